@@ -1,0 +1,51 @@
+# Thin front of CMake + Ninja. `make help` lists what there is.
+BUILD ?= build
+JOBS  ?= $(shell nproc)
+
+.PHONY: all deps build test check bench demo install format clean help
+
+all: build
+
+help:
+	@echo 'make           build build/pinprick (release)'
+	@echo 'make deps      install the Debian packages that building and testing need'
+	@echo 'make test      deps, build, run all tests'
+	@echo 'make check     format, g++ and clang++ without warnings, tests under asan+ubsan and tsan, clang-tidy'
+	@echo 'make bench     measure, print a table, write build/bench/results.json'
+	@echo 'make demo      probe a redis-server under load'
+	@echo 'make install   install to PREFIX (default /usr/local)'
+
+deps:
+	@scripts/install-deps build
+
+build:
+	@cmake --preset release -B $(BUILD) --log-level=WARNING
+	@cmake --build $(BUILD) -j $(JOBS)
+
+test:
+	@scripts/install-deps build test
+	@$(MAKE) --no-print-directory build
+	@cd $(BUILD) && ctest --output-on-failure --timeout 600
+
+check:
+	@scripts/install-deps build test check
+	@scripts/check
+
+bench:
+	@scripts/install-deps build test
+	@$(MAKE) --no-print-directory build
+	@scripts/bench $(BUILD)
+
+demo:
+	@scripts/install-deps build demo
+	@$(MAKE) --no-print-directory build
+	@scripts/demo $(BUILD)/pinprick
+
+install: build
+	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+format:
+	@git ls-files '*.h' '*.cc' | xargs clang-format -i
+
+clean:
+	rm -rf $(BUILD)
