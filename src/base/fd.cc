@@ -1,0 +1,67 @@
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace pinprick {
+
+Fd::~Fd() {
+  reset();
+}
+
+void Fd::reset() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+Result<Fd, SystemError> open_file(const std::string& path, int flags, unsigned mode) {
+  Fd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode));
+  if (!fd) return fail(SystemError{errno});
+  struct stat status = {};
+  if (::fstat(fd.get(), &status) != 0) return fail(SystemError{errno});
+  if (!S_ISREG(status.st_mode)) return fail(SystemError{S_ISDIR(status.st_mode) ? EISDIR : ENODEV});
+  return fd;
+}
+
+Result<std::string, SystemError> read_file(const std::string& path) {
+  auto fd = open_file(path, O_RDONLY);
+  if (!fd) return fail(fd.error());
+  std::string text;
+  char buffer[16384];
+  for (;;) {
+    ssize_t n = ::read(fd->get(), buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(SystemError{errno});
+    if (n == 0) return text;
+    text.append(buffer, static_cast<size_t>(n));
+  }
+}
+
+Result<void, SystemError> read_at(int fd, std::span<uint8_t> out, uint64_t offset) {
+  while (!out.empty()) {
+    ssize_t n = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(SystemError{errno});
+    if (n == 0) return fail(SystemError{EIO});
+    out = out.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+  return {};
+}
+
+Result<void, SystemError> write_at(int fd, std::span<const uint8_t> bytes, uint64_t offset) {
+  while (!bytes.empty()) {
+    ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(SystemError{errno});
+    if (n == 0) return fail(SystemError{EIO});
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+  return {};
+}
+
+}  // namespace pinprick

@@ -1,0 +1,54 @@
+// File descriptors that close themselves, and whole-file reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace pinprick {
+
+// errno of a failed system call.
+struct SystemError {
+  int number = 0;
+};
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  ~Fd();
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+// open(2) with O_CLOEXEC added. Opening for reading blocks nowhere: special files are refused with
+// ENODEV, because a path that a target names may be a FIFO.
+Result<Fd, SystemError> open_file(const std::string& path, int flags, unsigned mode = 0);
+
+// The whole file; for files in /proc, whose size nobody knows beforehand.
+Result<std::string, SystemError> read_file(const std::string& path);
+
+// Reads exactly out.size() bytes at `offset`, or says why not (EIO: the file ends before).
+Result<void, SystemError> read_at(int fd, std::span<uint8_t> out, uint64_t offset);
+
+// Writes all of `bytes` at `offset`.
+Result<void, SystemError> write_at(int fd, std::span<const uint8_t> bytes, uint64_t offset);
+
+}  // namespace pinprick
