@@ -1,0 +1,27 @@
+// The few bytes that a borrowed thread runs to make one system call for us, and then go back to its
+// own work without anybody's help.
+#pragma once
+
+#include <sys/user.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/address.h"
+
+namespace pinprick::arch {
+
+// Code for `at`:
+//
+//     syscall                              the call; registers are set by whoever starts it
+//     rt_sigprocmask(SIG_SETMASK, &mask)   from here on only if nobody stopped the thread
+//     flags, all registers = `home`
+//     jmp home.rip
+//
+// `home`: the registers the thread would have run with (a call to be restarted already rewound).
+// No stack is used: the thread's may be at its end, or be a coroutine's few bytes.
+std::vector<uint8_t> borrowed_call(Address at, const user_regs_struct& home, uint64_t signal_mask);
+
+inline constexpr uint64_t kBorrowedCallMaxSize = 320;
+
+}  // namespace pinprick::arch

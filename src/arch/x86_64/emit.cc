@@ -1,0 +1,364 @@
+#include "arch/x86_64/emit.h"
+
+#include <cassert>
+#include <cstring>
+
+namespace pinprick::arch {
+namespace {
+
+constexpr uint8_t low3(Reg reg) {
+  return static_cast<uint8_t>(reg) & 7;
+}
+constexpr bool high(Reg reg) {
+  return static_cast<uint8_t>(reg) >= 8;
+}
+constexpr uint8_t modrm(unsigned mod, unsigned reg, unsigned rm) {
+  return static_cast<uint8_t>(mod << 6 | reg << 3 | rm);
+}
+
+}  // namespace
+
+Assembler::Label Assembler::new_label() {
+  labels_.emplace_back();
+  return {static_cast<uint32_t>(labels_.size() - 1)};
+}
+
+void Assembler::bind(Label label) {
+  assert(!labels_[label.id]);
+  labels_[label.id] = code_.size();
+}
+
+Assembler::Label Assembler::bind_here() {
+  Label label = new_label();
+  bind(label);
+  return label;
+}
+
+std::optional<std::vector<uint8_t>> Assembler::finish() {
+  for (const Fixup& fixup : fixups_) {
+    assert(labels_[fixup.label] && "a label was referred to but never bound");
+    const size_t target = *labels_[fixup.label];
+    uint8_t* field = code_.data() + fixup.position;
+    switch (fixup.form) {
+      case Fixup::Form::rel8: {
+        const int64_t distance = static_cast<int64_t>(target - (fixup.position + 1));
+        if (distance < INT8_MIN || distance > INT8_MAX) return std::nullopt;
+        *field = static_cast<uint8_t>(distance);
+        break;
+      }
+      case Fixup::Form::rel32: {
+        const auto distance = static_cast<int32_t>(target - (fixup.position + 4));
+        std::memcpy(field, &distance, sizeof distance);
+        break;
+      }
+      case Fixup::Form::abs64: {
+        const Address address = base_ + target;
+        std::memcpy(field, &address, sizeof address);
+        break;
+      }
+      case Fixup::Form::distance64: {
+        const uint64_t distance = target - *labels_[fixup.from];
+        std::memcpy(field, &distance, sizeof distance);
+        break;
+      }
+    }
+  }
+  if (out_of_reach_) return std::nullopt;
+  return std::move(code_);
+}
+
+void Assembler::raw(std::span<const uint8_t> bytes) {
+  code_.insert(code_.end(), bytes.begin(), bytes.end());
+}
+
+void Assembler::u8(uint8_t value) {
+  code_.push_back(value);
+}
+
+void Assembler::u32(uint32_t value) {
+  for (int i = 0; i < 4; ++i) u8(static_cast<uint8_t>(value >> (8 * i)));
+}
+
+void Assembler::u64(uint64_t value) {
+  u32(static_cast<uint32_t>(value));
+  u32(static_cast<uint32_t>(value >> 32));
+}
+
+void Assembler::u64(Label address_of) {
+  reference(address_of, Fixup::Form::abs64);
+}
+
+void Assembler::distance(Label from, Label to) {
+  reference(to, Fixup::Form::distance64);
+  fixups_.back().from = from.id;
+}
+
+void Assembler::align(uint64_t alignment, uint8_t filler) {
+  while (here() % alignment != 0) u8(filler);
+}
+
+void Assembler::reference(Label label, Fixup::Form form) {
+  fixups_.push_back({code_.size(), label.id, form});
+  const size_t width = form == Fixup::Form::rel8 ? 1 : form == Fixup::Form::rel32 ? 4 : 8;
+  code_.resize(code_.size() + width);
+}
+
+void Assembler::relative32(Address to) {
+  const Address from = here() + 4;
+  if (!reaches(from, to)) out_of_reach_ = true;
+  u32(static_cast<uint32_t>(to - from));
+}
+
+void Assembler::relative8(Label to) {
+  reference(to, Fixup::Form::rel8);
+}
+
+void Assembler::rex_w(Reg reg, Reg rm, Reg index) {
+  u8(static_cast<uint8_t>(0x48 | high(reg) << 2 | high(index) << 1 | high(rm)));
+}
+
+void Assembler::modrm_memory(Reg reg, Reg base, int32_t offset) {
+  const bool small = offset >= INT8_MIN && offset <= INT8_MAX;
+  u8(modrm(small ? 1 : 2, low3(reg), low3(base)));
+  if (low3(base) == 4) u8(0x24);  // rsp and r12 need an index byte
+  if (small)
+    u8(static_cast<uint8_t>(offset));
+  else
+    u32(static_cast<uint32_t>(offset));
+}
+
+void Assembler::modrm_rip(uint8_t reg, Label label) {
+  u8(modrm(0, reg, 5));
+  reference(label, Fixup::Form::rel32);
+}
+
+void Assembler::modrm_rip(uint8_t reg, Address address) {
+  u8(modrm(0, reg, 5));
+  relative32(address);
+}
+
+void Assembler::push(Reg reg) {
+  if (high(reg)) u8(0x41);
+  u8(static_cast<uint8_t>(0x50 + low3(reg)));
+}
+
+void Assembler::pop(Reg reg) {
+  if (high(reg)) u8(0x41);
+  u8(static_cast<uint8_t>(0x58 + low3(reg)));
+}
+
+void Assembler::pushfq() {
+  u8(0x9c);
+}
+void Assembler::popfq() {
+  u8(0x9d);
+}
+
+void Assembler::push_imm32(int32_t value) {
+  u8(0x68);
+  u32(static_cast<uint32_t>(value));
+}
+
+void Assembler::push(Label memory) {
+  u8(0xff);
+  modrm_rip(6, memory);
+}
+
+void Assembler::push_memory(Address memory) {
+  u8(0xff);
+  modrm_rip(6, memory);
+}
+
+void Assembler::mov(Reg to, Reg from) {
+  rex_w(from, to);
+  u8(0x89);
+  u8(modrm(3, low3(from), low3(to)));
+}
+
+void Assembler::mov_imm32(Reg to, uint32_t value) {
+  if (high(to)) u8(0x41);
+  u8(static_cast<uint8_t>(0xb8 + low3(to)));
+  u32(value);
+}
+
+void Assembler::mov_imm64(Reg to, uint64_t value) {
+  rex_w(Reg::rax, to);
+  u8(static_cast<uint8_t>(0xb8 + low3(to)));
+  u64(value);
+}
+
+void Assembler::load(Reg to, Reg base, int32_t offset) {
+  rex_w(to, base);
+  u8(0x8b);
+  modrm_memory(to, base, offset);
+}
+
+void Assembler::load(Reg to, Label memory) {
+  rex_w(to, Reg::rax);
+  u8(0x8b);
+  modrm_rip(low3(to), memory);
+}
+
+void Assembler::load_indexed8(Reg to, Reg base, Reg index) {
+  assert(low3(base) != 5 && index != Reg::rsp);  // would mean: no base, no index
+  rex_w(to, base, index);
+  u8(0x8b);
+  u8(modrm(0, low3(to), 4));
+  u8(modrm(3, low3(index), low3(base)));
+}
+
+void Assembler::store(Reg base, int32_t offset, Reg from) {
+  rex_w(from, base);
+  u8(0x89);
+  modrm_memory(from, base, offset);
+}
+
+void Assembler::lea(Reg to, Reg base, int32_t offset) {
+  rex_w(to, base);
+  u8(0x8d);
+  modrm_memory(to, base, offset);
+}
+
+void Assembler::lea(Reg to, Label address) {
+  rex_w(to, Reg::rax);
+  u8(0x8d);
+  modrm_rip(low3(to), address);
+}
+
+void Assembler::lea(Reg to, Address address) {
+  rex_w(to, Reg::rax);
+  u8(0x8d);
+  modrm_rip(low3(to), address);
+}
+
+void Assembler::lea_indexed(Reg to, Reg base, Reg index) {
+  assert(low3(base) != 5 && index != Reg::rsp);
+  rex_w(to, base, index);
+  u8(0x8d);
+  u8(modrm(0, low3(to), 4));
+  u8(modrm(0, low3(index), low3(base)));
+}
+
+void Assembler::store_fs(int32_t offset, Reg from) {
+  u8(0x64);
+  rex_w(from, Reg::rax);
+  u8(0x89);
+  u8(modrm(0, low3(from), 4));
+  u8(0x25);
+  u32(static_cast<uint32_t>(offset));
+}
+
+void Assembler::load_fs_sx32(Reg to, int32_t offset) {
+  u8(0x64);
+  rex_w(to, Reg::rax);
+  u8(0x63);
+  u8(modrm(0, low3(to), 4));
+  u8(0x25);
+  u32(static_cast<uint32_t>(offset));
+}
+
+void Assembler::locked_increment(Reg base, int32_t offset) {
+  u8(0xf0);
+  rex_w(Reg::rax, base);
+  u8(0xff);
+  modrm_memory(Reg::rax, base, offset);
+}
+
+void Assembler::lahf() {
+  u8(0x9f);
+}
+void Assembler::sahf() {
+  u8(0x9e);
+}
+
+void Assembler::seto_al() {
+  u8(0x0f);
+  u8(0x90);
+  u8(0xc0);
+}
+
+void Assembler::add_al(uint8_t value) {
+  u8(0x04);
+  u8(value);
+}
+
+void Assembler::shift_right(Reg reg, uint8_t bits) {
+  rex_w(Reg::rax, reg);
+  u8(0xc1);
+  u8(modrm(3, 5, low3(reg)));
+  u8(bits);
+}
+
+void Assembler::multiply32(Reg reg, uint32_t factor) {
+  if (high(reg)) u8(0x45);
+  u8(0x69);
+  u8(modrm(3, low3(reg), low3(reg)));
+  u32(factor);
+}
+
+void Assembler::std_() {
+  u8(0xfd);
+}
+
+void Assembler::syscall() {
+  u8(0x0f);
+  u8(0x05);
+}
+
+void Assembler::jmp(Address to) {
+  u8(0xe9);
+  relative32(to);
+}
+
+void Assembler::jmp(Label to) {
+  u8(0xe9);
+  reference(to, Fixup::Form::rel32);
+}
+
+void Assembler::jmp_short(Label to) {
+  u8(0xeb);
+  reference(to, Fixup::Form::rel8);
+}
+
+void Assembler::jmp_memory(Address memory) {
+  u8(0xff);
+  modrm_rip(4, memory);
+}
+
+void Assembler::jmp_memory(Label memory) {
+  u8(0xff);
+  modrm_rip(4, memory);
+}
+
+void Assembler::call(Address to) {
+  u8(0xe8);
+  relative32(to);
+}
+
+void Assembler::call_memory(Address memory) {
+  u8(0xff);
+  modrm_rip(2, memory);
+}
+
+void Assembler::ret() {
+  u8(0xc3);
+}
+
+void Assembler::jrcxz(Label to) {
+  u8(0xe3);
+  reference(to, Fixup::Form::rel8);
+}
+
+void Assembler::jcc(uint8_t condition, Address to) {
+  u8(0x0f);
+  u8(static_cast<uint8_t>(0x80 | condition));
+  relative32(to);
+}
+
+std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to) {
+  Assembler code(from);
+  code.jmp(to);
+  return code.finish();
+}
+
+}  // namespace pinprick::arch

@@ -1,0 +1,139 @@
+// Writes machine code into a byte vector, for a given final address. One call per instruction.
+//
+// Pure: nothing is executable until somebody copies the bytes to where they belong. References may
+// be bound later; a displacement that does not fit makes finish() answer nothing, so callers need
+// no check at each instruction.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/address.h"
+
+namespace pinprick::arch {
+
+enum class Reg : uint8_t {
+  rax,
+  rcx,
+  rdx,
+  rbx,
+  rsp,
+  rbp,
+  rsi,
+  rdi,
+  r8,
+  r9,
+  r10,
+  r11,
+  r12,
+  r13,
+  r14,
+  r15,
+};
+
+class Assembler {
+ public:
+  explicit Assembler(Address base) : base_(base) {}
+
+  // A place in the code, referred to before or after it is bound.
+  struct Label {
+    uint32_t id = 0;
+  };
+  Label new_label();
+  void bind(Label label);
+  Label bind_here();
+
+  Address here() const { return base_ + code_.size(); }
+  size_t size() const { return code_.size(); }
+
+  // The code, or nothing where a displacement did not fit (the stub is out of reach of something).
+  std::optional<std::vector<uint8_t>> finish();
+
+  void raw(std::span<const uint8_t> bytes);
+  void u8(uint8_t value);
+  void u32(uint32_t value);
+  void u64(uint64_t value);
+  void u64(Label address_of);           // the label's absolute address
+  void distance(Label from, Label to);  // 8 bytes: how far apart they are
+  void align(uint64_t alignment, uint8_t filler);
+
+  void push(Reg reg);
+  void pop(Reg reg);
+  void pushfq();
+  void popfq();
+  void push_imm32(int32_t value);  // push $value, sign-extended
+  void push(Label memory);         // push memory(%rip)
+  void push_memory(Address memory);
+  void mov(Reg to, Reg from);
+  void mov_imm32(Reg to, uint32_t value);  // zero-extends
+  void mov_imm64(Reg to, uint64_t value);
+  void load(Reg to, Reg base, int32_t offset);
+  void load(Reg to, Label memory);
+  void load_indexed8(Reg to, Reg base, Reg index);  // to = [base + index * 8]
+  void store(Reg base, int32_t offset, Reg from);
+  void lea(Reg to, Reg base, int32_t offset);
+  void lea(Reg to, Label address);
+  void lea(Reg to, Address address);              // RIP-relative
+  void lea_indexed(Reg to, Reg base, Reg index);  // to = base + index
+  void store_fs(int32_t offset, Reg from);        // %fs:offset = from
+  void load_fs_sx32(Reg to, int32_t offset);      // sign-extends a 32-bit value
+  void locked_increment(Reg base, int32_t offset);
+  void lahf();
+  void sahf();
+  void seto_al();
+  void add_al(uint8_t value);
+  void shift_right(Reg reg, uint8_t bits);
+  void multiply32(Reg reg, uint32_t factor);  // 32-bit, zero-extends
+  void std_();
+  void syscall();
+  void jmp(Address to);
+  void jmp(Label to);        // rel32
+  void jmp_short(Label to);  // rel8
+  void jmp_memory(Address memory);
+  void jmp_memory(Label memory);
+  void call(Address to);
+  void call_memory(Address memory);
+  void ret();
+  void jrcxz(Label to);  // rel8
+  void jcc(uint8_t condition, Address to);
+
+  // For instructions that are copied but for their last, relative field.
+  void relative8(Label to);
+  void relative32(Address to);
+  void mark_out_of_reach() { out_of_reach_ = true; }
+
+ private:
+  struct Fixup {
+    size_t position;  // of the displacement
+    uint32_t label;
+    enum class Form : uint8_t { rel8, rel32, abs64, distance64 } form;
+    uint32_t from = 0;  // of a distance
+  };
+
+  void rex_w(Reg reg, Reg rm, Reg index = Reg::rax);
+  void modrm_memory(Reg reg, Reg base, int32_t offset);
+  void modrm_rip(uint8_t reg, Label label);
+  void modrm_rip(uint8_t reg, Address address);  // the displacement ends the instruction
+  void reference(Label label, Fixup::Form form);
+
+  Address base_;
+  std::vector<uint8_t> code_;
+  std::vector<std::optional<size_t>> labels_;
+  std::vector<Fixup> fixups_;
+  bool out_of_reach_ = false;
+};
+
+// Bytes of the `jmp rel32` that a probed site gets. The distance must fit: it is the caller's duty
+// to have put the stub within reach.
+inline constexpr uint8_t kJumpLength = 5;
+std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to);
+
+// Can a 32-bit displacement that ends at `from` reach `to`?
+constexpr bool reaches(Address from, Address to) {
+  const int64_t distance = static_cast<int64_t>(to - from);
+  return distance >= INT32_MIN && distance <= INT32_MAX;
+}
+
+}  // namespace pinprick::arch

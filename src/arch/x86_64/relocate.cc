@@ -1,0 +1,188 @@
+#include "arch/x86_64/relocate.h"
+
+#include <Zydis/Zydis.h>
+
+#include <array>
+#include <cassert>
+#include <cstring>
+
+namespace pinprick::arch {
+namespace {
+
+const ZydisDecoder& full_decoder() {
+  static const ZydisDecoder decoder = [] {
+    ZydisDecoder d;
+    ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    return d;
+  }();
+  return decoder;
+}
+
+bool decode_fully(std::span<const uint8_t> bytes, ZydisDecodedInstruction& out) {
+  return ZYAN_SUCCESS(
+      ZydisDecoderDecodeInstruction(&full_decoder(), nullptr, bytes.data(), bytes.size(), &out));
+}
+
+bool is_branch(Flow flow) {
+  return flow != Flow::next && flow != Flow::trap;
+}
+
+// A memory operand is rebuilt from its raw parts with another opcode extension, and with `shift`
+// added to the displacement where the base is rsp.
+void emit_ff_group(Assembler& code, std::span<const uint8_t> bytes,
+                   const ZydisDecodedInstruction& raw, uint8_t extension, int32_t shift) {
+  const auto& m = raw.raw.modrm;
+  const bool has_sib = m.mod != 3 && m.rm == 4;
+  const bool base_is_rsp = has_sib && raw.raw.sib.base == 4 && !raw.raw.rex.B;
+  uint8_t mod = m.mod;
+  int64_t displacement = raw.raw.disp.value;
+  if (base_is_rsp && shift != 0) {
+    displacement += shift;
+    mod = displacement >= INT8_MIN && displacement <= INT8_MAX ? 1 : 2;
+  }
+  code.raw(bytes.first(static_cast<size_t>(m.offset) - 1));  // prefixes, REX
+  code.u8(0xff);
+  code.u8(static_cast<uint8_t>(mod << 6 | extension << 3 | m.rm));
+  if (has_sib) code.u8(bytes[raw.raw.sib.offset]);
+  const bool wide = mod == 2 || (mod == 0 && has_sib && raw.raw.sib.base == 5);
+  if (wide)
+    code.u32(static_cast<uint32_t>(displacement));
+  else if (mod == 1)
+    code.u8(static_cast<uint8_t>(displacement));
+}
+
+// Copies an instruction with a RIP-relative operand, its displacement adapted to the new place.
+void emit_rip_relative(Assembler& code, std::span<const uint8_t> bytes,
+                       const ZydisDecodedInstruction& raw, const Instruction& instruction) {
+  const size_t at = raw.raw.disp.offset;
+  const Address new_end = code.here() + bytes.size();
+  std::array<uint8_t, kMaxInstructionLength> copy;
+  std::memcpy(copy.data(), bytes.data(), bytes.size());
+  const auto displacement = static_cast<int32_t>(instruction.memory - new_end);
+  std::memcpy(copy.data() + at, &displacement, sizeof displacement);
+  code.raw(std::span(copy).first(bytes.size()));
+  if (!reaches(new_end, instruction.memory)) code.mark_out_of_reach();
+}
+
+// push the address behind the original call, without touching a register.
+void emit_push_return_address(Assembler& code, Address return_address, Assembler::Label literal,
+                              bool& literal_used) {
+  if (return_address <= INT32_MAX) {
+    code.push_imm32(static_cast<int32_t>(return_address));
+  } else {
+    code.push(literal);
+    literal_used = true;
+  }
+}
+
+}  // namespace
+
+Displaceable displaceable(std::span<const uint8_t> bytes, const Instruction& instruction) {
+  ZydisDecodedInstruction raw;
+  if (!decode_fully(bytes, raw)) return Displaceable::undecodable;
+  if (raw.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED) return Displaceable::privileged;
+  if (raw.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR) return Displaceable::inexact;
+  if (is_branch(instruction.flow) && (raw.attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) &&
+      !(raw.attributes & ZYDIS_ATTRIB_HAS_REX && raw.raw.rex.W))
+    return Displaceable::inexact;  // processors disagree on what 66 does to a near branch
+  if (instruction.has_rip_operand && raw.address_width != 64) return Displaceable::inexact;
+  switch (raw.mnemonic) {
+    case ZYDIS_MNEMONIC_INT:
+    case ZYDIS_MNEMONIC_INT1:
+    case ZYDIS_MNEMONIC_INT3:
+    case ZYDIS_MNEMONIC_INTO:
+    case ZYDIS_MNEMONIC_IRET:
+    case ZYDIS_MNEMONIC_IRETD:
+    case ZYDIS_MNEMONIC_IRETQ:
+    case ZYDIS_MNEMONIC_SYSENTER:
+    case ZYDIS_MNEMONIC_SYSEXIT:
+    case ZYDIS_MNEMONIC_SYSRET:
+    case ZYDIS_MNEMONIC_UD0:
+    case ZYDIS_MNEMONIC_UD1:
+    case ZYDIS_MNEMONIC_UD2:
+      return Displaceable::inexact;
+    case ZYDIS_MNEMONIC_CALL:
+      // `call *%rsp` and the like read rsp after we would have moved it.
+      if (instruction.flow == Flow::call_indirect && raw.raw.modrm.mod == 3 &&
+          raw.raw.modrm.rm == 4 && !raw.raw.rex.B)
+        return Displaceable::inexact;
+      // rsp as base is handled by shifting; a 32-bit address size would wrap differently.
+      if (instruction.flow == Flow::call_indirect && raw.address_width != 64)
+        return Displaceable::inexact;
+      return Displaceable::yes;
+    default:
+      return Displaceable::yes;
+  }
+}
+
+void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction& instruction) {
+  bytes = bytes.first(instruction.length);
+  ZydisDecodedInstruction raw;
+  const bool decoded = decode_fully(bytes, raw);
+  assert(decoded && "relocate needs a displaceable instruction");
+  if (!decoded) return;
+
+  switch (instruction.flow) {
+    case Flow::jump:
+      code.jmp(instruction.target);
+      return;
+
+    case Flow::jump_if: {
+      const bool is_jcc =
+          (raw.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && (raw.opcode & 0xf0) == 0x70) ||
+          (raw.opcode_map == ZYDIS_OPCODE_MAP_0F && (raw.opcode & 0xf0) == 0x80);
+      if (is_jcc) {
+        code.jcc(raw.opcode & 0xf, instruction.target);
+        return;
+      }
+      if (raw.raw.imm[0].size == 32) {  // xbegin: the abort address
+        code.raw(bytes.first(raw.raw.imm[0].offset));
+        code.relative32(instruction.target);
+        return;
+      }
+      // loop, loope, loopne, jrcxz, jecxz have no 32-bit form:
+      //     loop taken; jmp short next; taken: jmp target; next:
+      const auto taken = code.new_label();
+      const auto next = code.new_label();
+      code.raw(bytes.first(raw.raw.imm[0].offset));
+      code.relative8(taken);
+      code.jmp_short(next);
+      code.bind(taken);
+      code.jmp(instruction.target);
+      code.bind(next);
+      return;
+    }
+
+    case Flow::call:
+    case Flow::call_indirect: {
+      const auto literal = code.new_label();
+      bool literal_used = false;
+      emit_push_return_address(code, instruction.end(), literal, literal_used);
+      if (instruction.flow == Flow::call) {
+        code.jmp(instruction.target);
+      } else if (instruction.has_rip_operand) {
+        std::array<uint8_t, kMaxInstructionLength> jump;
+        std::memcpy(jump.data(), bytes.data(), bytes.size());
+        jump[raw.raw.modrm.offset] = 4 << 3 | 5;  // call m64 -> jmp m64
+        emit_rip_relative(code, std::span(jump).first(bytes.size()), raw, instruction);
+      } else {
+        emit_ff_group(code, bytes, raw, 4, 8);  // 8: the push moved rsp
+      }
+      code.bind(literal);
+      if (literal_used) code.u64(instruction.end());
+      return;
+    }
+
+    default:
+      break;
+  }
+
+  if (instruction.has_rip_operand)
+    emit_rip_relative(code, bytes, raw, instruction);
+  else
+    code.raw(bytes);
+  // The kernel leaves the address behind the syscall in rcx.
+  if (instruction.special == Special::syscall) code.lea(Reg::rcx, instruction.end());
+}
+
+}  // namespace pinprick::arch

@@ -1,0 +1,30 @@
+// Moves one instruction to another address so that it does exactly what it did before.
+//
+// "Exactly" includes what others can see: a moved call pushes the return address of the original, a
+// moved syscall leaves the original's next address in rcx. What cannot be had exactly is refused.
+// Pure, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "arch/x86_64/decode.h"
+#include "arch/x86_64/emit.h"
+
+namespace pinprick::arch {
+
+enum class Displaceable : uint8_t {
+  yes,
+  undecodable,  // a full decode rejects it (lock on what cannot be locked, reserved encodings)
+  privileged,   // faults in user space: its address is what a handler would look at
+  inexact,      // far branches, software interrupts, operand-size prefixed branches, eip-relative
+};
+
+Displaceable displaceable(std::span<const uint8_t> bytes, const Instruction& instruction);
+
+// Appends the moved instruction. `instruction` was decoded from `bytes` and is displaceable;
+// whether everything is in reach of the new place shows in code.finish(). An instruction that does
+// not fall through leaves the copy; all others end at code.here().
+void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction& instruction);
+
+}  // namespace pinprick::arch

@@ -1,0 +1,93 @@
+// The code that a probe sends its hits through: arenas of stubs near the probed object, and the
+// per-slot code of return probes.
+//
+// Emitted code is freestanding: no call out of the arena, no system call, no vector register, and
+// every register and flag as it was. Pure; the bytes are for the addresses given.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "arch/x86_64/decode.h"
+#include "arch/x86_64/emit.h"
+#include "base/address.h"
+#include "layout/runtime_data.h"
+
+namespace pinprick::arch {
+
+// Where a thread of the target finds its struct rseq, from its thread pointer; without a value the
+// process does not use rseq, or not with the common signature, and locked instructions count.
+struct RseqArea {
+  int32_t thread_pointer_offset = 0;
+  friend bool operator==(const RseqArea&, const RseqArea&) = default;
+};
+
+// An arena begins with what its stubs share:
+//
+//     0    magic, size
+//     16   address of the runtime's enter routine
+//     64   cells of the locked stripes
+//     128  0, 0, then the cells of each CPU       (cpu_id -2 and -1: not registered)
+//     ...  locked_count, a routine; then the stubs
+inline constexpr uint64_t kArenaMagic = 0x31414e45'52414e50;  // "PNARENA1"
+
+struct ArenaSpec {
+  uint64_t size = 0;
+  Address enter = 0;  // 0: no return probes
+  std::array<Address, layout::kLockedStripes> locked_cells{};
+  std::span<const Address> cpu_cells;  // by CPU number
+};
+
+struct ArenaEntries {
+  Address cpu_table = 0;      // entry of CPU 0
+  Address locked_count = 0;   // routine: rax = offset of the counter; clobbers rax, rcx
+  Address enter_pointer = 0;  // holds the address of the runtime's enter routine
+};
+
+ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec);
+
+// Instructions that the jump at a site displaced.
+struct Displaced {
+  Address address = 0;
+  std::span<const uint8_t> bytes;  // whole instructions, displaceable
+};
+
+struct Stub {
+  Address begin = 0;
+  Address end = 0;
+  Address body = 0;  // where the displaced instructions begin
+  // Where the copy of each displaced instruction begins: a thread that stands between two of them
+  // when the jump is written is moved there. Pairs of offsets: in the window, from `begin`.
+  struct Copy {
+    uint8_t window_offset = 0;
+    uint32_t stub_offset = 0;
+  };
+  std::vector<Copy> copies;
+};
+
+struct CountStub {
+  std::optional<RseqArea> rseq;
+  uint32_t cell = 0;           // offset of the counter in a CPU's cells
+  bool keep_red_zone = false;  // not at a function's entry: data may live below rsp
+};
+
+Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, const CountStub& spec,
+                     const Displaced& displaced);
+
+struct ReturnStub {
+  uint64_t histogram = 0;  // offsets in a CPU's cells
+  uint64_t missed = 0;
+};
+
+Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnStub& spec,
+                      const Displaced& displaced);
+
+// Code of `count` slots whose data begins at `slots`; each 32 bytes, in the slots' order.
+inline constexpr uint64_t kSlotCodeSize = 32;
+inline constexpr uint64_t kSlotReturn = 6;  // from a slot's code to the address the call returns to
+void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leave);
+
+}  // namespace pinprick::arch
