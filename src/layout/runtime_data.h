@@ -1,0 +1,82 @@
+// What the runtime in a target keeps in the target's private memory: slots, the lists of free ones,
+// and the context that says where everything is. Freestanding.
+//
+// Private, so that a forked child owns its copy: an activation belongs to the process that called.
+// The controller fills it before anything runs, and afterwards only looks.
+//
+//     lower addresses                                                       higher
+//     | slots ... | free-list head per CPU ... | RuntimeContext | runtime image | slot code ... |
+//     |<------------------ read, write ------------------------>|<----- read, execute --------->|
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "layout/runtime_offsets.h"
+
+namespace pinprick::layout {
+
+// One activation of a return probe: a call that has not returned yet.
+struct Slot {
+  uint64_t next;            // in the CPU's list of free slots
+  uint64_t return_address;  // of the measured call; 0: the slot is free
+  uint64_t body;            // what the slot's code calls
+  uint64_t record;          // the probe's ProbeRecord
+  uint64_t tsc;             // at entry
+  uint64_t stack;           // where the return address lay
+  uint64_t code;            // this slot's code
+  uint32_t list_length;     // of the CPU's list that begins here
+  uint32_t global_next;     // index + 1 of the next one in the global list
+};
+
+// What a return probe's stub hands to the runtime. Lies beside the stub.
+struct ProbeRecord {
+  uint64_t body;       // the displaced instructions, then the rest of the function
+  uint64_t histogram;  // offset of the histogram in a CPU's cells
+  uint64_t missed;     // offset of the counter of calls that found no slot
+};
+
+inline constexpr uint32_t kMaxCpus = PP_MAX_CPUS;
+inline constexpr uint32_t kLockedStripes = 1u << PP_LOCKED_STRIPES_LOG2;
+
+// Tables indexed by rseq's cpu_id have two entries before the first: -1 (not registered yet) and
+// -2 (registration failed) read as 0, which sends the thread to the locked path.
+inline constexpr uint32_t kUnregisteredEntries = 2;
+
+struct alignas(4096) RuntimeContext {
+  uint64_t magic;
+  alignas(64) uint64_t free_list;  // global: tag << 32 | index + 1 of the first free slot
+  alignas(64) uint64_t slots;
+  uint64_t ns_multiplier;  // nanoseconds per TSC tick, times 2^32
+  uint64_t slot_count;
+  alignas(64) uint64_t locked_cells[kLockedStripes];
+  uint64_t cpu_cells_unregistered[kUnregisteredEntries];
+  uint64_t cpu_cells[kMaxCpus];
+  uint64_t cpu_free_unregistered[kUnregisteredEntries];
+  uint64_t cpu_free[kMaxCpus];
+};
+
+inline constexpr uint64_t kContextMagic = 0x30'5458'4e49'5050;  // "PPINTX0"
+
+static_assert(sizeof(Slot) == PP_SLOT_SIZE && PP_SLOT_SIZE == 1 << PP_SLOT_SIZE_LOG2);
+static_assert(offsetof(Slot, next) == PP_SLOT_NEXT);
+static_assert(offsetof(Slot, return_address) == PP_SLOT_RETURN_ADDRESS);
+static_assert(offsetof(Slot, body) == PP_SLOT_BODY);
+static_assert(offsetof(Slot, record) == PP_SLOT_RECORD);
+static_assert(offsetof(Slot, tsc) == PP_SLOT_TSC);
+static_assert(offsetof(Slot, stack) == PP_SLOT_STACK);
+static_assert(offsetof(Slot, code) == PP_SLOT_CODE);
+static_assert(offsetof(Slot, list_length) == PP_SLOT_LIST_LENGTH);
+static_assert(offsetof(Slot, global_next) == PP_SLOT_GLOBAL_NEXT);
+static_assert(offsetof(ProbeRecord, body) == PP_RECORD_BODY);
+static_assert(offsetof(ProbeRecord, histogram) == PP_RECORD_HISTOGRAM);
+static_assert(offsetof(ProbeRecord, missed) == PP_RECORD_MISSED);
+static_assert(sizeof(RuntimeContext) == PP_CONTEXT_SIZE);
+static_assert(offsetof(RuntimeContext, free_list) == PP_CONTEXT_FREE_LIST);
+static_assert(offsetof(RuntimeContext, slots) == PP_CONTEXT_SLOTS);
+static_assert(offsetof(RuntimeContext, ns_multiplier) == PP_CONTEXT_NS_MULTIPLIER);
+static_assert(offsetof(RuntimeContext, locked_cells) == PP_CONTEXT_LOCKED_CELLS);
+static_assert(offsetof(RuntimeContext, cpu_cells) == PP_CONTEXT_CPU_CELLS);
+static_assert(offsetof(RuntimeContext, cpu_free) == PP_CONTEXT_CPU_FREE);
+
+}  // namespace pinprick::layout

@@ -1,0 +1,38 @@
+// Offsets that assembly and C++ share. C++ asserts each of them in runtime_data.h, so that neither
+// side can drift. Plain #defines: slots.S includes this file.
+#pragma once
+
+#define PP_SLOT_SIZE 64
+#define PP_SLOT_SIZE_LOG2 6
+#define PP_SLOT_NEXT 0
+#define PP_SLOT_RETURN_ADDRESS 8
+#define PP_SLOT_BODY 16
+#define PP_SLOT_RECORD 24
+#define PP_SLOT_TSC 32
+#define PP_SLOT_STACK 40
+#define PP_SLOT_CODE 48
+#define PP_SLOT_LIST_LENGTH 56
+#define PP_SLOT_GLOBAL_NEXT 60
+
+#define PP_RECORD_BODY 0
+#define PP_RECORD_HISTOGRAM 8
+#define PP_RECORD_MISSED 16
+
+// The context ends where the runtime image begins.
+#define PP_CONTEXT_SIZE 20480
+#define PP_CONTEXT_FREE_LIST 64
+#define PP_CONTEXT_SLOTS 128
+#define PP_CONTEXT_NS_MULTIPLIER 136
+#define PP_CONTEXT_LOCKED_CELLS 192
+#define PP_CONTEXT_CPU_CELLS 272
+#define PP_CONTEXT_CPU_FREE 8480
+
+#define PP_MAX_CPUS 1024
+#define PP_LOCKED_STRIPES_LOG2 3
+
+// A CPU's list of free slots gives to the global list what it has beyond this.
+#define PP_CPU_FREE_LIMIT 64
+
+#define PP_RSEQ_CPU_ID 4
+#define PP_RSEQ_CS 8
+#define PP_RSEQ_SIGNATURE 0x53053053

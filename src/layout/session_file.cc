@@ -1,0 +1,135 @@
+#include "layout/session_file.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "stats/histogram.h"
+
+namespace pinprick::layout {
+namespace {
+
+// Limits that no session comes near, and that keep sums of products far from overflowing.
+constexpr uint64_t kMaxEntries = uint64_t{1} << 24;
+constexpr uint64_t kMaxNames = uint64_t{1} << 32;
+constexpr uint64_t kMaxRegion = uint64_t{1} << 40;
+constexpr uint32_t kMaxCpuCount = 1 << 13;
+constexpr uint64_t kMaxFile = uint64_t{1} << 62;
+
+template <class T>
+bool section_fits(const Section& section, uint64_t end) {
+  return section.count <= kMaxEntries && section.offset >= sizeof(FileHeader) &&
+         section.offset <= end && section.count * sizeof(T) <= end - section.offset;
+}
+
+template <class T>
+std::vector<T> copy_section(std::span<const uint8_t> bytes, const Section& section) {
+  std::vector<T> entries(section.count);
+  if (section.count != 0)
+    std::memcpy(entries.data(), bytes.data() + section.offset, section.count * sizeof(T));
+  return entries;
+}
+
+}  // namespace
+
+uint64_t histogram_size(uint32_t fraction_bits) {
+  return align_up(uint64_t{stats::slot_count(fraction_bits)} * sizeof(stats::Cell), 64);
+}
+
+uint64_t histogram_offset(const FileHeader& header, uint64_t histogram) {
+  return align_up(header.probes.count * 8, 64) + histogram * histogram_size(header.fraction_bits);
+}
+
+FileHeader lay_out(const SessionCounts& counts) {
+  FileHeader header;
+  header.header_size = sizeof(FileHeader);
+  header.cpu_count = counts.cpus;
+  header.fraction_bits = counts.fraction_bits;
+  header.histogram_count = counts.histograms;
+  uint64_t at = align_up(sizeof(FileHeader), 64);
+  const auto place = [&](Section& section, uint64_t count, uint64_t entry_size) {
+    section = {at, count};
+    at = align_up(at + count * entry_size, 64);
+  };
+  place(header.mappings, counts.mappings, sizeof(MappingEntry));
+  place(header.objects, counts.objects, sizeof(ObjectEntry));
+  place(header.sites, counts.sites, sizeof(SiteEntry));
+  place(header.probes, counts.probes, sizeof(ProbeEntry));
+  at = align_up(at, kPageSize);
+  place(header.names, counts.name_bytes, 1);
+  header.cells_offset = align_up(at, kPageSize);
+  header.region_size = align_up(histogram_offset(header, counts.histograms), kPageSize);
+  header.file_size = region_offset(header, uint64_t{counts.cpus} + 1);
+  return header;
+}
+
+std::string_view Session::name(uint32_t offset) const {
+  if (offset >= names.size()) return "?";
+  const auto begin = names.begin() + offset;
+  const auto end = std::find(begin, names.end(), '\0');
+  return end == names.end() ? std::string_view("?")
+                            : std::string_view(&*begin, static_cast<size_t>(end - begin));
+}
+
+std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_size) {
+  if (header.magic != kFileMagic) return ParseError::not_a_session;
+  if (header.version != kFileVersion || header.header_size != sizeof(FileHeader))
+    return ParseError::version;
+  if (header.file_size > file_size) return ParseError::truncated;
+  const uint64_t tables_end = header.cells_offset;
+  const bool sane =
+      header.file_size <= kMaxFile && header.cpu_count >= 1 && header.cpu_count <= kMaxCpuCount &&
+      header.fraction_bits <= stats::kMaxFractionBits && header.region_size <= kMaxRegion &&
+      header.cells_offset <= header.file_size && header.cells_offset % kPageSize == 0 &&
+      header.names.count <= kMaxNames && header.names.offset <= tables_end &&
+      header.names.count <= tables_end - header.names.offset &&
+      section_fits<MappingEntry>(header.mappings, tables_end) &&
+      section_fits<ObjectEntry>(header.objects, tables_end) &&
+      section_fits<SiteEntry>(header.sites, tables_end) &&
+      section_fits<ProbeEntry>(header.probes, tables_end) &&
+      header.histogram_count <= header.probes.count &&
+      histogram_offset(header, header.histogram_count) <= header.region_size &&
+      (uint64_t{header.cpu_count} + 1) * header.region_size <=
+          header.file_size - header.cells_offset;
+  if (!sane) return ParseError::inconsistent;
+  switch (header.state) {
+    case SessionState::preparing:
+    case SessionState::armed:
+    case SessionState::disarmed:
+      return std::nullopt;
+  }
+  return ParseError::inconsistent;
+}
+
+std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t file_size,
+                                        Session& out) {
+  if (bytes.size() < sizeof(FileHeader)) return ParseError::truncated;
+  std::memcpy(&out.header, bytes.data(), sizeof(FileHeader));
+  const FileHeader& header = out.header;
+  if (auto error = check_header(header, file_size)) return error;
+  if (bytes.size() < header.cells_offset) return ParseError::truncated;
+  out.mappings = copy_section<MappingEntry>(bytes, header.mappings);
+  out.objects = copy_section<ObjectEntry>(bytes, header.objects);
+  out.sites = copy_section<SiteEntry>(bytes, header.sites);
+  out.probes = copy_section<ProbeEntry>(bytes, header.probes);
+  out.names = copy_section<char>(bytes, header.names);
+
+  const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {
+    return site.length >= 1 && site.length <= kMaxSiteLength;
+  });
+  const bool probes_ok =
+      std::all_of(out.probes.begin(), out.probes.end(), [&](const ProbeEntry& probe) {
+        const bool known =
+            probe.kind == ProbeEntry::Kind::count || probe.kind == ProbeEntry::Kind::latency;
+        return known && probe.object < out.objects.size() && probe.site < out.sites.size() &&
+               (probe.kind == ProbeEntry::Kind::count || probe.histogram < header.histogram_count);
+      });
+  const bool mappings_ok =
+      std::all_of(out.mappings.begin(), out.mappings.end(), [](const MappingEntry& mapping) {
+        return mapping.address % kPageSize == 0 && mapping.size % kPageSize == 0 &&
+               mapping.address + mapping.size >= mapping.address;
+      });
+  if (!sites_ok || !probes_ok || !mappings_ok) return ParseError::inconsistent;
+  return std::nullopt;
+}
+
+}  // namespace pinprick::layout

@@ -1,0 +1,180 @@
+// The file that controller and target share: journal, probe table, cells. Versioned; offsets, never
+// pointers. docs/data.md describes it for other readers.
+//
+//     FileHeader | mappings | objects | sites | probes | names | cells
+//     |<------ mapped read-only in the target ------->|       |<- mapped read-write ->|
+//
+// The cells are one region per CPU, behind one for threads that have to lock:
+//
+//     region 0 (locked) | CPU 0 | CPU 1 | ...       each: a counter per probe | histograms
+//
+// The target, and everybody else with the user's rights, may write anything here at any time.
+// Readers take a copy and parse that (parse_session); nothing is used unchecked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/address.h"
+
+namespace pinprick::layout {
+
+inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
+inline constexpr uint32_t kFileVersion = 1;
+
+enum class SessionState : uint32_t {
+  preparing = 1,  // memory may be mapped; the text is untouched
+  armed = 2,      // the text may hold what the sites say
+  disarmed = 3,   // the text is the program's own again; memory may still be mapped
+};
+
+// Memory that pinprick mapped, or is about to map, in the target.
+struct MappingEntry {
+  uint64_t address = 0;
+  uint64_t size = 0;
+  enum class Kind : uint32_t {
+    scratch = 1,       // anonymous, during attach
+    tables = 2,        // of this file, read-only
+    cells = 3,         // of this file, read-write
+    stubs = 4,         // anonymous, executable
+    runtime_data = 5,  // anonymous, read-write: slots
+    runtime_code = 6,  // anonymous, executable
+  } kind = Kind::scratch;
+  uint32_t mapped = 0;  // 0: perhaps
+};
+
+struct ObjectEntry {
+  uint64_t bias = 0;
+  uint32_t name = 0;  // offsets in names
+  uint32_t path = 0;
+  char build_id[48] = {};
+};
+
+// The journal: what is written where, and what was there.
+inline constexpr size_t kMaxSiteLength = 8;
+struct SiteEntry {
+  uint64_t address = 0;
+  uint8_t original[kMaxSiteLength] = {};
+  uint8_t written[kMaxSiteLength] = {};
+  uint8_t length = 0;
+  uint8_t tactic = 0;
+  uint8_t unused[6] = {};
+};
+
+struct ProbeEntry {
+  uint32_t name = 0;
+  uint16_t object = 0;
+  enum class Kind : uint16_t { count = 1, latency = 2 } kind = Kind::count;
+  uint32_t site = 0;
+  uint32_t histogram = 0;  // index among the histograms, for latency
+};
+
+// Bytes of the target's code that a borrowed thread runs on, while one is borrowed.
+inline constexpr size_t kLoanSize = 320;
+struct LoanEntry {
+  uint64_t address = 0;
+  uint32_t active = 0;
+  uint32_t unused = 0;
+  uint8_t original[kLoanSize] = {};
+};
+
+struct Section {
+  uint64_t offset = 0;
+  uint64_t count = 0;  // entries; bytes for names
+};
+
+struct FileHeader {
+  uint64_t magic = kFileMagic;
+  uint32_t version = kFileVersion;
+  uint32_t header_size = 0;
+  uint64_t file_size = 0;
+  SessionState state = SessionState::preparing;
+  int32_t pid = 0;
+  uint64_t start_time = 0;  // of the process, in clock ticks after boot
+  char boot_id[32] = {};
+  char command[32] = {};
+  uint64_t created_ns = 0;     // CLOCK_REALTIME
+  uint64_t ns_multiplier = 0;  // nanoseconds per TSC tick, times 2^32
+  uint32_t cpu_count = 0;
+  uint32_t fraction_bits = 0;
+  int32_t controller = 0;  // pid of the last one
+  int32_t handover_descriptors[3] = {-1, -1,
+                                     -1};  // open in the target, while the file is handed over
+  Section mappings;
+  Section objects;
+  Section sites;
+  Section probes;
+  Section names;
+  uint64_t histogram_count = 0;
+  uint64_t cells_offset = 0;
+  uint64_t region_size = 0;
+  LoanEntry loan;
+};
+
+static_assert(sizeof(MappingEntry) == 24);
+static_assert(sizeof(ObjectEntry) == 64);
+static_assert(sizeof(SiteEntry) == 32);
+static_assert(sizeof(ProbeEntry) == 16);
+static_assert(sizeof(FileHeader) <= kPageSize);
+
+struct SessionCounts {
+  uint64_t mappings = 0;
+  uint64_t objects = 0;
+  uint64_t sites = 0;
+  uint64_t probes = 0;
+  uint64_t histograms = 0;
+  uint64_t name_bytes = 0;
+  uint32_t cpus = 0;
+  uint32_t fraction_bits = 0;
+};
+
+// A header whose sections have room for these; everything else at its default.
+FileHeader lay_out(const SessionCounts& counts);
+
+uint64_t histogram_size(uint32_t fraction_bits);
+// Offsets inside a region.
+constexpr uint64_t counter_offset(uint64_t probe) {
+  return probe * 8;
+}
+uint64_t histogram_offset(const FileHeader& header, uint64_t histogram);
+// Offset of a region in the file. Region 0 is the locked one, region 1 + n is CPU n's.
+constexpr uint64_t region_offset(const FileHeader& header, uint64_t region) {
+  return header.cells_offset + region * header.region_size;
+}
+// End of what the target sees read-only.
+constexpr uint64_t tables_size(const FileHeader& header) {
+  return align_up(header.probes.offset + header.probes.count * sizeof(ProbeEntry), kPageSize);
+}
+
+// A session file's tables, copied and checked.
+struct Session {
+  FileHeader header;
+  std::vector<MappingEntry> mappings;
+  std::vector<ObjectEntry> objects;
+  std::vector<SiteEntry> sites;
+  std::vector<ProbeEntry> probes;
+  std::vector<char> names;
+
+  // A name by its offset; "?" for offsets that lead nowhere.
+  std::string_view name(uint32_t offset) const;
+};
+
+enum class ParseError : uint8_t {
+  not_a_session,  // other magic
+  version,        // of another pinprick
+  truncated,      // the file is shorter than it says
+  inconsistent,   // sections outside of the file, or absurd numbers
+};
+
+// Checks a header alone, against the size of the file it was read from.
+std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_size);
+
+// `bytes`: the file up to header.cells_offset. Entries that point nowhere are refused.
+std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t file_size,
+                                        Session& out);
+
+}  // namespace pinprick::layout

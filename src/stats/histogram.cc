@@ -1,0 +1,68 @@
+#include "stats/histogram.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace pinprick::stats {
+
+void Histogram::merge(const Histogram& other) {
+  assert(bits_ == other.bits_);
+  for (uint32_t i = 0; i < cells_.size(); ++i) add(i, other.cells_[i]);
+}
+
+Histogram Histogram::since(const Histogram& earlier) const {
+  assert(bits_ == earlier.bits_);
+  Histogram difference(bits_);
+  for (uint32_t i = 0; i < cells_.size(); ++i)
+    difference.add(
+        i, {cells_[i].count - earlier.cells_[i].count, cells_[i].sum - earlier.cells_[i].sum});
+  return difference;
+}
+
+uint64_t Histogram::count() const {
+  uint64_t total = 0;
+  for (const Cell& cell : cells_) total += cell.count;
+  return total;
+}
+
+uint64_t Histogram::average(uint32_t slot) const {
+  const Cell& cell = cells_[slot];
+  return cell.count == 0 ? 0 : (cell.sum / cell.count) << sum_shift(slot, bits_);
+}
+
+double Histogram::sum() const {
+  double total = 0;
+  for (uint32_t i = 0; i < cells_.size(); ++i)
+    total += std::ldexp(static_cast<double>(cells_[i].sum), static_cast<int>(sum_shift(i, bits_)));
+  return total;
+}
+
+uint64_t Histogram::quantile(double p) const {
+  const uint64_t total = count();
+  if (total == 0) return 0;
+  const double rank = std::clamp(p, 0.0, 1.0) * static_cast<double>(total);
+  double below = 0;
+  for (uint32_t i = 0; i < cells_.size(); ++i) {
+    const auto here = static_cast<double>(cells_[i].count);
+    if (here == 0) continue;
+    if (below + here >= rank) {
+      const auto low = static_cast<double>(slot_floor(i, bits_));
+      const auto high = static_cast<double>(slot_floor(i + 1, bits_));
+      return static_cast<uint64_t>(low + (high - low) * (rank - below) / here);
+    }
+    below += here;
+  }
+  return maximum();
+}
+
+uint64_t Histogram::maximum() const {
+  for (auto i = static_cast<uint32_t>(cells_.size()); i-- > 0;) {
+    if (cells_[i].count == 0) continue;
+    if (cells_[i].count == 1 && sum_shift(i, bits_) == 0) return cells_[i].sum;
+    return slot_floor(i + 1, bits_) - 1;
+  }
+  return 0;
+}
+
+}  // namespace pinprick::stats

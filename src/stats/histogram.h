@@ -1,0 +1,91 @@
+// Log-linear histograms by the kstats formula (Rizzo, 2020): 2^bits slots per power of two.
+//
+// Values are nanoseconds. Pure; merging is addition. The same formula in assembly is the `measure`
+// macro of runtime/slots.S; tests/stats and tests/runtime hold both against the same check values.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace pinprick::stats {
+
+inline constexpr unsigned kMinFractionBits = 0;
+inline constexpr unsigned kMaxFractionBits = 5;
+inline constexpr unsigned kDefaultFractionBits = 3;
+
+// fls64: number of the highest bit set, counted from 1; 0 for 0.
+constexpr unsigned find_last_set(uint64_t v) {
+  return static_cast<unsigned>(std::bit_width(v));
+}
+
+constexpr uint32_t slot_count(unsigned bits) {
+  return ((64 - bits + 1) << bits) + 1;
+}
+
+constexpr uint32_t slot_of(uint64_t value, unsigned bits) {
+  const unsigned bucket = find_last_set(value >> bits);
+  const uint64_t fraction_mask = (uint64_t{1} << bits) - 1;
+  const uint64_t slot =
+      bucket == 0 ? value : (uint64_t{bucket} << bits) | ((value >> (bucket - 1)) & fraction_mask);
+  const uint32_t last = slot_count(bits) - 1;
+  return slot > last - 1 ? last : static_cast<uint32_t>(slot);
+}
+
+// Sums of large values are kept shifted, so that they do not overflow.
+constexpr unsigned sum_shift(uint32_t slot, unsigned bits) {
+  const unsigned bucket = slot >> bits;
+  return bucket < 20 ? 0 : bucket - 20;
+}
+
+// Smallest value that falls into the slot; slot_floor(slot + 1) is the first above it.
+constexpr uint64_t slot_floor(uint32_t slot, unsigned bits) {
+  const unsigned bucket = slot >> bits;
+  if (bucket == 0) return slot;
+  const uint64_t fraction = slot & ((1u << bits) - 1);
+  if (bucket + bits - 1 > 63) return UINT64_MAX;
+  return (uint64_t{1} << (bucket + bits - 1)) + (fraction << (bucket - 1));
+}
+
+struct Cell {
+  uint64_t count = 0;
+  uint64_t sum = 0;  // of value >> sum_shift(slot)
+};
+
+class Histogram {
+ public:
+  explicit Histogram(unsigned bits = kDefaultFractionBits)
+      : bits_(bits), cells_(slot_count(bits)) {}
+
+  unsigned bits() const { return bits_; }
+  const std::vector<Cell>& cells() const { return cells_; }
+
+  void add(uint32_t slot, Cell cell) {
+    cells_[slot].count += cell.count;
+    cells_[slot].sum += cell.sum;
+  }
+  void record(uint64_t value) {
+    const uint32_t slot = slot_of(value, bits_);
+    add(slot, {1, value >> sum_shift(slot, bits_)});
+  }
+  // Both have the same number of fraction bits.
+  void merge(const Histogram& other);
+  // What was recorded since `earlier`, an older state of the same histogram.
+  Histogram since(const Histogram& earlier) const;
+
+  uint64_t count() const;
+  uint64_t average(uint32_t slot) const;
+  // Sum of all values; as exact as the shifted sums allow.
+  double sum() const;
+  // The value below which the fraction p (0..1) of all values lies; linear within a slot. 0 if
+  // empty.
+  uint64_t quantile(double p) const;
+  // Upper bound of the largest value. Exact where the top slot holds one unshifted value.
+  uint64_t maximum() const;
+
+ private:
+  unsigned bits_;
+  std::vector<Cell> cells_;
+};
+
+}  // namespace pinprick::stats

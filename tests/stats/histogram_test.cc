@@ -1,0 +1,94 @@
+#include "stats/histogram.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace pinprick::stats {
+namespace {
+
+TEST(KstatsFormula, GivesTheOriginalsCheckValuesWithThreeFractionBits) {
+  EXPECT_EQ(slot_count(3), 497u);
+  EXPECT_EQ(slot_of(12, 3), 12u);
+  EXPECT_EQ(slot_of(480, 3), 55u);
+  EXPECT_EQ(slot_of(20130, 3), 97u);
+  EXPECT_EQ(slot_of(21360, 3), 98u);
+  EXPECT_EQ(slot_of(1061896, 3), 144u);
+  EXPECT_EQ(slot_of(1313664, 3), 146u);
+  EXPECT_EQ(slot_of(UINT64_MAX, 3), 495u);
+  EXPECT_EQ(slot_of(0, 3), 0u);
+}
+
+TEST(KstatsFormula, SlotFloorIsTheSmallestValueOfItsSlot) {
+  for (unsigned bits = kMinFractionBits; bits <= kMaxFractionBits; ++bits) {
+    for (uint32_t slot = 0; slot + 2 < slot_count(bits); ++slot) {
+      const uint64_t floor = slot_floor(slot, bits);
+      if (floor == UINT64_MAX) break;
+      ASSERT_EQ(slot_of(floor, bits), slot) << "bits " << bits;
+      if (floor > 0) {
+        ASSERT_EQ(slot_of(floor - 1, bits), slot - 1) << "bits " << bits;
+      }
+    }
+  }
+}
+
+TEST(KstatsFormula, SumsOfLargeValuesAreShiftedFromTheTwentiethBucketOn) {
+  EXPECT_EQ(sum_shift(slot_of((uint64_t{1} << 22) - 1, 3), 3), 0u);  // bucket 19
+  EXPECT_EQ(sum_shift(slot_of(uint64_t{1} << 22, 3), 3), 0u);        // bucket 20
+  EXPECT_EQ(sum_shift(slot_of(uint64_t{1} << 23, 3), 3), 1u);        // bucket 21
+}
+
+TEST(Histogram, AverageOfASlotIsExactForSmallValuesAndCloseForLargeOnes) {
+  Histogram histogram(3);
+  histogram.record(480);
+  histogram.record(490);
+  EXPECT_EQ(histogram.average(slot_of(480, 3)), 485u);
+  const uint64_t second = 1'000'000'000;
+  histogram.record(second);
+  const uint64_t average = histogram.average(slot_of(second, 3));
+  EXPECT_LE(average, second);
+  EXPECT_GT(average, second - second / 1000);
+}
+
+TEST(Histogram, QuantilesLieWithinTheWidthOfASlotOfTheTrueOnes) {
+  for (unsigned bits : {0u, 3u, 5u}) {
+    Histogram histogram(bits);
+    std::mt19937_64 random(1);
+    std::vector<uint64_t> values;
+    for (int i = 0; i < 10000; ++i) values.push_back(100 + random() % 1'000'000);
+    for (uint64_t value : values) histogram.record(value);
+    std::sort(values.begin(), values.end());
+    for (double p : {0.01, 0.5, 0.9, 0.99, 0.999}) {
+      const auto truth = static_cast<double>(values[static_cast<size_t>(p * 9999)]);
+      const double width = truth / std::ldexp(1, static_cast<int>(bits));
+      EXPECT_NEAR(static_cast<double>(histogram.quantile(p)), truth, width + 1) << p;
+    }
+    EXPECT_GE(histogram.maximum(), values.back());
+  }
+}
+
+TEST(Histogram, EmptyOneAnswersZeroEverywhere) {
+  const Histogram histogram;
+  EXPECT_EQ(histogram.count(), 0u);
+  EXPECT_EQ(histogram.quantile(0.5), 0u);
+  EXPECT_EQ(histogram.maximum(), 0u);
+  EXPECT_EQ(histogram.sum(), 0.0);
+}
+
+TEST(Histogram, MergingIsAdditionAndSinceUndoesIt) {
+  Histogram a, b;
+  a.record(10);
+  a.record(1'000'000);
+  b.record(10);
+  Histogram merged = a;
+  merged.merge(b);
+  EXPECT_EQ(merged.count(), 3u);
+  EXPECT_EQ(merged.cells()[10].count, 2u);
+  const Histogram difference = merged.since(a);
+  EXPECT_EQ(difference.count(), 1u);
+  EXPECT_EQ(difference.cells()[10].sum, 10u);
+}
+
+}  // namespace
+}  // namespace pinprick::stats
