@@ -1,0 +1,365 @@
+// Entry and return of a measured call, as they run in the target.
+//
+// A probed function's stub pushes rax, loads the address of its ProbeRecord into rax and jumps to
+// pp_enter. From there:
+//
+//     pp_enter:   slot = take a free slot              else: count as missed, run the body unmeasured
+//                 slot.return_address = [rsp]
+//                 slot.tsc = now
+//                 rsp += 8                             the slot's call puts its own address there
+//                 jump slot.code
+//     slot code:  call slot.body                       rsp is as without the probe: stack arguments
+//                 push slot.return_address             and alignment are as the body expects
+//                 push rax; rax = slot; jump pp_leave
+//     pp_leave:   cell = histogram cell of (now - slot.tsc) in nanoseconds
+//                 cell.count += 1; cell.sum += ns
+//                 free the slot
+//                 ret                                  calls and returns have paired all the way
+//
+// All registers and flags come out as they went in, at entry as at return: callers compiled with
+// -fipa-ra rely on more than the ABI promises. No vector register is touched. Nothing here waits,
+// calls, or enters the kernel.
+//
+// Taking and giving back slots, and the two additions, are restartable sequences: the kernel sends a
+// thread that is preempted, migrated or signalled inside one to its abort address, which begins it
+// again. Each has one store that takes effect, its last instruction. A thread whose rseq area is not
+// registered (no glibc, or not yet) finds 0 in the per-CPU tables, and takes the locked paths.
+//
+// On entry to either routine there is no red zone to spare: the function has just been called, or has
+// just returned, so nothing lives below rsp. Data below rsp survives signals (128 bytes, ABI).
+//
+// The image is position independent, refers only to itself and to the RuntimeContext that ends where
+// it begins, and is fixed up (section pp_fixups) before it is written into a target:
+//     rseq       32 bits  += offset of struct rseq from the thread pointer
+//     image      64 bits  += address of the image
+//     bits        8 bits   = fraction bits of the histograms
+//     unit        8 bits   = 1 << fraction bits
+
+#include "layout/runtime_offsets.h"
+
+#define CONTEXT(field) image - PP_CONTEXT_SIZE + PP_CONTEXT_##field(%rip)
+
+        .section .pinprick_image, "a", @progbits
+        .p2align 12
+        .globl  pp_image
+        .hidden pp_image
+pp_image:
+image:                                  // local, so that nothing is left to the linker
+
+        .macro fixup kind, bytes
+        .pushsection .pinprick_fixups, "a", @progbits
+        .long   0b - image - \bytes
+        .long   \kind
+        .popsection
+        .endm
+
+        .set    FIXUP_RSEQ, 0
+        .set    FIXUP_IMAGE, 1
+        .set    FIXUP_BITS, 2
+        .set    FIXUP_UNIT, 3
+
+        .pushsection .pinprick_fixups, "a", @progbits
+        .p2align 2
+        .globl  pp_fixups
+        .hidden pp_fixups
+pp_fixups:
+        .popsection
+
+// struct rseq_cs of the sequence name_begin .. name_end
+        .macro descriptor name
+        .p2align 5
+\name\()_cs:
+        .long   0, 0
+        .quad   \name\()_begin - image
+0:      fixup   FIXUP_IMAGE, 8
+        .quad   \name\()_end - \name\()_begin
+        .quad   \name\()_abort - image
+0:      fixup   FIXUP_IMAGE, 8
+        .endm
+
+// Enters a restartable sequence. Leaves the CPU's entry of a context table in rcx (0: unregistered).
+// Clobbers rcx, rdx.
+        .macro begin_sequence name, table
+\name\()_again:
+        leaq    \name\()_cs(%rip), %rdx
+        movq    %rdx, %fs:PP_RSEQ_CS
+0:      fixup   FIXUP_RSEQ, 4
+\name\()_begin:
+        movslq  %fs:PP_RSEQ_CPU_ID, %rcx
+0:      fixup   FIXUP_RSEQ, 4
+        leaq    image - PP_CONTEXT_SIZE + \table(%rip), %rdx
+        movq    (%rdx,%rcx,8), %rcx
+        .endm
+
+        .macro end_sequence name
+\name\()_end:
+        .endm
+
+        .macro abort_handler name
+        .long   PP_RSEQ_SIGNATURE
+\name\()_abort:
+        jmp     \name\()_again
+        .endm
+
+        .macro routine name
+        .globl  \name
+        .hidden \name
+        .type   \name, @function
+        .p2align 6
+\name:
+        .endm
+
+// ---------------------------------------------------------------------------------------- enter
+
+// Without rseq in the whole process.
+        routine pp_enter_locked
+        pushq   %rcx
+        pushq   %rdx
+        pushq   %rsi
+        jmp     enter_global
+        .size   pp_enter_locked, . - pp_enter_locked
+
+//      stack                       rax = record
+//        return address   40
+//        rax              32 -> 24 after rcx, 16 after rdx, ...
+        routine pp_enter
+        pushq   %rcx
+        pushq   %rdx
+        pushq   %rsi
+        begin_sequence take, PP_CONTEXT_CPU_FREE
+        jrcxz   enter_global
+        movq    %rcx, %rdx              // rdx = &head of this CPU's list
+        movq    (%rdx), %rcx            // rcx = first free slot
+        jrcxz   enter_global
+        movq    PP_SLOT_NEXT(%rcx), %rsi
+        movq    %rsi, (%rdx)            // takes effect
+        end_sequence take
+
+// rcx = slot, ours alone; stack: rsi rdx rcx rax return-address
+enter_with_slot:
+        movq    32(%rsp), %rdx
+        movq    %rdx, PP_SLOT_RETURN_ADDRESS(%rcx)
+        leaq    32(%rsp), %rdx
+        movq    %rdx, PP_SLOT_STACK(%rcx)
+        movq    PP_RECORD_BODY(%rax), %rdx
+        movq    %rdx, PP_SLOT_BODY(%rcx)
+        movq    %rax, PP_SLOT_RECORD(%rcx)
+        movq    PP_SLOT_CODE(%rcx), %rdx
+        movq    %rdx, -8(%rsp)          // survives below rsp until the jump
+        rdtsc
+        movl    %eax, PP_SLOT_TSC(%rcx)
+        movl    %edx, PP_SLOT_TSC+4(%rcx)
+        popq    %rsi
+        popq    %rdx
+        popq    %rcx
+        popq    %rax
+        leaq    8(%rsp), %rsp
+        jmp     *-48(%rsp)
+
+        abort_handler take
+        .size   pp_enter, . - pp_enter
+
+// The global list: one word, tag << 32 | index + 1. The tag changes with every exchange, so a slot
+// that was taken and given back in between does not pass for the same list.
+        .p2align 6
+enter_global:
+        movq    %rax, %rdx
+        lahf
+        seto    %al
+        pushq   %rax                    // flags
+        pushq   %rdx                    // record
+        movq    CONTEXT(FREE_LIST), %rax
+1:      movl    %eax, %ecx
+        testl   %ecx, %ecx
+        jz      enter_missed
+        decl    %ecx
+        shlq    $PP_SLOT_SIZE_LOG2, %rcx
+        addq    CONTEXT(SLOTS), %rcx
+        movl    PP_SLOT_GLOBAL_NEXT(%rcx), %esi
+        movq    %rax, %rdx
+        shrq    $32, %rdx
+        incl    %edx
+        shlq    $32, %rdx
+        orq     %rsi, %rdx
+        lock cmpxchgq %rdx, CONTEXT(FREE_LIST)
+        jne     1b
+        popq    %rdx                    // record
+        popq    %rax                    // flags
+        addb    $127, %al
+        sahf
+        movq    %rdx, %rax
+        jmp     enter_with_slot
+
+enter_missed:
+        popq    %rdx
+        movq    CONTEXT(LOCKED_CELLS), %rcx
+        movq    PP_RECORD_MISSED(%rdx), %rsi
+        lock incq (%rcx,%rsi)
+        popq    %rax
+        addb    $127, %al
+        sahf
+        movq    PP_RECORD_BODY(%rdx), %rdx
+        movq    %rdx, -8(%rsp)
+        popq    %rsi
+        popq    %rdx
+        popq    %rcx
+        popq    %rax
+        jmp     *-40(%rsp)
+
+// ---------------------------------------------------------------------------------------- leave
+
+// Saves what leave uses, and computes from rax = slot:
+//     rdi = slot, rax = what to add to the sum, rsi = offset of the histogram cell
+// by the kstats formula (docs/data.md), in nanoseconds:
+//     s = log2(max(ns, 2^bits)) - bits;  cell = (s << bits) + (ns >> s);  sum += ns >> max(0, s - 19)
+        .macro  measure
+        pushq   %rcx
+        movq    %rax, %rcx
+        lahf
+        seto    %al
+        pushq   %rax
+        pushq   %rdx
+        pushq   %rsi
+        pushq   %rdi
+        movq    %rcx, %rdi
+        rdtsc
+        subl    PP_SLOT_TSC(%rdi), %eax
+        sbbl    PP_SLOT_TSC+4(%rdi), %edx
+        jc      2f                      // clocks of two CPUs disagree by a tick: nothing elapsed
+1:      shlq    $32, %rdx
+        orq     %rdx, %rax
+        mulq    CONTEXT(NS_MULTIPLIER)
+        shrdq   $32, %rdx, %rax
+        movq    PP_SLOT_RECORD(%rdi), %rdx
+        movq    PP_RECORD_HISTOGRAM(%rdx), %rsi
+        movq    %rax, %rdx
+        orq     $8, %rdx
+0:      fixup   FIXUP_UNIT, 1
+        bsrq    %rdx, %rcx
+        subl    $3, %ecx
+0:      fixup   FIXUP_BITS, 1
+        movq    %rax, %rdx
+        shrq    %cl, %rdx
+        cmpl    $19, %ecx
+        ja      3f
+4:      shll    $3, %ecx
+0:      fixup   FIXUP_BITS, 1
+        addq    %rcx, %rdx
+        shlq    $4, %rdx
+        addq    %rdx, %rsi
+        .subsection 1
+2:      xorl    %eax, %eax
+        xorl    %edx, %edx
+        jmp     1b
+3:      subl    $19, %ecx
+        shrq    %cl, %rax
+        addl    $19, %ecx
+        jmp     4b
+        .previous
+        .endm
+
+        .macro  restore_and_return
+        popq    %rdi
+        popq    %rsi
+        popq    %rdx
+        popq    %rax
+        addb    $127, %al
+        sahf
+        popq    %rcx
+        popq    %rax
+        ret
+        .endm
+
+        routine pp_leave
+        measure
+
+        begin_sequence count, PP_CONTEXT_CPU_CELLS
+        testq   %rcx, %rcx
+        jz      record_locked
+        incq    (%rcx,%rsi)             // takes effect
+        end_sequence count
+
+        begin_sequence sum, PP_CONTEXT_CPU_CELLS
+        testq   %rcx, %rcx
+        jz      sum_locked
+        addq    %rax, 8(%rcx,%rsi)      // takes effect
+        end_sequence sum
+
+        begin_sequence give, PP_CONTEXT_CPU_FREE
+        testq   %rcx, %rcx
+        jz      give_global
+        movl    $1, %eax
+        movq    (%rcx), %rdx
+        testq   %rdx, %rdx
+        jz      1f
+        addl    PP_SLOT_LIST_LENGTH(%rdx), %eax
+        cmpl    $PP_CPU_FREE_LIMIT, %eax
+        ja      give_global
+1:      movl    %eax, PP_SLOT_LIST_LENGTH(%rdi)
+        movq    %rdx, PP_SLOT_NEXT(%rdi)
+        movq    $0, PP_SLOT_RETURN_ADDRESS(%rdi)
+        movq    %rdi, (%rcx)            // takes effect
+        end_sequence give
+        restore_and_return
+
+        abort_handler count
+        abort_handler sum
+        abort_handler give
+        .size   pp_leave, . - pp_leave
+
+// Without rseq: threads are spread over a few stripes by their stacks.
+        routine pp_leave_locked
+        measure
+record_locked:
+        call    locked_cells
+        lock incq (%rcx,%rsi)
+        lock addq %rax, 8(%rcx,%rsi)
+        jmp     give_global
+sum_locked:
+        call    locked_cells
+        lock addq %rax, 8(%rcx,%rsi)
+
+give_global:
+        movq    $0, PP_SLOT_RETURN_ADDRESS(%rdi)
+        movq    %rdi, %rcx
+        subq    CONTEXT(SLOTS), %rcx
+        shrq    $PP_SLOT_SIZE_LOG2, %rcx
+        incl    %ecx                    // index + 1
+        movq    CONTEXT(FREE_LIST), %rax
+1:      movl    %eax, PP_SLOT_GLOBAL_NEXT(%rdi)
+        movq    %rax, %rdx
+        shrq    $32, %rdx
+        incl    %edx
+        shlq    $32, %rdx
+        orq     %rcx, %rdx
+        lock cmpxchgq %rdx, CONTEXT(FREE_LIST)
+        jne     1b
+        restore_and_return
+
+// rcx = base of the stripe's cells. Clobbers rdx.
+locked_cells:
+        movq    %rsp, %rcx
+        shrq    $16, %rcx
+        imull   $0x9e3779b1, %ecx, %ecx
+        shrl    $32 - PP_LOCKED_STRIPES_LOG2, %ecx
+        leaq    CONTEXT(LOCKED_CELLS), %rdx
+        movq    (%rdx,%rcx,8), %rcx
+        ret
+        .size   pp_leave_locked, . - pp_leave_locked
+
+        .subsection 2
+        .p2align 5
+        descriptor take
+        descriptor count
+        descriptor sum
+        descriptor give
+        .globl  pp_image_end
+        .hidden pp_image_end
+pp_image_end:
+
+        .section .pinprick_fixups, "a", @progbits
+        .globl  pp_fixups_end
+        .hidden pp_fixups_end
+pp_fixups_end:
+
+        .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,232 @@
+// Runs the runtime of return probes in this very process: stubs, slots and histograms in memory of
+// the test's own, called by functions that check what they get back.
+#include <gtest/gtest.h>
+#include <sys/rseq.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "call_with_registers.h"
+#include "executable_memory.h"
+#include "layout/session_file.h"
+#include "runtime/image.h"
+#include "stats/histogram.h"
+
+namespace pinprick::runtime {
+namespace {
+
+constexpr unsigned kBits = 3;
+constexpr uint64_t kSlots = 64;
+
+std::optional<arch::RseqArea> own_rseq() {
+  if (__rseq_size == 0) return std::nullopt;
+  return arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
+}
+
+// A probed function: `code` is its body, entered through a return probe's stub.
+class Probed {
+ public:
+  Probed(std::vector<uint8_t> code, std::optional<arch::RseqArea> rseq, uint64_t slots = kSlots)
+      : cpus_(std::max(1u, std::thread::hardware_concurrency())),
+        region_size_(align_up(64 + layout::histogram_size(kBits), kPageSize)),
+        cells_((cpus_ + 1) * region_size_ / 8),
+        extent_(runtime_extent(slots, cpus_)),
+        runtime_memory_(extent_.size()),
+        stub_memory_(65536) {
+    RuntimeSpec spec;
+    spec.slot_count = slots;
+    spec.cpu_count = cpus_;
+    spec.fraction_bits = kBits;
+    spec.rseq = rseq;
+    spec.ns_multiplier = ns_multiplier();
+    spec.cells = reinterpret_cast<Address>(cells_.data());
+    spec.region_size = region_size_;
+    const auto runtime = build_runtime(runtime_memory_.address(), spec);
+    EXPECT_TRUE(runtime.has_value());
+    runtime_memory_.write(0, runtime->data);
+    runtime_memory_.write(extent_.data_size, runtime->code);
+    runtime_memory_.seal(extent_.data_size);
+
+    // The function's own code lies at the end of the page; its whole body is displaced.
+    arch::Assembler code_at(stub_memory_.address());
+    arch::ArenaSpec arena;
+    arena.size = stub_memory_.size();
+    arena.enter = runtime->enter;
+    arena.locked_cells = locked_cells(spec);
+    const auto cpus = cpu_cells(spec);
+    arena.cpu_cells = cpus;
+    const auto entries = arch::emit_arena_header(code_at, arena);
+    arch::ReturnStub stub;
+    stub.histogram = 64;
+    stub.missed = 0;
+    body_address_ = stub_memory_.address() + 32768;
+    const auto placed = arch::emit_return_stub(code_at, entries, stub, {body_address_, code});
+    entry_offset_ = placed.begin - stub_memory_.address();
+    const auto bytes = code_at.finish();
+    EXPECT_TRUE(bytes.has_value());
+    stub_memory_.write(0, *bytes);
+    stub_memory_.write(32768, code);
+    stub_memory_.seal();
+  }
+
+  // The kernel looks at the descriptor that a thread entered last, and kills the thread if it is
+  // not there any more.
+  ~Probed() {
+    if (__rseq_size == 0) return;
+    auto* area = reinterpret_cast<struct rseq*>(static_cast<char*>(__builtin_thread_pointer()) +
+                                                __rseq_offset);
+    __atomic_store_n(&area->rseq_cs, uint64_t{0}, __ATOMIC_RELAXED);
+  }
+  Probed(const Probed&) = delete;
+  Probed& operator=(const Probed&) = delete;
+
+  template <class F>
+  F* function() {
+    return stub_memory_.function<F>(entry_offset_);
+  }
+  stats::Histogram histogram() const {
+    stats::Histogram sum(kBits);
+    for (uint64_t region = 0; region <= cpus_; ++region) {
+      const auto* cells = reinterpret_cast<const stats::Cell*>(
+          reinterpret_cast<const uint8_t*>(cells_.data()) + region * region_size_ + 64);
+      for (uint32_t slot = 0; slot < stats::slot_count(kBits); ++slot) sum.add(slot, cells[slot]);
+    }
+    return sum;
+  }
+  uint64_t missed() const { return cells_[0]; }
+  uint64_t slots_in_use() {
+    const auto* slots = reinterpret_cast<const layout::Slot*>(runtime_memory_.data());
+    uint64_t used = 0;
+    for (uint64_t i = 0; i < kSlots; ++i) used += slots[i].return_address != 0;
+    return used;
+  }
+
+ private:
+  uint32_t cpus_;
+  uint64_t region_size_;
+  std::vector<uint64_t> cells_;
+  RuntimeExtent extent_;
+  ExecutableMemory runtime_memory_;
+  ExecutableMemory stub_memory_;
+  Address body_address_ = 0;
+  uint64_t entry_offset_ = 0;
+};
+
+// lea 1(%rdi), %rax; ret
+const std::vector<uint8_t> kIncrement = {0x48, 0x8d, 0x47, 0x01, 0xc3};
+
+class Slots : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (GetParam() && !own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
+  }
+  std::optional<arch::RseqArea> rseq() const { return GetParam() ? own_rseq() : std::nullopt; }
+};
+INSTANTIATE_TEST_SUITE_P(Paths, Slots, testing::Bool(),
+                         [](const auto& path) { return path.param ? "rseq" : "locked"; });
+
+TEST_P(Slots, EveryCallIsRecordedOnceAndEverySlotComesBack) {
+  Probed probed(kIncrement, rseq());
+  auto* increment = probed.function<long(long)>();
+  for (long i = 0; i < 10000; ++i) ASSERT_EQ(increment(i), i + 1);
+  EXPECT_EQ(probed.histogram().count(), 10000u);
+  EXPECT_EQ(probed.missed(), 0u);
+  EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
+TEST_P(Slots, ThreadsLoseNothing) {
+  Probed probed(kIncrement, rseq());
+  auto* increment = probed.function<long(long)>();
+  constexpr int kThreads = 8;
+  constexpr long kCalls = 200000;
+  std::atomic<long> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      for (long i = 0; i < kCalls; ++i)
+        if (increment(i) != i + 1) ++wrong;
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(probed.histogram().count() + probed.missed(), uint64_t{kThreads} * kCalls);
+  EXPECT_EQ(probed.missed(), 0u);
+  EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
+// long callback(long (*)(long), long): calls its first argument with its second, then returns.
+//   sub $8,%rsp; mov %rdi,%rax; mov %rsi,%rdi; call *%rax; add $8,%rsp; ret
+const std::vector<uint8_t> kCallBack = {0x48, 0x83, 0xec, 0x08, 0x48, 0x89, 0xf8, 0x48, 0x89,
+                                        0xf7, 0xff, 0xd0, 0x48, 0x83, 0xc4, 0x08, 0xc3};
+
+TEST_P(Slots, RecursionBeyondTheLastSlotRunsUnmeasuredAndIsCountedAsMissed) {
+  static Probed* probed = nullptr;
+  Probed own(kCallBack, rseq());
+  probed = &own;
+  struct Recurse {
+    static long down(long depth) {
+      if (depth == 0) return 0;
+      return probed->function<long(long (*)(long), long)>()(&Recurse::down, depth - 1) + 1;
+    }
+  };
+  constexpr long kDepth = 100;
+  EXPECT_EQ(Recurse::down(kDepth), kDepth);
+  EXPECT_EQ(own.histogram().count(), kSlots);
+  EXPECT_EQ(own.missed(), kDepth - kSlots);
+  EXPECT_EQ(own.slots_in_use(), 0u);
+  EXPECT_EQ(Recurse::down(10), 10);  // they can be used again
+  EXPECT_EQ(own.histogram().count(), kSlots + 10);
+}
+
+TEST_P(Slots, MeasuresTheTimeInNanoseconds) {
+  Probed probed(kCallBack, rseq());
+  auto* call = probed.function<long(long (*)(long), long)>();
+  const auto busy = [](long ns) {
+    const uint64_t until = monotonic_ns() + static_cast<uint64_t>(ns);
+    while (monotonic_ns() < until) {
+    }
+    return 0L;
+  };
+  const uint64_t before = monotonic_ns();
+  call(busy, 3'000'000);
+  const uint64_t elapsed = monotonic_ns() - before;
+  const auto histogram = probed.histogram();
+  EXPECT_EQ(histogram.count(), 1u);
+  EXPECT_GE(histogram.sum(), 2.99e6);
+  EXPECT_LE(histogram.sum(), static_cast<double>(elapsed) * 1.001 + 1000);
+}
+
+TEST_P(Slots, SumsOfLongCallsAreShiftedAsTheFormulaSays) {
+  Probed probed(kCallBack, rseq());
+  auto* call = probed.function<long(long (*)(long), long)>();
+  const auto nap = [](long ms) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    return 0L;
+  };
+  call(nap, 40);  // beyond 2^22 ns, where shifting begins
+  const auto histogram = probed.histogram();
+  EXPECT_EQ(histogram.count(), 1u);
+  EXPECT_GE(histogram.sum(), 39.9e6);
+  EXPECT_LT(histogram.sum(), 5e9);
+}
+
+TEST_P(Slots, AllRegistersAndFlagsPassThroughInBothDirections) {
+  Probed probed({0xc3}, rseq());  // the body changes nothing at all
+  for (uint64_t flags :
+       {uint64_t{0}, kArithmeticFlags, uint64_t{0x801}, uint64_t{0x44}, uint64_t{0x90}}) {
+    CallRegisters registers;
+    auto* words = reinterpret_cast<uint64_t*>(&registers);
+    for (uint64_t i = 0; i < 15; ++i) words[i] = 0x1111'2222'3333'0000 + i * 0x0101'0101'0101'0101;
+    registers.flags = flags | 2;
+    const CallRegisters before = registers;
+    call_with_registers(reinterpret_cast<void*>(probed.function<void()>()), &registers);
+    const auto* old_words = reinterpret_cast<const uint64_t*>(&before);
+    for (int i = 0; i < 15; ++i) EXPECT_EQ(words[i], old_words[i]) << "register " << i;
+    EXPECT_EQ(registers.flags & kArithmeticFlags, flags);
+  }
+  EXPECT_EQ(probed.histogram().count(), 5u);
+}
+
+}  // namespace
+}  // namespace pinprick::runtime
