@@ -1,0 +1,36 @@
+// A set of addresses in an object's text: where execution may arrive other than by falling through.
+//
+// code_scan.h fills it. Functions about whose inside nothing can be said are `opaque`.
+#pragma once
+
+#include <cstdint>
+#include <unordered_set>
+#include <vector>
+
+#include "base/address.h"
+
+namespace pinprick::image {
+
+class BranchTargets {
+ public:
+  // Addresses outside of `text` are ignored by add().
+  explicit BranchTargets(std::vector<Range> text);
+
+  void add(Address address);
+  bool contains(Address address) const { return any_in(address, address + 1); }
+  // Does anything lead into [begin, end)?
+  bool any_in(Address begin, Address end) const;
+
+  void mark_opaque(Address function_begin) { opaque_.insert(function_begin); }
+  bool is_opaque(Address function_begin) const { return opaque_.contains(function_begin); }
+
+ private:
+  struct Chunk {
+    Range range;
+    std::vector<uint64_t> bits;  // one per byte
+  };
+  std::vector<Chunk> chunks_;
+  std::unordered_set<Address> opaque_;
+};
+
+}  // namespace pinprick::image

@@ -1,0 +1,52 @@
+// Every address of an object's text at which execution may arrive other than by falling through.
+//
+// A probe that displaces several instructions must know that nobody enters between them. The set is
+// a superset, found by looking at everything that could hold such an address:
+//   - direct branches and calls, from decoding all text, functions and gaps alike;
+//   - symbols of any kind, unwind entries, landing pads of exception tables;
+//   - code whose address an instruction takes, as a RIP-relative lea or an immediate;
+//   - 8-byte words anywhere in the object's data that are addresses of its text (labels as values,
+//     function pointers, absolute jump tables), and relocations that make such words; in objects
+//     with fixed addresses 4-byte words as well;
+//   - 4-byte tables relative to their own address: for every address outside of text that an
+//     instruction takes, its entries as long as they lead into text (switches of GCC and clang).
+// A function with a computed jump that none of these explains is `opaque`: nothing is known about
+// its inside.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/address.h"
+#include "image/branch_targets.h"
+#include "image/elf_file.h"
+#include "image/functions.h"
+
+namespace pinprick::image {
+
+struct CodeBytes {
+  Address address = 0;
+  std::span<const uint8_t> bytes;
+  Range range() const { return {address, address + bytes.size()}; }
+};
+
+struct ObjectBytes {
+  std::vector<CodeBytes> text;  // executable
+  std::vector<CodeBytes> data;  // everything else that is loaded
+  // Addresses in data words have this added, when they come from memory.
+  uint64_t bias = 0;
+  bool fixed_addresses = false;  // not position independent: addresses may be 32 bits wide
+};
+
+BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable& functions,
+                                  std::span<const Relocation> relocations,
+                                  std::span<const Address> landing_pads);
+
+// Restartable sequences (rseq) of the object: their instructions, the one before that announces
+// them, and the signature before their abort address. Moving or interrupting any of these breaks
+// them.
+std::vector<Range> find_restartable_sequences(const ObjectBytes& object,
+                                              std::span<const Relocation> relocations);
+
+}  // namespace pinprick::image

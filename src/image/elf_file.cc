@@ -1,0 +1,428 @@
+#include "image/elf_file.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/bytes.h"
+
+namespace pinprick::image {
+namespace {
+
+// A symbol table of a gigabyte is somebody's joke.
+constexpr uint64_t kLargestTable = uint64_t{1} << 30;
+
+std::span<const uint8_t> bytes_of(const Elf_Data* data) {
+  if (data == nullptr || data->d_buf == nullptr) return {};
+  return {static_cast<const uint8_t*>(data->d_buf), data->d_size};
+}
+
+Symbol::Kind kind_of(unsigned char info) {
+  switch (GELF_ST_TYPE(info)) {
+    case STT_FUNC:
+      return Symbol::Kind::function;
+    case STT_GNU_IFUNC:
+      return Symbol::Kind::ifunc;
+    default:
+      return Symbol::Kind::other;
+  }
+}
+
+bool is_code_or_data(const GElf_Sym& symbol) {
+  const auto type = GELF_ST_TYPE(symbol.st_info);
+  return symbol.st_shndx != SHN_UNDEF && symbol.st_shndx != SHN_ABS && type != STT_SECTION &&
+         type != STT_FILE && type != STT_TLS;
+}
+
+Symbol to_symbol(const GElf_Sym& raw, std::string_view name) {
+  return {raw.st_value, raw.st_size, name, kind_of(raw.st_info),
+          GELF_ST_BIND(raw.st_info) != STB_LOCAL};
+}
+
+Relocation::Kind relocation_kind(uint64_t type) {
+  switch (type) {
+    case R_X86_64_RELATIVE:
+      return Relocation::Kind::relative;
+    case R_X86_64_IRELATIVE:
+      return Relocation::Kind::irelative;
+    case R_X86_64_JUMP_SLOT:
+    case R_X86_64_GLOB_DAT:
+    case R_X86_64_64:
+      return Relocation::Kind::symbol;
+    default:
+      return Relocation::Kind::other;
+  }
+}
+
+}  // namespace
+
+ElfFile::ElfFile(ElfFile&& other) noexcept {
+  *this = std::move(other);
+}
+
+ElfFile& ElfFile::operator=(ElfFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(elf_, other.elf_);
+  std::swap(entry_, other.entry_);
+  std::swap(bias_, other.bias_);
+  std::swap(position_independent_, other.position_independent_);
+  std::swap(segments_, other.segments_);
+  std::swap(dynamic_, other.dynamic_);
+  std::swap(eh_frame_header_, other.eh_frame_header_);
+  std::swap(build_id_, other.build_id_);
+  return *this;
+}
+
+ElfFile::~ElfFile() {
+  if (elf_ != nullptr) elf_end(elf_);
+}
+
+Result<ElfFile, ElfError> ElfFile::open(const std::string& path, Use use) {
+  ElfFile file;
+  file.path_ = path;
+  auto fd = open_file(path, O_RDONLY);
+  if (!fd) return fail(ElfError{ElfCause::unreadable, path, fd.error().number});
+  file.fd_ = *std::move(fd);
+  struct stat status = {};
+  if (::fstat(file.fd_.get(), &status) != 0)
+    return fail(ElfError{ElfCause::unreadable, path, errno});
+  elf_version(EV_CURRENT);
+  // Not mapped: a file that somebody truncates while we read must not kill us.
+  file.elf_ = elf_begin(file.fd_.get(), ELF_C_READ, nullptr);
+  if (auto loaded = file.load(static_cast<uint64_t>(status.st_size), use); !loaded)
+    return fail(loaded.error());
+  return file;
+}
+
+Result<ElfFile, ElfError> ElfFile::from_bytes(std::vector<uint8_t> bytes, std::string name,
+                                              uint64_t bias) {
+  ElfFile file;
+  file.path_ = std::move(name);
+  file.bytes_ = std::move(bytes);
+  file.bias_ = bias;
+  elf_version(EV_CURRENT);
+  file.elf_ = elf_memory(reinterpret_cast<char*>(file.bytes_.data()), file.bytes_.size());
+  if (auto loaded = file.load(file.bytes_.size(), Use::code); !loaded) return fail(loaded.error());
+  return file;
+}
+
+Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
+  const auto broken = [&](ElfCause cause) { return fail(ElfError{cause, path_, 0}); };
+  uint8_t identity[EI_NIDENT] = {};
+  if (file_size < sizeof identity || !read_raw(identity, 0) ||
+      std::memcmp(identity, ELFMAG, SELFMAG) != 0)
+    return broken(ElfCause::not_elf);
+  if (identity[EI_CLASS] != ELFCLASS64 || identity[EI_DATA] != ELFDATA2LSB)
+    return broken(ElfCause::not_x86_64);
+  GElf_Ehdr header;
+  if (elf_ == nullptr || gelf_getehdr(elf_, &header) == nullptr) return broken(ElfCause::truncated);
+  if (header.e_machine != EM_X86_64) return broken(ElfCause::not_x86_64);
+  if (header.e_type != ET_EXEC && header.e_type != ET_DYN) return broken(ElfCause::not_loadable);
+  entry_ = header.e_entry;
+  position_independent_ = header.e_type == ET_DYN;
+
+  size_t count = 0;
+  if (elf_getphdrnum(elf_, &count) != 0) return broken(ElfCause::truncated);
+  for (size_t i = 0; i < count; ++i) {
+    GElf_Phdr program;
+    if (gelf_getphdr(elf_, static_cast<int>(i), &program) == nullptr)
+      return broken(ElfCause::truncated);
+    if (program.p_vaddr + program.p_memsz < program.p_vaddr ||
+        program.p_offset + program.p_filesz < program.p_offset ||
+        program.p_filesz > program.p_memsz)
+      continue;
+    const Range range = {program.p_vaddr, program.p_vaddr + program.p_memsz};
+    switch (program.p_type) {
+      case PT_LOAD:
+        if (use == Use::code && program.p_offset + program.p_filesz > file_size)
+          return broken(ElfCause::truncated);
+        segments_.push_back({range, program.p_offset, program.p_filesz,
+                             (program.p_flags & PF_R) != 0, (program.p_flags & PF_W) != 0,
+                             (program.p_flags & PF_X) != 0});
+        break;
+      case PT_DYNAMIC:
+        dynamic_ = range;
+        break;
+      case PT_GNU_EH_FRAME:
+        eh_frame_header_ = range;
+        break;
+      case PT_NOTE: {
+        if (!build_id_.empty() || program.p_filesz > kLargestTable) break;
+        std::vector<uint8_t> notes(program.p_filesz);
+        if (read_raw(notes, program.p_offset)) build_id_ = note_build_id(notes);
+        break;
+      }
+      default:
+        break;
+    }
+  }
+  if (segments_.empty()) return broken(ElfCause::not_loadable);
+  return {};
+}
+
+bool ElfFile::read_raw(std::span<uint8_t> out, uint64_t offset) const {
+  if (fd_) return read_at(fd_.get(), out, offset).ok();
+  if (offset > bytes_.size() || out.size() > bytes_.size() - offset) return false;
+  if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
+  return true;
+}
+
+std::string ElfFile::note_build_id(std::span<const uint8_t> notes) const {
+  ByteReader reader(notes);
+  while (reader.ok() && reader.remaining() >= 12) {
+    const uint32_t name_size = reader.u32();
+    const uint32_t size = reader.u32();
+    const uint32_t type = reader.u32();
+    ByteReader name = reader.sub(align_up(name_size, 4));
+    const size_t at = reader.position();
+    reader.skip(align_up(size, 4));
+    if (!reader.ok()) break;
+    if (type != NT_GNU_BUILD_ID || name_size != 4 || name.c_string() != "GNU") continue;
+    std::string hex;
+    for (uint8_t byte : notes.subspan(at, size)) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      hex += kDigits[byte >> 4];
+      hex += kDigits[byte & 15];
+    }
+    return hex;
+  }
+  return {};
+}
+
+Range ElfFile::extent() const {
+  Range extent = {UINT64_MAX, 0};
+  for (const Segment& segment : segments_) {
+    extent.begin = std::min(extent.begin, align_down(segment.range.begin, kPageSize));
+    extent.end = std::max(extent.end, align_up(segment.range.end, kPageSize));
+  }
+  return extent;
+}
+
+bool ElfFile::in_executable_segment(Address address) const {
+  return std::any_of(segments_.begin(), segments_.end(), [&](const Segment& segment) {
+    return segment.executable && segment.range.contains(address);
+  });
+}
+
+std::vector<uint8_t> ElfFile::read(Range range) const {
+  for (const Segment& segment : segments_) {
+    if (!segment.range.contains(range.begin)) continue;
+    const uint64_t skip = range.begin - segment.range.begin;
+    if (skip >= segment.file_size) return {};
+    std::vector<uint8_t> out(std::min(range.size(), segment.file_size - skip));
+    if (!read_raw(out, segment.offset + skip)) return {};
+    return out;
+  }
+  return {};
+}
+
+std::optional<ElfFile::DebugLink> ElfFile::debug_link() const {
+  size_t names = 0;
+  if (elf_getshdrstrndx(elf_, &names) != 0) return std::nullopt;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr) continue;
+    const char* name = elf_strptr(elf_, names, header.sh_name);
+    if (name == nullptr || std::string_view(name) != ".gnu_debuglink") continue;
+    ByteReader reader(bytes_of(elf_rawdata(section, nullptr)));
+    DebugLink link;
+    link.file = reader.c_string();
+    reader.skip(align_up(reader.position(), 4) - reader.position());
+    link.crc = reader.u32();
+    if (reader.ok() && !link.file.empty()) return link;
+  }
+  return std::nullopt;
+}
+
+std::vector<Symbol> ElfFile::symbols_of_sections(uint32_t type) const {
+  std::vector<Symbol> symbols;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != type ||
+        header.sh_entsize != sizeof(Elf64_Sym) || header.sh_size > kLargestTable)
+      continue;
+    Elf_Data* data = elf_getdata(section, nullptr);
+    if (data == nullptr || data->d_buf == nullptr) continue;
+    const auto count = static_cast<int>(data->d_size / header.sh_entsize);
+    symbols.reserve(symbols.size() + static_cast<size_t>(count));
+    for (int i = 0; i < count; ++i) {
+      GElf_Sym raw;
+      if (gelf_getsym(data, i, &raw) == nullptr || !is_code_or_data(raw)) continue;
+      const char* name = elf_strptr(elf_, header.sh_link, raw.st_name);
+      if (name != nullptr && *name != '\0') symbols.push_back(to_symbol(raw, name));
+    }
+  }
+  return symbols;
+}
+
+bool ElfFile::has_symtab() const {
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) != nullptr && header.sh_type == SHT_SYMTAB) return true;
+  }
+  return false;
+}
+
+std::vector<Symbol> ElfFile::symtab() const {
+  return symbols_of_sections(SHT_SYMTAB);
+}
+
+std::vector<Symbol> ElfFile::dynamic_symbols() const {
+  auto symbols = symbols_of_sections(SHT_DYNSYM);
+  return symbols.empty() && !bytes_.empty() ? symbols_of_dynamic_section() : symbols;
+}
+
+// Without section headers the number of symbols follows from the hash tables.
+std::vector<Symbol> ElfFile::symbols_of_dynamic_section() const {
+  if (!dynamic_) return {};
+  const auto dynamic = read(*dynamic_);
+  uint64_t table = 0, strings = 0, strings_size = 0, hash = 0, gnu_hash = 0;
+  ByteReader reader(dynamic);
+  while (reader.remaining() >= 16) {
+    const uint64_t tag = reader.u64();
+    uint64_t value = reader.u64();
+    const bool is_address =
+        tag == DT_SYMTAB || tag == DT_STRTAB || tag == DT_HASH || tag == DT_GNU_HASH;
+    if (is_address && bias_ != 0 && value >= bias_) value -= bias_;
+    if (tag == DT_NULL) break;
+    if (tag == DT_SYMTAB) table = value;
+    if (tag == DT_STRTAB) strings = value;
+    if (tag == DT_STRSZ) strings_size = value;
+    if (tag == DT_HASH) hash = value;
+    if (tag == DT_GNU_HASH) gnu_hash = value;
+  }
+  if (table == 0 || strings == 0 || strings_size > kLargestTable) return {};
+
+  uint64_t count = 0;
+  if (hash != 0) {
+    const auto head = read({hash, hash + 8});
+    ByteReader words(head);
+    words.u32();
+    count = words.u32();
+  } else if (gnu_hash != 0) {
+    const auto bytes = read({gnu_hash, gnu_hash + kLargestTable});
+    ByteReader words(bytes);
+    const uint32_t buckets = words.u32();
+    const uint32_t first = words.u32();
+    const uint32_t bloom = words.u32();
+    words.u32();
+    words.skip(uint64_t{bloom} * 8);
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < buckets && words.ok(); ++i) last = std::max(last, words.u32());
+    if (words.ok() && last >= first) {
+      words.skip(uint64_t{last - first} * 4);
+      count = last;
+      while (words.ok() && count < kLargestTable) {
+        ++count;
+        if (words.u32() & 1) break;
+      }
+    }
+  }
+
+  const auto raw_strings = read({strings, strings + strings_size});
+  const auto raw_symbols = read({table, table + count * sizeof(Elf64_Sym)});
+  // Names have to live on: point into bytes_, where the same strings lie.
+  std::vector<Symbol> symbols;
+  ByteReader entries(raw_symbols);
+  for (uint64_t i = 0; i < count && entries.remaining() >= sizeof(Elf64_Sym); ++i) {
+    const auto raw = entries.read<Elf64_Sym>();
+    if (!is_code_or_data(raw) || raw.st_name >= raw_strings.size()) continue;
+    for (const Segment& segment : segments_) {
+      if (!segment.range.contains(strings)) continue;
+      const uint64_t at = segment.offset + (strings - segment.range.begin);
+      ByteReader names(std::span{bytes_}.subspan(at, raw_strings.size()), raw.st_name);
+      const std::string_view name = names.c_string();
+      if (names.ok() && !name.empty()) symbols.push_back(to_symbol(raw, name));
+      break;
+    }
+  }
+  return symbols;
+}
+
+std::vector<Relocation> ElfFile::relocations() const {
+  std::vector<Relocation> relocations;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_RELA ||
+        !(header.sh_flags & SHF_ALLOC) || header.sh_entsize != sizeof(Elf64_Rela) ||
+        header.sh_size > kLargestTable)
+      continue;
+    Elf_Data* data = elf_getdata(section, nullptr);
+    if (data == nullptr || data->d_buf == nullptr) continue;
+    Elf_Scn* symbol_section = elf_getscn(elf_, header.sh_link);
+    GElf_Shdr symbol_header = {};
+    Elf_Data* symbol_data = nullptr;
+    if (symbol_section != nullptr && gelf_getshdr(symbol_section, &symbol_header) != nullptr)
+      symbol_data = elf_getdata(symbol_section, nullptr);
+    const auto count = static_cast<int>(data->d_size / header.sh_entsize);
+    for (int i = 0; i < count; ++i) {
+      GElf_Rela raw;
+      if (gelf_getrela(data, i, &raw) == nullptr) continue;
+      Relocation out = {raw.r_offset, relocation_kind(GELF_R_TYPE(raw.r_info)), raw.r_addend, {}};
+      GElf_Sym symbol;
+      const auto index = static_cast<int>(GELF_R_SYM(raw.r_info));
+      if (index != 0 && symbol_data != nullptr &&
+          gelf_getsym(symbol_data, index, &symbol) != nullptr) {
+        const char* name = elf_strptr(elf_, symbol_header.sh_link, symbol.st_name);
+        if (name != nullptr) out.symbol = name;
+      }
+      relocations.push_back(out);
+    }
+  }
+  return relocations;
+}
+
+std::vector<Range> ElfFile::procedure_linkage_tables() const {
+  std::vector<Range> ranges;
+  size_t names = 0;
+  if (elf_getshdrstrndx(elf_, &names) != 0) return ranges;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr || !(header.sh_flags & SHF_EXECINSTR)) continue;
+    const char* name = elf_strptr(elf_, names, header.sh_name);
+    if (name == nullptr) continue;
+    const std::string_view text = name;
+    if (text.starts_with(".plt") || text == ".iplt")
+      ranges.push_back({header.sh_addr, header.sh_addr + header.sh_size});
+  }
+  return ranges;
+}
+
+std::optional<ElfFile::Bytes> ElfFile::eh_frame() const {
+  size_t names = 0;
+  if (elf_getshdrstrndx(elf_, &names) == 0) {
+    for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
+      GElf_Shdr header;
+      if (gelf_getshdr(section, &header) == nullptr || header.sh_type == SHT_NOBITS ||
+          !(header.sh_flags & SHF_ALLOC) || header.sh_size > kLargestTable)
+        continue;
+      const char* name = elf_strptr(elf_, names, header.sh_name);
+      if (name == nullptr || std::string_view(name) != ".eh_frame") continue;
+      return Bytes{header.sh_addr, read({header.sh_addr, header.sh_addr + header.sh_size})};
+    }
+  }
+  if (!eh_frame_header_) return std::nullopt;
+  const Address at = eh_frame_header_->begin;
+  const auto header = read({at, at + 8});
+  ByteReader reader(header);
+  const uint8_t version = reader.u8();
+  const uint8_t pointer_encoding = reader.u8();
+  reader.skip(2);
+  const auto distance = static_cast<int32_t>(reader.u32());
+  constexpr uint8_t kPcRelativeInt32 = 0x1b;
+  if (!reader.ok() || version != 1 || pointer_encoding != kPcRelativeInt32) return std::nullopt;
+  const Address begin = at + 4 + static_cast<uint64_t>(static_cast<int64_t>(distance));
+  for (const Segment& segment : segments_)
+    if (segment.range.contains(begin)) return Bytes{begin, read({begin, segment.range.end})};
+  return std::nullopt;
+}
+
+}  // namespace pinprick::image

@@ -1,0 +1,130 @@
+// One ELF file (or the image of one in memory): segments, symbols, notes, relocations, unwind
+// tables.
+//
+// Whatever the file says is checked; a broken table reads as missing. Not thread-safe (libelf loads
+// lazily). Addresses are the file's own; the loader's bias is the caller's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/address.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+struct Elf;
+
+namespace pinprick::image {
+
+enum class ElfCause : uint8_t {
+  unreadable,    // cannot be opened or read: `system_error`
+  not_elf,       // another kind of file
+  truncated,     // headers or segments lie beyond the end of the file
+  not_x86_64,    // another machine, or 32-bit
+  not_loadable,  // an object file or a core: no segments to execute
+};
+
+struct ElfError {
+  ElfCause cause = ElfCause::unreadable;
+  std::string path;
+  int system_error = 0;
+};
+
+struct Segment {
+  Range range;  // in memory
+  uint64_t offset = 0;
+  uint64_t file_size = 0;
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+};
+
+struct Symbol {
+  Address address = 0;
+  uint64_t size = 0;
+  std::string_view name;  // lives as long as the ElfFile
+  enum class Kind : uint8_t { function, ifunc, other } kind = Kind::other;
+  bool global = false;
+};
+
+struct Relocation {
+  Address address = 0;
+  enum class Kind : uint8_t { relative, irelative, symbol, other } kind = Kind::other;
+  int64_t addend = 0;
+  std::string_view symbol;  // empty: none
+};
+
+class ElfFile {
+ public:
+  // A separate debug file has the symbols, but not what its segments describe.
+  enum class Use : uint8_t { code, symbols };
+  static Result<ElfFile, ElfError> open(const std::string& path, Use use = Use::code);
+  // `bytes` lie as in the file. Section headers may be missing or garbage.
+  // `bias`: what the loader may already have added to addresses in the dynamic section.
+  static Result<ElfFile, ElfError> from_bytes(std::vector<uint8_t> bytes, std::string name,
+                                              uint64_t bias = 0);
+  ElfFile(ElfFile&&) noexcept;
+  ElfFile& operator=(ElfFile&&) noexcept;
+  ~ElfFile();
+
+  const std::string& path() const { return path_; }
+  Address entry() const { return entry_; }
+  bool position_independent() const { return position_independent_; }
+  const std::vector<Segment>& segments() const { return segments_; }
+  // From the lowest to the highest address of all segments, whole pages.
+  Range extent() const;
+  bool in_executable_segment(Address address) const;
+
+  // Hexadecimal, lower case; empty: none.
+  const std::string& build_id() const { return build_id_; }
+  struct DebugLink {
+    std::string file;
+    uint32_t crc = 0;
+  };
+  std::optional<DebugLink> debug_link() const;
+
+  bool has_symtab() const;
+  // Defined symbols of .symtab, and those of .dynsym (by section header or dynamic section).
+  std::vector<Symbol> symtab() const;
+  std::vector<Symbol> dynamic_symbols() const;
+  std::vector<Relocation> relocations() const;
+
+  // By section name; empty where there are no section headers.
+  std::vector<Range> procedure_linkage_tables() const;
+  struct Bytes {
+    Address address = 0;
+    std::vector<uint8_t> data;
+  };
+  // .eh_frame; by section header, else through .eh_frame_hdr.
+  std::optional<Bytes> eh_frame() const;
+
+  // The file's bytes behind [range); shorter where the file has less (.bss), nothing on errors.
+  std::vector<uint8_t> read(Range range) const;
+
+ private:
+  ElfFile() = default;
+  Result<void, ElfError> load(uint64_t file_size, Use use);
+  std::vector<Symbol> symbols_of_sections(uint32_t type) const;
+  std::vector<Symbol> symbols_of_dynamic_section() const;
+  bool read_raw(std::span<uint8_t> out, uint64_t offset) const;
+  std::string note_build_id(std::span<const uint8_t> notes) const;
+
+  std::string path_;
+  Fd fd_;
+  std::vector<uint8_t> bytes_;  // instead of fd_
+  Elf* elf_ = nullptr;
+  Address entry_ = 0;
+  uint64_t bias_ = 0;
+  bool position_independent_ = false;
+  std::vector<Segment> segments_;
+  std::optional<Range> dynamic_;
+  std::optional<Range> eh_frame_header_;
+  std::string build_id_;
+};
+
+}  // namespace pinprick::image

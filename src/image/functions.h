@@ -1,0 +1,52 @@
+// The functions of one object: ranges, names, and how they are entered.
+//
+// Made from the symbol tables and the unwind tables together, so that stripped objects have
+// functions too. Immutable once built; addresses are the object's own (add the bias).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/address.h"
+#include "image/elf_file.h"
+#include "image/unwind_info.h"
+
+namespace pinprick::image {
+
+struct Function {
+  Range range;
+  Address limit = 0;  // where the next thing begins: [range.end, limit) is padding, if anything
+  Address lsda = 0;
+  // The unwind tables prove that the return address lies on top of the stack at entry, or they say
+  // nothing about this function and it has a symbol.
+  bool entered_by_call = false;
+  bool ifunc = false;  // a resolver: calling it answers the address of the implementation
+  uint32_t first_name = 0;
+  uint32_t name_count = 0;
+};
+
+class FunctionTable {
+ public:
+  static FunctionTable build(const ElfFile& object, std::span<const Symbol> symbols,
+                             std::span<const FrameEntry> frames);
+
+  const std::vector<Function>& functions() const { return functions_; }
+  // Best known name first: the shortest global one without leading underscores.
+  std::span<const std::string_view> names(const Function& function) const {
+    return std::span(names_).subspan(function.first_name, function.name_count);
+  }
+  // The function whose range contains the address, or null.
+  const Function* find(Address address) const;
+  // Every place that a symbol or an unwind entry names: somebody may come in there.
+  const std::vector<Address>& named_addresses() const { return named_addresses_; }
+
+ private:
+  std::vector<Function> functions_;  // by range.begin, which is unique
+  std::vector<std::string_view> names_;
+  std::vector<Address> named_addresses_;
+};
+
+}  // namespace pinprick::image

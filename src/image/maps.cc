@@ -1,0 +1,97 @@
+#include "image/maps.h"
+
+#include <sys/sysmacros.h>
+
+#include <charconv>
+
+namespace pinprick::image {
+namespace {
+
+constexpr std::string_view kDeleted = " (deleted)";
+
+// Takes the token up to `separator` off the front of `line`.
+std::string_view take(std::string_view& line, char separator) {
+  const size_t at = line.find(separator);
+  const std::string_view token = line.substr(0, at);
+  line.remove_prefix(at == line.npos ? line.size() : at + 1);
+  return token;
+}
+
+bool number(std::string_view text, uint64_t& value, int base) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+// The kernel writes a newline in a path as \012.
+std::string unescape(std::string_view path) {
+  std::string out;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path.substr(i, 4) == "\\012") {
+      out += '\n';
+      i += 3;
+    } else {
+      out += path[i];
+    }
+  }
+  return out;
+}
+
+bool parse_line(std::string_view line, Mapping& mapping) {
+  uint64_t major = 0, minor = 0;
+  const std::string_view begin = take(line, '-');
+  const std::string_view end = take(line, ' ');
+  const std::string_view access = take(line, ' ');
+  const std::string_view offset = take(line, ' ');
+  const std::string_view device_major = take(line, ':');
+  const std::string_view device_minor = take(line, ' ');
+  const std::string_view inode = take(line, ' ');
+  if (!number(begin, mapping.range.begin, 16) || !number(end, mapping.range.end, 16) ||
+      access.size() != 4 || !number(offset, mapping.offset, 16) ||
+      !number(device_major, major, 16) || !number(device_minor, minor, 16) ||
+      !number(inode, mapping.inode, 10) || mapping.range.empty())
+    return false;
+  mapping.device = makedev(static_cast<unsigned>(major), static_cast<unsigned>(minor));
+  mapping.readable = access[0] == 'r';
+  mapping.writable = access[1] == 'w';
+  mapping.executable = access[2] == 'x';
+  mapping.shared = access[3] == 's';
+  const size_t path = line.find_first_not_of(' ');
+  if (path != line.npos) line.remove_prefix(path);
+  if (mapping.inode != 0 && line.ends_with(kDeleted)) {
+    mapping.deleted = true;
+    line.remove_suffix(kDeleted.size());
+  }
+  mapping.path = unescape(line);
+  return true;
+}
+
+}  // namespace
+
+std::vector<Mapping> parse_maps(std::string_view text) {
+  std::vector<Mapping> maps;
+  while (!text.empty()) {
+    Mapping mapping;
+    if (parse_line(take(text, '\n'), mapping)) maps.push_back(std::move(mapping));
+  }
+  return maps;
+}
+
+Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid) {
+  auto text = read_file("/proc/" + std::to_string(pid) + "/maps");
+  if (!text) return fail(text.error());
+  return parse_maps(*text);
+}
+
+std::vector<Range> free_ranges(const std::vector<Mapping>& maps, Address lowest, Address highest) {
+  std::vector<Range> free;
+  Address at = lowest;
+  for (const Mapping& mapping : maps) {
+    if (mapping.range.begin >= highest) break;
+    if (mapping.range.begin > at) free.push_back({at, mapping.range.begin});
+    at = std::max(at, mapping.range.end);
+  }
+  if (at < highest) free.push_back({at, highest});
+  return free;
+}
+
+}  // namespace pinprick::image

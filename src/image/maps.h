@@ -1,0 +1,38 @@
+// The mappings of a process, from /proc/PID/maps.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/address.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace pinprick::image {
+
+struct Mapping {
+  Range range;
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+  bool shared = false;
+  bool deleted = false;  // the file has no name any more
+  uint64_t offset = 0;   // in the file
+  uint64_t device = 0;   // as makedev() makes it
+  uint64_t inode = 0;    // 0: no file
+  std::string path;      // of a file, or a name like [stack]; empty: anonymous
+};
+
+Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid);
+
+// Lines that do not look as the kernel writes them are left out.
+std::vector<Mapping> parse_maps(std::string_view text);
+
+// The free ranges between mappings, within [lowest, highest).
+std::vector<Range> free_ranges(const std::vector<Mapping>& maps, Address lowest, Address highest);
+
+}  // namespace pinprick::image

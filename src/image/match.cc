@@ -1,0 +1,126 @@
+#include "image/match.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "image/demangle.h"
+
+namespace pinprick::image {
+namespace {
+
+// The name by which a function is matched: the symbol that fits the pattern; for a function without
+// symbols the name it is shown by. Nothing: no match.
+std::optional<std::string> matching_name(Object& object, const Function& function,
+                                         const Pattern& pattern) {
+  const auto names = object.functions().names(function);
+  for (std::string_view name : names)
+    if (pattern.matches_function(name)) return demangle(name);
+  if (names.empty()) {
+    const std::string name = object.function_name(function, {});
+    if (pattern.matches_function(name) ||
+        pattern.matches_function(fmt::format("{:#x}", function.range.begin)))
+      return name;
+  }
+  return std::nullopt;
+}
+
+bool is_excluded(Object& object, const Function& function, const std::vector<Pattern>& excluded) {
+  return std::any_of(excluded.begin(), excluded.end(), [&](const Pattern& pattern) {
+    return pattern.matches_object(object.names()) && matching_name(object, function, pattern);
+  });
+}
+
+// Names without their signature, but for those that more than one function would share.
+void shorten_names(std::vector<Match>& matches) {
+  std::map<std::pair<Object*, std::string>, int> uses;
+  const auto short_name = [](const Match& match) {
+    return std::string(without_signature(match.name));
+  };
+  for (const Match& match : matches) ++uses[{match.object, short_name(match)}];
+  for (Match& match : matches)
+    if (uses[{match.object, short_name(match)}] == 1) match.name = short_name(match);
+}
+
+}  // namespace
+
+std::vector<Address> implementations(ProcessImage& image, Object& definer,
+                                     const Function& resolver) {
+  const auto names = definer.functions().names(resolver);
+  const auto plt = definer.elf().procedure_linkage_tables();
+  std::set<Address> found;
+  for (const auto& object : image.objects) {
+    for (const Relocation& relocation : object->relocations()) {
+      const bool by_address = object.get() == &definer &&
+                              relocation.kind == Relocation::Kind::irelative &&
+                              static_cast<Address>(relocation.addend) == resolver.range.begin;
+      const bool by_name = relocation.kind == Relocation::Kind::symbol &&
+                           std::find(names.begin(), names.end(), relocation.symbol) != names.end();
+      if (!by_address && !by_name) continue;
+      uint64_t word = 0;
+      if (!object->read(relocation.address + object->bias(),
+                        {reinterpret_cast<uint8_t*>(&word), sizeof word}))
+        continue;
+      const Address target = word - definer.bias();
+      const bool in_plt =
+          std::any_of(plt.begin(), plt.end(), [&](Range range) { return range.contains(target); });
+      if (definer.contains_code(word) && !in_plt && target != resolver.range.begin)
+        found.insert(word);
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns,
+                       const std::vector<Pattern>& excluded) {
+  Matches out;
+  std::set<Address> seen;
+  std::vector<bool> matched(patterns.size());
+  for (const auto& object : image.objects) {
+    std::vector<size_t> wanted;
+    for (size_t i = 0; i < patterns.size(); ++i)
+      if (patterns[i].matches_object(object->names())) wanted.push_back(i);
+    if (wanted.empty()) continue;
+
+    for (const Function& function : object->functions().functions()) {
+      for (size_t i : wanted) {
+        auto name = matching_name(*object, function, patterns[i]);
+        if (!name || is_excluded(*object, function, excluded)) continue;
+        matched[i] = true;
+        Match match{object.get(), &function, function.range.begin + object->bias(), *name, i};
+        if (function.ifunc) {
+          const auto targets = implementations(image, *object, function);
+          match.unresolved = targets.empty();
+          for (Address target : targets) {
+            const Function* body = object->functions().find(target - object->bias());
+            if (body == nullptr) continue;
+            match.function = body;
+            match.site = target + patterns[i].offset();
+            if (seen.insert(match.site).second) out.matches.push_back(match);
+          }
+          if (!match.unresolved) continue;
+        }
+        match.site += patterns[i].offset();
+        if (patterns[i].offset() != 0) match.name += fmt::format("+{:#x}", patterns[i].offset());
+        if (seen.insert(match.site).second) out.matches.push_back(std::move(match));
+      }
+    }
+  }
+  shorten_names(out.matches);
+
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    if (matched[i]) continue;
+    const bool there =
+        patterns[i].names_object() && std::any_of(image.unreadable.begin(), image.unreadable.end(),
+                                                  [&](const UnreadableObject& object) {
+                                                    return patterns[i].matches_object(object.names);
+                                                  });
+    (there ? out.only_unreadable : out.unmatched).push_back(i);
+  }
+  return out;
+}
+
+}  // namespace pinprick::image

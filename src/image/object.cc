@@ -1,0 +1,125 @@
+#include "image/object.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "image/code_scan.h"
+#include "image/debug_file.h"
+#include "image/demangle.h"
+
+namespace pinprick::image {
+
+Object::Object(ElfFile elf, uint64_t bias, std::vector<std::string> names, std::string path,
+               std::string root, MemoryReader reader)
+    : elf_(std::move(elf)),
+      bias_(bias),
+      names_(std::move(names)),
+      path_(std::move(path)),
+      root_(std::move(root)),
+      reader_(std::move(reader)) {}
+
+Range Object::extent() const {
+  const Range own = elf_.extent();
+  return {own.begin + bias_, own.end + bias_};
+}
+
+std::vector<Range> Object::executable_ranges() const {
+  std::vector<Range> ranges;
+  for (const Segment& segment : elf_.segments())
+    if (segment.executable)
+      ranges.push_back({segment.range.begin + bias_, segment.range.end + bias_});
+  return ranges;
+}
+
+const std::vector<FrameEntry>& Object::frames() {
+  if (!frames_) {
+    const auto section = elf_.eh_frame();
+    frames_ = section ? parse_eh_frame(section->data, section->address) : std::vector<FrameEntry>();
+  }
+  return *frames_;
+}
+
+const FunctionTable& Object::functions() {
+  if (!functions_) {
+    symbols_ = elf_.symtab();
+    if (symbols_.empty()) {
+      debug_ = find_debug_file(elf_, root_, path_);
+      if (debug_) symbols_ = debug_->symtab();
+    }
+    const auto dynamic = elf_.dynamic_symbols();
+    symbols_.insert(symbols_.end(), dynamic.begin(), dynamic.end());
+    functions_ = FunctionTable::build(elf_, symbols_, frames());
+  }
+  return *functions_;
+}
+
+const std::vector<Relocation>& Object::relocations() {
+  if (!relocations_) relocations_ = elf_.relocations();
+  return *relocations_;
+}
+
+bool Object::read(Address address, std::span<uint8_t> out) const {
+  if (reader_) return reader_(address, out);
+  const auto bytes = elf_.read({address - bias_, address - bias_ + out.size()});
+  if (bytes.size() != out.size()) return false;
+  std::copy(bytes.begin(), bytes.end(), out.begin());
+  return true;
+}
+
+std::vector<uint8_t> Object::code(const Function& function) const {
+  std::vector<uint8_t> bytes(function.limit - function.range.begin);
+  if (!read(function.range.begin + bias_, bytes)) return {};
+  return bytes;
+}
+
+// A segment's memory; shorter where its end is not readable (or, from a file, is .bss).
+std::vector<uint8_t> Object::segment_bytes(const Segment& segment) const {
+  if (!reader_) return elf_.read(segment.range);
+  std::vector<uint8_t> bytes(segment.range.size());
+  if (reader_(segment.range.begin + bias_, bytes)) return bytes;
+  bytes.resize(segment.file_size);
+  if (reader_(segment.range.begin + bias_, bytes)) return bytes;
+  return {};
+}
+
+void Object::scan_code() {
+  std::vector<std::vector<uint8_t>> storage;  // moving a vector leaves its bytes where they are
+  ObjectBytes object;
+  object.bias = reader_ ? bias_ : 0;
+  object.fixed_addresses = !elf_.position_independent();
+  for (const Segment& segment : elf_.segments()) {
+    storage.push_back(segment_bytes(segment));
+    auto& parts = segment.executable ? object.text : object.data;
+    parts.push_back({segment.range.begin, storage.back()});
+  }
+  std::vector<Address> landing_pads;
+  for (const FrameEntry& frame : frames()) {
+    if (frame.lsda == 0) continue;
+    for (const CodeBytes& part : object.data) {
+      if (!part.range().contains(frame.lsda)) continue;
+      const auto table = part.bytes.subspan(frame.lsda - part.address);
+      const auto pads = parse_landing_pads(table, frame.lsda, frame.code);
+      landing_pads.insert(landing_pads.end(), pads.begin(), pads.end());
+    }
+  }
+  targets_ = find_branch_targets(object, functions(), relocations(), landing_pads);
+  reserved_ = find_restartable_sequences(object, relocations());
+}
+
+const BranchTargets& Object::targets() {
+  if (!targets_) scan_code();
+  return *targets_;
+}
+
+const std::vector<Range>& Object::reserved() {
+  if (!targets_) scan_code();
+  return reserved_;
+}
+
+std::string Object::function_name(const Function& function, std::string_view symbol) const {
+  if (!symbol.empty()) return demangle(symbol);
+  return fmt::format("{}+{:#x}", name(), function.range.begin);
+}
+
+}  // namespace pinprick::image

@@ -1,0 +1,72 @@
+// One loaded object (or a file looked at on its own): its names, functions and branch targets.
+//
+// Loads lazily and caches; not thread-safe. Addresses in the interface are run-time addresses; a
+// file on its own has bias 0.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/address.h"
+#include "image/branch_targets.h"
+#include "image/elf_file.h"
+#include "image/functions.h"
+#include "image/maps.h"
+
+namespace pinprick::image {
+
+// Reads memory of the process; false where any of it is not readable.
+using MemoryReader = std::function<bool(Address, std::span<uint8_t>)>;
+
+class Object {
+ public:
+  // `names[0]` is the one to show. `reader` empty: bytes come from the file.
+  Object(ElfFile elf, uint64_t bias, std::vector<std::string> names, std::string path,
+         std::string root, MemoryReader reader);
+
+  const std::string& name() const { return names_[0]; }
+  const std::vector<std::string>& names() const { return names_; }
+  const std::string& path() const { return path_; }
+  const ElfFile& elf() const { return elf_; }
+  uint64_t bias() const { return bias_; }
+  Range extent() const;
+  std::vector<Range> executable_ranges() const;
+  bool contains_code(Address address) const { return elf_.in_executable_segment(address - bias_); }
+  Address entry() const { return elf_.entry() + bias_; }
+
+  const FunctionTable& functions();  // in the object's own addresses
+  const BranchTargets& targets();    // likewise; decodes the whole text the first time
+  const std::vector<Relocation>& relocations();
+  // Ranges that must not be touched, in the object's own addresses.
+  const std::vector<Range>& reserved();
+  // The function's bytes up to its limit, as they are in memory now.
+  std::vector<uint8_t> code(const Function& function) const;
+  bool read(Address address, std::span<uint8_t> out) const;
+
+  // What to call the function: the symbol, demangled; `name+0xoff` without one.
+  std::string function_name(const Function& function, std::string_view symbol) const;
+
+ private:
+  std::vector<uint8_t> segment_bytes(const Segment& segment) const;
+  void scan_code();
+  const std::vector<FrameEntry>& frames();
+
+  ElfFile elf_;
+  uint64_t bias_;
+  std::vector<std::string> names_;
+  std::string path_;
+  std::string root_;
+  MemoryReader reader_;
+  std::optional<ElfFile> debug_;
+  std::vector<Symbol> symbols_;
+  std::optional<std::vector<FrameEntry>> frames_;
+  std::optional<std::vector<Relocation>> relocations_;
+  std::optional<FunctionTable> functions_;
+  std::optional<BranchTargets> targets_;
+  std::vector<Range> reserved_;
+};
+
+}  // namespace pinprick::image

@@ -1,0 +1,138 @@
+#include "image/pattern.h"
+
+#include <regex.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "image/demangle.h"
+
+namespace pinprick::image {
+
+struct Pattern::Regex {
+  regex_t compiled = {};
+  bool ok = false;
+  Regex() = default;
+  Regex(const Regex&) = delete;
+  Regex& operator=(const Regex&) = delete;
+  ~Regex() {
+    if (ok) regfree(&compiled);
+  }
+};
+
+namespace {
+
+// The first single colon: `a:b`, never one of `a::b`.
+size_t object_separator(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != ':') continue;
+    if (i + 1 < text.size() && text[i + 1] == ':')
+      ++i;
+    else
+      return i;
+  }
+  return text.npos;
+}
+
+bool parse_offset(std::string_view digits, uint64_t& offset) {
+  const bool hex = digits.starts_with("0x") || digits.starts_with("0X");
+  if (hex) digits.remove_prefix(2);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), offset, hex ? 16 : 10);
+  return !digits.empty() && error == std::errc{} && end == digits.data() + digits.size();
+}
+
+}  // namespace
+
+bool glob_matches(std::string_view glob, std::string_view text) {
+  size_t g = 0, t = 0, star = glob.npos, resume = 0;
+  while (t < text.size()) {
+    if (g < glob.size() && glob[g] == '*') {
+      star = g++;
+      resume = t;
+    } else if (g < glob.size() && (glob[g] == '?' || glob[g] == text[t])) {
+      ++g;
+      ++t;
+    } else if (star != glob.npos) {
+      g = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (g < glob.size() && glob[g] == '*') ++g;
+  return g == glob.size();
+}
+
+std::string_view without_version(std::string_view file_name) {
+  const size_t at = file_name.find(".so");
+  const bool versioned =
+      at != file_name.npos && at != 0 && (at + 3 == file_name.size() || file_name[at + 3] == '.');
+  return versioned ? file_name.substr(0, at) : file_name;
+}
+
+Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSyntax syntax) {
+  const auto bad = [&](PatternCause cause, std::string detail = {}) {
+    return fail(PatternError{cause, std::string(text), std::move(detail)});
+  };
+  Pattern pattern;
+  pattern.text_ = text;
+  std::string_view rest = text;
+  if (const size_t colon = object_separator(rest); colon != rest.npos) {
+    pattern.object_ = rest.substr(0, colon);
+    rest.remove_prefix(colon + 1);
+    if (pattern.object_.empty()) return bad(PatternCause::empty);
+    if (pattern.object_ == "usdt" || pattern.object_ == "point")
+      return bad(PatternCause::not_implemented);
+  }
+  if (rest.empty()) return bad(PatternCause::empty);
+
+  if (syntax == PatternSyntax::regex) {
+    pattern.function_ = rest;
+    pattern.regex_ = std::make_shared<Regex>();
+    const int error = regcomp(&pattern.regex_->compiled, ("^(" + pattern.function_ + ")$").c_str(),
+                              REG_EXTENDED | REG_NOSUB);
+    if (error != 0) {
+      char message[128];
+      regerror(error, &pattern.regex_->compiled, message, sizeof message);
+      return bad(PatternCause::bad_regex, message);
+    }
+    pattern.regex_->ok = true;
+    return pattern;
+  }
+
+  // `operator+` is no offset, and neither is anything that does not begin with a digit.
+  if (const size_t plus = rest.rfind('+'); plus != rest.npos && plus != 0 &&
+                                           plus + 1 < rest.size() && rest[plus + 1] >= '0' &&
+                                           rest[plus + 1] <= '9') {
+    if (!parse_offset(rest.substr(plus + 1), pattern.offset_))
+      return bad(PatternCause::bad_offset, std::string(rest.substr(plus + 1)));
+    pattern.has_offset_ = true;
+    rest = rest.substr(0, plus);
+  }
+  pattern.function_ = rest;
+  pattern.signature_ = rest.find('(') != rest.npos;
+  return pattern;
+}
+
+bool Pattern::matches_object(const std::vector<std::string>& names) const {
+  if (object_.empty()) return true;
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return glob_matches(object_, name) || glob_matches(object_, without_version(name));
+  });
+}
+
+bool Pattern::matches_text(std::string_view text) const {
+  if (!regex_) return glob_matches(function_, text);
+  return regexec(&regex_->compiled, std::string(text).c_str(), 0, nullptr, 0) == 0;
+}
+
+bool Pattern::matches_function(std::string_view name) const {
+  if (matches_text(name)) return true;
+  if (!name.starts_with("_Z")) return false;
+  const std::string demangled = demangle(name);
+  if (matches_text(demangled)) return true;
+  return !signature_ && matches_text(without_signature(demangled));
+}
+
+}  // namespace pinprick::image

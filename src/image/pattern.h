@@ -1,0 +1,71 @@
+// What users write to name functions: [object:]glob[+0xOFF].
+//
+//     processCommand            in every object of the process
+//     libc:mall*                object by file name, without its version
+//     net::Conn::*              C++ names, demangled; `::` never separates an object
+//     net::Conn::read(char*, *  with a parenthesis: the whole signature
+//     redis-server:call+0x1f    an instruction
+//
+// Globs know * and ?. As a regular expression (POSIX extended) the part behind the object has to
+// match the whole name; it takes no offset.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace pinprick::image {
+
+enum class PatternSyntax : uint8_t { glob, regex };
+
+enum class PatternCause : uint8_t {
+  empty,
+  bad_offset,       // behind + stands no number
+  bad_regex,        // detail: what regcomp says
+  not_implemented,  // usdt: and point:
+};
+
+struct PatternError {
+  PatternCause cause = PatternCause::empty;
+  std::string pattern;
+  std::string detail;
+};
+
+class Pattern {
+ public:
+  static Result<Pattern, PatternError> parse(std::string_view text, PatternSyntax syntax);
+
+  const std::string& text() const { return text_; }
+  bool names_object() const { return !object_.empty(); }
+  uint64_t offset() const { return offset_; }
+  bool has_offset() const { return has_offset_; }
+
+  // `names`: what the object may be called, e.g. redis-server and redis-check-rdb.
+  bool matches_object(const std::vector<std::string>& names) const;
+  // `name`: as in the symbol table, mangled or not.
+  bool matches_function(std::string_view name) const;
+
+ private:
+  struct Regex;
+  Pattern() = default;
+  bool matches_text(std::string_view text) const;
+
+  std::string text_;
+  std::string object_;  // glob; empty: any
+  std::string function_;
+  uint64_t offset_ = 0;
+  bool has_offset_ = false;
+  bool signature_ = false;
+  std::shared_ptr<Regex> regex_;
+};
+
+bool glob_matches(std::string_view glob, std::string_view text);
+
+// libc.so.6 -> libc, ld-linux-x86-64.so.2 -> ld-linux-x86-64, libstdc++.so.6.0.30 -> libstdc++.
+std::string_view without_version(std::string_view file_name);
+
+}  // namespace pinprick::image

@@ -1,0 +1,208 @@
+#include "image/process.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <tuple>
+
+namespace pinprick::image {
+namespace {
+
+std::string base_name(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == path.npos ? path : path.substr(slash + 1);
+}
+
+// What one file is mapped to. The same file loaded twice (dlmopen) is two of these.
+struct Candidate {
+  std::vector<Mapping> mappings;
+};
+
+bool same_file(const Mapping& a, const Mapping& b) {
+  return a.device == b.device && a.inode == b.inode && a.path == b.path;
+}
+
+// Runs of mappings of one file; a mapping at offset 0 begins another load.
+std::vector<Candidate> group_by_file(const std::vector<Mapping>& maps) {
+  std::vector<Candidate> groups;
+  for (const Mapping& mapping : maps) {
+    if (mapping.inode == 0 || mapping.path.empty() || mapping.path[0] != '/') continue;
+    auto found = std::find_if(groups.rbegin(), groups.rend(), [&](const Candidate& group) {
+      return same_file(group.mappings.front(), mapping);
+    });
+    const bool begins_anew = found != groups.rend() && mapping.offset == 0 &&
+                             mapping.range.begin != found->mappings.back().range.end &&
+                             std::any_of(found->mappings.begin(), found->mappings.end(),
+                                         [](const Mapping& m) { return m.executable; });
+    if (found == groups.rend() || begins_anew)
+      groups.push_back({{mapping}});
+    else
+      found->mappings.push_back(mapping);
+  }
+  std::erase_if(groups, [](const Candidate& group) {
+    return std::none_of(group.mappings.begin(), group.mappings.end(),
+                        [](const Mapping& m) { return m.executable; });
+  });
+  return groups;
+}
+
+// Where the loader put the file, from an executable mapping and the segment it maps.
+std::optional<uint64_t> bias_of(const ElfFile& elf, const Candidate& group) {
+  for (const Mapping& mapping : group.mappings) {
+    if (!mapping.executable) continue;
+    for (const Segment& segment : elf.segments()) {
+      if (!segment.executable) continue;
+      const uint64_t first = align_down(segment.offset, kPageSize);
+      if (mapping.offset < first || mapping.offset >= segment.offset + segment.file_size) continue;
+      return mapping.range.begin -
+             (align_down(segment.range.begin, kPageSize) + (mapping.offset - first));
+    }
+  }
+  return std::nullopt;
+}
+
+// The file as it lies in memory, segments at their file offsets.
+Result<ElfFile, ElfError> read_from_memory(const Candidate& group, const MemoryReader& reader) {
+  const Mapping& first = group.mappings.front();
+  const auto broken = [&](ElfCause cause) { return fail(ElfError{cause, first.path, 0}); };
+  Elf64_Ehdr header;
+  const std::span<uint8_t> header_bytes(reinterpret_cast<uint8_t*>(&header), sizeof header);
+  if (first.offset != 0 || !reader(first.range.begin, header_bytes) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return broken(ElfCause::not_elf);
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64 ||
+      header.e_phentsize != sizeof(Elf64_Phdr))
+    return broken(ElfCause::not_x86_64);
+  std::vector<Elf64_Phdr> programs(header.e_phnum);
+  const std::span<uint8_t> program_bytes(reinterpret_cast<uint8_t*>(programs.data()),
+                                         programs.size() * sizeof(Elf64_Phdr));
+  if (!reader(first.range.begin + header.e_phoff, program_bytes))
+    return broken(ElfCause::truncated);
+
+  constexpr uint64_t kLargest = uint64_t{2} << 30;
+  uint64_t size = 0;
+  std::optional<uint64_t> bias;
+  for (const Elf64_Phdr& program : programs) {
+    if (program.p_type != PT_LOAD) continue;
+    if (program.p_filesz > kLargest || program.p_offset > kLargest)
+      return broken(ElfCause::truncated);
+    size = std::max(size, program.p_offset + program.p_filesz);
+    if (program.p_offset == 0) bias = first.range.begin - program.p_vaddr;
+  }
+  if (!bias) return broken(ElfCause::truncated);
+  // Section headers are not in memory; what stands at their offset is something else.
+  header.e_shoff = 0;
+  header.e_shnum = 0;
+  header.e_shstrndx = 0;
+  std::vector<uint8_t> bytes(size);
+  for (const Elf64_Phdr& program : programs) {
+    if (program.p_type != PT_LOAD) continue;
+    const auto part = std::span(bytes).subspan(program.p_offset, program.p_filesz);
+    if (!reader(*bias + program.p_vaddr, part)) return broken(ElfCause::truncated);
+  }
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return ElfFile::from_bytes(std::move(bytes), first.path, *bias);
+}
+
+Result<ElfFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group) {
+  const Mapping& first = group.mappings.front();
+  auto by_mapping = ElfFile::open(
+      fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, first.range.begin, first.range.end));
+  if (by_mapping || by_mapping.error().cause != ElfCause::unreadable) return by_mapping;
+  const std::string path = fmt::format("/proc/{}/root{}", pid, first.path);
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0)
+    return fail(ElfError{ElfCause::unreadable, first.path, errno});
+  // Overlay file systems show one device in maps and another to stat: the inode has to do.
+  if (status.st_ino != first.inode) return fail(ElfError{ElfCause::unreadable, first.path, ESTALE});
+  return ElfFile::open(path);
+}
+
+bool is_unwinder(const std::string& name) {
+  for (const char* known : {"libgcc_s.so", "libunwind.so", "libstdc++.so", "libc++abi.so"})
+    if (name.starts_with(known)) return true;
+  return false;
+}
+
+}  // namespace
+
+uint64_t auxiliary_value(pid_t pid, uint64_t type) {
+  auto text = read_file(fmt::format("/proc/{}/auxv", pid));
+  if (!text) return 0;
+  for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= text->size(); at += sizeof(Elf64_auxv_t)) {
+    Elf64_auxv_t entry;
+    std::memcpy(&entry, text->data() + at, sizeof entry);
+    if (entry.a_type == type) return entry.a_un.a_val;
+  }
+  return 0;
+}
+
+std::string executable_name(pid_t pid, const MemoryReader& reader) {
+  const Address at = auxiliary_value(pid, AT_EXECFN);
+  std::string name;
+  for (uint8_t c = 0; at != 0 && name.size() < 4096; name += static_cast<char>(c))
+    if (!reader(at + name.size(), {&c, 1}) || c == 0) break;
+  return base_name(name);
+}
+
+Object* ProcessImage::object_at(Address code) const {
+  for (const auto& object : objects)
+    if (object->contains_code(code)) return object.get();
+  return nullptr;
+}
+
+Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& reader) {
+  auto maps = read_maps(pid);
+  if (!maps) return fail(maps.error());
+  const Address program_headers = auxiliary_value(pid, AT_PHDR);
+  const std::string root = fmt::format("/proc/{}/root", pid);
+
+  ProcessImage image;
+  for (const Candidate& group : group_by_file(*maps)) {
+    const Mapping& first = group.mappings.front();
+    std::vector<std::string> names = {base_name(first.path)};
+    const bool is_program = std::any_of(
+        group.mappings.begin(), group.mappings.end(),
+        [&](const Mapping& mapping) { return mapping.range.contains(program_headers); });
+    if (is_program) {
+      const std::string started_as = executable_name(pid, reader);
+      if (!started_as.empty() && started_as != names[0]) names.insert(names.begin(), started_as);
+    }
+    if (is_unwinder(names.back())) image.maps_unwinder = true;
+
+    auto elf = open_mapped_file(pid, group);
+    const bool replaced = !elf && elf.error().cause == ElfCause::unreadable;
+    if (replaced) elf = read_from_memory(group, reader);
+    std::optional<uint64_t> bias;
+    if (elf) bias = bias_of(*elf, group);
+    if (!bias) {
+      image.unreadable.push_back(
+          {names, elf ? ElfError{ElfCause::truncated, first.path, 0} : elf.error()});
+      continue;
+    }
+    if (replaced) image.replaced.push_back(names[0]);
+    auto object = std::make_unique<Object>(*std::move(elf), *bias, std::move(names), first.path,
+                                           root, reader);
+    if (is_program)
+      image.objects.insert(image.objects.begin(), std::move(object));
+    else
+      image.objects.push_back(std::move(object));
+  }
+  return image;
+}
+
+Result<ProcessImage, ElfError> load_file(const std::string& path) {
+  auto elf = ElfFile::open(path);
+  if (!elf) return fail(elf.error());
+  ProcessImage image;
+  image.objects.push_back(std::make_unique<Object>(
+      *std::move(elf), 0, std::vector<std::string>{base_name(path)}, path, "", MemoryReader()));
+  return image;
+}
+
+}  // namespace pinprick::image

@@ -1,0 +1,267 @@
+#include "image/unwind_info.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "base/bytes.h"
+
+namespace pinprick::image {
+namespace {
+
+// Pointer encodings of the exception frames (LSB, "DWARF Extensions").
+constexpr uint8_t kOmit = 0xff;
+constexpr uint8_t kFormatMask = 0x0f;
+constexpr uint8_t kApplicationMask = 0x70;
+constexpr uint8_t kPcRelative = 0x10;
+
+// DWARF's numbers of x86-64 registers.
+constexpr uint64_t kRsp = 7;
+constexpr uint64_t kReturnAddress = 16;
+
+uint64_t read_format(ByteReader& reader, uint8_t encoding) {
+  switch (encoding & kFormatMask) {
+    case 0x00:
+    case 0x04:
+    case 0x0c:
+      return reader.u64();
+    case 0x01:
+      return reader.uleb();
+    case 0x02:
+      return reader.u16();
+    case 0x03:
+      return reader.u32();
+    case 0x09:
+      return static_cast<uint64_t>(reader.sleb());
+    case 0x0a:
+      return static_cast<uint64_t>(static_cast<int64_t>(static_cast<int16_t>(reader.u16())));
+    case 0x0b:
+      return static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(reader.u32())));
+    default:
+      reader.skip(UINT64_MAX);
+      return 0;
+  }
+}
+
+// A pointer in a section at `section`. Only absolute and PC-relative ones occur in .eh_frame.
+uint64_t read_pointer(ByteReader& reader, uint8_t encoding, Address section) {
+  if (encoding == kOmit) return 0;
+  const Address here = section + reader.position();
+  const uint64_t value = read_format(reader, encoding);
+  switch (encoding & kApplicationMask) {
+    case 0:
+      return value;
+    case kPcRelative:
+      return value == 0 ? 0 : here + value;
+    default:
+      reader.skip(UINT64_MAX);
+      return 0;
+  }
+}
+
+// The rules at a function's first instruction, as far as they matter here.
+struct EntryRules {
+  bool cfa_is_rsp_plus_8 = false;
+  bool return_address_at_cfa_minus_8 = false;
+};
+
+// Runs call frame instructions up to the first that moves on in the code.
+void run_to_first_row(ByteReader reader, int64_t data_alignment, EntryRules& rules) {
+  uint64_t cfa_register = rules.cfa_is_rsp_plus_8 ? kRsp : UINT64_MAX;
+  uint64_t cfa_offset = rules.cfa_is_rsp_plus_8 ? 8 : 0;
+  const auto set_rule = [&](uint64_t reg, bool at_cfa_minus_8) {
+    if (reg == kReturnAddress) rules.return_address_at_cfa_minus_8 = at_cfa_minus_8;
+  };
+  while (reader.ok() && reader.remaining() > 0) {
+    const uint8_t op = reader.u8();
+    const uint8_t high = op & 0xc0;
+    if (high == 0x40) break;  // advance_loc
+    if (high == 0x80) {       // offset
+      const auto offset = static_cast<int64_t>(reader.uleb()) * data_alignment;
+      set_rule(op & 0x3f, offset == -8);
+      continue;
+    }
+    if (high == 0xc0) continue;           // restore
+    if (op >= 0x01 && op <= 0x04) break;  // set_loc, advance_loc1/2/4
+    switch (op) {
+      case 0x00:  // nop
+      case 0x0a:  // remember_state
+      case 0x0b:  // restore_state
+        break;
+      case 0x05: {  // offset_extended
+        const uint64_t reg = reader.uleb();
+        const auto offset = static_cast<int64_t>(reader.uleb()) * data_alignment;
+        set_rule(reg, offset == -8);
+        break;
+      }
+      case 0x06:  // restore_extended
+        reader.uleb();
+        break;
+      case 0x07:  // undefined
+      case 0x08:  // same_value
+        set_rule(reader.uleb(), false);
+        break;
+      case 0x09:  // register
+        set_rule(reader.uleb(), false);
+        reader.uleb();
+        break;
+      case 0x0c:  // def_cfa
+        cfa_register = reader.uleb();
+        cfa_offset = reader.uleb();
+        break;
+      case 0x0d:  // def_cfa_register
+        cfa_register = reader.uleb();
+        break;
+      case 0x0e:  // def_cfa_offset
+        cfa_offset = reader.uleb();
+        break;
+      case 0x0f:  // def_cfa_expression
+        reader.skip(reader.uleb());
+        cfa_register = UINT64_MAX;
+        break;
+      case 0x10:    // expression
+      case 0x16: {  // val_expression
+        set_rule(reader.uleb(), false);
+        reader.skip(reader.uleb());
+        break;
+      }
+      case 0x2e:  // GNU_args_size
+        reader.uleb();
+        break;
+      default:  // nothing that compilers put before the first instruction
+        rules = {};
+        return;
+    }
+  }
+  rules.cfa_is_rsp_plus_8 = reader.ok() && cfa_register == kRsp && cfa_offset == 8;
+}
+
+// Common information entry: what the frame entries that refer to it share.
+struct Common {
+  uint8_t pointer_encoding = 0;
+  uint8_t lsda_encoding = kOmit;
+  bool has_augmentation = false;
+  int64_t data_alignment = 0;
+  EntryRules rules;
+};
+
+std::optional<Common> parse_common(ByteReader reader) {
+  Common common;
+  const uint8_t version = reader.u8();
+  if (version != 1 && version != 3) return std::nullopt;
+  const std::string_view augmentation = reader.c_string();
+  reader.uleb();  // code alignment
+  common.data_alignment = reader.sleb();
+  version == 1 ? reader.u8() : reader.uleb();  // return address register
+  if (!augmentation.empty()) {
+    if (augmentation[0] != 'z') return std::nullopt;
+    common.has_augmentation = true;
+    ByteReader data = reader.sub(reader.uleb());
+    for (char letter : augmentation.substr(1)) {
+      switch (letter) {
+        case 'R':
+          common.pointer_encoding = data.u8();
+          break;
+        case 'L':
+          common.lsda_encoding = data.u8();
+          break;
+        case 'P': {
+          const uint8_t encoding = data.u8();
+          read_format(data, encoding);
+          break;
+        }
+        case 'S':  // a signal frame: not a function that is called
+        case 'B':
+          break;
+        default:
+          return std::nullopt;
+      }
+      if (!data.ok()) return std::nullopt;
+    }
+  }
+  run_to_first_row(reader, common.data_alignment, common.rules);
+  if (augmentation.find('S') != augmentation.npos) common.rules = {};
+  if (!reader.ok()) return std::nullopt;
+  return common;
+}
+
+}  // namespace
+
+std::vector<FrameEntry> parse_eh_frame(std::span<const uint8_t> bytes, Address address) {
+  std::vector<FrameEntry> entries;
+  std::map<size_t, std::optional<Common>> commons;
+  ByteReader reader(bytes);
+  while (reader.remaining() >= 8) {
+    uint64_t length = reader.u32();
+    if (length == 0) break;
+    if (length == UINT32_MAX) length = reader.u64();
+    const size_t content = reader.position();
+    if (!reader.ok() || reader.remaining() < length || length < 4) break;
+    reader.skip(length);
+    const auto entry = bytes.first(content + length);
+    ByteReader body(entry, content);
+    const uint32_t id = body.u32();
+    if (id == 0 || id > content) continue;  // a CIE: parsed when somebody refers to it
+
+    const size_t common_at = content - id;
+    auto found = commons.find(common_at);
+    if (found == commons.end()) {
+      std::optional<Common> common;
+      ByteReader head(bytes, common_at);
+      const uint32_t common_length = head.u32();
+      if (head.ok() && common_length >= 4 && common_length != UINT32_MAX && head.u32() == 0 &&
+          head.ok()) {
+        ByteReader inner(bytes, common_at + 8);
+        ByteReader rest = inner.sub(common_length - 4);
+        if (inner.ok()) common = parse_common(rest);
+      }
+      found = commons.emplace(common_at, common).first;
+    }
+    if (!found->second) continue;
+    const Common& common = *found->second;
+
+    FrameEntry out;
+    out.code.begin = read_pointer(body, common.pointer_encoding, address);
+    const uint64_t size = read_format(body, common.pointer_encoding & kFormatMask);
+    out.code.end = out.code.begin + size;
+    if (common.has_augmentation) {
+      const uint64_t augmentation_length = body.uleb();
+      ByteReader augmentation(entry, body.position());
+      body.skip(augmentation_length);
+      if (common.lsda_encoding != kOmit && augmentation_length != 0)
+        out.lsda = read_pointer(augmentation, common.lsda_encoding, address);
+    }
+    if (!body.ok() || out.code.begin == 0 || out.code.empty()) continue;
+    EntryRules rules = common.rules;
+    run_to_first_row(body, common.data_alignment, rules);
+    out.entered_by_call = rules.cfa_is_rsp_plus_8 && rules.return_address_at_cfa_minus_8;
+    entries.push_back(out);
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const FrameEntry& a, const FrameEntry& b) { return a.code < b.code; });
+  return entries;
+}
+
+std::vector<Address> parse_landing_pads(std::span<const uint8_t> bytes, Address address,
+                                        Range code) {
+  std::vector<Address> pads;
+  ByteReader reader(bytes);
+  const uint8_t start_encoding = reader.u8();
+  const Address start =
+      start_encoding == kOmit ? code.begin : read_pointer(reader, start_encoding, address);
+  const uint8_t type_encoding = reader.u8();
+  if (type_encoding != kOmit) reader.uleb();
+  const uint8_t site_encoding = reader.u8();
+  ByteReader table = reader.sub(reader.uleb());
+  while (table.ok() && table.remaining() > 0) {
+    read_format(table, site_encoding);
+    read_format(table, site_encoding);
+    const uint64_t pad = read_format(table, site_encoding);
+    table.uleb();
+    if (table.ok() && pad != 0) pads.push_back(start + pad);
+  }
+  return pads;
+}
+
+}  // namespace pinprick::image
