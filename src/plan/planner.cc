@@ -1,0 +1,141 @@
+#include "plan/planner.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "arch/x86_64/emit.h"
+#include "arch/x86_64/relocate.h"
+
+namespace pinprick::plan {
+namespace {
+
+using arch::Flow;
+using arch::Instruction;
+using arch::kJumpLength;
+using arch::Special;
+
+std::span<const uint8_t> bytes_at(const FunctionCode& function, Address at) {
+  return function.bytes.subspan(at - function.range.begin);
+}
+
+std::optional<Instruction> decode_at(const FunctionCode& function, Address at) {
+  if (at < function.range.begin || at >= function.limit()) return std::nullopt;
+  return arch::decode(bytes_at(function, at), at);
+}
+
+// Decoding from the function's begin has to arrive at the site.
+std::optional<Refusal> prove_boundary(const FunctionCode& function, Address site) {
+  if (!function.range.contains(site)) return Refusal{Reason::outside, site};
+  for (Address at = function.range.begin; at != site;) {
+    const auto instruction = decode_at(function, at);
+    if (!instruction) return Refusal{Reason::undecodable, at};
+    at = instruction->end();
+    if (at > site) return Refusal{Reason::mid_instruction, site};
+  }
+  return std::nullopt;
+}
+
+std::optional<Reason> why_not_displaceable(const FunctionCode& function,
+                                           const Instruction& instruction) {
+  if (instruction.special == Special::int3) return Reason::foreign_breakpoint;
+  switch (arch::displaceable(bytes_at(function, instruction.address), instruction)) {
+    case arch::Displaceable::yes:
+      return std::nullopt;
+    case arch::Displaceable::undecodable:
+      return Reason::undecodable;
+    case arch::Displaceable::privileged:
+      return Reason::privileged;
+    case arch::Displaceable::inexact:
+      return Reason::inexact;
+  }
+  return Reason::undecodable;
+}
+
+// Nops and int3 behind an instruction that never goes on; between functions also zeros. Answers the
+// end of the padding, at most `needed`.
+Address padding_end(const FunctionCode& function, Address at, Address needed) {
+  while (at < needed) {
+    const auto instruction = decode_at(function, at);
+    if (instruction &&
+        (instruction->special == Special::nop || instruction->special == Special::int3)) {
+      at = instruction->end();
+    } else if (at >= function.range.end && at < function.limit() &&
+               bytes_at(function, at)[0] == 0) {
+      ++at;
+    } else {
+      break;
+    }
+  }
+  return std::min(at, function.limit());
+}
+
+Tactic tactic_of(bool only_nops, size_t instructions, bool padded) {
+  if (padded) return Tactic::pad;
+  if (only_nops) return Tactic::nop;
+  return instructions == 1 ? Tactic::insn : Tactic::window;
+}
+
+}  // namespace
+
+Address entry_site(const FunctionCode& function) {
+  const auto first = decode_at(function, function.range.begin);
+  const bool marked =
+      first && first->special == Special::endbr64 && function.range.contains(first->end());
+  return marked ? first->end() : function.range.begin;
+}
+
+Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site) {
+  const auto refuse = [](Reason reason, Address where) { return fail(Refusal{reason, where}); };
+  if (function.bytes.empty()) return refuse(Reason::unreadable, site);
+  if (site == function.range.begin) site = entry_site(function);
+  if (auto refusal = prove_boundary(function, site)) return fail(*refusal);
+  if (arch::is_signal_restorer(function.bytes)) return refuse(Reason::reserved, site);
+
+  Patch patch;
+  patch.site = site;
+  const Address needed = site + kJumpLength;
+  bool only_nops = true;
+  bool padded = false;
+  size_t instructions = 0;
+  Address at = site;
+  while (at < needed) {
+    const auto instruction = decode_at(function, at);
+    if (!instruction || instruction->end() > function.range.end)
+      return refuse(instructions == 0 ? Reason::undecodable : Reason::too_short, at);
+    if (auto reason = why_not_displaceable(function, *instruction)) return refuse(*reason, at);
+    if (at != site) patch.interior.push_back(static_cast<uint8_t>(at - site));
+    ++instructions;
+    only_nops = only_nops && instruction->special == Special::nop;
+    at = instruction->end();
+    if (at >= needed) break;
+    if (instruction->is_call()) return refuse(Reason::call_inside, at);
+    if (!instruction->falls_through()) {
+      const Address end = padding_end(function, at, needed);
+      if (end < needed) return refuse(Reason::too_short, at);
+      padded = true;
+      break;
+    }
+    if (at == function.range.end) return refuse(Reason::too_short, at);
+  }
+
+  const Address displaced_end = at;
+  const Address touched_end = std::max(displaced_end, needed);
+  patch.written = kJumpLength;
+  patch.displaced = static_cast<uint8_t>(displaced_end - site);
+  patch.tactic = tactic_of(only_nops, instructions, padded);
+
+  for (Range reserved : function.reserved)
+    if (reserved.overlaps({site, touched_end})) return refuse(Reason::reserved, reserved.begin);
+  // Behind a single instruction of 5 bytes nothing may come in either: some code jumps over a lock
+  // prefix, into the instruction.
+  if (function.targets->any_in(site + 1, touched_end)) return refuse(Reason::branch_inside, site);
+  const bool needs_control_flow = instructions > 1 || padded;
+  if (needs_control_flow && function.targets->is_opaque(function.range.begin))
+    return refuse(Reason::indirect_jumps, site);
+
+  const auto original = bytes_at(function, site).first(touched_end - site);
+  std::copy(original.begin(), original.end(), patch.original.begin());
+  return patch;
+}
+
+}  // namespace pinprick::plan

@@ -1,0 +1,111 @@
+#include "plan/tactic.h"
+
+namespace pinprick::plan {
+
+std::string_view name(Tactic tactic) {
+  switch (tactic) {
+    case Tactic::nop:
+      return "nop";
+    case Tactic::insn:
+      return "insn";
+    case Tactic::window:
+      return "window";
+    case Tactic::pad:
+      return "pad";
+  }
+  return "?";
+}
+
+std::string_view name(Reason reason) {
+  switch (reason) {
+    case Reason::unreadable:
+      return "unreadable";
+    case Reason::undecodable:
+      return "undecodable";
+    case Reason::mid_instruction:
+      return "mid_instruction";
+    case Reason::outside:
+      return "outside";
+    case Reason::foreign_breakpoint:
+      return "foreign_breakpoint";
+    case Reason::privileged:
+      return "privileged";
+    case Reason::inexact:
+      return "inexact";
+    case Reason::branch_inside:
+      return "branch_inside";
+    case Reason::call_inside:
+      return "call_inside";
+    case Reason::too_short:
+      return "too_short";
+    case Reason::indirect_jumps:
+      return "indirect_jumps";
+    case Reason::reserved:
+      return "reserved";
+    case Reason::neighbour:
+      return "neighbour";
+    case Reason::out_of_reach:
+      return "out_of_reach";
+    case Reason::unresolved_ifunc:
+      return "unresolved_ifunc";
+    case Reason::not_called:
+      return "not_called";
+    case Reason::reads_return_address:
+      return "reads_return_address";
+    case Reason::returns_otherwise:
+      return "returns_otherwise";
+    case Reason::text_changed:
+      return "text_changed";
+    case Reason::thread_inside:
+      return "thread_inside";
+  }
+  return "?";
+}
+
+std::string_view sentence(Reason reason) {
+  switch (reason) {
+    case Reason::unreadable:
+      return "its code cannot be read";
+    case Reason::undecodable:
+      return "there is no instruction we know";
+    case Reason::mid_instruction:
+      return "the address lies inside an instruction";
+    case Reason::outside:
+      return "the address lies outside of the function";
+    case Reason::foreign_breakpoint:
+      return "there is a breakpoint of somebody else's";
+    case Reason::privileged:
+      return "a privileged instruction, which faults anyway";
+    case Reason::inexact:
+      return "an instruction that cannot be moved without changing what it does";
+    case Reason::branch_inside:
+      return "the program jumps into its first bytes";
+    case Reason::call_inside:
+      return "a call returns into its first bytes";
+    case Reason::too_short:
+      return "shorter than a jump, and no padding follows";
+    case Reason::indirect_jumps:
+      return "computed jumps that could lead into its first bytes";
+    case Reason::reserved:
+      return "code that must not be changed (restartable sequence, signal return)";
+    case Reason::neighbour:
+      return "the jump of another probe lies there";
+    case Reason::out_of_reach:
+      return "no free memory within 2 GB of it";
+    case Reason::unresolved_ifunc:
+      return "an IFUNC that nothing in the process has resolved yet";
+    case Reason::not_called:
+      return "not entered by a call, so it does not return";
+    case Reason::reads_return_address:
+      return "uses its own return address";
+    case Reason::returns_otherwise:
+      return "does not return the way it was called";
+    case Reason::text_changed:
+      return "its code changed while we looked";
+    case Reason::thread_inside:
+      return "a thread is about to continue inside its first bytes";
+  }
+  return "?";
+}
+
+}  // namespace pinprick::plan

@@ -1,0 +1,52 @@
+// How a probe can be placed, and why it cannot.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/address.h"
+
+namespace pinprick::plan {
+
+// In order of cost. docs/placing.md shows the bytes of each.
+enum class Tactic : uint8_t {
+  nop,     // over nops that the compiler or the assembler left there
+  insn,    // over one instruction of 5 bytes or more
+  window,  // over several instructions, which run relocated
+  pad,     // over a function's last instructions and the padding behind it
+};
+
+// The closed list of reasons for not placing a probe.
+enum class Reason : uint8_t {
+  unreadable,            // the code cannot be read
+  undecodable,           // no instruction, or only a part of one
+  mid_instruction,       // the address lies inside an instruction
+  outside,               // the address lies outside of the function
+  foreign_breakpoint,    // int3: somebody else's, or a trap of the program's own
+  privileged,            // faults in user space
+  inexact,               // an instruction that cannot be moved exactly
+  branch_inside,         // something jumps to where the probe's jump would lie
+  call_inside,           // a call would come back to where the probe's jump lies
+  too_short,             // the function ends, and what follows is no padding
+  indirect_jumps,        // computed jumps could lead to where the probe's jump would lie
+  reserved,              // restartable sequences, the signal restorer, pinprick's own code
+  neighbour,             // another probe's jump lies there
+  out_of_reach,          // no free address within 2 GB for the stub
+  unresolved_ifunc,      // nobody in the process has used it yet, so there is no implementation
+  not_called,            // return probes: not entered by a call (a .cold part, _start)
+  reads_return_address,  // return probes: it looks at, or keeps, its own return address
+  returns_otherwise,     // return probes: setjmp and the like
+  text_changed,          // at arming: memory is not what was planned for
+  thread_inside,         // at arming: a thread stands, or will return to, where the jump would lie
+};
+
+struct Refusal {
+  Reason reason = Reason::unreadable;
+  Address where = 0;  // the instruction at fault, or the site
+};
+
+std::string_view name(Tactic tactic);
+std::string_view name(Reason reason);      // as in JSON: branch_inside
+std::string_view sentence(Reason reason);  // as for people, lower case, no full stop
+
+}  // namespace pinprick::plan
