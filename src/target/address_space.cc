@@ -1,0 +1,78 @@
+#include "target/address_space.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/fd.h"
+
+namespace pinprick::target {
+namespace {
+
+constexpr Address kHighest = 0x7fff'ffff'f000;
+constexpr uint64_t kReach = uint64_t{1} << 31;
+// Displacements count from the end of instructions, and operands have an extent.
+constexpr uint64_t kReachMargin = 2 * kPageSize;
+// Left free around what we map, so that it never merges with, or blocks, a neighbour that grows.
+constexpr uint64_t kGap = kPageSize;
+
+}  // namespace
+
+AddressSpace::AddressSpace(const std::vector<image::Mapping>& maps, Address lowest)
+    : free_(image::free_ranges(maps, lowest, kHighest)) {}
+
+std::optional<Address> AddressSpace::find_highest(Range within, uint64_t size) const {
+  std::optional<Address> best;
+  for (Range range : free_) {
+    const Address begin = std::max(range.begin + kGap, within.begin);
+    const Address end = std::min(range.end - std::min(range.end, kGap), within.end);
+    if (begin >= end || end - begin < size) continue;
+    const Address at = align_down(end - size, kPageSize);
+    if (at >= begin) best = std::max(best.value_or(0), at);
+  }
+  return best;
+}
+
+void AddressSpace::take(Range taken) {
+  std::vector<Range> rest;
+  for (Range range : free_) {
+    if (!range.overlaps(taken)) {
+      rest.push_back(range);
+      continue;
+    }
+    if (range.begin < taken.begin) rest.push_back({range.begin, taken.begin});
+    if (taken.end < range.end) rest.push_back({taken.end, range.end});
+  }
+  free_ = std::move(rest);
+}
+
+std::optional<Address> AddressSpace::take_near(Range object, uint64_t size) {
+  size = align_up(size, kPageSize);
+  if (size > kReach) return std::nullopt;
+  const Address lowest =
+      object.end > kReach - kReachMargin ? object.end - (kReach - kReachMargin) : 0;
+  const Address highest = object.begin + kReach - kReachMargin;
+  auto at = find_highest({align_up(lowest, kPageSize), object.begin}, size);
+  if (!at) at = find_highest({object.end, align_down(highest, kPageSize)}, size);
+  if (at) take({*at, *at + size});
+  return at;
+}
+
+std::optional<Address> AddressSpace::take_anywhere(uint64_t size) {
+  size = align_up(size, kPageSize);
+  const auto largest = std::max_element(free_.begin(), free_.end(),
+                                        [](Range a, Range b) { return a.size() < b.size(); });
+  if (largest == free_.end() || largest->size() < size + 2 * kGap) return std::nullopt;
+  const Address at = align_down(largest->begin + (largest->size() - size) / 2, kPageSize);
+  take({at, at + size});
+  return at;
+}
+
+Address lowest_mappable_address() {
+  constexpr Address kUsual = 65536;
+  auto text = read_file("/proc/sys/vm/mmap_min_addr");
+  if (!text) return kUsual;
+  return align_up(std::max<Address>(std::strtoull(text->c_str(), nullptr, 10), kPageSize),
+                  kPageSize);
+}
+
+}  // namespace pinprick::target

@@ -1,0 +1,37 @@
+// Why a process cannot be attached to, stopped, or made to do something.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+namespace pinprick::target {
+
+enum class AttachCause : uint8_t {
+  no_such_process,
+  not_permitted,   // ptrace says so
+  already_traced,  // by `other`: a debugger, strace, another pinprick
+  not_64_bit,      // a 32-bit program, or a thread in 32-bit code
+  is_ourselves,
+  kernel_thread,  // or a zombie: no memory to probe
+  exited,         // while we were at it
+  exec_during_attach,
+  thread_unstoppable,  // thread `other` hangs in the kernel
+  seccomp,             // its filter would see our system calls, and we may not suspend it
+  no_room,             // nowhere to put the few bytes that a borrowed thread runs
+  no_address_space,    // no free range where one is needed
+  call_refused,        // the kernel refused `detail` in the target
+  memory_refused,      // /proc/PID/mem cannot be written
+  handover_failed,     // the shared file did not reach the target
+};
+
+struct AttachError {
+  AttachCause cause = AttachCause::no_such_process;
+  pid_t pid = 0;
+  pid_t other = 0;
+  int system_error = 0;
+  std::string detail;
+};
+
+}  // namespace pinprick::target

@@ -1,0 +1,38 @@
+// The memory of another process through /proc/PID/mem: readable whatever its protection, and
+// writable in the same way (a write to a private file mapping makes a private copy of the page). No
+// page is ever made writable for it, so nothing is writable and executable at any time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <span>
+
+#include "base/address.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace pinprick::target {
+
+class Memory {
+ public:
+  static Result<Memory, SystemError> open(pid_t pid);
+
+  bool read(Address address, std::span<uint8_t> out) const;
+  Result<void, SystemError> write(Address address, std::span<const uint8_t> bytes) const;
+
+  template <class T>
+  bool read_value(Address address, T& out) const {
+    return read(address, {reinterpret_cast<uint8_t*>(&out), sizeof out});
+  }
+  template <class T>
+  Result<void, SystemError> write_value(Address address, const T& value) const {
+    return write(address, {reinterpret_cast<const uint8_t*>(&value), sizeof value});
+  }
+
+ private:
+  explicit Memory(Fd fd) : fd_(std::move(fd)) {}
+  Fd fd_;
+};
+
+}  // namespace pinprick::target

@@ -1,0 +1,97 @@
+#include "target/procfs.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <string_view>
+
+#include "base/fd.h"
+
+namespace pinprick::target {
+namespace {
+
+uint64_t parse_number(std::string_view text, int base = 10) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return value;
+}
+
+// `Name:\tvalue` lines of a status file.
+std::string_view field(std::string_view status, std::string_view name) {
+  for (size_t at = 0; at < status.size();) {
+    const size_t end = std::min(status.find('\n', at), status.size());
+    std::string_view line = status.substr(at, end - at);
+    if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ':') {
+      line.remove_prefix(name.size() + 1);
+      while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
+      return line;
+    }
+    at = end + 1;
+  }
+  return {};
+}
+
+std::optional<ProcessStatus> read_from(const std::string& folder) {
+  auto stat = read_file(folder + "/stat");
+  auto status = read_file(folder + "/status");
+  if (!stat || !status) return std::nullopt;
+  // pid (command) state ppid ...: the command may hold blanks and parentheses.
+  const size_t open = stat->find('(');
+  const size_t close = stat->rfind(')');
+  if (open == stat->npos || close == stat->npos || close + 2 >= stat->size()) return std::nullopt;
+
+  ProcessStatus out;
+  out.command = stat->substr(open + 1, close - open - 1);
+  std::string_view rest = std::string_view(*stat).substr(close + 2);
+  out.state = rest[0];
+  constexpr int kFlags = 9, kStartTime = 22, kState = 3;
+  constexpr uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD
+  int number = kState;
+  for (size_t at = 0; at < rest.size() && number <= kStartTime; ++number) {
+    const size_t end = std::min(rest.find(' ', at), rest.size());
+    const uint64_t value = parse_number(rest.substr(at, end - at));
+    if (number == kFlags) out.kernel_thread = (value & kKernelThread) != 0;
+    if (number == kStartTime) out.start_time = value;
+    at = end + 1;
+  }
+  out.tracer = static_cast<pid_t>(parse_number(field(*status, "TracerPid")));
+  out.seccomp = static_cast<int>(parse_number(field(*status, "Seccomp")));
+  out.shadow_stack = field(*status, "x86_Thread_features").find("shstk") != std::string_view::npos;
+  out.signals_pending = parse_number(field(*status, "SigPnd"), 16);
+  out.signals_pending_shared = parse_number(field(*status, "ShdPnd"), 16);
+  out.signals_blocked = parse_number(field(*status, "SigBlk"), 16);
+  out.signals_caught = parse_number(field(*status, "SigCgt"), 16);
+  return out;
+}
+
+}  // namespace
+
+std::optional<ProcessStatus> read_status(pid_t pid) {
+  return read_from(fmt::format("/proc/{}", pid));
+}
+
+std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid) {
+  return read_from(fmt::format("/proc/{}/task/{}", pid, tid));
+}
+
+std::vector<pid_t> list_threads(pid_t pid) {
+  std::vector<pid_t> threads;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(
+      ::opendir(fmt::format("/proc/{}/task", pid).c_str()), &::closedir);
+  if (!folder) return threads;
+  while (const dirent* entry = ::readdir(folder.get()))
+    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
+      threads.push_back(static_cast<pid_t>(parse_number(entry->d_name)));
+  return threads;
+}
+
+bool has_deliverable_signal(const ProcessStatus& thread) {
+  return ((thread.signals_pending | thread.signals_pending_shared) & ~thread.signals_blocked &
+          thread.signals_caught) != 0;
+}
+
+}  // namespace pinprick::target

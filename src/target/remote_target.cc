@@ -1,0 +1,71 @@
+#include "target/remote_target.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace pinprick::target {
+namespace {
+
+// 64-bit ELF? By the program in memory; a 32-bit program has no 64-bit ELF header at its base.
+std::optional<bool> is_64_bit(pid_t pid) {
+  auto fd = open_file(fmt::format("/proc/{}/exe", pid), O_RDONLY);
+  if (!fd) return std::nullopt;
+  uint8_t identity[EI_NIDENT] = {};
+  if (!read_at(fd->get(), identity, 0)) return std::nullopt;
+  return identity[EI_CLASS] == ELFCLASS64;
+}
+
+}  // namespace
+
+Result<RemoteTarget, AttachError> RemoteTarget::open(pid_t pid) {
+  const auto refuse = [&](AttachCause cause, int error = 0, pid_t other = 0) {
+    return fail(AttachError{cause, pid, other, error, {}});
+  };
+  if (pid == ::getpid()) return refuse(AttachCause::is_ourselves);
+  const auto status = read_status(pid);
+  if (!status) return refuse(AttachCause::no_such_process);
+  if (status->kernel_thread || status->state == 'Z' || status->state == 'X')
+    return refuse(AttachCause::kernel_thread);
+
+  RemoteTarget target;
+  target.pid_ = pid;
+  target.start_time_ = status->start_time;
+  target.command_ = status->command;
+  auto memory = Memory::open(pid);
+  if (!memory) {
+    const int error = memory.error().number;
+    if (error == ENOENT || error == ESRCH) return refuse(AttachCause::no_such_process);
+    return refuse(AttachCause::not_permitted, error);
+  }
+  target.memory_ = std::make_shared<Memory>(*std::move(memory));
+  if (status->tracer != 0) return refuse(AttachCause::already_traced, 0, status->tracer);
+  if (const auto wide = is_64_bit(pid); wide && !*wide) return refuse(AttachCause::not_64_bit);
+  target.pidfd_ = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!target.pidfd_) return refuse(AttachCause::no_such_process, errno);
+  target.probe_address_ = image::auxiliary_value(pid, AT_PHDR);
+  return target;
+}
+
+image::MemoryReader RemoteTarget::reader() const {
+  return [memory = memory_](Address address, std::span<uint8_t> out) {
+    return memory->read(address, out);
+  };
+}
+
+bool RemoteTarget::has_exited() const {
+  pollfd poll_set = {pidfd_.get(), POLLIN, 0};
+  return ::poll(&poll_set, 1, 0) == 1;
+}
+
+bool RemoteTarget::same_image() const {
+  uint8_t byte = 0;
+  return probe_address_ == 0 || memory_->read(probe_address_, {&byte, 1});
+}
+
+}  // namespace pinprick::target

@@ -1,0 +1,225 @@
+#include "target/stop.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/clock.h"
+#include "target/procfs.h"
+
+namespace pinprick::target {
+namespace {
+
+// The kernel's own, which it never shows to programs: how an interrupted call wants to go on.
+constexpr int64_t kRestartSys = 512, kRestartNoInterrupt = 513, kRestartNoHandler = 514,
+                  kRestartBlock = 516;
+constexpr uint64_t kSyscallLength = 2;
+constexpr uint64_t kCodeSegment32 = 0x23;
+
+constexpr int event_of(int status) {
+  return status >> 16;
+}
+
+void* data(long value) {
+  return reinterpret_cast<void*>(value);
+}
+
+bool in_system_call(const user_regs_struct& registers) {
+  return static_cast<int64_t>(registers.orig_rax) >= 0;
+}
+
+// Did the stop, and nothing else, end a call with EINTR?
+bool was_disturbed(pid_t pid, const StoppedThread& thread) {
+  const auto& registers = thread.registers;
+  if (!in_system_call(registers) || static_cast<int64_t>(registers.rax) != -EINTR) return false;
+  if (registers.orig_rax == SYS_close) return false;
+  const auto status = read_thread_status(pid, thread.tid);
+  return status && !has_deliverable_signal(*status);
+}
+
+void pause_briefly(int attempt) {
+  if (attempt < 200) {
+    sched_yield();
+    return;
+  }
+  const timespec wait = {0, 50'000};
+  nanosleep(&wait, nullptr);
+}
+
+}  // namespace
+
+user_regs_struct restarted(const user_regs_struct& registers) {
+  if (!in_system_call(registers)) return registers;
+  user_regs_struct out = registers;
+  out.orig_rax = static_cast<uint64_t>(-1);
+  switch (-static_cast<int64_t>(registers.rax)) {
+    case kRestartSys:
+    case kRestartNoInterrupt:
+    case kRestartNoHandler:
+    case EINTR:
+      out.rax = registers.orig_rax;
+      break;
+    case kRestartBlock:
+      out.rax = SYS_restart_syscall;
+      break;
+    default:
+      return out;
+  }
+  out.rip -= kSyscallLength;
+  return out;
+}
+
+Stop::Stop(Stop&& other) noexcept
+    : pid_(other.pid_),
+      since_ns_(other.since_ns_),
+      threads_(std::move(other.threads_)),
+      seized_(std::move(other.seized_)),
+      exit_status_(other.exit_status_) {
+  other.threads_.clear();
+  other.seized_.clear();
+}
+
+Stop::~Stop() {
+  resume();
+}
+
+Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms) {
+  Stop stop(pid);
+  stop.since_ns_ = monotonic_ns();
+  if (auto gathered = stop.gather(patience_ms); !gathered) return fail(gathered.error());
+  return stop;
+}
+
+bool Stop::seize(pid_t tid, int& error) {
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, data(PTRACE_O_TRACESYSGOOD)) != 0) {
+    error = errno;
+    return false;
+  }
+  seized_.push_back(tid);
+  // A thread that ended in between shows itself when we wait for it.
+  ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+  return true;
+}
+
+// True: stopped, and in threads_. False: it ended, or `timed_out`.
+bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
+  for (int attempt = 0;; ++attempt) {
+    int status = 0;
+    const pid_t waited = waitpid(tid, &status, __WALL | WNOHANG);
+    if (waited == 0) {
+      if (monotonic_ns() > deadline_ns) {
+        timed_out = true;
+        return false;
+      }
+      pause_briefly(attempt);
+      continue;
+    }
+    if (waited < 0 && errno == EINTR) continue;
+    if (waited < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
+      if (waited == pid_) exit_status_ = status;
+      std::erase(seized_, tid);
+      return false;
+    }
+    if (event_of(status) != PTRACE_EVENT_STOP) {
+      // A signal on its way to the program: let it have it. The interrupt still waits, and stops
+      // the thread at the handler's first instruction, or where it was.
+      const int signal = event_of(status) == 0 ? WSTOPSIG(status) & 0x7f : 0;
+      const bool is_ours = event_of(status) == 0 && WSTOPSIG(status) == (SIGTRAP | 0x80);
+      ptrace(PTRACE_CONT, tid, nullptr, data(is_ours ? 0 : signal));
+      continue;
+    }
+    StoppedThread thread;
+    thread.tid = tid;
+    std::erase(seized_, tid);
+    if (ptrace(PTRACE_GETREGS, tid, nullptr, &thread.registers) != 0) return false;
+    threads_.push_back(thread);
+    return true;
+  }
+}
+
+Result<void, AttachError> Stop::gather(unsigned patience_ms) {
+  const uint64_t deadline = since_ns_ + uint64_t{patience_ms} * 1'000'000;
+  std::vector<pid_t> known;
+  for (;;) {
+    // Once a pass finds nobody new, and all that were found stand still, nobody is left to make
+    // one.
+    bool found_new = false;
+    for (pid_t tid : list_threads(pid_)) {
+      if (std::find(known.begin(), known.end(), tid) != known.end()) continue;
+      int error = 0;
+      if (seize(tid, error)) {
+        known.push_back(tid);
+        found_new = true;
+        continue;
+      }
+      const auto status = read_thread_status(pid_, tid);
+      if (!status || status->state == 'Z' || status->state == 'X') {
+        known.push_back(tid);  // a leader that ended before its threads stays listed
+        continue;
+      }
+      if (error == ESRCH) continue;
+      const auto cause =
+          status->tracer != 0 ? AttachCause::already_traced : AttachCause::not_permitted;
+      return fail(AttachError{cause, pid_, status->tracer, error, {}});
+    }
+    for (pid_t tid : std::vector<pid_t>(seized_)) {
+      bool timed_out = false;
+      wait_for(tid, deadline, timed_out);
+      if (timed_out) return fail(AttachError{AttachCause::thread_unstoppable, pid_, tid, 0, {}});
+    }
+    if (!found_new) break;
+  }
+  if (threads_.empty()) return fail(AttachError{AttachCause::exited, pid_, 0, 0, {}});
+  for (const StoppedThread& thread : threads_)
+    if (thread.registers.cs == kCodeSegment32)
+      return fail(AttachError{AttachCause::not_64_bit, pid_, thread.tid, 0, {}});
+  return {};
+}
+
+void Stop::move(StoppedThread& thread, uint64_t instruction_pointer) {
+  thread.registers.rip = instruction_pointer;
+  thread.moved = true;
+}
+
+uint64_t Stop::resume() {
+  if (threads_.empty() && seized_.empty()) return 0;
+  for (StoppedThread& thread : threads_) {
+    if (was_disturbed(pid_, thread)) {
+      thread.registers = restarted(thread.registers);
+      thread.moved = true;
+    }
+    if (thread.moved) ptrace(PTRACE_SETREGS, thread.tid, nullptr, &thread.registers);
+  }
+  for (const StoppedThread& thread : threads_) ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr);
+  threads_.clear();
+  // Not stopped, so not to be detached now; they are let go when they do stop.
+  for (pid_t tid : seized_) {
+    int status = 0;
+    const timespec wait = {0, 1'000'000};
+    for (int i = 0; i < 1000; ++i) {
+      const pid_t waited = waitpid(tid, &status, __WALL | WNOHANG);
+      if (waited < 0) break;
+      if (waited == tid) {
+        if (WIFSTOPPED(status)) {
+          const bool signal_stop = event_of(status) == 0;
+          ptrace(PTRACE_DETACH, tid, nullptr, data(signal_stop ? WSTOPSIG(status) : 0));
+        } else if (tid == pid_) {
+          exit_status_ = status;
+        }
+        break;
+      }
+      nanosleep(&wait, nullptr);
+    }
+  }
+  seized_.clear();
+  return monotonic_ns() - since_ns_;
+}
+
+}  // namespace pinprick::target

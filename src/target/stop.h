@@ -1,0 +1,71 @@
+// All threads of a process, stopped: the only state in which its text is written.
+//
+// PTRACE_SEIZE and INTERRUPT; the destructor resumes. Everything happens on the thread that made
+// the Stop (ptrace is per thread). When the controller dies, the kernel resumes all threads:
+// nothing here needs the controller to finish what it began (loan.h says why borrowing a thread
+// does not).
+//
+// Stopping is visible to a program in one way: a few system calls, which the kernel never restarts
+// by itself, come back with EINTR (epoll_wait, sigtimedwait, semtimedop, io_getevents, socket calls
+// with a timeout; signal(7)). A thread that stands there without a signal to handle is rewound, so
+// that it makes the call again. close() is not: by then the descriptor is closed. docs/stopping.md
+// has more.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "target/attach_error.h"
+
+namespace pinprick::target {
+
+struct StoppedThread {
+  pid_t tid = 0;
+  user_regs_struct registers = {};  // what it will run with; change through move()
+  bool moved = false;
+};
+
+class Stop {
+ public:
+  // Threads that come and go meanwhile are followed. Gives up, and resumes everything, when one of
+  // them has not stopped after `patience_ms`.
+  static Result<Stop, AttachError> all_threads(pid_t pid, unsigned patience_ms = 200);
+
+  Stop(Stop&& other) noexcept;
+  Stop& operator=(Stop&&) = delete;
+  ~Stop();
+
+  pid_t pid() const { return pid_; }
+  std::vector<StoppedThread>& threads() { return threads_; }
+  // Lets a thread continue somewhere else.
+  void move(StoppedThread& thread, uint64_t instruction_pointer);
+
+  // Resumes everything now. Answers for how long the first thread had been stopped, in nanoseconds.
+  uint64_t resume();
+
+  // The process ended while it was being stopped; wait(2)'s status if we were its parent.
+  std::optional<int> exit_status() const { return exit_status_; }
+
+ private:
+  explicit Stop(pid_t pid) : pid_(pid) {}
+  Result<void, AttachError> gather(unsigned patience_ms);
+  bool seize(pid_t tid, int& error);
+  bool wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out);
+
+  pid_t pid_ = 0;
+  uint64_t since_ns_ = 0;
+  std::vector<StoppedThread> threads_;
+  std::vector<pid_t> seized_;  // not stopped yet
+  std::optional<int> exit_status_;
+};
+
+// The registers that make a thread in a system call begin it anew, as the kernel would; the same
+// registers where nothing is to be restarted.
+user_regs_struct restarted(const user_regs_struct& registers);
+
+}  // namespace pinprick::target
