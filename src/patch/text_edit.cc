@@ -1,0 +1,165 @@
+#include "patch/text_edit.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "image/maps.h"
+
+namespace pinprick::patch {
+namespace {
+
+// The kernel keeps a signal frame this far below the stack pointer it found, and no further down
+// than the frame's own size; what a thread will use again lies above its stack pointer less the red
+// zone.
+constexpr uint64_t kRedZone = 128;
+// Of a stack that is not the main one more is never looked at: it may be a slice of a huge heap.
+constexpr uint64_t kLongestStack = 8 << 20;
+
+TextEdit edit_of(const layout::SiteEntry& site) {
+  TextEdit edit;
+  edit.address = site.address;
+  edit.length = site.length;
+  return edit;
+}
+
+struct PageRun {
+  Range range;
+  std::vector<uint8_t> bytes;
+};
+
+std::optional<size_t> interior_at(std::span<const Interior> interiors, Address address) {
+  const auto found =
+      std::lower_bound(interiors.begin(), interiors.end(), address,
+                       [](const Interior& interior, Address a) { return interior.address < a; });
+  if (found == interiors.end() || found->address != address) return std::nullopt;
+  return static_cast<size_t>(found - interiors.begin());
+}
+
+// The part of the thread's stack that is in use, word by word.
+template <class F>
+void for_each_stack_word(const std::vector<image::Mapping>& maps, const target::Memory& memory,
+                         const target::StoppedThread& thread, F&& f) {
+  const Address top = align_down(thread.registers.rsp - kRedZone, 8);
+  const auto stack = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+    return mapping.range.contains(top);
+  });
+  if (stack == maps.end()) return;
+  const Address end = std::min(stack->range.end, top + kLongestStack);
+  std::vector<uint8_t> chunk;
+  for (Address at = top; at < end;) {
+    const Address next = std::min(end, align_down(at, kPageSize) + 16 * kPageSize);
+    chunk.resize(next - at);
+    if (!memory.read(at, chunk)) return;
+    for (size_t i = 0; i + 8 <= chunk.size(); i += 8) {
+      uint64_t word;
+      std::memcpy(&word, chunk.data() + i, sizeof word);
+      f(word);
+    }
+    at = next;
+  }
+}
+
+}  // namespace
+
+TextEdit arming(const layout::SiteEntry& site) {
+  TextEdit edit = edit_of(site);
+  std::memcpy(edit.before, site.original, sizeof edit.before);
+  std::memcpy(edit.after, site.written, sizeof edit.after);
+  return edit;
+}
+
+TextEdit disarming(const layout::SiteEntry& site) {
+  TextEdit edit = edit_of(site);
+  std::memcpy(edit.before, site.written, sizeof edit.before);
+  std::memcpy(edit.after, site.original, sizeof edit.after);
+  return edit;
+}
+
+Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop&,
+                                                    const target::Memory& memory,
+                                                    std::span<const TextEdit> edits) {
+  std::vector<EditOutcome> outcomes(edits.size(), EditOutcome::unreadable);
+  std::vector<size_t> order(edits.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return edits[a].address < edits[b].address; });
+
+  // Runs of adjacent pages that hold a site.
+  std::vector<PageRun> runs;
+  for (size_t i : order) {
+    const Range pages = {align_down(edits[i].address, kPageSize),
+                         align_up(edits[i].address + edits[i].length, kPageSize)};
+    if (!runs.empty() && pages.begin <= runs.back().range.end)
+      runs.back().range.end = std::max(runs.back().range.end, pages.end);
+    else
+      runs.push_back({pages, {}});
+  }
+
+  auto next = order.begin();
+  for (PageRun& run : runs) {
+    run.bytes.resize(run.range.size());
+    const bool readable = memory.read(run.range.begin, run.bytes);
+    bool changed = false;
+    for (; next != order.end() && run.range.contains(edits[*next].address); ++next) {
+      if (!readable) continue;
+      const TextEdit& edit = edits[*next];
+      uint8_t* site = run.bytes.data() + (edit.address - run.range.begin);
+      if (std::memcmp(site, edit.before, edit.length) == 0) {
+        std::memcpy(site, edit.after, edit.length);
+        outcomes[*next] = EditOutcome::written;
+        changed = true;
+      } else if (std::memcmp(site, edit.after, edit.length) == 0) {
+        outcomes[*next] = EditOutcome::already;
+      } else {
+        outcomes[*next] = EditOutcome::different;
+      }
+    }
+    if (!changed) continue;
+    if (auto written = memory.write(run.range.begin, run.bytes); !written)
+      return fail(written.error());
+  }
+  return outcomes;
+}
+
+std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& memory,
+                                    std::span<const Interior> interiors) {
+  std::vector<size_t> blocked;
+  if (interiors.empty()) return blocked;
+  const auto maps = image::read_maps(stop.pid());
+  for (target::StoppedThread& thread : stop.threads()) {
+    if (const auto at = interior_at(interiors, thread.registers.rip)) {
+      // A call that will be made again is found two bytes before: leave that thread alone.
+      const bool in_system_call = static_cast<int64_t>(thread.registers.orig_rax) >= 0;
+      if (in_system_call)
+        blocked.push_back(interiors[*at].edit);
+      else
+        stop.move(thread, interiors[*at].copy);
+    }
+    if (!maps) continue;
+    const Address lowest = interiors.front().address;
+    const Address highest = interiors.back().address;
+    for_each_stack_word(*maps, memory, thread, [&](uint64_t word) {
+      if (word < lowest || word > highest) return;
+      if (const auto at = interior_at(interiors, word)) blocked.push_back(interiors[*at].edit);
+    });
+  }
+  std::sort(blocked.begin(), blocked.end());
+  blocked.erase(std::unique(blocked.begin(), blocked.end()), blocked.end());
+  return blocked;
+}
+
+bool stack_refers_to(const target::Stop& stop, const target::Memory& memory,
+                     const target::StoppedThread& thread, std::span<const Range> ranges) {
+  const auto maps = image::read_maps(stop.pid());
+  if (!maps) return true;
+  bool found = false;
+  for_each_stack_word(*maps, memory, thread, [&](uint64_t word) {
+    found = found || std::any_of(ranges.begin(), ranges.end(),
+                                 [&](Range range) { return range.contains(word); });
+  });
+  return found;
+}
+
+}  // namespace pinprick::patch

@@ -1,0 +1,70 @@
+// Writing the text of a stopped target: whole pages, from a list of edits.
+//
+//     1  every thread is stopped (the Stop proves it)
+//     2  the text is read, and each edit's site must hold what the edit expects to replace
+//     3  no thread stands, or will return to, inside the bytes of an edit that covers more than one
+//        instruction; one that stands there is moved to the relocated copy, one that will return
+//        there makes the edit wait for another time
+//     4  runs of pages are written, each run with one call
+//
+// Nobody executes between 1 and 4, and what each page holds before and after 4 is a correct
+// program, as the stubs were there before: so is every prefix of 4. Resuming a thread serialises
+// it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/address.h"
+#include "base/result.h"
+#include "layout/session_file.h"
+#include "target/memory.h"
+#include "target/stop.h"
+
+namespace pinprick::patch {
+
+struct TextEdit {
+  Address address = 0;
+  uint8_t length = 0;
+  uint8_t before[layout::kMaxSiteLength] = {};
+  uint8_t after[layout::kMaxSiteLength] = {};
+};
+
+TextEdit arming(const layout::SiteEntry& site);
+TextEdit disarming(const layout::SiteEntry& site);
+
+enum class EditOutcome : uint8_t {
+  written,
+  already,    // the site held `after`
+  different,  // it held neither: left alone
+  unreadable,
+};
+
+// Applies what can be applied. outcomes[i] belongs to edits[i]; edits need not be sorted.
+// An error means that a write failed; pages before it in address order are written.
+Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop& stop,
+                                                    const target::Memory& memory,
+                                                    std::span<const TextEdit> edits);
+
+// A place between two instructions that an edit will overwrite, and where execution continues
+// instead.
+struct Interior {
+  Address address = 0;
+  Address copy = 0;
+  size_t edit = 0;
+};
+
+// Moves threads out of the way. Answers the edits that must not be applied now, since a stack holds
+// an address inside of them (a signal handler's frame, usually) or a thread cannot be moved.
+// `interiors` sorted by address.
+std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& memory,
+                                    std::span<const Interior> interiors);
+
+// Does the stack of the thread, from its stack pointer up, hold a word in one of the ranges? Words
+// are only looked at, so a number that happens to look like an address counts.
+bool stack_refers_to(const target::Stop& stop, const target::Memory& memory,
+                     const target::StoppedThread& thread, std::span<const Range> ranges);
+
+}  // namespace pinprick::patch

@@ -1,0 +1,31 @@
+// Borrowing a thread of the target with the journal kept.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "image/process.h"
+#include "layout/session_file.h"
+#include "session/session_error.h"
+#include "session/session_file.h"
+#include "target/borrowed_thread.h"
+#include "target/remote_target.h"
+#include "target/stop.h"
+
+namespace pinprick::session {
+
+// The tail of some object's last page of code, behind the end of the code.
+std::vector<Range> rooms(const image::ProcessImage& image);
+
+// Runs `work` with a borrowed thread. What the thread runs on is written to the journal before, and
+// marked as gone after. Errors of `work` come back as they are.
+Result<void, SessionError> with_borrowed_thread(
+    target::Stop& stop, const target::RemoteTarget& target, const std::vector<Range>& rooms,
+    SessionFile& file, layout::Session& journal,
+    const std::function<Result<void, SessionError>(target::BorrowedThread&)>& work);
+
+// Puts back what a dead controller's borrowed thread ran on, unless a thread is there right now.
+void repay_loan(target::Stop& stop, const target::RemoteTarget& target, SessionFile& file,
+                layout::Session& journal);
+
+}  // namespace pinprick::session

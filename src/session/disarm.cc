@@ -1,0 +1,179 @@
+#include "session/disarm.h"
+
+#include <linux/rseq.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "arch/x86_64/stub.h"
+#include "layout/runtime_data.h"
+#include "patch/text_edit.h"
+#include "session/borrowing.h"
+
+namespace pinprick::session {
+namespace {
+
+using layout::MappingEntry;
+
+bool is_code(const MappingEntry& entry) {
+  return entry.kind == MappingEntry::Kind::stubs || entry.kind == MappingEntry::Kind::runtime_code;
+}
+
+// Is what the journal says mapped there, and ours? An address that it only intended to map may have
+// gone to somebody else.
+bool still_mapped(const MappingEntry& entry, const std::vector<image::Mapping>& maps,
+                  const std::string& file) {
+  const Range range = {entry.address, entry.address + entry.size};
+  const auto found = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+    return mapping.range.overlaps(range);
+  });
+  if (found == maps.end() || range.empty()) return false;
+  const bool of_file =
+      entry.kind == MappingEntry::Kind::tables || entry.kind == MappingEntry::Kind::cells;
+  if (of_file) return found->path == file || found->path.ends_with(".session");
+  // Neighbouring anonymous mappings with the same protection appear as one.
+  return found->inode == 0 && found->range.contains(range) && found->executable == is_code(entry);
+}
+
+struct SlotUse {
+  uint64_t in_use = 0;
+  Address first_code = 0;  // slots' code lies from here on
+};
+
+// Slots of calls that have not returned. A call that was left by longjmp, or whose thread ended,
+// never will: its stack does not hold the slot's address any more. The context behind the slots
+// says how many there are.
+SlotUse look_at_slots(const target::Memory& memory, const MappingEntry& data) {
+  layout::RuntimeContext context;
+  if (data.size < sizeof context ||
+      !memory.read_value(data.address + data.size - sizeof context, context) ||
+      context.magic != layout::kContextMagic)
+    return {};
+  const uint64_t room = (data.size - sizeof context) / sizeof(layout::Slot);
+  std::vector<layout::Slot> slots(std::min(context.slot_count, room));
+  if (slots.empty() || !memory.read(data.address, {reinterpret_cast<uint8_t*>(slots.data()),
+                                                   slots.size() * sizeof(layout::Slot)}))
+    return {};
+  const auto waits = [&](const layout::Slot& slot) {
+    uint64_t word = 0;
+    return slot.return_address != 0 && memory.read_value(slot.stack, word) &&
+           word == slot.code + arch::kSlotReturn;
+  };
+  return {static_cast<uint64_t>(std::count_if(slots.begin(), slots.end(), waits)),
+          slots.front().code};
+}
+
+// The kernel reads the descriptor of the restartable sequence that a thread entered last, and kills
+// the thread if it is gone.
+void forget_sequences(target::Stop& stop, const target::Memory& memory,
+                      const std::vector<Range>& code) {
+  for (const auto& thread : stop.threads()) {
+    const auto registration = target::rseq_registration(thread.tid);
+    if (!registration) continue;
+    const Address pointer = registration->area + offsetof(struct rseq, rseq_cs);
+    uint64_t descriptor = 0;
+    if (!memory.read_value(pointer, descriptor)) continue;
+    const bool ours = std::any_of(code.begin(), code.end(),
+                                  [&](Range range) { return range.contains(descriptor); });
+    if (ours) static_cast<void>(memory.write_value(pointer, uint64_t{0}));
+  }
+}
+
+Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Stop& stop,
+                                 const image::ProcessImage& image, SessionFile& file,
+                                 layout::Session& journal,
+                                 const std::vector<image::Mapping>& maps) {
+  const auto work = [&](target::BorrowedThread& thread) -> Result<void, SessionError> {
+    for (int32_t& descriptor : journal.header.handover_descriptors) {
+      if (descriptor >= 0)
+        static_cast<void>(thread.call(SYS_close, static_cast<uint64_t>(descriptor)));
+      descriptor = -1;
+    }
+    for (const MappingEntry& entry : journal.mappings) {
+      if (!still_mapped(entry, maps, file.path())) continue;
+      auto unmapped = thread.call(SYS_munmap, entry.address, entry.size);
+      if (!unmapped)
+        return fail(
+            SessionError(target::AttachError{target::AttachCause::call_refused, target.pid(), 0,
+                                             unmapped.error().number, "munmap"}));
+    }
+    return {};
+  };
+  return with_borrowed_thread(stop, target, rooms(image), file, journal, work);
+}
+
+}  // namespace
+
+Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
+                                          const image::ProcessImage& image, SessionFile& file,
+                                          layout::Session& journal) {
+  DisarmReport report;
+  if (target.has_exited() || !target.same_image()) {
+    report.target_gone = true;
+    file.remove();
+    return report;
+  }
+  auto stopped = target::Stop::all_threads(target.pid());
+  if (!stopped) {
+    if (stopped.error().cause != target::AttachCause::exited && !target.has_exited())
+      return fail(SessionError(stopped.error()));
+    report.target_gone = true;
+    file.remove();
+    return report;
+  }
+  target::Stop stop = *std::move(stopped);
+  repay_loan(stop, target, file, journal);
+
+  std::vector<patch::TextEdit> edits;
+  if (journal.header.state == layout::SessionState::armed)
+    for (const layout::SiteEntry& site : journal.sites) edits.push_back(patch::disarming(site));
+  auto outcomes = patch::apply(stop, target.memory(), edits);
+  if (!outcomes)
+    return fail(SessionError(target::AttachError{
+        target::AttachCause::memory_refused, target.pid(), 0, outcomes.error().number, {}}));
+  for (patch::EditOutcome outcome : *outcomes) {
+    if (outcome == patch::EditOutcome::written) ++report.restored;
+    if (outcome == patch::EditOutcome::different) ++report.foreign;
+    if (outcome == patch::EditOutcome::unreadable) ++report.gone;
+  }
+  journal.header.state = layout::SessionState::disarmed;
+  if (auto written = file.write_header(journal.header); !written)
+    return fail(SessionError(written.error()));
+
+  std::vector<image::Mapping> maps;
+  if (auto read = image::read_maps(target.pid())) maps = *std::move(read);
+  std::vector<Range> code;      // all of ours
+  std::vector<Range> no_slots;  // without the slots' code: who returns there is known by its slot
+  Address first_slot_code = 0;
+  for (const MappingEntry& entry : journal.mappings) {
+    if (!still_mapped(entry, maps, file.path())) continue;
+    if (entry.kind == MappingEntry::Kind::runtime_data) {
+      const SlotUse use = look_at_slots(target.memory(), entry);
+      report.slots_in_use += use.in_use;
+      first_slot_code = use.first_code;
+    }
+    if (!is_code(entry)) continue;
+    code.push_back({entry.address, entry.address + entry.size});
+    no_slots.push_back(code.back());
+    if (code.back().contains(first_slot_code)) no_slots.back().end = first_slot_code;
+  }
+  for (const auto& thread : stop.threads()) {
+    const bool inside = std::any_of(code.begin(), code.end(), [&](Range range) {
+      return range.contains(thread.registers.rip);
+    });
+    if (inside || patch::stack_refers_to(stop, target.memory(), thread, no_slots))
+      ++report.threads_inside;
+  }
+  report.memory_left = report.slots_in_use != 0 || report.threads_inside != 0;
+  if (!report.memory_left) {
+    forget_sequences(stop, target.memory(), code);
+    if (auto unmapped = unmap(target, stop, image, file, journal, maps); !unmapped)
+      return fail(unmapped.error());
+    file.remove();
+  }
+  report.stopped_ns = stop.resume();
+  return report;
+}
+
+}  // namespace pinprick::session

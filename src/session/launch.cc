@@ -1,0 +1,143 @@
+#include "session/launch.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/fd.h"
+#include "image/process.h"
+#include "target/memory.h"
+
+namespace pinprick::session {
+namespace {
+
+void* data(long value) {
+  return reinterpret_cast<void*>(value);
+}
+
+// Between fork and exec. Tells the parent through the pipe why exec failed; success closes it.
+[[noreturn]] void become(const std::vector<std::string>& command, int error_pipe) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0) execvp(arguments[0], arguments.data());
+  const int error = errno;
+  static_cast<void>(!::write(error_pipe, &error, sizeof error));
+  _exit(125);
+}
+
+bool wait_for_trap(pid_t pid) {
+  for (;;) {
+    int status = 0;
+    if (waitpid(pid, &status, __WALL) != pid) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    if (!WIFSTOPPED(status)) return false;
+    if (WSTOPSIG(status) == SIGTRAP) return true;
+    ptrace(PTRACE_CONT, pid, nullptr, data(WSTOPSIG(status)));
+  }
+}
+
+// Runs a traced program, just exec'ed, to its entry point. The breakpoint is gone when this
+// returns.
+bool run_to_entry(pid_t pid, const target::Memory& memory) {
+  const Address entry = image::auxiliary_value(pid, AT_ENTRY);
+  uint8_t original = 0;
+  constexpr uint8_t kInt3 = 0xcc;
+  if (entry == 0 || !memory.read_value(entry, original) || !memory.write_value(entry, kInt3))
+    return false;
+  if (ptrace(PTRACE_CONT, pid, nullptr, nullptr) != 0 || !wait_for_trap(pid)) return false;
+  user_regs_struct registers;
+  if (ptrace(PTRACE_GETREGS, pid, nullptr, &registers) != 0 || registers.rip != entry + 1)
+    return false;
+  registers.rip = entry;
+  return memory.write_value(entry, original) &&
+         ptrace(PTRACE_SETREGS, pid, nullptr, &registers) == 0;
+}
+
+void kill_and_reap(pid_t pid) {
+  ::kill(pid, SIGKILL);
+  while (waitpid(pid, nullptr, __WALL) < 0 && errno == EINTR) {
+  }
+}
+
+bool is_64_bit(pid_t pid) {
+  uint8_t identity[EI_NIDENT] = {};
+  auto fd = open_file("/proc/" + std::to_string(pid) + "/exe", O_RDONLY);
+  return fd && read_at(fd->get(), identity, 0) && identity[EI_CLASS] == ELFCLASS64;
+}
+
+}  // namespace
+
+Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& command) {
+  const auto refuse = [&](LaunchError::Cause cause, int error) {
+    return fail(LaunchError{cause, command[0], error});
+  };
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return refuse(LaunchError::Cause::cannot_start, errno);
+  const Fd from_child(ends[0]);
+  Fd to_parent(ends[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return refuse(LaunchError::Cause::cannot_start, errno);
+  if (pid == 0) become(command, to_parent.get());
+  to_parent.reset();
+
+  // The kernel stops the child with SIGTRAP once exec is done.
+  const bool stopped = wait_for_trap(pid);
+  int error = 0;
+  if (!stopped) {
+    const bool told = ::read(from_child.get(), &error, sizeof error) == sizeof error;
+    return refuse(told ? LaunchError::Cause::cannot_exec : LaunchError::Cause::ended_early, error);
+  }
+  if (!is_64_bit(pid)) {
+    kill_and_reap(pid);
+    return refuse(LaunchError::Cause::not_64_bit, 0);
+  }
+  auto memory = target::Memory::open(pid);
+  if (!memory || !run_to_entry(pid, *memory)) {
+    kill_and_reap(pid);
+    return refuse(memory ? LaunchError::Cause::ended_early : LaunchError::Cause::cannot_hold,
+                  memory ? 0 : memory.error().number);
+  }
+  // Let go into a group stop; it is reported to us like any child's.
+  int status = 0;
+  if (ptrace(PTRACE_DETACH, pid, nullptr, data(SIGSTOP)) != 0 ||
+      waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status)) {
+    kill_and_reap(pid);
+    return refuse(LaunchError::Cause::cannot_hold, errno);
+  }
+  return Launched(pid);
+}
+
+Launched::Launched(Launched&& other) noexcept
+    : pid_(std::exchange(other.pid_, 0)), released_(other.released_) {}
+
+Launched::~Launched() {
+  if (pid_ != 0 && !released_) kill_and_reap(pid_);
+}
+
+void Launched::release() {
+  released_ = true;
+  ::kill(pid_, SIGCONT);
+}
+
+int Launched::wait() {
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = 0;
+  return status;
+}
+
+}  // namespace pinprick::session

@@ -1,0 +1,35 @@
+// The sessions on this machine, whoever began them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "session/session_error.h"
+#include "session/session_file.h"
+#include "target/remote_target.h"
+
+namespace pinprick::session {
+
+struct FoundSession {
+  SessionFile file;  // opened for reading, not locked
+  layout::Session journal;
+  bool controller_lives = false;
+  bool target_lives = false;  // and is still the same process
+};
+
+// Files that cannot be read or make no sense are left out, and their errors kept.
+struct FoundSessions {
+  std::vector<FoundSession> sessions;
+  std::vector<FileError> unreadable;
+};
+
+FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt);
+
+// Whose probes are in the process, if anybody's. Sessions that only left memory behind do not
+// count.
+std::optional<Occupied> occupant(pid_t pid);
+
+}  // namespace pinprick::session

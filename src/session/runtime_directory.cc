@@ -1,0 +1,83 @@
+#include "session/runtime_directory.h"
+
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+namespace pinprick::session {
+namespace {
+
+constexpr std::string_view kSuffix = ".session";
+
+std::vector<std::string> candidates() {
+  std::vector<std::string> paths;
+  const uid_t user = ::geteuid();
+  if (const char* xdg = ::secure_getenv("XDG_RUNTIME_DIR"); xdg != nullptr && *xdg == '/')
+    paths.push_back(std::string(xdg) + "/pinprick");
+  if (user == 0) paths.push_back("/run/pinprick");
+  paths.push_back(fmt::format("/run/user/{}/pinprick", user));
+  paths.push_back(fmt::format("/dev/shm/pinprick-{}", user));
+  return paths;
+}
+
+// Makes the folder if it is not there. Nobody else may own it, or reach it through a link of
+// theirs.
+int prepare(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno;
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) != 0) return errno;
+  if (!S_ISDIR(status.st_mode)) return ENOTDIR;
+  if (status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) return EPERM;
+  return 0;
+}
+
+bool on_tmpfs(const std::string& path) {
+  struct statfs status = {};
+  return ::statfs(path.c_str(), &status) == 0 && status.f_type == TMPFS_MAGIC;
+}
+
+}  // namespace
+
+Result<std::string, SystemError> runtime_directory() {
+  int error = ENOENT;
+  const auto paths = candidates();
+  for (const std::string& path : paths) {
+    const std::string parent = std::filesystem::path(path).parent_path();
+    if (!on_tmpfs(parent) && path != paths.back()) continue;
+    error = prepare(path);
+    if (error == 0) return path;
+  }
+  return fail(SystemError{error});
+}
+
+std::vector<std::string> find_session_files() {
+  std::vector<std::string> folders = candidates();
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored))
+    if (entry.path().filename().string().starts_with("pinprick-")) folders.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator("/run/user", ignored))
+    folders.push_back(entry.path() / "pinprick");
+  std::sort(folders.begin(), folders.end());
+  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
+
+  std::vector<std::string> files;
+  for (const std::string& folder : folders)
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+      if (entry.path().extension() == kSuffix) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string session_file_name(pid_t pid, uint64_t start_time, unsigned number) {
+  return number == 0 ? fmt::format("{}-{}{}", pid, start_time, kSuffix)
+                     : fmt::format("{}-{}-{}{}", pid, start_time, number, kSuffix);
+}
+
+}  // namespace pinprick::session

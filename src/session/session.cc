@@ -1,0 +1,506 @@
+#include "session/session.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "patch/text_edit.h"
+#include "runtime/image.h"
+#include "session/borrowing.h"
+#include "session/runtime_directory.h"
+#include "target/address_space.h"
+#include "target/handover.h"
+
+namespace pinprick::session {
+
+namespace {
+
+using layout::MappingEntry;
+using target::AttachCause;
+using target::AttachError;
+
+// Calls in flight at once, over all threads: recursion included.
+constexpr uint64_t kUsualSlots = 4096;
+constexpr uint64_t kSlotsPerCpu = PP_CPU_FREE_LIMIT;
+// Stubs begin at multiples of this: their records and descriptors are aligned then.
+constexpr uint64_t kStubAlignment = 8;
+constexpr uint32_t kLargestCell = INT32_MAX;
+
+// Where the stubs of one object go.
+struct Arena {
+  const image::Object* object = nullptr;
+  std::vector<size_t> probes;
+  Address address = 0;
+  uint64_t size = 0;
+  std::vector<uint8_t> bytes;
+};
+
+// CPUs with cells of their own. On a machine with more than the tables hold, everybody locks.
+uint32_t usable_cpus() {
+  return std::min(possible_cpus(), layout::kMaxCpus);
+}
+
+size_t find_mapping(const layout::Session& journal, MappingEntry::Kind kind) {
+  for (size_t i = 0; i < journal.mappings.size(); ++i)
+    if (journal.mappings[i].kind == kind) return i;
+  assert(false && "the session has no such mapping");
+  return 0;
+}
+
+// rseq as all threads have it, or nothing: then everybody counts with locked instructions.
+std::optional<arch::RseqArea> common_rseq(target::Stop& stop) {
+  std::optional<arch::RseqArea> common;
+  std::vector<Address> bases;
+  for (const auto& thread : stop.threads()) {
+    // A thread that borrows another one's thread pointer would use the other's area.
+    const Address base = thread.registers.fs_base;
+    if (base == 0 || std::find(bases.begin(), bases.end(), base) != bases.end())
+      return std::nullopt;
+    bases.push_back(base);
+    const auto registration = target::rseq_registration(thread.tid);
+    if (!registration) continue;  // not registered yet: it reads as such, and locks
+    const auto distance = static_cast<int64_t>(registration->area - base);
+    if (registration->signature != arch::kRseqSignature ||
+        distance != static_cast<int32_t>(distance))
+      return std::nullopt;
+    const arch::RseqArea area = {static_cast<int32_t>(distance)};
+    if (common && !(*common == area)) return std::nullopt;
+    common = area;
+  }
+  return common;
+}
+
+template <size_t N>
+void copy_text(char (&to)[N], std::string_view from) {
+  const size_t n = std::min(from.size(), N - 1);
+  std::memcpy(to, from.data(), n);
+  to[n] = '\0';
+}
+
+}  // namespace
+
+// The steps of Session::arm, with what they hand to each other.
+class Arming {
+ public:
+  Arming(Session& session, std::vector<probe::Probe> probes, const ArmOptions& options)
+      : session_(session), options_(options), probes_(std::move(probes)) {}
+
+  Result<void, SessionError> run();
+
+ private:
+  Result<void, SessionError> lay_out();
+  Result<void, SessionError> create_file();
+  Result<void, SessionError> map_memory();
+  Result<void, SessionError> map_all(target::BorrowedThread& thread);
+  Result<void, SessionError> write_stubs();
+  Result<void, SessionError> write_text();
+  void drop(size_t probe, plan::Reason reason);
+
+  Result<void, SessionError> map(target::BorrowedThread& thread, MappingEntry::Kind kind,
+                                 int protection, int flags, int descriptor, uint64_t offset);
+  Result<void, SessionError> map_at(target::BorrowedThread& thread, size_t index, int protection,
+                                    int flags, int descriptor, uint64_t offset);
+  runtime::RuntimeSpec runtime_spec() const;
+  arch::ArenaSpec arena_spec(const Arena& arena, const std::vector<Address>& cpus) const;
+  bool measures() const { return probes_[0].kind == probe::Kind::latency; }
+  AttachError attach_error(AttachCause cause, int error = 0, std::string detail = {}) const {
+    return {cause, session_.target_.pid(), 0, error, std::move(detail)};
+  }
+  layout::Session& journal() { return session_.journal_; }
+  SessionFile& file() { return *session_.file_; }
+  const target::RemoteTarget& target() { return session_.target_; }
+
+  Session& session_;
+  const ArmOptions& options_;
+  std::vector<probe::Probe> probes_;
+  std::vector<Arena> arenas_;
+  std::vector<arch::Stub> stubs_;  // per probe; begin 0: dropped
+  std::optional<arch::RseqArea> rseq_;
+  Address runtime_address_ = 0;
+  uint64_t slots_ = 0;
+  Address enter_ = 0;
+};
+
+// How large arenas have to be is known from assembling every stub once, at its own site: no size
+// depends on the address, and none grows with a smaller offset.
+Result<void, SessionError> Arming::lay_out() {
+  arch::ArenaEntries entries;
+  for (size_t i = 0; i < probes_.size(); ++i) {
+    const probe::Probe& probe = probes_[i];
+    if (arenas_.empty() || arenas_.back().object != probe.match.object) {
+      arenas_.push_back({});
+      arenas_.back().object = probe.match.object;
+      // Magic, tables and the shared routine.
+      arenas_.back().size = 512 + 8 * uint64_t{usable_cpus()};
+    }
+    const Address at = align_up(probe.site(), kStubAlignment);
+    entries = {at, at, at};
+    const auto stub = measures() ? probe::place_return_stub(probe, at, entries, 0, 0)
+                                 : probe::place_count_stub(probe, at, entries, kLargestCell, arch::RseqArea{});
+    arenas_.back().probes.push_back(i);
+    arenas_.back().size += stub ? align_up(stub->bytes.size(), kStubAlignment) : 0;
+  }
+  return {};
+}
+
+Result<void, SessionError> Arming::create_file() {
+  const uint32_t cpus = usable_cpus();
+  std::string names(1, '\0');  // offset 0 is the empty name
+  const auto add_name = [&](std::string_view name) {
+    const auto offset = static_cast<uint32_t>(names.size());
+    names.append(name).push_back('\0');
+    return offset;
+  };
+  layout::Session& journal = this->journal();
+  for (const Arena& arena : arenas_) {
+    layout::ObjectEntry entry;
+    entry.bias = arena.object->bias();
+    entry.name = add_name(arena.object->name());
+    entry.path = add_name(arena.object->path());
+    copy_text(entry.build_id, arena.object->elf().build_id());
+    for (size_t i : arena.probes) {
+      layout::ProbeEntry probe;
+      probe.name = add_name(probes_[i].match.name);
+      probe.object = static_cast<uint16_t>(journal.objects.size());
+      probe.kind = measures() ? layout::ProbeEntry::Kind::latency : layout::ProbeEntry::Kind::count;
+      probe.site = static_cast<uint32_t>(i);
+      probe.histogram = measures() ? static_cast<uint32_t>(i) : 0;
+      journal.probes.push_back(probe);
+    }
+    journal.objects.push_back(entry);
+  }
+
+  layout::SessionCounts counts;
+  counts.mappings = 3 + arenas_.size() + (measures() ? 2 : 0);
+  counts.objects = arenas_.size();
+  counts.sites = probes_.size();
+  counts.probes = probes_.size();
+  counts.histograms = measures() ? probes_.size() : 0;
+  counts.name_bytes = names.size();
+  counts.cpus = cpus;
+  counts.fraction_bits = options_.fraction_bits;
+  layout::FileHeader& header = journal.header;
+  header = layout::lay_out(counts);
+  header.pid = target().pid();
+  header.start_time = target().start_time();
+  header.controller = ::getpid();
+  header.created_ns = realtime_ns();
+  header.ns_multiplier = ns_multiplier();
+  copy_text(header.boot_id, boot_id());
+  copy_text(header.command, target().command());
+  journal.names.assign(names.begin(), names.end());
+  journal.sites.resize(probes_.size());
+  for (size_t i = 0; i < probes_.size(); ++i) {
+    layout::SiteEntry& site = journal.sites[i];
+    site.address = probes_[i].site();
+    site.length = probes_[i].patch.written;
+    site.tactic = static_cast<uint8_t>(probes_[i].patch.tactic);
+    std::copy_n(probes_[i].patch.original.begin(), site.length, site.original);
+  }
+
+  // Addresses. Nothing of this is mapped yet; if somebody takes one in between, mapping fails.
+  auto maps = image::read_maps(target().pid());
+  if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
+  target::AddressSpace space(*maps, target::lowest_mappable_address());
+  const auto plan_mapping = [&](MappingEntry::Kind kind, std::optional<Address> at, uint64_t size) {
+    journal.mappings.push_back({at.value_or(0), align_up(size, kPageSize), kind, 0});
+    return at.has_value();
+  };
+  bool placed =
+      plan_mapping(MappingEntry::Kind::scratch, space.take_anywhere(kPageSize), kPageSize);
+  const uint64_t tables = layout::tables_size(header);
+  const uint64_t cells = header.file_size - header.cells_offset;
+  placed &= plan_mapping(MappingEntry::Kind::tables, space.take_anywhere(tables), tables);
+  placed &= plan_mapping(MappingEntry::Kind::cells, space.take_anywhere(cells), cells);
+  if (measures()) {
+    slots_ = options_.slots != 0 ? options_.slots : kUsualSlots + kSlotsPerCpu * cpus;
+    const auto extent = runtime::runtime_extent(slots_, cpus);
+    const auto at = space.take_anywhere(extent.size());
+    runtime_address_ = at.value_or(0);
+    placed &= plan_mapping(MappingEntry::Kind::runtime_data, at, extent.data_size);
+    placed &= plan_mapping(MappingEntry::Kind::runtime_code,
+                           at ? std::optional(*at + extent.data_size) : at, extent.code_size);
+  }
+  for (Arena& arena : arenas_) {
+    const auto at = space.take_near(arena.object->extent(), arena.size);
+    arena.address = at.value_or(0);
+    arena.size = align_up(arena.size, kPageSize);
+    placed &= plan_mapping(MappingEntry::Kind::stubs, at, arena.size);
+  }
+  if (!placed) return fail(SessionError(attach_error(AttachCause::no_address_space)));
+
+  auto folder = runtime_directory();
+  if (!folder) return fail(SessionError(NoRuntimeDirectory{folder.error().number}));
+  // An earlier session may have had to leave memory behind, and its file with it.
+  constexpr unsigned kMostSessions = 1000;
+  auto created = Result<SessionFile, FileError>(fail(FileError{}));
+  for (unsigned number = 0; number < kMostSessions; ++number) {
+    created = SessionFile::create(
+        *folder + "/" + session_file_name(target().pid(), target().start_time(), number), header);
+    if (created || created.error().cause != FileError::Cause::exists) break;
+  }
+  if (!created) return fail(SessionError(created.error()));
+  session_.file_ = *std::move(created);
+  if (auto written = file().write_tables(journal); !written)
+    return fail(SessionError(written.error()));
+  return {};
+}
+
+Result<void, SessionError> Arming::map_at(target::BorrowedThread& thread, size_t index,
+                                          int protection, int flags, int descriptor,
+                                          uint64_t offset) {
+  MappingEntry& entry = journal().mappings[index];
+  auto mapped = thread.call(SYS_mmap, entry.address, entry.size, static_cast<uint64_t>(protection),
+                            static_cast<uint64_t>(flags | MAP_FIXED_NOREPLACE),
+                            static_cast<uint64_t>(int64_t{descriptor}), offset);
+  if (!mapped)
+    return fail(SessionError(
+        attach_error(AttachCause::call_refused, mapped.error().number,
+                     (protection & PROT_EXEC) != 0 ? "mmap of executable memory" : "mmap")));
+  if (*mapped != entry.address) {
+    // A kernel that does not know MAP_FIXED_NOREPLACE takes the address as a hint.
+    static_cast<void>(thread.call(SYS_munmap, *mapped, entry.size));
+    return fail(SessionError(attach_error(AttachCause::no_address_space)));
+  }
+  entry.mapped = 1;
+  if (auto written = file().write_mapping(journal(), index); !written)
+    return fail(SessionError(written.error()));
+  return {};
+}
+
+Result<void, SessionError> Arming::map(target::BorrowedThread& thread, MappingEntry::Kind kind,
+                                       int protection, int flags, int descriptor, uint64_t offset) {
+  return map_at(thread, find_mapping(journal(), kind), protection, flags, descriptor, offset);
+}
+
+Result<void, SessionError> Arming::map_all(target::BorrowedThread& thread) {
+  constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
+  const layout::FileHeader& header = journal().header;
+  if (auto r = map(thread, MappingEntry::Kind::scratch, PROT_READ | PROT_WRITE, kAnonymous, -1, 0);
+      !r)
+    return r;
+  {
+    // Another open file than the one that we hold locked: the target's mapping keeps its open file,
+    // and the lock with it, beyond our death.
+    auto fd = open_file(file().path(), O_RDWR | O_NOFOLLOW);
+    if (!fd)
+      return fail(
+          SessionError(attach_error(AttachCause::handover_failed, fd.error().number, "open")));
+    target::Handover handover(
+        thread, target().memory(), target().pid(),
+        journal().mappings[find_mapping(journal(), MappingEntry::Kind::scratch)].address,
+        [&](const target::Handover::Descriptors& open) {
+          std::copy(open.begin(), open.end(), journal().header.handover_descriptors);
+          static_cast<void>(file().write_header(journal().header));
+        });
+    auto descriptor = handover.give(fd->get(), target().exit_descriptor());
+    if (!descriptor) return fail(SessionError(descriptor.error()));
+    if (auto r = map(thread, MappingEntry::Kind::tables, PROT_READ, MAP_SHARED, *descriptor, 0); !r)
+      return r;
+    if (auto r = map(thread, MappingEntry::Kind::cells, PROT_READ | PROT_WRITE, MAP_SHARED,
+                     *descriptor, header.cells_offset);
+        !r)
+      return r;
+  }
+  for (size_t i = 0; i < journal().mappings.size(); ++i) {
+    const auto kind = journal().mappings[i].kind;
+    int protection = 0;
+    if (kind == MappingEntry::Kind::runtime_data) protection = PROT_READ | PROT_WRITE;
+    if (kind == MappingEntry::Kind::runtime_code || kind == MappingEntry::Kind::stubs)
+      protection = PROT_READ | PROT_EXEC;
+    if (protection == 0) continue;
+    if (auto r = map_at(thread, i, protection, kAnonymous, -1, 0); !r) return r;
+  }
+  MappingEntry& scratch = journal().mappings[find_mapping(journal(), MappingEntry::Kind::scratch)];
+  static_cast<void>(thread.call(SYS_munmap, scratch.address, scratch.size));
+  scratch = {0, 0, MappingEntry::Kind::scratch, 0};
+  if (auto r = file().write_tables(journal()); !r) return fail(SessionError(r.error()));
+  return {};
+}
+
+Result<void, SessionError> Arming::map_memory() {
+  auto stopped = target::Stop::all_threads(target().pid());
+  if (!stopped) return fail(SessionError(stopped.error()));
+  target::Stop stop = *std::move(stopped);
+  if (!target().same_image())
+    return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
+  if (possible_cpus() <= layout::kMaxCpus) rseq_ = common_rseq(stop);
+  session_.report_.locked = !rseq_;
+  auto mapped =
+      with_borrowed_thread(stop, target(), rooms(*session_.image_), file(), journal(),
+                           [&](target::BorrowedThread& thread) { return map_all(thread); });
+  session_.report_.stopped_ns += stop.resume();
+  return mapped;
+}
+
+runtime::RuntimeSpec Arming::runtime_spec() const {
+  const layout::FileHeader& header = session_.journal_.header;
+  runtime::RuntimeSpec spec;
+  spec.slot_count = slots_;
+  spec.cpu_count = header.cpu_count;
+  spec.fraction_bits = header.fraction_bits;
+  spec.rseq = rseq_;
+  spec.ns_multiplier = header.ns_multiplier;
+  spec.cells =
+      session_.journal_.mappings[find_mapping(session_.journal_, MappingEntry::Kind::cells)]
+          .address;
+  spec.region_size = header.region_size;
+  return spec;
+}
+
+arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address>& cpus) const {
+  arch::ArenaSpec spec;
+  spec.size = arena.size;
+  spec.enter = enter_;
+  spec.locked_cells = runtime::locked_cells(runtime_spec());
+  spec.cpu_cells = cpus;
+  return spec;
+}
+
+void Arming::drop(size_t probe, plan::Reason reason) {
+  session_.report_.skipped.push_back({probes_[probe].match, {reason, probes_[probe].patch.site}});
+  stubs_[probe].begin = 0;
+}
+
+Result<void, SessionError> Arming::write_stubs() {
+  const auto refused = [&](const SystemError& error) {
+    return fail(SessionError(attach_error(AttachCause::memory_refused, error.number)));
+  };
+  const runtime::RuntimeSpec spec = runtime_spec();
+  if (measures()) {
+    const auto runtime = runtime::build_runtime(runtime_address_, spec);
+    if (!runtime) return fail(SessionError(attach_error(AttachCause::no_address_space)));
+    enter_ = runtime->enter;
+    for (auto written : {target().memory().write(runtime->data_address, runtime->data),
+                         target().memory().write(runtime->code_address, runtime->code)})
+      if (!written) return refused(written.error());
+  }
+
+  const auto cpus = runtime::cpu_cells(spec);
+  const layout::FileHeader& header = journal().header;
+  stubs_.resize(probes_.size());
+  for (Arena& arena : arenas_) {
+    arch::Assembler head(arena.address);
+    const auto entries = arch::emit_arena_header(head, arena_spec(arena, cpus));
+    auto bytes = head.finish();
+    assert(bytes.has_value());
+    arena.bytes = *std::move(bytes);
+    for (size_t i : arena.probes) {
+      arena.bytes.resize(align_up(arena.bytes.size(), kStubAlignment), 0xcc);
+      const Address at = arena.address + arena.bytes.size();
+      const auto stub = measures() ? probe::place_return_stub(probes_[i], at, entries,
+                                                              layout::histogram_offset(header, i),
+                                                              layout::counter_offset(i))
+                                   : probe::place_count_stub(
+                                         probes_[i], at, entries,
+                                         static_cast<uint32_t>(layout::counter_offset(i)), rseq_);
+      const auto jump =
+          stub ? arch::encode_jump(probes_[i].site(), stub->stub.begin) : std::nullopt;
+      if (!jump || arena.bytes.size() + stub->bytes.size() > arena.size) {
+        drop(i, plan::Reason::out_of_reach);
+        continue;
+      }
+      stubs_[i] = stub->stub;
+      session_.report_.stub_bytes += stub->bytes.size();
+      arena.bytes.insert(arena.bytes.end(), stub->bytes.begin(), stub->bytes.end());
+      layout::SiteEntry& site = journal().sites[i];
+      std::copy(jump->begin(), jump->end(), site.written);
+    }
+    if (auto written = target().memory().write(arena.address, arena.bytes); !written)
+      return refused(written.error());
+  }
+  return {};
+}
+
+Result<void, SessionError> Arming::write_text() {
+  std::vector<patch::TextEdit> edits;
+  std::vector<size_t> probe_of_edit;
+  std::vector<patch::Interior> interiors;
+  for (size_t i = 0; i < probes_.size(); ++i) {
+    if (stubs_[i].begin == 0) continue;
+    for (uint8_t offset : probes_[i].patch.interior)
+      for (const arch::Stub::Copy& copy : stubs_[i].copies)
+        if (copy.window_offset == offset)
+          interiors.push_back(
+              {probes_[i].site() + offset, stubs_[i].begin + copy.stub_offset, edits.size()});
+    edits.push_back(patch::arming(journal().sites[i]));
+    probe_of_edit.push_back(i);
+  }
+  // From here on the file has to be believed: whatever a site holds, it is one of the two.
+  journal().header.state = layout::SessionState::armed;
+  for (auto written : {file().write_tables(journal()), file().write_header(journal().header)})
+    if (!written) return fail(SessionError(written.error()));
+
+  auto stopped = target::Stop::all_threads(target().pid());
+  if (!stopped) return fail(SessionError(stopped.error()));
+  target::Stop stop = *std::move(stopped);
+  if (!target().same_image())
+    return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
+  const auto blocked = patch::clear_interiors(stop, target().memory(), interiors);
+  for (auto b = blocked.rbegin(); b != blocked.rend(); ++b) {
+    drop(probe_of_edit[*b], plan::Reason::thread_inside);
+    edits.erase(edits.begin() + static_cast<ptrdiff_t>(*b));
+    probe_of_edit.erase(probe_of_edit.begin() + static_cast<ptrdiff_t>(*b));
+  }
+  const auto outcomes = patch::apply(stop, target().memory(), edits);
+  session_.report_.stopped_ns += stop.resume();
+  if (!outcomes)
+    return fail(SessionError(attach_error(AttachCause::memory_refused, outcomes.error().number)));
+  for (size_t e = 0; e < edits.size(); ++e)
+    if ((*outcomes)[e] != patch::EditOutcome::written)
+      drop(probe_of_edit[e], plan::Reason::text_changed);
+  return {};
+}
+
+Result<void, SessionError> Arming::run() {
+  for (auto step : {&Arming::lay_out, &Arming::create_file, &Arming::map_memory,
+                    &Arming::write_stubs, &Arming::write_text})
+    if (auto done = (this->*step)(); !done) return done;
+  for (uint32_t i = 0; i < probes_.size(); ++i)
+    if (stubs_[i].begin != 0) session_.probes_.push_back({std::move(probes_[i]), i});
+  session_.report_.armed = session_.probes_.size();
+  return {};
+}
+
+Result<Session, SessionError> Session::arm(target::RemoteTarget target,
+                                           const image::ProcessImage& image, probe::ProbeSet set,
+                                           const ArmOptions& options) {
+  Session session(std::move(target), image);
+  session.report_.skipped = std::move(set.skipped);
+  if (set.probes.empty()) return session;
+  Arming arming(session, std::move(set.probes), options);
+  if (auto armed = arming.run(); !armed) {
+    if (session.file_) static_cast<void>(session.disarm());
+    return fail(armed.error());
+  }
+  return session;
+}
+
+Session::Session(Session&& other) noexcept
+    : target_(std::move(other.target_)),
+      image_(other.image_),
+      probes_(std::move(other.probes_)),
+      report_(std::move(other.report_)),
+      journal_(std::move(other.journal_)),
+      file_(std::exchange(other.file_, std::nullopt)),
+      disarmed_(other.disarmed_) {}
+
+Session::~Session() {
+  if (file_ && !disarmed_) static_cast<void>(disarm());
+}
+
+Result<DisarmReport, SessionError> Session::disarm() {
+  if (!file_ || disarmed_) return DisarmReport{};
+  disarmed_ = true;
+  return session::disarm(target_, *image_, *file_, journal_);
+}
+
+}  // namespace pinprick::session

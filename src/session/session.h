@@ -1,0 +1,88 @@
+// A session: probes of one controller in one target, from arming to disarming.
+//
+// Arming, in order; a controller that dies at any point leaves a target that runs on, and a file
+// from which any pinprick can finish the detach (disarm.h):
+//
+//     1  session file: what will be mapped where, every site with its old and its new bytes
+//     2  stop 1: the target maps its memory, gets the cells
+//     3  stubs, slots and code are written into it; nobody jumps there yet
+//     4  the file says `armed`
+//     5  stop 2: the text is written
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "image/process.h"
+#include "layout/session_file.h"
+#include "probe/probe.h"
+#include "session/disarm.h"
+#include "session/session_error.h"
+#include "session/session_file.h"
+#include "stats/histogram.h"
+#include "target/remote_target.h"
+
+namespace pinprick::session {
+
+struct ArmOptions {
+  unsigned fraction_bits = stats::kDefaultFractionBits;
+  uint64_t slots = 0;  // of return probes; 0: as many as usual
+};
+
+struct ArmReport {
+  size_t armed = 0;
+  std::vector<probe::Skipped> skipped;  // those of the plan, and those that arming had to leave out
+  uint64_t stopped_ns = 0;              // of the target, both stops together
+  uint64_t stub_bytes = 0;
+  bool locked = false;  // without rseq: counting takes locked instructions
+};
+
+// A probe that is in the target, and its place in the session's tables.
+struct ArmedProbe {
+  probe::Probe probe;
+  uint32_t index = 0;
+};
+
+class Session {
+ public:
+  // `image` is of `target`, and outlives the session. With nothing left to arm there is no session
+  // (report.armed is 0), and nothing in the target.
+  static Result<Session, SessionError> arm(target::RemoteTarget target,
+                                           const image::ProcessImage& image, probe::ProbeSet set,
+                                           const ArmOptions& options);
+  Session(Session&& other) noexcept;
+  Session& operator=(Session&&) = delete;
+  ~Session();
+
+  const ArmReport& report() const { return report_; }
+  const target::RemoteTarget& target() const { return target_; }
+
+  const std::vector<ArmedProbe>& probes() const { return probes_; }
+  // By ArmedProbe::index: hits of counting probes; of return probes the calls that found no slot.
+  std::vector<uint64_t> counters() const { return file_->read_counters(journal_); }
+  // Of a return probe.
+  stats::Histogram histogram(const ArmedProbe& probe) const {
+    return file_->read_histogram(journal_, probe.index);
+  }
+
+  // Undoes everything. Counters and histograms stay readable. Once; the destructor does it silently
+  // if nobody did.
+  Result<DisarmReport, SessionError> disarm();
+
+ private:
+  explicit Session(target::RemoteTarget target, const image::ProcessImage& image)
+      : target_(std::move(target)), image_(&image) {}
+  friend class Arming;
+
+  target::RemoteTarget target_;
+  const image::ProcessImage* image_;
+  std::vector<ArmedProbe> probes_;
+  ArmReport report_;
+  layout::Session journal_;
+  std::optional<SessionFile> file_;
+  bool disarmed_ = false;
+};
+
+}  // namespace pinprick::session

@@ -1,0 +1,129 @@
+#include "session/session_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace pinprick::session {
+
+Result<SessionFile, FileError> SessionFile::create(const std::string& path,
+                                                   const layout::FileHeader& header) {
+  auto fd = open_file(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!fd) {
+    const bool exists = fd.error().number == EEXIST;
+    return fail(FileError{
+        exists ? FileError::Cause::exists : FileError::Cause::system, path, fd.error().number, {}});
+  }
+  SessionFile file(*std::move(fd), path);
+  if (::flock(file.fd_.get(), LOCK_EX | LOCK_NB) != 0 ||
+      ::ftruncate(file.fd_.get(), static_cast<off_t>(header.file_size)) != 0) {
+    const int error = errno;
+    file.remove();
+    return fail(file.system_error(error));
+  }
+  if (auto written = file.write_header(header); !written) {
+    file.remove();
+    return fail(written.error());
+  }
+  return file;
+}
+
+Result<SessionFile, FileError> SessionFile::open(const std::string& path, Lock lock) {
+  auto fd = open_file(path, (lock == Lock::none ? O_RDONLY : O_RDWR) | O_NOFOLLOW);
+  if (!fd) return fail(FileError{FileError::Cause::system, path, fd.error().number, {}});
+  SessionFile file(*std::move(fd), path);
+  if (lock == Lock::exclusive && ::flock(file.fd_.get(), LOCK_EX | LOCK_NB) != 0)
+    return fail(FileError{FileError::Cause::locked, path, errno, {}});
+  return file;
+}
+
+bool SessionFile::is_locked() const {
+  if (::flock(fd_.get(), LOCK_SH | LOCK_NB) != 0) return true;
+  ::flock(fd_.get(), LOCK_UN);
+  return false;
+}
+
+Result<layout::Session, FileError> SessionFile::read() const {
+  struct stat status = {};
+  if (::fstat(fd_.get(), &status) != 0) return fail(system_error(errno));
+  const auto size = static_cast<uint64_t>(status.st_size);
+  const auto bad = [&](layout::ParseError error) {
+    return fail(FileError{FileError::Cause::not_a_session, path_, 0, error});
+  };
+  if (size < sizeof(layout::FileHeader)) return bad(layout::ParseError::truncated);
+  layout::FileHeader header;
+  if (auto got = read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&header), sizeof header}, 0); !got)
+    return fail(system_error(got.error().number));
+  if (auto error = layout::check_header(header, size)) return bad(*error);
+  std::vector<uint8_t> bytes(header.cells_offset);
+  if (auto got = read_at(fd_.get(), bytes, 0); !got) return fail(system_error(got.error().number));
+  layout::Session session;
+  if (auto error = layout::parse_session(bytes, size, session)) return bad(*error);
+  return session;
+}
+
+Result<void, FileError> SessionFile::write(uint64_t offset, const void* bytes, size_t size) {
+  auto written = write_at(fd_.get(), {static_cast<const uint8_t*>(bytes), size}, offset);
+  if (!written) return fail(system_error(written.error().number));
+  return {};
+}
+
+Result<void, FileError> SessionFile::write_header(const layout::FileHeader& header) {
+  return write(0, &header, sizeof header);
+}
+
+Result<void, FileError> SessionFile::write_tables(const layout::Session& session) {
+  const auto put = [&](const layout::Section& section, const auto& entries) {
+    return write(section.offset, entries.data(), entries.size() * sizeof entries[0]);
+  };
+  const layout::FileHeader& header = session.header;
+  for (auto result : {put(header.mappings, session.mappings), put(header.objects, session.objects),
+                      put(header.sites, session.sites), put(header.probes, session.probes),
+                      put(header.names, session.names)})
+    if (!result) return result;
+  return {};
+}
+
+Result<void, FileError> SessionFile::write_mapping(const layout::Session& session, size_t index) {
+  return write(session.header.mappings.offset + index * sizeof(layout::MappingEntry),
+               &session.mappings[index], sizeof(layout::MappingEntry));
+}
+
+std::vector<uint64_t> SessionFile::read_counters(const layout::Session& session) const {
+  const size_t count = session.probes.size();
+  std::vector<uint64_t> sums(count);
+  std::vector<uint64_t> region(count);
+  for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
+    auto got = read_at(fd_.get(), {reinterpret_cast<uint8_t*>(region.data()), count * 8},
+                       layout::region_offset(session.header, i));
+    if (!got) continue;
+    for (size_t p = 0; p < count; ++p) sums[p] += region[p];
+  }
+  return sums;
+}
+
+stats::Histogram SessionFile::read_histogram(const layout::Session& session,
+                                             uint32_t histogram) const {
+  const layout::FileHeader& header = session.header;
+  stats::Histogram sum(header.fraction_bits);
+  std::vector<stats::Cell> cells(stats::slot_count(header.fraction_bits));
+  for (uint64_t i = 0; i <= header.cpu_count; ++i) {
+    const uint64_t offset =
+        layout::region_offset(header, i) + layout::histogram_offset(header, histogram);
+    auto got =
+        read_at(fd_.get(),
+                {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]}, offset);
+    if (!got) continue;
+    for (uint32_t slot = 0; slot < cells.size(); ++slot) sum.add(slot, cells[slot]);
+  }
+  return sum;
+}
+
+void SessionFile::remove() {
+  ::unlink(path_.c_str());
+}
+
+}  // namespace pinprick::session

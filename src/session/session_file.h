@@ -1,0 +1,68 @@
+// A session file on disk (tmpfs): created, found, locked, read and written. What stands in it is
+// layout/session_file.h.
+//
+// The controller of a session holds an exclusive flock on its file; a file without a lock belongs
+// to a controller that is gone. All access is by read and write, never by mapping it here: a file
+// that somebody truncates must not kill us.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "layout/session_file.h"
+#include "stats/histogram.h"
+
+namespace pinprick::session {
+
+struct FileError {
+  enum class Cause : uint8_t {
+    system,         // `system_error`
+    exists,         // there is a session for this process already
+    locked,         // its controller lives
+    not_a_session,  // or of another version, truncated, inconsistent: `parse_error`
+  } cause = Cause::system;
+  std::string path;
+  int system_error = 0;
+  layout::ParseError parse_error = layout::ParseError::not_a_session;
+};
+
+class SessionFile {
+ public:
+  // Makes the file for the session's header, empty but for that, and locks it.
+  static Result<SessionFile, FileError> create(const std::string& path,
+                                               const layout::FileHeader& header);
+  enum class Lock : uint8_t { none, exclusive };
+  static Result<SessionFile, FileError> open(const std::string& path, Lock lock);
+
+  const std::string& path() const { return path_; }
+  int descriptor() const { return fd_.get(); }
+  // Does some controller hold the lock? Only meaningful without holding it.
+  bool is_locked() const;
+
+  Result<layout::Session, FileError> read() const;
+  Result<void, FileError> write_header(const layout::FileHeader& header);
+  Result<void, FileError> write_tables(const layout::Session& session);
+  Result<void, FileError> write_mapping(const layout::Session& session, size_t index);
+
+  // Sums over all regions.
+  std::vector<uint64_t> read_counters(const layout::Session& session) const;
+  stats::Histogram read_histogram(const layout::Session& session, uint32_t histogram) const;
+
+  void remove();
+
+ private:
+  SessionFile(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  Result<void, FileError> write(uint64_t offset, const void* bytes, size_t size);
+  FileError system_error(int error) const {
+    return {FileError::Cause::system, path_, error, layout::ParseError::not_a_session};
+  }
+
+  Fd fd_;
+  std::string path_;
+};
+
+}  // namespace pinprick::session
