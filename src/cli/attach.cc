@@ -1,0 +1,79 @@
+#include "cli/attach.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace pinprick::cli {
+
+Result<Patterns, Message> parse_patterns(const Options& options) {
+  const auto syntax = options.regex ? image::PatternSyntax::regex : image::PatternSyntax::glob;
+  Patterns patterns;
+  for (auto [texts, parsed] : {std::pair(&options.patterns, &patterns.wanted),
+                               std::pair(&options.excluded, &patterns.excluded)}) {
+    for (const std::string& text : *texts) {
+      auto pattern = image::Pattern::parse(text, syntax);
+      if (!pattern) return fail(message(pattern.error()));
+      parsed->push_back(*std::move(pattern));
+    }
+  }
+  return patterns;
+}
+
+Result<Subject, Message> look_at(pid_t pid) {
+  auto target = target::RemoteTarget::open(pid);
+  if (!target) return fail(message(target.error()));
+  auto image = image::load_process(pid, target->reader());
+  if (!image) {
+    const auto cause =
+        target->has_exited() ? target::AttachCause::exited : target::AttachCause::not_permitted;
+    return fail(message(target::AttachError{cause, pid, 0, image.error().number, {}}));
+  }
+  Subject subject{*std::move(target), std::make_unique<image::ProcessImage>(*std::move(image)), {}};
+  for (const std::string& name : subject.image->replaced)
+    subject.warnings.push_back(
+        fmt::format("{}: the file is not the one that is running (replaced or deleted); its memory "
+                    "has no more than dynamic symbols",
+                    name));
+  if (subject.image->objects.empty())
+    return fail(subject.image->unreadable.empty()
+                    ? message(target::AttachError{target::AttachCause::exited, pid, 0, 0, {}})
+                    : message(subject.image->unreadable.front().error));
+  return subject;
+}
+
+Result<std::vector<image::Match>, Message> match(image::ProcessImage& image,
+                                                 const Patterns& patterns, bool allow_missing) {
+  auto matches = image::match_patterns(image, patterns.wanted, patterns.excluded);
+  if (!matches.only_unreadable.empty()) {
+    const auto& pattern = patterns.wanted[matches.only_unreadable.front()];
+    for (const auto& object : image.unreadable)
+      if (pattern.matches_object(object.names)) return fail(message(object.error));
+  }
+  if (!matches.unmatched.empty() && (!allow_missing || matches.matches.empty())) {
+    std::string names;
+    for (size_t i : matches.unmatched)
+      names += fmt::format("{}'{}'", names.empty() ? "" : ", ", patterns.wanted[i].text());
+    return fail(
+        Message{"nothing_matched",
+                fmt::format("no function matches {}; `pinprick list` shows what there is{}", names,
+                            matches.matches.empty() ? "" : ", and --allow-missing accepts it"),
+                kNothingMatched});
+  }
+  if (matches.matches.empty())
+    return fail(Message{"nothing_matched", "every match is excluded; nothing is left to probe",
+                        kNothingMatched});
+  return std::move(matches.matches);
+}
+
+bool may_unwind(const image::ProcessImage& image) {
+  if (image.maps_unwinder) return true;
+  if (image.objects.empty()) return false;
+  const auto& functions = image.objects.front()->functions();
+  for (const auto& function : functions.functions())
+    for (std::string_view name : functions.names(function))
+      if (name == "_Unwind_RaiseException") return true;
+  return false;
+}
+
+}  // namespace pinprick::cli

@@ -1,0 +1,43 @@
+// From a process id and patterns to a target with planned probes: what count, latency and list
+// share.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/messages.h"
+#include "cli/options.h"
+#include "image/match.h"
+#include "image/process.h"
+#include "probe/probe.h"
+#include "target/remote_target.h"
+
+namespace pinprick::cli {
+
+struct Patterns {
+  std::vector<image::Pattern> wanted;
+  std::vector<image::Pattern> excluded;
+};
+
+Result<Patterns, Message> parse_patterns(const Options& options);
+
+// A process that can be attached to, looked at but not touched yet.
+struct Subject {
+  target::RemoteTarget target;
+  std::unique_ptr<image::ProcessImage> image;
+  std::vector<std::string> warnings;
+};
+
+Result<Subject, Message> look_at(pid_t pid);
+
+// The functions that the patterns mean. Patterns without a match are errors, unless allowed.
+Result<std::vector<image::Match>, Message> match(image::ProcessImage& image,
+                                                 const Patterns& patterns, bool allow_missing);
+
+// Does unwinding happen in this process? By its libraries, or because it carries an unwinder
+// itself.
+bool may_unwind(const image::ProcessImage& image);
+
+}  // namespace pinprick::cli

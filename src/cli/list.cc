@@ -1,0 +1,80 @@
+// pinprick list: functions that a pattern means, and how each is probed.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "cli/attach.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
+
+namespace pinprick::cli {
+namespace {
+
+std::vector<ListRow> rows_of(const std::vector<image::Match>& matches) {
+  const auto counted = probe::plan_probes(matches, probe::Kind::count);
+  const auto timed = probe::plan_probes(matches, probe::Kind::latency);
+  std::map<Address, plan::Reason> not_timed;
+  for (const auto& skipped : timed.skipped) not_timed[skipped.match.site] = skipped.refusal.reason;
+
+  std::vector<ListRow> rows;
+  const auto row_of = [](const image::Match& match) {
+    ListRow row;
+    row.object = match.object->name();
+    row.function = match.name;
+    row.address = match.site - match.object->bias();
+    return row;
+  };
+  for (const auto& probe : counted.probes) {
+    ListRow row = row_of(probe.match);
+    row.tactic = probe.patch.tactic;
+    if (auto refused = not_timed.find(probe.match.site); refused != not_timed.end())
+      row.return_refusal = refused->second;
+    rows.push_back(std::move(row));
+  }
+  for (const auto& skipped : counted.skipped) {
+    ListRow row = row_of(skipped.match);
+    row.refusal = skipped.refusal.reason;
+    rows.push_back(std::move(row));
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const ListRow& a, const ListRow& b) {
+    return std::tie(a.object, a.address) < std::tie(b.object, b.address);
+  });
+  return rows;
+}
+
+int list_image(image::ProcessImage& image, const Patterns& patterns, Renderer& renderer) {
+  auto matches = match(image, patterns, false);
+  if (!matches) return give_up(renderer, matches.error());
+  std::vector<ListRow> rows;
+  {
+    const Progress progress("decoding", true);
+    rows = rows_of(*matches);
+  }
+  renderer.functions(rows);
+  return renderer.is_broken() ? kFailed : kOk;
+}
+
+}  // namespace
+
+int run_list(const Options& given, Renderer& renderer) {
+  Options options = given;
+  if (options.patterns.empty()) options.patterns = {"*"};
+  auto patterns = parse_patterns(options);
+  if (!patterns) return give_up(renderer, patterns.error());
+  if (!options.file.empty()) {
+    auto image = image::load_file(options.file);
+    if (!image) return give_up(renderer, message(image.error()));
+    return list_image(*image, *patterns, renderer);
+  }
+  int status = kOk;
+  for (pid_t pid : options.pids) {
+    auto subject = look_at(pid);
+    if (!subject) return give_up(renderer, subject.error());
+    for (const std::string& warning : subject->warnings) renderer.warning(warning);
+    if (int result = list_image(*subject->image, *patterns, renderer); result != kOk)
+      status = result;
+  }
+  return status;
+}
+
+}  // namespace pinprick::cli

@@ -1,0 +1,56 @@
+// pinprick: the command line.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/render/json.h"
+#include "cli/render/text.h"
+#include "cli/verbs.h"
+
+namespace pinprick::cli {
+namespace {
+
+int run(const Options& options) {
+  // With -- COMMAND the program keeps its stdout.
+  std::FILE* stream = options.has_command() ? stderr : stdout;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(nullptr, &std::fclose);
+  if (!options.output.empty()) {
+    file.reset(std::fopen(options.output.c_str(), "we"));
+    if (!file) {
+      std::fprintf(stderr, "pinprick: cannot write %s: %s\n", options.output.c_str(),
+                   std::strerror(errno));
+      return options.has_command() ? kFailedWithCommand : kFailed;
+    }
+    stream = file.get();
+  }
+  const Output data(stream, options.color);
+  std::unique_ptr<Renderer> renderer;
+  if (options.json)
+    renderer = std::make_unique<JsonRenderer>(data);
+  else
+    renderer = std::make_unique<TextRenderer>(data, Output::standard_error(options.color),
+                                              options.pids.size() > 1, options.all);
+
+  struct Verb {
+    const char* name;
+    int (*run)(const Options&, Renderer&);
+  };
+  constexpr Verb kVerbs[] = {{"doctor", run_doctor}, {"list", run_list},
+                             {"count", run_count},   {"latency", run_latency},
+                             {"status", run_status}, {"detach", run_detach}};
+  for (const Verb& verb : kVerbs)
+    if (options.verb == verb.name) return verb.run(options, *renderer);
+  return kUsage;
+}
+
+}  // namespace
+}  // namespace pinprick::cli
+
+int main(int argc, char** argv) {
+  using namespace pinprick::cli;
+  const ParseOutcome outcome = parse_command_line(argc, argv);
+  return outcome.options ? run(*outcome.options) : outcome.exit_code;
+}

@@ -1,0 +1,201 @@
+#include "cli/messages.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "target/procfs.h"
+
+namespace pinprick::cli {
+namespace {
+
+using target::AttachCause;
+
+// "4242 (redis-server)".
+std::string process(pid_t pid) {
+  const auto status = target::read_status(pid);
+  return status ? fmt::format("{} ({})", pid, status->command) : fmt::format("{}", pid);
+}
+
+std::string reason(int error) {
+  return error != 0 ? fmt::format(": {}", std::strerror(error)) : "";
+}
+
+std::string_view describe(layout::ParseError error) {
+  switch (error) {
+    case layout::ParseError::not_a_session:
+      return "it is no session file";
+    case layout::ParseError::version:
+      return "another version of pinprick wrote it; use that one";
+    case layout::ParseError::truncated:
+      return "it is truncated";
+    case layout::ParseError::inconsistent:
+      return "its contents contradict each other";
+  }
+  return "?";
+}
+
+}  // namespace
+
+Message message(const target::AttachError& error) {
+  const std::string who = process(error.pid);
+  const auto refuse = [&](std::string cause, std::string text) {
+    return Message{std::move(cause), fmt::format("cannot attach to {}: {}", who, text),
+                   kAttachRefused};
+  };
+  switch (error.cause) {
+    case AttachCause::no_such_process:
+      return refuse("no_such_process", "no such process");
+    case AttachCause::not_permitted:
+      return refuse("not_permitted",
+                    "not permitted; be the user it runs as, or root, and see `pinprick doctor` for "
+                    "kernel.yama.ptrace_scope");
+    case AttachCause::already_traced:
+      return refuse("already_traced",
+                    fmt::format("it is being traced by {}; end that first", process(error.other)));
+    case AttachCause::not_64_bit:
+      return refuse("not_64_bit", "it is a 32-bit program; only x86-64 programs can be probed");
+    case AttachCause::is_ourselves:
+      return refuse("is_ourselves", "that is pinprick itself");
+    case AttachCause::kernel_thread:
+      return refuse("no_memory",
+                    "it has no memory of its own (a kernel thread, or a process that has ended)");
+    case AttachCause::exited:
+      return refuse("exited", "it ended meanwhile");
+    case AttachCause::exec_during_attach:
+      return refuse("exec_during_attach", "it started another program meanwhile; try again");
+    case AttachCause::thread_unstoppable:
+      return refuse("thread_unstoppable",
+                    fmt::format("its thread {} does not stop (it hangs in the kernel, or waits for "
+                                "a child of vfork); nothing was changed, try again",
+                                error.other));
+    case AttachCause::seccomp:
+      return refuse("seccomp",
+                    "its seccomp filter would judge our system calls; run as root, who may suspend "
+                    "the filter");
+    case AttachCause::no_room:
+      return refuse("no_room", "none of its code pages has a few free bytes to work from");
+    case AttachCause::no_address_space:
+      return refuse("no_address_space", "no free address range within 2 GB of the code to probe");
+    case AttachCause::call_refused:
+      return refuse(
+          "call_refused",
+          fmt::format("the kernel refuses it {}{}; a security policy or a memory limit of "
+                      "the process",
+                      error.detail, reason(error.system_error)));
+    case AttachCause::memory_refused:
+      return refuse("memory_refused",
+                    fmt::format("its memory cannot be written{}; the kernel may forbid writing "
+                                "through /proc/PID/mem (proc_mem.force_override)",
+                                reason(error.system_error)));
+    case AttachCause::handover_failed:
+      return refuse("handover_failed",
+                    fmt::format("it could not be given the shared file, {} failed{}", error.detail,
+                                reason(error.system_error)));
+  }
+  return refuse("unknown", "unknown cause");
+}
+
+Message message(const session::FileError& error) {
+  using Cause = session::FileError::Cause;
+  switch (error.cause) {
+    case Cause::exists:
+      return {"session_exists",
+              fmt::format("{} is there already; `pinprick status` shows whose it is", error.path),
+              kAttachRefused};
+    case Cause::locked:
+      return {"session_locked", fmt::format("{} is in use by another pinprick", error.path),
+              kAttachRefused};
+    case Cause::not_a_session:
+      return {"session_unreadable",
+              fmt::format("cannot use {}: {}", error.path, describe(error.parse_error)), kFailed};
+    case Cause::system:
+      break;
+  }
+  return {"session_file", fmt::format("cannot use {}{}", error.path, reason(error.system_error)),
+          kFailed};
+}
+
+Message message(const session::SessionError& error) {
+  if (const auto* attach = std::get_if<target::AttachError>(&error)) return message(*attach);
+  if (const auto* file = std::get_if<session::FileError>(&error)) return message(*file);
+  if (const auto* occupied = std::get_if<session::Occupied>(&error)) {
+    if (occupied->controller != 0)
+      return {"occupied",
+              fmt::format("{} is being probed by pinprick {}; end that one first",
+                          process(occupied->pid), occupied->controller),
+              kAttachRefused};
+    return {
+        "orphaned",
+        fmt::format("{} still has {} probes of a pinprick that is gone; see `pinprick status -p "
+                    "{}`, and remove them with `pinprick detach -p {}`",
+                    process(occupied->pid), occupied->probes, occupied->pid, occupied->pid),
+        kAttachRefused};
+  }
+  const auto& folder = std::get<session::NoRuntimeDirectory>(error);
+  return {"no_runtime_directory",
+          fmt::format("no folder for session files{}; set XDG_RUNTIME_DIR to one of your own",
+                      reason(folder.system_error)),
+          kFailed};
+}
+
+Message message(const session::LaunchError& error) {
+  using Cause = session::LaunchError::Cause;
+  const auto refuse = [&](std::string cause, std::string text) {
+    return Message{std::move(cause), fmt::format("cannot start {}: {}", error.program, text),
+                   kFailedWithCommand};
+  };
+  switch (error.cause) {
+    case Cause::cannot_start:
+      return refuse("cannot_start", std::strerror(error.system_error));
+    case Cause::cannot_exec:
+      return refuse("cannot_exec", std::strerror(error.system_error));
+    case Cause::not_64_bit:
+      return refuse("not_64_bit", "it is a 32-bit program; only x86-64 programs can be probed");
+    case Cause::ended_early:
+      return refuse("ended_early", "it ended before it reached its entry point");
+    case Cause::cannot_hold:
+      return refuse("cannot_hold", fmt::format("ptrace does not work here{}; see `pinprick doctor`",
+                                               reason(error.system_error)));
+  }
+  return refuse("unknown", "unknown cause");
+}
+
+Message message(const image::ElfError& error) {
+  const auto refuse = [&](std::string cause, std::string_view text) {
+    return Message{std::move(cause), fmt::format("cannot read {}: {}", error.path, text), kFailed};
+  };
+  switch (error.cause) {
+    case image::ElfCause::unreadable:
+      return refuse("unreadable", std::strerror(error.system_error));
+    case image::ElfCause::not_elf:
+      return refuse("not_elf", "not an ELF file");
+    case image::ElfCause::truncated:
+      return refuse("truncated", "the file ends before its headers say");
+    case image::ElfCause::not_x86_64:
+      return refuse("not_x86_64", "not for x86-64");
+    case image::ElfCause::not_loadable:
+      return refuse("not_loadable", "neither a program nor a shared library");
+  }
+  return refuse("unknown", "unknown cause");
+}
+
+Message message(const image::PatternError& error) {
+  const auto refuse = [&](std::string cause, std::string text) {
+    return Message{std::move(cause), fmt::format("bad pattern '{}': {}", error.pattern, text),
+                   kUsage};
+  };
+  switch (error.cause) {
+    case image::PatternCause::empty:
+      return refuse("bad_pattern", "no function named; write [object:]function, with * and ?");
+    case image::PatternCause::bad_offset:
+      return refuse("bad_pattern", fmt::format("'{}' is no offset; write +0x1f", error.detail));
+    case image::PatternCause::bad_regex:
+      return refuse("bad_pattern", fmt::format("not a regular expression: {}", error.detail));
+    case image::PatternCause::not_implemented:
+      return refuse("not_implemented", "static tracepoints cannot be probed by name yet");
+  }
+  return refuse("unknown", "unknown cause");
+}
+
+}  // namespace pinprick::cli

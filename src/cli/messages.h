@@ -1,0 +1,28 @@
+// One sentence for every cause: what is wrong, and what to do about it.
+#pragma once
+
+#include <string>
+
+#include "cli/exit_code.h"
+#include "image/elf_file.h"
+#include "image/pattern.h"
+#include "session/launch.h"
+#include "session/session_error.h"
+#include "target/attach_error.h"
+
+namespace pinprick::cli {
+
+struct Message {
+  std::string cause;  // machine-readable, for JSON: not_permitted
+  std::string text;
+  ExitCode exit = kFailed;
+};
+
+Message message(const target::AttachError& error);
+Message message(const session::FileError& error);
+Message message(const session::SessionError& error);
+Message message(const session::LaunchError& error);
+Message message(const image::ElfError& error);
+Message message(const image::PatternError& error);
+
+}  // namespace pinprick::cli

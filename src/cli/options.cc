@@ -1,0 +1,207 @@
+#include "cli/options.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+
+#include "cli/exit_code.h"
+#include "pinprick/version.h"
+
+namespace pinprick::cli {
+namespace {
+
+constexpr const char* kPatternHelp =
+    "What to probe: [OBJECT:]FUNCTION[+0xOFFSET]. * and ? stand for any characters; C++ functions "
+    "by\n"
+    "their demangled name, with a ( to mean one overload; OBJECT by file name, without version.\n"
+    "  processCommand   libc:mall*   'net::Conn::*'   'net::Conn::read(char*, *'";
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  pinprick latency -p 4242 processCommand          how long does it take, right now\n"
+    "  pinprick count -p 4242 -d 10 'libc:*alloc'       hits of each function in 10 seconds\n"
+    "  pinprick latency -i 1 'compress*' -- gzip -9 f   a program from its start\n"
+    "  pinprick list -p 4242 'libssl:SSL_*'             what can be probed, and how\n"
+    "\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something was "
+    "lost\n"
+    "(with --fail-on-loss). With -- COMMAND: the command's own, or 125 when pinprick failed.\n"
+    "Manual pages: pinprick(1), pinprick-VERB(1).";
+
+// A value per occurrence: `-p 1 -p 2`, so that patterns may follow.
+void one_at_a_time(CLI::Option* option) {
+  option->allow_extra_args(false);
+}
+
+const CLI::Validator kPositive(
+    [](std::string& text) {
+      char* end = nullptr;
+      const double value = std::strtod(text.c_str(), &end);
+      const bool good = end != text.c_str() && *end == '\0' && value > 0 && value < 1e9;
+      return good ? std::string() : "'" + text + "' is no positive number";
+    },
+    "", "positive");
+
+void add_color(CLI::App& app, Options& options) {
+  app.add_option_function<std::string>(
+         "--color",
+         [&options](const std::string& word) {
+           const std::map<std::string, Color> words = {
+               {"auto", Color::automatic}, {"always", Color::always}, {"never", Color::never}};
+           if (!words.contains(word))
+             throw CLI::ValidationError("--color", "'" + word + "' is not auto, always or never");
+           options.color = words.at(word);
+         },
+         "auto, always or never; NO_COLOR is respected")
+      ->type_name("WHEN");
+}
+
+void add_common(CLI::App& app, Options& options) {
+  app.add_flag("--json", options.json, "One JSON record per line, for programs");
+  add_color(app, options);
+}
+
+void add_pids(CLI::App& app, Options& options, const char* help) {
+  one_at_a_time(app.add_option("-p,--pid", options.pids, help)->type_name("PID")->check(kPositive));
+}
+
+void add_patterns(CLI::App& app, Options& options) {
+  app.add_option("PATTERN", options.patterns, kPatternHelp)->type_name("");
+  one_at_a_time(
+      app.add_option("-x,--exclude", options.excluded, "Leave out what matches (repeatable)")
+          ->type_name("PATTERN"));
+  app.add_flag("-r,--regex", options.regex,
+               "Functions are POSIX extended regular expressions, for the whole name");
+}
+
+void add_watching(CLI::App& app, Options& options) {
+  add_pids(app, options, "Process to attach to (repeatable)");
+  add_patterns(app, options);
+  app.add_option("-d,--duration", options.duration_s, "Stop after so many seconds")
+      ->type_name("SECONDS")
+      ->check(kPositive);
+  app.add_option("-i,--interval", options.interval_s,
+                 "Print what happened every so many seconds, and the whole at the end")
+      ->type_name("SECONDS")
+      ->check(kPositive);
+  app.add_option("-o,--output", options.output, "Write the results to a file")->type_name("FILE");
+  app.add_flag("-a,--all", options.all, "Show functions without a hit, too");
+  app.add_flag("--allow-missing", options.allow_missing,
+               "It is no error when a pattern matches nothing, or a function cannot be probed");
+  app.add_flag("--fail-on-loss", options.fail_on_loss,
+               "Exit with 5 when a call could not be measured");
+  add_common(app, options);
+  app.footer("Usage: pinprick " + app.get_name() +
+             " [OPTIONS] -p PID PATTERN...\n   or: pinprick " + app.get_name() +
+             " [OPTIONS] PATTERN... -- COMMAND [ARGUMENT...]");
+}
+
+int complain(const std::string& text, const std::string& verb) {
+  std::fprintf(stderr, "pinprick: %s; see `pinprick %s--help`\n", text.c_str(),
+               verb.empty() ? "" : (verb + " ").c_str());
+  return kUsage;
+}
+
+// What CLI11 cannot check: combinations.
+std::optional<std::string> contradiction(const Options& options) {
+  const std::string& verb = options.verb;
+  const bool watches = verb == "count" || verb == "latency";
+  if (options.has_command() && !watches) return "this verb takes no -- COMMAND";
+  if (watches || verb == "list") {
+    const int sources = (options.pids.empty() ? 0 : 1) + (options.has_command() ? 1 : 0) +
+                        (options.file.empty() ? 0 : 1);
+    if (sources == 0)
+      return watches ? "no process: give -p PID, or -- COMMAND"
+                     : "nothing to look at: give -p PID, or --file ELF";
+    if (sources > 1) return "-p PID, -- COMMAND and --file exclude each other";
+  }
+  if (watches && options.patterns.empty()) return "no PATTERN: which functions?";
+  if (verb == "detach" && options.pids.empty() && !options.all)
+    return "no process: give -p PID, or --all";
+  return std::nullopt;
+}
+
+}  // namespace
+
+ParseOutcome parse_command_line(int argc, char** argv) {
+  Options options;
+  // Everything behind the first -- belongs to the command, whatever it looks like.
+  int own = 1;
+  while (own < argc && std::string_view(argv[own]) != "--") ++own;
+  for (int i = own + 1; i < argc; ++i) options.command.emplace_back(argv[i]);
+  const bool has_separator = own < argc;
+
+  CLI::App app(
+      "Probes for programs that are already running: how often, how long, right now.\n"
+      "No restart, no recompile, no agent; out again without a trace.");
+  app.name("pinprick");
+  app.require_subcommand(0, 1);
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("-V,--version", std::string("pinprick ") + kVersion);
+  app.footer(kFooter);
+  app.get_formatter()->column_width(30);
+
+  auto* doctor = app.add_subcommand("doctor", "What works on this machine, and what to do if not");
+  add_pids(*doctor, options, "Look at this process, too (repeatable)");
+  add_common(*doctor, options);
+
+  auto* list = app.add_subcommand("list", "Functions that a pattern means, and how each is probed");
+  add_pids(*list, options, "Process to look at (repeatable)");
+  list->add_option("-f,--file", options.file, "A program or library instead of a process")
+      ->type_name("ELF");
+  add_patterns(*list, options);
+  add_common(*list, options);
+  list->footer(
+      "Usage: pinprick list [OPTIONS] -p PID [PATTERN...]\n"
+      "   or: pinprick list [OPTIONS] --file ELF [PATTERN...]");
+
+  auto* count = app.add_subcommand("count", "How often functions are called");
+  add_watching(*count, options);
+
+  auto* latency = app.add_subcommand("latency", "How long functions take, from call to return");
+  add_watching(*latency, options);
+  latency
+      ->add_option("--bits", options.bits,
+                   "Resolution: 2^BITS histogram slots for each power of two")
+      ->type_name("0..5")
+      ->check(CLI::Range(stats::kMinFractionBits, stats::kMaxFractionBits).description(""));
+  latency
+      ->add_option("--slots", options.slots,
+                   "Calls that can be in flight at once, over all threads; more go unmeasured")
+      ->type_name("N")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20).description(""));
+
+  auto* status = app.add_subcommand("status", "Probes that are in place, whoever put them there");
+  add_pids(*status, options, "Only this process (repeatable)");
+  add_common(*status, options);
+
+  auto* detach = app.add_subcommand("detach", "Remove the probes of a pinprick that is gone");
+  add_pids(*detach, options, "Process to clean up (repeatable)");
+  detach->add_flag("-a,--all", options.all, "All processes that have orphaned probes");
+  add_common(*detach, options);
+
+  for (CLI::App* verb : app.get_subcommands({})) verb->get_formatter()->column_width(30);
+
+  std::string verb_given;
+  try {
+    app.parse(own, argv);
+  } catch (const CLI::Success& success) {
+    return {std::nullopt, app.exit(success)};
+  } catch (const CLI::ParseError& error) {
+    for (const CLI::App* verb : app.get_subcommands()) verb_given = verb->get_name();
+    return {std::nullopt, complain(error.what(), verb_given)};
+  }
+  if (app.get_subcommands().empty()) {
+    std::fputs(app.help().c_str(), stdout);
+    return {std::nullopt, argc > 1 ? kUsage : kOk};
+  }
+  options.verb = app.get_subcommands().front()->get_name();
+  if (has_separator && options.command.empty())
+    return {std::nullopt, complain("no COMMAND behind --", options.verb)};
+  if (auto text = contradiction(options)) return {std::nullopt, complain(*text, options.verb)};
+  return {options, kOk};
+}
+
+}  // namespace pinprick::cli

@@ -1,0 +1,45 @@
+// The command line, parsed. One struct for all verbs; each verb takes what it offers.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stats/histogram.h"
+
+namespace pinprick::cli {
+
+enum class Color : unsigned char { automatic, always, never };
+
+struct Options {
+  std::string verb;
+  std::vector<pid_t> pids;
+  std::vector<std::string> command;  // behind --
+  std::vector<std::string> patterns;
+  std::vector<std::string> excluded;
+  std::string file;  // list: an ELF file instead of a process
+  std::string output;
+  double duration_s = 0;  // 0: until Ctrl-C or the end of the target
+  double interval_s = 0;  // 0: only at the end
+  unsigned bits = stats::kDefaultFractionBits;
+  uint64_t slots = 0;
+  bool regex = false;
+  bool json = false;
+  bool allow_missing = false;
+  bool fail_on_loss = false;
+  bool all = false;
+  Color color = Color::automatic;
+
+  bool has_command() const { return !command.empty(); }
+};
+
+struct ParseOutcome {
+  std::optional<Options> options;  // none: exit with `exit_code`; what to say was said
+  int exit_code = 0;
+};
+
+ParseOutcome parse_command_line(int argc, char** argv);
+
+}  // namespace pinprick::cli

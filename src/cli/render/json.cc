@@ -1,0 +1,161 @@
+#include "cli/render/json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace pinprick::cli {
+namespace {
+
+// Keeps the order in which keys are written.
+using Json = nlohmann::ordered_json;
+
+void put(Output& output, const Json& record) {
+  // Names come from files: bytes that are no UTF-8 must not end the program.
+  output.write(record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  output.flush();
+}
+
+Json slots_of(const stats::Histogram& histogram) {
+  Json slots = Json::array();
+  for (uint32_t i = 0; i < histogram.cells().size(); ++i) {
+    const stats::Cell& cell = histogram.cells()[i];
+    if (cell.count != 0)
+      slots.push_back({stats::slot_floor(i, histogram.bits()), cell.count, histogram.average(i)});
+  }
+  return slots;
+}
+
+Json latency_fields(const LatencyRow& row) {
+  const auto& h = row.histogram;
+  return {{"object", row.object},      {"function", row.function},   {"count", h.count()},
+          {"missed", row.missed},      {"sum_ns", h.sum()},          {"p50_ns", h.quantile(0.5)},
+          {"p90_ns", h.quantile(0.9)}, {"p99_ns", h.quantile(0.99)}, {"p999_ns", h.quantile(0.999)},
+          {"max_ns", h.maximum()},     {"bits", h.bits()},           {"slots", slots_of(h)}};
+}
+
+Json count_fields(const CountRow& row) {
+  return {{"object", row.object}, {"function", row.function}, {"hits", row.hits}};
+}
+
+template <class Row>
+Json head(const char* type, const Report<Row>& report) {
+  return {{"type", type},
+          {"pid", report.process.pid},
+          {"seconds", report.seconds},
+          {"final", report.is_final}};
+}
+
+const char* name(SessionRow::State state) {
+  switch (state) {
+    case SessionRow::State::live:
+      return "live";
+    case SessionRow::State::orphaned:
+      return "orphaned";
+    case SessionRow::State::left_behind:
+      return "left_behind";
+    case SessionRow::State::target_gone:
+      return "target_gone";
+  }
+  return "?";
+}
+
+}  // namespace
+
+void JsonRenderer::error(const Message& message) {
+  put(data_, {{"type", "error"},
+              {"cause", message.cause},
+              {"message", message.text},
+              {"exit", static_cast<int>(message.exit)}});
+}
+
+void JsonRenderer::warning(const std::string& text) {
+  put(data_, {{"type", "warning"}, {"message", text}});
+}
+
+void JsonRenderer::armed(const ProcessName& process, const session::ArmReport& report,
+                         uint64_t elapsed_ns, bool) {
+  for (const auto& skipped : report.skipped)
+    put(data_, {{"type", "skipped"},
+                {"pid", process.pid},
+                {"object", skipped.match.object->name()},
+                {"function", skipped.match.name},
+                {"reason", plan::name(skipped.refusal.reason)},
+                {"message", plan::sentence(skipped.refusal.reason)}});
+  put(data_, {{"type", "armed"},
+              {"pid", process.pid},
+              {"command", process.command},
+              {"armed", report.armed},
+              {"skipped", report.skipped.size()},
+              {"elapsed_ns", elapsed_ns},
+              {"stopped_ns", report.stopped_ns},
+              {"stub_bytes", report.stub_bytes},
+              {"rseq", !report.locked}});
+}
+
+void JsonRenderer::counts(const Report<CountRow>& report) {
+  for (const CountRow& row : report.rows) {
+    Json record = head("count", report);
+    record.update(count_fields(row));
+    put(data_, record);
+  }
+}
+
+void JsonRenderer::latencies(const Report<LatencyRow>& report) {
+  for (const LatencyRow& row : report.rows) {
+    Json record = head("latency", report);
+    record.update(latency_fields(row));
+    put(data_, record);
+  }
+}
+
+void JsonRenderer::detached(const ProcessName& process, const session::DisarmReport& report) {
+  put(data_, {{"type", "detached"},
+              {"pid", process.pid},
+              {"restored", report.restored},
+              {"foreign", report.foreign},
+              {"gone", report.gone},
+              {"slots_in_use", report.slots_in_use},
+              {"threads_inside", report.threads_inside},
+              {"memory_left", report.memory_left},
+              {"target_gone", report.target_gone},
+              {"stopped_ns", report.stopped_ns}});
+}
+
+void JsonRenderer::functions(const std::vector<ListRow>& rows) {
+  for (const ListRow& row : rows) {
+    Json record = {{"type", "function"},
+                   {"object", row.object},
+                   {"function", row.function},
+                   {"address", row.address}};
+    if (row.tactic) record["tactic"] = plan::name(*row.tactic);
+    if (row.refusal) record["refused"] = plan::name(*row.refusal);
+    if (row.return_refusal) record["latency_refused"] = plan::name(*row.return_refusal);
+    put(data_, record);
+  }
+}
+
+void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
+  for (const SessionRow& row : rows) {
+    Json probes = Json::array();
+    for (const CountRow& count : row.counts) probes.push_back(count_fields(count));
+    for (const LatencyRow& latency : row.latencies) probes.push_back(latency_fields(latency));
+    Json record = {
+        {"type", "session"},        {"pid", row.process.pid}, {"command", row.process.command},
+        {"state", name(row.state)}, {"file", row.file},       {"age_s", row.age_s},
+        {"sites", row.sites},       {"probes", probes}};
+    if (row.controller != 0) record["controller"] = row.controller;
+    put(data_, record);
+  }
+}
+
+void JsonRenderer::checks(const std::vector<CheckRow>& rows) {
+  for (const CheckRow& row : rows)
+    put(data_, {{"type", "check"},
+                {"name", row.name},
+                {"health", row.health == Health::ok     ? "ok"
+                           : row.health == Health::note ? "note"
+                                                        : "bad"},
+                {"finding", row.finding},
+                {"remedy", row.remedy}});
+}
+
+}  // namespace pinprick::cli

@@ -1,0 +1,31 @@
+// For programs: one JSON object per line, each with a "type"; errors and losses are records, too.
+// docs/json.md lists them.
+#pragma once
+
+#include "cli/output.h"
+#include "cli/render/renderer.h"
+
+namespace pinprick::cli {
+
+class JsonRenderer : public Renderer {
+ public:
+  explicit JsonRenderer(Output data) : data_(data) {}
+
+  void error(const Message& message) override;
+  void warning(const std::string& text) override;
+  void armed(const ProcessName& process, const session::ArmReport& report, uint64_t elapsed_ns,
+             bool until_interrupt) override;
+  void counts(const Report<CountRow>& report) override;
+  void latencies(const Report<LatencyRow>& report) override;
+  void detached(const ProcessName& process, const session::DisarmReport& report) override;
+  void functions(const std::vector<ListRow>& rows) override;
+  void sessions(const std::vector<SessionRow>& rows) override;
+  void checks(const std::vector<CheckRow>& rows) override;
+  bool is_broken() const override { return data_.is_broken(); }
+  void flush() override { data_.flush(); }
+
+ private:
+  Output data_;
+};
+
+}  // namespace pinprick::cli

@@ -1,0 +1,96 @@
+// What the verbs have to say, apart from how it looks. text.h and json.h say it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/messages.h"
+#include "plan/tactic.h"
+#include "probe/probe.h"
+#include "session/disarm.h"
+#include "session/session.h"
+#include "stats/histogram.h"
+
+namespace pinprick::cli {
+
+struct ProcessName {
+  pid_t pid = 0;
+  std::string command;
+};
+
+struct CountRow {
+  std::string object;
+  std::string function;
+  uint64_t hits = 0;
+};
+
+struct LatencyRow {
+  std::string object;
+  std::string function;
+  stats::Histogram histogram;
+  uint64_t missed = 0;  // calls that found no free slot
+};
+
+// Of one process. An interval, or the whole time.
+template <class Row>
+struct Report {
+  ProcessName process;
+  double seconds = 0;
+  bool is_final = false;
+  std::vector<Row> rows;
+};
+
+struct ListRow {
+  std::string object;
+  std::string function;
+  Address address = 0;  // as in the file
+  std::optional<plan::Tactic> tactic;
+  std::optional<plan::Reason> refusal;         // without a tactic
+  std::optional<plan::Reason> return_refusal;  // can be counted, but not timed
+};
+
+struct SessionRow {
+  ProcessName process;
+  std::string file;
+  enum class State : uint8_t { live, orphaned, left_behind, target_gone } state = State::live;
+  pid_t controller = 0;
+  double age_s = 0;
+  size_t sites = 0;
+  std::vector<CountRow> counts;
+  std::vector<LatencyRow> latencies;
+};
+
+enum class Health : uint8_t { ok, note, bad };
+struct CheckRow {
+  std::string name;
+  Health health = Health::ok;
+  std::string finding;
+  std::string remedy;
+};
+
+class Renderer {
+ public:
+  virtual ~Renderer() = default;
+
+  virtual void error(const Message& message) = 0;
+  virtual void warning(const std::string& text) = 0;
+
+  virtual void armed(const ProcessName& process, const session::ArmReport& report,
+                     uint64_t elapsed_ns, bool until_interrupt) = 0;
+  virtual void counts(const Report<CountRow>& report) = 0;
+  virtual void latencies(const Report<LatencyRow>& report) = 0;
+  virtual void detached(const ProcessName& process, const session::DisarmReport& report) = 0;
+
+  virtual void functions(const std::vector<ListRow>& rows) = 0;
+  virtual void sessions(const std::vector<SessionRow>& rows) = 0;
+  virtual void checks(const std::vector<CheckRow>& rows) = 0;
+
+  virtual bool is_broken() const = 0;
+  virtual void flush() = 0;
+};
+
+}  // namespace pinprick::cli

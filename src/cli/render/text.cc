@@ -1,0 +1,286 @@
+#include "cli/render/text.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "cli/render/units.h"
+#include "runtime/probe_cost.h"
+
+namespace pinprick::cli {
+namespace {
+
+// With more functions than this, reasons are summed up, rows without a hit are left out, and times
+// come as a table instead of histograms.
+constexpr size_t kFew = 10;
+
+constexpr auto kRed = fmt::fg(fmt::terminal_color::red);
+constexpr auto kYellow = fmt::fg(fmt::terminal_color::yellow);
+constexpr auto kGreen = fmt::fg(fmt::terminal_color::green);
+constexpr auto kCyan = fmt::fg(fmt::terminal_color::cyan);
+
+std::string_view remedy(plan::Reason reason) {
+  switch (reason) {
+    case plan::Reason::thread_inside:
+    case plan::Reason::text_changed:
+      return "; try again";
+    case plan::Reason::unresolved_ifunc:
+      return "; try again once the program has called it";
+    case plan::Reason::not_called:
+    case plan::Reason::reads_return_address:
+    case plan::Reason::returns_otherwise:
+      return "; `count` can probe it";
+    default:
+      return "";
+  }
+}
+
+std::string plural(size_t n, const char* what) {
+  return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void TextRenderer::error(const Message& message) {
+  notes_.print("pinprick: {}\n", notes_.styled(message.text, kRed));
+}
+
+void TextRenderer::warning(const std::string& text) {
+  notes_.print("pinprick: {} {}\n", notes_.styled("warning:", kYellow), text);
+}
+
+void TextRenderer::armed(const ProcessName& process, const session::ArmReport& report,
+                         uint64_t elapsed_ns, bool until_interrupt) {
+  const size_t wanted = report.armed + report.skipped.size();
+  const std::string functions =
+      report.skipped.empty()
+          ? plural(report.armed, "function")
+          : fmt::format("{} of {}", with_commas(report.armed), plural(wanted, "function"));
+  notes_.print("armed {}{} in {}, target stopped for {}{}\n", functions,
+               several_ ? fmt::format(" of {} ({})", process.pid, process.command) : "",
+               duration_ns(static_cast<double>(elapsed_ns)),
+               duration_ns(static_cast<double>(report.stopped_ns)),
+               until_interrupt ? "; Ctrl-C to stop" : "");
+  if (report.skipped.size() <= kFew) {
+    for (const auto& skipped : report.skipped)
+      notes_.print("  skipped {}: {}{}\n", notes_.bold(skipped.match.name),
+                   plan::sentence(skipped.refusal.reason), remedy(skipped.refusal.reason));
+  } else {
+    std::map<plan::Reason, size_t> by_reason;
+    for (const auto& skipped : report.skipped) ++by_reason[skipped.refusal.reason];
+    for (const auto& [reason, count] : by_reason)
+      notes_.print("  skipped {}: {}{}\n", plural(count, "function"), plan::sentence(reason),
+                   remedy(reason));
+  }
+}
+
+void TextRenderer::heading(const ProcessName& process, double seconds, bool is_final) {
+  if (several_)
+    data_.print("{}{}\n", data_.styled(fmt::format("{} ({})", process.pid, process.command), kCyan),
+                is_final ? fmt::format(", {:.1f} s in all", seconds) : "");
+  else if (!is_final)
+    data_.print("{}\n", data_.faint(fmt::format("the last {:.1f} s", seconds)));
+}
+
+void TextRenderer::count_table(std::vector<CountRow> rows, double seconds) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const CountRow& a, const CountRow& b) { return a.hits > b.hits; });
+  const size_t total = rows.size();
+  if (!all_ && total > kFew) std::erase_if(rows, [](const CountRow& row) { return row.hits == 0; });
+  if (!rows.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", "function");
+  for (const CountRow& row : rows)
+    data_.print("{:>15} {:>10}  {}\n", with_commas(row.hits),
+                rate(seconds > 0 ? static_cast<double>(row.hits) / seconds : 0),
+                data_.bold(row.function));
+  if (rows.size() < total)
+    data_.print(
+        "{:>15} {:>10}  {}\n", "0", "",
+        data_.faint(plural(total - rows.size(), rows.empty() ? "function" : "other function")));
+}
+
+void TextRenderer::counts(const Report<CountRow>& report) {
+  heading(report.process, report.seconds, report.is_final);
+  count_table(report.rows, report.seconds);
+  data_.flush();
+}
+
+void TextRenderer::histogram(const LatencyRow& row, double seconds) {
+  const auto& h = row.histogram;
+  const uint64_t n = h.count();
+  data_.print("{:<50} {:>10} calls/s\n", data_.bold(row.function),
+              rate(seconds > 0 ? static_cast<double>(n) / seconds : 0));
+  if (n != 0) {
+    // A line per power of two.
+    std::map<unsigned, uint64_t> octaves;
+    for (uint32_t slot = 0; slot < h.cells().size(); ++slot)
+      if (h.cells()[slot].count != 0)
+        octaves[stats::find_last_set(stats::slot_floor(slot, h.bits()))] += h.cells()[slot].count;
+    uint64_t most = 0;
+    for (const auto& [octave, count] : octaves) most = std::max(most, count);
+    const int width = std::clamp(data_.columns() - 24, 20, 60);
+    for (unsigned octave = octaves.begin()->first; octave <= octaves.rbegin()->first; ++octave) {
+      const uint64_t count = octaves.contains(octave) ? octaves[octave] : 0;
+      const auto bar = static_cast<size_t>(
+          std::lround(static_cast<double>(count) / static_cast<double>(most) * width));
+      const double floor = octave == 0 ? 0 : std::ldexp(1, static_cast<int>(octave) - 1);
+      data_.print("{:>10} |{:<{}}{:>8}\n", duration_ns(floor),
+                  std::string(std::max<size_t>(bar, count != 0 ? 1 : 0), '#'), width,
+                  percentage(static_cast<double>(count) / static_cast<double>(n)));
+    }
+    data_.print("p50 {}  p90 {}  p99 {}  p99.9 {}  max {}  mean {}  n={}\n",
+                duration_ns(static_cast<double>(h.quantile(0.5))),
+                duration_ns(static_cast<double>(h.quantile(0.9))),
+                duration_ns(static_cast<double>(h.quantile(0.99))),
+                duration_ns(static_cast<double>(h.quantile(0.999))),
+                duration_ns(static_cast<double>(h.maximum())),
+                duration_ns(h.sum() / static_cast<double>(n)), with_commas(n));
+  } else {
+    data_.print("no call returned\n");
+  }
+  if (row.missed != 0)
+    data_.print("{}\n", data_.styled(fmt::format("missed {}: more calls in flight than slots",
+                                                 with_commas(row.missed)),
+                                     kYellow));
+}
+
+void TextRenderer::latency_table(const std::vector<LatencyRow>& rows, double seconds) {
+  data_.print("{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}\n", "calls", "calls/s", "p50", "p90",
+              "p99", "max", "total", "function");
+  for (const LatencyRow& row : rows) {
+    const auto& h = row.histogram;
+    const uint64_t n = h.count();
+    data_.print("{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}\n", with_commas(n),
+                rate(seconds > 0 ? static_cast<double>(n) / seconds : 0),
+                duration_ns(static_cast<double>(h.quantile(0.5))),
+                duration_ns(static_cast<double>(h.quantile(0.9))),
+                duration_ns(static_cast<double>(h.quantile(0.99))),
+                duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
+                data_.bold(row.function),
+                row.missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row.missed)));
+  }
+}
+
+void TextRenderer::latency_reports(std::vector<LatencyRow> rows, double seconds) {
+  std::stable_sort(rows.begin(), rows.end(), [](const LatencyRow& a, const LatencyRow& b) {
+    return a.histogram.sum() > b.histogram.sum();
+  });
+  const size_t total = rows.size();
+  if (!all_ && total > kFew)
+    std::erase_if(
+        rows, [](const LatencyRow& row) { return row.histogram.count() == 0 && row.missed == 0; });
+  if (rows.size() > kFew) {
+    latency_table(rows, seconds);
+  } else {
+    for (const LatencyRow& row : rows) histogram(row, seconds);
+  }
+  if (rows.size() < total)
+    data_.print("{}\n", data_.faint(plural(total - rows.size(), "function") + " without a call"));
+}
+
+void TextRenderer::latencies(const Report<LatencyRow>& report) {
+  heading(report.process, report.seconds, report.is_final);
+  latency_reports(report.rows, report.seconds);
+  if (report.is_final) {
+    uint64_t missed = 0;
+    for (const LatencyRow& row : report.rows) missed += row.missed;
+    const auto cost = runtime::return_probe_cost();
+    data_.print(
+        "missed {}{}\n", with_commas(missed),
+        cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
+  }
+  data_.flush();
+}
+
+void TextRenderer::detached(const ProcessName& process, const session::DisarmReport& report) {
+  const std::string who =
+      several_ ? fmt::format("{} ({}): ", process.pid, process.command) : std::string();
+  if (report.target_gone) {
+    notes_.print("{}the program has ended\n", who);
+    return;
+  }
+  if (report.foreign != 0)
+    warning(fmt::format("{}{} changed by somebody else since; left alone", who,
+                        plural(report.foreign, "site")));
+  if (!report.memory_left) {
+    notes_.print("{}detached cleanly\n", who);
+    return;
+  }
+  std::string inside;
+  if (report.slots_in_use != 0)
+    inside = fmt::format("{} not returned yet", plural(report.slots_in_use, "measured call"));
+  if (report.threads_inside != 0)
+    inside += fmt::format("{}{} in a stub", inside.empty() ? "" : ", ",
+                          plural(report.threads_inside, "thread"));
+  notes_.print(
+      "{}detached; some memory stays mapped for now: {}; `pinprick detach -p {}` removes it "
+      "later\n",
+      who, inside, process.pid);
+}
+
+void TextRenderer::functions(const std::vector<ListRow>& rows) {
+  size_t width = 0;
+  for (const ListRow& row : rows) width = std::max(width, row.object.size());
+  for (const ListRow& row : rows) {
+    const std::string how =
+        row.tactic ? data_.styled(fmt::format("{:<7}", plan::name(*row.tactic)), kGreen)
+                   : data_.styled(fmt::format("{:<7}", "-"), kYellow);
+    std::string why;
+    if (row.refusal)
+      why = fmt::format("  {}", plan::sentence(*row.refusal));
+    else if (row.return_refusal)
+      why = fmt::format("  count only: {}", plan::sentence(*row.return_refusal));
+    data_.print("{:>#12x}  {:<{}}  {} {}{}\n", row.address, row.object, width, how,
+                data_.bold(row.function), data_.faint(why));
+  }
+  data_.flush();
+}
+
+void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
+  if (rows.empty()) {
+    notes_.print("no probes of pinprick on this machine\n");
+    return;
+  }
+  for (const SessionRow& row : rows) {
+    std::string state;
+    switch (row.state) {
+      case SessionRow::State::live:
+        state = data_.styled(fmt::format("live, by pinprick {}", row.controller), kGreen);
+        break;
+      case SessionRow::State::orphaned:
+        state =
+            data_.styled("orphaned: its pinprick is gone; `pinprick detach` removes them", kYellow);
+        break;
+      case SessionRow::State::left_behind:
+        state = data_.styled("detached; memory left until the last call returns", kYellow);
+        break;
+      case SessionRow::State::target_gone:
+        state =
+            data_.styled("the program has ended; `pinprick detach` removes the record", kYellow);
+        break;
+    }
+    data_.print("{} ({})  {}, for {}  {}\n", row.process.pid, data_.bold(row.process.command),
+                plural(row.sites, "probe"), duration_ns(row.age_s * 1e9), state);
+    if (!row.counts.empty()) count_table(row.counts, row.age_s);
+    if (!row.latencies.empty()) latency_reports(row.latencies, row.age_s);
+  }
+  data_.flush();
+}
+
+void TextRenderer::checks(const std::vector<CheckRow>& rows) {
+  size_t width = 0;
+  for (const CheckRow& row : rows) width = std::max(width, row.name.size());
+  for (const CheckRow& row : rows) {
+    const char* word = row.health == Health::ok     ? "ok  "
+                       : row.health == Health::note ? "note"
+                                                    : "BAD ";
+    const auto style = row.health == Health::ok     ? kGreen
+                       : row.health == Health::note ? kYellow
+                                                    : kRed;
+    data_.print("{}  {:<{}}  {}\n", data_.styled(word, style), row.name, width, row.finding);
+    if (!row.remedy.empty()) data_.print("      {:<{}}  {}\n", "", width, data_.faint(row.remedy));
+  }
+  data_.flush();
+}
+
+}  // namespace pinprick::cli

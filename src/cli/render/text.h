@@ -1,0 +1,42 @@
+// For people: tables and histograms on one stream, everything else on stderr.
+#pragma once
+
+#include "cli/output.h"
+#include "cli/render/renderer.h"
+
+namespace pinprick::cli {
+
+class TextRenderer : public Renderer {
+ public:
+  // `several`: more than one process, so that each report names its own. `all`: rows without a hit,
+  // too.
+  TextRenderer(Output data, Output notes, bool several, bool all)
+      : data_(data), notes_(notes), several_(several), all_(all) {}
+
+  void error(const Message& message) override;
+  void warning(const std::string& text) override;
+  void armed(const ProcessName& process, const session::ArmReport& report, uint64_t elapsed_ns,
+             bool until_interrupt) override;
+  void counts(const Report<CountRow>& report) override;
+  void latencies(const Report<LatencyRow>& report) override;
+  void detached(const ProcessName& process, const session::DisarmReport& report) override;
+  void functions(const std::vector<ListRow>& rows) override;
+  void sessions(const std::vector<SessionRow>& rows) override;
+  void checks(const std::vector<CheckRow>& rows) override;
+  bool is_broken() const override { return data_.is_broken(); }
+  void flush() override { data_.flush(); }
+
+ private:
+  void heading(const ProcessName& process, double seconds, bool is_final);
+  void count_table(std::vector<CountRow> rows, double seconds);
+  void latency_reports(std::vector<LatencyRow> rows, double seconds);
+  void histogram(const LatencyRow& row, double seconds);
+  void latency_table(const std::vector<LatencyRow>& rows, double seconds);
+
+  Output data_;
+  Output notes_;
+  bool several_;
+  bool all_;
+};
+
+}  // namespace pinprick::cli

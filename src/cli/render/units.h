@@ -1,0 +1,14 @@
+// Numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace pinprick::cli {
+
+std::string with_commas(uint64_t value);  // 1,234,567
+std::string duration_ns(double ns);       // 85ns 20.3us 1.44ms 2.10s
+std::string rate(double per_second);      // 24.1k
+std::string percentage(double fraction);  // 52.4%
+
+}  // namespace pinprick::cli

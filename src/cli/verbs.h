@@ -1,0 +1,23 @@
+// The verbs. Each prints through the renderer and answers the exit status.
+#pragma once
+
+#include "cli/options.h"
+#include "cli/render/renderer.h"
+
+namespace pinprick::cli {
+
+int run_doctor(const Options& options, Renderer& renderer);
+int run_list(const Options& options, Renderer& renderer);
+int run_count(const Options& options, Renderer& renderer);
+int run_latency(const Options& options, Renderer& renderer);
+int run_status(const Options& options, Renderer& renderer);
+int run_detach(const Options& options, Renderer& renderer);
+
+// Prints the error; its exit status.
+inline int give_up(Renderer& renderer, const Message& message) {
+  renderer.error(message);
+  renderer.flush();
+  return message.exit;
+}
+
+}  // namespace pinprick::cli
