@@ -175,6 +175,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
 
   auto* status = app.add_subcommand("status", "Probes that are in place, whoever put them there");
   add_pids(*status, options, "Only this process (repeatable)");
+  status->add_flag("-a,--all", options.all,
+                   "Show functions without a hit, and results of sessions that have ended");
   add_common(*status, options);
 
   auto* detach = app.add_subcommand("detach", "Remove the probes of a pinprick that is gone");

@@ -143,8 +143,9 @@ Result<void, SessionError> Arming::lay_out() {
     }
     const Address at = align_up(probe.site(), kStubAlignment);
     entries = {at, at, at};
-    const auto stub = measures() ? probe::place_return_stub(probe, at, entries, 0, 0)
-                                 : probe::place_count_stub(probe, at, entries, kLargestCell, arch::RseqArea{});
+    const auto stub =
+        measures() ? probe::place_return_stub(probe, at, entries, 0, 0)
+                   : probe::place_count_stub(probe, at, entries, kLargestCell, arch::RseqArea{});
     arenas_.back().probes.push_back(i);
     arenas_.back().size += stub ? align_up(stub->bytes.size(), kStubAlignment) : 0;
   }

@@ -49,7 +49,8 @@ uint64_t Histogram::quantile(double p) const {
     if (below + here >= rank) {
       const auto low = static_cast<double>(slot_floor(i, bits_));
       const auto high = static_cast<double>(slot_floor(i + 1, bits_));
-      return static_cast<uint64_t>(low + (high - low) * (rank - below) / here);
+      const double value = low + (high - low) * (rank - below) / here;
+      return std::min(static_cast<uint64_t>(value), maximum());
     }
     below += here;
   }

@@ -107,11 +107,15 @@ BorrowedThread::BorrowedThread(BorrowedThread&& other) noexcept
       tid_(other.tid_),
       home_(other.home_),
       mask_(other.mask_),
-      holds_(std::exchange(other.holds_, false)) {}
+      holds_(std::exchange(other.holds_, false)),
+      away_(other.away_) {}
 
 BorrowedThread::~BorrowedThread() {
   if (!holds_) return;
-  // Registers went home after each call.
+  if (away_) {
+    set_mask(tid_, mask_);
+    ptrace(PTRACE_SETREGS, tid_, nullptr, &home_);
+  }
   static_cast<void>(memory_.write(room_.address, room_.original));
   ptrace(PTRACE_SETOPTIONS, tid_, nullptr, data(PTRACE_O_TRACESYSGOOD));
 }
@@ -145,10 +149,11 @@ Result<uint64_t, SystemError> BorrowedThread::call(uint64_t number, uint64_t a, 
   registers.r9 = f;
   const auto gone = [] { return fail(SystemError{ESRCH}); };
   if (ptrace(PTRACE_SETREGS, tid_, nullptr, &registers) != 0) return gone();
-  const bool called = set_mask(tid_, UINT64_MAX) && run_to_call_stop() && run_to_call_stop() &&
-                      ptrace(PTRACE_GETREGS, tid_, nullptr, &registers) == 0;
-  const bool home = set_mask(tid_, mask_) && ptrace(PTRACE_SETREGS, tid_, nullptr, &home_) == 0;
-  if (!called || !home) return gone();
+  if (!away_ && !set_mask(tid_, UINT64_MAX)) return gone();
+  away_ = true;
+  if (!run_to_call_stop() || !run_to_call_stop() ||
+      ptrace(PTRACE_GETREGS, tid_, nullptr, &registers) != 0)
+    return gone();
   const auto result = static_cast<int64_t>(registers.rax);
   if (result < 0 && result >= -4095) return fail(SystemError{static_cast<int>(-result)});
   return registers.rax;

@@ -13,8 +13,9 @@
 //     goes on 3  all signals blocked (so that none runs a      the same; our code puts the mask
 //     back
 //        handler on the borrowed registers)
-//     4  call made, stopped at its exit                restores itself, goes on
-//     5  mask put back, then registers                 4, or: goes on
+//     4  call made, stopped at its exit; more calls    restores itself, goes on
+//        begin again at 2
+//     5  mask put back, then registers                 as in 4, or: goes on
 //
 // Stopping at the entry and exit of the call, not by a breakpoint or a single step: those would
 // leave a SIGTRAP behind if we died.
@@ -62,6 +63,7 @@ class BorrowedThread {
   user_regs_struct home_;
   uint64_t mask_ = 0;
   bool holds_ = true;
+  bool away_ = false;  // its registers are not its own
 };
 
 // How the kernel knows a thread's rseq area.

@@ -261,6 +261,7 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
     }
     data_.print("{} ({})  {}, for {}  {}\n", row.process.pid, data_.bold(row.process.command),
                 plural(row.sites, "probe"), duration_ns(row.age_s * 1e9), state);
+    if (row.state == SessionRow::State::left_behind && !all_) continue;
     if (!row.counts.empty()) count_table(row.counts, row.age_s);
     if (!row.latencies.empty()) latency_reports(row.latencies, row.age_s);
   }
