@@ -88,8 +88,9 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
     for (const Function& function : object->functions().functions()) {
       for (size_t i : wanted) {
         auto name = matching_name(*object, function, patterns[i]);
-        if (!name || is_excluded(*object, function, excluded)) continue;
+        if (!name) continue;
         matched[i] = true;
+        if (is_excluded(*object, function, excluded)) continue;
         Match match{object.get(), &function, function.range.begin + object->bias(), *name, i};
         if (function.ifunc) {
           const auto targets = implementations(image, *object, function);

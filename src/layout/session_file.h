@@ -62,7 +62,9 @@ struct SiteEntry {
   uint8_t written[kMaxSiteLength] = {};
   uint8_t length = 0;
   uint8_t tactic = 0;
-  uint8_t unused[6] = {};
+  uint8_t displaced = 0;  // bytes from address whose instructions run in the stub
+  uint8_t unused = 0;
+  uint32_t body = 0;  // from where `written` jumps to, to the first of them
 };
 
 struct ProbeEntry {

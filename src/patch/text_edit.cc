@@ -150,12 +150,10 @@ std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& me
   return blocked;
 }
 
-bool stack_refers_to(const target::Stop& stop, const target::Memory& memory,
+bool stack_refers_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
                      const target::StoppedThread& thread, std::span<const Range> ranges) {
-  const auto maps = image::read_maps(stop.pid());
-  if (!maps) return true;
   bool found = false;
-  for_each_stack_word(*maps, memory, thread, [&](uint64_t word) {
+  for_each_stack_word(maps, memory, thread, [&](uint64_t word) {
     found = found || std::any_of(ranges.begin(), ranges.end(),
                                  [&](Range range) { return range.contains(word); });
   });

@@ -19,6 +19,7 @@
 
 #include "base/address.h"
 #include "base/result.h"
+#include "image/maps.h"
 #include "layout/session_file.h"
 #include "target/memory.h"
 #include "target/stop.h"
@@ -64,7 +65,7 @@ std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& me
 
 // Does the stack of the thread, from its stack pointer up, hold a word in one of the ranges? Words
 // are only looked at, so a number that happens to look like an address counts.
-bool stack_refers_to(const target::Stop& stop, const target::Memory& memory,
+bool stack_refers_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
                      const target::StoppedThread& thread, std::span<const Range> ranges);
 
 }  // namespace pinprick::patch

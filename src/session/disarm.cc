@@ -10,6 +10,7 @@
 #include "layout/runtime_data.h"
 #include "patch/text_edit.h"
 #include "session/borrowing.h"
+#include "session/homecoming.h"
 
 namespace pinprick::session {
 namespace {
@@ -64,20 +65,61 @@ SlotUse look_at_slots(const target::Memory& memory, const MappingEntry& data) {
           slots.front().code};
 }
 
+bool contains(const std::vector<Range>& ranges, Address address) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](Range range) { return range.contains(address); });
+}
+
 // The kernel reads the descriptor of the restartable sequence that a thread entered last, and kills
-// the thread if it is gone.
+// the thread if it is gone. Threads inside of one still need it.
 void forget_sequences(target::Stop& stop, const target::Memory& memory,
                       const std::vector<Range>& code) {
   for (const auto& thread : stop.threads()) {
+    if (contains(code, thread.registers.rip)) continue;
     const auto registration = target::rseq_registration(thread.tid);
     if (!registration) continue;
     const Address pointer = registration->area + offsetof(struct rseq, rseq_cs);
     uint64_t descriptor = 0;
-    if (!memory.read_value(pointer, descriptor)) continue;
-    const bool ours = std::any_of(code.begin(), code.end(),
-                                  [&](Range range) { return range.contains(descriptor); });
-    if (ours) static_cast<void>(memory.write_value(pointer, uint64_t{0}));
+    if (memory.read_value(pointer, descriptor) && contains(code, descriptor))
+      static_cast<void>(memory.write_value(pointer, uint64_t{0}));
   }
+}
+
+// Who is, or will come back, where.
+struct Presence {
+  std::vector<image::Mapping> maps;
+  std::vector<Range> code;  // mapped, executable, ours
+  uint64_t slots_in_use = 0;
+  size_t threads_inside = 0;
+
+  bool anybody() const { return slots_in_use != 0 || threads_inside != 0; }
+};
+
+Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
+                     const SessionFile& file, const layout::Session& journal) {
+  Presence presence;
+  if (auto read = image::read_maps(target.pid())) presence.maps = *std::move(read);
+  std::vector<Range> no_slots;  // without the slots' code: who returns there is known by its slot
+  Address first_slot_code = 0;
+  for (const MappingEntry& entry : journal.mappings) {
+    if (!still_mapped(entry, presence.maps, file.path())) continue;
+    if (entry.kind == MappingEntry::Kind::runtime_data) {
+      const SlotUse use = look_at_slots(target.memory(), entry);
+      presence.slots_in_use += use.in_use;
+      first_slot_code = use.first_code;
+    }
+    if (!is_code(entry)) continue;
+    presence.code.push_back({entry.address, entry.address + entry.size});
+    no_slots.push_back(presence.code.back());
+    if (no_slots.back().contains(first_slot_code)) no_slots.back().end = first_slot_code;
+  }
+  // A pointer to a descriptor lies in the thread's own memory, which may be its stack.
+  forget_sequences(stop, target.memory(), presence.code);
+  for (const auto& thread : stop.threads())
+    if (contains(presence.code, thread.registers.rip) ||
+        patch::stack_refers_to(presence.maps, target.memory(), thread, no_slots))
+      ++presence.threads_inside;
+  return presence;
 }
 
 Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Stop& stop,
@@ -141,38 +183,27 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
   if (auto written = file.write_header(journal.header); !written)
     return fail(SessionError(written.error()));
 
-  std::vector<image::Mapping> maps;
-  if (auto read = image::read_maps(target.pid())) maps = *std::move(read);
-  std::vector<Range> code;      // all of ours
-  std::vector<Range> no_slots;  // without the slots' code: who returns there is known by its slot
-  Address first_slot_code = 0;
-  for (const MappingEntry& entry : journal.mappings) {
-    if (!still_mapped(entry, maps, file.path())) continue;
-    if (entry.kind == MappingEntry::Kind::runtime_data) {
-      const SlotUse use = look_at_slots(target.memory(), entry);
-      report.slots_in_use += use.in_use;
-      first_slot_code = use.first_code;
-    }
-    if (!is_code(entry)) continue;
-    code.push_back({entry.address, entry.address + entry.size});
-    no_slots.push_back(code.back());
-    if (code.back().contains(first_slot_code)) no_slots.back().end = first_slot_code;
+  // Nobody enters any more; who is on the way through a stub now is out of it in a moment.
+  constexpr int kLooks = 5;
+  Presence presence;
+  for (int look = 1;; ++look) {
+    bring_home(stop, target.memory(), journal);
+    presence = look_around(stop, target, file, journal);
+    if (presence.threads_inside == 0 || look == kLooks) break;
+    report.stopped_ns += stop.resume();
+    stopped = target::Stop::all_threads(target.pid());
+    if (!stopped) break;
+    stop = *std::move(stopped);
   }
-  for (const auto& thread : stop.threads()) {
-    const bool inside = std::any_of(code.begin(), code.end(), [&](Range range) {
-      return range.contains(thread.registers.rip);
-    });
-    if (inside || patch::stack_refers_to(stop, target.memory(), thread, no_slots))
-      ++report.threads_inside;
-  }
-  report.memory_left = report.slots_in_use != 0 || report.threads_inside != 0;
+  report.slots_in_use = presence.slots_in_use;
+  report.threads_inside = presence.threads_inside;
+  report.memory_left = presence.anybody();
   if (!report.memory_left) {
-    forget_sequences(stop, target.memory(), code);
-    if (auto unmapped = unmap(target, stop, image, file, journal, maps); !unmapped)
+    if (auto unmapped = unmap(target, stop, image, file, journal, presence.maps); !unmapped)
       return fail(unmapped.error());
     file.remove();
   }
-  report.stopped_ns = stop.resume();
+  report.stopped_ns += stop.resume();
   return report;
 }
 

@@ -204,6 +204,7 @@ Result<void, SessionError> Arming::create_file() {
     site.address = probes_[i].site();
     site.length = probes_[i].patch.written;
     site.tactic = static_cast<uint8_t>(probes_[i].patch.tactic);
+    site.displaced = probes_[i].patch.displaced;
     std::copy_n(probes_[i].patch.original.begin(), site.length, site.original);
   }
 
@@ -414,6 +415,7 @@ Result<void, SessionError> Arming::write_stubs() {
       arena.bytes.insert(arena.bytes.end(), stub->bytes.begin(), stub->bytes.end());
       layout::SiteEntry& site = journal().sites[i];
       std::copy(jump->begin(), jump->end(), site.written);
+      site.body = static_cast<uint32_t>(stub->stub.body - stub->stub.begin);
     }
     if (auto written = target().memory().write(arena.address, arena.bytes); !written)
       return refused(written.error());
@@ -428,10 +430,10 @@ Result<void, SessionError> Arming::write_text() {
   for (size_t i = 0; i < probes_.size(); ++i) {
     if (stubs_[i].begin == 0) continue;
     for (uint8_t offset : probes_[i].patch.interior)
-      for (const arch::Stub::Copy& copy : stubs_[i].copies)
+      for (const arch::Copy& copy : stubs_[i].copies)
         if (copy.window_offset == offset)
           interiors.push_back(
-              {probes_[i].site() + offset, stubs_[i].begin + copy.stub_offset, edits.size()});
+              {probes_[i].site() + offset, stubs_[i].body + copy.offset, edits.size()});
     edits.push_back(patch::arming(journal().sites[i]));
     probe_of_edit.push_back(i);
   }

@@ -86,6 +86,16 @@ Stop::Stop(Stop&& other) noexcept
   other.seized_.clear();
 }
 
+Stop& Stop::operator=(Stop&& other) noexcept {
+  resume();
+  pid_ = other.pid_;
+  since_ns_ = other.since_ns_;
+  threads_ = std::exchange(other.threads_, {});
+  seized_ = std::exchange(other.seized_, {});
+  exit_status_ = other.exit_status_;
+  return *this;
+}
+
 Stop::~Stop() {
   resume();
 }

@@ -37,7 +37,7 @@ class Stop {
   static Result<Stop, AttachError> all_threads(pid_t pid, unsigned patience_ms = 200);
 
   Stop(Stop&& other) noexcept;
-  Stop& operator=(Stop&&) = delete;
+  Stop& operator=(Stop&& other) noexcept;  // resumes what it held before
   ~Stop();
 
   pid_t pid() const { return pid_; }

@@ -1,6 +1,7 @@
 #include "arch/x86_64/stub.h"
 
 #include <cassert>
+#include <cstring>
 
 #include "arch/x86_64/relocate.h"
 #include "layout/runtime_offsets.h"
@@ -23,7 +24,7 @@ void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub) {
     const auto instruction = decode(rest, address);
     assert(instruction && instruction->length <= rest.size());
     stub.copies.push_back({static_cast<uint8_t>(address - displaced.address),
-                           static_cast<uint32_t>(code.here() - stub.begin)});
+                           static_cast<uint32_t>(code.here() - stub.body)});
     relocate(code, rest, *instruction);
     // A call comes back to the original code, behind it.
     falls_through = instruction->falls_through() && !instruction->is_call();
@@ -34,6 +35,20 @@ void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub) {
 }
 
 }  // namespace
+
+std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address body) {
+  Assembler code(body);
+  Stub stub;
+  emit_displaced(code, displaced, stub);
+  if (!code.finish()) return std::nullopt;
+  return stub.copies;
+}
+
+Address jump_target(Address site, std::span<const uint8_t> written) {
+  int32_t distance = 0;
+  std::memcpy(&distance, written.data() + 1, sizeof distance);
+  return site + kJumpLength + static_cast<uint64_t>(static_cast<int64_t>(distance));
+}
 
 ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   ArenaEntries entries;

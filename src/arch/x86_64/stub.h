@@ -55,18 +55,27 @@ struct Displaced {
   std::span<const uint8_t> bytes;  // whole instructions, displaceable
 };
 
+// Where the copy of a displaced instruction begins.
+struct Copy {
+  uint8_t window_offset = 0;  // of the instruction, from the site
+  uint32_t offset = 0;        // of its copy, from the first one
+};
+
 struct Stub {
   Address begin = 0;
   Address end = 0;
   Address body = 0;  // where the displaced instructions begin
-  // Where the copy of each displaced instruction begins: a thread that stands between two of them
-  // when the jump is written is moved there. Pairs of offsets: in the window, from `begin`.
-  struct Copy {
-    uint8_t window_offset = 0;
-    uint32_t stub_offset = 0;
-  };
+  // A thread that stands between two displaced instructions when the jump is written is moved to
+  // the copy of the second.
   std::vector<Copy> copies;
 };
+
+// The copies that a stub makes of these instructions, for a body at `body`: to bring threads home
+// from a stub that somebody else assembled. Nothing if they cannot be moved there.
+std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address body);
+
+// The target of the `jmp rel32` at a probed site.
+Address jump_target(Address site, std::span<const uint8_t> written);
 
 struct CountStub {
   std::optional<RseqArea> rseq;

@@ -1,0 +1,129 @@
+# pinprick count, on programs that know how often they called what.
+load helpers
+
+@test "every hit is counted once, and the text is the file's again after detach" {
+  start_ticker
+  watch count -p $ticker ticker:tick
+  tell "tick 100000" ticked
+  tell "tick 23456" ticked
+  end_watch
+  [ "$(hits tick)" -eq 123456 ]
+  no_trace $ticker
+  tell "tick 10" ticked
+  end_ticker
+}
+
+@test "eight threads lose no hit" {
+  start_ticker 8
+  watch count -p $ticker ticker:tick
+  tell "tick 8000000" ticked
+  end_watch
+  [ "$(hits tick)" -eq 8000000 ]
+  end_ticker
+}
+
+@test "a program without rseq (static, musl) is counted exactly, too" {
+  for TICKER in ticker_static ticker_musl; do
+    [ -x "$TARGETS/$TICKER" ] || continue
+    rm -f "$work/in"
+    start_ticker 4
+    watch count -p $ticker "$TICKER:tick"
+    tell "tick 400000" ticked
+    end_watch
+    [ "$(hits tick)" -eq 400000 ]
+    no_trace $ticker
+    end_ticker
+  done
+}
+
+@test "-d ends the run by itself" {
+  start_ticker
+  watch count -p $ticker -d 0.2 ticker:tick
+  wait $watcher
+  [ "$(hits tick)" -eq 0 ]
+  no_trace $ticker
+  end_ticker
+}
+
+@test "-i reports what happened since the last report" {
+  start_ticker
+  watch count -p $ticker -i 0.1 ticker:tick
+  tell "tick 1000" ticked
+  until_line "$work/records" '"final":false.*"hits":1000'
+  tell "tick 500" ticked
+  until_line "$work/records" '"final":false.*"hits":500'
+  end_watch
+  [ "$(hits tick)" -eq 1500 ]
+  [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and not x["final"])')" -le 1500 ]
+  end_ticker
+}
+
+@test "a target that ends by itself is reported to its end" {
+  start_ticker
+  watch count -p $ticker ticker:tick
+  tell "tick 777" ticked
+  end_ticker
+  wait $watcher
+  [ "$(hits tick)" -eq 777 ]
+  [ "$(field '[x["target_gone"] for x in r if x["type"] == "detached"][0]')" = True ]
+}
+
+@test "a target that is killed leaves its counts" {
+  start_ticker
+  watch count -p $ticker ticker:tick
+  tell "tick 888" ticked
+  kill -KILL $ticker
+  wait $watcher
+  [ "$(hits tick)" -eq 888 ]
+}
+
+@test "several processes at once are told apart" {
+  start_ticker
+  local first=$ticker
+  "$TARGETS/ticker" </dev/zero >/dev/null 3>&- 7>&- &
+  local second=$!
+  ends_with_test $second
+  watch count -p $first -p $second ticker:tick
+  tell "tick 50" ticked
+  end_watch
+  [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['pid'] == $first][0]")" -eq 50 ]
+  [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['pid'] == $second][0]")" -eq 0 ]
+}
+
+@test "patterns choose: globs, exclusion, regular expressions, objects, aliases once" {
+  start_ticker
+  watch count -p $ticker 'ticker:*' -x 'ticker:re*' -d 0.01 --allow-missing
+  wait $watcher
+  [ "$(field 'len([x for x in r if x["type"] == "count" and x["function"] == "tick"])')" -eq 1 ]
+  [ "$(field 'len([x for x in r if x["type"] == "count" and x["function"] == "recurse"])')" -eq 0 ]
+  watch count -p $ticker -r 'ticker:(tick|nap)' -d 0.01
+  wait $watcher
+  [ "$(field 'sorted(x["function"] for x in r if x["type"] == "count")')" = "['nap', 'tick']" ]
+  end_ticker
+}
+
+@test "-- COMMAND is counted from its first instruction, and its status is passed on" {
+  run "$PINPRICK" count --json -o "$work/records" 'ticker:main' 'ticker:tick' -- \
+    "$TARGETS/ticker" <<<"tick 321"
+  [ "$status" -eq 0 ]
+  [ "$output" = "ticked" ]
+  [ "$(hits main)" -eq 1 ]
+  [ "$(hits tick)" -eq 321 ]
+  run "$PINPRICK" count -o /dev/null 'libc:exit' -- sh -c 'exit 7'
+  [ "$status" -eq 7 ]
+  run "$PINPRICK" count -o /dev/null 'libc:exit' -- sh -c 'kill -TERM $$'
+  [ "$status" -eq 143 ]
+}
+
+@test "with -- COMMAND the program keeps its stdout, and the results go to stderr" {
+  "$PINPRICK" count ticker:tick -- "$TARGETS/ticker" <<<"tick 5" >"$work/stdout" 2>"$work/stderr"
+  [ "$(cat "$work/stdout")" = "ticked" ]
+  grep -qE '^ +5 .* tick$' "$work/stderr"
+}
+
+@test "offset 0 of a function is its entry; other offsets count instructions" {
+  start_ticker
+  watch count -p $ticker 'ticker:tick+0' -d 0.01
+  wait $watcher
+  end_ticker
+}

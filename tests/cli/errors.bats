@@ -1,0 +1,155 @@
+# Every way it can fail: one line with the cause, the right status, the target unharmed.
+load helpers
+
+# refused STATUS PATTERN ARGUMENTS...: pinprick fails so, and says it in one line.
+refused() {
+  local expected=$1 pattern=$2
+  shift 2
+  run "$PINPRICK" "$@"
+  echo "$output"
+  [ "$status" -eq "$expected" ]
+  [ "${#lines[@]}" -eq 1 ]
+  [[ "$output" =~ $pattern ]]
+}
+
+@test "usage errors have status 2 and point to the help" {
+  refused 2 'see .pinprick' count
+  refused 2 'no process' count main
+  refused 2 'no PATTERN' count -p 1
+  refused 2 'no COMMAND' count main --
+  refused 2 'exclude each other' count -p 1 main -- true
+  refused 2 'no positive number' count -p x main
+  refused 2 'not auto, always or never' list --color sometimes -f /bin/true
+  refused 2 'bad pattern' count -p 1 'libc:'
+  refused 2 'not a regular expression' count -p 1 -r '('
+}
+
+@test "no such process" {
+  refused 4 'no such process' count -p 999999999 main
+}
+
+@test "itself, and processes without memory" {
+  sh -c 'exit 0' 3>&- &
+  local zombie=$!
+  ends_with_test $zombie
+  read -rt 0.3 <> <(:) || true
+  refused 4 'no memory of its own|no such process' count -p $zombie main
+  refused 4 'no memory of its own|not permitted|no such process' count -p 2 main
+}
+
+@test "not permitted" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to become somebody else"
+  start_ticker
+  chmod 711 "$work"
+  run setpriv --reuid=65534 --regid=65534 --clear-groups "$PINPRICK" count -p $ticker -d 1 tick
+  echo "$output"
+  [ "$status" -eq 4 ]
+  [ "${#lines[@]}" -eq 1 ]
+  [[ "$output" == *"not permitted"* ]]
+  tell "tick 10" ticked
+  end_ticker
+}
+
+@test "already traced, and by whom" {
+  start_ticker
+  "$TARGETS/tracer" $ticker >"$work/tracer" 3>&- 7>&- &
+  local tracer=$!
+  ends_with_test $tracer
+  until_line "$work/tracer" '^traced'
+  refused 4 "traced by $tracer \(tracer\)" count -p $ticker -d 1 tick
+  kill -KILL $tracer
+  wait $tracer || true
+  tell "tick 10" ticked
+  end_ticker
+}
+
+@test "a 32-bit program" {
+  [ -x "$TARGETS/pause32" ] || skip "the assembler cannot make 32-bit programs"
+  "$TARGETS/pause32" 3>&- &
+  local pid=$!
+  ends_with_test $pid
+  read -rt 0.2 <> <(:) || true
+  kill -0 $pid || skip "this kernel does not run 32-bit programs"
+  refused 4 '32-bit' count -p $pid main
+  run "$PINPRICK" count main -- "$TARGETS/pause32"
+  [ "$status" -eq 125 ]
+  [[ "$output" == *"32-bit"* ]]
+  kill -0 $pid
+}
+
+@test "a pattern without a match" {
+  start_ticker
+  refused 3 "no function matches 'nothing_like_this'" count -p $ticker nothing_like_this
+  refused 3 "no function matches 'libnone:\*'" count -p $ticker 'libnone:*'
+  refused 3 "no function matches 'nix'" count -p $ticker tick nix
+  refused 3 "every match is excluded" count -p $ticker tick -x 'ti*'
+  run "$PINPRICK" count -p $ticker tick nix --allow-missing -d 0.01
+  [ "$status" -eq 0 ]
+  tell "tick 10" ticked
+  end_ticker
+}
+
+@test "functions that cannot be probed make the status 1, unless that is allowed" {
+  start_ticker
+  run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:tick' 'ticker:_start'
+  [ "$status" -eq 1 ]
+  [[ "$output" == *"skipped _start: not entered by a call"* ]]
+  run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:tick' 'ticker:_start' --allow-missing
+  [ "$status" -eq 0 ]
+  run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:_start'
+  [ "$status" -eq 3 ]
+  end_ticker
+}
+
+@test "files that are no programs, each with its own reason" {
+  refused 1 'No such file' list -f "$work/none"
+  echo hello >"$work/text"
+  refused 1 'not an ELF file' list -f "$work/text"
+  refused 1 'Is a directory' list -f "$work"
+  head -c 1000 "$PINPRICK" >"$work/truncated"
+  refused 1 'ends before' list -f "$work/truncated"
+  head -c 30 "$PINPRICK" >"$work/header"
+  refused 1 'ends before' list -f "$work/header"
+  : >"$work/empty"
+  refused 1 'not an ELF file' list -f "$work/empty"
+  refused 3 "no function matches" list -f "$PINPRICK" nothing_like_this
+}
+
+@test "commands that cannot be started" {
+  refused 125 'No such file' count main -- "$work/none"
+  echo text >"$work/file"
+  refused 125 'Permission denied' count main -- "$work/file"
+  chmod +x "$work/file"
+  run "$PINPRICK" count main -- "$work/file"
+  [ "$status" -eq 125 ]
+}
+
+@test "a target that exits during attach ends in a message, not in a crash" {
+  local ended=0
+  for i in $(seq 60); do
+    "$TARGETS/ticker" <<<"tick $((i * 20000))" >/dev/null 3>&- &
+    local pid=$!
+    run "$PINPRICK" count -p $pid -d 0.01 ticker:tick 'libc:*' --allow-missing
+    case $status in
+      0 | 4) ;;
+      *) echo "status $status: $output"; return 1 ;;
+    esac
+    [ "$status" -eq 4 ] && ended=$((ended + 1))
+    wait $pid
+  done
+  echo "$ended of 60 ended first"
+  [ -z "$("$PINPRICK" status --json | grep '"command":"ticker"')" ]
+}
+
+@test "errors are records, with --json" {
+  run "$PINPRICK" count --json -p 999999999 main
+  [ "$status" -eq 4 ]
+  [[ "$output" == *'"type":"error"'*'"cause":"no_such_process"'*'"exit":4'* ]]
+}
+
+@test "nobody reading the output any more ends the run, and the probes are out" {
+  start_ticker
+  "$PINPRICK" count -p $ticker -i 0.01 ticker:tick 2>/dev/null 3>&- 7>&- | head -n 2 >/dev/null
+  no_trace $ticker
+  end_ticker
+}

@@ -1,0 +1,123 @@
+# What the tests of the program share. PINPRICK and TARGETS come from ctest.
+# Nothing here sleeps to wait: processes answer through pipes and files, and waiting for a line of a
+# file is bounded.
+
+setup() {
+  : "${PINPRICK:?run through ctest}" "${TARGETS:?run through ctest}"
+  work=$(mktemp -d)
+  started=()
+}
+
+teardown() {
+  local pid
+  for pid in "${started[@]}"; do
+    kill -KILL "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
+  done
+  rm -rf "$work"
+  return 0
+}
+
+# Remembers a process that must not outlive the test.
+ends_with_test() { started+=("$1"); }
+
+# until_line FILE PATTERN: waits, 20 seconds at most, until a line of the file matches.
+until_line() {
+  local file=$1 pattern=$2 deadline=$((SECONDS + 20))
+  until grep -qE -- "$pattern" "$file" 2>/dev/null; do
+    if ((SECONDS > deadline)); then
+      echo "no line '$pattern' in $file:" >&2
+      cat "$file" >&2
+      return 1
+    fi
+    read -rt 0.02 <> <(:) || true
+  done
+}
+
+# start_ticker [THREADS]: tests/targets/ticker.c; talk to it with `tell`.
+start_ticker() {
+  mkfifo "$work/in"
+  "$TARGETS/${TICKER:-ticker}" "${1:-1}" <"$work/in" >"$work/out" 3>&- &
+  ticker=$!
+  ends_with_test $ticker
+  exec 7>"$work/in"
+  tell ready ready
+}
+
+# tell "COMMAND" ANSWER: sends the line, and waits for one more answer like that.
+tell() {
+  local before
+  before=$(grep -c "^$2\$" "$work/out" 2>/dev/null || true)
+  echo "$1" >&7
+  local deadline=$((SECONDS + 20))
+  until (($(grep -c "^$2\$" "$work/out" || true) > before)); do
+    ((SECONDS > deadline)) && { echo "no answer to '$1'" >&2; cat "$work/out" >&2; return 1; }
+    if grep -q WRONG "$work/out"; then cat "$work/out" >&2; return 1; fi
+    read -rt 0.01 <> <(:) || true
+  done
+}
+
+# The ticker ends by itself, with status 0.
+end_ticker() {
+  exec 7>&-
+  wait "$ticker"
+}
+
+# watch VERB ARGUMENTS...: pinprick in the background, armed; its records are in $work/records.
+watch() {
+  "$PINPRICK" "$@" --json >"$work/records" 2>"$work/errors" 3>&- 7>&- &
+  watcher=$!
+  ends_with_test $watcher
+  local deadline=$((SECONDS + 20))
+  until grep -q '"type":"armed"' "$work/records"; do
+    kill -0 $watcher 2>/dev/null || { cat "$work/records" "$work/errors" >&2; return 1; }
+    ((SECONDS > deadline)) && { echo "not armed" >&2; return 1; }
+    read -rt 0.01 <> <(:) || true
+  done
+}
+
+# end_watch [SIGNAL]: Ctrl-C, and its exit status.
+end_watch() {
+  kill "-${1:-INT}" "$watcher"
+  wait "$watcher"
+}
+
+# field EXPRESSION: of the records; `r` is the list of them. Prints the value.
+# e.g.  field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"])'
+field() {
+  python3 -c '
+import json, sys
+r = [json.loads(line) for line in open(sys.argv[1])]
+print(eval(sys.argv[2]))' "$work/records" "$1"
+}
+
+# hits FUNCTION: of the last report
+hits() { field "[x['hits'] for x in r if x['type'] == 'count' and x['final'] and x['function'] == '$1'][0]"; }
+
+# text_is_original PID: every executable mapping of a file equals the file, byte for byte.
+text_is_original() {
+  python3 - "$1" <<'PYTHON'
+import re, sys
+pid = sys.argv[1]
+different = []
+for line in open(f'/proc/{pid}/maps'):
+    m = re.match(r'(\w+)-(\w+) (\S+) (\w+) \S+ (\d+)\s*(.*)', line)
+    begin, end, offset, inode, path = int(m[1], 16), int(m[2], 16), int(m[4], 16), int(m[5]), m[6]
+    if 'x' not in m[3] or inode == 0:
+        continue
+    with open(f'/proc/{pid}/mem', 'rb') as memory, open(path, 'rb') as file:
+        memory.seek(begin)
+        file.seek(offset)
+        size = end - begin
+        if memory.read(size) != file.read(size).ljust(size, b'\0'):
+            different.append(path)
+if different:
+    sys.exit('text differs from the file: ' + ' '.join(different))
+PYTHON
+}
+
+# no_trace PID: nothing of pinprick is left in the process, nor a record of it.
+no_trace() {
+  if grep -q pinprick "/proc/$1/maps"; then cat "/proc/$1/maps" >&2; return 1; fi
+  text_is_original "$1"
+  [ "$("$PINPRICK" status -p "$1" --json | wc -l)" -eq 0 ]
+}

@@ -1,0 +1,138 @@
+# Whatever happens to the controller, the target runs on.
+load helpers
+
+@test "kill -9 of the controller: the target runs on, status shows the orphans, detach removes them" {
+  start_ticker 4
+  watch count -p $ticker ticker:tick ticker:nap
+  tell "tick 4000" ticked
+  kill -KILL $watcher
+  wait $watcher || true
+  tell "tick 4000" ticked
+  "$PINPRICK" status -p $ticker --json >"$work/status"
+  grep -q '"state":"orphaned"' "$work/status"
+  grep -q '"function":"tick","hits":8000' "$work/status"
+  run "$PINPRICK" count -p $ticker -d 1 ticker:nap
+  [ "$status" -eq 4 ]
+  [[ "$output" == *"pinprick detach -p $ticker"* ]]
+  run "$PINPRICK" detach -p $ticker
+  [ "$status" -eq 0 ]
+  no_trace $ticker
+  tell "tick 4000" ticked
+  end_ticker
+}
+
+@test "orphaned latency probes go on measuring until they are detached" {
+  start_ticker 2
+  watch latency -p $ticker ticker:tick
+  kill -KILL $watcher
+  wait $watcher || true
+  tell "tick 1000" ticked
+  "$PINPRICK" status -p $ticker --json | grep -q '"function":"tick","count":1000'
+  "$PINPRICK" detach -p $ticker
+  no_trace $ticker
+  end_ticker
+}
+
+@test "a second controller is told who is there, and reading verbs work beside the first" {
+  start_ticker
+  watch count -p $ticker ticker:tick
+  run "$PINPRICK" count -p $ticker -d 1 ticker:nap
+  [ "$status" -eq 4 ]
+  [[ "$output" == *"pinprick $watcher"* ]]
+  run "$PINPRICK" detach -p $ticker
+  [ "$status" -eq 4 ]
+  "$PINPRICK" status -p $ticker --json | grep -q '"state":"live"'
+  "$PINPRICK" list -p $ticker ticker:nap | grep -q nap
+  tell "tick 5" ticked
+  end_watch
+  [ "$(hits tick)" -eq 5 ]
+  end_ticker
+}
+
+@test "no page is writable and executable at any time" {
+  start_ticker 2
+  (
+    while kill -0 $ticker 2>/dev/null; do
+      grep -E '^[0-9a-f-]+ .wx' /proc/$ticker/maps && echo found >"$work/wx"
+    done
+    true
+  ) 3>&- 7>&- >"$work/samples" 2>/dev/null &
+  local sampler=$!
+  ends_with_test $sampler
+  for verb in count latency; do
+    for _ in 1 2 3; do
+      watch $verb -p $ticker --allow-missing -d 0.05 'ticker:*' 'libc:str*'
+      wait $watcher
+    done
+  done
+  no_trace $ticker
+  end_ticker
+  wait $sampler
+  [ ! -e "$work/wx" ]
+}
+
+@test "threads blocked in every kind of call see no EINTR and no wrong result" {
+  mkfifo "$work/in"
+  "$TARGETS/blockers" 6 <"$work/in" >"$work/out" 3>&- &
+  local blockers=$!
+  ends_with_test $blockers
+  exec 7>"$work/in"
+  until_line "$work/out" '^ready 67 threads'
+  for _ in 1 2 3 4 5 6; do
+    watch count -p $blockers --allow-missing -d 0.03 'libc:*'
+    wait $watcher
+  done
+  no_trace $blockers
+  echo >&7
+  wait $blockers || { cat "$work/out"; return 1; }
+  grep -q '^ok$' "$work/out"
+}
+
+@test "a stopped process can be attached to, and stays stopped" {
+  start_ticker
+  kill -STOP $ticker
+  watch count -p $ticker ticker:tick
+  [ "$(ps -o stat= -p $ticker | cut -c1)" = T ]
+  kill -CONT $ticker
+  tell "tick 40" ticked
+  kill -STOP $ticker
+  end_watch
+  [ "$(hits tick)" -eq 40 ]
+  [ "$(ps -o stat= -p $ticker | cut -c1)" = T ]
+  kill -CONT $ticker
+  tell "tick 1" ticked
+  no_trace $ticker
+  end_ticker
+}
+
+@test "threads that come and go while attaching are all probed" {
+  "$TARGETS/thread_storm" >"$work/out" 3>&- &
+  local storm=$!
+  ends_with_test $storm
+  until_line "$work/out" '^ready'
+  for _ in 1 2 3 4 5 6 7 8; do
+    watch count -p $storm -d 0.05 thread_storm:work
+    wait $watcher
+    [ "$(hits work)" -gt 0 ]
+  done
+  no_trace $storm
+  kill -TERM $storm
+  wait $storm
+  grep -q '^ok$' "$work/out"
+}
+
+@test "attaching a hundred times leaves maps, memory and descriptors as they were" {
+  start_ticker 2
+  local maps descriptors
+  tell "tick 100" ticked
+  maps=$(wc -l </proc/$ticker/maps)
+  descriptors=$(ls /proc/$ticker/fd | wc -l)
+  for _ in $(seq 100); do
+    "$PINPRICK" latency -p $ticker -d 0.001 ticker:tick >/dev/null 2>&1
+  done
+  [ "$(wc -l </proc/$ticker/maps)" -eq "$maps" ]
+  [ "$(ls /proc/$ticker/fd | wc -l)" -eq "$descriptors" ]
+  tell "tick 100" ticked
+  no_trace $ticker
+  end_ticker
+}
