@@ -1,0 +1,110 @@
+# Real programs, every function probed: what they print and how they end is the same with and without.
+load helpers
+
+# same_with_probes PATTERN -- COMMAND...: bare, counted, timed; stdin is $work/input if there is one.
+same_with_probes() {
+  local pattern=$1 input=/dev/null verb
+  shift 2
+  [ -e "$work/input" ] && input=$work/input
+  rm -f "$work/db"
+  "$@" <"$input" >"$work/bare" 2>"$work/bare_errors" && bare_status=0 || bare_status=$?
+  for verb in count latency; do
+    rm -f "$work/db"
+    "$PINPRICK" $verb --allow-missing --json -o "$work/records" "$pattern" -- "$@" \
+      <"$input" >"$work/probed" 2>"$work/probed_errors" && status=0 || status=$?
+    [ $status -eq $bare_status ] || { echo "$verb: status $status, not $bare_status"; cat "$work/probed_errors"; return 1; }
+    cmp "$work/bare" "$work/probed"
+    cmp "$work/bare_errors" "$work/probed_errors"
+    # Something has been seen, or the comparison says nothing.
+    [ "$(field 'sum(x.get("hits", x.get("count", 0)) for x in r if x["type"] in ("count", "latency"))')" -gt 0 ]
+    echo "$verb: $(field '[str(x["armed"]) + " armed, " + str(x["skipped"]) + " skipped" for x in r if x["type"] == "armed"][0]')"
+  done
+}
+
+@test "sqlite3 at work" {
+  cat >"$work/input" <<'SQL'
+create table t(id integer primary key, a int, b text);
+with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
+insert into t select i, i * 7919 % 10007, 'row ' || (i * 31 % 977) from n;
+create index t_a on t(a);
+create index t_b on t(b, a);
+select count(*), sum(a), min(b), max(b) from t;
+select b, count(*), avg(a) from t group by b order by 2 desc, 1 limit 20;
+update t set a = a + 1 where id % 3 = 0;
+delete from t where a between 100 and 200;
+select count(*), total(a) from t join (select distinct b as bb from t where a > 9000) on b = bb;
+select json_group_array(a) from (select a from t order by a desc limit 50);
+begin; insert into t select id + 100000, a, b from t; rollback;
+pragma integrity_check;
+vacuum;
+select hex(sha) from (select sum(id * a) as sha from t);
+SQL
+  same_with_probes 'libsqlite3:*' -- sqlite3 "$work/db"
+  same_with_probes '*' -- sqlite3 :memory:
+}
+
+@test "python3, one thread" {
+  cat >"$work/input" <<'PYTHON'
+import collections, decimal, hashlib, itertools, json, re, zlib
+words = re.findall(r'[a-z]+', ' '.join(str(i) + 'ab' * (i % 7) for i in range(5000)))
+print(collections.Counter(words).most_common(3))
+print(hashlib.sha256(json.dumps(list(range(20000))).encode()).hexdigest())
+print(sum(itertools.accumulate(x * x % 97 for x in range(50000))))
+print(decimal.Decimal(2).sqrt(decimal.Context(200)))
+print(len(zlib.compress(bytes(range(256)) * 1000)))
+try:
+    {}['missing']
+except KeyError as error:
+    print('caught', error)
+class A:
+    def __del__(self): print('gone')
+a = A(); del a
+print(sorted((hash(str(i)) % 1) for i in range(3)))
+raise SystemExit(3)
+PYTHON
+  same_with_probes 'python3*:*' -- python3 -
+}
+
+@test "python3, many threads" {
+  cat >"$work/input" <<'PYTHON'
+import hashlib, queue, threading
+q, results = queue.Queue(), {}
+def work(n):
+    h = hashlib.md5()
+    for i in range(300):
+        h.update(str(i * n).encode())
+        q.put(n)
+    results[n] = h.hexdigest()
+for round in range(5):
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(12)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+print(q.qsize(), [results[n] for n in sorted(results)])
+PYTHON
+  same_with_probes 'python3*:*' -- python3 -
+  same_with_probes 'libc:*' -- python3 -
+}
+
+@test "gzip there and back" {
+  seq 1 200000 >"$work/input"
+  same_with_probes '*' -- gzip -9c
+  gzip -9c <"$work/input" >"$work/compressed"
+  mv "$work/compressed" "$work/input"
+  same_with_probes '*' -- gzip -dc
+}
+
+# The same program built in every way.
+every_build() {
+  printf 'tick 30000\nrecurse 40\nnap 2\ntick 1000\n' >"$work/input"
+  same_with_probes "$2" -- "$TARGETS/$1" 4
+}
+
+@test "a position-independent program and its libc" { every_build ticker '*'; }
+@test "a stripped program" { every_build ticker_stripped 'ticker_stripped:*'; }
+@test "a program at a fixed address" { every_build ticker_nopie 'ticker_nopie:*'; }
+@test "a static program" { every_build ticker_static '*'; }
+@test "a static position-independent program" { every_build ticker_static_pie '*'; }
+@test "a static program with musl" {
+  [ -x "$TARGETS/ticker_musl" ] || skip "musl-gcc is not installed"
+  every_build ticker_musl '*'
+}
