@@ -61,10 +61,6 @@ std::optional<ProcessStatus> read_from(const std::string& folder) {
   out.tracer = static_cast<pid_t>(parse_number(field(*status, "TracerPid")));
   out.seccomp = static_cast<int>(parse_number(field(*status, "Seccomp")));
   out.shadow_stack = field(*status, "x86_Thread_features").find("shstk") != std::string_view::npos;
-  out.signals_pending = parse_number(field(*status, "SigPnd"), 16);
-  out.signals_pending_shared = parse_number(field(*status, "ShdPnd"), 16);
-  out.signals_blocked = parse_number(field(*status, "SigBlk"), 16);
-  out.signals_caught = parse_number(field(*status, "SigCgt"), 16);
   return out;
 }
 
@@ -87,11 +83,6 @@ std::vector<pid_t> list_threads(pid_t pid) {
     if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
       threads.push_back(static_cast<pid_t>(parse_number(entry->d_name)));
   return threads;
-}
-
-bool has_deliverable_signal(const ProcessStatus& thread) {
-  return ((thread.signals_pending | thread.signals_pending_shared) & ~thread.signals_blocked &
-          thread.signals_caught) != 0;
 }
 
 }  // namespace pinprick::target

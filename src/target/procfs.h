@@ -18,10 +18,6 @@ struct ProcessStatus {
   bool kernel_thread = false;
   int seccomp = 0;  // 0 off, 1 strict, 2 filter
   bool shadow_stack = false;
-  uint64_t signals_pending = 0;         // of the thread
-  uint64_t signals_pending_shared = 0;  // of the process
-  uint64_t signals_blocked = 0;
-  uint64_t signals_caught = 0;
 };
 
 std::optional<ProcessStatus> read_status(pid_t pid);
@@ -29,8 +25,5 @@ std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid);
 
 // Threads that have not exited; empty: the process is gone.
 std::vector<pid_t> list_threads(pid_t pid);
-
-// Does a signal wait that a handler of the program's own would get now?
-bool has_deliverable_signal(const ProcessStatus& thread);
 
 }  // namespace pinprick::target

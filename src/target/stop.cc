@@ -35,13 +35,10 @@ bool in_system_call(const user_regs_struct& registers) {
   return static_cast<int64_t>(registers.orig_rax) >= 0;
 }
 
-// Did the stop, and nothing else, end a call with EINTR?
-bool was_disturbed(pid_t pid, const StoppedThread& thread) {
-  const auto& registers = thread.registers;
-  if (!in_system_call(registers) || static_cast<int64_t>(registers.rax) != -EINTR) return false;
-  if (registers.orig_rax == SYS_close) return false;
-  const auto status = read_thread_status(pid, thread.tid);
-  return status && !has_deliverable_signal(*status);
+// A call that ended with EINTR while the process was being stopped.
+bool was_disturbed(const user_regs_struct& registers) {
+  return in_system_call(registers) && static_cast<int64_t>(registers.rax) == -EINTR &&
+         registers.orig_rax != SYS_close;
 }
 
 void pause_briefly(int attempt) {
@@ -201,8 +198,10 @@ void Stop::move(StoppedThread& thread, uint64_t instruction_pointer) {
 uint64_t Stop::resume() {
   if (threads_.empty() && seized_.empty()) return 0;
   for (StoppedThread& thread : threads_) {
-    if (was_disturbed(pid_, thread)) {
-      thread.registers = restarted(thread.registers);
+    if (was_disturbed(thread.registers)) {
+      // The kernel takes it from here: EINTR if a handler runs, the call again if not. To decide
+      // that ourselves would miss a signal that arrives before the thread runs.
+      thread.registers.rax = static_cast<uint64_t>(-kRestartNoHandler);
       thread.moved = true;
     }
     if (thread.moved) ptrace(PTRACE_SETREGS, thread.tid, nullptr, &thread.registers);

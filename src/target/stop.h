@@ -7,9 +7,9 @@
 //
 // Stopping is visible to a program in one way: a few system calls, which the kernel never restarts
 // by itself, come back with EINTR (epoll_wait, sigtimedwait, semtimedop, io_getevents, socket calls
-// with a timeout; signal(7)). A thread that stands there without a signal to handle is rewound, so
-// that it makes the call again. close() is not: by then the descriptor is closed. docs/stopping.md
-// has more.
+// with a timeout; signal(7)). A thread that stands there gets the result by which the kernel
+// restarts a call unless a signal handler is to run: then, as without us, it is EINTR. close() is
+// left alone: by then the descriptor is closed. docs/stopping.md has more.
 #pragma once
 
 #include <sys/types.h>

@@ -1,0 +1,204 @@
+#include "target/borrowed_thread.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#include <cstring>
+
+#include "image/process.h"
+#include "target/child.h"
+#include "target/remote_target.h"
+
+namespace pinprick::target {
+namespace {
+
+constexpr uint64_t kRoomSize = 320;
+
+// The tail of a page of this program's own code: the child, a copy of us, has the same.
+Room find_room(const RemoteTarget& target) {
+  auto image = image::load_process(target.pid(), target.reader());
+  EXPECT_TRUE(image.ok());
+  for (const auto& object : image->objects) {
+    for (Range code : object->executable_ranges()) {
+      const Address begin = align_up(code.end, 16);
+      if (begin + kRoomSize > align_up(code.end, kPageSize)) continue;
+      Room room{begin, std::vector<uint8_t>(kRoomSize)};
+      EXPECT_TRUE(target.memory().read(begin, room.original));
+      return room;
+    }
+  }
+  ADD_FAILURE() << "no object has room behind its code";
+  return {};
+}
+
+// Goes round a loop whose result depends on every register keeping its value.
+void compute(Shared& shared) {
+  uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7;
+  double x = 1, y = 2;
+  for (uint64_t i = 1; !shared.stop; ++i) {
+    asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f), "+r"(g));
+    asm volatile("" : "+x"(x), "+x"(y));
+    a += b;
+    b += c;
+    c += d;
+    d += e;
+    e += f;
+    f += g;
+    g += 1;
+    x += 1;
+    y = x + 1;
+    // Closed forms of the sums would be long; the invariants between neighbours are not.
+    if (g != 7 + i || f != 6 + 7 * i + i * (i - 1) / 2 || y != static_cast<double>(i) + 2)
+      shared.failures = shared.failures + 1;
+    shared.rounds = i;
+  }
+}
+
+void wait_in_read(Shared& shared) {
+  int ends[2];
+  if (pipe(ends) != 0) _exit(9);
+  if (fork() == 0) {
+    // Feeds a byte a millisecond, so that the reader waits most of the time.
+    for (uint8_t byte = 0; !shared.stop; ++byte) {
+      if (write(ends[1], &byte, 1) != 1) _exit(1);
+      usleep(1000);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  for (uint8_t expected = 0;; ++expected) {
+    uint8_t byte = 0;
+    const ssize_t n = read(ends[0], &byte, 1);
+    if (shared.stop) return;  // the feeder may have ended first
+    if (n != 1 || byte != expected) shared.failures = shared.failures + 1;
+    shared.rounds = shared.rounds + 1;
+  }
+}
+
+void nap(Shared& shared) {
+  while (!shared.stop) {
+    const timespec wait = {0, 2'000'000};
+    if (nanosleep(&wait, nullptr) != 0) shared.failures = shared.failures + 1;
+    shared.rounds = shared.rounds + 1;
+  }
+}
+
+struct Work {
+  const char* name;
+  void (*body)(Shared&);
+};
+void PrintTo(const Work& work, std::ostream* out) {
+  *out << work.name;
+}
+
+class BorrowedThreads : public testing::TestWithParam<Work> {};
+INSTANTIATE_TEST_SUITE_P(While, BorrowedThreads,
+                         testing::Values(Work{"Computing", compute}, Work{"Reading", wait_in_read},
+                                         Work{"Sleeping", nap}),
+                         [](const auto& work) { return work.param.name; });
+
+TEST_P(BorrowedThreads, MakesCallsInTheTargetAndGivesEveryRegisterBack) {
+  Child child(GetParam().body);
+  child.wait_for_rounds(5);
+  auto target = RemoteTarget::open(child.pid());
+  ASSERT_TRUE(target.ok());
+  const Room room = find_room(*target);
+  for (int i = 0; i < 100; ++i) {
+    {
+      auto stop = Stop::all_threads(child.pid());
+      ASSERT_TRUE(stop.ok());
+      const user_regs_struct before = stop->threads()[0].registers;
+      {
+        auto thread = BorrowedThread::borrow(*stop, target->memory(), room);
+        ASSERT_TRUE(thread.ok());
+        EXPECT_EQ(*thread->call(SYS_getpid), static_cast<uint64_t>(child.pid()));
+        auto mapped = thread->call(SYS_mmap, 0, kPageSize, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, static_cast<uint64_t>(-1), 0);
+        ASSERT_TRUE(mapped.ok());
+        EXPECT_TRUE(target->memory().write_value(*mapped, uint64_t{42}).ok());
+        EXPECT_TRUE(thread->call(SYS_munmap, *mapped, kPageSize).ok());
+        auto bad = thread->call(SYS_close, 12345);
+        ASSERT_FALSE(bad.ok());
+        EXPECT_EQ(bad.error().number, EBADF);
+      }
+      user_regs_struct after = {};
+      ASSERT_EQ(ptrace(PTRACE_GETREGS, stop->threads()[0].tid, nullptr, &after), 0);
+      EXPECT_EQ(std::memcmp(&before, &after, sizeof after), 0);
+      std::vector<uint8_t> bytes(room.original.size());
+      ASSERT_TRUE(target->memory().read(room.address, bytes));
+      EXPECT_EQ(bytes, room.original);
+    }
+    child.wait_for_rounds(1);
+  }
+  EXPECT_EQ(child.finish(), 0);
+}
+
+enum class Death { after_borrowing, after_a_call, between_calls };
+
+// A controller that borrows a thread and is killed before it gives it back.
+void borrow_and_die(pid_t pid, const Room& room, Death death) {
+  auto target = RemoteTarget::open(pid);
+  if (!target) _exit(2);
+  auto stop = Stop::all_threads(pid);
+  if (!stop) _exit(3);
+  auto thread = BorrowedThread::borrow(*stop, target->memory(), room);
+  if (!thread) _exit(4);
+  if (death != Death::after_borrowing && !thread->call(SYS_getpid)) _exit(5);
+  if (death == Death::between_calls && !thread->call(SYS_getppid)) _exit(6);
+  kill(getpid(), SIGKILL);
+}
+
+TEST_P(BorrowedThreads, FindTheirWayHomeWhenTheControllerIsKilled) {
+  Child child(GetParam().body);
+  child.wait_for_rounds(5);
+  auto target = RemoteTarget::open(child.pid());
+  ASSERT_TRUE(target.ok());
+  const Room room = find_room(*target);
+  for (Death death : {Death::after_borrowing, Death::after_a_call, Death::between_calls}) {
+    for (int i = 0; i < 20; ++i) {
+      const pid_t controller = fork();
+      if (controller == 0) borrow_and_die(child.pid(), room, death);
+      int status = 0;
+      waitpid(controller, &status, 0);
+      ASSERT_TRUE(WIFSIGNALED(status)) << "exit " << WEXITSTATUS(status);
+      child.wait_for_rounds(2);
+      ASSERT_EQ(child.shared().failures, 0u);
+    }
+  }
+  ASSERT_TRUE(target->memory().write(room.address, room.original).ok());
+  EXPECT_EQ(child.finish(), 0);
+}
+
+volatile sig_atomic_t handled = 0;
+
+TEST(BorrowedThread, SignalsWaitUntilItIsBack) {
+  Child child([](Shared& shared) {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { handled = handled + 1; };
+    sigaction(SIGUSR1, &action, nullptr);
+    while (!shared.stop) shared.rounds = shared.rounds + 1;
+    if (handled != 20) shared.failures = 1;
+  });
+  child.wait_for_rounds(100);
+  auto target = RemoteTarget::open(child.pid());
+  ASSERT_TRUE(target.ok());
+  const Room room = find_room(*target);
+  for (int i = 0; i < 20; ++i) {
+    {
+      auto stop = Stop::all_threads(child.pid());
+      ASSERT_TRUE(stop.ok());
+      auto thread = BorrowedThread::borrow(*stop, target->memory(), room);
+      ASSERT_TRUE(thread.ok());
+      ASSERT_TRUE(thread->call(SYS_getpid).ok());
+      kill(child.pid(), SIGUSR1);
+      ASSERT_TRUE(thread->call(SYS_getpid).ok());
+    }
+    child.wait_for_rounds(100);
+  }
+  EXPECT_EQ(child.finish(), 0);
+}
+
+}  // namespace
+}  // namespace pinprick::target

@@ -1,0 +1,247 @@
+#include "target/stop.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+
+#include "target/child.h"
+#include "target/procfs.h"
+
+namespace pinprick::target {
+namespace {
+
+void spin(Shared& shared) {
+  while (!shared.stop) shared.rounds = shared.rounds + 1;
+}
+
+void start_thread(void* (*body)(void*), Shared& shared) {
+  pthread_t id;
+  pthread_create(&id, nullptr, body, &shared);
+}
+
+TEST(Stop, NobodyRunsWhileItLastsAndAllGoOnAfterwards) {
+  Child child([](Shared& shared) {
+    for (int i = 0; i < 3; ++i)
+      start_thread(
+          [](void* s) -> void* {
+            spin(*static_cast<Shared*>(s));
+            return nullptr;
+          },
+          shared);
+    spin(shared);
+  });
+  while (list_threads(child.pid()).size() < 4) sched_yield();
+  {
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok());
+    EXPECT_EQ(stop->threads().size(), 4u);
+    const uint64_t rounds = child.shared().rounds;
+    for (int i = 0; i < 1000; ++i) sched_yield();
+    EXPECT_EQ(child.shared().rounds, rounds);
+  }
+  child.wait_for_rounds(1000);
+  EXPECT_EQ(child.finish(), 0);
+}
+
+TEST(Stop, LeavesNoTraceOfTracingBehind) {
+  Child child(spin);
+  child.wait_for_rounds(10);
+  for (int i = 0; i < 50; ++i) {
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok());
+  }
+  const auto status = read_status(child.pid());
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->tracer, 0);
+  child.wait_for_rounds(1000);
+  EXPECT_EQ(child.finish(), 0);
+}
+
+TEST(Stop, FollowsThreadsThatAreBornAndDieMeanwhile) {
+  Child child([](Shared& shared) {
+    while (!shared.stop) {
+      pthread_t ids[8];
+      for (auto& id : ids)
+        pthread_create(
+            &id, nullptr,
+            [](void* s) -> void* {
+              auto& own = *static_cast<Shared*>(s);
+              __atomic_add_fetch(&own.rounds, 1, __ATOMIC_RELAXED);
+              return nullptr;
+            },
+            &shared);
+      for (auto& id : ids) pthread_join(id, nullptr);
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    child.wait_for_rounds(5);
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok());
+    // Nobody is left out: every listed thread is among the stopped.
+    for (pid_t tid : list_threads(child.pid())) {
+      const auto status = read_thread_status(child.pid(), tid);
+      if (!status || status->state == 'Z') continue;
+      const bool known =
+          std::any_of(stop->threads().begin(), stop->threads().end(),
+                      [&](const StoppedThread& thread) { return thread.tid == tid; });
+      EXPECT_TRUE(known) << "thread " << tid << " in state " << status->state;
+    }
+  }
+  EXPECT_EQ(child.finish(), 0);
+}
+
+// epoll_wait is one of the calls that the kernel does not restart after a stop.
+TEST(Stop, ACallThatTheKernelDoesNotRestartIsMadeAgain) {
+  Child child([](Shared& shared) {
+    const int epoll = epoll_create1(0);
+    while (!shared.stop) {
+      epoll_event event;
+      errno = 0;
+      if (epoll_wait(epoll, &event, 1, 20) != 0) shared.failures = shared.failures + 1;
+      shared.rounds = shared.rounds + 1;
+    }
+  });
+  child.wait_for_rounds(1);
+  for (int i = 0; i < 100; ++i) {
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok());
+  }
+  child.wait_for_rounds(2);
+  EXPECT_EQ(child.finish(), 0);
+}
+
+// The program's own signals still interrupt: only what the stop did is undone.
+TEST(Stop, ASignalOfTheProgramsOwnStillEndsTheCallWithEintr) {
+  Child child([](Shared& shared) {
+    struct sigaction action = {};
+    action.sa_handler = [](int) {};
+    sigaction(SIGUSR1, &action, nullptr);
+    sigset_t blocked, none;
+    sigemptyset(&none);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &blocked, nullptr);
+    const int epoll = epoll_create1(0);
+    while (!shared.stop) {
+      epoll_event event;
+      shared.rounds = shared.rounds + 1;
+      // Nothing but the signal may end it, and the signal arrives nowhere else.
+      const int result = epoll_pwait(epoll, &event, 1, 10000, &none);
+      if (result != -1 || errno != EINTR) shared.failures = shared.failures + 1;
+    }
+  });
+  child.wait_for_rounds(1);
+  for (int i = 0; i < 50; ++i) {
+    const uint64_t rounds = child.shared().rounds;
+    {
+      auto stop = Stop::all_threads(child.pid());
+      ASSERT_TRUE(stop.ok());
+      if (i % 2 == 0) kill(child.pid(), SIGUSR1);  // arrives while it is stopped
+    }
+    if (i % 2 == 1) kill(child.pid(), SIGUSR1);
+    while (child.shared().rounds == rounds) sched_yield();
+  }
+  child.shared().stop = 1;
+  kill(child.pid(), SIGUSR1);
+  EXPECT_EQ(child.finish(), 0);
+}
+
+TEST(Stop, AStoppedProcessStaysStopped) {
+  Child child(spin);
+  child.wait_for_rounds(10);
+  kill(child.pid(), SIGSTOP);
+  int status = 0;
+  waitpid(child.pid(), &status, WUNTRACED);
+  {
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok());
+  }
+  const uint64_t rounds = child.shared().rounds;
+  for (int i = 0; i < 1000; ++i) sched_yield();
+  EXPECT_EQ(child.shared().rounds, rounds);
+  kill(child.pid(), SIGCONT);
+  child.wait_for_rounds(10);
+  EXPECT_EQ(child.finish(), 0);
+}
+
+TEST(Stop, SaysWhoTracesAlready) {
+  Child child(spin);
+  Child tracer([pid = child.pid()](Shared& shared) {
+    if (ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) != 0) shared.failures = 1;
+    while (!shared.stop) {
+      shared.rounds = shared.rounds + 1;
+      sched_yield();
+    }
+  });
+  tracer.wait_for_rounds(1);
+  const auto stop = Stop::all_threads(child.pid());
+  ASSERT_FALSE(stop.ok());
+  EXPECT_EQ(stop.error().cause, AttachCause::already_traced);
+  EXPECT_EQ(stop.error().other, tracer.pid());
+  EXPECT_EQ(tracer.finish(), 0);
+  EXPECT_EQ(child.finish(), 0);
+}
+
+TEST(Stop, AProcessThatEndedIsSaidToHaveEnded) {
+  Child child([](Shared&) {});
+  siginfo_t info;
+  waitid(P_PID, static_cast<id_t>(child.pid()), &info, WEXITED | WNOWAIT);
+  const auto stop = Stop::all_threads(child.pid());
+  ASSERT_FALSE(stop.ok());
+  EXPECT_EQ(stop.error().cause, AttachCause::exited);
+}
+
+TEST(Stop, AThreadThatDoesNotStopIsNamedAndEverybodyElseGoesOn) {
+  // A child of vfork holds its parent in the kernel until it ends.
+  Child child([](Shared& shared) {
+    start_thread(
+        [](void* s) -> void* {
+          spin(*static_cast<Shared*>(s));
+          return nullptr;
+        },
+        shared);
+    static Shared* held;
+    held = &shared;
+    if (vfork() == 0) {
+      while (!held->stop) sched_yield();
+      _exit(0);
+    }
+  });
+  child.wait_for_rounds(10);
+  // In a process of its own: a thread that never stopped is let go when its tracer ends.
+  Child controller([pid = child.pid()](Shared& shared) {
+    const auto stop = Stop::all_threads(pid, 50);
+    if (stop.ok() || stop.error().cause != AttachCause::thread_unstoppable) shared.failures = 1;
+  });
+  EXPECT_EQ(controller.finish(), 0);
+  child.wait_for_rounds(10);
+  EXPECT_EQ(child.finish(), 0);
+}
+
+TEST(Restarted, RewindsToTheSystemCallInstructionAsTheKernelDoes) {
+  user_regs_struct registers = {};
+  registers.rip = 0x1002;
+  registers.orig_rax = SYS_futex;
+  for (int64_t code : {-512, -513, -514, -EINTR}) {
+    registers.rax = static_cast<uint64_t>(code);
+    const auto again = restarted(registers);
+    EXPECT_EQ(again.rip, 0x1000u);
+    EXPECT_EQ(again.rax, static_cast<uint64_t>(SYS_futex));
+    EXPECT_EQ(again.orig_rax, static_cast<uint64_t>(-1));
+  }
+  registers.rax = static_cast<uint64_t>(int64_t{-516});
+  EXPECT_EQ(restarted(registers).rax, static_cast<uint64_t>(SYS_restart_syscall));
+  registers.rax = 5;  // a call that is over
+  EXPECT_EQ(restarted(registers).rip, 0x1002u);
+  registers.orig_rax = static_cast<uint64_t>(-1);  // no call at all
+  registers.rax = static_cast<uint64_t>(int64_t{-512});
+  EXPECT_EQ(restarted(registers).rip, 0x1002u);
+}
+
+}  // namespace
+}  // namespace pinprick::target
