@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/clock.h"
 #include "cli/attach.h"
@@ -53,9 +54,16 @@ SessionRow row_of(const FoundSession& found) {
   return row;
 }
 
-bool is_wanted(const Options& options, pid_t pid) {
-  return options.pids.empty() ||
-         std::find(options.pids.begin(), options.pids.end(), pid) != options.pids.end();
+// Of the processes asked for, or of all.
+session::FoundSessions find(const Options& options) {
+  if (options.pids.empty()) return session::find_sessions();
+  session::FoundSessions all;
+  for (pid_t pid : options.pids) {
+    auto found = session::find_sessions(pid);
+    std::move(found.sessions.begin(), found.sessions.end(), std::back_inserter(all.sessions));
+    std::move(found.unreadable.begin(), found.unreadable.end(), std::back_inserter(all.unreadable));
+  }
+  return all;
 }
 
 // One session's worth of detaching. True: nothing of it is left, or will be.
@@ -96,22 +104,20 @@ bool detach_one(const FoundSession& found, Renderer& renderer) {
 }  // namespace
 
 int run_status(const Options& options, Renderer& renderer) {
-  const auto found = session::find_sessions();
+  const auto found = find(options);
   std::vector<SessionRow> rows;
-  for (const FoundSession& session : found.sessions)
-    if (is_wanted(options, session.journal.header.pid)) rows.push_back(row_of(session));
+  for (const FoundSession& session : found.sessions) rows.push_back(row_of(session));
   renderer.sessions(rows);
   for (const auto& error : found.unreadable) renderer.warning(message(error).text);
   return renderer.is_broken() ? kFailed : kOk;
 }
 
 int run_detach(const Options& options, Renderer& renderer) {
-  const auto found = session::find_sessions();
+  const auto found = find(options);
   bool failed = false;
   std::vector<pid_t> seen;
   for (const FoundSession& session : found.sessions) {
     const pid_t pid = session.journal.header.pid;
-    if (!is_wanted(options, pid)) continue;
     seen.push_back(pid);
     if (session.controller_lives) {
       if (options.all && options.pids.empty()) continue;

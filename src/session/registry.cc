@@ -20,7 +20,7 @@ bool is_same_process(const layout::FileHeader& header) {
 
 FoundSessions find_sessions(std::optional<pid_t> pid) {
   FoundSessions found;
-  for (const std::string& path : find_session_files()) {
+  for (const std::string& path : find_session_files(pid)) {
     auto file = SessionFile::open(path, SessionFile::Lock::none);
     if (!file) {
       found.unreadable.push_back(file.error());
@@ -32,7 +32,6 @@ FoundSessions find_sessions(std::optional<pid_t> pid) {
       found.unreadable.push_back(journal.error());
       continue;
     }
-    if (pid && journal->header.pid != *pid) continue;
     const bool lives = is_same_process(journal->header);
     found.sessions.push_back({*std::move(file), *std::move(journal), locked, lives});
   }

@@ -57,7 +57,8 @@ Result<std::string, SystemError> runtime_directory() {
   return fail(SystemError{error});
 }
 
-std::vector<std::string> find_session_files() {
+std::vector<std::string> find_session_files(std::optional<pid_t> pid) {
+  const std::string prefix = pid ? fmt::format("{}-", *pid) : std::string();
   std::vector<std::string> folders = candidates();
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored))
@@ -70,7 +71,9 @@ std::vector<std::string> find_session_files() {
   std::vector<std::string> files;
   for (const std::string& folder : folders)
     for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-      if (entry.path().extension() == kSuffix) files.push_back(entry.path());
+      if (entry.path().extension() == kSuffix &&
+          entry.path().filename().string().starts_with(prefix))
+        files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
 }

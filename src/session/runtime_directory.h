@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@ namespace pinprick::session {
 // where there is no tmpfs, the last one on whatever there is.
 Result<std::string, SystemError> runtime_directory();
 
-// Session files of all users whose folders can be read.
-std::vector<std::string> find_session_files();
+// Session files of all users whose folders can be read; of one process by its name.
+std::vector<std::string> find_session_files(std::optional<pid_t> pid);
 
 // A name for a session of the process; PID and start time name that for good. The number sets apart
 // one whose memory is still in the target from the next.

@@ -78,6 +78,7 @@ Stop::Stop(Stop&& other) noexcept
       since_ns_(other.since_ns_),
       threads_(std::move(other.threads_)),
       seized_(std::move(other.seized_)),
+      ended_(std::move(other.ended_)),
       exit_status_(other.exit_status_) {
   other.threads_.clear();
   other.seized_.clear();
@@ -89,6 +90,7 @@ Stop& Stop::operator=(Stop&& other) noexcept {
   since_ns_ = other.since_ns_;
   threads_ = std::exchange(other.threads_, {});
   seized_ = std::exchange(other.seized_, {});
+  ended_ = std::exchange(other.ended_, {});
   exit_status_ = other.exit_status_;
   return *this;
 }
@@ -97,11 +99,21 @@ Stop::~Stop() {
   resume();
 }
 
-Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms) {
+Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms, unsigned attempts) {
   Stop stop(pid);
-  stop.since_ns_ = monotonic_ns();
-  if (auto gathered = stop.gather(patience_ms); !gathered) return fail(gathered.error());
-  return stop;
+  for (unsigned attempt = 1;; ++attempt) {
+    stop.since_ns_ = monotonic_ns();
+    auto gathered = stop.gather(patience_ms);
+    if (gathered) return stop;
+    if (gathered.error().cause != AttachCause::thread_unstoppable || attempt == attempts)
+      return fail(gathered.error());
+    // Meanwhile the others go on. The one that hangs stops as soon as it comes out of the kernel,
+    // and then waits for them.
+    stop.let_go();
+    bool timed_out = false;
+    const uint64_t deadline = monotonic_ns() + uint64_t{patience_ms} * 1'000'000;
+    for (pid_t tid : std::vector<pid_t>(stop.seized_)) stop.wait_for(tid, deadline, timed_out);
+  }
 }
 
 bool Stop::seize(pid_t tid, int& error) {
@@ -153,22 +165,26 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
 
 Result<void, AttachError> Stop::gather(unsigned patience_ms) {
   const uint64_t deadline = since_ns_ + uint64_t{patience_ms} * 1'000'000;
-  std::vector<pid_t> known;
+  const auto is_known = [&](pid_t tid) {
+    return std::find(seized_.begin(), seized_.end(), tid) != seized_.end() ||
+           std::find(ended_.begin(), ended_.end(), tid) != ended_.end() ||
+           std::any_of(threads_.begin(), threads_.end(),
+                       [&](const StoppedThread& thread) { return thread.tid == tid; });
+  };
   for (;;) {
     // Once a pass finds nobody new, and all that were found stand still, nobody is left to make
     // one.
     bool found_new = false;
     for (pid_t tid : list_threads(pid_)) {
-      if (std::find(known.begin(), known.end(), tid) != known.end()) continue;
+      if (is_known(tid)) continue;
       int error = 0;
       if (seize(tid, error)) {
-        known.push_back(tid);
         found_new = true;
         continue;
       }
       const auto status = read_thread_status(pid_, tid);
       if (!status || status->state == 'Z' || status->state == 'X') {
-        known.push_back(tid);  // a leader that ended before its threads stays listed
+        ended_.push_back(tid);  // a leader that ended before its threads stays listed
         continue;
       }
       if (error == ESRCH) continue;
@@ -195,8 +211,7 @@ void Stop::move(StoppedThread& thread, uint64_t instruction_pointer) {
   thread.moved = true;
 }
 
-uint64_t Stop::resume() {
-  if (threads_.empty() && seized_.empty()) return 0;
+void Stop::let_go() {
   for (StoppedThread& thread : threads_) {
     if (was_disturbed(thread.registers)) {
       // The kernel takes it from here: EINTR if a handler runs, the call again if not. To decide
@@ -208,27 +223,21 @@ uint64_t Stop::resume() {
   }
   for (const StoppedThread& thread : threads_) ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr);
   threads_.clear();
-  // Not stopped, so not to be detached now; they are let go when they do stop.
-  for (pid_t tid : seized_) {
-    int status = 0;
-    const timespec wait = {0, 1'000'000};
-    for (int i = 0; i < 1000; ++i) {
-      const pid_t waited = waitpid(tid, &status, __WALL | WNOHANG);
-      if (waited < 0) break;
-      if (waited == tid) {
-        if (WIFSTOPPED(status)) {
-          const bool signal_stop = event_of(status) == 0;
-          ptrace(PTRACE_DETACH, tid, nullptr, data(signal_stop ? WSTOPSIG(status) : 0));
-        } else if (tid == pid_) {
-          exit_status_ = status;
-        }
-        break;
-      }
-      nanosleep(&wait, nullptr);
-    }
-  }
+}
+
+uint64_t Stop::resume() {
+  if (threads_.empty() && seized_.empty()) return 0;
+  let_go();
+  // A thread that has not stopped cannot be detached from. It is resumed by whoever ends first, it
+  // or we; for a moment we can wait for it.
+  constexpr uint64_t kMomentNs = 100'000'000;
+  const uint64_t elapsed = monotonic_ns() - since_ns_;
+  bool timed_out = false;
+  const uint64_t deadline = monotonic_ns() + kMomentNs;
+  for (pid_t tid : std::vector<pid_t>(seized_)) wait_for(tid, deadline, timed_out);
+  let_go();
   seized_.clear();
-  return monotonic_ns() - since_ns_;
+  return elapsed;
 }
 
 }  // namespace pinprick::target

@@ -32,9 +32,11 @@ struct StoppedThread {
 
 class Stop {
  public:
-  // Threads that come and go meanwhile are followed. Gives up, and resumes everything, when one of
-  // them has not stopped after `patience_ms`.
-  static Result<Stop, AttachError> all_threads(pid_t pid, unsigned patience_ms = 200);
+  // Threads that come and go meanwhile are followed. A thread that has not stopped after
+  // `patience_ms` (it hangs in the kernel, or waits for its child of vfork) ends the attempt: all
+  // others go on, and it is tried again.
+  static Result<Stop, AttachError> all_threads(pid_t pid, unsigned patience_ms = 200,
+                                               unsigned attempts = 5);
 
   Stop(Stop&& other) noexcept;
   Stop& operator=(Stop&& other) noexcept;  // resumes what it held before
@@ -55,12 +57,14 @@ class Stop {
   explicit Stop(pid_t pid) : pid_(pid) {}
   Result<void, AttachError> gather(unsigned patience_ms);
   bool seize(pid_t tid, int& error);
+  void let_go();
   bool wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out);
 
   pid_t pid_ = 0;
   uint64_t since_ns_ = 0;
   std::vector<StoppedThread> threads_;
   std::vector<pid_t> seized_;  // not stopped yet
+  std::vector<pid_t> ended_;   // but still listed
   std::optional<int> exit_status_;
 };
 

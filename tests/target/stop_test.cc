@@ -215,10 +215,37 @@ TEST(Stop, AThreadThatDoesNotStopIsNamedAndEverybodyElseGoesOn) {
   child.wait_for_rounds(10);
   // In a process of its own: a thread that never stopped is let go when its tracer ends.
   Child controller([pid = child.pid()](Shared& shared) {
-    const auto stop = Stop::all_threads(pid, 50);
+    const auto stop = Stop::all_threads(pid, 20, 2);
     if (stop.ok() || stop.error().cause != AttachCause::thread_unstoppable) shared.failures = 1;
   });
   EXPECT_EQ(controller.finish(), 0);
+  child.wait_for_rounds(10);
+  EXPECT_EQ(child.finish(), 0);
+}
+
+TEST(Stop, AThreadThatComesBackInTimeIsWaitedForWhileTheOthersGoOn) {
+  Child child([](Shared& shared) {
+    start_thread(
+        [](void* s) -> void* {
+          spin(*static_cast<Shared*>(s));
+          return nullptr;
+        },
+        shared);
+    for (;;) {
+      if (shared.stop) return;
+      if (vfork() == 0) {
+        usleep(40'000);
+        _exit(0);
+      }
+      while (waitpid(-1, nullptr, WNOHANG) > 0) {
+      }
+    }
+  });
+  child.wait_for_rounds(10);
+  for (int i = 0; i < 5; ++i) {
+    const auto stop = Stop::all_threads(child.pid(), 15, 20);
+    EXPECT_TRUE(stop.ok());
+  }
   child.wait_for_rounds(10);
   EXPECT_EQ(child.finish(), 0);
 }
