@@ -72,6 +72,7 @@ class Watch {
  private:
   Result<void, Message> begin();
   Result<void, Message> arm(pid_t pid, const Patterns& patterns);
+  Result<probe::ProbeSet, Message> plan(image::ProcessImage& image, const Patterns& patterns);
   void warn_of_unwinding(const Watched& watched);
   void wait();
   void notice_ends();
@@ -104,6 +105,13 @@ void Watch::warn_of_unwinding(const Watched& watched) {
                   watched.name.command));
 }
 
+Result<probe::ProbeSet, Message> Watch::plan(image::ProcessImage& image, const Patterns& patterns) {
+  const Progress progress("reading symbols, decoding", !options_.json);
+  auto matches = match(image, patterns, options_.allow_missing);
+  if (!matches) return fail(matches.error());
+  return probe::plan_probes(*std::move(matches), kind_);
+}
+
 Result<void, Message> Watch::arm(pid_t pid, const Patterns& patterns) {
   const uint64_t begin_ns = monotonic_ns();
   if (auto other = session::occupant(pid)) return fail(message(session::SessionError(*other)));
@@ -114,15 +122,13 @@ Result<void, Message> Watch::arm(pid_t pid, const Patterns& patterns) {
   Watched watched;
   watched.name = {pid, subject->target.command()};
   watched.image = std::move(subject->image);
-  probe::ProbeSet set;
-  {
-    const Progress progress("reading symbols, decoding", !options_.json);
-    auto matches = match(*watched.image, patterns, options_.allow_missing);
-    if (!matches) return fail(matches.error());
-    set = probe::plan_probes(*std::move(matches), kind_);
-  }
+  auto set = plan(*watched.image, patterns);
+  // A process that ends meanwhile has no code to read, which looks like any of several things.
+  if (!subject->target.same_image())
+    return fail(message(target::AttachError{target::AttachCause::exited, pid, 0, 0, {}}));
+  if (!set) return fail(set.error());
   warn_of_unwinding(watched);
-  auto armed = session::Session::arm(std::move(subject->target), *watched.image, std::move(set),
+  auto armed = session::Session::arm(std::move(subject->target), *watched.image, *std::move(set),
                                      {options_.bits, options_.slots});
   if (!armed) return fail(message(armed.error()));
   watched.armed_ns = watched.last_ns = monotonic_ns();
