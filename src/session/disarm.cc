@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "arch/x86_64/stub.h"
 #include "layout/runtime_data.h"
@@ -38,31 +39,78 @@ bool still_mapped(const MappingEntry& entry, const std::vector<image::Mapping>& 
 }
 
 struct SlotUse {
-  uint64_t in_use = 0;
-  Address first_code = 0;  // slots' code lies from here on
+  std::vector<layout::Slot> slots;
+  Address address = 0;          // of the first one in the target
+  std::vector<size_t> waiting;  // calls that will return to their slot
+  size_t lost = 0;              // in use, but nothing on the stack leads to them
+  Address first_code() const { return slots.empty() ? 0 : slots.front().code; }
 };
 
-// Slots of calls that have not returned. A call that was left by longjmp, or whose thread ended,
-// never will: its stack does not hold the slot's address any more. The context behind the slots
-// says how many there are.
+// The slot that a return address belongs to.
+std::optional<size_t> slot_returned_to(const SlotUse& use, Address return_address) {
+  const uint64_t distance = return_address - arch::kSlotReturn - use.first_code();
+  const uint64_t index = distance / arch::kSlotCodeSize;
+  if (index >= use.slots.size() || distance % arch::kSlotCodeSize != 0) return std::nullopt;
+  return index;
+}
+
+// Who returns where. A slot is waited for if its address lies where the call's return address was,
+// or if a slot that is waited for returns to it in turn: a tail call leaves one behind the other.
+// Others were left by longjmp, belong to a thread that ended, or to a stack that somebody moved
+// elsewhere.
 SlotUse look_at_slots(const target::Memory& memory, const MappingEntry& data) {
+  SlotUse use;
   layout::RuntimeContext context;
   if (data.size < sizeof context ||
       !memory.read_value(data.address + data.size - sizeof context, context) ||
       context.magic != layout::kContextMagic)
-    return {};
+    return use;
   const uint64_t room = (data.size - sizeof context) / sizeof(layout::Slot);
-  std::vector<layout::Slot> slots(std::min(context.slot_count, room));
-  if (slots.empty() || !memory.read(data.address, {reinterpret_cast<uint8_t*>(slots.data()),
-                                                   slots.size() * sizeof(layout::Slot)}))
-    return {};
-  const auto waits = [&](const layout::Slot& slot) {
+  use.address = data.address;
+  use.slots.resize(std::min(context.slot_count, room));
+  if (use.slots.empty() || !memory.read(data.address, {reinterpret_cast<uint8_t*>(use.slots.data()),
+                                                       use.slots.size() * sizeof(layout::Slot)})) {
+    use.slots.clear();
+    return use;
+  }
+  std::vector<bool> reached(use.slots.size());
+  for (size_t i = 0; i < use.slots.size(); ++i) {
+    const layout::Slot& slot = use.slots[i];
     uint64_t word = 0;
-    return slot.return_address != 0 && memory.read_value(slot.stack, word) &&
-           word == slot.code + arch::kSlotReturn;
-  };
-  return {static_cast<uint64_t>(std::count_if(slots.begin(), slots.end(), waits)),
-          slots.front().code};
+    if (slot.return_address == 0 || !memory.read_value(slot.stack, word) ||
+        word != slot.code + arch::kSlotReturn)
+      continue;
+    use.waiting.push_back(i);
+    for (std::optional<size_t> at = i; at && !reached[*at];
+         at = slot_returned_to(use, use.slots[*at].return_address))
+      reached[*at] = true;
+  }
+  for (size_t i = 0; i < use.slots.size(); ++i)
+    if (use.slots[i].return_address != 0 && !reached[i]) ++use.lost;
+  return use;
+}
+
+// Gives calls that are in flight their own return address back: they return straight to their
+// caller, and are never measured. The stack comes first: a slot that is in use but not waited for
+// is what a later look then finds.
+size_t release_calls(const target::Memory& memory, const SlotUse& use) {
+  size_t released = 0;
+  for (size_t i : use.waiting) {
+    Address home = use.slots[i].return_address;
+    std::vector<size_t> chain = {i};
+    while (const auto next = slot_returned_to(use, home)) {
+      if (chain.size() > use.slots.size()) break;  // a circle: not of our making
+      chain.push_back(*next);
+      home = use.slots[*next].return_address;
+    }
+    if (!memory.write_value(use.slots[i].stack, home)) continue;
+    for (size_t slot : chain)
+      static_cast<void>(memory.write_value(
+          use.address + slot * sizeof(layout::Slot) + offsetof(layout::Slot, return_address),
+          uint64_t{0}));
+    released += chain.size();
+  }
+  return released;
 }
 
 bool contains(const std::vector<Range>& ranges, Address address) {
@@ -89,10 +137,8 @@ void forget_sequences(target::Stop& stop, const target::Memory& memory,
 struct Presence {
   std::vector<image::Mapping> maps;
   std::vector<Range> code;  // mapped, executable, ours
-  uint64_t slots_in_use = 0;
+  SlotUse slots;
   size_t threads_inside = 0;
-
-  bool anybody() const { return slots_in_use != 0 || threads_inside != 0; }
 };
 
 Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
@@ -100,18 +146,15 @@ Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
   Presence presence;
   if (auto read = image::read_maps(target.pid())) presence.maps = *std::move(read);
   std::vector<Range> no_slots;  // without the slots' code: who returns there is known by its slot
-  Address first_slot_code = 0;
   for (const MappingEntry& entry : journal.mappings) {
     if (!still_mapped(entry, presence.maps, file.path())) continue;
-    if (entry.kind == MappingEntry::Kind::runtime_data) {
-      const SlotUse use = look_at_slots(target.memory(), entry);
-      presence.slots_in_use += use.in_use;
-      first_slot_code = use.first_code;
-    }
+    if (entry.kind == MappingEntry::Kind::runtime_data)
+      presence.slots = look_at_slots(target.memory(), entry);
     if (!is_code(entry)) continue;
     presence.code.push_back({entry.address, entry.address + entry.size});
     no_slots.push_back(presence.code.back());
-    if (no_slots.back().contains(first_slot_code)) no_slots.back().end = first_slot_code;
+    if (no_slots.back().contains(presence.slots.first_code()))
+      no_slots.back().end = presence.slots.first_code();
   }
   // A pointer to a descriptor lies in the thread's own memory, which may be its stack.
   forget_sequences(stop, target.memory(), presence.code);
@@ -195,9 +238,11 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
     if (!stopped) break;
     stop = *std::move(stopped);
   }
-  report.slots_in_use = presence.slots_in_use;
   report.threads_inside = presence.threads_inside;
-  report.memory_left = presence.anybody();
+  report.calls_lost = presence.slots.lost;
+  report.memory_left = presence.threads_inside != 0 || presence.slots.lost != 0;
+  // Not while somebody may be on the way from a slot to its return address.
+  if (report.threads_inside == 0) report.released = release_calls(target.memory(), presence.slots);
   if (!report.memory_left) {
     if (auto unmapped = unmap(target, stop, image, file, journal, presence.maps); !unmapped)
       return fail(unmapped.error());

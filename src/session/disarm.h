@@ -2,10 +2,12 @@
 //
 //     1  stop; the text gets its old bytes back wherever it still holds ours
 //     2  the file says `disarmed`
-//     3  if no thread stands in, or will return to, our memory: the target unmaps it, the file
-//     goes.
-//        Otherwise both stay until a later detach finds nobody there; calls that are being measured
-//        return through it meanwhile.
+//     3  threads that stand in a stub are brought back to the text; calls in flight, which would
+//     return
+//        through a slot, get their own return address back
+//     4  when nobody is left inside: the target unmaps our memory, and the file goes. Otherwise
+//     both
+//        stay until a later detach finds nobody there.
 #pragma once
 
 #include <string>
@@ -23,10 +25,13 @@ struct DisarmReport {
   size_t restored = 0;        // sites
   size_t foreign = 0;         // sites that held neither our bytes nor the old ones: left alone
   size_t gone = 0;            // sites that are not mapped any more
-  uint64_t slots_in_use = 0;  // calls that have not returned
+  size_t released = 0;        // calls in flight that got their own return address back
   size_t threads_inside = 0;  // threads in, or about to return to, our code
-  bool memory_left = false;   // so it could not be unmapped yet
-  bool target_gone = false;   // it ended, or runs another program: nothing to undo
+  // Measured calls that never returned: left by longjmp, or on a stack that was moved to where we
+  // do not see it. Since nobody can tell, what they would return through stays.
+  size_t calls_lost = 0;
+  bool memory_left = false;  // so it could not be unmapped yet
+  bool target_gone = false;  // it ended, or runs another program: nothing to undo
   uint64_t stopped_ns = 0;
 };
 

@@ -92,13 +92,13 @@ load helpers
   start_ticker
   kill -STOP $ticker
   watch count -p $ticker ticker:tick
-  [ "$(ps -o stat= -p $ticker | cut -c1)" = T ]
+  until_line /proc/$ticker/stat '^[0-9]+ \(ticker\) T '
   kill -CONT $ticker
   tell "tick 40" ticked
   kill -STOP $ticker
   end_watch
   [ "$(hits tick)" -eq 40 ]
-  [ "$(ps -o stat= -p $ticker | cut -c1)" = T ]
+  until_line /proc/$ticker/stat '^[0-9]+ \(ticker\) T '
   kill -CONT $ticker
   tell "tick 1" ticked
   no_trace $ticker

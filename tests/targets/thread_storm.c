@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "noinline.h"
+
 enum { kAtOnce = 16, kRounds = 200 };
 
 static volatile sig_atomic_t stopping;
@@ -15,7 +17,7 @@ static void stop(int signal) {
   stopping = 1;
 }
 
-__attribute__((noinline, noclone)) long work(long x) {
+NOINLINE long work(long x) {
   __asm__ volatile("" : "+r"(x));
   return x + 1;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#define NOINLINE __attribute__((noinline, noclone))
+#include "noinline.h"
 
 NOINLINE long tick(long x) {
   __asm__ volatile("" : "+r"(x));

@@ -113,8 +113,9 @@ void JsonRenderer::detached(const ProcessName& process, const session::DisarmRep
               {"restored", report.restored},
               {"foreign", report.foreign},
               {"gone", report.gone},
-              {"slots_in_use", report.slots_in_use},
+              {"released", report.released},
               {"threads_inside", report.threads_inside},
+              {"calls_lost", report.calls_lost},
               {"memory_left", report.memory_left},
               {"target_gone", report.target_gone},
               {"stopped_ns", report.stopped_ns}});

@@ -202,20 +202,22 @@ void TextRenderer::detached(const ProcessName& process, const session::DisarmRep
   if (report.foreign != 0)
     warning(fmt::format("{}{} changed by somebody else since; left alone", who,
                         plural(report.foreign, "site")));
+  const std::string unmeasured =
+      report.released == 0
+          ? ""
+          : fmt::format("; {} in flight went unmeasured", plural(report.released, "call"));
   if (!report.memory_left) {
-    notes_.print("{}detached cleanly\n", who);
+    notes_.print("{}detached cleanly{}\n", who, unmeasured);
     return;
   }
-  std::string inside;
-  if (report.slots_in_use != 0)
-    inside = fmt::format("{} not returned yet", plural(report.slots_in_use, "measured call"));
+  std::string why;
   if (report.threads_inside != 0)
-    inside += fmt::format("{}{} in a stub", inside.empty() ? "" : ", ",
-                          plural(report.threads_inside, "thread"));
-  notes_.print(
-      "{}detached; some memory stays mapped for now: {}; `pinprick detach -p {}` removes it "
-      "later\n",
-      who, inside, process.pid);
+    why = fmt::format("{} still inside a stub", plural(report.threads_inside, "thread"));
+  if (report.calls_lost != 0)
+    why += fmt::format("{}{} neither returned nor still on a stack (longjmp?)",
+                       why.empty() ? "" : ", ", plural(report.calls_lost, "measured call"));
+  notes_.print("{}detached{}; some memory stays mapped: {}; `pinprick detach -p {}` looks again\n",
+               who, unmeasured, why, process.pid);
 }
 
 void TextRenderer::functions(const std::vector<ListRow>& rows) {
@@ -252,7 +254,7 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
             data_.styled("orphaned: its pinprick is gone; `pinprick detach` removes them", kYellow);
         break;
       case SessionRow::State::left_behind:
-        state = data_.styled("detached; memory left until the last call returns", kYellow);
+        state = data_.styled("detached; some memory is still mapped", kYellow);
         break;
       case SessionRow::State::target_gone:
         state =
