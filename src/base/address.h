@@ -1,6 +1,7 @@
 // Addresses of a target: numbers, never pointers, so that nobody dereferences them here.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 namespace pinprick {
