@@ -1,0 +1,145 @@
+// A program whose only work is to call a function of a known shape (shapes.S), and to say how long
+// a call takes. Knows nothing of probes.
+//
+// One request a line on stdin:    SHAPE THREADS MILLISECONDS
+// and its answer on stdout:       NS CALLS MAIN_CALLS
+//
+// NS is the time of one call in nanoseconds: the median over batches of calls of all threads. A
+// batch is short (a tenth of a millisecond or a little more), so that others who want the CPU
+// disturb some batches and not the median. CALLS is how often the function was called altogether,
+// MAIN_CALLS how often by the main thread, which is one of the THREADS. Ends at the end of stdin.
+#include <sched.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <map>
+#include <numeric>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+extern "C" {
+long shape_nop(long);
+long shape_push(long);
+long shape_ret(long);
+long shape_nop5(long);
+long shape_mov(long);
+long shape_nop_rdtsc(long);
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using CallMany = void (*)(uint64_t calls);
+
+// A loop of its own for each shape: the call is direct, as most calls are.
+template <long (*function)(long)>
+void call_many(uint64_t calls) {
+  for (; calls != 0; --calls) function(1);
+}
+
+const std::map<std::string, CallMany> kShapes = {
+    {"nop", call_many<shape_nop>}, {"push", call_many<shape_push>},
+    {"ret", call_many<shape_ret>}, {"nop5", call_many<shape_nop5>},
+    {"mov", call_many<shape_mov>}, {"nop-rdtsc", call_many<shape_nop_rdtsc>},
+};
+
+struct Measured {
+  std::vector<double> ns;  // per call, of each batch
+  uint64_t calls = 0;
+};
+
+double timed_ns(CallMany call_many_times, uint64_t calls) {
+  const auto begin = Clock::now();
+  call_many_times(calls);
+  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+}
+
+Measured measure(CallMany call_many_times, std::chrono::milliseconds time) {
+  constexpr double kBatchNs = 100'000;
+  constexpr uint64_t kFewestCalls = 16;
+  constexpr size_t kFewestBatches = 5;
+  const auto deadline = Clock::now() + time;
+  Measured measured;
+  uint64_t calls = kFewestCalls;
+  for (;; calls *= 2) {
+    measured.calls += calls;
+    if (timed_ns(call_many_times, calls) >= kBatchNs) break;
+  }
+  while (measured.ns.size() < kFewestBatches || Clock::now() < deadline) {
+    measured.ns.push_back(timed_ns(call_many_times, calls) / static_cast<double>(calls));
+    measured.calls += calls;
+  }
+  return measured;
+}
+
+std::vector<int> allowed_cpus() {
+  std::vector<int> cpus;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+  return cpus;
+}
+
+// One CPU for each thread: they are meant to run at the same time.
+void move_to_cpu(size_t thread) {
+  static const std::vector<int> cpus = allowed_cpus();  // before anybody moved
+  if (cpus.empty()) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpus[thread % cpus.size()], &one);
+  sched_setaffinity(0, sizeof one, &one);
+}
+
+// Of each thread; the main thread comes first.
+std::vector<Measured> measure_on_threads(CallMany call_many_times, size_t count,
+                                         std::chrono::milliseconds time) {
+  std::vector<Measured> each(count);
+  std::barrier start(static_cast<ptrdiff_t>(count));
+  const auto work = [&](size_t i) {
+    move_to_cpu(i);
+    start.arrive_and_wait();
+    each[i] = measure(call_many_times, time);
+  };
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < count; ++i) others.emplace_back(work, i);
+  work(0);
+  for (std::thread& thread : others) thread.join();
+  return each;
+}
+
+double median_ns(const std::vector<Measured>& each) {
+  std::vector<double> all;
+  for (const Measured& one : each) all.insert(all.end(), one.ns.begin(), one.ns.end());
+  const auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+}  // namespace
+
+int main() {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream words(line);
+    std::string shape;
+    size_t threads = 0;
+    long milliseconds = 0;
+    constexpr size_t kMostThreads = 64;
+    if (!(words >> shape >> threads >> milliseconds) || !kShapes.contains(shape) || threads == 0 ||
+        threads > kMostThreads) {
+      std::cerr << "hit_target: no such request: " << line << "\n";
+      return 2;
+    }
+    const auto each =
+        measure_on_threads(kShapes.at(shape), threads, std::chrono::milliseconds(milliseconds));
+    uint64_t calls = 0;
+    for (const Measured& one : each) calls += one.calls;
+    std::cout << median_ns(each) << " " << calls << " " << each[0].calls << std::endl;
+  }
+}
