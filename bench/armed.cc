@@ -1,0 +1,67 @@
+#include "armed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "session/registry.h"
+
+namespace pinprick::bench {
+
+Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patterns) {
+  cli::Options options;
+  options.patterns = patterns;
+  auto parsed = cli::parse_patterns(options);
+  if (!parsed) return fail(parsed.error());
+  auto subject = cli::look_at(pid);
+  if (!subject) return fail(subject.error());
+  auto matches = cli::match(*subject->image, *parsed, false);
+  if (!matches) return fail(matches.error());
+  return Found{*std::move(subject), *std::move(matches)};
+}
+
+Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patterns,
+                                probe::Kind kind,
+                                const std::function<bool(const image::Match&)>& wanted) {
+  auto found = find(pid, patterns);
+  if (!found) return fail(found.error());
+  auto& [subject, matches] = *found;
+  if (wanted)
+    matches.erase(std::remove_if(matches.begin(), matches.end(), std::not_fn(wanted)),
+                  matches.end());
+  auto session = session::Session::arm(std::move(subject.target), *subject.image,
+                                       probe::plan_probes(std::move(matches), kind), {});
+  if (!session) return fail(cli::message(session.error()));
+  if (session->report().armed == 0)
+    return fail(cli::Message{"nothing_armed", "none of the functions can be probed"});
+  return Armed{std::move(subject.image), *std::move(session)};
+}
+
+Result<session::DisarmReport, cli::Message> disarm(session::Session& session) {
+  auto report = session.disarm();
+  if (!report) return fail(cli::message(report.error()));
+  if (report->target_gone)
+    return fail(cli::Message{"target_gone", "the target ended while it was measured"});
+  if (report->restored != session.report().armed)
+    return fail(cli::Message{
+        "not_restored",
+        fmt::format("{} of {} probes came out", report->restored, session.report().armed)});
+  return *report;
+}
+
+LeftRecords::~LeftRecords() {
+  if (pid_ == 0) return;
+  for (auto& left : session::find_sessions(pid_).sessions)
+    if (!left.controller_lives && !left.target_lives) left.file.remove();
+}
+
+uint64_t hits(const session::Session& session) {
+  uint64_t sum = 0;
+  const auto counters = session.counters();
+  for (const auto& probe : session.probes())
+    sum += probe.probe.kind == probe::Kind::count ? counters[probe.index]
+                                                  : session.histogram(probe).count();
+  return sum;
+}
+
+}  // namespace pinprick::bench

@@ -1,0 +1,58 @@
+// Probes of ours in a process, found and armed the way the command line does it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/attach.h"
+#include "cli/messages.h"
+#include "image/process.h"
+#include "probe/probe.h"
+#include "session/session.h"
+
+namespace pinprick::bench {
+
+struct Found {
+  cli::Subject subject;
+  std::vector<image::Match> matches;
+};
+
+Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patterns);
+
+struct Armed {
+  std::unique_ptr<image::ProcessImage> image;
+  session::Session session;
+};
+
+// Looks at the process anew each time: symbols, decoding and planning are part of arming.
+// `wanted` empty: whatever matches.
+Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patterns,
+                                probe::Kind kind,
+                                const std::function<bool(const image::Match&)>& wanted = {});
+
+// Fails unless everything that was armed came out.
+Result<session::DisarmReport, cli::Message> disarm(session::Session& session);
+
+// Removes, when it goes, the records of sessions whose memory had to stay in a process that has
+// ended since. So it has to go after the process.
+class LeftRecords {
+ public:
+  explicit LeftRecords(pid_t pid) : pid_(pid) {}
+  LeftRecords(LeftRecords&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  LeftRecords& operator=(LeftRecords&&) = delete;
+  ~LeftRecords();
+
+ private:
+  pid_t pid_;  // 0: moved from
+};
+
+// Hits that were counted, or calls that were measured, by all probes together.
+uint64_t hits(const session::Session& session);
+
+}  // namespace pinprick::bench

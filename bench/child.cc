@@ -1,0 +1,133 @@
+#include "child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+namespace pinprick::bench {
+namespace {
+
+struct Pipe {
+  Fd reading;
+  Fd writing;
+};
+
+std::optional<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+// Between fork and exec.
+[[noreturn]] void become(const std::vector<char*>& arguments, std::optional<int> cpu, int input,
+                         int output, pid_t parent) {
+  // In a group of its own: a Ctrl-C is for us, who end the child when nothing depends on it.
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(EXIT_FAILURE);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  if (cpu) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(*cpu, &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+  }
+  ::dup2(input, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::execvp(arguments[0], arguments.data());
+  ::_exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+Result<Child, cli::Message> Child::start(const std::vector<std::string>& command,
+                                         std::optional<int> cpu, const Interrupts& interrupts) {
+  auto to_child = make_pipe();
+  auto from_child = make_pipe();
+  if (!to_child || !from_child) return fail(cli::Message{"pipe", "no pipe to be had"});
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail(cli::Message{"fork", fmt::format("cannot start {}", command[0])});
+  if (pid == 0) become(arguments, cpu, to_child->reading.get(), from_child->writing.get(), parent);
+  return Child(pid, command[0], std::move(to_child->writing), std::move(from_child->reading),
+               interrupts);
+}
+
+Child::Child(Child&& other) noexcept
+    : pid_(std::exchange(other.pid_, 0)),
+      program_(std::move(other.program_)),
+      input_(std::move(other.input_)),
+      output_(std::move(other.output_)),
+      pending_(std::move(other.pending_)),
+      interrupts_(other.interrupts_) {}
+
+Child::~Child() {
+  if (pid_ == 0) return;
+  // Not reaped yet, so the number is still the child's.
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+cli::Message Child::ended() const {
+  return {"child_ended", fmt::format("{} could not be started, or ended early", program_)};
+}
+
+Result<void, cli::Message> Child::write_line(std::string line) {
+  line += '\n';
+  // Lines are far below what a pipe takes in one piece.
+  if (::write(input_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    return fail(ended());
+  return {};
+}
+
+Result<std::optional<std::string>, cli::Message> Child::read_line() {
+  for (;;) {
+    if (const size_t end = pending_.find('\n'); end != std::string::npos) {
+      std::string line = pending_.substr(0, end);
+      pending_.erase(0, end + 1);
+      return std::optional(std::move(line));
+    }
+    if (auto readable = interrupts_->wait_readable(output_.get()); !readable)
+      return fail(readable.error());
+    char bytes[4096];
+    const ssize_t n = ::read(output_.get(), bytes, sizeof bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return std::optional<std::string>();
+    pending_.append(bytes, static_cast<size_t>(n));
+  }
+}
+
+Result<std::string, cli::Message> Child::read_line_with(std::string_view text) {
+  for (;;) {
+    auto line = read_line();
+    if (!line) return fail(line.error());
+    if (!*line) return fail(ended());
+    if ((*line)->find(text) != std::string::npos) return *std::move(*line);
+  }
+}
+
+std::vector<int> allowed_cpus() {
+  std::vector<int> cpus;
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+  return cpus;
+}
+
+}  // namespace pinprick::bench

@@ -1,0 +1,57 @@
+// A program that we started, and talk to in lines. Ends with us, however we end.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "cli/messages.h"
+#include "interrupts.h"
+
+namespace pinprick::bench {
+
+class Child {
+ public:
+  // `command[0]` is searched for in PATH. With `cpu` it runs there only. What it writes to stderr
+  // goes where ours goes.
+  static Result<Child, cli::Message> start(const std::vector<std::string>& command,
+                                           std::optional<int> cpu, const Interrupts& interrupts);
+  Child(Child&& other) noexcept;
+  Child& operator=(Child&&) = delete;
+  // Kills it, unless it has ended.
+  ~Child();
+
+  pid_t pid() const { return pid_; }
+
+  Result<void, cli::Message> write_line(std::string line);
+  // Without the newline. Nothing: the child has closed its output.
+  Result<std::optional<std::string>, cli::Message> read_line();
+  // Reads until a line contains `text`.
+  Result<std::string, cli::Message> read_line_with(std::string_view text);
+
+ private:
+  Child(pid_t pid, const std::string& program, Fd input, Fd output, const Interrupts& interrupts)
+      : pid_(pid),
+        program_(program),
+        input_(std::move(input)),
+        output_(std::move(output)),
+        interrupts_(&interrupts) {}
+  cli::Message ended() const;
+
+  pid_t pid_;  // 0: moved from
+  std::string program_;
+  Fd input_;
+  Fd output_;
+  std::string pending_;  // read, not yet given out
+  const Interrupts* interrupts_;
+};
+
+// CPUs that we may run on.
+std::vector<int> allowed_cpus();
+
+}  // namespace pinprick::bench

@@ -1,0 +1,243 @@
+#include "hit_cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "armed.h"
+#include "child.h"
+#include "kernel_probe.h"
+
+namespace pinprick::bench {
+namespace {
+
+using probe::Kind;
+
+// The base and the probed function are measured in turn, this often.
+constexpr int kPairs = 21;
+// Removing one probe of the kernel's takes it some 80 ms.
+constexpr int kKernelPairs = 7;
+constexpr int kRunMilliseconds = 10;
+constexpr std::array<std::string_view, 5> kShapes = {"nop", "push", "ret", "nop5", "mov"};
+
+// hit_target, running.
+class Target {
+ public:
+  static Result<Target, cli::Message> start(const std::string& path, const Interrupts& interrupts) {
+    auto child = Child::start({path}, std::nullopt, interrupts);
+    if (!child) return fail(child.error());
+    Target target(*std::move(child));
+    // Its answer says that it is up, with all that it will ever map.
+    if (auto run = target.run("nop", 1); !run) return fail(run.error());
+    return target;
+  }
+
+  struct Run {
+    double ns = 0;
+    uint64_t calls = 0;
+    uint64_t main_calls = 0;  // of them, by the main thread
+  };
+  Result<Run, cli::Message> run(std::string_view shape, size_t threads) {
+    if (auto asked = child_.write_line(fmt::format("{} {} {}", shape, threads, kRunMilliseconds));
+        !asked)
+      return fail(asked.error());
+    const auto line = child_.read_line_with(" ");
+    if (!line) return fail(line.error());
+    Run run;
+    std::istringstream(*line) >> run.ns >> run.calls >> run.main_calls;
+    return run;
+  }
+
+  pid_t pid() const { return child_.pid(); }
+
+ private:
+  explicit Target(Child child) : records_(child.pid()), child_(std::move(child)) {}
+  LeftRecords records_;
+  Child child_;
+};
+
+// A probe that is in the target, whoever made it.
+class PlacedProbe {
+ public:
+  virtual ~PlacedProbe() = default;
+  virtual Result<uint64_t, cli::Message> hits() = 0;
+  // How many of the calls these hits should be.
+  virtual uint64_t expected(const Target::Run& run) const = 0;
+  virtual Result<void, cli::Message> remove() = 0;
+};
+
+class OurProbe : public PlacedProbe {
+ public:
+  explicit OurProbe(Armed armed) : armed_(std::move(armed)) {}
+  Result<uint64_t, cli::Message> hits() override { return bench::hits(armed_.session); }
+  uint64_t expected(const Target::Run& run) const override { return run.calls; }
+  Result<void, cli::Message> remove() override {
+    auto report = disarm(armed_.session);
+    if (!report) return fail(report.error());
+    return {};
+  }
+
+ private:
+  Armed armed_;
+};
+
+class TheKernelsProbe : public PlacedProbe {
+ public:
+  explicit TheKernelsProbe(KernelProbe probe) : probe_(std::move(probe)) {}
+  Result<uint64_t, cli::Message> hits() override { return probe_->hits(); }
+  uint64_t expected(const Target::Run& run) const override { return run.main_calls; }
+  Result<void, cli::Message> remove() override {
+    probe_.reset();
+    return {};
+  }
+
+ private:
+  std::optional<KernelProbe> probe_;
+};
+
+using Place = std::function<Result<std::unique_ptr<PlacedProbe>, cli::Message>()>;
+
+struct Comparison {
+  std::string name;
+  std::string_view engine;
+  std::string_view shape;
+  int pairs = 0;
+};
+
+// Base, probed, base, probed ...; each time on all numbers of threads, so that the growth from one
+// to more is as little disturbed as the cost itself.
+Result<void, cli::Message> compare(Target& target, const Comparison& what, const Place& place,
+                                   const std::vector<size_t>& thread_counts, Results& results) {
+  struct Samples {
+    std::vector<double> base, probed;
+  };
+  std::vector<Samples> samples(thread_counts.size());
+  for (int pair = 0; pair < what.pairs; ++pair) {
+    for (size_t i = 0; i < thread_counts.size(); ++i) {
+      const auto run = target.run(what.shape, thread_counts[i]);
+      if (!run) return fail(run.error());
+      samples[i].base.push_back(run->ns);
+    }
+    auto placed = place();
+    if (!placed) return fail(placed.error());
+    PlacedProbe& probe = **placed;
+    uint64_t expected = 0;
+    for (size_t i = 0; i < thread_counts.size(); ++i) {
+      const auto run = target.run(what.shape, thread_counts[i]);
+      if (!run) return fail(run.error());
+      samples[i].probed.push_back(run->ns);
+      expected += probe.expected(*run);
+    }
+    const auto hits = probe.hits();
+    if (!hits) return fail(hits.error());
+    if (auto removed = probe.remove(); !removed) return removed;
+    if (*hits != expected)
+      return fail(cli::Message{
+          "wrong_count", fmt::format("{} ({}): {} calls, but {} hits: its figures mean nothing",
+                                     what.name, what.engine, expected, *hits)});
+  }
+  for (size_t i = 0; i < thread_counts.size(); ++i)
+    results.add({what.name, what.engine, thread_counts[i], median(samples[i].base),
+                 median(samples[i].probed)});
+  return {};
+}
+
+class HitCost {
+ public:
+  HitCost(const std::string& path, const Interrupts& interrupts, Results& results)
+      : path_(path), interrupts_(interrupts), results_(results) {
+    for (size_t threads : {1, 2})
+      if (threads <= allowed_cpus().size()) thread_counts_.push_back(threads);
+  }
+
+  Result<void, cli::Message> run() {
+    if (auto done = look_at_clock(); !done) return done;
+    for (Kind kind : {Kind::count, Kind::latency})
+      for (std::string_view shape : kShapes) {
+        if (auto done = ours(kind, shape); !done) return done;
+        if (auto done = kernels(kind, shape); !done) return done;
+      }
+    return {};
+  }
+
+ private:
+  static std::string name(Kind kind, std::string_view shape) {
+    return fmt::format("{}-{}", kind == Kind::count ? "uprobe" : "uretprobe", shape);
+  }
+
+  // A look at the clock and its surroundings, against the surroundings alone.
+  Result<void, cli::Message> look_at_clock() {
+    auto target = Target::start(path_, interrupts_);
+    if (!target) return fail(target.error());
+    std::vector<double> base, with_clock;
+    for (int pair = 0; pair < kPairs; ++pair)
+      for (auto [shape, samples] : {std::pair("nop", &base), std::pair("nop-rdtsc", &with_clock)}) {
+        const auto run = target->run(shape, 1);
+        if (!run) return fail(run.error());
+        samples->push_back(run->ns);
+      }
+    results_.add({"rdtsc", kPinprick, 1, median(base), median(with_clock)});
+    return {};
+  }
+
+  Result<void, cli::Message> ours(Kind kind, std::string_view shape) {
+    auto target = Target::start(path_, interrupts_);
+    if (!target) return fail(target.error());
+    const std::string function = fmt::format("shape_{}", shape);
+    const auto place = [&]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+      auto armed = arm(target->pid(), {function}, kind);
+      if (!armed) return fail(armed.error());
+      if (armed->session.report().locked) locked_ = true;
+      return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
+    };
+    const Comparison what = {name(kind, shape), kPinprick, shape, kPairs};
+    auto done = compare(*target, what, place, thread_counts_, results_);
+    results_.add_fact("hits_counted_by_locked_instructions", locked_);
+    return done;
+  }
+
+  Result<void, cli::Message> kernels(Kind kind, std::string_view shape) {
+    if (no_kernel_) return {};
+    auto target = Target::start(path_, interrupts_);
+    if (!target) return fail(target.error());
+    const auto found = find(target->pid(), {fmt::format("shape_{}", shape)});
+    if (!found) return fail(found.error());
+    const Address address = found->matches.front().site;
+    const auto place = [&]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+      auto probe = KernelProbe::place(
+          target->pid(), address,
+          kind == Kind::count ? KernelProbeKind::entry : KernelProbeKind::at_return);
+      if (!probe) return fail(probe.error());
+      return std::unique_ptr<PlacedProbe>(new TheKernelsProbe(*std::move(probe)));
+    };
+    const Comparison what = {name(kind, shape), kKernel, shape, kKernelPairs};
+    auto done = compare(*target, what, place, thread_counts_, results_);
+    if (!done && done.error().cause == "no_uprobes") {
+      no_kernel_ = true;
+      fmt::print("engine kernel: skipped; {}\n", done.error().text);
+      return {};
+    }
+    return done;
+  }
+
+  const std::string& path_;
+  const Interrupts& interrupts_;
+  Results& results_;
+  std::vector<size_t> thread_counts_;
+  bool no_kernel_ = false;
+  bool locked_ = false;
+};
+
+}  // namespace
+
+Result<void, cli::Message> measure_hits(const std::string& target, const Interrupts& interrupts,
+                                        Results& results) {
+  return HitCost(target, interrupts, results).run();
+}
+
+}  // namespace pinprick::bench

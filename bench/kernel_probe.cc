@@ -1,0 +1,71 @@
+#include "kernel_probe.h"
+
+#include <fmt/format.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "image/maps.h"
+
+namespace pinprick::bench {
+namespace {
+
+const std::string kUnit = "/sys/bus/event_source/devices/uprobe";
+
+Failure<cli::Message> unavailable(std::string why) {
+  return fail(cli::Message{"no_uprobes", std::move(why)});
+}
+
+// The number in a file like `type` ("8") or `format/retprobe` ("config:0").
+std::optional<uint32_t> read_number(const std::string& path, std::string_view prefix) {
+  const auto text = read_file(path);
+  if (!text || !text->starts_with(prefix)) return std::nullopt;
+  uint32_t number = 0;
+  const char* begin = text->data() + prefix.size();
+  const auto parsed = std::from_chars(begin, text->data() + text->size(), number);
+  return parsed.ptr != begin ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+Result<KernelProbe, cli::Message> KernelProbe::place(pid_t pid, Address address,
+                                                     KernelProbeKind kind) {
+  const auto type = read_number(kUnit + "/type", "");
+  const auto return_bit = read_number(kUnit + "/format/retprobe", "config:");
+  if (!type || !return_bit) return unavailable("the kernel offers no uprobes to perf events");
+  const auto maps = image::read_maps(pid);
+  if (!maps) return unavailable("the target has ended");
+  const auto mapping = std::find_if(maps->begin(), maps->end(), [&](const image::Mapping& m) {
+    return m.range.contains(address);
+  });
+  if (mapping == maps->end() || mapping->inode == 0)
+    return unavailable("the function is in no file");
+
+  perf_event_attr attributes;
+  std::memset(&attributes, 0, sizeof attributes);
+  attributes.size = sizeof attributes;
+  attributes.type = *type;
+  if (kind == KernelProbeKind::at_return) attributes.config = uint64_t{1} << *return_bit;
+  attributes.uprobe_path = reinterpret_cast<uint64_t>(mapping->path.c_str());
+  attributes.probe_offset = address - mapping->range.begin + mapping->offset;
+  const auto event = ::syscall(SYS_perf_event_open, &attributes, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+  if (event < 0)
+    return unavailable(fmt::format("the kernel refuses a uprobe: {}", std::strerror(errno)));
+  return KernelProbe(Fd(static_cast<int>(event)));
+}
+
+Result<uint64_t, cli::Message> KernelProbe::hits() const {
+  uint64_t count = 0;
+  if (::read(event_.get(), &count, sizeof count) != sizeof count)
+    return unavailable("the kernel's count cannot be read");
+  return count;
+}
+
+}  // namespace pinprick::bench

@@ -1,0 +1,69 @@
+// pinprick-bench TARGETS OUT [hits] [redis]
+//
+// Measures, prints tables, writes OUT/results.json and OUT/facts.json. TARGETS holds the programs
+// to be probed. What is measured, and what the files contain, stands in scripts/bench.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "hit_cost.h"
+#include "interrupts.h"
+#include "redis_cost.h"
+#include "results.h"
+
+namespace pinprick::bench {
+namespace {
+
+int fail_with(const cli::Message& message) {
+  std::fflush(stdout);
+  fmt::print(stderr, "bench: {}\n", message.text);
+  return message.exit;
+}
+
+int run(const std::string& targets, const std::string& out, const std::set<std::string>& groups) {
+  const Interrupts interrupts;
+  Results results;
+  const auto wanted = [&](const std::string& group) {
+    return groups.empty() || groups.contains(group);
+  };
+  // What is done is kept, whatever becomes of the rest.
+  const auto write = [&] {
+    return results.write(out) ? int{cli::kOk}
+                              : fail_with({"cannot_write", fmt::format("cannot write to {}", out)});
+  };
+  if (wanted("hits")) {
+    fmt::print("One hit, nanoseconds per call and thread\n\n");
+    std::fflush(stdout);
+    if (auto done = measure_hits(targets + "/hit_target", interrupts, results); !done)
+      return fail_with(done.error());
+    results.print_table(0, true);
+    results.print_goals();
+    fmt::print("\n");
+    if (const int status = write(); status != cli::kOk) return status;
+  }
+  if (wanted("redis")) {
+    fmt::print("redis-server: probes on its functions, and its work with them\n\n");
+    std::fflush(stdout);
+    if (auto done = measure_redis(interrupts, results); !done) return fail_with(done.error());
+  }
+  return write();
+}
+
+}  // namespace
+}  // namespace pinprick::bench
+
+int main(int argc, char** argv) {
+  const std::set<std::string> groups(argv + std::min(argc, 3), argv + argc);
+  const bool known = std::all_of(groups.begin(), groups.end(), [](const std::string& group) {
+    return group == "hits" || group == "redis";
+  });
+  if (argc < 3 || !known) {
+    fmt::print(stderr, "usage: pinprick-bench TARGETS OUT [hits] [redis]\n");
+    return pinprick::cli::kUsage;
+  }
+  return pinprick::bench::run(argv[1], argv[2], groups);
+}

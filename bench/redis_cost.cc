@@ -1,0 +1,320 @@
+#include "redis_cost.h"
+
+#include <fmt/format.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "armed.h"
+#include "base/clock.h"
+#include "child.h"
+#include "target/procfs.h"
+
+namespace pinprick::bench {
+namespace {
+
+using probe::Kind;
+
+constexpr int kArmings = 5;
+// Many short runs: what disturbs them comes in bursts of seconds.
+constexpr size_t kPairs = 21;
+constexpr size_t kFewestPairs = 7;
+constexpr uint64_t kLongestNs = 90'000'000'000;  // then the fewest have to do
+constexpr int kPipeline = 16;
+constexpr size_t kRequests = 400'000;  // of one run; about a fifth of a second
+
+const std::vector<std::string> kEveryFunction = {"redis-server:*"};
+// What a request passes through, and, behind that, what the requests of one pipeline share. None
+// waits: a call that has not returned when the probes are removed would keep its memory in the
+// server.
+const std::vector<std::string> kBusyFunctions = {"redis-server:processCommand", "redis-server:call",
+                                                 "redis-server:lookupKey*", "libc:read",
+                                                 "libc:write"};
+
+bool is_installed(const std::string& program) {
+  const char* path = ::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (::access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+class PrivateFolder {
+ public:
+  PrivateFolder() : path_(std::filesystem::temp_directory_path() / "pinprick-bench-XXXXXX") {
+    if (::mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  ~PrivateFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// One GET, on average over a run of the load.
+struct Request {
+  double ns = 0;      // as the throughput has it
+  double cpu_ns = 0;  // of the server's time on a CPU
+};
+
+// A server and its load, each on a CPU of its own where there are two.
+class Redis {
+ public:
+  static Result<Redis, cli::Message> start(const std::string& folder,
+                                           const Interrupts& interrupts) {
+    const auto cpus = allowed_cpus();
+    const bool apart = cpus.size() > 1;
+    const std::string socket = folder + "/socket";
+    auto server = Child::start({"redis-server", "--port", "0", "--unixsocket", socket, "--dir",
+                                folder, "--save", "", "--appendonly", "no"},
+                               apart ? std::optional(cpus[0]) : std::nullopt, interrupts);
+    if (!server) return fail(server.error());
+    if (auto ready = server->read_line_with("ready to accept connections"); !ready)
+      return fail(ready.error());
+    Redis redis(*std::move(server), socket, apart ? std::optional(cpus[1]) : std::nullopt,
+                interrupts);
+    // The key that the load asks for.
+    if (auto set = redis.requests_per_second("set", 1); !set) return fail(set.error());
+    return redis;
+  }
+
+  pid_t pid() const { return server_.pid(); }
+
+  Result<Request, cli::Message> gets() const {
+    const double before = cpu_ns();
+    const auto rate = requests_per_second("get", kRequests);
+    if (!rate) return fail(rate.error());
+    return Request{1e9 / *rate, (cpu_ns() - before) / kRequests};
+  }
+
+ private:
+  Redis(Child server, std::string socket, std::optional<int> cpu, const Interrupts& interrupts)
+      : records_(server.pid()),
+        server_(std::move(server)),
+        socket_(std::move(socket)),
+        cpu_(cpu),
+        interrupts_(&interrupts) {}
+
+  // The server's time on CPUs so far.
+  double cpu_ns() const {
+    clockid_t clock = 0;
+    timespec time = {};
+    if (::clock_getcpuclockid(pid(), &clock) == 0) ::clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+  }
+
+  // As redis-benchmark sees it. Its line: "GET","1953124.88","0.235",...
+  Result<double, cli::Message> requests_per_second(const std::string& command,
+                                                   size_t requests) const {
+    auto benchmark =
+        Child::start({"redis-benchmark", "-s", socket_, "-t", command, "-P",
+                      fmt::format("{}", kPipeline), "-n", fmt::format("{}", requests), "--csv"},
+                     cpu_, *interrupts_);
+    if (!benchmark) return fail(benchmark.error());
+    const auto line = benchmark->read_line_with(command == "get" ? "\"GET\",\"" : "\"SET\",\"");
+    if (!line) return fail(line.error());
+    double rate = 0;
+    if (std::sscanf(line->c_str(), "\"%*[^\"]\",\"%lf", &rate) != 1 || rate <= 0)
+      return fail(cli::Message{"redis_benchmark", fmt::format("redis-benchmark says: {}", *line)});
+    return rate;
+  }
+
+  LeftRecords records_;
+  Child server_;
+  std::string socket_;
+  std::optional<int> cpu_;
+  const Interrupts* interrupts_;
+};
+
+class RedisCost {
+ public:
+  RedisCost(Redis redis, Results& results) : redis_(std::move(redis)), results_(results) {}
+
+  Result<void, cli::Message> run() {
+    const size_t begin = results_.records().size();
+    if (auto done = arm_everything(); !done) return done;
+    if (auto done = find_idle_functions(); !done) return done;
+    if (auto done = measure_throughput(); !done) return done;
+    results_.print_table(begin, false);
+    for (const std::string& note : notes_) fmt::print("{}\n", note);
+    return {};
+  }
+
+ private:
+  // Whole batches: from looking at the process to the last probe in place, how much of it the
+  // server stood still, and out again.
+  Result<void, cli::Message> arm_everything() {
+    std::vector<double> arm_ns, stop_ns, disarm_ns;
+    for (int i = 0; i < kArmings; ++i) {
+      const uint64_t begin = monotonic_ns();
+      auto armed = arm(redis_.pid(), kEveryFunction, Kind::count);
+      if (!armed) return fail(armed.error());
+      const uint64_t middle = monotonic_ns();
+      if (auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
+      const uint64_t end = monotonic_ns();
+      const session::ArmReport& report = armed->session.report();
+      arm_ns.push_back(static_cast<double>(middle - begin));
+      stop_ns.push_back(static_cast<double>(report.stopped_ns));
+      disarm_ns.push_back(static_cast<double>(end - middle));
+      if (i == 0) keep_facts(report);
+    }
+    const size_t threads = target::list_threads(redis_.pid()).size();
+    results_.add({"arm-redis", kPinprick, threads, 0, median(arm_ns)});
+    results_.add({"stop-redis", kPinprick, threads, 0, median(stop_ns)});
+    results_.add({"disarm-redis", kPinprick, threads, 0, median(disarm_ns)});
+    return {};
+  }
+
+  void keep_facts(const session::ArmReport& report) {
+    const double bytes = static_cast<double>(report.stub_bytes) / static_cast<double>(report.armed);
+    results_.add_fact("redis_functions", report.armed + report.skipped.size());
+    results_.add_fact("redis_functions_armed", report.armed);
+    results_.add_fact("count_stub_bytes_per_probe", bytes);
+    notes_.push_back(
+        fmt::format("arm, stop, disarm: {} of {} functions; stubs of {:.1f} bytes per probe, "
+                    "alignment not counted",
+                    report.armed, report.armed + report.skipped.size(), bytes));
+  }
+
+  // Those that a run of the load does not call.
+  Result<void, cli::Message> find_idle_functions() {
+    auto armed = arm(redis_.pid(), kEveryFunction, Kind::count);
+    if (!armed) return fail(armed.error());
+    if (auto load = redis_.gets(); !load) return fail(load.error());
+    if (auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
+    const auto counters = armed->session.counters();
+    for (const auto& probe : armed->session.probes())
+      if (counters[probe.index] == 0) idle_.insert(probe.probe.match.site);
+    return {};
+  }
+
+  // A run without probes, and then one with them.
+  struct Pair {
+    Request base, probed;
+    // How much of the time the server got on with its work, rather than wait for a CPU or for the
+    // load to get one: others who use the machine show here.
+    double undisturbed() const {
+      return std::min(base.cpu_ns / base.ns, probed.cpu_ns / probed.ns);
+    }
+  };
+  struct Pairs {
+    std::string name;
+    std::string_view kind;
+    std::vector<Pair> pairs = {};
+    uint64_t hits = 0;
+    size_t probes = 0;
+
+    // Of the half that was disturbed least.
+    double median_of(const std::function<double(const Pair&)>& value) const {
+      auto best = pairs;
+      std::sort(best.begin(), best.end(),
+                [](const Pair& a, const Pair& b) { return a.undisturbed() > b.undisturbed(); });
+      best.resize((best.size() + 1) / 2);
+      std::vector<double> values;
+      for (const Pair& pair : best) values.push_back(value(pair));
+      return median(values);
+    }
+  };
+
+  Result<void, cli::Message> add_pair(Pairs& pairs,
+                                      const std::function<Result<Armed, cli::Message>()>& place) {
+    const auto base = redis_.gets();
+    if (!base) return fail(base.error());
+    auto armed = place();
+    if (!armed) return fail(armed.error());
+    const auto probed = redis_.gets();
+    if (!probed) return fail(probed.error());
+    if (auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
+    pairs.pairs.push_back({*base, *probed});
+    pairs.hits += hits(armed->session);
+    pairs.probes = armed->session.report().armed;
+    return {};
+  }
+
+  Result<void, cli::Message> measure_throughput() {
+    Pairs busy{"redis-get-P16", "latency"}, all{"redis-get-all", "count"},
+        idle{"redis-get-idle", "count"};
+    const auto time_busy = [&] { return arm(redis_.pid(), kBusyFunctions, Kind::latency); };
+    const auto count_all = [&] { return arm(redis_.pid(), kEveryFunction, Kind::count); };
+    const auto count_idle = [&] {
+      return arm(redis_.pid(), kEveryFunction, Kind::count,
+                 [&](const image::Match& match) { return idle_.contains(match.site); });
+    };
+    const uint64_t begin = monotonic_ns();
+    for (size_t i = 0; i < kPairs; ++i) {
+      if (i >= kFewestPairs && monotonic_ns() - begin > kLongestNs) break;
+      if (auto done = add_pair(busy, time_busy); !done) return done;
+      if (auto done = add_pair(all, count_all); !done) return done;
+      if (auto done = add_pair(idle, count_idle); !done) return done;
+    }
+    for (const Pairs* pairs : {&busy, &all, &idle}) report(*pairs);
+    return {};
+  }
+
+  void report(const Pairs& pairs) {
+    const double base_ns = pairs.median_of([](const Pair& pair) { return pair.base.ns; });
+    const double ratio =
+        pairs.median_of([](const Pair& pair) { return pair.probed.ns / pair.base.ns; });
+    const double cpu_ns =
+        pairs.median_of([](const Pair& pair) { return pair.probed.cpu_ns - pair.base.cpu_ns; });
+    const double cpu_ratio =
+        pairs.median_of([](const Pair& pair) { return pair.probed.cpu_ns / pair.base.cpu_ns; });
+    const double hits =
+        static_cast<double>(pairs.hits) / static_cast<double>(pairs.pairs.size() * kRequests);
+    const auto percent = [](double value) { return 100 * (value - 1); };
+    results_.add({pairs.name, kPinprick, 1, base_ns, base_ns * ratio});
+    std::string fact = pairs.name;
+    std::replace(fact.begin(), fact.end(), '-', '_');
+    results_.add_fact(fact + "_probes", pairs.probes);
+    results_.add_fact(fact + "_hits_per_request", hits);
+    results_.add_fact(fact + "_percent", percent(ratio));
+    results_.add_fact(fact + "_cpu_percent", percent(cpu_ratio));
+    std::string note = fmt::format("{}: {} of {} functions, {:.2f} hits per request", pairs.name,
+                                   pairs.kind, pairs.probes, hits);
+    note += fmt::format("; {:+.1f}% time per request, {:+.1f}% time on the CPU", percent(ratio),
+                        percent(cpu_ratio));
+    if (hits >= 1) {
+      results_.add_fact(fact + "_cpu_ns_per_hit", cpu_ns / hits);
+      note += fmt::format(", {:.1f} ns per hit", cpu_ns / hits);
+    }
+    notes_.push_back(std::move(note));
+  }
+
+  Redis redis_;
+  Results& results_;
+  std::set<Address> idle_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+Result<void, cli::Message> measure_redis(const Interrupts& interrupts, Results& results) {
+  for (const char* program : {"redis-server", "redis-benchmark"})
+    if (!is_installed(program)) {
+      fmt::print("redis: skipped; there is no {}\n", program);
+      return {};
+    }
+  const PrivateFolder folder;
+  if (folder.path().empty()) return fail(cli::Message{"no_folder", "no temporary folder"});
+  auto redis = Redis::start(folder.path(), interrupts);
+  if (!redis) return fail(redis.error());
+  return RedisCost(*std::move(redis), results).run();
+}
+
+}  // namespace pinprick::bench

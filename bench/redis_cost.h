@@ -1,0 +1,14 @@
+// What probes cost a real program: a redis-server of our own, on a socket in a private folder.
+#pragma once
+
+#include "base/result.h"
+#include "cli/messages.h"
+#include "interrupts.h"
+#include "results.h"
+
+namespace pinprick::bench {
+
+// Prints its tables itself. Says so, and measures nothing, where redis is not installed.
+Result<void, cli::Message> measure_redis(const Interrupts& interrupts, Results& results);
+
+}  // namespace pinprick::bench

@@ -1,0 +1,128 @@
+#include "results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <fstream>
+
+#include "cli/render/units.h"
+
+namespace pinprick::bench {
+namespace {
+
+// What a probe may add to a call. Information: no exit status depends on a time.
+constexpr double kCountLimitNs = 3;
+constexpr double kLatencyClockReads = 2;
+constexpr double kLatencyOverClockNs = 15;
+constexpr double kGrowthLimit = 0.10;
+
+bool is_count(const Record& record) {
+  return record.engine == kPinprick && record.name.starts_with("uprobe-");
+}
+bool is_latency(const Record& record) {
+  return record.engine == kPinprick && record.name.starts_with("uretprobe-");
+}
+
+template <class Filter>
+const Record* costliest(const std::vector<Record>& records, Filter filter) {
+  const Record* worst = nullptr;
+  for (const Record& record : records)
+    if (filter(record) && (worst == nullptr || record.added_ns() > worst->added_ns()))
+      worst = &record;
+  return worst;
+}
+
+void print_goal(std::string_view goal, bool met, std::string_view seen) {
+  fmt::print("{:<8} {}: {}\n", met ? "met" : "NOT MET", goal, seen);
+}
+
+void print_cost_goal(std::string_view what, double limit, const Record* worst) {
+  if (worst == nullptr) return;
+  print_goal(fmt::format("{} adds at most {:.1f} ns", what, limit), worst->added_ns() <= limit,
+             fmt::format("at worst {:.2f} ({}, {} thread{})", worst->added_ns(), worst->name,
+                         worst->threads, worst->threads == 1 ? "" : "s"));
+}
+
+// What takes long is easier to read in a larger unit, and says which.
+std::string shown(double ns) {
+  constexpr double kLong = 1e5;
+  return ns < kLong ? fmt::format("{:.2f}", ns) : cli::duration_ns(ns);
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  assert(!values.empty());
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+const Record* Results::find(std::string_view name, std::string_view engine, size_t threads) const {
+  const auto found = std::find_if(records_.begin(), records_.end(), [&](const Record& record) {
+    return record.name == name && record.engine == engine && record.threads == threads;
+  });
+  return found == records_.end() ? nullptr : &*found;
+}
+
+void Results::print_table(size_t begin, bool ratio) const {
+  fmt::print("{:<16} {:<8} {:>7} {:>12} {:>12} {:>12}{}\n", "name", "engine", "threads", "base",
+             "probed", "added", ratio ? "    kernel adds" : "");
+  for (size_t i = begin; i < records_.size(); ++i) {
+    const Record& record = records_[i];
+    std::string times;
+    const Record* kernel =
+        record.engine == kPinprick && ratio ? find(record.name, kKernel, record.threads) : nullptr;
+    if (kernel != nullptr && record.added_ns() > 0)
+      times = fmt::format("{:>10.0f} times", kernel->added_ns() / record.added_ns());
+    fmt::print("{:<16} {:<8} {:>7} {:>12} {:>12} {:>12}{}\n", record.name, record.engine,
+               record.threads, shown(record.base_ns), shown(record.ns), shown(record.added_ns()),
+               times);
+  }
+  fmt::print("\n");
+}
+
+void Results::print_goals() const {
+  print_cost_goal("counting", kCountLimitNs, costliest(records_, is_count));
+  if (const Record* clock = find("rdtsc", kPinprick, 1); clock != nullptr)
+    print_cost_goal(
+        fmt::format("measuring, with {:.1f} ns for a look at the clock,", clock->added_ns()),
+        kLatencyClockReads * clock->added_ns() + kLatencyOverClockNs,
+        costliest(records_, is_latency));
+
+  const Record* fastest_growing = nullptr;
+  double growth = 0;
+  for (const Record& two : records_) {
+    const Record* one = find(two.name, kPinprick, 1);
+    if (two.threads != 2 || one == nullptr || !(is_count(two) || is_latency(two))) continue;
+    const double grown = two.added_ns() / one->added_ns() - 1;
+    if (fastest_growing == nullptr || grown > growth) {
+      fastest_growing = &two;
+      growth = grown;
+    }
+  }
+  if (fastest_growing != nullptr)
+    print_goal(fmt::format("on two threads a hit costs at most {:.0f}% more", 100 * kGrowthLimit),
+               growth <= kGrowthLimit,
+               fmt::format("at worst {:+.1f}% ({})", 100 * growth, fastest_growing->name));
+}
+
+bool Results::write(const std::string& folder) const {
+  auto records = nlohmann::json::array();
+  for (const Record& record : records_)
+    records.push_back({{"name", record.name},
+                       {"engine", record.engine},
+                       {"threads", record.threads},
+                       {"base_ns", record.base_ns},
+                       {"ns", record.ns},
+                       {"added_ns", record.added_ns()}});
+  std::ofstream results(folder + "/results.json"), facts(folder + "/facts.json");
+  results << records.dump(1) << "\n";
+  facts << facts_.dump(1) << "\n";
+  return results.flush().good() && facts.flush().good();
+}
+
+}  // namespace pinprick::bench

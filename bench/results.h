@@ -1,0 +1,50 @@
+// What was measured: kept for results.json and facts.json, and shown as tables.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pinprick::bench {
+
+inline constexpr std::string_view kPinprick = "pinprick";
+inline constexpr std::string_view kKernel = "kernel";
+
+// One line of the table. Nanoseconds per call and thread, per request, or of a whole batch.
+struct Record {
+  std::string name;
+  std::string_view engine = kPinprick;
+  size_t threads = 1;
+  double base_ns = 0;
+  double ns = 0;
+  double added_ns() const { return ns - base_ns; }
+};
+
+class Results {
+ public:
+  void add(Record record) { records_.push_back(std::move(record)); }
+  // Whatever is no time: sizes, numbers of functions, percentages.
+  template <class T>
+  void add_fact(const std::string& name, T value) {
+    facts_[name] = value;
+  }
+
+  // Null: was not measured.
+  const Record* find(std::string_view name, std::string_view engine, size_t threads) const;
+  const std::vector<Record>& records() const { return records_; }
+
+  // Records `begin` and later. `ratio`: with a last column that compares with the kernel.
+  void print_table(size_t begin, bool ratio) const;
+  void print_goals() const;
+  bool write(const std::string& folder) const;
+
+ private:
+  std::vector<Record> records_;
+  nlohmann::json facts_ = nlohmann::json::object();
+};
+
+double median(std::vector<double> values);
+
+}  // namespace pinprick::bench
