@@ -10,15 +10,16 @@ namespace {
 
 // Limits that no session comes near, and that keep sums of products far from overflowing.
 constexpr uint64_t kMaxEntries = uint64_t{1} << 24;
-constexpr uint64_t kMaxNames = uint64_t{1} << 32;
+constexpr uint64_t kMaxNames = uint64_t{1} << 30;
+constexpr uint64_t kMaxTables = uint64_t{1} << 30;  // readers copy them, and a file may be sparse
 constexpr uint64_t kMaxRegion = uint64_t{1} << 40;
 constexpr uint32_t kMaxCpuCount = 1 << 13;
 constexpr uint64_t kMaxFile = uint64_t{1} << 62;
 
 template <class T>
-bool section_fits(const Section& section, uint64_t end) {
-  return section.count <= kMaxEntries && section.offset >= sizeof(FileHeader) &&
-         section.offset <= end && section.count * sizeof(T) <= end - section.offset;
+bool section_fits(const Section& section, uint64_t end, uint64_t most = kMaxEntries) {
+  return section.count <= most && section.offset >= sizeof(FileHeader) && section.offset <= end &&
+         section.count * sizeof(T) <= end - section.offset;
 }
 
 template <class T>
@@ -79,9 +80,9 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
   const bool sane =
       header.file_size <= kMaxFile && header.cpu_count >= 1 && header.cpu_count <= kMaxCpuCount &&
       header.fraction_bits <= stats::kMaxFractionBits && header.region_size <= kMaxRegion &&
-      header.cells_offset <= header.file_size && header.cells_offset % kPageSize == 0 &&
-      header.names.count <= kMaxNames && header.names.offset <= tables_end &&
-      header.names.count <= tables_end - header.names.offset &&
+      header.cells_offset <= header.file_size && header.cells_offset <= kMaxTables &&
+      header.cells_offset % kPageSize == 0 && header.region_size % kPageSize == 0 &&
+      section_fits<char>(header.names, tables_end, kMaxNames) &&
       section_fits<MappingEntry>(header.mappings, tables_end) &&
       section_fits<ObjectEntry>(header.objects, tables_end) &&
       section_fits<SiteEntry>(header.sites, tables_end) &&
@@ -125,8 +126,10 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
       });
   const bool mappings_ok =
       std::all_of(out.mappings.begin(), out.mappings.end(), [](const MappingEntry& mapping) {
+        using Kind = MappingEntry::Kind;
         return mapping.address % kPageSize == 0 && mapping.size % kPageSize == 0 &&
-               mapping.address + mapping.size >= mapping.address;
+               mapping.address + mapping.size >= mapping.address && mapping.kind >= Kind::scratch &&
+               mapping.kind <= Kind::runtime_code;
       });
   if (!sites_ok || !probes_ok || !mappings_ok) return ParseError::inconsistent;
   return std::nullopt;

@@ -1,0 +1,452 @@
+#include "layout/session_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "stats/histogram.h"
+
+namespace pinprick::layout {
+namespace {
+
+constexpr SessionCounts kCounts = {.mappings = 3,
+                                   .objects = 2,
+                                   .sites = 4,
+                                   .probes = 5,
+                                   .histograms = 2,
+                                   .name_bytes = 64,
+                                   .cpus = 4,
+                                   .fraction_bits = 3};
+
+// A session as a controller would write it.
+struct Sample {
+  FileHeader header = lay_out(kCounts);
+  std::vector<MappingEntry> mappings;
+  std::vector<ObjectEntry> objects;
+  std::vector<SiteEntry> sites;
+  std::vector<ProbeEntry> probes;
+  std::vector<char> names;
+
+  Sample() {
+    header.state = SessionState::armed;
+    header.pid = 4242;
+    mappings = {{0x7000'0000, 0x10000, MappingEntry::Kind::tables, 1},
+                {0x7001'0000, 0x20000, MappingEntry::Kind::cells, 1},
+                {0x7100'0000, 0x1000, MappingEntry::Kind::stubs, 0}};
+    const std::string text = std::string("libfoo.so\0read\0write\0", 21);
+    names.assign(text.begin(), text.end());
+    names.resize(kCounts.name_bytes);
+    objects.resize(kCounts.objects);
+    objects[1].bias = 0x5555'0000;
+    for (uint64_t i = 0; i < kCounts.sites; ++i) {
+      SiteEntry site;
+      site.address = 0x5555'1000 + i * 64;
+      site.length = 5;
+      site.original[0] = static_cast<uint8_t>(0x50 + i);
+      site.written[0] = 0xe9;
+      sites.push_back(site);
+    }
+    for (uint32_t i = 0; i < kCounts.probes; ++i) {
+      ProbeEntry probe;
+      probe.name = 10;
+      probe.object = static_cast<uint16_t>(i % 2);
+      probe.site = i % 4;
+      probe.kind = i < 2 ? ProbeEntry::Kind::latency : ProbeEntry::Kind::count;
+      probe.histogram = i < 2 ? i : 0;
+      probes.push_back(probe);
+    }
+  }
+
+  std::vector<uint8_t> bytes() const {
+    std::vector<uint8_t> out(header.cells_offset);
+    std::memcpy(out.data(), &header, sizeof header);
+    put(out, header.mappings, mappings);
+    put(out, header.objects, objects);
+    put(out, header.sites, sites);
+    put(out, header.probes, probes);
+    put(out, header.names, names);
+    return out;
+  }
+  std::optional<ParseError> parse(Session& out) const {
+    return parse_session(bytes(), header.file_size, out);
+  }
+
+ private:
+  template <class T>
+  static void put(std::vector<uint8_t>& out, const Section& section,
+                  const std::vector<T>& entries) {
+    std::memcpy(out.data() + section.offset, entries.data(), entries.size() * sizeof(T));
+  }
+};
+
+std::vector<Range> table_ranges(const FileHeader& header) {
+  const auto range = [](const Section& section, uint64_t size) {
+    return Range{section.offset, section.offset + section.count * size};
+  };
+  return {{0, sizeof(FileHeader)},
+          range(header.mappings, sizeof(MappingEntry)),
+          range(header.objects, sizeof(ObjectEntry)),
+          range(header.sites, sizeof(SiteEntry)),
+          range(header.probes, sizeof(ProbeEntry)),
+          range(header.names, 1),
+          {header.cells_offset, header.file_size}};
+}
+
+TEST(LayOut, PlacesTablesInOrderAndNoneOverAnother) {
+  for (uint64_t probes : {0u, 1u, 127u, 40'000u}) {
+    SessionCounts counts = kCounts;
+    counts.sites = counts.probes = counts.histograms = probes;
+    const FileHeader header = lay_out(counts);
+    const auto ranges = table_ranges(header);
+    for (size_t i = 1; i < ranges.size(); ++i) {
+      EXPECT_LE(ranges[i - 1].end, ranges[i].begin) << "table " << i << ", " << probes << " probes";
+      EXPECT_LE(ranges[i].begin, ranges[i].end);
+    }
+  }
+}
+
+TEST(LayOut, GivesEveryTableTheRoomItWasAskedFor) {
+  const FileHeader header = lay_out(kCounts);
+  EXPECT_EQ(header.mappings.count, kCounts.mappings);
+  EXPECT_EQ(header.objects.count, kCounts.objects);
+  EXPECT_EQ(header.sites.count, kCounts.sites);
+  EXPECT_EQ(header.probes.count, kCounts.probes);
+  EXPECT_EQ(header.names.count, kCounts.name_bytes);
+  EXPECT_EQ(header.histogram_count, kCounts.histograms);
+  EXPECT_EQ(header.cpu_count, kCounts.cpus);
+  EXPECT_EQ(header.fraction_bits, kCounts.fraction_bits);
+  EXPECT_EQ(header.header_size, sizeof(FileHeader));
+}
+
+TEST(LayOut, MakesHeadersThatPassTheCheck) {
+  for (uint32_t bits = stats::kMinFractionBits; bits <= stats::kMaxFractionBits; ++bits)
+    for (uint32_t cpus : {1u, 2u, 512u})
+      for (uint64_t probes : {0u, 1u, 1000u}) {
+        const SessionCounts counts = {.mappings = 6,
+                                      .objects = 3,
+                                      .sites = probes,
+                                      .probes = probes,
+                                      .histograms = probes,
+                                      .name_bytes = probes * 20,
+                                      .cpus = cpus,
+                                      .fraction_bits = bits};
+        const FileHeader header = lay_out(counts);
+        EXPECT_EQ(check_header(header, header.file_size), std::nullopt)
+            << bits << " bits, " << cpus << " CPUs, " << probes << " probes";
+      }
+}
+
+// The target sees the tables read-only and the cells read-write, so no page may hold both; names
+// are seen by nobody but controllers.
+TEST(LayOut, SeparatesByPagesWhatTheTargetMayWriteFromWhatItMayOnlyRead) {
+  const FileHeader header = lay_out(kCounts);
+  EXPECT_EQ(header.cells_offset % kPageSize, 0u);
+  EXPECT_EQ(header.region_size % kPageSize, 0u);
+  EXPECT_EQ(tables_size(header) % kPageSize, 0u);
+  EXPECT_LE(tables_size(header), header.names.offset);
+  EXPECT_LE(header.probes.offset + header.probes.count * sizeof(ProbeEntry), tables_size(header));
+}
+
+TEST(LayOut, HasARegionForEachCpuAndOneForThreadsThatLock) {
+  const FileHeader header = lay_out(kCounts);
+  EXPECT_EQ(region_offset(header, 0), header.cells_offset);
+  EXPECT_EQ(region_offset(header, kCounts.cpus) + header.region_size, header.file_size);
+}
+
+TEST(LayOut, CountersAndHistogramsOfARegionDoNotOverlap) {
+  for (uint32_t bits : {0u, 3u, 5u}) {
+    SessionCounts counts = kCounts;
+    counts.probes = 17;
+    counts.histograms = 17;
+    counts.fraction_bits = bits;
+    const FileHeader header = lay_out(counts);
+    Address end = 0;
+    for (uint64_t probe = 0; probe < counts.probes; ++probe) {
+      EXPECT_GE(counter_offset(probe), end);
+      end = counter_offset(probe) + sizeof(uint64_t);
+    }
+    for (uint64_t histogram = 0; histogram < counts.histograms; ++histogram) {
+      EXPECT_GE(histogram_offset(header, histogram), end);
+      EXPECT_EQ(histogram_offset(header, histogram) % 64, 0u) << "shares no cache line";
+      end = histogram_offset(header, histogram) + stats::slot_count(bits) * sizeof(stats::Cell);
+    }
+    EXPECT_LE(end, header.region_size);
+  }
+}
+
+TEST(ParseSession, GivesBackWhatWasWritten) {
+  const Sample sample;
+  Session session;
+  ASSERT_EQ(sample.parse(session), std::nullopt);
+  const auto same = [](const auto& a, const auto& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
+  };
+  EXPECT_EQ(session.header.pid, 4242);
+  EXPECT_TRUE(same(session.mappings, sample.mappings));
+  EXPECT_TRUE(same(session.objects, sample.objects));
+  EXPECT_TRUE(same(session.sites, sample.sites));
+  EXPECT_TRUE(same(session.probes, sample.probes));
+  EXPECT_TRUE(same(session.names, sample.names));
+}
+
+TEST(ParseSession, ReadsASessionWithoutAnyProbe) {
+  FileHeader header = lay_out({.cpus = 1, .fraction_bits = 0});
+  std::vector<uint8_t> bytes(header.cells_offset);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  Session session;
+  EXPECT_EQ(parse_session(bytes, header.file_size, session), std::nullopt);
+  EXPECT_TRUE(session.probes.empty());
+}
+
+TEST(ParseSession, NamesAreFoundByTheirOffset) {
+  const Sample sample;
+  Session session;
+  ASSERT_EQ(sample.parse(session), std::nullopt);
+  EXPECT_EQ(session.name(0), "libfoo.so");
+  EXPECT_EQ(session.name(10), "read");
+  EXPECT_EQ(session.name(12), "ad") << "the end of a name is a name";
+  EXPECT_EQ(session.name(15), "write");
+  EXPECT_EQ(session.name(21), "");
+}
+
+TEST(ParseSession, NamesThatLeadNowhereAreAQuestionMark) {
+  Sample sample;
+  sample.names.assign(kCounts.name_bytes, 'x');  // no end
+  Session session;
+  ASSERT_EQ(sample.parse(session), std::nullopt);
+  EXPECT_EQ(session.name(static_cast<uint32_t>(kCounts.name_bytes)), "?");
+  EXPECT_EQ(session.name(UINT32_MAX), "?");
+  EXPECT_EQ(session.name(0), "?");
+  EXPECT_EQ(Session().name(0), "?");
+}
+
+TEST(ParseSession, EveryShorterCopyOfTheTablesIsTruncated) {
+  const Sample sample;
+  const auto bytes = sample.bytes();
+  Session session;
+  for (size_t size = 0; size < bytes.size(); ++size)
+    ASSERT_EQ(parse_session(std::span(bytes).first(size), sample.header.file_size, session),
+              ParseError::truncated)
+        << size;
+}
+
+TEST(CheckHeader, AFileShorterThanItSaysIsTruncated) {
+  const FileHeader header = lay_out(kCounts);
+  EXPECT_EQ(check_header(header, header.file_size - 1), ParseError::truncated);
+  EXPECT_EQ(check_header(header, 0), ParseError::truncated);
+  EXPECT_EQ(check_header(header, header.file_size + 1), std::nullopt) << "a file may have grown";
+}
+
+// A sparse file of a terabyte costs its author nothing, and the reader, who copies the tables, all
+// of its memory.
+TEST(CheckHeader, TablesThatNobodyCouldCopyAreRefused) {
+  FileHeader header = lay_out(kCounts);
+  const uint64_t cells = header.file_size - header.cells_offset;
+  header.cells_offset = uint64_t{1} << 40;
+  header.file_size = header.cells_offset + cells;
+  EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+}
+
+// With room for everything that follows, so that it is this one field that is wrong.
+FileHeader roomy_header() {
+  SessionCounts counts = kCounts;
+  counts.cpus = 100;
+  FileHeader header = lay_out(counts);
+  header.cpu_count = 1;
+  header.region_size *= 40;
+  EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+  return header;
+}
+
+TEST(CheckHeader, NoMoreHistogramsThanProbes) {
+  FileHeader header = roomy_header();
+  header.histogram_count = header.probes.count;
+  EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+  ++header.histogram_count;
+  EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+}
+
+TEST(CheckHeader, NoFinerHistogramsThanTheFormulaKnows) {
+  FileHeader header = roomy_header();
+  header.fraction_bits = stats::kMaxFractionBits;
+  EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+  ++header.fraction_bits;
+  EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+}
+
+TEST(CheckHeader, CellsBeginOnAPage) {
+  FileHeader header = roomy_header();
+  header.cells_offset += kPageSize;
+  EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+  header.cells_offset += 64;
+  EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+}
+
+TEST(CheckHeader, EveryEntryLiesWhollyInTheTables) {
+  const std::pair<Section FileHeader::*, uint64_t> sections[] = {
+      {&FileHeader::mappings, sizeof(MappingEntry)},
+      {&FileHeader::objects, sizeof(ObjectEntry)},
+      {&FileHeader::sites, sizeof(SiteEntry)},
+      {&FileHeader::probes, sizeof(ProbeEntry)},
+      {&FileHeader::names, 1}};
+  for (const auto& [section, size] : sections) {
+    FileHeader header = roomy_header();
+    (header.*section).offset = header.cells_offset - 2 * size;
+    (header.*section).count = 2;
+    header.histogram_count = 0;
+    EXPECT_EQ(check_header(header, header.file_size), std::nullopt) << size;
+    ++(header.*section).offset;
+    EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent) << size;
+    --(header.*section).offset;
+    ++(header.*section).count;
+    EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent) << size;
+  }
+}
+
+struct Damage {
+  const char* what;
+  std::function<void(Sample&)> apply;
+  ParseError expected = ParseError::inconsistent;
+};
+
+void PrintTo(const Damage& damage, std::ostream* out) {
+  *out << damage.what;
+}
+
+class DamagedSession : public testing::TestWithParam<Damage> {};
+
+TEST_P(DamagedSession, IsRefused) {
+  Sample sample;
+  const FileHeader header = sample.header;
+  GetParam().apply(sample);
+  const FileHeader damaged = std::exchange(sample.header, header);
+  auto bytes = sample.bytes();  // the tables lie where they should, whatever the header says
+  std::memcpy(bytes.data(), &damaged, sizeof damaged);
+  Session session;
+  EXPECT_EQ(parse_session(bytes, header.file_size, session), GetParam().expected);
+}
+
+constexpr uint64_t kHuge[] = {uint64_t{1} << 24, uint64_t{1} << 32, uint64_t{1} << 59,
+                              uint64_t{1} << 60, uint64_t{1} << 63, UINT64_MAX};
+
+// Each of the sections, damaged in each way: an offset or count that leads out of the tables, also
+// by wrapping around, and one that leads into the header.
+std::vector<Damage> damaged_sections() {
+  struct Named {
+    const char* name;
+    Section FileHeader::*section;
+  };
+  const Named sections[] = {{"mappings", &FileHeader::mappings},
+                            {"objects", &FileHeader::objects},
+                            {"sites", &FileHeader::sites},
+                            {"probes", &FileHeader::probes},
+                            {"names", &FileHeader::names}};
+  std::vector<Damage> damages;
+  for (const Named& named : sections) {
+    const auto section = named.section;
+    damages.push_back({named.name, [section](Sample& sample) {
+                         (sample.header.*section).offset = sample.header.cells_offset;
+                       }});
+    damages.push_back({named.name, [section](Sample& sample) {
+                         (sample.header.*section).offset = sizeof(FileHeader) - 1;
+                       }});
+    damages.push_back(
+        {named.name, [section](Sample& sample) { (sample.header.*section).offset = 0; }});
+    damages.push_back({named.name, [section](Sample& sample) {
+                         (sample.header.*section).count = sample.header.cells_offset;
+                       }});
+    for (uint64_t huge : kHuge) {
+      damages.push_back({named.name, [section, huge](Sample& sample) {
+                           (sample.header.*section).offset = huge;
+                         }});
+      damages.push_back(
+          {named.name, [section, huge](Sample& sample) { (sample.header.*section).count = huge; }});
+    }
+  }
+  return damages;
+}
+INSTANTIATE_TEST_SUITE_P(Sections, DamagedSession, testing::ValuesIn(damaged_sections()));
+
+template <class T>
+Damage header_field(const char* what, T FileHeader::*field, std::type_identity_t<T> value,
+                    ParseError expected = ParseError::inconsistent) {
+  return {what, [field, value](Sample& sample) { sample.header.*field = value; }, expected};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Header, DamagedSession,
+    testing::Values(
+        header_field("magic", &FileHeader::magic, kFileMagic + 1, ParseError::not_a_session),
+        header_field("version 0", &FileHeader::version, 0, ParseError::version),
+        header_field("next version", &FileHeader::version, kFileVersion + 1, ParseError::version),
+        header_field("header size 0", &FileHeader::header_size, 0, ParseError::version),
+        header_field("header size", &FileHeader::header_size, sizeof(FileHeader) + 8,
+                     ParseError::version),
+        header_field("huge file", &FileHeader::file_size, UINT64_MAX, ParseError::truncated),
+        header_field("file size 0", &FileHeader::file_size, 0),
+        header_field("state 0", &FileHeader::state, SessionState{0}),
+        header_field("state 4", &FileHeader::state, SessionState{4}),
+        header_field("state", &FileHeader::state, SessionState{UINT32_MAX}),
+        header_field("no CPUs", &FileHeader::cpu_count, 0),
+        header_field("a CPU more", &FileHeader::cpu_count, kCounts.cpus + 1),
+        header_field("CPUs", &FileHeader::cpu_count, UINT32_MAX),
+        header_field("fraction bits", &FileHeader::fraction_bits, stats::kMaxFractionBits + 1),
+        header_field("fraction bits 64", &FileHeader::fraction_bits, 64),
+        header_field("fraction bits 2^32-1", &FileHeader::fraction_bits, UINT32_MAX),
+        header_field("more histograms than probes", &FileHeader::histogram_count,
+                     kCounts.probes + 1),
+        header_field("histograms", &FileHeader::histogram_count, UINT64_MAX),
+        header_field("cells at 0", &FileHeader::cells_offset, 0),
+        header_field("cells on no page", &FileHeader::cells_offset, kPageSize + 8),
+        header_field("cells outside", &FileHeader::cells_offset, uint64_t{1} << 40),
+        header_field("cells", &FileHeader::cells_offset, UINT64_MAX - kPageSize + 1),
+        header_field("region size 0", &FileHeader::region_size, 0),
+        header_field("a page per region", &FileHeader::region_size, kPageSize),
+        header_field("region size 2^40", &FileHeader::region_size, uint64_t{1} << 40),
+        header_field("region size 2^62", &FileHeader::region_size, uint64_t{1} << 62),
+        header_field("region size", &FileHeader::region_size, UINT64_MAX),
+        Damage{"regions on no page", [](Sample& sample) { sample.header.region_size -= 4; }},
+        Damage{"more histograms than a region has room for",
+               [](Sample& sample) {
+                 sample.header.histogram_count = kCounts.probes;
+                 sample.header.region_size = histogram_offset(sample.header, kCounts.probes) - 64;
+               }},
+        Damage{"finer histograms than a region has room for",
+               [](Sample& sample) { sample.header.fraction_bits = stats::kMaxFractionBits; }}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Entries, DamagedSession,
+    testing::Values(
+        Damage{"site of length 0", [](Sample& sample) { sample.sites[3].length = 0; }},
+        Damage{"site longer than its bytes",
+               [](Sample& sample) { sample.sites[0].length = kMaxSiteLength + 1; }},
+        Damage{"probe of no kind",
+               [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind{0}; }},
+        Damage{"probe of an unknown kind",
+               [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind{3}; }},
+        Damage{"probe in no object",
+               [](Sample& sample) { sample.probes[4].object = kCounts.objects; }},
+        Damage{"probe at no site", [](Sample& sample) { sample.probes[4].site = kCounts.sites; }},
+        Damage{"latency without a histogram",
+               [](Sample& sample) { sample.probes[1].histogram = kCounts.histograms; }},
+        Damage{"mapping on no page", [](Sample& sample) { sample.mappings[2].address += 8; }},
+        Damage{"mapping of no whole pages", [](Sample& sample) { sample.mappings[0].size -= 1; }},
+        Damage{"mapping around the end of memory",
+               [](Sample& sample) { sample.mappings[1].size = UINT64_MAX - kPageSize + 1; }},
+        Damage{"mapping of no kind",
+               [](Sample& sample) { sample.mappings[1].kind = MappingEntry::Kind{0}; }},
+        Damage{"mapping of an unknown kind",
+               [](Sample& sample) { sample.mappings[1].kind = MappingEntry::Kind{7}; }}));
+
+TEST(ParseSession, ACountingProbeNeedsNoHistogram) {
+  Sample sample;
+  sample.probes[4].histogram = UINT32_MAX;
+  Session session;
+  EXPECT_EQ(sample.parse(session), std::nullopt);
+}
+
+}  // namespace
+}  // namespace pinprick::layout
