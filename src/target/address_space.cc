@@ -46,8 +46,8 @@ void AddressSpace::take(Range taken) {
 }
 
 std::optional<Address> AddressSpace::take_near(Range object, uint64_t size) {
-  size = align_up(size, kPageSize);
   if (size > kReach) return std::nullopt;
+  size = align_up(size, kPageSize);
   const Address lowest =
       object.end > kReach - kReachMargin ? object.end - (kReach - kReachMargin) : 0;
   const Address highest = object.begin + kReach - kReachMargin;
@@ -58,6 +58,7 @@ std::optional<Address> AddressSpace::take_near(Range object, uint64_t size) {
 }
 
 std::optional<Address> AddressSpace::take_anywhere(uint64_t size) {
+  if (size > kHighest) return std::nullopt;
   size = align_up(size, kPageSize);
   const auto largest = std::max_element(free_.begin(), free_.end(),
                                         [](Range a, Range b) { return a.size() < b.size(); });

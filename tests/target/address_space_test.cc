@@ -1,0 +1,210 @@
+#include "target/address_space.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "base/fd.h"
+
+namespace pinprick::target {
+namespace {
+
+constexpr Address kLowest = 0x10000;
+constexpr Address kTop = 0x7fff'ffff'f000;  // of what user space may map
+constexpr uint64_t kGigabyte = uint64_t{1} << 30;
+
+std::vector<image::Mapping> mapped(std::initializer_list<Range> ranges) {
+  std::vector<image::Mapping> maps;
+  for (Range range : ranges) {
+    image::Mapping mapping;
+    mapping.range = range;
+    maps.push_back(mapping);
+  }
+  return maps;
+}
+
+// Does a displacement of 32 bits lead from every byte of one to every byte of the other?
+bool in_reach(Range a, Range b) {
+  const auto distance = [](Address from, Address to) { return static_cast<int64_t>(to - from); };
+  for (Address from : {a.begin, a.end - 1})
+    for (Address to : {b.begin, b.end - 1})
+      for (int64_t d : {distance(from, to), distance(to, from)})
+        if (d < INT32_MIN || d > INT32_MAX) return false;
+  return true;
+}
+
+class TakeNear : public testing::Test {
+ protected:
+  // An object in the middle of nowhere, and whatever else there is.
+  static constexpr Range kObject = {0x5555'5555'4000, 0x5555'5565'4000};
+
+  static void expect_usable(const std::vector<image::Mapping>& maps, std::optional<Address> at,
+                            uint64_t size, Range object = kObject) {
+    ASSERT_TRUE(at);
+    const Range range = {*at, *at + size};
+    EXPECT_EQ(*at % kPageSize, 0u);
+    EXPECT_TRUE(in_reach(object, range)) << std::hex << *at;
+    EXPECT_GE(range.begin, kLowest);
+    EXPECT_LE(range.end, kTop);
+    for (const auto& mapping : maps) EXPECT_FALSE(mapping.range.overlaps(range)) << std::hex << *at;
+  }
+};
+
+TEST_F(TakeNear, ChoosesTheNearestPlaceBelowTheObject) {
+  const auto maps = mapped({kObject});
+  AddressSpace space(maps, kLowest);
+  const auto at = space.take_near(kObject, 3 * kPageSize);
+  expect_usable(maps, at, 3 * kPageSize);
+  EXPECT_LT(*at, kObject.begin);
+  EXPECT_GT(*at + 3 * kPageSize, kObject.begin - 16 * kPageSize);
+}
+
+TEST_F(TakeNear, LeavesAGapToItsNeighboursSoThatNothingMergesOrIsBlocked) {
+  const Range below = {kObject.begin - 10 * kPageSize, kObject.begin - 5 * kPageSize};
+  const auto maps = mapped({below, kObject});
+  AddressSpace space(maps, kLowest);
+  const auto inside = space.take_near(kObject, 3 * kPageSize);
+  ASSERT_TRUE(inside);
+  EXPECT_EQ(*inside, below.end + kPageSize) << "five pages are free: three, and one on each side";
+  AddressSpace other(maps, kLowest);
+  const auto elsewhere = other.take_near(kObject, 4 * kPageSize);
+  expect_usable(maps, elsewhere, 4 * kPageSize);
+  EXPECT_LT(*elsewhere + 4 * kPageSize, below.begin);
+}
+
+TEST_F(TakeNear, NeverAnswersTheSamePlaceTwice) {
+  const auto maps = mapped({kObject});
+  AddressSpace space(maps, kLowest);
+  std::vector<Range> taken;
+  for (int i = 0; i < 100; ++i) {
+    const auto at = space.take_near(kObject, kPageSize + static_cast<uint64_t>(i));
+    ASSERT_TRUE(at);
+    const Range range = {*at, *at + align_up(kPageSize + static_cast<uint64_t>(i), kPageSize)};
+    for (Range other : taken) EXPECT_FALSE(range.overlaps(other));
+    taken.push_back(range);
+  }
+}
+
+TEST_F(TakeNear, GoesAboveTheObjectWhereNothingBelowIsFreeAndThenFarUp) {
+  const Range wall = {kLowest, kObject.begin};
+  const auto maps = mapped({wall, kObject});
+  AddressSpace space(maps, kLowest);
+  const auto at = space.take_near(kObject, kPageSize);
+  expect_usable(maps, at, kPageSize);
+  EXPECT_GT(*at, kObject.end + kGigabyte) << "the heap grows from the end of the object";
+}
+
+TEST_F(TakeNear, FindsNothingWhereEverythingInReachIsTaken) {
+  const auto maps = mapped({{kObject.begin - 3 * kGigabyte, kObject.begin},
+                            kObject,
+                            {kObject.end + kPageSize, kObject.end + 3 * kGigabyte}});
+  AddressSpace space(maps, kLowest);
+  EXPECT_EQ(space.take_near(kObject, kPageSize), std::nullopt);
+  EXPECT_NE(space.take_anywhere(kPageSize), std::nullopt);
+}
+
+TEST_F(TakeNear, ReachCountsFromTheFarEndOfLargeObjects) {
+  const Range large = {0x5555'0000'0000, 0x5555'0000'0000 + kGigabyte + kGigabyte / 2};
+  // Below only what lies more than 2 GB from the object's end is free.
+  const auto maps = mapped({{large.begin - kGigabyte, large.begin}, large});
+  AddressSpace space(maps, kLowest);
+  expect_usable(maps, space.take_near(large, kPageSize), kPageSize, large);
+}
+
+// One hole that is free, page by page across the limit of what can be reached, on either side.
+TEST_F(TakeNear, TakesNothingBeyondReachAndMissesLittleOfWhatIsInReach) {
+  for (const Address limit : {kObject.end - 2 * kGigabyte, kObject.begin + 2 * kGigabyte}) {
+    int answered = 0;
+    for (int page = -8; page <= 8; ++page) {
+      const Address hole = limit + static_cast<uint64_t>(page) * kPageSize;
+      const auto maps = mapped({{kLowest, hole - kPageSize}, {hole + 2 * kPageSize, kTop}});
+      AddressSpace space(maps, kLowest);
+      const auto at = space.take_near(kObject, kPageSize);
+      if (!at) continue;
+      ++answered;
+      EXPECT_EQ(*at, hole);
+      EXPECT_TRUE(in_reach(kObject, {*at, *at + kPageSize})) << page;
+    }
+    EXPECT_GE(answered, 5);
+  }
+}
+
+TEST_F(TakeNear, WhatLiesOnBothSidesOfATakenRangeStaysFree) {
+  const Range hole = {kObject.begin - 64 * kPageSize, kObject.begin};
+  const auto maps = mapped({{kLowest, hole.begin}, {kObject.begin, kTop}});
+  AddressSpace space(maps, kLowest);
+  const auto middle = space.take_anywhere(kPageSize);
+  ASSERT_TRUE(middle && hole.contains(*middle));
+  const auto above = space.take_near(kObject, 20 * kPageSize);
+  ASSERT_TRUE(above);
+  EXPECT_GT(*above, *middle);
+  const auto below = space.take_near(kObject, 20 * kPageSize);
+  ASSERT_TRUE(below);
+  EXPECT_LT(*below, *middle);
+}
+
+TEST_F(TakeNear, AnObjectLargerThanTheReachHasNoNeighbours) {
+  const Range huge = {0x5555'0000'0000, 0x5555'0000'0000 + 3 * kGigabyte};
+  AddressSpace space(mapped({huge}), kLowest);
+  EXPECT_EQ(space.take_near(huge, kPageSize), std::nullopt);
+}
+
+TEST_F(TakeNear, WorksForProgramsAtTheBottomOfMemory) {
+  const Range program = {0x40'0000, 0x50'0000};  // not position independent
+  const auto maps = mapped({program});
+  AddressSpace space(maps, kLowest);
+  const auto at = space.take_near(program, 0x10'0000);
+  expect_usable(maps, at, 0x10'0000, program);
+  const auto large = space.take_near(program, 0x40'0000);
+  expect_usable(maps, large, 0x40'0000, program);
+  EXPECT_GT(*large, program.end) << "there is not so much below";
+}
+
+TEST_F(TakeNear, WorksForLibrariesAtTheTopOfMemory) {
+  const Range library = {kTop - 0x10'0000, kTop};
+  const auto maps = mapped({library});
+  AddressSpace space(maps, kLowest);
+  expect_usable(maps, space.take_near(library, kPageSize), kPageSize, library);
+}
+
+TEST_F(TakeNear, RefusesAbsurdSizes) {
+  AddressSpace space(mapped({kObject}), kLowest);
+  for (uint64_t size : {2 * kGigabyte + 1, uint64_t{1} << 47, UINT64_MAX}) {
+    EXPECT_EQ(space.take_near(kObject, size), std::nullopt) << size;
+    if (size > kTop) {
+      EXPECT_EQ(space.take_anywhere(size), std::nullopt) << size;
+    }
+  }
+}
+
+TEST(TakeAnywhere, StaysAwayFromBothEndsOfTheLargestGap) {
+  const Range low = {0x40'0000, 0x50'0000};
+  const Range high = {0x7f00'0000'0000, 0x7f00'1000'0000};
+  AddressSpace space(mapped({low, high}), kLowest);
+  const auto at = space.take_anywhere(100);
+  ASSERT_TRUE(at);
+  EXPECT_EQ(*at % kPageSize, 0u);
+  EXPECT_GT(*at, low.end + kGigabyte);
+  EXPECT_LT(*at, high.begin - kGigabyte);
+  EXPECT_NE(space.take_anywhere(100), at) << "this one is taken";
+}
+
+TEST(TakeAnywhere, FindsNothingInAFullAddressSpace) {
+  AddressSpace full(mapped({{0, kTop}}), kLowest);
+  EXPECT_EQ(full.take_anywhere(kPageSize), std::nullopt);
+  AddressSpace tight(mapped({{0, kTop - 2 * kPageSize}}), kLowest);
+  EXPECT_EQ(tight.take_anywhere(kPageSize), std::nullopt) << "no room for a gap on each side";
+}
+
+TEST(LowestMappableAddress, IsWhatTheKernelSaysInWholePagesAndNeverTheFirst) {
+  const Address lowest = lowest_mappable_address();
+  EXPECT_GE(lowest, kPageSize);
+  EXPECT_EQ(lowest % kPageSize, 0u);
+  const auto text = read_file("/proc/sys/vm/mmap_min_addr");
+  if (!text) GTEST_SKIP() << "vm.mmap_min_addr cannot be read";
+  EXPECT_GE(lowest, std::stoull(*text));
+  EXPECT_LT(lowest, std::max<Address>(std::stoull(*text), 1) + kPageSize);
+}
+
+}  // namespace
+}  // namespace pinprick::target

@@ -1,0 +1,179 @@
+#include "target/procfs.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "base/fd.h"
+
+namespace pinprick::target {
+namespace {
+
+// A child that prepares itself, says so, and then sleeps until it is killed.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& prepare) {
+    int ready[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      prepare();
+      const char done = 1;
+      if (::write(ready[1], &done, 1) != 1) ::_exit(1);
+      for (;;) ::pause();
+    }
+    ::close(ready[1]);
+    char done = 0;
+    EXPECT_EQ(::read(ready[0], &done, 1), 1);
+    ::close(ready[0]);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+TEST(ReadStatus, FindsTheCommandWhateverItIsCalled) {
+  for (const char* name :
+       {"plain", "two words", ") R 1 (", "((", "))", "a) S 1 2 3", " ", "x\ty"}) {
+    const Child child([name] { ::prctl(PR_SET_NAME, name); });
+    const auto status = read_status(child.pid());
+    ASSERT_TRUE(status) << name;
+    EXPECT_EQ(status->command, name);
+    EXPECT_TRUE(status->state == 'S' || status->state == 'R') << name << ": " << status->state;
+    EXPECT_GT(status->start_time, 0u) << name;
+    EXPECT_FALSE(status->kernel_thread) << name;
+  }
+}
+
+TEST(ReadStatus, ANewlineInTheCommandHidesNoField) {
+  const Child child([] { ::prctl(PR_SET_NAME, "a\nTracerPid:\t1"); });
+  const auto status = read_status(child.pid());
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->tracer, 0);
+}
+
+TEST(ReadStatus, StartTimeTellsProcessesApartAndStaysTheSame) {
+  const auto first = read_status(::getpid());
+  const auto again = read_status(::getpid());
+  ASSERT_TRUE(first && again);
+  EXPECT_EQ(first->start_time, again->start_time);
+  const auto oldest = read_status(1);
+  if (!oldest) GTEST_SKIP() << "process 1 is hidden";
+  EXPECT_LE(oldest->start_time, first->start_time);
+}
+
+TEST(ReadStatus, SeesWhoTraces) {
+  const Child child([] { ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr); });
+  const auto status = read_status(child.pid());
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->tracer, ::getpid());
+}
+
+TEST(ReadStatus, SeesSignalsPendingBlockedAndCaught) {
+  const auto bit = [](int signal) { return uint64_t{1} << (signal - 1); };
+  const Child child([] {
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGUSR1);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    ::signal(SIGUSR2, [](int) {});
+    ::raise(SIGUSR1);             // for the thread
+    ::kill(::getpid(), SIGUSR1);  // for the process
+  });
+  const auto status = read_status(child.pid());
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->signals_pending, bit(SIGUSR1));
+  EXPECT_EQ(status->signals_pending_shared, bit(SIGUSR1));
+  EXPECT_EQ(status->signals_blocked & bit(SIGUSR1), bit(SIGUSR1));
+  EXPECT_EQ(status->signals_caught & (bit(SIGUSR1) | bit(SIGUSR2)), bit(SIGUSR2));
+}
+
+TEST(ReadStatus, SeesASeccompFilter) {
+  EXPECT_EQ(read_status(::getpid())->seccomp, ::prctl(PR_GET_SECCOMP));
+}
+
+TEST(ReadStatus, SeesZombies) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(0);
+  siginfo_t info;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
+  const auto status = read_status(pid);
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->state, 'Z');
+  ::waitpid(pid, nullptr, 0);
+  EXPECT_FALSE(read_status(pid)) << "reaped: there is no such process any more";
+}
+
+TEST(ReadStatus, KnowsKernelThreads) {
+  const auto status = read_status(2);
+  if (!status || status->command != "kthreadd") GTEST_SKIP() << "no kthreadd in this PID namespace";
+  EXPECT_TRUE(status->kernel_thread);
+  EXPECT_FALSE(read_status(::getpid())->kernel_thread);
+}
+
+TEST(ReadStatus, ThereIsNoneOfAProcessThatDoesNotExist) {
+  EXPECT_FALSE(read_status(0));
+  EXPECT_FALSE(read_status(INT32_MAX));
+  EXPECT_FALSE(read_thread_status(::getpid(), INT32_MAX));
+}
+
+TEST(ListThreads, NamesEveryThreadOnceAndNoneThatIsGone) {
+  std::atomic<pid_t> tid = 0;
+  std::atomic<bool> leave = false;
+  std::thread thread([&] {
+    ::prctl(PR_SET_NAME, "second");
+    tid = ::gettid();
+    tid.notify_one();
+    leave.wait(false);
+  });
+  tid.wait(0);
+  auto threads = list_threads(::getpid());
+  std::sort(threads.begin(), threads.end());
+  EXPECT_EQ(threads, (std::vector<pid_t>{::getpid(), tid}));
+  const auto status = read_thread_status(::getpid(), tid);
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->command, "second");
+  EXPECT_NE(read_status(::getpid())->command, "second");
+  leave = true;
+  leave.notify_one();
+  thread.join();
+  EXPECT_TRUE(list_threads(INT32_MAX).empty());
+}
+
+TEST(HasDeliverableSignal, OnlyWhatIsPendingNotBlockedAndCaughtCounts) {
+  const auto with = [](uint64_t own, uint64_t shared, uint64_t blocked, uint64_t caught) {
+    ProcessStatus status;
+    status.signals_pending = own;
+    status.signals_pending_shared = shared;
+    status.signals_blocked = blocked;
+    status.signals_caught = caught;
+    return has_deliverable_signal(status);
+  };
+  EXPECT_TRUE(with(4, 0, 0, 4));
+  EXPECT_TRUE(with(0, 4, 0, 4)) << "any thread may get what the process was sent";
+  EXPECT_FALSE(with(4, 0, 4, 4)) << "blocked";
+  EXPECT_FALSE(with(4, 0, 0, 2)) << "no handler: nothing of the program runs";
+  EXPECT_FALSE(with(0, 0, 0, UINT64_MAX));
+  EXPECT_TRUE(with(6, 0, 4, 6)) << "one of the two";
+}
+
+}  // namespace
+}  // namespace pinprick::target
