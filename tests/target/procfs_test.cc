@@ -87,25 +87,6 @@ TEST(ReadStatus, SeesWhoTraces) {
   EXPECT_EQ(status->tracer, ::getpid());
 }
 
-TEST(ReadStatus, SeesSignalsPendingBlockedAndCaught) {
-  const auto bit = [](int signal) { return uint64_t{1} << (signal - 1); };
-  const Child child([] {
-    sigset_t set;
-    ::sigemptyset(&set);
-    ::sigaddset(&set, SIGUSR1);
-    ::sigprocmask(SIG_BLOCK, &set, nullptr);
-    ::signal(SIGUSR2, [](int) {});
-    ::raise(SIGUSR1);             // for the thread
-    ::kill(::getpid(), SIGUSR1);  // for the process
-  });
-  const auto status = read_status(child.pid());
-  ASSERT_TRUE(status);
-  EXPECT_EQ(status->signals_pending, bit(SIGUSR1));
-  EXPECT_EQ(status->signals_pending_shared, bit(SIGUSR1));
-  EXPECT_EQ(status->signals_blocked & bit(SIGUSR1), bit(SIGUSR1));
-  EXPECT_EQ(status->signals_caught & (bit(SIGUSR1) | bit(SIGUSR2)), bit(SIGUSR2));
-}
-
 TEST(ReadStatus, SeesASeccompFilter) {
   EXPECT_EQ(read_status(::getpid())->seccomp, ::prctl(PR_GET_SECCOMP));
 }
@@ -156,23 +137,6 @@ TEST(ListThreads, NamesEveryThreadOnceAndNoneThatIsGone) {
   leave.notify_one();
   thread.join();
   EXPECT_TRUE(list_threads(INT32_MAX).empty());
-}
-
-TEST(HasDeliverableSignal, OnlyWhatIsPendingNotBlockedAndCaughtCounts) {
-  const auto with = [](uint64_t own, uint64_t shared, uint64_t blocked, uint64_t caught) {
-    ProcessStatus status;
-    status.signals_pending = own;
-    status.signals_pending_shared = shared;
-    status.signals_blocked = blocked;
-    status.signals_caught = caught;
-    return has_deliverable_signal(status);
-  };
-  EXPECT_TRUE(with(4, 0, 0, 4));
-  EXPECT_TRUE(with(0, 4, 0, 4)) << "any thread may get what the process was sent";
-  EXPECT_FALSE(with(4, 0, 4, 4)) << "blocked";
-  EXPECT_FALSE(with(4, 0, 0, 2)) << "no handler: nothing of the program runs";
-  EXPECT_FALSE(with(0, 0, 0, UINT64_MAX));
-  EXPECT_TRUE(with(6, 0, 4, 6)) << "one of the two";
 }
 
 }  // namespace

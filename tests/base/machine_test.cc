@@ -1,0 +1,90 @@
+#include "base/machine.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "base/address.h"
+#include "base/clock.h"
+
+namespace pinprick {
+namespace {
+
+TEST(Machine, BootIdIsThirtyTwoHexadecimalDigits) {
+  const std::string id = boot_id();
+  EXPECT_EQ(id.size(), 32u);
+  EXPECT_EQ(id.find_first_not_of("0123456789abcdef"), id.npos) << id;
+  EXPECT_EQ(id, boot_id()) << "one boot, one id";
+}
+
+TEST(Machine, EveryCpuThatCanRunUsIsPossible) {
+  const auto cpus = static_cast<long>(possible_cpus());
+  EXPECT_GE(cpus, ::sysconf(_SC_NPROCESSORS_CONF));
+  EXPECT_LT(::sched_getcpu(), cpus);
+}
+
+TEST(Clock, NanosecondsPerTickAreTheInverseOfTheFrequency) {
+  const double ns_per_tick = static_cast<double>(ns_multiplier()) / 4294967296.0;
+  EXPECT_NEAR(ns_per_tick * tsc_frequency(), 1e9, 1e3);
+}
+
+// Both clocks at one moment: read again where something came in between.
+struct Moment {
+  uint64_t tsc = 0;
+  uint64_t ns = 0;
+};
+
+Moment now() {
+  Moment best;
+  uint64_t least = UINT64_MAX;
+  for (int i = 0; i < 1000; ++i) {
+    const uint64_t before = read_tsc();
+    const uint64_t ns = monotonic_ns();
+    const uint64_t width = read_tsc() - before;
+    if (width < least) {
+      least = width;
+      best = {before + width / 2, ns};
+    }
+  }
+  return best;
+}
+
+TEST(Clock, TheFrequencyPredictsTheMonotonicClock) {
+  if (!tsc_is_invariant()) GTEST_SKIP() << "the TSC of this machine is not invariant";
+  const double frequency = tsc_frequency();
+  const Moment first = now();
+  while (monotonic_ns() - first.ns < 300'000'000) {
+  }
+  const Moment second = now();
+  const double predicted = static_cast<double>(second.tsc - first.tsc) * 1e9 / frequency;
+  EXPECT_NEAR(predicted / static_cast<double>(second.ns - first.ns), 1.0, 1e-4);
+}
+
+TEST(Address, AlignsToPowersOfTwoInBothDirections) {
+  EXPECT_EQ(align_up(0, 8), 0u);
+  EXPECT_EQ(align_up(1, 8), 8u);
+  EXPECT_EQ(align_up(8, 8), 8u);
+  EXPECT_EQ(align_down(15, 8), 8u);
+  EXPECT_EQ(align_down(8, 8), 8u);
+}
+
+TEST(Range, ContainsItsBeginAndNotItsEnd) {
+  const Range range = {10, 20};
+  EXPECT_EQ(range.size(), 10u);
+  EXPECT_TRUE(range.contains(Address{10}));
+  EXPECT_TRUE(range.contains(Address{19}));
+  EXPECT_FALSE(range.contains(Address{20}));
+  EXPECT_FALSE(range.contains(Address{9}));
+  EXPECT_TRUE(range.contains(Range{10, 20}));
+  EXPECT_FALSE(range.contains(Range{10, 21}));
+}
+
+TEST(Range, TouchingIsNotOverlapping) {
+  EXPECT_TRUE((Range{10, 20}.overlaps({19, 30})));
+  EXPECT_FALSE((Range{10, 20}.overlaps({20, 30})));
+  EXPECT_FALSE((Range{10, 20}.overlaps({0, 10})));
+  EXPECT_TRUE((Range{10, 20}.overlaps({12, 13})));
+}
+
+}  // namespace
+}  // namespace pinprick
