@@ -23,6 +23,35 @@ bool decode_fully(std::span<const uint8_t> bytes, ZydisDecodedInstruction& out) 
       ZydisDecoderDecodeInstruction(&full_decoder(), nullptr, bytes.data(), bytes.size(), &out));
 }
 
+// Zydis marks most of what only the kernel may run, but not what depends on the I/O privilege level,
+// nor AMD's virtual machines, nor lgdt.
+bool is_privileged(const ZydisDecodedInstruction& raw) {
+  switch (raw.mnemonic) {
+    case ZYDIS_MNEMONIC_CLI:
+    case ZYDIS_MNEMONIC_STI:
+    case ZYDIS_MNEMONIC_IN:
+    case ZYDIS_MNEMONIC_OUT:
+    case ZYDIS_MNEMONIC_INSB:
+    case ZYDIS_MNEMONIC_INSW:
+    case ZYDIS_MNEMONIC_INSD:
+    case ZYDIS_MNEMONIC_OUTSB:
+    case ZYDIS_MNEMONIC_OUTSW:
+    case ZYDIS_MNEMONIC_OUTSD:
+    case ZYDIS_MNEMONIC_LGDT:
+    case ZYDIS_MNEMONIC_RSM:
+    case ZYDIS_MNEMONIC_GETSEC:
+    case ZYDIS_MNEMONIC_VMRUN:
+    case ZYDIS_MNEMONIC_VMLOAD:
+    case ZYDIS_MNEMONIC_VMSAVE:
+    case ZYDIS_MNEMONIC_STGI:
+    case ZYDIS_MNEMONIC_CLGI:
+    case ZYDIS_MNEMONIC_SKINIT:
+      return true;
+    default:
+      return (raw.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED) != 0;
+  }
+}
+
 bool is_branch(Flow flow) {
   return flow != Flow::next && flow != Flow::trap;
 }
@@ -80,7 +109,7 @@ void emit_push_return_address(Assembler& code, Address return_address, Assembler
 Displaceable displaceable(std::span<const uint8_t> bytes, const Instruction& instruction) {
   ZydisDecodedInstruction raw;
   if (!decode_fully(bytes, raw)) return Displaceable::undecodable;
-  if (raw.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED) return Displaceable::privileged;
+  if (is_privileged(raw)) return Displaceable::privileged;
   if (raw.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR) return Displaceable::inexact;
   if (is_branch(instruction.flow) && (raw.attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) &&
       !(raw.attributes & ZYDIS_ATTRIB_HAS_REX && raw.raw.rex.W))
