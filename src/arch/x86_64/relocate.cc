@@ -23,8 +23,8 @@ bool decode_fully(std::span<const uint8_t> bytes, ZydisDecodedInstruction& out) 
       ZydisDecoderDecodeInstruction(&full_decoder(), nullptr, bytes.data(), bytes.size(), &out));
 }
 
-// Zydis marks most of what only the kernel may run, but not what depends on the I/O privilege level,
-// nor AMD's virtual machines, nor lgdt.
+// Zydis marks most of what only the kernel may run, but not what depends on the I/O privilege
+// level, nor AMD's virtual machines, nor lgdt.
 bool is_privileged(const ZydisDecodedInstruction& raw) {
   switch (raw.mnemonic) {
     case ZYDIS_MNEMONIC_CLI:
@@ -52,6 +52,22 @@ bool is_privileged(const ZydisDecodedInstruction& raw) {
   }
 }
 
+bool has_index_byte(const ZydisDecodedInstruction& raw) {
+  return raw.raw.modrm.mod != 3 && raw.raw.modrm.rm == 4;
+}
+
+bool base_is_rsp(const ZydisDecodedInstruction& raw) {
+  return has_index_byte(raw) && raw.raw.sib.base == 4 && !raw.raw.rex.B;
+}
+
+// A call reads its operand first and pushes then; the copy pushes first, and must not overwrite it.
+// Other registers may hold such an address too, but no compiler calls through what is below rsp.
+bool call_reads_where_it_pushes(const ZydisDecodedInstruction& raw) {
+  constexpr uint8_t kNoIndex = 4;
+  const bool indexed = raw.raw.sib.index != kNoIndex || raw.raw.rex.X;
+  return base_is_rsp(raw) && !indexed && raw.raw.disp.value > -16 && raw.raw.disp.value < 0;
+}
+
 bool is_branch(Flow flow) {
   return flow != Flow::next && flow != Flow::trap;
 }
@@ -61,11 +77,10 @@ bool is_branch(Flow flow) {
 void emit_ff_group(Assembler& code, std::span<const uint8_t> bytes,
                    const ZydisDecodedInstruction& raw, uint8_t extension, int32_t shift) {
   const auto& m = raw.raw.modrm;
-  const bool has_sib = m.mod != 3 && m.rm == 4;
-  const bool base_is_rsp = has_sib && raw.raw.sib.base == 4 && !raw.raw.rex.B;
+  const bool has_sib = has_index_byte(raw);
   uint8_t mod = m.mod;
   int64_t displacement = raw.raw.disp.value;
-  if (base_is_rsp && shift != 0) {
+  if (base_is_rsp(raw) && shift != 0) {
     displacement += shift;
     mod = displacement >= INT8_MIN && displacement <= INT8_MAX ? 1 : 2;
   }
@@ -137,6 +152,8 @@ Displaceable displaceable(std::span<const uint8_t> bytes, const Instruction& ins
         return Displaceable::inexact;
       // rsp as base is handled by shifting; a 32-bit address size would wrap differently.
       if (instruction.flow == Flow::call_indirect && raw.address_width != 64)
+        return Displaceable::inexact;
+      if (instruction.flow == Flow::call_indirect && call_reads_where_it_pushes(raw))
         return Displaceable::inexact;
       return Displaceable::yes;
     default:
