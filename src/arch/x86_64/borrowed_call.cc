@@ -33,7 +33,10 @@ std::vector<uint8_t> borrowed_call(Address at, const user_regs_struct& home, uin
   code.mov_imm32(Reg::rax, arithmetic | ((home.eflags & kOverflowFlag) != 0 ? 1 : 0));
   code.add_al(127);
   code.sahf();
-  if (home.eflags & kDirectionFlag) code.std_();
+  if (home.eflags & kDirectionFlag)
+    code.std_();
+  else
+    code.cld();
 
   code.mov_imm64(Reg::rax, home.rax);
   code.mov_imm64(Reg::rbx, home.rbx);

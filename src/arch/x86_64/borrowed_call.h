@@ -18,6 +18,7 @@ namespace pinprick::arch {
 //     flags, all registers = `home`
 //     jmp home.rip
 //
+// Flags are the arithmetic ones and the direction; the others stay as the thread was started with.
 // `home`: the registers the thread would have run with (a call to be restarted already rewound).
 // No stack is used: the thread's may be at its end, or be a coroutine's few bytes.
 std::vector<uint8_t> borrowed_call(Address at, const user_regs_struct& home, uint64_t signal_mask);

@@ -296,6 +296,10 @@ void Assembler::multiply32(Reg reg, uint32_t factor) {
   u32(factor);
 }
 
+void Assembler::cld() {
+  u8(0xfc);
+}
+
 void Assembler::std_() {
   u8(0xfd);
 }

@@ -86,6 +86,7 @@ class Assembler {
   void add_al(uint8_t value);
   void shift_right(Reg reg, uint8_t bits);
   void multiply32(Reg reg, uint32_t factor);  // 32-bit, zero-extends
+  void cld();
   void std_();
   void syscall();
   void jmp(Address to);
