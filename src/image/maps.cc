@@ -57,7 +57,7 @@ bool parse_line(std::string_view line, Mapping& mapping) {
   mapping.shared = access[3] == 's';
   const size_t path = line.find_first_not_of(' ');
   if (path != line.npos) line.remove_prefix(path);
-  if (mapping.inode != 0 && line.ends_with(kDeleted)) {
+  if (line.ends_with(kDeleted)) {
     mapping.deleted = true;
     line.remove_suffix(kDeleted.size());
   }
