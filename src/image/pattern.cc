@@ -22,9 +22,11 @@ struct Pattern::Regex {
 
 namespace {
 
-// The first single colon: `a:b`, never one of `a::b`.
+// The first single colon: `a:b`, never one of `a::b`, and none in brackets: `name[abi:cxx11]`,
+// `{lambda(auto:1)#1}`, `[[:alpha:]]`.
 size_t object_separator(std::string_view text) {
-  for (size_t i = 0; i < text.size(); ++i) {
+  const size_t bracket = std::min(text.find_first_of("([{<"), text.size());
+  for (size_t i = 0; i < bracket; ++i) {
     if (text[i] != ':') continue;
     if (i + 1 < text.size() && text[i + 1] == ':')
       ++i;
@@ -89,15 +91,16 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
 
   if (syntax == PatternSyntax::regex) {
     pattern.function_ = rest;
-    pattern.regex_ = std::make_shared<Regex>();
-    const int error = regcomp(&pattern.regex_->compiled, ("^(" + pattern.function_ + ")$").c_str(),
-                              REG_EXTENDED | REG_NOSUB);
-    if (error != 0) {
+    // First as it stands: `a)(b` would be something else inside of parentheses.
+    for (const std::string& form : {pattern.function_, "^(" + pattern.function_ + ")$"}) {
+      pattern.regex_ = std::make_shared<Regex>();
+      const int error = regcomp(&pattern.regex_->compiled, form.c_str(), REG_EXTENDED | REG_NOSUB);
+      pattern.regex_->ok = error == 0;
+      if (error == 0) continue;
       char message[128];
       regerror(error, &pattern.regex_->compiled, message, sizeof message);
       return bad(PatternCause::bad_regex, message);
     }
-    pattern.regex_->ok = true;
     return pattern;
   }
 
@@ -111,7 +114,6 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
     rest = rest.substr(0, plus);
   }
   pattern.function_ = rest;
-  pattern.signature_ = rest.find('(') != rest.npos;
   return pattern;
 }
 
@@ -132,7 +134,7 @@ bool Pattern::matches_function(std::string_view name) const {
   if (!name.starts_with("_Z")) return false;
   const std::string demangled = demangle(name);
   if (matches_text(demangled)) return true;
-  return !signature_ && matches_text(without_signature(demangled));
+  return matches_text(without_signature(demangled));
 }
 
 }  // namespace pinprick::image

@@ -59,7 +59,6 @@ class Pattern {
   std::string function_;
   uint64_t offset_ = 0;
   bool has_offset_ = false;
-  bool signature_ = false;
   std::shared_ptr<Regex> regex_;
 };
 

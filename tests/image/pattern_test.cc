@@ -1,0 +1,252 @@
+#include "image/pattern.h"
+
+#include <gtest/gtest.h>
+
+namespace pinprick::image {
+namespace {
+
+Pattern glob(std::string_view text) {
+  auto pattern = Pattern::parse(text, PatternSyntax::glob);
+  EXPECT_TRUE(pattern) << text;
+  return *std::move(pattern);
+}
+
+Pattern regex(std::string_view text) {
+  auto pattern = Pattern::parse(text, PatternSyntax::regex);
+  EXPECT_TRUE(pattern) << text;
+  return *std::move(pattern);
+}
+
+PatternCause why_not(std::string_view text, PatternSyntax syntax = PatternSyntax::glob) {
+  const auto pattern = Pattern::parse(text, syntax);
+  EXPECT_FALSE(pattern) << text;
+  if (pattern) return PatternCause{};
+  EXPECT_EQ(pattern.error().pattern, text);
+  return pattern.error().cause;
+}
+
+TEST(Glob, StarsStandForAnythingAndQuestionMarksForOneCharacter) {
+  EXPECT_TRUE(glob_matches("malloc", "malloc"));
+  EXPECT_FALSE(glob_matches("malloc", "mallocx"));
+  EXPECT_FALSE(glob_matches("malloc", "xmalloc"));
+  EXPECT_TRUE(glob_matches("mall*", "mall"));
+  EXPECT_TRUE(glob_matches("mall*", "malloc"));
+  EXPECT_TRUE(glob_matches("*alloc", "realloc"));
+  EXPECT_TRUE(glob_matches("*", ""));
+  EXPECT_TRUE(glob_matches("", ""));
+  EXPECT_FALSE(glob_matches("", "a"));
+  EXPECT_TRUE(glob_matches("?alloc", "calloc"));
+  EXPECT_FALSE(glob_matches("?alloc", "alloc"));
+  EXPECT_FALSE(glob_matches("alloc?", "alloc"));
+  EXPECT_TRUE(glob_matches("?*", "a"));
+  EXPECT_FALSE(glob_matches("?*", ""));
+}
+
+TEST(Glob, ComesBackToAnEarlierStarWhereTheFirstGuessWasWrong) {
+  EXPECT_TRUE(glob_matches("*abc", "ababc"));
+  EXPECT_TRUE(glob_matches("a*b*c", "aXbYbZc"));
+  EXPECT_TRUE(glob_matches("*a*a*a", "aXaXaXa"));
+  EXPECT_FALSE(glob_matches("*a*b", "bbba"));
+  EXPECT_TRUE(glob_matches("**x**", "x"));
+}
+
+TEST(Glob, TakesAllOtherCharactersForThemselves) {
+  EXPECT_TRUE(glob_matches("operator[]", "operator[]"));
+  EXPECT_FALSE(glob_matches("[ab]", "a"));
+  EXPECT_TRUE(glob_matches("a\\b", "a\\b"));
+  EXPECT_FALSE(glob_matches("a.c", "abc"));
+}
+
+// Naive backtracking would take longer than the age of the universe.
+TEST(Glob, ManyStarsCostLittle) {
+  std::string many;
+  for (int i = 0; i < 30; ++i) many += "a*";
+  EXPECT_FALSE(glob_matches(many + "b", std::string(3000, 'a')));
+}
+
+TEST(FileName, IsShownWithoutItsVersion) {
+  EXPECT_EQ(without_version("libc.so.6"), "libc");
+  EXPECT_EQ(without_version("ld-linux-x86-64.so.2"), "ld-linux-x86-64");
+  EXPECT_EQ(without_version("libstdc++.so.6.0.30"), "libstdc++");
+  EXPECT_EQ(without_version("libfoo.so"), "libfoo");
+  EXPECT_EQ(without_version("libc-2.31.so"), "libc-2.31");
+  EXPECT_EQ(without_version("redis-server"), "redis-server");
+  EXPECT_EQ(without_version("mod.something"), "mod.something") << ".so has to end there";
+  EXPECT_EQ(without_version(".so"), ".so");
+  EXPECT_EQ(without_version(""), "");
+}
+
+TEST(Pattern, WithoutAnObjectMatchesInEveryOne) {
+  const Pattern pattern = glob("processCommand");
+  EXPECT_FALSE(pattern.names_object());
+  EXPECT_TRUE(pattern.matches_object({"redis-server"}));
+  EXPECT_TRUE(pattern.matches_object({"libc.so.6"}));
+  EXPECT_TRUE(pattern.matches_function("processCommand"));
+  EXPECT_FALSE(pattern.matches_function("processCommands"));
+}
+
+TEST(Pattern, ASingleColonSeparatesTheObject) {
+  const Pattern pattern = glob("libc:mall*");
+  EXPECT_TRUE(pattern.names_object());
+  EXPECT_TRUE(pattern.matches_object({"libc.so.6"}));
+  EXPECT_TRUE(pattern.matches_object({"libc-2.31.so", "libc.so.6"})) << "any of its names will do";
+  EXPECT_FALSE(pattern.matches_object({"libcrypto.so.3"}));
+  EXPECT_TRUE(pattern.matches_function("malloc"));
+  EXPECT_FALSE(pattern.matches_function("calloc"));
+}
+
+TEST(Pattern, TheObjectMayBeNamedWithItsVersionOrByAGlob) {
+  EXPECT_TRUE(glob("libc.so.6:x").matches_object({"libc.so.6"}));
+  EXPECT_FALSE(glob("libc.so.7:x").matches_object({"libc.so.6"}));
+  EXPECT_TRUE(glob("lib*:x").matches_object({"libc.so.6"}));
+  EXPECT_FALSE(glob("lib?:x").matches_object({"libcrypto.so.3"}));
+}
+
+TEST(Pattern, TwoColonsNeverSeparateAnObject) {
+  const Pattern pattern = glob("net::Conn::read");
+  EXPECT_FALSE(pattern.names_object());
+  EXPECT_TRUE(pattern.matches_function("_ZN3net4Conn4readEPci"));
+  const Pattern both = glob("libnet:net::Conn::read");
+  EXPECT_TRUE(both.matches_object({"libnet.so.1"}));
+  EXPECT_FALSE(both.matches_object({"libother.so.1"}));
+  EXPECT_TRUE(both.matches_function("_ZN3net4Conn4readEPci"));
+}
+
+// The demangler writes colons of its own into names.
+TEST(Pattern, AColonInsideOfBracketsSeparatesNothing) {
+  const Pattern tagged = glob("A::name[abi:cxx11]");
+  EXPECT_FALSE(tagged.names_object());
+  EXPECT_TRUE(tagged.matches_function("_ZNK1A4nameB5cxx11Ev"));
+  const Pattern lambda = glob("main::{lambda(auto:1)#1}::operator()<int>");
+  EXPECT_FALSE(lambda.names_object());
+  EXPECT_TRUE(lambda.matches_function("_ZZ4mainENKUlT_E_clIiEEDaS_"));
+  const Pattern both = glob("liba:A::name[abi:cxx11]");
+  EXPECT_TRUE(both.matches_object({"liba.so"}));
+  EXPECT_TRUE(both.matches_function("_ZNK1A4nameB5cxx11Ev"));
+  const Pattern klass = regex("[[:alpha:]]+");
+  EXPECT_FALSE(klass.names_object());
+  EXPECT_TRUE(klass.matches_function("abc"));
+}
+
+TEST(Pattern, MatchesCxxNamesWithAndWithoutTheirSignature) {
+  const char* symbol = "_ZN3net4Conn4readEPci";
+  EXPECT_TRUE(glob("net::Conn::read").matches_function(symbol));
+  EXPECT_TRUE(glob("net::Conn::*").matches_function(symbol));
+  EXPECT_TRUE(glob("net::Conn::read(char*, int)").matches_function(symbol));
+  EXPECT_TRUE(glob("net::Conn::read(char*, *").matches_function(symbol));
+  EXPECT_FALSE(glob("net::Conn::read(int)").matches_function(symbol));
+  EXPECT_TRUE(glob(symbol).matches_function(symbol));
+  EXPECT_TRUE(glob("_ZN3net*").matches_function(symbol));
+  EXPECT_FALSE(glob("read").matches_function(symbol));
+}
+
+TEST(Pattern, AParenthesisAsksForTheSignature) {
+  EXPECT_FALSE(glob("net::Conn::read(*").matches_function("_ZN3net4Conn8readLineEv"));
+  EXPECT_FALSE(glob("net::Conn::read()").matches_function("_ZN3net4Conn4readEPci"));
+}
+
+TEST(Pattern, CallOperatorsAndLambdasHaveParenthesesInTheirNames) {
+  EXPECT_TRUE(glob("A::operator()").matches_function("_ZN1AclEi"));
+  EXPECT_TRUE(glob("A::operator()(int)").matches_function("_ZN1AclEi"));
+  EXPECT_FALSE(glob("A::operator()()").matches_function("_ZN1AclEi"));
+  EXPECT_TRUE(glob("foo()::{lambda()#1}::*").matches_function("_ZZ3foovENKUlvE_clEv"));
+}
+
+TEST(Pattern, AnOffsetFollowsTheLastPlus) {
+  const Pattern hex = glob("redis-server:call+0x1f");
+  EXPECT_TRUE(hex.has_offset());
+  EXPECT_EQ(hex.offset(), 0x1fu);
+  EXPECT_TRUE(hex.matches_function("call"));
+  EXPECT_EQ(glob("call+31").offset(), 31u);
+  EXPECT_EQ(glob("call+0X1F").offset(), 0x1fu);
+  EXPECT_EQ(glob("call+18446744073709551615").offset(), UINT64_MAX);
+  const Pattern zero = glob("call+0");
+  EXPECT_TRUE(zero.has_offset()) << "offset 0 is one";
+  EXPECT_EQ(zero.offset(), 0u);
+  EXPECT_FALSE(glob("call").has_offset());
+  EXPECT_FALSE(glob("+4").has_offset()) << "of what?";
+}
+
+TEST(Pattern, OperatorsKeepTheirPlus) {
+  const Pattern plus = glob("operator+");
+  EXPECT_FALSE(plus.has_offset());
+  EXPECT_TRUE(plus.matches_function("_ZplRK1AS1_"));
+  const Pattern increment = glob("A::operator++");
+  EXPECT_FALSE(increment.has_offset());
+  EXPECT_TRUE(increment.matches_function("_ZN1AppEi"));
+  const Pattern assign = glob("A::operator+=");
+  EXPECT_FALSE(assign.has_offset());
+  const Pattern with_offset = glob("operator++4");
+  EXPECT_EQ(with_offset.offset(), 4u);
+  EXPECT_TRUE(with_offset.matches_function("_ZplRK1AS1_"));
+  const Pattern signature = glob("operator+(A const&, A const&)+0x8");
+  EXPECT_EQ(signature.offset(), 8u);
+  EXPECT_TRUE(signature.matches_function("_ZplRK1AS1_"));
+}
+
+TEST(Pattern, AnOffsetThatIsNoNumberIsAnError) {
+  for (const char* text : {"f+0x", "f+0xg", "f+12x", "f+0x1 ", "f+1e3", "f+0x10000000000000000",
+                           "f+18446744073709551616"}) {
+    EXPECT_EQ(why_not(text), PatternCause::bad_offset) << text;
+  }
+  const auto error = Pattern::parse("f+12x", PatternSyntax::glob);
+  EXPECT_EQ(error.error().detail, "12x");
+}
+
+TEST(Pattern, NothingIsNoPattern) {
+  EXPECT_EQ(why_not(""), PatternCause::empty);
+  EXPECT_EQ(why_not("libc:"), PatternCause::empty);
+  EXPECT_EQ(why_not(":malloc"), PatternCause::empty);
+  EXPECT_EQ(why_not(":"), PatternCause::empty);
+}
+
+TEST(Pattern, StaticTracepointsAreNotThereYet) {
+  EXPECT_EQ(why_not("usdt:libc:memory_heap_new"), PatternCause::not_implemented);
+  EXPECT_EQ(why_not("point:name"), PatternCause::not_implemented);
+  EXPECT_TRUE(glob("points:name").names_object()) << "another object";
+}
+
+TEST(Regex, HasToMatchTheWholeName) {
+  const Pattern pattern = regex("m?alloc");
+  EXPECT_TRUE(pattern.matches_function("malloc"));
+  EXPECT_TRUE(pattern.matches_function("alloc"));
+  EXPECT_FALSE(pattern.matches_function("mallocx"));
+  EXPECT_FALSE(pattern.matches_function("xmalloc"));
+}
+
+TEST(Regex, AlternativesAreAnchoredAsAWhole) {
+  const Pattern pattern = regex("read|write");
+  EXPECT_TRUE(pattern.matches_function("read"));
+  EXPECT_TRUE(pattern.matches_function("write"));
+  EXPECT_FALSE(pattern.matches_function("readx"));
+  EXPECT_FALSE(pattern.matches_function("xwrite"));
+}
+
+TEST(Regex, TakesAnObjectButNoOffset) {
+  const Pattern pattern = regex("libc:(m|c)alloc");
+  EXPECT_TRUE(pattern.matches_object({"libc.so.6"}));
+  EXPECT_FALSE(pattern.matches_object({"libm.so.6"}));
+  EXPECT_TRUE(pattern.matches_function("calloc"));
+  const Pattern plus = regex("call+1");
+  EXPECT_FALSE(plus.has_offset());
+  EXPECT_TRUE(plus.matches_function("calll1"));
+}
+
+TEST(Regex, MatchesDemangledNamesToo) {
+  EXPECT_TRUE(regex("net::(Conn|Sock)::read").matches_function("_ZN3net4Conn4readEPci"));
+  EXPECT_TRUE(regex("net::Conn::read\\(char.*").matches_function("_ZN3net4Conn4readEPci"));
+}
+
+TEST(Regex, AnErrorSaysWhatIsWrong) {
+  EXPECT_EQ(why_not("a(", PatternSyntax::regex), PatternCause::bad_regex);
+  EXPECT_EQ(why_not("[", PatternSyntax::regex), PatternCause::bad_regex);
+  EXPECT_FALSE(Pattern::parse("a(", PatternSyntax::regex).error().detail.empty());
+}
+
+TEST(Regex, ParenthesesHaveToBalanceInThePatternItself) {
+  EXPECT_EQ(why_not("a)(b", PatternSyntax::regex), PatternCause::bad_regex);
+  EXPECT_EQ(why_not("a)|(b", PatternSyntax::regex), PatternCause::bad_regex);
+}
+
+}  // namespace
+}  // namespace pinprick::image
