@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -11,20 +12,110 @@ namespace {
 // Deeply nested names make the demangler recurse; no compiler makes names of this length by hand.
 constexpr size_t kLongestName = 16384;
 
-// Position of the '(' that matches the ')' at `close`, or npos.
-size_t opening_parenthesis(std::string_view text, size_t close) {
-  int depth = 0;
-  for (size_t i = close + 1; i-- > 0;) {
-    if (text[i] == ')') ++depth;
-    if (text[i] == '(' && --depth == 0) return i;
-  }
-  return text.npos;
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-bool ends_with_operator(std::string_view text) {
-  constexpr std::string_view kOperator = "operator";
-  return text == kOperator || (text.ends_with(kOperator) && text.size() > kOperator.size() &&
-                               text[text.size() - kOperator.size() - 1] == ':');
+// Reads a demangled name from the left, one bracket, operator or character at a time.
+class NameReader {
+ public:
+  explicit NameReader(std::string_view text) : text_(text) {}
+
+  bool done() const { return at_ >= text_.size(); }
+  size_t position() const { return at_; }
+  std::string_view rest() const { return text_.substr(at_); }
+  bool starts_with(std::string_view word) const { return rest().starts_with(word); }
+  bool skip(std::string_view word) {
+    if (!starts_with(word)) return false;
+    at_ += word.size();
+    return true;
+  }
+  // `operator` and what it is the operator of; a conversion up to its empty parameter list.
+  bool skip_operator();
+  // From an opening bracket behind the one that closes it, or to the end.
+  void skip_brackets();
+  // const, volatile, & and && behind a parameter list.
+  void skip_qualifiers() {
+    while (skip(" const") || skip(" volatile") || skip(" restrict") || skip(" noexcept") ||
+           skip(" &&") || skip(" &")) {
+    }
+  }
+  void step() { ++at_; }
+
+ private:
+  bool at_word(std::string_view word) const {
+    return starts_with(word) && (at_ == 0 || !is_word(text_[at_ - 1])) &&
+           (at_ + word.size() == text_.size() || !is_word(text_[at_ + word.size()]));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+bool NameReader::skip_operator() {
+  if (!at_word("operator")) return false;
+  skip("operator");
+  // Longer ones before those they begin with.
+  for (std::string_view symbol :
+       {"()", "[]", "->*", "->", "<=>", "<<=", ">>=", "<<", ">>", "<=", ">=", "==", "!=",
+        "&&", "||", "++",  "--", "+=",  "-=",  "*=",  "/=", "%=", "&=", "|=", "^=", "+",
+        "-",  "*",  "/",   "%",  "&",   "|",   "^",   "~",  "!",  "=",  "<",  ">",  ","}) {
+    if (!skip(symbol)) continue;
+    if (starts_with(" <")) step();  // operator<< <int>
+    return true;
+  }
+  for (std::string_view word : {"\"\" ", " new[]", " new", " delete[]", " delete", " co_await"})
+    if (skip(word)) return true;
+  while (!done()) {
+    const std::string_view left = rest();
+    if (left.starts_with("()") && !left.substr(2).starts_with("(")) return true;
+    if (std::string_view("(<[{").find(left.front()) != left.npos)
+      skip_brackets();
+    else
+      step();
+  }
+  return true;
+}
+
+void NameReader::skip_brackets() {
+  std::string open;  // closing brackets that are missing, innermost last
+  do {
+    const char c = text_[at_];
+    step();
+    switch (c) {
+      case '(':
+        open += ')';
+        break;
+      case '[':
+        open += ']';
+        break;
+      case '{':
+        open += '}';
+        break;
+      case '<':
+        // (1)<(2), (1)<<(2), (1)<=(2)
+        if (!open.empty() && text_[at_ - 2] == ')' && !done() && !is_word(text_[at_]))
+          at_ = std::min(text_.find_first_not_of("<=", at_), text_.size());
+        else
+          open += '>';
+        break;
+      case '>':
+        if (starts_with(">(") && text_[at_ - 2] == ')')
+          step();  // (1)>>(2)
+        else if (open.back() == '>')
+          open.pop_back();  // else a comparison, for those stand in parentheses
+        break;
+      case ')':
+      case ']':
+      case '}':
+        // A < that none closed was a comparison.
+        while (open.size() > 1 && open.back() != c && open.back() == '>') open.pop_back();
+        if (open.back() == c) open.pop_back();
+        break;
+      default:
+        break;
+    }
+  } while (!open.empty() && !done());
 }
 
 }  // namespace
@@ -38,25 +129,47 @@ std::string demangle(std::string_view name) {
 }
 
 std::string_view without_signature(std::string_view demangled) {
-  std::string_view name = demangled;
-  if (const size_t clone = name.find(" [clone"); clone != name.npos) name = name.substr(0, clone);
-  const size_t close = name.rfind(')');
-  if (close == name.npos) return demangled;
-  const size_t open = opening_parenthesis(name, close);
-  // `(anonymous namespace)::x` has a parenthesis but no parameters.
-  if (open == name.npos || open == 0 || name.find("::", close) != name.npos) return demangled;
-  if (ends_with_operator(name.substr(0, open))) return demangled;  // operator() itself
-  name = name.substr(0, open);
-
-  // A return type ends at the last blank outside of brackets. `operator new` has one of its own.
-  int depth = 0;
-  for (size_t i = name.size(); i-- > 0;) {
-    if (name[i] == '>' || name[i] == ')') ++depth;
-    if (name[i] == '<' || name[i] == '(') --depth;
-    if (name[i] == ' ' && depth <= 0 && !ends_with_operator(name.substr(0, i)))
-      return name.substr(i + 1);
+  constexpr int kMostWrapped = 8;
+  std::string_view text = demangled;
+  NameReader reader(text);
+  size_t begin = 0;        // of the name: behind the return type
+  bool described = false;  // "virtual thunk to" is no return type
+  int wrapped = 0;
+  while (!reader.done()) {
+    if (reader.skip_operator()) continue;
+    if (reader.starts_with(" [clone")) break;
+    const char c = text[reader.position()];
+    if (c == ' ') {
+      const std::string_view before = text.substr(0, reader.position());
+      reader.step();
+      described = described || before.ends_with(" to") || before.ends_with(" for");
+      begin = described ? 0 : reader.position();
+    } else if (c == '<' || c == '[' || c == '{') {
+      reader.skip_brackets();
+    } else if (c == '(') {
+      const size_t open = reader.position();
+      reader.skip_brackets();
+      const size_t close = reader.position() - 1;
+      reader.skip_qualifiers();
+      // `(anonymous namespace)`, or parameters of the function that the name is local to.
+      if (reader.starts_with("::")) continue;
+      if (reader.done() || reader.starts_with(" [clone"))
+        return text[close] == ')' ? text.substr(begin, open - begin) : demangled;
+      if (reader.starts_with("(") || reader.starts_with(" [")) {
+        // The function returns a pointer or reference to a function or array: what it returns is
+        // written around it.
+        if (++wrapped > kMostWrapped) return demangled;
+        text = text.substr(open + 1, close - open - 1);
+        text.remove_prefix(std::min(text.find_first_not_of("*&"), text.size()));
+        reader = NameReader(text);
+        begin = 0;
+      }
+      // Otherwise it belongs to the return type: decltype (x).
+    } else {
+      reader.step();
+    }
   }
-  return name;
+  return demangled;
 }
 
 }  // namespace pinprick::image
