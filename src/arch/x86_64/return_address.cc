@@ -47,6 +47,22 @@ bool reads_slot(const ZydisDecodedOperand& operand, const Frame& frame) {
   return false;
 }
 
+// `lock or $0,(%rsp)`, a memory barrier for which any line in the cache would do.
+bool is_barrier(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands) {
+  return instruction.mnemonic == ZYDIS_MNEMONIC_OR &&
+         (instruction.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0 &&
+         operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && operands[1].imm.value.u == 0;
+}
+
+bool uses_slot(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
+               const Frame& frame) {
+  if (instruction.mnemonic == ZYDIS_MNEMONIC_POP && frame.from_rsp == 0) return true;
+  if (instruction.mnemonic == ZYDIS_MNEMONIC_LEA || is_barrier(instruction, operands)) return false;
+  for (int i = 0; i < instruction.operand_count_visible; ++i)
+    if (reads_slot(operands[i], frame)) return true;
+  return false;
+}
+
 // How the instruction moves rsp and rbp. Whatever is not understood makes them unknown.
 void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
             Frame& frame) {
@@ -99,12 +115,10 @@ bool reads_return_address(std::span<const uint8_t> function) {
     if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder(), function.data(), function.size(),
                                              &instruction, operands)))
       return false;
+    if (uses_slot(instruction, operands, frame)) return true;
     const bool leaves =
         instruction.mnemonic == ZYDIS_MNEMONIC_RET || instruction.mnemonic == ZYDIS_MNEMONIC_JMP;
     if (leaves) return false;
-    if (instruction.mnemonic == ZYDIS_MNEMONIC_POP && frame.from_rsp == 0) return true;
-    for (int i = 0; i < instruction.operand_count_visible; ++i)
-      if (instruction.mnemonic != ZYDIS_MNEMONIC_LEA && reads_slot(operands[i], frame)) return true;
     follow(instruction, operands, frame);
     function = function.subspan(instruction.length);
   }
