@@ -10,6 +10,8 @@
 namespace pinprick::patch {
 namespace {
 
+constexpr uint64_t kSyscallLength = 2;
+
 // The kernel keeps a signal frame this far below the stack pointer it found, and no further down
 // than the frame's own size; what a thread will use again lies above its stack pointer less the red
 // zone.
@@ -129,13 +131,17 @@ std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& me
   if (interiors.empty()) return blocked;
   const auto maps = image::read_maps(stop.pid());
   for (target::StoppedThread& thread : stop.threads()) {
-    if (const auto at = interior_at(interiors, thread.registers.rip)) {
-      // A call that will be made again is found two bytes before: leave that thread alone.
-      const bool in_system_call = static_cast<int64_t>(thread.registers.orig_rax) >= 0;
+    // A call that will be made again is found two bytes before: leave that thread alone, even where
+    // only those two bytes lie inside.
+    const bool in_system_call = static_cast<int64_t>(thread.registers.orig_rax) >= 0;
+    auto inside = interior_at(interiors, thread.registers.rip);
+    if (!inside && in_system_call)
+      inside = interior_at(interiors, thread.registers.rip - kSyscallLength);
+    if (inside) {
       if (in_system_call)
-        blocked.push_back(interiors[*at].edit);
+        blocked.push_back(interiors[*inside].edit);
       else
-        stop.move(thread, interiors[*at].copy);
+        stop.move(thread, interiors[*inside].copy);
     }
     if (!maps) continue;
     const Address lowest = interiors.front().address;
