@@ -129,6 +129,10 @@ Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
   entry_ = header.e_entry;
   position_independent_ = header.e_type == ET_DYN;
 
+  // libelf quietly leaves out headers that lie behind the end of the file.
+  if (header.e_phoff > file_size ||
+      uint64_t{header.e_phnum} * sizeof(Elf64_Phdr) > file_size - header.e_phoff)
+    return broken(ElfCause::truncated);
   size_t count = 0;
   if (elf_getphdrnum(elf_, &count) != 0) return broken(ElfCause::truncated);
   for (size_t i = 0; i < count; ++i) {
@@ -155,7 +159,7 @@ Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
         eh_frame_header_ = range;
         break;
       case PT_NOTE: {
-        if (!build_id_.empty() || program.p_filesz > kLargestTable) break;
+        if (!build_id_.empty() || program.p_offset + program.p_filesz > file_size) break;
         std::vector<uint8_t> notes(program.p_filesz);
         if (read_raw(notes, program.p_offset)) build_id_ = note_build_id(notes);
         break;

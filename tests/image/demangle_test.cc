@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <sstream>
 #include <string>
 
 #include "image/maps.h"
-#include "scratch.h"
+#include "image/programs.h"
 
 namespace pinprick::image {
 namespace {
@@ -178,13 +177,6 @@ INSTANTIATE_TEST_SUITE_P(
                               "vtable for (anonymous namespace)::A"},
                     Signature{"_ZN12_GLOBAL__N_15countE", "(anonymous namespace)::count",
                               "(anonymous namespace)::count"}));
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 // c++filt leaves signatures out when it is told to, without ever having put them in.
 TEST(WithoutSignatureOfLibraries, IsWhatCxxfiltCallsTheFunctionsOfTheCxxLibrary) {

@@ -1,0 +1,54 @@
+# Objects to look at, as compilers and linkers make them. Plain custom commands: neither our warnings
+# nor our sanitizers have a place in them.
+
+set(IMAGE_PROGRAMS ${PROJECT_BINARY_DIR}/image_programs)
+file(MAKE_DIRECTORY ${IMAGE_PROGRAMS})
+set(IMAGE_PROGRAM_FILES "")
+find_program(PROGRAM_GCC gcc REQUIRED)
+find_program(PROGRAM_GXX g++ REQUIRED)
+find_program(PROGRAM_CLANG clang)
+
+function(image_program name source compiler)
+  set(path ${CMAKE_CURRENT_SOURCE_DIR}/targets/image/${source})
+  add_custom_command(OUTPUT ${IMAGE_PROGRAMS}/${name}
+    COMMAND ${compiler} -O2 -o ${IMAGE_PROGRAMS}/${name} ${path} ${ARGN}
+    DEPENDS ${path} VERBATIM)
+  set(IMAGE_PROGRAM_FILES ${IMAGE_PROGRAM_FILES} ${IMAGE_PROGRAMS}/${name} PARENT_SCOPE)
+endfunction()
+
+set(PIE -fPIE -pie)
+set(NO_PIE -fno-pie -no-pie)
+image_program(basic_pie basic.c ${PROGRAM_GCC} ${PIE} -Wl,--build-id=sha1)
+image_program(basic_nopie basic.c ${PROGRAM_GCC} ${NO_PIE} -Wl,--build-id=sha1)
+image_program(basic_no_id basic.c ${PROGRAM_GCC} ${PIE} -Wl,--build-id=none)
+image_program(basic_static basic.c ${PROGRAM_GCC} ${NO_PIE} -static)
+image_program(basic.o basic.c ${PROGRAM_GCC} -c)
+image_program(libbasic.so.1 basic.c ${PROGRAM_GCC} -DLIBRARY -fPIC -shared -Wl,--hash-style=gnu)
+image_program(libbasic_sysv.so.1 basic.c ${PROGRAM_GCC} -DLIBRARY -fPIC -shared
+  -Wl,--hash-style=sysv)
+image_program(nested nested.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
+image_program(sequences_pie sequences.S ${PROGRAM_GCC} -nostdlib ${PIE})
+image_program(sequences_nopie sequences.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
+image_program(jumps_pie jumps.S ${PROGRAM_GCC} -nostdlib ${PIE})
+image_program(jumps_nopie jumps.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
+# Read-only data and exception tables lie in the segment of the code, as with old linkers.
+set(ONE_SEGMENT -Wl,-z,noseparate-code -Wl,-z,norelro)
+image_program(throws_pie throws.cc ${PROGRAM_GXX} ${PIE})
+image_program(throws_one_segment throws.cc ${PROGRAM_GXX} ${PIE} ${ONE_SEGMENT})
+foreach(program switches gotos)
+  image_program(${program}_gcc_pie ${program}.c ${PROGRAM_GCC} ${PIE})
+  image_program(${program}_gcc_nopie ${program}.c ${PROGRAM_GCC} ${NO_PIE})
+  image_program(${program}_gcc_O0 ${program}.c ${PROGRAM_GCC} ${PIE} -O0)
+  image_program(${program}_gcc_cet ${program}.c ${PROGRAM_GCC} ${PIE} -fcf-protection=full)
+  image_program(${program}_gcc_pic_in_nopie ${program}.c ${PROGRAM_GCC} -fPIC -no-pie)
+  image_program(${program}_gcc_one_segment ${program}.c ${PROGRAM_GCC} ${PIE} ${ONE_SEGMENT})
+  image_program(${program}_gcc_nopie_one_segment ${program}.c ${PROGRAM_GCC} ${NO_PIE}
+    ${ONE_SEGMENT})
+  if(PROGRAM_CLANG)
+    set(quiet -Wno-unknown-attributes)
+    image_program(${program}_clang_pie ${program}.c ${PROGRAM_CLANG} ${quiet} ${PIE})
+    image_program(${program}_clang_nopie ${program}.c ${PROGRAM_CLANG} ${quiet} ${NO_PIE})
+  endif()
+endforeach()
+
+add_custom_target(image_programs DEPENDS ${IMAGE_PROGRAM_FILES})

@@ -1,0 +1,207 @@
+// Computed jumps as only assembly makes them. Every label whose name begins with `to_` is a place
+// that somebody comes to; strip the symbols, and they have to be found by other means.
+#define FUNCTION(name) .globl name; .type name, @function; name: .cfi_startproc
+#define END(name) .cfi_endproc; .size name, . - name; .p2align 4
+
+  .text
+  .p2align 4
+
+// Into the own middle, by an address that the code computes: nothing can be said about it.
+FUNCTION(computes_inside)
+  lea to_computed(%rip), %rax
+  lea (%rax,%rdi,4), %rax
+  jmp *%rax
+to_computed:
+  inc %eax
+  nop
+  nop
+  inc %ecx
+  nop
+  nop
+  ret
+END(computes_inside)
+
+// The same in a function that has another one inside: the rest of the outer one is as unknown.
+FUNCTION(computes_behind_inner)
+  test %edi, %edi
+  .cfi_endproc
+  .globl inner_entry
+  .type inner_entry, @function
+inner_entry:
+  inc %eax
+  .size inner_entry, . - inner_entry
+  lea to_behind(%rip), %rax
+  lea (%rax,%rdi,4), %rax
+  jmp *%rax
+to_behind:
+  inc %eax
+  nop
+  nop
+  ret
+  .size computes_behind_inner, . - computes_behind_inner
+  .p2align 4
+
+// A tail call through a register: nobody comes back in here.
+FUNCTION(tail_calls)
+  mov (%rdi), %rax
+  nop
+  jmp *%rax
+END(tail_calls)
+
+// A table relative to itself that another function looks up.
+FUNCTION(takes_table)
+  lea relative_table(%rip), %rdx
+  jmp jumps_by_table
+END(takes_table)
+
+FUNCTION(jumps_by_table)
+  movslq (%rdx,%rdi,4), %rax
+  add %rdx, %rax
+  jmp *%rax
+to_relative_0:
+  inc %eax
+  ret
+to_relative_1:
+  inc %ecx
+  ret
+END(jumps_by_table)
+
+// A sum of unknown origin.
+FUNCTION(jumps_by_unknown_sum)
+  mov (%rdi), %rax
+  mov 8(%rdi), %rdx
+  add %rdx, %rax
+  jmp *%rax
+END(jumps_by_unknown_sum)
+
+// A table in the code, between functions.
+FUNCTION(table_in_text)
+  lea text_table(%rip), %rdx
+  movslq (%rdx,%rdi,4), %rax
+  add %rdx, %rax
+  jmp *%rax
+to_text_0:
+  inc %eax
+  ret
+to_text_1:
+  inc %ecx
+  ret
+END(table_in_text)
+  .p2align 3
+text_table:
+  .long to_text_0 - text_table
+  .long to_text_1 - text_table
+  .p2align 4
+
+// Absolute addresses in the code, between functions.
+FUNCTION(words_in_text)
+  lea text_words(%rip), %rdx
+  jmp *(%rdx,%rdi,8)
+to_text_word:
+  inc %ecx
+  ret
+END(words_in_text)
+#ifndef __PIE__
+  .p2align 3
+text_words:
+  .quad to_text_word
+#else
+  .set text_words, data_words
+#endif
+  .p2align 4
+
+// Every kind of direct branch.
+FUNCTION(branches)
+  jmp to_short
+  nop
+to_short:
+  jne to_conditional
+  nop
+to_conditional:
+  jrcxz to_rcxz
+  nop
+to_rcxz:
+  loop to_loop
+  nop
+to_loop:
+  call to_called
+  nop
+to_called:
+  xbegin to_abort
+  nop
+to_abort:
+  {disp32} jmp to_near
+  nop
+to_near:
+  {disp32} jne to_near_conditional
+  nop
+to_near_conditional:
+  cmpb $0, %fs:24
+  je 1f
+  lock
+to_behind_prefix = .
+1: cmpxchg %rcx, (%rdi)
+  jmp to_function
+  ret
+END(branches)
+
+// Called, but without a symbol or an unwind entry of its own.
+to_function:
+  inc %eax
+  ret
+  .p2align 4
+
+// Addresses that are passed on.
+FUNCTION(passes_on)
+  lea to_passed(%rip), %rdi
+  ret
+  nop
+to_passed:
+  inc %eax
+  ret
+#ifndef __PIE__
+  mov $to_immediate, %edi
+  ret
+  nop
+to_immediate:
+  inc %eax
+  ret
+  jmp *short_words(,%rdi,8)
+#endif
+END(passes_on)
+
+  .globl _start
+  .type _start, @function
+_start:
+  mov $60, %eax
+  xor %edi, %edi
+  syscall
+  .size _start, . - _start
+
+  .section .rodata
+  .p2align 2
+relative_table:
+  .long to_relative_0 - relative_table
+  .long to_relative_1 - relative_table
+  .long 0x7fffffff
+
+  .section .data.rel.ro, "aw"
+  .p2align 3
+data_words:
+#ifdef __PIE__
+  .quad to_text_word
+#endif
+short_words:
+  .quad to_word
+  .byte 0
+  .globl packed_word
+packed_word:
+#ifdef __PIE__
+  .quad to_packed_word  // relocated, though not aligned
+#endif
+  .text
+to_word:
+  ret
+to_packed_word:
+  ret
+  .section .note.GNU-stack, "", @progbits
