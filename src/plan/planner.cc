@@ -100,7 +100,8 @@ Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site) {
   Address at = site;
   while (at < needed) {
     const auto instruction = decode_at(function, at);
-    if (!instruction || instruction->end() > function.range.end)
+    if (!instruction) return refuse(Reason::undecodable, at);
+    if (instruction->end() > function.range.end)
       return refuse(instructions == 0 ? Reason::undecodable : Reason::too_short, at);
     if (auto reason = why_not_displaceable(function, *instruction)) return refuse(*reason, at);
     if (at != site) patch.interior.push_back(static_cast<uint8_t>(at - site));
