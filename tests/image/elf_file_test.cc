@@ -182,6 +182,7 @@ TEST_P(Programs, ReadingGivesTheBytesOfTheFileAndNoneOfWhatIsOnlyInMemory) {
     EXPECT_EQ(file.read({end - 1, end + 100}).size(), 1u);
     if (segment.file_size < segment.range.size()) {
       EXPECT_TRUE(file.read({end, end + 1}).empty());
+      EXPECT_TRUE(file.read({end + 1, end + 2}).empty());
     }
   }
   EXPECT_TRUE(file.read({file.extent().end, file.extent().end + 8}).empty());
@@ -406,6 +407,22 @@ TEST_F(ProgramHeader, OfAHugeNoteCostsNothing) {
   ASSERT_TRUE(file);
 }
 
+TEST(ElfFile, NotesArePaddedToFourBytes) {
+  auto bytes = read_bytes(program("basic_pie"));
+  const Section id = sections(program("basic_pie")).at(".note.gnu.build-id");
+  constexpr size_t kRoom = 36;  // of a note with a name of 4 and 20 bytes of SHA-1
+  ASSERT_GE(id.range.size(), kRoom);
+  // Another note of one byte, padded; and a build id of two, with zeros behind it.
+  const uint8_t notes[kRoom] = {4, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 'G', 'N', 'U', 0,   7,   0,
+                                0, 0, 4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0,   0,   'G', 'N', 'U', 0};
+  std::copy(std::begin(notes), std::end(notes), bytes.begin() + static_cast<ptrdiff_t>(id.offset));
+  bytes[id.offset + kRoom] = 0xab;
+  bytes[id.offset + kRoom + 1] = 0xcd;
+  const auto file = ElfFile::from_bytes(std::move(bytes), "padded");
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->build_id(), "abcd");
+}
+
 // A file may be cut anywhere: within its headers, within a segment, behind all segments. Whatever
 // can still be read is read; nothing else happens.
 TEST(TruncatedElfFile, IsRefusedOrReadsWithoutWhatIsMissing) {
@@ -466,13 +483,13 @@ TEST(ElfFile, ADebugLinkNamesAFileAndItsChecksum) {
   Scratch scratch;
   const std::string path = scratch / "basic";
   ASSERT_EQ(run_shell("cd " + scratch.path() + " && cp " + program("basic_pie") +
-                      " basic && objcopy --only-keep-debug basic basic.debug && "
-                      "objcopy --add-gnu-debuglink=basic.debug basic")
+                      " basic && objcopy --only-keep-debug basic basics.debug && "
+                      "objcopy --add-gnu-debuglink=basics.debug basic")
                 .status,
             0);
   const auto link = open_program(path).debug_link();
   ASSERT_TRUE(link);
-  EXPECT_EQ(link->file, "basic.debug");
+  EXPECT_EQ(link->file, "basics.debug");
   const std::string shown = run_shell("readelf --debug-dump=links " + path).output;
   const size_t crc = shown.find("CRC value: ");
   ASSERT_NE(crc, shown.npos) << shown;

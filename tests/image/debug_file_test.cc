@@ -1,0 +1,159 @@
+#include "image/debug_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "image/programs.h"
+
+namespace pinprick::image {
+namespace {
+
+// A file system of the test's own, in which /opt/app/basic is a stripped program.
+class DebugFile : public testing::Test {
+ protected:
+  void install(const std::string& name) {
+    std::filesystem::create_directories(scratch_ / "opt/app");
+    std::filesystem::copy_file(program(name), installed());
+  }
+  void strip() { shell("strip " + installed()); }
+  // The program's symbols, in the file of that name.
+  void separate(const std::string& to) {
+    std::filesystem::create_directories(std::filesystem::path(scratch_ / to).parent_path());
+    shell("objcopy --only-keep-debug " + installed() + " " + (scratch_ / to));
+  }
+  void link(const std::string& to) {
+    shell("objcopy --add-gnu-debuglink=" + (scratch_ / to) + " " + installed());
+  }
+  void remove(const std::string& name) { std::filesystem::remove(scratch_ / name); }
+  std::string installed() const { return scratch_ / "opt/app/basic"; }
+  std::string id_path() const {
+    const std::string id = open_program(installed()).build_id();
+    return "usr/lib/debug/.build-id/" + id.substr(0, 2) + "/" + id.substr(2) + ".debug";
+  }
+  // Where the debug file was found, below the root; empty: nowhere.
+  std::string found() const {
+    const ElfFile object = open_program(installed());
+    EXPECT_FALSE(object.has_symtab());
+    const auto file = find_debug_file(object, scratch_.path(), "/opt/app/basic");
+    if (!file) return "";
+    EXPECT_TRUE(file->has_symtab());
+    EXPECT_TRUE(file->path().starts_with(scratch_.path())) << file->path();
+    return file->path().substr(scratch_.path().size() + 1);
+  }
+  static void shell(const std::string& line) { ASSERT_EQ(run_shell(line).status, 0) << line; }
+
+  Scratch scratch_;
+};
+
+TEST_F(DebugFile, IsFoundByBuildId) {
+  install("basic_pie");
+  separate(id_path());
+  strip();
+  EXPECT_EQ(found(), id_path());
+}
+
+TEST_F(DebugFile, OfAnotherBuildIsNotTaken) {
+  install("basic_nopie");
+  separate("other.debug");
+  remove("opt/app/basic");
+  install("basic_pie");
+  strip();
+  std::filesystem::create_directories(std::filesystem::path(scratch_ / id_path()).parent_path());
+  std::filesystem::rename(scratch_ / "other.debug", scratch_ / id_path());
+  EXPECT_EQ(found(), "");
+}
+
+TEST_F(DebugFile, WithoutSymbolsIsNotTaken) {
+  install("basic_pie");
+  strip();
+  separate(id_path());
+  EXPECT_EQ(found(), "");
+}
+
+TEST_F(DebugFile, ByItsLinkLiesBesideTheProgramInDotDebugOrUnderUsrLibDebug) {
+  for (const std::string place :
+       {"opt/app/basic.debug", "opt/app/.debug/basic.debug", "usr/lib/debug/opt/app/basic.debug"}) {
+    install("basic_no_id");
+    separate(place);
+    link(place);
+    strip();
+    EXPECT_EQ(found(), place);
+    remove(place);
+    EXPECT_EQ(found(), "");
+    remove("opt/app/basic");
+  }
+}
+
+TEST_F(DebugFile, ByItsLinkNeedsTheRightChecksumWhereThereIsNoBuildId) {
+  install("basic_no_id");
+  separate("opt/app/basic.debug");
+  link("opt/app/basic.debug");
+  strip();
+  ASSERT_EQ(found(), "opt/app/basic.debug");
+  auto bytes = read_bytes(scratch_ / "opt/app/basic.debug");
+  bytes.push_back(0);
+  write_bytes(scratch_ / "opt/app/basic.debug", bytes);
+  EXPECT_EQ(found(), "");
+}
+
+TEST_F(DebugFile, ByItsLinkNeedsTheRightBuildIdWhereThereIsOne) {
+  install("basic_nopie");
+  separate("other.debug");
+  remove("opt/app/basic");
+  install("basic_pie");
+  std::filesystem::rename(scratch_ / "other.debug", scratch_ / "opt/app/basic.debug");
+  link("opt/app/basic.debug");
+  strip();
+  EXPECT_EQ(found(), "");
+  remove("opt/app/basic");
+  install("basic_pie");
+  separate("opt/app/basic.debug");
+  link("opt/app/basic.debug");
+  strip();
+  EXPECT_EQ(found(), "opt/app/basic.debug");
+}
+
+// The link is written by whoever wrote the program; it names a file, not a path.
+TEST_F(DebugFile, IsNotLookedForWhereALinkPointsOutOfItsDirectory) {
+  install("basic_no_id");
+  separate("opt/else/basic.debug");
+  link("opt/else/basic.debug");
+  strip();
+  std::filesystem::create_directories(scratch_ / "opt/app");
+  auto bytes = read_bytes(installed());
+  // The name in the section: "basic.debug" becomes "../e/basic." of the same length.
+  const std::string name = "basic.debug", path = "../e/basic.";
+  const auto at = std::search(bytes.begin(), bytes.end(), name.begin(), name.end());
+  ASSERT_NE(at, bytes.end());
+  std::copy(path.begin(), path.end(), at);
+  write_bytes(installed(), bytes);
+  std::filesystem::create_directories(scratch_ / "opt/e");
+  std::filesystem::rename(scratch_ / "opt/else/basic.debug", scratch_ / "opt/e/basic.");
+  ASSERT_EQ(open_program(installed()).debug_link()->file, path);
+  EXPECT_EQ(found(), "");
+}
+
+TEST_F(DebugFile, OfAProgramWithNeitherIsNowhere) {
+  install("basic_no_id");
+  strip();
+  EXPECT_EQ(found(), "");
+}
+
+// A container's files come first; its libraries may be this machine's all the same.
+TEST_F(DebugFile, IsLookedForHereWhereTheRootHasNone) {
+  install("basic_pie");
+  separate("opt/app/basic.debug");
+  link("opt/app/basic.debug");
+  strip();
+  const ElfFile object = open_program(installed());
+  const auto file = find_debug_file(object, scratch_ / "no/such/root", installed());
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->path(), scratch_ / "opt/app/basic.debug");
+  const auto without_root = find_debug_file(object, "", installed());
+  ASSERT_TRUE(without_root);
+  EXPECT_EQ(without_root->path(), scratch_ / "opt/app/basic.debug");
+}
+
+}  // namespace
+}  // namespace pinprick::image
