@@ -1,0 +1,193 @@
+// The code of borrowed threads, run by this one in a sandbox: home is an int3 there, where the
+// state that it brings home can be looked at.
+#include "arch/x86_64/borrowed_call.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <optional>
+
+#include "arch/differential.h"
+#include "bytes.h"
+
+namespace pinprick::arch {
+namespace {
+
+constexpr uint64_t signal_bit(int signal) {
+  return uint64_t{1} << (signal - 1);
+}
+
+uint64_t own_signal_mask() {
+  uint64_t mask = 0;
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &mask, sizeof mask);
+  return mask;
+}
+void set_own_signal_mask(uint64_t mask) {
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, sizeof mask);
+}
+
+class BorrowedCall : public testing::Test {
+ protected:
+  void SetUp() override { mask_before_ = own_signal_mask(); }
+  void TearDown() override { set_own_signal_mask(mask_before_); }
+
+  static user_regs_struct registers_of(const MachineState& state) {
+    user_regs_struct registers = {};
+    registers.rax = state[Reg::rax];
+    registers.rbx = state[Reg::rbx];
+    registers.rcx = state[Reg::rcx];
+    registers.rdx = state[Reg::rdx];
+    registers.rsi = state[Reg::rsi];
+    registers.rdi = state[Reg::rdi];
+    registers.rbp = state[Reg::rbp];
+    registers.rsp = state[Reg::rsp];
+    registers.r8 = state[Reg::r8];
+    registers.r9 = state[Reg::r9];
+    registers.r10 = state[Reg::r10];
+    registers.r11 = state[Reg::r11];
+    registers.r12 = state[Reg::r12];
+    registers.r13 = state[Reg::r13];
+    registers.r14 = state[Reg::r14];
+    registers.r15 = state[Reg::r15];
+    registers.rip = state.rip;
+    registers.eflags = state.flags;
+    return registers;
+  }
+
+  MachineState random_home() {
+    MachineState home = random_state(random, sandbox);
+    home.rip = sandbox.home();
+    return home;
+  }
+
+  // Starts the code for `home` with the call's registers, as whoever borrows a thread does.
+  Outcome run(const MachineState& home, uint64_t mask, uint64_t number,
+              std::array<uint64_t, 6> arguments = {}) {
+    sandbox.place_home({});
+    sandbox.place_away(borrowed_call(sandbox.away(), registers_of(home), mask));
+    MachineState start = home;
+    start.rip = sandbox.away();
+    start[Reg::rax] = number;
+    start[Reg::rdi] = arguments[0];
+    start[Reg::rsi] = arguments[1];
+    start[Reg::rdx] = arguments[2];
+    start[Reg::r10] = arguments[3];
+    start[Reg::r8] = arguments[4];
+    start[Reg::r9] = arguments[5];
+    start.flags = start_flags.value_or(home.flags);
+    return sandbox.run(start);
+  }
+
+  Sandbox sandbox;
+  std::mt19937_64 random{31415926};
+  std::optional<uint64_t> start_flags;
+
+ private:
+  uint64_t mask_before_ = 0;
+};
+
+TEST_F(BorrowedCall, ComesHomeWithEveryRegisterAndFlagAndOnItsOwnStack) {
+  for (int trial = 0; trial < 200; ++trial) {
+    const MachineState home = random_home();
+    const Outcome outcome = run(home, 0, SYS_getpid);
+    ASSERT_EQ(outcome.signal, 0);
+    ASSERT_EQ(outcome.state.rip, home.rip);
+    ASSERT_EQ(outcome.state.general, home.general);
+    ASSERT_EQ(outcome.state.flags & kVisibleFlags, home.flags);
+  }
+}
+
+TEST_F(BorrowedCall, BringsBackEveryCombinationOfFlagsWhateverTheyWereOnTheWay) {
+  for (uint64_t bits = 0; bits < 128; ++bits) {
+    MachineState home = random_home();
+    home.flags = 0;
+    uint64_t rest = bits;
+    for (uint64_t flag : {0x1u, 0x4u, 0x10u, 0x40u, 0x80u, 0x400u, 0x800u}) {  // CF ... DF OF
+      if (rest & 1) home.flags |= flag;
+      rest >>= 1;
+    }
+    for (uint64_t on_the_way : {uint64_t{0}, kVisibleFlags}) {
+      start_flags = on_the_way;
+      EXPECT_EQ(run(home, 0, SYS_getpid).state.flags & kVisibleFlags, home.flags);
+    }
+  }
+}
+
+TEST_F(BorrowedCall, MakesTheCallWithAllSixArguments) {
+  const MachineState home = random_home();
+  const Address wanted = sandbox.data() + (1 << 20);  // nothing is mapped there yet
+  const Outcome outcome =
+      run(home, 0, SYS_mmap,
+          {wanted, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+           static_cast<uint64_t>(-1), 0});
+  EXPECT_EQ(outcome.state.general, home.general);
+  sandbox.set_word(wanted, 1);  // would fault
+  EXPECT_EQ(mprotect(reinterpret_cast<void*>(wanted), kPageSize, PROT_NONE), 0);
+}
+
+TEST_F(BorrowedCall, MakesTheCallOnce) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  sandbox.memory()[0] = 'x';
+  run(random_home(), 0, SYS_write, {static_cast<uint64_t>(ends[1]), sandbox.data(), 1});
+  close(ends[1]);
+  char received[4];
+  EXPECT_EQ(read(ends[0], received, sizeof received), 1);
+  EXPECT_EQ(received[0], 'x');
+  close(ends[0]);
+}
+
+TEST_F(BorrowedCall, ComesHomeWhenTheCallFailsToo) {
+  const MachineState home = random_home();
+  const Outcome outcome = run(home, 0, SYS_close, {static_cast<uint64_t>(-1)});
+  EXPECT_EQ(outcome.state.general, home.general);
+  EXPECT_EQ(outcome.state.flags & kVisibleFlags, home.flags);
+}
+
+TEST_F(BorrowedCall, RestoresTheSignalMask) {
+  const uint64_t kMask = signal_bit(SIGUSR1) | signal_bit(SIGCHLD) | signal_bit(64);
+  const uint64_t kOnTheWay = signal_bit(SIGUSR2) | signal_bit(SIGUSR1) | signal_bit(63);
+  set_own_signal_mask(kOnTheWay);
+  run(random_home(), kMask, SYS_getpid);
+  EXPECT_EQ(own_signal_mask(), kMask);
+  run(random_home(), 0, SYS_getpid);
+  EXPECT_EQ(own_signal_mask(), 0u);
+}
+
+TEST_F(BorrowedCall, TouchesNoMemory) {
+  // Not even below rsp: the stack may be at its end, or be a coroutine's few bytes.
+  fill_randomly(sandbox.memory(), random);
+  const Bytes before(sandbox.memory().begin(), sandbox.memory().end());
+  run(random_home(), 0, SYS_getpid);
+  EXPECT_EQ(Bytes(sandbox.memory().begin(), sandbox.memory().end()), before);
+}
+
+TEST_F(BorrowedCall, NeedsNoUsableStack) {
+  MachineState home = random_home();
+  home[Reg::rsp] = 8;
+  const Outcome outcome = run(home, 0, SYS_getpid);
+  EXPECT_EQ(outcome.signal, 0);
+  EXPECT_EQ(outcome.state.general, home.general);
+}
+
+TEST_F(BorrowedCall, GoesHomeHoweverFarThatIs) {
+  MachineState home = random_home();
+  home.rip = 0x1234;  // below what may be mapped: arriving there faults
+  const Outcome outcome = run(home, 0, SYS_getpid);
+  EXPECT_EQ(outcome.signal, SIGSEGV);
+  EXPECT_EQ(outcome.state.rip, 0x1234u);
+  EXPECT_EQ(outcome.state.general, home.general);
+}
+
+TEST_F(BorrowedCall, FitsIntoTheRoomThatIsReservedForIt) {
+  user_regs_struct all_ones;
+  std::memset(&all_ones, 0xff, sizeof all_ones);
+  EXPECT_LE(borrowed_call(sandbox.away(), all_ones, UINT64_MAX).size(), kBorrowedCallMaxSize);
+}
+
+}  // namespace
+}  // namespace pinprick::arch

@@ -1,0 +1,326 @@
+// What the assembler writes, read back by capstone; references in all directions and out of reach.
+#include "arch/x86_64/emit.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "arch/disassembler.h"
+#include "bytes.h"
+
+namespace pinprick::arch {
+namespace {
+
+constexpr Address kBase = 0x7f0000001000;
+
+constexpr Reg kRegisters[] = {Reg::rax, Reg::rcx, Reg::rdx, Reg::rbx, Reg::rsp, Reg::rbp,
+                              Reg::rsi, Reg::rdi, Reg::r8,  Reg::r9,  Reg::r10, Reg::r11,
+                              Reg::r12, Reg::r13, Reg::r14, Reg::r15};
+
+std::string name(Reg reg) {
+  constexpr const char* kNames[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
+                                    "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
+  return kNames[static_cast<size_t>(reg)];
+}
+std::string name32(Reg reg) {
+  constexpr const char* kNames[] = {"eax", "ecx", "edx",  "ebx",  "esp",  "ebp",  "esi",  "edi",
+                                    "r8d", "r9d", "r10d", "r11d", "r12d", "r13d", "r14d", "r15d"};
+  return kNames[static_cast<size_t>(reg)];
+}
+
+// " + 0x10", " - 0x10", or nothing: as capstone writes the offset from a register.
+std::string offset_text(int32_t offset) {
+  if (offset == 0) return "";
+  const bool negative = offset < 0;
+  const uint32_t size =
+      negative ? 0u - static_cast<uint32_t>(offset) : static_cast<uint32_t>(offset);
+  char text[32];
+  std::snprintf(text, sizeof text, size > 9 ? " %c 0x%x" : " %c %x", negative ? '-' : '+', size);
+  return text;
+}
+
+std::string text_of(const std::function<void(Assembler&)>& emit) {
+  Assembler code(kBase);
+  emit(code);
+  const auto bytes = code.finish();
+  if (!bytes) return "(out of reach)";
+  static Disassembler disassembler;
+  return disassembler.text(*bytes, kBase);
+}
+
+constexpr int32_t kOffsets[] = {0, 1, 8, -8, 127, -128, 128, -129, 0x12345678, -0x12345678};
+
+TEST(Emit, InstructionsOfOneRegister) {
+  for (Reg r : kRegisters) {
+    EXPECT_EQ(text_of([&](auto& code) { code.push(r); }), "push " + name(r));
+    EXPECT_EQ(text_of([&](auto& code) { code.pop(r); }), "pop " + name(r));
+    EXPECT_EQ(text_of([&](auto& code) { code.shift_right(r, 29); }), "shr " + name(r) + ", 0x1d");
+    EXPECT_EQ(text_of([&](auto& code) { code.multiply32(r, 0x1e3779b1); }),
+              "imul " + name32(r) + ", " + name32(r) + ", 0x1e3779b1");
+    EXPECT_EQ(text_of([&](auto& code) { code.mov_imm32(r, 0x89abcdef); }),
+              "mov " + name32(r) + ", 0x89abcdef");
+    EXPECT_EQ(text_of([&](auto& code) { code.mov_imm64(r, 0x1122334455667788); }),
+              "movabs " + name(r) + ", 0x1122334455667788");
+    EXPECT_EQ(text_of([&](auto& code) { code.store_fs(0x1234, r); }),
+              "mov qword ptr fs:[0x1234], " + name(r));
+    EXPECT_EQ(text_of([&](auto& code) { code.store_fs(-0x1234, r); }),
+              "mov qword ptr fs:[0xffffffffffffedcc], " + name(r));
+    EXPECT_EQ(text_of([&](auto& code) { code.load_fs_sx32(r, 0x1234); }),
+              "movsxd " + name(r) + ", dword ptr fs:[0x1234]");
+  }
+}
+
+TEST(Emit, InstructionsOfTwoRegisters) {
+  for (Reg a : kRegisters)
+    for (Reg b : kRegisters)
+      EXPECT_EQ(text_of([&](auto& code) { code.mov(a, b); }), "mov " + name(a) + ", " + name(b));
+}
+
+TEST(Emit, MemoryOperandsWithEveryBaseAndEveryOffset) {
+  for (Reg base : kRegisters) {
+    for (int32_t offset : kOffsets) {
+      const std::string where = "[" + name(base) + offset_text(offset) + "]";
+      EXPECT_EQ(text_of([&](auto& code) { code.locked_increment(base, offset); }),
+                "lock inc qword ptr " + where);
+      for (Reg r : kRegisters) {
+        EXPECT_EQ(text_of([&](auto& code) { code.load(r, base, offset); }),
+                  "mov " + name(r) + ", qword ptr " + where);
+        EXPECT_EQ(text_of([&](auto& code) { code.store(base, offset, r); }),
+                  "mov qword ptr " + where + ", " + name(r));
+        EXPECT_EQ(text_of([&](auto& code) { code.lea(r, base, offset); }),
+                  "lea " + name(r) + ", " + where);
+      }
+    }
+  }
+}
+
+TEST(Emit, IndexedOperandsWithEveryBaseAndIndexThatTheyCanHave) {
+  for (Reg base : kRegisters) {
+    if (base == Reg::rbp || base == Reg::r13) continue;  // would need a displacement
+    for (Reg index : kRegisters) {
+      if (index == Reg::rsp) continue;  // is no index
+      for (Reg to : {Reg::rax, Reg::rcx, Reg::r9}) {
+        EXPECT_EQ(text_of([&](auto& code) { code.load_indexed8(to, base, index); }),
+                  "mov " + name(to) + ", qword ptr [" + name(base) + " + " + name(index) + "*8]");
+        EXPECT_EQ(text_of([&](auto& code) { code.lea_indexed(to, base, index); }),
+                  "lea " + name(to) + ", [" + name(base) + " + " + name(index) + "]");
+      }
+    }
+  }
+}
+
+TEST(Emit, InstructionsWithoutOperands) {
+  EXPECT_EQ(text_of([](auto& code) { code.pushfq(); }), "pushfq");
+  EXPECT_EQ(text_of([](auto& code) { code.popfq(); }), "popfq");
+  EXPECT_EQ(text_of([](auto& code) { code.lahf(); }), "lahf");
+  EXPECT_EQ(text_of([](auto& code) { code.sahf(); }), "sahf");
+  EXPECT_EQ(text_of([](auto& code) { code.seto_al(); }), "seto al");
+  EXPECT_EQ(text_of([](auto& code) { code.add_al(127); }), "add al, 0x7f");
+  EXPECT_EQ(text_of([](auto& code) { code.cld(); }), "cld");
+  EXPECT_EQ(text_of([](auto& code) { code.std_(); }), "std");
+  EXPECT_EQ(text_of([](auto& code) { code.syscall(); }), "syscall");
+  EXPECT_EQ(text_of([](auto& code) { code.ret(); }), "ret");
+}
+
+TEST(Emit, APushedImmediateIsSignExtended) {
+  EXPECT_EQ(text_of([](auto& code) { code.push_imm32(0x12345678); }), "push 0x12345678");
+  EXPECT_EQ(text_of([](auto& code) { code.push_imm32(1); }), "push 1");
+  EXPECT_EQ(text_of([](auto& code) { code.push_imm32(-1); }), "push -1");
+}
+
+TEST(Emit, ReferencesToAddresses) {
+  const Address to = kBase + 0x1234;
+  EXPECT_EQ(text_of([&](auto& code) { code.jmp(to); }), "jmp 0x7f0000002234");
+  EXPECT_EQ(text_of([&](auto& code) { code.call(to); }), "call 0x7f0000002234");
+  // capstone leaves RIP-relative operands relative: 0x1234 less the length of the instruction
+  EXPECT_EQ(text_of([&](auto& code) { code.jmp_memory(to); }), "jmp qword ptr [rip + 0x122e]");
+  EXPECT_EQ(text_of([&](auto& code) { code.call_memory(to); }), "call qword ptr [rip + 0x122e]");
+  EXPECT_EQ(text_of([&](auto& code) { code.push_memory(to); }), "push qword ptr [rip + 0x122e]");
+  for (Reg r : kRegisters)
+    EXPECT_EQ(text_of([&](auto& code) { code.lea(r, to); }), "lea " + name(r) + ", [rip + 0x122d]");
+}
+
+TEST(Emit, ConditionalJumpsByTheProcessorsOwnNumbers) {
+  constexpr const char* kNames[] = {"jo", "jno", "jb", "jae", "je", "jne", "jbe", "ja",
+                                    "js", "jns", "jp", "jnp", "jl", "jge", "jle", "jg"};
+  for (uint8_t condition = 0; condition < 16; ++condition)
+    EXPECT_EQ(text_of([&](auto& code) { code.jcc(condition, kBase + 0x100); }),
+              std::string(kNames[condition]) + " 0x7f0000001100");
+}
+
+TEST(Emit, LabelsThatAreBoundLaterAndEarlier) {
+  const auto around = [](const std::function<void(Assembler&, Assembler::Label)>& refer) {
+    return text_of([&](Assembler& code) {
+      const auto before = code.bind_here();
+      const auto behind = code.new_label();
+      refer(code, before);
+      refer(code, behind);
+      code.bind(behind);
+    });
+  };
+  EXPECT_EQ(around([](auto& code, auto label) { code.jmp(label); }),
+            "jmp 0x7f0000001000; jmp 0x7f000000100a");
+  EXPECT_EQ(around([](auto& code, auto label) { code.jmp_short(label); }),
+            "jmp 0x7f0000001000; jmp 0x7f0000001004");
+  EXPECT_EQ(around([](auto& code, auto label) { code.jrcxz(label); }),
+            "jrcxz 0x7f0000001000; jrcxz 0x7f0000001004");
+  EXPECT_EQ(around([](auto& code, auto label) { code.push(label); }),
+            "push qword ptr [rip - 6]; push qword ptr [rip]");
+  EXPECT_EQ(around([](auto& code, auto label) { code.jmp_memory(label); }),
+            "jmp qword ptr [rip - 6]; jmp qword ptr [rip]");
+  EXPECT_EQ(around([](auto& code, auto label) { code.load(Reg::r10, label); }),
+            "mov r10, qword ptr [rip - 7]; mov r10, qword ptr [rip]");
+  EXPECT_EQ(around([](auto& code, auto label) { code.lea(Reg::r10, label); }),
+            "lea r10, [rip - 7]; lea r10, [rip]");
+}
+
+TEST(Emit, DataIsLittleEndian) {
+  Assembler code(kBase);
+  code.u8(0x11);
+  code.u32(0x22334455);
+  code.u64(uint64_t{0x66778899aabbccdd});
+  EXPECT_EQ(code.finish(),
+            (Bytes{0x11, 0x55, 0x44, 0x33, 0x22, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66}));
+}
+
+TEST(Emit, LabelsAsAddressesAndDistances) {
+  Assembler code(kBase);
+  const auto behind = code.new_label();
+  code.u64(behind);
+  const auto middle = code.bind_here();
+  code.distance(middle, behind);
+  code.u8(0x90);
+  code.bind(behind);
+  const auto bytes = code.finish();
+  ASSERT_TRUE(bytes);
+  // The label lies behind 8 bytes of address, 8 of distance, and the nop.
+  EXPECT_EQ(*bytes, joined({little_endian(kBase + 17), little_endian(uint64_t{9}), {0x90}}));
+}
+
+TEST(Emit, AlignmentIsOfTheAddressNotOfTheOffset) {
+  Assembler code(0x1003);
+  code.align(8, 0xcc);
+  EXPECT_EQ(code.here(), 0x1008u);
+  code.align(8, 0xcc);
+  EXPECT_EQ(code.here(), 0x1008u);
+  EXPECT_EQ(code.finish(), repeated(0xcc, 5));
+}
+
+TEST(Emit, KnowsWhereItStands) {
+  Assembler code(kBase);
+  EXPECT_EQ(code.here(), kBase);
+  code.push(Reg::r8);  // 41 50
+  EXPECT_EQ(code.here(), kBase + 2);
+  EXPECT_EQ(code.size(), 2u);
+}
+
+TEST(Emit, AShortJumpReaches127BytesForwardAnd128Back) {
+  const auto jump_over = [](size_t bytes) {
+    Assembler code(kBase);
+    const auto behind = code.new_label();
+    code.jmp_short(behind);
+    code.raw(repeated(0x90, bytes));
+    code.bind(behind);
+    return code.finish().has_value();
+  };
+  EXPECT_TRUE(jump_over(127));
+  EXPECT_FALSE(jump_over(128));
+  const auto jump_back = [](size_t bytes) {
+    Assembler code(kBase);
+    const auto before = code.bind_here();
+    code.raw(repeated(0x90, bytes));
+    code.jmp_short(before);  // from the end of its own 2 bytes
+    return code.finish().has_value();
+  };
+  EXPECT_TRUE(jump_back(126));
+  EXPECT_FALSE(jump_back(127));
+}
+
+TEST(Emit, JrcxzReachesAsFarAsAShortJump) {
+  for (size_t bytes : {127u, 128u}) {
+    Assembler code(kBase);
+    const auto behind = code.new_label();
+    code.jrcxz(behind);
+    code.raw(repeated(0x90, bytes));
+    code.bind(behind);
+    EXPECT_EQ(code.finish().has_value(), bytes == 127);
+  }
+}
+
+TEST(Emit, WhatRefersBeyond2GBHasNoCode) {
+  constexpr Address kFar = Address{1} << 31;
+  const struct {
+    const char* name;
+    std::function<void(Assembler&, Address)> emit;
+    uint64_t length;
+  } kReferences[] = {
+      {"jmp", [](auto& code, Address to) { code.jmp(to); }, 5},
+      {"call", [](auto& code, Address to) { code.call(to); }, 5},
+      {"jcc", [](auto& code, Address to) { code.jcc(4, to); }, 6},
+      {"jmp_memory", [](auto& code, Address to) { code.jmp_memory(to); }, 6},
+      {"call_memory", [](auto& code, Address to) { code.call_memory(to); }, 6},
+      {"push_memory", [](auto& code, Address to) { code.push_memory(to); }, 6},
+      {"lea", [](auto& code, Address to) { code.lea(Reg::rax, to); }, 7},
+  };
+  for (const auto& reference : kReferences) {
+    SCOPED_TRACE(reference.name);
+    const Address end = kBase + reference.length;
+    const auto reached = [&](Address to) {
+      Assembler code(kBase);
+      reference.emit(code, to);
+      return code.finish().has_value();
+    };
+    EXPECT_TRUE(reached(end + kFar - 1));
+    EXPECT_FALSE(reached(end + kFar));
+    EXPECT_TRUE(reached(end - kFar));
+    EXPECT_FALSE(reached(end - kFar - 1));
+  }
+}
+
+TEST(Emit, OneReferenceOutOfReachSpoilsAllTheCode) {
+  Assembler code(kBase);
+  code.jmp(kBase);
+  code.lea(Reg::rax, Address{0});
+  code.ret();
+  EXPECT_FALSE(code.finish());
+  Assembler marked(kBase);
+  marked.ret();
+  marked.mark_out_of_reach();
+  EXPECT_FALSE(marked.finish());
+}
+
+TEST(Emit, ReachIsTheDisplacementsAndSigned) {
+  EXPECT_TRUE(reaches(0, 0x7fffffff));
+  EXPECT_FALSE(reaches(0, 0x80000000));
+  EXPECT_TRUE(reaches(0x80000000, 0));
+  EXPECT_FALSE(reaches(0x80000001, 0));
+}
+
+TEST(Emit, TheJumpAtASiteHas5BytesAndGoesToItsStub) {
+  // jmp .+0x1234
+  EXPECT_EQ(encode_jump(kBase, kBase + 0x1234), (Bytes{0xe9, 0x2f, 0x12, 0, 0}));
+  // jmp .-0x1000
+  EXPECT_EQ(encode_jump(kBase, kBase - 0x1000), (Bytes{0xe9, 0xfb, 0xef, 0xff, 0xff}));
+  EXPECT_EQ(encode_jump(kBase, kBase)->size(), kJumpLength);
+  EXPECT_FALSE(encode_jump(kBase, kBase + 5 + (Address{1} << 31)));
+}
+
+TEST(Emit, RelativeFieldsEndTheInstructionsThatAreCopied) {
+  EXPECT_EQ(text_of([](auto& code) {
+              const auto taken = code.new_label();
+              code.u8(0xe2);  // loop
+              code.relative8(taken);
+              code.ret();
+              code.bind(taken);
+            }),
+            "loop 0x7f0000001003; ret");
+  EXPECT_EQ(text_of([](auto& code) {
+              code.raw(Bytes{0x0f, 0x84});  // je
+              code.relative32(kBase + 0x100);
+            }),
+            "je 0x7f0000001100");
+}
+
+}  // namespace
+}  // namespace pinprick::arch

@@ -1,0 +1,186 @@
+// Functions that look at their own return address, and such that only look like it.
+#include "arch/x86_64/return_address.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bytes.h"
+#include "image/process.h"
+#include "library_path.h"
+
+namespace pinprick::arch {
+namespace {
+
+struct Case {
+  const char* assembly;
+  Bytes bytes;
+};
+
+TEST(ReturnAddress, IsReadThroughTheStackPointerWhereverThatHasMoved) {
+  const Case kCases[] = {
+      {"mov (%rsp),%rax; ret", {0x48, 0x8b, 0x04, 0x24, 0xc3}},
+      {"push %rbx; mov 8(%rsp),%rax", {0x53, 0x48, 0x8b, 0x44, 0x24, 0x08}},
+      {"push %r12; push %rbx; mov 16(%rsp),%rdi", {0x41, 0x54, 0x53, 0x48, 0x8b, 0x7c, 0x24, 0x10}},
+      {"sub $24,%rsp; mov 24(%rsp),%rsi", {0x48, 0x83, 0xec, 0x18, 0x48, 0x8b, 0x74, 0x24, 0x18}},
+      {"sub $0x118,%rsp; mov 0x118(%rsp),%rax",
+       {0x48, 0x81, 0xec, 0x18, 0x01, 0, 0, 0x48, 0x8b, 0x84, 0x24, 0x18, 0x01, 0, 0}},
+      {"add $-128,%rsp; mov 128(%rsp),%rax",
+       {0x48, 0x83, 0xc4, 0x80, 0x48, 0x8b, 0x84, 0x24, 0x80, 0, 0, 0}},
+      {"push %rbx; pop %rbx; mov (%rsp),%rax", {0x53, 0x5b, 0x48, 0x8b, 0x04, 0x24}},
+      {"pushfq; mov 8(%rsp),%rax", {0x9c, 0x48, 0x8b, 0x44, 0x24, 0x08}},
+      {"endbr64; mov (%rsp),%rdx", {0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x14, 0x24}},
+      {"cmp %rdi,(%rsp)", {0x48, 0x39, 0x3c, 0x24}},
+      {"push (%rsp)", {0xff, 0x34, 0x24}},
+      {"xchg %rax,(%rsp)", {0x48, 0x87, 0x04, 0x24}},
+      {"orq $8,(%rsp)", {0x48, 0x83, 0x0c, 0x24, 0x08}},
+      {"jmp *(%rsp)", {0xff, 0x24, 0x24}},
+  };
+  for (const Case& c : kCases) EXPECT_TRUE(reads_return_address(c.bytes)) << c.assembly;
+}
+
+TEST(ReturnAddress, IsReadThroughAFrameBuiltOnRbp) {
+  const Case kCases[] = {
+      {"push %rbp; mov %rsp,%rbp; mov 8(%rbp),%rax",
+       {0x55, 0x48, 0x89, 0xe5, 0x48, 0x8b, 0x45, 0x08}},
+      {"push %rbp; mov %rsp,%rbp; and $-32,%rsp; mov 8(%rbp),%rax",
+       {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xe0, 0x48, 0x8b, 0x45, 0x08}},
+      {"push %rbp; mov %rsp,%rbp; sub %rdi,%rsp; mov 8(%rbp),%rax",
+       {0x55, 0x48, 0x89, 0xe5, 0x48, 0x29, 0xfc, 0x48, 0x8b, 0x45, 0x08}},
+      // the other encoding of mov %rsp,%rbp
+      {"push %rbp; mov %rsp,%rbp; mov 8(%rbp),%rax",
+       {0x55, 0x48, 0x8b, 0xec, 0x48, 0x8b, 0x45, 0x08}},
+  };
+  for (const Case& c : kCases) EXPECT_TRUE(reads_return_address(c.bytes)) << c.assembly;
+}
+
+TEST(ReturnAddress, IsTakenOffTheStackByAPop) {
+  // pop %rdx; mov %rdx,%rcx; jmp *%rcx: how vfork leaves the stack to its child
+  EXPECT_TRUE(reads_return_address(Bytes{0x5a, 0x48, 0x89, 0xd1, 0xff, 0xe1}));
+  // push %rbx; pop %rbx; pop %rdx
+  EXPECT_TRUE(reads_return_address(Bytes{0x53, 0x5b, 0x5a}));
+}
+
+TEST(ReturnAddress, IsFollowedBehindCallsAndConditionalJumps) {
+  // sub $8,%rsp; call; mov 8(%rsp),%rax
+  EXPECT_TRUE(reads_return_address(
+      Bytes{0x48, 0x83, 0xec, 0x08, 0xe8, 0, 0, 0, 0, 0x48, 0x8b, 0x44, 0x24, 0x08}));
+  // test %edi,%edi; je .+2+4; mov (%rsp),%rax
+  EXPECT_TRUE(reads_return_address(Bytes{0x85, 0xff, 0x74, 0x04, 0x48, 0x8b, 0x04, 0x24}));
+}
+
+TEST(ReturnAddress, IsNotReadByOrdinaryFrames) {
+  const Case kCases[] = {
+      {"ret", {0xc3}},
+      {"push %rbp; mov %rsp,%rbp; mov -8(%rbp),%rax; pop %rbp; ret",
+       {0x55, 0x48, 0x89, 0xe5, 0x48, 0x8b, 0x45, 0xf8, 0x5d, 0xc3}},
+      {"mov 8(%rsp),%rax: the first argument on the stack", {0x48, 0x8b, 0x44, 0x24, 0x08, 0xc3}},
+      {"push %rbp; mov %rsp,%rbp; mov 16(%rbp),%rax: the same with a frame",
+       {0x55, 0x48, 0x89, 0xe5, 0x48, 0x8b, 0x45, 0x10, 0x5d, 0xc3}},
+      {"mov -8(%rsp),%rax: the red zone", {0x48, 0x8b, 0x44, 0x24, 0xf8, 0xc3}},
+      {"sub $24,%rsp; mov (%rsp),%rax; add $24,%rsp; ret",
+       {0x48, 0x83, 0xec, 0x18, 0x48, 0x8b, 0x04, 0x24, 0x48, 0x83, 0xc4, 0x18, 0xc3}},
+      {"push %rbx; push %r12; pop %r12; pop %rbx; ret", {0x53, 0x41, 0x54, 0x41, 0x5c, 0x5b, 0xc3}},
+      {"lea 8(%rsp),%rax: an address, not what lies there", {0x48, 0x8d, 0x44, 0x24, 0x08, 0xc3}},
+      {"lea (%rsp),%rax", {0x48, 0x8d, 0x04, 0x24, 0xc3}},
+      {"lock orq $0,(%rsp): a barrier", {0xf0, 0x48, 0x83, 0x0c, 0x24, 0x00, 0xc3}},
+      {"lock orl $0,(%rsp)", {0xf0, 0x83, 0x0c, 0x24, 0x00, 0xc3}},
+      {"mov %rdi,%rbp; mov 8(%rbp),%rax: rbp is no frame",
+       {0x48, 0x89, 0xfd, 0x48, 0x8b, 0x45, 0x08, 0xc3}},
+      {"mov 8(%rbp),%rax: the caller's frame", {0x48, 0x8b, 0x45, 0x08, 0xc3}},
+      {"push %rbp; mov %rsp,%rbp; mov %rdi,%rbp; mov 8(%rbp),%rax",
+       {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xfd, 0x48, 0x8b, 0x45, 0x08, 0xc3}},
+      {"sub %rdi,%rsp; mov (%rsp),%rax: somewhere below",
+       {0x48, 0x29, 0xfc, 0x48, 0x8b, 0x04, 0x24, 0xc3}},
+      {"mov (%rsp,%rcx,8),%rax: an array", {0x48, 0x8b, 0x04, 0xcc, 0xc3}},
+  };
+  for (const Case& c : kCases) EXPECT_FALSE(reads_return_address(c.bytes)) << c.assembly;
+}
+
+TEST(ReturnAddress, IsNotLookedForBehindTheEnd) {
+  const Case kCases[] = {
+      {"ret; mov (%rsp),%rax", {0xc3, 0x48, 0x8b, 0x04, 0x24}},
+      {"jmp .+2; mov (%rsp),%rax", {0xeb, 0x00, 0x48, 0x8b, 0x04, 0x24}},
+      {"jmp *%rax; mov (%rsp),%rax", {0xff, 0xe0, 0x48, 0x8b, 0x04, 0x24}},
+      {"no instruction; mov (%rsp),%rax", {0x06, 0x48, 0x8b, 0x04, 0x24}},
+      {"mov (%rsp),%rax, cut off", {0x48, 0x8b, 0x04}},
+      {"nothing", {}},
+  };
+  for (const Case& c : kCases) EXPECT_FALSE(reads_return_address(c.bytes)) << c.assembly;
+}
+
+// --- Real functions
+
+class Library {
+ public:
+  explicit Library(const std::string& soname) {
+    auto process = image::load_file(library_path(soname));
+    EXPECT_TRUE(process) << soname;
+    if (process) image_ = *std::move(process);
+  }
+  image::Object& object() { return *image_.objects[0]; }
+
+  Bytes code(const image::Function& function) {
+    Bytes bytes = object().code(function);
+    bytes.resize(std::min<size_t>(bytes.size(), function.range.size()));
+    return bytes;
+  }
+  // The code of the function that has this name among others; empty: none has.
+  Bytes code(std::string_view name) {
+    for (const auto& function : object().functions().functions()) {
+      const auto names = object().functions().names(function);
+      if (std::find(names.begin(), names.end(), name) != names.end()) return code(function);
+    }
+    return {};
+  }
+
+ private:
+  image::ProcessImage image_;
+};
+
+TEST(ReturnAddress, IsReadByWhatOfLibcKeepsItOrAsksWhoCalled) {
+  Library libc("libc.so.6");
+  for (const char* name : {"__sigsetjmp", "vfork", "getcontext", "swapcontext", "dlopen", "dlsym",
+                           "dlvsym", "dlmopen", "dl_iterate_phdr"}) {
+    const Bytes code = libc.code(name);
+    ASSERT_FALSE(code.empty()) << name;
+    EXPECT_TRUE(reads_return_address(code)) << name;
+  }
+}
+
+TEST(ReturnAddress, IsReadByTheUnwinder) {
+  Library unwinder("libgcc_s.so.1");
+  for (const char* name :
+       {"_Unwind_RaiseException", "_Unwind_Resume", "_Unwind_ForcedUnwind", "_Unwind_Backtrace"})
+    EXPECT_TRUE(reads_return_address(unwinder.code(name))) << name;
+}
+
+TEST(ReturnAddress, IsNotReadByOrdinaryFunctionsOfLibc) {
+  Library libc("libc.so.6");
+  for (const char* name : {"strlen", "malloc", "free", "qsort", "printf", "fopen", "getenv", "read",
+                           "pthread_create", "pthread_mutex_lock", "strtod", "longjmp", "raise"}) {
+    const Bytes code = libc.code(name);
+    ASSERT_FALSE(code.empty()) << name;
+    EXPECT_FALSE(reads_return_address(code)) << name;
+  }
+}
+
+TEST(ReturnAddress, IsReadByHardlyAnyFunctionAtAll) {
+  const auto count = [](const std::string& soname) {
+    Library library(soname);
+    size_t readers = 0;
+    for (const auto& function : library.object().functions().functions())
+      if (function.entered_by_call) readers += reads_return_address(library.code(function));
+    return readers;
+  };
+  // libc: 14 in Debian 12, those above and what profiles calls.
+  EXPECT_LT(count("libc.so.6"), 30u);
+  EXPECT_EQ(count("libstdc++.so.6"), 0u);
+  EXPECT_EQ(count("libm.so.6"), 0u);
+}
+
+}  // namespace
+}  // namespace pinprick::arch
