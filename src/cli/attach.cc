@@ -20,15 +20,25 @@ Result<Patterns, Message> parse_patterns(const Options& options) {
   return patterns;
 }
 
+namespace {
+
+// A process that ends loses its memory, and with it the files behind, before it counts as ended.
+bool is_gone(const target::RemoteTarget& target) {
+  return target.has_exited() || !target.same_image();
+}
+
+}  // namespace
+
 Result<Subject, Message> look_at(pid_t pid) {
   auto target = target::RemoteTarget::open(pid);
   if (!target) return fail(message(target.error()));
   auto image = image::load_process(pid, target->reader());
-  if (!image) {
-    const auto cause =
-        target->has_exited() ? target::AttachCause::exited : target::AttachCause::not_permitted;
-    return fail(message(target::AttachError{cause, pid, 0, image.error().number, {}}));
-  }
+  const bool incomplete = !image || image->objects.empty() || !image->unreadable.empty();
+  if (incomplete && is_gone(*target))
+    return fail(message(target::AttachError{target::AttachCause::exited, pid, 0, 0, {}}));
+  if (!image)
+    return fail(message(target::AttachError{
+        target::AttachCause::not_permitted, pid, 0, image.error().number, {}}));
   Subject subject{*std::move(target), std::make_unique<image::ProcessImage>(*std::move(image)), {}};
   for (const std::string& name : subject.image->replaced)
     subject.warnings.push_back(

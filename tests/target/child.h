@@ -1,6 +1,7 @@
 // A child process of the test to stop, borrow and look into; killed at the end if it still lives.
 #pragma once
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -44,8 +45,12 @@ class Child {
   pid_t pid() const { return pid_; }
   Shared& shared() { return *shared_; }
 
-  // Until the child has gone round some more; it would hang for ever otherwise, and the test with
-  // it.
+  // Until the child has begun; it may have gone round many times by then.
+  void wait_until_running() {
+    while (shared_->rounds == 0) sched_yield();
+  }
+  // Until the child has gone round some more times from now on. Only for children that do not wait
+  // for the test between their rounds: such a one may have gone round before.
   void wait_for_rounds(uint64_t more) {
     const uint64_t wanted = shared_->rounds + more;
     while (shared_->rounds < wanted) sched_yield();

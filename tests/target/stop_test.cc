@@ -106,7 +106,7 @@ TEST(Stop, ACallThatTheKernelDoesNotRestartIsMadeAgain) {
       shared.rounds = shared.rounds + 1;
     }
   });
-  child.wait_for_rounds(1);
+  child.wait_until_running();
   for (int i = 0; i < 100; ++i) {
     auto stop = Stop::all_threads(child.pid());
     ASSERT_TRUE(stop.ok());
@@ -135,7 +135,7 @@ TEST(Stop, ASignalOfTheProgramsOwnStillEndsTheCallWithEintr) {
       if (result != -1 || errno != EINTR) shared.failures = shared.failures + 1;
     }
   });
-  child.wait_for_rounds(1);
+  child.wait_until_running();
   for (int i = 0; i < 50; ++i) {
     const uint64_t rounds = child.shared().rounds;
     {
@@ -178,7 +178,7 @@ TEST(Stop, SaysWhoTracesAlready) {
       sched_yield();
     }
   });
-  tracer.wait_for_rounds(1);
+  tracer.wait_until_running();
   const auto stop = Stop::all_threads(child.pid());
   ASSERT_FALSE(stop.ok());
   EXPECT_EQ(stop.error().cause, AttachCause::already_traced);
