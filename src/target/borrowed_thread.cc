@@ -122,8 +122,9 @@ BorrowedThread::~BorrowedThread() {
 
 // Runs the thread to the next entry or exit of a call.
 bool BorrowedThread::run_to_call_stop() {
+  uint64_t signal = 0;
   for (;;) {
-    if (ptrace(PTRACE_SYSCALL, tid_, nullptr, nullptr) != 0) return false;
+    if (ptrace(PTRACE_SYSCALL, tid_, nullptr, data(signal)) != 0) return false;
     int status = 0;
     pid_t waited;
     do {
@@ -131,7 +132,10 @@ bool BorrowedThread::run_to_call_stop() {
     } while (waited < 0 && errno == EINTR);
     if (waited != tid_ || !WIFSTOPPED(status)) return false;
     if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return true;
-    // A group stop begins or ends; it takes effect when the thread is resumed for good.
+    // A group stop begins or ends; it takes effect when the thread is resumed for good. The signal
+    // that begins one cannot be blocked, and would be lost if we kept it.
+    const bool delivers = status >> 16 == 0;
+    signal = delivers && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0;
   }
 }
 

@@ -47,8 +47,9 @@ calls() { cli info commandstats | awk -F'[=,]' '/^cmdstat_/ { n += $2 } END { pr
 
 @test "every function counted and timed, under load, and the text is the file's again" {
   start_redis
-  load_redis -n 400000 -P 8 -t set,get,lpush,lrange_100 &
+  redis-benchmark -s "$work/socket" -q -n 400000 -P 8 -t set,get,lpush,lrange_100 >/dev/null 3>&- &
   local load=$!
+  ends_with_test $load
   for verb in count latency count; do
     watch $verb -p $redis --allow-missing 'redis-server:*'
     [ "$(field '[x["armed"] for x in r if x["type"] == "armed"][0]')" -gt 3500 ]

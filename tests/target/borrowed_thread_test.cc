@@ -200,5 +200,33 @@ TEST(BorrowedThread, SignalsWaitUntilItIsBack) {
   EXPECT_EQ(child.finish(), 0);
 }
 
+TEST(BorrowedThread, AStopThatArrivesMeanwhileIsNotLost) {
+  Child child([](Shared& shared) {
+    while (!shared.stop) shared.rounds = shared.rounds + 1;
+  });
+  child.wait_for_rounds(100);
+  auto target = RemoteTarget::open(child.pid());
+  ASSERT_TRUE(target.ok());
+  const Room room = find_room(*target);
+  for (int i = 0; i < 20; ++i) {
+    {
+      auto stop = Stop::all_threads(child.pid());
+      ASSERT_TRUE(stop.ok());
+      auto thread = BorrowedThread::borrow(*stop, target->memory(), room);
+      ASSERT_TRUE(thread.ok());
+      kill(child.pid(), SIGSTOP);
+      ASSERT_TRUE(thread->call(SYS_getpid).ok());
+      ASSERT_TRUE(thread->call(SYS_getpid).ok());
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child.pid(), &status, WUNTRACED), child.pid());
+    ASSERT_TRUE(WIFSTOPPED(status));
+    EXPECT_EQ(WSTOPSIG(status), SIGSTOP);
+    kill(child.pid(), SIGCONT);
+    child.wait_for_rounds(100);
+  }
+  EXPECT_EQ(child.finish(), 0);
+}
+
 }  // namespace
 }  // namespace pinprick::target

@@ -270,5 +270,69 @@ TEST(Restarted, RewindsToTheSystemCallInstructionAsTheKernelDoes) {
   EXPECT_EQ(restarted(registers).rip, 0x1002u);
 }
 
+TEST(Stop, AStepRunsOneInstructionAndNoHandler) {
+  Child child([](Shared& shared) {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { _exit(3); };
+    sigaction(SIGUSR1, &action, nullptr);
+    while (!shared.stop) shared.rounds = shared.rounds + 1;
+  });
+  child.wait_for_rounds(100);
+  {
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok());
+    kill(child.pid(), SIGUSR1);
+    StoppedThread& thread = stop->threads()[0];
+    // The loop is a few instructions long, so it goes round within these.
+    const uint64_t rounds = child.shared().rounds;
+    int steps = 0;
+    while (child.shared().rounds < rounds + 3) {
+      const uint64_t before = thread.registers.rip;
+      ASSERT_TRUE(stop->step(thread));
+      const uint64_t distance = thread.registers.rip - before;
+      EXPECT_TRUE(distance + 128 < 256) << "no more than a short jump away: " << distance;
+      ASSERT_LT(++steps, 100);
+    }
+    EXPECT_GE(steps, 6) << "a round takes more than one instruction";
+  }
+  EXPECT_EQ(child.finish(), 3) << "the signal waited, and was not lost";
+}
+
+TEST(Stop, AStepIntoAFaultLeavesTheFaultToTheProgram) {
+  Child child([](Shared& shared) {
+    shared.rounds = 1;
+    while (!shared.stop) {
+    }
+    __builtin_trap();
+  });
+  child.wait_until_running();
+  {
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok());
+    child.shared().stop = 1;
+    int steps = 0;
+    while (stop->step(stop->threads()[0])) ASSERT_LT(++steps, 100);
+    EXPECT_EQ(stop->threads()[0].signal, SIGILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child.pid(), &status, 0), child.pid());
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGILL);
+}
+
+TEST(Stop, AProgramThatIgnoresTrapsIsNotStepped) {
+  Child child([](Shared& shared) {
+    signal(SIGTRAP, SIG_IGN);
+    while (!shared.stop) shared.rounds = shared.rounds + 1;
+    if (signal(SIGTRAP, SIG_IGN) != SIG_IGN) shared.failures = 1;
+  });
+  child.wait_for_rounds(10);
+  {
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok());
+    EXPECT_FALSE(stop->step(stop->threads()[0]));
+  }
+  EXPECT_EQ(child.finish(), 0);
+}
+
 }  // namespace
 }  // namespace pinprick::target
