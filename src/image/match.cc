@@ -12,25 +12,34 @@
 namespace pinprick::image {
 namespace {
 
-// The name by which a function is matched: the symbol that fits the pattern; for a function without
-// symbols the name it is shown by. Nothing: no match.
-std::optional<std::string> matching_name(Object& object, const Function& function,
-                                         const Pattern& pattern) {
+// The name by which a function is matched, and the instruction that is meant.
+struct Named {
+  std::string name;
+  uint64_t offset = 0;  // from the function's begin
+};
+
+// The symbol that fits the pattern; for a function without symbols the name it is shown by, which
+// looks like an offset in itself: gzip+0x3500. Nothing: no match.
+std::optional<Named> matching_name(Object& object, const Function& function,
+                                   const Pattern& pattern) {
   const auto names = object.functions().names(function);
   for (std::string_view name : names)
-    if (pattern.matches_function(name)) return demangle(name);
-  if (names.empty()) {
-    const std::string name = object.function_name(function, {});
-    if (pattern.matches_function(name) ||
-        pattern.matches_function(fmt::format("{:#x}", function.range.begin)))
-      return name;
-  }
+    if (pattern.matches_function(name)) return Named{demangle(name), pattern.offset()};
+  if (!names.empty()) return std::nullopt;
+  const std::string name = object.function_name(function, {});
+  if (pattern.matches_function(name) ||
+      pattern.matches_function(fmt::format("{:#x}", function.range.begin)))
+    return Named{name, pattern.offset()};
+  if (pattern.has_offset() && pattern.offset() == function.range.begin &&
+      pattern.function() == object.name())
+    return Named{name, 0};
   return std::nullopt;
 }
 
 bool is_excluded(Object& object, const Function& function, const std::vector<Pattern>& excluded) {
   return std::any_of(excluded.begin(), excluded.end(), [&](const Pattern& pattern) {
-    return pattern.matches_object(object.names()) && matching_name(object, function, pattern);
+    return pattern.matches_object(object.names()) &&
+           matching_name(object, function, pattern).has_value();
   });
 }
 
@@ -87,11 +96,11 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
 
     for (const Function& function : object->functions().functions()) {
       for (size_t i : wanted) {
-        auto name = matching_name(*object, function, patterns[i]);
-        if (!name) continue;
+        const auto named = matching_name(*object, function, patterns[i]);
+        if (!named) continue;
         matched[i] = true;
         if (is_excluded(*object, function, excluded)) continue;
-        Match match{object.get(), &function, function.range.begin + object->bias(), *name, i};
+        Match match{object.get(), &function, function.range.begin + object->bias(), named->name, i};
         if (function.ifunc) {
           const auto targets = implementations(image, *object, function);
           match.unresolved = targets.empty();
@@ -99,13 +108,13 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
             const Function* body = object->functions().find(target - object->bias());
             if (body == nullptr) continue;
             match.function = body;
-            match.site = target + patterns[i].offset();
+            match.site = target + named->offset;
             if (seen.insert(match.site).second) out.matches.push_back(match);
           }
           if (!match.unresolved) continue;
         }
-        match.site += patterns[i].offset();
-        if (patterns[i].offset() != 0) match.name += fmt::format("+{:#x}", patterns[i].offset());
+        match.site += named->offset;
+        if (named->offset != 0) match.name += fmt::format("+{:#x}", named->offset);
         if (seen.insert(match.site).second) out.matches.push_back(std::move(match));
       }
     }

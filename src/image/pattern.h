@@ -5,6 +5,7 @@
 //     net::Conn::*              C++ names, demangled; `::` never separates an object
 //     net::Conn::read(char*, *  with a parenthesis: the whole signature
 //     redis-server:call+0x1f    an instruction
+//     gzip+0x3500, gzip:0x3500  a function without a symbol, by where it begins in the file
 //
 // Globs know * and ?. As a regular expression (POSIX extended) the part behind the object has to
 // match the whole name; it takes no offset.
@@ -40,6 +41,7 @@ class Pattern {
   static Result<Pattern, PatternError> parse(std::string_view text, PatternSyntax syntax);
 
   const std::string& text() const { return text_; }
+  const std::string& function() const { return function_; }
   bool names_object() const { return !object_.empty(); }
   uint64_t offset() const { return offset_; }
   bool has_offset() const { return has_offset_; }

@@ -100,6 +100,19 @@ every_build() {
 }
 
 @test "a position-independent program and its libc" { every_build ticker '*'; }
+@test "a function without a symbol is found by the name that list gives it" {
+  local name line
+  name=$("$PINPRICK" list --file "$TARGETS/ticker_stripped" --json |
+    sed -nE 's/.*"function":"(ticker_stripped\+0x[0-9a-f]+)".*/\1/p' | sed -n 1p)
+  [ -n "$name" ]
+  for pattern in "$name" "ticker_stripped:$name" "ticker_stripped:${name#*+}"; do
+    line=$("$PINPRICK" list --file "$TARGETS/ticker_stripped" --json "$pattern")
+    echo "$pattern: $line"
+    [ "$(wc -l <<<"$line")" -eq 1 ]
+    [[ "$line" == *"\"$name\""* ]]
+  done
+}
+
 @test "a stripped program" { every_build ticker_stripped 'ticker_stripped:*'; }
 @test "a program at a fixed address" { every_build ticker_nopie 'ticker_nopie:*'; }
 @test "a static program" { every_build ticker_static '*'; }
