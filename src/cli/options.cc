@@ -12,23 +12,111 @@
 namespace pinprick::cli {
 namespace {
 
-constexpr const char* kPatternHelp =
-    "What to probe: [OBJECT:]FUNCTION[+0xOFFSET]. * and ? stand for any characters; C++ functions "
-    "by\n"
-    "their demangled name, with a ( to mean one overload; OBJECT by file name, without version.\n"
-    "  processCommand   libc:mall*   'net::Conn::*'   'net::Conn::read(char*, *'";
+constexpr const char* kSummary =
+    "Probes for programs that are already running: how often, how long, right now.\n"
+    "No restart, no recompile, no agent; out again without a trace.";
 
-constexpr const char* kFooter =
+constexpr const char* kMainFooter =
     "Examples:\n"
-    "  pinprick latency -p 4242 processCommand          how long does it take, right now\n"
-    "  pinprick count -p 4242 -d 10 'libc:*alloc'       hits of each function in 10 seconds\n"
-    "  pinprick latency -i 1 'compress*' -- gzip -9 f   a program from its start\n"
+    "  pinprick doctor                                  does it work on this machine?\n"
     "  pinprick list -p 4242 'libssl:SSL_*'             what can be probed, and how\n"
+    "  pinprick count -p 4242 -d 10 'libc:*alloc'       hits of each function in 10 seconds\n"
+    "  pinprick latency -p 4242 processCommand          how long does it take, until Ctrl-C\n"
+    "  pinprick count 'libc:*alloc' -- ls -l            a program from its start\n"
     "\n"
-    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something was "
-    "lost\n"
-    "(with --fail-on-loss). With -- COMMAND: the command's own, or 125 when pinprick failed.\n"
-    "Manual pages: pinprick(1), pinprick-VERB(1).";
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused,\n"
+    "5 something was lost (with --fail-on-loss). With -- COMMAND: the command's own, or 125 when\n"
+    "pinprick failed.\n"
+    "`pinprick VERB --help` says more; so do the manual pages pinprick(1) and pinprick-VERB(1).";
+
+constexpr const char* kPatternFooter =
+    "Patterns: [OBJECT:]FUNCTION[+0xOFFSET], * and ? stand for any characters\n"
+    "  processCommand            wherever it is, in the program or in a library\n"
+    "  'libc:mall*'              of one object, by its file name without version\n"
+    "  'net::Conn::*'            C++ by the demangled name; :: never ends an object's name\n"
+    "  'net::Conn::read(char*, *' one overload, by the signature from its (\n"
+    "  redis-server:call+0x1f    one instruction (count only)\n"
+    "  gzip+0x3500               a function without a symbol, as `pinprick list` names it\n"
+    "\n";
+
+constexpr const char* kListFooter =
+    "Examples:\n"
+    "  pinprick list -p 4242 'libssl:SSL_*'\n"
+    "  pinprick list --file /usr/bin/redis-server 'lookupKey*'\n"
+    "\n"
+    "Prints the address in the file, the object, how a probe is placed (nop, insn, window, pad; - "
+    "is\n"
+    "not at all), the function, and the reason where it cannot be probed, or not be timed.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused.";
+
+constexpr const char* kCountFooter =
+    "Examples:\n"
+    "  pinprick count -p 4242 -d 10 'libc:*alloc'       for 10 seconds\n"
+    "  pinprick count -p 4242 -i 1 'SSL_*' -x '*_ctrl'  each second, without some\n"
+    "  pinprick count 'libc:*alloc' -- ls -l            a program from its start\n"
+    "\n"
+    "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first.\n"
+    "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused.\n"
+    "With -- COMMAND: the command's own, or 125 when pinprick failed.";
+
+constexpr const char* kLatencyFooter =
+    "Examples:\n"
+    "  pinprick latency -p 4242 processCommand            until Ctrl-C\n"
+    "  pinprick latency -p 4242 -i 1 -d 60 'lookupKey*'   each second for a minute\n"
+    "  pinprick latency libc:read -- sort file            a program from its start\n"
+    "\n"
+    "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first.\n"
+    "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
+    "A C++ exception or a thread cancellation that passes through a timed function ends the "
+    "program:\n"
+    "only `count` functions that let one through.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 a call went\n"
+    "unmeasured (with --fail-on-loss). With -- COMMAND: the command's own, or 125.";
+
+constexpr const char* kDoctorFooter =
+    "Example:\n"
+    "  pinprick doctor -p 4242      can this process be probed, by me, here?\n"
+    "\n"
+    "Exit status: 0 all that is needed works, 1 something does not (BAD), 2 usage.";
+
+constexpr const char* kStatusFooter =
+    "Example:\n"
+    "  pinprick status -p 4242 --json\n"
+    "\n"
+    "Looks only; works beside a running pinprick, and after one that was killed.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage.";
+
+constexpr const char* kDetachFooter =
+    "Examples:\n"
+    "  pinprick detach -p 4242      after the pinprick that probed it was killed\n"
+    "  pinprick detach --all        everywhere\n"
+    "\n"
+    "Probes of a pinprick that still runs stay: end that one with Ctrl-C.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 no probes there, 4 refused.";
+
+// CLI11 knows no two ways to call a verb.
+class Help : public CLI::Formatter {
+ public:
+  explicit Help(std::vector<std::string> usages) : usages_(std::move(usages)) {
+    constexpr size_t kOptionColumn = 30;
+    column_width(kOptionColumn);
+  }
+  std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
+    std::string text = "\n";
+    for (const std::string& usage : usages_)
+      text += (text.size() == 1 ? "Usage: pinprick " : "   or: pinprick ") + usage + "\n";
+    return text;
+  }
+
+ private:
+  std::vector<std::string> usages_;
+};
+
+void describe(CLI::App& app, std::vector<std::string> usages, const std::string& footer) {
+  app.formatter(std::make_shared<Help>(std::move(usages)));
+  app.footer(footer);
+}
 
 // A value per occurrence: `-p 1 -p 2`, so that patterns may follow.
 void one_at_a_time(CLI::Option* option) {
@@ -68,34 +156,35 @@ void add_pids(CLI::App& app, Options& options, const char* help) {
 }
 
 void add_patterns(CLI::App& app, Options& options) {
-  app.add_option("PATTERN", options.patterns, kPatternHelp)->type_name("");
+  app.add_option("PATTERN", options.patterns, "Which functions; see below")->type_name("");
   one_at_a_time(
       app.add_option("-x,--exclude", options.excluded, "Leave out what matches (repeatable)")
           ->type_name("PATTERN"));
   app.add_flag("-r,--regex", options.regex,
-               "Functions are POSIX extended regular expressions, for the whole name");
+               "FUNCTION is a POSIX extended regular expression for the whole name");
 }
 
 void add_watching(CLI::App& app, Options& options) {
   add_pids(app, options, "Process to attach to (repeatable)");
   add_patterns(app, options);
-  app.add_option("-d,--duration", options.duration_s, "Stop after so many seconds")
+  app.add_option("-d,--duration", options.duration_s, "Stop after so many seconds; else at Ctrl-C")
       ->type_name("SECONDS")
       ->check(kPositive);
   app.add_option("-i,--interval", options.interval_s,
-                 "Print what happened every so many seconds, and the whole at the end")
+                 "Report every so many seconds, and the whole at the end")
       ->type_name("SECONDS")
       ->check(kPositive);
   app.add_option("-o,--output", options.output, "Write the results to a file")->type_name("FILE");
   app.add_flag("-a,--all", options.all, "Show functions without a hit, too");
   app.add_flag("--allow-missing", options.allow_missing,
-               "It is no error when a pattern matches nothing, or a function cannot be probed");
-  app.add_flag("--fail-on-loss", options.fail_on_loss,
-               "Exit with 5 when a call could not be measured");
+               "Go on when a pattern matches nothing, or a function is refused");
+  app.add_flag("--fail-on-loss", options.fail_on_loss, "Exit with 5 when a call went unmeasured");
   add_common(app, options);
-  app.footer("Usage: pinprick " + app.get_name() +
-             " [OPTIONS] -p PID PATTERN...\n   or: pinprick " + app.get_name() +
-             " [OPTIONS] PATTERN... -- COMMAND [ARGUMENT...]");
+  const std::string name = app.get_name();
+  describe(app,
+           {name + " [OPTIONS] -p PID PATTERN...",
+            name + " [OPTIONS] PATTERN... -- COMMAND [ARGUMENT...]"},
+           std::string(kPatternFooter) + (name == "count" ? kCountFooter : kLatencyFooter));
 }
 
 int complain(const std::string& text, const std::string& verb) {
@@ -133,19 +222,18 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   for (int i = own + 1; i < argc; ++i) options.command.emplace_back(argv[i]);
   const bool has_separator = own < argc;
 
-  CLI::App app(
-      "Probes for programs that are already running: how often, how long, right now.\n"
-      "No restart, no recompile, no agent; out again without a trace.");
+  CLI::App app(kSummary);
   app.name("pinprick");
   app.require_subcommand(0, 1);
   app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("-V,--version", std::string("pinprick ") + kVersion);
-  app.footer(kFooter);
-  app.get_formatter()->column_width(30);
+  app.set_version_flag("-V,--version", std::string("pinprick ") + kVersion,
+                       "Print the version and exit");
+  describe(app, {"VERB [OPTIONS] [PATTERN...]", "VERB --help"}, kMainFooter);
 
   auto* doctor = app.add_subcommand("doctor", "What works on this machine, and what to do if not");
   add_pids(*doctor, options, "Look at this process, too (repeatable)");
   add_common(*doctor, options);
+  describe(*doctor, {"doctor [OPTIONS] [-p PID]"}, kDoctorFooter);
 
   auto* list = app.add_subcommand("list", "Functions that a pattern means, and how each is probed");
   add_pids(*list, options, "Process to look at (repeatable)");
@@ -153,9 +241,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
       ->type_name("ELF");
   add_patterns(*list, options);
   add_common(*list, options);
-  list->footer(
-      "Usage: pinprick list [OPTIONS] -p PID [PATTERN...]\n"
-      "   or: pinprick list [OPTIONS] --file ELF [PATTERN...]");
+  describe(*list, {"list [OPTIONS] -p PID [PATTERN...]", "list [OPTIONS] --file ELF [PATTERN...]"},
+           std::string(kPatternFooter) + kListFooter);
 
   auto* count = app.add_subcommand("count", "How often functions are called");
   add_watching(*count, options);
@@ -164,27 +251,27 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   add_watching(*latency, options);
   latency
       ->add_option("--bits", options.bits,
-                   "Resolution: 2^BITS histogram slots for each power of two")
+                   "2^BITS histogram slots for each power of two (default 3)")
       ->type_name("0..5")
       ->check(CLI::Range(stats::kMinFractionBits, stats::kMaxFractionBits).description(""));
   latency
       ->add_option("--slots", options.slots,
-                   "Calls that can be in flight at once, over all threads; more go unmeasured")
+                   "Calls in flight at once, over all threads; more go unmeasured")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20).description(""));
 
   auto* status = app.add_subcommand("status", "Probes that are in place, whoever put them there");
   add_pids(*status, options, "Only this process (repeatable)");
   status->add_flag("-a,--all", options.all,
-                   "Show functions without a hit, and results of sessions that have ended");
+                   "Show functions without a hit, and results of detached sessions");
   add_common(*status, options);
+  describe(*status, {"status [OPTIONS] [-p PID]"}, kStatusFooter);
 
   auto* detach = app.add_subcommand("detach", "Remove the probes of a pinprick that is gone");
   add_pids(*detach, options, "Process to clean up (repeatable)");
   detach->add_flag("-a,--all", options.all, "All processes that have orphaned probes");
   add_common(*detach, options);
-
-  for (CLI::App* verb : app.get_subcommands({})) verb->get_formatter()->column_width(30);
+  describe(*detach, {"detach [OPTIONS] -p PID", "detach [OPTIONS] --all"}, kDetachFooter);
 
   std::string verb_given;
   try {
