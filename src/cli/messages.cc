@@ -127,9 +127,10 @@ Message message(const session::SessionError& error) {
               kAttachRefused};
     return {
         "orphaned",
-        fmt::format("{} still has {} probes of a pinprick that is gone; see `pinprick status -p "
-                    "{}`, and remove them with `pinprick detach -p {}`",
-                    process(occupied->pid), occupied->probes, occupied->pid, occupied->pid),
+        fmt::format("{} still has {} probe{} of a pinprick that is gone; see `pinprick status -p "
+                    "{}`, and remove with `pinprick detach -p {}`",
+                    process(occupied->pid), occupied->probes, occupied->probes == 1 ? "" : "s",
+                    occupied->pid, occupied->pid),
         kAttachRefused};
   }
   const auto& folder = std::get<session::NoRuntimeDirectory>(error);

@@ -99,9 +99,9 @@ class Watch {
 void Watch::warn_of_unwinding(const Watched& watched) {
   if (kind_ != Kind::latency || !may_unwind(*watched.image)) return;
   renderer_.warning(
-      fmt::format("{} can unwind its stack: a C++ exception or a thread cancellation that passes "
-                  "through a timed "
-                  "function would end the program; count only functions that let none through",
+      fmt::format("{} can unwind its stack: an exception that passes through a timed function ends "
+                  "the program, a thread that is cancelled inside of one ends without its cleanup; "
+                  "`count` is safe",
                   watched.name.command));
 }
 

@@ -240,7 +240,7 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
 
 void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
   if (rows.empty()) {
-    notes_.print("no probes of pinprick on this machine\n");
+    notes_.print("no probes of pinprick found\n");
     return;
   }
   for (const SessionRow& row : rows) {
