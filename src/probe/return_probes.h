@@ -1,4 +1,4 @@
-// What must not be return-probed, by name and by what it is (contracts and docs/latency.md).
+// What must not be return-probed, by name and by what it is (docs/latency.md).
 //
 // A call is measured by calling: the function runs as if called by pinprick's slot, and returns
 // there. Functions that come back twice, on another stack, or not by `ret`, or that ask who called

@@ -2,8 +2,8 @@
 //
 // PTRACE_SEIZE and INTERRUPT; the destructor resumes. Everything happens on the thread that made
 // the Stop (ptrace is per thread). When the controller dies, the kernel resumes all threads:
-// nothing here needs the controller to finish what it began (loan.h says why borrowing a thread
-// does not).
+// nothing here needs the controller to finish what it began (borrowed_thread.h says why borrowing
+// a thread does not).
 //
 // Stopping is visible to a program in one way: a few system calls, which the kernel never restarts
 // by itself, come back with EINTR (epoll_wait, sigtimedwait, semtimedop, io_getevents, socket calls
