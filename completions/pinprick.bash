@@ -1,0 +1,77 @@
+# bash completion for pinprick(1). tests/cli/manual.bats compares the options with --help.
+
+_pinprick_pids() {
+  local folder
+  for folder in /proc/[0-9]*; do
+    # Not kernel threads, nor what this user may not look at.
+    [ -O "$folder" ] || [ "$(id -u)" -eq 0 ] || continue
+    [ "$(readlink "$folder/exe" 2>/dev/null)" ] && echo "${folder#/proc/}"
+  done
+}
+
+# The session files that `pinprick status` looks at: processes that have probes.
+_pinprick_probed_pids() {
+  pinprick status --json 2>/dev/null | sed -nE 's/^\{"type":"session","pid":([0-9]+),.*/\1/p'
+}
+
+_pinprick() {
+  local word=$2 previous=$3 verb="" i
+  local verbs="doctor list count latency status detach"
+  local common="-h --help --json --color -p --pid"
+  local patterns="-x --exclude -r --regex"
+  local watching="-d --duration -i --interval -o --output -a --all --allow-missing --fail-on-loss"
+  COMPREPLY=()
+
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    # What stands behind -- is a command of its own.
+    if [ "${COMP_WORDS[i]}" = -- ]; then
+      if declare -F _command_offset >/dev/null; then
+        _command_offset $((i + 1))
+      else
+        compopt -o default
+      fi
+      return
+    fi
+    case " $verbs " in
+      *" ${COMP_WORDS[i]} "*) [ -n "$verb" ] || verb=${COMP_WORDS[i]} ;;
+    esac
+  done
+
+  case $previous in
+    -p | --pid)
+      local pids
+      if [ "$verb" = detach ]; then pids=$(_pinprick_probed_pids); else pids=$(_pinprick_pids); fi
+      mapfile -t COMPREPLY < <(compgen -W "$pids" -- "$word")
+      return
+      ;;
+    --color)
+      mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$word")
+      return
+      ;;
+    -f | --file | -o | --output)
+      compopt -o filenames
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return
+      ;;
+    --bits)
+      mapfile -t COMPREPLY < <(compgen -W "0 1 2 3 4 5" -- "$word")
+      return
+      ;;
+    -d | --duration | -i | --interval | -x | --exclude | --slots)
+      return
+      ;;
+  esac
+
+  local words
+  case $verb in
+    "") words="$verbs -h --help -V --version" ;;
+    doctor) words=$common ;;
+    list) words="$common $patterns -f --file" ;;
+    count) words="$common $patterns $watching --" ;;
+    latency) words="$common $patterns $watching --bits --slots --" ;;
+    status | detach) words="$common -a --all" ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+
+complete -F _pinprick pinprick
