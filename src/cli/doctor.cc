@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "base/clock.h"
@@ -27,8 +28,9 @@ namespace {
 CheckRow kernel() {
   utsname name = {};
   ::uname(&name);
-  int major = 0, minor = 0;
-  std::sscanf(name.release, "%d.%d", &major, &minor);
+  char* rest = nullptr;
+  const long major = std::strtol(name.release, &rest, 10);
+  const long minor = *rest == '.' ? std::strtol(rest + 1, nullptr, 10) : 0;
   constexpr int kMajor = 5, kMinor = 13;  // PTRACE_GET_RSEQ_CONFIGURATION, pidfd_getfd
   const bool recent = major > kMajor || (major == kMajor && minor >= kMinor);
   return {"kernel", recent ? Health::ok : Health::note, name.release,
@@ -39,6 +41,11 @@ CheckRow kernel() {
 CheckRow attaching() {
   CheckRow row = {"attaching", Health::bad, "", ""};
   const pid_t child = ::fork();
+  if (child < 0) {  // and kill(-1) would end everything that we may end
+    row.finding = fmt::format("no process can be started: {}", std::strerror(errno));
+    row.remedy = "see the limits of processes: ulimit -u, and pids.max of the cgroup";
+    return row;
+  }
   if (child == 0) {
     for (;;) ::pause();
   }
@@ -65,7 +72,7 @@ CheckRow attaching() {
 CheckRow ptrace_scope() {
   auto text = read_file("/proc/sys/kernel/yama/ptrace_scope");
   if (!text) return {"kernel.yama.ptrace_scope", Health::ok, "no Yama: own processes", ""};
-  const int scope = std::atoi(text->c_str());
+  const long scope = std::strtol(text->c_str(), nullptr, 10);
   const bool root = ::geteuid() == 0;
   const char* meaning[] = {"own processes", "own children only, unless root", "root only",
                            "nobody"};
