@@ -57,6 +57,7 @@ Result<Child, cli::Message> Child::start(const std::vector<std::string>& command
   auto from_child = make_pipe();
   if (!to_child || !from_child) return fail(cli::Message{"pipe", "no pipe to be had"});
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const pid_t parent = ::getpid();

@@ -46,7 +46,7 @@ bool is_installed(const std::string& program) {
   const char* path = ::getenv("PATH");
   std::istringstream folders(path != nullptr ? path : "");
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (::access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+    if (::access(fmt::format("{}/{}", folder, program).c_str(), X_OK) == 0) return true;
   return false;
 }
 
@@ -129,8 +129,9 @@ class Redis {
     if (!benchmark) return fail(benchmark.error());
     const auto line = benchmark->read_line_with(command == "get" ? "\"GET\",\"" : "\"SET\",\"");
     if (!line) return fail(line.error());
-    double rate = 0;
-    if (std::sscanf(line->c_str(), "\"%*[^\"]\",\"%lf", &rate) != 1 || rate <= 0)
+    const size_t comma = line->find(",\"");
+    const double rate = comma == line->npos ? 0 : std::strtod(line->c_str() + comma + 2, nullptr);
+    if (!(rate > 0))
       return fail(cli::Message{"redis_benchmark", fmt::format("redis-benchmark says: {}", *line)});
     return rate;
   }
@@ -227,6 +228,7 @@ class RedisCost {
                 [](const Pair& a, const Pair& b) { return a.undisturbed() > b.undisturbed(); });
       best.resize((best.size() + 1) / 2);
       std::vector<double> values;
+      values.reserve(best.size());
       for (const Pair& pair : best) values.push_back(value(pair));
       return median(values);
     }
