@@ -37,8 +37,8 @@ Result<Subject, Message> look_at(pid_t pid) {
   if (incomplete && is_gone(*target))
     return fail(message(target::AttachError{target::AttachCause::exited, pid, 0, 0, {}}));
   if (!image)
-    return fail(message(target::AttachError{
-        target::AttachCause::not_permitted, pid, 0, image.error().number, {}}));
+    return fail(message(
+        target::AttachError{target::AttachCause::not_permitted, pid, 0, image.error().number, {}}));
   Subject subject{*std::move(target), std::make_unique<image::ProcessImage>(*std::move(image)), {}};
   for (const std::string& name : subject.image->replaced)
     subject.warnings.push_back(
