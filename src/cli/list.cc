@@ -26,7 +26,7 @@ std::vector<ListRow> rows_of(const std::vector<image::Match>& matches) {
   };
   for (const auto& probe : counted.probes) {
     ListRow row = row_of(probe.match);
-    row.tactic = probe.patch.tactic;
+    row.tactic = counted.patches[probe.patch].plan.patch.tactic;
     if (auto refused = not_timed.find(probe.match.site); refused != not_timed.end())
       row.return_refusal = refused->second;
     rows.push_back(std::move(row));

@@ -115,13 +115,14 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   out.names = copy_section<char>(bytes, header.names);
 
   const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {
-    return site.length >= 1 && site.length <= kMaxSiteLength;
+    return site.length >= 1 && site.length <= kMaxSiteLength && site.phase < kPhases;
   });
   const bool probes_ok =
       std::all_of(out.probes.begin(), out.probes.end(), [&](const ProbeEntry& probe) {
         const bool known =
             probe.kind == ProbeEntry::Kind::count || probe.kind == ProbeEntry::Kind::latency;
         return known && probe.object < out.objects.size() && probe.site < out.sites.size() &&
+               probe.offset < out.sites[probe.site].displaced &&
                (probe.kind == ProbeEntry::Kind::count || probe.histogram < header.histogram_count);
       });
   const bool mappings_ok =

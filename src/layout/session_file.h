@@ -24,7 +24,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 1;
+inline constexpr uint32_t kFileVersion = 2;
 
 enum class SessionState : uint32_t {
   preparing = 1,  // memory may be mapped; the text is untouched
@@ -56,6 +56,7 @@ struct ObjectEntry {
 
 // The journal: what is written where, and what was there.
 inline constexpr size_t kMaxSiteLength = 8;
+inline constexpr uint8_t kPhases = 2;
 struct SiteEntry {
   uint64_t address = 0;
   uint8_t original[kMaxSiteLength] = {};
@@ -63,16 +64,19 @@ struct SiteEntry {
   uint8_t length = 0;
   uint8_t tactic = 0;
   uint8_t displaced = 0;  // bytes from address whose instructions run in the stub
-  uint8_t unused = 0;
-  uint32_t body = 0;  // from where `written` jumps to, to the first of them
+  // 0: the first thing that is written and the last that is put back; 1: what needs those of 0.
+  uint8_t phase = 0;
+  int32_t body = 0;  // from the address to the copy of the first displaced instruction
 };
 
 struct ProbeEntry {
   uint32_t name = 0;
-  uint16_t object = 0;
-  enum class Kind : uint16_t { count = 1, latency = 2 } kind = Kind::count;
   uint32_t site = 0;
   uint32_t histogram = 0;  // index among the histograms, for latency
+  uint32_t body = 0;  // from the copy of the site's first instruction to that of the probed one
+  uint16_t object = 0;
+  enum class Kind : uint8_t { count = 1, latency = 2 } kind = Kind::count;
+  uint8_t offset = 0;  // of the probed instruction, from the site's address
 };
 
 // Bytes of the target's code that a borrowed thread runs on, while one is borrowed.
@@ -120,7 +124,7 @@ struct FileHeader {
 static_assert(sizeof(MappingEntry) == 24);
 static_assert(sizeof(ObjectEntry) == 64);
 static_assert(sizeof(SiteEntry) == 32);
-static_assert(sizeof(ProbeEntry) == 16);
+static_assert(sizeof(ProbeEntry) == 20);
 static_assert(sizeof(FileHeader) <= kPageSize);
 
 struct SessionCounts {

@@ -23,13 +23,41 @@ TextEdit edit_of(const layout::SiteEntry& site) {
   TextEdit edit;
   edit.address = site.address;
   edit.length = site.length;
+  edit.phase = site.phase;
   return edit;
 }
 
-struct PageRun {
-  Range range;
-  std::vector<uint8_t> bytes;
-};
+std::vector<size_t> in_address_order(std::span<const TextEdit> edits, std::vector<size_t> some) {
+  std::sort(some.begin(), some.end(),
+            [&](size_t a, size_t b) { return edits[a].address < edits[b].address; });
+  return some;
+}
+
+// f(run of adjacent pages, indices of the edits that lie in them), until it answers false.
+template <class F>
+void for_each_run(std::span<const TextEdit> edits, const std::vector<size_t>& order, F&& f) {
+  for (size_t first = 0; first < order.size();) {
+    Range run = {align_down(edits[order[first]].address, kPageSize), 0};
+    size_t last = first;
+    for (; last < order.size(); ++last) {
+      const TextEdit& edit = edits[order[last]];
+      if (last != first && align_down(edit.address, kPageSize) > run.end) break;
+      run.end = std::max(run.end, align_up(edit.address + edit.length, kPageSize));
+    }
+    if (!f(run, std::span(order).subspan(first, last - first))) return;
+    first = last;
+  }
+}
+
+// What to do about an edit whose bytes are these; does it, in them.
+EditOutcome edit_bytes(const TextEdit& edit, uint8_t* site) {
+  if (std::memcmp(site, edit.before, edit.length) == 0) {
+    std::memcpy(site, edit.after, edit.length);
+    return EditOutcome::written;
+  }
+  if (std::memcmp(site, edit.after, edit.length) == 0) return EditOutcome::already;
+  return EditOutcome::different;
+}
 
 std::optional<size_t> interior_at(std::span<const Interior> interiors, Address address) {
   const auto found =
@@ -79,49 +107,47 @@ TextEdit disarming(const layout::SiteEntry& site) {
   return edit;
 }
 
-Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop&,
-                                                    const target::Memory& memory,
-                                                    std::span<const TextEdit> edits) {
+std::vector<EditOutcome> examine(const target::Memory& memory, std::span<const TextEdit> edits) {
   std::vector<EditOutcome> outcomes(edits.size(), EditOutcome::unreadable);
   std::vector<size_t> order(edits.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return edits[a].address < edits[b].address; });
+  for_each_run(
+      edits, in_address_order(edits, order), [&](Range range, std::span<const size_t> some) {
+        std::vector<uint8_t> bytes(range.size());
+        if (!memory.read(range.begin, bytes)) return true;
+        for (size_t i : some)
+          outcomes[i] = edit_bytes(edits[i], bytes.data() + (edits[i].address - range.begin));
+        return true;
+      });
+  return outcomes;
+}
 
-  // Runs of adjacent pages that hold a site.
-  std::vector<PageRun> runs;
-  for (size_t i : order) {
-    const Range pages = {align_down(edits[i].address, kPageSize),
-                         align_up(edits[i].address + edits[i].length, kPageSize)};
-    if (!runs.empty() && pages.begin <= runs.back().range.end)
-      runs.back().range.end = std::max(runs.back().range.end, pages.end);
-    else
-      runs.push_back({pages, {}});
+Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop&,
+                                                    const target::Memory& memory,
+                                                    std::span<const TextEdit> edits, Order order) {
+  std::vector<EditOutcome> outcomes(edits.size(), EditOutcome::unreadable);
+  std::optional<SystemError> error;
+  for (uint8_t step = 0; step < layout::kPhases && !error; ++step) {
+    const uint8_t phase =
+        order == Order::phases_upward ? step : static_cast<uint8_t>(layout::kPhases - 1 - step);
+    std::vector<size_t> some;
+    for (size_t i = 0; i < edits.size(); ++i)
+      if (edits[i].phase == phase) some.push_back(i);
+    for_each_run(
+        edits, in_address_order(edits, some), [&](Range range, std::span<const size_t> of) {
+          std::vector<uint8_t> bytes(range.size());
+          if (!memory.read(range.begin, bytes)) return true;
+          bool changed = false;
+          for (size_t i : of) {
+            outcomes[i] = edit_bytes(edits[i], bytes.data() + (edits[i].address - range.begin));
+            changed = changed || outcomes[i] == EditOutcome::written;
+          }
+          if (!changed) return true;
+          if (auto written = memory.write(range.begin, bytes); !written) error = written.error();
+          return !error;
+        });
   }
-
-  auto next = order.begin();
-  for (PageRun& run : runs) {
-    run.bytes.resize(run.range.size());
-    const bool readable = memory.read(run.range.begin, run.bytes);
-    bool changed = false;
-    for (; next != order.end() && run.range.contains(edits[*next].address); ++next) {
-      if (!readable) continue;
-      const TextEdit& edit = edits[*next];
-      uint8_t* site = run.bytes.data() + (edit.address - run.range.begin);
-      if (std::memcmp(site, edit.before, edit.length) == 0) {
-        std::memcpy(site, edit.after, edit.length);
-        outcomes[*next] = EditOutcome::written;
-        changed = true;
-      } else if (std::memcmp(site, edit.after, edit.length) == 0) {
-        outcomes[*next] = EditOutcome::already;
-      } else {
-        outcomes[*next] = EditOutcome::different;
-      }
-    }
-    if (!changed) continue;
-    if (auto written = memory.write(run.range.begin, run.bytes); !written)
-      return fail(written.error());
-  }
+  if (error) return fail(*error);
   return outcomes;
 }
 

@@ -5,11 +5,13 @@
 //     3  no thread stands, or will return to, inside the bytes of an edit that covers more than one
 //        instruction; one that stands there is moved to the relocated copy, one that will return
 //        there makes the edit wait for another time
-//     4  runs of pages are written, each run with one call
+//     4  runs of pages are written, each run with one call; first those of one phase, then those of
+//        the next
 //
-// Nobody executes between 1 and 4, and what each page holds before and after 4 is a correct
-// program, as the stubs were there before: so is every prefix of 4. Resuming a thread serialises
-// it.
+// Nobody executes between 1 and 4, an edit lies in one page, and what a page holds before and after
+// each phase is a correct program, as the stubs were there before: so is every prefix of 4. Phases
+// are for edits that need others: a short jump needs the long one that it leads to. Resuming a
+// thread serialises it.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +31,7 @@ namespace pinprick::patch {
 struct TextEdit {
   Address address = 0;
   uint8_t length = 0;
+  uint8_t phase = 0;
   uint8_t before[layout::kMaxSiteLength] = {};
   uint8_t after[layout::kMaxSiteLength] = {};
 };
@@ -43,11 +46,17 @@ enum class EditOutcome : uint8_t {
   unreadable,
 };
 
+enum class Order : uint8_t { phases_upward, phases_downward };
+
 // Applies what can be applied. outcomes[i] belongs to edits[i]; edits need not be sorted.
-// An error means that a write failed; pages before it in address order are written.
+// An error means that a write failed; earlier phases, and pages before it in address order, are
+// written.
 Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop& stop,
                                                     const target::Memory& memory,
-                                                    std::span<const TextEdit> edits);
+                                                    std::span<const TextEdit> edits, Order order);
+
+// What apply() would answer now; nothing is written.
+std::vector<EditOutcome> examine(const target::Memory& memory, std::span<const TextEdit> edits);
 
 // A place between two instructions that an edit will overwrite, and where execution continues
 // instead.

@@ -18,16 +18,11 @@ std::span<const uint8_t> bytes_at(const FunctionCode& function, Address at) {
   return function.bytes.subspan(at - function.range.begin);
 }
 
-std::optional<Instruction> decode_at(const FunctionCode& function, Address at) {
-  if (at < function.range.begin || at >= function.limit()) return std::nullopt;
-  return arch::decode(bytes_at(function, at), at);
-}
-
 // Decoding from the function's begin has to arrive at the site.
 std::optional<Refusal> prove_boundary(const FunctionCode& function, Address site) {
   if (!function.range.contains(site)) return Refusal{Reason::outside, site};
   for (Address at = function.range.begin; at != site;) {
-    const auto instruction = decode_at(function, at);
+    const auto instruction = instruction_at(function, at);
     if (!instruction) return Refusal{Reason::undecodable, at};
     at = instruction->end();
     if (at > site) return Refusal{Reason::mid_instruction, site};
@@ -51,11 +46,22 @@ std::optional<Reason> why_not_displaceable(const FunctionCode& function,
   return Reason::undecodable;
 }
 
-// Nops and int3 behind an instruction that never goes on; between functions also zeros. Answers the
-// end of the padding, at most `needed`.
+Tactic tactic_of(bool only_nops, size_t instructions, bool padded) {
+  if (padded) return Tactic::pad;
+  if (only_nops) return Tactic::nop;
+  return instructions == 1 ? Tactic::insn : Tactic::window;
+}
+
+}  // namespace
+
+std::optional<Instruction> instruction_at(const FunctionCode& function, Address at) {
+  if (at < function.range.begin || at >= function.limit()) return std::nullopt;
+  return arch::decode(bytes_at(function, at), at);
+}
+
 Address padding_end(const FunctionCode& function, Address at, Address needed) {
   while (at < needed) {
-    const auto instruction = decode_at(function, at);
+    const auto instruction = instruction_at(function, at);
     if (instruction &&
         (instruction->special == Special::nop || instruction->special == Special::int3)) {
       at = instruction->end();
@@ -69,73 +75,72 @@ Address padding_end(const FunctionCode& function, Address at, Address needed) {
   return std::min(at, function.limit());
 }
 
-Tactic tactic_of(bool only_nops, size_t instructions, bool padded) {
-  if (padded) return Tactic::pad;
-  if (only_nops) return Tactic::nop;
-  return instructions == 1 ? Tactic::insn : Tactic::window;
-}
-
-}  // namespace
-
 Address entry_site(const FunctionCode& function) {
-  const auto first = decode_at(function, function.range.begin);
+  const auto first = instruction_at(function, function.range.begin);
   const bool marked =
       first && first->special == Special::endbr64 && function.range.contains(first->end());
   return marked ? first->end() : function.range.begin;
 }
 
 Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site) {
-  const auto refuse = [](Reason reason, Address where) { return fail(Refusal{reason, where}); };
-  if (function.bytes.empty()) return refuse(Reason::unreadable, site);
+  if (function.bytes.empty()) return fail(Refusal{Reason::unreadable, site});
   if (site == function.range.begin) site = entry_site(function);
   if (auto refusal = prove_boundary(function, site)) return fail(*refusal);
-  if (arch::is_signal_restorer(function.bytes)) return refuse(Reason::reserved, site);
+  if (arch::is_signal_restorer(function.bytes)) return fail(Refusal{Reason::reserved, site});
+  return displace(function, site, site + 1, kJumpLength);
+}
 
+Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Address end,
+                                uint8_t jump_length) {
+  const auto refuse = [](Reason reason, Address where) { return fail(Refusal{reason, where}); };
   Patch patch;
-  patch.site = site;
-  const Address needed = site + kJumpLength;
+  patch.site = begin;
+  const Address jump_end = begin + jump_length;
+  const Address needed = std::max(end, jump_end);
+  if (needed > begin + kMaxWindow) return refuse(Reason::too_short, begin);
   bool only_nops = true;
   bool padded = false;
   size_t instructions = 0;
-  Address at = site;
+  Address at = begin;
   while (at < needed) {
-    const auto instruction = decode_at(function, at);
+    const auto instruction = instruction_at(function, at);
     if (!instruction) return refuse(Reason::undecodable, at);
     if (instruction->end() > function.range.end)
       return refuse(instructions == 0 ? Reason::undecodable : Reason::too_short, at);
     if (auto reason = why_not_displaceable(function, *instruction)) return refuse(*reason, at);
-    if (at != site) patch.interior.push_back(static_cast<uint8_t>(at - site));
+    if (at != begin && at < jump_end) patch.interior.push_back(static_cast<uint8_t>(at - begin));
     ++instructions;
     only_nops = only_nops && instruction->special == Special::nop;
     at = instruction->end();
     if (at >= needed) break;
     if (instruction->is_call()) return refuse(Reason::call_inside, at);
     if (!instruction->falls_through()) {
-      const Address end = padding_end(function, at, needed);
-      if (end < needed) return refuse(Reason::too_short, at);
+      if (at < end) return refuse(Reason::too_short, at);
+      if (padding_end(function, at, needed) < needed) return refuse(Reason::too_short, at);
       padded = true;
       break;
     }
     if (at == function.range.end) return refuse(Reason::too_short, at);
   }
 
-  const Address displaced_end = at;
-  const Address touched_end = std::max(displaced_end, needed);
-  patch.written = kJumpLength;
-  patch.displaced = static_cast<uint8_t>(displaced_end - site);
+  const Address touched_end = std::max(at, jump_end);
+  patch.written = jump_length;
+  patch.displaced = static_cast<uint8_t>(at - begin);
   patch.tactic = tactic_of(only_nops, instructions, padded);
 
   for (Range reserved : function.reserved)
-    if (reserved.overlaps({site, touched_end})) return refuse(Reason::reserved, reserved.begin);
+    if (reserved.overlaps({begin, touched_end})) return refuse(Reason::reserved, reserved.begin);
   // Behind a single instruction of 5 bytes nothing may come in either: some code jumps over a lock
   // prefix, into the instruction.
-  if (function.targets->any_in(site + 1, touched_end)) return refuse(Reason::branch_inside, site);
+  if (function.targets->any_in(begin + 1, touched_end)) return refuse(Reason::branch_inside, begin);
   const bool needs_control_flow = instructions > 1 || padded;
   if (needs_control_flow && function.targets->is_opaque(function.range.begin))
-    return refuse(Reason::indirect_jumps, site);
+    return refuse(Reason::indirect_jumps, begin);
+  if (align_down(begin, kPageSize) != align_down(jump_end - 1, kPageSize))
+    return refuse(Reason::page_edge, begin);
 
-  const auto original = bytes_at(function, site).first(touched_end - site);
-  std::copy(original.begin(), original.end(), patch.original.begin());
+  const auto original = bytes_at(function, begin).first(touched_end - begin);
+  patch.original.assign(original.begin(), original.end());
   return patch;
 }
 

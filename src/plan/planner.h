@@ -5,12 +5,13 @@
 //   - the displaced bytes are whole instructions that can be moved exactly;
 //   - no known branch leads behind the first of the bytes that the jump overwrites;
 //   - a call among the displaced instructions is the last of them;
-//   - overwritten bytes that are not displaced are padding that nothing executes.
+//   - overwritten bytes that are not displaced are padding that nothing executes;
+//   - the jump lies in one page: a page is what gets written at once, whoever dies meanwhile.
 // What is left to whoever writes it: that no thread stands, or will return to, inside the window.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,20 +34,37 @@ struct FunctionCode {
 struct Patch {
   Tactic tactic = Tactic::insn;
   Address site = 0;
-  uint8_t written = 0;    // bytes that the jump overwrites, from site
-  uint8_t displaced = 0;  // bytes whose instructions run in the stub, from site
-  std::array<uint8_t, 2 * arch::kMaxInstructionLength> original{};  // max(written, displaced)
+  uint8_t written = 0;            // bytes that the jump overwrites, from site
+  uint8_t displaced = 0;          // bytes whose instructions run in the stub, from site
+  std::vector<uint8_t> original;  // max(written, displaced)
 
   // Offsets behind the first instruction at which another one began, inside the written bytes:
   // where a thread could stand in the middle of the jump.
   std::vector<uint8_t> interior;
 
   std::span<const uint8_t> displaced_bytes() const { return std::span(original).first(displaced); }
+  Range touched() const { return {site, site + original.size()}; }
 };
+
+// No window is longer.
+inline constexpr uint64_t kMaxWindow = 128;
 
 // Where a probe on the entry goes: behind an endbr64, which stays in place.
 Address entry_site(const FunctionCode& function);
 
+// With one jump of five bytes at the site itself; function_plan.h knows more ways.
 Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site);
+
+// The same for a jump of `jump_length` bytes at `begin`, an instruction's first address, that
+// displaces all instructions up to `end` at least.
+Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Address end,
+                                uint8_t jump_length);
+
+// The instruction at an address of the function or of the padding behind it.
+std::optional<arch::Instruction> instruction_at(const FunctionCode& function, Address at);
+
+// Where padding that begins at `at` ends, `needed` at most: nops and int3 behind an instruction
+// that never goes on; between functions also zeros.
+Address padding_end(const FunctionCode& function, Address at, Address needed);
 
 }  // namespace pinprick::plan

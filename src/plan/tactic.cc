@@ -12,6 +12,10 @@ std::string_view name(Tactic tactic) {
       return "window";
     case Tactic::pad:
       return "pad";
+    case Tactic::hop:
+      return "hop";
+    case Tactic::evict:
+      return "evict";
   }
   return "?";
 }
@@ -40,6 +44,8 @@ std::string_view name(Reason reason) {
       return "too_short";
     case Reason::indirect_jumps:
       return "indirect_jumps";
+    case Reason::page_edge:
+      return "page_edge";
     case Reason::reserved:
       return "reserved";
     case Reason::neighbour:
@@ -86,6 +92,8 @@ std::string_view sentence(Reason reason) {
       return "shorter than a jump, and no padding follows";
     case Reason::indirect_jumps:
       return "computed jumps that could lead into its first bytes";
+    case Reason::page_edge:
+      return "the jump would lie in two pages, and a page is what can be written at once";
     case Reason::reserved:
       return "code that must not be changed (restartable sequence, signal return)";
     case Reason::neighbour:

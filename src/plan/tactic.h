@@ -14,6 +14,8 @@ enum class Tactic : uint8_t {
   insn,    // over one instruction of 5 bytes or more
   window,  // over several instructions, which run relocated
   pad,     // over a function's last instructions and the padding behind it
+  hop,     // two bytes, to padding nearby that holds the jump
+  evict,   // two bytes, to where instructions nearby were, which make room for the jump
 };
 
 // The closed list of reasons for not placing a probe.
@@ -29,6 +31,7 @@ enum class Reason : uint8_t {
   call_inside,           // a call would come back to where the probe's jump lies
   too_short,             // the function ends, and what follows is no padding
   indirect_jumps,        // computed jumps could lead to where the probe's jump would lie
+  page_edge,             // the jump would lie in two pages, and could be written by half
   reserved,              // restartable sequences, the signal restorer, pinprick's own code
   neighbour,             // another probe's jump lies there
   out_of_reach,          // no free address within 2 GB for the stub

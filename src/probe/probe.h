@@ -3,24 +3,34 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "arch/x86_64/stub.h"
 #include "image/match.h"
-#include "plan/planner.h"
+#include "plan/function_plan.h"
 
 namespace pinprick::probe {
 
 enum class Kind : uint8_t { count, latency };
 
+// Bytes that change in an object's text, and the probes that are reached through them.
+struct SitePatch {
+  image::Object* object = nullptr;
+  plan::PlannedPatch plan;     // in the object's own addresses
+  std::vector<size_t> probes;  // of plan.points, in that order
+  std::optional<size_t> host;  // plan.host, among all
+
+  Address site() const { return plan.patch.site + object->bias(); }
+};
+
 struct Probe {
   image::Match match;
   Kind kind = Kind::count;
-  plan::Patch patch;  // in the object's own addresses
+  size_t patch = 0;
+  uint8_t offset = 0;  // of the probed instruction, from its patch's site
   bool at_entry = false;
-
-  Address site() const { return patch.site + match.object->bias(); }
 };
 
 struct Skipped {
@@ -29,23 +39,27 @@ struct Skipped {
 };
 
 struct ProbeSet {
-  std::vector<Probe> probes;  // by site, none touching another
+  std::vector<SitePatch> patches;  // by object and address
+  std::vector<Probe> probes;       // by patch
   std::vector<Skipped> skipped;
 };
 
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind);
 
-// The stub of a probe, assembled for an address.
+// The stub of a patch, assembled for an address.
 struct PlacedStub {
   std::vector<uint8_t> bytes;
   arch::Stub stub;
+  std::vector<Address> bodies;  // of each point: the copy of its instruction
 };
 
-// Nothing: something the displaced instructions refer to is out of reach from `at`.
-std::optional<PlacedStub> place_count_stub(const Probe& probe, Address at,
-                                           const arch::ArenaEntries& arena, uint32_t cell,
+// `cells`: of the patch's probes. Nothing: something the displaced instructions refer to is out of
+// reach from `at`.
+std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch& patch, Address at,
+                                           const arch::ArenaEntries& arena,
+                                           std::span<const uint32_t> cells,
                                            std::optional<arch::RseqArea> rseq);
-std::optional<PlacedStub> place_return_stub(const Probe& probe, Address at,
+std::optional<PlacedStub> place_return_stub(const SitePatch& patch, Address at,
                                             const arch::ArenaEntries& arena, uint64_t histogram,
                                             uint64_t missed);
 

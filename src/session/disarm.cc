@@ -213,7 +213,7 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
   std::vector<patch::TextEdit> edits;
   if (journal.header.state == layout::SessionState::armed)
     for (const layout::SiteEntry& site : journal.sites) edits.push_back(patch::disarming(site));
-  auto outcomes = patch::apply(stop, target.memory(), edits);
+  auto outcomes = patch::apply(stop, target.memory(), edits, patch::Order::phases_downward);
   if (!outcomes)
     return fail(SessionError(target::AttachError{
         target::AttachCause::memory_refused, target.pid(), 0, outcomes.error().number, {}}));

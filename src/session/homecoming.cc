@@ -13,17 +13,30 @@
 namespace pinprick::session {
 namespace {
 
+// Copies of instructions between two probes of a site.
 struct Body {
   Address address = 0;
   const layout::SiteEntry* site = nullptr;
+  uint8_t begin = 0;  // of the instructions, from the site's address
+  uint8_t end = 0;
 };
 
 std::vector<Body> bodies_of(const layout::Session& journal) {
   std::vector<Body> bodies;
   for (const layout::SiteEntry& site : journal.sites)
-    bodies.push_back({arch::jump_target(site.address, site.written) + site.body, &site});
+    if (site.displaced != 0)
+      bodies.push_back({site.address + static_cast<uint64_t>(int64_t{site.body}), &site, 0, 0});
+  for (const layout::ProbeEntry& probe : journal.probes) {
+    const layout::SiteEntry& site = journal.sites[probe.site];
+    const Address first = site.address + static_cast<uint64_t>(int64_t{site.body});
+    if (probe.offset != 0) bodies.push_back({first + probe.body, &site, probe.offset, 0});
+  }
   std::sort(bodies.begin(), bodies.end(),
             [](const Body& a, const Body& b) { return a.address < b.address; });
+  for (size_t i = 0; i < bodies.size(); ++i) {
+    const bool more = i + 1 < bodies.size() && bodies[i + 1].site == bodies[i].site;
+    bodies[i].end = more ? bodies[i + 1].begin : bodies[i].site->displaced;
+  }
   return bodies;
 }
 
@@ -34,14 +47,16 @@ struct Home {
 };
 
 std::optional<Home> home_of(Address at, const Body& body, const target::Memory& memory) {
+  if (body.end <= body.begin) return std::nullopt;  // the file says so; it may say anything
   std::array<uint8_t, UINT8_MAX> room;
-  const auto bytes = std::span(room).first(body.site->displaced);
-  if (bytes.empty() || !memory.read(body.site->address, bytes)) return std::nullopt;
-  const auto copies = arch::copies_of({body.site->address, bytes}, body.address);
+  const auto bytes = std::span(room).first(body.end - body.begin);
+  const Address first = body.site->address + body.begin;
+  if (!memory.read(first, bytes)) return std::nullopt;
+  const auto copies = arch::copies_of({first, bytes}, body.address);
   if (!copies) return std::nullopt;
   for (const arch::Copy& copy : *copies) {
     const Address begin = body.address + copy.offset;
-    const Address original = body.site->address + copy.window_offset;
+    const Address original = first + copy.window_offset;
     if (at == begin) return Home{original, false};
     const auto instruction = arch::decode(bytes.subspan(copy.window_offset), original);
     if (instruction && instruction->special == arch::Special::syscall &&

@@ -37,7 +37,7 @@ constexpr uint32_t kLargestCell = INT32_MAX;
 // Where the stubs of one object go.
 struct Arena {
   const image::Object* object = nullptr;
-  std::vector<size_t> probes;
+  std::vector<size_t> patches;
   Address address = 0;
   uint64_t size = 0;
   std::vector<uint8_t> bytes;
@@ -90,8 +90,8 @@ void copy_text(char (&to)[N], std::string_view from) {
 // The steps of Session::arm, with what they hand to each other.
 class Arming {
  public:
-  Arming(Session& session, std::vector<probe::Probe> probes, const ArmOptions& options)
-      : session_(session), options_(options), probes_(std::move(probes)) {}
+  Arming(Session& session, probe::ProbeSet set, const ArmOptions& options)
+      : session_(session), options_(options), set_(std::move(set)), armed_(set_.patches.size()) {}
 
   Result<void, SessionError> run();
 
@@ -102,7 +102,13 @@ class Arming {
   Result<void, SessionError> map_all(target::BorrowedThread& thread);
   Result<void, SessionError> write_stubs();
   Result<void, SessionError> write_text();
-  void drop(size_t probe, plan::Reason reason);
+  void drop(size_t patch, plan::Reason reason);
+  void drop_guests();
+  bool write_jumps(size_t patch, const arch::Stub& stub);
+  std::optional<probe::PlacedStub> place_stub(const probe::SitePatch& patch, Address at,
+                                              const arch::ArenaEntries& entries) const;
+  std::vector<patch::TextEdit> edits(std::vector<size_t>& patch_of_edit,
+                                     std::vector<patch::Interior>& interiors) const;
 
   Result<void, SessionError> map(target::BorrowedThread& thread, MappingEntry::Kind kind,
                                  int protection, int flags, int descriptor, uint64_t offset);
@@ -110,7 +116,7 @@ class Arming {
                                     int flags, int descriptor, uint64_t offset);
   runtime::RuntimeSpec runtime_spec() const;
   arch::ArenaSpec arena_spec(const Arena& arena, const std::vector<Address>& cpus) const;
-  bool measures() const { return probes_[0].kind == probe::Kind::latency; }
+  bool measures() const { return set_.probes[0].kind == probe::Kind::latency; }
   AttachError attach_error(AttachCause cause, int error = 0, std::string detail = {}) const {
     return {cause, session_.target_.pid(), 0, error, std::move(detail)};
   }
@@ -120,35 +126,49 @@ class Arming {
 
   Session& session_;
   const ArmOptions& options_;
-  std::vector<probe::Probe> probes_;
+  probe::ProbeSet set_;
+  std::vector<bool> armed_;  // per patch; false: dropped, or not yet
   std::vector<Arena> arenas_;
-  std::vector<arch::Stub> stubs_;  // per probe; begin 0: dropped
+  std::vector<arch::Stub> stubs_;    // per patch
+  std::vector<size_t> site_;         // per patch: the index of its SiteEntry
+  std::vector<size_t> springboard_;  // the same of its springboard, where it has one
   std::optional<arch::RseqArea> rseq_;
   Address runtime_address_ = 0;
   uint64_t slots_ = 0;
   Address enter_ = 0;
 };
 
+std::optional<probe::PlacedStub> Arming::place_stub(const probe::SitePatch& patch, Address at,
+                                                    const arch::ArenaEntries& entries) const {
+  const layout::FileHeader& header = session_.journal_.header;
+  if (measures() && !patch.probes.empty()) {
+    const size_t i = patch.probes[0];
+    return probe::place_return_stub(patch, at, entries, layout::histogram_offset(header, i),
+                                    layout::counter_offset(i));
+  }
+  std::vector<uint32_t> cells;
+  for (size_t i : patch.probes) cells.push_back(static_cast<uint32_t>(layout::counter_offset(i)));
+  return probe::place_count_stub(set_, patch, at, entries, cells, rseq_);
+}
+
 // How large arenas have to be is known from assembling every stub once, at its own site: no size
 // depends on the address, and none grows with a smaller offset.
 Result<void, SessionError> Arming::lay_out() {
-  arch::ArenaEntries entries;
-  for (size_t i = 0; i < probes_.size(); ++i) {
-    const probe::Probe& probe = probes_[i];
-    if (arenas_.empty() || arenas_.back().object != probe.match.object) {
+  rseq_ = arch::RseqArea{};
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    const probe::SitePatch& patch = set_.patches[i];
+    if (arenas_.empty() || arenas_.back().object != patch.object) {
       arenas_.push_back({});
-      arenas_.back().object = probe.match.object;
+      arenas_.back().object = patch.object;
       // Magic, tables and the shared routine.
       arenas_.back().size = 512 + 8 * uint64_t{usable_cpus()};
     }
-    const Address at = align_up(probe.site(), kStubAlignment);
-    entries = {at, at, at};
-    const auto stub =
-        measures() ? probe::place_return_stub(probe, at, entries, 0, 0)
-                   : probe::place_count_stub(probe, at, entries, kLargestCell, arch::RseqArea{});
-    arenas_.back().probes.push_back(i);
+    const Address at = align_up(patch.site(), kStubAlignment);
+    const auto stub = place_stub(patch, at, {at, at, at});
+    arenas_.back().patches.push_back(i);
     arenas_.back().size += stub ? align_up(stub->bytes.size(), kStubAlignment) : 0;
   }
+  rseq_.reset();
   return {};
 }
 
@@ -161,30 +181,54 @@ Result<void, SessionError> Arming::create_file() {
     return offset;
   };
   layout::Session& journal = this->journal();
+  const auto add_entries = [&](size_t i) {
+    const probe::SitePatch& patch = set_.patches[i];
+    const auto tactic = static_cast<uint8_t>(patch.plan.patch.tactic);
+    site_.push_back(journal.sites.size());
+    layout::SiteEntry site;
+    site.address = patch.site();
+    site.length = patch.plan.patch.written;
+    site.tactic = tactic;
+    site.displaced = patch.plan.patch.displaced;
+    site.phase = patch.plan.springboard ? 1 : 0;
+    std::copy_n(patch.plan.patch.original.begin(), site.length, site.original);
+    journal.sites.push_back(site);
+    springboard_.push_back(journal.sites.size());
+    if (patch.plan.springboard) {
+      layout::SiteEntry board;
+      board.address = patch.plan.springboard->address + patch.object->bias();
+      board.length = arch::kJumpLength;
+      board.tactic = tactic;
+      std::copy_n(patch.plan.springboard->original.begin(), board.length, board.original);
+      journal.sites.push_back(board);
+    }
+    for (size_t j : patch.probes) {
+      layout::ProbeEntry probe;
+      probe.name = add_name(set_.probes[j].match.name);
+      probe.object = static_cast<uint16_t>(journal.objects.size());
+      probe.kind = measures() ? layout::ProbeEntry::Kind::latency : layout::ProbeEntry::Kind::count;
+      probe.site = static_cast<uint32_t>(site_.back());
+      probe.offset = set_.probes[j].offset;
+      probe.histogram = measures() ? static_cast<uint32_t>(j) : 0;
+      journal.probes.push_back(probe);
+    }
+  };
   for (const Arena& arena : arenas_) {
     layout::ObjectEntry entry;
     entry.bias = arena.object->bias();
     entry.name = add_name(arena.object->name());
     entry.path = add_name(arena.object->path());
     copy_text(entry.build_id, arena.object->elf().build_id());
-    for (size_t i : arena.probes) {
-      layout::ProbeEntry probe;
-      probe.name = add_name(probes_[i].match.name);
-      probe.object = static_cast<uint16_t>(journal.objects.size());
-      probe.kind = measures() ? layout::ProbeEntry::Kind::latency : layout::ProbeEntry::Kind::count;
-      probe.site = static_cast<uint32_t>(i);
-      probe.histogram = measures() ? static_cast<uint32_t>(i) : 0;
-      journal.probes.push_back(probe);
-    }
+    for (size_t i : arena.patches) add_entries(i);
     journal.objects.push_back(entry);
   }
 
   layout::SessionCounts counts;
   counts.mappings = 3 + arenas_.size() + (measures() ? 2 : 0);
   counts.objects = arenas_.size();
-  counts.sites = probes_.size();
-  counts.probes = probes_.size();
-  counts.histograms = measures() ? probes_.size() : 0;
+  counts.sites = journal.sites.size();
+  counts.probes = journal.probes.size();
+  counts.histograms = measures() ? journal.probes.size() : 0;
   counts.name_bytes = names.size();
   counts.cpus = cpus;
   counts.fraction_bits = options_.fraction_bits;
@@ -198,16 +242,6 @@ Result<void, SessionError> Arming::create_file() {
   copy_text(header.boot_id, boot_id());
   copy_text(header.command, target().command());
   journal.names.assign(names.begin(), names.end());
-  journal.sites.resize(probes_.size());
-  for (size_t i = 0; i < probes_.size(); ++i) {
-    layout::SiteEntry& site = journal.sites[i];
-    site.address = probes_[i].site();
-    site.length = probes_[i].patch.written;
-    site.tactic = static_cast<uint8_t>(probes_[i].patch.tactic);
-    site.displaced = probes_[i].patch.displaced;
-    std::copy_n(probes_[i].patch.original.begin(), site.length, site.original);
-  }
-
   // Addresses. Nothing of this is mapped yet; if somebody takes one in between, mapping fails.
   auto maps = image::read_maps(target().pid());
   if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
@@ -367,9 +401,41 @@ arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address
   return spec;
 }
 
-void Arming::drop(size_t probe, plan::Reason reason) {
-  session_.report_.skipped.push_back({probes_[probe].match, {reason, probes_[probe].patch.site}});
-  stubs_[probe].begin = 0;
+void Arming::drop(size_t patch, plan::Reason reason) {
+  if (!armed_[patch]) return;
+  armed_[patch] = false;
+  for (size_t i : set_.patches[patch].probes) {
+    const probe::Probe& probe = set_.probes[i];
+    session_.report_.skipped.push_back(
+        {probe.match, {reason, set_.patches[patch].plan.patch.site + probe.offset}});
+  }
+}
+
+// A springboard that lies in the window of a patch must not be written without that patch.
+void Arming::drop_guests() {
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    if (const auto host = set_.patches[i].host; host && !armed_[*host])
+      drop(i, plan::Reason::thread_inside);
+}
+
+// What the site and its springboard will hold. False: the stub is out of reach.
+bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
+  layout::SiteEntry& site = journal().sites[site_[patch]];
+  std::optional<std::vector<uint8_t>> jump;
+  if (set_.patches[patch].plan.springboard) {
+    layout::SiteEntry& board = journal().sites[springboard_[patch]];
+    const auto far = arch::encode_jump(board.address, stub.begin);
+    if (!far) return false;
+    std::copy(far->begin(), far->end(), board.written);
+    jump = arch::encode_short_jump(site.address, board.address);
+  } else {
+    jump = arch::encode_jump(site.address, stub.begin);
+  }
+  const auto distance = static_cast<int64_t>(stub.body - site.address);
+  if (!jump || distance != static_cast<int32_t>(distance)) return false;
+  std::copy(jump->begin(), jump->end(), site.written);
+  site.body = static_cast<int32_t>(distance);
+  return true;
 }
 
 Result<void, SessionError> Arming::write_stubs() {
@@ -387,35 +453,30 @@ Result<void, SessionError> Arming::write_stubs() {
   }
 
   const auto cpus = runtime::cpu_cells(spec);
-  const layout::FileHeader& header = journal().header;
-  stubs_.resize(probes_.size());
+  stubs_.resize(set_.patches.size());
+  armed_.assign(set_.patches.size(), true);
   for (Arena& arena : arenas_) {
     arch::Assembler head(arena.address);
     const auto entries = arch::emit_arena_header(head, arena_spec(arena, cpus));
     auto bytes = head.finish();
     assert(bytes.has_value());
     arena.bytes = *std::move(bytes);
-    for (size_t i : arena.probes) {
+    for (size_t i : arena.patches) {
+      const probe::SitePatch& patch = set_.patches[i];
       arena.bytes.resize(align_up(arena.bytes.size(), kStubAlignment), 0xcc);
       const Address at = arena.address + arena.bytes.size();
-      const auto stub = measures() ? probe::place_return_stub(probes_[i], at, entries,
-                                                              layout::histogram_offset(header, i),
-                                                              layout::counter_offset(i))
-                                   : probe::place_count_stub(
-                                         probes_[i], at, entries,
-                                         static_cast<uint32_t>(layout::counter_offset(i)), rseq_);
-      const auto jump =
-          stub ? arch::encode_jump(probes_[i].site(), stub->stub.begin) : std::nullopt;
-      if (!jump || arena.bytes.size() + stub->bytes.size() > arena.size) {
+      const auto stub = place_stub(patch, at, entries);
+      if (!stub || arena.bytes.size() + stub->bytes.size() > arena.size ||
+          !write_jumps(i, stub->stub)) {
         drop(i, plan::Reason::out_of_reach);
         continue;
       }
       stubs_[i] = stub->stub;
       session_.report_.stub_bytes += stub->bytes.size();
       arena.bytes.insert(arena.bytes.end(), stub->bytes.begin(), stub->bytes.end());
-      layout::SiteEntry& site = journal().sites[i];
-      std::copy(jump->begin(), jump->end(), site.written);
-      site.body = static_cast<uint32_t>(stub->stub.body - stub->stub.begin);
+      for (size_t j = 0; j < patch.probes.size(); ++j)
+        journal().probes[patch.probes[j]].body =
+            static_cast<uint32_t>(stub->bodies[j] - stub->stub.body);
     }
     if (auto written = target().memory().write(arena.address, arena.bytes); !written)
       return refused(written.error());
@@ -423,20 +484,29 @@ Result<void, SessionError> Arming::write_stubs() {
   return {};
 }
 
-Result<void, SessionError> Arming::write_text() {
+std::vector<patch::TextEdit> Arming::edits(std::vector<size_t>& patch_of_edit,
+                                           std::vector<patch::Interior>& interiors) const {
   std::vector<patch::TextEdit> edits;
-  std::vector<size_t> probe_of_edit;
-  std::vector<patch::Interior> interiors;
-  for (size_t i = 0; i < probes_.size(); ++i) {
-    if (stubs_[i].begin == 0) continue;
-    for (uint8_t offset : probes_[i].patch.interior)
+  const auto add = [&](size_t patch, size_t site) {
+    edits.push_back(patch::arming(session_.journal_.sites[site]));
+    patch_of_edit.push_back(patch);
+  };
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    if (!armed_[i]) continue;
+    const plan::PlannedPatch& planned = set_.patches[i].plan;
+    for (uint8_t offset : planned.patch.interior)
       for (const arch::Copy& copy : stubs_[i].copies)
         if (copy.window_offset == offset)
           interiors.push_back(
-              {probes_[i].site() + offset, stubs_[i].body + copy.offset, edits.size()});
-    edits.push_back(patch::arming(journal().sites[i]));
-    probe_of_edit.push_back(i);
+              {set_.patches[i].site() + offset, stubs_[i].body + copy.offset, edits.size()});
+    add(i, site_[i]);
+    if (planned.springboard) add(i, springboard_[i]);
   }
+  return edits;
+}
+
+Result<void, SessionError> Arming::write_text() {
+  drop_guests();
   // From here on the file has to be believed: whatever a site holds, it is one of the two.
   journal().header.state = layout::SessionState::armed;
   for (auto written : {file().write_tables(journal()), file().write_header(journal().header)})
@@ -447,19 +517,24 @@ Result<void, SessionError> Arming::write_text() {
   target::Stop stop = *std::move(stopped);
   if (!target().same_image())
     return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
-  const auto blocked = patch::clear_interiors(stop, target().memory(), interiors);
-  for (auto b = blocked.rbegin(); b != blocked.rend(); ++b) {
-    drop(probe_of_edit[*b], plan::Reason::thread_inside);
-    edits.erase(edits.begin() + static_cast<ptrdiff_t>(*b));
-    probe_of_edit.erase(probe_of_edit.begin() + static_cast<ptrdiff_t>(*b));
-  }
-  const auto outcomes = patch::apply(stop, target().memory(), edits);
+
+  std::vector<size_t> patch_of_edit;
+  std::vector<patch::Interior> interiors;
+  auto edits = this->edits(patch_of_edit, interiors);
+  std::sort(interiors.begin(), interiors.end(),
+            [](const auto& a, const auto& b) { return a.address < b.address; });
+  for (size_t edit : patch::clear_interiors(stop, target().memory(), interiors))
+    drop(patch_of_edit[edit], plan::Reason::thread_inside);
+  const auto held = patch::examine(target().memory(), edits);
+  for (size_t e = 0; e < edits.size(); ++e)
+    if (held[e] != patch::EditOutcome::written) drop(patch_of_edit[e], plan::Reason::text_changed);
+  drop_guests();
+  patch_of_edit.clear();
+  edits = this->edits(patch_of_edit, interiors);
+  const auto outcomes = patch::apply(stop, target().memory(), edits, patch::Order::phases_upward);
   session_.report_.stopped_ns += stop.resume();
   if (!outcomes)
     return fail(SessionError(attach_error(AttachCause::memory_refused, outcomes.error().number)));
-  for (size_t e = 0; e < edits.size(); ++e)
-    if ((*outcomes)[e] != patch::EditOutcome::written)
-      drop(probe_of_edit[e], plan::Reason::text_changed);
   return {};
 }
 
@@ -467,8 +542,8 @@ Result<void, SessionError> Arming::run() {
   for (auto step : {&Arming::lay_out, &Arming::create_file, &Arming::map_memory,
                     &Arming::write_stubs, &Arming::write_text})
     if (auto done = (this->*step)(); !done) return done;
-  for (uint32_t i = 0; i < probes_.size(); ++i)
-    if (stubs_[i].begin != 0) session_.probes_.push_back({std::move(probes_[i]), i});
+  for (uint32_t i = 0; i < set_.probes.size(); ++i)
+    if (armed_[set_.probes[i].patch]) session_.probes_.push_back({std::move(set_.probes[i]), i});
   session_.report_.armed = session_.probes_.size();
   return {};
 }
@@ -479,7 +554,7 @@ Result<Session, SessionError> Session::arm(target::RemoteTarget target,
   Session session(std::move(target), image);
   session.report_.skipped = std::move(set.skipped);
   if (set.probes.empty()) return session;
-  Arming arming(session, std::move(set.probes), options);
+  Arming arming(session, std::move(set), options);
   if (auto armed = arming.run(); !armed) {
     if (session.file_) static_cast<void>(session.disarm());
     return fail(armed.error());

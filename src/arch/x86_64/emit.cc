@@ -365,4 +365,10 @@ std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to) {
   return code.finish();
 }
 
+std::optional<std::vector<uint8_t>> encode_short_jump(Address from, Address to) {
+  const auto distance = static_cast<int64_t>(to - from - kShortJumpLength);
+  if (distance < INT8_MIN || distance > INT8_MAX) return std::nullopt;
+  return std::vector<uint8_t>{0xeb, static_cast<uint8_t>(distance)};
+}
+
 }  // namespace pinprick::arch

@@ -129,7 +129,10 @@ class Assembler {
 // Bytes of the `jmp rel32` that a probed site gets. The distance must fit: it is the caller's duty
 // to have put the stub within reach.
 inline constexpr uint8_t kJumpLength = 5;
+inline constexpr uint8_t kShortJumpLength = 2;
 std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to);
+// The two bytes of a `jmp rel8`; nothing where that does not reach.
+std::optional<std::vector<uint8_t>> encode_short_jump(Address from, Address to);
 
 // Can a 32-bit displacement that ends at `from` reach `to`?
 constexpr bool reaches(Address from, Address to) {

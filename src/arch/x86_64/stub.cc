@@ -14,25 +14,35 @@ constexpr uint8_t kInt3 = 0xcc;
 
 static_assert(kRseqSignature == PP_RSEQ_SIGNATURE);
 
-// The displaced instructions at their new place, and the way back.
-void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub) {
-  stub.body = code.here();
-  std::span<const uint8_t> rest = displaced.bytes;
-  Address address = displaced.address;
+// Displaced instructions at their new place. Answers where the program goes on behind them; nothing
+// where it does not.
+std::optional<Address> emit_copies(Assembler& code, Displaced displaced, Address site, Stub& stub) {
   bool falls_through = true;
-  while (!rest.empty()) {
-    const auto instruction = decode(rest, address);
-    assert(instruction && instruction->length <= rest.size());
-    stub.copies.push_back({static_cast<uint8_t>(address - displaced.address),
+  while (!displaced.bytes.empty()) {
+    const auto instruction = decode(displaced.bytes, displaced.address);
+    assert(instruction && instruction->length <= displaced.bytes.size());
+    if (stub.copies.empty()) stub.body = code.here();
+    stub.copies.push_back({static_cast<uint8_t>(displaced.address - site),
                            static_cast<uint32_t>(code.here() - stub.body)});
-    relocate(code, rest, *instruction);
+    relocate(code, displaced.bytes, *instruction);
     // A call comes back to the original code, behind it.
     falls_through = instruction->falls_through() && !instruction->is_call();
-    rest = rest.subspan(instruction->length);
-    address = instruction->end();
+    displaced = {instruction->end(), displaced.bytes.subspan(instruction->length)};
   }
-  if (falls_through) code.jmp(address);
+  return falls_through ? std::optional(displaced.address) : std::nullopt;
 }
+
+void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub) {
+  if (const auto on = emit_copies(code, displaced, displaced.address, stub)) code.jmp(*on);
+}
+
+Displaced part(const Displaced& whole, size_t from, size_t to) {
+  return {whole.address + from, whole.bytes.subspan(from, to - from)};
+}
+
+struct CountLabels {
+  Assembler::Label descriptor, again, begin, end, counted, locked;
+};
 
 }  // namespace
 
@@ -88,6 +98,66 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   return entries;
 }
 
+namespace {
+
+CountLabels emit_out_of_line(Assembler& code, const ArenaEntries& arena, bool rseq,
+                             const CountPoint& point) {
+  CountLabels labels;
+  labels.again = code.new_label();
+  labels.counted = code.new_label();
+  labels.locked = code.new_label();
+  if (!rseq) return labels;
+  labels.begin = code.new_label();
+  labels.end = code.new_label();
+  const auto abort = code.new_label();
+  labels.descriptor = code.bind_here();
+  code.u64(uint64_t{0});  // version and flags
+  code.u64(labels.begin);
+  code.distance(labels.begin, labels.end);
+  code.u64(abort);
+  code.u32(PP_RSEQ_SIGNATURE);
+  code.bind(abort);
+  code.jmp_short(labels.again);
+  code.bind(labels.locked);
+  code.mov_imm32(Reg::rax, point.cell);
+  code.call(arena.locked_count);
+  code.jmp_short(labels.counted);
+  return labels;
+}
+
+void emit_counting(Assembler& code, const ArenaEntries& arena, const std::optional<RseqArea>& rseq,
+                   const CountPoint& point, const CountLabels& labels) {
+  const auto cell = static_cast<int32_t>(point.cell);
+  if (point.keep_red_zone) code.lea(Reg::rsp, Reg::rsp, -kRedZone);
+  code.push(Reg::rax);
+  code.push(Reg::rcx);
+  code.bind(labels.again);
+  if (rseq) {
+    const int32_t area = rseq->thread_pointer_offset;
+    code.lea(Reg::rax, labels.descriptor);
+    code.store_fs(area + PP_RSEQ_CS, Reg::rax);
+    code.bind(labels.begin);
+    code.load_fs_sx32(Reg::rcx, area + PP_RSEQ_CPU_ID);
+    code.lea(Reg::rax, arena.cpu_table);
+    code.load_indexed8(Reg::rcx, Reg::rax, Reg::rcx);
+    code.jrcxz(labels.locked);
+    code.load(Reg::rax, Reg::rcx, cell);
+    code.lea(Reg::rax, Reg::rax, 1);
+    code.store(Reg::rcx, cell, Reg::rax);
+    code.bind(labels.end);
+  } else {
+    code.bind(labels.locked);
+    code.mov_imm32(Reg::rax, point.cell);
+    code.call(arena.locked_count);
+  }
+  code.bind(labels.counted);
+  code.pop(Reg::rcx);
+  code.pop(Reg::rax);
+  if (point.keep_red_zone) code.lea(Reg::rsp, Reg::rsp, kRedZone);
+}
+
+}  // namespace
+
 //     descriptor:  struct rseq_cs {begin, end, abort}
 //                  signature
 //     abort:       jmp again
@@ -102,61 +172,29 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
 //                  displaced instructions, jump back
 //
 // Between begin and end the kernel sends a thread that it interrupts to `abort`, which starts
-// again. No instruction on this path touches a flag.
-Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, const CountStub& spec,
-                     const Displaced& displaced) {
-  const auto cell = static_cast<int32_t>(spec.cell);
-  const auto again = code.new_label();
-  const auto counted = code.new_label();
-  const auto locked = code.new_label();
-  Assembler::Label descriptor, begin, end, abort;
-  if (spec.rseq) {
-    begin = code.new_label();
-    end = code.new_label();
-    abort = code.new_label();
-    descriptor = code.bind_here();
-    code.u64(uint64_t{0});  // version and flags
-    code.u64(begin);
-    code.distance(begin, end);
-    code.u64(abort);
-    code.u32(PP_RSEQ_SIGNATURE);
-    code.bind(abort);
-    code.jmp_short(again);
-    code.bind(locked);
-    code.mov_imm32(Reg::rax, spec.cell);
-    code.call(arena.locked_count);
-    code.jmp_short(counted);
-  }
-
+// again. No instruction on this path touches a flag. With several probes, what is out of line for
+// the second and later ones is jumped over: jrcxz does not reach far.
+Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<RseqArea> rseq,
+                     std::span<const CountPoint> points, const Displaced& displaced) {
   Stub stub;
+  const size_t unprobed = points.empty() ? displaced.bytes.size() : points.front().offset;
+  const bool counts_first = unprobed == 0;
+  CountLabels labels;
+  if (counts_first) labels = emit_out_of_line(code, arena, rseq.has_value(), points.front());
   stub.begin = code.here();
-  if (spec.keep_red_zone) code.lea(Reg::rsp, Reg::rsp, -kRedZone);
-  code.push(Reg::rax);
-  code.push(Reg::rcx);
-  code.bind(again);
-  if (spec.rseq) {
-    const int32_t rseq = spec.rseq->thread_pointer_offset;
-    code.lea(Reg::rax, descriptor);
-    code.store_fs(rseq + PP_RSEQ_CS, Reg::rax);
-    code.bind(begin);
-    code.load_fs_sx32(Reg::rcx, rseq + PP_RSEQ_CPU_ID);
-    code.lea(Reg::rax, arena.cpu_table);
-    code.load_indexed8(Reg::rcx, Reg::rax, Reg::rcx);
-    code.jrcxz(locked);
-    code.load(Reg::rax, Reg::rcx, cell);
-    code.lea(Reg::rax, Reg::rax, 1);
-    code.store(Reg::rcx, cell, Reg::rax);
-    code.bind(end);
-  } else {
-    code.bind(locked);
-    code.mov_imm32(Reg::rax, spec.cell);
-    code.call(arena.locked_count);
+  auto on = emit_copies(code, part(displaced, 0, unprobed), displaced.address, stub);
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (i != 0 || !counts_first) {
+      const auto over = code.new_label();
+      if (rseq) code.jmp_short(over);
+      labels = emit_out_of_line(code, arena, rseq.has_value(), points[i]);
+      code.bind(over);
+    }
+    emit_counting(code, arena, rseq, points[i], labels);
+    const size_t end = i + 1 == points.size() ? displaced.bytes.size() : points[i + 1].offset;
+    on = emit_copies(code, part(displaced, points[i].offset, end), displaced.address, stub);
   }
-  code.bind(counted);
-  code.pop(Reg::rcx);
-  code.pop(Reg::rax);
-  if (spec.keep_red_zone) code.lea(Reg::rsp, Reg::rsp, kRedZone);
-  emit_displaced(code, displaced, stub);
+  if (on) code.jmp(*on);
   stub.end = code.here();
   return stub;
 }

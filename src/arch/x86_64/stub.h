@@ -64,27 +64,30 @@ struct Copy {
 struct Stub {
   Address begin = 0;
   Address end = 0;
-  Address body = 0;  // where the displaced instructions begin
+  Address body = 0;  // where the copy of the first displaced instruction begins
   // A thread that stands between two displaced instructions when the jump is written is moved to
   // the copy of the second.
   std::vector<Copy> copies;
 };
 
-// The copies that a stub makes of these instructions, for a body at `body`: to bring threads home
-// from a stub that somebody else assembled. Nothing if they cannot be moved there.
+// The copies that a stub makes of instructions between two probes, for copies from `body` on: to
+// bring threads home from a stub that somebody else assembled. Nothing if they cannot be moved
+// there.
 std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address body);
 
 // The target of the `jmp rel32` at a probed site.
 Address jump_target(Address site, std::span<const uint8_t> written);
 
-struct CountStub {
-  std::optional<RseqArea> rseq;
+// A probe in front of one of the displaced instructions.
+struct CountPoint {
+  uint8_t offset = 0;          // of the instruction, from the site
   uint32_t cell = 0;           // offset of the counter in a CPU's cells
   bool keep_red_zone = false;  // not at a function's entry: data may live below rsp
 };
 
-Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, const CountStub& spec,
-                     const Displaced& displaced);
+// `points` ascending; without any, the stub only stands in for the displaced instructions.
+Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<RseqArea> rseq,
+                     std::span<const CountPoint> points, const Displaced& displaced);
 
 struct ReturnStub {
   uint64_t histogram = 0;  // offsets in a CPU's cells

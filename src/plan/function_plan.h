@@ -1,0 +1,57 @@
+// Probes on several instructions of one function, planned together.
+//
+// Where one jump of five bytes at the site will not do (planner.h), there is more:
+//   - sites that lie close to each other share one window, whose instructions run in one stub with
+//     the probes between them;
+//   - a window may begin before the site, as long as nobody comes in between;
+//   - two bytes are enough for a short jump to a springboard: five bytes within its reach that hold
+//     the long jump. Springboards lie in padding, or where a window's own instructions were.
+// Pure, like the planner.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "arch/x86_64/emit.h"
+#include "plan/planner.h"
+
+namespace pinprick::plan {
+
+// Where the long jump lies that a short one leads to.
+struct Springboard {
+  Address address = 0;
+  std::array<uint8_t, arch::kJumpLength> original{};
+};
+
+struct PlannedPatch {
+  Patch patch;
+  std::vector<uint8_t> points;  // probed instructions: offsets from patch.site, ascending
+  std::optional<Springboard> springboard;
+  // The patch whose window the springboard lies in: it has to be there first, and stay longer. Its
+  // jump and the springboard lie in the same page.
+  std::optional<size_t> host;
+};
+
+struct FunctionPlan {
+  std::vector<PlannedPatch> patches;  // by address; those without points only make room
+  std::vector<std::pair<Address, Refusal>> refused;
+};
+
+enum class Placing : uint8_t {
+  anywhere,
+  at_site,  // the jump is the first thing that the probed instruction does: return probes
+};
+
+// `sites` ascending, each once; the entry means its entry_site().
+FunctionPlan plan_function(const FunctionCode& function, std::span<const Address> sites,
+                           Placing placing);
+
+// The addresses of a function's instructions, from its entry_site() on, as far as they can be
+// decoded; without the padding in front of branch targets, which nobody executes.
+std::vector<Address> instructions(const FunctionCode& function);
+
+}  // namespace pinprick::plan
