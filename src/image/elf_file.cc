@@ -284,6 +284,20 @@ std::vector<Symbol> ElfFile::dynamic_symbols() const {
   return symbols.empty() && !bytes_.empty() ? symbols_of_dynamic_section() : symbols;
 }
 
+std::vector<Address> ElfFile::startup_addresses() const {
+  std::vector<Address> addresses = {entry_};
+  if (!dynamic_) return addresses;
+  const auto dynamic = read(*dynamic_);
+  ByteReader reader(dynamic);
+  while (reader.remaining() >= 16) {
+    const uint64_t tag = reader.u64();
+    const uint64_t value = reader.u64();
+    if (tag == DT_NULL) break;
+    if (tag == DT_INIT || tag == DT_FINI) addresses.push_back(value);
+  }
+  return addresses;
+}
+
 // Without section headers the number of symbols follows from the hash tables.
 std::vector<Symbol> ElfFile::symbols_of_dynamic_section() const {
   if (!dynamic_) return {};

@@ -74,6 +74,8 @@ class ElfFile {
 
   const std::string& path() const { return path_; }
   Address entry() const { return entry_; }
+  // Where the kernel and the loader come in, symbols or not: the entry, DT_INIT and DT_FINI.
+  std::vector<Address> startup_addresses() const;
   bool position_independent() const { return position_independent_; }
   const std::vector<Segment>& segments() const { return segments_; }
   // From the lowest to the highest address of all segments, whole pages.

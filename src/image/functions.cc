@@ -24,6 +24,9 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
                        [&](Range range) { return range.contains(address); });
   };
 
+  for (Address address : object.startup_addresses())
+    if (object.in_executable_segment(address)) table.named_addresses_.push_back(address);
+
   std::vector<Symbol> named;
   for (const Symbol& symbol : symbols) {
     if (!object.in_executable_segment(symbol.address)) continue;

@@ -40,7 +40,8 @@ class FunctionTable {
   }
   // The function whose range contains the address, or null.
   const Function* find(Address address) const;
-  // Every place that a symbol or an unwind entry names: somebody may come in there.
+  // Every place that a symbol, an unwind entry or the loader's tables name: somebody may come in
+  // there.
   const std::vector<Address>& named_addresses() const { return named_addresses_; }
 
  private:
