@@ -35,7 +35,9 @@ class Scanner {
   RegionFacts decode_region(const CodeBytes& text, Range region);
   // Adds the targets of a table in [table, end); says whether it looks like one.
   bool follow_relative_table(Address table, Address end);
-  void scan_words(const CodeBytes& data);
+  // Adds the words in [range) of `part` that are addresses of text.
+  void scan_words(const CodeBytes& part, Range range);
+  void scan_half_words(const CodeBytes& part, Range range);
   bool in_text(Address address) const { return containing(object_.text, address) != nullptr; }
 
  private:
@@ -89,13 +91,15 @@ bool Scanner::follow_relative_table(Address table, Address end) {
   return any;
 }
 
-void Scanner::scan_words(const CodeBytes& data) {
-  const uint64_t first = align_up(data.address, 8) - data.address;
-  for (uint64_t at = first; at + 8 <= data.bytes.size(); at += 8)
-    targets_.add(load<uint64_t>(data.bytes, at) - object_.bias);
+void Scanner::scan_words(const CodeBytes& part, Range range) {
+  for (Address at = align_up(range.begin, 8); at + 8 <= range.end; at += 8)
+    targets_.add(load<uint64_t>(part.bytes, at - part.address) - object_.bias);
+}
+
+void Scanner::scan_half_words(const CodeBytes& part, Range range) {
   if (!object_.fixed_addresses) return;
-  for (uint64_t at = first; at + 4 <= data.bytes.size(); at += 4)
-    targets_.add(load<uint32_t>(data.bytes, at));
+  for (Address at = align_up(range.begin, 4); at + 4 <= range.end; at += 4)
+    targets_.add(load<uint32_t>(part.bytes, at - part.address));
 }
 
 // Functions and the gaps between them, in order; decoding begins afresh at each.
@@ -138,7 +142,13 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     if (relocation.kind == Relocation::Kind::relative ||
         relocation.kind == Relocation::Kind::irelative)
       targets.add(static_cast<Address>(relocation.addend));
-  for (const CodeBytes& part : object.data) scanner.scan_words(part);
+  for (const CodeBytes& part : object.data) {
+    scanner.scan_words(part, part.range());
+    scanner.scan_half_words(part, part.range());
+  }
+  // With one segment for all, read-only data lies in text. Code hardly ever looks like an address
+  // of 8 bytes; of 4 bytes it does, so that those count between functions only.
+  for (const CodeBytes& part : object.text) scanner.scan_words(part, part.range());
 
   // Of all functions: one may set up the base that another jumps by.
   std::vector<Address> taken;
@@ -149,6 +159,7 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   std::vector<ComputedJumps> computed;
   for (const CodeBytes& part : object.text) {
     for (const Region& region : regions_of(part.range(), functions)) {
+      if (region.function == nullptr) scanner.scan_half_words(part, region.range);
       RegionFacts facts = scanner.decode_region(part, region.range);
       for (Address address : facts.taken) targets.add(address);
       taken.insert(taken.end(), facts.taken.begin(), facts.taken.end());
@@ -164,8 +175,9 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     const auto next = std::upper_bound(taken.begin(), taken.end(), table);
     return scanner.follow_relative_table(table, next == taken.end() ? UINT64_MAX : *next);
   };
-  for (Address table : taken)
-    if (!scanner.in_text(table)) follow(table);
+  // In text too: with one segment for all, read-only data lies there. What is code and no table
+  // ends at the first word, nearly always.
+  for (Address table : taken) follow(table);
   for (const ComputedJumps& jumps : computed) {
     const auto& own = jumps.facts.taken;
     const Range range = jumps.function->range;
@@ -199,7 +211,7 @@ std::vector<Range> find_restartable_sequences(const ObjectBytes& object,
     ranges.push_back({start - kAnnouncement, start + length});
     ranges.push_back({abort - kSignature, abort + 1});
   };
-  for (const CodeBytes& part : object.data) {
+  const auto search = [&](const CodeBytes& part) {
     const uint64_t first = align_up(part.address, 8) - part.address;
     for (uint64_t at = first; at + kSize <= part.bytes.size(); at += 8) {
       if (load<uint64_t>(part.bytes, at) != 0) continue;
@@ -207,7 +219,9 @@ std::vector<Range> find_restartable_sequences(const ObjectBytes& object,
                load<uint64_t>(part.bytes, at + kLength),
                load<uint64_t>(part.bytes, at + kAbort) - object.bias);
     }
-  }
+  };
+  for (const CodeBytes& part : object.data) search(part);
+  for (const CodeBytes& part : object.text) search(part);  // read-only data, in one segment with it
   if (object.bias != 0) return ranges;
   for (const Relocation& relocation : relocations) {
     if (relocation.kind != Relocation::Kind::relative) continue;

@@ -8,7 +8,7 @@
 //   - 8-byte words anywhere in the object's data that are addresses of its text (labels as values,
 //     function pointers, absolute jump tables), and relocations that make such words; in objects
 //     with fixed addresses 4-byte words as well;
-//   - 4-byte tables relative to their own address: for every address outside of text that an
+//   - 4-byte tables relative to their own address: for every address that an
 //     instruction takes, its entries as long as they lead into text (switches of GCC and clang).
 // A function with a computed jump that none of these explains is `opaque`: nothing is known about
 // its inside.

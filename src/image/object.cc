@@ -94,14 +94,16 @@ void Object::scan_code() {
     parts.push_back({segment.range.begin, storage.back()});
   }
   std::vector<Address> landing_pads;
+  const auto add_landing_pads = [&](const FrameEntry& frame, const CodeBytes& part) {
+    if (!part.range().contains(frame.lsda)) return;
+    const auto table = part.bytes.subspan(frame.lsda - part.address);
+    const auto pads = parse_landing_pads(table, frame.lsda, frame.code);
+    landing_pads.insert(landing_pads.end(), pads.begin(), pads.end());
+  };
   for (const FrameEntry& frame : frames()) {
     if (frame.lsda == 0) continue;
-    for (const CodeBytes& part : object.data) {
-      if (!part.range().contains(frame.lsda)) continue;
-      const auto table = part.bytes.subspan(frame.lsda - part.address);
-      const auto pads = parse_landing_pads(table, frame.lsda, frame.code);
-      landing_pads.insert(landing_pads.end(), pads.begin(), pads.end());
-    }
+    for (const CodeBytes& part : object.data) add_landing_pads(frame, part);
+    for (const CodeBytes& part : object.text) add_landing_pads(frame, part);
   }
   targets_ = find_branch_targets(object, functions(), relocations(), landing_pads);
   reserved_ = find_restartable_sequences(object, relocations());
