@@ -60,14 +60,15 @@ RegionFacts Scanner::decode_region(const CodeBytes& text, Range region) {
       facts.taken.push_back(instruction->memory);
     if (object_.fixed_addresses && instruction->immediate_size >= 4)
       facts.taken.push_back(instruction->immediate);
-    if (instruction->flow == arch::Flow::jump_indirect) {
-      if (!instruction->has_memory_operand) {
-        facts.jumps_to_register = true;
-        if (before == arch::Special::add_register) facts.jumps_by_sum = true;
-      } else if (!instruction->has_rip_operand && instruction->displacement_size == 4) {
-        // jmp *table(,%reg,8): the table's words are found with all others.
-        facts.taken.push_back(static_cast<Address>(instruction->displacement));
-      }
+    // table(,%reg,8), and `lea label(%reg), %reg` before a jump there. A jump's own operand counts
+    // anywhere: in assembly even position-independent objects have it.
+    if (instruction->has_memory_operand && !instruction->has_rip_operand &&
+        instruction->displacement_size == 4 &&
+        (object_.fixed_addresses || instruction->flow == arch::Flow::jump_indirect))
+      facts.taken.push_back(static_cast<Address>(instruction->displacement));
+    if (instruction->flow == arch::Flow::jump_indirect && !instruction->has_memory_operand) {
+      facts.jumps_to_register = true;
+      if (before == arch::Special::add_register) facts.jumps_by_sum = true;
     }
     before = instruction->special;
     at = instruction->end();
