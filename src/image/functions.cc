@@ -113,9 +113,9 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
         limit = segment.range.end;
     if (i + 1 < table.functions_.size())
       limit = std::min(limit, table.functions_[i + 1].range.begin);
-    if (function.range.empty()) function.range.end = limit;  // a symbol without a size
     for (Range plt : linkage_tables)
       if (plt.begin > function.range.begin) limit = std::min(limit, plt.begin);
+    if (function.range.empty()) function.range.end = limit;  // a symbol without a size
     function.limit = std::max(limit, function.range.end);
     // A function that claims bytes behind its segment does not get them.
     for (const Segment& segment : object.segments())
