@@ -26,6 +26,12 @@ struct RegionFacts {
   std::vector<Address> taken;      // addresses that instructions take, anywhere
   bool jumps_to_register = false;  // jmp *%reg
   bool jumps_by_sum = false;       // ... right behind `add %reg, %reg`: a relative table
+
+  void merge(const RegionFacts& other) {
+    taken.insert(taken.end(), other.taken.begin(), other.taken.end());
+    jumps_to_register |= other.jumps_to_register;
+    jumps_by_sum |= other.jumps_by_sum;
+  }
 };
 
 class Scanner {
@@ -103,29 +109,51 @@ void Scanner::scan_half_words(const CodeBytes& part, Range range) {
     targets_.add(load<uint32_t>(part.bytes, at - part.address));
 }
 
-// Functions and the gaps between them, in order; decoding begins afresh at each.
-struct Region {
-  Range range;
-  const Function* function;  // null: a gap
-};
-
-std::vector<Region> regions_of(Range text, const FunctionTable& functions) {
-  std::vector<Region> regions;
+// The text from the begin of one function to that of the next, or to its own end, and what lies
+// between functions; decoding begins afresh at each.
+std::vector<Range> regions_of(Range text, const FunctionTable& functions) {
+  std::vector<Range> regions;
   Address at = text.begin;
   const auto& all = functions.functions();
   auto next = std::lower_bound(
       all.begin(), all.end(), text.begin,
       [](const Function& function, Address a) { return function.range.begin < a; });
   for (; next != all.end() && next->range.begin < text.end; ++next) {
-    if (at < next->range.begin) regions.push_back({{at, next->range.begin}, nullptr});
+    if (at < next->range.begin) regions.push_back({at, next->range.begin});
     Address end = std::min(next->range.end, text.end);
     if (std::next(next) != all.end()) end = std::min(end, std::next(next)->range.begin);
-    regions.push_back({{next->range.begin, end}, &*next});
+    regions.push_back({next->range.begin, end});
     at = std::max(at, end);
   }
-  if (at < text.end) regions.push_back({{at, text.end}, nullptr});
+  if (at < text.end) regions.push_back({at, text.end});
   return regions;
 }
+
+// Which functions a piece of text belongs to: where one lies inside of another it is both.
+class Owners {
+ public:
+  explicit Owners(const std::vector<Function>& functions) : functions_(functions) {
+    Address last = 0;
+    for (const Function& function : functions)
+      ends_.push_back(last = std::max(last, function.range.end));
+  }
+
+  // Indices into the functions.
+  std::vector<size_t> of(Range region) const {
+    std::vector<size_t> owners;
+    const auto above =
+        std::lower_bound(functions_.begin(), functions_.end(), region.end,
+                         [](const Function& f, Address a) { return f.range.begin < a; });
+    for (auto i = static_cast<size_t>(above - functions_.begin());
+         i-- > 0 && ends_[i] > region.begin;)
+      if (functions_[i].range.overlaps(region)) owners.push_back(i);
+    return owners;
+  }
+
+ private:
+  const std::vector<Function>& functions_;
+  std::vector<Address> ends_;  // the furthest end of the functions up to here
+};
 
 }  // namespace
 
@@ -153,19 +181,17 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
 
   // Of all functions: one may set up the base that another jumps by.
   std::vector<Address> taken;
-  struct ComputedJumps {
-    const Function* function;
-    RegionFacts facts;
-  };
-  std::vector<ComputedJumps> computed;
+  const std::vector<Function>& all = functions.functions();
+  const Owners owners(all);
+  std::vector<RegionFacts> facts_of(all.size());
   for (const CodeBytes& part : object.text) {
-    for (const Region& region : regions_of(part.range(), functions)) {
-      if (region.function == nullptr) scanner.scan_half_words(part, region.range);
-      RegionFacts facts = scanner.decode_region(part, region.range);
+    for (Range region : regions_of(part.range(), functions)) {
+      const auto owned_by = owners.of(region);
+      if (owned_by.empty()) scanner.scan_half_words(part, region);
+      const RegionFacts facts = scanner.decode_region(part, region);
       for (Address address : facts.taken) targets.add(address);
       taken.insert(taken.end(), facts.taken.begin(), facts.taken.end());
-      if (region.function != nullptr && facts.jumps_to_register)
-        computed.push_back({region.function, std::move(facts)});
+      for (size_t owner : owned_by) facts_of[owner].merge(facts);
     }
   }
   std::sort(taken.begin(), taken.end());
@@ -179,15 +205,16 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   // In text too: with one segment for all, read-only data lies there. What is code and no table
   // ends at the first word, nearly always.
   for (Address table : taken) follow(table);
-  for (const ComputedJumps& jumps : computed) {
-    const auto& own = jumps.facts.taken;
-    const Range range = jumps.function->range;
-    const bool has_table = jumps.facts.jumps_by_sum && std::any_of(own.begin(), own.end(), follow);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const RegionFacts& facts = facts_of[i];
+    if (!facts.jumps_to_register) continue;
+    const auto& own = facts.taken;
+    const Range range = all[i].range;
+    const bool has_table = facts.jumps_by_sum && std::any_of(own.begin(), own.end(), follow);
     const bool computes_own_inside = std::any_of(own.begin(), own.end(), [&](Address address) {
       return range.contains(address) && address != range.begin;
     });
-    if ((jumps.facts.jumps_by_sum && !has_table) || computes_own_inside)
-      targets.mark_opaque(range.begin);
+    if ((facts.jumps_by_sum && !has_table) || computes_own_inside) targets.mark_opaque(range.begin);
   }
   return targets;
 }

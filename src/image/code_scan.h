@@ -4,12 +4,14 @@
 // a superset, found by looking at everything that could hold such an address:
 //   - direct branches and calls, from decoding all text, functions and gaps alike;
 //   - symbols of any kind, unwind entries, landing pads of exception tables;
-//   - code whose address an instruction takes, as a RIP-relative lea or an immediate;
+//   - code whose address an instruction takes, as a RIP-relative lea, an immediate or, in objects
+//     with fixed addresses, a displacement;
 //   - 8-byte words anywhere in the object's data that are addresses of its text (labels as values,
 //     function pointers, absolute jump tables), and relocations that make such words; in objects
 //     with fixed addresses 4-byte words as well;
-//   - 4-byte tables relative to their own address: for every address that an
-//     instruction takes, its entries as long as they lead into text (switches of GCC and clang).
+//   - 4-byte tables relative to their own address: for every address that an instruction takes, its
+//     entries as long as they lead into text (switches of GCC and clang).
+// With one segment for all, read-only data lies in text: there all of that is looked for as well.
 // A function with a computed jump that none of these explains is `opaque`: nothing is known about
 // its inside.
 #pragma once
