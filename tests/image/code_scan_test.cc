@@ -1,0 +1,195 @@
+#include "image/code_scan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "image/process.h"
+#include "image/programs.h"
+
+namespace pinprick::image {
+namespace {
+
+// jumps.S: every label `to_...` is a place that somebody comes to. Without symbols they have to be
+// found from the code and the data alone.
+class ComputedJumps : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string original = program(GetParam());
+    const std::string stripped = scratch_ / "stripped";
+    ASSERT_EQ(run_shell("strip -s -o " + stripped + " " + original).status, 0);
+    auto loaded = load_file(stripped);
+    ASSERT_TRUE(loaded);
+    file_ = *std::move(loaded);
+    for (const NmSymbol& symbol : nm(original)) labels_[symbol.name] = symbol.address;
+  }
+
+  Object& object() { return *file_.objects.at(0); }
+  const BranchTargets& targets() { return object().targets(); }
+  bool is_opaque(const std::string& function) { return targets().is_opaque(labels_.at(function)); }
+
+  Scratch scratch_;
+  ProcessImage file_;
+  std::map<std::string, Address> labels_;
+};
+
+TEST_P(ComputedJumps, LeadToNoPlaceThatIsUnknown) {
+  size_t checked = 0;
+  for (const auto& [name, address] : labels_) {
+    if (!name.starts_with("to_")) continue;
+    if (name == "to_computed" || name == "to_behind") continue;  // in opaque functions
+    // At fixed addresses nothing is relocated that would lead there.
+    if (name == "to_packed_word" && std::string(GetParam()) == "jumps_nopie") continue;
+    EXPECT_TRUE(targets().contains(address)) << name;
+    ++checked;
+  }
+  EXPECT_GT(checked, 15u);
+}
+
+TEST_P(ComputedJumps, BehindEachIsNoTarget) {
+  // The set is not simply everything.
+  for (const char* name : {"to_short", "to_conditional", "to_called", "to_function", "to_passed"})
+    EXPECT_FALSE(targets().contains(labels_.at(name) + 1)) << name;
+}
+
+TEST_P(ComputedJumps, IntoTheOwnMiddleMakeAFunctionOpaque) {
+  EXPECT_TRUE(is_opaque("computes_inside"));
+}
+
+TEST_P(ComputedJumps, ByASumOfUnknownOriginMakeAFunctionOpaque) {
+  EXPECT_TRUE(is_opaque("jumps_by_unknown_sum"));
+}
+
+TEST_P(ComputedJumps, ThatAreExplainedLeaveAFunctionTransparent) {
+  for (const char* name :
+       {"tail_calls", "takes_table", "table_in_text", "words_in_text", "branches", "passes_on"})
+    EXPECT_FALSE(is_opaque(name)) << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, ComputedJumps, testing::Values("jumps_pie", "jumps_nopie"),
+                         [](const auto& chosen) { return std::string(chosen.param); });
+
+TEST(CodeScan, OuterFunctionIsOpaqueWhereItsRestBehindAnInnerOneJumpsAnywhere) {
+  for (const char* name : {"jumps_pie", "jumps_nopie"}) {
+    auto file = load_file(program(name));
+    ASSERT_TRUE(file);
+    Object& object = *file->objects.at(0);
+    const Address behind = address_of(program(name), "to_behind").value();
+    for (const Function& function : object.functions().functions()) {
+      if (!function.range.contains(behind)) continue;
+      EXPECT_TRUE(object.targets().is_opaque(function.range.begin))
+          << name << ": " << object.functions().names(function)[0];
+    }
+  }
+}
+
+// Every direct branch of a library, as objdump prints it, leads to a target.
+class LibraryBranches : public testing::TestWithParam<const char*> {};
+
+TEST_P(LibraryBranches, AreAllInTheSet) {
+  const std::string path = GetParam();
+  if (::access(path.c_str(), R_OK) != 0) GTEST_SKIP() << path;
+  auto file = load_file(path);
+  ASSERT_TRUE(file);
+  const BranchTargets& targets = file->objects.at(0)->targets();
+  const auto result = run_shell("objdump -d --no-show-raw-insn -j .text '" + path + "'");
+  std::set<Address> missing;
+  size_t checked = 0;
+  for (const std::string& line : lines_of(result.output)) {
+    // "   26d1f:	call   7d0a0 <name>", with prefixes like bnd or notrack before
+    const auto words = words_of(line);
+    for (size_t i = 1; i + 1 < words.size(); ++i) {
+      if (words[i][0] != 'j' && words[i] != "call" && !words[i].starts_with("loop") &&
+          words[i] != "xbegin")
+        continue;
+      size_t end = 0;
+      if (!std::isxdigit(words[i + 1][0])) break;
+      const Address target = std::stoull(words[i + 1], &end, 16);
+      if (end != words[i + 1].size()) break;
+      if (!targets.contains(target)) missing.insert(target);
+      ++checked;
+      break;
+    }
+  }
+  EXPECT_GT(checked, 1000u);
+  EXPECT_EQ(missing, std::set<Address>()) << std::hex << (missing.empty() ? 0 : *missing.begin());
+}
+
+INSTANTIATE_TEST_SUITE_P(Libraries, LibraryBranches,
+                         testing::Values("/lib/x86_64-linux-gnu/libc.so.6",
+                                         "/lib/x86_64-linux-gnu/libgcc_s.so.1"));
+
+TEST(CodeScan, CodeWordsCountWhereverTheyAreAligned) {
+  // Two words of data, by hand: an address of text with the bias that memory has, and one that is
+  // not aligned and therefore nobody's.
+  const std::vector<uint8_t> text(64, 0x90);
+  std::vector<uint8_t> data(24);
+  const uint64_t bias = 0x7f0000000000;
+  const auto put = [&](size_t at, uint64_t value) {
+    std::copy_n(reinterpret_cast<const uint8_t*>(&value), 8, data.begin() + at);
+  };
+  put(0, bias + 0x1010);
+  put(12, bias + 0x1020);
+  ObjectBytes object;
+  object.text = {{0x1000, text}};
+  object.data = {{0x3000, data}};
+  object.bias = bias;
+  const BranchTargets targets = find_branch_targets(object, {}, {}, {});
+  EXPECT_TRUE(targets.contains(0x1010));
+  EXPECT_FALSE(targets.contains(0x1020));
+}
+
+TEST(CodeScan, RelocationsAndLandingPadsAreTargets) {
+  const std::vector<uint8_t> text(64, 0x90);
+  ObjectBytes object;
+  object.text = {{0x1000, text}};
+  const std::vector<Relocation> relocations = {
+      {0x3001, Relocation::Kind::relative, 0x1010, {}},
+      {0x3008, Relocation::Kind::irelative, 0x1018, {}},
+      {0x3010, Relocation::Kind::symbol, 0x1020, "elsewhere"}};
+  const std::vector<Address> pads = {0x1030};
+  const BranchTargets targets = find_branch_targets(object, {}, relocations, pads);
+  EXPECT_TRUE(targets.contains(0x1010));
+  EXPECT_TRUE(targets.contains(0x1018));
+  EXPECT_FALSE(targets.contains(0x1020));
+  EXPECT_TRUE(targets.contains(0x1030));
+}
+
+class Sequences : public testing::TestWithParam<const char*> {
+ protected:
+  // From where to where, by the names of labels.
+  Address label(const std::string& name) { return address_of(program(GetParam()), name).value(); }
+};
+
+TEST_P(Sequences, AreReservedWithTheirAnnouncementAndTheirSignature) {
+  auto file = load_file(program(GetParam()));
+  ASSERT_TRUE(file);
+  const auto& reserved = file->objects.at(0)->reserved();
+  const auto is_reserved = [&](Address address) {
+    return std::any_of(reserved.begin(), reserved.end(),
+                       [&](Range range) { return range.contains(address); });
+  };
+  for (Address a = label("announcement"); a < label("commit_end"); ++a)
+    EXPECT_TRUE(is_reserved(a)) << std::hex << a;
+  for (Address a = label("signature"); a <= label("abort"); ++a)
+    EXPECT_TRUE(is_reserved(a)) << std::hex << a;
+}
+
+TEST_P(Sequences, ThatAreNoneReserveNothing) {
+  auto file = load_file(program(GetParam()));
+  ASSERT_TRUE(file);
+  const Address unsigned_abort = label("unsigned_abort");
+  const Address commit_end = label("commit_end");
+  for (Range range : file->objects.at(0)->reserved()) {
+    EXPECT_FALSE(range.contains(unsigned_abort));
+    EXPECT_FALSE(range.contains(commit_end)) << "the first instruction that is outside";
+    EXPECT_LT(range.size(), 64u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, Sequences, testing::Values("sequences_pie", "sequences_nopie"),
+                         [](const auto& chosen) { return std::string(chosen.param); });
+
+}  // namespace
+}  // namespace pinprick::image

@@ -1,0 +1,241 @@
+#include "image/process.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "image/match.h"
+#include "image/programs.h"
+#include "image/stepped_program.h"
+
+namespace pinprick::image {
+namespace {
+
+// A program at its entry: all its libraries are loaded, and none of its code has run.
+class Started {
+ public:
+  explicit Started(const std::vector<std::string>& command) : program_(command) {
+    program_.run_to(auxiliary_value(pid(), AT_ENTRY));
+  }
+  pid_t pid() const { return program_.pid(); }
+  MemoryReader reader() const {
+    return [this](Address address, std::span<uint8_t> out) { return program_.read(address, out); };
+  }
+
+ private:
+  SteppedProgram program_;
+};
+
+ProcessImage load(const Started& started) {
+  auto image = load_process(started.pid(), started.reader());
+  if (image) return *std::move(image);
+  ADD_FAILURE() << "errno " << image.error().number;
+  return {};
+}
+
+std::vector<std::string> names_of(const ProcessImage& image) {
+  std::vector<std::string> names;
+  for (const auto& object : image.objects) names.push_back(object->name());
+  return names;
+}
+
+std::string copy_of(const std::string& name, const std::string& to) {
+  std::filesystem::copy_file(program(name), to);
+  return to;
+}
+
+const Match* only(const Matches& matches) {
+  EXPECT_EQ(matches.matches.size(), 1u);
+  return matches.matches.size() == 1 ? &matches.matches[0] : nullptr;
+}
+
+std::vector<Pattern> pattern(const std::string& text) {
+  return {*Pattern::parse(text, PatternSyntax::glob)};
+}
+
+class LoadProcess : public testing::TestWithParam<const char*> {};
+
+TEST_P(LoadProcess, PutsTheExecutableFirstAtTheAddressWhereItRuns) {
+  const Started started({program(GetParam())});
+  ProcessImage image = load(started);
+  ASSERT_FALSE(image.objects.empty());
+  Object& object = *image.objects[0];
+  EXPECT_EQ(object.name(), GetParam());
+  EXPECT_EQ(object.entry(), auxiliary_value(started.pid(), AT_ENTRY)) << "the kernel's own word";
+  EXPECT_EQ(image.object_at(object.entry()), &object);
+  EXPECT_TRUE(image.unreadable.empty());
+  EXPECT_TRUE(image.replaced.empty());
+  EXPECT_FALSE(image.maps_unwinder);
+}
+
+TEST_P(LoadProcess, ReadsTheCodeThatTheFileHas) {
+  const Started started({program(GetParam())});
+  ProcessImage image = load(started);
+  auto file = load_file(program(GetParam()));
+  ASSERT_TRUE(file);
+  const auto found = match_patterns(image, pattern(std::string(GetParam()) + ":run"), {});
+  const auto in_file = match_patterns(*file, pattern("run"), {});
+  ASSERT_NE(only(found), nullptr);
+  ASSERT_NE(only(in_file), nullptr);
+  const Match& match = found.matches[0];
+  EXPECT_EQ(match.site - match.object->bias(), in_file.matches[0].site);
+  EXPECT_EQ(match.object->code(*match.function),
+            in_file.matches[0].object->code(*in_file.matches[0].function));
+  EXPECT_FALSE(match.object->code(*match.function).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, LoadProcess,
+                         testing::Values("basic_pie", "basic_nopie", "basic_static"),
+                         [](const auto& chosen) { return std::string(chosen.param); });
+
+TEST(LoadProcess, FindsLibrariesWhereTheLoaderPutThem) {
+  // Of this very process the loader says where things are.
+  auto image = load_process(::getpid(), [](Address address, std::span<uint8_t> out) {
+    std::memcpy(out.data(), reinterpret_cast<const void*>(address), out.size());
+    return true;
+  });
+  ASSERT_TRUE(image);
+  size_t checked = 0;
+  std::tuple<ProcessImage*, size_t*> both(&*image, &checked);
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        auto [process, count] = *static_cast<std::tuple<ProcessImage*, size_t*>*>(data);
+        for (const auto& object : process->objects)
+          if (object->bias() == info->dlpi_addr) ++*count;
+        return 0;
+      },
+      &both);
+  EXPECT_EQ(checked, image->objects.size());
+  EXPECT_TRUE(image->maps_unwinder) << "this is a C++ program";
+  EXPECT_EQ(image->object_at(reinterpret_cast<Address>(&::dlsym))->name(), "libc.so.6");
+  EXPECT_EQ(image->object_at(0x10), nullptr);
+}
+
+TEST(LoadProcess, KnowsTheExecutableByTheNameItWasStartedBy) {
+  const Scratch scratch;
+  copy_of("basic_pie", scratch / "multi");
+  std::filesystem::create_symlink("multi", scratch / "applet");
+  const Started started({scratch / "applet"});
+  ProcessImage image = load(started);
+  ASSERT_FALSE(image.objects.empty());
+  EXPECT_EQ(image.objects[0]->names(), (std::vector<std::string>{"applet", "multi"}));
+  EXPECT_EQ(executable_name(started.pid(), started.reader()), "applet");
+}
+
+TEST(LoadProcess, SeesAProgramWhoseFileIsDeleted) {
+  const Scratch scratch;
+  const std::string path = copy_of("basic_pie", scratch / "gone");
+  const Started started({path});
+  std::filesystem::remove(path);
+  ProcessImage image = load(started);
+  ASSERT_FALSE(image.objects.empty());
+  // With the right to use map_files by its symbols, else by what is in memory.
+  const bool from_memory = !image.replaced.empty();
+  EXPECT_EQ(image.objects[0]->entry(), auxiliary_value(started.pid(), AT_ENTRY));
+  if (!from_memory) {
+    EXPECT_NE(only(match_patterns(image, pattern("gone:run"), {})), nullptr);
+  }
+}
+
+TEST(LoadProcess, LooksAtTheFileThatRunsNotAtTheOneThatReplacedIt) {
+  const Scratch scratch;
+  const std::string path = copy_of("basic_pie", scratch / "replaced");
+  const Started started({path});
+  copy_of("switches_gcc_pie", scratch / "new");
+  std::filesystem::rename(scratch / "new", path);
+  ProcessImage image = load(started);
+  ASSERT_FALSE(image.objects.empty());
+  Object& object = *image.objects[0];
+  EXPECT_EQ(object.entry(), auxiliary_value(started.pid(), AT_ENTRY));
+  auto original = load_file(program("basic_pie"));
+  ASSERT_TRUE(original);
+  EXPECT_EQ(object.elf().build_id(), original->objects[0]->elf().build_id());
+  EXPECT_TRUE(match_patterns(image, pattern("replaced:one_switch"), {}).matches.empty());
+}
+
+// What is left to somebody without privileges: no map_files, and the file has no name any more.
+// Runs in a child; 0: all is well.
+int load_own_deleted_library_as_nobody(const std::string& path) {
+  void* library = ::dlopen(path.c_str(), RTLD_NOW);
+  if (library == nullptr || ::unlink(path.c_str()) != 0) return 1;
+  if (::setresuid(65534, 65534, 65534) != 0 || ::prctl(PR_SET_DUMPABLE, 1) != 0) return 2;
+  const Fd memory(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+  auto image = load_process(::getpid(), [&](Address address, std::span<uint8_t> out) {
+    return ::pread(memory.get(), out.data(), out.size(), static_cast<off_t>(address)) ==
+           static_cast<ssize_t>(out.size());
+  });
+  if (!image) return 3;
+  if (image->replaced != std::vector<std::string>{"libbasic.so.1"}) return 4;
+  const auto found = match_patterns(*image, pattern("libbasic:run"), {});
+  if (found.matches.size() != 1) return 5;
+  return found.matches[0].site == reinterpret_cast<Address>(::dlsym(library, "run")) ? 0 : 6;
+}
+
+TEST(LoadProcess, ReadsALibraryFromMemoryWhereItsFileIsNotToBeHad) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs to become somebody else";
+  const Scratch scratch;
+  const std::string path = copy_of("libbasic.so.1", scratch / "libbasic.so.1");
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(load_own_deleted_library_as_nobody(path));
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(LoadProcess, FailsForAProcessThatIsNotThere) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  const auto image = load_process(child, [](Address, std::span<uint8_t>) { return false; });
+  ASSERT_FALSE(image);
+  EXPECT_EQ(image.error().number, ENOENT);
+  EXPECT_EQ(auxiliary_value(child, AT_ENTRY), 0u);
+}
+
+TEST(LoadProcess, WithoutReadableMemoryStillReadsFilesButNamesNobody) {
+  const Started started({program("basic_pie")});
+  auto image = load_process(started.pid(), [](Address, std::span<uint8_t>) { return false; });
+  ASSERT_TRUE(image);
+  ASSERT_FALSE(image->objects.empty());
+  Object& object = *image->objects[0];
+  EXPECT_EQ(object.name(), "basic_pie");
+  ASSERT_FALSE(object.functions().functions().empty());
+  EXPECT_TRUE(object.code(object.functions().functions()[0]).empty());
+}
+
+TEST(AuxiliaryValue, IsWhatTheKernelTold) {
+  EXPECT_EQ(auxiliary_value(::getpid(), AT_PHDR), ::getauxval(AT_PHDR));
+  EXPECT_EQ(auxiliary_value(::getpid(), AT_PAGESZ), ::getauxval(AT_PAGESZ));
+  EXPECT_EQ(auxiliary_value(::getpid(), 0x7fffffff), 0u);
+}
+
+TEST(LoadFile, IsOneObjectAtItsOwnAddresses) {
+  auto file = load_file(program("libbasic.so.1"));
+  ASSERT_TRUE(file);
+  ASSERT_EQ(names_of(*file), std::vector<std::string>{"libbasic.so.1"});
+  EXPECT_EQ(file->objects[0]->bias(), 0u);
+  EXPECT_EQ(file->objects[0]->path(), program("libbasic.so.1"));
+}
+
+TEST(LoadFile, SaysWhyItCannot) {
+  const auto missing = load_file(program("no_such_file"));
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().cause, ElfCause::unreadable);
+  EXPECT_EQ(missing.error().system_error, ENOENT);
+  const auto object_file = load_file(program("basic.o"));
+  ASSERT_FALSE(object_file);
+  EXPECT_EQ(object_file.error().cause, ElfCause::not_loadable);
+}
+
+}  // namespace
+}  // namespace pinprick::image
