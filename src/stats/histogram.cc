@@ -50,7 +50,8 @@ uint64_t Histogram::quantile(double p) const {
       const auto low = static_cast<double>(slot_floor(i, bits_));
       const auto high = static_cast<double>(slot_floor(i + 1, bits_));
       const double value = low + (high - low) * (rank - below) / here;
-      return std::min(static_cast<uint64_t>(value), maximum());
+      // The floor of what lies behind the last slot is 2^64 as a double, and no uint64_t.
+      return value < 0x1p64 ? std::min(static_cast<uint64_t>(value), maximum()) : maximum();
     }
     below += here;
   }

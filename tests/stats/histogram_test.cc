@@ -51,6 +51,18 @@ TEST(Histogram, AverageOfASlotIsExactForSmallValuesAndCloseForLargeOnes) {
   EXPECT_GT(average, second - second / 1000);
 }
 
+TEST(Histogram, QuantilesOfTheLargestValuesAreNumbers) {
+  for (unsigned bits = kMinFractionBits; bits <= kMaxFractionBits; ++bits) {
+    Histogram histogram(bits);
+    for (int i = 0; i < 3; ++i) histogram.record(UINT64_MAX);
+    const uint64_t largest_slot = slot_floor(slot_of(UINT64_MAX, bits), bits);
+    for (double p : {0.5, 0.999999, 1.0}) EXPECT_GE(histogram.quantile(p), largest_slot) << bits;
+    // The overflow slot, which only a hostile writer fills.
+    histogram.add(slot_count(bits) - 1, {5, 5});
+    EXPECT_GE(histogram.quantile(1.0), largest_slot) << bits;
+  }
+}
+
 TEST(Histogram, QuantilesLieWithinTheWidthOfASlotOfTheTrueOnes) {
   for (unsigned bits : {0u, 3u, 5u}) {
     Histogram histogram(bits);
