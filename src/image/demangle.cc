@@ -154,7 +154,7 @@ std::string_view without_signature(std::string_view demangled) {
       // `(anonymous namespace)`, or parameters of the function that the name is local to.
       if (reader.starts_with("::")) continue;
       if (reader.done() || reader.starts_with(" [clone"))
-        return text[close] == ')' ? text.substr(begin, open - begin) : demangled;
+        return text[close] == ')' && open > begin ? text.substr(begin, open - begin) : demangled;
       if (reader.starts_with("(") || reader.starts_with(" [")) {
         // The function returns a pointer or reference to a function or array: what it returns is
         // written around it.

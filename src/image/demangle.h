@@ -10,7 +10,8 @@ namespace pinprick::image {
 std::string demangle(std::string_view name);
 
 // `net::Conn::read(char*, int) const` -> `net::Conn::read`. A leading return type, which templates
-// carry, goes as well. Names without a parameter list stay as they are.
+// carry, goes as well. Names without a parameter list stay as they are, and so does what would have
+// no name left.
 std::string_view without_signature(std::string_view demangled);
 
 }  // namespace pinprick::image

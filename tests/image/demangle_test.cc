@@ -204,6 +204,11 @@ TEST(WithoutSignatureOfLibraries, IsWhatCxxfiltCallsTheFunctionsOfTheCxxLibrary)
   EXPECT_GT(compared, 1000u);
 }
 
+TEST(WithoutSignatureOfGarbage, NeverAnswersNothing) {
+  for (const char* text : {"()", " ()", "(int)", "a (b)", "((x)(y))", "((*)(y))(z)"})
+    EXPECT_NE(without_signature(text), "") << text;
+}
+
 TEST(WithoutSignatureOfGarbage, AnswersSomethingOfIt) {
   for (const char* text : {")",        "(",           "()",         ")(",         "((((",
                            "))))",     "a)",          "a(b",        " ()",        "<>()",
