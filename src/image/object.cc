@@ -9,6 +9,14 @@
 #include "image/demangle.h"
 
 namespace pinprick::image {
+namespace {
+
+// More memory than any function, or the data that programs begin with, takes. A .bss may be of any
+// size, and so may whatever a hostile file claims.
+constexpr uint64_t kLargestFunction = uint64_t{64} << 20;
+constexpr uint64_t kLargestZeroed = uint64_t{256} << 20;
+
+}  // namespace
 
 Object::Object(ElfFile elf, uint64_t bias, std::vector<std::string> names, std::string path,
                std::string root, MemoryReader reader)
@@ -68,15 +76,18 @@ bool Object::read(Address address, std::span<uint8_t> out) const {
 }
 
 std::vector<uint8_t> Object::code(const Function& function) const {
+  if (function.limit - function.range.begin > kLargestFunction) return {};
   std::vector<uint8_t> bytes(function.limit - function.range.begin);
   if (!read(function.range.begin + bias_, bytes)) return {};
   return bytes;
 }
 
-// A segment's memory; shorter where its end is not readable (or, from a file, is .bss).
+// A segment's memory; shorter where its end is not readable, or is a huge .bss, or from a file is
+// any: addresses of code that lie there have been somewhere else before.
 std::vector<uint8_t> Object::segment_bytes(const Segment& segment) const {
   if (!reader_) return elf_.read(segment.range);
-  std::vector<uint8_t> bytes(segment.range.size());
+  const bool whole = segment.range.size() - segment.file_size <= kLargestZeroed;
+  std::vector<uint8_t> bytes(whole ? segment.range.size() : segment.file_size);
   if (reader_(segment.range.begin + bias_, bytes)) return bytes;
   bytes.resize(segment.file_size);
   if (reader_(segment.range.begin + bias_, bytes)) return bytes;

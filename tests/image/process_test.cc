@@ -213,6 +213,21 @@ TEST(LoadProcess, WithoutReadableMemoryStillReadsFilesButNamesNobody) {
   EXPECT_TRUE(object.code(object.functions().functions()[0]).empty());
 }
 
+TEST(LoadProcess, CopiesNoBssThatIsHuge) {
+  const Started started({program("basic_huge_bss")});
+  size_t largest = 0;
+  auto image = load_process(started.pid(), [&](Address address, std::span<uint8_t> out) {
+    largest = std::max(largest, out.size());
+    return started.reader()(address, out);
+  });
+  ASSERT_TRUE(image);
+  ASSERT_FALSE(image->objects.empty());
+  Object& object = *image->objects[0];
+  ASSERT_GT(object.extent().size(), uint64_t{2} << 30);
+  EXPECT_TRUE(object.targets().contains(address_of(program("basic_huge_bss"), "run").value()));
+  EXPECT_LT(largest, uint64_t{300} << 20);
+}
+
 TEST(AuxiliaryValue, IsWhatTheKernelTold) {
   EXPECT_EQ(auxiliary_value(::getpid(), AT_PHDR), ::getauxval(AT_PHDR));
   EXPECT_EQ(auxiliary_value(::getpid(), AT_PAGESZ), ::getauxval(AT_PAGESZ));

@@ -5,6 +5,9 @@
 
 int counter = 3;             // .data
 int zeros[4096];             // .bss
+#ifdef HUGE_BSS
+char huge[HUGE_BSS];          // more than anybody wants to copy
+#endif
 const int table[4] = {1, 2}; // .rodata
 
 NOINLINE int alpha(int x) {
