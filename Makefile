@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS  ?= $(shell nproc)
 
-.PHONY: all deps build test check bench demo install format clean help
+.PHONY: all deps build test check fuzz bench demo install format clean help
 
 all: build
 
@@ -11,6 +11,7 @@ help:
 	@echo 'make deps      install the Debian packages that building and testing need'
 	@echo 'make test      deps, build, run all tests'
 	@echo 'make check     format, g++ and clang++ without warnings, tests under asan+ubsan and tsan, clang-tidy'
+	@echo 'make fuzz       fuzz each reader of foreign bytes for SECONDS (60), needs clang'
 	@echo 'make bench     measure, print a table, write build/bench/results.json'
 	@echo 'make demo      probe a redis-server under load'
 	@echo 'make install   install to PREFIX (default /usr/local)'
@@ -30,6 +31,10 @@ test:
 check:
 	@scripts/install-deps build test check
 	@scripts/check
+
+fuzz:
+	@scripts/install-deps build test check
+	@scripts/fuzz $(or $(SECONDS),60)
 
 bench:
 	@scripts/install-deps build test

@@ -1,0 +1,121 @@
+// The file that controller and target share, as a hostile target might leave it.
+#include "session/session_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "fuzzer.h"
+
+namespace {
+
+using namespace pinprick;
+
+// One for the process; /dev/shm, since that is where such files lie.
+const std::string& path() {
+  static const std::string name = "/dev/shm/pinprick-fuzz-" + std::to_string(::getpid());
+  return name;
+}
+
+struct RemoveAtExit {
+  ~RemoveAtExit() { ::unlink(path().c_str()); }
+};
+
+void look_at(const session::SessionFile& file, const layout::Session& found) {
+  const layout::FileHeader& header = found.header;
+  CHECK(file.read_counters(found).size() == found.probes.size());
+  size_t histograms = 0;
+  for (const layout::ProbeEntry& probe : found.probes) {
+    CHECK(probe.object < found.objects.size());
+    CHECK(probe.site < found.sites.size());
+    found.name(probe.name);
+    if (probe.kind != layout::ProbeEntry::Kind::latency || ++histograms > 4) continue;
+    const stats::Histogram histogram = file.read_histogram(found, probe.histogram);
+    const stats::Histogram none(header.fraction_bits);
+    uint64_t last = 0;
+    for (double p : {0.0, 0.5, 0.99, 1.0}) {
+      const uint64_t value = histogram.since(none).quantile(p);
+      CHECK(value >= last);
+      last = value;
+    }
+    histogram.maximum();
+    histogram.sum();
+    for (uint32_t slot = 0; slot < histogram.cells().size(); ++slot) histogram.average(slot);
+  }
+  for (const layout::ObjectEntry& object : found.objects) {
+    found.name(object.name);
+    found.name(object.path);
+  }
+  for (const layout::SiteEntry& site : found.sites)
+    CHECK(site.length >= 1 && site.length <= layout::kMaxSiteLength);
+  for (const layout::MappingEntry& mapping : found.mappings)
+    CHECK(mapping.address + mapping.size >= mapping.address);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const RemoveAtExit remove_at_exit;
+  layout::Session session;
+  layout::parse_session({data, size}, size, session);
+
+  if (FILE* out = std::fopen(path().c_str(), "we")) {
+    std::fwrite(data, 1, size, out);
+    std::fclose(out);
+  }
+  // As long as it says, as far as that is bearable: the cells are mostly holes.
+  layout::FileHeader header;
+  if (size >= sizeof header) {
+    std::memcpy(&header, data, sizeof header);
+    const uint64_t wanted = std::clamp<uint64_t>(header.file_size, size, uint64_t{16} << 20);
+    CHECK(::truncate(path().c_str(), static_cast<off_t>(wanted)) == 0);
+  }
+  const auto file = session::SessionFile::open(path(), session::SessionFile::Lock::none);
+  CHECK(file);
+  if (const auto found = file->read()) look_at(*file, *found);
+  return 0;
+}
+
+std::vector<Input> seeds() {
+  using namespace pinprick::layout;
+  std::vector<Input> all;
+  for (uint32_t bits : {0u, 3u, 5u}) {
+    const FileHeader laid_out = lay_out({.mappings = 2,
+                                         .objects = 1,
+                                         .sites = 2,
+                                         .probes = 3,
+                                         .histograms = 2,
+                                         .name_bytes = 32,
+                                         .cpus = 2,
+                                         .fraction_bits = bits});
+    FileHeader header = laid_out;
+    header.state = SessionState::armed;
+    Input bytes(header.file_size);
+    const auto put = [&](uint64_t offset, const auto& value) {
+      std::memcpy(bytes.data() + offset, &value, sizeof value);
+    };
+    put(0, header);
+    for (uint64_t i = 0; i < 2; ++i) {
+      put(header.mappings.offset + i * sizeof(MappingEntry),
+          MappingEntry{0x7000'0000 + i * 0x1000, 0x1000, MappingEntry::Kind::tables, 1});
+      SiteEntry site;
+      site.address = 0x5555'1000 + i * 16;
+      site.length = 5;
+      put(header.sites.offset + i * sizeof(SiteEntry), site);
+    }
+    for (uint32_t i = 0; i < 3; ++i) {
+      ProbeEntry probe;
+      probe.site = i % 2;
+      probe.kind = i < 2 ? ProbeEntry::Kind::latency : ProbeEntry::Kind::count;
+      probe.histogram = i % 2;
+      put(header.probes.offset + i * sizeof(ProbeEntry), probe);
+    }
+    std::memcpy(bytes.data() + header.names.offset, "object\0read\0write", 18);
+    for (uint64_t region = 0; region < 3; ++region)
+      for (uint64_t cell = 0; cell < 20; ++cell)
+        put(region_offset(header, region) + histogram_offset(header, 0) + cell * 16, cell * 3);
+    all.push_back(std::move(bytes));
+  }
+  return all;
+}
