@@ -73,13 +73,16 @@ void run_to_first_row(ByteReader reader, int64_t data_alignment, EntryRules& rul
   const auto set_rule = [&](uint64_t reg, bool at_cfa_minus_8) {
     if (reg == kReturnAddress) rules.return_address_at_cfa_minus_8 = at_cfa_minus_8;
   };
+  const auto is_minus_8 = [&](auto factor) {
+    int64_t offset = 0;
+    return !__builtin_mul_overflow(factor, data_alignment, &offset) && offset == -8;
+  };
   while (reader.ok() && reader.remaining() > 0) {
     const uint8_t op = reader.u8();
     const uint8_t high = op & 0xc0;
     if (high == 0x40) break;  // advance_loc
     if (high == 0x80) {       // offset
-      const auto offset = static_cast<int64_t>(reader.uleb()) * data_alignment;
-      set_rule(op & 0x3f, offset == -8);
+      set_rule(op & 0x3f, is_minus_8(reader.uleb()));
       continue;
     }
     if (high == 0xc0) continue;           // restore
@@ -91,8 +94,7 @@ void run_to_first_row(ByteReader reader, int64_t data_alignment, EntryRules& rul
         break;
       case 0x05: {  // offset_extended
         const uint64_t reg = reader.uleb();
-        const auto offset = static_cast<int64_t>(reader.uleb()) * data_alignment;
-        set_rule(reg, offset == -8);
+        set_rule(reg, is_minus_8(reader.uleb()));
         break;
       }
       case 0x06:  // restore_extended
