@@ -66,8 +66,8 @@ _pinprick() {
   case $verb in
     "") words="$verbs -h --help -V --version" ;;
     doctor) words=$common ;;
-    list) words="$common $patterns -f --file" ;;
-    count) words="$common $patterns $watching --" ;;
+    list) words="$common $patterns -f --file -s --summary --instructions --together" ;;
+    count) words="$common $patterns $watching --instructions --" ;;
     latency) words="$common $patterns $watching --bits --slots --" ;;
     status | detach) words="$common -a --all" ;;
   esac

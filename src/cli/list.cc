@@ -6,6 +6,8 @@
 #include "cli/attach.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "probe/instructions.h"
+#include "probe/summary.h"
 
 namespace pinprick::cli {
 namespace {
@@ -42,15 +44,37 @@ std::vector<ListRow> rows_of(const std::vector<image::Match>& matches) {
   return rows;
 }
 
-int list_image(image::ProcessImage& image, const Patterns& patterns, Renderer& renderer) {
+int list_image(image::ProcessImage& image, const Patterns& patterns, const Options& options,
+               Renderer& renderer) {
   auto matches = match(image, patterns, false);
   if (!matches) return give_up(renderer, matches.error());
+  if (options.instructions) *matches = probe::every_instruction(*matches);
   std::vector<ListRow> rows;
   {
     const Progress progress("decoding", true);
     rows = rows_of(*matches);
   }
   renderer.functions(rows);
+  return renderer.is_broken() ? kFailed : kOk;
+}
+
+int summarize_image(image::ProcessImage& image, const Patterns& patterns, const Options& options,
+                    Renderer& renderer) {
+  auto matches = match(image, patterns, false);
+  if (!matches) return give_up(renderer, matches.error());
+  SummaryRow row;
+  row.object = image.objects.front()->name();
+  auto sites = probe::Sites::entries;
+  row.sites = "entries";
+  if (options.instructions) {
+    sites = options.together ? probe::Sites::together : probe::Sites::instructions;
+    row.sites = options.together ? "instructions together" : "instructions";
+  }
+  {
+    const Progress progress("decoding", true);
+    row.summary = probe::summarize(*matches, sites);
+  }
+  renderer.summary(row);
   return renderer.is_broken() ? kFailed : kOk;
 }
 
@@ -61,17 +85,18 @@ int run_list(const Options& given, Renderer& renderer) {
   if (options.patterns.empty()) options.patterns = {"*"};
   auto patterns = parse_patterns(options);
   if (!patterns) return give_up(renderer, patterns.error());
-  if (!options.file.empty()) {
-    auto image = image::load_file(options.file);
+  if (!options.file.empty() || !options.summary.empty()) {
+    auto image = image::load_file(options.file.empty() ? options.summary : options.file);
     if (!image) return give_up(renderer, message(image.error()));
-    return list_image(*image, *patterns, renderer);
+    return options.file.empty() ? summarize_image(*image, *patterns, options, renderer)
+                                : list_image(*image, *patterns, options, renderer);
   }
   int status = kOk;
   for (pid_t pid : options.pids) {
     auto subject = look_at(pid);
     if (!subject) return give_up(renderer, subject.error());
     for (const std::string& warning : subject->warnings) renderer.warning(warning);
-    if (int result = list_image(*subject->image, *patterns, renderer); result != kOk)
+    if (int result = list_image(*subject->image, *patterns, options, renderer); result != kOk)
       status = result;
   }
   return status;

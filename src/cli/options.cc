@@ -43,10 +43,12 @@ constexpr const char* kListFooter =
     "Examples:\n"
     "  pinprick list -p 4242 'libssl:SSL_*'\n"
     "  pinprick list --file /usr/bin/redis-server 'lookupKey*'\n"
+    "  pinprick list --file /usr/bin/redis-server --instructions call\n"
+    "  pinprick list --summary /usr/bin/redis-server --instructions --together\n"
     "\n"
-    "Prints the address in the file, the object, how a probe is placed (nop, insn, window, pad; - "
-    "is\n"
-    "not at all), the function, and the reason where it cannot be probed, or not be timed.\n"
+    "Prints the address in the file, the object, how a probe is placed (nop, insn, window, pad,\n"
+    "hop, evict; - is not at all), the function, and the reason where it cannot be probed, or\n"
+    "not be timed.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused.";
 
 constexpr const char* kCountFooter =
@@ -164,6 +166,11 @@ void add_patterns(CLI::App& app, Options& options) {
                "FUNCTION is a POSIX extended regular expression for the whole name");
 }
 
+void add_instructions(CLI::App& app, Options& options) {
+  app.add_flag("--instructions", options.instructions,
+               "Every instruction of the functions, not only their entries");
+}
+
 void add_watching(CLI::App& app, Options& options) {
   add_pids(app, options, "Process to attach to (repeatable)");
   add_patterns(app, options);
@@ -200,12 +207,14 @@ std::optional<std::string> contradiction(const Options& options) {
   if (options.has_command() && !watches) return "this verb takes no -- COMMAND";
   if (watches || verb == "list") {
     const int sources = (options.pids.empty() ? 0 : 1) + (options.has_command() ? 1 : 0) +
-                        (options.file.empty() ? 0 : 1);
+                        (options.file.empty() ? 0 : 1) + (options.summary.empty() ? 0 : 1);
     if (sources == 0)
       return watches ? "no process: give -p PID, or -- COMMAND"
-                     : "nothing to look at: give -p PID, or --file ELF";
-    if (sources > 1) return "-p PID, -- COMMAND and --file exclude each other";
+                     : "nothing to look at: give -p PID, --file ELF or --summary ELF";
+    if (sources > 1) return "-p PID, -- COMMAND, --file and --summary exclude each other";
   }
+  if (options.together && (options.summary.empty() || !options.instructions))
+    return "--together goes with --summary ELF --instructions";
   if (watches && options.patterns.empty()) return "no PATTERN: which functions?";
   if (verb == "detach" && options.pids.empty() && !options.all)
     return "no process: give -p PID, or --all";
@@ -240,12 +249,21 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   list->add_option("-f,--file", options.file, "A program or library instead of a process")
       ->type_name("ELF");
   add_patterns(*list, options);
+  add_instructions(*list, options);
+  list->add_option("-s,--summary", options.summary,
+                   "Of a program or library: how many can be probed, and how")
+      ->type_name("ELF");
+  list->add_flag("--together", options.together,
+                 "With --summary --instructions: all at once, not each alone");
   add_common(*list, options);
-  describe(*list, {"list [OPTIONS] -p PID [PATTERN...]", "list [OPTIONS] --file ELF [PATTERN...]"},
+  describe(*list,
+           {"list [OPTIONS] -p PID [PATTERN...]", "list [OPTIONS] --file ELF [PATTERN...]",
+            "list [OPTIONS] --summary ELF [PATTERN...]"},
            std::string(kPatternFooter) + kListFooter);
 
   auto* count = app.add_subcommand("count", "How often functions are called");
   add_watching(*count, options);
+  add_instructions(*count, options);
 
   auto* latency = app.add_subcommand("latency", "How long functions take, from call to return");
   add_watching(*latency, options);

@@ -20,6 +20,7 @@ struct Options {
   std::vector<std::string> patterns;
   std::vector<std::string> excluded;
   std::string file;  // list: an ELF file instead of a process
+  std::string summary;  // list: the same, for figures about all of it
   std::string output;
   double duration_s = 0;  // 0: until Ctrl-C or the end of the target
   double interval_s = 0;  // 0: only at the end
@@ -30,6 +31,8 @@ struct Options {
   bool allow_missing = false;
   bool fail_on_loss = false;
   bool all = false;
+  bool instructions = false;
+  bool together = false;
   Color color = Color::automatic;
 
   bool has_command() const { return !command.empty(); }

@@ -39,7 +39,7 @@ SessionRow row_of(const FoundSession& found) {
   row.age_s = now > journal.header.created_ns
                   ? static_cast<double>(now - journal.header.created_ns) / 1e9
                   : 0;
-  row.sites = journal.sites.size();
+  row.sites = journal.probes.size();
   const auto counters = found.file.read_counters(journal);
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];

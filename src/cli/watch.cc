@@ -14,6 +14,7 @@
 #include "cli/attach.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "probe/instructions.h"
 #include "session/registry.h"
 
 namespace pinprick::cli {
@@ -109,6 +110,7 @@ Result<probe::ProbeSet, Message> Watch::plan(image::ProcessImage& image, const P
   const Progress progress("reading symbols, decoding", !options_.json);
   auto matches = match(image, patterns, options_.allow_missing);
   if (!matches) return fail(matches.error());
+  if (options_.instructions) *matches = probe::every_instruction(*matches);
   return probe::plan_probes(*std::move(matches), kind_);
 }
 

@@ -98,11 +98,9 @@ class Counted {
     const Address function_address = memory_.address() + kFunction;
     Assembler stubs(memory_.address());
     const auto entries = emit_arena_header(stubs, cells.arena(memory_.size()));
-    CountStub spec;
-    spec.rseq = rseq;
-    spec.cell = kCell;
-    stub =
-        emit_count_stub(stubs, entries, spec, {function_address, std::span(code).first(displaced)});
+    const CountPoint point = {0, kCell, false};
+    stub = emit_count_stub(stubs, entries, rseq, {&point, 1},
+                           {function_address, std::span(code).first(displaced)});
     const auto bytes = stubs.finish();
     EXPECT_TRUE(bytes && bytes->size() < kFunction);
     memory_.write(0, *bytes);
@@ -282,11 +280,10 @@ class StubInSandbox : public testing::TestWithParam<Path> {
   void run_both(const Bytes& window, bool keep_red_zone) {
     Assembler code(sandbox.away());
     const auto entries = emit_arena_header(code, cells.arena(kPageSize));
-    CountStub spec;
-    if (GetParam().rseq) spec.rseq = pretended_area();
-    spec.cell = kCell;
-    spec.keep_red_zone = keep_red_zone;
-    const Stub stub = emit_count_stub(code, entries, spec, {sandbox.home(), window});
+    std::optional<RseqArea> rseq;
+    if (GetParam().rseq) rseq = pretended_area();
+    const CountPoint point = {0, kCell, keep_red_zone};
+    const Stub stub = emit_count_stub(code, entries, rseq, {&point, 1}, {sandbox.home(), window});
     const auto stubs = code.finish();
     ASSERT_TRUE(stubs);
 
@@ -408,11 +405,9 @@ Emitted emitted(const Emit& emit) {
 Emitted emitted_count_stub(const Bytes& window, bool keep_red_zone = false,
                            std::optional<RseqArea> rseq = RseqArea{-0x60}) {
   return emitted([&](Assembler& code, const ArenaEntries& entries) {
-    CountStub spec;
-    spec.rseq = rseq;
-    spec.cell = 0x12340;  // as that of one among thousands of probes
-    spec.keep_red_zone = keep_red_zone;
-    return emit_count_stub(code, entries, spec, {kSite, window});
+    // A cell as that of one among thousands of probes.
+    const CountPoint point = {0, 0x12340, keep_red_zone};
+    return emit_count_stub(code, entries, rseq, {&point, 1}, {kSite, window});
   });
 }
 
@@ -505,7 +500,7 @@ TEST(CountStub, SaysWhereTheCopyOfEachDisplacedInstructionBegins) {
 TEST(CountStub, HasNoCodeWhereTheDisplacedCannotBeReached) {
   Assembler code(kSite + (Address{3} << 30));
   const auto entries = emit_arena_header(code, some_arena());
-  emit_count_stub(code, entries, {}, {kSite, kPrologue});
+  emit_count_stub(code, entries, std::nullopt, {}, {kSite, kPrologue});
   EXPECT_FALSE(code.finish());
 }
 

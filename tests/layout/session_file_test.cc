@@ -45,6 +45,8 @@ struct Sample {
       SiteEntry site;
       site.address = 0x5555'1000 + i * 64;
       site.length = 5;
+      site.displaced = 7;
+      site.body = -0x2000;
       site.original[0] = static_cast<uint8_t>(0x50 + i);
       site.written[0] = 0xe9;
       sites.push_back(site);
@@ -54,6 +56,8 @@ struct Sample {
       probe.name = 10;
       probe.object = static_cast<uint16_t>(i % 2);
       probe.site = i % 4;
+      probe.offset = i < 4 ? 0 : 6;
+      probe.body = i < 4 ? 0 : 60;
       probe.kind = i < 2 ? ProbeEntry::Kind::latency : ProbeEntry::Kind::count;
       probe.histogram = i < 2 ? i : 0;
       probes.push_back(probe);
@@ -446,6 +450,20 @@ TEST(ParseSession, ACountingProbeNeedsNoHistogram) {
   sample.probes[4].histogram = UINT32_MAX;
   Session session;
   EXPECT_EQ(sample.parse(session), std::nullopt);
+}
+
+TEST(ParseSession, RefusesAProbeBehindItsWindow) {
+  Sample sample;
+  sample.probes[4].offset = 7;
+  Session session;
+  EXPECT_EQ(sample.parse(session), ParseError::inconsistent);
+}
+
+TEST(ParseSession, RefusesAPhaseThatIsNone) {
+  Sample sample;
+  sample.sites[1].phase = kPhases;
+  Session session;
+  EXPECT_EQ(sample.parse(session), ParseError::inconsistent);
 }
 
 }  // namespace

@@ -82,7 +82,9 @@ class Libraries : public testing::TestWithParam<const char*> {
     arch::Assembler stub(patch.site + (1 << 30));
     arch::ArenaEntries arena;
     arena.locked_count = stub.here();
-    arch::emit_count_stub(stub, arena, {}, {patch.site, patch.displaced_bytes()});
+    const arch::CountPoint point;
+    arch::emit_count_stub(stub, arena, std::nullopt, {&point, 1},
+                          {patch.site, patch.displaced_bytes()});
     ASSERT_TRUE(stub.finish());
   }
 

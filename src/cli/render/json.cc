@@ -134,6 +134,20 @@ void JsonRenderer::functions(const std::vector<ListRow>& rows) {
   }
 }
 
+void JsonRenderer::summary(const SummaryRow& row) {
+  Json by_tactic = Json::object();
+  Json refused = Json::object();
+  for (const auto& [tactic, n] : row.summary.by_tactic) by_tactic[plan::name(tactic)] = n;
+  for (const auto& [reason, n] : row.summary.refused) refused[plan::name(reason)] = n;
+  put(data_, {{"type", "summary"},
+              {"object", row.object},
+              {"of", row.sites},
+              {"sites", row.summary.sites},
+              {"probeable", row.summary.probeable},
+              {"by_tactic", by_tactic},
+              {"refused", refused}});
+}
+
 void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
   for (const SessionRow& row : rows) {
     Json probes = Json::array();

@@ -11,6 +11,7 @@
 #include "cli/messages.h"
 #include "plan/tactic.h"
 #include "probe/probe.h"
+#include "probe/summary.h"
 #include "session/disarm.h"
 #include "session/session.h"
 #include "stats/histogram.h"
@@ -53,6 +54,12 @@ struct ListRow {
   std::optional<plan::Reason> return_refusal;  // can be counted, but not timed
 };
 
+struct SummaryRow {
+  std::string object;
+  std::string sites;  // of which kind: "entries", "instructions", "instructions together"
+  probe::Summary summary;
+};
+
 struct SessionRow {
   ProcessName process;
   std::string file;
@@ -86,6 +93,7 @@ class Renderer {
   virtual void detached(const ProcessName& process, const session::DisarmReport& report) = 0;
 
   virtual void functions(const std::vector<ListRow>& rows) = 0;
+  virtual void summary(const SummaryRow& row) = 0;
   virtual void sessions(const std::vector<SessionRow>& rows) = 0;
   virtual void checks(const std::vector<CheckRow>& rows) = 0;
 

@@ -238,6 +238,23 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
   data_.flush();
 }
 
+void TextRenderer::summary(const SummaryRow& row) {
+  const probe::Summary& summary = row.summary;
+  const auto percent = [&](size_t n) {
+    return summary.sites == 0 ? 0.0
+                              : 100.0 * static_cast<double>(n) / static_cast<double>(summary.sites);
+  };
+  const auto line = [&](std::string_view what, size_t n, std::string_view why) {
+    data_.print("{:>12}  {:>8.4f}%  {:<18}  {}\n", with_commas(n), percent(n), what, why);
+  };
+  data_.print("{}: {} {}\n", data_.bold(row.object), with_commas(summary.sites), row.sites);
+  line("can be probed", summary.probeable, "");
+  for (const auto& [tactic, n] : summary.by_tactic) line(plan::name(tactic), n, "");
+  for (const auto& [reason, n] : summary.refused)
+    line(fmt::format("- {}", plan::name(reason)), n, plan::sentence(reason));
+  data_.flush();
+}
+
 void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
   if (rows.empty()) {
     notes_.print("no probes of pinprick found\n");

@@ -21,6 +21,7 @@ class TextRenderer : public Renderer {
   void latencies(const Report<LatencyRow>& report) override;
   void detached(const ProcessName& process, const session::DisarmReport& report) override;
   void functions(const std::vector<ListRow>& rows) override;
+  void summary(const SummaryRow& row) override;
   void sessions(const std::vector<SessionRow>& rows) override;
   void checks(const std::vector<CheckRow>& rows) override;
   bool is_broken() const override { return data_.is_broken(); }
