@@ -1,14 +1,11 @@
 #include "session/homecoming.h"
 
-#include <linux/rseq.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
 
 #include "arch/x86_64/stub.h"
-#include "target/borrowed_thread.h"
 
 namespace pinprick::session {
 namespace {
@@ -66,67 +63,27 @@ std::optional<Home> home_of(Address at, const Body& body, const target::Memory& 
   return std::nullopt;
 }
 
-// The body that `at` may be in: the last one that begins there or before.
-const Body* body_before(const std::vector<Body>& bodies, Address at) {
-  const auto above = std::upper_bound(bodies.begin(), bodies.end(), at,
-                                      [](Address a, const Body& b) { return a < b.address; });
-  return above == bodies.begin() ? nullptr : &*std::prev(above);
-}
-
-bool is_inside(const layout::Session& journal, Address at) {
-  using Kind = layout::MappingEntry::Kind;
-  return std::any_of(journal.mappings.begin(), journal.mappings.end(), [&](const auto& mapping) {
-    return (mapping.kind == Kind::stubs || mapping.kind == Kind::runtime_code) &&
-           at - mapping.address < mapping.size;
-  });
-}
-
-// A single-stepped thread would never get through a restartable sequence: each step makes the
-// kernel send it back to the start. Nobody else runs meanwhile, so it needs none.
-class Sequences {
- public:
-  Sequences(const target::Memory& memory, pid_t tid) : memory_(memory) {
-    if (const auto registration = target::rseq_registration(tid))
-      pointer_ = registration->area + offsetof(struct rseq, rseq_cs);
-  }
-  void leave(const layout::Session& journal) const {
-    uint64_t descriptor = 0;
-    if (pointer_ != 0 && memory_.read_value(pointer_, descriptor) && is_inside(journal, descriptor))
-      static_cast<void>(memory_.write_value(pointer_, uint64_t{0}));
-  }
-
- private:
-  const target::Memory& memory_;
-  Address pointer_ = 0;
-};
-
-// Step by step, until the thread is at the copy of an instruction, and goes on at the original, or
-// has left. The longest way, out of a measured call, takes some hundred steps.
-void bring_home(target::Stop& stop, target::StoppedThread& thread, const target::Memory& memory,
-                const layout::Session& journal, const std::vector<Body>& bodies) {
-  constexpr int kMostSteps = 1000;
-  const Sequences sequences(memory, thread.tid);
-  for (int i = 0; i < kMostSteps && is_inside(journal, thread.registers.rip); ++i) {
-    const Body* body = body_before(bodies, thread.registers.rip);
-    if (const auto home = body ? home_of(thread.registers.rip, *body, memory) : std::nullopt) {
-      stop.move(thread, home->address);
-      // The kernel leaves there where the call returned to.
-      if (home->behind_system_call) thread.registers.rcx = home->address;
-      return;
-    }
-    sequences.leave(journal);
-    if (!stop.step(thread)) return;
-  }
-}
-
 }  // namespace
 
 void bring_home(target::Stop& stop, const target::Memory& memory, const layout::Session& journal) {
-  std::vector<Body> bodies;
+  std::optional<std::vector<Body>> bodies;
   for (target::StoppedThread& thread : stop.threads()) {
-    if (!is_inside(journal, thread.registers.rip)) continue;
-    if (bodies.empty()) bodies = bodies_of(journal);
-    bring_home(stop, thread, memory, journal, bodies);
+    const Address at = thread.registers.rip;
+    const bool in_stub = std::any_of(journal.mappings.begin(), journal.mappings.end(),
+                                     [&](const layout::MappingEntry& mapping) {
+                                       return mapping.kind == layout::MappingEntry::Kind::stubs &&
+                                              at - mapping.address < mapping.size;
+                                     });
+    if (!in_stub) continue;
+    if (!bodies) bodies = bodies_of(journal);
+    const auto above = std::upper_bound(bodies->begin(), bodies->end(), at,
+                                        [](Address a, const Body& b) { return a < b.address; });
+    if (above == bodies->begin()) continue;
+    const auto home = home_of(at, *std::prev(above), memory);
+    if (!home) continue;
+    stop.move(thread, home->address);
+    // The kernel leaves there where the call returned to.
+    if (home->behind_system_call) thread.registers.rcx = home->address;
   }
 }
 

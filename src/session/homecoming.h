@@ -2,7 +2,7 @@
 //
 // A thread that stands at the copy of a displaced instruction goes on at the original just as well;
 // one that waits in a system call whose copy it made must, since it may wait there for as long as
-// it likes. A thread elsewhere in our code is stepped, alone, until it gets to one of these or out.
+// it likes.
 #pragma once
 
 #include "layout/session_file.h"
@@ -11,7 +11,7 @@
 
 namespace pinprick::session {
 
-// The text of the sites has been restored. Threads that cannot be brought out stay where they are.
+// The text of the sites has been restored. Threads elsewhere in a stub stay where they are.
 void bring_home(target::Stop& stop, const target::Memory& memory, const layout::Session& journal);
 
 }  // namespace pinprick::session

@@ -58,10 +58,8 @@ std::optional<ProcessStatus> read_from(const std::string& folder) {
     if (number == kStartTime) out.start_time = value;
     at = end + 1;
   }
-  const std::string_view ignored = field(*status, "SigIgn");
   out.tracer = static_cast<pid_t>(parse_number(field(*status, "TracerPid")));
   out.seccomp = static_cast<int>(parse_number(field(*status, "Seccomp")));
-  std::from_chars(ignored.data(), ignored.data() + ignored.size(), out.signals_ignored, 16);
   out.shadow_stack = field(*status, "x86_Thread_features").find("shstk") != std::string_view::npos;
   return out;
 }

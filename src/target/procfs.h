@@ -17,7 +17,6 @@ struct ProcessStatus {
   std::string command;
   bool kernel_thread = false;
   int seccomp = 0;  // 0 off, 1 strict, 2 filter
-  uint64_t signals_ignored = 0;  // bit n - 1: signal n
   bool shadow_stack = false;
 };
 

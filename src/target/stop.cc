@@ -41,10 +41,6 @@ bool was_disturbed(const user_regs_struct& registers) {
          registers.orig_rax != SYS_close;
 }
 
-constexpr uint64_t bit_of(int signal) {
-  return uint64_t{1} << (signal - 1);
-}
-
 void pause_briefly(int attempt) {
   if (attempt < 200) {
     sched_yield();
@@ -215,33 +211,6 @@ void Stop::move(StoppedThread& thread, uint64_t instruction_pointer) {
   thread.moved = true;
 }
 
-bool Stop::step(StoppedThread& thread) {
-  if (!steppable_) {
-    // The kernel forces the trap upon programs that ignore SIGTRAP, and they would not any more.
-    const auto status = read_status(pid_);
-    steppable_ = status && (status->signals_ignored & bit_of(SIGTRAP)) == 0;
-  }
-  if (!*steppable_ || thread.moved || thread.signal != 0 || in_system_call(thread.registers))
-    return false;
-  uint64_t mask = 0;
-  uint64_t only_faults = ~uint64_t{0};
-  for (int fault : {SIGTRAP, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS}) only_faults &= ~bit_of(fault);
-  if (ptrace(PTRACE_GETSIGMASK, thread.tid, data(sizeof mask), &mask) != 0 ||
-      ptrace(PTRACE_SETSIGMASK, thread.tid, data(sizeof mask), &only_faults) != 0)
-    return false;
-  int status = 0;
-  const bool stopped = ptrace(PTRACE_SINGLESTEP, thread.tid, nullptr, nullptr) == 0 &&
-                       waitpid(thread.tid, &status, __WALL) == thread.tid && WIFSTOPPED(status);
-  if (!stopped) {  // killed meanwhile
-    if (thread.tid == pid_ && !WIFSTOPPED(status)) exit_status_ = status;
-    return false;
-  }
-  ptrace(PTRACE_SETSIGMASK, thread.tid, data(sizeof mask), &mask);
-  if (ptrace(PTRACE_GETREGS, thread.tid, nullptr, &thread.registers) != 0) return false;
-  if (event_of(status) == 0 && WSTOPSIG(status) != SIGTRAP) thread.signal = WSTOPSIG(status);
-  return event_of(status) == 0 && thread.signal == 0;
-}
-
 void Stop::let_go() {
   for (StoppedThread& thread : threads_) {
     if (was_disturbed(thread.registers)) {
@@ -252,8 +221,7 @@ void Stop::let_go() {
     }
     if (thread.moved) ptrace(PTRACE_SETREGS, thread.tid, nullptr, &thread.registers);
   }
-  for (const StoppedThread& thread : threads_)
-    ptrace(PTRACE_DETACH, thread.tid, nullptr, data(thread.signal));
+  for (const StoppedThread& thread : threads_) ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr);
   threads_.clear();
 }
 

@@ -28,7 +28,6 @@ struct StoppedThread {
   pid_t tid = 0;
   user_regs_struct registers = {};  // what it will run with; change through move()
   bool moved = false;
-  int signal = 0;  // to be delivered when it goes on
 };
 
 class Stop {
@@ -47,11 +46,6 @@ class Stop {
   std::vector<StoppedThread>& threads() { return threads_; }
   // Lets a thread continue somewhere else.
   void move(StoppedThread& thread, uint64_t instruction_pointer);
-
-  // Runs one instruction of the thread, alone; none of the program's signal handlers. False: it did
-  // not come to that, or it ended in a fault, which the thread takes when it goes on. Not for
-  // threads in system calls.
-  bool step(StoppedThread& thread);
 
   // Resumes everything now. Answers for how long the first thread had been stopped, in nanoseconds.
   uint64_t resume();
@@ -72,7 +66,6 @@ class Stop {
   std::vector<pid_t> seized_;  // not stopped yet
   std::vector<pid_t> ended_;   // but still listed
   std::optional<int> exit_status_;
-  std::optional<bool> steppable_;
 };
 
 // The registers that make a thread in a system call begin it anew, as the kernel would; the same
