@@ -81,9 +81,9 @@ void bring_home(target::Stop& stop, const target::Memory& memory, const layout::
     if (above == bodies->begin()) continue;
     const auto home = home_of(at, *std::prev(above), memory);
     if (!home) continue;
-    stop.move(thread, home->address);
     // The kernel leaves there where the call returned to.
     if (home->behind_system_call) thread.registers.rcx = home->address;
+    stop.move(thread, home->address);
   }
 }
 

@@ -158,6 +158,12 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
     thread.tid = tid;
     std::erase(seized_, tid);
     if (ptrace(PTRACE_GETREGS, tid, nullptr, &thread.registers) != 0) return false;
+    if (was_disturbed(thread.registers)) {
+      // The kernel takes it from here: EINTR if a handler runs, the call again if not. To decide
+      // that ourselves would miss a signal that arrives before the thread runs.
+      thread.registers.rax = static_cast<uint64_t>(-kRestartNoHandler);
+      ptrace(PTRACE_SETREGS, tid, nullptr, &thread.registers);
+    }
     threads_.push_back(thread);
     return true;
   }
@@ -208,19 +214,14 @@ Result<void, AttachError> Stop::gather(unsigned patience_ms) {
 
 void Stop::move(StoppedThread& thread, uint64_t instruction_pointer) {
   thread.registers.rip = instruction_pointer;
-  thread.moved = true;
+  ptrace(PTRACE_SETREGS, thread.tid, nullptr, &thread.registers);
+}
+
+void Stop::set_signal_mask(const StoppedThread& thread, uint64_t mask) {
+  ptrace(PTRACE_SETSIGMASK, thread.tid, data(sizeof mask), &mask);
 }
 
 void Stop::let_go() {
-  for (StoppedThread& thread : threads_) {
-    if (was_disturbed(thread.registers)) {
-      // The kernel takes it from here: EINTR if a handler runs, the call again if not. To decide
-      // that ourselves would miss a signal that arrives before the thread runs.
-      thread.registers.rax = static_cast<uint64_t>(-kRestartNoHandler);
-      thread.moved = true;
-    }
-    if (thread.moved) ptrace(PTRACE_SETREGS, thread.tid, nullptr, &thread.registers);
-  }
   for (const StoppedThread& thread : threads_) ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr);
   threads_.clear();
 }

@@ -3,13 +3,15 @@
 // PTRACE_SEIZE and INTERRUPT; the destructor resumes. Everything happens on the thread that made
 // the Stop (ptrace is per thread). When the controller dies, the kernel resumes all threads:
 // nothing here needs the controller to finish what it began (borrowed_thread.h says why borrowing
-// a thread does not).
+// a thread does not). So a thread's registers are changed at the moment that this is decided, and not when
+// it is let go: what is written next may rely on it.
 //
 // Stopping is visible to a program in one way: a few system calls, which the kernel never restarts
 // by itself, come back with EINTR (epoll_wait, sigtimedwait, semtimedop, io_getevents, socket calls
 // with a timeout; signal(7)). A thread that stands there gets the result by which the kernel
 // restarts a call unless a signal handler is to run: then, as without us, it is EINTR. close() is
-// left alone: by then the descriptor is closed. docs/stopping.md has more.
+// left alone: by then the descriptor is closed. Only a controller that is killed between the stop
+// of a thread and the look at it leaves an EINTR behind. docs/stopping.md has more.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +29,6 @@ namespace pinprick::target {
 struct StoppedThread {
   pid_t tid = 0;
   user_regs_struct registers = {};  // what it will run with; change through move()
-  bool moved = false;
 };
 
 class Stop {
@@ -44,8 +45,11 @@ class Stop {
 
   pid_t pid() const { return pid_; }
   std::vector<StoppedThread>& threads() { return threads_; }
-  // Lets a thread continue somewhere else.
+  // Lets a thread continue somewhere else; whatever happens to us, from now on.
   void move(StoppedThread& thread, uint64_t instruction_pointer);
+
+  // The signals that it blocks from now on; bit n - 1 for signal n.
+  void set_signal_mask(const StoppedThread& thread, uint64_t mask);
 
   // Resumes everything now. Answers for how long the first thread had been stopped, in nanoseconds.
   uint64_t resume();
