@@ -3,7 +3,40 @@
 #include <algorithm>
 #include <cstring>
 
+#include "arch/x86_64/borrowed_call.h"
+
 namespace pinprick::session {
+
+namespace {
+
+// Does for the thread what the code that it runs on would do.
+bool bring_home(target::Stop& stop, const target::RemoteTarget& target, Range loan,
+                target::StoppedThread& thread) {
+  std::vector<uint8_t> code(loan.size());
+  if (!target.memory().read(loan.begin, code)) return false;
+  const auto home = arch::home_of_borrowed_call(loan.begin, code);
+  if (!home) return false;
+  // The rest was never changed.
+  user_regs_struct registers = home->registers;
+  const user_regs_struct& now = thread.registers;
+  registers.eflags |= now.eflags & ~arch::kBorrowedFlags;
+  registers.orig_rax = static_cast<uint64_t>(-1);
+  registers.rsp = now.rsp;
+  registers.cs = now.cs;
+  registers.ss = now.ss;
+  registers.ds = now.ds;
+  registers.es = now.es;
+  registers.fs = now.fs;
+  registers.gs = now.gs;
+  registers.fs_base = now.fs_base;
+  registers.gs_base = now.gs_base;
+  thread.registers = registers;
+  stop.set_signal_mask(thread, home->signal_mask);
+  stop.move(thread, registers.rip);
+  return true;
+}
+
+}  // namespace
 
 std::vector<Range> rooms(const image::ProcessImage& image) {
   std::vector<Range> found;
@@ -33,6 +66,9 @@ Result<void, SessionError> with_borrowed_thread(
   room.address = readable->begin;
 
   layout::LoanEntry& loan = journal.header.loan;
+  // The journal holds one. (An earlier one that could not be repaid.)
+  if (loan.active != 0)
+    return fail(SessionError(AttachError{AttachCause::no_room, target.pid(), 0, 0, {}}));
   loan.address = room.address;
   loan.active = 1;
   std::memcpy(loan.original, room.original.data(), sizeof loan.original);
@@ -55,8 +91,8 @@ void repay_loan(target::Stop& stop, const target::RemoteTarget& target, SessionF
   layout::LoanEntry& loan = journal.header.loan;
   if (loan.active == 0) return;
   const Range range = {loan.address, loan.address + sizeof loan.original};
-  for (const auto& thread : stop.threads())
-    if (range.contains(thread.registers.rip)) return;
+  for (auto& thread : stop.threads())
+    if (range.contains(thread.registers.rip) && !bring_home(stop, target, range, thread)) return;
   if (!target.memory().write(loan.address, loan.original)) return;
   loan.active = 0;
   static_cast<void>(file.write_header(journal.header));

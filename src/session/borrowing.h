@@ -24,7 +24,8 @@ Result<void, SessionError> with_borrowed_thread(
     SessionFile& file, layout::Session& journal,
     const std::function<Result<void, SessionError>(target::BorrowedThread&)>& work);
 
-// Puts back what a dead controller's borrowed thread ran on, unless a thread is there right now.
+// Puts back what a dead controller's borrowed thread ran on. A thread that is still there (it has
+// not run since, or stands in a group stop) is brought home first.
 void repay_loan(target::Stop& stop, const target::RemoteTarget& target, SessionFile& file,
                 layout::Session& journal);
 

@@ -3,7 +3,9 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cassert>
+#include <cstring>
 
 #include "arch/x86_64/emit.h"
 
@@ -12,6 +14,23 @@ namespace {
 
 constexpr uint64_t kOverflowFlag = 1 << 11;
 constexpr uint64_t kDirectionFlag = 1 << 10;
+
+// Where the code holds what it restores.
+constexpr size_t kArithmeticFlags = 34;  // lahf's byte
+constexpr size_t kOverflow = 33;
+constexpr size_t kDirection = 40;  // the instruction cld or std
+constexpr uint8_t kStd = 0xfd;
+constexpr size_t kFirstRegister = 41;  // movabs each: two bytes, then the value
+constexpr size_t kPerRegister = 10;
+using Register = decltype(user_regs_struct::rax);
+constexpr Register user_regs_struct::*kRestored[] = {
+    &user_regs_struct::rax, &user_regs_struct::rbx, &user_regs_struct::rcx, &user_regs_struct::rdx,
+    &user_regs_struct::rsi, &user_regs_struct::rdi, &user_regs_struct::rbp, &user_regs_struct::r8,
+    &user_regs_struct::r9,  &user_regs_struct::r10, &user_regs_struct::r11, &user_regs_struct::r12,
+    &user_regs_struct::r13, &user_regs_struct::r14, &user_regs_struct::r15};
+constexpr size_t kInstructionPointer = kFirstRegister + std::size(kRestored) * kPerRegister + 6;
+constexpr size_t kSignalMask = kInstructionPointer + 8;
+constexpr size_t kEnd = kSignalMask + 8;
 
 }  // namespace
 
@@ -59,8 +78,29 @@ std::vector<uint8_t> borrowed_call(Address at, const user_regs_struct& home, uin
   code.bind(mask);
   code.u64(signal_mask);
   auto bytes = code.finish();
-  assert(bytes && bytes->size() <= kBorrowedCallMaxSize);
+  assert(bytes && bytes->size() == kEnd && kEnd <= kBorrowedCallMaxSize);
   return *bytes;
+}
+
+std::optional<BorrowedHome> home_of_borrowed_call(Address at, std::span<const uint8_t> bytes) {
+  if (bytes.size() < kEnd) return std::nullopt;
+  const auto value_at = [&](size_t offset) {
+    uint64_t value = 0;
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
+    return value;
+  };
+  BorrowedHome home;
+  for (size_t i = 0; i < std::size(kRestored); ++i)
+    home.registers.*kRestored[i] = value_at(kFirstRegister + i * kPerRegister + 2);
+  home.registers.rip = value_at(kInstructionPointer);
+  home.signal_mask = value_at(kSignalMask);
+  home.registers.eflags = bytes[kArithmeticFlags] | (bytes[kOverflow] != 0 ? kOverflowFlag : 0) |
+                          (bytes[kDirection] == kStd ? kDirectionFlag : 0);
+  // What was read in the wrong places makes other bytes.
+  const auto again = borrowed_call(at, home.registers, home.signal_mask);
+  if (!std::equal(again.begin(), again.end(), bytes.begin())) return std::nullopt;
+  home.registers.eflags &= kBorrowedFlags;
+  return home;
 }
 
 }  // namespace pinprick::arch

@@ -5,6 +5,8 @@
 #include <sys/user.h>
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "base/address.h"
@@ -24,5 +26,18 @@ namespace pinprick::arch {
 std::vector<uint8_t> borrowed_call(Address at, const user_regs_struct& home, uint64_t signal_mask);
 
 inline constexpr uint64_t kBorrowedCallMaxSize = 320;
+
+// What such code brings a thread back to: the registers and the mask that it was made with. Of the
+// registers only those that the code restores are set, and the flags that it does. Nothing if the
+// bytes at `at` are not exactly what borrowed_call() makes.
+struct BorrowedHome {
+  user_regs_struct registers = {};
+  uint64_t signal_mask = 0;
+};
+std::optional<BorrowedHome> home_of_borrowed_call(Address at, std::span<const uint8_t> bytes);
+
+// The bits of eflags in BorrowedHome.
+inline constexpr uint64_t kBorrowedFlags = 0xcd5;  // carry, parity, adjust, zero, sign, direction,
+                                                   // overflow
 
 }  // namespace pinprick::arch
