@@ -109,6 +109,12 @@ Message message(const session::FileError& error) {
     case Cause::not_a_session:
       return {"session_unreadable",
               fmt::format("cannot use {}: {}", error.path, describe(error.parse_error)), kFailed};
+    case Cause::no_space:
+      return {"no_space",
+              fmt::format("cannot make {} of {} KiB{}; free space there, set XDG_RUNTIME_DIR to "
+                          "another tmpfs, or probe less at a time",
+                          error.path, error.size / 1024, reason(error.system_error)),
+              kFailed};
     case Cause::system:
       break;
   }

@@ -1,7 +1,9 @@
 #include "session/runtime_directory.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -55,6 +57,12 @@ Result<std::string, SystemError> runtime_directory() {
     if (error == 0) return path;
   }
   return fail(SystemError{error});
+}
+
+Fd take_turn(const std::string& folder) {
+  Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd) ::flock(fd.get(), LOCK_EX);
+  return fd;
 }
 
 std::vector<std::string> find_session_files(std::optional<pid_t> pid) {

@@ -15,6 +15,7 @@
 #include "patch/text_edit.h"
 #include "runtime/image.h"
 #include "session/borrowing.h"
+#include "session/registry.h"
 #include "session/runtime_directory.h"
 #include "target/address_space.h"
 #include "target/handover.h"
@@ -275,18 +276,19 @@ Result<void, SessionError> Arming::create_file() {
 
   auto folder = runtime_directory();
   if (!folder) return fail(SessionError(NoRuntimeDirectory{folder.error().number}));
+  // Whoever comes at the same moment looks after we have made our file, or we after theirs.
+  const Fd turn = take_turn(*folder);
+  if (auto other = occupant(target().pid())) return fail(SessionError(*other));
   // An earlier session may have had to leave memory behind, and its file with it.
   constexpr unsigned kMostSessions = 1000;
   auto created = Result<SessionFile, FileError>(fail(FileError{}));
   for (unsigned number = 0; number < kMostSessions; ++number) {
     created = SessionFile::create(
-        *folder + "/" + session_file_name(target().pid(), target().start_time(), number), header);
+        *folder + "/" + session_file_name(target().pid(), target().start_time(), number), journal);
     if (created || created.error().cause != FileError::Cause::exists) break;
   }
   if (!created) return fail(SessionError(created.error()));
   session_.file_ = *std::move(created);
-  if (auto written = file().write_tables(journal); !written)
-    return fail(SessionError(written.error()));
   return {};
 }
 

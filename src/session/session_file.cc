@@ -1,49 +1,95 @@
 #include "session/session_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 
 namespace pinprick::session {
+namespace {
+
+struct flock whole_file() {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+// 0, or why not; never waits.
+int lock(int fd) {
+  const struct flock wanted = whole_file();
+  return ::fcntl(fd, F_OFD_SETLK, &wanted) == 0 ? 0 : errno;
+}
+
+}  // namespace
 
 Result<SessionFile, FileError> SessionFile::create(const std::string& path,
-                                                   const layout::FileHeader& header) {
-  auto fd = open_file(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+                                                   const layout::Session& session) {
+  auto file = open_unnamed(path);
+  if (!file) return file;
+  auto done = file->fill(session);
+  if (done) done = file->give_name();
+  if (done) return file;
+  if (file->has_name_) file->remove();
+  return fail(done.error());
+}
+
+// A file system without unnamed files (an old overlay, say) gets a named one at once. Then a
+// controller that dies before fill() is through leaves a file that says nothing; it did nothing
+// either.
+Result<SessionFile, FileError> SessionFile::open_unnamed(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  auto fd = open_file(folder, O_RDWR | O_TMPFILE, 0600);
+  const bool unnamed = fd.ok();
+  if (!fd) fd = open_file(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (!fd) {
     const bool exists = fd.error().number == EEXIST;
     return fail(FileError{
         exists ? FileError::Cause::exists : FileError::Cause::system, path, fd.error().number, {}});
   }
   SessionFile file(*std::move(fd), path);
-  if (::flock(file.fd_.get(), LOCK_EX | LOCK_NB) != 0 ||
-      ::ftruncate(file.fd_.get(), static_cast<off_t>(header.file_size)) != 0) {
-    const int error = errno;
-    file.remove();
-    return fail(file.system_error(error));
-  }
-  if (auto written = file.write_header(header); !written) {
-    file.remove();
-    return fail(written.error());
-  }
+  file.has_name_ = !unnamed;
   return file;
 }
 
-Result<SessionFile, FileError> SessionFile::open(const std::string& path, Lock lock) {
-  auto fd = open_file(path, (lock == Lock::none ? O_RDONLY : O_RDWR) | O_NOFOLLOW);
+Result<void, FileError> SessionFile::fill(const layout::Session& session) {
+  if (const int error = lock(fd_.get()); error != 0) return fail(system_error(error));
+  // Zeros are made by a file system that cannot reserve space, too, but only by writing them.
+  const auto size = static_cast<off_t>(session.header.file_size);
+  if (const int error = ::posix_fallocate(fd_.get(), 0, size); error != 0)
+    return fail(FileError{FileError::Cause::no_space, path_, error, {}, session.header.file_size});
+  if (auto written = write_header(session.header); !written) return written;
+  return write_tables(session);
+}
+
+Result<void, FileError> SessionFile::give_name() {
+  if (has_name_) return {};
+  // Through /proc, since AT_EMPTY_PATH needs a capability.
+  const std::string self = "/proc/self/fd/" + std::to_string(fd_.get());
+  if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    const int error = errno;
+    if (error == EEXIST) return fail(FileError{FileError::Cause::exists, path_, error, {}});
+    return fail(system_error(error));
+  }
+  has_name_ = true;
+  return {};
+}
+
+Result<SessionFile, FileError> SessionFile::open(const std::string& path, Lock mode) {
+  auto fd = open_file(path, (mode == Lock::none ? O_RDONLY : O_RDWR) | O_NOFOLLOW);
   if (!fd) return fail(FileError{FileError::Cause::system, path, fd.error().number, {}});
   SessionFile file(*std::move(fd), path);
-  if (lock == Lock::exclusive && ::flock(file.fd_.get(), LOCK_EX | LOCK_NB) != 0)
-    return fail(FileError{FileError::Cause::locked, path, errno, {}});
+  if (mode == Lock::none) return file;
+  if (const int error = lock(file.fd_.get()); error != 0)
+    return fail(FileError{FileError::Cause::locked, path, error, {}});
   return file;
 }
 
 bool SessionFile::is_locked() const {
-  if (::flock(fd_.get(), LOCK_SH | LOCK_NB) != 0) return true;
-  ::flock(fd_.get(), LOCK_UN);
-  return false;
+  struct flock question = whole_file();
+  return ::fcntl(fd_.get(), F_OFD_GETLK, &question) == 0 && question.l_type != F_UNLCK;
 }
 
 Result<layout::Session, FileError> SessionFile::read() const {

@@ -1,9 +1,14 @@
 // A session file on disk (tmpfs): created, found, locked, read and written. What stands in it is
 // layout/session_file.h.
 //
-// The controller of a session holds an exclusive flock on its file; a file without a lock belongs
-// to a controller that is gone. All access is by read and write, never by mapping it here: a file
-// that somebody truncates must not kill us.
+// A file has no name before it is complete: whoever finds one can read it, however its maker ended.
+// Its space is taken before the target maps it: a target must not be killed by SIGBUS because the
+// file system is full.
+//
+// The controller of a session holds a lock on its file (of the open file: fcntl(2), F_OFD_SETLK); a
+// file without a lock belongs to a controller that is gone. To ask who holds it takes nothing, so
+// that a look never gets into a controller's way. All access is by read and write, never by mapping
+// it here: a file that somebody truncates must not kill us.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +29,19 @@ struct FileError {
     exists,         // there is a session for this process already
     locked,         // its controller lives
     not_a_session,  // or of another version, truncated, inconsistent: `parse_error`
+    no_space,       // for `size` bytes, or a limit of ours: `system_error`
   } cause = Cause::system;
   std::string path;
   int system_error = 0;
   layout::ParseError parse_error = layout::ParseError::not_a_session;
+  uint64_t size = 0;
 };
 
 class SessionFile {
  public:
-  // Makes the file for the session's header, empty but for that, and locks it.
+  // Makes the file with the session's header and tables, its cells zero, and locks it.
   static Result<SessionFile, FileError> create(const std::string& path,
-                                               const layout::FileHeader& header);
+                                               const layout::Session& session);
   enum class Lock : uint8_t { none, exclusive };
   static Result<SessionFile, FileError> open(const std::string& path, Lock lock);
 
@@ -56,13 +63,17 @@ class SessionFile {
 
  private:
   SessionFile(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  static Result<SessionFile, FileError> open_unnamed(const std::string& path);
+  Result<void, FileError> fill(const layout::Session& session);
+  Result<void, FileError> give_name();
   Result<void, FileError> write(uint64_t offset, const void* bytes, size_t size);
   FileError system_error(int error) const {
-    return {FileError::Cause::system, path_, error, layout::ParseError::not_a_session};
+    return {FileError::Cause::system, path_, error, layout::ParseError::not_a_session, 0};
   }
 
   Fd fd_;
   std::string path_;
+  bool has_name_ = true;
 };
 
 }  // namespace pinprick::session
