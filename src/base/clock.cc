@@ -49,6 +49,11 @@ double measure_frequency() {
 uint64_t monotonic_ns() {
   return now(CLOCK_MONOTONIC);
 }
+void sleep_ns(uint64_t duration) {
+  const timespec time = {static_cast<time_t>(duration / 1'000'000'000),
+                         static_cast<long>(duration % 1'000'000'000)};
+  nanosleep(&time, nullptr);
+}
 uint64_t realtime_ns() {
   return now(CLOCK_REALTIME);
 }

@@ -6,6 +6,7 @@
 namespace pinprick {
 
 uint64_t monotonic_ns();
+void sleep_ns(uint64_t duration);
 uint64_t realtime_ns();
 uint64_t read_tsc();
 

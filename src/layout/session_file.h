@@ -44,7 +44,11 @@ struct MappingEntry {
     runtime_data = 5,  // anonymous, read-write: slots
     runtime_code = 6,  // anonymous, executable
   } kind = Kind::scratch;
-  uint32_t mapped = 0;  // 0: perhaps
+  enum class Progress : uint32_t {
+    none = 0,    // not begun: whatever is there is not ours
+    mapped = 1,  // and marked (session/ownership.h)
+    begun = 2,   // mapped or not, marked or not
+  } progress = Progress::none;
 };
 
 struct ObjectEntry {

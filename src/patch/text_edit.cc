@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "image/maps.h"
 
@@ -182,12 +183,18 @@ std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& me
   return blocked;
 }
 
-bool stack_refers_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
-                     const target::StoppedThread& thread, std::span<const Range> ranges) {
+bool signal_returns_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
+                       const target::StoppedThread& thread, std::span<const Range> ranges) {
+  // struct sigcontext: ... rsp, rip, eflags, then cs, gs, fs, ss with 16 bits each.
+  constexpr uint64_t kCodeSegment = 0x33;
+  uint64_t instruction_pointer = 0, flags = 0;
   bool found = false;
   for_each_stack_word(maps, memory, thread, [&](uint64_t word) {
-    found = found || std::any_of(ranges.begin(), ranges.end(),
-                                 [&](Range range) { return range.contains(word); });
+    if ((word & 0xffff) == kCodeSegment)
+      found = found || std::any_of(ranges.begin(), ranges.end(), [&](Range range) {
+                return range.contains(instruction_pointer);
+              });
+    instruction_pointer = std::exchange(flags, word);
   });
   return found;
 }

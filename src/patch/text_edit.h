@@ -72,9 +72,11 @@ struct Interior {
 std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& memory,
                                     std::span<const Interior> interiors);
 
-// Does the stack of the thread, from its stack pointer up, hold a word in one of the ranges? Words
-// are only looked at, so a number that happens to look like an address counts.
-bool stack_refers_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
-                     const target::StoppedThread& thread, std::span<const Range> ranges);
+// Will the thread return from a signal handler into one of the ranges? By the frames that the
+// kernel left on its stack, from its stack pointer up: a saved instruction pointer, and behind the
+// flags the segments of user code. Not by any word in the ranges: what stubs leave below the stack
+// pointer lies, long after, in the holes of later frames.
+bool signal_returns_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
+                       const target::StoppedThread& thread, std::span<const Range> ranges);
 
 }  // namespace pinprick::patch

@@ -8,10 +8,12 @@
 #include <optional>
 
 #include "arch/x86_64/stub.h"
+#include "base/clock.h"
 #include "layout/runtime_data.h"
 #include "patch/text_edit.h"
 #include "session/borrowing.h"
 #include "session/homecoming.h"
+#include "session/ownership.h"
 
 namespace pinprick::session {
 namespace {
@@ -22,21 +24,8 @@ bool is_code(const MappingEntry& entry) {
   return entry.kind == MappingEntry::Kind::stubs || entry.kind == MappingEntry::Kind::runtime_code;
 }
 
-// Is what the journal says mapped there, and ours? An address that it only intended to map may have
-// gone to somebody else.
-bool still_mapped(const MappingEntry& entry, const std::vector<image::Mapping>& maps,
-                  const std::string& file) {
-  const Range range = {entry.address, entry.address + entry.size};
-  const auto found = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
-    return mapping.range.overlaps(range);
-  });
-  if (found == maps.end() || range.empty()) return false;
-  const bool of_file =
-      entry.kind == MappingEntry::Kind::tables || entry.kind == MappingEntry::Kind::cells;
-  if (of_file) return found->path == file || found->path.ends_with(".session");
-  // Neighbouring anonymous mappings with the same protection appear as one.
-  return found->inode == 0 && found->range.contains(range) && found->executable == is_code(entry);
-}
+// In place of a slot's body.
+constexpr uint64_t kReleased = 1;
 
 struct SlotUse {
   std::vector<layout::Slot> slots;
@@ -57,7 +46,7 @@ std::optional<size_t> slot_returned_to(const SlotUse& use, Address return_addres
 // Who returns where. A slot is waited for if its address lies where the call's return address was,
 // or if a slot that is waited for returns to it in turn: a tail call leaves one behind the other.
 // Others were left by longjmp, belong to a thread that ended, or to a stack that somebody moved
-// elsewhere.
+// elsewhere; or a detach that did not come to its end had begun to release them (release_calls).
 SlotUse look_at_slots(const target::Memory& memory, const MappingEntry& data) {
   SlotUse use;
   layout::RuntimeContext context;
@@ -86,13 +75,15 @@ SlotUse look_at_slots(const target::Memory& memory, const MappingEntry& data) {
       reached[*at] = true;
   }
   for (size_t i = 0; i < use.slots.size(); ++i)
-    if (use.slots[i].return_address != 0 && !reached[i]) ++use.lost;
+    if (use.slots[i].return_address != 0 && use.slots[i].body != kReleased && !reached[i])
+      ++use.lost;
   return use;
 }
 
 // Gives calls that are in flight their own return address back: they return straight to their
-// caller, and are never measured. The stack comes first: a slot that is in use but not waited for
-// is what a later look then finds.
+// caller, and are never measured. In this order, so that we may die in between: the mark, by which
+// a later look knows that nobody returns to the slot unless the stack still says so (the call was
+// made, the address of its body is of no use any more); the stack; the slot.
 size_t release_calls(const target::Memory& memory, const SlotUse& use) {
   size_t released = 0;
   for (size_t i : use.waiting) {
@@ -103,11 +94,14 @@ size_t release_calls(const target::Memory& memory, const SlotUse& use) {
       chain.push_back(*next);
       home = use.slots[*next].return_address;
     }
+    const auto set = [&](size_t field, uint64_t value) {
+      for (size_t slot : chain)
+        static_cast<void>(
+            memory.write_value(use.address + slot * sizeof(layout::Slot) + field, value));
+    };
+    set(offsetof(layout::Slot, body), kReleased);
     if (!memory.write_value(use.slots[i].stack, home)) continue;
-    for (size_t slot : chain)
-      static_cast<void>(memory.write_value(
-          use.address + slot * sizeof(layout::Slot) + offsetof(layout::Slot, return_address),
-          uint64_t{0}));
+    set(offsetof(layout::Slot, return_address), 0);
     released += chain.size();
   }
   return released;
@@ -147,7 +141,7 @@ Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
   if (auto read = image::read_maps(target.pid())) presence.maps = *std::move(read);
   std::vector<Range> no_slots;  // without the slots' code: who returns there is known by its slot
   for (const MappingEntry& entry : journal.mappings) {
-    if (!still_mapped(entry, presence.maps, file.path())) continue;
+    if (!is_ours(target.memory(), entry, presence.maps, file)) continue;
     if (entry.kind == MappingEntry::Kind::runtime_data)
       presence.slots = look_at_slots(target.memory(), entry);
     if (!is_code(entry)) continue;
@@ -160,7 +154,7 @@ Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
   forget_sequences(stop, target.memory(), presence.code);
   for (const auto& thread : stop.threads())
     if (contains(presence.code, thread.registers.rip) ||
-        patch::stack_refers_to(presence.maps, target.memory(), thread, no_slots))
+        patch::signal_returns_to(presence.maps, target.memory(), thread, no_slots))
       ++presence.threads_inside;
   return presence;
 }
@@ -169,14 +163,16 @@ Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Sto
                                  const image::ProcessImage& image, SessionFile& file,
                                  layout::Session& journal,
                                  const std::vector<image::Mapping>& maps) {
+  const auto descriptors = our_descriptors(target, journal, maps, file);
+  std::vector<MappingEntry> mapped;
+  for (const MappingEntry& entry : journal.mappings)
+    if (is_ours(target.memory(), entry, maps, file)) mapped.push_back(entry);
+  if (descriptors.empty() && mapped.empty()) return {};
+
   const auto work = [&](target::BorrowedThread& thread) -> Result<void, SessionError> {
-    for (int32_t& descriptor : journal.header.handover_descriptors) {
-      if (descriptor >= 0)
-        static_cast<void>(thread.call(SYS_close, static_cast<uint64_t>(descriptor)));
-      descriptor = -1;
-    }
-    for (const MappingEntry& entry : journal.mappings) {
-      if (!still_mapped(entry, maps, file.path())) continue;
+    for (int descriptor : descriptors)
+      static_cast<void>(thread.call(SYS_close, static_cast<uint64_t>(descriptor)));
+    for (const MappingEntry& entry : mapped) {
       auto unmapped = thread.call(SYS_munmap, entry.address, entry.size);
       if (!unmapped)
         return fail(
@@ -226,14 +222,18 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
   if (auto written = file.write_header(journal.header); !written)
     return fail(SessionError(written.error()));
 
-  // Nobody enters any more; who is on the way through a stub now is out of it in a moment.
-  constexpr int kLooks = 5;
+  // Nobody enters any more; who is on the way through a stub now is out of it in a moment: once it
+  // has had the processor, which takes longer the more there is to do on this machine.
+  constexpr int kLooks = 8;
+  uint64_t pause_ns = 100'000;
   Presence presence;
   for (int look = 1;; ++look) {
     bring_home(stop, target.memory(), journal);
     presence = look_around(stop, target, file, journal);
     if (presence.threads_inside == 0 || look == kLooks) break;
     report.stopped_ns += stop.resume();
+    sleep_ns(pause_ns);
+    pause_ns *= 2;
     stopped = target::Stop::all_threads(target.pid());
     if (!stopped) break;
     stop = *std::move(stopped);

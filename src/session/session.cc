@@ -15,6 +15,7 @@
 #include "patch/text_edit.h"
 #include "runtime/image.h"
 #include "session/borrowing.h"
+#include "session/ownership.h"
 #include "session/registry.h"
 #include "session/runtime_directory.h"
 #include "target/address_space.h"
@@ -248,7 +249,7 @@ Result<void, SessionError> Arming::create_file() {
   if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
   target::AddressSpace space(*maps, target::lowest_mappable_address());
   const auto plan_mapping = [&](MappingEntry::Kind kind, std::optional<Address> at, uint64_t size) {
-    journal.mappings.push_back({at.value_or(0), align_up(size, kPageSize), kind, 0});
+    journal.mappings.push_back({at.value_or(0), align_up(size, kPageSize), kind, {}});
     return at.has_value();
   };
   bool placed =
@@ -296,6 +297,9 @@ Result<void, SessionError> Arming::map_at(target::BorrowedThread& thread, size_t
                                           int protection, int flags, int descriptor,
                                           uint64_t offset) {
   MappingEntry& entry = journal().mappings[index];
+  entry.progress = MappingEntry::Progress::begun;
+  if (auto written = file().write_mapping(journal(), index); !written)
+    return fail(SessionError(written.error()));
   auto mapped = thread.call(SYS_mmap, entry.address, entry.size, static_cast<uint64_t>(protection),
                             static_cast<uint64_t>(flags | MAP_FIXED_NOREPLACE),
                             static_cast<uint64_t>(int64_t{descriptor}), offset);
@@ -308,7 +312,9 @@ Result<void, SessionError> Arming::map_at(target::BorrowedThread& thread, size_t
     static_cast<void>(thread.call(SYS_munmap, *mapped, entry.size));
     return fail(SessionError(attach_error(AttachCause::no_address_space)));
   }
-  entry.mapped = 1;
+  if (!mark(target().memory(), entry))
+    return fail(SessionError(attach_error(AttachCause::memory_refused)));
+  entry.progress = MappingEntry::Progress::mapped;
   if (auto written = file().write_mapping(journal(), index); !written)
     return fail(SessionError(written.error()));
   return {};
@@ -359,7 +365,7 @@ Result<void, SessionError> Arming::map_all(target::BorrowedThread& thread) {
   }
   MappingEntry& scratch = journal().mappings[find_mapping(journal(), MappingEntry::Kind::scratch)];
   static_cast<void>(thread.call(SYS_munmap, scratch.address, scratch.size));
-  scratch = {0, 0, MappingEntry::Kind::scratch, 0};
+  scratch = {0, 0, MappingEntry::Kind::scratch, {}};
   if (auto r = file().write_tables(journal()); !r) return fail(SessionError(r.error()));
   return {};
 }

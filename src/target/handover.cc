@@ -30,13 +30,26 @@ bool send_descriptor(int socket, int descriptor) {
   return ::sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
-// A message to be received in the target, with all its pointers into the scratch page.
-struct RemoteMessage {
+// The scratch page: what the target's calls are given, and answer there, with all pointers into
+// the page itself. In one struct, so that no answer overwrites another.
+struct Scratch {
+  int32_t ends[2] = {-1, -1};
   msghdr header = {};
   iovec part = {};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   char byte = 0;
 };
+
+int32_t received_descriptor(const Scratch& scratch) {
+  cmsghdr control;
+  int32_t descriptor = -1;
+  std::memcpy(&control, scratch.control, sizeof control);
+  if (scratch.header.msg_controllen < CMSG_LEN(sizeof descriptor) ||
+      control.cmsg_type != SCM_RIGHTS)
+    return -1;
+  std::memcpy(&descriptor, scratch.control + CMSG_LEN(0), sizeof descriptor);
+  return descriptor;
+}
 
 }  // namespace
 
@@ -65,41 +78,42 @@ AttachError Handover::failed(const char* what, int error) const {
   return AttachError{AttachCause::handover_failed, pid_, 0, error, what};
 }
 
+Handover::Descriptors Handover::told(const Memory& memory, Address at) {
+  Scratch scratch;
+  // Zeros: nobody has written there yet.
+  if (!memory.read_value(at, scratch) || scratch.ends[0] == scratch.ends[1]) return {-1, -1, -1};
+  return {scratch.ends[0], scratch.ends[1], received_descriptor(scratch)};
+}
+
 Result<int, AttachError> Handover::give(int descriptor, int pidfd) {
-  auto made = thread_.call(SYS_socketpair, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, scratch_);
+  Scratch scratch;
+  const auto inside = [&](size_t offset) { return scratch_ + offset; };
+  scratch.part = {reinterpret_cast<void*>(inside(offsetof(Scratch, byte))), 1};
+  scratch.header.msg_iov = reinterpret_cast<iovec*>(inside(offsetof(Scratch, part)));
+  scratch.header.msg_iovlen = 1;
+  scratch.header.msg_control = reinterpret_cast<void*>(inside(offsetof(Scratch, control)));
+  scratch.header.msg_controllen = sizeof scratch.control;
+  if (auto written = memory_.write_value(scratch_, scratch); !written)
+    return fail(failed("writing its memory", written.error().number));
+
+  auto made = thread_.call(SYS_socketpair, AF_UNIX, kSocketType | SOCK_CLOEXEC, 0,
+                           inside(offsetof(Scratch, ends)));
   if (!made) return fail(failed("socketpair", made.error().number));
-  int32_t ends[2] = {-1, -1};
-  if (!memory_.read_value(scratch_, ends)) return fail(failed("reading its memory", EFAULT));
-  open_ = {ends[0], ends[1], -1};
+  open_ = told(memory_, scratch_);
+  if (open_[0] < 0) return fail(failed("reading its memory", EFAULT));
   journal_(open_);
 
-  const Fd ours(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, ends[1], 0)));
+  const Fd ours(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, open_[1], 0)));
   if (!ours) return fail(failed("pidfd_getfd", errno));
   if (!send_descriptor(ours.get(), descriptor)) return fail(failed("sendmsg", errno));
-
-  RemoteMessage message;
-  message.part = {reinterpret_cast<void*>(scratch_ + offsetof(RemoteMessage, byte)), 1};
-  message.header.msg_iov = reinterpret_cast<iovec*>(scratch_ + offsetof(RemoteMessage, part));
-  message.header.msg_iovlen = 1;
-  message.header.msg_control = reinterpret_cast<void*>(scratch_ + offsetof(RemoteMessage, control));
-  message.header.msg_controllen = sizeof message.control;
-  if (auto written = memory_.write_value(scratch_, message); !written)
-    return fail(failed("writing its memory", written.error().number));
-  auto received =
-      thread_.call(SYS_recvmsg, static_cast<uint64_t>(ends[0]),
-                   scratch_ + offsetof(RemoteMessage, header), MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  auto received = thread_.call(SYS_recvmsg, static_cast<uint64_t>(open_[0]),
+                               inside(offsetof(Scratch, header)), MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (!received) return fail(failed("recvmsg", received.error().number));
-  if (!memory_.read_value(scratch_, message)) return fail(failed("reading its memory", EFAULT));
-  cmsghdr control;
-  int remote = -1;
-  std::memcpy(&control, message.control, sizeof control);
-  if (message.header.msg_controllen < CMSG_LEN(sizeof remote) ||
-      control.cmsg_type != SCM_RIGHTS)  // no room for another descriptor, usually
+  open_ = told(memory_, scratch_);
+  if (open_[2] < 0)  // no room for another descriptor, usually
     return fail(failed("recvmsg", EMFILE));
-  std::memcpy(&remote, message.control + CMSG_LEN(0), sizeof remote);
-  open_[2] = remote;
   journal_(open_);
-  return remote;
+  return open_[2];
 }
 
 }  // namespace pinprick::target

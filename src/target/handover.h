@@ -2,6 +2,8 @@
 // that is closed again: no path, no permission and no mount namespace has a say in it.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <array>
 #include <functional>
 
@@ -14,6 +16,8 @@ class Handover {
   // Descriptors of the target that are open because of us, for a journal: both ends of the socket
   // pair and the file; -1: none.
   using Descriptors = std::array<int32_t, 3>;
+  // A kind that programs rarely use, by which the ends are known later.
+  static constexpr int kSocketType = SOCK_SEQPACKET;
   // Called with what is open, before and after each change.
   using Journal = std::function<void(const Descriptors&)>;
 
@@ -27,6 +31,10 @@ class Handover {
   // The target's descriptor for the same open file; close() it through the borrowed thread is this
   // class's business.
   Result<int, AttachError> give(int descriptor, int pidfd);
+
+  // What the kernel told the target: the descriptors that the scratch page names, open or not. The
+  // calls that open them write there themselves, so it knows what a journal may not know yet.
+  static Descriptors told(const Memory& memory, Address scratch);
 
  private:
   AttachError failed(const char* what, int error) const;

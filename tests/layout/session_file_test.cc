@@ -33,9 +33,10 @@ struct Sample {
   Sample() {
     header.state = SessionState::armed;
     header.pid = 4242;
-    mappings = {{0x7000'0000, 0x10000, MappingEntry::Kind::tables, 1},
-                {0x7001'0000, 0x20000, MappingEntry::Kind::cells, 1},
-                {0x7100'0000, 0x1000, MappingEntry::Kind::stubs, 0}};
+    constexpr auto kMapped = MappingEntry::Progress::mapped;
+    mappings = {{0x7000'0000, 0x10000, MappingEntry::Kind::tables, kMapped},
+                {0x7001'0000, 0x20000, MappingEntry::Kind::cells, kMapped},
+                {0x7100'0000, 0x1000, MappingEntry::Kind::stubs, {}}};
     const std::string text = std::string("libfoo.so\0read\0write\0", 21);
     names.assign(text.begin(), text.end());
     names.resize(kCounts.name_bytes);

@@ -1,0 +1,145 @@
+#include "session/ownership.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "arch/x86_64/stub.h"
+#include "layout/runtime_data.h"
+#include "target/handover.h"
+
+namespace pinprick::session {
+namespace {
+
+using layout::MappingEntry;
+
+constexpr uint64_t kScratchMagic = 0x3048'4354'4152'4353;  // "SCRATCH0"
+
+struct Mark {
+  Address address = 0;
+  uint64_t value = 0;
+};
+
+// Values that stay when the real contents are written. The runtime's code has none of its own: it
+// lies where nobody maps without being asked to, and is executable.
+std::optional<Mark> mark_of(const MappingEntry& entry) {
+  switch (entry.kind) {
+    case MappingEntry::Kind::scratch:
+      return Mark{entry.address + entry.size - sizeof kScratchMagic, kScratchMagic};
+    case MappingEntry::Kind::stubs:
+      return Mark{entry.address, arch::kArenaMagic};
+    case MappingEntry::Kind::runtime_data:
+      if (entry.size < sizeof(layout::RuntimeContext)) return std::nullopt;
+      return Mark{entry.address + entry.size - sizeof(layout::RuntimeContext) +
+                      offsetof(layout::RuntimeContext, magic),
+                  layout::kContextMagic};
+    case MappingEntry::Kind::runtime_code:
+    case MappingEntry::Kind::tables:
+    case MappingEntry::Kind::cells:
+      break;
+  }
+  return std::nullopt;
+}
+
+bool is_untouched(const target::Memory& memory, Range range) {
+  std::vector<uint8_t> bytes(range.size());
+  return memory.read(range.begin, bytes) &&
+         std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
+}
+
+std::string descriptor_path(pid_t pid, int descriptor) {
+  return fmt::format("/proc/{}/fd/{}", pid, descriptor);
+}
+
+bool is_this_file(pid_t pid, int descriptor, const SessionFile& file) {
+  struct stat ours = {}, theirs = {};
+  return ::fstat(file.descriptor(), &ours) == 0 &&
+         ::stat(descriptor_path(pid, descriptor).c_str(), &theirs) == 0 &&
+         ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+}
+
+bool closes_on_exec(pid_t pid, int descriptor) {
+  const auto text = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, descriptor));
+  const size_t at = text ? text->find("flags:") : std::string::npos;
+  return at != std::string::npos &&
+         (std::strtoul(text->c_str() + at + 6, nullptr, 8) & O_CLOEXEC) != 0;
+}
+
+// One end of a socket pair that this very process made, of the kind that the handover makes.
+bool is_pair_end(const target::RemoteTarget& target, int descriptor) {
+  const Fd end(
+      static_cast<int>(::syscall(SYS_pidfd_getfd, target.exit_descriptor(), descriptor, 0)));
+  if (!end) return false;
+  int domain = 0, type = 0;
+  ucred maker = {};
+  socklen_t size = sizeof domain;
+  if (::getsockopt(end.get(), SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX)
+    return false;
+  size = sizeof type;
+  if (::getsockopt(end.get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+      type != target::Handover::kSocketType)
+    return false;
+  size = sizeof maker;
+  return ::getsockopt(end.get(), SOL_SOCKET, SO_PEERCRED, &maker, &size) == 0 &&
+         maker.pid == target.pid() && closes_on_exec(target.pid(), descriptor);
+}
+
+}  // namespace
+
+bool mark(const target::Memory& memory, const MappingEntry& entry) {
+  const auto mark = mark_of(entry);
+  return !mark || memory.write_value(mark->address, mark->value).ok();
+}
+
+bool is_ours(const target::Memory& memory, const MappingEntry& entry,
+             const std::vector<image::Mapping>& maps, const SessionFile& file) {
+  using Kind = MappingEntry::Kind;
+  using Progress = MappingEntry::Progress;
+  const Range range = {entry.address, entry.address + entry.size};
+  if (range.empty() || entry.progress == Progress::none) return false;
+  const auto found = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+    return mapping.range.overlaps(range);
+  });
+  // Neighbouring anonymous mappings with the same protection appear as one.
+  if (found == maps.end() || !found->range.contains(range)) return false;
+  if (entry.kind == Kind::tables || entry.kind == Kind::cells) {
+    struct stat ours = {};
+    return found->shared && ::fstat(file.descriptor(), &ours) == 0 && found->inode == ours.st_ino;
+  }
+  const bool is_code = entry.kind == Kind::stubs || entry.kind == Kind::runtime_code;
+  if (found->inode != 0 || found->executable != is_code) return false;
+  const auto mark = mark_of(entry);
+  if (!mark) return true;
+  uint64_t value = 0;
+  if (memory.read_value(mark->address, value) && value == mark->value) return true;
+  return entry.progress == Progress::begun && is_untouched(memory, range);
+}
+
+std::vector<int> our_descriptors(const target::RemoteTarget& target, const layout::Session& journal,
+                                 const std::vector<image::Mapping>& maps, const SessionFile& file) {
+  // What the journal says, and what the target was told and nobody wrote down any more.
+  std::vector<int> candidates(std::begin(journal.header.handover_descriptors),
+                              std::end(journal.header.handover_descriptors));
+  for (const MappingEntry& entry : journal.mappings) {
+    if (entry.kind != MappingEntry::Kind::scratch || !is_ours(target.memory(), entry, maps, file))
+      continue;
+    const auto told = target::Handover::told(target.memory(), entry.address);
+    candidates.insert(candidates.end(), told.begin(), told.end());
+  }
+  std::sort(candidates.begin(), candidates.end());
+  candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+  std::erase_if(candidates, [&](int descriptor) {
+    return descriptor < 0 ||
+           (!is_this_file(target.pid(), descriptor, file) && !is_pair_end(target, descriptor));
+  });
+  return candidates;
+}
+
+}  // namespace pinprick::session
