@@ -1,0 +1,102 @@
+#include "survive/subjects.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+namespace pinprick::survive {
+namespace {
+
+class Steady : public Subject {
+ public:
+  Steady() : program_({environment("TARGETS") + "/steady", "4"}) {}
+  pid_t pid() const override { return program_.pid(); }
+  Command patterns() const override { return {"steady:*", "-x", "steady:_*"}; }
+  std::string check() override {
+    program_.say("check");
+    const std::string answer = program_.hear();
+    return answer == "ok" ? "" : "the target answers '" + answer + "'";
+  }
+
+ private:
+  Program program_;
+};
+
+class Redis : public Subject {
+ public:
+  Redis()
+      : socket_(scratch_ / "socket"),
+        server_({"redis-server", "--port", "0", "--unixsocket", socket_, "--save", "",
+                 "--appendonly", "no", "--dir", scratch_.path()}) {
+    server_.hear_of("ready to accept connections");
+    client_ = std::thread([this] { count(); });
+  }
+  ~Redis() override {
+    ending_ = true;
+    client_.join();
+  }
+
+  pid_t pid() const override { return server_.pid(); }
+  Command patterns() const override {
+    return {"redis-server:call", "redis-server:*Command", "redis-server:lookupKey*",
+            "redis-server:ae*", "--allow-missing"};
+  }
+  std::string check() override {
+    const long until = answers_ + 50;
+    while (answers_ < until && !broken_) std::this_thread::yield();
+    return broken_ ? "redis-server answered wrongly, or not at all" : "";
+  }
+
+ private:
+  // INCR answers 1, 2, 3 ...
+  void count() {
+    const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    socket_.copy(address.sun_path, sizeof address.sun_path - 1);
+    const timeval patience = {20, 0};
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    broken_ = ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0;
+    while (!ending_ && !broken_) {
+      const std::string request = "INCR n\r\n";
+      const std::string expected = ":" + std::to_string(answers_ + 1) + "\r\n";
+      std::string answer;
+      char buffer[64];
+      ssize_t n = ::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL);
+      while (n > 0 && !answer.ends_with("\r\n")) {
+        n = ::recv(socket.get(), buffer, sizeof buffer, 0);
+        if (n > 0) answer.append(buffer, static_cast<size_t>(n));
+      }
+      if (answer != expected)
+        broken_ = true;
+      else
+        ++answers_;
+      ::usleep(500);  // a small load: the machine has others to serve
+    }
+  }
+
+  Scratch scratch_;
+  std::string socket_;
+  Program server_;
+  std::atomic<long> answers_ = 0;
+  std::atomic<bool> broken_ = false;
+  std::atomic<bool> ending_ = false;
+  std::thread client_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subject> start_steady() {
+  return std::make_unique<Steady>();
+}
+
+std::unique_ptr<Subject> start_redis() {
+  if (!run({"redis-server", "--version"}).ending.exited_with(0)) return nullptr;
+  return std::make_unique<Redis>();
+}
+
+}  // namespace pinprick::survive

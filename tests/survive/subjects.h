@@ -1,0 +1,26 @@
+// Targets that work while pinprick comes and goes, and tell when anything went wrong.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "scratch.h"
+#include "survive/program.h"
+
+namespace pinprick::survive {
+
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  virtual pid_t pid() const = 0;
+  // It goes on, on all threads, and all its results were right; empty, or what went wrong.
+  virtual std::string check() = 0;
+  virtual Command patterns() const = 0;
+};
+
+// tests/targets/steady.c.
+std::unique_ptr<Subject> start_steady();
+// redis-server with a client that never stops counting; nothing where there is no redis-server.
+std::unique_ptr<Subject> start_redis();
+
+}  // namespace pinprick::survive
