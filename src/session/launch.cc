@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -23,14 +24,20 @@ void* data(long value) {
 }
 
 // Between fork and exec. Tells the parent through the pipe why exec failed; success closes it.
-[[noreturn]] void become(const std::vector<std::string>& command, int error_pipe) {
+[[noreturn]] void become(const std::vector<std::string>& command, int error_pipe, pid_t parent) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0) execvp(arguments[0], arguments.data());
+  // Whoever inherits us must not become our tracer, who does not know of it.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(125);
+  const bool traced = ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0;
+  // Later on a parent that dies leaves a program in a group stop, which somebody has to end.
+  prctl(PR_SET_PDEATHSIG, SIGCONT);
+  if (traced) execvp(arguments[0], arguments.data());
   const int error = errno;
   static_cast<void>(!::write(error_pipe, &error, sizeof error));
   _exit(125);
@@ -88,9 +95,10 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
   if (::pipe2(ends, O_CLOEXEC) != 0) return refuse(LaunchError::Cause::cannot_start, errno);
   const Fd from_child(ends[0]);
   Fd to_parent(ends[1]);
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return refuse(LaunchError::Cause::cannot_start, errno);
-  if (pid == 0) become(command, to_parent.get());
+  if (pid == 0) become(command, to_parent.get(), parent);
   to_parent.reset();
 
   // The kernel stops the child with SIGTRAP once exec is done.
@@ -100,6 +108,9 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
     const bool told = ::read(from_child.get(), &error, sizeof error) == sizeof error;
     return refuse(told ? LaunchError::Cause::cannot_exec : LaunchError::Cause::ended_early, error);
   }
+  // Until it stands at its entry it has done nothing, and a breakpoint waits for it there: it ends
+  // with us. Never so for a program that runs already.
+  ptrace(PTRACE_SETOPTIONS, pid, nullptr, data(PTRACE_O_EXITKILL));
   if (!is_64_bit(pid)) {
     kill_and_reap(pid);
     return refuse(LaunchError::Cause::not_64_bit, 0);
