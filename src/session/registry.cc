@@ -33,6 +33,10 @@ FoundSessions find_sessions(std::optional<pid_t> pid) {
       continue;
     }
     const bool lives = is_same_process(journal->header);
+    if (!lives && !locked && journal->header.state != layout::SessionState::armed) {
+      file->remove();
+      continue;
+    }
     found.sessions.push_back({*std::move(file), *std::move(journal), locked, lives});
   }
   return found;

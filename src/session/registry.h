@@ -20,7 +20,9 @@ struct FoundSession {
   bool target_lives = false;  // and is still the same process
 };
 
-// Files that cannot be read or make no sense are left out, and their errors kept.
+// Removes those that have nothing more to say: of targets that ended before anything was armed, or
+// after it was taken out. The results of a target that ended under probes stay until they are
+// detached. Files that cannot be read or make no sense are left out, and their errors kept.
 struct FoundSessions {
   std::vector<FoundSession> sessions;
   std::vector<FileError> unreadable;
