@@ -223,9 +223,10 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
     return fail(SessionError(written.error()));
 
   // Nobody enters any more; who is on the way through a stub now is out of it in a moment: once it
-  // has had the processor, which takes longer the more there is to do on this machine.
-  constexpr int kLooks = 8;
-  uint64_t pause_ns = 100'000;
+  // has had the processor, which takes longer the more there is to do on this machine. It is not
+  // made to hurry: a thread that we step has a SIGTRAP coming if we die. Not much over a second.
+  constexpr int kLooks = 13;
+  uint64_t pause_ns = 250'000;
   Presence presence;
   for (int look = 1;; ++look) {
     bring_home(stop, target.memory(), journal);
