@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "cli/options.h"
 #include "cli/output.h"
@@ -51,6 +52,16 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace pinprick::cli;
-  const ParseOutcome outcome = parse_command_line(argc, argv);
-  return outcome.options ? run(*outcome.options) : outcome.exit_code;
+  bool has_command = false;
+  // Whatever was armed is disarmed on the way here.
+  try {
+    const ParseOutcome outcome = parse_command_line(argc, argv);
+    if (!outcome.options) return outcome.exit_code;
+    has_command = outcome.options->has_command();
+    return run(*outcome.options);
+  } catch (const std::bad_alloc&) {
+    std::fputs("pinprick: out of memory; probe less at a time, or raise the limit (ulimit -v)\n",
+               stderr);
+  }
+  return has_command ? kFailedWithCommand : kFailed;
 }

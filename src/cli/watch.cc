@@ -31,8 +31,9 @@ class Interrupts {
     sigemptyset(&set);
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&set, signal);
     sigprocmask(SIG_BLOCK, &set, nullptr);
-    // Whoever reads our output may go away; then we have probes to remove.
-    signal(SIGPIPE, SIG_IGN);
+    // Whoever reads our output may go away, or a limit be reached; then we have probes to remove.
+    // By a handler: a program that we start would inherit it that a signal is ignored.
+    for (int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, [](int) {});
     descriptor_ = Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   }
   int descriptor() const { return descriptor_.get(); }

@@ -153,3 +153,78 @@ refused() {
   no_trace $ticker
   end_ticker
 }
+
+# full_folder SIZE: a tmpfs of that size as the runtime directory.
+full_folder() {
+  mkdir "$work/runtime"
+  mount -t tmpfs -o "size=$1" none "$work/runtime" 2>/dev/null || skip "cannot mount a tmpfs here"
+  export XDG_RUNTIME_DIR=$work/runtime
+}
+
+@test "a full runtime directory: refused before the target is touched" {
+  start_ticker
+  local maps
+  maps=$(md5sum </proc/$ticker/maps)
+  full_folder 16k
+  refused 1 'No space left on device; free space there' latency -p $ticker -d 0.01 ticker:tick
+  [ -z "$(ls -A "$work/runtime/pinprick")" ]
+  umount "$work/runtime"
+  [ "$maps" = "$(md5sum </proc/$ticker/maps)" ]
+  tell "tick 10" ticked
+  end_ticker
+}
+
+@test "limits of our own: file size, address space" {
+  start_ticker
+  run bash -c "ulimit -f 4; exec '$PINPRICK' latency -p $ticker -d 0.01 ticker:tick"
+  echo "$output"
+  [ "$status" -eq 1 ]
+  [ "${#lines[@]}" -eq 1 ]
+  [[ "$output" == *"File too large"* ]]
+  local kib
+  for kib in 20000 30000 40000 60000 80000; do
+    run bash -c "ulimit -v $kib; exec '$PINPRICK' count -p $ticker -d 0.01 'ticker:*' 'libc:*' --allow-missing 2>&1"
+    echo "$kib: $status: $output"
+    ((status == 0 || status == 1 || status == 127))
+    ((status != 1)) || [[ "$output" == *"out of memory"* ]]
+  done
+  no_trace $ticker
+  tell "tick 10" ticked
+  end_ticker
+}
+
+@test "limits of the target: descriptors, address space" {
+  start_ticker
+  prlimit --pid $ticker --nofile=3:
+  refused 4 'shared file, socketpair failed: Too many open files' count -p $ticker -d 0.01 ticker:tick
+  prlimit --pid $ticker --nofile=1024:
+  prlimit --pid $ticker --as=1000000:
+  refused 4 'refuses it mmap.*memory limit' count -p $ticker -d 0.01 ticker:tick
+  no_trace $ticker
+  tell "tick 10" ticked
+  end_ticker
+}
+
+@test "of controllers that come at the same moment one gets in, and the others are told" {
+  start_ticker
+  local i pids=() in=0 told=0
+  for i in 1 2 3 4 5 6; do
+    "$PINPRICK" count -p $ticker -d 1.5 ticker:tick >"$work/c$i" 2>&1 3>&- 7>&- &
+    pids+=($!)
+  done
+  for i in "${pids[@]}"; do
+    if wait "$i"; then in=$((in + 1)); elif [ $? -eq 4 ]; then told=$((told + 1)); fi
+  done
+  cat "$work"/c?
+  [ $in -eq 1 ]
+  [ $told -eq 5 ]
+  [ "$(cat "$work"/c? | grep -c 'is being probed by pinprick')" -eq 5 ]
+  no_trace $ticker
+  end_ticker
+}
+
+@test "a program that we start keeps its own way with SIGPIPE" {
+  run "$PINPRICK" count 'bash:main' --allow-missing -- bash -c 'kill -PIPE $$; echo survived'
+  echo "$output"
+  [ "$status" -eq 141 ]
+}

@@ -136,3 +136,18 @@ load helpers
   no_trace $ticker
   end_ticker
 }
+
+@test "results of a target that was killed stay until they are detached; empty sessions do not" {
+  start_ticker
+  watch count -p $ticker ticker:tick
+  tell "tick 40" ticked
+  kill -KILL $watcher
+  wait $watcher || true
+  kill -KILL $ticker
+  wait $ticker || true
+  "$PINPRICK" status -p $ticker --json >"$work/status"
+  grep -q '"state":"target_gone".*"hits":40' "$work/status"
+  "$PINPRICK" status -p $ticker --json | grep -q '"hits":40'
+  "$PINPRICK" detach -p $ticker
+  [ "$("$PINPRICK" status -p $ticker --json | wc -l)" -eq 0 ]
+}
