@@ -3,8 +3,8 @@
 // PTRACE_SEIZE and INTERRUPT; the destructor resumes. Everything happens on the thread that made
 // the Stop (ptrace is per thread). When the controller dies, the kernel resumes all threads:
 // nothing here needs the controller to finish what it began (borrowed_thread.h says why borrowing
-// a thread does not). So a thread's registers are changed at the moment that this is decided, and not when
-// it is let go: what is written next may rely on it.
+// a thread does not). So a thread's registers are changed at the moment that this is decided, and
+// not when it is let go: what is written next may rely on it.
 //
 // Stopping is visible to a program in one way: a few system calls, which the kernel never restarts
 // by itself, come back with EINTR (epoll_wait, sigtimedwait, semtimedop, io_getevents, socket calls
