@@ -98,10 +98,12 @@ std::vector<Input> seeds() {
     put(0, header);
     for (uint64_t i = 0; i < 2; ++i) {
       put(header.mappings.offset + i * sizeof(MappingEntry),
-          MappingEntry{0x7000'0000 + i * 0x1000, 0x1000, MappingEntry::Kind::tables, 1});
+          MappingEntry{0x7000'0000 + i * 0x1000, 0x1000, MappingEntry::Kind::tables,
+                       MappingEntry::Progress::mapped});
       SiteEntry site;
       site.address = 0x5555'1000 + i * 16;
       site.length = 5;
+      site.displaced = 5;
       put(header.sites.offset + i * sizeof(SiteEntry), site);
     }
     for (uint32_t i = 0; i < 3; ++i) {
