@@ -31,8 +31,7 @@ std::vector<Ending> endings_of_orphans() {
 TEST(Launch, a_program_never_stays_behind_stopped) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   runtime_folder();
-  const Command command =
-      pinprick({"count", "--json", "steady:step", "--", environment("TARGETS") + "/steady", "2"});
+  const Command command = pinprick({"count", "--json", "steady:step", "--", TARGETS "steady", "2"});
   const KillReport whole = kill_at_stop(command, 0);
   ASSERT_TRUE(whole.ending.exited_with(0)) << whole.ending.text() << whole.output;
   std::mt19937_64 random{std::random_device{}()};
@@ -48,7 +47,7 @@ TEST(Launch, a_program_never_stays_behind_stopped) {
           << ending.text() << ", killed at " << report.where << "\n"
           << report.output;
     if (HasFailure()) break;
-    static_cast<void>(run(pinprick({"detach", "--all"})));
+    detach_everything();
     EXPECT_TRUE(session_files().empty()) << report.where;
   }
 }

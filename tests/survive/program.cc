@@ -123,7 +123,7 @@ Run run(const Command& command) {
 }
 
 Command pinprick(const Command& arguments) {
-  Command command = {environment("PINPRICK")};
+  Command command = {PINPRICK};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }

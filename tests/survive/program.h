@@ -60,7 +60,7 @@ struct Run {
 // Runs a program to its end.
 Run run(const Command& command);
 
-// $PINPRICK with these arguments.
+// pinprick with these arguments.
 Command pinprick(const Command& arguments);
 std::string environment(const char* name);
 

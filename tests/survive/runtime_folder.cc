@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "survive/program.h"
+
 namespace pinprick::survive {
 namespace {
 
@@ -42,6 +44,11 @@ std::vector<std::string> session_files() {
     names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+void detach_everything() {
+  for (const std::string& name : session_files())
+    static_cast<void>(run(pinprick({"detach", "-p", name.substr(0, name.find('-'))})));
 }
 
 }  // namespace pinprick::survive

@@ -12,4 +12,7 @@ const std::string& runtime_folder();
 // The names of the session files in it, whatever else lies there included.
 std::vector<std::string> session_files();
 
+// All of these sessions, and nobody else's on this machine.
+void detach_everything();
+
 }  // namespace pinprick::survive

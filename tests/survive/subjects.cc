@@ -13,7 +13,7 @@ namespace {
 
 class Steady : public Subject {
  public:
-  Steady() : program_({environment("TARGETS") + "/steady", "4"}) {}
+  Steady() : program_({TARGETS "steady", "4"}) {}
   pid_t pid() const override { return program_.pid(); }
   Command patterns() const override { return {"steady:*", "-x", "steady:_*"}; }
   std::string check() override {

@@ -85,14 +85,14 @@ class Survive : public testing::TestWithParam<Case> {
 
   void TearDown() override {
     subject_.reset();
-    static_cast<void>(run(pinprick({"detach", "--all"})));
+    detach_everything();
   }
 
   // A new target, and how it looks untouched.
   void begin() {
     runtime_folder();
     subject_.reset();
-    static_cast<void>(run(pinprick({"detach", "--all"})));
+    detach_everything();
     subject_ = GetParam().start();
     if (!subject_) return;
     ASSERT_EQ(subject_->check(), "");
