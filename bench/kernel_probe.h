@@ -1,10 +1,13 @@
-// The kernel's own probe of a function in one process: a uprobe or uretprobe, through
-// perf_event_open alone. Gone when its descriptor is closed, whoever closes it.
+// The kernel's own probes of functions in one process: a uprobe or uretprobe through
+// perf_event_open alone, or many uprobes at once through a BPF link. Gone when their descriptor is
+// closed, whoever closes it.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "base/address.h"
 #include "base/fd.h"
@@ -27,6 +30,26 @@ class KernelProbe {
  private:
   explicit KernelProbe(Fd event) : event_(std::move(event)) {}
   Fd event_;
+};
+
+// The fastest that the kernel has for many probes (6.6 and later): one link, and behind it a
+// program that does nothing.
+class KernelProbeBatch {
+ public:
+  // Loads the program, finds out where in their file the functions lie.
+  static Result<KernelProbeBatch, cli::Message> prepare(pid_t pid,
+                                                        const std::vector<Address>& addresses);
+  Result<void, cli::Message> place();
+  void remove() { link_ = Fd(); }
+
+ private:
+  KernelProbeBatch() = default;
+
+  pid_t pid_ = 0;
+  std::string path_;
+  std::vector<uint64_t> offsets_;
+  Fd program_;
+  Fd link_;
 };
 
 }  // namespace pinprick::bench

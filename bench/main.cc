@@ -1,4 +1,4 @@
-// pinprick-bench TARGETS OUT [hits] [redis]
+// pinprick-bench TARGETS OUT [hits] [mass] [redis]
 //
 // Measures, prints tables, writes OUT/results.json and OUT/facts.json. TARGETS holds the programs
 // to be probed. What is measured, and what the files contain, stands in scripts/bench.
@@ -12,6 +12,7 @@
 
 #include "hit_cost.h"
 #include "interrupts.h"
+#include "mass_cost.h"
 #include "redis_cost.h"
 #include "results.h"
 
@@ -45,6 +46,13 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
     fmt::print("\n");
     if (const int status = write(); status != cli::kOk) return status;
   }
+  if (wanted("mass")) {
+    fmt::print("Many probes at once, each on a function of a program that runs\n\n");
+    std::fflush(stdout);
+    if (auto done = measure_mass(targets, interrupts, results); !done)
+      return fail_with(done.error());
+    if (const int status = write(); status != cli::kOk) return status;
+  }
   if (wanted("redis")) {
     fmt::print("redis-server: probes on its functions, and its work with them\n\n");
     std::fflush(stdout);
@@ -59,10 +67,10 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
 int main(int argc, char** argv) {
   const std::set<std::string> groups(argv + std::min(argc, 3), argv + argc);
   const bool known = std::all_of(groups.begin(), groups.end(), [](const std::string& group) {
-    return group == "hits" || group == "redis";
+    return group == "hits" || group == "mass" || group == "redis";
   });
   if (argc < 3 || !known) {
-    fmt::print(stderr, "usage: pinprick-bench TARGETS OUT [hits] [redis]\n");
+    fmt::print(stderr, "usage: pinprick-bench TARGETS OUT [hits] [mass] [redis]\n");
     return pinprick::cli::kUsage;
   }
   return pinprick::bench::run(argv[1], argv[2], groups);

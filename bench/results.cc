@@ -34,10 +34,6 @@ const Record* costliest(const std::vector<Record>& records, Filter filter) {
   return worst;
 }
 
-void print_goal(std::string_view goal, bool met, std::string_view seen) {
-  fmt::print("{:<8} {}: {}\n", met ? "met" : "NOT MET", goal, seen);
-}
-
 void print_cost_goal(std::string_view what, double limit, const Record* worst) {
   if (worst == nullptr) return;
   print_goal(fmt::format("{} adds at most {:.1f} ns", what, limit), worst->added_ns() <= limit,
@@ -52,6 +48,10 @@ std::string shown(double ns) {
 }
 
 }  // namespace
+
+void print_goal(std::string_view goal, bool met, std::string_view seen) {
+  fmt::print("{:<8} {}: {}\n", met ? "met" : "NOT MET", goal, seen);
+}
 
 double median(std::vector<double> values) {
   assert(!values.empty());

@@ -45,6 +45,9 @@ class Results {
   nlohmann::json facts_ = nlohmann::json::object();
 };
 
+// One line: whether a goal was met, and what was seen. Nothing depends on it.
+void print_goal(std::string_view goal, bool met, std::string_view seen);
+
 double median(std::vector<double> values);
 
 }  // namespace pinprick::bench

@@ -1,0 +1,269 @@
+#include "mass_cost.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "armed.h"
+#include "base/clock.h"
+#include "child.h"
+#include "cli/render/units.h"
+#include "image/maps.h"
+#include "kernel_probe.h"
+#include "target/procfs.h"
+
+namespace pinprick::bench {
+namespace {
+
+using probe::Kind;
+
+constexpr std::array<size_t, 4> kSizes = {1'000, 10'000, 40'000, 100'000};
+constexpr size_t kHitSize = 40'000;
+constexpr int kRuns = 5;
+constexpr int kHitPairs = 9;
+constexpr int kHitMilliseconds = 10;
+const std::string kFirstFunction = "many_0";
+const std::string kEveryFunction = "many_*";
+
+// many_N, running.
+class ManyTarget {
+ public:
+  static Result<ManyTarget, cli::Message> start(const std::string& path,
+                                                const Interrupts& interrupts) {
+    auto child = Child::start({path}, std::nullopt, interrupts);
+    if (!child) return fail(child.error());
+    ManyTarget target(*std::move(child));
+    // Its answer says that it is up.
+    if (auto run = target.time(); !run) return fail(run.error());
+    return target;
+  }
+
+  struct Run {
+    double ns = 0;
+    uint64_t calls = 0;
+  };
+  // Calls of the first function, nobody else calling anything.
+  Result<Run, cli::Message> time() {
+    auto line = ask(fmt::format("time {}", kHitMilliseconds), " ");
+    if (!line) return fail(line.error());
+    Run run;
+    std::istringstream(*line) >> run.ns >> run.calls;
+    return run;
+  }
+  // From here on two threads call all functions.
+  Result<void, cli::Message> call() {
+    if (auto answer = ask("call", "calling"); !answer) return fail(answer.error());
+    return {};
+  }
+
+  pid_t pid() const { return child_.pid(); }
+
+ private:
+  explicit ManyTarget(Child child) : records_(child.pid()), child_(std::move(child)) {}
+  Result<std::string, cli::Message> ask(const std::string& request, std::string_view answer) {
+    if (auto asked = child_.write_line(request); !asked) return fail(asked.error());
+    return child_.read_line_with(answer);
+  }
+
+  LeftRecords records_;
+  Child child_;
+};
+
+// Samples of one size, in nanoseconds for the whole batch.
+struct Samples {
+  std::vector<double> arm, stop, disarm, stop_disarming;
+};
+
+class MassCost {
+ public:
+  MassCost(const std::string& targets, const Interrupts& interrupts, Results& results)
+      : targets_(targets), interrupts_(interrupts), results_(results) {}
+
+  Result<void, cli::Message> run() {
+    for (size_t size : kSizes) {
+      if (auto done = batches(size); !done) return done;
+      print_line(size);
+    }
+    fmt::print("\n");
+    const size_t begin = results_.records().size();
+    for (size_t size : {size_t{1}, kHitSize})
+      if (auto done = hits(size); !done) return done;
+    results_.print_table(begin, false);
+    print_goals();
+    return {};
+  }
+
+  static void print_head() {
+    fmt::print("{:>9} | {:>9} {:>9} {:>9} {:>9} {:>9} | {:>11} {:>9} {:>11} {:>9}\n", "functions",
+               "arm", "a probe", "stopped", "disarm", "a probe", "kernel arms", "a probe",
+               "disarms", "a probe");
+  }
+
+ private:
+  Result<ManyTarget, cli::Message> start(size_t size) {
+    return ManyTarget::start(fmt::format("{}/many_{}", targets_, size), interrupts_);
+  }
+
+  Result<void, cli::Message> batches(size_t size) {
+    auto target = start(size);
+    if (!target) return fail(target.error());
+    if (auto calling = target->call(); !calling) return calling;
+    const size_t threads = target::list_threads(target->pid()).size();
+    Samples ours;
+    for (int i = 0; i < kRuns; ++i)
+      if (auto done = arm_and_disarm(target->pid(), size, ours); !done) return done;
+    const auto add = [&](std::string_view what, std::string_view engine,
+                         const std::vector<double>& ns) {
+      results_.add({fmt::format("{}-{}", what, size), engine, threads, 0, median(ns)});
+    };
+    add("arm", kPinprick, ours.arm);
+    add("stop", kPinprick, ours.stop);
+    add("disarm", kPinprick, ours.disarm);
+    add("stop-disarm", kPinprick, ours.stop_disarming);
+    Samples kernels;
+    if (auto done = kernel_batches(*target, size, kernels); !done) return done;
+    if (kernels.arm.empty()) return {};
+    add("arm", kKernel, kernels.arm);
+    add("disarm", kKernel, kernels.disarm);
+    return {};
+  }
+
+  Result<void, cli::Message> arm_and_disarm(pid_t pid, size_t size, Samples& samples) {
+    const uint64_t begin = monotonic_ns();
+    auto armed = arm(pid, {kEveryFunction}, Kind::count);
+    if (!armed) return fail(armed.error());
+    const uint64_t middle = monotonic_ns();
+    const session::ArmReport& report = armed->session.report();
+    if (report.armed < size)
+      return fail(cli::Message{"not_armed",
+                               fmt::format("only {} of {} functions armed", report.armed, size)});
+    if (samples.arm.empty()) keep_facts(pid, size, report);
+    const uint64_t end_of_rest = monotonic_ns();
+    const auto disarmed = disarm(armed->session);
+    if (!disarmed) return fail(disarmed.error());
+    samples.arm.push_back(static_cast<double>(middle - begin));
+    samples.stop.push_back(static_cast<double>(report.stopped_ns));
+    samples.disarm.push_back(static_cast<double>(monotonic_ns() - end_of_rest));
+    samples.stop_disarming.push_back(static_cast<double>(disarmed->stopped_ns));
+    return {};
+  }
+
+  void keep_facts(pid_t pid, size_t size, const session::ArmReport& report) {
+    const auto maps = image::read_maps(pid);
+    if (maps) results_.add_fact(fmt::format("mappings_{}", size), maps->size());
+    results_.add_fact(fmt::format("stub_bytes_per_probe_{}", size),
+                      static_cast<double>(report.stub_bytes) / static_cast<double>(report.armed));
+  }
+
+  // The system calls alone: no symbols are read, nothing is decoded.
+  Result<void, cli::Message> kernel_batches(ManyTarget& target, size_t size, Samples& samples) {
+    if (no_kernel_) return {};
+    const auto found = find(target.pid(), {kEveryFunction});
+    if (!found) return fail(found.error());
+    std::vector<Address> addresses;
+    for (const image::Match& match : found->matches) addresses.push_back(match.site);
+    auto batch = KernelProbeBatch::prepare(target.pid(), addresses);
+    for (int i = 0; batch && i < kRuns; ++i) {
+      const uint64_t begin = monotonic_ns();
+      if (auto placed = batch->place(); !placed) {
+        batch = fail(placed.error());
+        break;
+      }
+      const uint64_t middle = monotonic_ns();
+      batch->remove();
+      samples.arm.push_back(static_cast<double>(middle - begin));
+      samples.disarm.push_back(static_cast<double>(monotonic_ns() - middle));
+    }
+    if (batch) return {};
+    no_kernel_ = true;
+    fmt::print("engine kernel, {} functions: skipped; {}\n", size, batch.error().text);
+    return {};
+  }
+
+  // The first function, with a probe on `size` functions.
+  Result<void, cli::Message> hits(size_t size) {
+    auto target = start(kHitSize);
+    if (!target) return fail(target.error());
+    const std::string pattern = size == 1 ? kFirstFunction : kEveryFunction;
+    std::vector<double> base, probed;
+    for (int i = 0; i < kHitPairs; ++i) {
+      const auto without = target->time();
+      if (!without) return fail(without.error());
+      auto armed = arm(target->pid(), {pattern}, Kind::count);
+      if (!armed) return fail(armed.error());
+      const auto with = target->time();
+      if (!with) return fail(with.error());
+      if (auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
+      // Nobody calls any other function meanwhile.
+      if (const uint64_t counted = bench::hits(armed->session); counted != with->calls)
+        return fail(cli::Message{"wrong_count",
+                                 fmt::format("hit-{}: {} calls, but {} hits: its figures mean "
+                                             "nothing",
+                                             size, with->calls, counted)});
+      base.push_back(without->ns);
+      probed.push_back(with->ns);
+    }
+    results_.add({fmt::format("hit-{}", size), kPinprick, 1, median(base), median(probed)});
+    return {};
+  }
+
+  double ns_of(std::string_view what, size_t size, std::string_view engine) const {
+    const std::string name = fmt::format("{}-{}", what, size);
+    for (const Record& record : results_.records())
+      if (record.name == name && record.engine == engine) return record.ns;
+    return 0;
+  }
+
+  void print_line(size_t size) const {
+    const auto whole = [&](std::string_view what, std::string_view engine) {
+      const double ns = ns_of(what, size, engine);
+      return ns == 0 ? std::string("-") : cli::duration_ns(ns);
+    };
+    const auto each = [&](std::string_view what, std::string_view engine) {
+      const double ns = ns_of(what, size, engine);
+      return ns == 0 ? std::string("-") : cli::duration_ns(ns / static_cast<double>(size));
+    };
+    fmt::print("{:>9} | {:>9} {:>9} {:>9} {:>9} {:>9} | {:>11} {:>9} {:>11} {:>9}\n", size,
+               whole("arm", kPinprick), each("arm", kPinprick), whole("stop", kPinprick),
+               whole("disarm", kPinprick), each("disarm", kPinprick), whole("arm", kKernel),
+               each("arm", kKernel), whole("disarm", kKernel), each("disarm", kKernel));
+    std::fflush(stdout);
+  }
+
+  void print_goals() const {
+    const auto at_most = [&](std::string_view what, double limit_ns) {
+      const double ns = ns_of(what, kHitSize, kPinprick);
+      print_goal(fmt::format("{}-{} takes at most {}", what, kHitSize, cli::duration_ns(limit_ns)),
+                 ns <= limit_ns, cli::duration_ns(ns));
+    };
+    at_most("arm", 200e6);
+    at_most("stop", 5e6);
+    at_most("disarm", 50e6);
+    constexpr double kLinear = 1.5;
+    const auto per_probe = [&](size_t size) {
+      return ns_of("arm", size, kPinprick) / static_cast<double>(size);
+    };
+    const double growth = per_probe(kSizes.back()) / per_probe(10'000);
+    print_goal("a probe of 100,000 takes no longer to arm than one of 10,000", growth <= kLinear,
+               fmt::format("{:.2f} times as long", growth));
+    fmt::print("\n");
+  }
+
+  const std::string& targets_;
+  const Interrupts& interrupts_;
+  Results& results_;
+  bool no_kernel_ = false;
+};
+
+}  // namespace
+
+Result<void, cli::Message> measure_mass(const std::string& targets, const Interrupts& interrupts,
+                                        Results& results) {
+  MassCost::print_head();
+  return MassCost(targets, interrupts, results).run();
+}
+
+}  // namespace pinprick::bench

@@ -1,0 +1,197 @@
+// FUNCTIONS small functions, many_0 and up, of eight shapes in turn: what compilers make of small
+// functions, with the entries that decide where a probe's jump fits. Each takes a number and
+// answers another one; the shapes that call, call the function behind them, which is a leaf.
+//
+// many_table holds their distances from it (4 bytes each, so that loading the program relocates
+// nothing), many_count their number.
+
+        .altmacro
+        .text
+
+        .macro  begin_function number
+        .globl  many_\number
+        .type   many_\number, @function
+        .p2align 4
+many_\number:
+        .cfi_startproc
+        .pushsection .rodata.many, "a", @progbits
+        .long   many_\number - many_table
+        .popsection
+        .endm
+
+        .macro  end_function number
+        .cfi_endproc
+        .size   many_\number, . - many_\number
+        .endm
+
+        // What stands between entry and return: some work on %rax, with branches.
+        .macro  body number
+        LOCAL   even, done
+        leaq    (%rdi,%rdi,2), %rax
+        addq    $\number, %rax
+        testb   $1, %al
+        je      even
+        leaq    many_zeros(%rip), %rdx
+        addq    (%rdx), %rax
+        xorq    $0x55, %rax
+        jmp     done
+even:   imulq   $7, %rax, %rax
+        subq    $\number, %rax
+        movq    %rax, %rcx
+        shrq    $3, %rcx
+        xorq    %rcx, %rax
+done:
+        .endm
+
+        // A frame pointer and room on the stack.
+        .macro  shape_frame number
+        begin_function \number
+        pushq   %rbp
+        .cfi_def_cfa_offset 16
+        .cfi_offset rbp, -16
+        movq    %rsp, %rbp
+        .cfi_def_cfa_register rbp
+        subq    $32, %rsp
+        movq    %rdi, -8(%rbp)
+        body    \number
+        addq    -8(%rbp), %rax
+        leave
+        .cfi_def_cfa rsp, 8
+        ret
+        end_function \number
+        .endm
+
+        // Registers saved, and a call.
+        .macro  shape_call number, next
+        begin_function \number
+        pushq   %rbx
+        .cfi_def_cfa_offset 16
+        .cfi_offset rbx, -16
+        movq    %rdi, %rbx
+        addq    $\number, %rdi
+        call    many_\next
+        leaq    (%rax,%rbx), %rdi
+        popq    %rbx
+        .cfi_def_cfa_offset 8
+        body    \number
+        ret
+        end_function \number
+        .endm
+
+        // One instruction of 5 bytes or more.
+        .macro  shape_wide number
+        begin_function \number
+        movl    $\number, %edx
+        addq    %rdx, %rdi
+        body    \number
+        ret
+        end_function \number
+        .endm
+
+        // The landing pad of indirect-branch tracking, and a branch at once.
+        .macro  shape_test number
+        LOCAL   zero
+        begin_function \number
+        endbr64
+        testq   %rdi, %rdi
+        je      zero
+        body    \number
+        ret
+zero:   movl    $1, %eax
+        ret
+        end_function \number
+        .endm
+
+        // Many short instructions.
+        .macro  shape_pushes number
+        begin_function \number
+        pushq   %r12
+        .cfi_def_cfa_offset 16
+        .cfi_offset r12, -16
+        pushq   %rbp
+        .cfi_def_cfa_offset 24
+        .cfi_offset rbp, -24
+        pushq   %rbx
+        .cfi_def_cfa_offset 32
+        .cfi_offset rbx, -32
+        movq    %rdi, %rbx
+        leaq    1(%rdi), %rbp
+        xorl    %r12d, %r12d
+        body    \number
+        addq    %rbx, %rax
+        addq    %rbp, %rax
+        addq    %r12, %rax
+        popq    %rbx
+        .cfi_def_cfa_offset 24
+        popq    %rbp
+        .cfi_def_cfa_offset 16
+        popq    %r12
+        .cfi_def_cfa_offset 8
+        ret
+        end_function \number
+        .endm
+
+        // An operand relative to the instruction.
+        .macro  shape_global number
+        begin_function \number
+        movq    many_zeros(%rip), %rcx
+        addq    %rcx, %rdi
+        body    \number
+        ret
+        end_function \number
+        .endm
+
+        // The nop of -fpatchable-function-entry.
+        .macro  shape_nop number
+        begin_function \number
+        .byte   0x0f, 0x1f, 0x44, 0x00, 0x00
+        body    \number
+        ret
+        end_function \number
+        .endm
+
+        // Shorter than a jump; padding follows.
+        .macro  shape_tiny number
+        begin_function \number
+        movq    %rdi, %rax
+        ret
+        end_function \number
+        .endm
+
+        .macro  eight first, second, third, fourth, fifth, sixth, seventh, eighth
+        shape_frame \first
+        shape_call \second, \third
+        shape_wide \third
+        shape_test \fourth
+        shape_pushes \fifth
+        shape_call \sixth, \seventh
+        shape_global \seventh
+        .if     (\eighth / 8) % 2
+        shape_nop \eighth
+        .else
+        shape_tiny \eighth
+        .endif
+        .endm
+
+        .section .rodata.many, "a", @progbits
+        .globl  many_table, many_count
+        .hidden many_table, many_count
+        .p2align 4
+many_count:
+        .quad   FUNCTIONS
+many_table:
+
+        .data
+        .hidden many_zeros
+many_zeros:
+        .quad   0
+
+        .text
+        .set    at, 0
+        .rept   FUNCTIONS / 8
+        eight   %at, %at+1, %at+2, %at+3, %at+4, %at+5, %at+6, %at+7
+        .set    at, at + 8
+        .endr
+        .p2align 4
+
+        .section .note.GNU-stack, "", @progbits
