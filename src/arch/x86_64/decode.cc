@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "arch/x86_64/decode_table.h"
+
 namespace pinprick::arch {
 namespace {
 
@@ -84,6 +86,11 @@ bool is_signal_restorer(std::span<const uint8_t> function) {
 }
 
 std::optional<Instruction> decode(std::span<const uint8_t> bytes, Address address) {
+  if (auto common = decode_by_table(bytes, address)) return common;
+  return decode_without_table(bytes, address);
+}
+
+std::optional<Instruction> decode_without_table(std::span<const uint8_t> bytes, Address address) {
   ZydisDecodedInstruction raw;
   if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&minimal_decoder(), nullptr, bytes.data(),
                                                   bytes.size(), &raw)))

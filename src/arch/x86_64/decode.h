@@ -1,7 +1,7 @@
 // One decoded instruction, as far as placing probes needs to know it.
 //
-// Pure, thread-safe, no allocation. Behind it is Zydis; nothing outside src/arch/ sees it, or any
-// opcode.
+// Pure, thread-safe, no allocation. Behind it is Zydis, and for what is common decode_table.h;
+// nothing outside src/arch/ sees them, or any opcode.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +56,7 @@ struct Instruction {
   int64_t displacement = 0;
   uint64_t immediate = 0;
 
+  bool operator==(const Instruction&) const = default;
   Address end() const { return address + length; }
   bool falls_through() const {
     return flow == Flow::next || flow == Flow::jump_if || flow == Flow::call ||
@@ -69,5 +70,7 @@ struct Instruction {
 
 // The instruction at `bytes`, which lie at `address`; nothing where they are none or are cut off.
 std::optional<Instruction> decode(std::span<const uint8_t> bytes, Address address);
+// The same, always from the decoder that knows every instruction: what decode() is tested against.
+std::optional<Instruction> decode_without_table(std::span<const uint8_t> bytes, Address address);
 
 }  // namespace pinprick::arch

@@ -1,0 +1,336 @@
+#include "arch/x86_64/decode_table.h"
+
+#include <array>
+#include <cstring>
+
+namespace pinprick::arch {
+namespace {
+
+// What follows an opcode, as far as it is in the table.
+enum class Form : uint8_t {
+  other,       // not in the table
+  bare,        // nothing
+  imm8,        // a byte that is extended with its sign
+  imm,         // 4 bytes, 2 with an operand size prefix, extended with their sign
+  wide_imm,    // 4 bytes, 2 with the prefix, 8 with REX.W
+  modrm,       // operands
+  modrm_imm8,  // operands, then the byte
+  modrm_imm,
+  lea,
+  add,  // operands; between registers it is the last step of a jump table's address
+  shift,
+  shift_uimm8,
+  mov_imm8,
+  mov_imm,
+  unary8,   // /0 has a byte, /1 is none
+  unary,    // /0 has 4 bytes, /1 is none
+  inc_dec,  // /0 and /1
+  group5,   // inc, dec, call, jmp, push
+  bit_test,
+  nop,
+  long_nop,
+  simd,  // operands; only with an operand size prefix
+  ret,
+  jump8,
+  jump_if8,
+  jump32,
+  jump_if32,
+  call32,
+};
+
+using Table = std::array<Form, 256>;
+
+constexpr void set(Table& table, unsigned first, unsigned last, Form form) {
+  for (unsigned i = first; i <= last; ++i) table[i] = form;
+}
+
+constexpr Table kOneByte = [] {
+  Table table = {};
+  // add, or, adc, sbb, and, sub, xor, cmp: to and from memory, and with an immediate
+  for (unsigned operation = 0; operation < 8; ++operation) {
+    set(table, 8 * operation, 8 * operation + 3, Form::modrm);
+    table[8 * operation + 4] = Form::imm8;
+    table[8 * operation + 5] = Form::imm;
+  }
+  set(table, 0x00, 0x03, Form::add);
+  set(table, 0x50, 0x5f, Form::bare);  // push, pop
+  table[0x63] = Form::modrm;           // movsxd
+  table[0x68] = Form::imm;             // push
+  table[0x69] = Form::modrm_imm;       // imul
+  table[0x6a] = Form::imm8;            // push
+  table[0x6b] = Form::modrm_imm8;      // imul
+  set(table, 0x70, 0x7f, Form::jump_if8);
+  table[0x80] = Form::modrm_imm8;
+  table[0x81] = Form::modrm_imm;
+  table[0x83] = Form::modrm_imm8;
+  set(table, 0x84, 0x8b, Form::modrm);  // test, xchg, mov
+  table[0x8d] = Form::lea;
+  table[0x90] = Form::nop;
+  set(table, 0x98, 0x99, Form::bare);  // cdqe, cqo
+  table[0xa8] = Form::imm8;            // test
+  table[0xa9] = Form::imm;
+  set(table, 0xb0, 0xb7, Form::imm8);  // mov
+  set(table, 0xb8, 0xbf, Form::wide_imm);
+  set(table, 0xc0, 0xc1, Form::shift_uimm8);
+  table[0xc3] = Form::ret;
+  table[0xc6] = Form::mov_imm8;
+  table[0xc7] = Form::mov_imm;
+  table[0xc9] = Form::bare;  // leave
+  set(table, 0xd0, 0xd3, Form::shift);
+  table[0xe8] = Form::call32;
+  table[0xe9] = Form::jump32;
+  table[0xeb] = Form::jump8;
+  table[0xf6] = Form::unary8;
+  table[0xf7] = Form::unary;
+  table[0xfe] = Form::inc_dec;
+  table[0xff] = Form::group5;
+  return table;
+}();
+
+constexpr Table kTwoByte = [] {  // behind 0f
+  Table table = {};
+  set(table, 0x10, 0x11, Form::modrm);  // movups
+  table[0x1f] = Form::long_nop;
+  set(table, 0x28, 0x29, Form::modrm);  // movaps
+  set(table, 0x40, 0x4f, Form::modrm);  // cmov
+  table[0x6e] = table[0x6f] = table[0x7e] = table[0x7f] = table[0xd6] = table[0xef] = Form::simd;
+  set(table, 0x80, 0x8f, Form::jump_if32);
+  set(table, 0x90, 0x9f, Form::modrm);                                  // set
+  table[0xa3] = Form::modrm;                                            // bt
+  table[0xaf] = Form::modrm;                                            // imul
+  table[0xb6] = table[0xb7] = table[0xbe] = table[0xbf] = Form::modrm;  // movzx, movsx
+  table[0xba] = Form::bit_test;
+  return table;
+}();
+
+struct Prefixes {
+  bool operand_size = false;
+  bool wide = false;  // REX.W
+  bool rex = false;
+};
+
+// Reads what lies behind the opcode. Reading beyond the end makes it not ok.
+class Reader {
+ public:
+  Reader(std::span<const uint8_t> bytes, size_t at) : bytes_(bytes), at_(at) {}
+
+  bool ok() const { return ok_; }
+  size_t position() const { return at_; }
+
+  template <class T>
+  T take() {
+    T value{};
+    if (bytes_.size() - at_ < sizeof value) {
+      ok_ = false;
+      return value;
+    }
+    std::memcpy(&value, bytes_.data() + at_, sizeof value);
+    at_ += sizeof value;
+    return value;
+  }
+
+ private:
+  std::span<const uint8_t> bytes_;
+  size_t at_;
+  bool ok_ = true;
+};
+
+struct Operands {
+  uint8_t mod = 0;
+  uint8_t reg = 0;
+  bool is_register() const { return mod == 3; }
+};
+
+// ModRM, SIB and displacement.
+Operands take_operands(Reader& reader, Instruction& out) {
+  const auto modrm = reader.take<uint8_t>();
+  const Operands operands = {static_cast<uint8_t>(modrm >> 6),
+                             static_cast<uint8_t>(modrm >> 3 & 7)};
+  const uint8_t rm = modrm & 7;
+  if (operands.mod == 3) return operands;
+  out.has_memory_operand = true;
+  bool has_displacement32 = operands.mod == 2;
+  if (rm == 4) {
+    const auto sib = reader.take<uint8_t>();
+    if (operands.mod == 0 && (sib & 7) == 5) has_displacement32 = true;
+  } else if (rm == 5 && operands.mod == 0) {
+    has_displacement32 = true;
+    out.has_rip_operand = true;
+  }
+  if (has_displacement32) {
+    out.displacement_size = 4;
+    out.displacement = reader.take<int32_t>();
+  } else if (operands.mod == 1) {
+    out.displacement_size = 1;
+    out.displacement = reader.take<int8_t>();
+  }
+  return operands;
+}
+
+template <class T>
+void take_immediate(Reader& reader, Instruction& out) {
+  out.immediate_size = sizeof(T);
+  out.immediate = static_cast<uint64_t>(static_cast<int64_t>(reader.take<T>()));
+}
+
+void take_immediate_of_operand_size(Reader& reader, Instruction& out, Prefixes prefixes) {
+  if (prefixes.operand_size && !prefixes.wide)
+    take_immediate<int16_t>(reader, out);
+  else
+    take_immediate<int32_t>(reader, out);
+}
+
+void take_wide_immediate(Reader& reader, Instruction& out, Prefixes prefixes) {
+  if (prefixes.wide)
+    take_immediate<int64_t>(reader, out);
+  else
+    take_immediate_of_operand_size(reader, out, prefixes);
+}
+
+// `target` is the distance until the length is known.
+template <class T>
+bool take_branch(Reader& reader, Instruction& out, Flow flow, Prefixes prefixes) {
+  out.flow = flow;
+  out.target = static_cast<uint64_t>(static_cast<int64_t>(reader.take<T>()));
+  return !prefixes.operand_size;  // processors do not agree on what it means then
+}
+
+// inc, dec, call, jmp, push; the far ones and /7 are none of ours.
+bool take_group5(Reader& reader, Instruction& out, Prefixes prefixes) {
+  switch (take_operands(reader, out).reg) {
+    case 0:
+    case 1:
+      return true;
+    case 2:
+      out.flow = Flow::call_indirect;
+      return !prefixes.operand_size;
+    case 4:
+      out.flow = Flow::jump_indirect;
+      return !prefixes.operand_size;
+    case 6:
+      return !prefixes.operand_size;
+    default:
+      return false;
+  }
+}
+
+// False: not in the table after all.
+bool take_rest(Form form, Reader& reader, Instruction& out, Prefixes prefixes) {
+  switch (form) {
+    case Form::other:
+      return false;
+    case Form::bare:
+      return true;
+    case Form::imm8:
+      take_immediate<int8_t>(reader, out);
+      return true;
+    case Form::imm:
+      take_immediate_of_operand_size(reader, out, prefixes);
+      return true;
+    case Form::wide_imm:
+      take_wide_immediate(reader, out, prefixes);
+      return true;
+    case Form::modrm:
+      take_operands(reader, out);
+      return true;
+    case Form::modrm_imm8:
+      take_operands(reader, out);
+      take_immediate<int8_t>(reader, out);
+      return true;
+    case Form::modrm_imm:
+      take_operands(reader, out);
+      take_immediate_of_operand_size(reader, out, prefixes);
+      return true;
+    case Form::lea:
+      out.special = Special::lea;
+      return !take_operands(reader, out).is_register();
+    case Form::add:
+      if (take_operands(reader, out).is_register()) out.special = Special::add_register;
+      return true;
+    case Form::shift:
+      return take_operands(reader, out).reg != 6;
+    case Form::shift_uimm8: {
+      const bool known = take_operands(reader, out).reg != 6;
+      take_immediate<uint8_t>(reader, out);
+      return known;
+    }
+    case Form::mov_imm8: {
+      const bool known = take_operands(reader, out).reg == 0;
+      take_immediate<int8_t>(reader, out);
+      return known;
+    }
+    case Form::mov_imm: {
+      const bool known = take_operands(reader, out).reg == 0;
+      take_immediate_of_operand_size(reader, out, prefixes);
+      return known;
+    }
+    case Form::unary8:
+    case Form::unary: {
+      const uint8_t operation = take_operands(reader, out).reg;
+      if (operation == 0 && form == Form::unary8) take_immediate<int8_t>(reader, out);
+      if (operation == 0 && form == Form::unary)
+        take_immediate_of_operand_size(reader, out, prefixes);
+      return operation != 1;
+    }
+    case Form::inc_dec:
+      return take_operands(reader, out).reg <= 1;
+    case Form::group5:
+      return take_group5(reader, out, prefixes);
+    case Form::bit_test: {
+      const bool known = take_operands(reader, out).reg >= 4;
+      take_immediate<uint8_t>(reader, out);
+      return known;
+    }
+    case Form::nop:  // with prefixes it is xchg
+      out.special = Special::nop;
+      return !prefixes.operand_size && !prefixes.rex;
+    case Form::long_nop:
+      out.special = Special::nop;
+      return take_operands(reader, out).reg == 0;
+    case Form::simd:
+      take_operands(reader, out);
+      return prefixes.operand_size;
+    case Form::ret:
+      out.flow = Flow::ret;
+      return !prefixes.operand_size;
+    case Form::jump8:
+      return take_branch<int8_t>(reader, out, Flow::jump, prefixes);
+    case Form::jump_if8:
+      return take_branch<int8_t>(reader, out, Flow::jump_if, prefixes);
+    case Form::jump32:
+      return take_branch<int32_t>(reader, out, Flow::jump, prefixes);
+    case Form::jump_if32:
+      return take_branch<int32_t>(reader, out, Flow::jump_if, prefixes);
+    case Form::call32:
+      return take_branch<int32_t>(reader, out, Flow::call, prefixes);
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<Instruction> decode_by_table(std::span<const uint8_t> bytes, Address address) {
+  constexpr uint8_t kOperandSize = 0x66, kRex = 0x40, kRexMask = 0xf0, kRexWide = 8, kEscape = 0x0f;
+  Reader reader(bytes, 0);
+  Prefixes prefixes;
+  auto byte = reader.take<uint8_t>();
+  if (byte == kOperandSize) {
+    prefixes.operand_size = true;
+    byte = reader.take<uint8_t>();
+  }
+  if ((byte & kRexMask) == kRex) {
+    prefixes.rex = true;
+    prefixes.wide = (byte & kRexWide) != 0;
+    byte = reader.take<uint8_t>();
+  }
+  const Form form = byte == kEscape ? kTwoByte[reader.take<uint8_t>()] : kOneByte[byte];
+  std::optional<Instruction> out(std::in_place);
+  if (!take_rest(form, reader, *out, prefixes) || !reader.ok()) return std::nullopt;
+  out->address = address;
+  out->length = static_cast<uint8_t>(reader.position());
+  if (out->has_target()) out->target += out->end();
+  if (out->has_rip_operand) out->memory = out->end() + static_cast<uint64_t>(out->displacement);
+  return out;
+}
+
+}  // namespace pinprick::arch
