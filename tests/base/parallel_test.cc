@@ -1,0 +1,45 @@
+#include "base/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace pinprick {
+namespace {
+
+TEST(Parallel, EveryPieceIsDoneOnceOnAnyNumberOfThreads) {
+  for (size_t threads : {0, 1, 2, 3, 8, 40})
+    for (size_t count : {0, 1, 2, 7, 1000}) {
+      std::vector<std::atomic<int>> done(count);
+      for_each_piece(count, threads, [&](size_t piece) { ++done[piece]; });
+      for (size_t i = 0; i < count; ++i)
+        EXPECT_EQ(done[i], 1) << "piece " << i << " of " << count << " on " << threads;
+    }
+}
+
+TEST(Parallel, ThreadsWorkAtTheSameTime) {
+  // Each piece waits for the other: on one thread this would never end.
+  std::atomic<int> arrived = 0;
+  for_each_piece(2, 2, [&](size_t) {
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(arrived, 2);
+}
+
+TEST(Parallel, OneThreadIsOurs) {
+  std::set<std::thread::id> threads;
+  for_each_piece(10, 1, [&](size_t) { threads.insert(std::this_thread::get_id()); });
+  EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
+}
+
+TEST(Parallel, ThereIsAtLeastOneUsableThread) {
+  EXPECT_GE(usable_threads(), 1u);
+  EXPECT_LE(usable_threads(), 8u);
+}
+
+}  // namespace
+}  // namespace pinprick
