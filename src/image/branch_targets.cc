@@ -1,6 +1,7 @@
 #include "image/branch_targets.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace pinprick::image {
 
@@ -13,7 +14,11 @@ void BranchTargets::add(Address address) {
   for (Chunk& chunk : chunks_) {
     if (!chunk.range.contains(address)) continue;
     const uint64_t at = address - chunk.range.begin;
-    chunk.bits[at / 64] |= uint64_t{1} << (at % 64);
+    const std::atomic_ref<uint64_t> word(chunk.bits[at / 64]);
+    const uint64_t bit = uint64_t{1} << (at % 64);
+    // Most are there already, and to look is cheaper than to write.
+    if ((word.load(std::memory_order_relaxed) & bit) == 0)
+      word.fetch_or(bit, std::memory_order_relaxed);
   }
 }
 

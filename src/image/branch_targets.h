@@ -13,9 +13,10 @@ namespace pinprick::image {
 
 class BranchTargets {
  public:
-  // Addresses outside of `text` are ignored by add().
   explicit BranchTargets(std::vector<Range> text);
 
+  // Addresses outside of `text` are ignored. By any number of threads at once, as long as nobody
+  // asks meanwhile.
   void add(Address address);
   bool contains(Address address) const { return any_in(address, address + 1); }
   // Does anything lead into [begin, end)?

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <map>
 
 #include "arch/x86_64/decode.h"
 
@@ -21,6 +23,13 @@ const CodeBytes* containing(const std::vector<CodeBytes>& parts, Address address
   return nullptr;
 }
 
+// The text from the begin of one function to that of the next, or to its own end, and what lies
+// between functions; decoding begins afresh at each.
+struct Region {
+  const CodeBytes* text;
+  Range range;
+};
+
 // What the decoding of one function, or of a gap between functions, brings to light.
 struct RegionFacts {
   std::vector<Address> taken;      // addresses that instructions take, anywhere
@@ -38,7 +47,8 @@ class Scanner {
  public:
   Scanner(const ObjectBytes& object, BranchTargets& targets) : object_(object), targets_(targets) {}
 
-  RegionFacts decode_region(const CodeBytes& text, Range region);
+  // By several threads at once.
+  RegionFacts decode_region(const Region& region);
   // Adds the targets of a table in [table, end); says whether it looks like one.
   bool follow_relative_table(Address table, Address end);
   // Adds the words in [range) of `part` that are addresses of text.
@@ -51,11 +61,12 @@ class Scanner {
   BranchTargets& targets_;
 };
 
-RegionFacts Scanner::decode_region(const CodeBytes& text, Range region) {
+RegionFacts Scanner::decode_region(const Region& region) {
+  const CodeBytes& text = *region.text;
   RegionFacts facts;
   arch::Special before = arch::Special::none;
-  for (Address at = region.begin; at < region.end;) {
-    const auto bytes = text.bytes.subspan(at - text.address, region.end - at);
+  for (Address at = region.range.begin; at < region.range.end;) {
+    const auto bytes = text.bytes.subspan(at - text.address, region.range.end - at);
     const auto instruction = arch::decode(bytes, at);
     if (!instruction) {
       ++at;
@@ -79,6 +90,7 @@ RegionFacts Scanner::decode_region(const CodeBytes& text, Range region) {
     before = instruction->special;
     at = instruction->end();
   }
+  for (Address address : facts.taken) targets_.add(address);
   return facts;
 }
 
@@ -109,24 +121,38 @@ void Scanner::scan_half_words(const CodeBytes& part, Range range) {
     targets_.add(load<uint32_t>(part.bytes, at - part.address));
 }
 
-// The text from the begin of one function to that of the next, or to its own end, and what lies
-// between functions; decoding begins afresh at each.
-std::vector<Range> regions_of(Range text, const FunctionTable& functions) {
-  std::vector<Range> regions;
-  Address at = text.begin;
+void add_regions_of(const CodeBytes& text, const FunctionTable& functions,
+                    std::vector<Region>& regions) {
+  const Range range = text.range();
+  Address at = range.begin;
   const auto& all = functions.functions();
   auto next = std::lower_bound(
-      all.begin(), all.end(), text.begin,
+      all.begin(), all.end(), range.begin,
       [](const Function& function, Address a) { return function.range.begin < a; });
-  for (; next != all.end() && next->range.begin < text.end; ++next) {
-    if (at < next->range.begin) regions.push_back({at, next->range.begin});
-    Address end = std::min(next->range.end, text.end);
+  for (; next != all.end() && next->range.begin < range.end; ++next) {
+    if (at < next->range.begin) regions.push_back({&text, {at, next->range.begin}});
+    Address end = std::min(next->range.end, range.end);
     if (std::next(next) != all.end()) end = std::min(end, std::next(next)->range.begin);
-    regions.push_back({next->range.begin, end});
+    regions.push_back({&text, {next->range.begin, end}});
     at = std::max(at, end);
   }
-  if (at < text.end) regions.push_back({at, text.end});
-  return regions;
+  if (at < range.end) regions.push_back({&text, {at, range.end}});
+}
+
+// Where pieces of regions begin that take about the same time, and where the last one ends.
+std::vector<size_t> pieces_of(const std::vector<Region>& regions) {
+  constexpr uint64_t kPieceBytes = 256 << 10;  // about a millisecond
+  std::vector<size_t> begins;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    if (begins.empty() || bytes >= kPieceBytes) {
+      begins.push_back(i);
+      bytes = 0;
+    }
+    bytes += regions[i].range.size();
+  }
+  begins.push_back(regions.size());
+  return begins;
 }
 
 // Which functions a piece of text belongs to: where one lies inside of another it is both.
@@ -155,11 +181,51 @@ class Owners {
   std::vector<Address> ends_;  // the furthest end of the functions up to here
 };
 
+// Decodes all text, on all threads.
+std::vector<RegionFacts> decode_text(Scanner& scanner, const std::vector<Region>& regions,
+                                     const Owners& owners, size_t threads) {
+  const auto begins = pieces_of(regions);
+  std::vector<RegionFacts> facts(regions.size());
+  for_each_piece(begins.size() - 1, threads, [&](size_t piece) {
+    for (size_t i = begins[piece]; i < begins[piece + 1]; ++i) {
+      const Region& region = regions[i];
+      if (owners.of(region.range).empty()) scanner.scan_half_words(*region.text, region.range);
+      facts[i] = scanner.decode_region(region);
+    }
+  });
+  return facts;
+}
+
+std::vector<Address> taken_by(const std::vector<RegionFacts>& regions) {
+  std::vector<Address> all;
+  for (const RegionFacts& facts : regions)
+    all.insert(all.end(), facts.taken.begin(), facts.taken.end());
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+// Of the functions that jump to computed addresses, by index: what all of their text brings to
+// light.
+std::map<size_t, RegionFacts> computed_jumps(const std::vector<Region>& regions,
+                                             const std::vector<RegionFacts>& facts,
+                                             const Owners& owners) {
+  std::map<size_t, RegionFacts> of_function;
+  for (size_t i = 0; i < regions.size(); ++i)
+    if (facts[i].jumps_to_register)
+      for (size_t owner : owners.of(regions[i].range)) of_function.try_emplace(owner);
+  for (size_t i = 0; i < regions.size(); ++i)
+    for (size_t owner : owners.of(regions[i].range))
+      if (const auto found = of_function.find(owner); found != of_function.end())
+        found->second.merge(facts[i]);
+  return of_function;
+}
+
 }  // namespace
 
 BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable& functions,
                                   std::span<const Relocation> relocations,
-                                  std::span<const Address> landing_pads) {
+                                  std::span<const Address> landing_pads, size_t threads) {
   std::vector<Range> text;
   for (const CodeBytes& part : object.text) text.push_back(part.range());
   BranchTargets targets(text);
@@ -179,25 +245,14 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   // of 8 bytes; of 4 bytes it does, so that those count between functions only.
   for (const CodeBytes& part : object.text) scanner.scan_words(part, part.range());
 
-  // Of all functions: one may set up the base that another jumps by.
-  std::vector<Address> taken;
-  const std::vector<Function>& all = functions.functions();
-  const Owners owners(all);
-  std::vector<RegionFacts> facts_of(all.size());
-  for (const CodeBytes& part : object.text) {
-    for (Range region : regions_of(part.range(), functions)) {
-      const auto owned_by = owners.of(region);
-      if (owned_by.empty()) scanner.scan_half_words(part, region);
-      const RegionFacts facts = scanner.decode_region(part, region);
-      for (Address address : facts.taken) targets.add(address);
-      taken.insert(taken.end(), facts.taken.begin(), facts.taken.end());
-      for (size_t owner : owned_by) facts_of[owner].merge(facts);
-    }
-  }
-  std::sort(taken.begin(), taken.end());
-  taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
+  std::vector<Region> regions;
+  for (const CodeBytes& part : object.text) add_regions_of(part, functions, regions);
+  const Owners owners(functions.functions());
+  const auto facts = decode_text(scanner, regions, owners, threads);
 
-  // Tables lie back to back: one ends where the next address begins that somebody takes.
+  // Tables lie back to back: one ends where the next address begins that somebody takes. Of all
+  // functions: one may set up the base that another jumps by.
+  const std::vector<Address> taken = taken_by(facts);
   const auto follow = [&](Address table) {
     const auto next = std::upper_bound(taken.begin(), taken.end(), table);
     return scanner.follow_relative_table(table, next == taken.end() ? UINT64_MAX : *next);
@@ -205,16 +260,14 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   // In text too: with one segment for all, read-only data lies there. What is code and no table
   // ends at the first word, nearly always.
   for (Address table : taken) follow(table);
-  for (size_t i = 0; i < all.size(); ++i) {
-    const RegionFacts& facts = facts_of[i];
-    if (!facts.jumps_to_register) continue;
-    const auto& own = facts.taken;
-    const Range range = all[i].range;
-    const bool has_table = facts.jumps_by_sum && std::any_of(own.begin(), own.end(), follow);
+  for (const auto& [function, jumps] : computed_jumps(regions, facts, owners)) {
+    const auto& own = jumps.taken;
+    const Range range = functions.functions()[function].range;
+    const bool has_table = jumps.jumps_by_sum && std::any_of(own.begin(), own.end(), follow);
     const bool computes_own_inside = std::any_of(own.begin(), own.end(), [&](Address address) {
       return range.contains(address) && address != range.begin;
     });
-    if ((facts.jumps_by_sum && !has_table) || computes_own_inside) targets.mark_opaque(range.begin);
+    if ((jumps.jumps_by_sum && !has_table) || computes_own_inside) targets.mark_opaque(range.begin);
   }
   return targets;
 }

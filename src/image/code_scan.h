@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/parallel.h"
 #include "image/branch_targets.h"
 #include "image/elf_file.h"
 #include "image/functions.h"
@@ -41,9 +42,11 @@ struct ObjectBytes {
   bool fixed_addresses = false;  // not position independent: addresses may be 32 bits wide
 };
 
+// The same whatever the number of threads.
 BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable& functions,
                                   std::span<const Relocation> relocations,
-                                  std::span<const Address> landing_pads);
+                                  std::span<const Address> landing_pads,
+                                  size_t threads = usable_threads());
 
 // Restartable sequences (rseq) of the object: their instructions, the one before that announces
 // them, and the signature before their abort address. Moving or interrupting any of these breaks

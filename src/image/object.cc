@@ -75,35 +75,53 @@ bool Object::read(Address address, std::span<uint8_t> out) const {
   return true;
 }
 
-std::vector<uint8_t> Object::code(const Function& function) const {
-  if (function.limit - function.range.begin > kLargestFunction) return {};
-  std::vector<uint8_t> bytes(function.limit - function.range.begin);
-  if (!read(function.range.begin + bias_, bytes)) return {};
-  return bytes;
-}
-
 // A segment's memory; shorter where its end is not readable, or is a huge .bss, or from a file is
 // any: addresses of code that lie there have been somewhere else before.
-std::vector<uint8_t> Object::segment_bytes(const Segment& segment) const {
-  if (!reader_) return elf_.read(segment.range);
+Object::SegmentBytes Object::segment_bytes(const Segment& segment) const {
+  SegmentBytes out = {segment.range.begin, {}};
+  if (!reader_) {
+    out.bytes = elf_.read(segment.range);
+    return out;
+  }
   const bool whole = segment.range.size() - segment.file_size <= kLargestZeroed;
-  std::vector<uint8_t> bytes(whole ? segment.range.size() : segment.file_size);
-  if (reader_(segment.range.begin + bias_, bytes)) return bytes;
-  bytes.resize(segment.file_size);
-  if (reader_(segment.range.begin + bias_, bytes)) return bytes;
+  for (uint64_t size : {whole ? segment.range.size() : segment.file_size, segment.file_size}) {
+    out.bytes.resize(size);
+    if (reader_(segment.range.begin + bias_, out.bytes)) return out;
+  }
+  out.bytes.clear();
+  return out;
+}
+
+const std::vector<Object::SegmentBytes>& Object::text() {
+  if (!text_) {
+    text_.emplace();
+    for (const Segment& segment : elf_.segments())
+      if (segment.executable) text_->push_back(segment_bytes(segment));
+  }
+  return *text_;
+}
+
+std::span<const uint8_t> Object::code(const Function& function) {
+  if (function.limit - function.range.begin > kLargestFunction) return {};
+  for (const SegmentBytes& segment : text()) {
+    const Range range = {segment.address, segment.address + segment.bytes.size()};
+    if (range.contains(function.range.begin) && function.limit <= range.end)
+      return std::span(segment.bytes)
+          .subspan(function.range.begin - range.begin, function.limit - function.range.begin);
+  }
   return {};
 }
 
 void Object::scan_code() {
-  std::vector<std::vector<uint8_t>> storage;  // moving a vector leaves its bytes where they are
+  std::vector<SegmentBytes> data;
+  for (const Segment& segment : elf_.segments())
+    if (!segment.executable) data.push_back(segment_bytes(segment));
   ObjectBytes object;
   object.bias = reader_ ? bias_ : 0;
   object.fixed_addresses = !elf_.position_independent();
-  for (const Segment& segment : elf_.segments()) {
-    storage.push_back(segment_bytes(segment));
-    auto& parts = segment.executable ? object.text : object.data;
-    parts.push_back({segment.range.begin, storage.back()});
-  }
+  for (const SegmentBytes& segment : text())
+    object.text.push_back({segment.address, segment.bytes});
+  for (const SegmentBytes& segment : data) object.data.push_back({segment.address, segment.bytes});
   std::vector<Address> landing_pads;
   const auto add_landing_pads = [&](const FrameEntry& frame, const CodeBytes& part) {
     if (!part.range().contains(frame.lsda)) return;

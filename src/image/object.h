@@ -42,15 +42,21 @@ class Object {
   const std::vector<Relocation>& relocations();
   // Ranges that must not be touched, in the object's own addresses.
   const std::vector<Range>& reserved();
-  // The function's bytes up to its limit, as they are in memory now.
-  std::vector<uint8_t> code(const Function& function) const;
+  // The function's bytes up to its limit, as they were in memory when the object's code was first
+  // looked at. As long as the object.
+  std::span<const uint8_t> code(const Function& function);
   bool read(Address address, std::span<uint8_t> out) const;
 
   // What to call the function: the symbol, demangled; `name+0xoff` without one.
   std::string function_name(const Function& function, std::string_view symbol) const;
 
  private:
-  std::vector<uint8_t> segment_bytes(const Segment& segment) const;
+  struct SegmentBytes {
+    Address address = 0;
+    std::vector<uint8_t> bytes;
+  };
+  SegmentBytes segment_bytes(const Segment& segment) const;
+  const std::vector<SegmentBytes>& text();
   void scan_code();
   const std::vector<FrameEntry>& frames();
 
@@ -64,6 +70,7 @@ class Object {
   std::vector<Symbol> symbols_;
   std::optional<std::vector<FrameEntry>> frames_;
   std::optional<std::vector<Relocation>> relocations_;
+  std::optional<std::vector<SegmentBytes>> text_;
   std::optional<FunctionTable> functions_;
   std::optional<BranchTargets> targets_;
   std::vector<Range> reserved_;

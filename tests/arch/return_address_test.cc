@@ -124,7 +124,8 @@ class Library {
   image::Object& object() { return *image_.objects[0]; }
 
   Bytes code(const image::Function& function) {
-    Bytes bytes = object().code(function);
+    const auto code = object().code(function);
+    Bytes bytes(code.begin(), code.end());
     bytes.resize(std::min<size_t>(bytes.size(), function.range.size()));
     return bytes;
   }

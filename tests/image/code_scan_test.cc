@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "arch/x86_64/decode.h"
 #include "image/process.h"
 #include "image/programs.h"
+#include "library_path.h"
 
 namespace pinprick::image {
 namespace {
@@ -190,6 +192,80 @@ TEST_P(Sequences, ThatAreNoneReserveNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Programs, Sequences, testing::Values("sequences_pie", "sequences_nopie"),
                          [](const auto& chosen) { return std::string(chosen.param); });
+
+// A library as it lies in its file, to be scanned.
+struct Library {
+  explicit Library(const std::string& name) : elf(*ElfFile::open(library_path(name))) {
+    for (const Segment& segment : elf.segments()) {
+      storage.push_back(elf.read(segment.range));
+      (segment.executable ? bytes.text : bytes.data)
+          .push_back({segment.range.begin, storage.back()});
+    }
+    const auto section = elf.eh_frame();
+    const auto frames = parse_eh_frame(section->data, section->address);
+    symbols = elf.dynamic_symbols();
+    functions = FunctionTable::build(elf, symbols, frames);
+    relocations = elf.relocations();
+  }
+
+  BranchTargets targets(size_t threads) const {
+    return find_branch_targets(bytes, functions, relocations, {}, threads);
+  }
+
+  ElfFile elf;
+  std::vector<std::vector<uint8_t>> storage;
+  ObjectBytes bytes;
+  std::vector<Symbol> symbols;
+  FunctionTable functions;
+  std::vector<Relocation> relocations;
+};
+
+class Scan : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Libraries, Scan, testing::Values("libc.so.6", "libstdc++.so.6"),
+                         [](const auto& library) {
+                           return std::string(library.param).substr(0, 4) +
+                                  std::to_string(library.index);
+                         });
+
+TEST_P(Scan, FindsTheSameOnAnyNumberOfThreads) {
+  const Library library(GetParam());
+  const BranchTargets one = library.targets(1);
+  for (size_t threads : {2, 3, 8}) {
+    const BranchTargets many = library.targets(threads);
+    size_t targets = 0;
+    for (const CodeBytes& text : library.bytes.text)
+      for (Address at = text.range().begin; at < text.range().end; ++at) {
+        ASSERT_EQ(many.contains(at), one.contains(at)) << std::hex << at;
+        targets += one.contains(at);
+      }
+    EXPECT_GT(targets, 10'000u) << "these are hardly all";
+    for (const Function& function : library.functions.functions())
+      EXPECT_EQ(many.is_opaque(function.range.begin), one.is_opaque(function.range.begin))
+          << std::hex << function.range.begin;
+  }
+}
+
+// Text is decoded in pieces, each from the beginning of a function: no branch gets lost where one
+// piece ends and the next begins.
+TEST_P(Scan, EveryDirectBranchOfEveryFunctionIsATarget) {
+  const Library library(GetParam());
+  const BranchTargets targets = library.targets(2);
+  const CodeBytes& text = library.bytes.text[0];
+  size_t branches = 0;
+  for (const Function& function : library.functions.functions()) {
+    if (!text.range().contains(function.range.begin)) continue;
+    for (Address at = function.range.begin; at < std::min(function.range.end, function.limit);) {
+      const auto instruction = arch::decode(text.bytes.subspan(at - text.address), at);
+      if (!instruction) break;
+      if (instruction->has_target() && text.range().contains(instruction->target)) {
+        ++branches;
+        ASSERT_TRUE(targets.contains(instruction->target)) << std::hex << at;
+      }
+      at = instruction->end();
+    }
+  }
+  EXPECT_GT(branches, 10'000u);
+}
 
 }  // namespace
 }  // namespace pinprick::image

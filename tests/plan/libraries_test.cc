@@ -27,10 +27,9 @@ class Library {
   const std::vector<image::Function>& functions() { return object().functions().functions(); }
 
   FunctionCode code(const image::Function& function) {
-    bytes_ = object().code(function);
     FunctionCode code;
     code.range = function.range;
-    code.bytes = bytes_;
+    code.bytes = object().code(function);
     code.targets = &object().targets();
     code.reserved = object().reserved();
     return code;
@@ -38,7 +37,6 @@ class Library {
 
  private:
   image::ProcessImage image_;
-  Bytes bytes_;
 };
 
 class Libraries : public testing::TestWithParam<const char*> {
