@@ -129,6 +129,7 @@ std::string demangle(std::string_view name) {
 }
 
 std::string_view without_signature(std::string_view demangled) {
+  if (demangled.find('(') == demangled.npos) return demangled;  // names of C, for a start
   constexpr int kMostWrapped = 8;
   std::string_view text = demangled;
   NameReader reader(text);

@@ -13,6 +13,20 @@ auto rank(const Symbol& symbol) {
   return std::tuple(!symbol.global, mangled ? 0 : underscores, symbol.name.size(), symbol.name);
 }
 
+// Most addresses have one name: ranking is for those that have more.
+void sort_by_address_and_rank(std::vector<Symbol>& symbols) {
+  std::sort(symbols.begin(), symbols.end(),
+            [](const Symbol& a, const Symbol& b) { return a.address < b.address; });
+  for (auto begin = symbols.begin(); begin != symbols.end();) {
+    const auto end = std::find_if(begin, symbols.end(), [&](const Symbol& symbol) {
+      return symbol.address != begin->address;
+    });
+    if (end - begin > 1)
+      std::sort(begin, end, [](const Symbol& a, const Symbol& b) { return rank(a) < rank(b); });
+    begin = end;
+  }
+}
+
 }  // namespace
 
 FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol> symbols,
@@ -24,18 +38,19 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
                        [&](Range range) { return range.contains(address); });
   };
 
+  table.named_addresses_.reserve(symbols.size() + frames.size());
+  table.functions_.reserve(std::max(symbols.size(), frames.size()));
   for (Address address : object.startup_addresses())
     if (object.in_executable_segment(address)) table.named_addresses_.push_back(address);
 
   std::vector<Symbol> named;
+  named.reserve(symbols.size());
   for (const Symbol& symbol : symbols) {
     if (!object.in_executable_segment(symbol.address)) continue;
     table.named_addresses_.push_back(symbol.address);
     if (symbol.kind != Symbol::Kind::other) named.push_back(symbol);
   }
-  std::sort(named.begin(), named.end(), [](const Symbol& a, const Symbol& b) {
-    return std::tuple(a.address, rank(a)) < std::tuple(b.address, rank(b));
-  });
+  sort_by_address_and_rank(named);
   // The same name from .symtab and .dynsym.
   named.erase(std::unique(named.begin(), named.end(),
                           [](const Symbol& a, const Symbol& b) {
@@ -94,8 +109,9 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
     function.entered_by_call = frame.entered_by_call;
     table.functions_.push_back(function);
   }
-  std::sort(table.functions_.begin(), table.functions_.end(),
-            [](const Function& a, const Function& b) { return a.range < b.range; });
+  const auto by_range = [](const Function& a, const Function& b) { return a.range < b.range; };
+  if (!std::is_sorted(table.functions_.begin(), table.functions_.end(), by_range))
+    std::sort(table.functions_.begin(), table.functions_.end(), by_range);
   // Two unwind entries for one address: keep the longer.
   std::reverse(table.functions_.begin(), table.functions_.end());
   table.functions_.erase(std::unique(table.functions_.begin(), table.functions_.end(),

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "image/demangle.h"
 
@@ -43,15 +45,21 @@ bool is_excluded(Object& object, const Function& function, const std::vector<Pat
   });
 }
 
-// Names without their signature, but for those that more than one function would share.
-void shorten_names(std::vector<Match>& matches) {
-  std::map<std::pair<Object*, std::string>, int> uses;
-  const auto short_name = [](const Match& match) {
-    return std::string(without_signature(match.name));
-  };
-  for (const Match& match : matches) ++uses[{match.object, short_name(match)}];
-  for (Match& match : matches)
-    if (uses[{match.object, short_name(match)}] == 1) match.name = short_name(match);
+// Names without their signature, but for those that more than one function would share. `matches`
+// of one object.
+void shorten_names(std::span<Match> matches) {
+  const bool none_has_one = std::all_of(matches.begin(), matches.end(), [](const Match& match) {
+    return without_signature(match.name).size() == match.name.size();
+  });
+  if (none_has_one) return;
+  std::unordered_map<std::string_view, int> uses;
+  uses.reserve(matches.size());
+  for (const Match& match : matches) ++uses[without_signature(match.name)];
+  std::vector<bool> is_only(matches.size());
+  for (size_t i = 0; i < matches.size(); ++i)
+    is_only[i] = uses.at(without_signature(matches[i].name)) == 1;
+  for (size_t i = 0; i < matches.size(); ++i)
+    if (is_only[i]) matches[i].name = std::string(without_signature(matches[i].name));
 }
 
 }  // namespace
@@ -86,7 +94,7 @@ std::vector<Address> implementations(ProcessImage& image, Object& definer,
 Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns,
                        const std::vector<Pattern>& excluded) {
   Matches out;
-  std::set<Address> seen;
+  std::unordered_set<Address> seen;
   std::vector<bool> matched(patterns.size());
   for (const auto& object : image.objects) {
     std::vector<size_t> wanted;
@@ -94,6 +102,7 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
       if (patterns[i].matches_object(object->names())) wanted.push_back(i);
     if (wanted.empty()) continue;
 
+    const size_t first = out.matches.size();
     for (const Function& function : object->functions().functions()) {
       for (size_t i : wanted) {
         const auto named = matching_name(*object, function, patterns[i]);
@@ -118,9 +127,8 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
         if (seen.insert(match.site).second) out.matches.push_back(std::move(match));
       }
     }
+    shorten_names(std::span(out.matches).subspan(first));
   }
-  shorten_names(out.matches);
-
   for (size_t i = 0; i < patterns.size(); ++i) {
     if (matched[i]) continue;
     const bool there =
