@@ -28,13 +28,19 @@ TextEdit edit_of(const layout::SiteEntry& site) {
   return edit;
 }
 
+// Read and written in one piece. Long enough to make few system calls, and short enough to stay in
+// the processor's cache between being read and being written: the target stands still meanwhile.
+constexpr uint64_t kPageRun = 256 << 10;
+
 std::vector<size_t> in_address_order(std::span<const TextEdit> edits, std::vector<size_t> some) {
-  std::sort(some.begin(), some.end(),
-            [&](size_t a, size_t b) { return edits[a].address < edits[b].address; });
+  const auto by_address = [&](size_t a, size_t b) { return edits[a].address < edits[b].address; };
+  if (!std::is_sorted(some.begin(), some.end(), by_address))
+    std::sort(some.begin(), some.end(), by_address);
   return some;
 }
 
-// f(run of adjacent pages, indices of the edits that lie in them), until it answers false.
+// f(run of adjacent pages, indices of the edits that lie in them), until it answers false. An edit
+// that lies in two pages keeps them in one run.
 template <class F>
 void for_each_run(std::span<const TextEdit> edits, const std::vector<size_t>& order, F&& f) {
   for (size_t first = 0; first < order.size();) {
@@ -42,7 +48,8 @@ void for_each_run(std::span<const TextEdit> edits, const std::vector<size_t>& or
     size_t last = first;
     for (; last < order.size(); ++last) {
       const TextEdit& edit = edits[order[last]];
-      if (last != first && align_down(edit.address, kPageSize) > run.end) break;
+      const Address page = align_down(edit.address, kPageSize);
+      if (last != first && (page > run.end || (page == run.end && run.size() >= kPageRun))) break;
       run.end = std::max(run.end, align_up(edit.address + edit.length, kPageSize));
     }
     if (!f(run, std::span(order).subspan(first, last - first))) return;
@@ -112,9 +119,10 @@ std::vector<EditOutcome> examine(const target::Memory& memory, std::span<const T
   std::vector<EditOutcome> outcomes(edits.size(), EditOutcome::unreadable);
   std::vector<size_t> order(edits.size());
   std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<uint8_t> bytes;
   for_each_run(
       edits, in_address_order(edits, order), [&](Range range, std::span<const size_t> some) {
-        std::vector<uint8_t> bytes(range.size());
+        bytes.resize(range.size());
         if (!memory.read(range.begin, bytes)) return true;
         for (size_t i : some)
           outcomes[i] = edit_bytes(edits[i], bytes.data() + (edits[i].address - range.begin));
@@ -128,6 +136,7 @@ Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop&,
                                                     std::span<const TextEdit> edits, Order order) {
   std::vector<EditOutcome> outcomes(edits.size(), EditOutcome::unreadable);
   std::optional<SystemError> error;
+  std::vector<uint8_t> bytes;
   for (uint8_t step = 0; step < layout::kPhases && !error; ++step) {
     const uint8_t phase =
         order == Order::phases_upward ? step : static_cast<uint8_t>(layout::kPhases - 1 - step);
@@ -136,7 +145,7 @@ Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop&,
       if (edits[i].phase == phase) some.push_back(i);
     for_each_run(
         edits, in_address_order(edits, some), [&](Range range, std::span<const size_t> of) {
-          std::vector<uint8_t> bytes(range.size());
+          bytes.resize(range.size());
           if (!memory.read(range.begin, bytes)) return true;
           bool changed = false;
           for (size_t i : of) {

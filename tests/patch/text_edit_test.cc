@@ -1,0 +1,109 @@
+// Edits of another process's memory, by the batch.
+#include "patch/text_edit.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "target/child.h"
+
+namespace pinprick::patch {
+namespace {
+
+constexpr uint64_t kSize = 3 << 20;
+
+// Memory that a child has at the same address.
+class Edits : public testing::Test {
+ protected:
+  Edits()
+      : begin_(static_cast<uint8_t*>(
+            mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
+        expected_(kSize) {
+    std::mt19937 random(1);
+    for (uint8_t& byte : expected_) byte = static_cast<uint8_t>(random());
+    std::copy(expected_.begin(), expected_.end(), begin_);
+    child_.emplace([](target::Shared&) {
+      for (;;) pause();
+    });
+    memory_.emplace(*target::Memory::open(child_->pid()));
+    stop_.emplace(*target::Stop::all_threads(child_->pid()));
+  }
+  ~Edits() override { munmap(begin_, kSize); }
+
+  // Of `length` bytes at the offset: each becomes its complement.
+  TextEdit edit_at(uint64_t offset, uint8_t length) const {
+    TextEdit edit;
+    edit.address = reinterpret_cast<Address>(begin_) + offset;
+    edit.length = length;
+    for (uint8_t i = 0; i < length; ++i) {
+      edit.before[i] = expected_[offset + i];
+      edit.after[i] = static_cast<uint8_t>(~edit.before[i]);
+    }
+    return edit;
+  }
+  void expect(const TextEdit& edit) {
+    std::copy_n(edit.after, edit.length,
+                expected_.begin() +
+                    static_cast<ptrdiff_t>(edit.address - reinterpret_cast<Address>(begin_)));
+  }
+  std::vector<uint8_t> now() const {
+    std::vector<uint8_t> bytes(kSize);
+    EXPECT_TRUE(memory_->read(reinterpret_cast<Address>(begin_), bytes));
+    return bytes;
+  }
+
+  uint8_t* begin_;
+  std::vector<uint8_t> expected_;
+  std::optional<target::Child> child_;
+  std::optional<target::Memory> memory_;
+  std::optional<target::Stop> stop_;
+};
+
+TEST_F(Edits, WriteNothingButTheirOwnBytes) {
+  // Everywhere, also across the ends of pages and of whatever is written in one piece.
+  std::vector<TextEdit> edits;
+  for (uint64_t at = 7; at + 5 < kSize; at += 97) edits.push_back(edit_at(at, 5));
+  std::vector<size_t> across;
+  for (size_t i = 0; i < edits.size(); ++i)
+    if (align_down(edits[i].address, kPageSize) != align_down(edits[i].address + 4, kPageSize))
+      across.push_back(i);
+  ASSERT_FALSE(across.empty());
+  std::shuffle(edits.begin(), edits.end(), std::mt19937(2));
+  const auto outcomes = apply(*stop_, *memory_, edits);
+  ASSERT_TRUE(outcomes);
+  for (EditOutcome outcome : *outcomes) ASSERT_EQ(outcome, EditOutcome::written);
+  for (const TextEdit& edit : edits) expect(edit);
+  EXPECT_TRUE(now() == expected_);
+}
+
+TEST_F(Edits, ThatStraddleEveryPageAreAllWritten) {
+  std::vector<TextEdit> edits;
+  const uint64_t skew = reinterpret_cast<Address>(begin_) % kPageSize;
+  for (uint64_t page = kPageSize; page < kSize; page += kPageSize)
+    edits.push_back(edit_at(page - skew - 3, 5));
+  const auto outcomes = apply(*stop_, *memory_, edits);
+  ASSERT_TRUE(outcomes);
+  for (EditOutcome outcome : *outcomes) ASSERT_EQ(outcome, EditOutcome::written);
+  for (const TextEdit& edit : edits) expect(edit);
+  EXPECT_TRUE(now() == expected_);
+}
+
+TEST_F(Edits, LeaveAloneWhatIsNotAsPlanned) {
+  std::vector<TextEdit> edits = {edit_at(100, 5), edit_at(200, 5), edit_at(300, 5), edit_at(0, 5)};
+  edits[1].before[4] ^= 1;                          // somebody else wrote there
+  std::copy_n(edits[2].before, 5, edits[2].after);  // is there already ...
+  edits[2].before[0] ^= 1;                          // ... and was something else
+  edits[3].address = 16;                            // nothing is mapped there
+  const auto outcomes = apply(*stop_, *memory_, edits);
+  ASSERT_TRUE(outcomes);
+  EXPECT_EQ(*outcomes, (std::vector{EditOutcome::written, EditOutcome::different,
+                                    EditOutcome::already, EditOutcome::unreadable}));
+  expect(edits[0]);
+  EXPECT_TRUE(now() == expected_);
+}
+
+}  // namespace
+}  // namespace pinprick::patch
