@@ -13,7 +13,8 @@ uint64_t read_tsc();
 // Does the TSC tick at one rate on all CPUs, whatever they sleep or throttle?
 bool tsc_is_invariant();
 
-// Ticks per second, measured against CLOCK_MONOTONIC; takes some 10 ms the first time.
+// Ticks per second, measured against CLOCK_MONOTONIC since the program started, which has to be
+// 10 ms ago: waits until it is.
 // Error below 50 ppm: half a microsecond per 10 ms of latency.
 double tsc_frequency();
 
