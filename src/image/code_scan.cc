@@ -51,6 +51,10 @@ class Scanner {
   RegionFacts decode_region(const Region& region);
   // Adds the targets of a table in [table, end); says whether it looks like one.
   bool follow_relative_table(Address table, Address end);
+  // Adds the targets of a table in data whose entries are distances from `base`, all up to `end`:
+  // what is no entry adds a target too many.
+  void follow_table_from(Address base, Address table, Address end);
+  bool in_data(Address address) const { return containing(object_.data, address) != nullptr; }
   // Adds the words in [range) of `part` that are addresses of text.
   void scan_words(const CodeBytes& part, Range range);
   void scan_half_words(const CodeBytes& part, Range range);
@@ -92,6 +96,14 @@ RegionFacts Scanner::decode_region(const Region& region) {
   }
   for (Address address : facts.taken) targets_.add(address);
   return facts;
+}
+
+void Scanner::follow_table_from(Address base, Address table, Address end) {
+  const CodeBytes* part = containing(object_.data, table);
+  if (part == nullptr) return;
+  const uint64_t last = std::min(end, part->range().end) - part->address;
+  for (uint64_t at = table - part->address; at + 4 <= last; at += 4)
+    targets_.add(base + static_cast<uint64_t>(int64_t{load<int32_t>(part->bytes, at)}));
 }
 
 bool Scanner::follow_relative_table(Address table, Address end) {
@@ -253,9 +265,12 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   // Tables lie back to back: one ends where the next address begins that somebody takes. Of all
   // functions: one may set up the base that another jumps by.
   const std::vector<Address> taken = taken_by(facts);
-  const auto follow = [&](Address table) {
+  const auto end_of_table = [&](Address table) {
     const auto next = std::upper_bound(taken.begin(), taken.end(), table);
-    return scanner.follow_relative_table(table, next == taken.end() ? UINT64_MAX : *next);
+    return next == taken.end() ? UINT64_MAX : *next;
+  };
+  const auto follow = [&](Address table) {
+    return scanner.follow_relative_table(table, end_of_table(table));
   };
   // In text too: with one segment for all, read-only data lies there. What is code and no table
   // ends at the first word, nearly always.
@@ -264,10 +279,23 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     const auto& own = jumps.taken;
     const Range range = functions.functions()[function].range;
     const bool has_table = jumps.jumps_by_sum && std::any_of(own.begin(), own.end(), follow);
-    const bool computes_own_inside = std::any_of(own.begin(), own.end(), [&](Address address) {
-      return range.contains(address) && address != range.begin;
-    });
-    if ((jumps.jumps_by_sum && !has_table) || computes_own_inside) targets.mark_opaque(range.begin);
+    std::vector<Address> labels, tables;
+    for (Address address : own) {
+      if (range.contains(address)) labels.push_back(address);
+      if (scanner.in_data(address)) tables.push_back(address);
+    }
+    const bool computes_own_inside = std::any_of(
+        labels.begin(), labels.end(), [&](Address label) { return label != range.begin; });
+    // goto *(&&label + table[i]): which label belongs to which table cannot be seen, so that all
+    // are taken together.
+    constexpr size_t kMostPairs = 4096;
+    const bool by_distance = jumps.jumps_by_sum && computes_own_inside && !tables.empty() &&
+                             labels.size() * tables.size() <= kMostPairs;
+    if (by_distance)
+      for (Address table : tables)
+        for (Address label : labels) scanner.follow_table_from(label, table, end_of_table(table));
+    if ((jumps.jumps_by_sum && !has_table && !by_distance) || (computes_own_inside && !by_distance))
+      targets.mark_opaque(range.begin);
   }
   return targets;
 }
