@@ -72,7 +72,7 @@ TEST_F(Edits, WriteNothingButTheirOwnBytes) {
       across.push_back(i);
   ASSERT_FALSE(across.empty());
   std::shuffle(edits.begin(), edits.end(), std::mt19937(2));
-  const auto outcomes = apply(*stop_, *memory_, edits);
+  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward);
   ASSERT_TRUE(outcomes);
   for (EditOutcome outcome : *outcomes) ASSERT_EQ(outcome, EditOutcome::written);
   for (const TextEdit& edit : edits) expect(edit);
@@ -84,10 +84,31 @@ TEST_F(Edits, ThatStraddleEveryPageAreAllWritten) {
   const uint64_t skew = reinterpret_cast<Address>(begin_) % kPageSize;
   for (uint64_t page = kPageSize; page < kSize; page += kPageSize)
     edits.push_back(edit_at(page - skew - 3, 5));
-  const auto outcomes = apply(*stop_, *memory_, edits);
+  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward);
   ASSERT_TRUE(outcomes);
   for (EditOutcome outcome : *outcomes) ASSERT_EQ(outcome, EditOutcome::written);
   for (const TextEdit& edit : edits) expect(edit);
+  EXPECT_TRUE(now() == expected_);
+}
+
+// A later phase writes over what an earlier one wrote, also where the two are cut into other
+// pieces.
+TEST_F(Edits, OfALaterPhaseSeeWhatAnEarlierOneWrote) {
+  std::vector<TextEdit> edits;
+  for (uint64_t at = 50; at + 8 < kSize; at += 4093) {
+    const TextEdit first = edit_at(at, 5);
+    TextEdit second = first;
+    second.phase = 1;
+    std::copy_n(first.after, 5, second.before);
+    second.after[0] = 0xcc;
+    std::copy_n(first.after + 1, 4, second.after + 1);
+    edits.push_back(second);
+    edits.push_back(first);
+    expect(second);
+  }
+  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward);
+  ASSERT_TRUE(outcomes);
+  for (EditOutcome outcome : *outcomes) ASSERT_EQ(outcome, EditOutcome::written);
   EXPECT_TRUE(now() == expected_);
 }
 
@@ -97,7 +118,7 @@ TEST_F(Edits, LeaveAloneWhatIsNotAsPlanned) {
   std::copy_n(edits[2].before, 5, edits[2].after);  // is there already ...
   edits[2].before[0] ^= 1;                          // ... and was something else
   edits[3].address = 16;                            // nothing is mapped there
-  const auto outcomes = apply(*stop_, *memory_, edits);
+  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward);
   ASSERT_TRUE(outcomes);
   EXPECT_EQ(*outcomes, (std::vector{EditOutcome::written, EditOutcome::different,
                                     EditOutcome::already, EditOutcome::unreadable}));
