@@ -34,7 +34,6 @@ constexpr uint64_t kUsualSlots = 4096;
 constexpr uint64_t kSlotsPerCpu = PP_CPU_FREE_LIMIT;
 // Stubs begin at multiples of this: their records and descriptors are aligned then.
 constexpr uint64_t kStubAlignment = 8;
-constexpr uint32_t kLargestCell = INT32_MAX;
 
 // Where the stubs of one object go.
 struct Arena {
