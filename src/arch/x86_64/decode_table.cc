@@ -162,6 +162,8 @@ Operands take_operands(Reader& reader, Instruction& out) {
     out.displacement = reader.take<int32_t>();
   } else if (operands.mod == 1) {
     out.displacement_size = 1;
+    // A number, no character: its sign counts.
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse,cert-str34-c)
     out.displacement = reader.take<int8_t>();
   }
   return operands;
