@@ -36,6 +36,7 @@ uint64_t call_all() {
   uint64_t sum = 0;
   const auto base = reinterpret_cast<uintptr_t>(many_table);
   for (uint64_t i = 0; i < many_count; ++i) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the table holds distances, not addresses
     const auto function = reinterpret_cast<Function>(base + static_cast<intptr_t>(many_table[i]));
     sum = sum * 31 + static_cast<uint64_t>(function(static_cast<long>(i)));
   }
