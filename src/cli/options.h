@@ -19,7 +19,7 @@ struct Options {
   std::vector<std::string> command;  // behind --
   std::vector<std::string> patterns;
   std::vector<std::string> excluded;
-  std::string file;  // list: an ELF file instead of a process
+  std::string file;     // list: an ELF file instead of a process
   std::string summary;  // list: the same, for figures about all of it
   std::string output;
   double duration_s = 0;  // 0: until Ctrl-C or the end of the target

@@ -12,8 +12,9 @@
 //   - 4-byte tables relative to their own address: for every address that an instruction takes, its
 //     entries as long as they lead into text (switches of GCC and clang).
 // With one segment for all, read-only data lies in text: there all of that is looked for as well.
-//   - 4-byte tables of distances from a label of the function that jumps by them: for every table in
-//     data and every label of its own that such a function takes (`goto *(&&label + table[i])`).
+//   - 4-byte tables of distances from a label of the function that jumps by them: for every table
+//     in data and every label of its own that such a function takes
+//     (`goto *(&&label + table[i])`).
 // A function with a computed jump that none of these explains is `opaque`: nothing is known about
 // its inside.
 #pragma once
