@@ -159,6 +159,76 @@ Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
   return presence;
 }
 
+// The program's text, put back.
+class Restoring {
+ public:
+  Restoring(const target::RemoteTarget& target, const layout::Session& journal)
+      : memory_(target.memory()), journal_(journal) {
+    if (journal.header.state != layout::SessionState::armed) return;
+    for (const layout::SiteEntry& site : journal.sites) left_.push_back(&site);
+  }
+
+  bool done() const { return left_.empty(); }
+  // As much as can be done now.
+  Result<void, SystemError> restore(target::Stop& stop, DisarmReport& report);
+
+ private:
+  std::vector<bool> in_use(target::Stop& stop, std::span<const patch::TextEdit> edits) const;
+
+  const target::Memory& memory_;
+  const layout::Session& journal_;
+  std::vector<const layout::SiteEntry*> left_;
+};
+
+// A thread may stand at a springboard: it has made the short jump to there, but not the long one.
+// It is moved on to where that leads. One whose signal handler will return there still needs it,
+// and with it the jump in front of a window that the springboard lies in: its bytes are no code.
+std::vector<bool> Restoring::in_use(target::Stop& stop,
+                                    std::span<const patch::TextEdit> edits) const {
+  std::vector<bool> used(edits.size());
+  const auto is_springboard = [](const layout::SiteEntry& site) { return site.displaced == 0; };
+  if (std::none_of(left_.begin(), left_.end(), [&](auto* site) { return is_springboard(*site); }))
+    return used;
+  const auto held = patch::examine(memory_, edits);
+  std::vector<patch::Interior> springboards;
+  for (size_t i = 0; i < left_.size(); ++i)
+    if (is_springboard(*left_[i]) && held[i] == patch::EditOutcome::written)
+      springboards.push_back(
+          {left_[i]->address, arch::jump_target(left_[i]->address, left_[i]->written), i});
+  std::sort(springboards.begin(), springboards.end(),
+            [](const auto& a, const auto& b) { return a.address < b.address; });
+  for (size_t blocked : patch::clear_interiors(stop, memory_, springboards)) {
+    const Address springboard = left_[blocked]->address;
+    for (size_t i = 0; i < left_.size(); ++i)
+      if (i == blocked || springboard - left_[i]->address < left_[i]->displaced) used[i] = true;
+  }
+  return used;
+}
+
+Result<void, SystemError> Restoring::restore(target::Stop& stop, DisarmReport& report) {
+  std::vector<patch::TextEdit> edits;
+  for (const layout::SiteEntry* site : left_) edits.push_back(patch::disarming(*site));
+  const auto used = in_use(stop, edits);
+  std::vector<const layout::SiteEntry*> later;
+  size_t now = 0;
+  for (size_t i = 0; i < edits.size(); ++i) {
+    if (used[i])
+      later.push_back(left_[i]);
+    else
+      edits[now++] = edits[i];
+  }
+  edits.resize(now);
+  const auto outcomes = patch::apply(stop, memory_, edits, patch::Order::phases_downward);
+  if (!outcomes) return fail(outcomes.error());
+  left_ = std::move(later);
+  for (patch::EditOutcome outcome : *outcomes) {
+    if (outcome == patch::EditOutcome::written) ++report.restored;
+    if (outcome == patch::EditOutcome::different) ++report.foreign;
+    if (outcome == patch::EditOutcome::unreadable) ++report.gone;
+  }
+  return {};
+}
+
 Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Stop& stop,
                                  const image::ProcessImage& image, SessionFile& file,
                                  layout::Session& journal,
@@ -206,31 +276,27 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
   target::Stop stop = *std::move(stopped);
   repay_loan(stop, target, file, journal);
 
-  std::vector<patch::TextEdit> edits;
-  if (journal.header.state == layout::SessionState::armed)
-    for (const layout::SiteEntry& site : journal.sites) edits.push_back(patch::disarming(site));
-  auto outcomes = patch::apply(stop, target.memory(), edits, patch::Order::phases_downward);
-  if (!outcomes)
-    return fail(SessionError(target::AttachError{
-        target::AttachCause::memory_refused, target.pid(), 0, outcomes.error().number, {}}));
-  for (patch::EditOutcome outcome : *outcomes) {
-    if (outcome == patch::EditOutcome::written) ++report.restored;
-    if (outcome == patch::EditOutcome::different) ++report.foreign;
-    if (outcome == patch::EditOutcome::unreadable) ++report.gone;
-  }
-  journal.header.state = layout::SessionState::disarmed;
-  if (auto written = file.write_header(journal.header); !written)
-    return fail(SessionError(written.error()));
-
   // Nobody enters any more; who is on the way through a stub now is out of it in a moment: once it
   // has had the processor, which takes longer the more there is to do on this machine. It is not
   // made to hurry: a thread that we step has a SIGTRAP coming if we die. Not much over a second.
   constexpr int kLooks = 13;
   uint64_t pause_ns = 250'000;
+  Restoring text(target, journal);
   Presence presence;
   for (int look = 1;; ++look) {
+    if (journal.header.state != layout::SessionState::disarmed) {
+      if (auto restored = text.restore(stop, report); !restored)
+        return fail(SessionError(target::AttachError{
+            target::AttachCause::memory_refused, target.pid(), 0, restored.error().number, {}}));
+      if (text.done()) {
+        journal.header.state = layout::SessionState::disarmed;
+        if (auto written = file.write_header(journal.header); !written)
+          return fail(SessionError(written.error()));
+      }
+    }
     bring_home(stop, target.memory(), journal);
     presence = look_around(stop, target, file, journal);
+    if (!text.done()) ++presence.threads_inside;
     if (presence.threads_inside == 0 || look == kLooks) break;
     report.stopped_ns += stop.resume();
     sleep_ns(pause_ns);

@@ -1,13 +1,12 @@
 // Taking probes out again: from a session file alone, whether its controller is us or long dead.
 //
-//     1  stop; the text gets its old bytes back wherever it still holds ours
-//     2  the file says `disarmed`
+//     1  stop; the text gets its old bytes back wherever it still holds ours. Threads at a
+//        springboard are moved on to the stub; a springboard that somebody will return to stays
+//     2  the file says `disarmed`, once nothing had to stay
 //     3  threads that stand in a stub are brought back to the text; calls in flight, which would
-//     return
-//        through a slot, get their own return address back
+//        return through a slot, get their own return address back
 //     4  when nobody is left inside: the target unmaps our memory, and the file goes. Otherwise
-//     both
-//        stay until a later detach finds nobody there.
+//        both stay until a later detach finds nobody there.
 #pragma once
 
 #include <string>
