@@ -126,6 +126,9 @@ bool Planning::widen(Address site, uint8_t jump_length) {
 void Planning::place(Address site) {
   auto direct = plan_site(function_, site);
   if (direct) site = direct->site;
+  // An address inside of an instruction has no part in anybody's window.
+  if (!direct && direct.error().reason == Reason::mid_instruction)
+    return refuse(site, direct.error());
   if (share(site)) return;
   if (site < limit_) return refuse(site, {Reason::neighbour, site});
   if (direct) return add(*std::move(direct), site);
@@ -168,8 +171,11 @@ bool Planning::is_free(Range range) const {
 
 // Padding behind an instruction that never goes on, inside of the function or behind it.
 std::optional<Address> Planning::padding_for(Address hop) const {
+  const bool opaque = function_.targets->is_opaque(function_.range.begin);
   for (size_t i = 0; i + 1 < boundaries_.size(); ++i) {
     const Address at = boundaries_[i + 1];
+    // Among its own code, a nop may be what an unknown jump leads to.
+    if (opaque && at < function_.range.end) continue;
     if (at + 2 * kJumpLength < hop && hop - at > 256) continue;
     if (at > hop + 256) break;
     const auto before = instruction_at(function_, boundaries_[i]);

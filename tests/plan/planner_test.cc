@@ -5,75 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <string>
-
 #include "bytes.h"
+#include "plan/annotated_function.h"
 
 namespace pinprick::plan {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-constexpr Address kBegin = 0x401000;
-constexpr Address at(uint64_t offset) {
-  return kBegin + offset;
-}
-
-// A function at kBegin: its code, and what lies behind it up to where the next thing begins.
-class Function {
- public:
-  explicit Function(Bytes code, Bytes behind = {})
-      : size_(code.size()), bytes_(joined({code, behind})) {}
-
-  Function& branch_to(uint64_t offset) {
-    targets_.add(at(offset));
-    return *this;
-  }
-  // Holds a computed jump that nothing explains.
-  Function& opaque() {
-    targets_.mark_opaque(kBegin);
-    return *this;
-  }
-  Function& reserve(uint64_t begin, uint64_t end) {
-    reserved_.push_back({at(begin), at(end)});
-    return *this;
-  }
-  // As where the end of the text cannot be read.
-  Function& readable(size_t bytes) {
-    bytes_.resize(bytes);
-    return *this;
-  }
-
-  FunctionCode code() const {
-    FunctionCode code;
-    code.range = {kBegin, at(size_)};
-    code.bytes = bytes_;
-    code.targets = &targets_;
-    code.reserved = reserved_;
-    return code;
-  }
-  Result<Patch, Refusal> plan(uint64_t offset = 0) const { return plan_site(code(), at(offset)); }
-
-  // All bytes, in hexadecimal, with `jj` where the jump lies.
-  std::string after(const Patch& patch) const {
-    std::string text;
-    for (size_t i = 0; i < bytes_.size(); ++i) {
-      char byte[4];
-      std::snprintf(byte, sizeof byte, "%02x", bytes_[i]);
-      const bool jump = at(i) >= patch.site && at(i) < patch.site + patch.written;
-      text += (i == 0 ? "" : " ") + std::string(jump ? "jj" : byte);
-    }
-    return text;
-  }
-
- private:
-  size_t size_;
-  Bytes bytes_;
-  image::BranchTargets targets_{{{kBegin - 0x1000, kBegin + 0x1000}}};
-  std::vector<Range> reserved_;
-};
 
 struct Expected {
   Tactic tactic;
@@ -87,7 +26,7 @@ void expect_patch(const Function& function, uint64_t offset, const Expected& exp
   ASSERT_TRUE(patch) << "refused: " << name(patch.error().reason);
   EXPECT_EQ(name(patch->tactic), name(expected.tactic));
   EXPECT_EQ(patch->written, 5);
-  EXPECT_EQ(function.after(*patch), expected.after);
+  EXPECT_EQ(function.after({{patch->site, patch->written, "jj"}}), expected.after);
   const auto displaced = patch->displaced_bytes();
   EXPECT_EQ(Bytes(displaced.begin(), displaced.end()), expected.displaced);
   EXPECT_EQ(patch->interior, expected.interior);
@@ -99,16 +38,6 @@ void expect_refusal(const Function& function, uint64_t offset, Reason reason, ui
   EXPECT_EQ(name(patch.error().reason), name(reason));
   EXPECT_EQ(patch.error().where, at(where));
 }
-
-const Bytes kEndbr64 = {0xf3, 0x0f, 0x1e, 0xfa};
-const Bytes kRet = {0xc3};
-const Bytes kPushRbp = {0x55};
-const Bytes kMovRspRbp = {0x48, 0x89, 0xe5};
-const Bytes kSub16 = {0x48, 0x83, 0xec, 0x10};                // sub $16,%rsp
-const Bytes kMov5 = {0xb8, 0x2a, 0, 0, 0};                    // mov $42,%eax
-const Bytes kXorEax = {0x31, 0xc0};                           // xor %eax,%eax
-const Bytes kNop5 = {0x0f, 0x1f, 0x44, 0, 0};                 // nopl 0(%rax,%rax)
-const Bytes kNop9 = {0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0};  // nopw 0L(%rax,%rax)
 
 // --- nop
 

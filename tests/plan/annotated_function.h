@@ -1,0 +1,98 @@
+// Functions for the planner's specification: a few annotated bytes, and what leads into them.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bytes.h"
+#include "plan/function_plan.h"
+#include "plan/planner.h"
+
+namespace pinprick::plan {
+
+inline constexpr Address kBegin = 0x401000;
+constexpr Address at(uint64_t offset) {
+  return kBegin + offset;
+}
+
+// Bytes to be shown as something else.
+struct Mark {
+  Address address;
+  uint64_t length;
+  const char* as;
+};
+
+// A function at kBegin: its code, and what lies behind it up to where the next thing begins.
+class Function {
+ public:
+  explicit Function(Bytes code, Bytes behind = {})
+      : size_(code.size()), bytes_(joined({code, behind})) {}
+
+  Function& branch_to(uint64_t offset) {
+    targets_.add(at(offset));
+    return *this;
+  }
+  // Holds a computed jump that nothing explains.
+  Function& opaque() {
+    targets_.mark_opaque(kBegin);
+    return *this;
+  }
+  Function& reserve(uint64_t begin, uint64_t end) {
+    reserved_.push_back({at(begin), at(end)});
+    return *this;
+  }
+  // As where the end of the text cannot be read.
+  Function& readable(size_t bytes) {
+    bytes_.resize(bytes);
+    return *this;
+  }
+
+  FunctionCode code() const {
+    FunctionCode code;
+    code.range = {kBegin, at(size_)};
+    code.bytes = bytes_;
+    code.targets = &targets_;
+    code.reserved = reserved_;
+    return code;
+  }
+  Result<Patch, Refusal> plan(uint64_t offset = 0) const { return plan_site(code(), at(offset)); }
+
+  FunctionPlan plan_all(std::vector<uint64_t> offsets, Placing placing = Placing::anywhere) const {
+    std::vector<Address> sites;
+    for (uint64_t offset : offsets) sites.push_back(at(offset));
+    return plan_function(code(), sites, placing);
+  }
+
+  // All bytes, in hexadecimal, and what is marked.
+  std::string after(const std::vector<Mark>& marks) const {
+    std::string text;
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      char byte[4];
+      std::snprintf(byte, sizeof byte, "%02x", bytes_[i]);
+      std::string shown = byte;
+      for (const Mark& mark : marks)
+        if (at(i) - mark.address < mark.length) shown = mark.as;
+      text += (i == 0 ? "" : " ") + shown;
+    }
+    return text;
+  }
+
+ private:
+  size_t size_;
+  Bytes bytes_;
+  image::BranchTargets targets_{{{kBegin - 0x1000, kBegin + 0x2000}}};
+  std::vector<Range> reserved_;
+};
+
+inline const Bytes kEndbr64 = {0xf3, 0x0f, 0x1e, 0xfa};
+inline const Bytes kRet = {0xc3};
+inline const Bytes kPushRbp = {0x55};
+inline const Bytes kMovRspRbp = {0x48, 0x89, 0xe5};
+inline const Bytes kSub16 = {0x48, 0x83, 0xec, 0x10};                // sub $16,%rsp
+inline const Bytes kMov5 = {0xb8, 0x2a, 0, 0, 0};                    // mov $42,%eax
+inline const Bytes kXorEax = {0x31, 0xc0};                           // xor %eax,%eax
+inline const Bytes kNop5 = {0x0f, 0x1f, 0x44, 0, 0};                 // nopl 0(%rax,%rax)
+inline const Bytes kNop9 = {0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0};  // nopw 0L(%rax,%rax)
+
+}  // namespace pinprick::plan
