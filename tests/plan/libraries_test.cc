@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 
 #include "arch/disassembler.h"
@@ -10,6 +11,7 @@
 #include "bytes.h"
 #include "image/process.h"
 #include "library_path.h"
+#include "plan/function_plan.h"
 #include "plan/planner.h"
 
 namespace pinprick::plan {
@@ -55,7 +57,8 @@ class Libraries : public testing::TestWithParam<const char*> {
     return all;
   }
 
-  void check(const FunctionCode& code, const Patch& patch) {
+  // `hosts`: a springboard lies in its window.
+  void check(const FunctionCode& code, const Patch& patch, bool hosts = false) {
     SCOPED_TRACE(testing::Message() << std::hex << patch.site);
     ASSERT_TRUE(code.range.contains(patch.site));
     ASSERT_GE(patch.displaced, 1);
@@ -73,7 +76,8 @@ class Libraries : public testing::TestWithParam<const char*> {
     ASSERT_EQ(begins.back(), displaced_end) << "displaces a part of an instruction";
     std::vector<uint8_t> interior;
     for (Address begin : begins)
-      if (begin > patch.site && begin < std::min(written_end, displaced_end))
+      if (begin > patch.site &&
+          begin < (hosts ? displaced_end : std::min(written_end, displaced_end)))
         interior.push_back(static_cast<uint8_t>(begin - patch.site));
     ASSERT_EQ(patch.interior, interior);
     // And there is a stub for it.
@@ -138,6 +142,155 @@ TEST_P(Libraries, KeepItsPromisesAtEveryInstructionAndTakeNineInTen) {
   EXPECT_GT(planned, 0.9 * static_cast<double>(sites)) << testing::PrintToString(refused);
   EXPECT_EQ(refused["mid_instruction"], 0u);
   EXPECT_EQ(refused["outside"], 0u);
+}
+
+// --- plan_function
+
+bool in_one_page(Address begin, Address end) {
+  return align_down(begin, kPageSize) == align_down(end - 1, kPageSize);
+}
+
+class FunctionPlans : public Libraries {
+ protected:
+  void check_plan(const FunctionCode& code, const std::vector<Address>& sites,
+                  const FunctionPlan& plan) {
+    std::multiset<Address> answered;
+    for (const auto& [site, refusal] : plan.refused) answered.insert(site);
+    for (const PlannedPatch& planned : plan.patches)
+      for (uint8_t point : planned.points) answered.insert(planned.patch.site + point);
+    ASSERT_EQ(std::vector<Address>(answered.begin(), answered.end()), sites)
+        << "each site is probed once or refused once";
+
+    std::vector<Range> taken;
+    for (size_t i = 0; i < plan.patches.size(); ++i) {
+      const PlannedPatch& planned = plan.patches[i];
+      SCOPED_TRACE(testing::Message() << std::hex << planned.patch.site);
+      ASSERT_NO_FATAL_FAILURE(check_patch(code, plan, planned));
+      taken.push_back(planned.patch.touched());
+      if (planned.springboard && !planned.host) taken.push_back(board(planned));
+    }
+    std::sort(taken.begin(), taken.end());
+    for (size_t i = 1; i < taken.size(); ++i)
+      ASSERT_LE(taken[i - 1].end, taken[i].begin) << std::hex << taken[i].begin;
+    ASSERT_NO_FATAL_FAILURE(check_guests(plan));
+  }
+
+ private:
+  static Range board(const PlannedPatch& planned) {
+    return {planned.springboard->address, planned.springboard->address + arch::kJumpLength};
+  }
+
+  void check_patch(const FunctionCode& code, const FunctionPlan& plan,
+                   const PlannedPatch& planned) {
+    const Patch& patch = planned.patch;
+    const bool hosts =
+        std::any_of(plan.patches.begin(), plan.patches.end(), [&](const PlannedPatch& guest) {
+          return guest.host && &plan.patches[*guest.host] == &planned;
+        });
+    ASSERT_NO_FATAL_FAILURE(check(code, patch, hosts));
+    ASSERT_TRUE(in_one_page(patch.site, patch.site + patch.written));
+    ASSERT_EQ(patch.written, planned.springboard ? arch::kShortJumpLength : arch::kJumpLength);
+    ASSERT_TRUE(hosts || !planned.points.empty()) << "it is there for nobody";
+    ASSERT_TRUE(std::is_sorted(planned.points.begin(), planned.points.end()));
+    const auto begins = boundaries(code, patch.site, patch.site + patch.displaced);
+    for (uint8_t point : planned.points) {
+      ASSERT_LT(point, patch.displaced);
+      ASSERT_TRUE(begins.empty() ||
+                  std::binary_search(begins.begin(), begins.end(), patch.site + point))
+          << +point;
+    }
+    if (planned.springboard) check_springboard(code, plan, planned);
+  }
+
+  void check_springboard(const FunctionCode& code, const FunctionPlan& plan,
+                         const PlannedPatch& planned) {
+    const Range board = this->board(planned);
+    const auto distance =
+        static_cast<int64_t>(board.begin - planned.patch.site - arch::kShortJumpLength);
+    ASSERT_TRUE(distance >= -128 && distance <= 127) << distance;
+    ASSERT_TRUE(in_one_page(board.begin, board.end));
+    ASSERT_LE(board.end, code.limit());
+    for (Address a = board.begin; a < board.end; ++a) {
+      ASSERT_FALSE(code.targets->contains(a));
+      ASSERT_EQ(planned.springboard->original[a - board.begin], code.bytes[a - code.range.begin]);
+    }
+    for (Range reserved : code.reserved) ASSERT_FALSE(reserved.overlaps(board));
+    if (!planned.host) return;
+    ASSERT_LT(*planned.host, plan.patches.size());
+    const Patch& host = plan.patches[*planned.host].patch;
+    ASSERT_FALSE(plan.patches[*planned.host].springboard);
+    ASSERT_GE(board.begin, host.site + host.written);
+    ASSERT_LE(board.end, host.site + host.displaced);
+    ASSERT_TRUE(in_one_page(host.site, board.end)) << "written with the jump of its host";
+  }
+
+  // Springboards in one window do not overlap each other.
+  static void check_guests(const FunctionPlan& plan) {
+    std::vector<Range> boards;
+    for (const PlannedPatch& planned : plan.patches)
+      if (planned.springboard) boards.push_back(board(planned));
+    std::sort(boards.begin(), boards.end());
+    for (size_t i = 1; i < boards.size(); ++i) ASSERT_LE(boards[i - 1].end, boards[i].begin);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Real, FunctionPlans, testing::Values("libc.so.6", "libstdc++.so.6"),
+                         [](const auto& library) {
+                           return library.param[3] == 'c' ? "libc" : "libstdcxx";
+                         });
+
+// Sites whose function has computed jumps that nothing explains do not count: in vfprintf and its
+// like hardly anything can be moved, by principle.
+class Share {
+ public:
+  void add(const FunctionPlan& plan) {
+    for (const PlannedPatch& planned : plan.patches) probed_ += planned.points.size();
+    for (const auto& [site, refusal] : plan.refused) ++refused_[name(refusal.reason)];
+  }
+  size_t sites() const {
+    size_t all = probed_;
+    for (const auto& [reason, count] : refused_)
+      if (reason != name(Reason::indirect_jumps)) all += count;
+    return all;
+  }
+  double probed() const { return static_cast<double>(probed_) / static_cast<double>(sites()); }
+  std::string refused() const { return testing::PrintToString(refused_); }
+
+ private:
+  size_t probed_ = 0;
+  std::map<std::string_view, size_t> refused_;
+};
+
+TEST_P(FunctionPlans, OfAllInstructionsTogetherKeepThePromisesAndTakeNearlyAll) {
+  Library library(GetParam());
+  Share share;
+  for (const image::Function& function : library.functions()) {
+    const FunctionCode code = library.code(function);
+    const auto sites = instructions(code);
+    const FunctionPlan plan = plan_function(code, sites, Placing::anywhere);
+    ASSERT_NO_FATAL_FAILURE(check_plan(code, sites, plan)) << std::hex << function.range.begin;
+    share.add(plan);
+  }
+  EXPECT_GT(share.sites(), 200'000u);
+  EXPECT_GE(share.probed(), 0.99) << share.refused();
+}
+
+TEST_P(FunctionPlans, OfEachInstructionAloneKeepThePromisesAndTakeNearlyAll) {
+  Library library(GetParam());
+  Share share;
+  for (const image::Function& function : library.functions()) {
+    // From the begin to a site everything is decoded each time: of the giants enough is enough.
+    constexpr size_t kMost = 200;
+    const FunctionCode code = library.code(function);
+    auto sites = instructions(code);
+    sites.resize(std::min(sites.size(), kMost));
+    for (Address site : sites) {
+      const FunctionPlan plan = plan_function(code, {&site, 1}, Placing::anywhere);
+      ASSERT_NO_FATAL_FAILURE(check_plan(code, {site}, plan)) << std::hex << site;
+      share.add(plan);
+    }
+  }
+  EXPECT_GT(share.sites(), 100'000u);
+  EXPECT_GE(share.probed(), 0.99) << share.refused();
 }
 
 }  // namespace
