@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS  ?= $(shell nproc)
 
-.PHONY: all deps build test check fuzz bench demo install format clean help
+.PHONY: all deps build configure everything test check fuzz bench demo install format clean help
 
 all: build
 
@@ -19,13 +19,18 @@ help:
 deps:
 	@scripts/install-deps build
 
-build:
+build: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target pinprick
+
+configure:
 	@cmake --preset release -B $(BUILD) --log-level=WARNING
+
+everything: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
 test:
 	@scripts/install-deps build test
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory everything
 	@cd $(BUILD) && ctest --output-on-failure --timeout 600
 
 check:
@@ -38,7 +43,7 @@ fuzz:
 
 bench:
 	@scripts/install-deps build test
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory everything
 	@scripts/bench $(BUILD)
 
 demo:
