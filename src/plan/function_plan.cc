@@ -23,6 +23,43 @@ bool in_short_reach(Address from, Address to) {
   return distance >= INT8_MIN && distance <= INT8_MAX;
 }
 
+// Ranges that do not overlap, in order of address; and what each is for.
+class Occupancy {
+ public:
+  struct Entry {
+    Range range;
+    size_t patch;
+  };
+
+  void add(Range range, size_t patch) {
+    // Mostly behind all others.
+    entries_.insert(entries_.begin() + static_cast<ptrdiff_t>(first_behind(range.begin)),
+                    {range, patch});
+  }
+  bool overlaps(Range range) const {
+    const auto near = within(range);
+    return !near.empty();
+  }
+  // Those that overlap the range.
+  std::span<const Entry> within(Range range) const {
+    const size_t first = first_behind(range.begin);
+    size_t last = first;
+    while (last < entries_.size() && entries_[last].range.begin < range.end) ++last;
+    return std::span(entries_).subspan(first, last - first);
+  }
+
+ private:
+  // The first that ends behind the address.
+  size_t first_behind(Address address) const {
+    const auto found =
+        std::upper_bound(entries_.begin(), entries_.end(), address,
+                         [](Address a, const Entry& entry) { return a < entry.range.end; });
+    return static_cast<size_t>(found - entries_.begin());
+  }
+
+  std::vector<Entry> entries_;
+};
+
 class Planning {
  public:
   Planning(const FunctionCode& function, Placing placing)
@@ -35,13 +72,18 @@ class Planning {
   bool share(Address site);
   bool widen(Address site, uint8_t jump_length);
   void add(Patch patch, Address site);
+  void place_springboards();
   void hop(size_t index);
-  std::optional<Address> padding_for(Address hop) const;
+  std::optional<Address> padding_for(Address hop);
   std::optional<std::pair<size_t, Address>> room_in_windows(Address hop) const;
   std::optional<size_t> evict_for(Address hop);
-  bool is_free(Range range) const;
+  bool is_free(Range range) const {
+    return !windows_.overlaps(range) && !springboards_.overlaps(range);
+  }
   void refuse(Address site, Refusal refusal) { plan_.refused.emplace_back(site, refusal); }
-  const std::vector<Address>& boundaries();
+  std::span<const Address> boundaries(Address end);
+  std::span<const Address> boundaries() { return boundaries(function_.range.end); }
+  Address boundary_before(Address site);
 
   const FunctionCode& function_;
   const Placing placing_;
@@ -52,22 +94,24 @@ class Planning {
     Refusal refusal;  // of the long jump
   };
   std::vector<Hop> hops_;
-  std::vector<Range> springboards_;
-  std::vector<Address> boundaries_;  // every instruction's first address, and the end
+  Occupancy windows_;  // what all patches touch, while springboards are placed
+  Occupancy springboards_;
+  std::vector<Address> boundaries_;
 };
 
-// Instructions from the begin on, as far as they can be decoded.
-const std::vector<Address>& Planning::boundaries() {
-  if (!boundaries_.empty()) return boundaries_;
-  Address at = function_.range.begin;
-  boundaries_.push_back(at);
-  while (at < function_.range.end) {
-    const auto instruction = instruction_at(function_, at);
-    if (!instruction || instruction->end() > function_.range.end) break;
-    at = instruction->end();
-    boundaries_.push_back(at);
-  }
+// Instructions' first addresses, up to `end` at least.
+std::span<const Address> Planning::boundaries(Address end) {
+  if (!function_.boundaries.empty()) return function_.boundaries;
+  if (boundaries_.empty()) boundaries_.push_back(function_.range.begin);
+  extend_boundaries(function_, end, boundaries_);
   return boundaries_;
+}
+
+// The last one that is not above the site.
+Address Planning::boundary_before(Address site) {
+  const auto all = boundaries(site);
+  const auto above = std::upper_bound(all.begin(), all.end(), site);
+  return above == all.begin() ? function_.range.begin : *std::prev(above);
 }
 
 void Planning::add(Patch patch, Address site) {
@@ -104,7 +148,7 @@ bool Planning::widen(Address site, uint8_t jump_length) {
   if (placing_ == Placing::at_site) return false;
   const auto instruction = instruction_at(function_, site);
   if (!instruction) return false;
-  const auto& all = boundaries();
+  const auto all = boundaries(site);
   auto at = std::lower_bound(all.begin(), all.end(), site);
   if (at == all.end() || *at != site) return false;
   constexpr int kMostInstructions = 6;
@@ -124,7 +168,7 @@ bool Planning::widen(Address site, uint8_t jump_length) {
 }
 
 void Planning::place(Address site) {
-  auto direct = plan_site(function_, site);
+  auto direct = plan_site(function_, site, boundary_before(site));
   if (direct) site = direct->site;
   // An address inside of an instruction has no part in anybody's window.
   if (!direct && direct.error().reason == Reason::mid_instruction)
@@ -149,7 +193,8 @@ void Planning::place(Address site) {
       return refuse(site, refusal);
   }
   if (site == function_.range.begin) site = entry_site(function_);
-  const bool on_boundary = std::binary_search(boundaries().begin(), boundaries().end(), site);
+  const auto known = boundaries(site);
+  const bool on_boundary = std::binary_search(known.begin(), known.end(), site);
   if (!on_boundary || arch::is_signal_restorer(function_.bytes)) return refuse(site, refusal);
   if (widen(site, kJumpLength)) return;
   if (auto patch = displace(function_, site, site + 1, kShortJumpLength))
@@ -159,26 +204,18 @@ void Planning::place(Address site) {
   hops_.push_back({plan_.patches.size() - 1, refusal});
 }
 
-// Nothing planned lies there.
-bool Planning::is_free(Range range) const {
-  const auto overlaps = [&](const PlannedPatch& planned) {
-    return planned.patch.touched().overlaps(range);
-  };
-  return std::none_of(plan_.patches.begin(), plan_.patches.end(), overlaps) &&
-         std::none_of(springboards_.begin(), springboards_.end(),
-                      [&](Range taken) { return taken.overlaps(range); });
-}
-
 // Padding behind an instruction that never goes on, inside of the function or behind it.
-std::optional<Address> Planning::padding_for(Address hop) const {
+std::optional<Address> Planning::padding_for(Address hop) {
+  constexpr uint64_t kNear = 256;
   const bool opaque = function_.targets->is_opaque(function_.range.begin);
-  for (size_t i = 0; i + 1 < boundaries_.size(); ++i) {
-    const Address at = boundaries_[i + 1];
+  const auto all = boundaries(hop + 2 * kNear);
+  auto end_of = std::lower_bound(all.begin(), all.end(), hop > kNear ? hop - kNear : 0);
+  if (end_of == all.begin()) ++end_of;
+  for (; end_of < all.end() && *end_of <= hop + kNear; ++end_of) {
+    const Address at = *end_of;
     // Among its own code, a nop may be what an unknown jump leads to.
     if (opaque && at < function_.range.end) continue;
-    if (at + 2 * kJumpLength < hop && hop - at > 256) continue;
-    if (at > hop + 256) break;
-    const auto before = instruction_at(function_, boundaries_[i]);
+    const auto before = instruction_at(function_, *std::prev(end_of));
     if (!before || before->falls_through()) continue;
     const Address end = padding_end(function_, at, at + 64);
     for (Address begin = at; begin + kJumpLength <= end; ++begin) {
@@ -193,21 +230,25 @@ std::optional<Address> Planning::padding_for(Address hop) const {
   return std::nullopt;
 }
 
-// Where a window's instructions were, behind its own jump.
+// Where a window's instructions were, behind its own jump. Of several, in the one planned first.
 std::optional<std::pair<size_t, Address>> Planning::room_in_windows(Address hop) const {
-  for (size_t i = 0; i < plan_.patches.size(); ++i) {
-    const Patch& patch = plan_.patches[i].patch;
-    if (patch.written != kJumpLength) continue;
+  std::optional<std::pair<size_t, Address>> best;
+  const uint64_t reach = 256;
+  const Range near = {hop > reach ? hop - reach : 0, hop + reach};
+  for (const Occupancy::Entry& entry : windows_.within(near)) {
+    const Patch& patch = plan_.patches[entry.patch].patch;
+    if (patch.written != kJumpLength || (best && best->first < entry.patch)) continue;
     const Address end = patch.site + patch.displaced;
     for (Address begin = patch.site + kJumpLength; begin + kJumpLength <= end; ++begin) {
       const Range range = {begin, begin + kJumpLength};
       if (in_short_reach(hop, begin) && in_one_page(patch.site, range.end) &&
-          std::none_of(springboards_.begin(), springboards_.end(),
-                       [&](Range taken) { return taken.overlaps(range); }))
-        return std::pair(i, begin);
+          !springboards_.overlaps(range)) {
+        best = std::pair(entry.patch, begin);
+        break;
+      }
     }
   }
-  return std::nullopt;
+  return best;
 }
 
 // A window without probes that makes room for a springboard; the nearest.
@@ -215,21 +256,25 @@ std::optional<size_t> Planning::evict_for(Address hop) {
   if (function_.targets->is_opaque(function_.range.begin)) return std::nullopt;
   std::optional<Patch> best;
   const auto distance = [&](Address at) { return at > hop ? at - hop : hop - at; };
-  const auto first =
-      std::lower_bound(boundaries_.begin(), boundaries_.end(), hop > 140 ? hop - 140 : 0);
-  for (auto at = first; at != boundaries_.end() && *at < hop + 128; ++at) {
+  const auto all = boundaries(hop + 128);
+  const auto first = std::lower_bound(all.begin(), all.end(), hop > 140 ? hop - 140 : 0);
+  for (auto at = first; at != all.end() && *at < hop + 128; ++at) {
     if (best && distance(*at) >= distance(best->site)) continue;
-    auto patch = displace(function_, *at, *at + 2 * kJumpLength, kJumpLength);
-    if (!patch || patch->displaced < 2 * kJumpLength || !is_free(patch->touched())) continue;
+    // What is cheap to find out comes first.
     const Address springboard = *at + kJumpLength;
+    const Address end = springboard + kJumpLength;
+    if (!in_short_reach(hop, springboard) || !in_one_page(*at, end) || !is_free({*at, end}))
+      continue;
     const auto entered = instruction_at(function_, *at);
     if (entered && entered->special == Special::endbr64) continue;
-    if (in_short_reach(hop, springboard) && in_one_page(*at, springboard + kJumpLength))
+    auto patch = displace(function_, *at, end, kJumpLength);
+    if (patch && patch->displaced >= 2 * kJumpLength && is_free(patch->touched()))
       best = *std::move(patch);
   }
   if (!best) return std::nullopt;
   PlannedPatch planned;
   planned.patch = *std::move(best);
+  windows_.add(planned.patch.touched(), plan_.patches.size());
   plan_.patches.push_back(std::move(planned));
   return plan_.patches.size() - 1;
 }
@@ -255,19 +300,28 @@ void Planning::hop(size_t index) {
   const auto bytes = function_.bytes.subspan(*address - function_.range.begin);
   std::copy_n(bytes.begin(), kJumpLength, springboard.original.begin());
   planned.springboard = springboard;
-  springboards_.push_back({*address, *address + kJumpLength});
+  springboards_.add({*address, *address + kJumpLength}, hops_[index].patch);
   if (!host) return;
   // Whoever stands anywhere in the host's window would run into the springboard.
   Patch& window = plan_.patches[*host].patch;
   window.interior.clear();
-  for (Address boundary : boundaries())
-    if (boundary > window.site && boundary < window.site + window.displaced)
-      window.interior.push_back(static_cast<uint8_t>(boundary - window.site));
+  const Address end = window.site + window.displaced;
+  const auto all = boundaries(end);
+  for (auto boundary = std::upper_bound(all.begin(), all.end(), window.site);
+       boundary != all.end() && *boundary < end; ++boundary)
+    window.interior.push_back(static_cast<uint8_t>(*boundary - window.site));
+}
+
+void Planning::place_springboards() {
+  if (hops_.empty()) return;
+  for (size_t i = 0; i < plan_.patches.size(); ++i)
+    windows_.add(plan_.patches[i].patch.touched(), i);
+  for (size_t i = 0; i < hops_.size(); ++i) hop(i);
 }
 
 FunctionPlan Planning::run(std::span<const Address> sites) {
   for (Address site : sites) place(site);
-  for (size_t i = 0; i < hops_.size(); ++i) hop(i);
+  place_springboards();
 
   // Hops that found no springboard go; nobody depends on them.
   std::vector<bool> dropped(plan_.patches.size());

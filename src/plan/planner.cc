@@ -18,10 +18,11 @@ std::span<const uint8_t> bytes_at(const FunctionCode& function, Address at) {
   return function.bytes.subspan(at - function.range.begin);
 }
 
-// Decoding from the function's begin has to arrive at the site.
-std::optional<Refusal> prove_boundary(const FunctionCode& function, Address site) {
+// Decoding from a boundary, and so from the function's begin, has to arrive at the site.
+std::optional<Refusal> prove_boundary(const FunctionCode& function, Address boundary,
+                                      Address site) {
   if (!function.range.contains(site)) return Refusal{Reason::outside, site};
-  for (Address at = function.range.begin; at != site;) {
+  for (Address at = boundary; at != site;) {
     const auto instruction = instruction_at(function, at);
     if (!instruction) return Refusal{Reason::undecodable, at};
     at = instruction->end();
@@ -59,6 +60,21 @@ std::optional<Instruction> instruction_at(const FunctionCode& function, Address 
   return arch::decode(bytes_at(function, at), at);
 }
 
+std::vector<Address> boundaries(const FunctionCode& function) {
+  std::vector<Address> all = {function.range.begin};
+  extend_boundaries(function, function.range.end, all);
+  return all;
+}
+
+bool extend_boundaries(const FunctionCode& function, Address end, std::vector<Address>& known) {
+  while (known.back() < std::min(end, function.range.end)) {
+    const auto instruction = instruction_at(function, known.back());
+    if (!instruction || instruction->end() > function.range.end) return false;
+    known.push_back(instruction->end());
+  }
+  return true;
+}
+
 Address padding_end(const FunctionCode& function, Address at, Address needed) {
   while (at < needed) {
     const auto instruction = instruction_at(function, at);
@@ -83,9 +99,13 @@ Address entry_site(const FunctionCode& function) {
 }
 
 Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site) {
+  return plan_site(function, site, function.range.begin);
+}
+
+Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site, Address boundary) {
   if (function.bytes.empty()) return fail(Refusal{Reason::unreadable, site});
   if (site == function.range.begin) site = entry_site(function);
-  if (auto refusal = prove_boundary(function, site)) return fail(*refusal);
+  if (auto refusal = prove_boundary(function, boundary, site)) return fail(*refusal);
   if (arch::is_signal_restorer(function.bytes)) return fail(Refusal{Reason::reserved, site});
   return displace(function, site, site + 1, kJumpLength);
 }

@@ -27,6 +27,9 @@ struct FunctionCode {
   std::span<const uint8_t> bytes;  // from range.begin up to where the next thing begins
   const image::BranchTargets* targets = nullptr;
   std::span<const Range> reserved;  // must not be touched
+  // boundaries() of this function, where they are at hand: whoever plans many of its sites one by
+  // one need not decode all of it for each.
+  std::span<const Address> boundaries = {};
 
   Address limit() const { return range.begin + bytes.size(); }
 };
@@ -54,11 +57,19 @@ Address entry_site(const FunctionCode& function);
 
 // With one jump of five bytes at the site itself; function_plan.h knows more ways.
 Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site);
+// The same; `boundary`, an instruction's first address, is known to be one and not above the site.
+Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site, Address boundary);
 
 // The same for a jump of `jump_length` bytes at `begin`, an instruction's first address, that
 // displaces all instructions up to `end` at least.
 Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Address end,
                                 uint8_t jump_length);
+
+// Every instruction's first address from the function's begin on, as far as they can be decoded,
+// and the end of the last.
+std::vector<Address> boundaries(const FunctionCode& function);
+// Goes on where `known` ends, which is not empty, up to `end` at least; false: there is no more.
+bool extend_boundaries(const FunctionCode& function, Address end, std::vector<Address>& known);
 
 // The instruction at an address of the function or of the padding behind it.
 std::optional<arch::Instruction> instruction_at(const FunctionCode& function, Address at);
