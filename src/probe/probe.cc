@@ -1,7 +1,9 @@
 #include "probe/probe.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "base/parallel.h"
 #include "probe/return_probes.h"
 
 namespace pinprick::probe {
@@ -101,18 +103,78 @@ arch::Displaced displaced(const SitePatch& patch) {
   return {patch.site(), patch.plan.patch.displaced_bytes()};
 }
 
+// How many matches of one function come first.
+size_t same_function(std::span<const image::Match> matches) {
+  size_t n = 1;
+  while (n < matches.size() && matches[n].function == matches[0].function) ++n;
+  return n;
+}
+
+// Whole functions, about as much work each.
+std::vector<std::span<image::Match>> pieces_of(std::span<image::Match> matches) {
+  constexpr size_t kPiece = 512;
+  std::vector<std::span<image::Match>> pieces;
+  while (!matches.empty()) {
+    size_t n = 0;
+    while (n < kPiece && n < matches.size()) n += same_function(matches.subspan(n));
+    pieces.push_back(matches.first(n));
+    matches = matches.subspan(n);
+  }
+  return pieces;
+}
+
+void append(ProbeSet& set, ProbeSet piece) {
+  const size_t first_patch = set.patches.size();
+  const size_t first_probe = set.probes.size();
+  for (SitePatch& patch : piece.patches) {
+    for (size_t& probe : patch.probes) probe += first_probe;
+    if (patch.host) *patch.host += first_patch;
+    set.patches.push_back(std::move(patch));
+  }
+  for (Probe& probe : piece.probes) {
+    probe.patch += first_patch;
+    set.probes.push_back(std::move(probe));
+  }
+  std::move(piece.skipped.begin(), piece.skipped.end(), std::back_inserter(set.skipped));
+}
+
 }  // namespace
 
-ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind) {
-  ProbeSet set;
-  std::stable_sort(matches.begin(), matches.end(),
-                   [](const image::Match& a, const image::Match& b) { return a.site < b.site; });
-  for (size_t begin = 0; begin < matches.size();) {
-    size_t end = begin + 1;
-    while (end < matches.size() && matches[end].function == matches[begin].function) ++end;
-    FunctionProbes(std::span(matches).subspan(begin, end - begin), kind, set).plan();
-    begin = end;
+void load_code(std::span<const image::Match> matches) {
+  image::Object* loaded = nullptr;
+  for (const image::Match& match : matches) {
+    if (match.object == loaded) continue;
+    loaded = match.object;
+    loaded->functions();
+    loaded->targets();
+    loaded->reserved();
+    loaded->code(*match.function);
   }
+}
+
+ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind) {
+  const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
+  if (!std::is_sorted(matches.begin(), matches.end(), by_site))
+    std::stable_sort(matches.begin(), matches.end(), by_site);
+  load_code(matches);
+  const auto pieces = pieces_of(matches);
+  std::vector<ProbeSet> planned(pieces.size());
+  for_each_piece(pieces.size(), usable_threads(), [&](size_t piece) {
+    for (std::span<image::Match> rest = pieces[piece]; !rest.empty();) {
+      const auto of_function = rest.first(same_function(rest));
+      FunctionProbes(of_function, kind, planned[piece]).plan();
+      rest = rest.subspan(of_function.size());
+    }
+  });
+  ProbeSet set;
+  size_t patches = 0, probes = 0;
+  for (const ProbeSet& piece : planned) {
+    patches += piece.patches.size();
+    probes += piece.probes.size();
+  }
+  set.patches.reserve(patches);
+  set.probes.reserve(probes);
+  for (ProbeSet& piece : planned) append(set, std::move(piece));
   return set;
 }
 

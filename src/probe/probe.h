@@ -44,6 +44,10 @@ struct ProbeSet {
   std::vector<Skipped> skipped;
 };
 
+// Makes the objects load all that planning asks them for: they do so the first time, for one thread
+// only.
+void load_code(std::span<const image::Match> matches);
+
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind);
 
 // The stub of a patch, assembled for an address.
