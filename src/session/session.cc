@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
+#include "base/parallel.h"
 #include "patch/text_edit.h"
 #include "runtime/image.h"
 #include "session/borrowing.h"
@@ -108,6 +109,9 @@ class Arming {
   bool write_jumps(size_t patch, const arch::Stub& stub);
   std::optional<probe::PlacedStub> place_stub(const probe::SitePatch& patch, Address at,
                                               const arch::ArenaEntries& entries) const;
+  // On all CPUs; f(patch) may change only what belongs to that patch.
+  template <class F>
+  void for_each_patch(F&& f) const;
   std::vector<patch::TextEdit> edits(std::vector<size_t>& patch_of_edit,
                                      std::vector<patch::Interior>& interiors) const;
 
@@ -130,6 +134,7 @@ class Arming {
   probe::ProbeSet set_;
   std::vector<bool> armed_;  // per patch; false: dropped, or not yet
   std::vector<Arena> arenas_;
+  std::vector<uint64_t> room_;       // per patch: for its stub; whole alignments
   std::vector<arch::Stub> stubs_;    // per patch
   std::vector<size_t> site_;         // per patch: the index of its SiteEntry
   std::vector<size_t> springboard_;  // the same of its springboard, where it has one
@@ -152,24 +157,38 @@ std::optional<probe::PlacedStub> Arming::place_stub(const probe::SitePatch& patc
   return probe::place_count_stub(set_, patch, at, entries, cells, rseq_);
 }
 
+template <class F>
+void Arming::for_each_patch(F&& f) const {
+  constexpr size_t kPiece = 512;
+  const size_t count = set_.patches.size();
+  for_each_piece((count + kPiece - 1) / kPiece, usable_threads(), [&](size_t piece) {
+    const size_t end = std::min(count, (piece + 1) * kPiece);
+    for (size_t i = piece * kPiece; i < end; ++i) f(i);
+  });
+}
+
 // How large arenas have to be is known from assembling every stub once, at its own site: no size
 // depends on the address, and none grows with a smaller offset.
 Result<void, SessionError> Arming::lay_out() {
   rseq_ = arch::RseqArea{};
+  room_.resize(set_.patches.size());
+  for_each_patch([&](size_t i) {
+    const Address at = align_up(set_.patches[i].site(), kStubAlignment);
+    const auto stub = place_stub(set_.patches[i], at, {at, at, at});
+    room_[i] = stub ? align_up(stub->bytes.size(), kStubAlignment) : 0;
+  });
+  rseq_.reset();
   for (size_t i = 0; i < set_.patches.size(); ++i) {
-    const probe::SitePatch& patch = set_.patches[i];
-    if (arenas_.empty() || arenas_.back().object != patch.object) {
+    const image::Object* object = set_.patches[i].object;
+    if (arenas_.empty() || arenas_.back().object != object) {
       arenas_.push_back({});
-      arenas_.back().object = patch.object;
+      arenas_.back().object = object;
       // Magic, tables and the shared routine.
       arenas_.back().size = 512 + 8 * uint64_t{usable_cpus()};
     }
-    const Address at = align_up(patch.site(), kStubAlignment);
-    const auto stub = place_stub(patch, at, {at, at, at});
     arenas_.back().patches.push_back(i);
-    arenas_.back().size += stub ? align_up(stub->bytes.size(), kStubAlignment) : 0;
+    arenas_.back().size += room_[i];
   }
-  rseq_.reset();
   return {};
 }
 
@@ -462,25 +481,44 @@ Result<void, SessionError> Arming::write_stubs() {
   const auto cpus = runtime::cpu_cells(spec);
   stubs_.resize(set_.patches.size());
   armed_.assign(set_.patches.size(), true);
+  struct Place {
+    Address at = 0;
+    arch::ArenaEntries entries = {};
+  };
+  std::vector<Place> places(set_.patches.size());
   for (Arena& arena : arenas_) {
     arch::Assembler head(arena.address);
     const auto entries = arch::emit_arena_header(head, arena_spec(arena, cpus));
     auto bytes = head.finish();
     assert(bytes.has_value());
     arena.bytes = *std::move(bytes);
+    Address at = arena.address + align_up(arena.bytes.size(), kStubAlignment);
+    for (size_t i : arena.patches) {
+      // lay_out() has made room for all; one that finds none would be dropped.
+      if (at + room_[i] > arena.address + arena.size) room_[i] = 0;
+      places[i] = {at, entries};
+      at += room_[i];
+    }
+    arena.bytes.resize(at - arena.address, 0xcc);
+  }
+  std::vector<std::optional<probe::PlacedStub>> placed(set_.patches.size());
+  for_each_patch([&](size_t i) {
+    auto stub = place_stub(set_.patches[i], places[i].at, places[i].entries);
+    if (stub && stub->bytes.size() <= room_[i] && write_jumps(i, stub->stub))
+      placed[i] = std::move(stub);
+  });
+  for (Arena& arena : arenas_) {
     for (size_t i : arena.patches) {
       const probe::SitePatch& patch = set_.patches[i];
-      arena.bytes.resize(align_up(arena.bytes.size(), kStubAlignment), 0xcc);
-      const Address at = arena.address + arena.bytes.size();
-      const auto stub = place_stub(patch, at, entries);
-      if (!stub || arena.bytes.size() + stub->bytes.size() > arena.size ||
-          !write_jumps(i, stub->stub)) {
+      const auto& stub = placed[i];
+      if (!stub) {
         drop(i, plan::Reason::out_of_reach);
         continue;
       }
       stubs_[i] = stub->stub;
       session_.report_.stub_bytes += stub->bytes.size();
-      arena.bytes.insert(arena.bytes.end(), stub->bytes.begin(), stub->bytes.end());
+      std::copy(stub->bytes.begin(), stub->bytes.end(),
+                arena.bytes.begin() + static_cast<ptrdiff_t>(places[i].at - arena.address));
       for (size_t j = 0; j < patch.probes.size(); ++j)
         journal().probes[patch.probes[j]].body =
             static_cast<uint32_t>(stub->bodies[j] - stub->stub.body);
