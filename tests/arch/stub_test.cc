@@ -51,6 +51,13 @@ class Cells {
     spec.cpu_cells = cpu_cells_;
     return spec;
   }
+  // Of another counter than the one that the cells are for.
+  uint64_t total_of(uint32_t cell) const {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < cpus_ + layout::kLockedStripes; ++i)
+      sum += regions_[(i * kRegion + cell) / 8];
+    return sum;
+  }
   uint64_t of_cpu(uint32_t cpu) const { return counter(cpu); }
   uint64_t by_rseq() const {
     uint64_t sum = 0;
@@ -94,12 +101,14 @@ constexpr uint32_t kCell = 0x208;
 class Counted {
  public:
   Counted(const Bytes& code, size_t displaced, std::optional<RseqArea> rseq)
+      : Counted(code, displaced, rseq, {{0, kCell, false}}) {}
+  Counted(const Bytes& code, size_t displaced, std::optional<RseqArea> rseq,
+          const std::vector<CountPoint>& points)
       : cells(std::max(1u, std::thread::hardware_concurrency()), kCell), memory_(1 << 16) {
     const Address function_address = memory_.address() + kFunction;
     Assembler stubs(memory_.address());
     const auto entries = emit_arena_header(stubs, cells.arena(memory_.size()));
-    const CountPoint point = {0, kCell, false};
-    stub = emit_count_stub(stubs, entries, rseq, {&point, 1},
+    stub = emit_count_stub(stubs, entries, rseq, points,
                            {function_address, std::span(code).first(displaced)});
     const auto bytes = stubs.finish();
     EXPECT_TRUE(bytes && bytes->size() < kFunction);
@@ -251,6 +260,90 @@ TEST(RseqCountStub, InterruptedAgainAndAgainStartsAgainAndNeverCountsTwice) {
   EXPECT_THAT(stepping.visited, testing::Not(testing::Contains(counted.stub.body)));
 }
 
+// --- Several probes in one window
+
+// Points at these offsets, with a counter each; in the middle of a function but for the first.
+std::vector<CountPoint> points_at(const std::vector<uint8_t>& offsets) {
+  std::vector<CountPoint> points;
+  for (size_t i = 0; i < offsets.size(); ++i)
+    points.push_back({offsets[i], kCell + 8 * static_cast<uint32_t>(i), offsets[i] != 0});
+  return points;
+}
+
+// mov %rdi,%rax; test %rdi,%rdi; js .negative; shl $1,%rax; jc .carry; add $3,%rax; ret;
+// .negative: neg %rax; .carry: ret. All but the last three lines are displaced.
+const Bytes kLeftEarly = {0x48, 0x89, 0xf8, 0x48, 0x85, 0xff, 0x78, 0x0a, 0x48, 0xd1, 0xe0,
+                          0x72, 0x08, 0x48, 0x83, 0xc0, 0x03, 0xc3, 0x48, 0xf7, 0xd8, 0xc3};
+constexpr size_t kLeftEarlyDisplaced = 17;
+
+TEST_P(CountStubs, EachPointCountsWhatComesThatFar) {
+  Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), points_at({0, 3, 6, 8, 11, 13}));
+  auto* function = counted.function<long(long)>();
+  for (long i = 0; i < 700; ++i) ASSERT_EQ(function(i), 2 * i + 3);
+  for (long i = 1; i <= 300; ++i) ASSERT_EQ(function(-i), i);
+  for (uint32_t i = 0; i < 6; ++i)
+    EXPECT_EQ(counted.cells.total_of(kCell + 8 * i), i <= 2 ? 1000u : 700u) << i;
+}
+
+TEST_P(CountStubs, InstructionsBeforeTheFirstPointAndBetweenPointsAreNotCounted) {
+  Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), points_at({6, 13}));
+  auto* function = counted.function<long(long)>();
+  for (long i = 0; i < 50; ++i) ASSERT_EQ(function(i), 2 * i + 3);
+  for (long i = 1; i <= 20; ++i) ASSERT_EQ(function(-i), i);
+  EXPECT_EQ(counted.cells.total_of(kCell), 70u);
+  EXPECT_EQ(counted.cells.total_of(kCell + 8), 50u);
+  EXPECT_LE(counted.cells.words_written(), 2u * std::thread::hardware_concurrency() + 16u);
+}
+
+TEST_P(CountStubs, ABranchBackToTheFirstInstructionCountsAgain) {
+  // xor %eax,%eax; | dec %edi; inc %eax; test %edi,%edi; jne .-6 (the window's begin); nop; ret
+  const Bytes loop = {0xff, 0xcf, 0xff, 0xc0, 0x85, 0xff, 0x75, 0xf8, 0x90, 0xc3};
+  Counted counted(loop, 9, rseq(), points_at({0, 2, 6, 8}));
+  CallRegisters registers = {};
+  registers.rdi = 10;
+  registers.flags = 0x202;
+  call_with_registers(reinterpret_cast<void*>(counted.function<void()>()), &registers);
+  EXPECT_EQ(registers.rax, 10u);
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(counted.cells.total_of(kCell + 8 * i), 10u) << i;
+  EXPECT_EQ(counted.cells.total_of(kCell + 24), 1u);
+}
+
+TEST_P(CountStubs, InterruptedAfterAnyInstructionEachPointCountsOnce) {
+  // Interrupted all the time a thread does not get past its first sequence: each point is the first
+  // one once.
+  std::vector<uint8_t> offsets = {0, 3, 6, 8, 11, 13};
+  for (; !offsets.empty(); offsets.erase(offsets.begin())) {
+    Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), points_at(offsets));
+    // No more than a call has: the steps must end before it does.
+    const long most = 4 + 26 * static_cast<long>(offsets.size());
+    for (long steps = 1; steps <= most; ++steps) {
+      ASSERT_EQ(call_interrupted(counted, steps, steps), 2 * steps + 3);
+      for (uint32_t i = 0; i < offsets.size(); ++i)
+        ASSERT_EQ(counted.cells.total_of(kCell + 8 * i), static_cast<uint64_t>(steps))
+            << "point " << i << " after " << steps;
+    }
+    EXPECT_THAT(stepping.visited, testing::Contains(counted.stub.begin));
+  }
+}
+
+TEST_P(CountStubs, OfEightThreadsEachPointLosesNothing) {
+  Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), points_at({0, 8, 13}));
+  auto* function = counted.function<long(long)>();
+  constexpr long kThreads = 8, kCalls = 500'000;
+  std::atomic<long> wrong = 0;
+  std::vector<std::thread> threads;
+  for (long t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      for (long i = 0; i < kCalls; ++i)
+        if (function(i % 2 == 0 ? i : -i) != (i % 2 == 0 ? 2 * i + 3 : i)) ++wrong;
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(counted.cells.total_of(kCell), uint64_t{kThreads} * kCalls);
+  EXPECT_EQ(counted.cells.total_of(kCell + 8), uint64_t{kThreads} * kCalls / 2);
+  EXPECT_EQ(counted.cells.total_of(kCell + 16), uint64_t{kThreads} * kCalls / 2);
+}
+
 // --- Nothing a program can see
 
 // A thread's rseq area of the test's own, with a cpu_id that the kernel does not overwrite.
@@ -278,12 +371,14 @@ class StubInSandbox : public testing::TestWithParam<Path> {
 
   // The state and memory after `window` at home, and after a jump to its stub in its place.
   void run_both(const Bytes& window, bool keep_red_zone) {
+    run_both(window, {{0, kCell, keep_red_zone}});
+  }
+  void run_both(const Bytes& window, const std::vector<CountPoint>& points) {
     Assembler code(sandbox.away());
     const auto entries = emit_arena_header(code, cells.arena(kPageSize));
     std::optional<RseqArea> rseq;
     if (GetParam().rseq) rseq = pretended_area();
-    const CountPoint point = {0, kCell, keep_red_zone};
-    const Stub stub = emit_count_stub(code, entries, rseq, {&point, 1}, {sandbox.home(), window});
+    const Stub stub = emit_count_stub(code, entries, rseq, points, {sandbox.home(), window});
     const auto stubs = code.finish();
     ASSERT_TRUE(stubs);
 
@@ -346,6 +441,17 @@ TEST_P(StubInSandbox, InTheMiddleOfAFunctionPreservesTheRedZone) {
     ASSERT_TRUE(same_memory_from(start[Reg::rsp] - kRedZone));
   }
   EXPECT_EQ(cells.total(), 100u);
+}
+
+TEST_P(StubInSandbox, WithSeveralPointsPreservesAllThatAndTheRedZone) {
+  constexpr uint64_t kRedZone = 128;
+  for (int trial = 0; trial < 100; ++trial) {
+    run_both(kMiddle, points_at({1, 4}));
+    ASSERT_EQ(difference_of(plain, probed), "");
+    ASSERT_TRUE(same_memory_from(start[Reg::rsp] - kRedZone));
+  }
+  EXPECT_EQ(cells.total_of(kCell), 100u);
+  EXPECT_EQ(cells.total_of(kCell + 8), 100u);
 }
 
 TEST_P(StubInSandbox, CountsInTheCellsOfItsCpuOrWithoutOneInTheLockedOnes) {
