@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <unordered_set>
+
 #include "plan/function_plan.h"
 
 namespace pinprick::probe {
 
 std::vector<image::Match> every_instruction(const std::vector<image::Match>& matches) {
   std::vector<image::Match> all;
+  std::unordered_set<Address> seen;  // functions may lie inside of each other
   for (const image::Match& match : matches) {
     if (!match.at_entry() || match.unresolved) {
       all.push_back(match);
@@ -22,6 +25,7 @@ std::vector<image::Match> every_instruction(const std::vector<image::Match>& mat
     for (Address site : plan::instructions(code)) {
       image::Match one = match;
       one.site = site + object.bias();
+      if (!seen.insert(one.site).second) continue;
       if (site != code.range.begin) one.name += fmt::format("+{:#x}", site - code.range.begin);
       all.push_back(std::move(one));
     }

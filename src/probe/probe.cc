@@ -138,6 +138,67 @@ void append(ProbeSet& set, ProbeSet piece) {
   std::move(piece.skipped.begin(), piece.skipped.end(), std::back_inserter(set.skipped));
 }
 
+// Patches that touch what an earlier one touches. Within a function the planner keeps them apart;
+// but functions may lie inside of each other, or overlap.
+std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
+  struct Claim {
+    Range range;
+    size_t patch;
+  };
+  std::vector<Claim> claims;
+  claims.reserve(patches.size());
+  for (size_t i = 0; i < patches.size(); ++i) {
+    const plan::PlannedPatch& planned = patches[i].plan;
+    const uint64_t bias = patches[i].object->bias();
+    const Range touched = planned.patch.touched();
+    claims.push_back({{touched.begin + bias, touched.end + bias}, i});
+    if (!planned.springboard || patches[i].host) continue;
+    const Address board = planned.springboard->address + bias;
+    claims.push_back({{board, board + arch::kJumpLength}, i});
+  }
+  std::stable_sort(claims.begin(), claims.end(),
+                   [](const Claim& a, const Claim& b) { return a.range.begin < b.range.begin; });
+  std::vector<bool> collides(patches.size());
+  Address taken = 0;
+  for (const Claim& claim : claims) {
+    if (claim.range.begin < taken)
+      collides[claim.patch] = true;
+    else
+      taken = claim.range.end;
+  }
+  // Their springboards lie in windows that will not be there.
+  for (size_t i = 0; i < patches.size(); ++i)
+    if (patches[i].host && collides[*patches[i].host]) collides[i] = true;
+  return collides;
+}
+
+ProbeSet without_collisions(ProbeSet set) {
+  const auto collides = colliding(set.patches);
+  if (std::find(collides.begin(), collides.end(), true) == collides.end()) return set;
+  ProbeSet kept;
+  kept.skipped = std::move(set.skipped);
+  std::vector<size_t> place(set.patches.size());
+  for (size_t i = 0; i < set.patches.size(); ++i) {
+    SitePatch& patch = set.patches[i];
+    place[i] = kept.patches.size();
+    for (size_t& index : patch.probes) {
+      Probe& probe = set.probes[index];
+      if (collides[i]) {
+        const Address site = patch.plan.patch.site + probe.offset;
+        kept.skipped.push_back({std::move(probe.match), {plan::Reason::neighbour, site}});
+        continue;
+      }
+      probe.patch = place[i];
+      index = kept.probes.size();
+      kept.probes.push_back(std::move(probe));
+    }
+    if (!collides[i]) kept.patches.push_back(std::move(patch));
+  }
+  for (SitePatch& patch : kept.patches)
+    if (patch.host) *patch.host = place[*patch.host];
+  return kept;
+}
+
 }  // namespace
 
 void load_code(std::span<const image::Match> matches) {
@@ -175,7 +236,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind) {
   set.patches.reserve(patches);
   set.probes.reserve(probes);
   for (ProbeSet& piece : planned) append(set, std::move(piece));
-  return set;
+  return without_collisions(std::move(set));
 }
 
 std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch& patch, Address at,

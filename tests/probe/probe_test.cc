@@ -1,0 +1,63 @@
+// Planning the probes of many functions together.
+#include "probe/probe.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "image/process.h"
+#include "probe/instructions.h"
+
+namespace pinprick::probe {
+namespace {
+
+class NestedFunctions : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto loaded = image::load_file(IMAGE_PROGRAMS "nested");
+    ASSERT_TRUE(loaded);
+    image_ = *std::move(loaded);
+    auto pattern = image::Pattern::parse("*", image::PatternSyntax::glob);
+    ASSERT_TRUE(pattern);
+    std::vector<image::Pattern> wanted;
+    wanted.push_back(*std::move(pattern));
+    matches_ = every_instruction(image::match_patterns(image_, wanted, {}).matches);
+    ASSERT_GT(matches_.size(), 10u);
+  }
+
+  image::ProcessImage image_;
+  std::vector<image::Match> matches_;
+};
+
+TEST_F(NestedFunctions, GiveEachInstructionOnce) {
+  std::set<Address> sites;
+  for (const image::Match& match : matches_)
+    EXPECT_TRUE(sites.insert(match.site).second) << match.name;
+}
+
+TEST_F(NestedFunctions, NeverWriteTheSameBytesTwice) {
+  const size_t wanted = matches_.size();
+  const ProbeSet set = plan_probes(matches_, Kind::count);
+  EXPECT_EQ(set.probes.size() + set.skipped.size(), wanted);
+  std::vector<Range> written;
+  for (const SitePatch& patch : set.patches) {
+    const plan::PlannedPatch& planned = patch.plan;
+    written.push_back({planned.patch.site, planned.patch.site + planned.patch.written});
+    if (planned.springboard)
+      written.push_back({planned.springboard->address, planned.springboard->address + 5});
+    if (patch.host) {
+      ASSERT_LT(*patch.host, set.patches.size());
+      const Range window = set.patches[*patch.host].plan.patch.touched();
+      EXPECT_TRUE(window.contains(planned.springboard->address));
+    }
+    for (size_t probe : patch.probes) EXPECT_EQ(&set.patches[set.probes[probe].patch], &patch);
+  }
+  std::sort(written.begin(), written.end(), [](Range a, Range b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < written.size(); ++i)
+    EXPECT_LE(written[i - 1].end, written[i].begin) << std::hex << written[i].begin;
+}
+
+}  // namespace
+}  // namespace pinprick::probe
