@@ -212,6 +212,11 @@ TEST(Stop, AThreadThatDoesNotStopIsNamedAndEverybodyElseGoesOn) {
       _exit(0);
     }
   });
+  const auto is_held = [&] {
+    const auto status = read_thread_status(child.pid(), child.pid());
+    return status && status->state == 'D';
+  };
+  while (!is_held()) sched_yield();
   child.wait_for_rounds(10);
   // In a process of its own: a thread that never stopped is let go when its tracer ends.
   Child controller([pid = child.pid()](Shared& shared) {
