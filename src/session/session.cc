@@ -112,8 +112,15 @@ class Arming {
   // On all CPUs; f(patch) may change only what belongs to that patch.
   template <class F>
   void for_each_patch(F&& f) const;
-  std::vector<patch::TextEdit> edits(std::vector<size_t>& patch_of_edit,
-                                     std::vector<patch::Interior>& interiors) const;
+  // What is to be written into the text, ready before the target stops.
+  struct Edits {
+    std::vector<patch::TextEdit> edits;
+    std::vector<size_t> patch_of;            // of each edit
+    std::vector<patch::Interior> interiors;  // by address
+  };
+  Edits edits() const;
+  void drop_changed(const Edits& edits);
+  void keep_armed(Edits& edits) const;
 
   Result<void, SessionError> map(target::BorrowedThread& thread, MappingEntry::Kind kind,
                                  int protection, int flags, int descriptor, uint64_t offset);
@@ -529,12 +536,11 @@ Result<void, SessionError> Arming::write_stubs() {
   return {};
 }
 
-std::vector<patch::TextEdit> Arming::edits(std::vector<size_t>& patch_of_edit,
-                                           std::vector<patch::Interior>& interiors) const {
-  std::vector<patch::TextEdit> edits;
+Arming::Edits Arming::edits() const {
+  Edits all;
   const auto add = [&](size_t patch, size_t site) {
-    edits.push_back(patch::arming(session_.journal_.sites[site]));
-    patch_of_edit.push_back(patch);
+    all.edits.push_back(patch::arming(session_.journal_.sites[site]));
+    all.patch_of.push_back(patch);
   };
   for (size_t i = 0; i < set_.patches.size(); ++i) {
     if (!armed_[i]) continue;
@@ -542,12 +548,47 @@ std::vector<patch::TextEdit> Arming::edits(std::vector<size_t>& patch_of_edit,
     for (uint8_t offset : planned.patch.interior)
       for (const arch::Copy& copy : stubs_[i].copies)
         if (copy.window_offset == offset)
-          interiors.push_back(
-              {set_.patches[i].site() + offset, stubs_[i].body + copy.offset, edits.size()});
+          all.interiors.push_back(
+              {set_.patches[i].site() + offset, stubs_[i].body + copy.offset, all.edits.size()});
     add(i, site_[i]);
     if (planned.springboard) add(i, springboard_[i]);
   }
-  return edits;
+  std::sort(all.interiors.begin(), all.interiors.end(),
+            [](const auto& a, const auto& b) { return a.address < b.address; });
+  return all;
+}
+
+// Patches of which others are a part, or that are part of others, where the text is not as it was
+// when they were planned: of those, all is written or nothing. An edit that stands alone finds out
+// when it is written.
+void Arming::drop_changed(const Edits& all) {
+  std::vector<bool> shared(set_.patches.size());
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    if (set_.patches[i].plan.springboard) shared[i] = true;
+    if (const auto host = set_.patches[i].host) shared[*host] = true;
+  }
+  std::vector<patch::TextEdit> some;
+  std::vector<size_t> patch_of;
+  for (size_t e = 0; e < all.edits.size(); ++e) {
+    if (!shared[all.patch_of[e]]) continue;
+    some.push_back(all.edits[e]);
+    patch_of.push_back(all.patch_of[e]);
+  }
+  const auto held = patch::examine(target().memory(), some);
+  for (size_t e = 0; e < some.size(); ++e)
+    if (held[e] != patch::EditOutcome::written) drop(patch_of[e], plan::Reason::text_changed);
+}
+
+void Arming::keep_armed(Edits& all) const {
+  size_t kept = 0;
+  for (size_t e = 0; e < all.edits.size(); ++e) {
+    if (!armed_[all.patch_of[e]]) continue;
+    all.edits[kept] = all.edits[e];
+    all.patch_of[kept++] = all.patch_of[e];
+  }
+  all.edits.resize(kept);
+  all.patch_of.resize(kept);
+  all.interiors.clear();
 }
 
 Result<void, SessionError> Arming::write_text() {
@@ -557,29 +598,26 @@ Result<void, SessionError> Arming::write_text() {
   for (auto written : {file().write_tables(journal()), file().write_header(journal().header)})
     if (!written) return fail(SessionError(written.error()));
 
+  Edits edits = this->edits();
   auto stopped = target::Stop::all_threads(target().pid());
   if (!stopped) return fail(SessionError(stopped.error()));
   target::Stop stop = *std::move(stopped);
   if (!target().same_image())
     return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
 
-  std::vector<size_t> patch_of_edit;
-  std::vector<patch::Interior> interiors;
-  auto edits = this->edits(patch_of_edit, interiors);
-  std::sort(interiors.begin(), interiors.end(),
-            [](const auto& a, const auto& b) { return a.address < b.address; });
-  for (size_t edit : patch::clear_interiors(stop, target().memory(), interiors))
-    drop(patch_of_edit[edit], plan::Reason::thread_inside);
-  const auto held = patch::examine(target().memory(), edits);
-  for (size_t e = 0; e < edits.size(); ++e)
-    if (held[e] != patch::EditOutcome::written) drop(patch_of_edit[e], plan::Reason::text_changed);
+  for (size_t edit : patch::clear_interiors(stop, target().memory(), edits.interiors))
+    drop(edits.patch_of[edit], plan::Reason::thread_inside);
+  drop_changed(edits);
   drop_guests();
-  patch_of_edit.clear();
-  edits = this->edits(patch_of_edit, interiors);
-  const auto outcomes = patch::apply(stop, target().memory(), edits, patch::Order::phases_upward);
+  keep_armed(edits);
+  const auto outcomes =
+      patch::apply(stop, target().memory(), edits.edits, patch::Order::phases_upward);
   session_.report_.stopped_ns += stop.resume();
   if (!outcomes)
     return fail(SessionError(attach_error(AttachCause::memory_refused, outcomes.error().number)));
+  for (size_t e = 0; e < outcomes->size(); ++e)
+    if ((*outcomes)[e] != patch::EditOutcome::written)
+      drop(edits.patch_of[e], plan::Reason::text_changed);
   return {};
 }
 
