@@ -42,7 +42,8 @@ Result<session::DisarmReport, cli::Message> disarm(session::Session& session) {
   if (!report) return fail(cli::message(report.error()));
   if (report->target_gone)
     return fail(cli::Message{"target_gone", "the target ended while it was measured"});
-  if (report->restored != session.report().armed)
+  // Springboards and the windows that make room for them come out as well.
+  if (report->restored < session.report().armed)
     return fail(cli::Message{
         "not_restored",
         fmt::format("{} of {} probes came out", report->restored, session.report().armed)});
