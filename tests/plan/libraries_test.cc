@@ -97,6 +97,33 @@ INSTANTIATE_TEST_SUITE_P(Real, Libraries, testing::Values("libc.so.6", "libstdc+
                            return library.param[3] == 'c' ? "libc" : "libstdcxx";
                          });
 
+TEST_P(Libraries, AreProvenFromAnyBoundaryAsFromTheBegin) {
+  Library library(GetParam());
+  size_t inside = 0, compared = 0;
+  for (const image::Function& function : library.functions()) {
+    if (function.range.size() > 512) continue;
+    const FunctionCode code = library.code(function);
+    const auto known = plan::boundaries(code);
+    for (Address site = code.range.begin; site < code.range.end; ++site) {
+      const Address boundary = *std::prev(std::upper_bound(known.begin(), known.end(), site));
+      const auto expected = plan_site(code, site);
+      const auto planned = plan_site(code, site, boundary);
+      ASSERT_EQ(bool(planned), bool(expected)) << std::hex << site;
+      if (!planned) {
+        ASSERT_EQ(planned.error().reason, expected.error().reason) << std::hex << site;
+        ASSERT_EQ(planned.error().where, expected.error().where) << std::hex << site;
+        inside += planned.error().reason == Reason::mid_instruction;
+      } else {
+        ASSERT_EQ(planned->site, expected->site);
+        ASSERT_EQ(planned->original, expected->original);
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(inside, 10'000u);
+  EXPECT_GT(compared, 10'000u);
+}
+
 TEST_P(Libraries, KeepItsPromisesAtEveryEntryAndTakeNearlyAll) {
   Library library(GetParam());
   size_t planned = 0;
