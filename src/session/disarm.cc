@@ -163,7 +163,7 @@ Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
 class Restoring {
  public:
   Restoring(const target::RemoteTarget& target, const layout::Session& journal)
-      : memory_(target.memory()), journal_(journal) {
+      : memory_(target.memory()) {
     if (journal.header.state != layout::SessionState::armed) return;
     for (const layout::SiteEntry& site : journal.sites) left_.push_back(&site);
   }
@@ -176,7 +176,6 @@ class Restoring {
   std::vector<bool> in_use(target::Stop& stop, std::span<const patch::TextEdit> edits) const;
 
   const target::Memory& memory_;
-  const layout::Session& journal_;
   std::vector<const layout::SiteEntry*> left_;
 };
 
