@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
   try {
     const ParseOutcome outcome = parse_command_line(argc, argv);
     if (!outcome.options) return outcome.exit_code;
+    // NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores): read behind the handlers
     has_command = outcome.options->has_command();
     return run(*outcome.options);
   } catch (const std::bad_alloc&) {
