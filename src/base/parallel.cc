@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <system_error>
+#include <exception>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -15,19 +16,29 @@ size_t usable_threads() {
 
 void for_each_piece(size_t count, size_t threads, const std::function<void(size_t)>& work) {
   std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
   const auto take_pieces = [&] {
-    for (size_t piece = next++; piece < count; piece = next++) work(piece);
+    try {
+      for (size_t piece = next++; piece < count; piece = next++) work(piece);
+    } catch (...) {
+      next = count;
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
   };
   std::vector<std::thread> helpers;
+  helpers.reserve(threads);
   for (size_t i = 1; i < std::min(threads, count); ++i) {
     try {
       helpers.emplace_back(take_pieces);
-    } catch (const std::system_error&) {
-      break;
+    } catch (const std::exception&) {
+      break;  // no thread, or no memory for one
     }
   }
   take_pieces();
   for (std::thread& helper : helpers) helper.join();
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace pinprick

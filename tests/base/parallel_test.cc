@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <set>
 #include <thread>
 #include <vector>
@@ -34,6 +35,22 @@ TEST(Parallel, OneThreadIsOurs) {
   std::set<std::thread::id> threads;
   for_each_piece(10, 1, [&](size_t) { threads.insert(std::this_thread::get_id()); });
   EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
+}
+
+TEST(Parallel, AnExceptionOnAnyThreadComesOutWhenAllHaveEnded) {
+  for (size_t threads : {1, 2, 3}) {
+    std::atomic<int> begun = 0, ended = 0;
+    const auto work = [&](size_t) {
+      ++begun;
+      // Both threads are at work, and both throw.
+      while (threads == 2 && begun < 2) std::this_thread::yield();
+      ++ended;
+      throw std::bad_alloc();
+    };
+    EXPECT_THROW(for_each_piece(1000, threads, work), std::bad_alloc) << threads;
+    EXPECT_EQ(begun, ended);
+    EXPECT_LE(begun, static_cast<int>(threads)) << "nothing is begun any more";
+  }
 }
 
 TEST(Parallel, ThereIsAtLeastOneUsableThread) {
