@@ -117,7 +117,8 @@ PYTHON
 
 # no_trace PID: nothing of pinprick is left in the process, nor a record of it.
 no_trace() {
-  if grep -q pinprick "/proc/$1/maps"; then cat "/proc/$1/maps" >&2; return 1; fi
+  # The session's file, not a program that lies in a folder of that name.
+  if grep -qE '/pinprick[^/]*/[0-9.-]+\.session' "/proc/$1/maps"; then cat "/proc/$1/maps" >&2; return 1; fi
   text_is_original "$1"
   [ "$("$PINPRICK" status -p "$1" --json | wc -l)" -eq 0 ]
 }
