@@ -25,7 +25,9 @@ struct Slot {
   uint64_t tsc;             // at entry
   uint64_t stack;           // where the return address lay
   uint64_t code;            // this slot's code
-  uint32_t list_length;     // of the CPU's list that begins here
+  uint16_t list_length;     // of the CPU's list that begins here
+  uint8_t claimed;          // 1: by a call, whatever the lists say
+  uint8_t unused;
   uint32_t global_next;     // index + 1 of the next one in the global list
 };
 
@@ -67,6 +69,7 @@ static_assert(offsetof(Slot, tsc) == PP_SLOT_TSC);
 static_assert(offsetof(Slot, stack) == PP_SLOT_STACK);
 static_assert(offsetof(Slot, code) == PP_SLOT_CODE);
 static_assert(offsetof(Slot, list_length) == PP_SLOT_LIST_LENGTH);
+static_assert(offsetof(Slot, claimed) == PP_SLOT_CLAIMED);
 static_assert(offsetof(Slot, global_next) == PP_SLOT_GLOBAL_NEXT);
 static_assert(offsetof(ProbeRecord, body) == PP_RECORD_BODY);
 static_assert(offsetof(ProbeRecord, histogram) == PP_RECORD_HISTOGRAM);

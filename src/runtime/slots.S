@@ -25,6 +25,16 @@
 // again. Each has one store that takes effect, its last instruction. A thread whose rseq area is not
 // registered (no glibc, or not yet) finds 0 in the per-CPU tables, and takes the locked paths.
 //
+// But some threads have an area that names a CPU, and no registration: a new thread that got the
+// memory of one that ended, until it registers, and the child of a vfork in its parent's memory. What
+// they do to a list, nobody restarts, so that lists may come to hold a slot twice, or lead into each
+// other. So a list only proposes: a slot belongs to the call that claims it, with the one locked
+// instruction of the way in. A slot that is claimed already is left to its owner. Lists that are
+// damaged can lose slots, never share them; additions can get lost.
+//
+// A sequence that is over is forgotten: the kernel looks at the descriptor that the area names when
+// the thread's memory is another thread's already and this code gone, and kills the process then.
+//
 // On entry to either routine there is no red zone to spare: the function has just been called, or has
 // just returned, so nothing lives below rsp. Data below rsp survives signals (128 bytes, ABI).
 //
@@ -95,10 +105,29 @@ pp_fixups:
 \name\()_end:
         .endm
 
+        .macro forget_sequence
+        movq    $0, %fs:PP_RSEQ_CS
+0:      fixup   FIXUP_RSEQ, 8
+        .endm
+
         .macro abort_handler name
         .long   PP_RSEQ_SIGNATURE
 \name\()_abort:
         jmp     \name\()_again
+        .endm
+
+// Takes the slot at rcx, if nobody has it: rsi = slot, rcx = 0 if it is ours. Keeps the flags.
+        .macro claim
+        movq    %rcx, %rsi
+        movl    $1, %ecx
+        xchgb   %cl, PP_SLOT_CLAIMED(%rsi)      // locks by itself
+        .endm
+
+// Gives the slot at rdi up, before it goes into a list: outside of any sequence, because what is
+// begun again would hit the next owner.
+        .macro  disclaim
+        movq    $0, PP_SLOT_RETURN_ADDRESS(%rdi)
+        movb    $0, PP_SLOT_CLAIMED(%rdi)
         .endm
 
         .macro routine name
@@ -127,28 +156,35 @@ pp_fixups:
         pushq   %rdx
         pushq   %rsi
         begin_sequence take, PP_CONTEXT_CPU_FREE
-        jrcxz   enter_global
+        jrcxz   take_global
         movq    %rcx, %rdx              // rdx = &head of this CPU's list
         movq    (%rdx), %rcx            // rcx = first free slot
-        jrcxz   enter_global
+        jrcxz   take_global
         movq    PP_SLOT_NEXT(%rcx), %rsi
         movq    %rsi, (%rdx)            // takes effect
         end_sequence take
+        forget_sequence
+        claim
+        jrcxz   enter_claimed
+        jmp     enter_global
+take_global:
+        forget_sequence
+        jmp     enter_global
 
-// rcx = slot, ours alone; stack: rsi rdx rcx rax return-address
-enter_with_slot:
+// rsi = slot, ours alone; stack: rsi rdx rcx rax return-address
+enter_claimed:
         movq    32(%rsp), %rdx
-        movq    %rdx, PP_SLOT_RETURN_ADDRESS(%rcx)
+        movq    %rdx, PP_SLOT_RETURN_ADDRESS(%rsi)
         leaq    32(%rsp), %rdx
-        movq    %rdx, PP_SLOT_STACK(%rcx)
+        movq    %rdx, PP_SLOT_STACK(%rsi)
         movq    PP_RECORD_BODY(%rax), %rdx
-        movq    %rdx, PP_SLOT_BODY(%rcx)
-        movq    %rax, PP_SLOT_RECORD(%rcx)
-        movq    PP_SLOT_CODE(%rcx), %rdx
+        movq    %rdx, PP_SLOT_BODY(%rsi)
+        movq    %rax, PP_SLOT_RECORD(%rsi)
+        movq    PP_SLOT_CODE(%rsi), %rdx
         movq    %rdx, -8(%rsp)          // survives below rsp until the jump
         rdtsc
-        movl    %eax, PP_SLOT_TSC(%rcx)
-        movl    %edx, PP_SLOT_TSC+4(%rcx)
+        movl    %eax, PP_SLOT_TSC(%rsi)
+        movl    %edx, PP_SLOT_TSC+4(%rsi)
         popq    %rsi
         popq    %rdx
         popq    %rcx
@@ -163,7 +199,7 @@ enter_with_slot:
 // that was taken and given back in between does not pass for the same list.
         .p2align 6
 enter_global:
-        movq    %rax, %rdx
+        movq    %rax, %rdx              // record
         lahf
         seto    %al
         pushq   %rax                    // flags
@@ -183,12 +219,15 @@ enter_global:
         orq     %rsi, %rdx
         lock cmpxchgq %rdx, CONTEXT(FREE_LIST)
         jne     1b
+        claim
+        testl   %ecx, %ecx
+        jnz     enter_missed            // and not on to the next: the list might be a circle
         popq    %rdx                    // record
         popq    %rax                    // flags
         addb    $127, %al
         sahf
         movq    %rdx, %rax
-        jmp     enter_with_slot
+        jmp     enter_claimed
 
 enter_missed:
         popq    %rdx
@@ -275,32 +314,43 @@ enter_missed:
 
         begin_sequence count, PP_CONTEXT_CPU_CELLS
         testq   %rcx, %rcx
-        jz      record_locked
+        jz      count_unregistered
         incq    (%rcx,%rsi)             // takes effect
         end_sequence count
 
         begin_sequence sum, PP_CONTEXT_CPU_CELLS
         testq   %rcx, %rcx
-        jz      sum_locked
+        jz      sum_unregistered
         addq    %rax, 8(%rcx,%rsi)      // takes effect
         end_sequence sum
 
+        disclaim
         begin_sequence give, PP_CONTEXT_CPU_FREE
         testq   %rcx, %rcx
-        jz      give_global
+        jz      give_elsewhere
         movl    $1, %eax
         movq    (%rcx), %rdx
         testq   %rdx, %rdx
         jz      1f
-        addl    PP_SLOT_LIST_LENGTH(%rdx), %eax
-        cmpl    $PP_CPU_FREE_LIMIT, %eax
-        ja      give_global
-1:      movl    %eax, PP_SLOT_LIST_LENGTH(%rdi)
+        addw    PP_SLOT_LIST_LENGTH(%rdx), %ax
+        cmpw    $PP_CPU_FREE_LIMIT, %ax
+        ja      give_elsewhere
+1:      movw    %ax, PP_SLOT_LIST_LENGTH(%rdi)
         movq    %rdx, PP_SLOT_NEXT(%rdi)
-        movq    $0, PP_SLOT_RETURN_ADDRESS(%rdi)
         movq    %rdi, (%rcx)            // takes effect
         end_sequence give
+        forget_sequence
         restore_and_return
+
+count_unregistered:
+        forget_sequence
+        jmp     record_locked
+sum_unregistered:
+        forget_sequence
+        jmp     sum_locked
+give_elsewhere:
+        forget_sequence
+        jmp     give_global
 
         abort_handler count
         abort_handler sum
@@ -314,13 +364,13 @@ record_locked:
         call    locked_cells
         lock incq (%rcx,%rsi)
         lock addq %rax, 8(%rcx,%rsi)
-        jmp     give_global
+        jmp     2f
 sum_locked:
         call    locked_cells
         lock addq %rax, 8(%rcx,%rsi)
+2:      disclaim
 
 give_global:
-        movq    $0, PP_SLOT_RETURN_ADDRESS(%rdi)
         movq    %rdi, %rcx
         subq    CONTEXT(SLOTS), %rcx
         shrq    $PP_SLOT_SIZE_LOG2, %rcx

@@ -2,6 +2,8 @@
 // the test's own, called by functions that check what they get back.
 #include <gtest/gtest.h>
 #include <sys/rseq.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -23,6 +25,11 @@ constexpr uint64_t kSlots = 64;
 std::optional<arch::RseqArea> own_rseq() {
   if (__rseq_size == 0) return std::nullopt;
   return arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
+}
+
+struct rseq* own_area() {
+  return reinterpret_cast<struct rseq*>(static_cast<char*>(__builtin_thread_pointer()) +
+                                        __rseq_offset);
 }
 
 // A probed function: `code` is its body, entered through a return probe's stub.
@@ -71,14 +78,6 @@ class Probed {
     stub_memory_.seal();
   }
 
-  // The kernel looks at the descriptor that a thread entered last, and kills the thread if it is
-  // not there any more.
-  ~Probed() {
-    if (__rseq_size == 0) return;
-    auto* area = reinterpret_cast<struct rseq*>(static_cast<char*>(__builtin_thread_pointer()) +
-                                                __rseq_offset);
-    __atomic_store_n(&area->rseq_cs, uint64_t{0}, __ATOMIC_RELAXED);
-  }
   Probed(const Probed&) = delete;
   Probed& operator=(const Probed&) = delete;
 
@@ -116,6 +115,11 @@ class Probed {
 
 // lea 1(%rdi), %rax; ret
 const std::vector<uint8_t> kIncrement = {0x48, 0x8d, 0x47, 0x01, 0xc3};
+
+// long callback(long (*)(long), long): calls its first argument with its second, then returns.
+//   sub $8,%rsp; mov %rdi,%rax; mov %rsi,%rdi; call *%rax; add $8,%rsp; ret
+const std::vector<uint8_t> kCallBack = {0x48, 0x83, 0xec, 0x08, 0x48, 0x89, 0xf8, 0x48, 0x89,
+                                        0xf7, 0xff, 0xd0, 0x48, 0x83, 0xc4, 0x08, 0xc3};
 
 class Slots : public testing::TestWithParam<bool> {
  protected:
@@ -155,10 +159,43 @@ TEST_P(Slots, ThreadsLoseNothing) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
-// long callback(long (*)(long), long): calls its first argument with its second, then returns.
-//   sub $8,%rsp; mov %rdi,%rax; mov %rsi,%rdi; call *%rax; add $8,%rsp; ret
-const std::vector<uint8_t> kCallBack = {0x48, 0x83, 0xec, 0x08, 0x48, 0x89, 0xf8, 0x48, 0x89,
-                                        0xf7, 0xff, 0xd0, 0x48, 0x83, 0xc4, 0x08, 0xc3};
+// A new thread whose memory belonged to one that ended, until it registers, and the child of a vfork
+// have an rseq area that names a CPU, and no registration with the kernel: nobody restarts their
+// sequences, and several are in the lists of one CPU at once.
+TEST(SlotsUnregistered, NoSlotHasTwoOwnersWhateverTheRseqAreaSays) {
+  if (!own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
+  Probed probed(kCallBack, own_rseq());
+  const auto step = [](long i) { return i + 1; };
+  constexpr int kThreads = 8;
+  std::atomic<long> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      auto* area = own_area();
+      ASSERT_EQ(::syscall(SYS_rseq, area, std::max(__rseq_size, 32u), RSEQ_FLAG_UNREGISTER,
+                          RSEQ_SIG),
+                0);
+      __atomic_store_n(&area->cpu_id, 0, __ATOMIC_RELAXED);
+      auto* call = probed.function<long(long (*)(long), long)>();
+      for (long i = 0; i < 400000; ++i)
+        if (call(step, i) != i + 1) ++wrong;
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
+// The kernel looks at what the area points to when a thread registers, too: one that gets the memory
+// of a thread that ended would be killed once our code is gone.
+TEST(SlotsRegistered, NoThreadKeepsAPointerToASequenceThatItHasLeft) {
+  if (!own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
+  Probed probed(kIncrement, own_rseq());
+  auto* increment = probed.function<long(long)>();
+  for (long i = 0; i < 1000; ++i) {
+    ASSERT_EQ(increment(i), i + 1);
+    ASSERT_EQ(__atomic_load_n(&own_area()->rseq_cs, __ATOMIC_RELAXED), 0u);
+  }
+}
 
 TEST_P(Slots, RecursionBeyondTheLastSlotRunsUnmeasuredAndIsCountedAsMissed) {
   static Probed* probed = nullptr;
