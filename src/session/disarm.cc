@@ -1,6 +1,5 @@
 #include "session/disarm.h"
 
-#include <linux/rseq.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -112,21 +111,6 @@ bool contains(const std::vector<Range>& ranges, Address address) {
                      [&](Range range) { return range.contains(address); });
 }
 
-// The kernel reads the descriptor of the restartable sequence that a thread entered last, and kills
-// the thread if it is gone. Threads inside of one still need it.
-void forget_sequences(target::Stop& stop, const target::Memory& memory,
-                      const std::vector<Range>& code) {
-  for (const auto& thread : stop.threads()) {
-    if (contains(code, thread.registers.rip)) continue;
-    const auto registration = target::rseq_registration(thread.tid);
-    if (!registration) continue;
-    const Address pointer = registration->area + offsetof(struct rseq, rseq_cs);
-    uint64_t descriptor = 0;
-    if (memory.read_value(pointer, descriptor) && contains(code, descriptor))
-      static_cast<void>(memory.write_value(pointer, uint64_t{0}));
-  }
-}
-
 // Who is, or will come back, where.
 struct Presence {
   std::vector<image::Mapping> maps;
@@ -150,8 +134,6 @@ Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
     if (no_slots.back().contains(presence.slots.first_code()))
       no_slots.back().end = presence.slots.first_code();
   }
-  // A pointer to a descriptor lies in the thread's own memory, which may be its stack.
-  forget_sequences(stop, target.memory(), presence.code);
   for (const auto& thread : stop.threads())
     if (contains(presence.code, thread.registers.rip) ||
         patch::signal_returns_to(presence.maps, target.memory(), thread, no_slots))
@@ -293,7 +275,8 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
           return fail(SessionError(written.error()));
       }
     }
-    bring_home(stop, target.memory(), journal);
+    // Not before: what a copy belongs to is read from the text.
+    if (text.done()) bring_home(stop, target.memory(), journal);
     presence = look_around(stop, target, file, journal);
     if (!text.done()) ++presence.threads_inside;
     if (presence.threads_inside == 0 || look == kLooks) break;

@@ -181,7 +181,7 @@ Result<void, SessionError> Arming::lay_out() {
   room_.resize(set_.patches.size());
   for_each_patch([&](size_t i) {
     const Address at = align_up(set_.patches[i].site(), kStubAlignment);
-    const auto stub = place_stub(set_.patches[i], at, {at, at, at});
+    const auto stub = place_stub(set_.patches[i], at, {at, at, {at, at}, at});
     room_[i] = stub ? align_up(stub->bytes.size(), kStubAlignment) : 0;
   });
   rseq_.reset();

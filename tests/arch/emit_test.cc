@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <string>
 
@@ -123,10 +124,31 @@ TEST(Emit, InstructionsWithoutOperands) {
   EXPECT_EQ(text_of([](auto& code) { code.ret(); }), "ret");
 }
 
+TEST(Emit, ThreadLocalMemoryIsAddressedFromTheThreadPointer) {
+  EXPECT_EQ(text_of([](auto& code) { code.pop_fs(0x968); }), "pop qword ptr fs:[0x968]");
+  EXPECT_EQ(text_of([](auto& code) { code.store_fs(-0x60, Reg::r9); }),
+            "mov qword ptr fs:[0xffffffffffffffa0], r9");
+  EXPECT_EQ(text_of([](auto& code) { code.load_fs_sx32(Reg::rcx, 4); }),
+            "movsxd rcx, dword ptr fs:[4]");
+}
+
+TEST(Emit, WideAddressesEndWithFourBytesOfOffset) {
+  for (int32_t offset : {0, 1, -1, 0x1000, INT32_MIN}) {
+    Assembler code(kBase);
+    code.lea_wide(Reg::rcx, Reg::r13, offset);
+    const auto bytes = code.finish();
+    int32_t last = 0;
+    std::memcpy(&last, bytes->data() + bytes->size() - 4, 4);
+    EXPECT_EQ(last, offset);
+  }
+  EXPECT_EQ(text_of([](auto& code) { code.lea_wide(Reg::rcx, Reg::rcx, 8); }),
+            "lea rcx, [rcx + 8]");
+}
+
 TEST(Emit, APushedImmediateIsSignExtended) {
-  EXPECT_EQ(text_of([](auto& code) { code.push_imm32(0x12345678); }), "push 0x12345678");
-  EXPECT_EQ(text_of([](auto& code) { code.push_imm32(1); }), "push 1");
-  EXPECT_EQ(text_of([](auto& code) { code.push_imm32(-1); }), "push -1");
+  EXPECT_EQ(text_of([](auto& code) { code.push_imm(0x12345678); }), "push 0x12345678");
+  EXPECT_EQ(text_of([](auto& code) { code.push_imm(1); }), "push 1");
+  EXPECT_EQ(text_of([](auto& code) { code.push_imm(-1); }), "push -1");
 }
 
 TEST(Emit, ReferencesToAddresses) {

@@ -260,6 +260,17 @@ TEST(RseqCountStub, InterruptedAgainAndAgainStartsAgainAndNeverCountsTwice) {
   EXPECT_THAT(stepping.visited, testing::Not(testing::Contains(counted.stub.body)));
 }
 
+TEST(RseqCountStub, LeavesNoPointerToItsSequenceWithTheThread) {
+  if (!own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
+  Counted counted(kTwicePlus3, kTwicePlus3Displaced, own_rseq());
+  const auto* area = reinterpret_cast<const struct rseq*>(
+      static_cast<const char*>(__builtin_thread_pointer()) + __rseq_offset);
+  for (long i = 0; i < 1000; ++i) {
+    ASSERT_EQ(counted.function<long(long)>()(i), 2 * i + 3);
+    ASSERT_EQ(__atomic_load_n(&area->rseq_cs, __ATOMIC_RELAXED), 0u);
+  }
+}
+
 // --- Several probes in one window
 
 // Points at these offsets, with a counter each; in the middle of a function but for the first.

@@ -118,9 +118,11 @@ void Assembler::rex_w(Reg reg, Reg rm, Reg index) {
 }
 
 void Assembler::modrm_memory(Reg reg, Reg base, int32_t offset) {
+  const bool none = offset == 0 && low3(base) != 5;
   const bool small = offset >= INT8_MIN && offset <= INT8_MAX;
-  u8(modrm(small ? 1 : 2, low3(reg), low3(base)));
+  u8(modrm(none ? 0 : small ? 1 : 2, low3(reg), low3(base)));
   if (low3(base) == 4) u8(0x24);  // rsp and r12 need an index byte
+  if (none) return;
   if (small)
     u8(static_cast<uint8_t>(offset));
   else
@@ -154,9 +156,13 @@ void Assembler::popfq() {
   u8(0x9d);
 }
 
-void Assembler::push_imm32(int32_t value) {
-  u8(0x68);
-  u32(static_cast<uint32_t>(value));
+void Assembler::push_imm(int32_t value) {
+  const bool small = value >= INT8_MIN && value <= INT8_MAX;
+  u8(small ? 0x6a : 0x68);
+  if (small)
+    u8(static_cast<uint8_t>(value));
+  else
+    u32(static_cast<uint32_t>(value));
 }
 
 void Assembler::push(Label memory) {
@@ -219,6 +225,14 @@ void Assembler::lea(Reg to, Reg base, int32_t offset) {
   modrm_memory(to, base, offset);
 }
 
+void Assembler::lea_wide(Reg to, Reg base, int32_t offset) {
+  assert(low3(base) != 4);
+  rex_w(to, base);
+  u8(0x8d);
+  u8(modrm(2, low3(to), low3(base)));
+  u32(static_cast<uint32_t>(offset));
+}
+
 void Assembler::lea(Reg to, Label address) {
   rex_w(to, Reg::rax);
   u8(0x8d);
@@ -246,6 +260,20 @@ void Assembler::store_fs(int32_t offset, Reg from) {
   u8(modrm(0, low3(from), 4));
   u8(0x25);
   u32(static_cast<uint32_t>(offset));
+}
+
+void Assembler::pop_fs(int32_t offset) {
+  u8(0x64);
+  u8(0x8f);
+  u8(modrm(0, 0, 4));
+  u8(0x25);
+  u32(static_cast<uint32_t>(offset));
+}
+
+void Assembler::load_sx32(Reg to, Reg base, int32_t offset) {
+  rex_w(to, base);
+  u8(0x63);
+  modrm_memory(to, base, offset);
 }
 
 void Assembler::load_fs_sx32(Reg to, int32_t offset) {

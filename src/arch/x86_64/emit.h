@@ -63,8 +63,8 @@ class Assembler {
   void pop(Reg reg);
   void pushfq();
   void popfq();
-  void push_imm32(int32_t value);  // push $value, sign-extended
-  void push(Label memory);         // push memory(%rip)
+  void push_imm(int32_t value);  // push $value, sign-extended
+  void push(Label memory);       // push memory(%rip)
   void push_memory(Address memory);
   void mov(Reg to, Reg from);
   void mov_imm32(Reg to, uint32_t value);  // zero-extends
@@ -74,11 +74,14 @@ class Assembler {
   void load_indexed8(Reg to, Reg base, Reg index);  // to = [base + index * 8]
   void store(Reg base, int32_t offset, Reg from);
   void lea(Reg to, Reg base, int32_t offset);
+  void lea_wide(Reg to, Reg base, int32_t offset);  // its last four bytes are the offset
   void lea(Reg to, Label address);
   void lea(Reg to, Address address);              // RIP-relative
   void lea_indexed(Reg to, Reg base, Reg index);  // to = base + index
   void store_fs(int32_t offset, Reg from);        // %fs:offset = from
+  void pop_fs(int32_t offset);                    // pop %fs:offset
   void load_fs_sx32(Reg to, int32_t offset);      // sign-extends a 32-bit value
+  void load_sx32(Reg to, Reg base, int32_t offset);
   void locked_increment(Reg base, int32_t offset);
   void lahf();
   void sahf();

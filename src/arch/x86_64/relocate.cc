@@ -112,7 +112,7 @@ void emit_rip_relative(Assembler& code, std::span<const uint8_t> bytes,
 void emit_push_return_address(Assembler& code, Address return_address, Assembler::Label literal,
                               bool& literal_used) {
   if (return_address <= INT32_MAX) {
-    code.push_imm32(static_cast<int32_t>(return_address));
+    code.push_imm(static_cast<int32_t>(return_address));
   } else {
     code.push(literal);
     literal_used = true;

@@ -41,8 +41,14 @@ Displaced part(const Displaced& whole, size_t from, size_t to) {
 }
 
 struct CountLabels {
-  Assembler::Label descriptor, again, begin, end, counted, locked;
+  Assembler::Label descriptor, again, begin, end, locked;
 };
+
+// A probe's code: offsets from where it begins, when it does not keep the red zone; and how much
+// further they are when it does.
+constexpr int32_t kCellField = 48;  // the counter's offset in a CPU's cells, 32 bits
+constexpr int32_t kCounted = 62;    // behind the counting
+constexpr int32_t kStepOverRedZone = 5;
 
 }  // namespace
 
@@ -94,63 +100,74 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.sahf();
   code.pop(Reg::rdx);
   code.ret();
+
+  for (const bool keeps_red_zone : {false, true}) {
+    code.align(16, kInt3);
+    entries.count_for_probe[keeps_red_zone] = code.here();
+    const int32_t further = keeps_red_zone ? kStepOverRedZone : 0;
+    code.load(Reg::rcx, Reg::rsp, 0);
+    code.load_sx32(Reg::rax, Reg::rcx, kCellField + further);
+    code.lea(Reg::rcx, Reg::rcx, kCounted + further);
+    code.store(Reg::rsp, 0, Reg::rcx);
+    code.jmp(entries.locked_count);
+  }
   code.align(16, kInt3);
   return entries;
 }
 
 namespace {
 
-CountLabels emit_out_of_line(Assembler& code, const ArenaEntries& arena, bool rseq,
-                             const CountPoint& point) {
+CountLabels emit_out_of_line(Assembler& code, const ArenaEntries& arena, const CountPoint& point) {
   CountLabels labels;
   labels.again = code.new_label();
-  labels.counted = code.new_label();
-  labels.locked = code.new_label();
-  if (!rseq) return labels;
   labels.begin = code.new_label();
   labels.end = code.new_label();
-  const auto abort = code.new_label();
   labels.descriptor = code.bind_here();
   code.u64(uint64_t{0});  // version and flags
   code.u64(labels.begin);
   code.distance(labels.begin, labels.end);
-  code.u64(abort);
-  code.u32(PP_RSEQ_SIGNATURE);
-  code.bind(abort);
-  code.jmp_short(labels.again);
-  code.bind(labels.locked);
-  code.mov_imm32(Reg::rax, point.cell);
-  code.call(arena.locked_count);
-  code.jmp_short(labels.counted);
+  code.u64(labels.again);
+  labels.locked = code.bind_here();
+  code.call(arena.count_for_probe[point.keep_red_zone]);
   return labels;
+}
+
+void emit_sequence(Assembler& code, const ArenaEntries& arena, RseqArea rseq,
+                   const CountPoint& point, const CountLabels& labels) {
+  const int32_t area = rseq.thread_pointer_offset;
+  [[maybe_unused]] const Address start =
+      code.here() - 2 - (point.keep_red_zone ? kStepOverRedZone : 0);
+  code.mov_imm32(Reg::rax, PP_RSEQ_SIGNATURE);
+  code.bind(labels.again);
+  code.lea(Reg::rax, labels.descriptor);
+  code.store_fs(area + PP_RSEQ_CS, Reg::rax);
+  code.bind(labels.begin);
+  code.load_fs_sx32(Reg::rcx, area + PP_RSEQ_CPU_ID);
+  code.lea(Reg::rax, arena.cpu_table);
+  code.load_indexed8(Reg::rcx, Reg::rax, Reg::rcx);
+  code.jrcxz(labels.locked);
+  code.lea_wide(Reg::rcx, Reg::rcx, static_cast<int32_t>(point.cell));
+  assert(code.here() - 4 - start == kCellField + (point.keep_red_zone ? kStepOverRedZone : 0));
+  code.load(Reg::rax, Reg::rcx, 0);
+  code.lea(Reg::rax, Reg::rax, 1);
+  code.store(Reg::rcx, 0, Reg::rax);
+  code.bind(labels.end);
+  assert(code.here() - start == kCounted + (point.keep_red_zone ? kStepOverRedZone : 0));
+  code.push_imm(0);
+  code.pop_fs(area + PP_RSEQ_CS);
 }
 
 void emit_counting(Assembler& code, const ArenaEntries& arena, const std::optional<RseqArea>& rseq,
                    const CountPoint& point, const CountLabels& labels) {
-  const auto cell = static_cast<int32_t>(point.cell);
   if (point.keep_red_zone) code.lea(Reg::rsp, Reg::rsp, -kRedZone);
   code.push(Reg::rax);
   code.push(Reg::rcx);
-  code.bind(labels.again);
   if (rseq) {
-    const int32_t area = rseq->thread_pointer_offset;
-    code.lea(Reg::rax, labels.descriptor);
-    code.store_fs(area + PP_RSEQ_CS, Reg::rax);
-    code.bind(labels.begin);
-    code.load_fs_sx32(Reg::rcx, area + PP_RSEQ_CPU_ID);
-    code.lea(Reg::rax, arena.cpu_table);
-    code.load_indexed8(Reg::rcx, Reg::rax, Reg::rcx);
-    code.jrcxz(labels.locked);
-    code.load(Reg::rax, Reg::rcx, cell);
-    code.lea(Reg::rax, Reg::rax, 1);
-    code.store(Reg::rcx, cell, Reg::rax);
-    code.bind(labels.end);
+    emit_sequence(code, arena, *rseq, point, labels);
   } else {
-    code.bind(labels.locked);
     code.mov_imm32(Reg::rax, point.cell);
     code.call(arena.locked_count);
   }
-  code.bind(labels.counted);
   code.pop(Reg::rcx);
   code.pop(Reg::rax);
   if (point.keep_red_zone) code.lea(Reg::rsp, Reg::rsp, kRedZone);
@@ -158,36 +175,37 @@ void emit_counting(Assembler& code, const ArenaEntries& arena, const std::option
 
 }  // namespace
 
-//     descriptor:  struct rseq_cs {begin, end, abort}
-//                  signature
-//     abort:       jmp again
-//     locked:      locked_count(cell); jmp counted
+//     descriptor:  struct rseq_cs {begin, end, abort = again}
+//     locked:      call count_for_probe            comes back to `counted`
 //   stub:
 //                  push rax, rcx                   below the red zone, in the middle of a function
+//                  rax = signature                 the kernel wants it right before `again`
 //     again:       rseq.rseq_cs = &descriptor
 //     begin:       rcx = cells of this CPU; if 0 goto locked
 //                  [rcx + cell] = [rcx + cell] + 1
 //     end:                                         the store before it is the one that takes effect
-//     counted:     pop rcx, rax
+//     counted:     rseq.rseq_cs = 0
+//                  pop rcx, rax
 //                  displaced instructions, jump back
 //
-// Between begin and end the kernel sends a thread that it interrupts to `abort`, which starts
-// again. No instruction on this path touches a flag. With several probes, what is out of line for
-// the second and later ones is jumped over: jrcxz does not reach far.
+// Between begin and end the kernel sends a thread that it interrupts to `again`. A sequence that is
+// over is forgotten: the kernel looks at what the area names even when its memory is another
+// thread's already, and the stub gone. No instruction on this path touches a flag. With several
+// probes, what is out of line for the second and later ones is jumped over: jrcxz does not reach far.
 Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<RseqArea> rseq,
                      std::span<const CountPoint> points, const Displaced& displaced) {
   Stub stub;
   const size_t unprobed = points.empty() ? displaced.bytes.size() : points.front().offset;
   const bool counts_first = unprobed == 0;
   CountLabels labels;
-  if (counts_first) labels = emit_out_of_line(code, arena, rseq.has_value(), points.front());
+  if (counts_first && rseq) labels = emit_out_of_line(code, arena, points.front());
   stub.begin = code.here();
   auto on = emit_copies(code, part(displaced, 0, unprobed), displaced.address, stub);
   for (size_t i = 0; i < points.size(); ++i) {
-    if (i != 0 || !counts_first) {
+    if (rseq && (i != 0 || !counts_first)) {
       const auto over = code.new_label();
-      if (rseq) code.jmp_short(over);
-      labels = emit_out_of_line(code, arena, rseq.has_value(), points[i]);
+      code.jmp_short(over);
+      labels = emit_out_of_line(code, arena, points[i]);
       code.bind(over);
     }
     emit_counting(code, arena, rseq, points[i], labels);

@@ -31,7 +31,7 @@ struct RseqArea {
 //     16   address of the runtime's enter routine
 //     64   cells of the locked stripes
 //     128  0, 0, then the cells of each CPU       (cpu_id -2 and -1: not registered)
-//     ...  locked_count, a routine; then the stubs
+//     ...  routines that count with a locked instruction; then the stubs
 inline constexpr uint64_t kArenaMagic = 0x31414e45'52414e50;  // "PNARENA1"
 
 struct ArenaSpec {
@@ -42,8 +42,12 @@ struct ArenaSpec {
 };
 
 struct ArenaEntries {
-  Address cpu_table = 0;      // entry of CPU 0
-  Address locked_count = 0;   // routine: rax = offset of the counter; clobbers rax, rcx
+  Address cpu_table = 0;  // entry of CPU 0
+  // Routines that count with a locked instruction, and clobber rax and rcx:
+  Address locked_count = 0;  // rax = offset of the counter
+  // Called right in front of a probe, comes back to where the probe has counted. The second: in
+  // front of one that keeps the red zone.
+  std::array<Address, 2> count_for_probe{};
   Address enter_pointer = 0;  // holds the address of the runtime's enter routine
 };
 
