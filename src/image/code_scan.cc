@@ -55,14 +55,25 @@ class Scanner {
   // what is no entry adds a target too many.
   void follow_table_from(Address base, Address table, Address end);
   bool in_data(Address address) const { return containing(object_.data, address) != nullptr; }
-  // Adds the words in [range) of `part` that are addresses of text.
-  void scan_words(const CodeBytes& part, Range range);
+  // Adds the words of `part` that are addresses of text.
+  void scan_words(const CodeBytes& part);
+  // The words so far, and what relocations make of others, are pointers to functions where all that
+  // lie side by side lead to where functions begin. A table with labels in it is one of labels.
+  void tell_pointers_from_labels(const FunctionTable& functions,
+                                 std::span<const Relocation> relocations);
   void scan_half_words(const CodeBytes& part, Range range);
   bool in_text(Address address) const { return containing(object_.text, address) != nullptr; }
 
  private:
+  struct Pointer {
+    Address at = 0;
+    Address to = 0;
+    auto operator<=>(const Pointer&) const = default;
+  };
+
   const ObjectBytes& object_;
   BranchTargets& targets_;
+  std::vector<Pointer> pointers_;
 };
 
 RegionFacts Scanner::decode_region(const Region& region) {
@@ -76,7 +87,10 @@ RegionFacts Scanner::decode_region(const Region& region) {
       ++at;
       continue;
     }
-    if (instruction->has_target()) targets_.add(instruction->target);
+    if (instruction->flow == arch::Flow::call)
+      targets_.add_callee(instruction->target);
+    else if (instruction->has_target())
+      targets_.add(instruction->target);
     if (instruction->special == arch::Special::lea && instruction->has_rip_operand)
       facts.taken.push_back(instruction->memory);
     if (object_.fixed_addresses && instruction->immediate_size >= 4)
@@ -94,7 +108,7 @@ RegionFacts Scanner::decode_region(const Region& region) {
     before = instruction->special;
     at = instruction->end();
   }
-  for (Address address : facts.taken) targets_.add(address);
+  for (Address address : facts.taken) targets_.add_callee(address);
   return facts;
 }
 
@@ -122,9 +136,35 @@ bool Scanner::follow_relative_table(Address table, Address end) {
   return any;
 }
 
-void Scanner::scan_words(const CodeBytes& part, Range range) {
-  for (Address at = align_up(range.begin, 8); at + 8 <= range.end; at += 8)
-    targets_.add(load<uint64_t>(part.bytes, at - part.address) - object_.bias);
+void Scanner::scan_words(const CodeBytes& part) {
+  for (Address at = align_up(part.address, 8); at + 8 <= part.range().end; at += 8) {
+    const Address to = load<uint64_t>(part.bytes, at - part.address) - object_.bias;
+    if (!in_text(to)) continue;
+    targets_.add(to);
+    // Elsewhere what makes a word an address is a relocation, and its addend looks like one, too.
+    if (object_.fixed_addresses) pointers_.push_back({at, to});
+  }
+}
+
+void Scanner::tell_pointers_from_labels(const FunctionTable& functions,
+                                        std::span<const Relocation> relocations) {
+  for (const Relocation& relocation : relocations) {
+    const auto to = static_cast<Address>(relocation.addend);
+    if (relocation.kind == Relocation::Kind::relative && in_text(to))
+      pointers_.push_back({relocation.address, to});
+  }
+  std::sort(pointers_.begin(), pointers_.end());
+  pointers_.erase(std::unique(pointers_.begin(), pointers_.end()), pointers_.end());
+  const auto leads_to_function = [&](const Pointer& pointer) {
+    return functions.begins_at(pointer.to);
+  };
+  for (auto run = pointers_.begin(); run != pointers_.end();) {
+    auto end = std::next(run);
+    while (end != pointers_.end() && end->at - std::prev(end)->at <= 8) ++end;
+    if (std::all_of(run, end, leads_to_function))
+      for (; run != end; ++run) targets_.add_callee(run->to);
+    run = end;
+  }
 }
 
 void Scanner::scan_half_words(const CodeBytes& part, Range range) {
@@ -250,12 +290,13 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
         relocation.kind == Relocation::Kind::irelative)
       targets.add(static_cast<Address>(relocation.addend));
   for (const CodeBytes& part : object.data) {
-    scanner.scan_words(part, part.range());
+    scanner.scan_words(part);
     scanner.scan_half_words(part, part.range());
   }
   // With one segment for all, read-only data lies in text. Code hardly ever looks like an address
   // of 8 bytes; of 4 bytes it does, so that those count between functions only.
-  for (const CodeBytes& part : object.text) scanner.scan_words(part, part.range());
+  for (const CodeBytes& part : object.text) scanner.scan_words(part);
+  scanner.tell_pointers_from_labels(functions, relocations);
 
   std::vector<Region> regions;
   for (const CodeBytes& part : object.text) add_regions_of(part, functions, regions);

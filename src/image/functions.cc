@@ -147,6 +147,12 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
   return table;
 }
 
+bool FunctionTable::begins_at(Address address) const {
+  return std::binary_search(
+      functions_.begin(), functions_.end(), Function{{address, address}},
+      [](const Function& a, const Function& b) { return a.range.begin < b.range.begin; });
+}
+
 const Function* FunctionTable::find(Address address) const {
   auto above = std::upper_bound(
       functions_.begin(), functions_.end(), address,

@@ -40,6 +40,7 @@ class FunctionTable {
   }
   // The function whose range contains the address, or null.
   const Function* find(Address address) const;
+  bool begins_at(Address address) const;
   // Every place that a symbol, an unwind entry or the loader's tables name: somebody may come in
   // there.
   const std::vector<Address>& named_addresses() const { return named_addresses_; }

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/parallel.h"
+#include "probe/callee.h"
 #include "probe/return_probes.h"
 
 namespace pinprick::probe {
@@ -28,6 +29,7 @@ class FunctionProbes {
   Kind kind_;
   ProbeSet& set_;
   plan::FunctionCode code_;
+  bool is_called_ = false;
 };
 
 void FunctionProbes::skip_all(plan::Reason reason) {
@@ -43,9 +45,9 @@ std::optional<plan::Reason> FunctionProbes::why_not_timed(const image::Match& ma
   if (!at_entry) return plan::Reason::not_called;
   const image::Function& function = *match.function;
   image::Object& object = *match.object;
-  const ReturnCandidate candidate = {
-      object.functions().names(function), code_.bytes.first(function.range.size()),
-      function.entered_by_call, function.range.begin + object.bias() == object.entry()};
+  const ReturnCandidate candidate = {object.functions().names(function),
+                                     code_.bytes.first(function.range.size()), is_called_,
+                                     function.range.begin + object.bias() == object.entry()};
   return why_not_return_probed(candidate);
 }
 
@@ -59,6 +61,7 @@ void FunctionProbes::plan() {
   code_.bytes = bytes;
   code_.targets = &object.targets();
   code_.reserved = object.reserved();
+  is_called_ = is_called(object, function);
 
   const Address entry = plan::entry_site(code_);
   std::vector<Address> sites;
@@ -91,8 +94,8 @@ void FunctionProbes::plan() {
     for (uint8_t offset : planned.points) {
       const Address site = planned.patch.site + offset;
       patch.probes.push_back(set_.probes.size());
-      set_.probes.push_back(
-          {std::move(match_of(site)), kind_, set_.patches.size(), offset, site == entry});
+      set_.probes.push_back({std::move(match_of(site)), kind_, set_.patches.size(), offset,
+                             !is_called_ || site != entry});
     }
     patch.plan = std::move(planned);
     set_.patches.push_back(std::move(patch));
@@ -246,7 +249,7 @@ std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch&
   std::vector<arch::CountPoint> points;
   for (size_t i = 0; i < patch.probes.size(); ++i) {
     const Probe& probe = set.probes[patch.probes[i]];
-    points.push_back({probe.offset, cells[i], !probe.at_entry});
+    points.push_back({probe.offset, cells[i], probe.keep_red_zone});
   }
   arch::Assembler code(at);
   PlacedStub placed;

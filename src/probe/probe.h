@@ -30,7 +30,7 @@ struct Probe {
   Kind kind = Kind::count;
   size_t patch = 0;
   uint8_t offset = 0;  // of the probed instruction, from its patch's site
-  bool at_entry = false;
+  bool keep_red_zone = false;
 };
 
 struct Skipped {

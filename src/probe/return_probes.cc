@@ -63,18 +63,11 @@ bool matches(std::string_view rule, std::string_view name) {
   return name.starts_with(rule.substr(0, rule.size() - 1));
 }
 
-// `foo.cold`, `foo.cold.3`: jumped to from the middle of foo.
-bool is_cold_part(std::string_view name) {
-  const size_t at = name.rfind(".cold");
-  return at != name.npos && (at + 5 == name.size() || name[at + 5] == '.');
-}
-
 }  // namespace
 
 std::optional<plan::Reason> why_not_return_probed(const ReturnCandidate& function) {
-  if (function.is_program_entry || !function.entered_by_call) return plan::Reason::not_called;
+  if (function.is_program_entry || !function.is_called) return plan::Reason::not_called;
   for (std::string_view name : function.names) {
-    if (is_cold_part(name)) return plan::Reason::not_called;
     const auto* rule = std::find_if(std::begin(kRules), std::end(kRules),
                                     [&](const Rule& r) { return matches(r.name, name); });
     if (rule != std::end(kRules)) return rule->reason;

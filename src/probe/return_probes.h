@@ -16,7 +16,7 @@ namespace pinprick::probe {
 struct ReturnCandidate {
   std::span<const std::string_view> names;  // all its symbols; empty in stripped objects
   std::span<const uint8_t> code;            // of the function alone
-  bool entered_by_call = false;             // as image::Function says
+  bool is_called = false;                   // not jumped to from the middle of another function
   bool is_program_entry = false;            // e_entry of its object
 };
 

@@ -114,6 +114,19 @@ every_build() {
 }
 
 @test "a stripped program" { every_build ticker_stripped 'ticker_stripped:*'; }
+@test "parts of functions that keep their data below the stack pointer, with and without names" {
+  local program pattern
+  rm -f "$work/input"
+  for program in parts parts_stripped parts_nopie parts_nopie_stripped; do
+    same_with_probes "$program:*" -- "$TARGETS/$program" 5000
+    cp "$work/bare" "$work/$program"
+    cmp "$work/parts" "$work/$program"
+    "$PINPRICK" count --instructions --allow-missing "$program:*" -o "$work/table" -- \
+      "$TARGETS/$program" 5000 >"$work/probed"
+    cmp "$work/parts" "$work/probed"
+  done
+}
+
 @test "a program at a fixed address" { every_build ticker_nopie 'ticker_nopie:*'; }
 @test "a static program" { every_build ticker_static '*'; }
 @test "a static position-independent program" { every_build ticker_static_pie '*'; }

@@ -71,5 +71,69 @@ TEST_F(OverlappingFunctions, NeverWriteTheSameBytesTwice) {
     EXPECT_LE(written[i - 1].end, written[i].begin) << std::hex << written[i].begin;
 }
 
+// parts.S, where each function and each part stands for a way to be entered.
+class Parts : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    auto named = image::load_file(std::string(TARGETS) + GetParam());
+    ASSERT_TRUE(named);
+    image::Object& object = *named->objects.at(0);
+    for (const image::Function& function : object.functions().functions())
+      for (std::string_view name : object.functions().names(function))
+        addresses_[std::string(name)] = function.range.begin;
+  }
+  // Of the program, or of what is left of it without its symbols.
+  void load(bool stripped) {
+    auto loaded =
+        image::load_file(std::string(TARGETS) + GetParam() + (stripped ? "_stripped" : ""));
+    ASSERT_TRUE(loaded);
+    image_ = *std::move(loaded);
+    auto pattern = image::Pattern::parse("*", image::PatternSyntax::glob);
+    std::vector<image::Pattern> wanted;
+    wanted.push_back(*std::move(pattern));
+    auto matches = image::match_patterns(image_, wanted, {}).matches;
+    counted_ = plan_probes(matches, Kind::count);
+    timed_ = plan_probes(std::move(matches), Kind::latency);
+  }
+  static const Probe* find(const ProbeSet& set, Address address) {
+    for (const Probe& probe : set.probes)
+      if (probe.match.function->range.begin == address) return &probe;
+    return nullptr;
+  }
+
+  std::map<std::string, Address> addresses_;
+  image::ProcessImage image_;
+  ProbeSet counted_, timed_;
+};
+INSTANTIATE_TEST_SUITE_P(Programs, Parts, testing::Values("parts", "parts_nopie"),
+                         [](const auto& chosen) { return std::string(chosen.param); });
+
+TEST_P(Parts, ThatMayHaveDataInTheRedZoneKeepItAndAreNotTimed) {
+  for (bool stripped : {false, true}) {
+    load(stripped);
+    for (const char* name : {"leaf.cold", "leaf.cold.1", "table.cold"}) {
+      const Address address = addresses_.at(name);
+      const Probe* counted = find(counted_, address);
+      ASSERT_NE(counted, nullptr) << name;
+      EXPECT_TRUE(counted->keep_red_zone) << name << (stripped ? ", stripped" : "");
+      EXPECT_EQ(find(timed_, address), nullptr) << name << (stripped ? ", stripped" : "");
+    }
+  }
+}
+
+TEST_P(Parts, FunctionsAreKnownByWhoCallsThemHoldsThemOrByDoingNoHarm) {
+  for (bool stripped : {false, true}) {
+    load(stripped);
+    for (const char* name :
+         {"leaf", "table", "ends", "calls", "called", "pointed", "passed", "tail"}) {
+      const Address address = addresses_.at(name);
+      const Probe* counted = find(counted_, address);
+      ASSERT_NE(counted, nullptr) << name;
+      EXPECT_FALSE(counted->keep_red_zone) << name << (stripped ? ", stripped" : "");
+      EXPECT_NE(find(timed_, address), nullptr) << name << (stripped ? ", stripped" : "");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pinprick::probe

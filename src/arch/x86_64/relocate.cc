@@ -1,22 +1,13 @@
 #include "arch/x86_64/relocate.h"
 
-#include <Zydis/Zydis.h>
-
 #include <array>
 #include <cassert>
 #include <cstring>
 
+#include "arch/x86_64/full_decoder.h"
+
 namespace pinprick::arch {
 namespace {
-
-const ZydisDecoder& full_decoder() {
-  static const ZydisDecoder decoder = [] {
-    ZydisDecoder d;
-    ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    return d;
-  }();
-  return decoder;
-}
 
 bool decode_fully(std::span<const uint8_t> bytes, ZydisDecodedInstruction& out) {
   return ZYAN_SUCCESS(

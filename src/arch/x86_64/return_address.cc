@@ -1,20 +1,11 @@
 #include "arch/x86_64/return_address.h"
 
-#include <Zydis/Zydis.h>
-
 #include <cstdint>
+
+#include "arch/x86_64/full_decoder.h"
 
 namespace pinprick::arch {
 namespace {
-
-const ZydisDecoder& decoder() {
-  static const ZydisDecoder instance = [] {
-    ZydisDecoder d;
-    ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    return d;
-  }();
-  return instance;
-}
 
 constexpr int64_t kUnknown = INT64_MIN;
 
@@ -112,7 +103,7 @@ bool reads_return_address(std::span<const uint8_t> function) {
   while (!function.empty() && (frame.from_rsp != kUnknown || frame.from_rbp != kUnknown)) {
     ZydisDecodedInstruction instruction;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder(), function.data(), function.size(),
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&full_decoder(), function.data(), function.size(),
                                              &instruction, operands)))
       return false;
     if (uses_slot(instruction, operands, frame)) return true;

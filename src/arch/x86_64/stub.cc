@@ -191,7 +191,8 @@ void emit_counting(Assembler& code, const ArenaEntries& arena, const std::option
 // Between begin and end the kernel sends a thread that it interrupts to `again`. A sequence that is
 // over is forgotten: the kernel looks at what the area names even when its memory is another
 // thread's already, and the stub gone. No instruction on this path touches a flag. With several
-// probes, what is out of line for the second and later ones is jumped over: jrcxz does not reach far.
+// probes, what is out of line for the second and later ones is jumped over: jrcxz does not reach
+// far.
 Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<RseqArea> rseq,
                      std::span<const CountPoint> points, const Displaced& displaced) {
   Stub stub;

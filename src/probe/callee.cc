@@ -1,0 +1,43 @@
+#include "probe/callee.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "arch/x86_64/decode.h"
+#include "arch/x86_64/red_zone.h"
+
+namespace pinprick::probe {
+namespace {
+
+// `foo.cold`, `foo.cold.3`: the rest of foo, elsewhere.
+bool is_cold_part(std::string_view name) {
+  const size_t at = name.rfind(".cold");
+  return at != name.npos && (at + 5 == name.size() || name[at + 5] == '.');
+}
+
+// It goes on only with what is called in other places, too, and does not look below the stack.
+bool leaves_red_zone_alone(image::Object& object, const image::Function& function) {
+  const auto all = object.code(function);
+  const auto code = all.first(std::min<uint64_t>(all.size(), function.range.size()));
+  for (size_t at = 0; at < code.size();) {
+    const auto instruction = arch::decode(code.subspan(at), function.range.begin + at);
+    if (!instruction || instruction->flow == arch::Flow::jump_indirect) return false;
+    const bool leaves = instruction->has_target() && instruction->flow != arch::Flow::call &&
+                        !function.range.contains(instruction->target);
+    if (leaves && !object.targets().is_callee(instruction->target)) return false;
+    at += instruction->length;
+  }
+  return !arch::addresses_below_stack(code);
+}
+
+}  // namespace
+
+bool is_called(image::Object& object, const image::Function& function) {
+  if (!function.entered_by_call) return false;
+  if (object.targets().is_callee(function.range.begin)) return true;
+  const auto names = object.functions().names(function);
+  if (!names.empty()) return std::none_of(names.begin(), names.end(), is_cold_part);
+  return leaves_red_zone_alone(object, function);
+}
+
+}  // namespace pinprick::probe

@@ -1,0 +1,17 @@
+// Is a piece of code entered as functions are: the return address on top of the stack, and below it
+// nothing that anybody needs?
+//
+// Compilers put the unlikely parts of a function elsewhere, with an unwind entry of their own. Of a
+// function that calls nobody such a part begins with the return address on top of the stack like a
+// function, but its data may lie in the red zone. With names they are told apart (foo.cold); in
+// stripped objects by who leads there, and what they do.
+#pragma once
+
+#include "image/object.h"
+
+namespace pinprick::probe {
+
+// False where it cannot be told.
+bool is_called(image::Object& object, const image::Function& function);
+
+}  // namespace pinprick::probe
