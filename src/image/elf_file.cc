@@ -395,7 +395,51 @@ std::vector<Relocation> ElfFile::relocations() const {
       relocations.push_back(out);
     }
   }
+  append_packed_relocations(relocations);
   return relocations;
+}
+
+// SHT_RELR: relative relocations only, whose addends lie in the words themselves. An even entry is
+// the address of a word; an odd one a map of those of the 63 words behind the last that are, too.
+// They ascend: others are none.
+void ElfFile::append_packed_relocations(std::vector<Relocation>& relocations) const {
+  constexpr uint64_t kWord = sizeof(uint64_t);
+  constexpr unsigned kWordsOfMap = 63;
+  constexpr uint64_t kReadAtOnce = 64 << 10;
+  std::vector<uint8_t> words;  // what the file holds from `begin` on
+  Address begin = 0, last = 0;
+  const auto append = [&](Address address) {
+    if (address <= last) return;
+    last = address;
+    if (address < begin || address - begin + kWord > words.size()) {
+      begin = address;
+      words = read({address, address + kReadAtOnce});
+      if (words.size() < kWord) return;
+    }
+    int64_t addend = 0;
+    std::memcpy(&addend, words.data() + (address - begin), kWord);
+    relocations.push_back({address, Relocation::Kind::relative, addend, {}});
+  };
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_RELR ||
+        !(header.sh_flags & SHF_ALLOC) || header.sh_size > kLargestTable)
+      continue;
+    const auto table = read({header.sh_addr, header.sh_addr + header.sh_size});
+    Address next = 0;
+    for (size_t at = 0; at + kWord <= table.size(); at += kWord) {
+      uint64_t entry = 0;
+      std::memcpy(&entry, table.data() + at, kWord);
+      if ((entry & 1) == 0) {
+        append(entry);
+        next = entry + kWord;
+        continue;
+      }
+      for (unsigned word = 0; word < kWordsOfMap; ++word)
+        if (entry >> (word + 1) & 1) append(next + word * kWord);
+      next += kWordsOfMap * kWord;
+    }
+  }
 }
 
 std::vector<Range> ElfFile::procedure_linkage_tables() const {

@@ -113,6 +113,7 @@ class ElfFile {
   Result<void, ElfError> load(uint64_t file_size, Use use);
   std::vector<Symbol> symbols_of_sections(uint32_t type) const;
   std::vector<Symbol> symbols_of_dynamic_section() const;
+  void append_packed_relocations(std::vector<Relocation>& relocations) const;
   bool read_raw(std::span<uint8_t> out, uint64_t offset) const;
   std::string note_build_id(std::span<const uint8_t> notes) const;
 

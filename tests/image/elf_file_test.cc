@@ -121,6 +121,26 @@ TEST_P(Programs, DynamicSymbolsAreThoseThatNmLists) {
   EXPECT_EQ(found, expected);
 }
 
+TEST(ElfFile, PackedRelocationsAreThoseThatTheyWereBeforePacking) {
+  // By the names of where they lie and lead to: addresses differ from program to program.
+  const auto relative = [](const std::string& path) {
+    std::map<Address, std::string> names;
+    for (const NmSymbol& symbol : nm(path)) names[symbol.address] = symbol.name;
+    std::set<std::pair<std::string, std::string>> found;
+    const auto file = ElfFile::open(path);
+    EXPECT_TRUE(file);
+    for (const Relocation& relocation : file->relocations())
+      if (relocation.kind == Relocation::Kind::relative)
+        found.emplace(names[relocation.address], names[static_cast<Address>(relocation.addend)]);
+    return found;
+  };
+  const auto packed = relative(program("jumps_packed"));
+  EXPECT_EQ(packed, relative(program("jumps_pie")));
+  EXPECT_GE(packed.size(), 3u);
+  EXPECT_NE(run_shell("readelf -SW " + program("jumps_packed")).output.find("RELR"),
+            std::string::npos);
+}
+
 TEST_P(Programs, RelocationsAreThoseThatReadelfLists) {
   const ElfFile file = open_program(path_);
   using Kind = Relocation::Kind;
