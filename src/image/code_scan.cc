@@ -54,6 +54,8 @@ class Scanner {
   // Adds the targets of a table in data whose entries are distances from `base`, all up to `end`:
   // what is no entry adds a target too many.
   void follow_table_from(Address base, Address table, Address end);
+  // Do the first entries of such a table lead into `range`? Data of another kind hardly does.
+  bool leads_into(Range range, Address base, Address table, Address end) const;
   bool in_data(Address address) const { return containing(object_.data, address) != nullptr; }
   // Adds the words of `part` that are addresses of text.
   void scan_words(const CodeBytes& part);
@@ -118,6 +120,17 @@ void Scanner::follow_table_from(Address base, Address table, Address end) {
   const uint64_t last = std::min(end, part->range().end) - part->address;
   for (uint64_t at = table - part->address; at + 4 <= last; at += 4)
     targets_.add(base + static_cast<uint64_t>(int64_t{load<int32_t>(part->bytes, at)}));
+}
+
+bool Scanner::leads_into(Range range, Address base, Address table, Address end) const {
+  constexpr uint64_t kEntries = 2;
+  const CodeBytes* part = containing(object_.data, table);
+  if (part == nullptr || std::min(end, part->range().end) - table < 4 * kEntries) return false;
+  for (uint64_t i = 0; i < kEntries; ++i) {
+    const auto distance = load<int32_t>(part->bytes, table - part->address + 4 * i);
+    if (!range.contains(base + static_cast<uint64_t>(int64_t{distance}))) return false;
+  }
+  return true;
 }
 
 bool Scanner::follow_relative_table(Address table, Address end) {
@@ -330,8 +343,15 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     // goto *(&&label + table[i]): which label belongs to which table cannot be seen, so that all
     // are taken together.
     constexpr size_t kMostPairs = 4096;
-    const bool by_distance = jumps.jumps_by_sum && computes_own_inside && !tables.empty() &&
-                             labels.size() * tables.size() <= kMostPairs;
+    const auto is_table_from = [&](Address table, Address label) {
+      return scanner.leads_into(range, label, table, end_of_table(table));
+    };
+    const bool by_distance =
+        jumps.jumps_by_sum && computes_own_inside && labels.size() * tables.size() <= kMostPairs &&
+        std::any_of(tables.begin(), tables.end(), [&](Address table) {
+          return std::any_of(labels.begin(), labels.end(),
+                             [&](Address label) { return is_table_from(table, label); });
+        });
     if (by_distance)
       for (Address table : tables)
         for (Address label : labels) scanner.follow_table_from(label, table, end_of_table(table));

@@ -21,6 +21,21 @@ to_computed:
   ret
 END(computes_inside)
 
+// The same, by a sum, in a function that also looks at data: those are no distances.
+FUNCTION(computes_beside_data)
+  lea words(%rip), %rdx
+  mov (%rdx,%rsi,4), %ecx
+  lea to_computed_too(%rip), %rax
+  shl $2, %rdi
+  add %rdi, %rax
+  jmp *%rax
+to_computed_too:
+  inc %eax
+  nop
+  nop
+  ret
+END(computes_beside_data)
+
 // The same in a function that has another one inside: the rest of the outer one is as unknown.
 FUNCTION(computes_behind_inner)
   test %edi, %edi
@@ -179,6 +194,9 @@ _start:
   .size _start, . - _start
 
   .section .rodata
+  .p2align 2
+words:
+  .ascii "no distances at all"
   .p2align 2
 relative_table:
   .long to_relative_0 - relative_table
