@@ -26,21 +26,20 @@ many_\number:
 
         // What stands between entry and return: some work on %rax, with branches.
         .macro  body number
-        LOCAL   even, done
         leaq    (%rdi,%rdi,2), %rax
         addq    $\number, %rax
         testb   $1, %al
-        je      even
+        je      1f
         leaq    many_zeros(%rip), %rdx
         addq    (%rdx), %rax
         xorq    $0x55, %rax
-        jmp     done
-even:   imulq   $7, %rax, %rax
+        jmp     2f
+1:      imulq   $7, %rax, %rax
         subq    $\number, %rax
         movq    %rax, %rcx
         shrq    $3, %rcx
         xorq    %rcx, %rax
-done:
+2:
         .endm
 
         // A frame pointer and room on the stack.
@@ -90,14 +89,13 @@ done:
 
         // The landing pad of indirect-branch tracking, and a branch at once.
         .macro  shape_test number
-        LOCAL   zero
         begin_function \number
         endbr64
         testq   %rdi, %rdi
-        je      zero
+        je      3f
         body    \number
         ret
-zero:   movl    $1, %eax
+3:      movl    $1, %eax
         ret
         end_function \number
         .endm
