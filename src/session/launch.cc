@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "base/fd.h"
@@ -23,24 +24,43 @@ void* data(long value) {
   return reinterpret_cast<void*>(value);
 }
 
-// Between fork and exec. Tells the parent through the pipe why exec failed; success closes it.
-[[noreturn]] void become(const std::vector<std::string>& command, int error_pipe, pid_t parent) {
+struct Pipe {
+  Fd read, write;
+};
+
+std::optional<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+// Between fork and exec. Waits for the parent to trace it; tells it through the other pipe why exec
+// failed, success closes it.
+[[noreturn]] void become(const std::vector<std::string>& command, Pipe traced, const Pipe& error,
+                         pid_t parent) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Whoever inherits us must not become our tracer, who does not know of it.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(125);
-  const bool traced = ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0;
-  // Later on a parent that dies leaves a program in a group stop, which somebody has to end.
+  traced.write.reset();
+  char go = 0;
+  if (getppid() != parent || ::read(traced.read.get(), &go, 1) != 1) _exit(125);
+  // A tracer that dies now takes us with it. One that has let go and dies leaves a program in a
+  // group stop, which somebody has to end.
   prctl(PR_SET_PDEATHSIG, SIGCONT);
-  if (traced) execvp(arguments[0], arguments.data());
-  const int error = errno;
-  static_cast<void>(!::write(error_pipe, &error, sizeof error));
+  execvp(arguments[0], arguments.data());
+  const int number = errno;
+  static_cast<void>(!::write(error.write.get(), &number, sizeof number));
   _exit(125);
+}
+
+// Until the program stands at its entry it has done nothing, and a breakpoint waits for it there:
+// it ends with us. Never so for a program that runs already.
+bool trace(pid_t pid) {
+  return ptrace(PTRACE_SEIZE, pid, nullptr, data(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC)) == 0;
 }
 
 bool wait_for_trap(pid_t pid) {
@@ -91,26 +111,27 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
   const auto refuse = [&](LaunchError::Cause cause, int error) {
     return fail(LaunchError{cause, command[0], error});
   };
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return refuse(LaunchError::Cause::cannot_start, errno);
-  const Fd from_child(ends[0]);
-  Fd to_parent(ends[1]);
+  auto traced = make_pipe();
+  auto exec_error = make_pipe();
+  if (!traced || !exec_error) return refuse(LaunchError::Cause::cannot_start, errno);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return refuse(LaunchError::Cause::cannot_start, errno);
-  if (pid == 0) become(command, to_parent.get(), parent);
-  to_parent.reset();
+  if (pid == 0) become(command, *std::move(traced), *exec_error, parent);
+  exec_error->write.reset();
 
+  if (!trace(pid)) {
+    const int error = errno;
+    kill_and_reap(pid);
+    return refuse(LaunchError::Cause::cannot_start, error);
+  }
+  const char go = 1;
   // The kernel stops the child with SIGTRAP once exec is done.
-  const bool stopped = wait_for_trap(pid);
-  int error = 0;
-  if (!stopped) {
-    const bool told = ::read(from_child.get(), &error, sizeof error) == sizeof error;
+  if (::write(traced->write.get(), &go, 1) != 1 || !wait_for_trap(pid)) {
+    int error = 0;
+    const bool told = ::read(exec_error->read.get(), &error, sizeof error) == sizeof error;
     return refuse(told ? LaunchError::Cause::cannot_exec : LaunchError::Cause::ended_early, error);
   }
-  // Until it stands at its entry it has done nothing, and a breakpoint waits for it there: it ends
-  // with us. Never so for a program that runs already.
-  ptrace(PTRACE_SETOPTIONS, pid, nullptr, data(PTRACE_O_EXITKILL));
   if (!is_64_bit(pid)) {
     kill_and_reap(pid);
     return refuse(LaunchError::Cause::not_64_bit, 0);
