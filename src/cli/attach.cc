@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace pinprick::cli {
@@ -79,11 +80,10 @@ Result<std::vector<image::Match>, Message> match(image::ProcessImage& image,
 bool may_unwind(const image::ProcessImage& image) {
   if (image.maps_unwinder) return true;
   if (image.objects.empty()) return false;
-  const auto& functions = image.objects.front()->functions();
-  for (const auto& function : functions.functions())
-    for (std::string_view name : functions.names(function))
-      if (name == "_Unwind_RaiseException") return true;
-  return false;
+  // It has landing pads, and no library to find them: so it carries an unwinder itself.
+  const auto& functions = image.objects.front()->functions().functions();
+  return std::any_of(functions.begin(), functions.end(),
+                     [](const image::Function& function) { return function.lsda != 0; });
 }
 
 }  // namespace pinprick::cli

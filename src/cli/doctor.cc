@@ -16,6 +16,7 @@
 #include "cli/attach.h"
 #include "cli/verbs.h"
 #include "layout/runtime_data.h"
+#include "probe/unwinder.h"
 #include "runtime/probe_cost.h"
 #include "session/registry.h"
 #include "session/runtime_directory.h"
@@ -142,8 +143,9 @@ CheckRow process(pid_t pid) {
   };
   if (status && status->seccomp != 0 && ::geteuid() != 0)
     note("a seccomp filter, which only root may suspend while attaching");
-  if (may_unwind(*subject->image))
-    note("can unwind: exceptions must not pass through functions that latency times");
+  if (may_unwind(*subject->image) &&
+      (probe::find_unwinders(*subject->image).empty() || subject->image->maps_other_unwinder))
+    note("can unwind, but not with libgcc: no exception may pass through what latency times");
   for (const std::string& warning : subject->warnings) note(warning.c_str());
   return row;
 }

@@ -70,9 +70,8 @@ constexpr const char* kLatencyFooter =
     "\n"
     "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first.\n"
     "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
-    "An exception that passes through a timed function ends the program; a thread that is\n"
-    "cancelled inside of one ends without its cleanup. Only `count` functions that let them "
-    "through.\n"
+    "Calls that an exception leaves are counted apart. Where a program has another unwinder than\n"
+    "libgcc's, `count` functions that let exceptions through: timed, they would end the program.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 a call went\n"
     "unmeasured (with --fail-on-loss). With -- COMMAND: the command's own, or 125.";
 

@@ -41,6 +41,7 @@ SessionRow row_of(const FoundSession& found) {
                   : 0;
   row.sites = journal.probes.size();
   const auto counters = found.file.read_counters(journal);
+  const auto unwound = found.file.read_unwound(journal);
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
     const std::string object(journal.name(journal.objects[probe.object].name));
@@ -48,8 +49,9 @@ SessionRow row_of(const FoundSession& found) {
     if (probe.kind == layout::ProbeEntry::Kind::count)
       row.counts.push_back({object, function, counters[i]});
     else
-      row.latencies.push_back(
-          {object, function, found.file.read_histogram(journal, probe.histogram), counters[i]});
+      row.latencies.push_back({object, function,
+                               found.file.read_histogram(journal, probe.histogram), counters[i],
+                               unwound[probe.histogram]});
   }
   return row;
 }

@@ -55,6 +55,7 @@ struct Watched {
   uint64_t armed_ns = 0;
   uint64_t ended_ns = 0;  // 0: still there
   std::vector<uint64_t> last_counters;
+  std::vector<uint64_t> last_unwound;
   std::vector<stats::Histogram> last_histograms;
   uint64_t last_ns = 0;
 
@@ -75,7 +76,7 @@ class Watch {
   Result<void, Message> begin();
   Result<void, Message> arm(pid_t pid, const Patterns& patterns);
   Result<probe::ProbeSet, Message> plan(image::ProcessImage& image, const Patterns& patterns);
-  void warn_of_unwinding(const Watched& watched);
+  void warn_of_unwinding(const Watched& watched, const session::ArmReport& report);
   void wait();
   void notice_ends();
   bool all_ended() const;
@@ -98,13 +99,14 @@ class Watch {
   bool disarm_failed_ = false;
 };
 
-void Watch::warn_of_unwinding(const Watched& watched) {
+void Watch::warn_of_unwinding(const Watched& watched, const session::ArmReport& report) {
   if (kind_ != Kind::latency || !may_unwind(*watched.image)) return;
-  renderer_.warning(
-      fmt::format("{} can unwind its stack: an exception that passes through a timed function ends "
-                  "the program, a thread that is cancelled inside of one ends without its cleanup; "
-                  "`count` is safe",
-                  watched.name.command));
+  if (report.unwinders != 0 && !watched.image->maps_other_unwinder) return;
+  renderer_.warning(fmt::format(
+      "{} can unwind its stack, but not with libgcc's unwinder: an exception that passes "
+      "through a timed function ends the program, a thread that is cancelled inside of "
+      "one ends without its cleanup; `count` is safe",
+      watched.name.command));
 }
 
 Result<probe::ProbeSet, Message> Watch::plan(image::ProcessImage& image, const Patterns& patterns) {
@@ -112,7 +114,9 @@ Result<probe::ProbeSet, Message> Watch::plan(image::ProcessImage& image, const P
   auto matches = match(image, patterns, options_.allow_missing);
   if (!matches) return fail(matches.error());
   if (options_.instructions) *matches = probe::every_instruction(*matches);
-  return probe::plan_probes(*std::move(matches), kind_);
+  std::vector<probe::Unwinder> unwinders;
+  if (kind_ == Kind::latency && may_unwind(image)) unwinders = probe::find_unwinders(image);
+  return probe::plan_probes(*std::move(matches), kind_, unwinders);
 }
 
 Result<void, Message> Watch::arm(pid_t pid, const Patterns& patterns) {
@@ -130,12 +134,12 @@ Result<void, Message> Watch::arm(pid_t pid, const Patterns& patterns) {
   if (!subject->target.same_image())
     return fail(message(target::AttachError{target::AttachCause::exited, pid, 0, 0, {}}));
   if (!set) return fail(set.error());
-  warn_of_unwinding(watched);
   auto armed = session::Session::arm(std::move(subject->target), *watched.image, *std::move(set),
                                      {options_.bits, options_.slots});
   if (!armed) return fail(message(armed.error()));
   watched.armed_ns = watched.last_ns = monotonic_ns();
   const auto& report = armed->report();
+  warn_of_unwinding(watched, report);
   renderer_.armed(watched.name, report, watched.armed_ns - begin_ns,
                   options_.duration_s == 0 && !launched_);
   renderer_.flush();
@@ -144,6 +148,7 @@ Result<void, Message> Watch::arm(pid_t pid, const Patterns& patterns) {
     return fail(Message{"nothing_armed", "none of the functions can be probed", kNothingMatched});
   watched.session.emplace(*std::move(armed));
   watched.last_counters = watched.session->counters();
+  watched.last_unwound = watched.session->unwound();
   watched_.push_back(std::move(watched));
   return {};
 }
@@ -237,6 +242,7 @@ void Watch::report_latencies(Watched& watched, bool is_final) {
   report.is_final = is_final;
   report.seconds = watched.seconds(is_final ? watched.armed_ns : watched.last_ns);
   const auto missed = watched.session->counters();
+  const auto unwound = watched.session->unwound();
   std::vector<stats::Histogram> histograms;
   const auto& probes = watched.session->probes();
   const bool first = watched.last_histograms.empty();
@@ -244,13 +250,16 @@ void Watch::report_latencies(Watched& watched, bool is_final) {
     histograms.push_back(watched.session->histogram(probes[i]));
     const bool whole = is_final || first;
     const uint64_t missed_before = is_final ? 0 : watched.last_counters[probes[i].index];
+    const uint64_t unwound_before = is_final ? 0 : watched.last_unwound[probes[i].index];
     report.rows.push_back({probes[i].probe.match.object->name(), probes[i].probe.match.name,
                            whole ? histograms[i] : histograms[i].since(watched.last_histograms[i]),
-                           missed[probes[i].index] - missed_before});
+                           missed[probes[i].index] - missed_before,
+                           unwound[probes[i].index] - unwound_before});
     if (missed[probes[i].index] != 0) lost_ = true;
   }
   watched.last_histograms = std::move(histograms);
   watched.last_counters = missed;
+  watched.last_unwound = unwound;
   renderer_.latencies(report);
 }
 

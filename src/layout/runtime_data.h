@@ -28,7 +28,7 @@ struct Slot {
   uint16_t list_length;     // of the CPU's list that begins here
   uint8_t claimed;          // 1: by a call, whatever the lists say
   uint8_t unused;
-  uint32_t global_next;     // index + 1 of the next one in the global list
+  uint32_t global_next;  // index + 1 of the next one in the global list
 };
 
 // What a return probe's stub hands to the runtime. Lies beside the stub.
@@ -36,6 +36,17 @@ struct ProbeRecord {
   uint64_t body;       // the displaced instructions, then the rest of the function
   uint64_t histogram;  // offset of the histogram in a CPU's cells
   uint64_t missed;     // offset of the counter of calls that found no slot
+  uint64_t unwound;    // offset of the counter of calls that were left by unwinding
+};
+
+// The functions of an unwinder that the runtime calls when a slot's frame is unwound, and where it
+// makes the unwinder land then. Lies beside the hook in that unwinder.
+struct UnwinderTable {
+  uint64_t get_ip;   // _Unwind_GetIP
+  uint64_t set_gr;   // _Unwind_SetGR
+  uint64_t set_ip;   // _Unwind_SetIP
+  uint64_t resume;   // _Unwind_Resume
+  uint64_t landing;  // goes on in the runtime
 };
 
 inline constexpr uint32_t kMaxCpus = PP_MAX_CPUS;
@@ -74,10 +85,17 @@ static_assert(offsetof(Slot, global_next) == PP_SLOT_GLOBAL_NEXT);
 static_assert(offsetof(ProbeRecord, body) == PP_RECORD_BODY);
 static_assert(offsetof(ProbeRecord, histogram) == PP_RECORD_HISTOGRAM);
 static_assert(offsetof(ProbeRecord, missed) == PP_RECORD_MISSED);
+static_assert(offsetof(ProbeRecord, unwound) == PP_RECORD_UNWOUND);
+static_assert(offsetof(UnwinderTable, get_ip) == PP_UNWINDER_GET_IP);
+static_assert(offsetof(UnwinderTable, set_gr) == PP_UNWINDER_SET_GR);
+static_assert(offsetof(UnwinderTable, set_ip) == PP_UNWINDER_SET_IP);
+static_assert(offsetof(UnwinderTable, resume) == PP_UNWINDER_RESUME);
+static_assert(offsetof(UnwinderTable, landing) == PP_UNWINDER_LANDING);
 static_assert(sizeof(RuntimeContext) == PP_CONTEXT_SIZE);
 static_assert(offsetof(RuntimeContext, free_list) == PP_CONTEXT_FREE_LIST);
 static_assert(offsetof(RuntimeContext, slots) == PP_CONTEXT_SLOTS);
 static_assert(offsetof(RuntimeContext, ns_multiplier) == PP_CONTEXT_NS_MULTIPLIER);
+static_assert(offsetof(RuntimeContext, slot_count) == PP_CONTEXT_SLOT_COUNT);
 static_assert(offsetof(RuntimeContext, locked_cells) == PP_CONTEXT_LOCKED_CELLS);
 static_assert(offsetof(RuntimeContext, cpu_cells) == PP_CONTEXT_CPU_CELLS);
 static_assert(offsetof(RuntimeContext, cpu_free) == PP_CONTEXT_CPU_FREE);

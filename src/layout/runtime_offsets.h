@@ -18,12 +18,14 @@
 #define PP_RECORD_BODY 0
 #define PP_RECORD_HISTOGRAM 8
 #define PP_RECORD_MISSED 16
+#define PP_RECORD_UNWOUND 24
 
 // The context ends where the runtime image begins.
 #define PP_CONTEXT_SIZE 20480
 #define PP_CONTEXT_FREE_LIST 64
 #define PP_CONTEXT_SLOTS 128
 #define PP_CONTEXT_NS_MULTIPLIER 136
+#define PP_CONTEXT_SLOT_COUNT 144
 #define PP_CONTEXT_LOCKED_CELLS 192
 #define PP_CONTEXT_CPU_CELLS 272
 #define PP_CONTEXT_CPU_FREE 8480
@@ -33,6 +35,16 @@
 
 // A CPU's list of free slots gives to the global list what it has beyond this.
 #define PP_CPU_FREE_LIMIT 64
+
+// What the code of an unwinder hook hands to the runtime (UnwinderTable).
+#define PP_UNWINDER_GET_IP 0
+#define PP_UNWINDER_SET_GR 8
+#define PP_UNWINDER_SET_IP 16
+#define PP_UNWINDER_RESUME 24
+#define PP_UNWINDER_LANDING 32
+
+// From the code of one slot to that of the next.
+#define PP_SLOT_CODE_SIZE_LOG2 5
 
 #define PP_RSEQ_CPU_ID 4
 #define PP_RSEQ_CS 8

@@ -37,7 +37,8 @@ uint64_t histogram_size(uint32_t fraction_bits) {
 }
 
 uint64_t histogram_offset(const FileHeader& header, uint64_t histogram) {
-  return align_up(header.probes.count * 8, 64) + histogram * histogram_size(header.fraction_bits);
+  return align_up(unwound_offset(header, header.histogram_count), 64) +
+         histogram * histogram_size(header.fraction_bits);
 }
 
 FileHeader lay_out(const SessionCounts& counts) {
@@ -115,7 +116,8 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   out.names = copy_section<char>(bytes, header.names);
 
   const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {
-    return site.length >= 1 && site.length <= kMaxSiteLength && site.phase < kPhases;
+    return site.length >= 1 && site.length <= kMaxSiteLength &&
+           static_cast<uint8_t>(site.phase) < kPhases;
   });
   const bool probes_ok =
       std::all_of(out.probes.begin(), out.probes.end(), [&](const ProbeEntry& probe) {

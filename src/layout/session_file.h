@@ -24,7 +24,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 2;
+inline constexpr uint32_t kFileVersion = 3;
 
 enum class SessionState : uint32_t {
   preparing = 1,  // memory may be mapped; the text is untouched
@@ -60,7 +60,7 @@ struct ObjectEntry {
 
 // The journal: what is written where, and what was there.
 inline constexpr size_t kMaxSiteLength = 8;
-inline constexpr uint8_t kPhases = 2;
+inline constexpr uint8_t kPhases = 3;
 struct SiteEntry {
   uint64_t address = 0;
   uint8_t original[kMaxSiteLength] = {};
@@ -68,8 +68,12 @@ struct SiteEntry {
   uint8_t length = 0;
   uint8_t tactic = 0;
   uint8_t displaced = 0;  // bytes from address whose instructions run in the stub
-  // 0: the first thing that is written and the last that is put back; 1: what needs those of 0.
-  uint8_t phase = 0;
+  // Written in this order, and put back in the other.
+  enum class Phase : uint8_t {
+    unwinder_hook = 0,  // with a slot on the stack, nobody may unwind without
+    usual = 1,
+    short_jump = 2,  // to a springboard, which is one of the usual
+  } phase = Phase::usual;
   int32_t body = 0;  // from the address to the copy of the first displaced instruction
 };
 
@@ -149,6 +153,11 @@ uint64_t histogram_size(uint32_t fraction_bits);
 // Offsets inside a region.
 constexpr uint64_t counter_offset(uint64_t probe) {
   return probe * 8;
+}
+// Of a latency probe, whose other counter that of calls without a slot is: calls that were left by
+// unwinding.
+constexpr uint64_t unwound_offset(const FileHeader& header, uint64_t histogram) {
+  return counter_offset(header.probes.count + histogram);
 }
 uint64_t histogram_offset(const FileHeader& header, uint64_t histogram);
 // Offset of a region in the file. Region 0 is the locked one, region 1 + n is CPU n's.

@@ -24,7 +24,7 @@ TextEdit edit_of(const layout::SiteEntry& site) {
   TextEdit edit;
   edit.address = site.address;
   edit.length = site.length;
-  edit.phase = site.phase;
+  edit.phase = static_cast<uint8_t>(site.phase);
   return edit;
 }
 

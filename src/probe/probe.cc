@@ -102,6 +102,23 @@ void FunctionProbes::plan() {
   }
 }
 
+std::optional<SitePatch> plan_hook(const Unwinder& unwinder) {
+  image::Object& object = *unwinder.find_fde.object;
+  plan::FunctionCode code;
+  code.range = unwinder.find_fde.function->range;
+  code.bytes = object.code(*unwinder.find_fde.function);
+  if (code.bytes.empty()) return std::nullopt;
+  code.targets = &object.targets();
+  code.reserved = object.reserved();
+  auto planned = plan::plan_site(code, plan::entry_site(code));
+  if (!planned) return std::nullopt;
+  SitePatch patch;
+  patch.object = &object;
+  patch.plan.patch = *std::move(planned);
+  patch.unwinder = unwinder.functions;
+  return patch;
+}
+
 arch::Displaced displaced(const SitePatch& patch) {
   return {patch.site(), patch.plan.patch.displaced_bytes()};
 }
@@ -216,7 +233,8 @@ void load_code(std::span<const image::Match> matches) {
   }
 }
 
-ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind) {
+ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
+                     std::span<const Unwinder> unwinders) {
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   if (!std::is_sorted(matches.begin(), matches.end(), by_site))
     std::stable_sort(matches.begin(), matches.end(), by_site);
@@ -239,6 +257,9 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind) {
   set.patches.reserve(patches);
   set.probes.reserve(probes);
   for (ProbeSet& piece : planned) append(set, std::move(piece));
+  if (!set.probes.empty())
+    for (const Unwinder& unwinder : unwinders)
+      if (auto hook = plan_hook(unwinder)) set.patches.push_back(*std::move(hook));
   return without_collisions(std::move(set));
 }
 
@@ -265,16 +286,27 @@ std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch&
 }
 
 std::optional<PlacedStub> place_return_stub(const SitePatch& patch, Address at,
-                                            const arch::ArenaEntries& arena, uint64_t histogram,
-                                            uint64_t missed) {
+                                            const arch::ArenaEntries& arena,
+                                            const arch::ReturnStub& spec) {
   arch::Assembler code(at);
   PlacedStub placed;
-  const arch::ReturnStub spec = {histogram, missed};
   placed.stub = arch::emit_return_stub(code, arena, spec, displaced(patch));
   auto bytes = code.finish();
   if (!bytes) return std::nullopt;
   placed.bytes = *std::move(bytes);
   placed.bodies = {placed.stub.body};
+  return placed;
+}
+
+std::optional<PlacedStub> place_unwinder_hook(const SitePatch& patch, Address at,
+                                              arch::UnwinderHook hook) {
+  hook.functions = *patch.unwinder;
+  arch::Assembler code(at);
+  PlacedStub placed;
+  placed.stub = arch::emit_unwinder_hook(code, hook, displaced(patch));
+  auto bytes = code.finish();
+  if (!bytes) return std::nullopt;
+  placed.bytes = *std::move(bytes);
   return placed;
 }
 

@@ -10,6 +10,7 @@
 #include "arch/x86_64/stub.h"
 #include "image/match.h"
 #include "plan/function_plan.h"
+#include "probe/unwinder.h"
 
 namespace pinprick::probe {
 
@@ -21,6 +22,8 @@ struct SitePatch {
   plan::PlannedPatch plan;     // in the object's own addresses
   std::vector<size_t> probes;  // of plan.points, in that order
   std::optional<size_t> host;  // plan.host, among all
+  // Not for probes: _Unwind_Find_FDE, of the unwinder with these functions.
+  std::optional<layout::UnwinderTable> unwinder;
 
   Address site() const { return plan.patch.site + object->bias(); }
 };
@@ -48,7 +51,9 @@ struct ProbeSet {
 // only.
 void load_code(std::span<const image::Match> matches);
 
-ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind);
+// `unwinders`: to be hooked, for probes that measure.
+ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
+                     std::span<const Unwinder> unwinders = {});
 
 // The stub of a patch, assembled for an address.
 struct PlacedStub {
@@ -64,7 +69,10 @@ std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch&
                                            std::span<const uint32_t> cells,
                                            std::optional<arch::RseqArea> rseq);
 std::optional<PlacedStub> place_return_stub(const SitePatch& patch, Address at,
-                                            const arch::ArenaEntries& arena, uint64_t histogram,
-                                            uint64_t missed);
+                                            const arch::ArenaEntries& arena,
+                                            const arch::ReturnStub& spec);
+// `hook.functions` are the patch's.
+std::optional<PlacedStub> place_unwinder_hook(const SitePatch& patch, Address at,
+                                              arch::UnwinderHook hook);
 
 }  // namespace pinprick::probe

@@ -8,6 +8,7 @@
 extern "C" {
 extern const uint8_t pp_image[], pp_image_end[];
 extern const uint8_t pp_enter[], pp_enter_locked[], pp_leave[], pp_leave_locked[];
+extern const uint8_t pp_personality[], pp_unwound[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
 }
 
@@ -105,6 +106,9 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   auto code = slots_code.finish();
   if (!code) return std::nullopt;
   out.code.insert(out.code.end(), code->begin(), code->end());
+  out.slot_code = {first_slot_code, out.code_address + out.code.size()};
+  out.personality = entry(out.code_address, pp_personality);
+  out.unwound = entry(out.code_address, pp_unwound);
 
   out.data.resize(extent.data_size);
   for (uint64_t i = 0; i < spec.slot_count; ++i) {

@@ -41,6 +41,8 @@ struct RuntimeImage {
   Address data_address = 0;
   Address code_address = 0;
   Address enter = 0;  // what the stubs of return probes jump to
+  Range slot_code;
+  Address personality = 0, unwound = 0;  // for unwinder hooks
 };
 
 // Nothing if the target's rseq area is not within reach of an fs-relative displacement.

@@ -130,6 +130,23 @@ pp_fixups:
         movb    $0, PP_SLOT_CLAIMED(%rdi)
         .endm
 
+// Puts the slot at rdi, which is nobody's any more, into the global list. Clobbers rax, rcx, rdx.
+        .macro  give_to_global_list
+        movq    %rdi, %rcx
+        subq    CONTEXT(SLOTS), %rcx
+        shrq    $PP_SLOT_SIZE_LOG2, %rcx
+        incl    %ecx                    // index + 1
+        movq    CONTEXT(FREE_LIST), %rax
+1:      movl    %eax, PP_SLOT_GLOBAL_NEXT(%rdi)
+        movq    %rax, %rdx
+        shrq    $32, %rdx
+        incl    %edx
+        shlq    $32, %rdx
+        orq     %rcx, %rdx
+        lock cmpxchgq %rdx, CONTEXT(FREE_LIST)
+        jne     1b
+        .endm
+
         .macro routine name
         .globl  \name
         .hidden \name
@@ -371,19 +388,7 @@ sum_locked:
 2:      disclaim
 
 give_global:
-        movq    %rdi, %rcx
-        subq    CONTEXT(SLOTS), %rcx
-        shrq    $PP_SLOT_SIZE_LOG2, %rcx
-        incl    %ecx                    // index + 1
-        movq    CONTEXT(FREE_LIST), %rax
-1:      movl    %eax, PP_SLOT_GLOBAL_NEXT(%rdi)
-        movq    %rax, %rdx
-        shrq    $32, %rdx
-        incl    %edx
-        shlq    $32, %rdx
-        orq     %rcx, %rdx
-        lock cmpxchgq %rdx, CONTEXT(FREE_LIST)
-        jne     1b
+        give_to_global_list
         restore_and_return
 
 // rcx = base of the stripe's cells. Clobbers rdx.
@@ -396,6 +401,73 @@ locked_cells:
         movq    (%rdx,%rcx,8), %rcx
         ret
         .size   pp_leave_locked, . - pp_leave_locked
+
+// --------------------------------------------------------------------------------------- unwind
+
+// The personality of slots' frames, called by the unwinder whose table r9 leads to:
+//     edi = version, esi = actions, rdx = class, rcx = exception, r8 = context
+// Nobody catches anything in a slot. When the stack is taken down, the unwinder lands here for the
+// slot to be given back, and goes on from where the measured function was called.
+        .set    CLEANUP_PHASE, 2
+        .set    INSTALL_CONTEXT, 7
+        .set    CONTINUE_UNWIND, 8
+        .set    DWARF_RAX, 0
+        .set    DWARF_RDX, 1
+
+        routine pp_personality
+        movl    $CONTINUE_UNWIND, %eax
+        testl   $CLEANUP_PHASE, %esi
+        jz      2f
+        pushq   %rbx
+        pushq   %rbp
+        pushq   %r12
+        movq    %r9, %rbx
+        movq    %r8, %rbp
+        movq    %rcx, %r12
+        movq    %rbp, %rdi
+        call    *PP_UNWINDER_GET_IP(%rbx)
+        movq    CONTEXT(SLOTS), %rdx
+        subq    PP_SLOT_CODE(%rdx), %rax
+        shrq    $PP_SLOT_CODE_SIZE_LOG2, %rax
+        cmpq    CONTEXT(SLOT_COUNT), %rax
+        jae     1f
+        shlq    $PP_SLOT_SIZE_LOG2, %rax
+        addq    %rax, %rdx
+        movl    $DWARF_RDX, %esi
+        movq    %rbp, %rdi
+        call    *PP_UNWINDER_SET_GR(%rbx)
+        movq    %r12, %rdx
+        movl    $DWARF_RAX, %esi
+        movq    %rbp, %rdi
+        call    *PP_UNWINDER_SET_GR(%rbx)
+        movq    PP_UNWINDER_LANDING(%rbx), %rsi
+        movq    %rbp, %rdi
+        call    *PP_UNWINDER_SET_IP(%rbx)
+        movl    $INSTALL_CONTEXT, %eax
+        jmp     3f
+1:      movl    $CONTINUE_UNWIND, %eax
+3:      popq    %r12
+        popq    %rbp
+        popq    %rbx
+2:      ret
+        .size   pp_personality, . - pp_personality
+
+// Where it lands: rax = exception, rdx = slot, r11 = the unwinder's table; rsp as behind the return
+// that did not happen. With the return address back in its place this is the measured function,
+// at its beginning, which goes on unwinding.
+        routine pp_unwound
+        pushq   PP_SLOT_RETURN_ADDRESS(%rdx)
+        movq    %rax, %r10
+        movq    %rdx, %rdi
+        movq    PP_SLOT_RECORD(%rdi), %rdx
+        movq    PP_RECORD_UNWOUND(%rdx), %rdx
+        movq    CONTEXT(LOCKED_CELLS), %rcx
+        lock incq (%rcx,%rdx)
+        disclaim
+        give_to_global_list
+        movq    %r10, %rdi
+        jmp     *PP_UNWINDER_RESUME(%r11)
+        .size   pp_unwound, . - pp_unwound
 
         .subsection 2
         .p2align 5

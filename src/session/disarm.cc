@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "layout/runtime_data.h"
 #include "patch/text_edit.h"
+#include "probe/unwinder.h"
 #include "session/borrowing.h"
 #include "session/homecoming.h"
 #include "session/ownership.h"
@@ -119,8 +120,29 @@ struct Presence {
   size_t threads_inside = 0;
 };
 
+// Is the thread in an unwinder that may have come by a slot? Then it knows where the slot's return
+// address lies, and will look there again. The unwinder's own frame lies between where the thread's
+// stack ends now and the youngest call that returns to a slot. What was left there by a call that
+// is over looks the same: then we wait in vain.
+bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
+             const std::vector<Range>& unwinders, const SlotUse& use) {
+  constexpr uint64_t kDeepest = 1 << 20;  // of what an unwinder calls, and of signals meanwhile
+  const Address rsp = thread.registers.rsp;
+  Address youngest = UINT64_MAX;
+  for (size_t i : use.waiting)
+    if (use.slots[i].stack >= rsp) youngest = std::min(youngest, use.slots[i].stack);
+  if (youngest - rsp > kDeepest) return false;
+  if (contains(unwinders, thread.registers.rip)) return true;
+  std::vector<uint64_t> words((youngest - rsp) / sizeof(uint64_t));
+  // Across the end of a stack: the call is another thread's.
+  if (!memory.read(rsp, {reinterpret_cast<uint8_t*>(words.data()), words.size() * 8})) return false;
+  return std::any_of(words.begin(), words.end(),
+                     [&](uint64_t word) { return contains(unwinders, word); });
+}
+
 Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
-                     const SessionFile& file, const layout::Session& journal) {
+                     const SessionFile& file, const layout::Session& journal,
+                     const std::vector<Range>& unwinders) {
   Presence presence;
   if (auto read = image::read_maps(target.pid())) presence.maps = *std::move(read);
   std::vector<Range> no_slots;  // without the slots' code: who returns there is known by its slot
@@ -136,7 +158,8 @@ Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
   }
   for (const auto& thread : stop.threads())
     if (contains(presence.code, thread.registers.rip) ||
-        patch::signal_returns_to(presence.maps, target.memory(), thread, no_slots))
+        patch::signal_returns_to(presence.maps, target.memory(), thread, no_slots) ||
+        unwinds(thread, target.memory(), unwinders, presence.slots))
       ++presence.threads_inside;
   return presence;
 }
@@ -147,18 +170,26 @@ class Restoring {
   Restoring(const target::RemoteTarget& target, const layout::Session& journal)
       : memory_(target.memory()) {
     if (journal.header.state != layout::SessionState::armed) return;
-    for (const layout::SiteEntry& site : journal.sites) left_.push_back(&site);
+    for (const layout::SiteEntry& site : journal.sites)
+      (site.phase == layout::SiteEntry::Phase::unwinder_hook ? hooks_ : left_).push_back(&site);
   }
 
-  bool done() const { return left_.empty(); }
+  // All but the hooks in unwinders.
+  bool probes_done() const { return left_.empty(); }
+  bool done() const { return left_.empty() && hooks_.empty(); }
   // As much as can be done now.
   Result<void, SystemError> restore(target::Stop& stop, DisarmReport& report);
+  // When nobody is in our code, and no stack leads there: who unwinds would not know the way.
+  Result<void, SystemError> restore_hooks(target::Stop& stop, DisarmReport& report);
 
  private:
   std::vector<bool> in_use(target::Stop& stop, std::span<const patch::TextEdit> edits) const;
+  Result<void, SystemError> apply(target::Stop& stop, std::span<const patch::TextEdit> edits,
+                                  DisarmReport& report) const;
 
   const target::Memory& memory_;
   std::vector<const layout::SiteEntry*> left_;
+  std::vector<const layout::SiteEntry*> hooks_;
 };
 
 // A thread may stand at a springboard: it has made the short jump to there, but not the long one.
@@ -199,9 +230,26 @@ Result<void, SystemError> Restoring::restore(target::Stop& stop, DisarmReport& r
       edits[now++] = edits[i];
   }
   edits.resize(now);
+  if (auto applied = apply(stop, edits, report); !applied) return applied;
+  left_ = std::move(later);
+  return {};
+}
+
+Result<void, SystemError> Restoring::restore_hooks(target::Stop& stop, DisarmReport& report) {
+  std::vector<patch::TextEdit> edits;
+  for (const layout::SiteEntry* site : hooks_) edits.push_back(patch::disarming(*site));
+  const size_t probes = report.restored;
+  if (auto applied = apply(stop, edits, report); !applied) return applied;
+  report.restored = probes;  // hooks are none
+  hooks_.clear();
+  return {};
+}
+
+Result<void, SystemError> Restoring::apply(target::Stop& stop,
+                                           std::span<const patch::TextEdit> edits,
+                                           DisarmReport& report) const {
   const auto outcomes = patch::apply(stop, memory_, edits, patch::Order::phases_downward);
   if (!outcomes) return fail(outcomes.error());
-  left_ = std::move(later);
   for (patch::EditOutcome outcome : *outcomes) {
     if (outcome == patch::EditOutcome::written) ++report.restored;
     if (outcome == patch::EditOutcome::different) ++report.foreign;
@@ -246,6 +294,11 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
     file.remove();
     return report;
   }
+  const bool has_hooks =
+      std::any_of(journal.sites.begin(), journal.sites.end(), [](const layout::SiteEntry& site) {
+        return site.phase == layout::SiteEntry::Phase::unwinder_hook;
+      });
+  const auto unwinders = has_hooks ? probe::unwinder_code(image) : std::vector<Range>();
   auto stopped = target::Stop::all_threads(target.pid());
   if (!stopped) {
     if (stopped.error().cause != target::AttachCause::exited && !target.has_exited())
@@ -264,21 +317,26 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
   uint64_t pause_ns = 250'000;
   Restoring text(target, journal);
   Presence presence;
+  const auto refused = [&](const SystemError& error) {
+    return fail(SessionError(target::AttachError{
+        target::AttachCause::memory_refused, target.pid(), 0, error.number, {}}));
+  };
+  const auto note_disarmed = [&]() -> Result<void, SessionError> {
+    if (journal.header.state == layout::SessionState::disarmed) return {};
+    journal.header.state = layout::SessionState::disarmed;
+    if (auto written = file.write_header(journal.header); !written)
+      return fail(SessionError(written.error()));
+    return {};
+  };
   for (int look = 1;; ++look) {
-    if (journal.header.state != layout::SessionState::disarmed) {
-      if (auto restored = text.restore(stop, report); !restored)
-        return fail(SessionError(target::AttachError{
-            target::AttachCause::memory_refused, target.pid(), 0, restored.error().number, {}}));
-      if (text.done()) {
-        journal.header.state = layout::SessionState::disarmed;
-        if (auto written = file.write_header(journal.header); !written)
-          return fail(SessionError(written.error()));
-      }
-    }
+    if (!text.probes_done())
+      if (auto restored = text.restore(stop, report); !restored) return refused(restored.error());
+    if (text.done())
+      if (auto noted = note_disarmed(); !noted) return fail(noted.error());
     // Not before: what a copy belongs to is read from the text.
-    if (text.done()) bring_home(stop, target.memory(), journal);
-    presence = look_around(stop, target, file, journal);
-    if (!text.done()) ++presence.threads_inside;
+    if (text.probes_done()) bring_home(stop, target.memory(), journal);
+    presence = look_around(stop, target, file, journal, unwinders);
+    if (!text.probes_done()) ++presence.threads_inside;
     if (presence.threads_inside == 0 || look == kLooks) break;
     report.stopped_ns += stop.resume();
     sleep_ns(pause_ns);
@@ -291,7 +349,12 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
   report.calls_lost = presence.slots.lost;
   report.memory_left = presence.threads_inside != 0 || presence.slots.lost != 0;
   // Not while somebody may be on the way from a slot to its return address.
-  if (report.threads_inside == 0) report.released = release_calls(target.memory(), presence.slots);
+  if (report.threads_inside == 0) {
+    report.released = release_calls(target.memory(), presence.slots);
+    if (auto restored = text.restore_hooks(stop, report); !restored)
+      return refused(restored.error());
+    if (auto noted = note_disarmed(); !noted) return fail(noted.error());
+  }
   if (!report.memory_left) {
     if (auto unmapped = unmap(target, stop, image, file, journal, presence.maps); !unmapped)
       return fail(unmapped.error());

@@ -149,15 +149,18 @@ class Arming {
   Address runtime_address_ = 0;
   uint64_t slots_ = 0;
   Address enter_ = 0;
+  arch::UnwinderHook hook_;
 };
 
 std::optional<probe::PlacedStub> Arming::place_stub(const probe::SitePatch& patch, Address at,
                                                     const arch::ArenaEntries& entries) const {
   const layout::FileHeader& header = session_.journal_.header;
+  if (patch.unwinder) return probe::place_unwinder_hook(patch, at, hook_);
   if (measures() && !patch.probes.empty()) {
     const size_t i = patch.probes[0];
-    return probe::place_return_stub(patch, at, entries, layout::histogram_offset(header, i),
-                                    layout::counter_offset(i));
+    return probe::place_return_stub(patch, at, entries,
+                                    {layout::histogram_offset(header, i), layout::counter_offset(i),
+                                     layout::unwound_offset(header, i)});
   }
   std::vector<uint32_t> cells;
   for (size_t i : patch.probes) cells.push_back(static_cast<uint32_t>(layout::counter_offset(i)));
@@ -217,7 +220,9 @@ Result<void, SessionError> Arming::create_file() {
     site.length = patch.plan.patch.written;
     site.tactic = tactic;
     site.displaced = patch.plan.patch.displaced;
-    site.phase = patch.plan.springboard ? 1 : 0;
+    using Phase = layout::SiteEntry::Phase;
+    if (patch.plan.springboard) site.phase = Phase::short_jump;
+    if (patch.unwinder) site.phase = Phase::unwinder_hook;
     std::copy_n(patch.plan.patch.original.begin(), site.length, site.original);
     journal.sites.push_back(site);
     springboard_.push_back(journal.sites.size());
@@ -480,6 +485,10 @@ Result<void, SessionError> Arming::write_stubs() {
     const auto runtime = runtime::build_runtime(runtime_address_, spec);
     if (!runtime) return fail(SessionError(attach_error(AttachCause::no_address_space)));
     enter_ = runtime->enter;
+    hook_.slot_code = runtime->slot_code;
+    hook_.slots = runtime->data_address;
+    hook_.personality = runtime->personality;
+    hook_.unwound = runtime->unwound;
     for (auto written : {target().memory().write(runtime->data_address, runtime->data),
                          target().memory().write(runtime->code_address, runtime->code)})
       if (!written) return refused(written.error());
@@ -628,6 +637,8 @@ Result<void, SessionError> Arming::run() {
   for (uint32_t i = 0; i < set_.probes.size(); ++i)
     if (armed_[set_.probes[i].patch]) session_.probes_.push_back({std::move(set_.probes[i]), i});
   session_.report_.armed = session_.probes_.size();
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    if (set_.patches[i].unwinder && armed_[i]) ++session_.report_.unwinders;
   return {};
 }
 

@@ -36,7 +36,8 @@ struct ArmReport {
   std::vector<probe::Skipped> skipped;  // those of the plan, and those that arming had to leave out
   uint64_t stopped_ns = 0;              // of the target, both stops together
   uint64_t stub_bytes = 0;
-  bool locked = false;  // without rseq: counting takes locked instructions
+  size_t unwinders = 0;  // that know of slots
+  bool locked = false;   // without rseq: counting takes locked instructions
 };
 
 // A probe that is in the target, and its place in the session's tables.
@@ -62,6 +63,8 @@ class Session {
   const std::vector<ArmedProbe>& probes() const { return probes_; }
   // By ArmedProbe::index: hits of counting probes; of return probes the calls that found no slot.
   std::vector<uint64_t> counters() const { return file_->read_counters(journal_); }
+  // Of return probes: calls that were left by unwinding.
+  std::vector<uint64_t> unwound() const { return file_->read_unwound(journal_); }
   // Of a return probe.
   stats::Histogram histogram(const ArmedProbe& probe) const {
     return file_->read_histogram(journal_, probe.index);

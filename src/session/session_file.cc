@@ -138,17 +138,26 @@ Result<void, FileError> SessionFile::write_mapping(const layout::Session& sessio
                &session.mappings[index], sizeof(layout::MappingEntry));
 }
 
-std::vector<uint64_t> SessionFile::read_counters(const layout::Session& session) const {
-  const size_t count = session.probes.size();
+std::vector<uint64_t> SessionFile::sum_counters(const layout::Session& session, uint64_t first,
+                                                size_t count) const {
   std::vector<uint64_t> sums(count);
   std::vector<uint64_t> region(count);
   for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
     auto got = read_at(fd_.get(), {reinterpret_cast<uint8_t*>(region.data()), count * 8},
-                       layout::region_offset(session.header, i));
+                       layout::region_offset(session.header, i) + first);
     if (!got) continue;
     for (size_t p = 0; p < count; ++p) sums[p] += region[p];
   }
   return sums;
+}
+
+std::vector<uint64_t> SessionFile::read_counters(const layout::Session& session) const {
+  return sum_counters(session, layout::counter_offset(0), session.probes.size());
+}
+
+std::vector<uint64_t> SessionFile::read_unwound(const layout::Session& session) const {
+  return sum_counters(session, layout::unwound_offset(session.header, 0),
+                      session.header.histogram_count);
 }
 
 stats::Histogram SessionFile::read_histogram(const layout::Session& session,

@@ -57,6 +57,8 @@ class SessionFile {
 
   // Sums over all regions.
   std::vector<uint64_t> read_counters(const layout::Session& session) const;
+  // By histogram.
+  std::vector<uint64_t> read_unwound(const layout::Session& session) const;
   stats::Histogram read_histogram(const layout::Session& session, uint32_t histogram) const;
 
   void remove();
@@ -66,6 +68,8 @@ class SessionFile {
   static Result<SessionFile, FileError> open_unnamed(const std::string& path);
   Result<void, FileError> fill(const layout::Session& session);
   Result<void, FileError> give_name();
+  std::vector<uint64_t> sum_counters(const layout::Session& session, uint64_t first,
+                                     size_t count) const;
   Result<void, FileError> write(uint64_t offset, const void* bytes, size_t size);
   FileError system_error(int error) const {
     return {FileError::Cause::system, path_, error, layout::ParseError::not_a_session, 0};

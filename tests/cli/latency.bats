@@ -83,17 +83,6 @@ latency_field() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['fi
   end_ticker
 }
 
-@test "a process that can unwind is warned of" {
-  start_ticker
-  watch latency -p $ticker ticker:tick
-  end_watch
-  ! grep -q warning "$work/records"
-  end_ticker
-  run "$PINPRICK" latency 'libstdc++:*locale*' --allow-missing -- "$TARGETS/uses_cxx"
-  [ "$status" -eq 0 ]
-  [[ "$output" == *"can unwind its stack"* ]]
-}
-
 @test "what does not return as it was called is refused, by name and by what it is" {
   start_ticker
   watch latency -p $ticker --allow-missing -d 0.01 'libc:setjmp' 'libc:_setjmp' 'libc:__sigsetjmp' \

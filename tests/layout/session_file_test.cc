@@ -462,7 +462,7 @@ TEST(ParseSession, RefusesAProbeBehindItsWindow) {
 
 TEST(ParseSession, RefusesAPhaseThatIsNone) {
   Sample sample;
-  sample.sites[1].phase = kPhases;
+  sample.sites[1].phase = static_cast<SiteEntry::Phase>(kPhases);
   Session session;
   EXPECT_EQ(sample.parse(session), ParseError::inconsistent);
 }

@@ -159,9 +159,9 @@ TEST_P(Slots, ThreadsLoseNothing) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
-// A new thread whose memory belonged to one that ended, until it registers, and the child of a vfork
-// have an rseq area that names a CPU, and no registration with the kernel: nobody restarts their
-// sequences, and several are in the lists of one CPU at once.
+// A new thread whose memory belonged to one that ended, until it registers, and the child of a
+// vfork have an rseq area that names a CPU, and no registration with the kernel: nobody restarts
+// their sequences, and several are in the lists of one CPU at once.
 TEST(SlotsUnregistered, NoSlotHasTwoOwnersWhateverTheRseqAreaSays) {
   if (!own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
   Probed probed(kCallBack, own_rseq());
@@ -172,9 +172,8 @@ TEST(SlotsUnregistered, NoSlotHasTwoOwnersWhateverTheRseqAreaSays) {
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back([&] {
       auto* area = own_area();
-      ASSERT_EQ(::syscall(SYS_rseq, area, std::max(__rseq_size, 32u), RSEQ_FLAG_UNREGISTER,
-                          RSEQ_SIG),
-                0);
+      ASSERT_EQ(
+          ::syscall(SYS_rseq, area, std::max(__rseq_size, 32u), RSEQ_FLAG_UNREGISTER, RSEQ_SIG), 0);
       __atomic_store_n(&area->cpu_id, 0, __ATOMIC_RELAXED);
       auto* call = probed.function<long(long (*)(long), long)>();
       for (long i = 0; i < 400000; ++i)
@@ -185,8 +184,8 @@ TEST(SlotsUnregistered, NoSlotHasTwoOwnersWhateverTheRseqAreaSays) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
-// The kernel looks at what the area points to when a thread registers, too: one that gets the memory
-// of a thread that ended would be killed once our code is gone.
+// The kernel looks at what the area points to when a thread registers, too: one that gets the
+// memory of a thread that ended would be killed once our code is gone.
 TEST(SlotsRegistered, NoThreadKeepsAPointerToASequenceThatItHasLeft) {
   if (!own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
   Probed probed(kIncrement, own_rseq());

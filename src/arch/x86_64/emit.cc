@@ -28,6 +28,11 @@ void Assembler::bind(Label label) {
   labels_[label.id] = code_.size();
 }
 
+void Assembler::bind_at(Label label, Address address) {
+  assert(!labels_[label.id] && address >= base_ && address <= here());
+  labels_[label.id] = address - base_;
+}
+
 Assembler::Label Assembler::bind_here() {
   Label label = new_label();
   bind(label);

@@ -44,6 +44,7 @@ class Assembler {
   Label new_label();
   void bind(Label label);
   Label bind_here();
+  void bind_at(Label label, Address address);  // of what is emitted already
 
   Address here() const { return base_ + code_.size(); }
   size_t size() const { return code_.size(); }

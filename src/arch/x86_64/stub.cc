@@ -222,7 +222,7 @@ Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<R
 //     rax = &record
 //     jmp enter               -> the slot's code -> body
 //     body: displaced instructions, jump back
-//     record: body, histogram, missed
+//     record: body, histogram, missed, unwound
 Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnStub& spec,
                       const Displaced& displaced) {
   const auto record = code.new_label();
@@ -240,6 +240,148 @@ Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnSt
   code.u64(body);
   code.u64(spec.histogram);
   code.u64(spec.missed);
+  code.u64(spec.unwound);
+  stub.end = code.here();
+  return stub;
+}
+
+namespace {
+
+// DWARF, as far as a slot's frame needs it.
+constexpr uint8_t kCfaDefinition = 0x0c, kCfaExpression = 0x10, kCfaNop = 0;
+constexpr uint8_t kOpConst8u = 0x0e, kOpMinus = 0x1c, kOpPlus = 0x22, kOpShl = 0x24, kOpShr = 0x25,
+                  kOpLiteral0 = 0x30, kOpRegister0 = 0x70;
+constexpr uint8_t kStackPointer = 7, kReturnAddress = 16;
+constexpr uint8_t kAbsolute = 0;  // encoding of pointers
+
+// The length before what `fill` emits, and padding behind.
+template <class F>
+void emit_entry(Assembler& code, F&& fill) {
+  Assembler inner(code.here() + 4);
+  fill(inner);
+  inner.align(8, kCfaNop);
+  const auto bytes = inner.finish();
+  code.u32(static_cast<uint32_t>(bytes->size()));
+  code.raw(*bytes);
+}
+
+// The return address of the frame of a slot: at slots + size of a slot * index + its offset, where
+// (address that its callee returns to - slot code) / size of a slot's code is the index.
+std::vector<uint8_t> return_address_rule(const UnwinderHook& spec) {
+  Assembler rule(0);
+  rule.u8(kOpRegister0 + kReturnAddress);
+  rule.u8(0);
+  rule.u8(kOpConst8u);
+  rule.u64(spec.slot_code.begin);
+  rule.u8(kOpMinus);
+  rule.u8(kOpLiteral0 + PP_SLOT_CODE_SIZE_LOG2);
+  rule.u8(kOpShr);
+  rule.u8(kOpLiteral0 + PP_SLOT_SIZE_LOG2);
+  rule.u8(kOpShl);
+  rule.u8(kOpConst8u);
+  rule.u64(spec.slots + PP_SLOT_RETURN_ADDRESS);
+  rule.u8(kOpPlus);
+  return *rule.finish();
+}
+
+// Answers the address of the FDE.
+Address emit_unwind_table(Assembler& code, const UnwinderHook& spec, Address personality) {
+  const Address cie = code.here();
+  emit_entry(code, [&](Assembler& at) {
+    at.u32(0);  // a CIE
+    at.u8(1);   // version
+    for (char c : {'z', 'P', 'R', '\0'}) at.u8(static_cast<uint8_t>(c));
+    at.u8(1);     // alignment of code
+    at.u8(0x78);  // of data: -8
+    at.u8(kReturnAddress);
+    at.u8(10);  // bytes that follow of what the letters mean
+    at.u8(kAbsolute);
+    at.u64(personality);
+    at.u8(kAbsolute);
+    at.u8(kCfaDefinition);  // rsp, as behind the return
+    at.u8(kStackPointer);
+    at.u8(0);
+    const auto rule = return_address_rule(spec);
+    at.u8(kCfaExpression);
+    at.u8(kReturnAddress);
+    at.u8(static_cast<uint8_t>(rule.size()));
+    at.raw(rule);
+  });
+  const Address fde = code.here();
+  emit_entry(code, [&](Assembler& at) {
+    at.u32(static_cast<uint32_t>(at.here() - cie));
+    at.u64(spec.slot_code.begin);
+    at.u64(spec.slot_code.size());
+    at.u8(0);
+  });
+  code.u32(0);  // no more
+  return fde;
+}
+
+}  // namespace
+
+//     push r11
+//     rax = pc - slot code; if it is not below its size goto other
+//     bases = {0, 0, slot code}
+//     pop r11; return fde
+//     other: pop r11
+//     body:  displaced instructions, jump back
+//     personality: r9 = table; jmp pp_personality
+//     landing: r11 = table; jmp pp_unwound
+//     table, pointers, CIE, FDE
+//
+// Flags, rax and r11 are free where a function begins; r11 is kept all the same, for callers that
+// know this one well.
+Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displaced& displaced) {
+  constexpr uint8_t kSubRaxR11[] = {0x4c, 0x29, 0xd8};
+  constexpr uint8_t kCompareRaxR11[] = {0x4c, 0x39, 0xd8};
+  constexpr uint8_t kJumpIfAboveOrEqual = 0x73;
+  const auto table = code.new_label();
+  const auto personality_pointer = code.new_label();
+  const auto unwound_pointer = code.new_label();
+  const auto fde = code.new_label();
+  const auto other = code.new_label();
+
+  Stub stub;
+  stub.begin = code.here();
+  code.push(Reg::r11);
+  code.mov(Reg::rax, Reg::rdi);
+  code.mov_imm64(Reg::r11, spec.slot_code.begin);
+  code.raw(kSubRaxR11);
+  code.mov_imm64(Reg::r11, spec.slot_code.size());
+  code.raw(kCompareRaxR11);
+  code.u8(kJumpIfAboveOrEqual);
+  code.relative8(other);
+  code.mov_imm32(Reg::rax, 0);
+  code.store(Reg::rsi, 0, Reg::rax);
+  code.store(Reg::rsi, 8, Reg::rax);
+  code.mov_imm64(Reg::rax, spec.slot_code.begin);
+  code.store(Reg::rsi, 16, Reg::rax);
+  code.lea(Reg::rax, fde);
+  code.pop(Reg::r11);
+  code.ret();
+  code.bind(other);
+  code.pop(Reg::r11);
+  emit_displaced(code, displaced, stub);
+
+  const Address personality = code.here();
+  code.lea(Reg::r9, table);
+  code.jmp_memory(personality_pointer);
+  const Address landing = code.here();
+  code.lea(Reg::r11, table);
+  code.jmp_memory(unwound_pointer);
+  code.align(8, kInt3);
+  code.bind(table);
+  for (uint64_t function : {spec.functions.get_ip, spec.functions.set_gr, spec.functions.set_ip,
+                            spec.functions.resume, uint64_t{landing}})
+    code.u64(function);
+  code.bind(personality_pointer);
+  code.u64(spec.personality);
+  code.bind(unwound_pointer);
+  code.u64(spec.unwound);
+  // What stands before it has a length that no address changes.
+  const Address fde_address = emit_unwind_table(code, spec, personality);
+  code.bind_at(fde, fde_address);
   stub.end = code.here();
   return stub;
 }

@@ -96,13 +96,27 @@ Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<R
 struct ReturnStub {
   uint64_t histogram = 0;  // offsets in a CPU's cells
   uint64_t missed = 0;
+  uint64_t unwound = 0;
 };
 
 Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnStub& spec,
                       const Displaced& displaced);
 
+// Where an unwinder looks for unwind tables, it finds one for slots: one entry for all of them,
+// whose rules find the return address of a measured call by that of its slot.
+struct UnwinderHook {
+  layout::UnwinderTable functions;  // `landing` is the hook's own
+  Range slot_code;
+  Address slots = 0;
+  Address personality = 0;  // of the runtime
+  Address unwound = 0;
+};
+
+// For the function `const fde* _Unwind_Find_FDE(pc, dwarf_eh_bases*)`.
+Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displaced& displaced);
+
 // Code of `count` slots whose data begins at `slots`; each 32 bytes, in the slots' order.
-inline constexpr uint64_t kSlotCodeSize = 32;
+inline constexpr uint64_t kSlotCodeSize = 1 << PP_SLOT_CODE_SIZE_LOG2;
 inline constexpr uint64_t kSlotReturn = 6;  // from a slot's code to the address the call returns to
 void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leave);
 

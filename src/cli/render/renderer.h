@@ -33,7 +33,8 @@ struct LatencyRow {
   std::string object;
   std::string function;
   stats::Histogram histogram;
-  uint64_t missed = 0;  // calls that found no free slot
+  uint64_t missed = 0;   // calls that found no free slot
+  uint64_t unwound = 0;  // calls that were left by an exception, or by cancellation
 };
 
 // Of one process. An interval, or the whole time.

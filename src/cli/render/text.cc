@@ -142,6 +142,7 @@ void TextRenderer::histogram(const LatencyRow& row, double seconds) {
     data_.print("{}\n", data_.styled(fmt::format("missed {}: more calls in flight than slots",
                                                  with_commas(row.missed)),
                                      kYellow));
+  if (row.unwound != 0) data_.print("left by exception {}\n", with_commas(row.unwound));
 }
 
 void TextRenderer::latency_table(const std::vector<LatencyRow>& rows, double seconds) {
@@ -150,14 +151,16 @@ void TextRenderer::latency_table(const std::vector<LatencyRow>& rows, double sec
   for (const LatencyRow& row : rows) {
     const auto& h = row.histogram;
     const uint64_t n = h.count();
-    data_.print("{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}\n", with_commas(n),
-                rate(seconds > 0 ? static_cast<double>(n) / seconds : 0),
-                duration_ns(static_cast<double>(h.quantile(0.5))),
-                duration_ns(static_cast<double>(h.quantile(0.9))),
-                duration_ns(static_cast<double>(h.quantile(0.99))),
-                duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
-                data_.bold(row.function),
-                row.missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row.missed)));
+    data_.print(
+        "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}\n", with_commas(n),
+        rate(seconds > 0 ? static_cast<double>(n) / seconds : 0),
+        duration_ns(static_cast<double>(h.quantile(0.5))),
+        duration_ns(static_cast<double>(h.quantile(0.9))),
+        duration_ns(static_cast<double>(h.quantile(0.99))),
+        duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
+        data_.bold(row.function),
+        row.missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row.missed)),
+        row.unwound == 0 ? "" : fmt::format(" (left by exception {})", with_commas(row.unwound)));
   }
 }
 
@@ -167,8 +170,9 @@ void TextRenderer::latency_reports(std::vector<LatencyRow> rows, double seconds)
   });
   const size_t total = rows.size();
   if (!all_ && total > kFew)
-    std::erase_if(
-        rows, [](const LatencyRow& row) { return row.histogram.count() == 0 && row.missed == 0; });
+    std::erase_if(rows, [](const LatencyRow& row) {
+      return row.histogram.count() == 0 && row.missed == 0 && row.unwound == 0;
+    });
   if (rows.size() > kFew) {
     latency_table(rows, seconds);
   } else {
@@ -182,11 +186,14 @@ void TextRenderer::latencies(const Report<LatencyRow>& report) {
   heading(report.process, report.seconds, report.is_final);
   latency_reports(report.rows, report.seconds);
   if (report.is_final) {
-    uint64_t missed = 0;
-    for (const LatencyRow& row : report.rows) missed += row.missed;
+    uint64_t missed = 0, unwound = 0;
+    for (const LatencyRow& row : report.rows) {
+      missed += row.missed;
+      unwound += row.unwound;
+    }
     const auto cost = runtime::return_probe_cost();
     data_.print(
-        "missed {}{}\n", with_commas(missed),
+        "missed {}  left by exception {}{}\n", with_commas(missed), with_commas(unwound),
         cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
   }
   data_.flush();

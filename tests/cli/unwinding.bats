@@ -1,0 +1,129 @@
+# Calls that are left by exceptions, by cancellation and by the end of their thread: what the program
+# does is what it does without probes, and each is counted for what it was.
+load helpers
+
+# probed PROGRAM PATTERN: what it prints while these functions are timed.
+probed() {
+  "$PINPRICK" latency --allow-missing --json -o "$work/records" "$2" -- "$TARGETS/$1" 300 \
+    2>"$work/errors"
+}
+
+@test "exceptions, cancellation and pthread_exit pass through the timed functions of a program and its libraries" {
+  local pattern
+  "$TARGETS/thrower" 300 >"$work/bare"
+  grep -q 'trace whole' "$work/bare"
+  for pattern in 'thrower:*' 'libstdc++:*' '*'; do
+    probed thrower "$pattern" >"$work/out"
+    cmp "$work/bare" "$work/out"
+    [ "$(field 'sum(x["unwound"] for x in r if x["type"] == "latency")')" -gt 0 ]
+    ! grep -q '"type":"warning"' "$work/records"
+  done
+}
+
+@test "exceptions pass where the unwinder is linked statically" {
+  local program
+  for program in thrower_static thrower_static_libgcc; do
+    "$TARGETS/$program" 300 >"$work/bare"
+    probed $program "$program:*" >"$work/out"
+    # What backtrace() loads after arming, a second unwinder, knows nothing of slots.
+    cmp <(sed 's/, trace.*//' "$work/bare") <(sed 's/, trace.*//' "$work/out")
+    [ "$(field 'sum(x["unwound"] for x in r if x["type"] == "latency")')" -gt 0 ]
+    ! grep -q '"type":"warning"' "$work/records"
+  done
+}
+
+@test "calls that were left are counted apart from those that returned, each once" {
+  probed thrower 'thrower:*' >"$work/out"
+  python3 - "$work/records" <<'PYTHON'
+import collections, json, sys
+returned, left = collections.Counter(), collections.Counter()
+
+def leaf(x):
+    done = x % 3 == 2
+    (returned if done else left)['leaf'] += 1
+    return done
+def through(name, done):
+    (returned if done else left)[name] += 1
+    return done
+def middle(x): return through('middle', leaf(x))
+def rethrows(x): return through('rethrows', middle(x))
+def catches(x):
+    rethrows(x)
+    through('catches', True)
+
+for i in range(300):
+    for j in range(6): catches(i + j)
+    through('nested', middle(3 * i))
+    catches(i)
+    left['deep'] += i % 50 + 1
+left['waits'] = 20
+for x in map(json.loads, open(sys.argv[1])):
+    name = x.get('function')
+    if x['type'] != 'latency' or not x['final'] or not (name in returned or name in left): continue
+    assert x['missed'] == 0, x
+    assert (x['count'], x['unwound']) == (returned[name], left[name]), \
+        (name, x['count'], x['unwound'], returned[name], left[name])
+    returned.pop(name, None), left.pop(name, None)
+assert not returned and not left, (returned, left)
+PYTHON
+}
+
+@test "slots come back from calls that were left" {
+  "$TARGETS/thrower" 1000 >"$work/bare"
+  "$PINPRICK" latency --slots 128 --allow-missing --json -o "$work/records" 'thrower:*' -- \
+    "$TARGETS/thrower" 1000 >"$work/out" 2>"$work/errors"
+  cmp "$work/bare" "$work/out"
+  [ "$(field 'sum(x["unwound"] for x in r if x["type"] == "latency")')" -gt 20000 ]
+  [ "$(field 'sum(x["missed"] for x in r if x["type"] == "latency")')" -eq 0 ]
+}
+
+@test "attaching and detaching while exceptions fly leaves the program right, and nothing behind" {
+  local rounds=60000 thrower attached=0
+  "$TARGETS/thrower" $rounds >"$work/bare"
+  "$TARGETS/thrower" $rounds >"$work/out" 3>&- &
+  thrower=$!
+  ends_with_test $thrower
+  while kill -0 $thrower 2>/dev/null; do
+    "$PINPRICK" latency -p $thrower --allow-missing -d 0.01 'thrower:*' 'libstdc++:*' \
+      >"$work/table" 2>&1 && attached=$((attached + 1))
+  done
+  wait $thrower
+  cmp "$work/bare" "$work/out"
+  echo "attached $attached times"
+  [ $attached -gt 3 ]
+}
+
+@test "an orphaned session goes on letting exceptions through, and detach puts the unwinder back" {
+  mkfifo "$work/in"
+  "$TARGETS/thrower" 1000000 lines <"$work/in" >"$work/out" 3>&- &
+  local thrower=$!
+  ends_with_test $thrower
+  exec 7>"$work/in"
+  echo >&7
+  until_line "$work/out" '^-?[0-9]+ [0-9]+$'
+  watch latency -p $thrower --allow-missing 'thrower:*'
+  kill -KILL $watcher
+  wait $watcher || true
+  local round
+  for round in $(seq 2 40); do echo >&7; done
+  until (($(wc -l <"$work/out") >= 40)); do
+    kill -0 $thrower
+    read -rt 0.01 <> <(:) || true
+  done
+  "$PINPRICK" status -p $thrower --json >"$work/records"
+  [ "$(field 'sum(p["unwound"] for x in r for p in x["probes"])')" -gt 100 ]
+  "$PINPRICK" detach -p $thrower
+  no_trace $thrower
+  exec 7>&-
+  wait $thrower
+  (yes '' || true) | "$TARGETS/thrower" 40 lines | head -40 >"$work/bare"
+  cmp "$work/bare" <(head -40 "$work/out")
+}
+
+@test "a program whose unwinder cannot be found is warned of, others are not" {
+  run "$PINPRICK" latency 'thrower_static_stripped:*' --allow-missing -- \
+    "$TARGETS/thrower_static_stripped" 0
+  [[ "$output" == *"can unwind its stack, but not with libgcc's unwinder"* ]]
+  run "$PINPRICK" latency 'ticker_static:tick' -- "$TARGETS/ticker_static" </dev/null
+  [[ "$output" != *"can unwind"* ]]
+}
