@@ -33,6 +33,19 @@ until_line() {
   done
 }
 
+# patiently COMMAND...: repeats it until it succeeds, for 20 seconds at most.
+patiently() {
+  local deadline=$((SECONDS + 20))
+  until "$@"; do
+    if ((SECONDS > deadline)); then echo "never: $*" >&2; return 1; fi
+    read -rt 0.01 <> <(:) || true
+  done
+}
+
+# runs PID PROGRAM: it is no copy of this shell any more. Or it has ended.
+runs() { [[ "$(readlink "/proc/$1/exe" || true)" -ef "$2" ]] || ! kill -0 "$1" || is_zombie "$1"; }
+is_zombie() { grep -q '^State:.Z' "/proc/$1/status"; }
+
 # start_ticker [THREADS]: tests/targets/ticker.c; talk to it with `tell`.
 start_ticker() {
   mkfifo "$work/in"

@@ -33,8 +33,9 @@ std::string Ending::text() const {
 }
 
 Program::Program(const Command& command, bool traced) {
-  int in[2], out[2];
-  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) std::abort();
+  int in[2], out[2], begun[2];
+  for (int* ends : {in, out, begun})
+    if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
   // Room for all that it says while nobody listens.
   constexpr int kPipeSize = 1 << 20;
   ::fcntl(out[0], F_SETPIPE_SZ, kPipeSize);
@@ -53,6 +54,11 @@ Program::Program(const Command& command, bool traced) {
   }
   ::close(in[0]);
   ::close(out[1]);
+  ::close(begun[1]);
+  // Until it has exec'ed it is a copy of us.
+  char nothing;
+  static_cast<void>(!::read(begun[0], &nothing, 1));
+  ::close(begun[0]);
   in_ = Fd(in[1]);
   out_ = Fd(out[0]);
 }
