@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/clock.h"
+#include "image/loader.h"
+
 namespace pinprick::cli {
 
 Result<Patterns, Message> parse_patterns(const Options& options) {
@@ -28,12 +31,24 @@ bool is_gone(const target::RemoteTarget& target) {
   return target.has_exited() || !target.same_image();
 }
 
+// While the loader is at work, what is mapped may lack what its objects need: an unwinder, say.
+Result<image::ProcessImage, SystemError> load_settled(pid_t pid,
+                                                      const image::MemoryReader& reader) {
+  constexpr uint64_t kPatienceNs = 300'000'000;
+  for (const uint64_t begin = monotonic_ns();; sleep_ns(1'000'000)) {
+    const bool was_idle = !image::loader_is_at_work(pid, reader);
+    auto image = image::load_process(pid, reader);
+    const bool settled = was_idle && !image::loader_is_at_work(pid, reader);
+    if (settled || !image || monotonic_ns() - begin > kPatienceNs) return image;
+  }
+}
+
 }  // namespace
 
 Result<Subject, Message> look_at(pid_t pid) {
   auto target = target::RemoteTarget::open(pid);
   if (!target) return fail(message(target.error()));
-  auto image = image::load_process(pid, target->reader());
+  auto image = load_settled(pid, target->reader());
   const bool incomplete = !image || image->objects.empty() || !image->unreadable.empty();
   if (incomplete && is_gone(*target))
     return fail(message(target::AttachError{target::AttachCause::exited, pid, 0, 0, {}}));

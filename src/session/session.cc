@@ -104,7 +104,9 @@ class Arming {
   Result<void, SessionError> map_all(target::BorrowedThread& thread);
   Result<void, SessionError> write_stubs();
   Result<void, SessionError> write_text();
+  Result<bool, SessionError> try_to_write_text(bool last_attempt);
   void drop(size_t patch, plan::Reason reason);
+  void drop_what_needs_hooks();
   void drop_guests();
   bool write_jumps(size_t patch, const arch::Stub& stub);
   std::optional<probe::PlacedStub> place_stub(const probe::SitePatch& patch, Address at,
@@ -449,6 +451,13 @@ void Arming::drop(size_t patch, plan::Reason reason) {
   }
 }
 
+// A slot's address must not be on a stack whose unwinder has not been told of slots.
+void Arming::drop_what_needs_hooks() {
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    if (set_.patches[i].unwinder && !armed_[i])
+      for (size_t j = 0; j < set_.patches.size(); ++j) drop(j, plan::Reason::thread_inside);
+}
+
 // A springboard that lies in the window of a patch must not be written without that patch.
 void Arming::drop_guests() {
   for (size_t i = 0; i < set_.patches.size(); ++i)
@@ -607,6 +616,17 @@ Result<void, SessionError> Arming::write_text() {
   for (auto written : {file().write_tables(journal()), file().write_header(journal().header)})
     if (!written) return fail(SessionError(written.error()));
 
+  constexpr int kAttempts = 20;
+  for (int attempt = 1;; ++attempt) {
+    auto written = try_to_write_text(attempt == kAttempts);
+    if (!written) return fail(written.error());
+    if (*written) return {};
+    sleep_ns(1'000'000);
+  }
+}
+
+// False: a thread is in the way of a hook in an unwinder, and nothing was written.
+Result<bool, SessionError> Arming::try_to_write_text(bool last_attempt) {
   Edits edits = this->edits();
   auto stopped = target::Stop::all_threads(target().pid());
   if (!stopped) return fail(SessionError(stopped.error()));
@@ -614,9 +634,17 @@ Result<void, SessionError> Arming::write_text() {
   if (!target().same_image())
     return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
 
-  for (size_t edit : patch::clear_interiors(stop, target().memory(), edits.interiors))
-    drop(edits.patch_of[edit], plan::Reason::thread_inside);
+  const auto busy = patch::clear_interiors(stop, target().memory(), edits.interiors);
+  const auto is_hook = [&](size_t edit) {
+    return set_.patches[edits.patch_of[edit]].unwinder.has_value();
+  };
+  if (!last_attempt && std::any_of(busy.begin(), busy.end(), is_hook)) {
+    session_.report_.stopped_ns += stop.resume();
+    return false;
+  }
+  for (size_t edit : busy) drop(edits.patch_of[edit], plan::Reason::thread_inside);
   drop_changed(edits);
+  drop_what_needs_hooks();
   drop_guests();
   keep_armed(edits);
   const auto outcomes =
@@ -627,7 +655,7 @@ Result<void, SessionError> Arming::write_text() {
   for (size_t e = 0; e < outcomes->size(); ++e)
     if ((*outcomes)[e] != patch::EditOutcome::written)
       drop(edits.patch_of[e], plan::Reason::text_changed);
-  return {};
+  return true;
 }
 
 Result<void, SessionError> Arming::run() {

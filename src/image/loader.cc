@@ -1,0 +1,64 @@
+#include "image/loader.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "image/process.h"
+
+namespace pinprick::image {
+namespace {
+
+template <class T>
+std::span<uint8_t> bytes_of(T& value) {
+  return {reinterpret_cast<uint8_t*>(&value), sizeof value};
+}
+
+struct Program {
+  Range dynamic;  // empty: none
+  bool has_loader = false;
+};
+
+std::optional<Program> read_program(pid_t pid, const MemoryReader& reader) {
+  constexpr uint64_t kMostHeaders = 1000;
+  const Address at = auxiliary_value(pid, AT_PHDR);
+  std::vector<Elf64_Phdr> headers(std::min(auxiliary_value(pid, AT_PHNUM), kMostHeaders));
+  if (headers.empty() || !reader(at, {reinterpret_cast<uint8_t*>(headers.data()),
+                                      headers.size() * sizeof(Elf64_Phdr)}))
+    return std::nullopt;
+  Program program;
+  uint64_t bias = 0;
+  for (const Elf64_Phdr& header : headers)
+    if (header.p_type == PT_PHDR) bias = at - header.p_vaddr;
+  for (const Elf64_Phdr& header : headers) {
+    if (header.p_type == PT_INTERP) program.has_loader = true;
+    if (header.p_type == PT_DYNAMIC)
+      program.dynamic = {header.p_vaddr + bias, header.p_vaddr + bias + header.p_memsz};
+  }
+  return program;
+}
+
+}  // namespace
+
+bool loader_is_at_work(pid_t pid, const MemoryReader& reader) {
+  constexpr int kMostEntries = 1000;
+  const auto program = read_program(pid, reader);
+  if (!program || !program->has_loader) return false;
+  Address at = program->dynamic.begin;
+  for (int i = 0; i < kMostEntries && at < program->dynamic.end; ++i, at += sizeof(Elf64_Dyn)) {
+    Elf64_Dyn entry;
+    if (!reader(at, bytes_of(entry)) || entry.d_tag == DT_NULL) return false;
+    if (entry.d_tag != DT_DEBUG) continue;
+    // Filled in by the loader before it maps the first object.
+    if (entry.d_un.d_ptr == 0) return true;
+    r_debug debug;
+    if (!reader(entry.d_un.d_ptr, bytes_of(debug))) return false;
+    return debug.r_map == nullptr || debug.r_state != r_debug::RT_CONSISTENT;
+  }
+  return false;
+}
+
+}  // namespace pinprick::image
