@@ -93,7 +93,7 @@ void for_each_stack_word(const std::vector<image::Mapping>& maps, const target::
     for (size_t i = 0; i + 8 <= chunk.size(); i += 8) {
       uint64_t word;
       std::memcpy(&word, chunk.data() + i, sizeof word);
-      f(word);
+      f(at + i, word);
     }
     at = next;
   }
@@ -182,7 +182,7 @@ std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& me
     if (!maps) continue;
     const Address lowest = interiors.front().address;
     const Address highest = interiors.back().address;
-    for_each_stack_word(*maps, memory, thread, [&](uint64_t word) {
+    for_each_stack_word(*maps, memory, thread, [&](Address, uint64_t word) {
       if (word < lowest || word > highest) return;
       if (const auto at = interior_at(interiors, word)) blocked.push_back(interiors[*at].edit);
     });
@@ -198,12 +198,23 @@ bool signal_returns_to(const std::vector<image::Mapping>& maps, const target::Me
   constexpr uint64_t kCodeSegment = 0x33;
   uint64_t instruction_pointer = 0, flags = 0;
   bool found = false;
-  for_each_stack_word(maps, memory, thread, [&](uint64_t word) {
+  for_each_stack_word(maps, memory, thread, [&](Address, uint64_t word) {
     if ((word & 0xffff) == kCodeSegment)
       found = found || std::any_of(ranges.begin(), ranges.end(), [&](Range range) {
                 return range.contains(instruction_pointer);
               });
     instruction_pointer = std::exchange(flags, word);
+  });
+  return found;
+}
+
+bool stack_leads_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
+                    const target::StoppedThread& thread, std::span<const Range> ranges,
+                    Address end) {
+  bool found = false;
+  for_each_stack_word(maps, memory, thread, [&](Address at, uint64_t word) {
+    found = found || (at < end && std::any_of(ranges.begin(), ranges.end(),
+                                              [&](Range range) { return range.contains(word); }));
   });
   return found;
 }

@@ -79,4 +79,10 @@ std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& me
 bool signal_returns_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
                        const target::StoppedThread& thread, std::span<const Range> ranges);
 
+// Does any word of the thread's stack in front of `end` lie in the ranges? A return address does;
+// so may what was left there by a call that is over.
+bool stack_leads_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
+                    const target::StoppedThread& thread, std::span<const Range> ranges,
+                    Address end);
+
 }  // namespace pinprick::patch

@@ -121,23 +121,26 @@ struct Presence {
 };
 
 // Is the thread in an unwinder that may have come by a slot? Then it knows where the slot's return
-// address lies, and will look there again. The unwinder's own frame lies between where the thread's
-// stack ends now and the youngest call that returns to a slot. What was left there by a call that
-// is over looks the same: then we wait in vain.
+// address lies, and will look there again. Some function of the unwinder is on the stack below a
+// call that returns to a slot; in between may be other such calls, of what the unwinder calls in
+// turn, a personality routine for example. What was left on the stack by a call that is over looks
+// the same: then we wait in vain.
 bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
-             const std::vector<Range>& unwinders, const SlotUse& use) {
-  constexpr uint64_t kDeepest = 1 << 20;  // of what an unwinder calls, and of signals meanwhile
+             const std::vector<image::Mapping>& maps, const std::vector<Range>& unwinders,
+             const SlotUse& use) {
+  if (unwinders.empty()) return false;
   const Address rsp = thread.registers.rsp;
-  Address youngest = UINT64_MAX;
+  const auto stack = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+    return mapping.range.contains(rsp);
+  });
+  if (stack == maps.end()) return false;
+  Address oldest = 0;
   for (size_t i : use.waiting)
-    if (use.slots[i].stack >= rsp) youngest = std::min(youngest, use.slots[i].stack);
-  if (youngest - rsp > kDeepest) return false;
-  if (contains(unwinders, thread.registers.rip)) return true;
-  std::vector<uint64_t> words((youngest - rsp) / sizeof(uint64_t));
-  // Across the end of a stack: the call is another thread's.
-  if (!memory.read(rsp, {reinterpret_cast<uint8_t*>(words.data()), words.size() * 8})) return false;
-  return std::any_of(words.begin(), words.end(),
-                     [&](uint64_t word) { return contains(unwinders, word); });
+    if (use.slots[i].stack >= rsp && use.slots[i].stack < stack->range.end)
+      oldest = std::max(oldest, use.slots[i].stack);
+  // About to land in a slot's frame, it has overwritten what the slot is known by.
+  if (contains(unwinders, thread.registers.rip)) return oldest != 0 || use.lost != 0;
+  return oldest != 0 && patch::stack_leads_to(maps, memory, thread, unwinders, oldest);
 }
 
 Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
@@ -159,7 +162,7 @@ Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
   for (const auto& thread : stop.threads())
     if (contains(presence.code, thread.registers.rip) ||
         patch::signal_returns_to(presence.maps, target.memory(), thread, no_slots) ||
-        unwinds(thread, target.memory(), unwinders, presence.slots))
+        unwinds(thread, target.memory(), presence.maps, unwinders, presence.slots))
       ++presence.threads_inside;
   return presence;
 }
@@ -313,7 +316,8 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
   // Nobody enters any more; who is on the way through a stub now is out of it in a moment: once it
   // has had the processor, which takes longer the more there is to do on this machine. It is not
   // made to hurry: a thread that we step has a SIGTRAP coming if we die. Not much over a second.
-  constexpr int kLooks = 13;
+  constexpr uint64_t kPatienceNs = 1'000'000'000, kLongestPauseNs = 16'000'000;
+  const uint64_t begin_ns = monotonic_ns();
   uint64_t pause_ns = 250'000;
   Restoring text(target, journal);
   Presence presence;
@@ -328,7 +332,7 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
       return fail(SessionError(written.error()));
     return {};
   };
-  for (int look = 1;; ++look) {
+  for (;;) {
     if (!text.probes_done())
       if (auto restored = text.restore(stop, report); !restored) return refused(restored.error());
     if (text.done())
@@ -337,10 +341,10 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
     if (text.probes_done()) bring_home(stop, target.memory(), journal);
     presence = look_around(stop, target, file, journal, unwinders);
     if (!text.probes_done()) ++presence.threads_inside;
-    if (presence.threads_inside == 0 || look == kLooks) break;
+    if (presence.threads_inside == 0 || monotonic_ns() - begin_ns > kPatienceNs) break;
     report.stopped_ns += stop.resume();
     sleep_ns(pause_ns);
-    pause_ns *= 2;
+    pause_ns = std::min(pause_ns * 2, kLongestPauseNs);
     stopped = target::Stop::all_threads(target.pid());
     if (!stopped) break;
     stop = *std::move(stopped);

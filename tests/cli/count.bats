@@ -83,7 +83,7 @@ load helpers
   "$TARGETS/ticker" </dev/zero >/dev/null 3>&- 7>&- &
   local second=$!
   ends_with_test $second
-  patiently runs $second "$TARGETS/ticker"
+  patiently has_begun $second "$TARGETS/ticker"
   watch count -p $first -p $second ticker:tick
   tell "tick 50" ticked
   end_watch

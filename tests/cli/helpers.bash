@@ -5,6 +5,9 @@
 setup() {
   : "${PINPRICK:?run through ctest}" "${TARGETS:?run through ctest}"
   work=$(mktemp -d)
+  # Its sessions are nobody else's.
+  runtime=$(mktemp -d /dev/shm/pinprick-test.XXXXXX 2>/dev/null || echo "$work/runtime")
+  export XDG_RUNTIME_DIR=$runtime
   started=()
 }
 
@@ -13,7 +16,7 @@ teardown() {
   for pid in "${started[@]}"; do
     kill -KILL "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
   done
-  rm -rf "$work"
+  rm -rf "$work" "$runtime"
   return 0
 }
 
@@ -42,9 +45,9 @@ patiently() {
   done
 }
 
-# runs PID PROGRAM: it is no copy of this shell any more. Or it has ended.
-runs() { [[ "$(readlink "/proc/$1/exe" || true)" -ef "$2" ]] || ! kill -0 "$1" || is_zombie "$1"; }
-is_zombie() { grep -q '^State:.Z' "/proc/$1/status"; }
+# has_begun PID PROGRAM: it is no copy of this shell any more.
+has_begun() { [[ "$(readlink "/proc/$1/exe" || true)" -ef "$2" ]] || has_ended "$1"; }
+has_ended() { ! grep -q '^State:.[^Z]' "/proc/$1/status" 2>/dev/null; }
 
 # start_ticker [THREADS]: tests/targets/ticker.c; talk to it with `tell`.
 start_ticker() {
