@@ -226,6 +226,7 @@ void on_step(int, siginfo_t*, void* context) {
 long call_interrupted(Counted& counted, long argument, long steps) {
   stepping.left = steps;
   stepping.visited.clear();
+  stepping.visited.reserve(static_cast<size_t>(steps));  // handlers must not allocate
   struct sigaction action = {}, previous;
   action.sa_sigaction = on_step;
   action.sa_flags = SA_SIGINFO;

@@ -45,7 +45,10 @@ Program::Program(const Command& command, bool traced) {
     ::dup2(in[0], 0);
     ::dup2(out[1], 1);
     ::dup2(out[1], 2);
-    if (traced) ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    if (traced) {
+      ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+      ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);  // cannot work in a traced process
+    }
     std::vector<char*> words;
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
