@@ -26,6 +26,54 @@ class Steady : public Subject {
   Program program_;
 };
 
+class Thrower : public Subject {
+ public:
+  Thrower()
+      : program_({TARGETS "thrower", "1000000000", "lines"}),
+        oracle_({TARGETS "thrower", "1000000000", "lines"}),
+        asker_([this] { ask(); }) {}
+  ~Thrower() override {
+    ending_ = true;
+    asker_.join();
+  }
+
+  pid_t pid() const override { return program_.pid(); }
+  // Among them what the unwinder calls itself.
+  Command patterns() const override {
+    return {"thrower:*",     "libstdc++:__gxx_p*", "libstdc++:*do_catch*", "libstdc++:__cxa*",
+            "libc:*strlen*", "libc:*memset*",      "--allow-missing"};
+  }
+  std::string check() override {
+    const long until = rounds_ + 2 * kAtOnce;
+    while (rounds_ < until && !broken_) std::this_thread::yield();
+    return broken_ ? "an exception went wrong" : "";
+  }
+
+ private:
+  static constexpr int kAtOnce = 8;
+
+  void ask() {
+    while (!ending_ && !broken_) {
+      for (int i = 0; i < kAtOnce; ++i) {
+        program_.say("");
+        oracle_.say("");
+      }
+      for (int i = 0; i < kAtOnce; ++i) {
+        const std::string expected = oracle_.hear();
+        if (expected.empty() || program_.hear() != expected) broken_ = true;
+      }
+      rounds_ += kAtOnce;
+    }
+  }
+
+  Program program_;
+  Program oracle_;
+  std::atomic<long> rounds_ = 0;
+  std::atomic<bool> broken_ = false;
+  std::atomic<bool> ending_ = false;
+  std::thread asker_;
+};
+
 class Redis : public Subject {
  public:
   Redis()
@@ -92,6 +140,10 @@ class Redis : public Subject {
 
 std::unique_ptr<Subject> start_steady() {
   return std::make_unique<Steady>();
+}
+
+std::unique_ptr<Subject> start_thrower() {
+  return std::make_unique<Thrower>();
 }
 
 std::unique_ptr<Subject> start_redis() {

@@ -20,6 +20,8 @@ class Subject {
 
 // tests/targets/steady.c.
 std::unique_ptr<Subject> start_steady();
+// tests/targets/thrower.cc, beside one that nobody probes and whose results are right.
+std::unique_ptr<Subject> start_thrower();
 // redis-server with a client that never stops counting; nothing where there is no redis-server.
 std::unique_ptr<Subject> start_redis();
 

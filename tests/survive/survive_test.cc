@@ -29,8 +29,8 @@
 namespace pinprick::survive {
 namespace {
 
-constexpr int kUsualKills = 80;
-constexpr int kCases = 9;
+constexpr int kUsualKills = 96;
+constexpr int kCases = 12;
 
 bool is_full() {
   return environment("KILLS") == "all";
@@ -223,8 +223,11 @@ constexpr Case kAll[] = {
     {"count_of_a_stopped_target", "count", start_steady, false, true},
     {"count_of_redis", "count", start_redis},
     {"latency_of_redis", "latency", start_redis},
+    {"latency_of_exceptions", "latency", start_thrower},
+    {"detach_of_exceptions", "latency", start_thrower, true},
     {"latency_at_any_moment", "latency", start_steady, false, false, How::at_moments},
     {"detach_at_any_moment", "latency", start_steady, true, false, How::at_moments},
+    {"detach_of_exceptions_at_any_moment", "latency", start_thrower, true, false, How::at_moments},
 };
 static_assert(std::size(kAll) == kCases);
 
