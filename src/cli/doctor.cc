@@ -144,7 +144,8 @@ CheckRow process(pid_t pid) {
   if (status && status->seccomp != 0 && ::geteuid() != 0)
     note("a seccomp filter, which only root may suspend while attaching");
   if (may_unwind(*subject->image) &&
-      (probe::find_unwinders(*subject->image).empty() || subject->image->maps_other_unwinder))
+      (!probe::has_unwinder(probe::places_of_hooks(*subject->image)) ||
+       subject->image->maps_other_unwinder))
     note("can unwind, but not with libgcc: no exception may pass through what latency times");
   for (const std::string& warning : subject->warnings) note(warning.c_str());
   return row;

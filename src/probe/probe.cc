@@ -102,11 +102,11 @@ void FunctionProbes::plan() {
   }
 }
 
-std::optional<SitePatch> plan_hook(const Unwinder& unwinder) {
-  image::Object& object = *unwinder.find_fde.object;
+std::optional<SitePatch> plan_hook(const HookPlace& place) {
+  image::Object& object = *place.object;
   plan::FunctionCode code;
-  code.range = unwinder.find_fde.function->range;
-  code.bytes = object.code(*unwinder.find_fde.function);
+  code.range = place.function->range;
+  code.bytes = object.code(*place.function);
   if (code.bytes.empty()) return std::nullopt;
   code.targets = &object.targets();
   code.reserved = object.reserved();
@@ -115,7 +115,7 @@ std::optional<SitePatch> plan_hook(const Unwinder& unwinder) {
   SitePatch patch;
   patch.object = &object;
   patch.plan.patch = *std::move(planned);
-  patch.unwinder = unwinder.functions;
+  patch.hook = place.hook;
   return patch;
 }
 
@@ -159,7 +159,7 @@ void append(ProbeSet& set, ProbeSet piece) {
 }
 
 // Patches that touch what an earlier one touches. Within a function the planner keeps them apart;
-// but functions may lie inside of each other, or overlap.
+// but functions may lie inside of each other, or overlap. Hooks come before all others.
 std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
   struct Claim {
     Range range;
@@ -179,8 +179,15 @@ std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
   std::stable_sort(claims.begin(), claims.end(),
                    [](const Claim& a, const Claim& b) { return a.range.begin < b.range.begin; });
   std::vector<bool> collides(patches.size());
+  for (const Claim& hook : claims)
+    if (patches[hook.patch].hook)
+      for (const Claim& claim : claims)
+        if (claim.patch != hook.patch && claim.range.begin < hook.range.end &&
+            hook.range.begin < claim.range.end)
+          collides[claim.patch] = true;
   Address taken = 0;
   for (const Claim& claim : claims) {
+    if (collides[claim.patch]) continue;
     if (claim.range.begin < taken)
       collides[claim.patch] = true;
     else
@@ -234,7 +241,7 @@ void load_code(std::span<const image::Match> matches) {
 }
 
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
-                     std::span<const Unwinder> unwinders) {
+                     std::span<const HookPlace> hooks) {
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   if (!std::is_sorted(matches.begin(), matches.end(), by_site))
     std::stable_sort(matches.begin(), matches.end(), by_site);
@@ -258,8 +265,8 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
   set.probes.reserve(probes);
   for (ProbeSet& piece : planned) append(set, std::move(piece));
   if (!set.probes.empty())
-    for (const Unwinder& unwinder : unwinders)
-      if (auto hook = plan_hook(unwinder)) set.patches.push_back(*std::move(hook));
+    for (const HookPlace& place : hooks)
+      if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));
   return without_collisions(std::move(set));
 }
 
@@ -298,12 +305,11 @@ std::optional<PlacedStub> place_return_stub(const SitePatch& patch, Address at,
   return placed;
 }
 
-std::optional<PlacedStub> place_unwinder_hook(const SitePatch& patch, Address at,
-                                              arch::UnwinderHook hook) {
-  hook.functions = *patch.unwinder;
+std::optional<PlacedStub> place_hook(const SitePatch& patch, Address at, arch::UnwinderHook spec) {
+  spec.functions = patch.hook->functions;
   arch::Assembler code(at);
   PlacedStub placed;
-  placed.stub = arch::emit_unwinder_hook(code, hook, displaced(patch));
+  placed.stub = arch::emit_unwinder_hook(code, spec, displaced(patch));
   auto bytes = code.finish();
   if (!bytes) return std::nullopt;
   placed.bytes = *std::move(bytes);

@@ -22,8 +22,7 @@ struct SitePatch {
   plan::PlannedPatch plan;     // in the object's own addresses
   std::vector<size_t> probes;  // of plan.points, in that order
   std::optional<size_t> host;  // plan.host, among all
-  // Not for probes: _Unwind_Find_FDE, of the unwinder with these functions.
-  std::optional<layout::UnwinderTable> unwinder;
+  std::optional<Hook> hook;    // not for probes
 
   Address site() const { return plan.patch.site + object->bias(); }
 };
@@ -51,9 +50,9 @@ struct ProbeSet {
 // only.
 void load_code(std::span<const image::Match> matches);
 
-// `unwinders`: to be hooked, for probes that measure.
+// `hooks`: for probes that measure.
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
-                     std::span<const Unwinder> unwinders = {});
+                     std::span<const HookPlace> hooks = {});
 
 // The stub of a patch, assembled for an address.
 struct PlacedStub {
@@ -71,8 +70,7 @@ std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch&
 std::optional<PlacedStub> place_return_stub(const SitePatch& patch, Address at,
                                             const arch::ArenaEntries& arena,
                                             const arch::ReturnStub& spec);
-// `hook.functions` are the patch's.
-std::optional<PlacedStub> place_unwinder_hook(const SitePatch& patch, Address at,
-                                              arch::UnwinderHook hook);
+// `spec.functions` are the patch's.
+std::optional<PlacedStub> place_hook(const SitePatch& patch, Address at, arch::UnwinderHook spec);
 
 }  // namespace pinprick::probe

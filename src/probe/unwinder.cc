@@ -1,5 +1,6 @@
 #include "probe/unwinder.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
@@ -7,25 +8,34 @@
 namespace pinprick::probe {
 namespace {
 
-std::optional<Unwinder> unwinder_of(image::Object& object) {
-  constexpr std::array<std::string_view, 5> kNames = {
-      "_Unwind_Find_FDE", "_Unwind_GetIP", "_Unwind_SetGR", "_Unwind_SetIP", "_Unwind_Resume"};
-  std::array<const image::Function*, kNames.size()> found{};
+// The functions of these names, in their order; null: there is none.
+template <size_t N>
+std::array<const image::Function*, N> functions_of(image::Object& object,
+                                                   const std::array<std::string_view, N>& wanted) {
+  std::array<const image::Function*, N> found{};
   const image::FunctionTable& table = object.functions();
   for (const image::Function& function : table.functions())
     for (std::string_view name : table.names(function))
-      for (size_t i = 0; i < kNames.size(); ++i)
-        if (name == kNames[i]) found[i] = &function;
+      for (size_t i = 0; i < N; ++i)
+        if (name == wanted[i]) found[i] = &function;
+  return found;
+}
+
+std::optional<HookPlace> in_unwinder(image::Object& object) {
+  const auto found = functions_of<5>(object, {"_Unwind_Find_FDE", "_Unwind_GetIP", "_Unwind_SetGR",
+                                              "_Unwind_SetIP", "_Unwind_Resume"});
   for (const image::Function* function : found)
     if (function == nullptr) return std::nullopt;
   const auto address = [&](size_t i) { return found[i]->range.begin + object.bias(); };
-  Unwinder unwinder;
-  unwinder.find_fde.object = &object;
-  unwinder.find_fde.function = found[0];
-  unwinder.find_fde.site = address(0);
-  unwinder.find_fde.name = kNames[0];
-  unwinder.functions = {address(1), address(2), address(3), address(4), 0};
-  return unwinder;
+  return HookPlace{&object,
+                   found[0],
+                   {layout::UnwinderTable{address(1), address(2), address(3), address(4), 0}}};
+}
+
+std::optional<HookPlace> in_loader(image::Object& object) {
+  const auto found = functions_of<1>(object, {"_dl_find_object"});
+  if (found[0] == nullptr) return std::nullopt;
+  return HookPlace{&object, found[0], {}};
 }
 
 std::vector<image::Object*> candidates(const image::ProcessImage& image) {
@@ -38,11 +48,19 @@ std::vector<image::Object*> candidates(const image::ProcessImage& image) {
 
 }  // namespace
 
-std::vector<Unwinder> find_unwinders(const image::ProcessImage& image) {
-  std::vector<Unwinder> unwinders;
+std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image) {
+  std::vector<HookPlace> places;
   for (image::Object* object : candidates(image))
-    if (auto unwinder = unwinder_of(*object)) unwinders.push_back(*std::move(unwinder));
-  return unwinders;
+    if (auto place = in_unwinder(*object)) places.push_back(*place);
+  for (const auto& object : image.objects)
+    if (object->name().starts_with("libc.so"))
+      if (auto place = in_loader(*object)) places.push_back(*place);
+  return places;
+}
+
+bool has_unwinder(const std::vector<HookPlace>& places) {
+  return std::any_of(places.begin(), places.end(),
+                     [](const HookPlace& place) { return place.hook.functions.has_value(); });
 }
 
 std::vector<Range> unwinder_code(const image::ProcessImage& image) {

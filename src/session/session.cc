@@ -157,7 +157,7 @@ class Arming {
 std::optional<probe::PlacedStub> Arming::place_stub(const probe::SitePatch& patch, Address at,
                                                     const arch::ArenaEntries& entries) const {
   const layout::FileHeader& header = session_.journal_.header;
-  if (patch.unwinder) return probe::place_unwinder_hook(patch, at, hook_);
+  if (patch.hook) return probe::place_hook(patch, at, hook_);
   if (measures() && !patch.probes.empty()) {
     const size_t i = patch.probes[0];
     return probe::place_return_stub(patch, at, entries,
@@ -224,7 +224,7 @@ Result<void, SessionError> Arming::create_file() {
     site.displaced = patch.plan.patch.displaced;
     using Phase = layout::SiteEntry::Phase;
     if (patch.plan.springboard) site.phase = Phase::short_jump;
-    if (patch.unwinder) site.phase = Phase::unwinder_hook;
+    if (patch.hook) site.phase = Phase::unwinder_hook;
     std::copy_n(patch.plan.patch.original.begin(), site.length, site.original);
     journal.sites.push_back(site);
     springboard_.push_back(journal.sites.size());
@@ -454,7 +454,7 @@ void Arming::drop(size_t patch, plan::Reason reason) {
 // A slot's address must not be on a stack whose unwinder has not been told of slots.
 void Arming::drop_what_needs_hooks() {
   for (size_t i = 0; i < set_.patches.size(); ++i)
-    if (set_.patches[i].unwinder && !armed_[i])
+    if (set_.patches[i].hook && !armed_[i])
       for (size_t j = 0; j < set_.patches.size(); ++j) drop(j, plan::Reason::thread_inside);
 }
 
@@ -636,7 +636,7 @@ Result<bool, SessionError> Arming::try_to_write_text(bool last_attempt) {
 
   const auto busy = patch::clear_interiors(stop, target().memory(), edits.interiors);
   const auto is_hook = [&](size_t edit) {
-    return set_.patches[edits.patch_of[edit]].unwinder.has_value();
+    return set_.patches[edits.patch_of[edit]].hook.has_value();
   };
   if (!last_attempt && std::any_of(busy.begin(), busy.end(), is_hook)) {
     session_.report_.stopped_ns += stop.resume();
@@ -666,7 +666,8 @@ Result<void, SessionError> Arming::run() {
     if (armed_[set_.probes[i].patch]) session_.probes_.push_back({std::move(set_.probes[i]), i});
   session_.report_.armed = session_.probes_.size();
   for (size_t i = 0; i < set_.patches.size(); ++i)
-    if (set_.patches[i].unwinder && armed_[i]) ++session_.report_.unwinders;
+    if (set_.patches[i].hook && set_.patches[i].hook->functions && armed_[i])
+      ++session_.report_.unwinders;
   return {};
 }
 

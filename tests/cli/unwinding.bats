@@ -142,3 +142,30 @@ threw_right() {
   run "$PINPRICK" latency 'ticker_static:tick' -- "$TARGETS/ticker_static" </dev/null
   [[ "$output" != *"can unwind"* ]]
 }
+
+# What backtrace(), pthread_cancel and pthread_exit load when they are first needed.
+loads_libgcc_late() {
+  local out=$work/out.$1
+  mkfifo "$work/in.$1"
+  "$TARGETS/$1" <"$work/in.$1" >"$out" 3>&- &
+  local canceller=$!
+  ends_with_test $canceller
+  exec 7>"$work/in.$1"
+  patiently has_begun $canceller "$TARGETS/$1"
+  watch latency -p $canceller --allow-missing "$1:*" 'libc:*'
+  echo >&7
+  until_line "$out" 'cleaned 5555, trace whole$'
+  end_watch || true
+  text_is_original $canceller
+  echo >&7
+  until_line "$out" 'cleaned 11110, trace whole$'
+  exec 7>&-
+  wait $canceller
+}
+
+@test "cancellation and backtraces pass the timed functions of programs that load libgcc later" {
+  local program
+  for program in canceller canceller_with_cleanup; do
+    loads_libgcc_late $program
+  done
+}

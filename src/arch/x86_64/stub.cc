@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <string_view>
 
 #include "arch/x86_64/relocate.h"
 #include "layout/runtime_offsets.h"
@@ -284,19 +285,29 @@ std::vector<uint8_t> return_address_rule(const UnwinderHook& spec) {
   return *rule.finish();
 }
 
-// Answers the address of the FDE.
-Address emit_unwind_table(Assembler& code, const UnwinderHook& spec, Address personality) {
+struct UnwindTable {
+  Address begin = 0;
+  Address fde = 0;
+};
+
+// `personality` 0: none.
+UnwindTable emit_unwind_table(Assembler& code, const UnwinderHook& spec, Address personality) {
   const Address cie = code.here();
   emit_entry(code, [&](Assembler& at) {
     at.u32(0);  // a CIE
     at.u8(1);   // version
-    for (char c : {'z', 'P', 'R', '\0'}) at.u8(static_cast<uint8_t>(c));
+    const std::string_view letters = personality != 0 ? "zPR" : "zR";
+    for (char c : letters) at.u8(static_cast<uint8_t>(c));
+    at.u8(0);
     at.u8(1);     // alignment of code
     at.u8(0x78);  // of data: -8
     at.u8(kReturnAddress);
-    at.u8(10);  // bytes that follow of what the letters mean
-    at.u8(kAbsolute);
-    at.u64(personality);
+    // What the letters mean, behind its size.
+    at.u8(personality != 0 ? 10 : 1);
+    if (personality != 0) {
+      at.u8(kAbsolute);
+      at.u64(personality);
+    }
     at.u8(kAbsolute);
     at.u8(kCfaDefinition);  // rsp, as behind the return
     at.u8(kStackPointer);
@@ -315,20 +326,32 @@ Address emit_unwind_table(Assembler& code, const UnwinderHook& spec, Address per
     at.u8(0);
   });
   code.u32(0);  // no more
-  return fde;
+  return {cie, fde};
+}
+
+// How PT_GNU_EH_FRAME begins: version, how pointers are encoded, and where the table is. Not
+// sorted.
+void emit_unwind_header(Assembler& code, const UnwindTable& table) {
+  constexpr uint8_t kOmitted = 0xff;
+  for (uint8_t byte : {uint8_t{1}, kAbsolute, kOmitted, kOmitted}) code.u8(byte);
+  code.u64(table.begin);
 }
 
 }  // namespace
 
 //     push r11
 //     rax = pc - slot code; if it is not below its size goto other
-//     bases = {0, 0, slot code}
-//     pop r11; return fde
+//     answer
+//     pop r11; ret
 //     other: pop r11
 //     body:  displaced instructions, jump back
-//     personality: r9 = table; jmp pp_personality
-//     landing: r11 = table; jmp pp_unwound
-//     table, pointers, CIE, FDE
+//     personality: r9 = table; jmp pp_personality      } in an unwinder
+//     landing: r11 = table; jmp pp_unwound             }
+//     table, pointers                                  }
+//     CIE, FDE, end; in the loader their header
+//
+// The answer of an unwinder: bases = {0, 0, slot code}, rax = FDE. That of the loader: *result =
+// {0, begin and end of the slot code, 0, header}, rax = 0.
 //
 // Flags, rax and r11 are free where a function begins; r11 is kept all the same, for callers that
 // know this one well.
@@ -339,8 +362,12 @@ Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displac
   const auto table = code.new_label();
   const auto personality_pointer = code.new_label();
   const auto unwound_pointer = code.new_label();
-  const auto fde = code.new_label();
+  const auto answer = code.new_label();
   const auto other = code.new_label();
+  const auto store = [&](int32_t offset, uint64_t value) {
+    code.mov_imm64(Reg::rax, value);
+    code.store(Reg::rsi, offset, Reg::rax);
+  };
 
   Stub stub;
   stub.begin = code.here();
@@ -352,36 +379,50 @@ Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displac
   code.raw(kCompareRaxR11);
   code.u8(kJumpIfAboveOrEqual);
   code.relative8(other);
-  code.mov_imm32(Reg::rax, 0);
-  code.store(Reg::rsi, 0, Reg::rax);
-  code.store(Reg::rsi, 8, Reg::rax);
-  code.mov_imm64(Reg::rax, spec.slot_code.begin);
-  code.store(Reg::rsi, 16, Reg::rax);
-  code.lea(Reg::rax, fde);
+  store(0, 0);
+  if (spec.functions) {
+    store(8, 0);
+    store(16, spec.slot_code.begin);
+    code.lea(Reg::rax, answer);
+  } else {
+    store(8, spec.slot_code.begin);
+    store(16, spec.slot_code.end);
+    store(24, 0);
+    code.lea(Reg::rax, answer);
+    code.store(Reg::rsi, 32, Reg::rax);
+    code.mov_imm32(Reg::rax, 0);
+  }
   code.pop(Reg::r11);
   code.ret();
   code.bind(other);
   code.pop(Reg::r11);
   emit_displaced(code, displaced, stub);
 
-  const Address personality = code.here();
-  code.lea(Reg::r9, table);
-  code.jmp_memory(personality_pointer);
-  const Address landing = code.here();
-  code.lea(Reg::r11, table);
-  code.jmp_memory(unwound_pointer);
-  code.align(8, kInt3);
-  code.bind(table);
-  for (uint64_t function : {spec.functions.get_ip, spec.functions.set_gr, spec.functions.set_ip,
-                            spec.functions.resume, uint64_t{landing}})
-    code.u64(function);
-  code.bind(personality_pointer);
-  code.u64(spec.personality);
-  code.bind(unwound_pointer);
-  code.u64(spec.unwound);
-  // What stands before it has a length that no address changes.
-  const Address fde_address = emit_unwind_table(code, spec, personality);
-  code.bind_at(fde, fde_address);
+  // What stands before the answer has a length that no address changes.
+  if (spec.functions) {
+    const Address personality = code.here();
+    code.lea(Reg::r9, table);
+    code.jmp_memory(personality_pointer);
+    const Address landing = code.here();
+    code.lea(Reg::r11, table);
+    code.jmp_memory(unwound_pointer);
+    code.align(8, kInt3);
+    code.bind(table);
+    const layout::UnwinderTable& functions = *spec.functions;
+    for (uint64_t function : {functions.get_ip, functions.set_gr, functions.set_ip,
+                              functions.resume, uint64_t{landing}})
+      code.u64(function);
+    code.bind(personality_pointer);
+    code.u64(spec.personality);
+    code.bind(unwound_pointer);
+    code.u64(spec.unwound);
+    code.bind_at(answer, emit_unwind_table(code, spec, personality).fde);
+  } else {
+    code.align(8, kInt3);
+    const UnwindTable unwind = emit_unwind_table(code, spec, 0);
+    code.bind(answer);
+    emit_unwind_header(code, unwind);
+  }
   stub.end = code.here();
   return stub;
 }

@@ -105,14 +105,17 @@ Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnSt
 // Where an unwinder looks for unwind tables, it finds one for slots: one entry for all of them,
 // whose rules find the return address of a measured call by that of its slot.
 struct UnwinderHook {
-  layout::UnwinderTable functions;  // `landing` is the hook's own
+  // Of the unwinder that is hooked; `landing` is the hook's own. Without them it is the loader that
+  // is hooked, for unwinders that are not known: they find their way, and slots stay in use.
+  std::optional<layout::UnwinderTable> functions;
   Range slot_code;
   Address slots = 0;
   Address personality = 0;  // of the runtime
   Address unwound = 0;
 };
 
-// For the function `const fde* _Unwind_Find_FDE(pc, dwarf_eh_bases*)`.
+// For the function `const fde* _Unwind_Find_FDE(pc, dwarf_eh_bases*)` of an unwinder, or for
+// glibc's `int _dl_find_object(pc, struct dl_find_object*)`.
 Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displaced& displaced);
 
 // Code of `count` slots whose data begins at `slots`; each 32 bytes, in the slots' order.
