@@ -5,7 +5,7 @@
 
 namespace pinprick::image {
 
-BranchTargets::BranchTargets(std::vector<Range> text) {
+BranchTargets::BranchTargets(const std::vector<Range>& text) {
   for (Range range : text) {
     const size_t words = (range.size() + 63) / 64;
     chunks_.push_back({range, std::vector<uint64_t>(words), std::vector<uint64_t>(words)});

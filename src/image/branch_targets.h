@@ -13,7 +13,7 @@ namespace pinprick::image {
 
 class BranchTargets {
  public:
-  explicit BranchTargets(std::vector<Range> text);
+  explicit BranchTargets(const std::vector<Range>& text);
 
   // Addresses outside of `text` are ignored. By any number of threads at once, as long as nobody
   // asks meanwhile.

@@ -6,7 +6,6 @@
 namespace pinprick::plan {
 namespace {
 
-using arch::Instruction;
 using arch::kJumpLength;
 using arch::kShortJumpLength;
 using arch::Special;

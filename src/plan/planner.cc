@@ -9,7 +9,6 @@
 namespace pinprick::plan {
 namespace {
 
-using arch::Flow;
 using arch::Instruction;
 using arch::kJumpLength;
 using arch::Special;

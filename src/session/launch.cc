@@ -39,6 +39,7 @@ std::optional<Pipe> make_pipe() {
 [[noreturn]] void become(const std::vector<std::string>& command, Pipe traced, const Pipe& error,
                          pid_t parent) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   sigset_t none;

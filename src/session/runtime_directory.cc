@@ -22,8 +22,8 @@ std::vector<std::string> candidates() {
   std::vector<std::string> paths;
   const uid_t user = ::geteuid();
   if (const char* xdg = ::secure_getenv("XDG_RUNTIME_DIR"); xdg != nullptr && *xdg == '/')
-    paths.push_back(std::string(xdg) + "/pinprick");
-  if (user == 0) paths.push_back("/run/pinprick");
+    paths.emplace_back(std::string(xdg) + "/pinprick");
+  if (user == 0) paths.emplace_back("/run/pinprick");
   paths.push_back(fmt::format("/run/user/{}/pinprick", user));
   paths.push_back(fmt::format("/dev/shm/pinprick-{}", user));
   return paths;

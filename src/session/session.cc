@@ -613,7 +613,8 @@ Result<void, SessionError> Arming::write_text() {
   drop_guests();
   // From here on the file has to be believed: whatever a site holds, it is one of the two.
   journal().header.state = layout::SessionState::armed;
-  for (auto written : {file().write_tables(journal()), file().write_header(journal().header)})
+  for (const auto& written :
+       {file().write_tables(journal()), file().write_header(journal().header)})
     if (!written) return fail(SessionError(written.error()));
 
   constexpr int kAttempts = 20;
