@@ -648,7 +648,7 @@ TEST(RseqCountStub, AnnouncesASequenceThatEndsBehindTheOnlyStore) {
 }
 
 TEST(ReturnStub, HandsItsRecordToTheRuntime) {
-  const ReturnStub spec = {0x1111, 0x2222};
+  const ReturnStub spec = {0x1111, 0x2222, 0x3333};
   const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
     return emit_return_stub(at, entries, spec, {kSite, kPrologue});
   });
@@ -665,11 +665,108 @@ TEST(ReturnStub, HandsItsRecordToTheRuntime) {
   EXPECT_EQ(code.word(record), code.stub.body);
   EXPECT_EQ(code.word(record + 8), spec.histogram);
   EXPECT_EQ(code.word(record + 16), spec.missed);
+  EXPECT_EQ(code.word(record + 24), spec.unwound);
   EXPECT_EQ(code.stub.end, record + sizeof(layout::ProbeRecord));
   EXPECT_EQ(code.stub.body, jump->end());
   EXPECT_TRUE(Disassembler()
                   .text(code.at(code.stub.body).first(kPrologue.size() + 5), code.stub.body)
                   .starts_with("push rbp; mov rbp, rsp; sub rsp, 0x10; jmp 0x7f0000100008"));
+}
+
+// --- Hooks where unwinders look up their tables
+
+extern "C" void __register_frame(void*);
+extern "C" void __deregister_frame(void*);
+extern "C" const void* _Unwind_Find_FDE(void* pc, void* bases);
+
+// A hook in front of `long f(long x) { return x + 1; }`, for slots at addresses of nobody's.
+class Hooked {
+ public:
+  static constexpr Range kSlotCode = {0x123400000000, 0x123400000000 + 16 * kSlotCodeSize};
+
+  explicit Hooked(std::optional<layout::UnwinderTable> functions) {
+    UnwinderHook spec;
+    spec.functions = functions;
+    spec.slot_code = kSlotCode;
+    spec.slots = 0x123500000000;
+    const Bytes original = {0x48, 0x8d, 0x47, 0x01, 0xc3};  // lea 1(%rdi),%rax; ret
+    memory_.write(0, original);
+    Assembler code(memory_.address() + kStubAt);
+    emit_unwinder_hook(code, spec, {memory_.address(), original});
+    memory_.write(kStubAt, *code.finish());
+    memory_.seal();
+  }
+
+  // What the function answers for an address, and what it stores.
+  uint64_t look_up(Address pc) {
+    std::fill(std::begin(result), std::end(result), kUntouched);
+    return memory_.function<uint64_t(Address, uint64_t*)>(kStubAt)(pc, result);
+  }
+  static constexpr uint64_t kUntouched = 0x5555;
+  uint64_t result[12];
+
+ private:
+  static constexpr uint64_t kStubAt = 64;
+  ExecutableMemory memory_{kPageSize};
+};
+
+template <class T>
+T read(Address at) {
+  T value;
+  std::memcpy(&value, reinterpret_cast<const void*>(at), sizeof value);
+  return value;
+}
+
+void expect_untouched_outside(Hooked& hooked) {
+  for (Address pc :
+       {Address{0}, Address{41}, Hooked::kSlotCode.begin - 1, Hooked::kSlotCode.end, ~Address{1}}) {
+    EXPECT_EQ(hooked.look_up(pc), pc + 1);
+    for (uint64_t word : hooked.result) EXPECT_EQ(word, Hooked::kUntouched) << std::hex << pc;
+  }
+}
+
+// libgcc reads the table as we mean it.
+void expect_found_by_libgcc(Address table, Address fde) {
+  const auto frames = reinterpret_cast<void*>(table);
+  __register_frame(frames);
+  for (Address pc : {Hooked::kSlotCode.begin, Hooked::kSlotCode.end - 1}) {
+    uint64_t bases[3] = {};
+    EXPECT_EQ(reinterpret_cast<Address>(_Unwind_Find_FDE(reinterpret_cast<void*>(pc), bases)), fde);
+    EXPECT_EQ(bases[2], Hooked::kSlotCode.begin);
+  }
+  uint64_t bases[3];
+  EXPECT_EQ(_Unwind_Find_FDE(reinterpret_cast<void*>(Hooked::kSlotCode.end), bases), nullptr);
+  __deregister_frame(frames);
+}
+
+TEST(UnwinderHook, AnswersWithATableForSlotsAndLeavesEverythingElseToTheUnwinder) {
+  Hooked hooked(layout::UnwinderTable{});
+  expect_untouched_outside(hooked);
+  for (Address pc : {Hooked::kSlotCode.begin, Hooked::kSlotCode.end - 1}) {
+    const Address fde = hooked.look_up(pc);
+    EXPECT_THAT(std::vector<uint64_t>(hooked.result, hooked.result + 4),
+                testing::ElementsAre(0, 0, Hooked::kSlotCode.begin, Hooked::kUntouched));
+    // An FDE says how far in front of it its CIE lies, which the table begins with.
+    const Address table = fde + 4 - read<uint32_t>(fde + 4);
+    EXPECT_STREQ(reinterpret_cast<const char*>(table + 9), "zPR");
+    expect_found_by_libgcc(table, fde);
+  }
+}
+
+TEST(LoaderHook, AnswersWithAnObjectThatHasATableForSlots) {
+  Hooked hooked(std::nullopt);
+  expect_untouched_outside(hooked);
+  for (Address pc : {Hooked::kSlotCode.begin, Hooked::kSlotCode.end - 1}) {
+    EXPECT_EQ(hooked.look_up(pc), 0u);
+    const Address header = hooked.result[4];
+    EXPECT_THAT(std::vector<uint64_t>(hooked.result, hooked.result + 6),
+                testing::ElementsAre(0, Hooked::kSlotCode.begin, Hooked::kSlotCode.end, 0, header,
+                                     Hooked::kUntouched));
+    EXPECT_EQ(read<uint32_t>(header), 0xffff0001u) << "version 1, absolute, no count, not sorted";
+    const Address table = read<Address>(header + 4);
+    EXPECT_STREQ(reinterpret_cast<const char*>(table + 9), "zR") << "no personality";
+    expect_found_by_libgcc(table, table + 4 + read<uint32_t>(table));
+  }
 }
 
 TEST(SlotCode, CallsTheBodyOfItsSlotAndThenLeavesThroughTheRuntime) {
