@@ -40,6 +40,15 @@ nearly_all() {
   same_with_instructions 'liblzma:*' -- xz -dc
 }
 
+@test "zstd there and back on several threads, every instruction" {
+  seq 1 200000 >"$work/input"
+  same_with_instructions 'zstd:*' -- zstd -5 -T3 -qc
+  nearly_all
+  zstd -5 -qc <"$work/input" >"$work/compressed"
+  mv "$work/compressed" "$work/input"
+  same_with_instructions 'zstd:*' -- zstd -dqc
+}
+
 @test "sqlite3 at work, every instruction of the library's engine" {
   cat >"$work/input" <<'SQL'
 create table t(id integer primary key, a int, b text);

@@ -43,6 +43,25 @@ SQL
   same_with_probes '*' -- sqlite3 :memory:
 }
 
+@test "the C compiler itself, 45,000 functions, at work on a large file" {
+  local cc1 i
+  cc1=$(gcc -print-prog-name=cc1)
+  for i in $(seq 100); do
+    echo "int f$i(int n, double* x, const char* s) {
+      int r = 0;
+      for (int i = 0; i < n; i++) switch (i * $i % 7) {
+        case 0: r += i; break;
+        case 1: r ^= n; break;
+        case 2: r -= x[i % 8] * $i; break;
+        case 4: r += s[i] * r; break;
+        default: x[i & 7] = x[(i + 1) & 7] * r + $i;
+      }
+      return r; }"
+  done >"$work/input"
+  same_with_probes 'cc1:*' -- "$cc1" -quiet -O2 - -o -
+  [ "$(wc -l <"$work/probed")" -gt 5000 ]
+}
+
 @test "python3, one thread" {
   cat >"$work/input" <<'PYTHON'
 import collections, decimal, hashlib, itertools, json, re, zlib
