@@ -151,3 +151,42 @@ load helpers
   "$PINPRICK" detach -p $ticker
   [ "$("$PINPRICK" status -p $ticker --json | wc -l)" -eq 0 ]
 }
+
+@test "a forked child keeps its probes, with calls under way, when its parent is detached" {
+  local python=/usr/bin/python3 verb family
+  [ -x $python ] || skip "needs Debian's python3"
+  cat >"$work/family.py" <<'PYTHON'
+import os, sys
+def work(n): return sum(len(str(i)) for i in range(n))
+read, write = os.pipe()
+sys.stdin.readline()  # armed
+child = os.fork()
+if child == 0:
+    os.read(read, 1)
+    print('child', work(20000), flush=True)
+    os._exit(3)
+print('forked', flush=True)
+sys.stdin.readline()  # detached
+os.write(write, b'x')
+print('parent', os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), work(20000), flush=True)
+PYTHON
+  for verb in count latency; do
+    rm -f "$work/in"
+    mkfifo "$work/in"
+    $python "$work/family.py" <"$work/in" >"$work/out" 3>&- &
+    family=$!
+    ends_with_test $family
+    exec 7>"$work/in"
+    patiently has_begun $family $python
+    watch $verb -p $family --allow-missing 'python3*:*' 'libc:*'
+    echo >&7
+    until_line "$work/out" '^forked$'
+    end_watch || true
+    no_trace $family
+    echo >&7
+    until_line "$work/out" '^parent'
+    diff <(printf '%s\n' forked 'child 88890' 'parent 3 88890') "$work/out"
+    exec 7>&-
+    wait $family
+  done
+}
