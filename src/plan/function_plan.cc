@@ -22,6 +22,49 @@ bool in_short_reach(Address from, Address to) {
   return distance >= INT8_MIN && distance <= INT8_MAX;
 }
 
+// The nearest window, of one function, that has room for a springboard of a short jump at `hop`.
+template <class IsFree>
+std::optional<Patch> window_with_room(const FunctionCode& function,
+                                      std::span<const Address> boundaries, Address hop,
+                                      IsFree&& is_free) {
+  if (function.targets->is_opaque(function.range.begin)) return std::nullopt;
+  std::optional<Patch> best;
+  const auto distance = [&](Address at) { return at > hop ? at - hop : hop - at; };
+  const auto first =
+      std::lower_bound(boundaries.begin(), boundaries.end(), hop > 140 ? hop - 140 : 0);
+  for (auto at = first; at != boundaries.end() && *at < hop + 128; ++at) {
+    if (best && distance(*at) >= distance(best->site)) continue;
+    // What is cheap to find out comes first.
+    const Address springboard = *at + kJumpLength;
+    const Address end = springboard + kJumpLength;
+    if (!in_short_reach(hop, springboard) || !in_one_page(*at, end) || !is_free(Range{*at, end}))
+      continue;
+    const auto entered = instruction_at(function, *at);
+    if (entered && entered->special == Special::endbr64) continue;
+    auto patch = displace(function, *at, end, kJumpLength);
+    if (patch && patch->displaced >= 2 * kJumpLength && is_free(patch->touched()))
+      best = *std::move(patch);
+  }
+  return best;
+}
+
+// Whoever stands anywhere in a window would run into the springboard that lies there.
+void keep_everybody_out(Patch& window, std::span<const Address> boundaries) {
+  window.interior.clear();
+  const Address end = window.site + window.displaced;
+  for (auto boundary = std::upper_bound(boundaries.begin(), boundaries.end(), window.site);
+       boundary != boundaries.end() && *boundary < end; ++boundary)
+    window.interior.push_back(static_cast<uint8_t>(*boundary - window.site));
+}
+
+Springboard springboard_at(const FunctionCode& function, Address address) {
+  Springboard springboard;
+  springboard.address = address;
+  const auto bytes = function.bytes.subspan(address - function.range.begin);
+  std::copy_n(bytes.begin(), kJumpLength, springboard.original.begin());
+  return springboard;
+}
+
 // Ranges that do not overlap, in order of address; and what each is for.
 class Occupancy {
  public:
@@ -252,27 +295,11 @@ std::optional<std::pair<size_t, Address>> Planning::room_in_windows(Address hop)
 
 // A window without probes that makes room for a springboard; the nearest.
 std::optional<size_t> Planning::evict_for(Address hop) {
-  if (function_.targets->is_opaque(function_.range.begin)) return std::nullopt;
-  std::optional<Patch> best;
-  const auto distance = [&](Address at) { return at > hop ? at - hop : hop - at; };
-  const auto all = boundaries(hop + 128);
-  const auto first = std::lower_bound(all.begin(), all.end(), hop > 140 ? hop - 140 : 0);
-  for (auto at = first; at != all.end() && *at < hop + 128; ++at) {
-    if (best && distance(*at) >= distance(best->site)) continue;
-    // What is cheap to find out comes first.
-    const Address springboard = *at + kJumpLength;
-    const Address end = springboard + kJumpLength;
-    if (!in_short_reach(hop, springboard) || !in_one_page(*at, end) || !is_free({*at, end}))
-      continue;
-    const auto entered = instruction_at(function_, *at);
-    if (entered && entered->special == Special::endbr64) continue;
-    auto patch = displace(function_, *at, end, kJumpLength);
-    if (patch && patch->displaced >= 2 * kJumpLength && is_free(patch->touched()))
-      best = *std::move(patch);
-  }
-  if (!best) return std::nullopt;
+  auto window = window_with_room(function_, boundaries(hop + 128), hop,
+                                 [&](Range range) { return is_free(range); });
+  if (!window) return std::nullopt;
   PlannedPatch planned;
-  planned.patch = *std::move(best);
+  planned.patch = *std::move(window);
   windows_.add(planned.patch.touched(), plan_.patches.size());
   plan_.patches.push_back(std::move(planned));
   return plan_.patches.size() - 1;
@@ -294,21 +321,11 @@ void Planning::hop(size_t index) {
   if (!address) return;
   planned.patch.tactic = host ? Tactic::evict : Tactic::hop;
   planned.host = host;
-  Springboard springboard;
-  springboard.address = *address;
-  const auto bytes = function_.bytes.subspan(*address - function_.range.begin);
-  std::copy_n(bytes.begin(), kJumpLength, springboard.original.begin());
-  planned.springboard = springboard;
+  planned.springboard = springboard_at(function_, *address);
   springboards_.add({*address, *address + kJumpLength}, hops_[index].patch);
   if (!host) return;
-  // Whoever stands anywhere in the host's window would run into the springboard.
   Patch& window = plan_.patches[*host].patch;
-  window.interior.clear();
-  const Address end = window.site + window.displaced;
-  const auto all = boundaries(end);
-  for (auto boundary = std::upper_bound(all.begin(), all.end(), window.site);
-       boundary != all.end() && *boundary < end; ++boundary)
-    window.interior.push_back(static_cast<uint8_t>(*boundary - window.site));
+  keep_everybody_out(window, boundaries(window.site + window.displaced));
 }
 
 void Planning::place_springboards() {
@@ -353,6 +370,36 @@ FunctionPlan Planning::run(std::span<const Address> sites) {
 FunctionPlan plan_function(const FunctionCode& function, std::span<const Address> sites,
                            Placing placing) {
   return Planning(function, placing).run(sites);
+}
+
+std::optional<Detour> plan_detour(const FunctionCode& function, Address site,
+                                  std::span<const FunctionCode> neighbours,
+                                  const std::function<bool(Range)>& is_free) {
+  if (site == function.range.begin) site = entry_site(function);
+  auto known = function.boundaries;
+  std::vector<Address> decoded;
+  if (known.empty()) known = decoded = boundaries(function);
+  if (!std::binary_search(known.begin(), known.end(), site) ||
+      arch::is_signal_restorer(function.bytes))
+    return std::nullopt;
+  auto jump = displace(function, site, site + 1, kShortJumpLength);
+  if (!jump || !is_free(jump->touched())) return std::nullopt;
+  const Range near = jump->touched();
+  for (const FunctionCode& neighbour : neighbours) {
+    const auto all = boundaries(neighbour);
+    auto window = window_with_room(
+        neighbour, all, site, [&](Range range) { return !range.overlaps(near) && is_free(range); });
+    if (!window) continue;
+    keep_everybody_out(*window, all);
+    Detour detour;
+    detour.hop.points = {0};
+    detour.hop.patch = *std::move(jump);
+    detour.hop.patch.tactic = Tactic::evict;
+    detour.hop.springboard = springboard_at(neighbour, window->site + kJumpLength);
+    detour.window = *std::move(window);
+    return detour;
+  }
+  return std::nullopt;
 }
 
 std::vector<Address> instructions(const FunctionCode& function) {

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -49,6 +50,21 @@ enum class Placing : uint8_t {
 // `sites` ascending, each once; the entry means its entry_site().
 FunctionPlan plan_function(const FunctionCode& function, std::span<const Address> sites,
                            Placing placing);
+
+// A site that found no room in its own function: a short jump there, and a window nearby that makes
+// room for the springboard.
+struct Detour {
+  PlannedPatch hop;  // its host is the window
+  Patch window;
+};
+
+// `neighbours`: other functions around the site. `is_free`: nobody has planned to change these
+// bytes.
+std::optional<Detour> plan_detour(const FunctionCode& function, Address site,
+                                  std::span<const FunctionCode> neighbours,
+                                  const std::function<bool(Range)>& is_free);
+// Where such windows may lie: this far from the site.
+inline constexpr uint64_t kDetour = 160;
 
 // The addresses of a function's instructions, from its entry_site() on, as far as they can be
 // decoded; without the padding in front of branch targets, which nobody executes.

@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "probe/callee.h"
+#include "probe/detours.h"
 #include "probe/return_probes.h"
 
 namespace pinprick::probe {
@@ -55,12 +56,9 @@ void FunctionProbes::plan() {
   image::Object& object = *matches_.front().object;
   const image::Function& function = *matches_.front().function;
   if (matches_.front().unresolved) return skip_all(plan::Reason::unresolved_ifunc);
-  const auto bytes = object.code(function);
-  if (bytes.empty()) return skip_all(plan::Reason::unreadable);
-  code_.range = function.range;
-  code_.bytes = bytes;
-  code_.targets = &object.targets();
-  code_.reserved = object.reserved();
+  auto code = code_of(object, function);
+  if (!code) return skip_all(plan::Reason::unreadable);
+  code_ = *std::move(code);
   is_called_ = is_called(object, function);
 
   const Address entry = plan::entry_site(code_);
@@ -104,13 +102,9 @@ void FunctionProbes::plan() {
 
 std::optional<SitePatch> plan_hook(const HookPlace& place) {
   image::Object& object = *place.object;
-  plan::FunctionCode code;
-  code.range = place.function->range;
-  code.bytes = object.code(*place.function);
-  if (code.bytes.empty()) return std::nullopt;
-  code.targets = &object.targets();
-  code.reserved = object.reserved();
-  auto planned = plan::plan_site(code, plan::entry_site(code));
+  const auto code = code_of(object, *place.function);
+  if (!code) return std::nullopt;
+  auto planned = plan::plan_site(*code, plan::entry_site(*code));
   if (!planned) return std::nullopt;
   SitePatch patch;
   patch.object = &object;
@@ -226,7 +220,53 @@ ProbeSet without_collisions(ProbeSet set) {
   return kept;
 }
 
+// A second chance for what was skipped, now that all else is planned: room in other functions.
+void plan_detours(ProbeSet& set, Kind kind) {
+  if (std::none_of(set.skipped.begin(), set.skipped.end(),
+                   [](const Skipped& skipped) { return may_have_detour(skipped.refusal.reason); }))
+    return;
+  std::map<const image::Object*, Taken> taken;
+  for (const SitePatch& patch : set.patches) taken[patch.object].add(patch.plan);
+  std::vector<Skipped> skipped;
+  for (Skipped& one : set.skipped) {
+    image::Object& object = *one.match.object;
+    const image::Function& function = *one.match.function;
+    auto detour =
+        may_have_detour(one.refusal.reason)
+            ? find_detour(object, function, one.match.site - object.bias(), taken[&object])
+            : std::nullopt;
+    if (!detour) {
+      skipped.push_back(std::move(one));
+      continue;
+    }
+    SitePatch window;
+    window.object = &object;
+    window.plan.patch = std::move(detour->window);
+    SitePatch hop;
+    hop.object = &object;
+    hop.plan = std::move(detour->hop);
+    hop.host = set.patches.size();
+    hop.probes = {set.probes.size()};
+    const bool at_entry = one.match.site - object.bias() == function.range.begin;
+    set.probes.push_back({std::move(one.match), kind, set.patches.size() + 1, 0,
+                          !at_entry || !is_called(object, function)});
+    set.patches.push_back(std::move(window));
+    set.patches.push_back(std::move(hop));
+  }
+  set.skipped = std::move(skipped);
+}
+
 }  // namespace
+
+std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function) {
+  plan::FunctionCode code;
+  code.range = function.range;
+  code.bytes = object.code(function);
+  if (code.bytes.empty()) return std::nullopt;
+  code.targets = &object.targets();
+  code.reserved = object.reserved();
+  return code;
+}
 
 void load_code(std::span<const image::Match> matches) {
   image::Object* loaded = nullptr;
@@ -264,6 +304,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
   set.patches.reserve(patches);
   set.probes.reserve(probes);
   for (ProbeSet& piece : planned) append(set, std::move(piece));
+  plan_detours(set, kind);
   if (!set.probes.empty())
     for (const HookPlace& place : hooks)
       if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));

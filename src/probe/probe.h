@@ -46,6 +46,9 @@ struct ProbeSet {
   std::vector<Skipped> skipped;
 };
 
+// What planning has to know of a function; nothing if its code cannot be read.
+std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function);
+
 // Makes the objects load all that planning asks them for: they do so the first time, for one thread
 // only.
 void load_code(std::span<const image::Match> matches);

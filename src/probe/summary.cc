@@ -4,18 +4,24 @@
 
 #include "base/parallel.h"
 #include "plan/function_plan.h"
+#include "probe/detours.h"
 #include "probe/probe.h"
 
 namespace pinprick::probe {
 namespace {
 
-void add(Summary& summary, const plan::FunctionPlan& plan) {
-  for (const plan::PlannedPatch& patch : plan.patches) {
-    summary.probeable += patch.points.size();
-    summary.by_tactic[patch.patch.tactic] += patch.points.size();
-  }
-  for (const auto& [site, refusal] : plan.refused) ++summary.refused[refusal.reason];
-}
+// What there is to say about some functions, and of which sites it is to be said once all functions
+// are planned.
+struct Piece {
+  Summary summary;
+  std::vector<plan::PlannedPatch> patches;  // of sites that are planned together
+  struct Refused {
+    const image::Match* match;
+    Address site;
+    plan::Reason reason;
+  };
+  std::vector<Refused> refused;
+};
 
 void add(Summary& summary, const Summary& other) {
   summary.sites += other.sites;
@@ -24,22 +30,47 @@ void add(Summary& summary, const Summary& other) {
   for (const auto& [reason, count] : other.refused) summary.refused[reason] += count;
 }
 
-void add(Summary& summary, const image::Match& match, Sites sites) {
-  image::Object& object = *match.object;
-  plan::FunctionCode code;
-  code.range = match.function->range;
-  code.bytes = object.code(*match.function);
-  code.targets = &object.targets();
-  code.reserved = object.reserved();
-  std::vector<Address> wanted = {code.range.begin};
-  if (sites != Sites::entries) wanted = plan::instructions(code);
-  summary.sites += wanted.size();
+void add(Piece& piece, const image::Match& match, plan::FunctionPlan plan) {
+  for (plan::PlannedPatch& patch : plan.patches) {
+    piece.summary.probeable += patch.points.size();
+    piece.summary.by_tactic[patch.patch.tactic] += patch.points.size();
+    piece.patches.push_back(std::move(patch));
+  }
+  for (const auto& [site, refusal] : plan.refused)
+    piece.refused.push_back({&match, site, refusal.reason});
+}
+
+// The last resort of what was refused.
+void find_detours(Piece& piece, Taken& taken) {
+  Summary& summary = piece.summary;
+  for (const Piece::Refused& refused : piece.refused) {
+    if (may_have_detour(refused.reason) &&
+        find_detour(*refused.match->object, *refused.match->function, refused.site, taken)) {
+      ++summary.probeable;
+      ++summary.by_tactic[plan::Tactic::evict];
+    } else {
+      ++summary.refused[refused.reason];
+    }
+  }
+  piece.refused.clear();
+}
+
+void add(Piece& piece, const image::Match& match, Sites sites) {
+  auto code = code_of(*match.object, *match.function);
+  if (!code) return;
+  std::vector<Address> wanted = {code->range.begin};
+  if (sites != Sites::entries) wanted = plan::instructions(*code);
+  piece.summary.sites += wanted.size();
   const auto plan = [&](std::span<const Address> some) {
-    add(summary, plan::plan_function(code, some, plan::Placing::anywhere));
+    add(piece, match, plan::plan_function(*code, some, plan::Placing::anywhere));
+    if (sites == Sites::together) return;
+    Taken nothing;
+    piece.patches.clear();
+    find_detours(piece, nothing);
   };
   if (sites != Sites::instructions) return plan(wanted);
-  const auto boundaries = plan::boundaries(code);
-  code.boundaries = boundaries;
+  const auto boundaries = plan::boundaries(*code);
+  code->boundaries = boundaries;
   for (const Address& site : wanted) plan({&site, 1});
 }
 
@@ -49,13 +80,19 @@ Summary summarize(const std::vector<image::Match>& matches, Sites sites) {
   load_code(matches);
   constexpr size_t kPiece = 64;  // functions
   const size_t count = (matches.size() + kPiece - 1) / kPiece;
-  std::vector<Summary> pieces(count);
+  std::vector<Piece> pieces(count);
   for_each_piece(count, usable_threads(), [&](size_t piece) {
     const size_t end = std::min(matches.size(), (piece + 1) * kPiece);
     for (size_t i = piece * kPiece; i < end; ++i) add(pieces[piece], matches[i], sites);
   });
+  Taken taken;
+  for (const Piece& piece : pieces)
+    for (const plan::PlannedPatch& patch : piece.patches) taken.add(patch);
   Summary all;
-  for (const Summary& piece : pieces) add(all, piece);
+  for (Piece& piece : pieces) {
+    find_detours(piece, taken);
+    add(all, piece.summary);
+  }
   return all;
 }
 

@@ -118,6 +118,20 @@ every_build() {
   same_with_probes "$2" -- "$TARGETS/$1" 4
 }
 
+@test "functions of three and of four bytes between others, each call counted and timed once" {
+  local verb
+  "$TARGETS/cramped" 4 50000 >"$work/bare"
+  for verb in count latency; do
+    "$PINPRICK" $verb --json -o "$work/records" cramped:before cramped:three cramped:four \
+      cramped:behind -- "$TARGETS/cramped" 4 50000 >"$work/probed"
+    cmp "$work/bare" "$work/probed"
+    [ "$(field '{x.get("hits", x.get("count", 0) + x.get("missed", 0))
+      for x in r if x["type"] == "'$verb'" and x["final"]}')" = "{200000}" ]
+  done
+  "$PINPRICK" list --file "$TARGETS/cramped" cramped:three cramped:four --json >"$work/records"
+  [ "$(field '[x["tactic"] for x in r]')" = "['evict', 'evict']" ]
+}
+
 @test "a position-independent program and its libc" { every_build ticker '*'; }
 @test "a function without a symbol is found by the name that list gives it" {
   local name line

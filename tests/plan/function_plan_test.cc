@@ -609,5 +609,66 @@ TEST(Instructions, EndWhereNothingCanBeDecoded) {
   EXPECT_THAT(offsets(Function({0x31, 0xc0, 0xb8, 0x2a}, {0, 0, 0})), ElementsAre(0));
 }
 
+// --- Detours: room in another function
+
+// `whole` is two functions, the second of which begins at `second`.
+std::optional<Detour> detour_of(
+    const Function& whole, uint64_t second, uint64_t site = 0,
+    const std::function<bool(Range)>& is_free = [](Range) { return true; }) {
+  const FunctionCode all = whole.code();
+  FunctionCode function = all, neighbour = all;
+  function.range.end = neighbour.range.begin = at(second);
+  function.bytes = all.bytes.first(second);
+  neighbour.bytes = all.bytes.subspan(second);
+  return plan_detour(function, at(site), {&neighbour, 1}, is_free);
+}
+
+const Bytes kThree = joined({kXorEax, kRet});
+const Bytes kRoomy = joined({kMov5, kMov5, kRet});
+
+TEST(Detour, IsAShortJumpToASpringboardInAWindowOfANeighbour) {
+  const auto detour = detour_of(Function(joined({kThree, kRoomy})), 3);
+  ASSERT_TRUE(detour);
+  EXPECT_EQ(detour->hop.patch.site, at(0));
+  EXPECT_EQ(detour->hop.patch.written, 2);
+  EXPECT_EQ(detour->hop.patch.displaced, 2);
+  EXPECT_EQ(detour->hop.patch.tactic, Tactic::evict);
+  EXPECT_THAT(detour->hop.points, ElementsAre(0));
+  EXPECT_EQ(detour->hop.springboard->address, at(8));
+  EXPECT_TRUE(std::equal(kMov5.begin(), kMov5.end(), detour->hop.springboard->original.begin()));
+  EXPECT_EQ(detour->window.site, at(3));
+  EXPECT_EQ(detour->window.written, 5);
+  EXPECT_EQ(detour->window.displaced, 10);
+  EXPECT_THAT(detour->window.interior, ElementsAre(5)) << "where nobody may stand";
+}
+
+TEST(Detour, NeedsTwoBytes) {
+  EXPECT_FALSE(detour_of(Function(joined({kRet, kRoomy})), 1));
+  EXPECT_FALSE(detour_of(Function(joined({kPush, kRet, kRoomy})).branch_to(1), 2));
+}
+
+TEST(Detour, NeedsAWindowThatNobodyComesInto) {
+  EXPECT_FALSE(detour_of(Function(joined({kThree, kRoomy})).branch_to(8), 3));
+  EXPECT_FALSE(detour_of(Function(joined({kThree, kMov5, kRet})), 3)) << "too small";
+}
+
+TEST(Detour, TakesNothingThatIsTaken) {
+  for (uint64_t taken : {0, 1, 3, 7, 8, 12}) {
+    const Range range = {at(taken), at(taken + 1)};
+    EXPECT_FALSE(detour_of(Function(joined({kThree, kRoomy})), 3, 0, [&](Range wanted) {
+      return !wanted.overlaps(range);
+    })) << taken;
+  }
+}
+
+TEST(Detour, ReachesAsFarAsAShortJump) {
+  const auto with_gap = [](size_t gap) {
+    return Function(joined({kThree, repeated(0xc3, gap), kRoomy}));
+  };
+  // From behind the jump to the springboard, 5 bytes behind the window's begin.
+  EXPECT_TRUE(detour_of(with_gap(127 + 2 - 3 - 5), 3));
+  EXPECT_FALSE(detour_of(with_gap(127 + 2 - 3 - 5 + 1), 3));
+}
+
 }  // namespace
 }  // namespace pinprick::plan

@@ -1,0 +1,68 @@
+#include "probe/detours.h"
+
+#include <algorithm>
+
+#include "probe/probe.h"
+
+namespace pinprick::probe {
+namespace {
+
+// Functions around a site, but for those that share bytes with its own.
+std::vector<plan::FunctionCode> neighbours_of(image::Object& object,
+                                              const image::Function& function, Address site) {
+  constexpr int kMost = 16;  // to either side
+  const auto& all = object.functions().functions();
+  const auto own = static_cast<size_t>(&function - all.data());
+  std::vector<plan::FunctionCode> neighbours;
+  const auto add = [&](const image::Function& other) {
+    if (other.range.overlaps(function.range) || other.range.end + plan::kDetour < site ||
+        other.range.begin > site + plan::kDetour)
+      return;
+    if (auto code = code_of(object, other)) neighbours.push_back(*std::move(code));
+  };
+  for (size_t i = 1; i <= kMost; ++i) {
+    if (i <= own) add(all[own - i]);
+    if (own + i < all.size()) add(all[own + i]);
+  }
+  return neighbours;
+}
+
+}  // namespace
+
+void Taken::add(const plan::PlannedPatch& patch) {
+  add(patch.patch.touched());
+  if (patch.springboard && !patch.host)
+    add({patch.springboard->address, patch.springboard->address + arch::kJumpLength});
+}
+
+bool Taken::is_free(Range range) const {
+  const auto behind = ranges_.lower_bound(range.end);
+  return behind == ranges_.begin() || std::prev(behind)->second <= range.begin;
+}
+
+bool may_have_detour(plan::Reason reason) {
+  switch (reason) {
+    case plan::Reason::branch_inside:
+    case plan::Reason::call_inside:
+    case plan::Reason::too_short:
+    case plan::Reason::page_edge:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::optional<plan::Detour> find_detour(image::Object& object, const image::Function& function,
+                                        Address site, Taken& taken) {
+  const auto code = code_of(object, function);
+  if (!code) return std::nullopt;
+  const auto neighbours = neighbours_of(object, function, site);
+  auto detour =
+      plan::plan_detour(*code, site, neighbours, [&](Range range) { return taken.is_free(range); });
+  if (!detour) return std::nullopt;
+  taken.add(detour->hop.patch.touched());
+  taken.add(detour->window.touched());
+  return detour;
+}
+
+}  // namespace pinprick::probe

@@ -1,0 +1,35 @@
+// A function of three bytes, and one of four, between others without any padding.
+#define BEGIN(name) .globl name; .type name, @function; name: .cfi_startproc
+#define END(name) .cfi_endproc; .size name, . - name
+
+        .text
+        .p2align 4
+BEGIN(before)           // long before(long x) { return x + 6; }
+        mov     $1, %eax
+        mov     $2, %edx
+        mov     $3, %ecx
+        add     %rdx, %rax
+        add     %rcx, %rax
+        add     %rdi, %rax
+        ret
+END(before)
+BEGIN(three)            // long three(long) { return 0; }
+        xor     %eax, %eax
+        ret
+END(three)
+BEGIN(four)             // long four(long x) { return x; }
+        mov     %rdi, %rax
+        ret
+END(four)
+BEGIN(behind)           // long behind(long x) { return 2 * x + 15; }
+        lea     15(%rdi), %rax
+        mov     $4, %edx
+        mov     $5, %ecx
+        mov     $9, %esi
+        sub     %rsi, %rdx
+        add     %rcx, %rdx
+        add     %rdi, %rax
+        add     %rdx, %rax
+        ret
+END(behind)
+        .section .note.GNU-stack, "", @progbits
