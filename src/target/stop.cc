@@ -221,18 +221,27 @@ void Stop::set_signal_mask(const StoppedThread& thread, uint64_t mask) {
   ptrace(PTRACE_SETSIGMASK, thread.tid, data(sizeof mask), &mask);
 }
 
-void Stop::let_go() {
-  for (const StoppedThread& thread : threads_) ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr);
+// Those that wait in the kernel come first: one that goes on computing may take our CPU, and then
+// everybody behind it stands still for longer.
+uint64_t Stop::let_go() {
+  std::stable_partition(threads_.begin(), threads_.end(), [](const StoppedThread& thread) {
+    return in_system_call(thread.registers);
+  });
+  uint64_t last_ns = monotonic_ns();
+  for (const StoppedThread& thread : threads_) {
+    last_ns = monotonic_ns();  // not when we are back: the thread may have run meanwhile
+    ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr);
+  }
   threads_.clear();
+  return last_ns;
 }
 
 uint64_t Stop::resume() {
   if (threads_.empty() && seized_.empty()) return 0;
-  let_go();
+  const uint64_t elapsed = let_go() - since_ns_;
   // A thread that has not stopped cannot be detached from. It is resumed by whoever ends first, it
   // or we; for a moment we can wait for it.
   constexpr uint64_t kMomentNs = 100'000'000;
-  const uint64_t elapsed = monotonic_ns() - since_ns_;
   bool timed_out = false;
   const uint64_t deadline = monotonic_ns() + kMomentNs;
   for (pid_t tid : std::vector<pid_t>(seized_)) wait_for(tid, deadline, timed_out);

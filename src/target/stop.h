@@ -61,7 +61,8 @@ class Stop {
   explicit Stop(pid_t pid) : pid_(pid) {}
   Result<void, AttachError> gather(unsigned patience_ms);
   bool seize(pid_t tid, int& error);
-  void let_go();
+  // Answers when the last thread was let go.
+  uint64_t let_go();
   bool wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out);
 
   pid_t pid_ = 0;
