@@ -36,7 +36,7 @@ std::string_view remedy(plan::Reason reason) {
   }
 }
 
-std::string plural(size_t n, const char* what) {
+std::string plural(size_t n, const std::string& what) {
   return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
 }
 
@@ -55,8 +55,8 @@ void TextRenderer::armed(const ProcessName& process, const session::ArmReport& r
   const size_t wanted = report.armed + report.skipped.size();
   const std::string functions =
       report.skipped.empty()
-          ? plural(report.armed, "function")
-          : fmt::format("{} of {}", with_commas(report.armed), plural(wanted, "function"));
+          ? plural(report.armed, probed_)
+          : fmt::format("{} of {}", with_commas(report.armed), plural(wanted, probed_));
   notes_.print("armed {}{} in {}, target stopped for {}{}\n", functions,
                several_ ? fmt::format(" of {} ({})", process.pid, process.command) : "",
                duration_ns(static_cast<double>(elapsed_ns)),
@@ -70,7 +70,7 @@ void TextRenderer::armed(const ProcessName& process, const session::ArmReport& r
     std::map<plan::Reason, size_t> by_reason;
     for (const auto& skipped : report.skipped) ++by_reason[skipped.refusal.reason];
     for (const auto& [reason, count] : by_reason)
-      notes_.print("  skipped {}: {}{}\n", plural(count, "function"), plan::sentence(reason),
+      notes_.print("  skipped {}: {}{}\n", plural(count, probed_), plan::sentence(reason),
                    remedy(reason));
   }
 }
@@ -88,15 +88,14 @@ void TextRenderer::count_table(std::vector<CountRow> rows, double seconds) {
                    [](const CountRow& a, const CountRow& b) { return a.hits > b.hits; });
   const size_t total = rows.size();
   if (!all_ && total > kFew) std::erase_if(rows, [](const CountRow& row) { return row.hits == 0; });
-  if (!rows.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", "function");
+  if (!rows.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", probed_);
   for (const CountRow& row : rows)
     data_.print("{:>15} {:>10}  {}\n", with_commas(row.hits),
                 rate(seconds > 0 ? static_cast<double>(row.hits) / seconds : 0),
                 data_.bold(row.function));
   if (rows.size() < total)
-    data_.print(
-        "{:>15} {:>10}  {}\n", "0", "",
-        data_.faint(plural(total - rows.size(), rows.empty() ? "function" : "other function")));
+    data_.print("{:>15} {:>10}  {}\n", "0", "",
+                data_.faint(plural(total - rows.size(), (rows.empty() ? "" : "other ") + probed_)));
 }
 
 void TextRenderer::counts(const Report<CountRow>& report) {

@@ -9,9 +9,9 @@ namespace pinprick::cli {
 class TextRenderer : public Renderer {
  public:
   // `several`: more than one process, so that each report names its own. `all`: rows without a hit,
-  // too.
-  TextRenderer(Output data, Output notes, bool several, bool all)
-      : data_(data), notes_(notes), several_(several), all_(all) {}
+  // too. `probed`: what has a probe each, a function or an instruction.
+  TextRenderer(Output data, Output notes, bool several, bool all, std::string probed)
+      : data_(data), notes_(notes), several_(several), all_(all), probed_(std::move(probed)) {}
 
   void error(const Message& message) override;
   void warning(const std::string& text) override;
@@ -38,6 +38,7 @@ class TextRenderer : public Renderer {
   Output notes_;
   bool several_;
   bool all_;
+  std::string probed_;
 };
 
 }  // namespace pinprick::cli
