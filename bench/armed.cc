@@ -29,8 +29,9 @@ Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patte
   if (wanted)
     matches.erase(std::remove_if(matches.begin(), matches.end(), std::not_fn(wanted)),
                   matches.end());
-  auto session = session::Session::arm(std::move(subject.target), *subject.image,
-                                       probe::plan_probes(std::move(matches), kind), {});
+  auto session =
+      session::Session::arm(std::move(subject.target), *subject.image,
+                            probe::plan_probes(*subject.image, std::move(matches), kind), {});
   if (!session) return fail(cli::message(session.error()));
   if (session->report().armed == 0)
     return fail(cli::Message{"nothing_armed", "none of the functions can be probed"});

@@ -114,9 +114,7 @@ Result<probe::ProbeSet, Message> Watch::plan(image::ProcessImage& image, const P
   auto matches = match(image, patterns, options_.allow_missing);
   if (!matches) return fail(matches.error());
   if (options_.instructions) *matches = probe::every_instruction(*matches);
-  std::vector<probe::HookPlace> hooks;
-  if (kind_ == Kind::latency) hooks = probe::places_of_hooks(image);
-  return probe::plan_probes(*std::move(matches), kind_, hooks);
+  return probe::plan_probes(image, *std::move(matches), kind_);
 }
 
 Result<void, Message> Watch::arm(pid_t pid, const Patterns& patterns) {

@@ -311,6 +311,13 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
   return without_collisions(std::move(set));
 }
 
+ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches,
+                     Kind kind) {
+  std::vector<HookPlace> hooks;
+  if (kind == Kind::latency) hooks = places_of_hooks(image);
+  return plan_probes(std::move(matches), kind, hooks);
+}
+
 std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch& patch, Address at,
                                            const arch::ArenaEntries& arena,
                                            std::span<const uint32_t> cells,

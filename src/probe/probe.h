@@ -53,7 +53,9 @@ std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Fu
 // only.
 void load_code(std::span<const image::Match> matches);
 
-// `hooks`: for probes that measure.
+// For a process: with the hooks that probes which measure need in it.
+ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches,
+                     Kind kind);
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
                      std::span<const HookPlace> hooks = {});
 
