@@ -18,7 +18,7 @@ std::vector<plan::FunctionCode> neighbours_of(image::Object& object,
     if (other.range.overlaps(function.range) || other.range.end + plan::kDetour < site ||
         other.range.begin > site + plan::kDetour)
       return;
-    if (auto code = code_of(object, other)) neighbours.push_back(*std::move(code));
+    if (const auto code = code_of(object, other)) neighbours.push_back(*code);
   };
   for (size_t i = 1; i <= kMost; ++i) {
     if (i <= own) add(all[own - i]);

@@ -56,9 +56,9 @@ void FunctionProbes::plan() {
   image::Object& object = *matches_.front().object;
   const image::Function& function = *matches_.front().function;
   if (matches_.front().unresolved) return skip_all(plan::Reason::unresolved_ifunc);
-  auto code = code_of(object, function);
+  const auto code = code_of(object, function);
   if (!code) return skip_all(plan::Reason::unreadable);
-  code_ = *std::move(code);
+  code_ = *code;
   is_called_ = is_called(object, function);
 
   const Address entry = plan::entry_site(code_);
