@@ -69,13 +69,15 @@ Result<Subject, Message> look_at(pid_t pid) {
 }
 
 Result<std::vector<image::Match>, Message> match(image::ProcessImage& image,
-                                                 const Patterns& patterns, bool allow_missing) {
+                                                 const Patterns& patterns, bool allow_missing,
+                                                 bool later) {
   auto matches = image::match_patterns(image, patterns.wanted, patterns.excluded);
   if (!matches.only_unreadable.empty()) {
     const auto& pattern = patterns.wanted[matches.only_unreadable.front()];
     for (const auto& object : image.unreadable)
       if (pattern.matches_object(object.names)) return fail(message(object.error));
   }
+  if (allow_missing && later) return std::move(matches.matches);
   if (!matches.unmatched.empty() && (!allow_missing || matches.matches.empty())) {
     std::string names;
     for (size_t i : matches.unmatched)
@@ -83,13 +85,23 @@ Result<std::vector<image::Match>, Message> match(image::ProcessImage& image,
     return fail(
         Message{"nothing_matched",
                 fmt::format("no function matches {}; `pinprick list` shows what there is{}", names,
-                            matches.matches.empty() ? "" : ", and --allow-missing accepts it"),
+                            later                     ? ", and --allow-missing waits for what is "
+                                                        "loaded later"
+                            : matches.matches.empty() ? ""
+                                                      : ", and --allow-missing accepts it"),
                 kNothingMatched});
   }
   if (matches.matches.empty())
     return fail(Message{"nothing_matched", "every match is excluded; nothing is left to probe",
                         kNothingMatched});
   return std::move(matches.matches);
+}
+
+bool may_match_later(const image::ProcessImage& image, const Patterns& patterns) {
+  const auto& program = image.objects.front()->names();
+  return std::any_of(patterns.wanted.begin(), patterns.wanted.end(), [&](const auto& pattern) {
+    return !pattern.names_object() || !pattern.matches_object(program);
+  });
 }
 
 bool may_unwind(const image::ProcessImage& image) {

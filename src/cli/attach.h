@@ -32,9 +32,14 @@ struct Subject {
 
 Result<Subject, Message> look_at(pid_t pid);
 
-// The functions that the patterns mean. Patterns without a match are errors, unless allowed.
+// The functions that the patterns mean. Patterns without a match are errors, unless allowed; so is
+// it that there is no match at all, unless some may come (`later`).
 Result<std::vector<image::Match>, Message> match(image::ProcessImage& image,
-                                                 const Patterns& patterns, bool allow_missing);
+                                                 const Patterns& patterns, bool allow_missing,
+                                                 bool later = false);
+
+// May objects that are not loaded yet hold what the patterns mean?
+bool may_match_later(const image::ProcessImage& image, const Patterns& patterns);
 
 // Does unwinding happen in this process? By its libraries, or because it carries an unwinder
 // itself.

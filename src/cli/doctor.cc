@@ -16,7 +16,7 @@
 #include "cli/attach.h"
 #include "cli/verbs.h"
 #include "layout/runtime_data.h"
-#include "probe/unwinder.h"
+#include "probe/hooks.h"
 #include "runtime/probe_cost.h"
 #include "session/registry.h"
 #include "session/runtime_directory.h"

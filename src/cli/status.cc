@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <optional>
 
 #include "base/clock.h"
 #include "cli/attach.h"
@@ -56,6 +58,27 @@ SessionRow row_of(const FoundSession& found) {
   return row;
 }
 
+// What one controller armed in one process, at once or as libraries were loaded, is one row.
+std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
+  std::vector<SessionRow> rows;
+  for (const FoundSession& session : sessions) {
+    SessionRow row = row_of(session);
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const SessionRow& other) {
+      return other.process.pid == row.process.pid && other.state == row.state &&
+             other.controller == row.controller;
+    });
+    if (same == rows.end()) {
+      rows.push_back(std::move(row));
+      continue;
+    }
+    same->age_s = std::max(same->age_s, row.age_s);
+    same->sites += row.sites;
+    std::move(row.counts.begin(), row.counts.end(), std::back_inserter(same->counts));
+    std::move(row.latencies.begin(), row.latencies.end(), std::back_inserter(same->latencies));
+  }
+  return rows;
+}
+
 // Of the processes asked for, or of all.
 session::FoundSessions find(const Options& options) {
   if (options.pids.empty()) return session::find_sessions();
@@ -68,56 +91,56 @@ session::FoundSessions find(const Options& options) {
   return all;
 }
 
-// One session's worth of detaching. True: nothing of it is left, or will be.
-bool detach_one(const FoundSession& found, Renderer& renderer) {
-  const auto& header = found.journal.header;
-  const ProcessName name = {header.pid, text_of(header.command)};
+// One session's worth of detaching. Nothing: it failed, and was said.
+std::optional<session::DisarmReport> detach_one(const FoundSession& found, Renderer& renderer) {
   auto file = session::SessionFile::open(found.file.path(), session::SessionFile::Lock::exclusive);
   if (!file) {
     renderer.error(message(file.error()));
-    return false;
+    return std::nullopt;
   }
   auto journal = file->read();  // again, now that it is ours
   if (!journal) {
     renderer.error(message(journal.error()));
-    return false;
+    return std::nullopt;
   }
   if (!found.target_lives) {
     file->remove();
     session::DisarmReport gone;
     gone.target_gone = true;
-    renderer.detached(name, gone);
-    return true;
+    return gone;
   }
-  auto subject = look_at(header.pid);
+  auto subject = look_at(found.journal.header.pid);
   if (!subject) {
     renderer.error(subject.error());
-    return false;
+    return std::nullopt;
   }
   auto report = session::disarm(subject->target, *subject->image, *file, *journal);
   if (!report) {
     renderer.error(message(report.error()));
-    return false;
+    return std::nullopt;
   }
-  renderer.detached(name, *report);
-  return report->foreign == 0;
+  return *report;
 }
 
 }  // namespace
 
 int run_status(const Options& options, Renderer& renderer) {
   const auto found = find(options);
-  std::vector<SessionRow> rows;
-  for (const FoundSession& session : found.sessions) rows.push_back(row_of(session));
-  renderer.sessions(rows);
+  renderer.sessions(rows_of(found.sessions));
   for (const auto& error : found.unreadable) renderer.warning(message(error).text);
   return renderer.is_broken() ? kFailed : kOk;
 }
 
 int run_detach(const Options& options, Renderer& renderer) {
-  const auto found = find(options);
-  bool failed = false;
+  auto found = find(options);
+  // The last first: its hooks may lie upon those of earlier ones.
+  std::stable_sort(found.sessions.begin(), found.sessions.end(),
+                   [](const FoundSession& a, const FoundSession& b) {
+                     return a.journal.header.created_ns > b.journal.header.created_ns;
+                   });
+  bool failed = false, refused = false;
   std::vector<pid_t> seen;
+  std::map<pid_t, std::pair<ProcessName, session::DisarmReport>> reports;
   for (const FoundSession& session : found.sessions) {
     const pid_t pid = session.journal.header.pid;
     seen.push_back(pid);
@@ -125,11 +148,17 @@ int run_detach(const Options& options, Renderer& renderer) {
       if (options.all && options.pids.empty()) continue;
       renderer.error(message(
           session::SessionError(session::Occupied{pid, session.journal.header.controller, 0})));
-      renderer.flush();
-      return kAttachRefused;
+      refused = true;
+      continue;
     }
-    failed = !detach_one(session, renderer) || failed;
+    const auto report = detach_one(session, renderer);
+    failed = failed || !report || report->foreign != 0;
+    if (!report) continue;
+    auto& [name, sum] = reports[pid];
+    name = {pid, text_of(session.journal.header.command)};
+    sum += *report;
   }
+  for (const auto& [pid, report] : reports) renderer.detached(report.first, report.second);
   for (const auto& error : found.unreadable) renderer.warning(message(error).text);
   for (pid_t pid : options.pids) {
     if (std::find(seen.begin(), seen.end(), pid) != seen.end()) continue;
@@ -140,6 +169,7 @@ int run_detach(const Options& options, Renderer& renderer) {
     return kNothingMatched;
   }
   renderer.flush();
+  if (refused) return kAttachRefused;
   return failed ? kFailed : kOk;
 }
 

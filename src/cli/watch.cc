@@ -8,14 +8,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "base/clock.h"
 #include "cli/attach.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "image/loader.h"
+#include "probe/hooks.h"
 #include "probe/instructions.h"
 #include "session/registry.h"
+#include "target/procfs.h"
 
 namespace pinprick::cli {
 namespace {
@@ -46,18 +51,46 @@ class Interrupts {
   Fd descriptor_;
 };
 
-// One process under observation.
-struct Watched {
-  ProcessName name;
+// What was armed at one time: all that was there at first, then what was loaded.
+struct Generation {
   std::unique_ptr<image::ProcessImage> image;
-  std::optional<session::Session> session;
-  std::optional<session::DisarmReport> disarmed;
-  uint64_t armed_ns = 0;
-  uint64_t ended_ns = 0;  // 0: still there
+  session::Session session;
   std::vector<uint64_t> last_counters;
   std::vector<uint64_t> last_unwound;
   std::vector<stats::Histogram> last_histograms;
+};
+
+// Where an object was loaded.
+using Place = std::pair<std::string, uint64_t>;
+
+std::set<Place> places(const image::ProcessImage& image) {
+  std::set<Place> places;
+  for (const auto& object : image.objects) places.emplace(object->path(), object->bias());
+  return places;
+}
+
+// One process under observation.
+struct Watched {
+  ProcessName name;
+  std::vector<Generation> generations;  // never empty
+  std::set<Place> known;                // objects that were looked at, and are still there
+  std::optional<session::DisarmReport> disarmed;
+  uint64_t armed_ns = 0;
+  uint64_t ended_ns = 0;  // 0: still there
   uint64_t last_ns = 0;
+
+  const target::RemoteTarget& target() const { return generations.front().session.target(); }
+  session::LoaderWatch* loader() const { return generations.front().session.loader(); }
+  // Readable when something happens.
+  std::vector<int> descriptors() const {
+    std::vector<int> all = {target().exit_descriptor()};
+    if (loader() != nullptr) all.push_back(loader()->descriptor());
+    return all;
+  }
+  bool has_loaded() const {
+    pollfd request = {loader() != nullptr ? loader()->descriptor() : -1, POLLIN, 0};
+    return ::poll(&request, 1, 0) == 1;
+  }
 
   double seconds(uint64_t since) const {
     const uint64_t until = ended_ns != 0 ? ended_ns : monotonic_ns();
@@ -74,15 +107,23 @@ class Watch {
 
  private:
   Result<void, Message> begin();
-  Result<void, Message> arm(pid_t pid, const Patterns& patterns);
-  Result<probe::ProbeSet, Message> plan(image::ProcessImage& image, const Patterns& patterns);
-  void warn_of_unwinding(const Watched& watched, const session::ArmReport& report);
+  Result<void, Message> arm(pid_t pid);
+  Result<probe::ProbeSet, Message> plan(const Subject& subject);
+  void follow(Watched& watched);
+  void look_again(Watched& watched);
+  Result<void, Message> arm_loaded(Watched& watched, Subject subject,
+                                   const std::set<Place>& before);
+  void forget_unloaded(Watched& watched, const image::ProcessImage& image);
+  void warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
+                         const session::ArmReport& report);
+  session::ArmOptions arm_options() const { return {options_.bits, options_.slots}; }
   void wait();
   void notice_ends();
   bool all_ended() const;
   void report_all(bool is_final);
-  void report_counts(Watched& watched, bool is_final);
-  void report_latencies(Watched& watched, bool is_final);
+  template <class Row>
+  Report<Row> report(Watched& watched, bool is_final,
+                     std::vector<Row> (*rows_of)(Generation&, bool));
   int end();
   void disarm_all();
   int command_status();
@@ -90,6 +131,7 @@ class Watch {
 
   const Options& options_;
   Kind kind_;
+  Patterns patterns_;
   Renderer& renderer_;
   Interrupts interrupts_;
   std::vector<Watched> watched_;
@@ -99,25 +141,39 @@ class Watch {
   bool disarm_failed_ = false;
 };
 
-void Watch::warn_of_unwinding(const Watched& watched, const session::ArmReport& report) {
-  if (kind_ != Kind::latency || !may_unwind(*watched.image)) return;
-  if (report.unwinders != 0 && !watched.image->maps_other_unwinder) return;
+void Watch::warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
+                              const session::ArmReport& report) {
+  if (kind_ != Kind::latency || report.armed == 0 || !may_unwind(image)) return;
+  if (report.unwinders != 0 && !image.maps_other_unwinder) return;
   renderer_.warning(fmt::format(
       "{} can unwind its stack, but not with libgcc's unwinder: an exception that passes "
       "through a timed function ends the program, a thread that is cancelled inside of "
       "one ends without its cleanup; `count` is safe",
-      watched.name.command));
+      process.command));
 }
 
-Result<probe::ProbeSet, Message> Watch::plan(image::ProcessImage& image, const Patterns& patterns) {
+// Where the loader of the process can be made to wait for us, if what it loads may matter.
+std::optional<probe::HookPlace> follows_by(const Subject& subject, const Patterns& patterns) {
+  const pid_t pid = subject.target.pid();
+  // A filter might end the process for the system calls by which it would wait.
+  const auto status = target::read_status(pid);
+  if (!status || status->seccomp != 0 || !may_match_later(*subject.image, patterns))
+    return std::nullopt;
+  const auto notifies = image::loader_notifies_at(pid, subject.target.reader());
+  return notifies ? probe::place_in_loader(*subject.image, *notifies) : std::nullopt;
+}
+
+Result<probe::ProbeSet, Message> Watch::plan(const Subject& subject) {
   const Progress progress("reading symbols, decoding", !options_.json);
-  auto matches = match(image, patterns, options_.allow_missing);
+  image::ProcessImage& image = *subject.image;
+  const auto loader = follows_by(subject, patterns_);
+  auto matches = match(image, patterns_, options_.allow_missing, loader.has_value());
   if (!matches) return fail(matches.error());
   if (options_.instructions) *matches = probe::every_instruction(*matches);
-  return probe::plan_probes(image, *std::move(matches), kind_);
+  return probe::plan_probes(image, *std::move(matches), kind_, loader);
 }
 
-Result<void, Message> Watch::arm(pid_t pid, const Patterns& patterns) {
+Result<void, Message> Watch::arm(pid_t pid) {
   const uint64_t begin_ns = monotonic_ns();
   if (auto other = session::occupant(pid)) return fail(message(session::SessionError(*other)));
   auto subject = look_at(pid);
@@ -126,34 +182,112 @@ Result<void, Message> Watch::arm(pid_t pid, const Patterns& patterns) {
 
   Watched watched;
   watched.name = {pid, subject->target.command()};
-  watched.image = std::move(subject->image);
-  auto set = plan(*watched.image, patterns);
+  watched.known = places(*subject->image);
+  auto set = plan(*subject);
   // A process that ends meanwhile has no code to read, which looks like any of several things.
   if (!subject->target.same_image())
     return fail(message(target::AttachError{target::AttachCause::exited, pid, 0, 0, {}}));
   if (!set) return fail(set.error());
-  auto armed = session::Session::arm(std::move(subject->target), *watched.image, *std::move(set),
-                                     {options_.bits, options_.slots});
+  auto armed = session::Session::arm(std::move(subject->target), *subject->image, *std::move(set),
+                                     arm_options());
   if (!armed) return fail(message(armed.error()));
   watched.armed_ns = watched.last_ns = monotonic_ns();
   const auto& report = armed->report();
-  warn_of_unwinding(watched, report);
+  warn_of_unwinding(watched.name, *subject->image, report);
   renderer_.armed(watched.name, report, watched.armed_ns - begin_ns,
                   options_.duration_s == 0 && !launched_);
   renderer_.flush();
   if (!report.skipped.empty()) incomplete_ = true;
-  if (report.armed == 0)
+  if (report.armed == 0 && armed->loader() == nullptr)
     return fail(Message{"nothing_armed", "none of the functions can be probed", kNothingMatched});
-  watched.session.emplace(*std::move(armed));
-  watched.last_counters = watched.session->counters();
-  watched.last_unwound = watched.session->unwound();
+  watched.generations.push_back({std::move(subject->image), *std::move(armed), {}, {}, {}});
   watched_.push_back(std::move(watched));
+  // What was loaded since we looked had nobody to wait for.
+  if (watched_.back().loader() != nullptr) follow(watched_.back());
   return {};
+}
+
+// What is loaded later. The process waits meanwhile, and has not run any of it yet.
+void Watch::follow(Watched& watched) {
+  const uint32_t request = watched.loader()->take();
+  // It tells of what it is about to do, too.
+  if (!image::loader_is_at_work(watched.name.pid, watched.target().reader())) look_again(watched);
+  watched.loader()->answer(request);
+  renderer_.flush();
+}
+
+void Watch::look_again(Watched& watched) {
+  auto subject = look_at(watched.name.pid);
+  if (!subject || subject->target.start_time() != watched.target().start_time()) return;
+  forget_unloaded(watched, *subject->image);
+  const std::set<Place> now = places(*subject->image);
+  const std::set<Place> before = std::exchange(watched.known, now);
+  if (std::includes(before.begin(), before.end(), now.begin(), now.end())) return;
+  if (auto armed = arm_loaded(watched, *std::move(subject), before); !armed) {
+    renderer_.warning(fmt::format("what was loaded is not probed: {}", armed.error().text));
+    incomplete_ = true;
+  }
+}
+
+Result<void, Message> Watch::arm_loaded(Watched& watched, Subject subject,
+                                        const std::set<Place>& before) {
+  // Where threads may return to sessions of ours, they are many; each takes memory.
+  constexpr size_t kMostGenerations = 256;
+  const uint64_t begin_ns = monotonic_ns();
+  image::ProcessImage& image = *subject.image;
+  auto matches = image::match_patterns(image, patterns_.wanted, patterns_.excluded,
+                                       [&](const image::Object& object) {
+                                         return !before.contains({object.path(), object.bias()});
+                                       })
+                     .matches;
+  if (matches.empty()) return {};
+  if (watched.generations.size() == kMostGenerations)
+    return fail(Message{"too_many_loads",
+                        fmt::format("probes were added {} times, and no more are; start pinprick "
+                                    "again to probe what is there now",
+                                    kMostGenerations - 1),
+                        kFailed});
+  std::vector<std::string> names;
+  for (const image::Match& match : matches)
+    if (names.empty() || names.back() != match.object->name())
+      names.push_back(match.object->name());
+  if (options_.instructions) matches = probe::every_instruction(matches);
+  auto armed =
+      session::Session::arm(std::move(subject.target), image,
+                            probe::plan_probes(image, std::move(matches), kind_), arm_options());
+  if (!armed) return fail(message(armed.error()));
+  const auto& report = armed->report();
+  warn_of_unwinding(watched.name, image, report);
+  renderer_.loaded(watched.name, names, report, monotonic_ns() - begin_ns);
+  if (!report.skipped.empty()) incomplete_ = true;
+  if (report.armed != 0)
+    watched.generations.push_back({std::move(subject.image), *std::move(armed), {}, {}, {}});
+  return {};
+}
+
+// Probes in objects that are not there any more. A session of nothing else goes; but not where
+// hooks of later ones may lie upon its own.
+void Watch::forget_unloaded(Watched& watched, const image::ProcessImage& image) {
+  std::vector<std::string> names;
+  for (Generation& generation : watched.generations)
+    for (session::Unloaded& object : generation.session.note_unloaded(image)) {
+      watched.known.erase({object.path, object.bias});
+      names.push_back(std::move(object.name));
+    }
+  if (!names.empty()) renderer_.unloaded(watched.name, names);
+  for (size_t i = watched.generations.size(); i-- > 1;) {
+    session::Session& session = watched.generations[i].session;
+    if (session.is_gone())
+      static_cast<void>(session.disarm());
+    else if (kind_ == Kind::latency)
+      break;
+  }
 }
 
 Result<void, Message> Watch::begin() {
   auto patterns = parse_patterns(options_);
   if (!patterns) return fail(patterns.error());
+  patterns_ = *std::move(patterns);
   std::vector<pid_t> pids = options_.pids;
   std::sort(pids.begin(), pids.end());
   pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
@@ -164,7 +298,7 @@ Result<void, Message> Watch::begin() {
     pids = {launched_->pid()};
   }
   for (pid_t pid : pids)
-    if (auto armed = arm(pid, *patterns); !armed) return armed;
+    if (auto armed = arm(pid); !armed) return armed;
   if (launched_) launched_->release();
   return {};
 }
@@ -172,8 +306,7 @@ Result<void, Message> Watch::begin() {
 void Watch::notice_ends() {
   for (Watched& watched : watched_) {
     if (watched.ended_ns != 0) continue;
-    const auto& target = watched.session->target();
-    if (!target.has_exited() && target.same_image()) continue;
+    if (!watched.target().has_exited() && watched.target().same_image()) continue;
     watched.ended_ns = monotonic_ns();
   }
 }
@@ -208,7 +341,7 @@ void Watch::wait() {
     std::vector<pollfd> descriptors = {{interrupts_.descriptor(), POLLIN, 0}};
     for (const Watched& watched : watched_)
       if (watched.ended_ns == 0)
-        descriptors.push_back({watched.session->target().exit_descriptor(), POLLIN, 0});
+        for (int descriptor : watched.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
     const uint64_t until = std::min({deadline, next_report, now + kLookAgainNs});
     const timespec timeout = {static_cast<time_t>((until - now) / 1'000'000'000),
                               static_cast<long>((until - now) % 1'000'000'000)};
@@ -216,70 +349,124 @@ void Watch::wait() {
     if (interrupts_.arrived()) return;
     notice_ends();
     if (all_ended()) return;
+    for (Watched& watched : watched_)
+      if (watched.ended_ns == 0 && watched.has_loaded()) follow(watched);
   }
 }
 
-void Watch::report_counts(Watched& watched, bool is_final) {
-  Report<CountRow> report;
-  report.process = watched.name;
-  report.is_final = is_final;
-  report.seconds = watched.seconds(is_final ? watched.armed_ns : watched.last_ns);
-  const auto counters = watched.session->counters();
-  for (const auto& probe : watched.session->probes()) {
-    const uint64_t before = is_final ? 0 : watched.last_counters[probe.index];
-    report.rows.push_back(
-        {probe.probe.match.object->name(), probe.probe.match.name, counters[probe.index] - before});
-  }
-  watched.last_counters = counters;
-  renderer_.counts(report);
+namespace {
+
+void add(CountRow& to, const CountRow& from) {
+  to.hits += from.hits;
 }
 
-void Watch::report_latencies(Watched& watched, bool is_final) {
-  Report<LatencyRow> report;
-  report.process = watched.name;
-  report.is_final = is_final;
-  report.seconds = watched.seconds(is_final ? watched.armed_ns : watched.last_ns);
-  const auto missed = watched.session->counters();
-  const auto unwound = watched.session->unwound();
+void add(LatencyRow& to, const LatencyRow& from) {
+  to.histogram.merge(from.histogram);
+  to.missed += from.missed;
+  to.unwound += from.unwound;
+}
+
+// The rows of all generations. What was unloaded and loaded again is one row.
+template <class Row>
+class Rows {
+ public:
+  // Of one generation; functions of one name are told apart by their order.
+  void add_all(std::vector<Row> generation) {
+    std::map<std::pair<std::string, std::string>, size_t> seen;
+    for (Row& row : generation) {
+      const std::pair name(row.object, row.function);
+      const auto [at, is_new] = index_.try_emplace({name, seen[name]++}, rows_.size());
+      if (is_new)
+        rows_.push_back(std::move(row));
+      else
+        add(rows_[at->second], row);
+    }
+  }
+  std::vector<Row> take() { return std::move(rows_); }
+
+ private:
+  std::vector<Row> rows_;
+  std::map<std::pair<std::pair<std::string, std::string>, size_t>, size_t> index_;
+};
+
+// Since the generation's last report, or in all.
+std::vector<CountRow> count_rows(Generation& generation, bool is_final) {
+  std::vector<CountRow> rows;
+  auto counters = generation.session.counters();
+  generation.last_counters.resize(counters.size());
+  for (const auto& [probe, index] : generation.session.probes()) {
+    const uint64_t before = is_final ? 0 : generation.last_counters[index];
+    rows.push_back({probe.match.object->name(), probe.match.name, counters[index] - before});
+  }
+  generation.last_counters = std::move(counters);
+  return rows;
+}
+
+std::vector<LatencyRow> latency_rows(Generation& generation, bool is_final) {
+  std::vector<LatencyRow> rows;
+  auto missed = generation.session.counters();
+  auto unwound = generation.session.unwound();
+  generation.last_counters.resize(missed.size());
+  generation.last_unwound.resize(unwound.size());
   std::vector<stats::Histogram> histograms;
-  const auto& probes = watched.session->probes();
-  const bool first = watched.last_histograms.empty();
-  for (size_t i = 0; i < probes.size(); ++i) {
-    histograms.push_back(watched.session->histogram(probes[i]));
-    const bool whole = is_final || first;
-    const uint64_t missed_before = is_final ? 0 : watched.last_counters[probes[i].index];
-    const uint64_t unwound_before = is_final ? 0 : watched.last_unwound[probes[i].index];
-    report.rows.push_back({probes[i].probe.match.object->name(), probes[i].probe.match.name,
-                           whole ? histograms[i] : histograms[i].since(watched.last_histograms[i]),
-                           missed[probes[i].index] - missed_before,
-                           unwound[probes[i].index] - unwound_before});
-    if (missed[probes[i].index] != 0) lost_ = true;
+  const bool whole = is_final || generation.last_histograms.empty();
+  for (const session::ArmedProbe& armed : generation.session.probes()) {
+    const auto& [probe, index] = armed;
+    histograms.push_back(generation.session.histogram(armed));
+    rows.push_back(
+        {probe.match.object->name(), probe.match.name,
+         whole ? histograms.back()
+               : histograms.back().since(generation.last_histograms[histograms.size() - 1]),
+         missed[index] - (is_final ? 0 : generation.last_counters[index]),
+         unwound[index] - (is_final ? 0 : generation.last_unwound[index])});
   }
-  watched.last_histograms = std::move(histograms);
-  watched.last_counters = missed;
-  watched.last_unwound = unwound;
-  renderer_.latencies(report);
+  generation.last_histograms = std::move(histograms);
+  generation.last_counters = std::move(missed);
+  generation.last_unwound = std::move(unwound);
+  return rows;
+}
+
+}  // namespace
+
+template <class Row>
+Report<Row> Watch::report(Watched& watched, bool is_final,
+                          std::vector<Row> (*rows_of)(Generation&, bool)) {
+  Report<Row> report;
+  report.process = watched.name;
+  report.is_final = is_final;
+  report.seconds = watched.seconds(is_final ? watched.armed_ns : watched.last_ns);
+  Rows<Row> rows;
+  for (Generation& generation : watched.generations) rows.add_all(rows_of(generation, is_final));
+  report.rows = rows.take();
+  return report;
 }
 
 void Watch::report_all(bool is_final) {
   for (Watched& watched : watched_) {
-    if (kind_ == Kind::count)
-      report_counts(watched, is_final);
-    else
-      report_latencies(watched, is_final);
+    if (kind_ == Kind::count) {
+      renderer_.counts(report(watched, is_final, count_rows));
+    } else {
+      const auto latencies = report(watched, is_final, latency_rows);
+      for (const LatencyRow& row : latencies.rows) lost_ = lost_ || row.missed != 0;
+      renderer_.latencies(latencies);
+    }
     watched.last_ns = monotonic_ns();
   }
 }
 
+// The last generation first: its hooks may lie upon those of earlier ones.
 void Watch::disarm_all() {
   for (Watched& watched : watched_) {
-    auto report = watched.session->disarm();
-    if (report) {
-      watched.disarmed = *report;
+    for (size_t i = watched.generations.size(); i-- > 0;) {
+      auto report = watched.generations[i].session.disarm();
+      if (!report) {
+        renderer_.error(message(report.error()));
+        disarm_failed_ = true;
+        continue;
+      }
+      if (!watched.disarmed) watched.disarmed.emplace();
+      *watched.disarmed += *report;
       if (report->foreign != 0) disarm_failed_ = true;
-    } else {
-      renderer_.error(message(report.error()));
-      disarm_failed_ = true;
     }
   }
 }

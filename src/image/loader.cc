@@ -41,24 +41,37 @@ std::optional<Program> read_program(pid_t pid, const MemoryReader& reader) {
   return program;
 }
 
-}  // namespace
-
-bool loader_is_at_work(pid_t pid, const MemoryReader& reader) {
+// Where the program's dynamic section points to `struct r_debug`: 0 before the loader has filled it
+// in, nothing without a loader.
+std::optional<Address> debug_address(pid_t pid, const MemoryReader& reader) {
   constexpr int kMostEntries = 1000;
   const auto program = read_program(pid, reader);
-  if (!program || !program->has_loader) return false;
+  if (!program || !program->has_loader) return std::nullopt;
   Address at = program->dynamic.begin;
   for (int i = 0; i < kMostEntries && at < program->dynamic.end; ++i, at += sizeof(Elf64_Dyn)) {
     Elf64_Dyn entry;
-    if (!reader(at, bytes_of(entry)) || entry.d_tag == DT_NULL) return false;
-    if (entry.d_tag != DT_DEBUG) continue;
-    // Filled in by the loader before it maps the first object.
-    if (entry.d_un.d_ptr == 0) return true;
-    r_debug debug;
-    if (!reader(entry.d_un.d_ptr, bytes_of(debug))) return false;
-    return debug.r_map == nullptr || debug.r_state != r_debug::RT_CONSISTENT;
+    if (!reader(at, bytes_of(entry)) || entry.d_tag == DT_NULL) return std::nullopt;
+    if (entry.d_tag == DT_DEBUG) return entry.d_un.d_ptr;
   }
-  return false;
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool loader_is_at_work(pid_t pid, const MemoryReader& reader) {
+  const auto at = debug_address(pid, reader);
+  if (!at) return false;
+  if (*at == 0) return true;  // it fills that in before it maps the first object
+  r_debug debug;
+  if (!reader(*at, bytes_of(debug))) return false;
+  return debug.r_map == nullptr || debug.r_state != r_debug::RT_CONSISTENT;
+}
+
+std::optional<Address> loader_notifies_at(pid_t pid, const MemoryReader& reader) {
+  const auto at = debug_address(pid, reader);
+  r_debug debug;
+  if (!at || *at == 0 || !reader(*at, bytes_of(debug)) || debug.r_brk == 0) return std::nullopt;
+  return debug.r_brk;
 }
 
 }  // namespace pinprick::image

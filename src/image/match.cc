@@ -92,11 +92,13 @@ std::vector<Address> implementations(ProcessImage& image, Object& definer,
 }
 
 Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns,
-                       const std::vector<Pattern>& excluded) {
+                       const std::vector<Pattern>& excluded,
+                       const std::function<bool(const Object&)>& looks_at) {
   Matches out;
   std::unordered_set<Address> seen;
   std::vector<bool> matched(patterns.size());
   for (const auto& object : image.objects) {
+    if (looks_at && !looks_at(*object)) continue;
     std::vector<size_t> wanted;
     for (size_t i = 0; i < patterns.size(); ++i)
       if (patterns[i].matches_object(object->names())) wanted.push_back(i);

@@ -1,6 +1,7 @@
 // From patterns to the functions they mean.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,10 @@ struct Matches {
   std::vector<size_t> only_unreadable;  // ... whose object is there, but cannot be read
 };
 
+// `looks_at`: only these objects; empty: all.
 Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns,
-                       const std::vector<Pattern>& excluded);
+                       const std::vector<Pattern>& excluded,
+                       const std::function<bool(const Object&)>& looks_at = {});
 
 // What the IFUNC `resolver` of `definer` has been resolved to, as the objects' relocated words
 // show.

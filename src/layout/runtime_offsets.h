@@ -1,5 +1,5 @@
-// Offsets that assembly and C++ share. C++ asserts each of them in runtime_data.h, so that neither
-// side can drift. Plain #defines: slots.S includes this file.
+// Offsets that assembly and C++ share. C++ asserts each of them where it defines the structure, so
+// that neither side can drift. Plain #defines: the assembly of runtime/ includes this file.
 #pragma once
 
 #define PP_SLOT_SIZE 64
@@ -42,6 +42,12 @@
 #define PP_UNWINDER_SET_IP 16
 #define PP_UNWINDER_RESUME 24
 #define PP_UNWINDER_LANDING 32
+
+// LoaderCell, in the session file.
+#define PP_LOADER_REQUESTS 0
+#define PP_LOADER_ANSWERED 4
+#define PP_LOADER_BEAT 8
+#define PP_LOADER_ABSENT 12
 
 // From the code of one slot to that of the next.
 #define PP_SLOT_CODE_SIZE_LOG2 5

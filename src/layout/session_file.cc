@@ -60,7 +60,9 @@ FileHeader lay_out(const SessionCounts& counts) {
   place(header.names, counts.name_bytes, 1);
   header.cells_offset = align_up(at, kPageSize);
   header.region_size = align_up(histogram_offset(header, counts.histograms), kPageSize);
-  header.file_size = region_offset(header, uint64_t{counts.cpus} + 1);
+  const uint64_t end = region_offset(header, uint64_t{counts.cpus} + 1);
+  header.loader_cell_offset = counts.loader_cell ? end : 0;
+  header.file_size = counts.loader_cell ? end + kPageSize : end;
   return header;
 }
 
@@ -91,7 +93,11 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       header.histogram_count <= header.probes.count &&
       histogram_offset(header, header.histogram_count) <= header.region_size &&
       (uint64_t{header.cpu_count} + 1) * header.region_size <=
-          header.file_size - header.cells_offset;
+          header.file_size - header.cells_offset &&
+      (header.loader_cell_offset == 0 ||
+       (header.loader_cell_offset % kPageSize == 0 &&
+        header.loader_cell_offset <= header.file_size &&
+        sizeof(LoaderCell) <= header.file_size - header.loader_cell_offset));
   if (!sane) return ParseError::inconsistent;
   switch (header.state) {
     case SessionState::preparing:

@@ -8,6 +8,8 @@
 //
 //     region 0 (locked) | CPU 0 | CPU 1 | ...       each: a counter per probe | histograms
 //
+// and the loader's cell behind them, where the session follows what is loaded.
+//
 // The target, and everybody else with the user's rights, may write anything here at any time.
 // Readers take a copy and parse that (parse_session); nothing is used unchecked.
 #pragma once
@@ -20,11 +22,12 @@
 #include <vector>
 
 #include "base/address.h"
+#include "layout/runtime_offsets.h"
 
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 3;
+inline constexpr uint32_t kFileVersion = 4;
 
 enum class SessionState : uint32_t {
   preparing = 1,  // memory may be mapped; the text is untouched
@@ -60,7 +63,7 @@ struct ObjectEntry {
 
 // The journal: what is written where, and what was there.
 inline constexpr size_t kMaxSiteLength = 8;
-inline constexpr uint8_t kPhases = 3;
+inline constexpr uint8_t kPhases = 5;
 struct SiteEntry {
   uint64_t address = 0;
   uint8_t original[kMaxSiteLength] = {};
@@ -73,6 +76,8 @@ struct SiteEntry {
     unwinder_hook = 0,  // with a slot on the stack, nobody may unwind without
     usual = 1,
     short_jump = 2,  // to a springboard, which is one of the usual
+    loader_hook = 3,
+    gone = 4,  // unloaded: what is there now is not what was probed
   } phase = Phase::usual;
   int32_t body = 0;  // from the address to the copy of the first displaced instruction
 };
@@ -94,6 +99,15 @@ struct LoanEntry {
   uint32_t active = 0;
   uint32_t unused = 0;
   uint8_t original[kLoanSize] = {};
+};
+
+// Where a thread that loads or unloads libraries tells the controller, and waits until it has
+// looked (runtime/rendezvous.S). By futex(2): shared words.
+struct LoaderCell {
+  uint32_t requests = 0;  // the thread's: one more
+  uint32_t answered = 0;  // the controller's: the last request it has dealt with
+  uint32_t beat = 0;      // changes while the controller is at it
+  uint32_t absent = 0;    // not 0: nobody waits
 };
 
 struct Section {
@@ -126,9 +140,14 @@ struct FileHeader {
   uint64_t histogram_count = 0;
   uint64_t cells_offset = 0;
   uint64_t region_size = 0;
+  uint64_t loader_cell_offset = 0;  // 0: none
   LoanEntry loan;
 };
 
+static_assert(offsetof(LoaderCell, requests) == PP_LOADER_REQUESTS);
+static_assert(offsetof(LoaderCell, answered) == PP_LOADER_ANSWERED);
+static_assert(offsetof(LoaderCell, beat) == PP_LOADER_BEAT);
+static_assert(offsetof(LoaderCell, absent) == PP_LOADER_ABSENT);
 static_assert(sizeof(MappingEntry) == 24);
 static_assert(sizeof(ObjectEntry) == 64);
 static_assert(sizeof(SiteEntry) == 32);
@@ -144,6 +163,7 @@ struct SessionCounts {
   uint64_t name_bytes = 0;
   uint32_t cpus = 0;
   uint32_t fraction_bits = 0;
+  bool loader_cell = false;
 };
 
 // A header whose sections have room for these; everything else at its default.

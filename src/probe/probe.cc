@@ -197,6 +197,7 @@ ProbeSet without_collisions(ProbeSet set) {
   const auto collides = colliding(set.patches);
   if (std::find(collides.begin(), collides.end(), true) == collides.end()) return set;
   ProbeSet kept;
+  kept.kind = set.kind;
   kept.skipped = std::move(set.skipped);
   std::vector<size_t> place(set.patches.size());
   for (size_t i = 0; i < set.patches.size(); ++i) {
@@ -296,6 +297,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
     }
   });
   ProbeSet set;
+  set.kind = kind;
   size_t patches = 0, probes = 0;
   for (const ProbeSet& piece : planned) {
     patches += piece.patches.size();
@@ -305,18 +307,36 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
   set.probes.reserve(probes);
   for (ProbeSet& piece : planned) append(set, std::move(piece));
   plan_detours(set, kind);
-  if (!set.probes.empty())
-    for (const HookPlace& place : hooks)
-      if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));
+  for (const HookPlace& place : hooks) {
+    if (set.probes.empty() && place.hook.is_for_unwinding()) continue;
+    if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));
+  }
   return without_collisions(std::move(set));
 }
 
-ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches,
-                     Kind kind) {
+ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
+                     const std::optional<HookPlace>& loader) {
   std::vector<HookPlace> hooks;
   if (kind == Kind::latency) hooks = places_of_hooks(image);
+  if (loader) hooks.push_back(*loader);
   return plan_probes(std::move(matches), kind, hooks);
 }
+
+namespace {
+
+// `emit`: into an assembler, what arch::emit_... answers.
+template <class F>
+std::optional<PlacedStub> placed_by(Address at, F&& emit) {
+  arch::Assembler code(at);
+  PlacedStub placed;
+  placed.stub = emit(code);
+  auto bytes = code.finish();
+  if (!bytes) return std::nullopt;
+  placed.bytes = *std::move(bytes);
+  return placed;
+}
+
+}  // namespace
 
 std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch& patch, Address at,
                                            const arch::ArenaEntries& arena,
@@ -327,41 +347,40 @@ std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch&
     const Probe& probe = set.probes[patch.probes[i]];
     points.push_back({probe.offset, cells[i], probe.keep_red_zone});
   }
-  arch::Assembler code(at);
-  PlacedStub placed;
-  placed.stub = arch::emit_count_stub(code, arena, rseq, points, displaced(patch));
-  auto bytes = code.finish();
-  if (!bytes) return std::nullopt;
-  placed.bytes = *std::move(bytes);
+  auto placed = placed_by(at, [&](arch::Assembler& code) {
+    return arch::emit_count_stub(code, arena, rseq, points, displaced(patch));
+  });
+  if (!placed) return placed;
   for (const arch::CountPoint& point : points)
-    for (const arch::Copy& copy : placed.stub.copies)
+    for (const arch::Copy& copy : placed->stub.copies)
       if (copy.window_offset == point.offset)
-        placed.bodies.push_back(placed.stub.body + copy.offset);
+        placed->bodies.push_back(placed->stub.body + copy.offset);
   return placed;
 }
 
 std::optional<PlacedStub> place_return_stub(const SitePatch& patch, Address at,
                                             const arch::ArenaEntries& arena,
                                             const arch::ReturnStub& spec) {
-  arch::Assembler code(at);
-  PlacedStub placed;
-  placed.stub = arch::emit_return_stub(code, arena, spec, displaced(patch));
-  auto bytes = code.finish();
-  if (!bytes) return std::nullopt;
-  placed.bytes = *std::move(bytes);
-  placed.bodies = {placed.stub.body};
+  auto placed = placed_by(at, [&](arch::Assembler& code) {
+    return arch::emit_return_stub(code, arena, spec, displaced(patch));
+  });
+  if (placed) placed->bodies = {placed->stub.body};
   return placed;
 }
 
-std::optional<PlacedStub> place_hook(const SitePatch& patch, Address at, arch::UnwinderHook spec) {
+std::optional<PlacedStub> place_unwinder_hook(const SitePatch& patch, Address at,
+                                              arch::UnwinderHook spec) {
   spec.functions = patch.hook->functions;
-  arch::Assembler code(at);
-  PlacedStub placed;
-  placed.stub = arch::emit_unwinder_hook(code, spec, displaced(patch));
-  auto bytes = code.finish();
-  if (!bytes) return std::nullopt;
-  placed.bytes = *std::move(bytes);
-  return placed;
+  return placed_by(at, [&](arch::Assembler& code) {
+    return arch::emit_unwinder_hook(code, spec, displaced(patch));
+  });
+}
+
+std::optional<PlacedStub> place_routine_hook(const SitePatch& patch, Address at,
+                                             std::span<const uint8_t> routine, Address argument) {
+  return placed_by(at, [&](arch::Assembler& code) {
+    return arch::emit_routine_hook(code, routine, argument, displaced(patch));
+  });
 }
 
 }  // namespace pinprick::probe

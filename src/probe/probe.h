@@ -10,7 +10,7 @@
 #include "arch/x86_64/stub.h"
 #include "image/match.h"
 #include "plan/function_plan.h"
-#include "probe/unwinder.h"
+#include "probe/hooks.h"
 
 namespace pinprick::probe {
 
@@ -41,6 +41,7 @@ struct Skipped {
 };
 
 struct ProbeSet {
+  Kind kind = Kind::count;
   std::vector<SitePatch> patches;  // by object and address
   std::vector<Probe> probes;       // by patch
   std::vector<Skipped> skipped;
@@ -53,9 +54,10 @@ std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Fu
 // only.
 void load_code(std::span<const image::Match> matches);
 
-// For a process: with the hooks that probes which measure need in it.
-ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches,
-                     Kind kind);
+// For a process: with the hooks that probes which measure need in it, and with that in its loader,
+// if given.
+ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
+                     const std::optional<HookPlace>& loader = {});
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
                      std::span<const HookPlace> hooks = {});
 
@@ -76,6 +78,9 @@ std::optional<PlacedStub> place_return_stub(const SitePatch& patch, Address at,
                                             const arch::ArenaEntries& arena,
                                             const arch::ReturnStub& spec);
 // `spec.functions` are the patch's.
-std::optional<PlacedStub> place_hook(const SitePatch& patch, Address at, arch::UnwinderHook spec);
+std::optional<PlacedStub> place_unwinder_hook(const SitePatch& patch, Address at,
+                                              arch::UnwinderHook spec);
+std::optional<PlacedStub> place_routine_hook(const SitePatch& patch, Address at,
+                                             std::span<const uint8_t> routine, Address argument);
 
 }  // namespace pinprick::probe

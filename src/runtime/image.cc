@@ -10,6 +10,7 @@ extern const uint8_t pp_image[], pp_image_end[];
 extern const uint8_t pp_enter[], pp_enter_locked[], pp_leave[], pp_leave_locked[];
 extern const uint8_t pp_personality[], pp_unwound[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
+extern const uint8_t pp_rendezvous[], pp_rendezvous_end[];
 }
 
 namespace pinprick::runtime {
@@ -131,6 +132,10 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
     context.cpu_free[cpu] = out.data_address + heads_offset(spec.slot_count) + cpu * kCacheLine;
   std::memcpy(out.data.data() + extent.data_size - sizeof context, &context, sizeof context);
   return out;
+}
+
+std::span<const uint8_t> rendezvous_code() {
+  return {pp_rendezvous, pp_rendezvous_end};
 }
 
 }  // namespace pinprick::runtime

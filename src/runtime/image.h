@@ -48,6 +48,9 @@ struct RuntimeImage {
 // Nothing if the target's rseq area is not within reach of an fs-relative displacement.
 std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& spec);
 
+// rendezvous.S: where the loader's hook waits. At any address; its argument is a LoaderCell.
+std::span<const uint8_t> rendezvous_code();
+
 // Cells of the locked stripes: with rseq all share region 0, which no CPU uses; without they are
 // spread over all regions, each of which then sees locked instructions only.
 std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec);

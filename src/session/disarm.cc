@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "layout/runtime_data.h"
 #include "patch/text_edit.h"
-#include "probe/unwinder.h"
+#include "probe/hooks.h"
 #include "session/borrowing.h"
 #include "session/homecoming.h"
 #include "session/ownership.h"
@@ -173,8 +173,10 @@ class Restoring {
   Restoring(const target::RemoteTarget& target, const layout::Session& journal)
       : memory_(target.memory()) {
     if (journal.header.state != layout::SessionState::armed) return;
+    using Phase = layout::SiteEntry::Phase;
     for (const layout::SiteEntry& site : journal.sites)
-      (site.phase == layout::SiteEntry::Phase::unwinder_hook ? hooks_ : left_).push_back(&site);
+      if (site.phase != Phase::gone)
+        (site.phase == Phase::unwinder_hook ? hooks_ : left_).push_back(&site);
   }
 
   // All but the hooks in unwinders.
@@ -182,7 +184,8 @@ class Restoring {
   bool done() const { return left_.empty() && hooks_.empty(); }
   // As much as can be done now.
   Result<void, SystemError> restore(target::Stop& stop, DisarmReport& report);
-  // When nobody is in our code, and no stack leads there: who unwinds would not know the way.
+  // When nobody is in our code, and no stack leads there: who unwinds would not know the way. A
+  // hook that a later session's lies upon stays: done() is false then.
   Result<void, SystemError> restore_hooks(target::Stop& stop, DisarmReport& report);
 
  private:
@@ -241,10 +244,13 @@ Result<void, SystemError> Restoring::restore(target::Stop& stop, DisarmReport& r
 Result<void, SystemError> Restoring::restore_hooks(target::Stop& stop, DisarmReport& report) {
   std::vector<patch::TextEdit> edits;
   for (const layout::SiteEntry* site : hooks_) edits.push_back(patch::disarming(*site));
-  const size_t probes = report.restored;
-  if (auto applied = apply(stop, edits, report); !applied) return applied;
-  report.restored = probes;  // hooks are none
-  hooks_.clear();
+  const auto outcomes = patch::apply(stop, memory_, edits, patch::Order::phases_downward);
+  if (!outcomes) return fail(outcomes.error());
+  std::vector<const layout::SiteEntry*> left;
+  for (size_t i = 0; i < hooks_.size(); ++i)
+    if ((*outcomes)[i] == patch::EditOutcome::different) left.push_back(hooks_[i]);
+  hooks_ = std::move(left);
+  report.foreign += hooks_.size();
   return {};
 }
 
@@ -253,8 +259,12 @@ Result<void, SystemError> Restoring::apply(target::Stop& stop,
                                            DisarmReport& report) const {
   const auto outcomes = patch::apply(stop, memory_, edits, patch::Order::phases_downward);
   if (!outcomes) return fail(outcomes.error());
-  for (patch::EditOutcome outcome : *outcomes) {
-    if (outcome == patch::EditOutcome::written) ++report.restored;
+  for (size_t i = 0; i < edits.size(); ++i) {
+    const patch::EditOutcome outcome = (*outcomes)[i];
+    // A hook is no probe.
+    const bool is_hook =
+        edits[i].phase == static_cast<uint8_t>(layout::SiteEntry::Phase::loader_hook);
+    if (outcome == patch::EditOutcome::written && !is_hook) ++report.restored;
     if (outcome == patch::EditOutcome::different) ++report.foreign;
     if (outcome == patch::EditOutcome::unreadable) ++report.gone;
   }
@@ -288,6 +298,19 @@ Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Sto
 
 }  // namespace
 
+DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
+  restored += other.restored;
+  foreign += other.foreign;
+  gone += other.gone;
+  released += other.released;
+  threads_inside += other.threads_inside;
+  calls_lost += other.calls_lost;
+  memory_left = memory_left || other.memory_left;
+  target_gone = target_gone || other.target_gone;
+  stopped_ns += other.stopped_ns;
+  return *this;
+}
+
 Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
                                           const image::ProcessImage& image, SessionFile& file,
                                           layout::Session& journal) {
@@ -310,6 +333,7 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
     file.remove();
     return report;
   }
+  file.write_absent(journal);
   target::Stop stop = *std::move(stopped);
   repay_loan(stop, target, file, journal);
 
@@ -357,7 +381,10 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
     report.released = release_calls(target.memory(), presence.slots);
     if (auto restored = text.restore_hooks(stop, report); !restored)
       return refused(restored.error());
-    if (auto noted = note_disarmed(); !noted) return fail(noted.error());
+    if (!text.done())
+      report.memory_left = true;
+    else if (auto noted = note_disarmed(); !noted)
+      return fail(noted.error());
   }
   if (!report.memory_left) {
     if (auto unmapped = unmap(target, stop, image, file, journal, presence.maps); !unmapped)

@@ -32,6 +32,9 @@ struct DisarmReport {
   bool memory_left = false;  // so it could not be unmapped yet
   bool target_gone = false;  // it ended, or runs another program: nothing to undo
   uint64_t stopped_ns = 0;
+
+  // Of several sessions of one process.
+  DisarmReport& operator+=(const DisarmReport& other);
 };
 
 // `journal` is what `file` says; both are updated. The file is removed when nothing is left.

@@ -21,8 +21,10 @@ struct Body {
 std::vector<Body> bodies_of(const layout::Session& journal) {
   std::vector<Body> bodies;
   for (const layout::SiteEntry& site : journal.sites)
-    // Text of hooks in unwinders is put back when nobody is in their stubs.
-    if (site.displaced != 0 && site.phase != layout::SiteEntry::Phase::unwinder_hook)
+    // Text of hooks in unwinders is put back when nobody is in their stubs, and that of what was
+    // unloaded never.
+    if (site.displaced != 0 && site.phase != layout::SiteEntry::Phase::unwinder_hook &&
+        site.phase != layout::SiteEntry::Phase::gone)
       bodies.push_back({site.address + static_cast<uint64_t>(int64_t{site.body}), &site, 0, 0});
   for (const layout::ProbeEntry& probe : journal.probes) {
     const layout::SiteEntry& site = journal.sites[probe.site];

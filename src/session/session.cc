@@ -43,6 +43,7 @@ struct Arena {
   Address address = 0;
   uint64_t size = 0;
   std::vector<uint8_t> bytes;
+  ObjectSites sites;
 };
 
 // CPUs with cells of their own. On a machine with more than the tables hold, everybody locks.
@@ -130,7 +131,17 @@ class Arming {
                                     int flags, int descriptor, uint64_t offset);
   runtime::RuntimeSpec runtime_spec() const;
   arch::ArenaSpec arena_spec(const Arena& arena, const std::vector<Address>& cpus) const;
-  bool measures() const { return set_.probes[0].kind == probe::Kind::latency; }
+  bool measures() const { return set_.kind == probe::Kind::latency; }
+  bool is_hook(size_t patch, probe::Hook::Kind kind) const {
+    const auto& hook = set_.patches[patch].hook;
+    return hook && hook->kind == kind;
+  }
+  bool serves_unwinding(size_t patch) const {
+    const auto& hook = set_.patches[patch].hook;
+    return hook && hook->is_for_unwinding();
+  }
+  bool has_loader_hook() const;
+  Address loader_cell() const;
   AttachError attach_error(AttachCause cause, int error = 0, std::string detail = {}) const {
     return {cause, session_.target_.pid(), 0, error, std::move(detail)};
   }
@@ -157,7 +168,10 @@ class Arming {
 std::optional<probe::PlacedStub> Arming::place_stub(const probe::SitePatch& patch, Address at,
                                                     const arch::ArenaEntries& entries) const {
   const layout::FileHeader& header = session_.journal_.header;
-  if (patch.hook) return probe::place_hook(patch, at, hook_);
+  if (patch.hook)
+    return patch.hook->is_for_unwinding()
+               ? probe::place_unwinder_hook(patch, at, hook_)
+               : probe::place_routine_hook(patch, at, runtime::rendezvous_code(), loader_cell());
   if (measures() && !patch.probes.empty()) {
     const size_t i = patch.probes[0];
     return probe::place_return_stub(patch, at, entries,
@@ -167,6 +181,20 @@ std::optional<probe::PlacedStub> Arming::place_stub(const probe::SitePatch& patc
   std::vector<uint32_t> cells;
   for (size_t i : patch.probes) cells.push_back(static_cast<uint32_t>(layout::counter_offset(i)));
   return probe::place_count_stub(set_, patch, at, entries, cells, rseq_);
+}
+
+bool Arming::has_loader_hook() const {
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    if (is_hook(i, probe::Hook::Kind::loader)) return true;
+  return false;
+}
+
+// In the target. 0 before anything is laid out.
+Address Arming::loader_cell() const {
+  const layout::Session& journal = session_.journal_;
+  if (journal.mappings.empty()) return 0;
+  return journal.mappings[find_mapping(journal, MappingEntry::Kind::cells)].address +
+         (journal.header.loader_cell_offset - journal.header.cells_offset);
 }
 
 template <class F>
@@ -224,7 +252,8 @@ Result<void, SessionError> Arming::create_file() {
     site.displaced = patch.plan.patch.displaced;
     using Phase = layout::SiteEntry::Phase;
     if (patch.plan.springboard) site.phase = Phase::short_jump;
-    if (patch.hook) site.phase = Phase::unwinder_hook;
+    if (patch.hook)
+      site.phase = patch.hook->is_for_unwinding() ? Phase::unwinder_hook : Phase::loader_hook;
     std::copy_n(patch.plan.patch.original.begin(), site.length, site.original);
     journal.sites.push_back(site);
     springboard_.push_back(journal.sites.size());
@@ -247,13 +276,15 @@ Result<void, SessionError> Arming::create_file() {
       journal.probes.push_back(probe);
     }
   };
-  for (const Arena& arena : arenas_) {
+  for (Arena& arena : arenas_) {
     layout::ObjectEntry entry;
     entry.bias = arena.object->bias();
     entry.name = add_name(arena.object->name());
     entry.path = add_name(arena.object->path());
     copy_text(entry.build_id, arena.object->elf().build_id());
+    arena.sites.begin = journal.sites.size();
     for (size_t i : arena.patches) add_entries(i);
+    arena.sites.armed = arena.sites.end = journal.sites.size();
     journal.objects.push_back(entry);
   }
 
@@ -266,6 +297,7 @@ Result<void, SessionError> Arming::create_file() {
   counts.name_bytes = names.size();
   counts.cpus = cpus;
   counts.fraction_bits = options_.fraction_bits;
+  counts.loader_cell = has_loader_hook();
   layout::FileHeader& header = journal.header;
   header = layout::lay_out(counts);
   header.pid = target().pid();
@@ -311,7 +343,9 @@ Result<void, SessionError> Arming::create_file() {
   if (!folder) return fail(SessionError(NoRuntimeDirectory{folder.error().number}));
   // Whoever comes at the same moment looks after we have made our file, or we after theirs.
   const Fd turn = take_turn(*folder);
-  if (auto other = occupant(target().pid())) return fail(SessionError(*other));
+  // Another session of ours is no stranger's: this one extends it.
+  if (auto other = occupant(target().pid()); other && other->controller != ::getpid())
+    return fail(SessionError(*other));
   // An earlier session may have had to leave memory behind, and its file with it.
   constexpr unsigned kMostSessions = 1000;
   auto created = Result<SessionFile, FileError>(fail(FileError{}));
@@ -454,7 +488,7 @@ void Arming::drop(size_t patch, plan::Reason reason) {
 // A slot's address must not be on a stack whose unwinder has not been told of slots.
 void Arming::drop_what_needs_hooks() {
   for (size_t i = 0; i < set_.patches.size(); ++i)
-    if (set_.patches[i].hook && !armed_[i])
+    if (serves_unwinding(i) && !armed_[i])
       for (size_t j = 0; j < set_.patches.size(); ++j) drop(j, plan::Reason::thread_inside);
 }
 
@@ -626,7 +660,7 @@ Result<void, SessionError> Arming::write_text() {
   }
 }
 
-// False: a thread is in the way of a hook in an unwinder, and nothing was written.
+// False: a thread is in the way of a hook, and nothing was written.
 Result<bool, SessionError> Arming::try_to_write_text(bool last_attempt) {
   Edits edits = this->edits();
   auto stopped = target::Stop::all_threads(target().pid());
@@ -636,10 +670,10 @@ Result<bool, SessionError> Arming::try_to_write_text(bool last_attempt) {
     return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
 
   const auto busy = patch::clear_interiors(stop, target().memory(), edits.interiors);
-  const auto is_hook = [&](size_t edit) {
+  const auto is_in_hook = [&](size_t edit) {
     return set_.patches[edits.patch_of[edit]].hook.has_value();
   };
-  if (!last_attempt && std::any_of(busy.begin(), busy.end(), is_hook)) {
+  if (!last_attempt && std::any_of(busy.begin(), busy.end(), is_in_hook)) {
     session_.report_.stopped_ns += stop.resume();
     return false;
   }
@@ -667,8 +701,16 @@ Result<void, SessionError> Arming::run() {
     if (armed_[set_.probes[i].patch]) session_.probes_.push_back({std::move(set_.probes[i]), i});
   session_.report_.armed = session_.probes_.size();
   for (size_t i = 0; i < set_.patches.size(); ++i)
-    if (set_.patches[i].hook && set_.patches[i].hook->functions && armed_[i])
-      ++session_.report_.unwinders;
+    if (is_hook(i, probe::Hook::Kind::unwinder) && armed_[i]) ++session_.report_.unwinders;
+  for (const Arena& arena : arenas_) {
+    ObjectSites sites = arena.sites;
+    for (size_t i : arena.patches)
+      if (armed_[i]) sites.armed = std::min(sites.armed, site_[i]);
+    session_.sites_of_objects_.push_back(sites);
+  }
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    if (is_hook(i, probe::Hook::Kind::loader) && armed_[i])
+      session_.loader_ = LoaderWatch::start(file().path(), journal());
   return {};
 }
 
@@ -677,13 +719,43 @@ Result<Session, SessionError> Session::arm(target::RemoteTarget target,
                                            const ArmOptions& options) {
   Session session(std::move(target), image);
   session.report_.skipped = std::move(set.skipped);
-  if (set.probes.empty()) return session;
+  if (set.patches.empty()) return session;
   Arming arming(session, std::move(set), options);
   if (auto armed = arming.run(); !armed) {
     if (session.file_) static_cast<void>(session.disarm());
     return fail(armed.error());
   }
   return session;
+}
+
+std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
+  std::vector<Unloaded> unloaded;
+  if (!file_ || disarmed_) return unloaded;
+  using Phase = layout::SiteEntry::Phase;
+  for (const layout::ObjectEntry& entry : journal_.objects) {
+    const auto object = std::find_if(now.objects.begin(), now.objects.end(), [&](const auto& one) {
+      return one->bias() == entry.bias && one->path() == journal_.name(entry.path);
+    });
+    // Unloaded and loaded again to the same place, it holds its own bytes.
+    ObjectSites& sites = sites_of_objects_[static_cast<size_t>(&entry - journal_.objects.data())];
+    if (sites.armed == sites.end) continue;
+    // Unloaded and loaded again to the same place, it holds its own bytes.
+    const auto edit = patch::arming(journal_.sites[sites.armed]);
+    const bool is_fresh =
+        patch::examine(target_.memory(), {&edit, 1})[0] == patch::EditOutcome::written;
+    if (object != now.objects.end() && !is_fresh) continue;
+    for (size_t i = sites.begin; i < sites.end; ++i) journal_.sites[i].phase = Phase::gone;
+    sites.armed = sites.end;
+    unloaded.push_back({std::string(journal_.name(entry.name)),
+                        std::string(journal_.name(entry.path)), entry.bias});
+  }
+  if (!unloaded.empty()) static_cast<void>(file_->write_tables(journal_));
+  return unloaded;
+}
+
+bool Session::is_gone() const {
+  return std::all_of(sites_of_objects_.begin(), sites_of_objects_.end(),
+                     [](const ObjectSites& sites) { return sites.armed == sites.end; });
 }
 
 Session::Session(Session&& other) noexcept
@@ -693,6 +765,8 @@ Session::Session(Session&& other) noexcept
       report_(std::move(other.report_)),
       journal_(std::move(other.journal_)),
       file_(std::exchange(other.file_, std::nullopt)),
+      sites_of_objects_(std::move(other.sites_of_objects_)),
+      loader_(std::move(other.loader_)),
       disarmed_(other.disarmed_) {}
 
 Session::~Session() {
@@ -702,6 +776,7 @@ Session::~Session() {
 Result<DisarmReport, SessionError> Session::disarm() {
   if (!file_ || disarmed_) return DisarmReport{};
   disarmed_ = true;
+  loader_.reset();
   return session::disarm(target_, *image_, *file_, journal_);
 }
 

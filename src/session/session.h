@@ -8,6 +8,9 @@
 //     3  stubs, slots and code are written into it; nobody jumps there yet
 //     4  the file says `armed`
 //     5  stop 2: the text is written
+//
+// A process may have several sessions of one controller: each later one extends the first by what
+// was loaded since. They are taken out in the other order (hooks of one lie upon those of another).
 #pragma once
 
 #include <memory>
@@ -19,6 +22,7 @@
 #include "layout/session_file.h"
 #include "probe/probe.h"
 #include "session/disarm.h"
+#include "session/following.h"
 #include "session/session_error.h"
 #include "session/session_file.h"
 #include "stats/histogram.h"
@@ -46,6 +50,19 @@ struct ArmedProbe {
   uint32_t index = 0;
 };
 
+// Where an object's sites are among those of the journal.
+struct ObjectSites {
+  size_t begin = 0;
+  size_t end = 0;
+  size_t armed = 0;  // one whose jump is in the text; `end`: there is none
+};
+
+struct Unloaded {
+  std::string name;
+  std::string path;
+  uint64_t bias = 0;
+};
+
 class Session {
  public:
   // `image` is of `target`, and outlives the session. With nothing left to arm there is no session
@@ -70,6 +87,13 @@ class Session {
     return file_->read_histogram(journal_, probe.index);
   }
 
+  // Of a session that was armed with a hook in the loader: told by it when objects come or go.
+  LoaderWatch* loader() const { return loader_.get(); }
+  // Objects that are not in `now` any more, or are again: where they were is not touched any more.
+  std::vector<Unloaded> note_unloaded(const image::ProcessImage& now);
+  // Nothing of it is left in any text.
+  bool is_gone() const;
+
   // Undoes everything. Counters and histograms stay readable. Once; the destructor does it silently
   // if nobody did.
   Result<DisarmReport, SessionError> disarm();
@@ -85,6 +109,8 @@ class Session {
   ArmReport report_;
   layout::Session journal_;
   std::optional<SessionFile> file_;
+  std::vector<ObjectSites> sites_of_objects_;  // by journal_.objects
+  std::unique_ptr<LoaderWatch> loader_;
   bool disarmed_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 
 namespace pinprick::session {
@@ -175,6 +176,13 @@ stats::Histogram SessionFile::read_histogram(const layout::Session& session,
     for (uint32_t slot = 0; slot < cells.size(); ++slot) sum.add(slot, cells[slot]);
   }
   return sum;
+}
+
+void SessionFile::write_absent(const layout::Session& session) {
+  if (session.header.loader_cell_offset == 0) return;
+  constexpr uint32_t kYes = 1;
+  static_cast<void>(write(session.header.loader_cell_offset + offsetof(layout::LoaderCell, absent),
+                          &kYes, sizeof kYes));
 }
 
 void SessionFile::remove() {

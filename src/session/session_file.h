@@ -61,6 +61,9 @@ class SessionFile {
   std::vector<uint64_t> read_unwound(const layout::Session& session) const;
   stats::Histogram read_histogram(const layout::Session& session, uint32_t histogram) const;
 
+  // Threads of the target that loaded something need not wait for anybody any more.
+  void write_absent(const layout::Session& session);
+
   void remove();
 
  private:

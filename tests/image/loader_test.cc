@@ -1,6 +1,7 @@
 #include "image/loader.h"
 
 #include <elf.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "image/maps.h"
@@ -49,6 +50,21 @@ TEST(Loader, IsAtWorkWheneverALibraryIsMissing) {
 TEST(Loader, IsNotAtWorkWhereThereIsNone) {
   SteppedProgram started({program("basic_static")});
   EXPECT_FALSE(loader_is_at_work(started.pid(), reader_of(started)));
+  EXPECT_EQ(loader_notifies_at(started.pid(), reader_of(started)), std::nullopt);
+}
+
+TEST(Loader, NotifiesWhereDebuggersLookForIt) {
+  SteppedProgram started({program("basic_pie")});
+  EXPECT_EQ(loader_notifies_at(started.pid(), reader_of(started)), std::nullopt) << "too early";
+  started.run_to(auxiliary_value(started.pid(), AT_ENTRY));
+  const auto at = loader_notifies_at(started.pid(), reader_of(started));
+  ASSERT_TRUE(at);
+  const auto image = load_process(started.pid(), reader_of(started));
+  Object* loader = image->object_at(*at);
+  ASSERT_NE(loader, nullptr);
+  const Function* function = loader->functions().find(*at - loader->bias());
+  ASSERT_NE(function, nullptr);
+  EXPECT_THAT(loader->functions().names(*function), testing::Contains("_dl_debug_state"));
 }
 
 TEST(Loader, IsNotAtWorkWhereItCannotBeTold) {

@@ -413,6 +413,9 @@ INSTANTIATE_TEST_SUITE_P(
         header_field("region size 2^40", &FileHeader::region_size, uint64_t{1} << 40),
         header_field("region size 2^62", &FileHeader::region_size, uint64_t{1} << 62),
         header_field("region size", &FileHeader::region_size, UINT64_MAX),
+        header_field("loader's cell on no page", &FileHeader::loader_cell_offset, 8),
+        header_field("loader's cell outside", &FileHeader::loader_cell_offset, uint64_t{1} << 40),
+        header_field("loader's cell", &FileHeader::loader_cell_offset, UINT64_MAX - kPageSize + 1),
         Damage{"regions on no page", [](Sample& sample) { sample.header.region_size -= 4; }},
         Damage{"more histograms than a region has room for",
                [](Sample& sample) {

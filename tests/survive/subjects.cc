@@ -74,6 +74,33 @@ class Thrower : public Subject {
   std::thread asker_;
 };
 
+class Loader : public Subject {
+ public:
+  Loader() : program_({TARGETS "dlhost"}) {
+    stir();
+    check();
+  }
+  pid_t pid() const override { return program_.pid(); }
+  Command patterns() const override {
+    return {"plugin:plugin_*", "libc:strlen", "--allow-missing"};
+  }
+  void stir() override { ask("go " TARGETS "plugin.so", "go"); }
+  std::string check() override {
+    ask("check", "check");
+    return wrong_;
+  }
+
+ private:
+  void ask(const std::string& what, const std::string& expected) {
+    program_.say(what);
+    const std::string answer = program_.hear();
+    if (answer != expected) wrong_ = "the target answers '" + answer + "' to " + expected;
+  }
+
+  Program program_;
+  std::string wrong_;
+};
+
 class Redis : public Subject {
  public:
   Redis()
@@ -144,6 +171,10 @@ std::unique_ptr<Subject> start_steady() {
 
 std::unique_ptr<Subject> start_thrower() {
   return std::make_unique<Thrower>();
+}
+
+std::unique_ptr<Subject> start_loader() {
+  return std::make_unique<Loader>();
 }
 
 std::unique_ptr<Subject> start_redis() {

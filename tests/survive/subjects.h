@@ -16,12 +16,16 @@ class Subject {
   // It goes on, on all threads, and all its results were right; empty, or what went wrong.
   virtual std::string check() = 0;
   virtual Command patterns() const = 0;
+  // Before each kill: what is not to be seen in a footprint begins anew, until the next check.
+  virtual void stir() {}
 };
 
 // tests/targets/steady.c.
 std::unique_ptr<Subject> start_steady();
 // tests/targets/thrower.cc, beside one that nobody probes and whose results are right.
 std::unique_ptr<Subject> start_thrower();
+// tests/targets/dlhost.c, which loads and unloads a library all the time.
+std::unique_ptr<Subject> start_loader();
 // redis-server with a client that never stops counting; nothing where there is no redis-server.
 std::unique_ptr<Subject> start_redis();
 

@@ -29,8 +29,8 @@
 namespace pinprick::survive {
 namespace {
 
-constexpr int kUsualKills = 96;
-constexpr int kCases = 12;
+constexpr int kUsualKills = 112;
+constexpr int kCases = 14;
 
 bool is_full() {
   return environment("KILLS") == "all";
@@ -123,6 +123,7 @@ class Survive : public testing::TestWithParam<Case> {
 
   KillReport strike(const std::function<KillReport(const Command&)>& kill) {
     const Command command = victim();
+    subject_->stir();
     if (GetParam().stopped) ::kill(subject_->pid(), SIGSTOP);
     return kill(command);
   }
@@ -225,6 +226,8 @@ constexpr Case kAll[] = {
     {"latency_of_redis", "latency", start_redis},
     {"latency_of_exceptions", "latency", start_thrower},
     {"detach_of_exceptions", "latency", start_thrower, true},
+    {"count_of_what_is_loaded", "count", start_loader},
+    {"latency_of_what_is_loaded", "latency", start_loader, false, false, How::at_moments},
     {"latency_at_any_moment", "latency", start_steady, false, false, How::at_moments},
     {"detach_at_any_moment", "latency", start_steady, true, false, How::at_moments},
     {"detach_of_exceptions_at_any_moment", "latency", start_thrower, true, false, How::at_moments},

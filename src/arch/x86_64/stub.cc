@@ -427,6 +427,21 @@ Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displac
   return stub;
 }
 
+Stub emit_routine_hook(Assembler& code, std::span<const uint8_t> routine, Address argument,
+                       const Displaced& displaced) {
+  const Address entry = code.here();
+  code.raw(routine);
+  Stub stub;
+  stub.begin = code.here();
+  code.push(Reg::rdi);
+  code.mov_imm64(Reg::rdi, argument);
+  code.call(entry);
+  code.pop(Reg::rdi);
+  emit_displaced(code, displaced, stub);
+  stub.end = code.here();
+  return stub;
+}
+
 void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leave) {
   for (uint64_t i = 0; i < count; ++i) {
     const Address slot = slots + i * sizeof(layout::Slot);

@@ -118,6 +118,11 @@ struct UnwinderHook {
 // glibc's `int _dl_find_object(pc, struct dl_find_object*)`.
 Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displaced& displaced);
 
+// Calls `routine` with `argument` in rdi, then goes on. The routine is position independent, keeps
+// all registers but rdi, and the flags. For sites where a function begins.
+Stub emit_routine_hook(Assembler& code, std::span<const uint8_t> routine, Address argument,
+                       const Displaced& displaced);
+
 // Code of `count` slots whose data begins at `slots`; each 32 bytes, in the slots' order.
 inline constexpr uint64_t kSlotCodeSize = 1 << PP_SLOT_CODE_SIZE_LOG2;
 inline constexpr uint64_t kSlotReturn = 6;  // from a slot's code to the address the call returns to

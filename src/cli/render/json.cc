@@ -72,8 +72,7 @@ void JsonRenderer::warning(const std::string& text) {
   put(data_, {{"type", "warning"}, {"message", text}});
 }
 
-void JsonRenderer::armed(const ProcessName& process, const session::ArmReport& report,
-                         uint64_t elapsed_ns, bool) {
+void JsonRenderer::skipped(const ProcessName& process, const session::ArmReport& report) {
   for (const auto& skipped : report.skipped)
     put(data_, {{"type", "skipped"},
                 {"pid", process.pid},
@@ -81,6 +80,11 @@ void JsonRenderer::armed(const ProcessName& process, const session::ArmReport& r
                 {"function", skipped.match.name},
                 {"reason", plan::name(skipped.refusal.reason)},
                 {"message", plan::sentence(skipped.refusal.reason)}});
+}
+
+void JsonRenderer::armed(const ProcessName& process, const session::ArmReport& report,
+                         uint64_t elapsed_ns, bool) {
+  skipped(process, report);
   put(data_, {{"type", "armed"},
               {"pid", process.pid},
               {"command", process.command},
@@ -90,6 +94,22 @@ void JsonRenderer::armed(const ProcessName& process, const session::ArmReport& r
               {"stopped_ns", report.stopped_ns},
               {"stub_bytes", report.stub_bytes},
               {"rseq", !report.locked}});
+}
+
+void JsonRenderer::loaded(const ProcessName& process, const std::vector<std::string>& objects,
+                          const session::ArmReport& report, uint64_t elapsed_ns) {
+  skipped(process, report);
+  put(data_, {{"type", "loaded"},
+              {"pid", process.pid},
+              {"objects", objects},
+              {"armed", report.armed},
+              {"skipped", report.skipped.size()},
+              {"elapsed_ns", elapsed_ns},
+              {"stopped_ns", report.stopped_ns}});
+}
+
+void JsonRenderer::unloaded(const ProcessName& process, const std::vector<std::string>& objects) {
+  put(data_, {{"type", "unloaded"}, {"pid", process.pid}, {"objects", objects}});
 }
 
 void JsonRenderer::counts(const Report<CountRow>& report) {

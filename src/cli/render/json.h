@@ -15,6 +15,9 @@ class JsonRenderer : public Renderer {
   void warning(const std::string& text) override;
   void armed(const ProcessName& process, const session::ArmReport& report, uint64_t elapsed_ns,
              bool until_interrupt) override;
+  void loaded(const ProcessName& process, const std::vector<std::string>& objects,
+              const session::ArmReport& report, uint64_t elapsed_ns) override;
+  void unloaded(const ProcessName& process, const std::vector<std::string>& objects) override;
   void counts(const Report<CountRow>& report) override;
   void latencies(const Report<LatencyRow>& report) override;
   void detached(const ProcessName& process, const session::DisarmReport& report) override;
@@ -26,6 +29,8 @@ class JsonRenderer : public Renderer {
   void flush() override { data_.flush(); }
 
  private:
+  void skipped(const ProcessName& process, const session::ArmReport& report);
+
   Output data_;
 };
 

@@ -89,6 +89,10 @@ class Renderer {
 
   virtual void armed(const ProcessName& process, const session::ArmReport& report,
                      uint64_t elapsed_ns, bool until_interrupt) = 0;
+  // Objects that were loaded, or unloaded, while we watched; where there is something to probe.
+  virtual void loaded(const ProcessName& process, const std::vector<std::string>& objects,
+                      const session::ArmReport& report, uint64_t elapsed_ns) = 0;
+  virtual void unloaded(const ProcessName& process, const std::vector<std::string>& objects) = 0;
   virtual void counts(const Report<CountRow>& report) = 0;
   virtual void latencies(const Report<LatencyRow>& report) = 0;
   virtual void detached(const ProcessName& process, const session::DisarmReport& report) = 0;

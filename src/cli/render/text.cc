@@ -50,18 +50,19 @@ void TextRenderer::warning(const std::string& text) {
   notes_.print("pinprick: {} {}\n", notes_.styled("warning:", kYellow), text);
 }
 
-void TextRenderer::armed(const ProcessName& process, const session::ArmReport& report,
-                         uint64_t elapsed_ns, bool until_interrupt) {
+// "armed 3 of 4 functions in 18 ms", and what was skipped, and why.
+void TextRenderer::arming(const std::string& verb, const ProcessName& process,
+                          const session::ArmReport& report, uint64_t elapsed_ns,
+                          const std::string& end) {
   const size_t wanted = report.armed + report.skipped.size();
   const std::string functions =
       report.skipped.empty()
           ? plural(report.armed, probed_)
           : fmt::format("{} of {}", with_commas(report.armed), plural(wanted, probed_));
-  notes_.print("armed {}{} in {}, target stopped for {}{}\n", functions,
+  notes_.print("{} {}{} in {}, target stopped for {}{}\n", verb, functions,
                several_ ? fmt::format(" of {} ({})", process.pid, process.command) : "",
                duration_ns(static_cast<double>(elapsed_ns)),
-               duration_ns(static_cast<double>(report.stopped_ns)),
-               until_interrupt ? "; Ctrl-C to stop" : "");
+               duration_ns(static_cast<double>(report.stopped_ns)), end);
   if (report.skipped.size() <= kFew) {
     for (const auto& skipped : report.skipped)
       notes_.print("  skipped {}: {}{}\n", notes_.bold(skipped.match.name),
@@ -73,6 +74,22 @@ void TextRenderer::armed(const ProcessName& process, const session::ArmReport& r
       notes_.print("  skipped {}: {}{}\n", plural(count, probed_), plan::sentence(reason),
                    remedy(reason));
   }
+}
+
+void TextRenderer::armed(const ProcessName& process, const session::ArmReport& report,
+                         uint64_t elapsed_ns, bool until_interrupt) {
+  arming("armed", process, report, elapsed_ns, until_interrupt ? "; Ctrl-C to stop" : "");
+}
+
+void TextRenderer::loaded(const ProcessName& process, const std::vector<std::string>& objects,
+                          const session::ArmReport& report, uint64_t elapsed_ns) {
+  arming(fmt::format("{} loaded: armed", fmt::join(objects, ", ")), process, report, elapsed_ns,
+         "");
+}
+
+void TextRenderer::unloaded(const ProcessName& process, const std::vector<std::string>& objects) {
+  notes_.print("{} unloaded{}\n", fmt::join(objects, ", "),
+               several_ ? fmt::format(" by {} ({})", process.pid, process.command) : "");
 }
 
 void TextRenderer::heading(const ProcessName& process, double seconds, bool is_final) {

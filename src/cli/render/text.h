@@ -17,6 +17,9 @@ class TextRenderer : public Renderer {
   void warning(const std::string& text) override;
   void armed(const ProcessName& process, const session::ArmReport& report, uint64_t elapsed_ns,
              bool until_interrupt) override;
+  void loaded(const ProcessName& process, const std::vector<std::string>& objects,
+              const session::ArmReport& report, uint64_t elapsed_ns) override;
+  void unloaded(const ProcessName& process, const std::vector<std::string>& objects) override;
   void counts(const Report<CountRow>& report) override;
   void latencies(const Report<LatencyRow>& report) override;
   void detached(const ProcessName& process, const session::DisarmReport& report) override;
@@ -28,6 +31,8 @@ class TextRenderer : public Renderer {
   void flush() override { data_.flush(); }
 
  private:
+  void arming(const std::string& verb, const ProcessName& process, const session::ArmReport& report,
+              uint64_t elapsed_ns, const std::string& end);
   void heading(const ProcessName& process, double seconds, bool is_final);
   void count_table(std::vector<CountRow> rows, double seconds);
   void latency_reports(std::vector<LatencyRow> rows, double seconds);

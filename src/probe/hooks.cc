@@ -1,4 +1,4 @@
-#include "probe/unwinder.h"
+#include "probe/hooks.h"
 
 #include <algorithm>
 #include <array>
@@ -29,13 +29,14 @@ std::optional<HookPlace> in_unwinder(image::Object& object) {
   const auto address = [&](size_t i) { return found[i]->range.begin + object.bias(); };
   return HookPlace{&object,
                    found[0],
-                   {layout::UnwinderTable{address(1), address(2), address(3), address(4), 0}}};
+                   {Hook::Kind::unwinder,
+                    layout::UnwinderTable{address(1), address(2), address(3), address(4), 0}}};
 }
 
-std::optional<HookPlace> in_loader(image::Object& object) {
+std::optional<HookPlace> in_object_table(image::Object& object) {
   const auto found = functions_of<1>(object, {"_dl_find_object"});
   if (found[0] == nullptr) return std::nullopt;
-  return HookPlace{&object, found[0], {}};
+  return HookPlace{&object, found[0], {Hook::Kind::object_table, {}}};
 }
 
 std::vector<image::Object*> candidates(const image::ProcessImage& image) {
@@ -54,8 +55,17 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image) {
     if (auto place = in_unwinder(*object)) places.push_back(*place);
   for (const auto& object : image.objects)
     if (object->name().starts_with("libc.so"))
-      if (auto place = in_loader(*object)) places.push_back(*place);
+      if (auto place = in_object_table(*object)) places.push_back(*place);
   return places;
+}
+
+std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Address notifies) {
+  image::Object* object = image.object_at(notifies);
+  if (object == nullptr) return std::nullopt;
+  const image::Function* function = object->functions().find(notifies - object->bias());
+  if (function == nullptr || function->range.begin != notifies - object->bias())
+    return std::nullopt;
+  return HookPlace{object, function, {Hook::Kind::loader, {}}};
 }
 
 bool has_unwinder(const std::vector<HookPlace>& places) {

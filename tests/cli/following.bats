@@ -1,0 +1,122 @@
+# Patterns stay true while the program loads and unloads libraries.
+load helpers
+
+plugin=$TARGETS/plugin.so
+
+start_host() { TICKER=dlhost start_ticker; }
+
+@test "a library that is loaded later is counted from its constructors on" {
+  start_host
+  watch count --allow-missing -p "$ticker" 'plugin:plugin_*'
+  [ "$(field 'r[-1]["armed"]')" -eq 0 ]
+  tell "load $plugin" load
+  tell 'call 100' call
+  end_watch
+  [ "$(hits plugin_begin)" -eq 1 ]
+  [ "$(hits plugin_main)" -eq 1 ]
+  [ "$(hits plugin_step)" -eq 105 ]
+  [ "$(field '[x["objects"] for x in r if x["type"] == "loaded"]')" = "[['plugin.so']]" ]
+  tell 'call 100' call
+  no_trace "$ticker"
+  end_ticker
+}
+
+@test "patterns for any object, and every instruction, go on into what is loaded" {
+  start_host
+  watch count --allow-missing --instructions -p "$ticker" plugin_step call
+  tell "load $plugin" load
+  tell 'call 100' call
+  end_watch
+  # Each instruction of a function without a branch runs as often as the function.
+  [ "$(field '{x["hits"] for x in r if x["type"] == "count" and x["function"].startswith("plugin_step")}')" = '{105}' ]
+  [ "$(field '[x["hits"] for x in r if x.get("final") and x["function"] == "call"]')" = "[1]" ]
+  no_trace "$ticker"
+  end_ticker
+}
+
+@test "a library that comes and goes keeps one row, and all its hits" {
+  local verb
+  start_host
+  for verb in count latency; do
+    watch $verb --allow-missing -p "$ticker" 'plugin:plugin_*'
+    tell "cycle $plugin 50" cycle
+    end_watch
+    [ "$(field 'len([x for x in r if x["type"] == "loaded"])')" -eq 50 ]
+    [ "$(field 'len([x for x in r if x["type"] == "unloaded"])')" -eq 50 ]
+    [ "$(field 'sorted((x["function"], x.get("hits", x.get("count"))) for x in r if x.get("final"))')" = \
+      "[('plugin_begin', 50), ('plugin_main', 50), ('plugin_step', 750)]" ]
+    [ "$(field '[x["foreign"] for x in r if x["type"] == "detached"]')" = '[0]' ]
+    tell "cycle $plugin 2" cycle
+    no_trace "$ticker"
+  done
+  end_ticker
+}
+
+@test "exceptions pass through timed functions of what is loaded later, be it the first C++ in the process" {
+  start_host
+  watch latency --allow-missing -p "$ticker" 'plugin_thrower:plugin_*' 'libstdc++:__cxa_*' 'libc:strlen'
+  tell "cycle $TARGETS/plugin_thrower.so 3" cycle
+  tell "load $TARGETS/plugin_thrower.so" load
+  tell "load $plugin" load
+  tell "load $TARGETS/plugin_thrower.so" load
+  tell 'call 100' call
+  end_watch
+  [ "$(field '[x["unwound"] for x in r if x.get("final") and x["function"] == "plugin_through"]')" = '[65]' ]
+  tell 'call 100' call
+  no_trace "$ticker"
+  end_ticker
+}
+
+@test "a namespace of its own is followed, too" {
+  start_host
+  watch count --allow-missing -p "$ticker" 'plugin:plugin_step'
+  tell "space $plugin" space
+  tell 'call 100' call
+  end_watch
+  [ "$(hits plugin_step)" -eq 105 ]
+  tell 'call 100' call
+  no_trace "$ticker"
+  end_ticker
+}
+
+@test "nobody waits for a pinprick that is gone, nor for one that stands still" {
+  start_host
+  watch count --allow-missing -p "$ticker" 'plugin:plugin_step'
+  kill -STOP "$watcher"
+  tell "load $plugin" load
+  kill -CONT "$watcher"
+  # What it has missed it finds now.
+  patiently eval '[ "$(field "len([x for x in r if x[\"type\"] == \"loaded\"])")" -eq 1 ]'
+  tell 'call 100' call
+  kill -KILL "$watcher"
+  wait "$watcher" || true
+  tell unload unload
+  tell "cycle $plugin 3" cycle
+  "$PINPRICK" detach -p "$ticker"
+  tell "cycle $plugin 3" cycle
+  no_trace "$ticker"
+  end_ticker
+}
+
+@test "a forked child loads libraries while its parent is watched, and after" {
+  start_host
+  watch count --allow-missing -p "$ticker" 'plugin:plugin_step'
+  tell "fork $plugin 3" fork
+  tell "load $plugin" load
+  tell "fork $plugin 3" fork
+  end_watch
+  # The first child's own libraries are nobody's; the second finds its parent's, with its probes.
+  [ "$(hits plugin_step)" -eq 35 ]
+  tell "fork $plugin 3" fork
+  no_trace "$ticker"
+  end_ticker
+}
+
+@test "patterns for the program alone leave its loader alone" {
+  start_host
+  watch count -p "$ticker" dlhost:call
+  run text_is_original "$ticker"
+  [ "$output" = "text differs from the file: $(realpath "$TARGETS/dlhost")" ]
+  end_watch
+  end_ticker
+}

@@ -1,0 +1,100 @@
+// Loads and unloads libraries (plugin.c) as it is told, one command per line on stdin:
+//     load PATH        dlopen
+//     space PATH       dlmopen, in a namespace of its own
+//     call N           plugin_main(N) of what was loaded last
+//     unload           that
+//     cycle PATH N     load, call 10, unload: N times
+//     fork PATH N      the same in a forked child
+//     go PATH          cycles on another thread, until
+//     check            it stops, and nothing is loaded
+// and answers each with a line: its first word, or WRONG. Ends at the end of its input.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "noinline.h"
+
+static void* loaded;
+
+static int load(const char* path) {
+  loaded = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  return loaded != 0;
+}
+
+static int space(const char* path) {
+  loaded = dlmopen(LM_ID_NEWLM, path, RTLD_NOW);
+  return loaded != 0;
+}
+
+NOINLINE int call(long n) {
+  long (*const plugin_main)(long) = (long (*)(long))dlsym(loaded, "plugin_main");
+  return plugin_main && plugin_main(n) == n;
+}
+
+static int unload(void) {
+  return dlclose(loaded) == 0;
+}
+
+static int cycle(const char* path, long n) {
+  for (long i = 0; i < n; i++)
+    if (!load(path) || !call(10) || !unload()) return 0;
+  return 1;
+}
+
+static int in_child(const char* path, long n) {
+  int status = 1;
+  const pid_t child = fork();
+  if (child == 0) _exit(!cycle(path, n));
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+static pthread_t cycler;
+static volatile int cycling;
+static char cycled_path[4096];
+
+static void* cycle_on(void* unused) {
+  int right = 1;
+  do right = cycle(cycled_path, 1) && right;
+  while (cycling);
+  return right ? "right" : unused;
+}
+
+static int go(const char* path) {
+  if (cycling) return 1;
+  strcpy(cycled_path, path);
+  cycling = 1;
+  return pthread_create(&cycler, 0, cycle_on, 0) == 0;
+}
+
+static int check(void) {
+  void* right = "right";
+  if (cycling) {
+    cycling = 0;
+    pthread_join(cycler, &right);
+  }
+  return right != 0;
+}
+
+int main(void) {
+  char word[32], path[4096];
+  long n;
+  setvbuf(stdout, 0, _IOLBF, 0);
+  while (scanf("%31s", word) == 1) {
+    int right = 0;
+    if (!strcmp(word, "ready")) right = 1;
+    if (!strcmp(word, "load")) right = scanf("%4095s", path) == 1 && load(path);
+    if (!strcmp(word, "space")) right = scanf("%4095s", path) == 1 && space(path);
+    if (!strcmp(word, "call")) right = scanf("%ld", &n) == 1 && call(n);
+    if (!strcmp(word, "unload")) right = unload();
+    if (!strcmp(word, "cycle")) right = scanf("%4095s %ld", path, &n) == 2 && cycle(path, n);
+    if (!strcmp(word, "fork")) right = scanf("%4095s %ld", path, &n) == 2 && in_child(path, n);
+    if (!strcmp(word, "go")) right = scanf("%4095s", path) == 1 && go(path);
+    if (!strcmp(word, "check")) right = check();
+    puts(right ? word : "WRONG");
+  }
+  return 0;
+}
