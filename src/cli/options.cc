@@ -184,6 +184,8 @@ void add_watching(CLI::App& app, Options& options) {
   app.add_flag("-a,--all", options.all, "Show functions without a hit, too");
   app.add_flag("--allow-missing", options.allow_missing,
                "Go on when a pattern matches nothing (yet), or a function is refused");
+  app.add_flag("--follow-exec", options.follow_exec,
+               "When the process runs another program, probe that");
   app.add_flag("--fail-on-loss", options.fail_on_loss, "Exit with 5 when a call went unmeasured");
   add_common(app, options);
   const std::string name = app.get_name();

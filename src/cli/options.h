@@ -31,6 +31,7 @@ struct Options {
   bool allow_missing = false;
   bool fail_on_loss = false;
   bool all = false;
+  bool follow_exec = false;
   bool instructions = false;
   bool together = false;
   Color color = Color::automatic;

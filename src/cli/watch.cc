@@ -69,21 +69,32 @@ std::set<Place> places(const image::ProcessImage& image) {
   return places;
 }
 
+// The process, or the program in it.
+bool has_ended(const target::RemoteTarget& target) {
+  return target.has_exited() || !target.same_image();
+}
+
 // One process under observation.
 struct Watched {
+  Watched(ProcessName process, target::RemoteTarget running)
+      : name(std::move(process)), target(std::move(running)) {}
+
   ProcessName name;
-  std::vector<Generation> generations;  // never empty
-  std::set<Place> known;                // objects that were looked at, and are still there
+  target::RemoteTarget target;  // the program that it runs
+  std::vector<Generation> generations;
+  size_t program = 0;     // the first generation of that program: it has the hook in the loader
+  std::set<Place> known;  // objects that were looked at, and are still there
   std::optional<session::DisarmReport> disarmed;
   uint64_t armed_ns = 0;
   uint64_t ended_ns = 0;  // 0: still there
   uint64_t last_ns = 0;
 
-  const target::RemoteTarget& target() const { return generations.front().session.target(); }
-  session::LoaderWatch* loader() const { return generations.front().session.loader(); }
+  session::LoaderWatch* loader() const {
+    return program < generations.size() ? generations[program].session.loader() : nullptr;
+  }
   // Readable when something happens.
   std::vector<int> descriptors() const {
-    std::vector<int> all = {target().exit_descriptor()};
+    std::vector<int> all = {target.exit_descriptor()};
     if (loader() != nullptr) all.push_back(loader()->descriptor());
     return all;
   }
@@ -108,6 +119,8 @@ class Watch {
  private:
   Result<void, Message> begin();
   Result<void, Message> arm(pid_t pid);
+  Result<void, Message> arm_program(Watched& watched);
+  bool follow_exec(Watched& watched);
   Result<probe::ProbeSet, Message> plan(const Subject& subject);
   void follow(Watched& watched);
   void look_again(Watched& watched);
@@ -174,51 +187,59 @@ Result<probe::ProbeSet, Message> Watch::plan(const Subject& subject) {
 }
 
 Result<void, Message> Watch::arm(pid_t pid) {
-  const uint64_t begin_ns = monotonic_ns();
   if (auto other = session::occupant(pid)) return fail(message(session::SessionError(*other)));
-  auto subject = look_at(pid);
+  auto target = target::RemoteTarget::open(pid);
+  if (!target) return fail(message(target.error()));
+  Watched watched({pid, target->command()}, *std::move(target));
+  if (auto armed = arm_program(watched); !armed) return armed;
+  watched.armed_ns = watched.last_ns = monotonic_ns();
+  watched_.push_back(std::move(watched));
+  return {};
+}
+
+Result<void, Message> Watch::arm_program(Watched& watched) {
+  const uint64_t begin_ns = monotonic_ns();
+  auto subject = look_at(watched.name.pid);
   if (!subject) return fail(subject.error());
   for (const std::string& warning : subject->warnings) renderer_.warning(warning);
-
-  Watched watched;
-  watched.name = {pid, subject->target.command()};
   watched.known = places(*subject->image);
   auto set = plan(*subject);
   // A process that ends meanwhile has no code to read, which looks like any of several things.
   if (!subject->target.same_image())
-    return fail(message(target::AttachError{target::AttachCause::exited, pid, 0, 0, {}}));
+    return fail(
+        message(target::AttachError{target::AttachCause::exited, watched.name.pid, 0, 0, {}}));
   if (!set) return fail(set.error());
   auto armed = session::Session::arm(std::move(subject->target), *subject->image, *std::move(set),
                                      arm_options());
   if (!armed) return fail(message(armed.error()));
-  watched.armed_ns = watched.last_ns = monotonic_ns();
   const auto& report = armed->report();
   warn_of_unwinding(watched.name, *subject->image, report);
-  renderer_.armed(watched.name, report, watched.armed_ns - begin_ns,
+  renderer_.armed(watched.name, report, monotonic_ns() - begin_ns,
                   options_.duration_s == 0 && !launched_);
   renderer_.flush();
   if (!report.skipped.empty()) incomplete_ = true;
   if (report.armed == 0 && armed->loader() == nullptr)
     return fail(Message{"nothing_armed", "none of the functions can be probed", kNothingMatched});
   watched.generations.push_back({std::move(subject->image), *std::move(armed), {}, {}, {}});
-  watched_.push_back(std::move(watched));
   // What was loaded since we looked had nobody to wait for.
-  if (watched_.back().loader() != nullptr) follow(watched_.back());
+  if (watched.loader() != nullptr) look_again(watched);
   return {};
 }
 
 // What is loaded later. The process waits meanwhile, and has not run any of it yet.
 void Watch::follow(Watched& watched) {
-  const uint32_t request = watched.loader()->take();
-  // It tells of what it is about to do, too.
-  if (!image::loader_is_at_work(watched.name.pid, watched.target().reader())) look_again(watched);
-  watched.loader()->answer(request);
+  const auto request = watched.loader()->take();
+  if (!request) return;
+  look_again(watched);
+  watched.loader()->answer(*request);
   renderer_.flush();
 }
 
+// Not while the loader is at work: it tells of what it is about to do, and again when it is done.
 void Watch::look_again(Watched& watched) {
+  if (image::loader_is_at_work(watched.name.pid, watched.target.reader())) return;
   auto subject = look_at(watched.name.pid);
-  if (!subject || subject->target.start_time() != watched.target().start_time()) return;
+  if (!subject || subject->target.start_time() != watched.target.start_time()) return;
   forget_unloaded(watched, *subject->image);
   const std::set<Place> now = places(*subject->image);
   const std::set<Place> before = std::exchange(watched.known, now);
@@ -241,7 +262,7 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, Subject subject,
                                        })
                      .matches;
   if (matches.empty()) return {};
-  if (watched.generations.size() == kMostGenerations)
+  if (watched.generations.size() - watched.program == kMostGenerations)
     return fail(Message{"too_many_loads",
                         fmt::format("probes were added {} times, and no more are; start pinprick "
                                     "again to probe what is there now",
@@ -269,19 +290,40 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, Subject subject,
 // hooks of later ones may lie upon its own.
 void Watch::forget_unloaded(Watched& watched, const image::ProcessImage& image) {
   std::vector<std::string> names;
-  for (Generation& generation : watched.generations)
-    for (session::Unloaded& object : generation.session.note_unloaded(image)) {
+  for (size_t i = watched.program; i < watched.generations.size(); ++i)
+    for (session::Unloaded& object : watched.generations[i].session.note_unloaded(image)) {
       watched.known.erase({object.path, object.bias});
       names.push_back(std::move(object.name));
     }
   if (!names.empty()) renderer_.unloaded(watched.name, names);
-  for (size_t i = watched.generations.size(); i-- > 1;) {
+  for (size_t i = watched.generations.size(); i-- > watched.program + 1;) {
     session::Session& session = watched.generations[i].session;
     if (session.is_gone())
       static_cast<void>(session.disarm());
     else if (kind_ == Kind::latency)
       break;
   }
+}
+
+// Another program in the same process: what there was is gone, with all its memory. False: it
+// cannot be looked at, or there is none.
+bool Watch::follow_exec(Watched& watched) {
+  auto target = target::RemoteTarget::open(watched.name.pid);
+  if (!target) {
+    if (!watched.target.has_exited()) renderer_.warning(message(target.error()).text);
+    return false;
+  }
+  if (target->start_time() != watched.target.start_time()) return false;
+  for (size_t i = watched.program; i < watched.generations.size(); ++i)
+    static_cast<void>(watched.generations[i].session.disarm());
+  watched.program = watched.generations.size();
+  watched.target = *std::move(target);
+  watched.name.command = watched.target.command();
+  renderer_.executed(watched.name);
+  if (auto armed = arm_program(watched); !armed && !has_ended(watched.target))
+    renderer_.warning(armed.error().text);
+  renderer_.flush();
+  return true;
 }
 
 Result<void, Message> Watch::begin() {
@@ -306,8 +348,9 @@ Result<void, Message> Watch::begin() {
 void Watch::notice_ends() {
   for (Watched& watched : watched_) {
     if (watched.ended_ns != 0) continue;
-    if (!watched.target().has_exited() && watched.target().same_image()) continue;
-    watched.ended_ns = monotonic_ns();
+    if (!has_ended(watched.target)) continue;
+    if (!options_.follow_exec || watched.target.has_exited() || !follow_exec(watched))
+      watched.ended_ns = monotonic_ns();
   }
 }
 
@@ -324,8 +367,9 @@ void Watch::wait() {
   };
   const uint64_t deadline = options_.duration_s > 0 ? after(options_.duration_s) : UINT64_MAX;
   uint64_t intervals = 1;
-  // An exec changes the program without ending the process: look now and then.
-  constexpr uint64_t kLookAgainNs = 500'000'000;
+  // An exec changes the program without ending the process, and nobody tells: look now and then,
+  // and very often if it is to be followed.
+  const uint64_t look_again_ns = options_.follow_exec ? 2'000'000 : 500'000'000;
   for (;;) {
     const uint64_t next_report = options_.interval_s > 0
                                      ? after(options_.interval_s * static_cast<double>(intervals))
@@ -342,7 +386,7 @@ void Watch::wait() {
     for (const Watched& watched : watched_)
       if (watched.ended_ns == 0)
         for (int descriptor : watched.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
-    const uint64_t until = std::min({deadline, next_report, now + kLookAgainNs});
+    const uint64_t until = std::min({deadline, next_report, now + look_again_ns});
     const timespec timeout = {static_cast<time_t>((until - now) / 1'000'000'000),
                               static_cast<long>((until - now) % 1'000'000'000)};
     ::ppoll(descriptors.data(), descriptors.size(), &timeout, nullptr);
@@ -457,7 +501,7 @@ void Watch::report_all(bool is_final) {
 // The last generation first: its hooks may lie upon those of earlier ones.
 void Watch::disarm_all() {
   for (Watched& watched : watched_) {
-    for (size_t i = watched.generations.size(); i-- > 0;) {
+    for (size_t i = watched.generations.size(); i-- > watched.program;) {
       auto report = watched.generations[i].session.disarm();
       if (!report) {
         renderer_.error(message(report.error()));

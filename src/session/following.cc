@@ -113,10 +113,11 @@ void LoaderWatch::watch() {
   ended_ = true;
 }
 
-uint32_t LoaderWatch::take() {
+std::optional<uint32_t> LoaderWatch::take() {
   uint64_t ignored;
   static_cast<void>(::read(event_.get(), &ignored, sizeof ignored));
-  return read(kRequests);
+  const uint32_t last = read(kRequests);
+  return last == answered_ ? std::nullopt : std::optional(last);
 }
 
 void LoaderWatch::answer(uint32_t request) {

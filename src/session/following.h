@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/fd.h"
@@ -28,8 +29,8 @@ class LoaderWatch {
 
   // Readable while there are requests.
   int descriptor() const { return event_.get(); }
-  // The last one.
-  uint32_t take();
+  // The last one; nothing if it is answered already. Then nobody waits for us to look.
+  std::optional<uint32_t> take();
   // That one and all before it are dealt with.
   void answer(uint32_t request);
 

@@ -120,3 +120,29 @@ start_host() { TICKER=dlhost start_ticker; }
   end_watch
   end_ticker
 }
+
+@test "with --follow-exec the patterns go on in each program that the process executes, without it that is the end" {
+  local records
+  mkfifo "$work/in"
+  # Each shell holds the next program back until it is known.
+  sh -c 'read x; exec sh -c "read x; exec \"\$0\"" "$0"' "$TARGETS/ticker" <"$work/in" >"$work/out" 3>&- &
+  ticker=$!
+  ends_with_test $ticker
+  exec 7>"$work/in"
+  watch count --allow-missing --follow-exec -p "$ticker" libc:read ticker:tick
+  echo abc >&7
+  patiently eval '[ "$(field "len([x for x in r if x[\"type\"] == \"armed\"])")" -eq 2 ]'
+  echo abc >&7
+  patiently eval '[ "$(field "r[-1].get(\"armed\", 0)")" -eq 2 ]'
+  [ "$(field '[x["command"] for x in r if x["type"] == "executed"]')" = "['sh', 'ticker']" ]
+  tell 'tick 100' ticked
+  end_watch
+  [ "$(hits tick)" -eq 100 ]
+  # Shells read each character of a line; they may wait for the first when they are probed.
+  [ "$(field 'sum(x["hits"] for x in r if x.get("final") and x["function"] == "read")')" -ge 6 ]
+  no_trace "$ticker"
+  end_ticker
+
+  "$PINPRICK" count --json libc:read -- sh -c "exec $TARGETS/ticker" </dev/null 2>"$work/records"
+  [ "$(field 'len([x for x in r if x["type"] == "armed"])')" -eq 1 ]
+}

@@ -112,6 +112,10 @@ void JsonRenderer::unloaded(const ProcessName& process, const std::vector<std::s
   put(data_, {{"type", "unloaded"}, {"pid", process.pid}, {"objects", objects}});
 }
 
+void JsonRenderer::executed(const ProcessName& process) {
+  put(data_, {{"type", "executed"}, {"pid", process.pid}, {"command", process.command}});
+}
+
 void JsonRenderer::counts(const Report<CountRow>& report) {
   for (const CountRow& row : report.rows) {
     Json record = head("count", report);

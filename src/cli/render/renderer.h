@@ -93,6 +93,8 @@ class Renderer {
   virtual void loaded(const ProcessName& process, const std::vector<std::string>& objects,
                       const session::ArmReport& report, uint64_t elapsed_ns) = 0;
   virtual void unloaded(const ProcessName& process, const std::vector<std::string>& objects) = 0;
+  // The process runs another program.
+  virtual void executed(const ProcessName& process) = 0;
   virtual void counts(const Report<CountRow>& report) = 0;
   virtual void latencies(const Report<LatencyRow>& report) = 0;
   virtual void detached(const ProcessName& process, const session::DisarmReport& report) = 0;

@@ -92,6 +92,10 @@ void TextRenderer::unloaded(const ProcessName& process, const std::vector<std::s
                several_ ? fmt::format(" by {} ({})", process.pid, process.command) : "");
 }
 
+void TextRenderer::executed(const ProcessName& process) {
+  notes_.print("{} runs {} now\n", process.pid, process.command);
+}
+
 void TextRenderer::heading(const ProcessName& process, double seconds, bool is_final) {
   if (several_)
     data_.print("{}{}\n", data_.styled(fmt::format("{} ({})", process.pid, process.command), kCyan),
