@@ -19,7 +19,7 @@ _pinprick() {
   local verbs="doctor list count latency status detach"
   local common="-h --help --json --color -p --pid"
   local patterns="-x --exclude -r --regex"
-  local watching="-d --duration -i --interval -o --output -a --all --allow-missing --follow-exec --fail-on-loss"
+  local watching="-d --duration -i --interval -o --output -a --all --allow-missing --children --follow-exec --fail-on-loss"
   COMPREPLY=()
 
   for ((i = 1; i < COMP_CWORD; ++i)); do
@@ -42,6 +42,10 @@ _pinprick() {
       local pids
       if [ "$verb" = detach ]; then pids=$(_pinprick_probed_pids); else pids=$(_pinprick_pids); fi
       mapfile -t COMPREPLY < <(compgen -W "$pids" -- "$word")
+      return
+      ;;
+    --children)
+      mapfile -t COMPREPLY < <(compgen -W "count ignore" -- "$word")
       return
       ;;
     --color)

@@ -184,6 +184,15 @@ void add_watching(CLI::App& app, Options& options) {
   app.add_flag("-a,--all", options.all, "Show functions without a hit, too");
   app.add_flag("--allow-missing", options.allow_missing,
                "Go on when a pattern matches nothing (yet), or a function is refused");
+  app.add_option_function<std::string>(
+         "--children",
+         [&options](const std::string& word) {
+           if (word != "count" && word != "ignore")
+             throw CLI::ValidationError("--children", "'" + word + "' is not count or ignore");
+           options.count_children = word == "count";
+         },
+         "Forked children: count what they do (default), or ignore it")
+      ->type_name("WHAT");
   app.add_flag("--follow-exec", options.follow_exec,
                "When the process runs another program, probe that");
   app.add_flag("--fail-on-loss", options.fail_on_loss, "Exit with 5 when a call went unmeasured");

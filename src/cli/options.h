@@ -32,6 +32,7 @@ struct Options {
   bool fail_on_loss = false;
   bool all = false;
   bool follow_exec = false;
+  bool count_children = true;
   bool instructions = false;
   bool together = false;
   Color color = Color::automatic;

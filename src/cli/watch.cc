@@ -129,7 +129,9 @@ class Watch {
   void forget_unloaded(Watched& watched, const image::ProcessImage& image);
   void warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
                          const session::ArmReport& report);
-  session::ArmOptions arm_options() const { return {options_.bits, options_.slots}; }
+  session::ArmOptions arm_options() const {
+    return {options_.bits, options_.slots, options_.count_children};
+  }
   void wait();
   void notice_ends();
   bool all_ended() const;

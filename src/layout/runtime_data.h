@@ -62,10 +62,12 @@ struct alignas(4096) RuntimeContext {
   alignas(64) uint64_t slots;
   uint64_t ns_multiplier;  // nanoseconds per TSC tick, times 2^32
   uint64_t slot_count;
-  alignas(64) uint64_t locked_cells[kLockedStripes];
+  // Where cells are, on pages of their own: a child that is not to count gets them empty from the
+  // kernel (MADV_WIPEONFORK). 0 means to nobody's cells.
+  alignas(4096) uint64_t locked_cells[kLockedStripes];
   uint64_t cpu_cells_unregistered[kUnregisteredEntries];
   uint64_t cpu_cells[kMaxCpus];
-  uint64_t cpu_free_unregistered[kUnregisteredEntries];
+  alignas(4096) uint64_t cpu_free_unregistered[kUnregisteredEntries];
   uint64_t cpu_free[kMaxCpus];
 };
 
@@ -99,5 +101,9 @@ static_assert(offsetof(RuntimeContext, slot_count) == PP_CONTEXT_SLOT_COUNT);
 static_assert(offsetof(RuntimeContext, locked_cells) == PP_CONTEXT_LOCKED_CELLS);
 static_assert(offsetof(RuntimeContext, cpu_cells) == PP_CONTEXT_CPU_CELLS);
 static_assert(offsetof(RuntimeContext, cpu_free) == PP_CONTEXT_CPU_FREE);
+
+// Of a context's pages, those that say where cells are.
+inline constexpr uint64_t kCellTablesBegin = offsetof(RuntimeContext, locked_cells);
+inline constexpr uint64_t kCellTablesEnd = offsetof(RuntimeContext, cpu_free_unregistered);
 
 }  // namespace pinprick::layout

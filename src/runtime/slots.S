@@ -23,7 +23,8 @@
 // Taking and giving back slots, and the two additions, are restartable sequences: the kernel sends a
 // thread that is preempted, migrated or signalled inside one to its abort address, which begins it
 // again. Each has one store that takes effect, its last instruction. A thread whose rseq area is not
-// registered (no glibc, or not yet) finds 0 in the per-CPU tables, and takes the locked paths.
+// registered (no glibc, or not yet) finds 0 in the per-CPU tables, and takes the locked paths. So does
+// one of a child that is not to count; there it finds 0 again, and counts nowhere.
 //
 // But some threads have an area that names a CPU, and no registration: a new thread that got the
 // memory of one that ended, until it registers, and the child of a vfork in its parent's memory. What
@@ -249,9 +250,10 @@ enter_global:
 enter_missed:
         popq    %rdx
         movq    CONTEXT(LOCKED_CELLS), %rcx
+        jrcxz   1f
         movq    PP_RECORD_MISSED(%rdx), %rsi
         lock incq (%rcx,%rsi)
-        popq    %rax
+1:      popq    %rax
         addb    $127, %al
         sahf
         movq    PP_RECORD_BODY(%rdx), %rdx
@@ -379,11 +381,13 @@ give_elsewhere:
         measure
 record_locked:
         call    locked_cells
+        jrcxz   2f
         lock incq (%rcx,%rsi)
         lock addq %rax, 8(%rcx,%rsi)
         jmp     2f
 sum_locked:
         call    locked_cells
+        jrcxz   2f
         lock addq %rax, 8(%rcx,%rsi)
 2:      disclaim
 
@@ -391,7 +395,7 @@ give_global:
         give_to_global_list
         restore_and_return
 
-// rcx = base of the stripe's cells. Clobbers rdx.
+// rcx = base of the stripe's cells; 0: a child that is not to count. Clobbers rdx.
 locked_cells:
         movq    %rsp, %rcx
         shrq    $16, %rcx
@@ -462,8 +466,9 @@ locked_cells:
         movq    PP_SLOT_RECORD(%rdi), %rdx
         movq    PP_RECORD_UNWOUND(%rdx), %rdx
         movq    CONTEXT(LOCKED_CELLS), %rcx
+        jrcxz   1f
         lock incq (%rcx,%rdx)
-        disclaim
+1:      disclaim
         give_to_global_list
         movq    %r10, %rdi
         jmp     *PP_UNWINDER_RESUME(%r11)

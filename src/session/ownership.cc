@@ -104,17 +104,25 @@ bool is_ours(const target::Memory& memory, const MappingEntry& entry,
   using Progress = MappingEntry::Progress;
   const Range range = {entry.address, entry.address + entry.size};
   if (range.empty() || entry.progress == Progress::none) return false;
-  const auto found = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
-    return mapping.range.overlaps(range);
-  });
-  // Neighbouring anonymous mappings with the same protection appear as one.
-  if (found == maps.end() || !found->range.contains(range)) return false;
-  if (entry.kind == Kind::tables || entry.kind == Kind::cells) {
-    struct stat ours = {};
-    return found->shared && ::fstat(file.descriptor(), &ours) == 0 && found->inode == ours.st_ino;
-  }
+  struct stat ours = {};
+  const bool is_file = entry.kind == Kind::tables || entry.kind == Kind::cells;
+  if (is_file && ::fstat(file.descriptor(), &ours) != 0) return false;
   const bool is_code = entry.kind == Kind::stubs || entry.kind == Kind::runtime_code;
-  if (found->inode != 0 || found->executable != is_code) return false;
+  const auto fits = [&](const image::Mapping& mapping) {
+    if (is_file) return mapping.shared && mapping.inode == ours.st_ino;
+    return mapping.inode == 0 && mapping.executable == is_code;
+  };
+  // Neighbouring anonymous mappings with the same protection appear as one, and pages that a child
+  // does not get (MADV_WIPEONFORK) as one of their own.
+  auto mapping = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& candidate) {
+    return candidate.range.overlaps(range);
+  });
+  if (mapping == maps.end() || mapping->range.begin > range.begin) return false;
+  for (Address covered = range.begin; covered < range.end; ++mapping) {
+    if (mapping == maps.end() || mapping->range.begin > covered || !fits(*mapping)) return false;
+    covered = mapping->range.end;
+  }
+  if (is_file) return true;
   const auto mark = mark_of(entry);
   if (!mark) return true;
   uint64_t value = 0;

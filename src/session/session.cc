@@ -103,6 +103,8 @@ class Arming {
   Result<void, SessionError> create_file();
   Result<void, SessionError> map_memory();
   Result<void, SessionError> map_all(target::BorrowedThread& thread);
+  Result<void, SessionError> forget_at_fork(target::BorrowedThread& thread,
+                                            const MappingEntry& mapping);
   Result<void, SessionError> write_stubs();
   Result<void, SessionError> write_text();
   Result<bool, SessionError> try_to_write_text(bool last_attempt);
@@ -225,6 +227,8 @@ Result<void, SessionError> Arming::lay_out() {
       arenas_.back().object = object;
       // Magic, tables and the shared routine.
       arenas_.back().size = 512 + 8 * uint64_t{usable_cpus()};
+      if (!options_.count_children)
+        arenas_.back().size += arch::tables_in_arena(usable_cpus()).end + kPageSize;
     }
     arenas_.back().patches.push_back(i);
     arenas_.back().size += room_[i];
@@ -428,11 +432,31 @@ Result<void, SessionError> Arming::map_all(target::BorrowedThread& thread) {
       protection = PROT_READ | PROT_EXEC;
     if (protection == 0) continue;
     if (auto r = map_at(thread, i, protection, kAnonymous, -1, 0); !r) return r;
+    if (auto r = forget_at_fork(thread, journal().mappings[i]); !r) return r;
   }
   MappingEntry& scratch = journal().mappings[find_mapping(journal(), MappingEntry::Kind::scratch)];
   static_cast<void>(thread.call(SYS_munmap, scratch.address, scratch.size));
   scratch = {0, 0, MappingEntry::Kind::scratch, {}};
   if (auto r = file().write_tables(journal()); !r) return fail(SessionError(r.error()));
+  return {};
+}
+
+// A child that is not to count does not know where cells are.
+Result<void, SessionError> Arming::forget_at_fork(target::BorrowedThread& thread,
+                                                  const MappingEntry& mapping) {
+  Range tables;
+  if (mapping.kind == MappingEntry::Kind::stubs)
+    tables = arch::tables_in_arena(journal().header.cpu_count);
+  if (mapping.kind == MappingEntry::Kind::runtime_data) {
+    const uint64_t context = mapping.size - sizeof(layout::RuntimeContext);
+    tables = {context + layout::kCellTablesBegin, context + layout::kCellTablesEnd};
+  }
+  if (options_.count_children || tables.empty()) return {};
+  auto advised =
+      thread.call(SYS_madvise, mapping.address + tables.begin, tables.size(), MADV_WIPEONFORK);
+  if (!advised)
+    return fail(
+        SessionError(attach_error(AttachCause::call_refused, advised.error().number, "madvise")));
   return {};
 }
 
@@ -472,6 +496,7 @@ arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address
   spec.enter = enter_;
   spec.locked_cells = runtime::locked_cells(runtime_spec());
   spec.cpu_cells = cpus;
+  spec.tables_apart = !options_.count_children;
   return spec;
 }
 

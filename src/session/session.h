@@ -32,7 +32,8 @@ namespace pinprick::session {
 
 struct ArmOptions {
   unsigned fraction_bits = stats::kDefaultFractionBits;
-  uint64_t slots = 0;  // of return probes; 0: as many as usual
+  uint64_t slots = 0;          // of return probes; 0: as many as usual
+  bool count_children = true;  // what forked children do
 };
 
 struct ArmReport {

@@ -49,6 +49,7 @@ class Cells {
     spec.enter = kNoEnter;
     spec.locked_cells = locked_cells_;
     spec.cpu_cells = cpu_cells_;
+    spec.tables_apart = true;
     return spec;
   }
   // Of another counter than the one that the cells are for.
@@ -75,6 +76,7 @@ class Cells {
     return used;
   }
   uint64_t total() const { return by_rseq() + by_lock(); }
+  uint32_t cpus() const { return cpus_; }
   // Every other word must stay as it was.
   uint64_t words_written() const {
     return static_cast<uint64_t>(
@@ -131,6 +133,15 @@ class Counted {
     return memory_.function<F>(kFunction);
   }
 
+  // As the kernel does in a child that is not to count.
+  void empty_tables() {
+    const Range tables = tables_in_arena(cells.cpus());
+    void* begin = memory_.data() + tables.begin;
+    ASSERT_EQ(
+        ::mmap(begin, tables.size(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+        begin);
+  }
+
   Cells cells;
   Stub stub;
 
@@ -159,6 +170,15 @@ TEST_P(CountStubs, CountEveryCallAndChangeNoResult) {
   for (long i = 0; i < 10'000; ++i) ASSERT_EQ(function(i), 2 * i + 3);
   EXPECT_EQ(counted.cells.total(), 10'000u);
   EXPECT_EQ(GetParam() ? counted.cells.by_rseq() : counted.cells.by_lock(), 10'000u);
+}
+
+TEST_P(CountStubs, WithEmptyTablesCountNothingAndChangeNoResult) {
+  Counted counted(kTwicePlus3, kTwicePlus3Displaced, rseq());
+  auto* function = counted.function<long(long)>();
+  EXPECT_EQ(function(1), 5);
+  counted.empty_tables();
+  for (long i = 0; i < 1000; ++i) ASSERT_EQ(function(i), 2 * i + 3);
+  EXPECT_EQ(counted.cells.total(), 1u);
 }
 
 TEST_P(CountStubs, OfEightThreadsLoseNothing) {

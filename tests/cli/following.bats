@@ -112,6 +112,23 @@ start_host() { TICKER=dlhost start_ticker; }
   end_ticker
 }
 
+@test "what children do is counted, or not, as wished" {
+  local verb expected
+  start_host
+  for verb in count latency; do
+    for children in count ignore; do
+      watch $verb --children=$children -p "$ticker" dlhost:call libc:strlen
+      tell "fork $plugin 3" fork
+      tell "cycle $plugin 2" cycle
+      [ $children = count ] && expected=5 || expected=2
+      end_watch
+      [ "$(field '[x.get("hits", x.get("count")) for x in r if x.get("final") and x["function"] == "call"]')" = "[$expected]" ]
+      no_trace "$ticker"
+    done
+  done
+  end_ticker
+}
+
 @test "patterns for the program alone leave its loader alone" {
   start_host
   watch count -p "$ticker" dlhost:call

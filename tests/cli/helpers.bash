@@ -80,6 +80,7 @@ end_ticker() {
 
 # watch VERB ARGUMENTS...: pinprick in the background, armed; its records are in $work/records.
 watch() {
+  : >"$work/records"  # not those of an earlier one, until the shell in the background comes to it
   "$PINPRICK" "$@" --json >"$work/records" 2>"$work/errors" 3>&- 7>&- &
   watcher=$!
   ends_with_test $watcher

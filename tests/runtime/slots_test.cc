@@ -95,6 +95,12 @@ class Probed {
     return sum;
   }
   uint64_t missed() const { return cells_[0]; }
+  // As the kernel does in a child that is not to count.
+  void empty_tables() {
+    uint8_t* context = runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext);
+    std::memset(context + layout::kCellTablesBegin, 0,
+                layout::kCellTablesEnd - layout::kCellTablesBegin);
+  }
   uint64_t slots_in_use() {
     const auto* slots = reinterpret_cast<const layout::Slot*>(runtime_memory_.data());
     uint64_t used = 0;
@@ -138,6 +144,23 @@ TEST_P(Slots, EveryCallIsRecordedOnceAndEverySlotComesBack) {
   EXPECT_EQ(probed.histogram().count(), 10000u);
   EXPECT_EQ(probed.missed(), 0u);
   EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
+TEST_P(Slots, WithEmptyTablesCallsAreNotRecordedAndEverySlotComesBack) {
+  static Probed* probed = nullptr;
+  Probed own(kCallBack, rseq());
+  probed = &own;
+  struct Recurse {
+    static long down(long depth) {
+      if (depth == 0) return 0;
+      return probed->function<long(long (*)(long), long)>()(&Recurse::down, depth - 1) + 1;
+    }
+  };
+  own.empty_tables();
+  EXPECT_EQ(Recurse::down(2 * kSlots), 2 * kSlots) << "some of them without a slot";
+  EXPECT_EQ(own.histogram().count(), 0u);
+  EXPECT_EQ(own.missed(), 0u);
+  EXPECT_EQ(own.slots_in_use(), 0u);
 }
 
 TEST_P(Slots, ThreadsLoseNothing) {

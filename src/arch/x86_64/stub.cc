@@ -67,13 +67,18 @@ Address jump_target(Address site, std::span<const uint8_t> written) {
   return site + kJumpLength + static_cast<uint64_t>(static_cast<int64_t>(distance));
 }
 
+Range tables_in_arena(uint64_t cpus) {
+  const uint64_t words = layout::kLockedStripes + layout::kUnregisteredEntries + cpus;
+  return {kPageSize, kPageSize + align_up(words * sizeof(uint64_t), kPageSize)};
+}
+
 ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   ArenaEntries entries;
   code.u64(kArenaMagic);
   code.u64(spec.size);
   entries.enter_pointer = code.here();
   code.u64(spec.enter);
-  code.align(64, 0);
+  code.align(spec.tables_apart ? kPageSize : 64, 0);
   const auto locked_table = code.bind_here();
   for (Address cells : spec.locked_cells) code.u64(cells);
   for (uint32_t i = 0; i < layout::kUnregisteredEntries; ++i) code.u64(0);
@@ -81,7 +86,8 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   for (Address cells : spec.cpu_cells) code.u64(cells);
 
   // locked_count: [stripe(rsp) + rax] += 1, flags kept. Threads are spread by their stacks.
-  code.align(16, kInt3);
+  code.align(spec.tables_apart ? kPageSize : 16, kInt3);
+  const auto nowhere = code.new_label();
   entries.locked_count = code.here();
   code.push(Reg::rdx);
   code.mov(Reg::rdx, Reg::rax);
@@ -94,8 +100,10 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.shift_right(Reg::rcx, 32 - PP_LOCKED_STRIPES_LOG2);
   code.lea(Reg::rbx, locked_table);
   code.load_indexed8(Reg::rcx, Reg::rbx, Reg::rcx);
+  code.jrcxz(nowhere);
   code.lea_indexed(Reg::rcx, Reg::rcx, Reg::rdx);
   code.locked_increment(Reg::rcx, 0);
+  code.bind(nowhere);
   code.pop(Reg::rbx);
   code.add_al(127);  // sets the overflow flag if seto had found it set
   code.sahf();

@@ -29,9 +29,12 @@ struct RseqArea {
 //
 //     0    magic, size
 //     16   address of the runtime's enter routine
-//     64   cells of the locked stripes
-//     128  0, 0, then the cells of each CPU       (cpu_id -2 and -1: not registered)
+//     64   cells of the locked stripes                                            } the tables
+//     128  0, 0, then the cells of each CPU       (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
+//
+// The tables can have pages of their own, from the second on, for the kernel to empty in a child:
+// where they are 0 nothing is counted.
 inline constexpr uint64_t kArenaMagic = 0x31414e45'52414e50;  // "PNARENA1"
 
 struct ArenaSpec {
@@ -39,7 +42,11 @@ struct ArenaSpec {
   Address enter = 0;  // 0: no return probes
   std::array<Address, layout::kLockedStripes> locked_cells{};
   std::span<const Address> cpu_cells;  // by CPU number
+  bool tables_apart = false;
 };
+
+// Of an arena whose tables lie apart, from its begin.
+Range tables_in_arena(uint64_t cpus);
 
 struct ArenaEntries {
   Address cpu_table = 0;  // entry of CPU 0
