@@ -369,9 +369,11 @@ void Watch::wait() {
   };
   const uint64_t deadline = options_.duration_s > 0 ? after(options_.duration_s) : UINT64_MAX;
   uint64_t intervals = 1;
-  // An exec changes the program without ending the process, and nobody tells: look now and then,
-  // and very often if it is to be followed.
-  const uint64_t look_again_ns = options_.follow_exec ? 2'000'000 : 500'000'000;
+  // Nobody tells when slots run short, nor of an exec, which changes the program without ending the
+  // process: look now and then, and often if it matters.
+  const uint64_t look_again_ns = options_.follow_exec     ? 2'000'000
+                                 : kind_ == Kind::latency ? 20'000'000
+                                                          : 500'000'000;
   for (;;) {
     const uint64_t next_report = options_.interval_s > 0
                                      ? after(options_.interval_s * static_cast<double>(intervals))
@@ -395,8 +397,12 @@ void Watch::wait() {
     if (interrupts_.arrived()) return;
     notice_ends();
     if (all_ended()) return;
-    for (Watched& watched : watched_)
-      if (watched.ended_ns == 0 && watched.has_loaded()) follow(watched);
+    for (Watched& watched : watched_) {
+      if (watched.ended_ns != 0) continue;
+      for (size_t i = watched.program; i < watched.generations.size(); ++i)
+        watched.generations[i].session.provide_slots();
+      if (watched.has_loaded()) follow(watched);
+    }
   }
 }
 

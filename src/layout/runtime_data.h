@@ -2,7 +2,8 @@
 // and the context that says where everything is. Freestanding.
 //
 // Private, so that a forked child owns its copy: an activation belongs to the process that called.
-// The controller fills it before anything runs, and afterwards only looks.
+// The controller fills it before anything runs. Later it looks, and adds slots behind those that
+// there are.
 //
 //     lower addresses                                                       higher
 //     | slots ... | free-list head per CPU ... | RuntimeContext | runtime image | slot code ... |
@@ -61,7 +62,11 @@ struct alignas(4096) RuntimeContext {
   alignas(64) uint64_t free_list;  // global: tag << 32 | index + 1 of the first free slot
   alignas(64) uint64_t slots;
   uint64_t ns_multiplier;  // nanoseconds per TSC tick, times 2^32
-  uint64_t slot_count;
+  uint64_t slot_count;     // that there is room for, and code addresses of
+  // Slots that nobody has used yet: from `fresh` on, up to `fresh_limit`, which the controller
+  // moves on once it has written more.
+  alignas(64) uint64_t fresh;
+  uint64_t fresh_limit;
   // Where cells are, on pages of their own: a child that is not to count gets them empty from the
   // kernel (MADV_WIPEONFORK). 0 means to nobody's cells.
   alignas(4096) uint64_t locked_cells[kLockedStripes];
@@ -98,6 +103,8 @@ static_assert(offsetof(RuntimeContext, free_list) == PP_CONTEXT_FREE_LIST);
 static_assert(offsetof(RuntimeContext, slots) == PP_CONTEXT_SLOTS);
 static_assert(offsetof(RuntimeContext, ns_multiplier) == PP_CONTEXT_NS_MULTIPLIER);
 static_assert(offsetof(RuntimeContext, slot_count) == PP_CONTEXT_SLOT_COUNT);
+static_assert(offsetof(RuntimeContext, fresh) == PP_CONTEXT_FRESH);
+static_assert(offsetof(RuntimeContext, fresh_limit) == PP_CONTEXT_FRESH_LIMIT);
 static_assert(offsetof(RuntimeContext, locked_cells) == PP_CONTEXT_LOCKED_CELLS);
 static_assert(offsetof(RuntimeContext, cpu_cells) == PP_CONTEXT_CPU_CELLS);
 static_assert(offsetof(RuntimeContext, cpu_free) == PP_CONTEXT_CPU_FREE);

@@ -61,17 +61,17 @@ Address entry(Address image, const uint8_t* symbol) {
   return image + static_cast<uint64_t>(symbol - pp_image);
 }
 
-// Parts of the data, as offsets from its begin.
-uint64_t heads_offset(uint64_t slot_count) {
-  return slot_count * sizeof(layout::Slot);
+// The per-CPU lists, from the begin of the data.
+uint64_t heads_offset(uint64_t capacity) {
+  return capacity * sizeof(layout::Slot);
 }
 
 }  // namespace
 
-RuntimeExtent runtime_extent(uint64_t slot_count, uint32_t cpu_count) {
-  const uint64_t lists = heads_offset(slot_count) + cpu_count * kCacheLine;
+RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count) {
+  const uint64_t lists = heads_offset(capacity) + cpu_count * kCacheLine;
   return {align_up(lists, kPageSize) + sizeof(layout::RuntimeContext),
-          align_up(image_size() + slot_count * arch::kSlotCodeSize, kPageSize)};
+          align_up(image_size() + capacity * arch::kSlotCodeSize, kPageSize)};
 }
 
 std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec) {
@@ -90,47 +90,59 @@ std::vector<Address> cpu_cells(const RuntimeSpec& spec) {
   return cells;
 }
 
+std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec& spec,
+                                              uint64_t first) {
+  const Address image = address + runtime_extent(spec.capacity, spec.cpu_count).data_size;
+  const Address code_address = image + image_size() + first * arch::kSlotCodeSize;
+  Piece data = {address + first * sizeof(layout::Slot), {}};
+  data.bytes.resize((spec.slot_count - first) * sizeof(layout::Slot));
+  for (uint64_t i = first; i < spec.slot_count; ++i) {
+    layout::Slot slot = {};
+    slot.code = code_address + (i - first) * arch::kSlotCodeSize;
+    std::memcpy(data.bytes.data() + (i - first) * sizeof slot, &slot, sizeof slot);
+  }
+  arch::Assembler code(code_address);
+  arch::emit_slot_code(code, data.address, spec.slot_count - first,
+                       entry(image, spec.rseq ? pp_leave : pp_leave_locked));
+  auto bytes = code.finish();
+  if (!bytes) return std::nullopt;
+  return std::vector<Piece>{std::move(data), {code_address, *std::move(bytes)}};
+}
+
 std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& spec) {
-  assert(spec.slot_count > 0 && spec.cpu_count <= layout::kMaxCpus);
-  const RuntimeExtent extent = runtime_extent(spec.slot_count, spec.cpu_count);
+  assert(spec.slot_count > 0 && spec.slot_count <= spec.capacity &&
+         spec.cpu_count <= layout::kMaxCpus);
+  const RuntimeExtent extent = runtime_extent(spec.capacity, spec.cpu_count);
+  const Address image = address + extent.data_size;
   RuntimeImage out;
   out.data_address = address;
-  out.code_address = address + extent.data_size;
-  out.enter = entry(out.code_address, spec.rseq ? pp_enter : pp_enter_locked);
+  out.code_address = image;
+  out.enter = entry(image, spec.rseq ? pp_enter : pp_enter_locked);
+  out.slot_code.begin = image + image_size();
+  out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
+  out.personality = entry(image, pp_personality);
+  out.unwound = entry(image, pp_unwound);
 
-  out.code = fixed_up_image(out.code_address, spec);
-  out.code.resize(image_size(), 0xcc);
-  arch::Assembler slots_code(out.code_address + out.code.size());
-  arch::emit_slot_code(slots_code, out.data_address, spec.slot_count,
-                       entry(out.code_address, spec.rseq ? pp_leave : pp_leave_locked));
-  const Address first_slot_code = out.code_address + out.code.size();
-  auto code = slots_code.finish();
-  if (!code) return std::nullopt;
-  out.code.insert(out.code.end(), code->begin(), code->end());
-  out.slot_code = {first_slot_code, out.code_address + out.code.size()};
-  out.personality = entry(out.code_address, pp_personality);
-  out.unwound = entry(out.code_address, pp_unwound);
-
-  out.data.resize(extent.data_size);
-  for (uint64_t i = 0; i < spec.slot_count; ++i) {
-    layout::Slot slot = {};
-    slot.code = first_slot_code + i * arch::kSlotCodeSize;
-    slot.global_next = i + 1 < spec.slot_count ? static_cast<uint32_t>(i + 2) : 0;
-    std::memcpy(out.data.data() + i * sizeof slot, &slot, sizeof slot);
-  }
+  auto slots = build_slots(address, spec, 0);
+  if (!slots) return std::nullopt;
+  out.pieces = *std::move(slots);
+  out.pieces.push_back({image, fixed_up_image(image, spec)});
   layout::RuntimeContext context = {};
   context.magic = layout::kContextMagic;
-  context.free_list = 1;
-  context.slots = out.data_address;
-  context.slot_count = spec.slot_count;
+  context.slots = address;
+  context.slot_count = spec.capacity;
+  context.fresh_limit = spec.slot_count;
   context.ns_multiplier = spec.ns_multiplier;
   const auto locked = locked_cells(spec);
   std::copy(locked.begin(), locked.end(), context.locked_cells);
   const auto cells = cpu_cells(spec);
   std::copy(cells.begin(), cells.end(), context.cpu_cells);
   for (uint32_t cpu = 0; spec.rseq && cpu < spec.cpu_count; ++cpu)
-    context.cpu_free[cpu] = out.data_address + heads_offset(spec.slot_count) + cpu * kCacheLine;
-  std::memcpy(out.data.data() + extent.data_size - sizeof context, &context, sizeof context);
+    context.cpu_free[cpu] = address + heads_offset(spec.capacity) + cpu * kCacheLine;
+  Piece& last = out.pieces.emplace_back();
+  last.address = image - sizeof context;
+  last.bytes.resize(sizeof context);
+  std::memcpy(last.bytes.data(), &context, sizeof context);
   return out;
 }
 

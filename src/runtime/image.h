@@ -16,7 +16,8 @@
 namespace pinprick::runtime {
 
 struct RuntimeSpec {
-  uint64_t slot_count = 0;
+  uint64_t capacity = 0;    // slots that there is room for
+  uint64_t slot_count = 0;  // that there are
   uint32_t cpu_count = 0;
   uint32_t fraction_bits = 0;
   std::optional<arch::RseqArea> rseq;
@@ -33,15 +34,20 @@ struct RuntimeExtent {
   uint64_t size() const { return data_size + code_size; }
 };
 
-RuntimeExtent runtime_extent(uint64_t slot_count, uint32_t cpu_count);
+RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count);
+
+// Bytes for the target's memory.
+struct Piece {
+  Address address = 0;
+  std::vector<uint8_t> bytes;
+};
 
 struct RuntimeImage {
-  std::vector<uint8_t> data;
-  std::vector<uint8_t> code;
+  std::vector<Piece> pieces;
   Address data_address = 0;
   Address code_address = 0;
-  Address enter = 0;  // what the stubs of return probes jump to
-  Range slot_code;
+  Address enter = 0;                     // what the stubs of return probes jump to
+  Range slot_code;                       // of all slots that there is room for
   Address personality = 0, unwound = 0;  // for unwinder hooks
 };
 
@@ -50,6 +56,11 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
 
 // rendezvous.S: where the loader's hook waits. At any address; its argument is a LoaderCell.
 std::span<const uint8_t> rendezvous_code();
+
+// Slots from `first` on, up to `spec.slot_count`; to be written before the context's `fresh_limit`
+// says that they are there. Nothing: out of reach.
+std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec& spec,
+                                              uint64_t first);
 
 // Cells of the locked stripes: with rseq all share region 0, which no CPU uses; without they are
 // spread over all regions, each of which then sees locked instructions only.

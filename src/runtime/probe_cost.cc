@@ -78,7 +78,7 @@ std::optional<double> measure() {
   if (!cells.ok() || !runtime_pages.ok() || !stub_pages.ok()) return std::nullopt;
 
   RuntimeSpec spec;
-  spec.slot_count = kSlots;
+  spec.slot_count = spec.capacity = kSlots;
   spec.cpu_count = cpus;
   spec.fraction_bits = kBits;
   if (__rseq_size != 0) spec.rseq = arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
@@ -87,8 +87,9 @@ std::optional<double> measure() {
   spec.region_size = region;
   const auto image = build_runtime(runtime_pages.address(), spec);
   if (!image) return std::nullopt;
-  std::memcpy(runtime_pages.bytes(), image->data.data(), image->data.size());
-  std::memcpy(runtime_pages.bytes() + extent.data_size, image->code.data(), image->code.size());
+  for (const Piece& piece : image->pieces)
+    std::memcpy(runtime_pages.bytes() + (piece.address - runtime_pages.address()),
+                piece.bytes.data(), piece.bytes.size());
 
   const auto cpu_table = cpu_cells(spec);
   arch::ArenaSpec arena;

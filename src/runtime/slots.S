@@ -214,7 +214,8 @@ enter_claimed:
         .size   pp_enter, . - pp_enter
 
 // The global list: one word, tag << 32 | index + 1. The tag changes with every exchange, so a slot
-// that was taken and given back in between does not pass for the same list.
+// that was taken and given back in between does not pass for the same list. When it is empty, there may
+// be slots that were in no list yet.
         .p2align 6
 enter_global:
         movq    %rax, %rdx              // record
@@ -225,7 +226,7 @@ enter_global:
         movq    CONTEXT(FREE_LIST), %rax
 1:      movl    %eax, %ecx
         testl   %ecx, %ecx
-        jz      enter_missed
+        jz      take_fresh
         decl    %ecx
         shlq    $PP_SLOT_SIZE_LOG2, %rcx
         addq    CONTEXT(SLOTS), %rcx
@@ -237,6 +238,7 @@ enter_global:
         orq     %rsi, %rdx
         lock cmpxchgq %rdx, CONTEXT(FREE_LIST)
         jne     1b
+claim_global:
         claim
         testl   %ecx, %ecx
         jnz     enter_missed            // and not on to the next: the list might be a circle
@@ -246,6 +248,18 @@ enter_global:
         sahf
         movq    %rdx, %rax
         jmp     enter_claimed
+
+take_fresh:
+        movq    CONTEXT(FRESH), %rax
+1:      cmpq    CONTEXT(FRESH_LIMIT), %rax
+        jae     enter_missed
+        leaq    1(%rax), %rdx
+        lock cmpxchgq %rdx, CONTEXT(FRESH)
+        jne     1b
+        movq    %rax, %rcx
+        shlq    $PP_SLOT_SIZE_LOG2, %rcx
+        addq    CONTEXT(SLOTS), %rcx
+        jmp     claim_global
 
 enter_missed:
         popq    %rdx

@@ -56,7 +56,7 @@ SlotUse look_at_slots(const target::Memory& memory, const MappingEntry& data) {
     return use;
   const uint64_t room = (data.size - sizeof context) / sizeof(layout::Slot);
   use.address = data.address;
-  use.slots.resize(std::min(context.slot_count, room));
+  use.slots.resize(std::min(context.fresh, room));  // no others were ever used
   if (use.slots.empty() || !memory.read(data.address, {reinterpret_cast<uint8_t*>(use.slots.data()),
                                                        use.slots.size() * sizeof(layout::Slot)})) {
     use.slots.clear();

@@ -30,9 +30,11 @@ using layout::MappingEntry;
 using target::AttachCause;
 using target::AttachError;
 
-// Calls in flight at once, over all threads: recursion included.
-constexpr uint64_t kUsualSlots = 4096;
+// Calls in flight at once, over all threads: recursion included. There are so many at first, and
+// room for as many more; pages that were never used take no memory.
+constexpr uint64_t kFirstSlots = 4096;
 constexpr uint64_t kSlotsPerCpu = PP_CPU_FREE_LIMIT;
+constexpr uint64_t kMostSlots = 1 << 18;
 // Stubs begin at multiples of this: their records and descriptors are aligned then.
 constexpr uint64_t kStubAlignment = 8;
 
@@ -162,7 +164,7 @@ class Arming {
   std::vector<size_t> springboard_;  // the same of its springboard, where it has one
   std::optional<arch::RseqArea> rseq_;
   Address runtime_address_ = 0;
-  uint64_t slots_ = 0;
+  uint64_t capacity_ = 0;
   Address enter_ = 0;
   arch::UnwinderHook hook_;
 };
@@ -327,8 +329,8 @@ Result<void, SessionError> Arming::create_file() {
   placed &= plan_mapping(MappingEntry::Kind::tables, space.take_anywhere(tables), tables);
   placed &= plan_mapping(MappingEntry::Kind::cells, space.take_anywhere(cells), cells);
   if (measures()) {
-    slots_ = options_.slots != 0 ? options_.slots : kUsualSlots + kSlotsPerCpu * cpus;
-    const auto extent = runtime::runtime_extent(slots_, cpus);
+    capacity_ = options_.slots != 0 ? options_.slots : kMostSlots;
+    const auto extent = runtime::runtime_extent(capacity_, cpus);
     const auto at = space.take_anywhere(extent.size());
     runtime_address_ = at.value_or(0);
     placed &= plan_mapping(MappingEntry::Kind::runtime_data, at, extent.data_size);
@@ -478,7 +480,8 @@ Result<void, SessionError> Arming::map_memory() {
 runtime::RuntimeSpec Arming::runtime_spec() const {
   const layout::FileHeader& header = session_.journal_.header;
   runtime::RuntimeSpec spec;
-  spec.slot_count = slots_;
+  spec.capacity = capacity_;
+  spec.slot_count = std::min(capacity_, kFirstSlots + kSlotsPerCpu * header.cpu_count);
   spec.cpu_count = header.cpu_count;
   spec.fraction_bits = header.fraction_bits;
   spec.rseq = rseq_;
@@ -557,9 +560,10 @@ Result<void, SessionError> Arming::write_stubs() {
     hook_.slots = runtime->data_address;
     hook_.personality = runtime->personality;
     hook_.unwound = runtime->unwound;
-    for (auto written : {target().memory().write(runtime->data_address, runtime->data),
-                         target().memory().write(runtime->code_address, runtime->code)})
-      if (!written) return refused(written.error());
+    for (const runtime::Piece& piece : runtime->pieces)
+      if (auto written = target().memory().write(piece.address, piece.bytes); !written)
+        return refused(written.error());
+    session_.runtime_.emplace(Session::Runtime{runtime_address_, spec});
   }
 
   const auto cpus = runtime::cpu_cells(spec);
@@ -778,6 +782,31 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
   return unloaded;
 }
 
+// Nobody waits for this, and the target goes on meanwhile: it sees new slots when the last word is
+// written.
+void Session::provide_slots() {
+  if (!runtime_ || disarmed_) return;
+  auto& [address, spec] = *runtime_;
+  const Address context_at = address +
+                             runtime::runtime_extent(spec.capacity, spec.cpu_count).data_size -
+                             sizeof(layout::RuntimeContext);
+  uint64_t fresh = 0;
+  if (spec.slot_count == spec.capacity ||
+      !target_.memory().read_value(context_at + offsetof(layout::RuntimeContext, fresh), fresh) ||
+      fresh < spec.slot_count / 2)
+    return;
+  const uint64_t first = spec.slot_count;
+  runtime::RuntimeSpec more = spec;
+  more.slot_count = std::min(spec.capacity, 2 * first);
+  const auto pieces = runtime::build_slots(address, more, first);
+  if (!pieces) return;
+  for (const runtime::Piece& piece : *pieces)
+    if (!target_.memory().write(piece.address, piece.bytes)) return;
+  if (target_.memory().write_value(context_at + offsetof(layout::RuntimeContext, fresh_limit),
+                                   more.slot_count))
+    spec = more;
+}
+
 bool Session::is_gone() const {
   return std::all_of(sites_of_objects_.begin(), sites_of_objects_.end(),
                      [](const ObjectSites& sites) { return sites.armed == sites.end; });
@@ -792,6 +821,7 @@ Session::Session(Session&& other) noexcept
       file_(std::exchange(other.file_, std::nullopt)),
       sites_of_objects_(std::move(other.sites_of_objects_)),
       loader_(std::move(other.loader_)),
+      runtime_(other.runtime_),
       disarmed_(other.disarmed_) {}
 
 Session::~Session() {

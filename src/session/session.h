@@ -21,6 +21,7 @@
 #include "image/process.h"
 #include "layout/session_file.h"
 #include "probe/probe.h"
+#include "runtime/image.h"
 #include "session/disarm.h"
 #include "session/following.h"
 #include "session/session_error.h"
@@ -88,6 +89,9 @@ class Session {
     return file_->read_histogram(journal_, probe.index);
   }
 
+  // To be called now and then: more slots, when more than half of those that there are were needed.
+  void provide_slots();
+
   // Of a session that was armed with a hook in the loader: told by it when objects come or go.
   LoaderWatch* loader() const { return loader_.get(); }
   // Objects that are not in `now` any more, or are again: where they were is not touched any more.
@@ -112,6 +116,12 @@ class Session {
   std::optional<SessionFile> file_;
   std::vector<ObjectSites> sites_of_objects_;  // by journal_.objects
   std::unique_ptr<LoaderWatch> loader_;
+  // Of return probes: where it is in the target.
+  struct Runtime {
+    Address address = 0;
+    runtime::RuntimeSpec spec;
+  };
+  std::optional<Runtime> runtime_;
   bool disarmed_ = false;
 };
 

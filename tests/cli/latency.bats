@@ -94,3 +94,19 @@ latency_field() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['fi
   [ "$(field '[x["reason"] for x in r if x["type"] == "skipped" and x["function"] == "_start"][0]')" = not_called ]
   end_ticker
 }
+
+@test "calls that longjmp leaves keep their slots, and there are others for those that come" {
+  start_ticker
+  watch latency -i 0.05 -p $ticker ticker:leap ticker:tick
+  tell "leap 10000" leapt
+  measured() {
+    tell "tick 1" ticked
+    [ "$(field 'sum(x["count"] for x in r if x["type"] == "latency" and x["function"] == "tick")')" -gt 0 ]
+  }
+  patiently measured
+  run end_watch
+  [ "$(field '[x["calls_lost"] > 4096 and x["memory_left"] for x in r if x["type"] == "detached"]')" = '[True]' ]
+  text_is_original $ticker
+  tell "tick 100" ticked
+  end_ticker
+}

@@ -1,5 +1,6 @@
 // Runs the runtime of return probes in this very process: stubs, slots and histograms in memory of
 // the test's own, called by functions that check what they get back.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
@@ -7,9 +8,11 @@
 
 #include <atomic>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "call_with_registers.h"
 #include "executable_memory.h"
 #include "layout/session_file.h"
@@ -35,15 +38,17 @@ struct rseq* own_area() {
 // A probed function: `code` is its body, entered through a return probe's stub.
 class Probed {
  public:
-  Probed(std::vector<uint8_t> code, std::optional<arch::RseqArea> rseq, uint64_t slots = kSlots)
+  Probed(std::vector<uint8_t> code, std::optional<arch::RseqArea> rseq, uint64_t slots = kSlots,
+         uint64_t capacity = 0)
       : cpus_(std::max(1u, std::thread::hardware_concurrency())),
         region_size_(align_up(64 + layout::histogram_size(kBits), kPageSize)),
         cells_((cpus_ + 1) * region_size_ / 8),
-        extent_(runtime_extent(slots, cpus_)),
+        extent_(runtime_extent(std::max(slots, capacity), cpus_)),
         runtime_memory_(extent_.size()),
         stub_memory_(65536) {
-    RuntimeSpec spec;
+    RuntimeSpec& spec = spec_;
     spec.slot_count = slots;
+    spec.capacity = std::max(slots, capacity);
     spec.cpu_count = cpus_;
     spec.fraction_bits = kBits;
     spec.rseq = rseq;
@@ -52,8 +57,7 @@ class Probed {
     spec.region_size = region_size_;
     const auto runtime = build_runtime(runtime_memory_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
-    runtime_memory_.write(0, runtime->data);
-    runtime_memory_.write(extent_.data_size, runtime->code);
+    write(runtime->pieces);
     runtime_memory_.seal(extent_.data_size);
 
     // The function's own code lies at the end of the page; its whole body is displaced.
@@ -81,6 +85,15 @@ class Probed {
   Probed(const Probed&) = delete;
   Probed& operator=(const Probed&) = delete;
 
+  // As the controller does when they run short.
+  void add_slots(uint64_t count) {
+    const uint64_t first = std::exchange(spec_.slot_count, spec_.slot_count + count);
+    write(*build_slots(runtime_memory_.address(), spec_, first));
+    auto* context = reinterpret_cast<layout::RuntimeContext*>(
+        runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext));
+    std::atomic_ref(context->fresh_limit) = spec_.slot_count;
+  }
+
   template <class F>
   F* function() {
     return stub_memory_.function<F>(entry_offset_);
@@ -104,11 +117,19 @@ class Probed {
   uint64_t slots_in_use() {
     const auto* slots = reinterpret_cast<const layout::Slot*>(runtime_memory_.data());
     uint64_t used = 0;
-    for (uint64_t i = 0; i < kSlots; ++i) used += slots[i].return_address != 0;
+    for (uint64_t i = 0; i < spec_.slot_count; ++i) used += slots[i].return_address != 0;
     return used;
   }
 
  private:
+  // Through the file, as into another process: some of it is sealed.
+  static void write(const std::vector<Piece>& pieces) {
+    const auto memory = open_file("/proc/self/mem", O_RDWR);
+    for (const Piece& piece : pieces)
+      ASSERT_TRUE(write_at(memory->get(), piece.bytes, piece.address));
+  }
+
+  RuntimeSpec spec_;
   uint32_t cpus_;
   uint64_t region_size_;
   std::vector<uint64_t> cells_;
@@ -236,6 +257,36 @@ TEST_P(Slots, RecursionBeyondTheLastSlotRunsUnmeasuredAndIsCountedAsMissed) {
   EXPECT_EQ(own.slots_in_use(), 0u);
   EXPECT_EQ(Recurse::down(10), 10);  // they can be used again
   EXPECT_EQ(own.histogram().count(), kSlots + 10);
+}
+
+// The recursion takes more slots than there are, while somebody adds some.
+TEST_P(Slots, ThatAreAddedAreUsedAndLoseNothing) {
+  static Probed* probed = nullptr;
+  constexpr uint64_t kCapacity = 4096;
+  Probed own(kCallBack, rseq(), 1, kCapacity);
+  probed = &own;
+  struct Recurse {
+    static long down(long depth) {
+      if (depth == 0) return 0;
+      return probed->function<long(long (*)(long), long)>()(&Recurse::down, depth - 1) + 1;
+    }
+  };
+  constexpr long kThreads = 4, kRounds = 200, kDepth = 300;
+  std::atomic<long> wrong = 0;
+  std::vector<std::thread> threads;
+  for (long t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      for (long i = 0; i < kRounds; ++i)
+        if (Recurse::down(kDepth) != kDepth) ++wrong;
+    });
+  for (uint64_t there = 1; there < kCapacity; there += 7)
+    own.add_slots(std::min<uint64_t>(7, kCapacity - there));
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(own.histogram().count() + own.missed(), uint64_t{kThreads * kRounds * kDepth});
+  const uint64_t missed = own.missed();
+  EXPECT_EQ(Recurse::down(kDepth), kDepth);
+  EXPECT_EQ(own.missed(), missed) << "there are enough now";
 }
 
 TEST_P(Slots, MeasuresTheTimeInNanoseconds) {

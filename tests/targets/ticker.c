@@ -2,9 +2,11 @@
 //     tick N         tick() N times, spread over all threads
 //     nap MS         nap(MS) once
 //     recurse N      recurse() to depth N
+//     leap N         leap() N times, which never returns
 //     ready          nothing
 // and answers each with a line. Ends at the end of its input, with status 0.
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,18 @@ NOINLINE long recurse(long depth) {
   long below = depth > 0 ? recurse(depth - 1) : 0;
   __asm__ volatile("" : "+r"(below));
   return below + 1;
+}
+
+static jmp_buf start;
+
+NOINLINE void leap(void) {
+  longjmp(start, 1);
+}
+
+static void leap_often(long n) {
+  volatile long left = n;
+  setjmp(start);
+  if (left-- > 0) leap();
 }
 
 static int threads = 1;
@@ -57,6 +71,10 @@ int main(int argc, char** argv) {
     if (!strcmp(word, "ready")) puts("ready");
     if (!strcmp(word, "tick") && scanf("%ld", &n) == 1) tick_on_all_threads(n);
     if (!strcmp(word, "nap") && scanf("%ld", &n) == 1) puts(nap(n) == 0 ? "napped" : "WRONG");
+    if (!strcmp(word, "leap") && scanf("%ld", &n) == 1) {
+      leap_often(n);
+      puts("leapt");
+    }
     if (!strcmp(word, "recurse") && scanf("%ld", &n) == 1)
       puts(recurse(n) == n + 1 ? "recursed" : "WRONG");
   }
