@@ -111,9 +111,9 @@ load helpers
   ends_with_test $storm
   until_line "$work/out" '^ready'
   for _ in 1 2 3 4 5 6 7 8; do
-    watch count -p $storm -d 0.05 thread_storm:work
-    wait $watcher
-    [ "$(hits work)" -gt 0 ]
+    watch count -p $storm -i 0.02 thread_storm:work
+    until_line "$work/records" '"hits":[1-9]'
+    end_watch
   done
   no_trace $storm
   kill -TERM $storm
