@@ -52,7 +52,7 @@ _pinprick() {
       mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$word")
       return
       ;;
-    -f | --file | -o | --output)
+    -f | --file | -o | --output | --symbols)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
@@ -73,7 +73,8 @@ _pinprick() {
     list) words="$common $patterns -f --file -s --summary --instructions --together" ;;
     count) words="$common $patterns $watching --instructions --" ;;
     latency) words="$common $patterns $watching --bits --slots --" ;;
-    status | detach) words="$common -a --all" ;;
+    status) words="$common -a --all --symbols" ;;
+    detach) words="$common -a --all" ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }

@@ -82,8 +82,9 @@ constexpr const char* kDoctorFooter =
     "Exit status: 0 all that is needed works, 1 something does not (BAD), 2 usage.";
 
 constexpr const char* kStatusFooter =
-    "Example:\n"
+    "Examples:\n"
     "  pinprick status -p 4242 --json\n"
+    "  pinprick status -p 4242 --symbols timed.o && gdb -p 4242 -ex 'add-symbol-file timed.o'\n"
     "\n"
     "Looks only; works beside a running pinprick, and after one that was killed.\n"
     "Exit status: 0 ok, 1 failed, 2 usage.";
@@ -225,6 +226,7 @@ std::optional<std::string> contradiction(const Options& options) {
   }
   if (options.together && (options.summary.empty() || !options.instructions))
     return "--together goes with --summary ELF --instructions";
+  if (!options.symbols.empty() && options.pids.size() != 1) return "--symbols needs one -p PID";
   if (watches && options.patterns.empty()) return "no PATTERN: which functions?";
   if (verb == "detach" && options.pids.empty() && !options.all)
     return "no process: give -p PID, or --all";
@@ -292,6 +294,10 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   add_pids(*status, options, "Only this process (repeatable)");
   status->add_flag("-a,--all", options.all,
                    "Show functions without a hit, and results of detached sessions");
+  status
+      ->add_option("--symbols", options.symbols,
+                   "Write what gdb needs for backtraces through timed calls")
+      ->type_name("FILE");
   add_common(*status, options);
   describe(*status, {"status [OPTIONS] [-p PID]"}, kStatusFooter);
 

@@ -22,6 +22,7 @@ struct Options {
   std::string file;     // list: an ELF file instead of a process
   std::string summary;  // list: the same, for figures about all of it
   std::string output;
+  std::string symbols;    // status: a file to write
   double duration_s = 0;  // 0: until Ctrl-C or the end of the target
   double interval_s = 0;  // 0: only at the end
   unsigned bits = stats::kDefaultFractionBits;

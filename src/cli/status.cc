@@ -1,7 +1,9 @@
 // pinprick status and pinprick detach: probes that are in place, whoever put them there.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -9,6 +11,7 @@
 #include "base/clock.h"
 #include "cli/attach.h"
 #include "cli/verbs.h"
+#include "session/debugger_symbols.h"
 #include "session/disarm.h"
 #include "session/registry.h"
 
@@ -91,6 +94,33 @@ session::FoundSessions find(const Options& options) {
   return all;
 }
 
+// For a debugger: of all sessions of the one process.
+Result<void, Message> write_symbols(const Options& options,
+                                    const std::vector<FoundSession>& sessions) {
+  const pid_t pid = options.pids.front();
+  auto memory = target::Memory::open(pid);
+  if (!memory)
+    return fail(message(target::AttachError{
+        target::AttachCause::not_permitted, pid, 0, memory.error().number, {}}));
+  std::vector<session::SlotRegion> regions;
+  for (const FoundSession& found : sessions)
+    if (auto region = session::slot_region(*memory, found.journal)) regions.push_back(*region);
+  if (regions.empty())
+    return fail(
+        Message{"nothing_matched",
+                fmt::format("no calls are timed in process {}: debuggers need no help there", pid),
+                kNothingMatched});
+  auto file = open_file(options.symbols, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  const auto written = file ? write_at(file->get(), session::debugger_symbols(regions), 0)
+                            : Result<void, SystemError>(fail(file.error()));
+  if (!written)
+    return fail(Message{
+        "output",
+        fmt::format("cannot write {}: {}", options.symbols, std::strerror(written.error().number)),
+        kFailed});
+  return {};
+}
+
 // One session's worth of detaching. Nothing: it failed, and was said.
 std::optional<session::DisarmReport> detach_one(const FoundSession& found, Renderer& renderer) {
   auto file = session::SessionFile::open(found.file.path(), session::SessionFile::Lock::exclusive);
@@ -127,6 +157,12 @@ std::optional<session::DisarmReport> detach_one(const FoundSession& found, Rende
 int run_status(const Options& options, Renderer& renderer) {
   const auto found = find(options);
   renderer.sessions(rows_of(found.sessions));
+  if (!options.symbols.empty())
+    if (auto written = write_symbols(options, found.sessions); !written) {
+      renderer.error(written.error());
+      renderer.flush();
+      return written.error().exit;
+    }
   for (const auto& error : found.unreadable) renderer.warning(message(error).text);
   return renderer.is_broken() ? kFailed : kOk;
 }

@@ -169,3 +169,27 @@ loads_libgcc_late() {
     loads_libgcc_late $program
   done
 }
+
+@test "gdb's backtrace leads through timed calls, with the file that status writes" {
+  command -v gdb >/dev/null || skip "gdb is not installed"
+  start_ticker
+  watch latency --allow-missing -p "$ticker" 'ticker:*' 'libc:*nanosleep'
+  echo 'nap 600000' >&7
+  patiently grep -q nanosleep "/proc/$ticker/wchan"
+  "$PINPRICK" status -p "$ticker" --symbols "$work/symbols" >/dev/null
+  gdb -nx -batch -p "$ticker" -ex "add-symbol-file $work/symbols" -ex bt >"$work/bt" 2>"$work/gdb"
+  cat "$work/bt"
+  sed -nE 's/^#[0-9]+ +(0x[0-9a-f]+ in )?([^ ]+) \(.*/\2/p' "$work/bt" >"$work/frames"
+  grep -q nanosleep "$work/frames"
+  [ "$(tail -4 "$work/frames" | tr '\n' ' ')" = 'pinprick_timed_call nap pinprick_timed_call main ' ]
+  end_watch
+}
+
+@test "status writes symbols only where calls are timed" {
+  start_ticker
+  run "$PINPRICK" status -p "$ticker" --symbols "$work/symbols"
+  [ "$status" -eq 3 ]
+  [[ "$output" =~ 'no calls are timed in process' ]]
+  [ ! -e "$work/symbols" ]
+  end_ticker
+}
