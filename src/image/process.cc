@@ -129,6 +129,17 @@ bool is_unwinder(const std::string& name) {
   return false;
 }
 
+Range padding_of_vdso(const std::vector<Mapping>& maps, const MemoryReader& reader) {
+  const auto vdso = std::find_if(maps.begin(), maps.end(),
+                                 [](const Mapping& mapping) { return mapping.path == "[vdso]"; });
+  if (vdso == maps.end()) return {};
+  std::vector<uint8_t> bytes(vdso->range.size());
+  if (!reader(vdso->range.begin, bytes)) return {};
+  const auto last =
+      std::find_if(bytes.rbegin(), bytes.rend(), [](uint8_t byte) { return byte != 0; });
+  return {vdso->range.end - static_cast<uint64_t>(last - bytes.rbegin()), vdso->range.end};
+}
+
 }  // namespace
 
 uint64_t auxiliary_value(pid_t pid, uint64_t type) {
@@ -163,6 +174,7 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
   const std::string root = fmt::format("/proc/{}/root", pid);
 
   ProcessImage image;
+  image.vdso_padding = padding_of_vdso(*maps, reader);
   for (const Candidate& group : group_by_file(*maps)) {
     const Mapping& first = group.mappings.front();
     std::vector<std::string> names = {base_name(first.path)};

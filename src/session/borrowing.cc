@@ -40,13 +40,13 @@ bool bring_home(target::Stop& stop, const target::RemoteTarget& target, Range lo
 
 std::vector<Range> rooms(const image::ProcessImage& image) {
   std::vector<Range> found;
-  for (const auto& object : image.objects) {
-    for (Range code : object->executable_ranges()) {
-      const Address end = align_up(code.end, kPageSize);
-      const Address begin = align_up(code.end, 16);
-      if (begin + layout::kLoanSize <= end) found.push_back({begin, begin + layout::kLoanSize});
-    }
-  }
+  const auto add = [&](Range free) {
+    const Address begin = align_up(free.begin, 16);
+    if (begin + layout::kLoanSize <= free.end) found.push_back({begin, begin + layout::kLoanSize});
+  };
+  for (const auto& object : image.objects)
+    for (Range code : object->executable_ranges()) add({code.end, align_up(code.end, kPageSize)});
+  add(image.vdso_padding);
   return found;
 }
 

@@ -14,7 +14,8 @@
 
 namespace pinprick::session {
 
-// The tail of some object's last page of code, behind the end of the code.
+// The tail of some object's last page of code, behind the end of the code. That of the vDSO is the
+// last choice: of a static program's one object the last page may be full.
 std::vector<Range> rooms(const image::ProcessImage& image);
 
 // Runs `work` with a borrowed thread. What the thread runs on is written to the journal before, and
