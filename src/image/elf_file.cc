@@ -78,6 +78,7 @@ ElfFile& ElfFile::operator=(ElfFile&& other) noexcept {
   std::swap(dynamic_, other.dynamic_);
   std::swap(eh_frame_header_, other.eh_frame_header_);
   std::swap(build_id_, other.build_id_);
+  std::swap(is_go_, other.is_go_);
   return *this;
 }
 
@@ -159,9 +160,9 @@ Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
         eh_frame_header_ = range;
         break;
       case PT_NOTE: {
-        if (!build_id_.empty() || program.p_offset + program.p_filesz > file_size) break;
+        if (program.p_offset + program.p_filesz > file_size) break;
         std::vector<uint8_t> notes(program.p_filesz);
-        if (read_raw(notes, program.p_offset)) build_id_ = note_build_id(notes);
+        if (read_raw(notes, program.p_offset)) read_notes(notes);
         break;
       }
       default:
@@ -169,6 +170,7 @@ Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
     }
   }
   if (segments_.empty()) return broken(ElfCause::not_loadable);
+  is_go_ = is_go_ || has_go_section();
   return {};
 }
 
@@ -179,7 +181,7 @@ bool ElfFile::read_raw(std::span<uint8_t> out, uint64_t offset) const {
   return true;
 }
 
-std::string ElfFile::note_build_id(std::span<const uint8_t> notes) const {
+void ElfFile::read_notes(std::span<const uint8_t> notes) {
   ByteReader reader(notes);
   while (reader.ok() && reader.remaining() >= 12) {
     const uint32_t name_size = reader.u32();
@@ -189,16 +191,33 @@ std::string ElfFile::note_build_id(std::span<const uint8_t> notes) const {
     const size_t at = reader.position();
     reader.skip(align_up(size, 4));
     if (!reader.ok()) break;
-    if (type != NT_GNU_BUILD_ID || name_size != 4 || name.c_string() != "GNU") continue;
-    std::string hex;
+    if (name_size != 4) continue;
+    const std::string_view owner = name.c_string();
+    constexpr uint32_t kGoBuildId = 4;
+    if (type == kGoBuildId && owner == "Go") is_go_ = true;
+    if (type != NT_GNU_BUILD_ID || owner != "GNU" || !build_id_.empty()) continue;
     for (uint8_t byte : notes.subspan(at, size)) {
       constexpr char kDigits[] = "0123456789abcdef";
-      hex += kDigits[byte >> 4];
-      hex += kDigits[byte & 15];
+      build_id_ += kDigits[byte >> 4];
+      build_id_ += kDigits[byte & 15];
     }
-    return hex;
   }
-  return {};
+}
+
+// What is linked without a build id has no note; `strip` leaves these.
+bool ElfFile::has_go_section() const {
+  size_t names = 0;
+  if (elf_getshdrstrndx(elf_, &names) != 0) return false;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr) continue;
+    const char* name = elf_strptr(elf_, names, header.sh_name);
+    if (name == nullptr) continue;
+    const std::string_view text = name;
+    if (text == ".gopclntab" || text == ".data.rel.ro.gopclntab" || text == ".go.buildinfo")
+      return true;
+  }
+  return false;
 }
 
 Range ElfFile::extent() const {

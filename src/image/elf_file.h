@@ -84,6 +84,8 @@ class ElfFile {
 
   // Hexadecimal, lower case; empty: none.
   const std::string& build_id() const { return build_id_; }
+  // Linked by Go: its code runs on stacks that its runtime moves, reads and suspends.
+  bool is_go() const { return is_go_; }
   struct DebugLink {
     std::string file;
     uint32_t crc = 0;
@@ -115,7 +117,8 @@ class ElfFile {
   std::vector<Symbol> symbols_of_dynamic_section() const;
   void append_packed_relocations(std::vector<Relocation>& relocations) const;
   bool read_raw(std::span<uint8_t> out, uint64_t offset) const;
-  std::string note_build_id(std::span<const uint8_t> notes) const;
+  void read_notes(std::span<const uint8_t> notes);
+  bool has_go_section() const;
 
   std::string path_;
   Fd fd_;
@@ -128,6 +131,7 @@ class ElfFile {
   std::optional<Range> dynamic_;
   std::optional<Range> eh_frame_header_;
   std::string build_id_;
+  bool is_go_ = false;
 };
 
 }  // namespace pinprick::image

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "arch/x86_64/emit.h"
+#include "arch/x86_64/goroutine.h"
 #include "arch/x86_64/relocate.h"
 
 namespace pinprick::plan {
@@ -157,6 +158,10 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
     return refuse(Reason::indirect_jumps, begin);
   if (align_down(begin, kPageSize) != align_down(jump_end - 1, kPageSize))
     return refuse(Reason::page_edge, begin);
+
+  if (function.is_go &&
+      !arch::goroutine_may_run_elsewhere(bytes_at(function, begin).first(patch.displaced)))
+    return refuse(Reason::goroutine, begin);
 
   const auto original = bytes_at(function, begin).first(touched_end - begin);
   patch.original.assign(original.begin(), original.end());

@@ -60,6 +60,10 @@ std::string_view name(Reason reason) {
       return "reads_return_address";
     case Reason::returns_otherwise:
       return "returns_otherwise";
+    case Reason::goroutine:
+      return "goroutine";
+    case Reason::stack_moves:
+      return "stack_moves";
     case Reason::text_changed:
       return "text_changed";
     case Reason::thread_inside:
@@ -108,6 +112,10 @@ std::string_view sentence(Reason reason) {
       return "uses its own return address";
     case Reason::returns_otherwise:
       return "does not return the way it was called";
+    case Reason::goroutine:
+      return "a goroutine may be suspended, or panic, in its first instructions";
+    case Reason::stack_moves:
+      return "its stack may move during a call, as Go's do";
     case Reason::text_changed:
       return "its code changed while we looked";
     case Reason::thread_inside:

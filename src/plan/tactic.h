@@ -39,6 +39,8 @@ enum class Reason : uint8_t {
   not_called,            // return probes: not entered by a call (a .cold part, _start)
   reads_return_address,  // return probes: it looks at, or keeps, its own return address
   returns_otherwise,     // return probes: setjmp and the like
+  goroutine,             // Go: its runtime may suspend a goroutine, or make a fault a panic, there
+  stack_moves,           // return probes: Go's runtime moves the stacks of its functions
   text_changed,          // at arming: memory is not what was planned for
   thread_inside,         // at arming: a thread stands, or will return to, where the jump would lie
 };

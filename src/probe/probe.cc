@@ -56,6 +56,7 @@ void FunctionProbes::plan() {
   image::Object& object = *matches_.front().object;
   const image::Function& function = *matches_.front().function;
   if (matches_.front().unresolved) return skip_all(plan::Reason::unresolved_ifunc);
+  if (kind_ == Kind::latency && object.elf().is_go()) return skip_all(plan::Reason::stack_moves);
   const auto code = code_of(object, function);
   if (!code) return skip_all(plan::Reason::unreadable);
   code_ = *code;
@@ -266,6 +267,7 @@ std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Fu
   if (code.bytes.empty()) return std::nullopt;
   code.targets = &object.targets();
   code.reserved = object.reserved();
+  code.is_go = object.elf().is_go();
   return code;
 }
 

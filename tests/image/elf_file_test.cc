@@ -443,6 +443,18 @@ TEST(ElfFile, NotesArePaddedToFourBytes) {
   EXPECT_EQ(file->build_id(), "abcd");
 }
 
+TEST(ElfFile, ANoteOfGoTellsWhoLinkedIt) {
+  auto bytes = read_bytes(program("basic_pie"));
+  EXPECT_FALSE(ElfFile::from_bytes(bytes, "of C")->is_go());
+  const Section id = sections(program("basic_pie")).at(".note.gnu.build-id");
+  const uint8_t note[] = {4, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 'G', 'o', 0, 0, 'x'};
+  ASSERT_GE(id.range.size(), sizeof note);
+  std::copy(std::begin(note), std::end(note), bytes.begin() + static_cast<ptrdiff_t>(id.offset));
+  const auto file = ElfFile::from_bytes(std::move(bytes), "of Go");
+  ASSERT_TRUE(file);
+  EXPECT_TRUE(file->is_go());
+}
+
 // A file may be cut anywhere: within its headers, within a segment, behind all segments. Whatever
 // can still be read is read; nothing else happens.
 TEST(TruncatedElfFile, IsRefusedOrReadsWithoutWhatIsMissing) {

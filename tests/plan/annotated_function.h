@@ -42,6 +42,10 @@ class Function {
     reserved_.push_back({at(begin), at(end)});
     return *this;
   }
+  Function& of_go() {
+    is_go_ = true;
+    return *this;
+  }
   // As where the end of the text cannot be read.
   Function& readable(size_t bytes) {
     bytes_.resize(bytes);
@@ -54,6 +58,7 @@ class Function {
     code.bytes = bytes_;
     code.targets = &targets_;
     code.reserved = reserved_;
+    code.is_go = is_go_;
     return code;
   }
   Result<Patch, Refusal> plan(uint64_t offset = 0) const { return plan_site(code(), at(offset)); }
@@ -83,6 +88,7 @@ class Function {
   Bytes bytes_;
   image::BranchTargets targets_{{{kBegin - 0x1000, kBegin + 0x2000}}};
   std::vector<Range> reserved_;
+  bool is_go_ = false;
 };
 
 inline const Bytes kEndbr64 = {0xf3, 0x0f, 0x1e, 0xfa};

@@ -463,6 +463,26 @@ TEST(PlanRefusal, ReservedForTheSignalRestorer) {
   expect_refusal(Function(restorer), 7, Reason::reserved, 7);
 }
 
+// A goroutine may be parked between any two instructions, but for the check of its stack.
+TEST(PlanRefusal, OfGoForAllButOneInstructionOrTheCheckOfTheStack) {
+  const Bytes prologue = joined({kPushRbp, kMovRspRbp, kSub16, kRet});
+  EXPECT_TRUE(Function(prologue).plan());
+  expect_refusal(Function(prologue).of_go(), 0, Reason::goroutine, 0);
+  expect_patch(Function(joined({kMov5, kRet})).of_go(), 0,
+               {Tactic::insn, "jj jj jj jj jj c3", kMov5, {}});
+  const Bytes check = {0x49, 0x3b, 0x66, 0x10, 0x76, 0x28};
+  expect_patch(Function(joined({check, prologue})).of_go(), 0,
+               {Tactic::window, "jj jj jj jj jj 28 55 48 89 e5 48 83 ec 10 c3", check, {4}});
+}
+
+TEST(PlanRefusal, OfGoAlsoForWhatWouldHaveToMakeRoom) {
+  // A block of three bytes that is jumped behind, no padding, and a window that could be evicted.
+  const Bytes body =
+      joined({{0x48, 0xff, 0xc0}, kXorEax, kPushRbp, kMovRspRbp, kSub16, kSub16, kSub16, kRet});
+  EXPECT_THAT(Function(body).branch_to(3).plan_all({0}).refused, IsEmpty());
+  EXPECT_THAT(Function(body).branch_to(3).of_go().plan_all({0}).patches, IsEmpty());
+}
+
 // --- The patch
 
 TEST(Patch, ListsWhereAThreadCouldStandInTheMiddleOfTheJump) {

@@ -30,6 +30,7 @@ std::string_view remedy(plan::Reason reason) {
     case plan::Reason::not_called:
     case plan::Reason::reads_return_address:
     case plan::Reason::returns_otherwise:
+    case plan::Reason::stack_moves:
       return "; `count` can probe it";
     default:
       return "";
