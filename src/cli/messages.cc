@@ -73,6 +73,11 @@ Message message(const target::AttachError& error) {
       return refuse("seccomp",
                     "its seccomp filter would judge our system calls; run as root, who may suspend "
                     "the filter");
+    case AttachCause::seccomp_deadly:
+      return refuse("seccomp_deadly",
+                    fmt::format("its seccomp filter could end it at {}, which has to be called in "
+                                "it; start it with `-- COMMAND`, before it has the filter",
+                                error.detail));
     case AttachCause::no_room:
       return refuse("no_room", "none of its code pages has a few free bytes to work from");
     case AttachCause::no_address_space:

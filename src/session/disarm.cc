@@ -296,6 +296,12 @@ Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Sto
   return with_borrowed_thread(stop, target, rooms(image), file, journal, work);
 }
 
+bool is_filtered(const SessionError& error) {
+  const auto* attach = std::get_if<target::AttachError>(&error);
+  return attach != nullptr && (attach->cause == target::AttachCause::seccomp ||
+                               attach->cause == target::AttachCause::seccomp_deadly);
+}
+
 }  // namespace
 
 DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
@@ -305,6 +311,7 @@ DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
   released += other.released;
   threads_inside += other.threads_inside;
   calls_lost += other.calls_lost;
+  is_filtered = is_filtered || other.is_filtered;
   memory_left = memory_left || other.memory_left;
   target_gone = target_gone || other.target_gone;
   stopped_ns += other.stopped_ns;
@@ -387,9 +394,10 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
       return fail(noted.error());
   }
   if (!report.memory_left) {
-    if (auto unmapped = unmap(target, stop, image, file, journal, presence.maps); !unmapped)
-      return fail(unmapped.error());
-    file.remove();
+    auto unmapped = unmap(target, stop, image, file, journal, presence.maps);
+    report.is_filtered = report.memory_left = !unmapped && is_filtered(unmapped.error());
+    if (!unmapped && !report.is_filtered) return fail(unmapped.error());
+    if (unmapped) file.remove();
   }
   report.stopped_ns += stop.resume();
   return report;

@@ -29,6 +29,7 @@ struct DisarmReport {
   // Measured calls that never returned: left by longjmp, or on a stack that was moved to where we
   // do not see it. Since nobody can tell, what they would return through stays.
   size_t calls_lost = 0;
+  bool is_filtered = false;  // a seccomp filter that it has by now forbids to unmap
   bool memory_left = false;  // so it could not be unmapped yet
   bool target_gone = false;  // it ended, or runs another program: nothing to undo
   uint64_t stopped_ns = 0;

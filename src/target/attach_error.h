@@ -18,7 +18,8 @@ enum class AttachCause : uint8_t {
   exited,         // while we were at it
   exec_during_attach,
   thread_unstoppable,  // thread `other` hangs in the kernel
-  seccomp,             // its filter would see our system calls, and we may not suspend it
+  seccomp,             // it has a filter that we may not read and suspend
+  seccomp_deadly,      // its filter would end it at `detail`, should we die
   no_room,             // nowhere to put the few bytes that a borrowed thread runs
   no_address_space,    // no free range where one is needed
   call_refused,        // the kernel refused `detail` in the target

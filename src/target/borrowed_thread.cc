@@ -1,11 +1,16 @@
 #include "target/borrowed_thread.h"
 
+#include <linux/audit.h>
 #include <linux/rseq.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -43,6 +48,103 @@ int reluctance(const StoppedThread& thread, bool in_sequence) {
   return 3;  // restart_syscall: the kernel keeps state about it
 }
 
+// Threads, those that mind least first.
+struct Candidate {
+  StoppedThread* thread = nullptr;
+  std::optional<rseq_cs> sequence;
+  int reluctance = 0;
+};
+
+std::vector<Candidate> candidates(const Memory& memory, std::vector<StoppedThread>& threads) {
+  std::vector<Candidate> all;
+  for (StoppedThread& thread : threads) {
+    const auto sequence = active_sequence(memory, thread);
+    all.push_back({&thread, sequence, reluctance(thread, sequence.has_value())});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    return a.reluctance < b.reluctance;
+  });
+  return all;
+}
+
+using Arguments = std::array<uint64_t, 6>;
+
+seccomp_data seen_by_filters(uint64_t number, const Arguments& arguments, Address code) {
+  constexpr uint64_t kSyscallLength = 2;
+  seccomp_data call = {static_cast<int>(number), AUDIT_ARCH_X86_64, code + kSyscallLength, {}};
+  std::copy(arguments.begin(), arguments.end(), call.args);
+  return call;
+}
+
+// A call that is refused with an error does no harm. Nobody knows what a supervisor
+// (SECCOMP_RET_USER_NOTIF) would do.
+bool survives(const SeccompFilters& filters, const seccomp_data& call) {
+  switch (filters.action(call)) {
+    case SECCOMP_RET_ALLOW:
+    case SECCOMP_RET_LOG:
+    case SECCOMP_RET_ERRNO:
+    case SECCOMP_RET_TRACE:  // without a tracer: ENOSYS
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The first of what a loan may ask for that the thread could not survive, or 0. Addresses are
+// known only later: call() looks again.
+int deadly_call(const SeccompFilters& filters, Address code) {
+  const std::pair<int, Arguments> kCalls[] = {
+      {SYS_mmap, {0, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, 3, 0}},
+      {SYS_mmap, {0, kPageSize, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED_NOREPLACE, 3, 0}},
+      {SYS_munmap, {0, kPageSize}},
+      {SYS_socketpair, {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC}},
+      {SYS_recvmsg, {3, 0, MSG_CMSG_CLOEXEC | MSG_DONTWAIT}},
+      {SYS_close, {3}},
+  };
+  for (const auto& [number, arguments] : kCalls)
+    if (!survives(filters, seen_by_filters(number, arguments, code))) return number;
+  // The way home has to be open: else the thread would go on with all signals blocked.
+  const Arguments home = {SIG_SETMASK, code, 0, sizeof(uint64_t)};
+  const uint32_t action = filters.action(seen_by_filters(SYS_rt_sigprocmask, home, code));
+  const bool open = action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG;
+  return open ? 0 : SYS_rt_sigprocmask;
+}
+
+const char* name_of_call(int number) {
+  switch (number) {
+    case SYS_mmap:
+      return "mmap";
+    case SYS_munmap:
+      return "munmap";
+    case SYS_socketpair:
+      return "socketpair";
+    case SYS_recvmsg:
+      return "recvmsg";
+    case SYS_close:
+      return "close";
+    default:
+      return "rt_sigprocmask";
+  }
+}
+
+// Suspends the thread's filters, where it has some, until it is let go.
+Result<SeccompFilters, AttachError> suspend_filters(pid_t pid, pid_t tid, Address code) {
+  const auto refuse = [&](AttachCause cause, int error, const char* detail) {
+    return fail(AttachError{cause, pid, tid, error, detail});
+  };
+  const auto status = read_thread_status(pid, tid);
+  if (!status || status->seccomp == SECCOMP_MODE_DISABLED) return SeccompFilters();
+  if (status->seccomp == SECCOMP_MODE_STRICT) return refuse(AttachCause::seccomp_deadly, 0, "mmap");
+  auto filters = SeccompFilters::read(tid);
+  if (!filters) return refuse(AttachCause::seccomp, filters.error().number, "");
+  if (const int number = deadly_call(*filters, code); number != 0)
+    return refuse(AttachCause::seccomp_deadly, 0, name_of_call(number));
+  if (ptrace(PTRACE_SETOPTIONS, tid, nullptr,
+             data(PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP)) != 0)
+    return refuse(AttachCause::seccomp, errno, "");
+  return *std::move(filters);
+}
+
 bool set_mask(pid_t tid, uint64_t mask) {
   return ptrace(PTRACE_SETSIGMASK, tid, data(sizeof mask), &mask) == 0;
 }
@@ -61,29 +163,20 @@ std::optional<RseqRegistration> rseq_registration(pid_t tid) {
 Result<BorrowedThread, AttachError> BorrowedThread::borrow(Stop& stop, const Memory& memory,
                                                            Room room) {
   const pid_t pid = stop.pid();
-  StoppedThread* best = nullptr;
-  std::optional<rseq_cs> sequence;
-  int least = 0;
-  for (StoppedThread& thread : stop.threads()) {
-    const auto active = active_sequence(memory, thread);
-    const int here = reluctance(thread, active.has_value());
-    if (best != nullptr && here >= least) continue;
-    best = &thread;
-    sequence = active;
-    least = here;
+  auto filters =
+      Result<SeccompFilters, AttachError>(fail(AttachError{AttachCause::exited, pid, 0, 0, {}}));
+  Candidate chosen;
+  for (const Candidate& candidate : candidates(memory, stop.threads())) {
+    filters = suspend_filters(pid, candidate.thread->tid, room.address);
+    chosen = candidate;
+    if (filters) break;
   }
-  if (best == nullptr) return fail(AttachError{AttachCause::exited, pid, 0, 0, {}});
+  if (!filters) return fail(filters.error());
   // What the kernel does to a thread it interrupts there. Without it the thread would finish its
   // sequence although others may have run in between.
-  if (sequence) stop.move(*best, sequence->abort_ip);
-  const user_regs_struct home = best->registers;
-  const pid_t tid = best->tid;
-
-  const auto status = read_thread_status(pid, tid);
-  if (status && status->seccomp != 0 &&
-      ptrace(PTRACE_SETOPTIONS, tid, nullptr,
-             data(PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP)) != 0)
-    return fail(AttachError{AttachCause::seccomp, pid, tid, errno, {}});
+  if (chosen.sequence) stop.move(*chosen.thread, chosen.sequence->abort_ip);
+  const user_regs_struct home = chosen.thread->registers;
+  const pid_t tid = chosen.thread->tid;
   uint64_t mask = 0;
   if (ptrace(PTRACE_GETSIGMASK, tid, data(sizeof mask), &mask) != 0)
     return fail(AttachError{AttachCause::exited, pid, tid, errno, {}});
@@ -93,17 +186,24 @@ Result<BorrowedThread, AttachError> BorrowedThread::borrow(Stop& stop, const Mem
     return fail(AttachError{AttachCause::no_room, pid, 0, 0, {}});
   if (auto written = memory.write(room.address, code); !written)
     return fail(AttachError{AttachCause::memory_refused, pid, 0, written.error().number, {}});
-  return BorrowedThread(stop, memory, std::move(room), tid, home, mask);
+  return BorrowedThread(stop, memory, std::move(room), *std::move(filters), tid, home, mask);
 }
 
-BorrowedThread::BorrowedThread(Stop& stop, const Memory& memory, Room room, pid_t tid,
-                               const user_regs_struct& home, uint64_t mask)
-    : stop_(stop), memory_(memory), room_(std::move(room)), tid_(tid), home_(home), mask_(mask) {}
+BorrowedThread::BorrowedThread(Stop& stop, const Memory& memory, Room room, SeccompFilters filters,
+                               pid_t tid, const user_regs_struct& home, uint64_t mask)
+    : stop_(stop),
+      memory_(memory),
+      room_(std::move(room)),
+      filters_(std::move(filters)),
+      tid_(tid),
+      home_(home),
+      mask_(mask) {}
 
 BorrowedThread::BorrowedThread(BorrowedThread&& other) noexcept
     : stop_(other.stop_),
       memory_(other.memory_),
       room_(std::move(other.room_)),
+      filters_(std::move(other.filters_)),
       tid_(other.tid_),
       home_(other.home_),
       mask_(other.mask_),
@@ -141,6 +241,8 @@ bool BorrowedThread::run_to_call_stop() {
 
 Result<uint64_t, SystemError> BorrowedThread::call(uint64_t number, uint64_t a, uint64_t b,
                                                    uint64_t c, uint64_t d, uint64_t e, uint64_t f) {
+  if (!survives(filters_, seen_by_filters(number, {a, b, c, d, e, f}, room_.address)))
+    return fail(SystemError{EPERM});
   user_regs_struct registers = home_;
   registers.rip = room_.address;
   registers.orig_rax = static_cast<uint64_t>(-1);

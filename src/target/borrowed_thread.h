@@ -27,6 +27,7 @@
 
 #include "base/result.h"
 #include "target/memory.h"
+#include "target/seccomp.h"
 #include "target/stop.h"
 
 namespace pinprick::target {
@@ -40,25 +41,28 @@ struct Room {
 class BorrowedThread {
  public:
   // Chooses the thread that minds least: rather one in user code than one in a call that the kernel
-  // has to restart; none inside a restartable sequence, if another one can be had.
+  // has to restart; none inside a restartable sequence, if another one can be had. Never one that
+  // its seccomp filters would end for what we ask of it: they are suspended while we trace it, but
+  // would judge the call that it makes should we die.
   static Result<BorrowedThread, AttachError> borrow(Stop& stop, const Memory& memory, Room room);
   BorrowedThread(BorrowedThread&& other) noexcept;
   BorrowedThread& operator=(BorrowedThread&&) = delete;
   ~BorrowedThread();
 
-  // The call's result, or the errno it failed with.
+  // The call's result, or the errno it failed with. EPERM: not made, a filter could end the target.
   Result<uint64_t, SystemError> call(uint64_t number, uint64_t a = 0, uint64_t b = 0,
                                      uint64_t c = 0, uint64_t d = 0, uint64_t e = 0,
                                      uint64_t f = 0);
 
  private:
-  BorrowedThread(Stop& stop, const Memory& memory, Room room, pid_t tid,
+  BorrowedThread(Stop& stop, const Memory& memory, Room room, SeccompFilters filters, pid_t tid,
                  const user_regs_struct& home, uint64_t mask);
   bool run_to_call_stop();
 
   Stop& stop_;
   const Memory& memory_;
   Room room_;
+  SeccompFilters filters_;
   pid_t tid_ = 0;
   user_regs_struct home_;
   uint64_t mask_ = 0;

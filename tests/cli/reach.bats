@@ -1,6 +1,16 @@
 # Which kinds of programs can be probed, and how far: docs/reach.md, cell by cell.
 load helpers
 
+# become_nobody PROGRAM...: copies that somebody else may run, wherever the checkout lies.
+become_nobody() {
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to become somebody else"
+  chmod 711 "$work"
+  install -d -o 65534 -m 700 "$work/nobody" "$work/nobody/runtime"
+  install -m 755 "$@" "$work"
+  as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups
+    env XDG_RUNTIME_DIR="$work/nobody/runtime")
+}
+
 @test "a program whose code fills its last page" {
   local last
   last=$(readelf -lW "$TARGETS/ticker_full" | awk '$1 == "LOAD" && / R E / { print $3, $6 }')
@@ -61,4 +71,97 @@ needs_go() { [ -x "$TARGETS/goroutines" ] || skip "Go's compiler is not installe
   echo "$output"
   [ "$status" -eq 125 ]
   [[ "$output" == *"skipped main.tick: its stack may move during a call, as Go's do; \`count\` can probe it"* ]]
+}
+
+# start_filtered KIND: tests/targets/filtered.c; `calls` makes it call tick() 1000 times.
+start_filtered() {
+  [ "$(id -u)" -eq 0 ] || skip "needs root, who may suspend filters"
+  mkfifo "$work/in"
+  "$TARGETS/filtered" "$1" <"$work/in" >"$work/out" 3>&- &
+  filtered=$!
+  ends_with_test $filtered
+  exec 7>"$work/in"
+  until_line "$work/out" ready
+}
+calls() {
+  local before
+  before=$(grep -c ticked "$work/out" || true)
+  echo >&7
+  patiently has_ticked $((before + 1))
+}
+has_ticked() { [ "$(grep -c ticked "$work/out" || true)" -ge "$1" ]; }
+end_filtered() {
+  exec 7>&-
+  wait $filtered
+}
+
+@test "seccomp: filters that forbid us nothing, or answer with an error, are suspended" {
+  local kind
+  for kind in allow errno thread; do
+    start_filtered $kind
+    watch latency -p $filtered filtered:tick
+    calls
+    end_watch
+    [ "$(field '[x["count"] for x in r if x["type"] == "latency" and x["final"]][0]')" -eq 1000 ]
+    no_trace $filtered
+    calls
+    end_filtered
+    rm "$work/in" "$work/out"
+  done
+}
+
+@test "seccomp: a filter that would end the program is left alone, and so is the program" {
+  local kind call
+  for kind in kill=mmap home=rt_sigprocmask strict=mmap; do
+    call=${kind#*=}
+    start_filtered ${kind%=*}
+    run "$PINPRICK" count -p $filtered -d 0.01 filtered:tick
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == *"its seccomp filter could end it at $call, "*"start it with \`-- COMMAND\`"* ]]
+    text_is_original $filtered
+    calls
+    end_filtered
+    rm "$work/in" "$work/out"
+  done
+}
+
+@test "seccomp: who has installed a deadly filter after the probes keeps memory, not probes" {
+  local kind
+  for kind in kill strict; do
+    mkfifo "$work/in"
+    "$PINPRICK" count --json -o "$work/records" filtered:tick -- "$TARGETS/filtered" $kind \
+      <"$work/in" >"$work/out" 2>"$work/errors" 3>&- &
+    watcher=$!
+    ends_with_test $watcher
+    exec 7>"$work/in"
+    until_line "$work/out" ready
+    filtered=$(pgrep -P $watcher)
+    calls
+    kill -INT $watcher
+    until_line "$work/records" '"type":"detached".*"is_filtered":true,"memory_left":true'
+    [ "$(hits tick)" -eq 1000 ]
+    text_is_original $filtered
+    calls
+    exec 7>&-
+    wait $watcher
+    rm "$work/in" "$work/out"
+  done
+}
+
+@test "seccomp: without the right to suspend a filter it is refused in one line" {
+  become_nobody "$PINPRICK" "$TARGETS/filtered"
+  mkfifo -m 666 "$work/in"
+  "${as_nobody[@]}" "$work/filtered" allow <"$work/in" >"$work/out" 3>&- &
+  filtered=$!  # setpriv and env become the program
+  ends_with_test $filtered
+  exec 7>"$work/in"
+  until_line "$work/out" ready
+  run "${as_nobody[@]}" "$work/pinprick" count -p "$filtered" -d 0.01 filtered:tick
+  echo "$output"
+  [ "$status" -eq 4 ]
+  [ "${#lines[@]}" -eq 1 ]
+  [[ "$output" == *"its seccomp filter would judge our system calls; run as root"* ]]
+  calls
 }

@@ -141,6 +141,7 @@ void JsonRenderer::detached(const ProcessName& process, const session::DisarmRep
               {"released", report.released},
               {"threads_inside", report.threads_inside},
               {"calls_lost", report.calls_lost},
+              {"is_filtered", report.is_filtered},
               {"memory_left", report.memory_left},
               {"target_gone", report.target_gone},
               {"stopped_ns", report.stopped_ns}});

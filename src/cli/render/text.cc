@@ -244,6 +244,7 @@ void TextRenderer::detached(const ProcessName& process, const session::DisarmRep
   if (report.calls_lost != 0)
     why += fmt::format("{}{} neither returned nor still on a stack (longjmp?)",
                        why.empty() ? "" : ", ", plural(report.calls_lost, "measured call"));
+  if (report.is_filtered) why = "its seccomp filter forbids to unmap it";
   notes_.print("{}detached{}; some memory stays mapped: {}; `pinprick detach -p {}` looks again\n",
                who, unmeasured, why, process.pid);
 }
