@@ -1,6 +1,132 @@
 # Which kinds of programs can be probed, and how far: docs/reach.md, cell by cell.
 load helpers
 
+# What a record of count or latency says of the calls of its function.
+hits_of() { field "sum(x.get('hits', 0) + x.get('count', 0) for x in r if x['type'] in ('count', 'latency') and x['final'] and $1)"; }
+
+# reaches PROGRAM [FUNCTION]: all columns of the table, with the program's own tick(), which is a few
+# instructions without a branch.
+reaches() {
+  local program=$1 function=${2:-tick} verb
+  [ -x "$TARGETS/$program" ] || skip "its compiler is not installed"
+  for verb in count latency; do
+    echo "$program: $verb --"
+    "$PINPRICK" $verb --json -o "$work/records" "$program:$function" -- "$TARGETS/$program" \
+      <<<$'ready\ntick 1000' >"$work/out"
+    [ "$(cat "$work/out")" = $'ready\nticked' ]
+    [ "$(hits_of True)" -eq 1000 ]
+    echo "$program: $verb -p"
+    TICKER=$program start_ticker
+    watch $verb -p $ticker "$program:$function"
+    tell "tick 1000" ticked
+    end_watch
+    [ "$(hits_of True)" -eq 1000 ]
+    no_trace $ticker
+    tell "tick 10" ticked
+    end_ticker
+    rm "$work/in" "$work/out"
+  done
+  echo "$program: every instruction"
+  "$PINPRICK" count --instructions --json -o "$work/records" "$program:$function" -- \
+    "$TARGETS/$program" <<<'tick 1000' >"$work/out"
+  [ "$(cat "$work/out")" = ticked ]
+  [ "$(field '{x["hits"] for x in r if x["type"] == "count" and x["final"]}')" = "{1000}" ]
+  [ "$(field 'len([x for x in r if x["type"] == "count" and x["final"]])')" -gt 1 ]
+  rm "$work/out"
+}
+
+@test "C, position-independent" { reaches ticker; }
+@test "C, at a fixed address" { reaches ticker_nopie; }
+@test "C++" { reaches ticker_cpp; }
+@test "static" { reaches ticker_static; }
+@test "static-PIE" { reaches ticker_static_pie; }
+@test "musl, static" { reaches ticker_musl; }
+@test "musl, shared" { reaches ticker_musl_dynamic; }
+@test "Rust" { reaches ticker_rust; }
+
+@test "stripped" {
+  # Its functions have addresses for names.
+  local at
+  at=$(nm "$TARGETS/ticker" | awk '$3 == "tick" { print $1 }')
+  reaches ticker_stripped "$(printf 0x%x "0x$at")"
+}
+
+@test "Rust: panics pass timed functions, and are counted apart" {
+  [ -x "$TARGETS/ticker_rust" ] || skip "Rust's compiler is not installed"
+  "$PINPRICK" latency --allow-missing --json -o "$work/records" '*' -- "$TARGETS/ticker_rust" \
+    <<<'panic 50' >"$work/out"
+  [ "$(cat "$work/out")" = panicked ]
+  [ "$(field '[(x["count"], x["unwound"]) for x in r if x["type"] == "latency" and x["final"] and x["function"] == "panics"]')" = "[(0, 50)]" ]
+}
+
+# works_on PID PROGRAM: count and latency, attached.
+works_on() {
+  local verb
+  for verb in count latency; do
+    watch $verb -p "$1" "$2:tick"
+    tell "tick 1000" ticked
+    end_watch
+    [ "$(hits_of True)" -eq 1000 ]
+    "$PINPRICK" status -p "$1" --json >"$work/status"
+    [ ! -s "$work/status" ]
+  done
+}
+
+@test "in another mount and PID namespace, from outside: its file is out of our sight, its PID another" {
+  unshare --mount --pid --fork true 2>/dev/null || skip "no right to make namespaces"
+  mkdir "$work/inside"
+  mkfifo "$work/in"
+  # The program lies on a file system that only it has.
+  unshare --mount --pid --fork --kill-child bash -c '
+    mount -t tmpfs none "$1" && cp "$2" "$1/hidden" && exec "$1/hidden"' \
+    - "$work/inside" "$TARGETS/ticker" <"$work/in" >"$work/out" 3>&- &
+  local unshare=$!
+  ends_with_test $unshare
+  exec 7>"$work/in"
+  tell ready ready
+  [ ! -e "$work/inside/hidden" ]
+  ticker=$(pgrep -P $unshare)
+  [ "$(awk '/^NSpid/ { print $3 }' /proc/$ticker/status)" -eq 1 ]
+  works_on $ticker hidden
+  exec 7>&-
+  wait $unshare
+}
+
+@test "in another mount and PID namespace, from inside" {
+  unshare --mount --pid --fork true 2>/dev/null || skip "no right to make namespaces"
+  local verb
+  for verb in count latency; do
+    unshare --mount --pid --fork --kill-child --mount-proc "$PINPRICK" $verb --json \
+      -o "$work/records" ticker:tick -- "$TARGETS/ticker" <<<'tick 1000' >"$work/out"
+    [ "$(cat "$work/out")" = ticked ]
+    [ "$(hits_of True)" -eq 1000 ]
+  done
+}
+
+@test "one's own process, without being root" {
+  local verb
+  become_nobody "$PINPRICK" "$TARGETS/ticker"
+  for verb in count latency "count --instructions"; do
+    # shellcheck disable=SC2086  # words on purpose
+    "${as_nobody[@]}" "$work/pinprick" $verb --json ticker:tick -- "$work/ticker" \
+      <<<'tick 1000' >"$work/out" 2>"$work/records"
+    [ "$(cat "$work/out")" = ticked ]
+    [ "$(hits_of 'x["function"] == "tick"')" -eq 1000 ]
+  done
+  mkfifo -m 666 "$work/in"
+  "${as_nobody[@]}" "$work/ticker" <"$work/in" >"$work/out" 3>&- &
+  ticker=$!
+  ends_with_test $ticker
+  exec 7>"$work/in"
+  tell ready ready
+  ! grep -q CapEff.*[1-9a-f] /proc/$ticker/status
+  PINPRICK=$work/as_nobody
+  printf '#!/bin/sh\nexec %s "$@"\n' "${as_nobody[*]} $work/pinprick" >"$PINPRICK"
+  chmod +x "$PINPRICK"
+  works_on $ticker ticker
+  end_ticker
+}
+
 # become_nobody PROGRAM...: copies that somebody else may run, wherever the checkout lies.
 become_nobody() {
   [ "$(id -u)" -eq 0 ] || skip "needs root, to become somebody else"
