@@ -1,0 +1,111 @@
+# Calls that do not simply return to where they were made, or pass values in uncommon ways: with all
+# functions of the program and of its libraries timed it prints what it prints without, and the calls
+# it tells of are counted for what they were.
+load helpers
+
+# timed PROGRAM ARGUMENT [PATTERN...]: its output is in $work/out, as it is without probes.
+timed() {
+  local program=$1 argument=$2 bare=0 status=0
+  shift 2
+  "$TARGETS/$program" "$argument" >"$work/bare" || bare=$?
+  "$PINPRICK" latency --allow-missing --json -o "$work/records" "${@:-*}" -- \
+    "$TARGETS/$program" "$argument" >"$work/out" 2>"$work/errors" || status=$?
+  [ $status -eq $bare ] || { cat "$work/errors"; return 1; }
+}
+same() { cmp "$work/bare" "$work/out"; }
+
+# What the program says, and what was seen: of one function.
+said() { awk -v name="$1" '$1 == name { print $2 }' "$work/out"; }
+seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and x['function'] == '$1'][0]"; }
+
+@test "setjmp and longjmp, on the stack and out of a signal handler; their slots are lost, not the program" {
+  timed jumper 1000 --slots 512 '*'
+  same
+  [ "$(seen leap count)" -eq 0 ]
+  # More calls are left than there are slots, and those that find none are missed.
+  [ "$(seen leap missed)" -gt 0 ]
+  [ "$(seen leap missed)" -lt "$(said leap)" ]
+}
+
+@test "longjmp: what was left is reported when the probes go" {
+  mkfifo "$work/in"
+  "$TARGETS/jumper" 100 lines <"$work/in" >"$work/out" 3>&- &
+  ends_with_test $!
+  local jumper=$!
+  exec 7>"$work/in"
+  patiently has_begun $jumper "$TARGETS/jumper"
+  watch latency -p $jumper jumper:leap
+  echo >&7
+  until_line "$work/out" '^leap 100$'
+  end_watch
+  [ "$(field '[x["calls_lost"] for x in r if x["type"] == "detached"][0]')" -eq 100 ]
+  text_is_original $jumper
+  echo >&7
+  until_line "$work/out" '^leap 200$'
+  exec 7>&-
+  wait $jumper
+}
+
+@test "swapcontext between open calls" {
+  timed contexts 5000
+  same
+  [ "$(said turn)" -eq 15000 ]
+  # The last turn of each leads into a context that has ended its own.
+  [ $(($(said turn) - $(seen turn count))) -le 3 ]
+  [ "$(seen turn missed)" -eq 0 ]
+}
+
+@test "C++20 coroutines that change threads, throw, and are destroyed halfway" {
+  timed coroutines 2000
+  same
+  [ "$(seen 'yields(long)' unwound)" -gt 0 ]
+  [ $(($(seen 'yields(long)' count) + $(seen 'yields(long)' unwound))) -eq "$(said yields)" ]
+}
+
+@test "a signal at 10 kHz, handled on a stack of its own, that interrupts stubs and leaves calls" {
+  local never_returned
+  timed interrupted 3000 'interrupted:*' 'libc:*'
+  [ "$(head -n 1 "$work/out")" = right ]
+  [ "$(seen handled count)" -eq "$(said handled)" ]
+  never_returned=$(($(said spin) - $(seen spin count) - $(seen spin missed)))
+  [ $never_returned -ge 0 ]
+  [ $never_returned -le $(($(said handled) / 10)) ]
+}
+
+@test "a recursion of a million frames: what finds no slot is missed, the result is right" {
+  ulimit -s 1048576 || skip "no right to a stack of 1 GB"
+  "$PINPRICK" latency --json -o "$work/records" ticker:recurse -- "$TARGETS/ticker" \
+    <<<'recurse 999999' >"$work/out"
+  [ "$(cat "$work/out")" = recursed ]
+  [ $(($(seen recurse count) + $(seen recurse missed))) -eq 1000000 ]
+  [ "$(seen recurse count)" -gt 4000 ]
+}
+
+@test "exit from within a call, and a thread that never returns" {
+  timed leaver ''
+  same
+  [ "$(seen last_words count)" -eq 0 ]
+  [ "$(seen waits count)" -eq 0 ]
+  [ "$(seen at_exit count)" -eq 1 ]
+}
+
+@test "tail calls: one return for many entries, each of them counted" {
+  local depth
+  for depth in 3000 1000000; do
+    timed tail_calls $depth 'tail_calls:*'
+    same
+    [ $(($(seen even count) + $(seen even missed))) -eq "$(said even)" ]
+    [ $(($(seen odd count) + $(seen odd missed))) -eq "$(said odd)" ]
+  done
+}
+
+@test "variadic functions, large and mixed results, x87 and vector registers, arguments on the stack, -fipa-ra" {
+  timed conventions 2000
+  same
+  [ "$(cat "$work/out")" = right ]
+  local name
+  for name in sums returns_large returns_mixed returns_pair returns_x87 returns_two_x87 returns_xmm \
+    on_stack relies_on leaves_alone; do
+    [ "$(seen $name count)" -eq 2000 ]
+  done
+}
