@@ -103,6 +103,8 @@ class Arming {
  private:
   Result<void, SessionError> lay_out();
   Result<void, SessionError> create_file();
+  Result<void, SessionError> choose_addresses(const std::vector<image::Mapping>& maps);
+  Result<void, SessionError> choose_addresses_again();
   Result<void, SessionError> map_memory();
   Result<void, SessionError> map_all(target::BorrowedThread& thread);
   Result<void, SessionError> forget_at_fork(target::BorrowedThread& thread,
@@ -238,6 +240,56 @@ Result<void, SessionError> Arming::lay_out() {
   return {};
 }
 
+Result<void, SessionError> Arming::choose_addresses(const std::vector<image::Mapping>& maps) {
+  target::AddressSpace space(maps, target::lowest_mappable_address());
+  layout::Session& journal = this->journal();
+  journal.mappings.clear();
+  const auto plan_mapping = [&](MappingEntry::Kind kind, std::optional<Address> at, uint64_t size) {
+    journal.mappings.push_back({at.value_or(0), align_up(size, kPageSize), kind, {}});
+    return at.has_value();
+  };
+  bool placed =
+      plan_mapping(MappingEntry::Kind::scratch, space.take_anywhere(kPageSize), kPageSize);
+  const layout::FileHeader& header = journal.header;
+  const uint64_t tables = layout::tables_size(header);
+  const uint64_t cells = header.file_size - header.cells_offset;
+  placed &= plan_mapping(MappingEntry::Kind::tables, space.take_anywhere(tables), tables);
+  placed &= plan_mapping(MappingEntry::Kind::cells, space.take_anywhere(cells), cells);
+  if (measures()) {
+    const auto extent = runtime::runtime_extent(capacity_, header.cpu_count);
+    const auto at = space.take_anywhere(extent.size());
+    runtime_address_ = at.value_or(0);
+    placed &= plan_mapping(MappingEntry::Kind::runtime_data, at, extent.data_size);
+    placed &= plan_mapping(MappingEntry::Kind::runtime_code,
+                           at ? std::optional(*at + extent.data_size) : at, extent.code_size);
+  }
+  for (Arena& arena : arenas_) {
+    const auto at = space.take_near(arena.object->extent(), arena.size);
+    arena.address = at.value_or(0);
+    arena.size = align_up(arena.size, kPageSize);
+    placed &= plan_mapping(MappingEntry::Kind::stubs, at, arena.size);
+  }
+  if (!placed) return fail(SessionError(attach_error(AttachCause::no_address_space)));
+  return {};
+}
+
+// It went on since the addresses were chosen, and may have mapped something there.
+Result<void, SessionError> Arming::choose_addresses_again() {
+  const auto maps = image::read_maps(target().pid());
+  if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
+  const auto is_taken = [&](const MappingEntry& entry) {
+    const Range wanted = {entry.address, entry.address + entry.size};
+    return std::any_of(maps->begin(), maps->end(),
+                       [&](const image::Mapping& there) { return there.range.overlaps(wanted); });
+  };
+  const auto& planned = journal().mappings;
+  if (std::none_of(planned.begin(), planned.end(), is_taken)) return {};
+  if (auto chosen = choose_addresses(*maps); !chosen) return chosen;
+  if (auto written = file().write_tables(journal()); !written)
+    return fail(SessionError(written.error()));
+  return {};
+}
+
 Result<void, SessionError> Arming::create_file() {
   const uint32_t cpus = usable_cpus();
   std::string names(1, '\0');  // offset 0 is the empty name
@@ -314,36 +366,10 @@ Result<void, SessionError> Arming::create_file() {
   copy_text(header.boot_id, boot_id());
   copy_text(header.command, target().command());
   journal.names.assign(names.begin(), names.end());
-  // Addresses. Nothing of this is mapped yet; if somebody takes one in between, mapping fails.
+  if (measures()) capacity_ = options_.slots != 0 ? options_.slots : kMostSlots;
   auto maps = image::read_maps(target().pid());
   if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
-  target::AddressSpace space(*maps, target::lowest_mappable_address());
-  const auto plan_mapping = [&](MappingEntry::Kind kind, std::optional<Address> at, uint64_t size) {
-    journal.mappings.push_back({at.value_or(0), align_up(size, kPageSize), kind, {}});
-    return at.has_value();
-  };
-  bool placed =
-      plan_mapping(MappingEntry::Kind::scratch, space.take_anywhere(kPageSize), kPageSize);
-  const uint64_t tables = layout::tables_size(header);
-  const uint64_t cells = header.file_size - header.cells_offset;
-  placed &= plan_mapping(MappingEntry::Kind::tables, space.take_anywhere(tables), tables);
-  placed &= plan_mapping(MappingEntry::Kind::cells, space.take_anywhere(cells), cells);
-  if (measures()) {
-    capacity_ = options_.slots != 0 ? options_.slots : kMostSlots;
-    const auto extent = runtime::runtime_extent(capacity_, cpus);
-    const auto at = space.take_anywhere(extent.size());
-    runtime_address_ = at.value_or(0);
-    placed &= plan_mapping(MappingEntry::Kind::runtime_data, at, extent.data_size);
-    placed &= plan_mapping(MappingEntry::Kind::runtime_code,
-                           at ? std::optional(*at + extent.data_size) : at, extent.code_size);
-  }
-  for (Arena& arena : arenas_) {
-    const auto at = space.take_near(arena.object->extent(), arena.size);
-    arena.address = at.value_or(0);
-    arena.size = align_up(arena.size, kPageSize);
-    placed &= plan_mapping(MappingEntry::Kind::stubs, at, arena.size);
-  }
-  if (!placed) return fail(SessionError(attach_error(AttachCause::no_address_space)));
+  if (auto chosen = choose_addresses(*maps); !chosen) return chosen;
 
   auto folder = runtime_directory();
   if (!folder) return fail(SessionError(NoRuntimeDirectory{folder.error().number}));
@@ -470,6 +496,7 @@ Result<void, SessionError> Arming::map_memory() {
     return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
   if (possible_cpus() <= layout::kMaxCpus) rseq_ = common_rseq(stop);
   session_.report_.locked = !rseq_;
+  if (auto chosen = choose_addresses_again(); !chosen) return chosen;
   auto mapped =
       with_borrowed_thread(stop, target(), rooms(*session_.image_), file(), journal(),
                            [&](target::BorrowedThread& thread) { return map_all(thread); });

@@ -20,16 +20,22 @@ constexpr uint64_t kGap = kPageSize;
 AddressSpace::AddressSpace(const std::vector<image::Mapping>& maps, Address lowest)
     : free_(image::free_ranges(maps, lowest, kHighest)) {}
 
-std::optional<Address> AddressSpace::find_highest(Range within, uint64_t size) const {
-  std::optional<Address> best;
+std::vector<Range> AddressSpace::free_within(Range within, uint64_t size) const {
+  std::vector<Range> parts;
   for (Range range : free_) {
-    const Address begin = std::max(range.begin + kGap, within.begin);
+    const Address begin = align_up(std::max(range.begin + kGap, within.begin), kPageSize);
     const Address end = std::min(range.end - std::min(range.end, kGap), within.end);
-    if (begin >= end || end - begin < size) continue;
-    const Address at = align_down(end - size, kPageSize);
-    if (at >= begin) best = std::max(best.value_or(0), at);
+    if (begin < end && end - begin >= size) parts.push_back({begin, end});
   }
-  return best;
+  return parts;
+}
+
+Address AddressSpace::take_middle(const std::vector<Range>& parts, uint64_t size) {
+  const Range largest = *std::max_element(parts.begin(), parts.end(),
+                                          [](Range a, Range b) { return a.size() < b.size(); });
+  const Address at = align_down(largest.begin + (largest.size() - size) / 2, kPageSize);
+  take({at, at + size});
+  return at;
 }
 
 void AddressSpace::take(Range taken) {
@@ -51,21 +57,21 @@ std::optional<Address> AddressSpace::take_near(Range object, uint64_t size) {
   const Address lowest =
       object.end > kReach - kReachMargin ? object.end - (kReach - kReachMargin) : 0;
   const Address highest = object.begin + kReach - kReachMargin;
-  auto at = find_highest({align_up(lowest, kPageSize), object.begin}, size);
-  if (!at) at = find_highest({object.end, align_down(highest, kPageSize)}, size);
-  if (at) take({*at, *at + size});
+  const auto below = free_within({lowest, object.begin}, size);
+  if (!below.empty()) return take_middle(below, size);
+  const auto above = free_within({object.end, highest}, size);
+  if (above.empty()) return std::nullopt;
+  const Address at = align_down(above.back().end - size, kPageSize);
+  take({at, at + size});
   return at;
 }
 
 std::optional<Address> AddressSpace::take_anywhere(uint64_t size) {
   if (size > kHighest) return std::nullopt;
   size = align_up(size, kPageSize);
-  const auto largest = std::max_element(free_.begin(), free_.end(),
-                                        [](Range a, Range b) { return a.size() < b.size(); });
-  if (largest == free_.end() || largest->size() < size + 2 * kGap) return std::nullopt;
-  const Address at = align_down(largest->begin + (largest->size() - size) / 2, kPageSize);
-  take({at, at + size});
-  return at;
+  const auto all = free_within({0, kHighest}, size);
+  if (all.empty()) return std::nullopt;
+  return take_middle(all, size);
 }
 
 Address lowest_mappable_address() {

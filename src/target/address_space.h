@@ -17,8 +17,10 @@ class AddressSpace {
   // A free range of whole pages, every byte of which a 32-bit displacement can reach from every
   // byte of `object`, and the other way round. Takes it: the next call answers another one.
   //
-  // Rather below the object than above, and there as near as possible: above an executable its heap
-  // grows. Where only above is free, as far up as reach allows, for the same reason.
+  // Rather below the object than above: above an executable its heap grows. There in the middle of
+  // the largest free range: the kernel puts what a program maps next as high as it can, just below
+  // the lowest of its libraries, and a place there may be taken before we come to map it. Where
+  // only above is free, as far up as reach allows.
   std::optional<Address> take_near(Range object, uint64_t size);
 
   // Anywhere, well away from what grows: the heap from below, mappings from above.
@@ -26,7 +28,10 @@ class AddressSpace {
 
  private:
   void take(Range taken);
-  std::optional<Address> find_highest(Range within, uint64_t size) const;
+  // Parts of free ranges in which `size` fits, gaps left out; by address.
+  std::vector<Range> free_within(Range within, uint64_t size) const;
+  // Of the largest of these parts.
+  Address take_middle(const std::vector<Range>& parts, uint64_t size);
 
   std::vector<Range> free_;
 };
