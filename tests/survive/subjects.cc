@@ -11,19 +11,23 @@
 namespace pinprick::survive {
 namespace {
 
-class Steady : public Subject {
+// A program that answers "ok" as long as all is well.
+class Asked : public Subject {
  public:
-  Steady() : program_({TARGETS "steady", "4"}) {}
+  Asked(const Command& command, std::string question, Command patterns)
+      : program_(command), question_(std::move(question)), patterns_(std::move(patterns)) {}
   pid_t pid() const override { return program_.pid(); }
-  Command patterns() const override { return {"steady:*", "-x", "steady:_*"}; }
+  Command patterns() const override { return patterns_; }
   std::string check() override {
-    program_.say("check");
+    program_.say(question_);
     const std::string answer = program_.hear();
     return answer == "ok" ? "" : "the target answers '" + answer + "'";
   }
 
  private:
   Program program_;
+  std::string question_;
+  Command patterns_;
 };
 
 class Thrower : public Subject {
@@ -166,7 +170,13 @@ class Redis : public Subject {
 }  // namespace
 
 std::unique_ptr<Subject> start_steady() {
-  return std::make_unique<Steady>();
+  return std::make_unique<Asked>(Command{TARGETS "steady", "4"}, "check",
+                                 Command{"steady:*", "-x", "steady:_*"});
+}
+
+std::unique_ptr<Subject> start_turmoil() {
+  return std::make_unique<Asked>(Command{TARGETS "turmoil", "8"}, "",
+                                 Command{"turmoil:*", "--allow-missing"});
 }
 
 std::unique_ptr<Subject> start_thrower() {

@@ -22,6 +22,8 @@ class Subject {
 
 // tests/targets/steady.c.
 std::unique_ptr<Subject> start_steady();
+// tests/targets/turmoil.cc, on eight threads.
+std::unique_ptr<Subject> start_turmoil();
 // tests/targets/thrower.cc, beside one that nobody probes and whose results are right.
 std::unique_ptr<Subject> start_thrower();
 // tests/targets/dlhost.c, which loads and unloads a library all the time.

@@ -1,0 +1,78 @@
+// Exceptions, cancellation and forks on eight threads, while probes come and go at random: 5
+// seconds long; TURMOIL_SECONDS in the environment says otherwise.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/clock.h"
+#include "survive/runtime_folder.h"
+#include "survive/subjects.h"
+
+namespace pinprick::survive {
+namespace {
+
+// Other probes with every seed; a failure says which.
+class AnyProbes {
+ public:
+  explicit AnyProbes(uint64_t seed) : random_(seed) {}
+
+  Command next(pid_t pid) {
+    Command command = {pick({"count", "latency"}),
+                       "-p",
+                       std::to_string(pid),
+                       "--allow-missing",
+                       "--json",
+                       "-d",
+                       pick({"0.001", "0.01", "0.05"})};
+    // Few slots: calls are missed in between.
+    if (command[0] == "latency" && random_() % 3 == 0)
+      command.insert(command.end(), {"--slots", "64"});
+    if (command[0] == "count" && random_() % 3 == 0) {
+      command.insert(command.end(), {"--instructions", "turmoil:*"});
+      return command;
+    }
+    const size_t patterns = 1 + random_() % 3;
+    for (size_t i = 0; i < patterns; ++i)
+      command.push_back(pick({"turmoil:*", "turmoil:passes", "turmoil:c*", "libstdc++:__cxa*",
+                              "libstdc++:*", "libgcc_s:*", "libc:pthread*", "libc:*fork*",
+                              "libc:m*", "libc:*", "ld-linux-x86-64:*"}));
+    return command;
+  }
+
+ private:
+  std::string pick(const std::vector<std::string>& of) { return of[random_() % of.size()]; }
+  std::mt19937_64 random_;
+};
+
+std::string joined(const Command& command) {
+  std::string line;
+  for (const std::string& word : command) line += word + " ";
+  return line;
+}
+
+TEST(Turmoil, comes_out_right_whatever_is_probed) {
+  const std::string wanted = environment("TURMOIL_SECONDS");
+  const uint64_t seconds = wanted.empty() ? 5 : std::stoull(wanted);
+  runtime_folder();
+  const auto subject = start_turmoil();
+  ASSERT_EQ(subject->check(), "");
+  const uint64_t seed = std::random_device{}();
+  AnyProbes probes(seed);
+  const uint64_t end = monotonic_ns() + seconds * 1'000'000'000;
+  int attached = 0;
+  for (; monotonic_ns() < end; ++attached) {
+    const Command command = probes.next(subject->pid());
+    const auto done = run(pinprick(command));
+    // 3: nothing of that can be probed.
+    const bool went = done.ending.exited_with(0) || done.ending.exited_with(3);
+    ASSERT_TRUE(went) << "seed " << seed << ", " << joined(command) << done.output;
+    ASSERT_EQ(subject->check(), "") << "seed " << seed << ", " << joined(command) << done.output;
+    // Threads that wait within a call may have kept the memory; they have ended by now.
+    run(pinprick({"detach", "-p", std::to_string(subject->pid())}));
+  }
+  RecordProperty("attached", attached);
+  EXPECT_GT(attached, 0);
+}
+
+}  // namespace
+}  // namespace pinprick::survive
