@@ -43,13 +43,13 @@ class Cells {
     for (uint32_t i = 0; i < layout::kLockedStripes; ++i) locked_cells_[i] = region(cpus + i);
   }
 
-  ArenaSpec arena(uint64_t size) const {
+  ArenaSpec arena(uint64_t size, bool tables_apart = false) const {
     ArenaSpec spec;
     spec.size = size;
     spec.enter = kNoEnter;
     spec.locked_cells = locked_cells_;
     spec.cpu_cells = cpu_cells_;
-    spec.tables_apart = true;
+    spec.tables_apart = tables_apart;
     return spec;
   }
   // Of another counter than the one that the cells are for.
@@ -109,7 +109,7 @@ class Counted {
       : cells(std::max(1u, std::thread::hardware_concurrency()), kCell), memory_(1 << 16) {
     const Address function_address = memory_.address() + kFunction;
     Assembler stubs(memory_.address());
-    const auto entries = emit_arena_header(stubs, cells.arena(memory_.size()));
+    const auto entries = emit_arena_header(stubs, cells.arena(memory_.size(), true));
     stub = emit_count_stub(stubs, entries, rseq, points,
                            {function_address, std::span(code).first(displaced)});
     const auto bytes = stubs.finish();
