@@ -166,7 +166,8 @@ void Planning::add(Patch patch, Address site) {
 
 // In the window before: as one of its instructions, or as the next one behind it.
 bool Planning::share(Address site) {
-  if (plan_.patches.empty() || placing_ == Placing::at_site) return false;
+  // In the middle of Go's stack check the flags hold its result.
+  if (plan_.patches.empty() || placing_ == Placing::at_site || function_.is_go) return false;
   PlannedPatch& last = plan_.patches.back();
   const Address begin = last.patch.site;
   const Address end = begin + last.patch.displaced;

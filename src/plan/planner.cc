@@ -160,7 +160,7 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
     return refuse(Reason::page_edge, begin);
 
   if (function.is_go &&
-      !arch::goroutine_may_run_elsewhere(bytes_at(function, begin).first(patch.displaced)))
+      arch::displaced_of_stack_check(bytes_at(function, begin)) != patch.displaced)
     return refuse(Reason::goroutine, begin);
 
   const auto original = bytes_at(function, begin).first(touched_end - begin);

@@ -27,7 +27,7 @@ struct FunctionCode {
   std::span<const uint8_t> bytes;  // from range.begin up to where the next thing begins
   const image::BranchTargets* targets = nullptr;
   std::span<const Range> reserved;  // must not be touched
-  bool is_go = false;               // Go's runtime looks at where its code was interrupted
+  bool is_go = false;               // then only at a stack check: arch/x86_64/goroutine.h
   // boundaries() of this function, where they are at hand: whoever plans many of its sites one by
   // one need not decode all of it for each.
   std::span<const Address> boundaries = {};

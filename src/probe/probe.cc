@@ -347,7 +347,7 @@ std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch&
   std::vector<arch::CountPoint> points;
   for (size_t i = 0; i < patch.probes.size(); ++i) {
     const Probe& probe = set.probes[patch.probes[i]];
-    points.push_back({probe.offset, cells[i], probe.keep_red_zone});
+    points.push_back({probe.offset, cells[i], probe.keep_red_zone, patch.object->elf().is_go()});
   }
   auto placed = placed_by(at, [&](arch::Assembler& code) {
     return arch::emit_count_stub(code, arena, rseq, points, displaced(patch));

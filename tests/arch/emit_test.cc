@@ -57,6 +57,7 @@ TEST(Emit, InstructionsOfOneRegister) {
     EXPECT_EQ(text_of([&](auto& code) { code.push(r); }), "push " + name(r));
     EXPECT_EQ(text_of([&](auto& code) { code.pop(r); }), "pop " + name(r));
     EXPECT_EQ(text_of([&](auto& code) { code.shift_right(r, 29); }), "shr " + name(r) + ", 0x1d");
+    EXPECT_EQ(text_of([&](auto& code) { code.test(r); }), "test " + name(r) + ", " + name(r));
     EXPECT_EQ(text_of([&](auto& code) { code.multiply32(r, 0x1e3779b1); }),
               "imul " + name32(r) + ", " + name32(r) + ", 0x1e3779b1");
     EXPECT_EQ(text_of([&](auto& code) { code.mov_imm32(r, 0x89abcdef); }),
@@ -185,6 +186,8 @@ TEST(Emit, LabelsThatAreBoundLaterAndEarlier) {
             "jmp 0x7f0000001000; jmp 0x7f000000100a");
   EXPECT_EQ(around([](auto& code, auto label) { code.jmp_short(label); }),
             "jmp 0x7f0000001000; jmp 0x7f0000001004");
+  EXPECT_EQ(around([](auto& code, auto label) { code.jz(label); }),
+            "je 0x7f0000001000; je 0x7f0000001004");
   EXPECT_EQ(around([](auto& code, auto label) { code.jrcxz(label); }),
             "jrcxz 0x7f0000001000; jrcxz 0x7f0000001004");
   EXPECT_EQ(around([](auto& code, auto label) { code.push(label); }),

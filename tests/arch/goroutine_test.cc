@@ -1,4 +1,4 @@
-// What of a Go function may run in a stub. The bytes are those of Go 1.19's compiler.
+// Where Go functions can be counted. The bytes are those of Go 1.19's compiler.
 #include "arch/x86_64/goroutine.h"
 
 #include <gtest/gtest.h>
@@ -8,57 +8,36 @@
 namespace pinprick::arch {
 namespace {
 
-struct Case {
-  const char* assembly;
-  Bytes bytes;
-};
+const Bytes kSmall = {0x49, 0x3b, 0x66, 0x10};  // cmp 16(%r14),%rsp
+const Bytes kLarge = {0x4d, 0x3b, 0x66, 0x10};  // cmp 16(%r14),%r12
+const Bytes kLea = {0x4c, 0x8d, 0x64, 0x24, 0xe8};
+const Bytes kLongLea = {0x4c, 0x8d, 0xa4, 0x24, 0x18, 0xff, 0xff, 0xff};
+const Bytes kJbe = {0x76, 0x28};
+const Bytes kLongJbe = {0x0f, 0x86, 0x90, 1, 0, 0};
 
-TEST(Goroutine, MayRunElsewhereInTheCheckOfItsStack) {
-  const Case kCases[] = {
-      {"cmp 16(%r14),%rsp; jbe .+40", {0x49, 0x3b, 0x66, 0x10, 0x76, 0x28}},
-      {"cmp 16(%r14),%rsp; jbe .+400", {0x49, 0x3b, 0x66, 0x10, 0x0f, 0x86, 0x90, 1, 0, 0}},
-      {"lea -24(%rsp),%r12", {0x4c, 0x8d, 0x64, 0x24, 0xe8}},
-      {"mov %fs:-8,%rcx", {0x64, 0x48, 0x8b, 0x0c, 0x25, 0xf8, 0xff, 0xff, 0xff}},
-  };
-  for (const Case& c : kCases) EXPECT_TRUE(goroutine_may_run_elsewhere(c.bytes)) << c.assembly;
+TEST(StackCheck, OfASmallFrameIsDisplacedAsAWhole) {
+  EXPECT_EQ(displaced_of_stack_check(joined({kSmall, kJbe, {0x55}})), 6);
+  EXPECT_EQ(displaced_of_stack_check(joined({kSmall, kLongJbe, {0x55}})), 10);
 }
 
-TEST(Goroutine, MayRunElsewhereInOneInstructionThatCannotFault) {
-  const Case kCases[] = {
-      {"mov $42,%eax", {0xb8, 0x2a, 0, 0, 0}},
-      {"sub $400,%rsp", {0x48, 0x81, 0xec, 0x90, 1, 0, 0}},
-      {"mov %rax,8(%rsp)", {0x48, 0x89, 0x44, 0x24, 0x08}},
-      {"mov 0x100(%rip),%rcx", {0x48, 0x8b, 0x0d, 0, 1, 0, 0}},
-      {"call .+0x100", {0xe8, 0, 1, 0, 0}},
-      {"push %rbp", {0x55}},
-      {"lea 8(%rax),%rcx", {0x48, 0x8d, 0x48, 0x08}},
-  };
-  for (const Case& c : kCases) EXPECT_TRUE(goroutine_may_run_elsewhere(c.bytes)) << c.assembly;
+TEST(StackCheck, OfALargeFrameBeginsWithAnInstructionThatTakesAJump) {
+  EXPECT_EQ(displaced_of_stack_check(joined({kLea, kLarge, kJbe})), 5);
+  EXPECT_EQ(displaced_of_stack_check(joined({kLea, kLarge, kLongJbe})), 5);
+  EXPECT_EQ(displaced_of_stack_check(joined({kLongLea, kLarge, kLongJbe})), 8);
 }
 
-// Somebody may be suspended at the second.
-TEST(Goroutine, MayNotRunElsewhereInSeveralInstructions) {
-  const Case kCases[] = {
-      {"lea (%rax,%rax,2),%rax; inc %rax", {0x48, 0x8d, 0x04, 0x40, 0x48, 0xff, 0xc0}},
-      {"cmp 16(%r14),%rsp; ja .+40", {0x49, 0x3b, 0x66, 0x10, 0x77, 0x28}},
-      {"cmp 16(%r14),%rsp; jbe .+40; push %rbp", {0x49, 0x3b, 0x66, 0x10, 0x76, 0x28, 0x55}},
-      {"nop; nop; nop; nop; nop", {0x90, 0x90, 0x90, 0x90, 0x90}},
-      {"nothing", {}},
-  };
-  for (const Case& c : kCases) EXPECT_FALSE(goroutine_may_run_elsewhere(c.bytes)) << c.assembly;
-}
-
-// A nil pointer is a panic, which the program may recover from.
-TEST(Goroutine, MayNotRunElsewhereInWhatMayFault) {
-  const Case kCases[] = {
-      {"mov (%rax),%rax", {0x48, 0x8b, 0x00}},
-      {"movq $1,8(%rax)", {0x48, 0xc7, 0x40, 0x08, 1, 0, 0, 0}},
-      {"test %al,(%rax)", {0x84, 0x00}},
-      {"mov 8(%rsp,%rcx,8),%rax", {0x48, 0x8b, 0x44, 0xcc, 0x08}},
-      {"call *(%rdx)", {0xff, 0x12}},
-      {"rep movsq", {0xf3, 0x48, 0xa5}},
-  };
-  for (const Case& c : kCases) EXPECT_FALSE(goroutine_may_run_elsewhere(c.bytes)) << c.assembly;
+// What looks like a part of it may be anything: C, within a program that Go has linked.
+TEST(StackCheck, IsNothingLess) {
+  const Bytes kPush = {0x55};
+  const Bytes kJa = {0x77, 0x28};
+  for (const Bytes& code :
+       {Bytes{}, kSmall, kLea, kLongLea, joined({kLea, kLarge}), kJbe, joined({kSmall, kJa}),
+        joined({kLarge, kJbe}), joined({kLea, kJbe}), joined({kLea, kSmall, kJbe}),
+        joined({kPush, kSmall, kJbe}), joined({kSmall, kPush, kJbe})}) {
+    EXPECT_EQ(displaced_of_stack_check(code), 0) << code.size();
+    for (size_t size = 0; size < code.size(); ++size)
+      EXPECT_EQ(displaced_of_stack_check(std::span(code).first(size)), 0);
+  }
 }
 
 }  // namespace

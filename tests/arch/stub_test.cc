@@ -399,6 +399,7 @@ class StubInSandbox : public testing::TestWithParam<Path> {
   void SetUp() override {
     pretended_rseq = {};
     pretended_rseq.cpu_id = static_cast<uint32_t>(GetParam().cpu);
+    arena.tables_apart = false;  // the sandbox has one page
   }
 
   // The state and memory after `window` at home, and after a jump to its stub in its place.
@@ -407,7 +408,7 @@ class StubInSandbox : public testing::TestWithParam<Path> {
   }
   void run_both(const Bytes& window, const std::vector<CountPoint>& points) {
     Assembler code(sandbox.away());
-    const auto entries = emit_arena_header(code, cells.arena(kPageSize));
+    const auto entries = emit_arena_header(code, arena);
     std::optional<RseqArea> rseq;
     if (GetParam().rseq) rseq = pretended_area();
     const Stub stub = emit_count_stub(code, entries, rseq, points, {sandbox.home(), window});
@@ -437,6 +438,7 @@ class StubInSandbox : public testing::TestWithParam<Path> {
 
   Sandbox sandbox;
   Cells cells{kCpus, kCell};
+  ArenaSpec arena = cells.arena(kPageSize);
   std::mt19937_64 random{271828};
   MachineState start;
   Outcome plain, probed;
@@ -484,6 +486,26 @@ TEST_P(StubInSandbox, WithSeveralPointsPreservesAllThatAndTheRedZone) {
   }
   EXPECT_EQ(cells.total_of(kCell), 100u);
   EXPECT_EQ(cells.total_of(kCell + 8), 100u);
+}
+
+// lea -24(%rsp),%r12; xor %r13d,%r13d: as at Go's stack check, these registers and the flags held
+// nothing.
+const Bytes kStackCheck = {0x4c, 0x8d, 0x64, 0x24, 0xe8, 0x45, 0x31, 0xed};
+
+TEST_P(StubInSandbox, AtAStackCheckWritesNothingToTheStackEither) {
+  for (int trial = 0; trial < 100; ++trial) {
+    run_both(kStackCheck, {{0, kCell, false, true}});
+    ASSERT_EQ(difference_of(plain, probed), "");
+    ASSERT_TRUE(same_memory_from(sandbox.data()));
+  }
+  EXPECT_EQ(cells.by_lock(), 100u);
+}
+
+TEST_P(StubInSandbox, AtAStackCheckWithEmptyTablesCountsNothing) {
+  arena.locked_cells = {};
+  run_both(kStackCheck, {{0, kCell, false, true}});
+  ASSERT_EQ(difference_of(plain, probed), "");
+  EXPECT_EQ(cells.total(), 0u);
 }
 
 TEST_P(StubInSandbox, CountsInTheCellsOfItsCpuOrWithoutOneInTheLockedOnes) {

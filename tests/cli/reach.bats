@@ -173,6 +173,10 @@ needs_go() { [ -x "$TARGETS/goroutines" ] || skip "Go's compiler is not installe
   # Where it finds its stack too small it begins again: once for a goroutine and size of stack.
   [ "$(field '24000 <= sum(x["hits"] for x in r if x["type"] == "count" and x["final"] and x["function"] == "main.tick") < 24200')" = True ]
   [ "$(reasons | grep -c goroutine)" -eq 1 ]
+  "$PINPRICK" count --instructions --allow-missing --json -o "$work/records" 'goroutines:main.*' \
+    'goroutines:runtime.*stack*' -- "$TARGETS/goroutines" 2 >"$work/out"
+  [ "$(cat "$work/out")" = "right 16000" ]
+  [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"])')" -gt 16000 ]
 }
 
 @test "Go: probes come and go while it runs" {

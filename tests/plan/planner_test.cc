@@ -463,24 +463,27 @@ TEST(PlanRefusal, ReservedForTheSignalRestorer) {
   expect_refusal(Function(restorer), 7, Reason::reserved, 7);
 }
 
-// A goroutine may be parked between any two instructions, but for the check of its stack.
-TEST(PlanRefusal, OfGoForAllButOneInstructionOrTheCheckOfTheStack) {
+const Bytes kStackCheck = {0x49, 0x3b, 0x66, 0x10, 0x76, 0x28};  // cmp 16(%r14),%rsp; jbe
+
+TEST(PlanRefusal, OfGoForAllButTheCheckOfTheStack) {
   const Bytes prologue = joined({kPushRbp, kMovRspRbp, kSub16, kRet});
-  EXPECT_TRUE(Function(prologue).plan());
-  expect_refusal(Function(prologue).of_go(), 0, Reason::goroutine, 0);
-  expect_patch(Function(joined({kMov5, kRet})).of_go(), 0,
-               {Tactic::insn, "jj jj jj jj jj c3", kMov5, {}});
-  const Bytes check = {0x49, 0x3b, 0x66, 0x10, 0x76, 0x28};
-  expect_patch(Function(joined({check, prologue})).of_go(), 0,
-               {Tactic::window, "jj jj jj jj jj 28 55 48 89 e5 48 83 ec 10 c3", check, {4}});
+  for (const Bytes& code : {prologue, joined({kMov5, kRet}), joined({kNop5, kRet})}) {
+    EXPECT_TRUE(Function(code).plan());
+    expect_refusal(Function(code).of_go(), 0, Reason::goroutine, 0);
+  }
+  const Function checks = Function(joined({kStackCheck, prologue})).of_go();
+  expect_patch(checks, 0,
+               {Tactic::window, "jj jj jj jj jj 28 55 48 89 e5 48 83 ec 10 c3", kStackCheck, {4}});
+  for (uint64_t offset : {4, 6, 7, 10}) EXPECT_FALSE(checks.plan(offset)) << offset;
 }
 
-TEST(PlanRefusal, OfGoAlsoForWhatWouldHaveToMakeRoom) {
-  // A block of three bytes that is jumped behind, no padding, and a window that could be evicted.
-  const Bytes body =
-      joined({{0x48, 0xff, 0xc0}, kXorEax, kPushRbp, kMovRspRbp, kSub16, kSub16, kSub16, kRet});
-  EXPECT_THAT(Function(body).branch_to(3).plan_all({0}).refused, IsEmpty());
-  EXPECT_THAT(Function(body).branch_to(3).of_go().plan_all({0}).patches, IsEmpty());
+// The flags hold the result of the comparison there, and the stub does not keep them.
+TEST(PlanRefusal, OfGoInTheMiddleOfTheCheckOfTheStack) {
+  const Bytes code = joined({kStackCheck, kPushRbp, kMovRspRbp, kSub16, kRet});
+  EXPECT_THAT(Function(code).plan_all({0, 4, 6}).patches[0].points, ElementsAre(0, 4, 6));
+  const auto plan = Function(code).of_go().plan_all({0, 4, 6});
+  ASSERT_EQ(plan.patches.size(), 1u);
+  EXPECT_THAT(plan.patches[0].points, ElementsAre(0));
 }
 
 // --- The patch

@@ -322,6 +322,12 @@ void Assembler::shift_right(Reg reg, uint8_t bits) {
   u8(bits);
 }
 
+void Assembler::test(Reg reg) {
+  rex_w(reg, reg);
+  u8(0x85);
+  u8(modrm(3, low3(reg), low3(reg)));
+}
+
 void Assembler::multiply32(Reg reg, uint32_t factor) {
   if (high(reg)) u8(0x45);
   u8(0x69);
@@ -383,6 +389,11 @@ void Assembler::ret() {
 
 void Assembler::jrcxz(Label to) {
   u8(0xe3);
+  reference(to, Fixup::Form::rel8);
+}
+
+void Assembler::jz(Label to) {
+  u8(0x74);
   reference(to, Fixup::Form::rel8);
 }
 

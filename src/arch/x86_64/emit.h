@@ -89,6 +89,7 @@ class Assembler {
   void seto_al();
   void add_al(uint8_t value);
   void shift_right(Reg reg, uint8_t bits);
+  void test(Reg reg);                         // against itself
   void multiply32(Reg reg, uint32_t factor);  // 32-bit, zero-extends
   void cld();
   void std_();
@@ -102,6 +103,7 @@ class Assembler {
   void call_memory(Address memory);
   void ret();
   void jrcxz(Label to);  // rel8
+  void jz(Label to);     // rel8
   void jcc(uint8_t condition, Address to);
 
   // For instructions that are copied but for their last, relative field.

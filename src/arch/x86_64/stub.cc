@@ -51,6 +51,14 @@ constexpr int32_t kCellField = 48;  // the counter's offset in a CPU's cells, 32
 constexpr int32_t kCounted = 62;    // behind the counting
 constexpr int32_t kStepOverRedZone = 5;
 
+// reg = the stripe of the thread that runs on this stack. Changes flags.
+void emit_stripe(Assembler& code, Reg reg) {
+  code.mov(reg, Reg::rsp);
+  code.shift_right(reg, 16);
+  code.multiply32(reg, 0x9e3779b1);
+  code.shift_right(reg, 32 - PP_LOCKED_STRIPES_LOG2);
+}
+
 }  // namespace
 
 std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address body) {
@@ -94,10 +102,7 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.lahf();
   code.seto_al();
   code.push(Reg::rbx);
-  code.mov(Reg::rcx, Reg::rsp);
-  code.shift_right(Reg::rcx, 16);
-  code.multiply32(Reg::rcx, 0x9e3779b1);
-  code.shift_right(Reg::rcx, 32 - PP_LOCKED_STRIPES_LOG2);
+  emit_stripe(code, Reg::rcx);
   code.lea(Reg::rbx, locked_table);
   code.load_indexed8(Reg::rcx, Reg::rbx, Reg::rcx);
   code.jrcxz(nowhere);
@@ -182,6 +187,20 @@ void emit_counting(Assembler& code, const ArenaEntries& arena, const std::option
   if (point.keep_red_zone) code.lea(Reg::rsp, Reg::rsp, kRedZone);
 }
 
+// [stripe(rsp) + cell] += 1, in r12, r13 and the flags.
+void emit_counting_without_stack(Assembler& code, const ArenaEntries& arena,
+                                 const CountPoint& point) {
+  constexpr uint64_t kStripesBefore = layout::kLockedStripes + layout::kUnregisteredEntries;
+  const auto nowhere = code.new_label();
+  emit_stripe(code, Reg::r13);
+  code.lea(Reg::r12, arena.cpu_table - kStripesBefore * sizeof(uint64_t));
+  code.load_indexed8(Reg::r12, Reg::r12, Reg::r13);
+  code.test(Reg::r12);
+  code.jz(nowhere);
+  code.locked_increment(Reg::r12, static_cast<int32_t>(point.cell));
+  code.bind(nowhere);
+}
+
 }  // namespace
 
 //     descriptor:  struct rseq_cs {begin, end, abort = again}
@@ -205,6 +224,13 @@ void emit_counting(Assembler& code, const ArenaEntries& arena, const std::option
 Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<RseqArea> rseq,
                      std::span<const CountPoint> points, const Displaced& displaced) {
   Stub stub;
+  if (!points.empty() && points.front().at_stack_check) {
+    stub.begin = code.here();
+    emit_counting_without_stack(code, arena, points.front());
+    emit_displaced(code, displaced, stub);
+    stub.end = code.here();
+    return stub;
+  }
   const size_t unprobed = points.empty() ? displaced.bytes.size() : points.front().offset;
   const bool counts_first = unprobed == 0;
   CountLabels labels;

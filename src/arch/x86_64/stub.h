@@ -91,9 +91,10 @@ Address jump_target(Address site, std::span<const uint8_t> written);
 
 // A probe in front of one of the displaced instructions.
 struct CountPoint {
-  uint8_t offset = 0;          // of the instruction, from the site
-  uint32_t cell = 0;           // offset of the counter in a CPU's cells
-  bool keep_red_zone = false;  // not at a function's entry: data may live below rsp
+  uint8_t offset = 0;           // of the instruction, from the site
+  uint32_t cell = 0;            // offset of the counter in a CPU's cells
+  bool keep_red_zone = false;   // not at a function's entry: data may live below rsp
+  bool at_stack_check = false;  // of Go (goroutine.h): alone in its stub, which uses no stack
 };
 
 // `points` ascending; without any, the stub only stands in for the displaced instructions.
