@@ -50,8 +50,8 @@ int reluctance(const StoppedThread& thread, bool in_sequence) {
 
 // Threads, those that mind least first.
 struct Candidate {
-  StoppedThread* thread = nullptr;
   std::optional<rseq_cs> sequence;
+  StoppedThread* thread = nullptr;
   int reluctance = 0;
 };
 
@@ -59,7 +59,7 @@ std::vector<Candidate> candidates(const Memory& memory, std::vector<StoppedThrea
   std::vector<Candidate> all;
   for (StoppedThread& thread : threads) {
     const auto sequence = active_sequence(memory, thread);
-    all.push_back({&thread, sequence, reluctance(thread, sequence.has_value())});
+    all.push_back({sequence, &thread, reluctance(thread, sequence.has_value())});
   }
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.reluctance < b.reluctance;
