@@ -382,6 +382,16 @@ void Assembler::call_memory(Address memory) {
   u8(0xff);
   modrm_rip(2, memory);
 }
+void Assembler::call_memory(Label memory) {
+  u8(0xff);
+  modrm_rip(2, memory);
+}
+void Assembler::nop(Label memory) {
+  u8(0x0f);
+  u8(0x1f);
+  u8(modrm(2, 0, 0));
+  reference(memory, Fixup::Form::rel32);
+}
 
 void Assembler::ret() {
   u8(0xc3);
@@ -406,6 +416,12 @@ void Assembler::jcc(uint8_t condition, Address to) {
 std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to) {
   Assembler code(from);
   code.jmp(to);
+  return code.finish();
+}
+
+std::optional<std::vector<uint8_t>> encode_indirect_jump(Address from, Address memory) {
+  Assembler code(from);
+  code.jmp_memory(memory);
   return code.finish();
 }
 

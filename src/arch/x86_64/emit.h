@@ -101,6 +101,8 @@ class Assembler {
   void jmp_memory(Label memory);
   void call(Address to);
   void call_memory(Address memory);
+  void call_memory(Label memory);
+  void nop(Label memory);  // 7 bytes, the last four of them how far behind its end `memory` lies
   void ret();
   void jrcxz(Label to);  // rel8
   void jz(Label to);     // rel8
@@ -139,6 +141,10 @@ inline constexpr uint8_t kShortJumpLength = 2;
 std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to);
 // The two bytes of a `jmp rel8`; nothing where that does not reach.
 std::optional<std::vector<uint8_t>> encode_short_jump(Address from, Address to);
+
+// The six bytes of a `jmp *memory(%rip)`.
+inline constexpr uint8_t kIndirectJumpLength = 6;
+std::optional<std::vector<uint8_t>> encode_indirect_jump(Address from, Address memory);
 
 // Can a 32-bit displacement that ends at `from` reach `to`?
 constexpr bool reaches(Address from, Address to) {

@@ -282,6 +282,95 @@ Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnSt
 
 namespace {
 
+// Calls the runtime, and tells it what this is about. rsp is what it was, less the red zone.
+void emit_hit(Assembler& code, bool keep_red_zone, Assembler::Label hit, Assembler::Label record) {
+  if (keep_red_zone) code.lea(Reg::rsp, Reg::rsp, -kRedZone);
+  code.call_memory(hit);
+  code.nop(record);
+  if (keep_red_zone) code.lea(Reg::rsp, Reg::rsp, kRedZone);
+}
+
+void emit_record(Assembler& code, Assembler::Label label, Address address, uint64_t point,
+                 Assembler::Label resume, Assembler::Label body) {
+  code.bind(label);
+  code.u64(address);
+  code.u64(point);
+  code.u64(resume);
+  code.u64(body);
+}
+
+}  // namespace
+
+//     [counting, as in emit_count_stub]
+//     [rsp -= red zone]
+//     call *hit
+//     nop record                   found by the runtime behind its return address
+//     [rsp += red zone]
+//     [rsp += 8; jump *[rsp - 24]  where calls may be measured: to a slot's code, or to `resume`
+//      resume: rsp -= 8]
+//     body:  first displaced instruction
+//     [rsp -= red zone; call *hit; nop second record; rsp += red zone]
+//     the other displaced instructions, jump back
+//     pointers, records
+//
+// The runtime leaves where a call goes on in the second word below the stack pointer that it
+// returns with; data there survives signals, and so does the return address in the first.
+Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional<RseqArea> rseq,
+                       const HandlerStub& spec, const Displaced& displaced) {
+  assert(!(spec.measures && spec.keep_red_zone));
+  const auto hit = code.new_label();
+  const auto hit_behind = code.new_label();
+  const auto before = code.new_label();
+  const auto behind = code.new_label();
+  const auto resume = code.new_label();
+  const auto body = code.new_label();
+  const CountPoint count = {0, spec.cell.value_or(0), spec.keep_red_zone};
+  CountLabels labels;
+  if (spec.cell && rseq) labels = emit_out_of_line(code, arena, count);
+
+  Stub stub;
+  stub.begin = code.here();
+  if (spec.cell) emit_counting(code, arena, rseq, count, labels);
+  if (spec.before != 0) {
+    emit_hit(code, spec.keep_red_zone, hit, before);
+    if (spec.measures) {
+      code.lea(Reg::rsp, Reg::rsp, 8);
+      constexpr uint8_t kJumpBelowStack[] = {0xff, 0x64, 0x24, 0xe8};  // jmp *-24(%rsp)
+      code.raw(kJumpBelowStack);
+      code.bind(resume);
+      code.lea(Reg::rsp, Reg::rsp, -8);
+    } else {
+      code.bind(resume);
+    }
+  }
+  code.bind(body);
+  size_t first = 0;
+  if (spec.behind != 0) {
+    first = decode(displaced.bytes, displaced.address)->length;
+    emit_copies(code, part(displaced, 0, first), displaced.address, stub);
+    emit_hit(code, true, hit_behind, behind);
+  }
+  const auto rest = part(displaced, first, displaced.bytes.size());
+  std::optional<Address> on = displaced.address + first;
+  if (!rest.bytes.empty()) on = emit_copies(code, rest, displaced.address, stub);
+  if (on) code.jmp(*on);
+  code.align(8, kInt3);
+  if (spec.before != 0) {
+    code.bind(hit);
+    code.u64(spec.hit);
+    emit_record(code, before, displaced.address, spec.before, resume, body);
+  }
+  if (spec.behind != 0) {
+    code.bind(hit_behind);
+    code.u64(spec.hit_behind);
+    emit_record(code, behind, displaced.address + first, spec.behind, body, body);
+  }
+  stub.end = code.here();
+  return stub;
+}
+
+namespace {
+
 // DWARF, as far as a slot's frame needs it.
 constexpr uint8_t kCfaDefinition = 0x0c, kCfaExpression = 0x10, kCfaNop = 0;
 constexpr uint8_t kOpConst8u = 0x0e, kOpMinus = 0x1c, kOpPlus = 0x22, kOpShl = 0x24, kOpShr = 0x25,
@@ -319,12 +408,8 @@ std::vector<uint8_t> return_address_rule(const UnwinderHook& spec) {
   return *rule.finish();
 }
 
-struct UnwindTable {
-  Address begin = 0;
-  Address fde = 0;
-};
+}  // namespace
 
-// `personality` 0: none.
 UnwindTable emit_unwind_table(Assembler& code, const UnwinderHook& spec, Address personality) {
   const Address cie = code.here();
   emit_entry(code, [&](Assembler& at) {
@@ -361,6 +446,8 @@ UnwindTable emit_unwind_table(Assembler& code, const UnwinderHook& spec, Address
   });
   return {cie, fde};
 }
+
+namespace {
 
 // How PT_GNU_EH_FRAME begins: version, how pointers are encoded, and where the table is. Not
 // sorted.

@@ -110,6 +110,20 @@ struct ReturnStub {
 Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnStub& spec,
                       const Displaced& displaced);
 
+// A stub that calls handlers in the same process.
+struct HandlerStub {
+  std::optional<uint32_t> cell;  // counts first, in this cell
+  bool keep_red_zone = false;    // not at a function's entry: data may live below rsp
+  uint64_t before = 0;           // what the runtime knows of the handlers that run first
+  uint64_t behind = 0;           // ... behind the first displaced instruction; 0: none
+  bool measures = false;         // calls may be entered through return slots; at entries only
+  Address hit = 0;               // the runtime's routines, which are called
+  Address hit_behind = 0;
+};
+
+Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional<RseqArea> rseq,
+                       const HandlerStub& spec, const Displaced& displaced);
+
 // Where an unwinder looks for unwind tables, it finds one for slots: one entry for all of them,
 // whose rules find the return address of a measured call by that of its slot.
 struct UnwinderHook {
@@ -121,6 +135,14 @@ struct UnwinderHook {
   Address personality = 0;  // of the runtime
   Address unwound = 0;
 };
+
+struct UnwindTable {
+  Address begin = 0;  // of the CIE; what follows ends with a 0
+  Address fde = 0;
+};
+
+// `personality` 0: none.
+UnwindTable emit_unwind_table(Assembler& code, const UnwinderHook& spec, Address personality);
 
 // For the function `const fde* _Unwind_Find_FDE(pc, dwarf_eh_bases*)` of an unwinder, or for
 // glibc's `int _dl_find_object(pc, struct dl_find_object*)`.
