@@ -59,6 +59,7 @@ std::optional<ProcessStatus> read_from(const std::string& folder) {
     at = end + 1;
   }
   out.tracer = static_cast<pid_t>(parse_number(field(*status, "TracerPid")));
+  out.blocked_signals = parse_number(field(*status, "SigBlk"), 16);
   out.seccomp = static_cast<int>(parse_number(field(*status, "Seccomp")));
   out.shadow_stack = field(*status, "x86_Thread_features").find("shstk") != std::string_view::npos;
   return out;

@@ -16,7 +16,8 @@ struct ProcessStatus {
   uint64_t start_time = 0;  // clock ticks after boot; with the pid it names a process for good
   std::string command;
   bool kernel_thread = false;
-  int seccomp = 0;  // 0 off, 1 strict, 2 filter
+  uint64_t blocked_signals = 0;  // of the thread: bit N-1 for signal N
+  int seccomp = 0;               // 0 off, 1 strict, 2 filter
   bool shadow_stack = false;
 };
 

@@ -1,0 +1,97 @@
+#include "patch/live_edit.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace pinprick::patch {
+namespace {
+
+constexpr uint8_t kBreakpoint = 0xcc;
+
+// Changes this close to each other are written with one system call, with what lies between them.
+// Nobody else writes text; bytes that stay are written with the value that they have.
+constexpr uint64_t kNear = 64;
+
+Result<void, SystemError> write(const target::Memory& memory, std::vector<ByteChange> changes) {
+  std::sort(changes.begin(), changes.end(),
+            [](const ByteChange& a, const ByteChange& b) { return a.address < b.address; });
+  std::vector<uint8_t> bytes;
+  for (size_t first = 0; first < changes.size();) {
+    size_t last = first + 1;
+    while (last < changes.size() && changes[last].address - changes[last - 1].address <= kNear)
+      ++last;
+    const Address begin = changes[first].address;
+    bytes.resize(changes[last - 1].address + 1 - begin);
+    if (!memory.read(begin, bytes)) return fail(SystemError{EFAULT});
+    for (size_t i = first; i < last; ++i) bytes[changes[i].address - begin] = changes[i].value;
+    if (auto written = memory.write(begin, bytes); !written) return written;
+    first = last;
+  }
+  return {};
+}
+
+template <class Step>
+Result<void, SystemError> run(const target::SelfTarget& self, std::span<const LiveEdit> edits,
+                              Step&& step_of) {
+  if (edits.empty()) return {};
+  for (int step = 0; step < kLiveSteps; ++step) {
+    std::vector<ByteChange> changes;
+    for (const LiveEdit& edit : edits) {
+      const auto some = step_of(edit, step);
+      changes.insert(changes.end(), some.begin(), some.end());
+    }
+    if (auto written = write(self.memory(), std::move(changes)); !written) return written;
+    self.synchronize_threads();
+  }
+  return {};
+}
+
+}  // namespace
+
+bool LiveEdit::is_boundary(size_t offset) const {
+  return std::find(interior.begin(), interior.end(), offset) != interior.end();
+}
+
+std::vector<ByteChange> placing_step(const LiveEdit& edit, int step) {
+  std::vector<ByteChange> changes;
+  if (edit.length == 1) {
+    if (step == 0) changes.push_back({edit.site, kBreakpoint});
+    return changes;
+  }
+  if (step == 0) {
+    changes.push_back({edit.site, kBreakpoint});
+    for (uint8_t offset : edit.interior) {
+      assert(edit.jump[offset] == kBreakpoint);
+      changes.push_back({edit.site + offset, kBreakpoint});
+    }
+  } else if (step == 1) {
+    for (size_t i = 1; i < edit.length; ++i)
+      if (!edit.is_boundary(i)) changes.push_back({edit.site + i, edit.jump[i]});
+  } else {
+    changes.push_back({edit.site, edit.jump[0]});
+  }
+  return changes;
+}
+
+std::vector<ByteChange> removing_step(const LiveEdit& edit, int step) {
+  std::vector<ByteChange> changes;
+  if (step == 0 && edit.length != 1) changes.push_back({edit.site, kBreakpoint});
+  for (size_t i = 1; i < edit.length; ++i) {
+    const int when = edit.is_boundary(i) ? 2 : 1;
+    if (step == when) changes.push_back({edit.site + i, edit.original[i]});
+  }
+  if (step == 2) changes.push_back({edit.site, edit.original[0]});
+  return changes;
+}
+
+Result<void, SystemError> place_live(const target::SelfTarget& self,
+                                     std::span<const LiveEdit> edits) {
+  return run(self, edits, placing_step);
+}
+
+Result<void, SystemError> remove_live(const target::SelfTarget& self,
+                                      std::span<const LiveEdit> edits) {
+  return run(self, edits, removing_step);
+}
+
+}  // namespace pinprick::patch

@@ -1,0 +1,126 @@
+// What each step writes: as patch/live_edit.h has it.
+#include "patch/live_edit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace pinprick::patch {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr Address kSite = 0x1000;
+
+// push %rbp; mov %rsp,%rbp; (the begin of what follows)
+const std::array<uint8_t, 2> kInterior = {1, 4};
+LiveEdit window() {
+  LiveEdit edit;
+  edit.site = kSite;
+  edit.original = {0x55, 0x48, 0x89, 0xe5, 0x48};
+  edit.jump = {0xe9, 0xcc, 0x12, 0x34, 0xcc};
+  edit.interior = kInterior;
+  return edit;
+}
+
+using Text = std::map<Address, uint8_t>;
+
+Text text_of(const LiveEdit& edit) {
+  Text text;
+  for (size_t i = 0; i < edit.length; ++i) text[edit.site + i] = edit.original[i];
+  return text;
+}
+
+void make(Text& text, const std::vector<ByteChange>& changes) {
+  for (const ByteChange& change : changes) text.at(change.address) = change.value;
+}
+
+std::vector<uint8_t> bytes(const Text& text) {
+  std::vector<uint8_t> all;
+  for (const auto& [address, value] : text) all.push_back(value);
+  return all;
+}
+
+TEST(Placing, SetsBreakpointsThenTheRestThenTheJump) {
+  const LiveEdit edit = window();
+  Text text = text_of(edit);
+  make(text, placing_step(edit, 0));
+  EXPECT_THAT(bytes(text), ElementsAre(0xcc, 0xcc, 0x89, 0xe5, 0xcc));
+  make(text, placing_step(edit, 1));
+  EXPECT_THAT(bytes(text), ElementsAre(0xcc, 0xcc, 0x12, 0x34, 0xcc));
+  make(text, placing_step(edit, 2));
+  EXPECT_THAT(bytes(text), ElementsAre(0xe9, 0xcc, 0x12, 0x34, 0xcc));
+}
+
+TEST(Removing, SetsABreakpointThenTheRestThenTheBoundaries) {
+  const LiveEdit edit = window();
+  Text text = text_of(edit);
+  for (int step = 0; step < kLiveSteps; ++step) make(text, placing_step(edit, step));
+  make(text, removing_step(edit, 0));
+  EXPECT_THAT(bytes(text), ElementsAre(0xcc, 0xcc, 0x12, 0x34, 0xcc));
+  make(text, removing_step(edit, 1));
+  EXPECT_THAT(bytes(text), ElementsAre(0xcc, 0xcc, 0x89, 0xe5, 0xcc));
+  make(text, removing_step(edit, 2));
+  EXPECT_THAT(bytes(text), ElementsAre(0x55, 0x48, 0x89, 0xe5, 0x48));
+}
+
+// The rule behind the steps: a thread that arrives at a boundary finds a breakpoint there, or each
+// byte of the old instruction, whatever part of the step's changes it sees.
+TEST(EachStep, ShowsAWholeInstructionOrABreakpointAtEachBoundary) {
+  const LiveEdit edit = window();
+  const std::vector<std::pair<size_t, size_t>> instructions = {{0, 1}, {1, 4}, {4, 5}};
+  const auto check = [&](const Text& before, const std::vector<ByteChange>& changes) {
+    for (size_t seen = 0; seen < (size_t{1} << changes.size()); ++seen) {
+      Text text = before;
+      for (size_t i = 0; i < changes.size(); ++i)
+        if ((seen >> i & 1) != 0) text.at(changes[i].address) = changes[i].value;
+      const auto now = bytes(text);
+      const bool is_jump = std::equal(now.begin(), now.end(), edit.jump.begin());
+      for (const auto& [begin, end] : instructions) {
+        const bool is_breakpoint = now[begin] == 0xcc;
+        const bool is_old =
+            std::equal(now.begin() + begin, now.begin() + end, edit.original.begin() + begin);
+        EXPECT_TRUE(is_breakpoint || is_old || (begin == 0 && is_jump)) << begin << " " << seen;
+      }
+    }
+  };
+  Text text = text_of(edit);
+  for (auto* step_of : {&placing_step, &removing_step})
+    for (int step = 0; step < kLiveSteps; ++step) {
+      const auto changes = step_of(edit, step);
+      check(text, changes);
+      make(text, changes);
+    }
+}
+
+TEST(ABreakpoint, TakesOneByteAndOneStep) {
+  LiveEdit edit = window();
+  edit.length = 1;
+  edit.interior = {};
+  EXPECT_THAT(placing_step(edit, 0), ElementsAre(ByteChange{kSite, 0xcc}));
+  EXPECT_THAT(placing_step(edit, 1), IsEmpty());
+  EXPECT_THAT(placing_step(edit, 2), IsEmpty());
+  EXPECT_THAT(removing_step(edit, 0), IsEmpty());
+  EXPECT_THAT(removing_step(edit, 2), ElementsAre(ByteChange{kSite, 0x55}));
+}
+
+TEST(PlaceLive, WritesTextThatIsNotWritable) {
+  alignas(16) static const std::array<uint8_t, 16> text = {0x90, 0x90, 0x90, 0x90, 0x90, 0xc3};
+  const auto self = target::SelfTarget::open();
+  ASSERT_TRUE(self.ok());
+  LiveEdit edit;
+  edit.site = reinterpret_cast<Address>(text.data());
+  edit.original = {0x90, 0x90, 0x90, 0x90, 0x90};
+  edit.jump = {0xe9, 1, 2, 3, 4};
+  const volatile uint8_t* const first = text.data();
+  ASSERT_TRUE(place_live(*self, {&edit, 1}).ok());
+  EXPECT_EQ(first[0], 0xe9);
+  EXPECT_EQ(first[4], 4);
+  ASSERT_TRUE(remove_live(*self, {&edit, 1}).ok());
+  EXPECT_EQ(first[0], 0x90);
+}
+
+}  // namespace
+}  // namespace pinprick::patch
