@@ -6,7 +6,6 @@
 #include "base/parallel.h"
 #include "probe/callee.h"
 #include "probe/detours.h"
-#include "probe/return_probes.h"
 
 namespace pinprick::probe {
 namespace {
@@ -44,12 +43,7 @@ std::optional<plan::Reason> FunctionProbes::why_not_timed(const image::Match& ma
                                                           bool at_entry) const {
   if (kind_ != Kind::latency) return std::nullopt;
   if (!at_entry) return plan::Reason::not_called;
-  const image::Function& function = *match.function;
-  image::Object& object = *match.object;
-  const ReturnCandidate candidate = {object.functions().names(function),
-                                     code_.bytes.first(function.range.size()), is_called_,
-                                     function.range.begin + object.bias() == object.entry()};
-  return why_not_return_probed(candidate);
+  return why_not_return_probed(return_candidate(*match.object, *match.function, code_, is_called_));
 }
 
 void FunctionProbes::plan() {
@@ -259,6 +253,12 @@ void plan_detours(ProbeSet& set, Kind kind) {
 }
 
 }  // namespace
+
+ReturnCandidate return_candidate(image::Object& object, const image::Function& function,
+                                 const plan::FunctionCode& code, bool is_called) {
+  return {object.functions().names(function), code.bytes.first(function.range.size()), is_called,
+          function.range.begin + object.bias() == object.entry()};
+}
 
 std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function) {
   plan::FunctionCode code;

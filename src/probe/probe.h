@@ -11,6 +11,7 @@
 #include "image/match.h"
 #include "plan/function_plan.h"
 #include "probe/hooks.h"
+#include "probe/return_probes.h"
 
 namespace pinprick::probe {
 
@@ -49,6 +50,10 @@ struct ProbeSet {
 
 // What planning has to know of a function; nothing if its code cannot be read.
 std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function);
+
+// What decides whether the function's calls can be measured.
+ReturnCandidate return_candidate(image::Object& object, const image::Function& function,
+                                 const plan::FunctionCode& code, bool is_called);
 
 // Makes the objects load all that planning asks them for: they do so the first time, for one thread
 // only.
