@@ -50,6 +50,14 @@ struct UnwinderTable {
   uint64_t landing;  // goes on in the runtime
 };
 
+// What a stub that calls handlers hands to the runtime. Lies behind the stub.
+struct HitRecord {
+  uint64_t address;  // that the handlers are told
+  uint64_t point;    // what the runtime knows of the handlers
+  uint64_t resume;   // where the stub goes on
+  uint64_t body;     // the displaced instructions, then the rest of the function
+};
+
 inline constexpr uint32_t kMaxCpus = PP_MAX_CPUS;
 inline constexpr uint32_t kLockedStripes = 1u << PP_LOCKED_STRIPES_LOG2;
 
@@ -98,6 +106,10 @@ static_assert(offsetof(UnwinderTable, set_gr) == PP_UNWINDER_SET_GR);
 static_assert(offsetof(UnwinderTable, set_ip) == PP_UNWINDER_SET_IP);
 static_assert(offsetof(UnwinderTable, resume) == PP_UNWINDER_RESUME);
 static_assert(offsetof(UnwinderTable, landing) == PP_UNWINDER_LANDING);
+static_assert(offsetof(HitRecord, address) == PP_HIT_ADDRESS);
+static_assert(offsetof(HitRecord, point) == PP_HIT_POINT);
+static_assert(offsetof(HitRecord, resume) == PP_HIT_RESUME);
+static_assert(offsetof(HitRecord, body) == PP_HIT_BODY);
 static_assert(sizeof(RuntimeContext) == PP_CONTEXT_SIZE);
 static_assert(offsetof(RuntimeContext, free_list) == PP_CONTEXT_FREE_LIST);
 static_assert(offsetof(RuntimeContext, slots) == PP_CONTEXT_SLOTS);

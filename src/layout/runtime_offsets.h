@@ -54,6 +54,20 @@
 // From the code of one slot to that of the next.
 #define PP_SLOT_CODE_SIZE_LOG2 5
 
+// What a stub that calls handlers hands to the runtime (HitRecord).
+#define PP_HIT_ADDRESS 0
+#define PP_HIT_POINT 8
+#define PP_HIT_RESUME 16
+#define PP_HIT_BODY 24
+
+// A thread's registers while handlers run (pinprick::Registers), and what lies above.
+#define PP_REGISTERS_VECTOR_STATE 0
+#define PP_REGISTERS_GENERAL 8
+#define PP_REGISTERS_RSP 40
+#define PP_REGISTERS_IP 136
+#define PP_REGISTERS_FLAGS 144
+#define PP_REGISTERS_SIZE 152
+
 #define PP_RSEQ_CPU_ID 4
 #define PP_RSEQ_CS 8
 #define PP_RSEQ_SIGNATURE 0x53053053

@@ -1,0 +1,80 @@
+#include "runtime/activations.h"
+
+#include "runtime/thread.h"
+
+namespace pinprick::runtime {
+
+layout::Slot* slots = nullptr;
+Activation* activations = nullptr;
+Range slot_code;
+
+namespace {
+
+std::atomic<uint64_t> free_slots{1};  // tag << 32 | index + 1; chained by global_next
+
+// A stack of indices whose head changes its tag with every exchange, so that one that was taken and
+// given back in between does not pass for the same.
+template <class Next>
+uint32_t pop(std::atomic<uint64_t>& head, Next&& next) {
+  uint64_t old = head.load(std::memory_order_acquire);
+  for (;;) {
+    const auto first = static_cast<uint32_t>(old);
+    if (first == 0) return kNoItem;
+    const uint64_t tag = (old >> 32) + 1;
+    const uint32_t second = __atomic_load_n(&next(first - 1), __ATOMIC_RELAXED);
+    if (head.compare_exchange_weak(old, tag << 32 | second, std::memory_order_acquire))
+      return first - 1;
+  }
+}
+
+template <class Next>
+void push(std::atomic<uint64_t>& head, uint32_t index, Next&& next) {
+  uint64_t old = head.load(std::memory_order_relaxed);
+  for (;;) {
+    __atomic_store_n(&next(index), static_cast<uint32_t>(old), __ATOMIC_RELAXED);
+    const uint64_t tag = (old >> 32) + 1;
+    if (head.compare_exchange_weak(old, tag << 32 | (index + 1), std::memory_order_release)) return;
+  }
+}
+
+uint32_t& next_slot(uint32_t index) {
+  return slots[index].global_next;
+}
+
+}  // namespace
+
+ItemPool::ItemPool(uint32_t* next, std::byte* data, size_t size, uint32_t count)
+    : next_(next), data_(data), size_(size), head_(1) {
+  for (uint32_t i = 0; i < count; ++i) next_[i] = i + 1 < count ? i + 2 : 0;
+}
+
+uint32_t ItemPool::take() {
+  return pop(head_, [this](uint32_t i) -> uint32_t& { return next_[i]; });
+}
+
+void ItemPool::give(uint32_t item) {
+  push(head_, item, [this](uint32_t i) -> uint32_t& { return next_[i]; });
+}
+
+// Threads keep a few: so a call costs no locked instruction. Handlers run on this thread, so no
+// signal handler's hit comes in between.
+layout::Slot* take_slot() {
+  Thread& self = this_thread();
+  if (self.slots_kept != 0) return &slots[self.slots[--self.slots_kept]];
+  const uint32_t index = pop(free_slots, next_slot);
+  return index == kNoItem ? nullptr : &slots[index];
+}
+
+void give_slot(layout::Slot& slot) {
+  Thread& self = this_thread();
+  if (self.slots_kept == kSlotsKept) return share_slot(slot);
+  slot.return_address = 0;
+  self.slots[self.slots_kept++] = static_cast<uint32_t>(&slot - slots);
+}
+
+void share_slot(layout::Slot& slot) {
+  slot.return_address = 0;
+  push(free_slots, static_cast<uint32_t>(&slot - slots), next_slot);
+}
+
+}  // namespace pinprick::runtime

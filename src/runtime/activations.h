@@ -1,0 +1,67 @@
+// Calls that return probes follow: the slots that they return to, and what is kept of each.
+//
+// docs/latency.md has the mechanism. The slots' code is that of attached sessions; what a slot
+// leads to is pp_returned, in this process. Slots and their code are made once and stay.
+//
+// Hot, like handlers.h.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/address.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "layout/runtime_data.h"
+
+namespace pinprick::runtime {
+
+struct ReturnProbeState;
+
+inline constexpr uint32_t kMostReturnProbes = 4;  // at one address
+inline constexpr uint32_t kSlots = 8192;          // calls in flight at once
+inline constexpr uint32_t kNoItem = UINT32_MAX;
+
+// What a return probe with data, or with a limit, keeps for each of its calls in flight. Lock-free.
+class ItemPool {
+ public:
+  // `next`: `count` numbers; `data`: `count` times `size` bytes.
+  ItemPool(uint32_t* next, std::byte* data, size_t size, uint32_t count);
+
+  uint32_t take();  // kNoItem: all are in use
+  void give(uint32_t item);
+  void* data(uint32_t item) const { return data_ + item * size_; }
+
+ private:
+  uint32_t* next_;
+  std::byte* data_;
+  size_t size_;
+  std::atomic<uint64_t> head_;  // tag << 32 | index + 1
+};
+
+struct Activation {
+  struct Participant {
+    ReturnProbeState* probe;
+    uint64_t generation;
+    uint32_t item;
+  };
+  Participant participants[kMostReturnProbes];
+  uint32_t count;
+};
+
+// Slots, their activations, and where their code lies; null before make_slots().
+extern layout::Slot* slots;
+extern Activation* activations;
+extern Range slot_code;
+
+// Null: all are in use.
+layout::Slot* take_slot();
+void give_slot(layout::Slot& slot);
+// The same, to all threads: where what the thread keeps of its own may be in use further up.
+void share_slot(layout::Slot& slot);
+inline Activation& activation_of(const layout::Slot& slot) {
+  return activations[&slot - slots];
+}
+
+}  // namespace pinprick::runtime

@@ -1,0 +1,254 @@
+#include "runtime/handlers.h"
+
+#include <cpuid.h>
+
+#include <cstddef>
+
+#include "runtime/thread.h"
+
+static_assert(offsetof(pinprick::Registers, vector_state) == PP_REGISTERS_VECTOR_STATE);
+static_assert(offsetof(pinprick::Registers, rax) == PP_REGISTERS_GENERAL);
+static_assert(offsetof(pinprick::Registers, rsp) == PP_REGISTERS_RSP);
+static_assert(offsetof(pinprick::Registers, r15) == PP_REGISTERS_GENERAL + 15 * 8);
+static_assert(offsetof(pinprick::Registers, ip) == PP_REGISTERS_IP);
+static_assert(offsetof(pinprick::Registers, flags) == PP_REGISTERS_FLAGS);
+static_assert(sizeof(pinprick::Registers) == PP_REGISTERS_SIZE);
+
+namespace pinprick::runtime {
+namespace {
+
+// As the processor defines them: bits of XCR0, offsets in a saved state.
+constexpr uint32_t kX87 = 1, kSse = 2, kAvx = 4, kAvx512 = 0xe0;
+constexpr size_t kLegacySize = 512, kHeaderSize = 64;
+constexpr size_t kAlignment = 64;
+
+size_t vector_state_size = kLegacySize + kHeaderSize;
+uint32_t vector_states = 0;  // 0: no XSAVE; FXSAVE then
+
+// Saves the vector state, and puts back what the handlers left of it.
+class VectorState {
+ public:
+  explicit VectorState(Registers& registers, std::byte* area) : registers_(registers), area_(area) {
+    auto* header = reinterpret_cast<uint64_t*>(area_ + kLegacySize);
+    for (size_t i = 0; i < kHeaderSize / sizeof *header; ++i) header[i] = 0;
+    if (vector_states != 0)
+      asm volatile("xsave64 (%0)" : : "r"(area_), "a"(vector_states), "d"(0) : "memory");
+    else
+      asm volatile("fxsave64 (%0)" : : "r"(area_) : "memory");
+    // Handlers begin with an empty x87 stack, whatever the program computes with it.
+    if (vector_states == 0 || (header[0] & kX87) != 0) asm volatile("fninit");
+    registers_.vector_state = area_;
+  }
+  VectorState(const VectorState&) = delete;
+  VectorState& operator=(const VectorState&) = delete;
+  ~VectorState() {
+    registers_.vector_state = nullptr;
+    if (vector_states != 0)
+      asm volatile("xrstor64 (%0)" : : "r"(area_), "a"(vector_states), "d"(0) : "memory");
+    else
+      asm volatile("fxrstor64 (%0)" : : "r"(area_) : "memory");
+  }
+
+ private:
+  Registers& registers_;
+  std::byte* area_;
+};
+
+// f(), with the vector state saved around it.
+template <class F>
+__attribute__((noinline)) void with_vector_state(Registers& registers, F&& f) {
+  auto* area =
+      static_cast<std::byte*>(__builtin_alloca_with_align(vector_state_size, kAlignment * 8));
+  const VectorState state(registers, area);
+  f();
+}
+
+template <class F>
+void with_state_for(bool integer_only, Registers& registers, F&& f) {
+  if (integer_only)
+    f();
+  else
+    with_vector_state(registers, f);
+}
+
+void count(std::atomic<uint64_t>& counter) {
+  counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+void count_missed(Thread& self, const HitPoint& point) {
+  // A thread inside the library is not protected by running handlers already.
+  const bool unprotected = !runs_handlers(self);
+  if (unprotected) enter(self);
+  if (const HandlerList* list = point.handlers.load(std::memory_order_acquire))
+    for (uint32_t i = 0; i < list->count; ++i) count(*list->entries[i].missed);
+  if (const ReturnList* list = point.returns.load(std::memory_order_acquire))
+    for (uint32_t i = 0; i < list->count; ++i) count(list->probes[i]->missed);
+  if (unprotected) leave(self);
+}
+
+void run(const HandlerList& list, Registers& registers) {
+  const uint64_t ip = registers.ip;
+  for (uint32_t i = 0; i < list.count && registers.ip == ip; ++i) {
+    const Handler& handler = list.entries[i].handler;
+    handler.call(registers, handler.closure, nullptr);
+  }
+}
+
+void finish(ReturnProbeState& probe, uint32_t item) {
+  if (item != kNoItem) probe.items->give(item);
+}
+
+bool take_part(Activation& activation, ReturnProbeState& probe, uint64_t generation,
+               Registers& registers) {
+  uint32_t item = kNoItem;
+  if (probe.items != nullptr && (item = probe.items->take()) == kNoItem) {
+    count(probe.missed);
+    return false;
+  }
+  void* data = item == kNoItem ? nullptr : probe.items->data(item);
+  const Handler& handler = probe.on_entry;
+  if (handler.call != nullptr && !handler.call(registers, handler.closure, data)) {
+    finish(probe, item);
+    return false;
+  }
+  activation.participants[activation.count++] = {&probe, generation, item};
+  return true;
+}
+
+// Where the call goes on: in a slot's code, or unmeasured.
+uint64_t begin_call(const ReturnList& list, const layout::HitRecord& record, Registers& registers) {
+  layout::Slot* slot = take_slot();
+  if (slot == nullptr) {
+    for (uint32_t i = 0; i < list.count; ++i) count(list.probes[i]->missed);
+    return record.resume;
+  }
+  Activation& activation = activation_of(*slot);
+  activation.count = 0;
+  with_state_for(list.integer_only, registers, [&] {
+    for (uint32_t i = 0; i < list.count; ++i)
+      take_part(activation, *list.probes[i], list.generations[i], registers);
+  });
+  if (registers.ip != record.address) {  // a handler sends the thread elsewhere
+    for (uint32_t i = 0; i < activation.count; ++i)
+      finish(*activation.participants[i].probe, activation.participants[i].item);
+    activation.count = 0;
+  }
+  if (activation.count == 0) {
+    give_slot(*slot);
+    return record.resume;
+  }
+  slot->return_address = *reinterpret_cast<const uint64_t*>(registers.rsp);
+  slot->body = record.body;
+  return slot->code;
+}
+
+// Of a call that is over: f(probe, item) for each probe that began with it and is still there.
+template <class F>
+void for_each_participant(const Activation& activation, F&& f) {
+  for (uint32_t i = activation.count; i-- > 0;) {
+    const Activation::Participant& one = activation.participants[i];
+    if (one.probe->generation.load(std::memory_order_acquire) == one.generation)
+      f(*one.probe, one.item);
+  }
+}
+
+bool integer_only(const Activation& activation) {
+  bool all = true;
+  for_each_participant(activation, [&](const ReturnProbeState& probe, uint32_t) {
+    all = all && probe.on_return.integer_only;
+  });
+  return all;
+}
+
+}  // namespace
+
+void prepare_vector_state() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  constexpr uint32_t kOsUsesXsave = 1 << 27;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || (c & kOsUsesXsave) == 0) return;
+  uint32_t enabled = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(enabled), "=d"(high) : "c"(0));
+  // Not the tiles of AMX: 8 KiB, and no compiler uses them unasked.
+  vector_states = enabled & (kX87 | kSse | kAvx | kAvx512);
+  for (uint32_t state = 2; state < 8; ++state) {
+    if ((vector_states & 1u << state) == 0 || !__get_cpuid_count(0xd, state, &a, &b, &c, &d))
+      continue;
+    if (a + b > vector_state_size) vector_state_size = a + b;
+  }
+}
+
+}  // namespace pinprick::runtime
+
+namespace pinprick::runtime {
+
+struct Target {
+  uint64_t address;
+  uint64_t changed;
+};
+
+extern "C" {
+
+__attribute__((visibility("hidden"))) Target pp_run_handlers(const layout::HitRecord* record,
+                                                             Registers* registers) {
+  const HitPoint& point = *reinterpret_cast<const HitPoint*>(record->point);
+  Thread& self = this_thread();
+  if (runs_handlers(self) || self.in_library != 0) {
+    count_missed(self, point);
+    return {record->resume, 0};
+  }
+  enter(self);
+  if (const HandlerList* list = point.handlers.load(std::memory_order_acquire))
+    with_state_for(list->integer_only, *registers, [&] { run(*list, *registers); });
+  Target target = {record->resume, registers->ip != record->address};
+  if (target.changed == 0)
+    if (const ReturnList* list = point.returns.load(std::memory_order_acquire)) {
+      target.address = begin_call(*list, *record, *registers);
+      target.changed = registers->ip != record->address;
+    }
+  leave(self);
+  return target;
+}
+
+__attribute__((visibility("hidden"))) void pp_run_return_handlers(layout::Slot* slot,
+                                                                  Registers* registers) {
+  Thread& self = this_thread();
+  const bool missed = runs_handlers(self) || self.in_library != 0;
+  if (!missed) enter(self);
+  Activation& activation = activation_of(*slot);
+  if (missed) {
+    for_each_participant(activation, [](ReturnProbeState& probe, uint32_t item) {
+      count(probe.missed);
+      finish(probe, item);
+    });
+  } else {
+    with_state_for(integer_only(activation), *registers, [&] {
+      for_each_participant(activation, [&](ReturnProbeState& probe, uint32_t item) {
+        void* data = item == kNoItem ? nullptr : probe.items->data(item);
+        probe.on_return.call(*registers, probe.on_return.closure, data);
+        finish(probe, item);
+      });
+    });
+  }
+  if (missed) {
+    share_slot(*slot);
+  } else {
+    give_slot(*slot);
+    leave(self);
+  }
+}
+
+__attribute__((visibility("hidden"))) void pp_leave_by_exception(layout::Slot* slot) {
+  Thread& self = this_thread();
+  const bool nested = runs_handlers(self);
+  if (!nested) enter(self);
+  for_each_participant(activation_of(*slot), [](ReturnProbeState& probe, uint32_t item) {
+    count(probe.unwound);
+    finish(probe, item);
+  });
+  share_slot(*slot);
+  if (!nested) leave(self);
+}
+
+}  // extern "C"
+
+}  // namespace pinprick::runtime

@@ -1,0 +1,228 @@
+// From a stub to the handlers in the same process, and back.
+//
+//     pp_hit:         save all registers                 called by stubs at functions' entries
+//                     target, changed = pp_run_handlers(record, registers)
+//                     restore what the handlers left
+//                     changed:  go to registers.ip
+//                     else:     [rsp_of_stub - 16] = target; return to the stub
+//     pp_hit_inside:  the same elsewhere: below the red zone, with all flags
+//     pp_returned:    slot code leads here when a call comes back; registers.ip is its return address
+//     pp_landed:      the unwinder lands here when a call is left by an exception
+//
+// All general registers are saved and put back, so that handlers can read and change them, and for
+// callers compiled with -fipa-ra. Vector registers are not touched: pp_run_handlers and what it calls
+// is compiled without them, and saves them before it calls a handler that needs it.
+//
+// The stack while handlers run, from rbx up:
+//
+//       0  struct Registers: vector state, general registers, ip, flags
+//     152  pp_hit: return address into the stub       pp_returned: rax
+//     160  the program's (pp_hit_inside: 128 bytes of red zone before that)
+//
+// pushf and popf are slow. At entries and returns the direction flag is clear by the ABI, and the
+// arithmetic flags are all that anybody can rely on, so lahf and sahf do. Elsewhere it is all flags,
+// and the direction flag is cleared for the handlers.
+//
+// The unwind tables say that the handlers were called by the probed instruction, like a signal
+// handler: backtraces from handlers work.
+
+#include "layout/runtime_offsets.h"
+
+#define REGISTER(n) PP_REGISTERS_GENERAL + 8*(n)
+#define ABOVE PP_REGISTERS_SIZE
+
+        .macro for_each_register do
+        \do     rax, 0
+        \do     rcx, 1
+        \do     rdx, 2
+        \do     rbx, 3
+        \do     rbp, 5
+        \do     rsi, 6
+        \do     rdi, 7
+        \do     r8, 8
+        \do     r9, 9
+        \do     r10, 10
+        \do     r11, 11
+        \do     r12, 12
+        \do     r13, 13
+        \do     r14, 14
+        \do     r15, 15
+        .endm
+
+        .macro save name, number
+        movq    %\name, REGISTER(\number)(%rsp)
+        .endm
+
+        .macro restore name, number
+        movq    REGISTER(\number)(%rsp), %\name
+        .endm
+
+// Leaves rbx = registers.
+        .macro save_registers program_stack
+        leaq    -PP_REGISTERS_SIZE(%rsp), %rsp
+        for_each_register save
+        leaq    \program_stack(%rsp), %rcx
+        movq    %rcx, PP_REGISTERS_RSP(%rsp)
+        movq    $0, PP_REGISTERS_VECTOR_STATE(%rsp)
+        movq    %rsp, %rbx
+        .endm
+
+// registers.flags. Clobbers rax, rcx.
+        .macro save_arithmetic_flags
+        lahf
+        seto    %al
+        movzbl  %ah, %ecx
+        movzbl  %al, %eax
+        shll    $11, %eax
+        leal    0x200(%rcx,%rax), %eax  // interrupts are on
+        movq    %rax, PP_REGISTERS_FLAGS(%rsp)
+        .endm
+
+        .macro save_all_flags
+        pushfq
+        popq    PP_REGISTERS_FLAGS(%rsp)
+        .endm
+
+        .macro unwind_to_program program_stack
+        .cfi_signal_frame
+        .cfi_def_cfa rbx, \program_stack
+        .cfi_offset rip, PP_REGISTERS_IP - (\program_stack)
+        .cfi_offset rax, REGISTER(0) - (\program_stack)
+        .cfi_offset rdx, REGISTER(2) - (\program_stack)
+        .cfi_offset rcx, REGISTER(1) - (\program_stack)
+        .cfi_offset rbx, REGISTER(3) - (\program_stack)
+        .cfi_offset rsi, REGISTER(6) - (\program_stack)
+        .cfi_offset rdi, REGISTER(7) - (\program_stack)
+        .cfi_offset rbp, REGISTER(5) - (\program_stack)
+        .cfi_offset r8, REGISTER(8) - (\program_stack)
+        .cfi_offset r9, REGISTER(9) - (\program_stack)
+        .cfi_offset r10, REGISTER(10) - (\program_stack)
+        .cfi_offset r11, REGISTER(11) - (\program_stack)
+        .cfi_offset r12, REGISTER(12) - (\program_stack)
+        .cfi_offset r13, REGISTER(13) - (\program_stack)
+        .cfi_offset r14, REGISTER(14) - (\program_stack)
+        .cfi_offset r15, REGISTER(15) - (\program_stack)
+        .endm
+
+// rdi = record, which the stub names in the operand of the nop behind its call; registers.ip
+        .macro load_record
+        movq    ABOVE(%rsp), %rax
+        movslq  3(%rax), %rdi
+        leaq    7(%rax,%rdi), %rdi
+        movq    PP_HIT_ADDRESS(%rdi), %rax
+        movq    %rax, PP_REGISTERS_IP(%rsp)
+        .endm
+
+// The arithmetic flags, from registers.flags. Clobbers rcx, and rax but for its upper part.
+        .macro restore_arithmetic_flags
+        movq    PP_REGISTERS_FLAGS(%rsp), %rcx
+        movb    %cl, %ah
+        shrl    $11, %ecx
+        andb    $1, %cl
+        movb    %cl, %al
+        addb    $127, %al               // the overflow flag
+        sahf                            // the others
+        .endm
+
+        .macro routine name
+        .globl  \name
+        .hidden \name
+        .type   \name, @function
+        .p2align 6
+\name:
+        .cfi_startproc
+        .endm
+
+        .macro end_routine name
+        .cfi_endproc
+        .size   \name, . - \name
+        .endm
+
+        .text
+
+        routine pp_hit
+        save_registers ABOVE + 8
+        save_arithmetic_flags
+        unwind_to_program ABOVE + 8
+        load_record
+        movq    %rsp, %rsi
+        andq    $-16, %rsp
+        call    pp_run_handlers
+        movq    %rbx, %rsp
+        testq   %rdx, %rdx
+        jnz     1f
+        movq    %rax, %rdx
+        restore_arithmetic_flags
+        movq    %rdx, PP_REGISTERS_FLAGS(%rsp)
+        for_each_register restore
+        leaq    ABOVE(%rsp), %rsp
+        ret
+1:      movq    PP_REGISTERS_IP(%rsp), %rax
+        movq    %rax, ABOVE(%rsp)
+        restore_arithmetic_flags
+        for_each_register restore
+        leaq    ABOVE(%rsp), %rsp
+        ret
+        end_routine pp_hit
+
+        .set    INSIDE, ABOVE + 8 + 128
+
+        routine pp_hit_inside
+        save_registers INSIDE
+        save_all_flags
+        unwind_to_program INSIDE
+        load_record
+        movq    %rsp, %rsi
+        cld
+        andq    $-16, %rsp
+        call    pp_run_handlers
+        movq    %rbx, %rsp
+        testq   %rdx, %rdx
+        jnz     1f
+        for_each_register restore
+        leaq    PP_REGISTERS_FLAGS(%rsp), %rsp
+        popfq
+        ret
+1:      movq    PP_REGISTERS_IP(%rsp), %rax
+        movq    %rax, ABOVE(%rsp)
+        for_each_register restore
+        leaq    PP_REGISTERS_FLAGS(%rsp), %rsp
+        popfq
+        ret     $128
+        end_routine pp_hit_inside
+
+// rax = slot; stack: rax, return address
+        routine pp_returned
+        save_registers ABOVE + 16
+        save_arithmetic_flags
+        unwind_to_program ABOVE + 16
+        movq    REGISTER(0)(%rsp), %rdi // slot
+        movq    ABOVE(%rsp), %rax
+        movq    %rax, REGISTER(0)(%rsp)
+        movq    ABOVE+8(%rsp), %rax
+        movq    %rax, PP_REGISTERS_IP(%rsp)
+        movq    %rsp, %rsi
+        andq    $-16, %rsp
+        call    pp_run_return_handlers
+        movq    %rbx, %rsp
+        movq    PP_REGISTERS_IP(%rsp), %rax
+        movq    %rax, ABOVE+8(%rsp)
+        restore_arithmetic_flags
+        for_each_register restore
+        leaq    ABOVE+8(%rsp), %rsp
+        ret
+        end_routine pp_returned
+
+// Where the unwinder lands: rax = exception, rdx = slot, rsp as behind the return that did not
+// happen. With the return address back in its place this is the measured function, at its beginning,
+// which goes on unwinding.
+        routine pp_landed
+        pushq   PP_SLOT_RETURN_ADDRESS(%rdx)
+        pushq   %rax
+        movq    %rdx, %rdi
+        call    pp_leave_by_exception
+        popq    %rdi
+        jmp     _Unwind_Resume@PLT
+        end_routine pp_landed
+
+        .section .note.GNU-stack, "", @progbits

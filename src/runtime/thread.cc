@@ -1,0 +1,134 @@
+#include "runtime/thread.h"
+
+#include <linux/membarrier.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+namespace pinprick::runtime {
+
+thread_local Thread* current_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+std::atomic<uint64_t> period{1};
+
+namespace {
+
+std::atomic<Thread*> all_threads;
+std::atomic<int32_t> owner;  // the process that the threads' numbers belong to
+
+// Not through libc, whose functions may hold a probe, or vector registers.
+long system_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0,
+                 long f = 0) {
+  long result;
+  register long r10 asm("r10") = d;
+  register long r8 asm("r8") = e;
+  register long r9 asm("r9") = f;
+  asm volatile("syscall"
+               : "=a"(result)
+               : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+               : "rcx", "r11", "memory");
+  return result;
+}
+
+int32_t own_tid() {
+  return static_cast<int32_t>(system_call(SYS_gettid));
+}
+
+int32_t own_pid() {
+  return static_cast<int32_t>(system_call(SYS_getpid));
+}
+
+bool is_alive(int32_t tid) {
+  return system_call(SYS_tgkill, own_pid(), tid, 0) == 0;
+}
+
+// Memory for threads comes in blocks, which stay: there are never more than there were threads at
+// once.
+Thread* add_threads() {
+  constexpr long kBlock = 16384;
+  const long memory =
+      system_call(SYS_mmap, 0, kBlock, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory < 0) __builtin_trap();
+  auto* threads = reinterpret_cast<Thread*>(memory);
+  constexpr long kCount = kBlock / static_cast<long>(sizeof(Thread));
+  threads[0].tid.store(own_tid(), std::memory_order_relaxed);
+  for (long i = 0; i + 1 < kCount; ++i) threads[i].next = &threads[i + 1];
+  Thread* head = all_threads.load(std::memory_order_relaxed);
+  do {
+    threads[kCount - 1].next = head;
+  } while (!all_threads.compare_exchange_weak(head, threads, std::memory_order_release));
+  return threads;
+}
+
+Thread* take_free_thread() {
+  const int32_t tid = own_tid();
+  for (Thread* thread = all_threads.load(std::memory_order_acquire); thread != nullptr;
+       thread = thread->next) {
+    int32_t nobody = 0;
+    if (thread->tid.compare_exchange_strong(nobody, tid)) return thread;
+  }
+  return add_threads();
+}
+
+void barrier() {
+  system_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+// Whose thread has ended: whatever it was doing, it does not go on.
+bool has_ended(Thread& thread) {
+  const int32_t tid = thread.tid.load(std::memory_order_acquire);
+  if (tid == 0) return true;
+  // After a fork that we were not told of, numbers mean nothing.
+  if (owner.load(std::memory_order_relaxed) != own_pid() || is_alive(tid)) return false;
+  thread.running = 0;
+  thread.in_library = 0;
+  thread.tid.store(0, std::memory_order_release);
+  return true;
+}
+
+}  // namespace
+
+Thread& register_thread() {
+  int32_t unknown = 0;
+  owner.compare_exchange_strong(unknown, own_pid());
+  Thread* self = take_free_thread();
+  // A signal handler's hit may have been quicker.
+  if (current_thread != nullptr) {
+    self->tid.store(0, std::memory_order_release);
+    return *current_thread;
+  }
+  current_thread = self;
+  return *self;
+}
+
+void wait_for_handlers() {
+  const uint64_t now = period.fetch_add(1, std::memory_order_acq_rel) + 1;
+  barrier();
+  const auto may_use_former = [&](const Thread& thread) {
+    const uint64_t began = __atomic_load_n(&thread.running, __ATOMIC_ACQUIRE);
+    return began != 0 && began < now;
+  };
+  for (Thread* thread = all_threads.load(std::memory_order_acquire); thread != nullptr;
+       thread = thread->next) {
+    if (thread == current_thread || has_ended(*thread)) continue;
+    for (long ns = 1000; may_use_former(*thread); ns = ns < 1'000'000 ? ns * 2 : ns) {
+      if (has_ended(*thread)) break;
+      const long pause[2] = {0, ns};
+      system_call(SYS_nanosleep, reinterpret_cast<long>(pause));
+    }
+  }
+}
+
+void forget_other_threads() {
+  owner.store(own_pid(), std::memory_order_relaxed);
+  for (Thread* thread = all_threads.load(std::memory_order_acquire); thread != nullptr;
+       thread = thread->next) {
+    if (thread == current_thread) {
+      thread->tid.store(own_tid(), std::memory_order_relaxed);
+      continue;
+    }
+    thread->running = 0;
+    thread->in_library = 0;
+    thread->tid.store(0, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace pinprick::runtime

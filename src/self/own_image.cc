@@ -1,0 +1,92 @@
+#include "self/own_image.h"
+
+#include <fmt/format.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "runtime/handlers.h"
+#include "target/memory.h"
+
+namespace pinprick::self {
+namespace {
+
+std::string_view sentence(image::PatternCause cause) {
+  switch (cause) {
+    case image::PatternCause::empty:
+      return "it is empty";
+    case image::PatternCause::bad_offset:
+      return "behind + stands no number";
+    case image::PatternCause::bad_regex:
+      return "no regular expression";
+    case image::PatternCause::not_implemented:
+      return "this kind of pattern is not implemented";
+  }
+  return "?";
+}
+
+}  // namespace
+
+OwnImage::Generation OwnImage::now() {
+  Generation generation;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        *static_cast<Generation*>(out) = {info->dlpi_adds, info->dlpi_subs};
+        return 1;
+      },
+      &generation);
+  return generation;
+}
+
+Result<bool, SystemError> OwnImage::refresh() {
+  const Generation generation = now();
+  if (generation_ == generation) return false;
+  auto opened = target::Memory::open(::getpid());
+  if (!opened) return fail(opened.error());
+  const auto memory = std::make_shared<target::Memory>(*std::move(opened));
+  auto loaded = image::load_process(::getpid(), [this, memory](Address at, std::span<uint8_t> out) {
+    if (!memory->read(at, out)) return false;
+    restore_(at, out);
+    return true;
+  });
+  if (!loaded) return fail(loaded.error());
+  image_ = *std::move(loaded);
+  generation_ = generation;
+  return true;
+}
+
+std::optional<image::Match> OwnImage::at(Address address) const {
+  image::Object* const object = image_.object_at(address);
+  if (object == nullptr) return std::nullopt;
+  const image::Function* const function = object->functions().find(address - object->bias());
+  if (function == nullptr) return std::nullopt;
+  image::Match match;
+  match.object = object;
+  match.function = function;
+  match.site = address;
+  const auto names = object->functions().names(*function);
+  match.name = object->function_name(*function, names.empty() ? std::string_view() : names.front());
+  const uint64_t offset = address - object->bias() - function->range.begin;
+  if (offset != 0) match.name += fmt::format("+{:#x}", offset);
+  return match;
+}
+
+Result<std::vector<image::Match>, Error> OwnImage::matching(std::string_view text) {
+  const auto error = [&](Cause cause, std::string_view detail = {}) {
+    return fail(Error{cause, std::string(text), std::string(detail), 0});
+  };
+  auto pattern = image::Pattern::parse(text, image::PatternSyntax::glob);
+  if (!pattern) return error(Cause::bad_pattern, sentence(pattern.error().cause));
+  auto matches = image::match_patterns(image_, {*std::move(pattern)}, {});
+  if (matches.matches.empty()) return error(Cause::not_found);
+  return std::move(matches.matches);
+}
+
+bool OwnImage::is_own_code(Address address) const {
+  const auto* own = image_.object_at(reinterpret_cast<Address>(pp_hit));
+  return own != nullptr && own->contains_code(address);
+}
+
+}  // namespace pinprick::self

@@ -1,0 +1,48 @@
+// The objects of the process that we run in, as their files and untouched memory have them.
+//
+// Kept between calls, since symbols and decoded text are what takes time; loaded anew when
+// libraries have come or gone. One thread at a time.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "image/match.h"
+#include "image/process.h"
+#include "pinprick/error.h"
+
+namespace pinprick::self {
+
+class OwnImage {
+ public:
+  // `restore` puts into bytes read at an address what was there before we changed it.
+  explicit OwnImage(std::function<void(Address, std::span<uint8_t>)> restore)
+      : restore_(std::move(restore)) {}
+
+  // True: the objects are new ones, and whoever holds on to the old has to let go.
+  Result<bool, SystemError> refresh();
+
+  std::optional<image::Match> at(Address address) const;
+  // All that one pattern means.
+  Result<std::vector<image::Match>, Error> matching(std::string_view pattern);
+  // Is this code of the library itself?
+  bool is_own_code(Address address) const;
+  const image::ProcessImage& objects() const { return image_; }
+
+ private:
+  struct Generation {
+    unsigned long long added = 0, removed = 0;
+    friend bool operator==(const Generation&, const Generation&) = default;
+  };
+  static Generation now();
+
+  std::function<void(Address, std::span<uint8_t>)> restore_;
+  std::optional<Generation> generation_;
+  image::ProcessImage image_;
+};
+
+}  // namespace pinprick::self

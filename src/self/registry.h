@@ -1,0 +1,85 @@
+// All probes of one's own process: places them, changes them, takes them out.
+//
+// The order of things, for whoever places:
+//
+//     1  find, plan and assemble; check that memory holds what was planned for. Up to here nothing
+//        has changed, and whatever fails leaves it so
+//     2  write the stubs, and say where breakpoints go on (runtime/traps.h)
+//     3  publish the lists of handlers
+//     4  write the text (patch/live_edit.h)
+//
+// and for whoever removes: publish, write the text, let the lock go, wait for handlers, destroy.
+// Nobody waits for handlers with the lock held, so a handler may call in here. From a handler
+// nobody waits: what it retires, a later call from elsewhere destroys.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "pinprick/probe.h"
+#include "self/own_image.h"
+#include "self/site.h"
+#include "self/stub_space.h"
+
+namespace pinprick::self {
+
+struct Request {
+  Where where;
+  std::unique_ptr<Attachment> attachment;
+};
+
+class Registry {
+ public:
+  static Registry& get();  // never destroyed
+
+  // Answers the attachments, in order.
+  Result<std::vector<Attachment*>, Error> place(std::vector<Request> requests);
+  void remove(std::span<Attachment* const> attachments);
+  Result<void, Error> set_enabled(Attachment& attachment, bool enabled);
+
+  Result<std::vector<Where>, Error> find(std::string_view pattern);
+  Result<void, Error> block(const Where& function);
+  std::string blocked();
+  std::string list();
+  uint64_t count(const detail::CounterState& counter);
+
+  void lock_for_fork() { mutex_.lock(); }
+  void unlock_after_fork() { mutex_.unlock(); }
+
+ private:
+  class Operation;
+
+  Registry();
+  void restore(Address at, std::span<uint8_t> bytes) const;
+  Result<void, Error> refresh();
+  void forget_what_is_gone();
+  Result<image::Match, Error> resolve(const Where& where);
+  Result<Site*, Error> site_for(const Request& request);
+  Result<probe::SinglePlan, Error> plan(const Request& request, const image::Match& match) const;
+  bool is_free(Range range) const;
+  Result<void, Error> attach(Attachment& attachment, Site& site);
+  static void detach(Attachment& attachment);
+  void give_back(Attachment& attachment);
+
+  // Step 1 of placing, for what is attached to the sites now.
+  Result<void, Error> prepare(const target::SelfTarget& self, std::span<Site* const> sites);
+  Result<void, Error> make_stub(Site& site, const Shape& shape);
+  // Steps 2 to 4.
+  Result<void, Error> commit(const target::SelfTarget& self, std::span<Site* const> sites,
+                             Retired& retired);
+  static void publish(Site& site, Retired& retired);
+
+  std::mutex mutex_;
+  OwnImage image_;
+  StubSpace stubs_;
+  std::map<Address, std::unique_ptr<Site>> sites_;
+  std::vector<std::unique_ptr<Site>> former_sites_;  // their stubs may still be in use
+  std::vector<std::pair<Range, std::string>> blocked_;
+  ReturnStates return_states_;
+  Retired deferred_;
+};
+
+}  // namespace pinprick::self

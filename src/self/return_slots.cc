@@ -1,0 +1,88 @@
+#include "self/return_slots.h"
+
+#include <sys/mman.h>
+#include <unwind.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "arch/x86_64/stub.h"
+#include "runtime/activations.h"
+#include "runtime/handlers.h"
+
+extern "C" void __register_frame(void* table);
+
+namespace pinprick::self {
+namespace {
+
+using runtime::kSlots;
+
+constexpr uint64_t kDataSize = kSlots * sizeof(layout::Slot);
+// The code begins with the way to pp_returned, which may be out of a jump's reach.
+constexpr uint64_t kWayOut = 64;
+constexpr uint64_t kCodeSize = kSlots << PP_SLOT_CODE_SIZE_LOG2;
+
+// For the frame of a slot, which the unwinder finds between a measured function and its caller:
+// nobody catches anything here. When the stack is taken down, the unwinder lands in pp_landed for
+// the slot to be given back, and goes on from where the function was called.
+_Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_Exception* exception,
+                                _Unwind_Context* context) {
+  if ((actions & _UA_CLEANUP_PHASE) == 0) return _URC_CONTINUE_UNWIND;
+  const uint64_t index =
+      (_Unwind_GetIP(context) - runtime::slot_code.begin) >> PP_SLOT_CODE_SIZE_LOG2;
+  constexpr int kRax = 0, kRdx = 1;  // by DWARF's numbers
+  _Unwind_SetGR(context, kRax, reinterpret_cast<uint64_t>(exception));
+  _Unwind_SetGR(context, kRdx, reinterpret_cast<uint64_t>(runtime::slots + index));
+  _Unwind_SetIP(context, reinterpret_cast<uint64_t>(pp_landed));
+  return _URC_INSTALL_CONTEXT;
+}
+
+void* map(uint64_t size) {
+  return ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+void tell_unwinder(Address slots) {
+  static std::vector<uint8_t> table;  // as long as the slots
+  const arch::UnwinderHook spec = {{}, runtime::slot_code, slots, 0, 0};
+  arch::Assembler code(0);
+  arch::emit_unwind_table(code, spec, reinterpret_cast<Address>(&personality));
+  table = *code.finish();
+  ::__register_frame(table.data());
+}
+
+}  // namespace
+
+Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
+  if (runtime::slots != nullptr) return {};
+  const uint64_t code_size = align_up(kWayOut + kCodeSize, kPageSize);
+  void* const memory = map(kDataSize + code_size);
+  void* const calls = map(kSlots * sizeof(runtime::Activation));
+  if (memory == MAP_FAILED || calls == MAP_FAILED) return fail(SystemError{ENOMEM});
+  const auto data = reinterpret_cast<Address>(memory);
+  const Address code_begin = data + kDataSize;
+  if (::mprotect(reinterpret_cast<void*>(code_begin), code_size, PROT_READ | PROT_EXEC) != 0)
+    return fail(SystemError{errno});
+
+  arch::Assembler code(code_begin);
+  const auto pointer = code.new_label();
+  code.jmp_memory(pointer);
+  code.bind(pointer);
+  code.u64(reinterpret_cast<uint64_t>(pp_returned));
+  code.align(kWayOut, 0xcc);
+  const Address first = code.here();
+  arch::emit_slot_code(code, data, kSlots, code_begin);
+  if (auto done = self.memory().write(code_begin, *code.finish()); !done) return done;
+
+  auto* const slots = static_cast<layout::Slot*>(memory);
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    slots[i].code = first + (uint64_t{i} << PP_SLOT_CODE_SIZE_LOG2);
+    slots[i].global_next = i + 1 < kSlots ? i + 2 : 0;
+  }
+  runtime::activations = static_cast<runtime::Activation*>(calls);
+  runtime::slot_code = {first, first + kCodeSize};
+  runtime::slots = slots;
+  tell_unwinder(data);
+  return {};
+}
+
+}  // namespace pinprick::self

@@ -1,0 +1,43 @@
+#include "self/site.h"
+
+#include <algorithm>
+
+#include "arch/x86_64/emit.h"
+
+namespace pinprick::self {
+
+bool Shape::covers(const Shape& other) const {
+  return counts >= other.counts && before >= other.before && behind >= other.behind &&
+         measures >= other.measures;
+}
+
+Shape Shape::with(const Shape& other) const {
+  return {counts || other.counts, before || other.before, behind || other.behind,
+          measures || other.measures};
+}
+
+Shape Site::needed() const {
+  Shape shape;
+  for (const Attachment* attachment : attachments)
+    if (attachment->enabled) shape = shape.with(attachment->shape());
+  return shape;
+}
+
+std::vector<uint8_t> Site::written() const {
+  constexpr uint8_t kBreakpoint = 0xcc;
+  if (no_jump) return {kBreakpoint};
+  return *arch::encode_jump(address, springboard ? springboard->address : stubs[in_use].stub.begin);
+}
+
+runtime::ReturnProbeState* ReturnStates::take() {
+  if (free_.empty()) return new runtime::ReturnProbeState{};
+  runtime::ReturnProbeState* const state = free_.back();
+  free_.pop_back();
+  return state;
+}
+
+void ReturnStates::give(runtime::ReturnProbeState* state) {
+  free_.push_back(state);
+}
+
+}  // namespace pinprick::self

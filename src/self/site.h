@@ -1,0 +1,135 @@
+// What is attached to sites of one's own process: probes, return probes, counters.
+//
+// Owned by the Registry from place() on; the public objects point here.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "arch/x86_64/stub.h"
+#include "pinprick/probe.h"
+#include "probe/single.h"
+#include "runtime/handlers.h"
+#include "self/stub_space.h"
+
+namespace pinprick::self {
+
+struct Site;
+
+// What the stub of a site has to do.
+struct Shape {
+  bool counts = false;
+  bool before = false;    // runs handlers, or follows calls
+  bool behind = false;    // handlers behind the first instruction
+  bool measures = false;  // follows calls
+  bool empty() const { return !counts && !before && !behind; }
+  bool covers(const Shape& other) const;
+  Shape with(const Shape& other) const;
+  friend bool operator==(const Shape&, const Shape&) = default;
+};
+
+struct Attachment {
+  virtual ~Attachment() = default;
+  virtual probe::Wanted wanted() const = 0;
+  virtual Shape shape() const = 0;
+
+  Site* site = nullptr;
+  bool enabled = true;
+  int priority = 0;
+  bool allow_breakpoint = false;
+};
+
+// States of return probes are for good: calls in flight refer to them.
+class ReturnStates {
+ public:
+  runtime::ReturnProbeState* take();
+  void give(runtime::ReturnProbeState* state);
+
+ private:
+  std::vector<runtime::ReturnProbeState*> free_;
+};
+
+}  // namespace pinprick::self
+
+namespace pinprick::detail {
+
+struct ProbeState : self::Attachment {
+  probe::Wanted wanted() const override {
+    return post ? probe::Wanted::after_first : probe::Wanted::hits;
+  }
+  self::Shape shape() const override {
+    return {.before = static_cast<bool>(pre), .behind = static_cast<bool>(post)};
+  }
+  Handler pre, post;
+  std::atomic<uint64_t> missed{0};
+};
+
+struct ReturnState : self::Attachment {
+  probe::Wanted wanted() const override { return probe::Wanted::calls; }
+  self::Shape shape() const override { return {.before = true, .measures = true}; }
+  Handler on_entry, on_return;
+  size_t data_size = 0;
+  uint32_t max_active = 0;
+  // From when it is attached on:
+  runtime::ReturnProbeState* shared = nullptr;
+  uint64_t generation = 0;
+  std::vector<uint32_t> item_links;
+  std::vector<std::byte> item_data;
+  std::unique_ptr<runtime::ItemPool> items;
+};
+
+struct CounterState : self::Attachment {
+  probe::Wanted wanted() const override { return probe::Wanted::hits; }
+  self::Shape shape() const override { return {.counts = true}; }
+  uint64_t at_begin = 0;
+};
+
+}  // namespace pinprick::detail
+
+namespace pinprick::self {
+
+// An instruction that was probed once. Stays, with its stubs; see StubSpace.
+struct Site {
+  Address address = 0;
+  Range object;
+  std::string name, object_name;
+  plan::Patch patch;  // site and interior as in the process
+  bool keep_red_zone = false;
+  std::optional<plan::Reason> no_jump;  // a breakpoint, and why
+
+  runtime::HitPoint before{}, behind{};
+  std::optional<uint32_t> cell;
+  std::optional<StubSpace::Springboard> springboard;
+  struct Stub {
+    Shape shape;
+    arch::Stub stub;
+  };
+  std::vector<Stub> stubs;
+  size_t in_use = 0;  // of the stubs
+  bool in_place = false;
+  bool gone = false;
+
+  std::vector<Attachment*> attachments;  // in the order in which they run
+  Shape needed() const;                  // by what is attached and enabled
+  std::vector<uint8_t> written() const;  // into the text, when in place
+  Range touched() const { return {address, address + patch.original.size()}; }
+};
+
+// Lists that a hit may be using.
+struct OwnedHandlers : runtime::HandlerList {
+  std::vector<Entry> storage;
+};
+
+struct Retired {
+  std::vector<std::unique_ptr<OwnedHandlers>> handlers;
+  std::vector<std::unique_ptr<runtime::ReturnList>> returns;
+  std::vector<std::unique_ptr<Attachment>> attachments;
+  bool empty() const { return handlers.empty() && returns.empty() && attachments.empty(); }
+};
+
+}  // namespace pinprick::self

@@ -1,0 +1,146 @@
+#include "self/stub_space.h"
+
+#include <sys/mman.h>
+#include <sys/rseq.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/machine.h"
+#include "image/maps.h"
+#include "target/address_space.h"
+
+namespace pinprick::self {
+namespace {
+
+constexpr uint64_t kStubAlignment = 8;
+constexpr uint64_t kMostStub = 1024;  // of one, with all that it displaces
+constexpr uint64_t kArenaCode = 4 << 20;
+constexpr uint64_t kArenaPointers = 256 << 10;
+constexpr uint64_t kCellRegion = 8 << 20;  // of a CPU; backed by memory where it is used
+
+std::optional<arch::RseqArea> own_rseq() {
+  if (__rseq_size == 0) return std::nullopt;
+  return arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
+}
+
+}  // namespace
+
+StubSpace::StubSpace() : rseq_(own_rseq()), springboards_(&target::map_code) {}
+
+runtime::RuntimeSpec StubSpace::cells_spec() const {
+  runtime::RuntimeSpec spec;
+  spec.cpu_count = std::min(possible_cpus(), layout::kMaxCpus);
+  spec.rseq = rseq_;
+  spec.cells = cells_;
+  spec.region_size = kCellRegion;
+  return spec;
+}
+
+bool StubSpace::make_cells() {
+  if (cells_ != 0) return true;
+  const uint64_t regions = cells_spec().cpu_count + 1;
+  void* const memory = ::mmap(nullptr, regions * kCellRegion, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  cells_ = reinterpret_cast<Address>(memory);
+  regions_ = regions;
+  return true;
+}
+
+std::optional<Address> StubSpace::map_arena(Range object) {
+  constexpr int kTries = 8;  // other threads map memory, too
+  for (int i = 0; i < kTries; ++i) {
+    const auto maps = image::read_maps(::getpid());
+    if (!maps) return std::nullopt;
+    target::AddressSpace space(*maps, target::lowest_mappable_address());
+    const auto at = space.take_near(object, kArenaCode + kArenaPointers);
+    if (!at) return std::nullopt;
+    if (!target::map_code({*at, *at + kArenaCode + kArenaPointers})) continue;
+    void* const pointers = reinterpret_cast<void*>(*at + kArenaCode);
+    if (::mprotect(pointers, kArenaPointers, PROT_READ | PROT_WRITE) != 0) return std::nullopt;
+    return at;
+  }
+  return std::nullopt;
+}
+
+StubSpace::Arena* StubSpace::arena_for(Range object) {
+  for (Arena& arena : arenas_)
+    if (arena.code.end - arena.next >= kMostStub && arena.next_pointer != arena.pointers.end &&
+        arch::reaches(arena.code.begin, object.end) &&
+        arch::reaches(arena.pointers.end, object.begin))
+      return &arena;
+  if (!make_cells()) return nullptr;
+  const auto at = map_arena(object);
+  if (!at) return nullptr;
+  Arena arena;
+  arena.code = {*at, *at + kArenaCode};
+  arena.pointers = {arena.code.end, arena.code.end + kArenaPointers};
+  arena.next_pointer = arena.pointers.begin;
+  arch::Assembler code(*at);
+  const auto cpu_cells = runtime::cpu_cells(cells_spec());
+  arch::ArenaSpec spec;
+  spec.size = kArenaCode;
+  spec.locked_cells = runtime::locked_cells(cells_spec());
+  spec.cpu_cells = cpu_cells;
+  arena.entries = arch::emit_arena_header(code, spec);
+  arena.unwritten_at = *at;
+  arena.unwritten = *code.finish();
+  arena.next = *at + arena.unwritten.size();
+  arenas_.push_back(std::move(arena));
+  return &arenas_.back();
+}
+
+std::optional<arch::Stub> StubSpace::place(Range object, const arch::HandlerStub& spec,
+                                           const arch::Displaced& displaced) {
+  Arena* const arena = arena_for(object);
+  if (arena == nullptr) return std::nullopt;
+  const Address at = align_up(arena->next, kStubAlignment);
+  arch::Assembler code(at);
+  arch::Stub stub = arch::emit_handler_stub(code, arena->entries, rseq_, spec, displaced);
+  const auto bytes = code.finish();
+  if (!bytes || bytes->size() > kMostStub - kStubAlignment) return std::nullopt;
+  arena->unwritten.resize(at - arena->unwritten_at);
+  arena->unwritten.insert(arena->unwritten.end(), bytes->begin(), bytes->end());
+  arena->next = at + bytes->size();
+  return stub;
+}
+
+std::optional<StubSpace::Springboard> StubSpace::springboard(Range object, Address site,
+                                                             std::span<const uint8_t> interior) {
+  Arena* const arena = arena_for(object);
+  if (arena == nullptr) return std::nullopt;
+  const auto at = springboards_.take(site, interior, arena->next_pointer);
+  if (!at) return std::nullopt;
+  const Address pointer = std::exchange(arena->next_pointer, arena->next_pointer + sizeof(Address));
+  unwritten_springboards_.emplace_back(*at, *arch::encode_indirect_jump(*at, pointer));
+  return Springboard{*at, reinterpret_cast<std::atomic<Address>*>(pointer)};
+}
+
+Result<void, SystemError> StubSpace::write(const target::SelfTarget& self) {
+  for (Arena& arena : arenas_) {
+    if (auto done = self.memory().write(arena.unwritten_at, arena.unwritten); !done) return done;
+    arena.unwritten.clear();
+    arena.unwritten_at = arena.next;
+  }
+  for (const auto& [at, jump] : unwritten_springboards_)
+    if (auto done = self.memory().write(at, jump); !done) return done;
+  unwritten_springboards_.clear();
+  return {};
+}
+
+std::optional<uint32_t> StubSpace::new_cell() {
+  if (cells_used_ == kCellRegion / sizeof(uint64_t)) return std::nullopt;
+  return static_cast<uint32_t>(cells_used_++ * sizeof(uint64_t));
+}
+
+uint64_t StubSpace::count(uint32_t cell) const {
+  uint64_t sum = 0;
+  for (uint64_t region = 0; region < regions_; ++region) {
+    const auto* counter = reinterpret_cast<const uint64_t*>(cells_ + region * kCellRegion + cell);
+    sum += __atomic_load_n(counter, __ATOMIC_RELAXED);
+  }
+  return sum;
+}
+
+}  // namespace pinprick::self

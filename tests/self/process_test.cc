@@ -1,0 +1,314 @@
+// Probes on what everything uses, signals, forks, libraries that go.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <latch>
+#include <optional>
+#include <thread>
+
+#include "pinprick/probe.h"
+#include "self/functions.h"
+#include "self/place.h"
+
+namespace pinprick {
+namespace {
+
+// Runs in a process of its own, which has to end well.
+template <class F>
+void in_child(F&& f) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    f();
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// ------------------------------------------------- functions that handlers and the library use
+
+void use_everything() {
+  std::unique_ptr<char[]> memory(new char[100]);
+  void* volatile block = std::malloc(64);
+  std::memset(block, 1, 64);
+  char copy[64];
+  void* (*volatile copy_function)(void*, const void*, size_t) = &std::memcpy;
+  copy_function(copy, block, sizeof copy);
+  std::free(block);
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  ::pthread_mutex_lock(&mutex);
+  ::pthread_mutex_unlock(&mutex);
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  ASSERT_EQ(::write(-1, copy, 1), -1);
+  ::dl_iterate_phdr([](dl_phdr_info*, size_t, void*) { return 0; }, nullptr);
+}
+
+class Everywhere : public testing::TestWithParam<const char*> {};
+
+TEST_P(Everywhere, AHandlerMayCallTheFunctionThatItIsOn) {
+  std::atomic<int> hits{0};
+  const auto places = must(find_functions(GetParam()));
+  std::vector<ProbeSpec> specs;
+  for (const Where& where : places)
+    specs.push_back({.where = where,
+                     .pre =
+                         [&](Registers&) {
+                           ++hits;
+                           use_everything();
+                         },
+                     .allow_breakpoint = true});
+  auto probes = must(Probe::place(std::move(specs)));
+  use_everything();
+  EXPECT_GT(hits, 0);
+  uint64_t missed = 0;
+  for (const Probe& probe : probes) missed += probe.missed();
+  EXPECT_GT(missed, 0u);
+  Probe::remove(std::move(probes));
+  hits = 0;
+  use_everything();
+  EXPECT_EQ(hits, 0);
+}
+
+class ReturnsEverywhere : public testing::TestWithParam<const char*> {};
+
+TEST_P(ReturnsEverywhere, CanBeFollowedWithHandlersThatCallTheFunction) {
+  std::atomic<int> returns{0};
+  const auto places = must(find_functions(GetParam()));
+  std::vector<ReturnProbe> probes;
+  for (const Where& where : places)
+    probes.push_back(place(ReturnProbeSpec{.where = where,
+                                           .on_return =
+                                               [&](Registers&) {
+                                                 ++returns;
+                                                 use_everything();
+                                               },
+                                           .allow_breakpoint = true}));
+  use_everything();
+  EXPECT_GT(returns, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, Everywhere,
+                         testing::Values("libc:malloc", "libc:free", "libc:memcpy",
+                                         "libc:pthread_mutex_lock", "libc:write",
+                                         "libc:clock_gettime", "libc:dl_iterate_phdr"));
+// dl_iterate_phdr asks who called it: its returns cannot be followed.
+INSTANTIATE_TEST_SUITE_P(Functions, ReturnsEverywhere,
+                         testing::Values("libc:malloc", "libc:free", "libc:memcpy",
+                                         "libc:pthread_mutex_lock", "libc:write",
+                                         "libc:clock_gettime"));
+
+TEST(Library, ItsOwnUseOfProbedFunctionsIsMissed) {
+  std::atomic<int> hits{0};
+  const auto places = must(find_functions("libc:malloc"));
+  std::vector<ProbeSpec> specs;
+  for (const Where& where : places)
+    specs.push_back({.where = where, .pre = [&](Registers&) { ++hits; }});
+  const auto probes = must(Probe::place(std::move(specs)));
+  hits = 0;
+  const uint64_t missed = probes.front().missed();
+  {
+    const Probe other = place({.where = self_insn, .pre = [](Registers&) {}});
+  }
+  EXPECT_GT(probes.front().missed(), missed);
+}
+
+// ------------------------------------------------------------------------------------- signals
+
+TEST(TrapSignal, BlockedByAThreadIsARefusal) {
+  std::latch blocked(1), done(1);
+  std::thread thread([&] {
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGTRAP);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    blocked.count_down();
+    done.wait();
+  });
+  blocked.wait();
+  const auto probe = Probe::place({.where = self_window, .pre = [](Registers&) {}});
+  ASSERT_FALSE(probe.ok());
+  EXPECT_EQ(probe.error().cause, Cause::signal_blocked);
+  EXPECT_EQ(self_window(10, 7), 37);
+  done.count_down();
+  thread.join();
+}
+
+TEST(TrapSignal, BlockedWhenAProbeIsRemovedLeavesACorrectProgram) {
+  int hits = 0;
+  std::optional<Probe> probe = place({.where = self_window, .pre = [&](Registers&) { ++hits; }});
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGTRAP);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  probe.reset();
+  EXPECT_EQ(self_window(10, 7), 37);
+  EXPECT_EQ(hits, 0);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  probe = place({.where = self_window, .pre = [&](Registers&) { ++hits; }});
+  EXPECT_EQ(self_window(10, 7), 37);
+  EXPECT_EQ(hits, 1);
+}
+
+volatile sig_atomic_t own_traps;
+
+TEST(TrapSignal, OfTheProgramsOwnGoesToItsOwnHandler) {
+  in_child([] {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { own_traps = own_traps + 1; };
+    ::sigaction(SIGTRAP, &action, nullptr);
+    int hits = 0;
+    const Probe probe = place({.where = inside(self_short, 2),
+                               .pre = [&](Registers&) { ++hits; },
+                               .allow_breakpoint = true});
+    EXPECT_EQ(self_short(1), 4);
+    asm volatile("int3");
+    ::raise(SIGTRAP);
+    EXPECT_EQ(self_short(1), 4);
+    EXPECT_EQ(own_traps, 2);
+    EXPECT_EQ(hits, 2);
+  });
+}
+
+TEST(TrapSignal, OfTheProgramsOwnEndsItWhereItHasNoHandler) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGTRAP, SIG_DFL);
+    const Probe probe = place({.where = self_window, .pre = [](Registers&) {}});
+    asm volatile("int3");
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTRAP);
+}
+
+std::atomic<int> hits_in_signal;
+
+TEST(Signal, AHandlerOfASignalHitsProbesLikeAnyCode) {
+  const Probe probe = place({.where = self_insn, .pre = [](Registers&) { ++hits_in_signal; }});
+  struct sigaction action = {}, before = {};
+  action.sa_handler = [](int) { self_insn(1); };
+  ::sigaction(SIGUSR1, &action, &before);
+  ::raise(SIGUSR1);
+  ::sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_EQ(hits_in_signal, 1);
+}
+
+// ---------------------------------------------------------------------------------------- forks
+
+TEST(Fork, ItsChildKeepsProbesAndCanRemoveThem) {
+  int hits = 0;
+  std::optional<Probe> probe = place({.where = self_window, .pre = [&](Registers&) { ++hits; }});
+  in_child([&] {
+    EXPECT_EQ(self_window(10, 7), 37);
+    EXPECT_EQ(hits, 1);
+    probe.reset();
+    EXPECT_EQ(self_window(10, 7), 37);
+    EXPECT_EQ(hits, 1);
+    int others = 0;
+    const Probe other = place({.where = self_nop, .pre = [&](Registers&) { ++others; }});
+    std::thread([] { self_nop(1); }).join();
+    EXPECT_EQ(others, 1);
+  });
+  EXPECT_EQ(self_window(10, 7), 37);
+  EXPECT_EQ(hits, 1);
+}
+
+TEST(Fork, FromAHandlerGoesOnInBothProcesses) {
+  std::atomic<int> hits{0};
+  const pid_t parent = ::getpid();
+  {
+    const Probe probe = place({.where = self_window, .pre = [&](Registers&) {
+                                 ++hits;
+                                 if (const pid_t child = ::fork(); child > 0) {
+                                   int status = 0;
+                                   ::waitpid(child, &status, 0);
+                                   EXPECT_EQ(status, 0);
+                                 }
+                               }});
+    EXPECT_EQ(self_window(10, 7), 37);
+  }
+  if (::getpid() != parent) ::_exit(self_window(10, 7) == 37 && hits == 1 ? 0 : 1);
+  EXPECT_EQ(hits, 1);
+}
+
+TEST(Fork, WhileProbesComeAndGoLeavesAWorkingChild) {
+  std::atomic<bool> stop{false};
+  std::thread changer([&] {
+    while (!stop) const Probe probe = place({.where = self_pushes, .pre = [](Registers&) {}});
+  });
+  for (int i = 0; i < 20; ++i)
+    in_child([] {
+      for (int n = 0; n < 100; ++n) ASSERT_EQ(self_pushes(n), n + 1);
+      const Probe probe = place({.where = self_insn, .pre = [](Registers&) {}});
+      ASSERT_EQ(self_insn(1), 1001);
+    });
+  stop = true;
+  changer.join();
+}
+
+TEST(Fork, PosixSpawnAndSystemWorkUnderProbes) {
+  std::vector<ProbeSpec> specs;
+  std::atomic<int> hits{0};
+  for (const char* name : {"libc:malloc", "libc:write", "libc:__libc_fork", "libc:sigaction"})
+    for (const Where& where : must(find_functions(name)))
+      specs.push_back({.where = where, .pre = [&](Registers&) { ++hits; }});
+  const auto probes = must(Probe::place(std::move(specs)));
+  EXPECT_EQ(std::system("exit 7") >> 8, 7);
+}
+
+// ------------------------------------------------------------------------------------- libraries
+
+TEST(Loader, AProbeOnALibraryThatIsUnloadedIsGone) {
+  void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  auto* const function = reinterpret_cast<int (*)(int)>(::dlsym(library, "unloaded_function"));
+  ASSERT_NE(function, nullptr);
+  int hits = 0;
+  std::optional<Probe> probe = place({.where = function, .pre = [&](Registers&) { ++hits; }});
+  EXPECT_EQ(function(7), 1001);
+  EXPECT_EQ(hits, 1);
+  ::dlclose(library);
+  {
+    const Probe other = place({.where = self_window, .pre = [](Registers&) {}});
+  }
+  EXPECT_EQ(probe->placement(), Placement::gone);
+  EXPECT_THAT(list_probes(), testing::HasSubstr("[GONE]"));
+
+  void* const again = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW);
+  auto* const reloaded = reinterpret_cast<int (*)(int)>(::dlsym(again, "unloaded_function"));
+  const Probe anew = place({.where = reloaded, .pre = [&](Registers&) { ++hits; }});
+  probe.reset();
+  EXPECT_EQ(reloaded(7), 1001);
+  EXPECT_EQ(hits, 2);
+}
+
+TEST(Text, IsNeverWritableAndExecutable) {
+  const Probe probe = place({.where = self_window, .pre = [](Registers&) {}});
+  const ReturnProbe other =
+      place(ReturnProbeSpec{.where = self_insn, .on_return = [](Registers&) {}});
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    EXPECT_THAT(line, testing::Not(testing::HasSubstr("rwx")));
+}
+
+}  // namespace
+}  // namespace pinprick
