@@ -7,7 +7,7 @@ JOBS  ?= $(shell nproc)
 all: build
 
 help:
-	@echo 'make           build build/pinprick (release)'
+	@echo 'make           build build/pinprick and build/libpinprick.so (release)'
 	@echo 'make deps      install the Debian packages that building and testing need'
 	@echo 'make test      deps, build, run all tests'
 	@echo 'make check     format, g++ and clang++ without warnings, tests under asan+ubsan and tsan, clang-tidy'
@@ -20,7 +20,7 @@ deps:
 	@scripts/install-deps build
 
 build: configure
-	@cmake --build $(BUILD) -j $(JOBS) --target pinprick
+	@cmake --build $(BUILD) -j $(JOBS) --target pinprick pinprick_library
 
 configure:
 	@cmake --preset release -B $(BUILD) --log-level=WARNING

@@ -134,6 +134,7 @@ links_lead_somewhere() {
     cmp "$name" "$work/prefix/share/doc/pinprick/docs/$(basename "$name")"
   done
   links_lead_somewhere "$work/prefix/share/doc/pinprick"
-  # Nothing but that: no tests, no libraries of ours.
-  [ "$(find "$work/prefix" -type f -executable | wc -l)" -eq 1 ]
+  # Nothing but that: the program, the library, no tests.
+  [ "$(find "$work/prefix" -type f -executable -printf '%f\n' | sed 's/\.so.*//' | sort | xargs)" = \
+    "libpinprick pinprick" ]
 }
