@@ -1,4 +1,4 @@
-// pinprick-bench TARGETS OUT [hits] [mass] [redis]
+// pinprick-bench TARGETS OUT [hits] [mass] [redis] [self]
 //
 // Measures, prints tables, writes OUT/results.json and OUT/facts.json. TARGETS holds the programs
 // to be probed. What is measured, and what the files contain, stands in scripts/bench.
@@ -15,6 +15,7 @@
 #include "mass_cost.h"
 #include "redis_cost.h"
 #include "results.h"
+#include "self_cost.h"
 
 namespace pinprick::bench {
 namespace {
@@ -53,6 +54,13 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
       return fail_with(done.error());
     if (const int status = write(); status != cli::kOk) return status;
   }
+  if (wanted("self")) {
+    fmt::print("Handlers in one's own process, nanoseconds per call and thread\n\n");
+    std::fflush(stdout);
+    if (auto done = measure_self(targets + "/self_target", interrupts, results); !done)
+      return fail_with(done.error());
+    if (const int status = write(); status != cli::kOk) return status;
+  }
   if (wanted("redis")) {
     fmt::print("redis-server: probes on its functions, and its work with them\n\n");
     std::fflush(stdout);
@@ -67,10 +75,10 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
 int main(int argc, char** argv) {
   const std::set<std::string> groups(argv + std::min(argc, 3), argv + argc);
   const bool known = std::all_of(groups.begin(), groups.end(), [](const std::string& group) {
-    return group == "hits" || group == "mass" || group == "redis";
+    return group == "hits" || group == "mass" || group == "redis" || group == "self";
   });
   if (argc < 3 || !known) {
-    fmt::print(stderr, "usage: pinprick-bench TARGETS OUT [hits] [mass] [redis]\n");
+    fmt::print(stderr, "usage: pinprick-bench TARGETS OUT [hits] [mass] [redis] [self]\n");
     return pinprick::cli::kUsage;
   }
   return pinprick::bench::run(argv[1], argv[2], groups);

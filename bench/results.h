@@ -11,6 +11,7 @@ namespace pinprick::bench {
 
 inline constexpr std::string_view kPinprick = "pinprick";
 inline constexpr std::string_view kKernel = "kernel";
+inline constexpr std::string_view kSignal = "signal";  // the bare way through a signal handler
 
 // One line of the table. Nanoseconds per call and thread, per request, or of a whole batch.
 struct Record {

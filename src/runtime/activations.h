@@ -11,8 +11,6 @@
 #include <cstdint>
 
 #include "base/address.h"
-#include "base/fd.h"
-#include "base/result.h"
 #include "layout/runtime_data.h"
 
 namespace pinprick::runtime {

@@ -134,7 +134,6 @@ links_lead_somewhere() {
     cmp "$name" "$work/prefix/share/doc/pinprick/docs/$(basename "$name")"
   done
   links_lead_somewhere "$work/prefix/share/doc/pinprick"
-  # Nothing but that: the program, the library, no tests.
-  [ "$(find "$work/prefix" -type f -executable -printf '%f\n' | sed 's/\.so.*//' | sort | xargs)" = \
-    "libpinprick pinprick" ]
+  # Nothing else that runs: no tests.
+  [ "$(find "$work/prefix" -type f -executable | wc -l)" -eq 1 ]
 }

@@ -1,0 +1,61 @@
+#include "self_cost.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "child.h"
+
+namespace pinprick::bench {
+namespace {
+
+constexpr double kCountNs = 8, kTypedNs = 12, kReturnNs = 25, kTrapRatio = 1.15, kBatchNs = 1e9;
+
+void print_limit(const Results& results, std::string_view name, std::string_view what, double limit,
+                 double unit, std::string_view unit_name) {
+  const Record* const record = results.find(name, kPinprick, name.starts_with("handler") ? 1 : 2);
+  if (record == nullptr) return;
+  print_goal(fmt::format("{} at most {:.0f} {}", what, limit / unit, unit_name),
+             record->added_ns() <= limit, fmt::format("{:.2f}", record->added_ns() / unit));
+}
+
+void print_goals(const Results& results) {
+  print_limit(results, "handler-count", "a counting handler adds", kCountNs, 1, "ns");
+  print_limit(results, "handler-typed", "a handler with two arguments adds", kTypedNs, 1, "ns");
+  print_limit(results, "handler-return", "entry and return handlers add", kReturnNs, 1, "ns");
+  print_limit(results, "register-40000", "placing 40,000 probes takes", kBatchNs, 1e9, "s");
+  print_limit(results, "unregister-40000", "removing them takes", kBatchNs, 1e9, "s");
+  const Record* const trap = results.find("trap", kPinprick, 1);
+  const Record* const bare = results.find("trap", kSignal, 1);
+  if (trap == nullptr || bare == nullptr) return;
+  const double ratio = trap->added_ns() / bare->added_ns();
+  print_goal(fmt::format("a breakpoint adds at most {} times what the signal costs", kTrapRatio),
+             ratio <= kTrapRatio, fmt::format("{:.3f}", ratio));
+}
+
+}  // namespace
+
+Result<void, cli::Message> measure_self(const std::string& target, const Interrupts& interrupts,
+                                        Results& results) {
+  auto child = Child::start({target}, std::nullopt, interrupts);
+  if (!child) return fail(child.error());
+  const size_t first = results.records().size();
+  for (;;) {
+    const auto line = child->read_line_with("");
+    if (!line) return fail(line.error());
+    if (*line == "done") break;
+    Record record;
+    std::string engine;
+    double ns = 0;
+    std::istringstream(*line) >> record.name >> engine >> record.threads >> record.base_ns >> ns;
+    record.engine = engine == kSignal ? kSignal : kPinprick;
+    record.ns = ns;
+    results.add(std::move(record));
+  }
+  results.print_table(first, false);
+  print_goals(results);
+  fmt::print("\n");
+  return {};
+}
+
+}  // namespace pinprick::bench

@@ -1,0 +1,221 @@
+// A program that probes itself, and says what that costs: one line for each measurement,
+//
+//     NAME ENGINE THREADS BASE_NS NS
+//
+// and a last line `done`. Nanoseconds per call and thread, medians of runs in turn without and with
+// the probe; of register-N and unregister-N, the whole batch while two threads call the functions.
+// A wrong count or result ends it with status 1.
+#include <pinprick/probe.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+extern "C" {
+long shape_mov(long);       // shapes.S
+long self_two(long, long);  // self_shapes.S
+long self_unroomy(long);    // its second instruction is a block of one byte
+long self_trapping(long);   // holds a breakpoint of its own
+extern const int32_t many_table[];
+extern const uint64_t many_count;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using pinprick::Probe;
+using pinprick::Registers;
+using pinprick::ReturnProbe;
+
+constexpr int kRuns = 11;
+
+template <class T>
+T must(pinprick::Result<T, pinprick::Error> result) {
+  if (result) return *std::move(result);
+  std::cerr << "self_target: " << result.error().message() << "\n";
+  std::exit(1);
+}
+
+void expect(bool right, const char* what) {
+  if (right) return;
+  std::cerr << "self_target: " << what << "\n";
+  std::exit(1);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void report(const std::string& name, const std::string& engine, int threads, double base,
+            double ns) {
+  std::cout << name << " " << engine << " " << threads << " " << base << " " << ns << std::endl;
+}
+
+// Of one call, when each of `threads` calls that often: the median over short batches of all.
+template <class F>
+double ns_per_call(int threads, uint64_t calls, F&& call) {
+  constexpr int kBatches = 20;
+  std::vector<std::vector<double>> ns(static_cast<size_t>(threads));
+  std::barrier begin(threads);
+  const auto work = [&](size_t thread) {
+    begin.arrive_and_wait();
+    for (int batch = 0; batch < kBatches; ++batch) {
+      const auto before = Clock::now();
+      for (uint64_t i = 0; i < calls; ++i) call();
+      const std::chrono::duration<double, std::nano> taken = Clock::now() - before;
+      ns[thread].push_back(taken.count() / static_cast<double>(calls));
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(work, static_cast<size_t>(i));
+  work(0);
+  for (std::thread& other : others) other.join();
+  std::vector<double> all;
+  for (const auto& one : ns) all.insert(all.end(), one.begin(), one.end());
+  return median(std::move(all));
+}
+
+// `place` answers the probes, which go with what it answers.
+template <class Call, class Place>
+void compare(const std::string& name, uint64_t calls, Call&& call, Place&& place) {
+  for (int threads : {1, 2}) {
+    std::vector<double> base, probed;
+    for (int run = 0; run < kRuns; ++run) {
+      base.push_back(ns_per_call(threads, calls, call));
+      const auto probes = place();
+      probed.push_back(ns_per_call(threads, calls, call));
+    }
+    report(name, "pinprick", threads, median(base), median(probed));
+  }
+}
+
+// Each thread's own: what is measured is the hit, not a cell that threads fight for.
+thread_local uint64_t hits __attribute__((tls_model("initial-exec")));
+
+PINPRICK_INTEGER_ONLY void count(Registers&) noexcept {
+  ++hits;
+}
+PINPRICK_INTEGER_ONLY void add(long a, long b) noexcept {
+  hits += static_cast<uint64_t>(a + b);
+}
+
+const auto kCount = pinprick::integer_only<&count>();
+
+void measure_handlers() {
+  constexpr uint64_t kCalls = 50'000;
+  compare(
+      "handler-count", kCalls, [] { shape_mov(1); },
+      [] { return must(Probe::place({.where = shape_mov, .pre = kCount})); });
+  compare(
+      "handler-typed", kCalls, [] { self_two(0, 1); },
+      [] {
+        return must(Probe::place({.where = self_two, .pre = pinprick::integer_call<&add>()}));
+      });
+  compare(
+      "handler-return", kCalls, [] { shape_mov(1); },
+      [] {
+        return must(ReturnProbe::place(pinprick::ReturnProbeSpec{
+            .where = shape_mov, .on_entry = kCount, .on_return = kCount}));
+      });
+  compare(
+      "handler-vector", kCalls / 10, [] { shape_mov(1); },
+      [] { return must(Probe::place({.where = shape_mov, .pre = [](Registers&) { ++hits; }})); });
+  hits = 0;
+  {
+    const Probe probe = must(Probe::place({.where = shape_mov, .pre = kCount}));
+    for (int i = 0; i < 1000; ++i) shape_mov(1);
+  }
+  expect(hits == 1000, "hits were lost");
+}
+
+// The round trip through the kernel by itself: a breakpoint of the program's own, whose handler
+// does nothing. Measured before the library has the signal.
+void measure_signal() {
+  constexpr uint64_t kCalls = 500;
+  struct sigaction action = {}, before = {};
+  action.sa_sigaction = [](int, siginfo_t*, void*) {};
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART | SA_ONSTACK;
+  ::sigaction(SIGTRAP, &action, &before);
+  const double base = ns_per_call(1, kCalls, [] { self_unroomy(1); });
+  const double ns = ns_per_call(1, kCalls, [] { self_trapping(1); });
+  ::sigaction(SIGTRAP, &before, nullptr);
+  report("trap", "signal", 1, base, ns);
+}
+
+void measure_trap() {
+  constexpr uint64_t kCalls = 500;
+  // Computed here: code whose address is taken is a branch target to the planner.
+  const volatile auto entry = reinterpret_cast<uintptr_t>(&self_unroomy);
+  const auto* const place = reinterpret_cast<const void*>(entry + 2);
+  compare(
+      "trap", kCalls, [] { self_unroomy(1); },
+      [&] {
+        auto probe = must(Probe::place({.where = place, .pre = kCount, .allow_breakpoint = true}));
+        expect(probe.placement() == pinprick::Placement::breakpoint, "this is no breakpoint");
+        return probe;
+      });
+}
+
+using Function = long (*)(long);
+
+Function many(uint64_t index) {
+  const auto base = reinterpret_cast<uintptr_t>(many_table);
+  return reinterpret_cast<Function>(base + static_cast<intptr_t>(many_table[index]));
+}
+
+uint64_t call_all() {
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i < many_count; ++i)
+    sum = sum * 31 + static_cast<uint64_t>(many(i)(static_cast<long>(i)));
+  return sum;
+}
+
+void measure_many() {
+  const uint64_t expected = call_all();
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 2; ++i)
+    callers.emplace_back([&] {
+      while (!stop) expect(call_all() == expected, "a function answers something else");
+    });
+  constexpr int kRounds = 5;
+  std::vector<double> placing, removing;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<pinprick::ProbeSpec> specs;
+    for (uint64_t i = 0; i < many_count; ++i) specs.push_back({.where = many(i), .pre = kCount});
+    const auto begin = Clock::now();
+    auto probes = must(Probe::place(std::move(specs)));
+    const auto placed = Clock::now();
+    Probe::remove(std::move(probes));
+    const auto removed = Clock::now();
+    placing.push_back(std::chrono::duration<double, std::nano>(placed - begin).count());
+    removing.push_back(std::chrono::duration<double, std::nano>(removed - placed).count());
+  }
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
+  const std::string number = std::to_string(many_count);
+  report("register-" + number, "pinprick", 2, 0, median(placing));
+  report("unregister-" + number, "pinprick", 2, 0, median(removing));
+}
+
+}  // namespace
+
+int main() {
+  measure_signal();
+  measure_handlers();
+  measure_trap();
+  measure_many();
+  std::cout << "done" << std::endl;
+}
