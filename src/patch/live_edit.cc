@@ -8,11 +8,13 @@ namespace {
 
 constexpr uint8_t kBreakpoint = 0xcc;
 
-// Changes this close to each other are written with one system call, with what lies between them.
-// Nobody else writes text; bytes that stay are written with the value that they have.
-constexpr uint64_t kNear = 64;
+// Changes this close to each other are written with one system call.
+constexpr uint64_t kNear = 512;
 
-Result<void, SystemError> write(const target::Memory& memory, std::vector<ByteChange> changes) {
+}  // namespace
+
+Result<void, SystemError> write_text(const target::Memory& memory,
+                                     std::vector<ByteChange> changes) {
   std::sort(changes.begin(), changes.end(),
             [](const ByteChange& a, const ByteChange& b) { return a.address < b.address; });
   std::vector<uint8_t> bytes;
@@ -30,6 +32,8 @@ Result<void, SystemError> write(const target::Memory& memory, std::vector<ByteCh
   return {};
 }
 
+namespace {
+
 template <class Step>
 Result<void, SystemError> run(const target::SelfTarget& self, std::span<const LiveEdit> edits,
                               Step&& step_of) {
@@ -40,7 +44,7 @@ Result<void, SystemError> run(const target::SelfTarget& self, std::span<const Li
       const auto some = step_of(edit, step);
       changes.insert(changes.end(), some.begin(), some.end());
     }
-    if (auto written = write(self.memory(), std::move(changes)); !written) return written;
+    if (auto written = write_text(self.memory(), std::move(changes)); !written) return written;
     self.synchronize_threads();
   }
   return {};

@@ -1,7 +1,5 @@
 #include "runtime/activations.h"
 
-#include "runtime/thread.h"
-
 namespace pinprick::runtime {
 
 layout::Slot* slots = nullptr;
@@ -56,20 +54,9 @@ void ItemPool::give(uint32_t item) {
   push(head_, item, [this](uint32_t i) -> uint32_t& { return next_[i]; });
 }
 
-// Threads keep a few: so a call costs no locked instruction. Handlers run on this thread, so no
-// signal handler's hit comes in between.
-layout::Slot* take_slot() {
-  Thread& self = this_thread();
-  if (self.slots_kept != 0) return &slots[self.slots[--self.slots_kept]];
+layout::Slot* take_shared_slot() {
   const uint32_t index = pop(free_slots, next_slot);
   return index == kNoItem ? nullptr : &slots[index];
-}
-
-void give_slot(layout::Slot& slot) {
-  Thread& self = this_thread();
-  if (self.slots_kept == kSlotsKept) return share_slot(slot);
-  slot.return_address = 0;
-  self.slots[self.slots_kept++] = static_cast<uint32_t>(&slot - slots);
 }
 
 void share_slot(layout::Slot& slot) {

@@ -12,6 +12,7 @@
 
 #include "base/address.h"
 #include "layout/runtime_data.h"
+#include "runtime/thread.h"
 
 namespace pinprick::runtime {
 
@@ -38,7 +39,8 @@ class ItemPool {
   std::atomic<uint64_t> head_;  // tag << 32 | index + 1
 };
 
-struct Activation {
+// On cache lines of its own: neighbours belong to other threads.
+struct alignas(64) Activation {
   struct Participant {
     ReturnProbeState* probe;
     uint64_t generation;
@@ -46,6 +48,7 @@ struct Activation {
   };
   Participant participants[kMostReturnProbes];
   uint32_t count;
+  bool integer_only;  // their return handlers
 };
 
 // Slots, their activations, and where their code lies; null before make_slots().
@@ -53,11 +56,20 @@ extern layout::Slot* slots;
 extern Activation* activations;
 extern Range slot_code;
 
-// Null: all are in use.
-layout::Slot* take_slot();
-void give_slot(layout::Slot& slot);
-// The same, to all threads: where what the thread keeps of its own may be in use further up.
+// Threads keep a few slots: so a call costs no locked instruction. Null: all are in use.
+layout::Slot* take_shared_slot();
+inline layout::Slot* take_slot(Thread& self) {
+  return self.slots_kept != 0 ? &slots[self.slots[--self.slots_kept]] : take_shared_slot();
+}
+
+// To all threads: also where what the thread keeps of its own may be in use further up.
 void share_slot(layout::Slot& slot);
+inline void give_slot(Thread& self, layout::Slot& slot) {
+  if (self.slots_kept == kSlotsKept) return share_slot(slot);
+  slot.return_address = 0;
+  self.slots[self.slots_kept++] = static_cast<uint32_t>(&slot - slots);
+}
+
 inline Activation& activation_of(const layout::Slot& slot) {
   return activations[&slot - slots];
 }

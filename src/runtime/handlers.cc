@@ -56,7 +56,7 @@ class VectorState {
 
 // f(), with the vector state saved around it.
 template <class F>
-__attribute__((noinline)) void with_vector_state(Registers& registers, F&& f) {
+__attribute__((noinline, cold)) void with_vector_state(Registers& registers, F&& f) {
   auto* area =
       static_cast<std::byte*>(__builtin_alloca_with_align(vector_state_size, kAlignment * 8));
   const VectorState state(registers, area);
@@ -65,7 +65,7 @@ __attribute__((noinline)) void with_vector_state(Registers& registers, F&& f) {
 
 template <class F>
 void with_state_for(bool integer_only, Registers& registers, F&& f) {
-  if (integer_only)
+  if (__builtin_expect(integer_only, true))
     f();
   else
     with_vector_state(registers, f);
@@ -75,7 +75,7 @@ void count(std::atomic<uint64_t>& counter) {
   counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-void count_missed(Thread& self, const HitPoint& point) {
+__attribute__((noinline)) void count_missed(Thread& self, const HitPoint& point) {
   // A thread inside the library is not protected by running handlers already.
   const bool unprotected = !runs_handlers(self);
   if (unprotected) enter(self);
@@ -112,18 +112,22 @@ bool take_part(Activation& activation, ReturnProbeState& probe, uint64_t generat
     return false;
   }
   activation.participants[activation.count++] = {&probe, generation, item};
+  activation.integer_only = activation.integer_only && probe.on_return.integer_only;
   return true;
 }
 
 // Where the call goes on: in a slot's code, or unmeasured.
-uint64_t begin_call(const ReturnList& list, const layout::HitRecord& record, Registers& registers) {
-  layout::Slot* slot = take_slot();
+__attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& list,
+                                              const layout::HitRecord& record,
+                                              Registers& registers) {
+  layout::Slot* slot = take_slot(self);
   if (slot == nullptr) {
     for (uint32_t i = 0; i < list.count; ++i) count(list.probes[i]->missed);
     return record.resume;
   }
   Activation& activation = activation_of(*slot);
   activation.count = 0;
+  activation.integer_only = true;
   with_state_for(list.integer_only, registers, [&] {
     for (uint32_t i = 0; i < list.count; ++i)
       take_part(activation, *list.probes[i], list.generations[i], registers);
@@ -134,7 +138,7 @@ uint64_t begin_call(const ReturnList& list, const layout::HitRecord& record, Reg
     activation.count = 0;
   }
   if (activation.count == 0) {
-    give_slot(*slot);
+    give_slot(self, *slot);
     return record.resume;
   }
   slot->return_address = *reinterpret_cast<const uint64_t*>(registers.rsp);
@@ -150,14 +154,6 @@ void for_each_participant(const Activation& activation, F&& f) {
     if (one.probe->generation.load(std::memory_order_acquire) == one.generation)
       f(*one.probe, one.item);
   }
-}
-
-bool integer_only(const Activation& activation) {
-  bool all = true;
-  for_each_participant(activation, [&](const ReturnProbeState& probe, uint32_t) {
-    all = all && probe.on_return.integer_only;
-  });
-  return all;
 }
 
 }  // namespace
@@ -192,7 +188,7 @@ __attribute__((visibility("hidden"))) Target pp_run_handlers(const layout::HitRe
                                                              Registers* registers) {
   const HitPoint& point = *reinterpret_cast<const HitPoint*>(record->point);
   Thread& self = this_thread();
-  if (runs_handlers(self) || self.in_library != 0) {
+  if (__builtin_expect(runs_handlers(self) || self.in_library != 0, false)) {
     count_missed(self, point);
     return {record->resume, 0};
   }
@@ -202,7 +198,7 @@ __attribute__((visibility("hidden"))) Target pp_run_handlers(const layout::HitRe
   Target target = {record->resume, registers->ip != record->address};
   if (target.changed == 0)
     if (const ReturnList* list = point.returns.load(std::memory_order_acquire)) {
-      target.address = begin_call(*list, *record, *registers);
+      target.address = begin_call(self, *list, *record, *registers);
       target.changed = registers->ip != record->address;
     }
   leave(self);
@@ -221,7 +217,7 @@ __attribute__((visibility("hidden"))) void pp_run_return_handlers(layout::Slot* 
       finish(probe, item);
     });
   } else {
-    with_state_for(integer_only(activation), *registers, [&] {
+    with_state_for(activation.integer_only, *registers, [&] {
       for_each_participant(activation, [&](ReturnProbeState& probe, uint32_t item) {
         void* data = item == kNoItem ? nullptr : probe.items->data(item);
         probe.on_return.call(*registers, probe.on_return.closure, data);
@@ -232,7 +228,7 @@ __attribute__((visibility("hidden"))) void pp_run_return_handlers(layout::Slot* 
   if (missed) {
     share_slot(*slot);
   } else {
-    give_slot(*slot);
+    give_slot(self, *slot);
     leave(self);
   }
 }

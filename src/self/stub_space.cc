@@ -113,7 +113,9 @@ std::optional<StubSpace::Springboard> StubSpace::springboard(Range object, Addre
   const auto at = springboards_.take(site, interior, arena->next_pointer);
   if (!at) return std::nullopt;
   const Address pointer = std::exchange(arena->next_pointer, arena->next_pointer + sizeof(Address));
-  unwritten_springboards_.emplace_back(*at, *arch::encode_indirect_jump(*at, pointer));
+  const auto jump = arch::encode_indirect_jump(*at, pointer);
+  for (size_t i = 0; i < jump->size(); ++i)
+    unwritten_springboards_.push_back({*at + i, (*jump)[i]});
   return Springboard{*at, reinterpret_cast<std::atomic<Address>*>(pointer)};
 }
 
@@ -123,10 +125,7 @@ Result<void, SystemError> StubSpace::write(const target::SelfTarget& self) {
     arena.unwritten.clear();
     arena.unwritten_at = arena.next;
   }
-  for (const auto& [at, jump] : unwritten_springboards_)
-    if (auto done = self.memory().write(at, jump); !done) return done;
-  unwritten_springboards_.clear();
-  return {};
+  return patch::write_text(self.memory(), std::exchange(unwritten_springboards_, {}));
 }
 
 std::optional<uint32_t> StubSpace::new_cell() {

@@ -12,6 +12,7 @@
 
 #include "arch/x86_64/stub.h"
 #include "base/address.h"
+#include "patch/live_edit.h"
 #include "runtime/image.h"
 #include "target/self_target.h"
 #include "target/springboard_space.h"
@@ -59,7 +60,7 @@ class StubSpace {
   std::optional<arch::RseqArea> rseq_;
   std::vector<Arena> arenas_;
   target::SpringboardSpace springboards_;
-  std::vector<std::pair<Address, std::vector<uint8_t>>> unwritten_springboards_;
+  std::vector<patch::ByteChange> unwritten_springboards_;
   // Region 0 for threads without rseq, then one for each CPU.
   Address cells_ = 0;
   uint64_t regions_ = 0;
