@@ -6,7 +6,7 @@
 
 namespace pinprick::runtime {
 
-thread_local Thread* current_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec"))) = nullptr;
 std::atomic<uint64_t> period{1};
 
 namespace {
@@ -72,12 +72,14 @@ void barrier() {
   system_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-// Whose thread has ended: whatever it was doing, it does not go on.
+// Whose thread has ended: whatever it was doing, it does not go on. Another thread gets it then.
 bool has_ended(Thread& thread) {
-  const int32_t tid = thread.tid.load(std::memory_order_acquire);
-  if (tid == 0) return true;
+  constexpr int32_t kBeingFreed = -1;
+  int32_t tid = thread.tid.load(std::memory_order_acquire);
+  if (tid == 0 || tid == kBeingFreed) return true;
   // After a fork that we were not told of, numbers mean nothing.
   if (owner.load(std::memory_order_relaxed) != own_pid() || is_alive(tid)) return false;
+  if (!thread.tid.compare_exchange_strong(tid, kBeingFreed)) return true;
   thread.running = 0;
   thread.in_library = 0;
   thread.tid.store(0, std::memory_order_release);

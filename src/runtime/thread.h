@@ -35,7 +35,7 @@ struct alignas(64) Thread {
   Thread* next;
 };
 
-extern thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
 
 // The first hit of a thread comes here. Never null: where there is no memory left, the process
 // cannot go on.

@@ -111,10 +111,7 @@ std::string Probe::name() const {
   return state_->site->name;
 }
 Placement Probe::placement() const {
-  const self::Site& site = *state_->site;
-  if (site.gone) return Placement::gone;
-  if (!site.in_place || !state_->enabled) return Placement::disabled;
-  return site.no_jump ? Placement::breakpoint : Placement::jump;
+  return Registry::get().placement(*state_);
 }
 std::string_view Probe::why_no_jump() const {
   return state_->site->no_jump ? plan::sentence(*state_->site->no_jump) : std::string_view();

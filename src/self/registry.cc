@@ -539,6 +539,14 @@ std::string Registry::blocked() {
   return text;
 }
 
+Placement Registry::placement(const Attachment& attachment) {
+  const Operation operation(*this);
+  const Site& site = *attachment.site;
+  if (site.gone) return Placement::gone;
+  if (!site.in_place || !attachment.enabled) return Placement::disabled;
+  return site.no_jump ? Placement::breakpoint : Placement::jump;
+}
+
 std::string Registry::list() {
   Operation operation(*this);
   std::string text;

@@ -44,6 +44,7 @@ class Registry {
   Result<void, Error> block(const Where& function);
   std::string blocked();
   std::string list();
+  Placement placement(const Attachment& attachment);
   uint64_t count(const detail::CounterState& counter);
 
   void lock_for_fork() { mutex_.lock(); }
