@@ -1,0 +1,105 @@
+// Probes planned one by one, on every instruction of a real program.
+#include "probe/single.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "arch/x86_64/decode.h"
+#include "image/process.h"
+#include "probe/instructions.h"
+
+namespace pinprick::probe {
+namespace {
+
+class Single : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto loaded = image::load_file(TARGETS "cramped");
+    ASSERT_TRUE(loaded);
+    image_ = *std::move(loaded);
+    auto pattern = image::Pattern::parse("*", image::PatternSyntax::glob);
+    ASSERT_TRUE(pattern);
+    std::vector<image::Pattern> wanted;
+    wanted.push_back(*std::move(pattern));
+    entries_ = image::match_patterns(image_, wanted, {}).matches;
+    all_ = every_instruction(entries_);
+    ASSERT_GT(all_.size(), 50u);
+  }
+
+  image::ProcessImage image_;
+  std::vector<image::Match> entries_, all_;
+};
+
+TEST_F(Single, EachJumpBeginsAtItsSite) {
+  size_t planned = 0;
+  for (const image::Match& match : all_) {
+    const auto plan = plan_single(match, Wanted::hits, false);
+    if (!plan) continue;
+    ++planned;
+    EXPECT_FALSE(plan->is_breakpoint());
+    EXPECT_EQ(plan->patch.written, 5);
+    // An entry behind its endbr64 is the only one that is moved.
+    EXPECT_TRUE(plan->patch.site == match.site || plan->patch.site == match.site + 4);
+  }
+  EXPECT_GT(planned, all_.size() / 2);
+}
+
+TEST_F(Single, WhereNoJumpFitsABreakpointTakesOneByteOfOneInstruction) {
+  size_t breakpoints = 0;
+  for (const image::Match& match : all_) {
+    const auto jump = plan_single(match, Wanted::hits, false);
+    const auto either = plan_single(match, Wanted::hits, true);
+    if (jump) {
+      ASSERT_TRUE(either.ok());
+      EXPECT_FALSE(either->is_breakpoint());
+      continue;
+    }
+    if (!either) continue;
+    ++breakpoints;
+    EXPECT_EQ(either->no_jump, jump.error().reason);
+    EXPECT_EQ(either->patch.written, 1);
+    EXPECT_TRUE(either->patch.interior.empty());
+    const auto instruction = arch::decode(either->patch.original, either->patch.site);
+    ASSERT_TRUE(instruction.has_value());
+    EXPECT_EQ(either->patch.displaced, instruction->length);
+  }
+  EXPECT_GT(breakpoints, 0u);
+}
+
+TEST_F(Single, NoBreakpointLiesWithinAnInstruction) {
+  for (image::Match match : all_) {
+    const auto plan = plan_single(match, Wanted::hits, true);
+    if (!plan || plan->patch.displaced < 2 || plan->patch.site != match.site) continue;
+    ++match.site;
+    const auto inside = plan_single(match, Wanted::hits, true);
+    const bool is_instruction = std::any_of(
+        all_.begin(), all_.end(), [&](const image::Match& m) { return m.site == match.site; });
+    EXPECT_TRUE(is_instruction || !inside.ok()) << std::hex << match.site;
+  }
+}
+
+TEST_F(Single, BehindABranchThereIsNoAfterwards) {
+  for (const image::Match& match : all_) {
+    const auto plan = plan_single(match, Wanted::after_first, true);
+    if (!plan) continue;
+    const auto first = arch::decode(plan->patch.original, plan->patch.site);
+    ASSERT_TRUE(first.has_value());
+    EXPECT_EQ(first->flow, arch::Flow::next);
+  }
+}
+
+TEST_F(Single, CallsAreFollowedFromEntriesOnly) {
+  size_t followed = 0;
+  for (const image::Match& match : all_) {
+    const auto plan = plan_single(match, Wanted::calls, true);
+    if (!plan) continue;
+    ++followed;
+    EXPECT_TRUE(match.at_entry() || plan->patch.site == match.function->range.begin + 4);
+    EXPECT_FALSE(plan->keep_red_zone);
+  }
+  EXPECT_GT(followed, 0u);
+}
+
+}  // namespace
+}  // namespace pinprick::probe
