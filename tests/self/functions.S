@@ -23,6 +23,26 @@
         ret
         end     self_blocked
 
+        function self_below
+        movq    %rdi, -8(%rsp)
+        movq    %rdi, -128(%rsp)
+        nopl    0(%rax,%rax)
+        movq    -8(%rsp), %rax
+        addq    -128(%rsp), %rax
+        ret
+        end     self_below
+
+        function self_backward
+        std
+        nopl    0(%rax,%rax)
+        pushfq
+        .cfi_adjust_cfa_offset 8
+        popq    %rax
+        .cfi_adjust_cfa_offset -8
+        cld
+        ret
+        end     self_backward
+
         function self_insn
         movl    $1000, %eax
         addq    %rdi, %rax

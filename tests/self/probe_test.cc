@@ -97,6 +97,34 @@ TEST(Probe, ChangesNoRegisterAndNoFlag) {
   }
 }
 
+TEST(Probe, LeavesTheRedZoneAlone) {
+  const void* const place_of_nop = inside(self_below, 10);
+  const Probe probe = place({.where = place_of_nop, .pre = kNothing});
+  ASSERT_EQ(probe.address(), place_of_nop);
+  EXPECT_EQ(self_below(21), 42);
+}
+
+TEST(Probe, RunsHandlersForwardWhereTheProgramGoesBackward) {
+  constexpr uint64_t kDirection = 0x400;
+  uint64_t flags = 0;
+  const Probe probe = place({.where = inside(self_backward, 1), .pre = [&](Registers&) {
+                               asm volatile("pushfq; popq %0" : "=r"(flags));
+                             }});
+  EXPECT_EQ(static_cast<uint64_t>(self_backward()) & kDirection, kDirection);
+  EXPECT_EQ(flags & kDirection, 0u);
+}
+
+TEST(Probe, LeavesVectorRegistersAloneWhateverItsHandlerDoes) {
+  const Probe probe = place({.where = self_half, .pre = [](Registers&) {
+                               asm volatile("pxor %%xmm0, %%xmm0" : : : "xmm0");
+                             }});
+  const ReturnProbe other =
+      place(ReturnProbeSpec{.where = self_half, .on_return = [](Registers&) {
+                              asm volatile("pxor %%xmm0, %%xmm0" : : : "xmm0");
+                            }});
+  EXPECT_EQ(self_half(3.0), 1.5);
+}
+
 TEST(Registers, ShowAndChangeArguments) {
   std::vector<uint64_t> seen;
   const Probe probe = place({.where = self_seven, .pre = [&](Registers& registers) {

@@ -186,6 +186,23 @@ TEST(TrapSignal, OfTheProgramsOwnGoesToItsOwnHandler) {
   });
 }
 
+TEST(TrapSignal, IsTakenBackFromAHandlerThatCameLater) {
+  in_child([] {
+    const Probe early = place({.where = self_insn, .pre = [](Registers&) {}});
+    struct sigaction action = {};
+    action.sa_handler = [](int) { own_traps = own_traps + 1; };
+    ::sigaction(SIGTRAP, &action, nullptr);
+    int hits = 0;
+    const Probe probe = place({.where = inside(self_short, 2),
+                               .pre = [&](Registers&) { ++hits; },
+                               .allow_breakpoint = true});
+    EXPECT_EQ(self_short(1), 4);
+    asm volatile("int3");
+    EXPECT_EQ(own_traps, 1);
+    EXPECT_EQ(hits, 1);
+  });
+}
+
 TEST(TrapSignal, OfTheProgramsOwnEndsItWhereItHasNoHandler) {
   const pid_t child = ::fork();
   if (child == 0) {
