@@ -12,8 +12,8 @@ reaches() {
   for verb in count latency; do
     echo "$program: $verb --"
     "$PINPRICK" $verb --json -o "$work/records" "$program:$function" -- "$TARGETS/$program" \
-      <<<$'ready\ntick 1000' >"$work/out"
-    [ "$(cat "$work/out")" = $'ready\nticked' ]
+      <<<$'ready\ntick 1000' >"$work/printed"
+    [ "$(cat "$work/printed")" = $'ready\nticked' ]
     [ "$(hits_of True)" -eq 1000 ]
     echo "$program: $verb -p"
     TICKER=$program start_ticker
@@ -28,11 +28,10 @@ reaches() {
   done
   echo "$program: every instruction"
   "$PINPRICK" count --instructions --json -o "$work/records" "$program:$function" -- \
-    "$TARGETS/$program" <<<'tick 1000' >"$work/out"
-  [ "$(cat "$work/out")" = ticked ]
+    "$TARGETS/$program" <<<'tick 1000' >"$work/printed"
+  [ "$(cat "$work/printed")" = ticked ]
   [ "$(field '{x["hits"] for x in r if x["type"] == "count" and x["final"]}')" = "{1000}" ]
   [ "$(field 'len([x for x in r if x["type"] == "count" and x["final"]])')" -gt 1 ]
-  rm "$work/out"
 }
 
 @test "C, position-independent" { reaches ticker; }
@@ -109,8 +108,8 @@ works_on() {
   for verb in count latency "count --instructions"; do
     # shellcheck disable=SC2086  # words on purpose
     "${as_nobody[@]}" "$work/pinprick" $verb --json ticker:tick -- "$work/ticker" \
-      <<<'tick 1000' >"$work/out" 2>"$work/records"
-    [ "$(cat "$work/out")" = ticked ]
+      <<<'tick 1000' >"$work/printed" 2>"$work/records"
+    [ "$(cat "$work/printed")" = ticked ]
     [ "$(hits_of 'x["function"] == "tick"')" -eq 1000 ]
   done
   mkfifo -m 666 "$work/in"
