@@ -75,8 +75,7 @@ std::vector<ByteChange> removing_step(const LiveEdit& edit, int step);
 
 // Any order of writes; what lies between close changes is written with the value that it has, since
 // nobody else writes text.
-Result<void, SystemError> write_text(const target::Memory& memory,
-                                     std::vector<ByteChange> changes);
+Result<void, SystemError> write_text(const target::Memory& memory, std::vector<ByteChange> changes);
 
 // All edits together: three barriers, however many they are. An error leaves a correct program, in
 // which some of the edits are done.

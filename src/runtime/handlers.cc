@@ -98,8 +98,9 @@ void finish(ReturnProbeState& probe, uint32_t item) {
   if (item != kNoItem) probe.items->give(item);
 }
 
-__attribute__((always_inline)) inline bool take_part(Activation& activation, ReturnProbeState& probe, uint64_t generation,
-               Registers& registers) {
+__attribute__((always_inline)) inline bool take_part(Activation& activation,
+                                                     ReturnProbeState& probe, uint64_t generation,
+                                                     Registers& registers) {
   uint32_t item = kNoItem;
   if (probe.items != nullptr && (item = probe.items->take()) == kNoItem) {
     count(probe.missed);
@@ -148,7 +149,8 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
 
 // Of a call that is over: f(probe, item) for each probe that began with it and is still there.
 template <class F>
-__attribute__((always_inline)) inline void for_each_participant(const Activation& activation, F&& f) {
+__attribute__((always_inline)) inline void for_each_participant(const Activation& activation,
+                                                                F&& f) {
   for (uint32_t i = activation.count; i-- > 0;) {
     const Activation::Participant& one = activation.participants[i];
     if (one.probe->generation.load(std::memory_order_acquire) == one.generation)

@@ -11,6 +11,7 @@
 
 #include "patch/live_edit.h"
 #include "plan/tactic.h"
+#include "probe/signals_blocked.h"
 #include "runtime/thread.h"
 #include "runtime/traps.h"
 #include "self/return_slots.h"
@@ -37,17 +38,25 @@ std::string text_of(const Where& where) {
   return where.name() != nullptr ? *where.name() : fmt::format("{}", *where.address());
 }
 
-// A thread may block all signals for a moment, as libc does while it makes one.
+// A thread may block all signals for a moment, as libc does while it makes one. Where threads begin
+// and end all the time there is nearly always one, so this looks often, and shortly.
 std::optional<target::TrapObstacle> lasting_obstacle() {
-  constexpr int kTries = 50;
+  constexpr int kLooks = 3000;
+  constexpr timespec kPause = {0, 200'000};
   std::optional<target::TrapObstacle> obstacle;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kLooks; ++i) {
     obstacle = target::trap_obstacle();
     if (obstacle != target::TrapObstacle::blocked) break;
-    constexpr timespec kPause = {0, 200'000};
     ::nanosleep(&kPause, nullptr);
   }
   return obstacle;
+}
+
+Result<void, Error> no_obstacle() {
+  const auto obstacle = lasting_obstacle();
+  if (!obstacle) return {};
+  return fail(error_of(
+      *obstacle == target::TrapObstacle::tracer ? Cause::debugger : Cause::signal_blocked, {}));
 }
 
 runtime::Handler untyped(const Handler& handler) {
@@ -101,6 +110,30 @@ patch::LiveEdit edit_of(const Site& site, std::span<const uint8_t> written) {
   std::copy_n(site.patch.original.begin(), written.size(), edit.original.begin());
   if (!site.no_jump) edit.interior = site.patch.interior;
   return edit;
+}
+
+struct Change {
+  Site* site;
+  patch::LiveEdit edit;
+};
+
+std::vector<patch::LiveEdit> edits_of(std::span<const Change> changes) {
+  std::vector<patch::LiveEdit> edits;
+  for (const Change& change : changes) edits.push_back(change.edit);
+  return edits;
+}
+
+// A few hundred at a time, as long as f succeeds: a site is a breakpoint for the time of its piece
+// only, in which no thread should come to block SIGTRAP.
+template <class F>
+Result<void, Error> in_pieces(std::span<const Change> changes, F&& f) {
+  constexpr size_t kPiece = 512;
+  while (!changes.empty()) {
+    const auto piece = changes.first(std::min(kPiece, changes.size()));
+    if (auto done = f(piece); !done) return done;
+    changes = changes.subspan(piece.size());
+  }
+  return {};
 }
 
 }  // namespace
@@ -255,7 +288,8 @@ Result<Site*, Error> Registry::site_for(const Request& request) {
   const Address asked = match->site;
   const bool is_blocked = std::any_of(blocked_.begin(), blocked_.end(),
                                       [&](const auto& one) { return one.first.contains(asked); });
-  if (is_blocked || image_.is_own_code(asked))
+  if (is_blocked || image_.is_own_code(asked) ||
+      probe::runs_with_signals_blocked(*match->object, *match->function))
     return fail(error_of(Cause::blacklisted, text_of(request.where)));
   auto planned = plan(request, *match);
   if (!planned) return fail(planned.error());
@@ -371,9 +405,7 @@ Result<void, Error> Registry::prepare(const target::SelfTarget& self,
       if (auto made = make_stub(*site, needed); !made) return made;
   }
   if (!writes) return {};
-  if (const auto obstacle = lasting_obstacle())
-    return fail(error_of(
-        *obstacle == target::TrapObstacle::tracer ? Cause::debugger : Cause::signal_blocked, {}));
+  if (auto clear = no_obstacle(); !clear) return clear;
   if (auto taken = runtime::take_trap_signal(); !taken) return fail(system_error(taken.error()));
   return {};
 }
@@ -391,15 +423,13 @@ void Registry::publish(Site& site, Retired& retired) {
 Result<void, Error> Registry::commit(const target::SelfTarget& self, std::span<Site* const> sites,
                                      Retired& retired) {
   if (auto written = stubs_.write(self); !written) return fail(system_error(written.error()));
-  std::vector<patch::LiveEdit> placing, removing;
-  std::vector<Site*> placed, removed;
+  std::vector<Change> placing, removing;
   for (Site* site : sites) {
     publish(*site, retired);
     Shape needed = site->needed();
     if (needed.empty()) {
       if (!site->in_place) continue;
-      removing.push_back(edit_of(*site, site->written()));
-      removed.push_back(site);
+      removing.push_back({site, edit_of(*site, site->written())});
       continue;
     }
     if (site->in_place) {
@@ -417,20 +447,24 @@ Result<void, Error> Registry::commit(const target::SelfTarget& self, std::span<S
     if (site->springboard) site->springboard->stub->store(stub->stub.begin);
     // A breakpoint, or a jump to a springboard, stays as it is.
     const bool leads_on = site->no_jump || site->springboard;
-    if (!site->in_place || !leads_on) placing.push_back(edit_of(*site, site->written()));
-    placed.push_back(site);
+    if (!site->in_place || !leads_on) placing.push_back({site, edit_of(*site, site->written())});
   }
-  // Without SIGTRAP nothing can be taken out safely: such jumps stay, and lead to empty lists.
-  if (!removing.empty() && lasting_obstacle()) {
-    removing.clear();
-    removed.clear();
-  }
-  if (auto done = patch::place_live(self, placing); !done) return fail(system_error(done.error()));
-  for (Site* site : placed) site->in_place = true;
-  if (auto done = patch::remove_live(self, removing); !done)
-    return fail(system_error(done.error()));
-  for (Site* site : removed) site->in_place = false;
-  return {};
+  auto done = in_pieces(placing, [&](std::span<const Change> piece) -> Result<void, Error> {
+    if (auto clear = no_obstacle(); !clear) return clear;
+    if (auto written = patch::place_live(self, edits_of(piece)); !written)
+      return fail(system_error(written.error()));
+    for (const Change& change : piece) change.site->in_place = true;
+    return {};
+  });
+  if (!done) return done;
+  return in_pieces(removing, [&](std::span<const Change> piece) -> Result<void, Error> {
+    // Without SIGTRAP nothing can be taken out safely: such jumps stay, and lead to empty lists.
+    if (!no_obstacle()) return {};
+    if (auto written = patch::remove_live(self, edits_of(piece)); !written)
+      return fail(system_error(written.error()));
+    for (const Change& change : piece) change.site->in_place = false;
+    return {};
+  });
 }
 
 Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> requests) {
@@ -501,7 +535,11 @@ Result<void, Error> Registry::set_enabled(Attachment& attachment, bool enabled) 
     attachment.enabled = !enabled;
     return done;
   }
-  return commit(*self, site, operation.retired);
+  done = commit(*self, site, operation.retired);
+  if (done) return done;
+  attachment.enabled = !enabled;
+  publish(*attachment.site, operation.retired);
+  return done;
 }
 
 Result<std::vector<Where>, Error> Registry::find(std::string_view pattern) {

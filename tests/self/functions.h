@@ -12,12 +12,12 @@ long self_marked(long a);          // endbr64 first
 long self_short(long a);           // a block of one byte that is jumped behind: no room for a jump
 long self_pushes(long a);          // one-byte instructions: a boundary at each offset
 long self_seven(long a, long b, long c, long d, long e, long f, long g);  // answers g
-long self_below(long a);            // a + a, by way of the red zone
-long self_backward();               // answers the flags, with the direction flag set
-double self_half(double x);                                               // answers x / 2
-long self_call_back(long (*function)(long), long a);                      // answers function(a) + 1
-long self_factorial(long n);                                              // recursive
-extern long (*const stress_functions[5 * 64])(long);                      // stress_shapes.S
+long self_below(long a);     // a + a, by way of the red zone
+long self_backward();        // answers the flags, with the direction flag set
+double self_half(double x);  // answers x / 2
+long self_call_back(long (*function)(long), long a);  // answers function(a) + 1
+long self_factorial(long n);                          // recursive
+extern long (*const stress_functions[5 * 64])(long);  // stress_shapes.S
 }
 
 namespace pinprick {

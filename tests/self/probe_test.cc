@@ -318,6 +318,10 @@ TEST(Blacklist, CoversTheLibraryAndWhatIsAdded) {
   EXPECT_THAT(blocked(), HasSubstr("\tself_blocked\n"));
 }
 
+TEST(Blacklist, CoversWhatLibcRunsWithAllSignalsBlocked) {
+  EXPECT_EQ(cause_of({.where = "libc:madvise", .pre = kNothing}), Cause::blacklisted);
+}
+
 TEST(Neighbour, UnderAnothersJumpIsRefused) {
   const Probe probe = place({.where = self_window, .pre = kNothing});
   const auto other = Probe::place({.where = inside(self_window, kSecondOfWindow), .pre = kNothing});

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <random>
 #include <stdexcept>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -185,6 +186,31 @@ TEST_F(Stress, BreakpointsComeAndGoUnderThreads) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(bad, 0u);
   EXPECT_GE(hits, static_cast<uint64_t>(rounds()));
+}
+
+TEST_F(Stress, AllOfLibcCanBeProbedWhileThreadsBeginAndEnd) {
+  uint64_t hits = 0;
+  const Handler counting = integer_only<&count>(&hits);
+  std::vector<Where> places;
+  for (const Where& where : must(find_functions("libc:*")))
+    if (Probe::place({.where = where, .pre = counting, .enabled = false})) places.push_back(where);
+  EXPECT_GT(places.size(), 2000u);
+
+  std::atomic<uint64_t> begun{0};
+  std::jthread beginner([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) std::thread([&] { ++begun; }).join();
+  });
+  for (int round = 0; round < rounds() / 10; ++round) {
+    std::vector<ProbeSpec> specs;
+    for (const Where& where : places) specs.push_back({.where = where, .pre = counting});
+    auto probes = must(Probe::place(std::move(specs)));
+    const uint64_t before = begun;
+    while (begun < before + 3) std::this_thread::yield();
+    Probe::remove(std::move(probes));
+  }
+  beginner.request_stop();
+  beginner.join();
+  EXPECT_GT(hits, begun);
 }
 
 }  // namespace
