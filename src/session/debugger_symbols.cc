@@ -81,10 +81,15 @@ std::vector<uint8_t> debugger_symbols(std::span<const SlotRegion> regions) {
     symbol.st_value = region.code.begin;
     symbol.st_size = region.code.size();
     append(symbols, bytes_of(symbol));
-    append(tables, arch::slot_unwind_table(region.code, region.slots));
+    arch::UnwinderHook slots;
+    slots.slot_code = region.code;
+    slots.slots = region.slots;
+    arch::Assembler table(0);
+    arch::emit_unwind_table(table, slots, 0);
+    // The end of one is not that of all.
+    if (!tables.empty()) tables.resize(tables.size() - sizeof(uint32_t));
+    append(tables, *table.finish());
   }
-  const uint32_t end = 0;
-  append(tables, bytes_of(end));
   Elf64_Shdr* frames = add(".eh_frame", SHT_PROGBITS, tables);
   frames->sh_flags = SHF_ALLOC;
   // Anywhere: nothing in it depends on where it is.

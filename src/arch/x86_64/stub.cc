@@ -444,6 +444,7 @@ UnwindTable emit_unwind_table(Assembler& code, const UnwinderHook& spec, Address
     at.u64(spec.slot_code.size());
     at.u8(0);
   });
+  code.u32(0);  // no more
   return {cie, fde};
 }
 
@@ -537,25 +538,14 @@ Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displac
     code.bind(unwound_pointer);
     code.u64(spec.unwound);
     code.bind_at(answer, emit_unwind_table(code, spec, personality).fde);
-    code.u32(0);  // no more
   } else {
     code.align(8, kInt3);
     const UnwindTable unwind = emit_unwind_table(code, spec, 0);
-    code.u32(0);  // no more
     code.bind(answer);
     emit_unwind_header(code, unwind);
   }
   stub.end = code.here();
   return stub;
-}
-
-std::vector<uint8_t> slot_unwind_table(Range slot_code, Address slots) {
-  UnwinderHook spec;
-  spec.slot_code = slot_code;
-  spec.slots = slots;
-  Assembler code(0);
-  emit_unwind_table(code, spec, 0);
-  return *code.finish();
 }
 
 Stub emit_routine_hook(Assembler& code, std::span<const uint8_t> routine, Address argument,

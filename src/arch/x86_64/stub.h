@@ -148,10 +148,6 @@ UnwindTable emit_unwind_table(Assembler& code, const UnwinderHook& spec, Address
 // glibc's `int _dl_find_object(pc, struct dl_find_object*)`.
 Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displaced& displaced);
 
-// The same table for debuggers, as it stands in .eh_frame, without an end; its addresses are
-// absolute.
-std::vector<uint8_t> slot_unwind_table(Range slot_code, Address slots);
-
 // Calls `routine` with `argument` in rdi, then goes on. The routine is position independent, keeps
 // all registers but rdi, and the flags. For sites where a function begins.
 Stub emit_routine_hook(Assembler& code, std::span<const uint8_t> routine, Address argument,
