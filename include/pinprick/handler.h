@@ -103,11 +103,9 @@ class Handler {
   Handler() = default;  // none
 
   template <class F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, Handler> &&
-           (std::is_invocable_v<F&, Registers&> || std::is_invocable_v<F&, Registers&, void*>))
-      Handler(F&& f)
-      : call_(&detail::call_and_catch<std::remove_cvref_t<F>>),
-        closure_(std::make_shared<std::remove_cvref_t<F>>(std::forward<F>(f))) {}
+  requires(std::is_invocable_v<F&, Registers&> || std::is_invocable_v<F&, Registers&, void*>)
+      Handler(F f)
+      : call_(&detail::call_and_catch<F>), closure_(std::make_shared<F>(std::move(f))) {}
 
   Handler(detail::Call function, void* user, bool is_integer_only)
       : call_(function), closure_(std::shared_ptr<void>(), user), integer_only_(is_integer_only) {}

@@ -165,7 +165,7 @@ class Counter {
 };
 
 // No probe may be placed in this function from now on.
-Result<void, Error> block(Where function);
+Result<void, Error> block(const Where& function);
 // What must not be probed, a line each: `0xBEGIN-0xEND<TAB>name`.
 std::string blocked();
 

@@ -187,6 +187,7 @@ Result<Counter, Error> Counter::place(Where where) {
 
 Result<std::vector<Counter>, Error> Counter::place(std::vector<Where> where) {
   std::vector<Request> requests;
+  requests.reserve(where.size());
   for (Where& one : where) requests.push_back({std::move(one), std::make_unique<CounterState>()});
   return place_all<CounterState, Counter>(std::move(requests),
                                           [](CounterState* state) { return Counter(state); });
@@ -220,7 +221,7 @@ uint64_t Counter::value() const {
 Result<std::vector<Where>, Error> find_functions(std::string_view pattern) {
   return Registry::get().find(pattern);
 }
-Result<void, Error> block(Where function) {
+Result<void, Error> block(const Where& function) {
   return Registry::get().block(function);
 }
 std::string blocked() {
