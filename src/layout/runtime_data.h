@@ -65,6 +65,7 @@ inline constexpr uint32_t kLockedStripes = 1u << PP_LOCKED_STRIPES_LOG2;
 // -2 (registration failed) read as 0, which sends the thread to the locked path.
 inline constexpr uint32_t kUnregisteredEntries = 2;
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): pages, and cache lines, of their own
 struct alignas(4096) RuntimeContext {
   uint64_t magic;
   alignas(64) uint64_t free_list;  // global: tag << 32 | index + 1 of the first free slot
