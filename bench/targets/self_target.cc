@@ -185,11 +185,10 @@ uint64_t call_all() {
 void measure_many() {
   const uint64_t expected = call_all();
   std::atomic<bool> stop{false};
-  std::vector<std::thread> callers;
-  for (int i = 0; i < 2; ++i)
-    callers.emplace_back([&] {
-      while (!stop) expect(call_all() == expected, "a function answers something else");
-    });
+  const auto call = [&] {
+    while (!stop) expect(call_all() == expected, "a function answers something else");
+  };
+  std::thread callers[] = {std::thread(call), std::thread(call)};
   constexpr int kRounds = 5;
   std::vector<double> placing, removing;
   for (int round = 0; round < kRounds; ++round) {

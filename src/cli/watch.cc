@@ -192,7 +192,8 @@ Result<void, Message> Watch::arm(pid_t pid) {
   if (auto other = session::occupant(pid)) return fail(message(session::SessionError(*other)));
   auto target = target::RemoteTarget::open(pid);
   if (!target) return fail(message(target.error()));
-  Watched watched({pid, target->command()}, *std::move(target));
+  ProcessName name = {pid, target->command()};
+  Watched watched(std::move(name), *std::move(target));
   if (auto armed = arm_program(watched); !armed) return armed;
   watched.armed_ns = watched.last_ns = monotonic_ns();
   watched_.push_back(std::move(watched));
