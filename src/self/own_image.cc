@@ -53,6 +53,7 @@ Result<bool, SystemError> OwnImage::refresh() {
   });
   if (!loaded) return fail(loaded.error());
   image_ = *std::move(loaded);
+  ifunc_implementations_.clear();
   generation_ = generation;
   return true;
 }
@@ -82,6 +83,18 @@ Result<std::vector<image::Match>, Error> OwnImage::matching(std::string_view tex
   auto matches = image::match_patterns(image_, {*std::move(pattern)}, {});
   if (matches.matches.empty()) return error(Cause::not_found);
   return std::move(matches.matches);
+}
+
+bool OwnImage::implements_ifunc(const image::Match& match) {
+  image::Object& object = *match.object;
+  const auto [known, is_new] = ifunc_implementations_.try_emplace(&object);
+  std::set<Address>& all = known->second;
+  if (is_new)
+    for (const image::Function& function : object.functions().functions())
+      if (function.ifunc)
+        for (Address address : image::implementations(image_, object, function))
+          all.insert(address);
+  return all.contains(match.function->range.begin + object.bias());
 }
 
 bool OwnImage::is_own_code(Address address) const {

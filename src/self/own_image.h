@@ -5,7 +5,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +31,9 @@ class OwnImage {
   std::optional<image::Match> at(Address address) const;
   // All that one pattern means.
   Result<std::vector<image::Match>, Error> matching(std::string_view pattern);
+  // Is it what an IFUNC of its object has been resolved to (memcpy)? Such a function may have no
+  // name of its own.
+  bool implements_ifunc(const image::Match& match);
   // Is this code of the library itself?
   bool is_own_code(Address address) const;
   const image::ProcessImage& objects() const { return image_; }
@@ -43,6 +48,7 @@ class OwnImage {
   std::function<void(Address, std::span<uint8_t>)> restore_;
   std::optional<Generation> generation_;
   image::ProcessImage image_;
+  std::map<const image::Object*, std::set<Address>> ifunc_implementations_;
 };
 
 }  // namespace pinprick::self

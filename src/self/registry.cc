@@ -289,7 +289,8 @@ Result<Site*, Error> Registry::site_for(const Request& request) {
   const bool is_blocked = std::any_of(blocked_.begin(), blocked_.end(),
                                       [&](const auto& one) { return one.first.contains(asked); });
   if (is_blocked || image_.is_own_code(asked) ||
-      probe::runs_with_signals_blocked(*match->object, *match->function))
+      (probe::runs_with_signals_blocked(*match->object, *match->function) &&
+       !image_.implements_ifunc(*match)))
     return fail(error_of(Cause::blacklisted, text_of(request.where)));
   auto planned = plan(request, *match);
   if (!planned) return fail(planned.error());
