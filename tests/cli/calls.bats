@@ -56,10 +56,13 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
 }
 
 @test "C++20 coroutines that change threads, throw, and are destroyed halfway" {
+  local yields
   timed coroutines 2000
   same
-  [ "$(seen 'yields(long)' unwound)" -gt 0 ]
-  [ $(($(seen 'yields(long)' count) + $(seen 'yields(long)' unwound))) -eq "$(said yields)" ]
+  # With its signature, if the compiler made more than one function of it.
+  yields=$(field "[x['function'] for x in r if x.get('final') and x['function'].split('(')[0] == 'yields'][0]")
+  [ "$(seen "$yields" unwound)" -gt 0 ]
+  [ $(($(seen "$yields" count) + $(seen "$yields" unwound))) -eq "$(said yields)" ]
 }
 
 @test "a signal at 10 kHz, handled on a stack of its own, that interrupts stubs and leaves calls" {
