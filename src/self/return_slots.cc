@@ -10,7 +10,7 @@
 #include "runtime/activations.h"
 #include "runtime/handlers.h"
 
-extern "C" void __register_frame(void* table);
+extern "C" void __register_frame(void* table);  // NOLINT(bugprone-reserved-identifier)
 
 namespace pinprick::self {
 namespace {

@@ -11,8 +11,6 @@
 namespace pinprick::session {
 namespace {
 
-using std::string_view_literals::operator""sv;
-
 void append(std::vector<uint8_t>& to, std::span<const uint8_t> bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }
@@ -27,7 +25,8 @@ std::span<const uint8_t> bytes_of(std::string_view text) {
 }
 
 // Names of sections and symbols, one after the other, and where each begins.
-constexpr std::string_view kNames = "\0.text\0.eh_frame\0.symtab\0.strtab\0pinprick_timed_call\0"sv;
+constexpr char kNameBytes[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0pinprick_timed_call";
+constexpr std::string_view kNames(kNameBytes, sizeof kNameBytes);
 
 uint32_t name_at(std::string_view name) {
   return static_cast<uint32_t>(kNames.find(name));
