@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "arch/x86_64/borrowed_call.h"
 
@@ -36,34 +37,51 @@ bool bring_home(target::Stop& stop, const target::RemoteTarget& target, Range lo
   return true;
 }
 
-}  // namespace
+// Free bytes at the end of code, and of what: a path as in maps.
+struct Room {
+  Range range;
+  std::string path;
+};
 
-std::vector<Range> rooms(const image::ProcessImage& image) {
-  std::vector<Range> found;
-  const auto add = [&](Range free) {
+std::vector<Room> rooms(const image::ProcessImage& image) {
+  std::vector<Room> found;
+  const auto add = [&](Range free, const std::string& path) {
     const Address begin = align_up(free.begin, 16);
-    if (begin + layout::kLoanSize <= free.end) found.push_back({begin, begin + layout::kLoanSize});
+    if (begin + layout::kLoanSize <= free.end)
+      found.push_back({{begin, begin + layout::kLoanSize}, path});
   };
   for (const auto& object : image.objects)
-    for (Range code : object->executable_ranges()) add({code.end, align_up(code.end, kPageSize)});
-  add(image.vdso_padding);
+    for (Range code : object->executable_ranges())
+      add({code.end, align_up(code.end, kPageSize)}, object->path());
+  add(image.vdso_padding, "[vdso]");
   return found;
 }
 
+bool is_still_there(const Room& room, const std::vector<image::Mapping>& maps) {
+  return std::any_of(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+    return mapping.range.contains(room.range) && mapping.executable && mapping.path == room.path;
+  });
+}
+
+}  // namespace
+
 Result<void, SessionError> with_borrowed_thread(
-    target::Stop& stop, const target::RemoteTarget& target, const std::vector<Range>& rooms,
+    target::Stop& stop, const target::RemoteTarget& target, const image::ProcessImage& image,
     SessionFile& file, layout::Session& journal,
     const std::function<Result<void, SessionError>(target::BorrowedThread&)>& work) {
   using target::AttachCause;
   using target::AttachError;
+  const auto maps = image::read_maps(target.pid());
+  const std::vector<Room> all = rooms(image);
   target::Room room;
   room.original.resize(layout::kLoanSize);
-  const auto readable = std::find_if(rooms.begin(), rooms.end(), [&](Range range) {
-    return target.memory().read(range.begin, room.original);
+  const auto usable = std::find_if(all.begin(), all.end(), [&](const Room& one) {
+    return maps && is_still_there(one, *maps) &&
+           target.memory().read(one.range.begin, room.original);
   });
-  if (readable == rooms.end())
+  if (usable == all.end())
     return fail(SessionError(AttachError{AttachCause::no_room, target.pid(), 0, 0, {}}));
-  room.address = readable->begin;
+  room.address = usable->range.begin;
 
   layout::LoanEntry& loan = journal.header.loan;
   // The journal holds one. (An earlier one that could not be repaid.)
@@ -93,7 +111,11 @@ void repay_loan(target::Stop& stop, const target::RemoteTarget& target, SessionF
   const Range range = {loan.address, loan.address + sizeof loan.original};
   for (auto& thread : stop.threads())
     if (range.contains(thread.registers.rip) && !bring_home(stop, target, range, thread)) return;
-  if (!target.memory().write(loan.address, loan.original)) return;
+  // Something else may lie there by now, or nothing: then there is nothing of ours to take back.
+  std::vector<uint8_t> there(range.size());
+  const bool is_ours = target.memory().read(range.begin, there) &&
+                       arch::home_of_borrowed_call(range.begin, there).has_value();
+  if (is_ours && !target.memory().write(loan.address, loan.original)) return;
   loan.active = 0;
   static_cast<void>(file.write_header(journal.header));
 }

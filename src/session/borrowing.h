@@ -14,14 +14,12 @@
 
 namespace pinprick::session {
 
-// The tail of some object's last page of code, behind the end of the code. That of the vDSO is the
-// last choice: of a static program's one object the last page may be full.
-std::vector<Range> rooms(const image::ProcessImage& image);
-
-// Runs `work` with a borrowed thread. What the thread runs on is written to the journal before, and
-// marked as gone after. Errors of `work` come back as they are.
+// Runs `work` with a borrowed thread. What the thread runs on (the tail of some object's last page
+// of code, behind the end of the code, or of the vDSO) is written to the journal before, and marked
+// as gone after. Errors of `work` come back as they are. `image` may be older than the stop: nobody
+// runs where objects were that are gone.
 Result<void, SessionError> with_borrowed_thread(
-    target::Stop& stop, const target::RemoteTarget& target, const std::vector<Range>& rooms,
+    target::Stop& stop, const target::RemoteTarget& target, const image::ProcessImage& image,
     SessionFile& file, layout::Session& journal,
     const std::function<Result<void, SessionError>(target::BorrowedThread&)>& work);
 

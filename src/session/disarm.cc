@@ -143,11 +143,13 @@ bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
   return oldest != 0 && patch::stack_leads_to(maps, memory, thread, unwinders, oldest);
 }
 
-Presence look_around(target::Stop& stop, const target::RemoteTarget& target,
-                     const SessionFile& file, const layout::Session& journal,
-                     const std::vector<Range>& unwinders) {
+Result<Presence, SystemError> look_around(target::Stop& stop, const target::RemoteTarget& target,
+                                          const SessionFile& file, const layout::Session& journal,
+                                          const std::vector<Range>& unwinders) {
   Presence presence;
-  if (auto read = image::read_maps(target.pid())) presence.maps = *std::move(read);
+  auto maps = image::read_maps(target.pid());
+  if (!maps) return fail(maps.error());  // not: nothing is mapped
+  presence.maps = *std::move(maps);
   std::vector<Range> no_slots;  // without the slots' code: who returns there is known by its slot
   for (const MappingEntry& entry : journal.mappings) {
     if (!is_ours(target.memory(), entry, presence.maps, file)) continue;
@@ -293,7 +295,7 @@ Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Sto
     }
     return {};
   };
-  return with_borrowed_thread(stop, target, rooms(image), file, journal, work);
+  return with_borrowed_thread(stop, target, image, file, journal, work);
 }
 
 bool is_filtered(const SessionError& error) {
@@ -370,7 +372,9 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
       if (auto noted = note_disarmed(); !noted) return fail(noted.error());
     // Not before: what a copy belongs to is read from the text.
     if (text.probes_done()) bring_home(stop, target.memory(), journal);
-    presence = look_around(stop, target, file, journal, unwinders);
+    auto seen = look_around(stop, target, file, journal, unwinders);
+    if (!seen) return refused(seen.error());
+    presence = *std::move(seen);
     if (!text.probes_done()) ++presence.threads_inside;
     if (presence.threads_inside == 0 || monotonic_ns() - begin_ns > kPatienceNs) break;
     report.stopped_ns += stop.resume();

@@ -498,7 +498,7 @@ Result<void, SessionError> Arming::map_memory() {
   session_.report_.locked = !rseq_;
   if (auto chosen = choose_addresses_again(); !chosen) return chosen;
   auto mapped =
-      with_borrowed_thread(stop, target(), rooms(*session_.image_), file(), journal(),
+      with_borrowed_thread(stop, target(), *session_.image_, file(), journal(),
                            [&](target::BorrowedThread& thread) { return map_all(thread); });
   session_.report_.stopped_ns += stop.resume();
   return mapped;
@@ -795,11 +795,12 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
     // Unloaded and loaded again to the same place, it holds its own bytes.
     ObjectSites& sites = sites_of_objects_[static_cast<size_t>(&entry - journal_.objects.data())];
     if (sites.armed == sites.end) continue;
-    // Unloaded and loaded again to the same place, it holds its own bytes.
+    // The text is the truth: a file that cannot be read just now is not gone. Unloaded and loaded
+    // again to the same place, an object holds its own bytes.
     const auto edit = patch::arming(journal_.sites[sites.armed]);
-    const bool is_fresh =
-        patch::examine(target_.memory(), {&edit, 1})[0] == patch::EditOutcome::written;
-    if (object != now.objects.end() && !is_fresh) continue;
+    const auto held = patch::examine(target_.memory(), {&edit, 1})[0];
+    if (held == patch::EditOutcome::already) continue;
+    if (held == patch::EditOutcome::different && object != now.objects.end()) continue;
     for (size_t i = sites.begin; i < sites.end; ++i) journal_.sites[i].phase = Phase::gone;
     sites.armed = sites.end;
     unloaded.push_back({std::string(journal_.name(entry.name)),
@@ -855,11 +856,11 @@ Session::~Session() {
   if (file_ && !disarmed_) static_cast<void>(disarm());
 }
 
-Result<DisarmReport, SessionError> Session::disarm() {
+Result<DisarmReport, SessionError> Session::disarm(const image::ProcessImage* now) {
   if (!file_ || disarmed_) return DisarmReport{};
   disarmed_ = true;
   loader_.reset();
-  return session::disarm(target_, *image_, *file_, journal_);
+  return session::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_);
 }
 
 }  // namespace pinprick::session

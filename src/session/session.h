@@ -100,8 +100,9 @@ class Session {
   bool is_gone() const;
 
   // Undoes everything. Counters and histograms stay readable. Once; the destructor does it silently
-  // if nobody did.
-  Result<DisarmReport, SessionError> disarm();
+  // if nobody did. `now`: the target's image, if its objects are others than when it was armed: an
+  // unwinder may have come.
+  Result<DisarmReport, SessionError> disarm(const image::ProcessImage* now = nullptr);
 
  private:
   explicit Session(target::RemoteTarget target, const image::ProcessImage& image)
