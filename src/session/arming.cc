@@ -1,0 +1,362 @@
+#include "session/arming.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "session/borrowing.h"
+#include "session/ownership.h"
+#include "session/registry.h"
+#include "session/runtime_directory.h"
+#include "target/address_space.h"
+#include "target/handover.h"
+
+namespace pinprick::session {
+namespace {
+
+using layout::MappingEntry;
+using target::AttachCause;
+
+// rseq as all threads have it, or nothing: then everybody counts with locked instructions.
+std::optional<arch::RseqArea> common_rseq(target::Stop& stop) {
+  std::optional<arch::RseqArea> common;
+  std::vector<Address> bases;
+  for (const auto& thread : stop.threads()) {
+    // A thread that borrows another one's thread pointer would use the other's area.
+    const Address base = thread.registers.fs_base;
+    if (base == 0 || std::find(bases.begin(), bases.end(), base) != bases.end())
+      return std::nullopt;
+    bases.push_back(base);
+    const auto registration = target::rseq_registration(thread.tid);
+    if (!registration) continue;  // not registered yet: it reads as such, and locks
+    const auto distance = static_cast<int64_t>(registration->area - base);
+    if (registration->signature != arch::kRseqSignature ||
+        distance != static_cast<int32_t>(distance))
+      return std::nullopt;
+    const arch::RseqArea area = {static_cast<int32_t>(distance)};
+    if (common && !(*common == area)) return std::nullopt;
+    common = area;
+  }
+  return common;
+}
+
+template <size_t N>
+void copy_text(char (&to)[N], std::string_view from) {
+  const size_t n = std::min(from.size(), N - 1);
+  std::memcpy(to, from.data(), n);
+  to[n] = '\0';
+}
+
+}  // namespace
+
+uint32_t usable_cpus() {
+  return std::min(possible_cpus(), layout::kMaxCpus);
+}
+
+size_t Arming::mapping_of(MappingEntry::Kind kind) const {
+  const auto& mappings = session_.journal_.mappings;
+  for (size_t i = 0; i < mappings.size(); ++i)
+    if (mappings[i].kind == kind) return i;
+  assert(false && "the session has no such mapping");
+  return 0;
+}
+
+bool Arming::has_loader_hook() const {
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    if (is_hook(i, probe::Hook::Kind::loader)) return true;
+  return false;
+}
+
+Result<void, SessionError> Arming::choose_addresses(const std::vector<image::Mapping>& maps) {
+  target::AddressSpace space(maps, target::lowest_mappable_address());
+  layout::Session& journal = this->journal();
+  journal.mappings.clear();
+  const auto plan_mapping = [&](MappingEntry::Kind kind, std::optional<Address> at, uint64_t size) {
+    journal.mappings.push_back({at.value_or(0), align_up(size, kPageSize), kind, {}});
+    return at.has_value();
+  };
+  bool placed =
+      plan_mapping(MappingEntry::Kind::scratch, space.take_anywhere(kPageSize), kPageSize);
+  const layout::FileHeader& header = journal.header;
+  const uint64_t tables = layout::tables_size(header);
+  const uint64_t cells = header.file_size - header.cells_offset;
+  placed &= plan_mapping(MappingEntry::Kind::tables, space.take_anywhere(tables), tables);
+  placed &= plan_mapping(MappingEntry::Kind::cells, space.take_anywhere(cells), cells);
+  if (measures()) {
+    const auto extent = runtime::runtime_extent(capacity_, header.cpu_count);
+    const auto at = space.take_anywhere(extent.size());
+    runtime_address_ = at.value_or(0);
+    placed &= plan_mapping(MappingEntry::Kind::runtime_data, at, extent.data_size);
+    placed &= plan_mapping(MappingEntry::Kind::runtime_code,
+                           at ? std::optional(*at + extent.data_size) : at, extent.code_size);
+  }
+  for (Arena& arena : arenas_) {
+    const auto at = space.take_near(arena.object->extent(), arena.size);
+    arena.address = at.value_or(0);
+    arena.size = align_up(arena.size, kPageSize);
+    placed &= plan_mapping(MappingEntry::Kind::stubs, at, arena.size);
+  }
+  if (!placed) return fail(SessionError(attach_error(AttachCause::no_address_space)));
+  return {};
+}
+
+// It went on since the addresses were chosen, and may have mapped something there.
+Result<void, SessionError> Arming::choose_addresses_again() {
+  const auto maps = image::read_maps(target().pid());
+  if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
+  const auto is_taken = [&](const MappingEntry& entry) {
+    const Range wanted = {entry.address, entry.address + entry.size};
+    return std::any_of(maps->begin(), maps->end(),
+                       [&](const image::Mapping& there) { return there.range.overlaps(wanted); });
+  };
+  const auto& planned = journal().mappings;
+  if (std::none_of(planned.begin(), planned.end(), is_taken)) return {};
+  if (auto chosen = choose_addresses(*maps); !chosen) return chosen;
+  if (auto written = file().write_tables(journal()); !written)
+    return fail(SessionError(written.error()));
+  return {};
+}
+
+Result<void, SessionError> Arming::create_file() {
+  const uint32_t cpus = usable_cpus();
+  std::string names(1, '\0');  // offset 0 is the empty name
+  const auto add_name = [&](std::string_view name) {
+    const auto offset = static_cast<uint32_t>(names.size());
+    names.append(name).push_back('\0');
+    return offset;
+  };
+  layout::Session& journal = this->journal();
+  const auto add_entries = [&](size_t i) {
+    const probe::SitePatch& patch = set_.patches[i];
+    const auto tactic = static_cast<uint8_t>(patch.plan.patch.tactic);
+    site_.push_back(journal.sites.size());
+    layout::SiteEntry site;
+    site.address = patch.site();
+    site.length = patch.plan.patch.written;
+    site.tactic = tactic;
+    site.displaced = patch.plan.patch.displaced;
+    using Phase = layout::SiteEntry::Phase;
+    if (patch.plan.springboard) site.phase = Phase::short_jump;
+    if (patch.hook)
+      site.phase = patch.hook->is_for_unwinding() ? Phase::unwinder_hook : Phase::loader_hook;
+    std::copy_n(patch.plan.patch.original.begin(), site.length, site.original);
+    journal.sites.push_back(site);
+    springboard_.push_back(journal.sites.size());
+    if (patch.plan.springboard) {
+      layout::SiteEntry board;
+      board.address = patch.plan.springboard->address + patch.object->bias();
+      board.length = arch::kJumpLength;
+      board.tactic = tactic;
+      std::copy_n(patch.plan.springboard->original.begin(), board.length, board.original);
+      journal.sites.push_back(board);
+    }
+    for (size_t j : patch.probes) {
+      layout::ProbeEntry probe;
+      probe.name = add_name(set_.probes[j].match.name);
+      probe.object = static_cast<uint16_t>(journal.objects.size());
+      probe.kind = measures() ? layout::ProbeEntry::Kind::latency : layout::ProbeEntry::Kind::count;
+      probe.site = static_cast<uint32_t>(site_.back());
+      probe.offset = set_.probes[j].offset;
+      probe.histogram = measures() ? static_cast<uint32_t>(j) : 0;
+      journal.probes.push_back(probe);
+    }
+  };
+  for (Arena& arena : arenas_) {
+    layout::ObjectEntry entry;
+    entry.bias = arena.object->bias();
+    entry.name = add_name(arena.object->name());
+    entry.path = add_name(arena.object->path());
+    copy_text(entry.build_id, arena.object->elf().build_id());
+    arena.sites.begin = journal.sites.size();
+    for (size_t i : arena.patches) add_entries(i);
+    arena.sites.armed = arena.sites.end = journal.sites.size();
+    journal.objects.push_back(entry);
+  }
+
+  layout::SessionCounts counts;
+  counts.mappings = 3 + arenas_.size() + (measures() ? 2 : 0);
+  counts.objects = arenas_.size();
+  counts.sites = journal.sites.size();
+  counts.probes = journal.probes.size();
+  counts.histograms = measures() ? journal.probes.size() : 0;
+  counts.name_bytes = names.size();
+  counts.cpus = cpus;
+  counts.fraction_bits = options_.fraction_bits;
+  counts.loader_cell = has_loader_hook();
+  layout::FileHeader& header = journal.header;
+  header = layout::lay_out(counts);
+  header.pid = target().pid();
+  header.start_time = target().start_time();
+  header.controller = ::getpid();
+  header.created_ns = realtime_ns();
+  header.ns_multiplier = ns_multiplier();
+  copy_text(header.boot_id, boot_id());
+  copy_text(header.command, target().command());
+  journal.names.assign(names.begin(), names.end());
+  if (measures()) capacity_ = options_.slots != 0 ? options_.slots : kMostSlots;
+  auto maps = image::read_maps(target().pid());
+  if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
+  if (auto chosen = choose_addresses(*maps); !chosen) return chosen;
+
+  auto folder = runtime_directory();
+  if (!folder) return fail(SessionError(NoRuntimeDirectory{folder.error().number}));
+  // Whoever comes at the same moment looks after we have made our file, or we after theirs.
+  const Fd turn = take_turn(*folder);
+  // Another session of ours is no stranger's: this one extends it.
+  if (auto other = occupant(target().pid()); other && other->controller != ::getpid())
+    return fail(SessionError(*other));
+  // An earlier session may have had to leave memory behind, and its file with it.
+  constexpr unsigned kMostSessions = 1000;
+  auto created = Result<SessionFile, FileError>(fail(FileError{}));
+  for (unsigned number = 0; number < kMostSessions; ++number) {
+    created = SessionFile::create(
+        *folder + "/" + session_file_name(target().pid(), target().start_time(), number), journal);
+    if (created || created.error().cause != FileError::Cause::exists) break;
+  }
+  if (!created) return fail(SessionError(created.error()));
+  session_.file_ = *std::move(created);
+  return {};
+}
+
+Result<void, SessionError> Arming::map_at(target::BorrowedThread& thread, size_t index,
+                                          int protection, int flags, int descriptor,
+                                          uint64_t offset) {
+  MappingEntry& entry = journal().mappings[index];
+  entry.progress = MappingEntry::Progress::begun;
+  if (auto written = file().write_mapping(journal(), index); !written)
+    return fail(SessionError(written.error()));
+  auto mapped = thread.call(SYS_mmap, entry.address, entry.size, static_cast<uint64_t>(protection),
+                            static_cast<uint64_t>(flags | MAP_FIXED_NOREPLACE),
+                            static_cast<uint64_t>(int64_t{descriptor}), offset);
+  if (!mapped)
+    return fail(SessionError(
+        attach_error(AttachCause::call_refused, mapped.error().number,
+                     (protection & PROT_EXEC) != 0 ? "mmap of executable memory" : "mmap")));
+  if (*mapped != entry.address) {
+    // A kernel that does not know MAP_FIXED_NOREPLACE takes the address as a hint.
+    static_cast<void>(thread.call(SYS_munmap, *mapped, entry.size));
+    return fail(SessionError(attach_error(AttachCause::no_address_space)));
+  }
+  if (!mark(target().memory(), entry))
+    return fail(SessionError(attach_error(AttachCause::memory_refused)));
+  entry.progress = MappingEntry::Progress::mapped;
+  if (auto written = file().write_mapping(journal(), index); !written)
+    return fail(SessionError(written.error()));
+  return {};
+}
+
+Result<void, SessionError> Arming::map(target::BorrowedThread& thread, MappingEntry::Kind kind,
+                                       int protection, int flags, int descriptor, uint64_t offset) {
+  return map_at(thread, mapping_of(kind), protection, flags, descriptor, offset);
+}
+
+Result<void, SessionError> Arming::map_all(target::BorrowedThread& thread) {
+  constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
+  const layout::FileHeader& header = journal().header;
+  if (auto r = map(thread, MappingEntry::Kind::scratch, PROT_READ | PROT_WRITE, kAnonymous, -1, 0);
+      !r)
+    return r;
+  {
+    // Another open file than the one that we hold locked: the target's mapping keeps its open file,
+    // and the lock with it, beyond our death.
+    auto fd = open_file(file().path(), O_RDWR | O_NOFOLLOW);
+    if (!fd)
+      return fail(
+          SessionError(attach_error(AttachCause::handover_failed, fd.error().number, "open")));
+    target::Handover handover(thread, target().memory(), target().pid(),
+                              journal().mappings[mapping_of(MappingEntry::Kind::scratch)].address,
+                              [&](const target::Handover::Descriptors& open) {
+                                std::copy(open.begin(), open.end(),
+                                          journal().header.handover_descriptors);
+                                static_cast<void>(file().write_header(journal().header));
+                              });
+    auto descriptor = handover.give(fd->get(), target().exit_descriptor());
+    if (!descriptor) return fail(SessionError(descriptor.error()));
+    if (auto r = map(thread, MappingEntry::Kind::tables, PROT_READ, MAP_SHARED, *descriptor, 0); !r)
+      return r;
+    if (auto r = map(thread, MappingEntry::Kind::cells, PROT_READ | PROT_WRITE, MAP_SHARED,
+                     *descriptor, header.cells_offset);
+        !r)
+      return r;
+  }
+  for (size_t i = 0; i < journal().mappings.size(); ++i) {
+    const auto kind = journal().mappings[i].kind;
+    int protection = 0;
+    if (kind == MappingEntry::Kind::runtime_data) protection = PROT_READ | PROT_WRITE;
+    if (kind == MappingEntry::Kind::runtime_code || kind == MappingEntry::Kind::stubs)
+      protection = PROT_READ | PROT_EXEC;
+    if (protection == 0) continue;
+    if (auto r = map_at(thread, i, protection, kAnonymous, -1, 0); !r) return r;
+    if (auto r = forget_at_fork(thread, journal().mappings[i]); !r) return r;
+  }
+  MappingEntry& scratch = journal().mappings[mapping_of(MappingEntry::Kind::scratch)];
+  static_cast<void>(thread.call(SYS_munmap, scratch.address, scratch.size));
+  scratch = {0, 0, MappingEntry::Kind::scratch, {}};
+  if (auto r = file().write_tables(journal()); !r) return fail(SessionError(r.error()));
+  return {};
+}
+
+// A child that is not to count does not know where cells are.
+Result<void, SessionError> Arming::forget_at_fork(target::BorrowedThread& thread,
+                                                  const MappingEntry& mapping) {
+  Range tables;
+  if (mapping.kind == MappingEntry::Kind::stubs)
+    tables = arch::tables_in_arena(journal().header.cpu_count);
+  if (mapping.kind == MappingEntry::Kind::runtime_data) {
+    const uint64_t context = mapping.size - sizeof(layout::RuntimeContext);
+    tables = {context + layout::kCellTablesBegin, context + layout::kCellTablesEnd};
+  }
+  if (options_.count_children || tables.empty()) return {};
+  auto advised =
+      thread.call(SYS_madvise, mapping.address + tables.begin, tables.size(), MADV_WIPEONFORK);
+  if (!advised)
+    return fail(
+        SessionError(attach_error(AttachCause::call_refused, advised.error().number, "madvise")));
+  return {};
+}
+
+Result<void, SessionError> Arming::map_memory() {
+  auto stopped = target::Stop::all_threads(target().pid());
+  if (!stopped) return fail(SessionError(stopped.error()));
+  target::Stop stop = *std::move(stopped);
+  if (!target().same_image())
+    return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
+  if (possible_cpus() <= layout::kMaxCpus) rseq_ = common_rseq(stop);
+  session_.report_.locked = !rseq_;
+  if (auto chosen = choose_addresses_again(); !chosen) return chosen;
+  auto mapped =
+      with_borrowed_thread(stop, target(), *session_.image_, file(), journal(),
+                           [&](target::BorrowedThread& thread) { return map_all(thread); });
+  session_.report_.stopped_ns += stop.resume();
+  return mapped;
+}
+
+Result<void, SessionError> Arming::run() {
+  for (auto step : {&Arming::lay_out, &Arming::create_file, &Arming::map_memory,
+                    &Arming::write_stubs, &Arming::write_text})
+    if (auto done = (this->*step)(); !done) return done;
+  for (uint32_t i = 0; i < set_.probes.size(); ++i)
+    if (armed_[set_.probes[i].patch]) session_.probes_.push_back({std::move(set_.probes[i]), i});
+  session_.report_.armed = session_.probes_.size();
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    if (is_hook(i, probe::Hook::Kind::unwinder) && armed_[i]) ++session_.report_.unwinders;
+  for (const Arena& arena : arenas_) {
+    ObjectSites sites = arena.sites;
+    for (size_t i : arena.patches)
+      if (armed_[i]) sites.armed = std::min(sites.armed, site_[i]);
+    session_.sites_of_objects_.push_back(sites);
+  }
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    if (is_hook(i, probe::Hook::Kind::loader) && armed_[i])
+      session_.loader_ = LoaderWatch::start(file().path(), journal());
+  return {};
+}
+
+}  // namespace pinprick::session

@@ -1,0 +1,117 @@
+// The steps of Session::arm, with what they hand to each other (session.h has their order).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "arch/x86_64/stub.h"
+#include "image/process.h"
+#include "patch/text_edit.h"
+#include "probe/probe.h"
+#include "runtime/image.h"
+#include "session/session.h"
+#include "session/session_error.h"
+#include "target/borrowed_thread.h"
+
+namespace pinprick::session {
+
+// Calls in flight at once, over all threads: recursion included. There are so many at first, and
+// room for as many more; pages that were never used take no memory.
+inline constexpr uint64_t kFirstSlots = 4096;
+inline constexpr uint64_t kSlotsPerCpu = PP_CPU_FREE_LIMIT;
+inline constexpr uint64_t kMostSlots = 1 << 18;
+
+// CPUs with cells of their own. On a machine with more than the tables hold, everybody locks.
+uint32_t usable_cpus();
+
+// Where the stubs of one object go.
+struct Arena {
+  const image::Object* object = nullptr;
+  std::vector<size_t> patches;
+  Address address = 0;
+  uint64_t size = 0;
+  std::vector<uint8_t> bytes;
+  ObjectSites sites;
+};
+
+class Arming {
+ public:
+  Arming(Session& session, probe::ProbeSet set, const ArmOptions& options)
+      : session_(session), options_(options), set_(std::move(set)), armed_(set_.patches.size()) {}
+
+  Result<void, SessionError> run();
+
+ private:
+  Result<void, SessionError> lay_out();
+  Result<void, SessionError> create_file();
+  Result<void, SessionError> choose_addresses(const std::vector<image::Mapping>& maps);
+  Result<void, SessionError> choose_addresses_again();
+  Result<void, SessionError> map_memory();
+  Result<void, SessionError> map_all(target::BorrowedThread& thread);
+  Result<void, SessionError> forget_at_fork(target::BorrowedThread& thread,
+                                            const layout::MappingEntry& mapping);
+  Result<void, SessionError> write_stubs();
+  Result<void, SessionError> write_text();
+  Result<bool, SessionError> try_to_write_text(bool last_attempt);
+  void drop(size_t patch, plan::Reason reason);
+  void drop_what_needs_hooks();
+  void drop_guests();
+  bool write_jumps(size_t patch, const arch::Stub& stub);
+  std::optional<probe::PlacedStub> place_stub(const probe::SitePatch& patch, Address at,
+                                              const arch::ArenaEntries& entries) const;
+  // On all CPUs; f(patch) may change only what belongs to that patch.
+  template <class F>
+  void for_each_patch(F&& f) const;
+  // What is to be written into the text, ready before the target stops.
+  struct Edits {
+    std::vector<patch::TextEdit> edits;
+    std::vector<size_t> patch_of;            // of each edit
+    std::vector<patch::Interior> interiors;  // by address
+  };
+  Edits edits() const;
+  void drop_changed(const Edits& edits);
+  void keep_armed(Edits& edits) const;
+
+  Result<void, SessionError> map(target::BorrowedThread& thread, layout::MappingEntry::Kind kind,
+                                 int protection, int flags, int descriptor, uint64_t offset);
+  Result<void, SessionError> map_at(target::BorrowedThread& thread, size_t index, int protection,
+                                    int flags, int descriptor, uint64_t offset);
+  runtime::RuntimeSpec runtime_spec() const;
+  arch::ArenaSpec arena_spec(const Arena& arena, const std::vector<Address>& cpus) const;
+  bool measures() const { return set_.kind == probe::Kind::latency; }
+  bool is_hook(size_t patch, probe::Hook::Kind kind) const {
+    const auto& hook = set_.patches[patch].hook;
+    return hook && hook->kind == kind;
+  }
+  bool serves_unwinding(size_t patch) const {
+    const auto& hook = set_.patches[patch].hook;
+    return hook && hook->is_for_unwinding();
+  }
+  bool has_loader_hook() const;
+  size_t mapping_of(layout::MappingEntry::Kind kind) const;  // index in the journal
+  Address loader_cell() const;
+  target::AttachError attach_error(target::AttachCause cause, int error = 0,
+                                   std::string detail = {}) const {
+    return {cause, session_.target_.pid(), 0, error, std::move(detail)};
+  }
+  layout::Session& journal() { return session_.journal_; }
+  SessionFile& file() { return *session_.file_; }
+  const target::RemoteTarget& target() { return session_.target_; }
+
+  Session& session_;
+  const ArmOptions& options_;
+  probe::ProbeSet set_;
+  std::vector<bool> armed_;  // per patch; false: dropped, or not yet
+  std::vector<Arena> arenas_;
+  std::vector<uint64_t> room_;       // per patch: for its stub; whole alignments
+  std::vector<arch::Stub> stubs_;    // per patch
+  std::vector<size_t> site_;         // per patch: the index of its SiteEntry
+  std::vector<size_t> springboard_;  // the same of its springboard, where it has one
+  std::optional<arch::RseqArea> rseq_;
+  Address runtime_address_ = 0;
+  uint64_t capacity_ = 0;
+  Address enter_ = 0;
+  arch::UnwinderHook hook_;
+};
+
+}  // namespace pinprick::session

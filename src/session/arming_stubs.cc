@@ -1,0 +1,197 @@
+// Arming: what is built, and how much room it takes.
+#include <algorithm>
+#include <cassert>
+
+#include "base/machine.h"
+#include "base/parallel.h"
+#include "session/arming.h"
+
+namespace pinprick::session {
+namespace {
+
+using layout::MappingEntry;
+using target::AttachCause;
+
+// Stubs begin at multiples of this: their records and descriptors are aligned then.
+constexpr uint64_t kStubAlignment = 8;
+
+}  // namespace
+
+std::optional<probe::PlacedStub> Arming::place_stub(const probe::SitePatch& patch, Address at,
+                                                    const arch::ArenaEntries& entries) const {
+  const layout::FileHeader& header = session_.journal_.header;
+  if (patch.hook)
+    return patch.hook->is_for_unwinding()
+               ? probe::place_unwinder_hook(patch, at, hook_)
+               : probe::place_routine_hook(patch, at, runtime::rendezvous_code(), loader_cell());
+  if (measures() && !patch.probes.empty()) {
+    const size_t i = patch.probes[0];
+    return probe::place_return_stub(patch, at, entries,
+                                    {layout::histogram_offset(header, i), layout::counter_offset(i),
+                                     layout::unwound_offset(header, i)});
+  }
+  std::vector<uint32_t> cells;
+  for (size_t i : patch.probes) cells.push_back(static_cast<uint32_t>(layout::counter_offset(i)));
+  return probe::place_count_stub(set_, patch, at, entries, cells, rseq_);
+}
+
+// In the target. 0 before anything is laid out.
+Address Arming::loader_cell() const {
+  const layout::Session& journal = session_.journal_;
+  if (journal.mappings.empty()) return 0;
+  return journal.mappings[mapping_of(MappingEntry::Kind::cells)].address +
+         (journal.header.loader_cell_offset - journal.header.cells_offset);
+}
+
+template <class F>
+void Arming::for_each_patch(F&& f) const {
+  constexpr size_t kPiece = 512;
+  const size_t count = set_.patches.size();
+  for_each_piece((count + kPiece - 1) / kPiece, usable_threads(), [&](size_t piece) {
+    const size_t end = std::min(count, (piece + 1) * kPiece);
+    for (size_t i = piece * kPiece; i < end; ++i) f(i);
+  });
+}
+
+// How large arenas have to be is known from assembling every stub once, at its own site: no size
+// depends on the address, and none grows with a smaller offset.
+Result<void, SessionError> Arming::lay_out() {
+  rseq_ = arch::RseqArea{};
+  room_.resize(set_.patches.size());
+  for_each_patch([&](size_t i) {
+    const Address at = align_up(set_.patches[i].site(), kStubAlignment);
+    const auto stub = place_stub(set_.patches[i], at, {at, at, {at, at}, at});
+    room_[i] = stub ? align_up(stub->bytes.size(), kStubAlignment) : 0;
+  });
+  rseq_.reset();
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    const image::Object* object = set_.patches[i].object;
+    if (arenas_.empty() || arenas_.back().object != object) {
+      arenas_.push_back({});
+      arenas_.back().object = object;
+      // Magic, tables and the shared routine.
+      arenas_.back().size = 512 + 8 * uint64_t{usable_cpus()};
+      if (!options_.count_children)
+        arenas_.back().size += arch::tables_in_arena(usable_cpus()).end + kPageSize;
+    }
+    arenas_.back().patches.push_back(i);
+    arenas_.back().size += room_[i];
+  }
+  return {};
+}
+
+runtime::RuntimeSpec Arming::runtime_spec() const {
+  const layout::FileHeader& header = session_.journal_.header;
+  runtime::RuntimeSpec spec;
+  spec.capacity = capacity_;
+  spec.slot_count = std::min(capacity_, kFirstSlots + kSlotsPerCpu * header.cpu_count);
+  spec.cpu_count = header.cpu_count;
+  spec.fraction_bits = header.fraction_bits;
+  spec.rseq = rseq_;
+  spec.ns_multiplier = header.ns_multiplier;
+  spec.cells = session_.journal_.mappings[mapping_of(MappingEntry::Kind::cells)].address;
+  spec.region_size = header.region_size;
+  return spec;
+}
+
+arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address>& cpus) const {
+  arch::ArenaSpec spec;
+  spec.size = arena.size;
+  spec.enter = enter_;
+  spec.locked_cells = runtime::locked_cells(runtime_spec());
+  spec.cpu_cells = cpus;
+  spec.tables_apart = !options_.count_children;
+  return spec;
+}
+
+// What the site and its springboard will hold. False: the stub is out of reach.
+bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
+  layout::SiteEntry& site = journal().sites[site_[patch]];
+  std::optional<std::vector<uint8_t>> jump;
+  if (set_.patches[patch].plan.springboard) {
+    layout::SiteEntry& board = journal().sites[springboard_[patch]];
+    const auto far = arch::encode_jump(board.address, stub.begin);
+    if (!far) return false;
+    std::copy(far->begin(), far->end(), board.written);
+    jump = arch::encode_short_jump(site.address, board.address);
+  } else {
+    jump = arch::encode_jump(site.address, stub.begin);
+  }
+  const auto distance = static_cast<int64_t>(stub.body - site.address);
+  if (!jump || distance != static_cast<int32_t>(distance)) return false;
+  std::copy(jump->begin(), jump->end(), site.written);
+  site.body = static_cast<int32_t>(distance);
+  return true;
+}
+
+Result<void, SessionError> Arming::write_stubs() {
+  const auto refused = [&](const SystemError& error) {
+    return fail(SessionError(attach_error(AttachCause::memory_refused, error.number)));
+  };
+  const runtime::RuntimeSpec spec = runtime_spec();
+  if (measures()) {
+    const auto runtime = runtime::build_runtime(runtime_address_, spec);
+    if (!runtime) return fail(SessionError(attach_error(AttachCause::no_address_space)));
+    enter_ = runtime->enter;
+    hook_.slot_code = runtime->slot_code;
+    hook_.slots = runtime->data_address;
+    hook_.personality = runtime->personality;
+    hook_.unwound = runtime->unwound;
+    for (const runtime::Piece& piece : runtime->pieces)
+      if (auto written = target().memory().write(piece.address, piece.bytes); !written)
+        return refused(written.error());
+    session_.runtime_.emplace(Session::Runtime{runtime_address_, spec});
+  }
+
+  const auto cpus = runtime::cpu_cells(spec);
+  stubs_.resize(set_.patches.size());
+  armed_.assign(set_.patches.size(), true);
+  struct Place {
+    Address at = 0;
+    arch::ArenaEntries entries = {};
+  };
+  std::vector<Place> places(set_.patches.size());
+  for (Arena& arena : arenas_) {
+    arch::Assembler head(arena.address);
+    const auto entries = arch::emit_arena_header(head, arena_spec(arena, cpus));
+    auto bytes = head.finish();
+    assert(bytes.has_value());
+    arena.bytes = *std::move(bytes);
+    Address at = arena.address + align_up(arena.bytes.size(), kStubAlignment);
+    for (size_t i : arena.patches) {
+      // lay_out() has made room for all; one that finds none would be dropped.
+      if (at + room_[i] > arena.address + arena.size) room_[i] = 0;
+      places[i] = {at, entries};
+      at += room_[i];
+    }
+    arena.bytes.resize(at - arena.address, 0xcc);
+  }
+  std::vector<std::optional<probe::PlacedStub>> placed(set_.patches.size());
+  for_each_patch([&](size_t i) {
+    auto stub = place_stub(set_.patches[i], places[i].at, places[i].entries);
+    if (stub && stub->bytes.size() <= room_[i] && write_jumps(i, stub->stub))
+      placed[i] = std::move(stub);
+  });
+  for (Arena& arena : arenas_) {
+    for (size_t i : arena.patches) {
+      const probe::SitePatch& patch = set_.patches[i];
+      const auto& stub = placed[i];
+      if (!stub) {
+        drop(i, plan::Reason::out_of_reach);
+        continue;
+      }
+      stubs_[i] = stub->stub;
+      session_.report_.stub_bytes += stub->bytes.size();
+      std::copy(stub->bytes.begin(), stub->bytes.end(),
+                arena.bytes.begin() + static_cast<ptrdiff_t>(places[i].at - arena.address));
+      for (size_t j = 0; j < patch.probes.size(); ++j)
+        journal().probes[patch.probes[j]].body =
+            static_cast<uint32_t>(stub->bodies[j] - stub->stub.body);
+    }
+    if (auto written = target().memory().write(arena.address, arena.bytes); !written)
+      return refused(written.error());
+  }
+  return {};
+}
+
+}  // namespace pinprick::session

@@ -1,0 +1,140 @@
+// Arming: what is written into the text, all or nothing where patches depend on each other.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "session/arming.h"
+
+namespace pinprick::session {
+
+using target::AttachCause;
+
+void Arming::drop(size_t patch, plan::Reason reason) {
+  if (!armed_[patch]) return;
+  armed_[patch] = false;
+  for (size_t i : set_.patches[patch].probes) {
+    const probe::Probe& probe = set_.probes[i];
+    session_.report_.skipped.push_back(
+        {probe.match, {reason, set_.patches[patch].plan.patch.site + probe.offset}});
+  }
+}
+
+// A slot's address must not be on a stack whose unwinder has not been told of slots.
+void Arming::drop_what_needs_hooks() {
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    if (serves_unwinding(i) && !armed_[i])
+      for (size_t j = 0; j < set_.patches.size(); ++j) drop(j, plan::Reason::thread_inside);
+}
+
+// A springboard that lies in the window of a patch must not be written without that patch.
+void Arming::drop_guests() {
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    if (const auto host = set_.patches[i].host; host && !armed_[*host])
+      drop(i, plan::Reason::thread_inside);
+}
+
+Arming::Edits Arming::edits() const {
+  Edits all;
+  const auto add = [&](size_t patch, size_t site) {
+    all.edits.push_back(patch::arming(session_.journal_.sites[site]));
+    all.patch_of.push_back(patch);
+  };
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    if (!armed_[i]) continue;
+    const plan::PlannedPatch& planned = set_.patches[i].plan;
+    for (uint8_t offset : planned.patch.interior)
+      for (const arch::Copy& copy : stubs_[i].copies)
+        if (copy.window_offset == offset)
+          all.interiors.push_back(
+              {set_.patches[i].site() + offset, stubs_[i].body + copy.offset, all.edits.size()});
+    add(i, site_[i]);
+    if (planned.springboard) add(i, springboard_[i]);
+  }
+  std::sort(all.interiors.begin(), all.interiors.end(),
+            [](const auto& a, const auto& b) { return a.address < b.address; });
+  return all;
+}
+
+// Patches of which others are a part, or that are part of others, where the text is not as it was
+// when they were planned: of those, all is written or nothing. An edit that stands alone finds out
+// when it is written.
+void Arming::drop_changed(const Edits& all) {
+  std::vector<bool> shared(set_.patches.size());
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    if (set_.patches[i].plan.springboard) shared[i] = true;
+    if (const auto host = set_.patches[i].host) shared[*host] = true;
+  }
+  std::vector<patch::TextEdit> some;
+  std::vector<size_t> patch_of;
+  for (size_t e = 0; e < all.edits.size(); ++e) {
+    if (!shared[all.patch_of[e]]) continue;
+    some.push_back(all.edits[e]);
+    patch_of.push_back(all.patch_of[e]);
+  }
+  const auto held = patch::examine(target().memory(), some);
+  for (size_t e = 0; e < some.size(); ++e)
+    if (held[e] != patch::EditOutcome::written) drop(patch_of[e], plan::Reason::text_changed);
+}
+
+void Arming::keep_armed(Edits& all) const {
+  size_t kept = 0;
+  for (size_t e = 0; e < all.edits.size(); ++e) {
+    if (!armed_[all.patch_of[e]]) continue;
+    all.edits[kept] = all.edits[e];
+    all.patch_of[kept++] = all.patch_of[e];
+  }
+  all.edits.resize(kept);
+  all.patch_of.resize(kept);
+  all.interiors.clear();
+}
+
+Result<void, SessionError> Arming::write_text() {
+  drop_guests();
+  // From here on the file has to be believed: whatever a site holds, it is one of the two.
+  journal().header.state = layout::SessionState::armed;
+  for (const auto& written :
+       {file().write_tables(journal()), file().write_header(journal().header)})
+    if (!written) return fail(SessionError(written.error()));
+
+  constexpr int kAttempts = 20;
+  for (int attempt = 1;; ++attempt) {
+    auto written = try_to_write_text(attempt == kAttempts);
+    if (!written) return fail(written.error());
+    if (*written) return {};
+    sleep_ns(1'000'000);
+  }
+}
+
+// False: a thread is in the way of a hook, and nothing was written.
+Result<bool, SessionError> Arming::try_to_write_text(bool last_attempt) {
+  Edits edits = this->edits();
+  auto stopped = target::Stop::all_threads(target().pid());
+  if (!stopped) return fail(SessionError(stopped.error()));
+  target::Stop stop = *std::move(stopped);
+  if (!target().same_image())
+    return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
+
+  const auto busy = patch::clear_interiors(stop, target().memory(), edits.interiors);
+  const auto is_in_hook = [&](size_t edit) {
+    return set_.patches[edits.patch_of[edit]].hook.has_value();
+  };
+  if (!last_attempt && std::any_of(busy.begin(), busy.end(), is_in_hook)) {
+    session_.report_.stopped_ns += stop.resume();
+    return false;
+  }
+  for (size_t edit : busy) drop(edits.patch_of[edit], plan::Reason::thread_inside);
+  drop_changed(edits);
+  drop_what_needs_hooks();
+  drop_guests();
+  keep_armed(edits);
+  const auto outcomes =
+      patch::apply(stop, target().memory(), edits.edits, patch::Order::phases_upward);
+  session_.report_.stopped_ns += stop.resume();
+  if (!outcomes)
+    return fail(SessionError(attach_error(AttachCause::memory_refused, outcomes.error().number)));
+  for (size_t e = 0; e < outcomes->size(); ++e)
+    if ((*outcomes)[e] != patch::EditOutcome::written)
+      drop(edits.patch_of[e], plan::Reason::text_changed);
+  return true;
+}
+
+}  // namespace pinprick::session
