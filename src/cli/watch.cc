@@ -126,6 +126,7 @@ class Watch {
   void look_again(Watched& watched);
   Result<void, Message> arm_loaded(Watched& watched, Subject subject,
                                    const std::set<Place>& before);
+  void leave_out_unfinished(const Watched& watched, std::vector<image::Match>& matches);
   void forget_unloaded(Watched& watched, const image::ProcessImage& image);
   void warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
                          const session::ArmReport& report);
@@ -264,6 +265,7 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, Subject subject,
                                          return !before.contains({object.path(), object.bias()});
                                        })
                      .matches;
+  leave_out_unfinished(watched, matches);
   if (matches.empty()) return {};
   if (watched.generations.size() - watched.program == kMostGenerations)
     return fail(Message{"too_many_loads",
@@ -287,6 +289,22 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, Subject subject,
   if (report.armed != 0)
     watched.generations.push_back({std::move(subject.image), *std::move(armed), {}, {}, {}});
   return {};
+}
+
+// The loader has told us of an object before it relocates it. Where that writes into the text, it
+// would write into our jumps, and tells nobody when it is done.
+void Watch::leave_out_unfinished(const Watched& watched, std::vector<image::Match>& matches) {
+  const image::Object* warned_of = nullptr;
+  std::erase_if(matches, [&](const image::Match& match) {
+    if (!match.object->elf().has_text_relocations()) return false;
+    if (std::exchange(warned_of, match.object) != match.object)
+      renderer_.warning(fmt::format(
+          "{} loaded {}, whose code is yet to be changed by the loader (DT_TEXTREL): not probed; "
+          "start pinprick again to probe it",
+          watched.name.command, match.object->name()));
+    return true;
+  });
+  if (warned_of != nullptr) incomplete_ = true;
 }
 
 // Probes in objects that are not there any more. A session of nothing else goes; but not where

@@ -303,33 +303,43 @@ std::vector<Symbol> ElfFile::dynamic_symbols() const {
   return symbols.empty() && !bytes_.empty() ? symbols_of_dynamic_section() : symbols;
 }
 
-std::vector<Address> ElfFile::startup_addresses() const {
-  std::vector<Address> addresses = {entry_};
-  if (!dynamic_) return addresses;
+std::vector<Elf64_Dyn> ElfFile::dynamic_entries() const {
+  std::vector<Elf64_Dyn> entries;
+  if (!dynamic_) return entries;
   const auto dynamic = read(*dynamic_);
   ByteReader reader(dynamic);
-  while (reader.remaining() >= 16) {
-    const uint64_t tag = reader.u64();
-    const uint64_t value = reader.u64();
-    if (tag == DT_NULL) break;
-    if (tag == DT_INIT || tag == DT_FINI) addresses.push_back(value);
+  while (reader.remaining() >= sizeof(Elf64_Dyn)) {
+    const auto entry = reader.read<Elf64_Dyn>();
+    if (entry.d_tag == DT_NULL) break;
+    entries.push_back(entry);
   }
+  return entries;
+}
+
+std::vector<Address> ElfFile::startup_addresses() const {
+  std::vector<Address> addresses = {entry_};
+  for (const Elf64_Dyn& entry : dynamic_entries())
+    if (entry.d_tag == DT_INIT || entry.d_tag == DT_FINI) addresses.push_back(entry.d_un.d_ptr);
   return addresses;
+}
+
+bool ElfFile::has_text_relocations() const {
+  const auto entries = dynamic_entries();
+  return std::any_of(entries.begin(), entries.end(), [](const Elf64_Dyn& entry) {
+    return entry.d_tag == DT_TEXTREL ||
+           (entry.d_tag == DT_FLAGS && (entry.d_un.d_val & DF_TEXTREL) != 0);
+  });
 }
 
 // Without section headers the number of symbols follows from the hash tables.
 std::vector<Symbol> ElfFile::symbols_of_dynamic_section() const {
-  if (!dynamic_) return {};
-  const auto dynamic = read(*dynamic_);
   uint64_t table = 0, strings = 0, strings_size = 0, hash = 0, gnu_hash = 0;
-  ByteReader reader(dynamic);
-  while (reader.remaining() >= 16) {
-    const uint64_t tag = reader.u64();
-    uint64_t value = reader.u64();
+  for (const Elf64_Dyn& entry : dynamic_entries()) {
+    const auto tag = entry.d_tag;
+    uint64_t value = entry.d_un.d_val;
     const bool is_address =
         tag == DT_SYMTAB || tag == DT_STRTAB || tag == DT_HASH || tag == DT_GNU_HASH;
     if (is_address && bias_ != 0 && value >= bias_) value -= bias_;
-    if (tag == DT_NULL) break;
     if (tag == DT_SYMTAB) table = value;
     if (tag == DT_STRTAB) strings = value;
     if (tag == DT_STRSZ) strings_size = value;

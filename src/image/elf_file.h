@@ -5,6 +5,8 @@
 // lazily). Addresses are the file's own; the loader's bias is the caller's.
 #pragma once
 
+#include <elf.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -84,6 +86,8 @@ class ElfFile {
 
   // Hexadecimal, lower case; empty: none.
   const std::string& build_id() const { return build_id_; }
+  // Does the loader write into its code when it relocates it (DT_TEXTREL)?
+  bool has_text_relocations() const;
   // Linked by Go: its code runs on stacks that its runtime moves, reads and suspends.
   bool is_go() const { return is_go_; }
   struct DebugLink {
@@ -115,6 +119,7 @@ class ElfFile {
   Result<void, ElfError> load(uint64_t file_size, Use use);
   std::vector<Symbol> symbols_of_sections(uint32_t type) const;
   std::vector<Symbol> symbols_of_dynamic_section() const;
+  std::vector<Elf64_Dyn> dynamic_entries() const;  // up to DT_NULL
   void append_packed_relocations(std::vector<Relocation>& relocations) const;
   bool read_raw(std::span<uint8_t> out, uint64_t offset) const;
   void read_notes(std::span<const uint8_t> notes);

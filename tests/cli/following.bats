@@ -67,6 +67,24 @@ start_host() { TICKER=dlhost start_ticker; }
   end_ticker
 }
 
+@test "a library into whose code the loader is about to write is left alone, with a warning" {
+  readelf -d "$TARGETS/plugin_textrel.so" | grep -q TEXTREL
+  start_host
+  watch count --allow-missing -p "$ticker" 'plugin*:plugin_*'
+  tell "load $TARGETS/plugin_textrel.so" load
+  tell 'call 100' call
+  tell unload unload
+  tell "load $plugin" load
+  tell 'call 100' call
+  end_watch
+  [ "$(field '[x["objects"] for x in r if x["type"] == "loaded"]')" = "[['plugin.so']]" ]
+  [ "$(hits plugin_step)" -eq 105 ]
+  [ "$(field 'len([x for x in r if x["type"] == "warning" and "plugin_textrel.so, whose code" in x["message"]])')" -eq 1 ]
+  tell 'call 100' call
+  no_trace "$ticker"
+  end_ticker
+}
+
 @test "a namespace of its own is followed, too" {
   start_host
   watch count --allow-missing -p "$ticker" 'plugin:plugin_step'
