@@ -48,14 +48,19 @@ Result<image::ProcessImage, SystemError> load_settled(pid_t pid,
 Result<Subject, Message> look_at(pid_t pid) {
   auto target = target::RemoteTarget::open(pid);
   if (!target) return fail(message(target.error()));
-  auto image = load_settled(pid, target->reader());
+  return look_at(*target);
+}
+
+Result<Subject, Message> look_at(const target::RemoteTarget& target) {
+  const pid_t pid = target.pid();
+  auto image = load_settled(pid, target.reader());
   const bool incomplete = !image || image->objects.empty() || !image->unreadable.empty();
-  if (incomplete && is_gone(*target))
+  if (incomplete && is_gone(target))
     return fail(message(target::AttachError{target::AttachCause::exited, pid, 0, 0, {}}));
   if (!image)
     return fail(message(
         target::AttachError{target::AttachCause::not_permitted, pid, 0, image.error().number, {}}));
-  Subject subject{*std::move(target), std::make_unique<image::ProcessImage>(*std::move(image)), {}};
+  Subject subject{target, std::make_unique<image::ProcessImage>(*std::move(image)), {}};
   for (const std::string& name : subject.image->replaced)
     subject.warnings.push_back(
         fmt::format("{}: the file is not the one that is running (replaced or deleted); its memory "

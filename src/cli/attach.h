@@ -31,6 +31,7 @@ struct Subject {
 };
 
 Result<Subject, Message> look_at(pid_t pid);
+Result<Subject, Message> look_at(const target::RemoteTarget& target);
 
 // The functions that the patterns mean. Patterns without a match are errors, unless allowed; so is
 // it that there is no match at all, unless some may come (`later`).

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -16,6 +15,7 @@
 #include "cli/attach.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "cli/watched.h"
 #include "image/loader.h"
 #include "probe/hooks.h"
 #include "probe/instructions.h"
@@ -51,64 +51,6 @@ class Interrupts {
   Fd descriptor_;
 };
 
-// What was armed at one time: all that was there at first, then what was loaded.
-struct Generation {
-  std::unique_ptr<image::ProcessImage> image;
-  session::Session session;
-  std::vector<uint64_t> last_counters;
-  std::vector<uint64_t> last_unwound;
-  std::vector<stats::Histogram> last_histograms;
-};
-
-// Where an object was loaded.
-using Place = std::pair<std::string, uint64_t>;
-
-std::set<Place> places(const image::ProcessImage& image) {
-  std::set<Place> places;
-  for (const auto& object : image.objects) places.emplace(object->path(), object->bias());
-  return places;
-}
-
-// The process, or the program in it.
-bool has_ended(const target::RemoteTarget& target) {
-  return target.has_exited() || !target.same_image();
-}
-
-// One process under observation.
-struct Watched {
-  Watched(ProcessName process, target::RemoteTarget running)
-      : name(std::move(process)), target(std::move(running)) {}
-
-  ProcessName name;
-  target::RemoteTarget target;  // the program that it runs
-  std::vector<Generation> generations;
-  size_t program = 0;     // the first generation of that program: it has the hook in the loader
-  std::set<Place> known;  // objects that were looked at, and are still there
-  std::optional<session::DisarmReport> disarmed;
-  uint64_t armed_ns = 0;
-  uint64_t ended_ns = 0;  // 0: still there
-  uint64_t last_ns = 0;
-
-  session::LoaderWatch* loader() const {
-    return program < generations.size() ? generations[program].session.loader() : nullptr;
-  }
-  // Readable when something happens.
-  std::vector<int> descriptors() const {
-    std::vector<int> all = {target.exit_descriptor()};
-    if (loader() != nullptr) all.push_back(loader()->descriptor());
-    return all;
-  }
-  bool has_loaded() const {
-    pollfd request = {loader() != nullptr ? loader()->descriptor() : -1, POLLIN, 0};
-    return ::poll(&request, 1, 0) == 1;
-  }
-
-  double seconds(uint64_t since) const {
-    const uint64_t until = ended_ns != 0 ? ended_ns : monotonic_ns();
-    return static_cast<double>(until - since) / 1e9;
-  }
-};
-
 class Watch {
  public:
   Watch(const Options& options, Kind kind, Renderer& renderer)
@@ -124,8 +66,9 @@ class Watch {
   Result<probe::ProbeSet, Message> plan(const Subject& subject);
   void follow(Watched& watched);
   void look_again(Watched& watched);
-  Result<void, Message> arm_loaded(Watched& watched, Subject subject,
+  Result<void, Message> arm_loaded(Watched& watched, std::unique_ptr<image::ProcessImage> now,
                                    const std::set<Place>& before);
+  void not_probed(const Message& why);
   void leave_out_unfinished(const Watched& watched, std::vector<image::Match>& matches);
   void forget_unloaded(Watched& watched, const image::ProcessImage& image);
   void warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
@@ -137,11 +80,9 @@ class Watch {
   void notice_ends();
   bool all_ended() const;
   void report_all(bool is_final);
-  template <class Row>
-  Report<Row> report(Watched& watched, bool is_final,
-                     std::vector<Row> (*rows_of)(Generation&, bool));
   int end();
   void disarm_all();
+  void note(Watched& watched, const Result<session::DisarmReport, session::SessionError>& report);
   int command_status();
   int fail_with(const Message& message);
 
@@ -194,7 +135,7 @@ Result<void, Message> Watch::arm(pid_t pid) {
   auto target = target::RemoteTarget::open(pid);
   if (!target) return fail(message(target.error()));
   ProcessName name = {pid, target->command()};
-  Watched watched(std::move(name), *std::move(target));
+  Watched watched(std::move(name), *std::move(target), kind_);
   if (auto armed = arm_program(watched); !armed) return armed;
   watched.armed_ns = watched.last_ns = monotonic_ns();
   watched_.push_back(std::move(watched));
@@ -203,7 +144,7 @@ Result<void, Message> Watch::arm(pid_t pid) {
 
 Result<void, Message> Watch::arm_program(Watched& watched) {
   const uint64_t begin_ns = monotonic_ns();
-  auto subject = look_at(watched.name.pid);
+  auto subject = look_at(watched.target);
   if (!subject) return fail(subject.error());
   for (const std::string& warning : subject->warnings) renderer_.warning(warning);
   watched.known = places(*subject->image);
@@ -213,8 +154,8 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
     return fail(
         message(target::AttachError{target::AttachCause::exited, watched.name.pid, 0, 0, {}}));
   if (!set) return fail(set.error());
-  auto armed = session::Session::arm(std::move(subject->target), *subject->image, *std::move(set),
-                                     arm_options());
+  auto armed =
+      session::Session::arm(watched.target, *subject->image, *std::move(set), arm_options());
   if (!armed) return fail(message(armed.error()));
   const auto& report = armed->report();
   warn_of_unwinding(watched.name, *subject->image, report);
@@ -242,24 +183,30 @@ void Watch::follow(Watched& watched) {
 // Not while the loader is at work: it tells of what it is about to do, and again when it is done.
 void Watch::look_again(Watched& watched) {
   if (image::loader_is_at_work(watched.name.pid, watched.target.reader())) return;
-  auto subject = look_at(watched.name.pid);
-  if (!subject || subject->target.start_time() != watched.target.start_time()) return;
+  auto subject = look_at(watched.target);
+  if (!subject) {
+    if (!watched.has_ended()) not_probed(subject.error());
+    return;
+  }
   forget_unloaded(watched, *subject->image);
   const std::set<Place> now = places(*subject->image);
   const std::set<Place> before = std::exchange(watched.known, now);
   if (std::includes(before.begin(), before.end(), now.begin(), now.end())) return;
-  if (auto armed = arm_loaded(watched, *std::move(subject), before); !armed) {
-    renderer_.warning(fmt::format("what was loaded is not probed: {}", armed.error().text));
-    incomplete_ = true;
-  }
+  if (auto armed = arm_loaded(watched, std::move(subject->image), before); !armed)
+    not_probed(armed.error());
 }
 
-Result<void, Message> Watch::arm_loaded(Watched& watched, Subject subject,
+void Watch::not_probed(const Message& why) {
+  renderer_.warning(fmt::format("what was loaded is not probed: {}", why.text));
+  incomplete_ = true;
+}
+
+Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image::ProcessImage> now,
                                         const std::set<Place>& before) {
   // Where threads may return to sessions of ours, they are many; each takes memory.
   constexpr size_t kMostGenerations = 256;
   const uint64_t begin_ns = monotonic_ns();
-  image::ProcessImage& image = *subject.image;
+  image::ProcessImage& image = *now;
   auto matches = image::match_patterns(image, patterns_.wanted, patterns_.excluded,
                                        [&](const image::Object& object) {
                                          return !before.contains({object.path(), object.bias()});
@@ -267,27 +214,32 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, Subject subject,
                      .matches;
   leave_out_unfinished(watched, matches);
   if (matches.empty()) return {};
-  if (watched.generations.size() - watched.program == kMostGenerations)
+  if (watched.generations.size() == kMostGenerations) {
+    if (std::exchange(watched.is_full, true)) return {};
     return fail(Message{"too_many_loads",
-                        fmt::format("probes were added {} times, and no more are; start pinprick "
-                                    "again to probe what is there now",
+                        fmt::format("it has {} libraries with probes that were added one by one, "
+                                    "and no more are added; start pinprick again to probe all",
                                     kMostGenerations - 1),
                         kFailed});
+  }
   std::vector<std::string> names;
   for (const image::Match& match : matches)
     if (names.empty() || names.back() != match.object->name())
       names.push_back(match.object->name());
   if (options_.instructions) matches = probe::every_instruction(matches);
-  auto armed =
-      session::Session::arm(std::move(subject.target), image,
-                            probe::plan_probes(image, std::move(matches), kind_), arm_options());
+  auto armed = session::Session::arm(
+      watched.target, image, probe::plan_probes(image, std::move(matches), kind_), arm_options());
   if (!armed) return fail(message(armed.error()));
   const auto& report = armed->report();
   warn_of_unwinding(watched.name, image, report);
   renderer_.loaded(watched.name, names, report, monotonic_ns() - begin_ns);
   if (!report.skipped.empty()) incomplete_ = true;
-  if (report.armed != 0)
-    watched.generations.push_back({std::move(subject.image), *std::move(armed), {}, {}, {}});
+  if (report.armed == 0) return {};
+  // Each object is an open file.
+  std::set<const image::Object*> probed;
+  for (const session::ArmedProbe& one : armed->probes()) probed.insert(one.probe.match.object);
+  std::erase_if(now->objects, [&](const auto& object) { return !probed.contains(object.get()); });
+  watched.generations.push_back({std::move(now), *std::move(armed), {}, {}, {}});
   return {};
 }
 
@@ -311,18 +263,24 @@ void Watch::leave_out_unfinished(const Watched& watched, std::vector<image::Matc
 // hooks of later ones may lie upon its own.
 void Watch::forget_unloaded(Watched& watched, const image::ProcessImage& image) {
   std::vector<std::string> names;
-  for (size_t i = watched.program; i < watched.generations.size(); ++i)
-    for (session::Unloaded& object : watched.generations[i].session.note_unloaded(image)) {
+  for (Generation& generation : watched.generations)
+    for (session::Unloaded& object : generation.session.note_unloaded(image)) {
       watched.known.erase({object.path, object.bias});
       names.push_back(std::move(object.name));
     }
   if (!names.empty()) renderer_.unloaded(watched.name, names);
-  for (size_t i = watched.generations.size(); i-- > watched.program + 1;) {
-    session::Session& session = watched.generations[i].session;
-    if (session.is_gone())
-      static_cast<void>(session.disarm());
-    else if (kind_ == Kind::latency)
+  if (watched.generations.empty()) return;
+  for (auto next = std::prev(watched.generations.end()); next != watched.generations.begin();) {
+    const auto generation = next--;
+    if (generation->session.is_gone()) {
+      // What has to be left is tried once more at the end.
+      const auto report = generation->session.disarm(&image);
+      if (!report || report->memory_left) break;
+      note(watched, report);
+      watched.retire(generation);
+    } else if (kind_ == Kind::latency) {
       break;
+    }
   }
 }
 
@@ -335,13 +293,15 @@ bool Watch::follow_exec(Watched& watched) {
     return false;
   }
   if (target->start_time() != watched.target.start_time()) return false;
-  for (size_t i = watched.program; i < watched.generations.size(); ++i)
-    static_cast<void>(watched.generations[i].session.disarm());
-  watched.program = watched.generations.size();
+  while (!watched.generations.empty()) {
+    static_cast<void>(watched.generations.back().session.disarm());
+    watched.retire(std::prev(watched.generations.end()));
+  }
+  watched.is_full = false;
   watched.target = *std::move(target);
   watched.name.command = watched.target.command();
   renderer_.executed(watched.name);
-  if (auto armed = arm_program(watched); !armed && !has_ended(watched.target))
+  if (auto armed = arm_program(watched); !armed && !watched.has_ended())
     renderer_.warning(armed.error().text);
   renderer_.flush();
   return true;
@@ -369,7 +329,7 @@ Result<void, Message> Watch::begin() {
 void Watch::notice_ends() {
   for (Watched& watched : watched_) {
     if (watched.ended_ns != 0) continue;
-    if (!has_ended(watched.target)) continue;
+    if (!watched.has_ended()) continue;
     if (!options_.follow_exec || watched.target.has_exited() || !follow_exec(watched))
       watched.ended_ns = monotonic_ns();
   }
@@ -418,106 +378,18 @@ void Watch::wait() {
     if (all_ended()) return;
     for (Watched& watched : watched_) {
       if (watched.ended_ns != 0) continue;
-      for (size_t i = watched.program; i < watched.generations.size(); ++i)
-        watched.generations[i].session.provide_slots();
+      for (Generation& generation : watched.generations) generation.session.provide_slots();
       if (watched.has_loaded()) follow(watched);
     }
   }
 }
 
-namespace {
-
-void add(CountRow& to, const CountRow& from) {
-  to.hits += from.hits;
-}
-
-void add(LatencyRow& to, const LatencyRow& from) {
-  to.histogram.merge(from.histogram);
-  to.missed += from.missed;
-  to.unwound += from.unwound;
-}
-
-// The rows of all generations. What was unloaded and loaded again is one row.
-template <class Row>
-class Rows {
- public:
-  // Of one generation; functions of one name are told apart by their order.
-  void add_all(std::vector<Row> generation) {
-    std::map<std::pair<std::string, std::string>, size_t> seen;
-    for (Row& row : generation) {
-      const std::pair name(row.object, row.function);
-      const auto [at, is_new] = index_.try_emplace({name, seen[name]++}, rows_.size());
-      if (is_new)
-        rows_.push_back(std::move(row));
-      else
-        add(rows_[at->second], row);
-    }
-  }
-  std::vector<Row> take() { return std::move(rows_); }
-
- private:
-  std::vector<Row> rows_;
-  std::map<std::pair<std::pair<std::string, std::string>, size_t>, size_t> index_;
-};
-
-// Since the generation's last report, or in all.
-std::vector<CountRow> count_rows(Generation& generation, bool is_final) {
-  std::vector<CountRow> rows;
-  auto counters = generation.session.counters();
-  generation.last_counters.resize(counters.size());
-  for (const auto& [probe, index] : generation.session.probes()) {
-    const uint64_t before = is_final ? 0 : generation.last_counters[index];
-    rows.push_back({probe.match.object->name(), probe.match.name, counters[index] - before});
-  }
-  generation.last_counters = std::move(counters);
-  return rows;
-}
-
-std::vector<LatencyRow> latency_rows(Generation& generation, bool is_final) {
-  std::vector<LatencyRow> rows;
-  auto missed = generation.session.counters();
-  auto unwound = generation.session.unwound();
-  generation.last_counters.resize(missed.size());
-  generation.last_unwound.resize(unwound.size());
-  std::vector<stats::Histogram> histograms;
-  const bool whole = is_final || generation.last_histograms.empty();
-  for (const session::ArmedProbe& armed : generation.session.probes()) {
-    const auto& [probe, index] = armed;
-    histograms.push_back(generation.session.histogram(armed));
-    rows.push_back(
-        {probe.match.object->name(), probe.match.name,
-         whole ? histograms.back()
-               : histograms.back().since(generation.last_histograms[histograms.size() - 1]),
-         missed[index] - (is_final ? 0 : generation.last_counters[index]),
-         unwound[index] - (is_final ? 0 : generation.last_unwound[index])});
-  }
-  generation.last_histograms = std::move(histograms);
-  generation.last_counters = std::move(missed);
-  generation.last_unwound = std::move(unwound);
-  return rows;
-}
-
-}  // namespace
-
-template <class Row>
-Report<Row> Watch::report(Watched& watched, bool is_final,
-                          std::vector<Row> (*rows_of)(Generation&, bool)) {
-  Report<Row> report;
-  report.process = watched.name;
-  report.is_final = is_final;
-  report.seconds = watched.seconds(is_final ? watched.armed_ns : watched.last_ns);
-  Rows<Row> rows;
-  for (Generation& generation : watched.generations) rows.add_all(rows_of(generation, is_final));
-  report.rows = rows.take();
-  return report;
-}
-
 void Watch::report_all(bool is_final) {
   for (Watched& watched : watched_) {
     if (kind_ == Kind::count) {
-      renderer_.counts(report(watched, is_final, count_rows));
+      renderer_.counts(watched.counts(is_final));
     } else {
-      const auto latencies = report(watched, is_final, latency_rows);
+      const auto latencies = watched.latencies(is_final);
       for (const LatencyRow& row : latencies.rows) lost_ = lost_ || row.missed != 0;
       renderer_.latencies(latencies);
     }
@@ -528,18 +400,25 @@ void Watch::report_all(bool is_final) {
 // The last generation first: its hooks may lie upon those of earlier ones.
 void Watch::disarm_all() {
   for (Watched& watched : watched_) {
-    for (size_t i = watched.generations.size(); i-- > watched.program;) {
-      auto report = watched.generations[i].session.disarm();
-      if (!report) {
-        renderer_.error(message(report.error()));
-        disarm_failed_ = true;
-        continue;
-      }
-      if (!watched.disarmed) watched.disarmed.emplace();
-      *watched.disarmed += *report;
-      if (report->foreign != 0) disarm_failed_ = true;
-    }
+    // What was loaded meanwhile may have brought an unwinder, or be gone.
+    std::unique_ptr<image::ProcessImage> now;
+    if (watched.loader() != nullptr && !watched.has_ended())
+      if (auto subject = look_at(watched.target)) now = std::move(subject->image);
+    for (auto last = watched.generations.rbegin(); last != watched.generations.rend(); ++last)
+      note(watched, last->session.disarm(now.get()));
   }
+}
+
+void Watch::note(Watched& watched,
+                 const Result<session::DisarmReport, session::SessionError>& report) {
+  if (!report) {
+    renderer_.error(message(report.error()));
+    disarm_failed_ = true;
+    return;
+  }
+  if (!watched.disarmed) watched.disarmed.emplace();
+  *watched.disarmed += *report;
+  if (report->foreign != 0) disarm_failed_ = true;
 }
 
 int Watch::command_status() {

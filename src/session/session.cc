@@ -25,7 +25,7 @@ Result<Session, SessionError> Session::arm(target::RemoteTarget target,
 
 std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
   std::vector<Unloaded> unloaded;
-  if (!file_ || disarmed_) return unloaded;
+  if (!file_ || state_ != State::armed) return unloaded;
   using Phase = layout::SiteEntry::Phase;
   for (const layout::ObjectEntry& entry : journal_.objects) {
     const auto object = std::find_if(now.objects.begin(), now.objects.end(), [&](const auto& one) {
@@ -52,7 +52,7 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
 // Nobody waits for this, and the target goes on meanwhile: it sees new slots when the last word is
 // written.
 void Session::provide_slots() {
-  if (!runtime_ || disarmed_) return;
+  if (!runtime_ || state_ != State::armed) return;
   auto& [address, spec] = *runtime_;
   const Address context_at = address +
                              runtime::runtime_extent(spec.capacity, spec.cpu_count).data_size -
@@ -89,17 +89,19 @@ Session::Session(Session&& other) noexcept
       sites_of_objects_(std::move(other.sites_of_objects_)),
       loader_(std::move(other.loader_)),
       runtime_(other.runtime_),
-      disarmed_(other.disarmed_) {}
+      state_(other.state_) {}
 
 Session::~Session() {
-  if (file_ && !disarmed_) static_cast<void>(disarm());
+  if (file_ && state_ == State::armed) static_cast<void>(disarm());
 }
 
 Result<DisarmReport, SessionError> Session::disarm(const image::ProcessImage* now) {
-  if (!file_ || disarmed_) return DisarmReport{};
-  disarmed_ = true;
+  if (!file_ || state_ == State::disarmed) return DisarmReport{};
+  state_ = State::left;
   loader_.reset();
-  return session::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_);
+  auto report = session::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_);
+  if (report && !report->memory_left) state_ = State::disarmed;
+  return report;
 }
 
 }  // namespace pinprick::session

@@ -99,9 +99,9 @@ class Session {
   // Nothing of it is left in any text.
   bool is_gone() const;
 
-  // Undoes everything. Counters and histograms stay readable. Once; the destructor does it silently
-  // if nobody did. `now`: the target's image, if its objects are others than when it was armed: an
-  // unwinder may have come.
+  // Undoes everything. Counters and histograms stay readable. What had to be left is tried again by
+  // another call; the destructor does it silently if nobody did at all. `now`: the target's image,
+  // if its objects are others than when it was armed: an unwinder may have come.
   Result<DisarmReport, SessionError> disarm(const image::ProcessImage* now = nullptr);
 
  private:
@@ -123,7 +123,7 @@ class Session {
     runtime::RuntimeSpec spec;
   };
   std::optional<Runtime> runtime_;
-  bool disarmed_ = false;
+  enum class State : uint8_t { armed, left, disarmed } state_ = State::armed;
 };
 
 }  // namespace pinprick::session

@@ -43,11 +43,12 @@ Result<RemoteTarget, AttachError> RemoteTarget::open(pid_t pid) {
     if (error == ENOENT || error == ESRCH) return refuse(AttachCause::no_such_process);
     return refuse(AttachCause::not_permitted, error);
   }
-  target.memory_ = std::make_shared<Memory>(*std::move(memory));
+  target.memory_ = std::make_shared<const Memory>(*std::move(memory));
   if (status->tracer != 0) return refuse(AttachCause::already_traced, 0, status->tracer);
   if (const auto wide = is_64_bit(pid); wide && !*wide) return refuse(AttachCause::not_64_bit);
-  target.pidfd_ = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!target.pidfd_) return refuse(AttachCause::no_such_process, errno);
+  Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd) return refuse(AttachCause::no_such_process, errno);
+  target.pidfd_ = std::make_shared<Fd>(std::move(pidfd));
   target.probe_address_ = image::auxiliary_value(pid, AT_PHDR);
   return target;
 }
@@ -59,7 +60,7 @@ image::MemoryReader RemoteTarget::reader() const {
 }
 
 bool RemoteTarget::has_exited() const {
-  pollfd poll_set = {pidfd_.get(), POLLIN, 0};
+  pollfd poll_set = {pidfd_->get(), POLLIN, 0};
   return ::poll(&poll_set, 1, 0) == 1;
 }
 

@@ -35,7 +35,7 @@ class RemoteTarget {
   // Has it exited? (A zombie has.)
   bool has_exited() const;
   // Readable as soon as it has.
-  int exit_descriptor() const { return pidfd_.get(); }
+  int exit_descriptor() const { return pidfd_->get(); }
   // Is the program image still the one that was opened?
   bool same_image() const;
 
@@ -45,8 +45,9 @@ class RemoteTarget {
   pid_t pid_ = 0;
   uint64_t start_time_ = 0;
   std::string command_;
-  std::shared_ptr<Memory> memory_;  // shared with readers
-  Fd pidfd_;
+  // Shared with readers and copies.
+  std::shared_ptr<const Memory> memory_;
+  std::shared_ptr<const Fd> pidfd_;
   Address probe_address_ = 0;  // something that is mapped as long as the image lives
 };
 

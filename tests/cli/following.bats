@@ -52,6 +52,25 @@ start_host() { TICKER=dlhost start_ticker; }
   end_ticker
 }
 
+@test "hundreds of libraries come and go, or stay, with few open files" {
+  local i
+  printf '#!/bin/sh\nulimit -n 100\nexec "%s" "$@"\n' "$PINPRICK" >"$work/few"
+  chmod +x "$work/few"
+  start_host
+  PINPRICK=$work/few watch count --allow-missing -p "$ticker" 'plugin*:plugin_main'
+  tell "cycle $plugin 300" cycle
+  for i in {1..25}; do
+    cp "$plugin" "$work/plugin$i.so"
+    tell "load $work/plugin$i.so" load
+    tell 'call 1' call
+  done
+  end_watch
+  [ "$(field '[x for x in r if x["type"] in ("warning", "error")]')" = '[]' ]
+  [ "$(field '[x["hits"] for x in r if x.get("final")]')" = "[300$(printf ', 1%.0s' {1..25})]" ]
+  no_trace "$ticker"
+  end_ticker
+}
+
 @test "exceptions pass through timed functions of what is loaded later, be it the first C++ in the process" {
   start_host
   watch latency --allow-missing -p "$ticker" 'plugin_thrower:plugin_*' 'libstdc++:__cxa_*' 'libc:strlen'

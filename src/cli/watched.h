@@ -1,0 +1,82 @@
+// A process under observation, and what its probes have recorded.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/render/renderer.h"
+#include "image/process.h"
+#include "probe/probe.h"
+#include "session/session.h"
+#include "target/remote_target.h"
+
+namespace pinprick::cli {
+
+// What was armed at one time: all that was there at first, then what was loaded.
+struct Generation {
+  std::unique_ptr<image::ProcessImage> image;
+  session::Session session;
+  std::vector<uint64_t> last_counters;
+  std::vector<uint64_t> last_unwound;
+  std::vector<stats::Histogram> last_histograms;
+};
+
+// What generations that are no more have recorded.
+template <class Row>
+struct Past {
+  std::vector<Row> all;
+  std::vector<Row> since_report;
+};
+
+// Where an object was loaded.
+using Place = std::pair<std::string, uint64_t>;
+std::set<Place> places(const image::ProcessImage& image);
+
+class Watched {
+ public:
+  Watched(ProcessName process, target::RemoteTarget running, probe::Kind kind)
+      : name(std::move(process)), target(std::move(running)), kind_(kind) {}
+
+  ProcessName name;
+  target::RemoteTarget target;        // the program that it runs
+  std::list<Generation> generations;  // the first one has the hook in the loader
+  std::set<Place> known;              // objects that were looked at, and are still there
+  std::optional<session::DisarmReport> disarmed;
+  bool is_full = false;  // no generation can be added; that was said
+  uint64_t armed_ns = 0;
+  uint64_t ended_ns = 0;  // 0: still there
+  uint64_t last_ns = 0;
+
+  session::LoaderWatch* loader() const {
+    return generations.empty() ? nullptr : generations.front().session.loader();
+  }
+  // Readable when something happens.
+  std::vector<int> descriptors() const;
+  bool has_loaded() const;
+  // The process, or the program in it.
+  bool has_ended() const { return target.has_exited() || !target.same_image(); }
+
+  // What the generation has recorded stays; it goes, with all that it holds.
+  void retire(std::list<Generation>::iterator generation);
+
+  // Of counting probes, and of return probes: since the last report, or of all times. What was
+  // unloaded and loaded again is one row.
+  Report<CountRow> counts(bool is_final);
+  Report<LatencyRow> latencies(bool is_final);
+
+ private:
+  template <class Row>
+  Report<Row> report(bool is_final, Past<Row>& past);
+
+  probe::Kind kind_;
+  Past<CountRow> past_counts_;
+  Past<LatencyRow> past_latencies_;
+};
+
+}  // namespace pinprick::cli
