@@ -112,10 +112,12 @@ void Watch::warn_of_unwinding(const ProcessName& process, const image::ProcessIm
 // Where the loader of the process can be made to wait for us, if what it loads may matter.
 std::optional<probe::HookPlace> follows_by(const Subject& subject, const Patterns& patterns) {
   const pid_t pid = subject.target.pid();
-  // A filter might end the process for the system calls by which it would wait.
-  const auto status = target::read_status(pid);
-  if (!status || status->seccomp != 0 || !may_match_later(*subject.image, patterns))
-    return std::nullopt;
+  if (!may_match_later(*subject.image, patterns)) return std::nullopt;
+  // A filter, be it of one thread, might end the process for the system call by which it would
+  // wait.
+  for (const pid_t tid : target::list_threads(pid))
+    if (const auto status = target::read_thread_status(pid, tid); status && status->seccomp != 0)
+      return std::nullopt;
   const auto notifies = image::loader_notifies_at(pid, subject.target.reader());
   return notifies ? probe::place_in_loader(*subject.image, *notifies) : std::nullopt;
 }

@@ -50,6 +50,7 @@
 #define PP_LOADER_ANSWERED 4
 #define PP_LOADER_BEAT 8
 #define PP_LOADER_ABSENT 12
+#define PP_LOADER_PATIENCE 16
 
 // From the code of one slot to that of the next.
 #define PP_SLOT_CODE_SIZE_LOG2 5

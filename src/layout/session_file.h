@@ -27,7 +27,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 4;
+inline constexpr uint32_t kFileVersion = 5;
 
 enum class SessionState : uint32_t {
   preparing = 1,  // memory may be mapped; the text is untouched
@@ -108,6 +108,7 @@ struct LoaderCell {
   uint32_t answered = 0;  // the controller's: the last request it has dealt with
   uint32_t beat = 0;      // changes while the controller is at it
   uint32_t absent = 0;    // not 0: nobody waits
+  uint64_t patience = 0;  // TSC ticks without a beat until it counts as absent
 };
 
 struct Section {
@@ -148,6 +149,7 @@ static_assert(offsetof(LoaderCell, requests) == PP_LOADER_REQUESTS);
 static_assert(offsetof(LoaderCell, answered) == PP_LOADER_ANSWERED);
 static_assert(offsetof(LoaderCell, beat) == PP_LOADER_BEAT);
 static_assert(offsetof(LoaderCell, absent) == PP_LOADER_ABSENT);
+static_assert(offsetof(LoaderCell, patience) == PP_LOADER_PATIENCE);
 static_assert(sizeof(MappingEntry) == 24);
 static_assert(sizeof(ObjectEntry) == 64);
 static_assert(sizeof(SiteEntry) == 32);

@@ -9,19 +9,17 @@
 // A controller that is gone must not be waited for. While it is at work it changes `beat`; a second
 // without, and it counts as absent, for this thread and all that come later, until it answers again.
 // The second is counted by the clock: a program that gets signals all the time is woken all the time.
+// While it is absent no system call is made.
 
 #include "layout/runtime_offsets.h"
 
         .set    SYS_FUTEX, 202
-        .set    SYS_CLOCK_GETTIME, 228
-        .set    CLOCK_MONOTONIC, 1
         .set    FUTEX_WAIT, 0
         .set    FUTEX_WAKE, 1
         .set    EVERYBODY, 0x7fffffff
         .set    EINTR, 4
         .set    EAGAIN, 11
         .set    ETIMEDOUT, 110
-        .set    SECOND, 1000000000
         .set    NAP, 100000000
 
         .section .pinprick_rendezvous, "a", @progbits
@@ -48,43 +46,37 @@ pp_rendezvous:
         movl    $1, %ebp
         lock xaddl %ebp, PP_LOADER_REQUESTS(%rbx)
         incl    %ebp                            // ebp = our request
-        movl    PP_LOADER_BEAT(%rbx), %r13d
-        xorl    %r12d, %r12d                    // r12 = when patience ends; 0: not known yet
+        cmpl    $0, PP_LOADER_ABSENT(%rbx)
+        jne     out                             // it looks now and then, if it is back
         leaq    PP_LOADER_REQUESTS(%rbx), %rdi
         movl    $FUTEX_WAKE, %esi
         movl    $EVERYBODY, %edx
         movl    $SYS_FUTEX, %eax
         syscall
 
-again:  movl    PP_LOADER_ANSWERED(%rbx), %eax
+        movl    PP_LOADER_BEAT(%rbx), %r13d
+1:      rdtsc
+        shlq    $32, %rdx
+        leaq    (%rdx, %rax), %r12
+        addq    PP_LOADER_PATIENCE(%rbx), %r12  // when patience ends
+
+again:  movl    PP_LOADER_ANSWERED(%rbx), %edx
+        movl    %edx, %eax
         subl    %ebp, %eax
         jns     out                             // answered - request >= 0, modulo 2^32
         cmpl    $0, PP_LOADER_ABSENT(%rbx)
         jne     out
-
-        movl    $CLOCK_MONOTONIC, %edi
-        movq    %rsp, %rsi
-        movl    $SYS_CLOCK_GETTIME, %eax
-        syscall
-        testl   %eax, %eax
-        jnz     absent
-        imulq   $SECOND, (%rsp), %rax
-        addq    8(%rsp), %rax                   // now
         movl    PP_LOADER_BEAT(%rbx), %ecx
         cmpl    %ecx, %r13d
-        jne     1f
-        testq   %r12, %r12
-        jz      1f
+        movl    %ecx, %r13d
+        jne     1b
+        movl    %edx, %ecx                      // what the kernel is to compare with
+        rdtsc
+        shlq    $32, %rdx
+        orq     %rdx, %rax
         cmpq    %r12, %rax
-        jb      2f
-        jmp     absent
-1:      movl    %ecx, %r13d
-        leaq    SECOND(%rax), %r12
-
-2:      movl    PP_LOADER_ANSWERED(%rbx), %edx
-        movl    %edx, %eax
-        subl    %ebp, %eax
-        jns     out
+        jae     absent
+        movl    %ecx, %edx
         movq    $0, (%rsp)
         movq    $NAP, 8(%rsp)
         leaq    PP_LOADER_ANSWERED(%rbx), %rdi

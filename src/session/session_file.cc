@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
@@ -62,6 +63,13 @@ Result<void, FileError> SessionFile::fill(const layout::Session& session) {
   if (const int error = ::posix_fallocate(fd_.get(), 0, size); error != 0)
     return fail(FileError{FileError::Cause::no_space, path_, error, {}, session.header.file_size});
   if (auto written = write_header(session.header); !written) return written;
+  if (session.header.loader_cell_offset != 0) {
+    layout::LoaderCell cell;
+    constexpr uint64_t kSecond = 1'000'000'000;
+    cell.patience = (kSecond << 32) / std::max<uint64_t>(session.header.ns_multiplier, 1);
+    if (auto written = write(session.header.loader_cell_offset, &cell, sizeof cell); !written)
+      return written;
+  }
   return write_tables(session);
 }
 

@@ -52,6 +52,20 @@ start_host() { TICKER=dlhost start_ticker; }
   end_ticker
 }
 
+@test "musl's loader is followed, too" {
+  [ -x "$TARGETS/dlhost_musl" ] || skip "musl-gcc is not installed"
+  TICKER=dlhost_musl start_ticker
+  watch count --allow-missing -p "$ticker" 'plugin:plugin_*'
+  tell "load $plugin" load
+  tell 'call 100' call
+  tell "fork $plugin 1" fork
+  end_watch
+  [ "$(hits plugin_begin)" -eq 1 ]
+  [ "$(hits plugin_step)" -eq 115 ]
+  no_trace "$ticker"
+  end_ticker
+}
+
 @test "hundreds of libraries come and go, or stay, with few open files" {
   local i
   printf '#!/bin/sh\nulimit -n 100\nexec "%s" "$@"\n' "$PINPRICK" >"$work/few"

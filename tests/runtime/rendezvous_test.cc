@@ -35,6 +35,7 @@ class Hooked {
                  .begin;
     code_.write(0, *stub.finish());
     code_.seal();
+    cell_.patience = (uint64_t{1'000'000'000} << 32) / ns_multiplier();  // a second
   }
 
   layout::LoaderCell& cell() { return cell_; }

@@ -26,7 +26,11 @@ static int load(const char* path) {
 }
 
 static int space(const char* path) {
+#ifdef __GLIBC__
   loaded = dlmopen(LM_ID_NEWLM, path, RTLD_NOW);
+#else
+  loaded = 0;
+#endif
   return loaded != 0;
 }
 
