@@ -73,6 +73,25 @@ Result<Subject, Message> look_at(const target::RemoteTarget& target) {
   return subject;
 }
 
+Result<session::DisarmReport, Message> finish(const session::FoundSession& found,
+                                              uint64_t patience_ns) {
+  auto file = session::SessionFile::open(found.file.path(), session::SessionFile::Lock::exclusive);
+  if (!file) return fail(message(file.error()));
+  auto journal = file->read();  // again, now that it is ours
+  if (!journal) return fail(message(journal.error()));
+  if (!found.target_lives) {
+    file->remove();
+    session::DisarmReport gone;
+    gone.target_gone = true;
+    return gone;
+  }
+  auto subject = look_at(found.journal.header.pid);
+  if (!subject) return fail(subject.error());
+  auto report = session::disarm(subject->target, *subject->image, *file, *journal, patience_ns);
+  if (!report) return fail(message(report.error()));
+  return *report;
+}
+
 Result<std::vector<image::Match>, Message> match(image::ProcessImage& image,
                                                  const Patterns& patterns, bool allow_missing,
                                                  bool later) {

@@ -12,6 +12,8 @@
 #include "image/match.h"
 #include "image/process.h"
 #include "probe/probe.h"
+#include "session/disarm.h"
+#include "session/registry.h"
 #include "target/remote_target.h"
 
 namespace pinprick::cli {
@@ -32,6 +34,11 @@ struct Subject {
 
 Result<Subject, Message> look_at(pid_t pid);
 Result<Subject, Message> look_at(const target::RemoteTarget& target);
+
+// Takes out what the session of a controller that is gone, or that had to leave memory behind, has
+// in its target. `patience_ns`: how long to wait for threads to leave it.
+Result<session::DisarmReport, Message> finish(const session::FoundSession& found,
+                                              uint64_t patience_ns = session::kDisarmPatienceNs);
 
 // The functions that the patterns mean. Patterns without a match are errors, unless allowed; so is
 // it that there is no match at all, unless some may come (`later`).

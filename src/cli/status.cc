@@ -121,37 +121,6 @@ Result<void, Message> write_symbols(const Options& options,
   return {};
 }
 
-// One session's worth of detaching. Nothing: it failed, and was said.
-std::optional<session::DisarmReport> detach_one(const FoundSession& found, Renderer& renderer) {
-  auto file = session::SessionFile::open(found.file.path(), session::SessionFile::Lock::exclusive);
-  if (!file) {
-    renderer.error(message(file.error()));
-    return std::nullopt;
-  }
-  auto journal = file->read();  // again, now that it is ours
-  if (!journal) {
-    renderer.error(message(journal.error()));
-    return std::nullopt;
-  }
-  if (!found.target_lives) {
-    file->remove();
-    session::DisarmReport gone;
-    gone.target_gone = true;
-    return gone;
-  }
-  auto subject = look_at(found.journal.header.pid);
-  if (!subject) {
-    renderer.error(subject.error());
-    return std::nullopt;
-  }
-  auto report = session::disarm(subject->target, *subject->image, *file, *journal);
-  if (!report) {
-    renderer.error(message(report.error()));
-    return std::nullopt;
-  }
-  return *report;
-}
-
 }  // namespace
 
 int run_status(const Options& options, Renderer& renderer) {
@@ -187,7 +156,8 @@ int run_detach(const Options& options, Renderer& renderer) {
       refused = true;
       continue;
     }
-    const auto report = detach_one(session, renderer);
+    const auto report = finish(session);
+    if (!report) renderer.error(report.error());
     failed = failed || !report || report->foreign != 0;
     if (!report) continue;
     auto& [name, sum] = reports[pid];

@@ -322,7 +322,7 @@ DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
 
 Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
                                           const image::ProcessImage& image, SessionFile& file,
-                                          layout::Session& journal) {
+                                          layout::Session& journal, uint64_t patience_ns) {
   DisarmReport report;
   if (target.has_exited() || !target.same_image()) {
     report.target_gone = true;
@@ -348,8 +348,8 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
 
   // Nobody enters any more; who is on the way through a stub now is out of it in a moment: once it
   // has had the processor, which takes longer the more there is to do on this machine. It is not
-  // made to hurry: a thread that we step has a SIGTRAP coming if we die. Not much over a second.
-  constexpr uint64_t kPatienceNs = 1'000'000'000, kLongestPauseNs = 16'000'000;
+  // made to hurry: a thread that we step has a SIGTRAP coming if we die.
+  constexpr uint64_t kLongestPauseNs = 16'000'000;
   const uint64_t begin_ns = monotonic_ns();
   uint64_t pause_ns = 250'000;
   Restoring text(target, journal);
@@ -376,7 +376,7 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
     if (!seen) return refused(seen.error());
     presence = *std::move(seen);
     if (!text.probes_done()) ++presence.threads_inside;
-    if (presence.threads_inside == 0 || monotonic_ns() - begin_ns > kPatienceNs) break;
+    if (presence.threads_inside == 0 || monotonic_ns() - begin_ns >= patience_ns) break;
     report.stopped_ns += stop.resume();
     sleep_ns(pause_ns);
     pause_ns = std::min(pause_ns * 2, kLongestPauseNs);

@@ -38,9 +38,13 @@ struct DisarmReport {
   DisarmReport& operator+=(const DisarmReport& other);
 };
 
+// How long threads may take to leave what they are in the middle of.
+inline constexpr uint64_t kDisarmPatienceNs = 1'000'000'000;
+
 // `journal` is what `file` says; both are updated. The file is removed when nothing is left.
 Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
                                           const image::ProcessImage& image, SessionFile& file,
-                                          layout::Session& journal);
+                                          layout::Session& journal,
+                                          uint64_t patience_ns = kDisarmPatienceNs);
 
 }  // namespace pinprick::session

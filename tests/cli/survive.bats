@@ -190,3 +190,37 @@ PYTHON
     wait $family
   done
 }
+
+@test "memory that had to be left since a signal handler ran upon it goes with the next attach" {
+  local held
+  mkfifo "$work/in"
+  "$TARGETS/held" <"$work/in" >"$work/out" 3>&- &
+  held=$!
+  ends_with_test $held
+  exec 7>"$work/in"
+  until_line "$work/out" '^ready$'
+  # The signal finds it in a stub, most times.
+  in_a_stub() {
+    : >"$work/out"
+    watch count --instructions -p $held held:spin
+    kill -USR1 $held
+    until_line "$work/out" '^held$'
+    end_watch
+    [ "$(field '[(x["threads_inside"], x["memory_left"]) for x in r if x["type"] == "detached"]')" = '[(1, True)]' ] ||
+      { echo >&7; until_line "$work/out" '^on$'; return 1; }
+  }
+  patiently in_a_stub
+  text_is_original $held
+  # It has to stay as long as the handler runs, and as it is in nobody's way, that is not waited for.
+  watch count -p $held held:spin
+  end_watch || true
+  [ "$("$PINPRICK" status -p $held --json | wc -l)" -eq 1 ]
+  echo >&7
+  until_line "$work/out" '^on$'
+  watch count -p $held held:spin
+  end_watch
+  no_trace $held
+  exec 7>&-
+  kill -USR1 $held
+  wait $held
+}
