@@ -14,6 +14,7 @@
 #include "session/debugger_symbols.h"
 #include "session/disarm.h"
 #include "session/registry.h"
+#include "session/slot_use.h"
 
 namespace pinprick::cli {
 namespace {
@@ -33,6 +34,22 @@ std::string text_of(const char (&field)[N]) {
   return std::string(field, std::find(field, field + N, '\0'));
 }
 
+std::optional<SlotFigures> slots_of(const FoundSession& found) {
+  using layout::MappingEntry;
+  const auto& mappings = found.journal.mappings;
+  const auto data = std::find_if(mappings.begin(), mappings.end(), [](const MappingEntry& entry) {
+    return entry.kind == MappingEntry::Kind::runtime_data;
+  });
+  if (data == mappings.end() || !found.target_lives) return std::nullopt;
+  const auto memory = target::Memory::open(found.journal.header.pid);
+  if (!memory) return std::nullopt;
+  const session::SlotUse use = session::look_at_slots(*memory, *data);
+  if (use.room == 0) return std::nullopt;
+  const auto taken = std::count_if(use.slots.begin(), use.slots.end(),
+                                   [](const auto& slot) { return slot.return_address != 0; });
+  return SlotFigures{static_cast<size_t>(taken) - use.lost, use.lost, use.slots.size(), use.room};
+}
+
 SessionRow row_of(const FoundSession& found) {
   const layout::Session& journal = found.journal;
   SessionRow row;
@@ -45,6 +62,7 @@ SessionRow row_of(const FoundSession& found) {
                   ? static_cast<double>(now - journal.header.created_ns) / 1e9
                   : 0;
   row.sites = journal.probes.size();
+  row.slots = slots_of(found);
   const auto counters = found.file.read_counters(journal);
   const auto unwound = found.file.read_unwound(journal);
   for (size_t i = 0; i < journal.probes.size(); ++i) {
@@ -76,6 +94,12 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
     }
     same->age_s = std::max(same->age_s, row.age_s);
     same->sites += row.sites;
+    if (same->slots && row.slots) {
+      same->slots->in_use += row.slots->in_use;
+      same->slots->lost += row.slots->lost;
+      same->slots->most += row.slots->most;
+      same->slots->room += row.slots->room;
+    }
     std::move(row.counts.begin(), row.counts.end(), std::back_inserter(same->counts));
     std::move(row.latencies.begin(), row.latencies.end(), std::back_inserter(same->latencies));
   }

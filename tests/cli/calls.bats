@@ -27,7 +27,8 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   [ "$(seen leap missed)" -lt "$(said leap)" ]
 }
 
-@test "longjmp: what was left is reported when the probes go" {
+@test "longjmp: what was left is told apart, in status and when the probes go" {
+  local slots
   mkfifo "$work/in"
   "$TARGETS/jumper" 100 lines <"$work/in" >"$work/out" 3>&- &
   ends_with_test $!
@@ -37,6 +38,8 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   watch latency -p $jumper jumper:leap
   echo >&7
   until_line "$work/out" '^leap 100$'
+  slots=$("$PINPRICK" status -p $jumper --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["slots"])')
+  [[ "$slots" == "{'in_use': 0, 'lost': 100, 'most': 1"* ]]
   end_watch
   [ "$(field '[x["calls_lost"] for x in r if x["type"] == "detached"][0]')" -eq 100 ]
   text_is_original $jumper

@@ -184,6 +184,11 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
         {"state", name(row.state)}, {"file", row.file},       {"age_s", row.age_s},
         {"sites", row.sites},       {"probes", probes}};
     if (row.controller != 0) record["controller"] = row.controller;
+    if (row.slots)
+      record["slots"] = {{"in_use", row.slots->in_use},
+                         {"lost", row.slots->lost},
+                         {"most", row.slots->most},
+                         {"room", row.slots->room}};
     put(data_, record);
   }
 }

@@ -61,6 +61,14 @@ struct SummaryRow {
   probe::Summary summary;
 };
 
+// Of timed calls.
+struct SlotFigures {
+  size_t in_use = 0;  // calls that will return
+  size_t lost = 0;    // left by longjmp, or on a stack that was moved to where we do not see it
+  size_t most = 0;    // that were needed at once
+  uint64_t room = 0;  // that there can be
+};
+
 struct SessionRow {
   ProcessName process;
   std::string file;
@@ -68,6 +76,7 @@ struct SessionRow {
   pid_t controller = 0;
   double age_s = 0;
   size_t sites = 0;
+  std::optional<SlotFigures> slots;  // while the target lives
   std::vector<CountRow> counts;
   std::vector<LatencyRow> latencies;
 };

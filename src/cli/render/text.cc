@@ -309,6 +309,14 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
     }
     data_.print("{} ({})  {}, for {}  {}\n", row.process.pid, data_.bold(row.process.command),
                 plural(row.sites, "probe"), duration_ns(row.age_s * 1e9), state);
+    if (row.slots)
+      data_.print(
+          "slots: {} in use, {} at most, room for {}{}\n", with_commas(row.slots->in_use),
+          with_commas(row.slots->most), with_commas(row.slots->room),
+          row.slots->lost == 0
+              ? ""
+              : fmt::format("; {} more kept by calls that were left by longjmp, or moved away",
+                            with_commas(row.slots->lost)));
     if (row.state == SessionRow::State::left_behind && !all_) continue;
     if (!row.counts.empty()) count_table(row.counts, row.age_s);
     if (!row.latencies.empty()) latency_reports(row.latencies, row.age_s);

@@ -1,0 +1,81 @@
+#include "session/slot_use.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "arch/x86_64/stub.h"
+
+namespace pinprick::session {
+namespace {
+
+// In place of a slot's body.
+constexpr uint64_t kReleased = 1;
+
+// The slot that a return address belongs to.
+std::optional<size_t> slot_returned_to(const SlotUse& use, Address return_address) {
+  const uint64_t distance = return_address - arch::kSlotReturn - use.first_code();
+  const uint64_t index = distance / arch::kSlotCodeSize;
+  if (index >= use.slots.size() || distance % arch::kSlotCodeSize != 0) return std::nullopt;
+  return index;
+}
+
+}  // namespace
+
+SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data) {
+  SlotUse use;
+  layout::RuntimeContext context;
+  if (data.size < sizeof context ||
+      !memory.read_value(data.address + data.size - sizeof context, context) ||
+      context.magic != layout::kContextMagic)
+    return use;
+  const uint64_t room = (data.size - sizeof context) / sizeof(layout::Slot);
+  use.address = data.address;
+  use.room = room;
+  use.slots.resize(std::min(context.fresh, room));  // no others were ever used
+  if (use.slots.empty() || !memory.read(data.address, {reinterpret_cast<uint8_t*>(use.slots.data()),
+                                                       use.slots.size() * sizeof(layout::Slot)})) {
+    use.slots.clear();
+    return use;
+  }
+  std::vector<bool> reached(use.slots.size());
+  for (size_t i = 0; i < use.slots.size(); ++i) {
+    const layout::Slot& slot = use.slots[i];
+    uint64_t word = 0;
+    if (slot.return_address == 0 || !memory.read_value(slot.stack, word) ||
+        word != slot.code + arch::kSlotReturn)
+      continue;
+    use.waiting.push_back(i);
+    for (std::optional<size_t> at = i; at && !reached[*at];
+         at = slot_returned_to(use, use.slots[*at].return_address))
+      reached[*at] = true;
+  }
+  for (size_t i = 0; i < use.slots.size(); ++i)
+    if (use.slots[i].return_address != 0 && use.slots[i].body != kReleased && !reached[i])
+      ++use.lost;
+  return use;
+}
+
+size_t release_calls(const target::Memory& memory, const SlotUse& use) {
+  size_t released = 0;
+  for (size_t i : use.waiting) {
+    Address home = use.slots[i].return_address;
+    std::vector<size_t> chain = {i};
+    while (const auto next = slot_returned_to(use, home)) {
+      if (chain.size() > use.slots.size()) break;  // a circle: not of our making
+      chain.push_back(*next);
+      home = use.slots[*next].return_address;
+    }
+    const auto set = [&](size_t field, uint64_t value) {
+      for (size_t slot : chain)
+        static_cast<void>(
+            memory.write_value(use.address + slot * sizeof(layout::Slot) + field, value));
+    };
+    set(offsetof(layout::Slot, body), kReleased);
+    if (!memory.write_value(use.slots[i].stack, home)) continue;
+    set(offsetof(layout::Slot, return_address), 0);
+    released += chain.size();
+  }
+  return released;
+}
+
+}  // namespace pinprick::session

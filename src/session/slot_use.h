@@ -1,0 +1,35 @@
+// Which calls are being measured, as the slots and the stacks of a target say.
+#pragma once
+
+#include <vector>
+
+#include "base/address.h"
+#include "layout/runtime_data.h"
+#include "layout/session_file.h"
+#include "target/memory.h"
+
+namespace pinprick::session {
+
+struct SlotUse {
+  std::vector<layout::Slot> slots;  // that were ever used
+  Address address = 0;              // of the first one in the target
+  std::vector<size_t> waiting;      // calls that will return to their slot
+  size_t lost = 0;                  // in use, but nothing on the stack leads to them
+  uint64_t room = 0;                // slots that there can be
+  Address first_code() const { return slots.empty() ? 0 : slots.front().code; }
+};
+
+// Who returns where. A slot is waited for if its address lies where the call's return address was,
+// or if a slot that is waited for returns to it in turn: a tail call leaves one behind the other.
+// Others were left by longjmp, belong to a thread that ended, or to a stack that somebody moved
+// elsewhere; or a detach that did not come to its end had begun to release them (release_calls).
+// `data`: the mapping that the slots are in. Of a target that runs on, a guess.
+SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data);
+
+// Gives calls that are in flight their own return address back: they return straight to their
+// caller, and are never measured. In this order, so that we may die in between: the mark, by which
+// a later look knows that nobody returns to the slot unless the stack still says so (the call was
+// made, the address of its body is of no use any more); the stack; the slot.
+size_t release_calls(const target::Memory& memory, const SlotUse& use);
+
+}  // namespace pinprick::session
