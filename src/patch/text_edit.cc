@@ -67,6 +67,21 @@ EditOutcome edit_bytes(const TextEdit& edit, uint8_t* site) {
   return EditOutcome::different;
 }
 
+// All of the run but those bytes.
+Result<void, SystemError> write_around(const target::Memory& memory, Range run,
+                                       std::span<const uint8_t> bytes,
+                                       std::span<const Address> foreign) {
+  auto next = std::lower_bound(foreign.begin(), foreign.end(), run.begin);
+  for (Address at = run.begin; at < run.end;) {
+    const Address end = next != foreign.end() ? std::min(run.end, *next++) : run.end;
+    if (end > at)
+      if (auto written = memory.write(at, bytes.subspan(at - run.begin, end - at)); !written)
+        return written;
+    at = end + 1;
+  }
+  return {};
+}
+
 std::optional<size_t> interior_at(std::span<const Interior> interiors, Address address) {
   const auto found =
       std::lower_bound(interiors.begin(), interiors.end(), address,
@@ -131,9 +146,45 @@ std::vector<EditOutcome> examine(const target::Memory& memory, std::span<const T
   return outcomes;
 }
 
+std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
+                                         const target::Memory& memory,
+                                         std::span<const TextEdit> edits) {
+  constexpr uint8_t kBreakpoint = 0xcc;
+  std::vector<Address> found;
+  std::vector<size_t> order(edits.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<uint8_t> bytes;
+  for_each_run(edits, in_address_order(edits, order), [&](Range run, std::span<const size_t> of) {
+    bytes.resize(run.size());
+    if (!memory.read(run.begin, bytes)) return true;
+    // What we have written there ourselves may have such bytes.
+    for (size_t i : of) {
+      uint8_t* site = bytes.data() + (edits[i].address - run.begin);
+      if (edit_bytes(edits[i], site) != EditOutcome::different)
+        std::fill_n(site, edits[i].length, uint8_t{0});
+    }
+    for (const auto& object : image.objects) {
+      for (const image::Segment& segment : object->elf().segments()) {
+        const Range part = {std::max(run.begin, segment.range.begin + object->bias()),
+                            std::min(run.end, segment.range.end + object->bias())};
+        if (part.begin >= part.end) continue;
+        const auto file =
+            object->elf().read({part.begin - object->bias(), part.end - object->bias()});
+        for (size_t i = 0; i < file.size(); ++i)
+          if (bytes[part.begin - run.begin + i] == kBreakpoint && file[i] != kBreakpoint)
+            found.push_back(part.begin + i);
+      }
+    }
+    return true;
+  });
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop&,
                                                     const target::Memory& memory,
-                                                    std::span<const TextEdit> edits, Order order) {
+                                                    std::span<const TextEdit> edits, Order order,
+                                                    std::span<const Address> foreign) {
   std::vector<EditOutcome> outcomes(edits.size(), EditOutcome::unreadable);
   std::optional<SystemError> error;
   std::vector<uint8_t> bytes;
@@ -153,7 +204,8 @@ Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop&,
             changed = changed || outcomes[i] == EditOutcome::written;
           }
           if (!changed) return true;
-          if (auto written = memory.write(range.begin, bytes); !written) error = written.error();
+          if (auto written = write_around(memory, range, bytes, foreign); !written)
+            error = written.error();
           return !error;
         });
   }

@@ -22,6 +22,7 @@
 #include "base/address.h"
 #include "base/result.h"
 #include "image/maps.h"
+#include "image/process.h"
 #include "layout/session_file.h"
 #include "target/memory.h"
 #include "target/stop.h"
@@ -48,12 +49,21 @@ enum class EditOutcome : uint8_t {
 
 enum class Order : uint8_t { phases_upward, phases_downward };
 
+// Breakpoints that others keep in the pages of the edits: the kernel, or a debugger. Their owners
+// may take them out at any time, the kernel even while the target stands still, and to write back
+// what was read a moment before would put them in again, now nobody's: the next thread that comes
+// by would die of it. So apply() writes around them. By address.
+std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
+                                         const target::Memory& memory,
+                                         std::span<const TextEdit> edits);
+
 // Applies what can be applied. outcomes[i] belongs to edits[i]; edits need not be sorted.
 // An error means that a write failed; earlier phases, and pages before it in address order, are
 // written.
 Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop& stop,
                                                     const target::Memory& memory,
-                                                    std::span<const TextEdit> edits, Order order);
+                                                    std::span<const TextEdit> edits, Order order,
+                                                    std::span<const Address> foreign);
 
 // What apply() would answer now; nothing is written.
 std::vector<EditOutcome> examine(const target::Memory& memory, std::span<const TextEdit> edits);

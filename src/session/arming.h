@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "arch/x86_64/stub.h"
@@ -52,7 +53,7 @@ class Arming {
                                             const layout::MappingEntry& mapping);
   Result<void, SessionError> write_stubs();
   Result<void, SessionError> write_text();
-  Result<bool, SessionError> try_to_write_text(bool last_attempt);
+  Result<bool, SessionError> try_to_write_text(std::span<const Address> foreign, bool last_attempt);
   void drop(size_t patch, plan::Reason reason);
   void drop_what_needs_hooks();
   void drop_guests();

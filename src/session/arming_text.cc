@@ -95,9 +95,11 @@ Result<void, SessionError> Arming::write_text() {
        {file().write_tables(journal()), file().write_header(journal().header)})
     if (!written) return fail(SessionError(written.error()));
 
+  const auto foreign =
+      patch::foreign_breakpoints(*session_.image_, target().memory(), edits().edits);
   constexpr int kAttempts = 20;
   for (int attempt = 1;; ++attempt) {
-    auto written = try_to_write_text(attempt == kAttempts);
+    auto written = try_to_write_text(foreign, attempt == kAttempts);
     if (!written) return fail(written.error());
     if (*written) return {};
     sleep_ns(1'000'000);
@@ -105,7 +107,8 @@ Result<void, SessionError> Arming::write_text() {
 }
 
 // False: a thread is in the way of a hook, and nothing was written.
-Result<bool, SessionError> Arming::try_to_write_text(bool last_attempt) {
+Result<bool, SessionError> Arming::try_to_write_text(std::span<const Address> foreign,
+                                                     bool last_attempt) {
   Edits edits = this->edits();
   auto stopped = target::Stop::all_threads(target().pid());
   if (!stopped) return fail(SessionError(stopped.error()));
@@ -127,7 +130,7 @@ Result<bool, SessionError> Arming::try_to_write_text(bool last_attempt) {
   drop_guests();
   keep_armed(edits);
   const auto outcomes =
-      patch::apply(stop, target().memory(), edits.edits, patch::Order::phases_upward);
+      patch::apply(stop, target().memory(), edits.edits, patch::Order::phases_upward, foreign);
   session_.report_.stopped_ns += stop.resume();
   if (!outcomes)
     return fail(SessionError(attach_error(AttachCause::memory_refused, outcomes.error().number)));

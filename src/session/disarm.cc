@@ -90,13 +90,18 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
 // The program's text, put back.
 class Restoring {
  public:
-  Restoring(const target::RemoteTarget& target, const layout::Session& journal)
+  Restoring(const target::RemoteTarget& target, const image::ProcessImage& image,
+            const layout::Session& journal)
       : memory_(target.memory()) {
     if (journal.header.state != layout::SessionState::armed) return;
     using Phase = layout::SiteEntry::Phase;
     for (const layout::SiteEntry& site : journal.sites)
       if (site.phase != Phase::gone)
         (site.phase == Phase::unwinder_hook ? hooks_ : left_).push_back(&site);
+    std::vector<patch::TextEdit> edits;
+    for (const auto* some : {&left_, &hooks_})
+      for (const layout::SiteEntry* site : *some) edits.push_back(patch::disarming(*site));
+    foreign_ = patch::foreign_breakpoints(image, memory_, edits);
   }
 
   // All but the hooks in unwinders.
@@ -116,6 +121,7 @@ class Restoring {
   const target::Memory& memory_;
   std::vector<const layout::SiteEntry*> left_;
   std::vector<const layout::SiteEntry*> hooks_;
+  std::vector<Address> foreign_;  // breakpoints
 };
 
 // A thread may stand at a springboard: it has made the short jump to there, but not the long one.
@@ -164,7 +170,7 @@ Result<void, SystemError> Restoring::restore(target::Stop& stop, DisarmReport& r
 Result<void, SystemError> Restoring::restore_hooks(target::Stop& stop, DisarmReport& report) {
   std::vector<patch::TextEdit> edits;
   for (const layout::SiteEntry* site : hooks_) edits.push_back(patch::disarming(*site));
-  const auto outcomes = patch::apply(stop, memory_, edits, patch::Order::phases_downward);
+  const auto outcomes = patch::apply(stop, memory_, edits, patch::Order::phases_downward, foreign_);
   if (!outcomes) return fail(outcomes.error());
   std::vector<const layout::SiteEntry*> left;
   for (size_t i = 0; i < hooks_.size(); ++i)
@@ -177,7 +183,7 @@ Result<void, SystemError> Restoring::restore_hooks(target::Stop& stop, DisarmRep
 Result<void, SystemError> Restoring::apply(target::Stop& stop,
                                            std::span<const patch::TextEdit> edits,
                                            DisarmReport& report) const {
-  const auto outcomes = patch::apply(stop, memory_, edits, patch::Order::phases_downward);
+  const auto outcomes = patch::apply(stop, memory_, edits, patch::Order::phases_downward, foreign_);
   if (!outcomes) return fail(outcomes.error());
   for (size_t i = 0; i < edits.size(); ++i) {
     const patch::EditOutcome outcome = (*outcomes)[i];
@@ -251,6 +257,7 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
       std::any_of(journal.sites.begin(), journal.sites.end(), [](const layout::SiteEntry& site) {
         return site.phase == layout::SiteEntry::Phase::unwinder_hook;
       });
+  Restoring text(target, image, journal);
   const auto unwinders = has_hooks ? probe::unwinder_code(image) : std::vector<Range>();
   auto stopped = target::Stop::all_threads(target.pid());
   if (!stopped) {
@@ -270,7 +277,6 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
   constexpr uint64_t kLongestPauseNs = 16'000'000;
   const uint64_t begin_ns = monotonic_ns();
   uint64_t pause_ns = 250'000;
-  Restoring text(target, journal);
   Presence presence;
   const auto refused = [&](const SystemError& error) {
     return fail(SessionError(target::AttachError{

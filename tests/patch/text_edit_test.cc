@@ -72,7 +72,7 @@ TEST_F(Edits, WriteNothingButTheirOwnBytes) {
       across.push_back(i);
   ASSERT_FALSE(across.empty());
   std::shuffle(edits.begin(), edits.end(), std::mt19937(2));
-  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward);
+  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward, {});
   ASSERT_TRUE(outcomes);
   for (EditOutcome outcome : *outcomes) ASSERT_EQ(outcome, EditOutcome::written);
   for (const TextEdit& edit : edits) expect(edit);
@@ -84,7 +84,7 @@ TEST_F(Edits, ThatStraddleEveryPageAreAllWritten) {
   const uint64_t skew = reinterpret_cast<Address>(begin_) % kPageSize;
   for (uint64_t page = kPageSize; page < kSize; page += kPageSize)
     edits.push_back(edit_at(page - skew - 3, 5));
-  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward);
+  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward, {});
   ASSERT_TRUE(outcomes);
   for (EditOutcome outcome : *outcomes) ASSERT_EQ(outcome, EditOutcome::written);
   for (const TextEdit& edit : edits) expect(edit);
@@ -106,7 +106,7 @@ TEST_F(Edits, OfALaterPhaseSeeWhatAnEarlierOneWrote) {
     edits.push_back(first);
     expect(second);
   }
-  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward);
+  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward, {});
   ASSERT_TRUE(outcomes);
   for (EditOutcome outcome : *outcomes) ASSERT_EQ(outcome, EditOutcome::written);
   EXPECT_TRUE(now() == expected_);
@@ -118,12 +118,55 @@ TEST_F(Edits, LeaveAloneWhatIsNotAsPlanned) {
   std::copy_n(edits[2].before, 5, edits[2].after);  // is there already ...
   edits[2].before[0] ^= 1;                          // ... and was something else
   edits[3].address = 16;                            // nothing is mapped there
-  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward);
+  const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward, {});
   ASSERT_TRUE(outcomes);
   EXPECT_EQ(*outcomes, (std::vector{EditOutcome::written, EditOutcome::different,
                                     EditOutcome::already, EditOutcome::unreadable}));
   expect(edits[0]);
   EXPECT_TRUE(now() == expected_);
+}
+
+TEST_F(Edits, WriteAroundBytesThatOthersMayChangeMeanwhile) {
+  const Address begin = reinterpret_cast<Address>(begin_);
+  // Right where one is wanted, to see that it is not written; and where pieces begin and end.
+  const TextEdit edit = edit_at(100, 5);
+  const std::vector<Address> foreign = {begin, begin + 102, begin + 103, begin + kSize - 1};
+  const auto outcomes = apply(*stop_, *memory_, {&edit, 1}, Order::phases_upward, foreign);
+  ASSERT_TRUE(outcomes);
+  EXPECT_EQ((*outcomes)[0], EditOutcome::written);
+  for (size_t i : {0, 1, 4}) expected_[100 + i] = edit.after[i];
+  EXPECT_TRUE(now() == expected_);
+}
+
+// In the middle of the program's own text, which a child has like we do.
+TEST_F(Edits, FindBreakpointsThatAreNotTheFilesAndNotTheirOwn) {
+  const auto image = image::load_process(
+      child_->pid(), [&](Address at, std::span<uint8_t> out) { return memory_->read(at, out); });
+  ASSERT_TRUE(image);
+  const auto page = align_down(reinterpret_cast<Address>(&arming), kPageSize);
+  std::vector<uint8_t> bytes(kPageSize);
+  ASSERT_TRUE(memory_->read(page, bytes));
+  std::vector<size_t> places;  // eight apart, and no breakpoints in the file
+  for (size_t i = 0; i < kPageSize && places.size() < 4; i += 8)
+    if (std::find(&bytes[i], &bytes[i] + 5, 0xcc) == &bytes[i] + 5) places.push_back(i);
+  ASSERT_EQ(places.size(), 4u);
+  const auto edit_of = [&](size_t place) {
+    TextEdit edit;
+    edit.address = page + place;
+    edit.length = 5;
+    std::copy_n(&bytes[place], 5, edit.before);
+    constexpr uint8_t kJump[] = {0xe9, 1, 0xcc, 0, 0};
+    std::copy_n(kJump, 5, edit.after);
+    return edit;
+  };
+  // One to come, one that is there, one that somebody has changed; a breakpoint besides.
+  const std::vector<TextEdit> edits = {edit_of(places[0]), edit_of(places[1]), edit_of(places[2])};
+  constexpr uint8_t kBreakpoint[] = {0xcc};
+  ASSERT_TRUE(memory_->write(page + places[1], {edits[1].after, 5}));
+  ASSERT_TRUE(memory_->write(page + places[2], kBreakpoint));
+  ASSERT_TRUE(memory_->write(page + places[3] + 1, kBreakpoint));
+  EXPECT_EQ(foreign_breakpoints(*image, *memory_, edits),
+            (std::vector{page + places[2], page + places[3] + 1}));
 }
 
 }  // namespace
