@@ -71,7 +71,7 @@ _pinprick() {
     "") words="$verbs -h --help -V --version" ;;
     doctor) words=$common ;;
     list) words="$common $patterns -f --file -s --summary --instructions --together" ;;
-    count) words="$common $patterns $watching --instructions --" ;;
+    count) words="$common $patterns $watching --instructions --trap --" ;;
     latency) words="$common $patterns $watching --bits --slots --" ;;
     status) words="$common -a --all --symbols" ;;
     detach) words="$common -a --all" ;;

@@ -276,6 +276,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   auto* count = app.add_subcommand("count", "How often functions are called");
   add_watching(*count, options);
   add_instructions(*count, options);
+  count->add_flag("--trap", options.trap,
+                  "Where no jump fits, a breakpoint that the kernel counts (root)");
 
   auto* latency = app.add_subcommand("latency", "How long functions take, from call to return");
   add_watching(*latency, options);

@@ -30,6 +30,7 @@ struct Options {
   bool regex = false;
   bool json = false;
   bool allow_missing = false;
+  bool trap = false;
   bool fail_on_loss = false;
   bool all = false;
   bool follow_exec = false;

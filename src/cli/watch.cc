@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <set>
 
@@ -71,10 +73,11 @@ class Watch {
   void not_probed(const Message& why);
   void leave_out_unfinished(const Watched& watched, std::vector<image::Match>& matches);
   void forget_unloaded(Watched& watched, const image::ProcessImage& image);
+  void warn_of_traps(const session::ArmReport& report);
   void warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
                          const session::ArmReport& report);
   session::ArmOptions arm_options() const {
-    return {options_.bits, options_.slots, options_.count_children};
+    return {options_.bits, options_.slots, options_.count_children, options_.trap};
   }
   void wait();
   void notice_ends();
@@ -97,6 +100,17 @@ class Watch {
   bool lost_ = false;        // something was not measured
   bool disarm_failed_ = false;
 };
+
+void Watch::warn_of_traps(const session::ArmReport& report) {
+  if (!report.trap_refused) return;
+  const int error = report.trap_refused->number;
+  renderer_.warning(
+      error == EPERM || error == EACCES
+          ? "--trap: the kernel keeps breakpoints for root only (CAP_SYS_ADMIN), or not at all here"
+      : error == EOPNOTSUPP || error == EINVAL
+          ? "--trap needs breakpoints that the kernel counts for a whole process: Linux 6.10"
+          : fmt::format("--trap: the kernel refuses breakpoints: {}", std::strerror(error)));
+}
 
 void Watch::warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
                               const session::ArmReport& report) {
@@ -164,6 +178,7 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
   if (!armed) return fail(message(armed.error()));
   const auto& report = armed->report();
   warn_of_unwinding(watched.name, *subject->image, report);
+  warn_of_traps(report);
   renderer_.armed(watched.name, report, monotonic_ns() - begin_ns,
                   options_.duration_s == 0 && !launched_);
   renderer_.flush();
@@ -237,6 +252,7 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
   if (!armed) return fail(message(armed.error()));
   const auto& report = armed->report();
   warn_of_unwinding(watched.name, image, report);
+  warn_of_traps(report);
   renderer_.loaded(watched.name, names, report, monotonic_ns() - begin_ns);
   if (!report.skipped.empty()) incomplete_ = true;
   if (report.armed == 0) return {};

@@ -20,6 +20,24 @@ std::string_view name(Tactic tactic) {
   return "?";
 }
 
+bool leaves_room_for_breakpoint(Reason reason) {
+  switch (reason) {
+    case Reason::inexact:
+    case Reason::branch_inside:
+    case Reason::call_inside:
+    case Reason::too_short:
+    case Reason::indirect_jumps:
+    case Reason::page_edge:
+    case Reason::neighbour:
+    case Reason::out_of_reach:
+    case Reason::goroutine:
+    case Reason::thread_inside:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::string_view name(Reason reason) {
   switch (reason) {
     case Reason::unreadable:

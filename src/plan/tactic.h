@@ -50,6 +50,9 @@ struct Refusal {
   Address where = 0;  // the instruction at fault, or the site
 };
 
+// Could a breakpoint be there, for which one byte is enough?
+bool leaves_room_for_breakpoint(Reason reason);
+
 std::string_view name(Tactic tactic);
 std::string_view name(Reason reason);      // as in JSON: branch_inside
 std::string_view sentence(Reason reason);  // as for people, lower case, no full stop

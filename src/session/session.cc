@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "patch/text_edit.h"
@@ -14,13 +15,73 @@ Result<Session, SessionError> Session::arm(target::RemoteTarget target,
                                            const ArmOptions& options) {
   Session session(std::move(target), image);
   session.report_.skipped = std::move(set.skipped);
-  if (set.patches.empty()) return session;
-  Arming arming(session, std::move(set), options);
-  if (auto armed = arming.run(); !armed) {
-    if (session.file_) static_cast<void>(session.disarm());
-    return fail(armed.error());
+  const bool counts = set.kind == probe::Kind::count;
+  if (!set.patches.empty()) {
+    Arming arming(session, std::move(set), options);
+    if (auto armed = arming.run(); !armed) {
+      if (session.file_) static_cast<void>(session.disarm());
+      return fail(armed.error());
+    }
+  }
+  const auto& skipped = session.report_.skipped;
+  if (counts && std::any_of(skipped.begin(), skipped.end(), [](const probe::Skipped& one) {
+        return plan::leaves_room_for_breakpoint(one.refusal.reason);
+      })) {
+    if (options.trap)
+      session.trap_skipped();
+    else
+      session.report_.trap_would_help = true;
   }
   return session;
+}
+
+// Not where a jump of ours lies: the kernel knows the file's bytes, and would go on in its middle.
+void Session::trap_skipped() {
+  std::vector<Range> taken;
+  for (const layout::SiteEntry& site : journal_.sites)
+    taken.push_back({site.address, site.address + std::max(site.length, site.displaced)});
+  std::sort(taken.begin(), taken.end(), [](Range a, Range b) { return a.begin < b.begin; });
+  const auto is_free = [&](Address address) {
+    const auto next = std::upper_bound(taken.begin(), taken.end(), address,
+                                       [](Address a, Range range) { return a < range.begin; });
+    return next == taken.begin() || !std::prev(next)->contains(address);
+  };
+  std::vector<Address> addresses;
+  std::vector<size_t> skipped;
+  for (size_t i = 0; i < report_.skipped.size(); ++i) {
+    const probe::Skipped& one = report_.skipped[i];
+    if (!plan::leaves_room_for_breakpoint(one.refusal.reason) || !is_free(one.match.site)) continue;
+    addresses.push_back(one.match.site);
+    skipped.push_back(i);
+  }
+  if (addresses.empty()) return;
+  auto placed = target::KernelUprobes::place(target_.pid(), target_.memory(), addresses);
+  if (!placed) {
+    report_.trap_refused = placed.error();
+    return;
+  }
+  kernel_ = *std::move(placed);
+  std::vector<bool> armed(report_.skipped.size());
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    if (!kernel_->placed()[i]) continue;
+    probe::Probe probe;
+    probe.match = report_.skipped[skipped[i]].match;
+    probes_.push_back({std::move(probe), static_cast<uint32_t>(journal_.probes.size() + i)});
+    armed[skipped[i]] = true;
+    ++report_.trapped;
+  }
+  report_.armed += report_.trapped;
+  size_t i = 0;
+  std::erase_if(report_.skipped, [&](const probe::Skipped&) { return armed[i++]; });
+}
+
+std::vector<uint64_t> Session::counters() const {
+  std::vector<uint64_t> counters;
+  if (file_) counters = file_->read_counters(journal_);
+  if (!kernel_) return counters;
+  const auto hits = kernel_->hits();
+  counters.insert(counters.end(), hits.begin(), hits.end());
+  return counters;
 }
 
 std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
@@ -75,8 +136,8 @@ void Session::provide_slots() {
 }
 
 bool Session::is_gone() const {
-  return std::all_of(sites_of_objects_.begin(), sites_of_objects_.end(),
-                     [](const ObjectSites& sites) { return sites.armed == sites.end; });
+  return !kernel_ && std::all_of(sites_of_objects_.begin(), sites_of_objects_.end(),
+                                 [](const ObjectSites& sites) { return sites.armed == sites.end; });
 }
 
 Session::Session(Session&& other) noexcept
@@ -89,6 +150,7 @@ Session::Session(Session&& other) noexcept
       sites_of_objects_(std::move(other.sites_of_objects_)),
       loader_(std::move(other.loader_)),
       runtime_(other.runtime_),
+      kernel_(std::move(other.kernel_)),
       state_(other.state_) {}
 
 Session::~Session() {
@@ -96,7 +158,9 @@ Session::~Session() {
 }
 
 Result<DisarmReport, SessionError> Session::disarm(const image::ProcessImage* now) {
-  if (!file_ || state_ == State::disarmed) return DisarmReport{};
+  if (state_ == State::disarmed) return DisarmReport{};
+  if (kernel_) kernel_->remove(target_.memory());
+  if (!file_) return DisarmReport{};
   state_ = State::left;
   loader_.reset();
   auto report = session::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_);

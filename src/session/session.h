@@ -27,6 +27,7 @@
 #include "session/session_error.h"
 #include "session/session_file.h"
 #include "stats/histogram.h"
+#include "target/kernel_uprobes.h"
 #include "target/remote_target.h"
 
 namespace pinprick::session {
@@ -35,6 +36,7 @@ struct ArmOptions {
   unsigned fraction_bits = stats::kDefaultFractionBits;
   uint64_t slots = 0;          // of return probes; 0: as many as usual
   bool count_children = true;  // what forked children do
+  bool trap = false;           // the kernel may count what no jump can be placed at
 };
 
 struct ArmReport {
@@ -42,8 +44,11 @@ struct ArmReport {
   std::vector<probe::Skipped> skipped;  // those of the plan, and those that arming had to leave out
   uint64_t stopped_ns = 0;              // of the target, both stops together
   uint64_t stub_bytes = 0;
-  size_t unwinders = 0;  // that know of slots
-  bool locked = false;   // without rseq: counting takes locked instructions
+  size_t unwinders = 0;          // that know of slots
+  bool locked = false;           // without rseq: counting takes locked instructions
+  size_t trapped = 0;            // of those armed: by breakpoints of the kernel's
+  bool trap_would_help = false;  // ArmOptions::trap was not asked for, and could have helped
+  std::optional<SystemError> trap_refused;  // by the kernel
 };
 
 // A probe that is in the target, and its place in the session's tables.
@@ -81,7 +86,7 @@ class Session {
 
   const std::vector<ArmedProbe>& probes() const { return probes_; }
   // By ArmedProbe::index: hits of counting probes; of return probes the calls that found no slot.
-  std::vector<uint64_t> counters() const { return file_->read_counters(journal_); }
+  std::vector<uint64_t> counters() const;
   // Of return probes: calls that were left by unwinding.
   std::vector<uint64_t> unwound() const { return file_->read_unwound(journal_); }
   // Of a return probe.
@@ -108,6 +113,7 @@ class Session {
   explicit Session(target::RemoteTarget target, const image::ProcessImage& image)
       : target_(std::move(target)), image_(&image) {}
   friend class Arming;
+  void trap_skipped();
 
   target::RemoteTarget target_;
   const image::ProcessImage* image_;
@@ -123,6 +129,8 @@ class Session {
     runtime::RuntimeSpec spec;
   };
   std::optional<Runtime> runtime_;
+  // Probes whose index is that of no entry in the file, in its order.
+  std::optional<target::KernelUprobes> kernel_;
   enum class State : uint8_t { armed, left, disarmed } state_ = State::armed;
 };
 

@@ -139,3 +139,13 @@ no_trace() {
   text_is_original "$1"
   [ "$("$PINPRICK" status -p "$1" --json | wc -l)" -eq 0 ]
 }
+
+# become_nobody PROGRAM...: copies that somebody else may run, wherever the checkout lies.
+become_nobody() {
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to become somebody else"
+  chmod 711 "$work"
+  install -d -o 65534 -m 700 "$work/nobody" "$work/nobody/runtime"
+  install -m 755 "$@" "$work"
+  as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups
+    env XDG_RUNTIME_DIR="$work/nobody/runtime")
+}

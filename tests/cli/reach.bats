@@ -126,16 +126,6 @@ works_on() {
   end_ticker
 }
 
-# become_nobody PROGRAM...: copies that somebody else may run, wherever the checkout lies.
-become_nobody() {
-  [ "$(id -u)" -eq 0 ] || skip "needs root, to become somebody else"
-  chmod 711 "$work"
-  install -d -o 65534 -m 700 "$work/nobody" "$work/nobody/runtime"
-  install -m 755 "$@" "$work"
-  as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups
-    env XDG_RUNTIME_DIR="$work/nobody/runtime")
-}
-
 @test "a program whose code fills its last page" {
   local last
   last=$(readelf -lW "$TARGETS/ticker_full" | awk '$1 == "LOAD" && / R E / { print $3, $6 }')

@@ -93,6 +93,7 @@ void JsonRenderer::armed(const ProcessName& process, const session::ArmReport& r
               {"elapsed_ns", elapsed_ns},
               {"stopped_ns", report.stopped_ns},
               {"stub_bytes", report.stub_bytes},
+              {"trapped", report.trapped},
               {"rseq", !report.locked}});
 }
 

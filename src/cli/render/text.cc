@@ -64,16 +64,23 @@ void TextRenderer::arming(const std::string& verb, const ProcessName& process,
                several_ ? fmt::format(" of {} ({})", process.pid, process.command) : "",
                duration_ns(static_cast<double>(elapsed_ns)),
                duration_ns(static_cast<double>(report.stopped_ns)), end);
+  if (report.trapped != 0)
+    notes_.print("  {} of them by breakpoints of the kernel\n", with_commas(report.trapped));
+  const auto remedy_of = [&](plan::Reason reason) {
+    return report.trap_would_help && plan::leaves_room_for_breakpoint(reason)
+               ? "; --trap would use a breakpoint"
+               : remedy(reason);
+  };
   if (report.skipped.size() <= kFew) {
     for (const auto& skipped : report.skipped)
       notes_.print("  skipped {}: {}{}\n", notes_.bold(skipped.match.name),
-                   plan::sentence(skipped.refusal.reason), remedy(skipped.refusal.reason));
+                   plan::sentence(skipped.refusal.reason), remedy_of(skipped.refusal.reason));
   } else {
     std::map<plan::Reason, size_t> by_reason;
     for (const auto& skipped : report.skipped) ++by_reason[skipped.refusal.reason];
     for (const auto& [reason, count] : by_reason)
       notes_.print("  skipped {}: {}{}\n", plural(count, probed_), plan::sentence(reason),
-                   remedy(reason));
+                   remedy_of(reason));
   }
 }
 

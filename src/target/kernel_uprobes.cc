@@ -1,0 +1,203 @@
+#include "target/kernel_uprobes.h"
+
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <thread>
+
+#include "base/clock.h"
+
+namespace pinprick::target {
+namespace {
+
+// From <linux/bpf.h> of Linux 6.6; the header that we are built with may be older.
+constexpr uint32_t kUprobeMulti = 48;  // BPF_TRACE_UPROBE_MULTI
+struct UprobeMultiLink {
+  uint32_t program = 0;
+  uint32_t target = 0;
+  uint32_t attach_type = kUprobeMulti;
+  uint32_t link_flags = 0;
+  uint64_t path = 0;
+  uint64_t offsets = 0;
+  uint64_t reference_counters = 0;
+  uint64_t cookies = 0;
+  uint32_t count = 0;
+  uint32_t flags = 0;
+  uint32_t pid = 0;
+  uint32_t padding = 0;
+};
+
+// What the kernel says of an instruction that it has no breakpoint for; not in <errno.h>.
+constexpr int kNotSupported = 524;
+
+template <class Attributes>
+Result<Fd, SystemError> bpf(int command, Attributes& attributes) {
+  Fd fd(static_cast<int>(::syscall(SYS_bpf, command, &attributes, sizeof attributes)));
+  if (!fd) return fail(SystemError{errno});
+  return fd;
+}
+
+bpf_attr no_attributes() {
+  bpf_attr attributes;
+  std::memset(&attributes, 0, sizeof attributes);
+  return attributes;
+}
+
+Result<Fd, SystemError> make_counters(size_t count) {
+  bpf_attr attributes = no_attributes();
+  attributes.map_type = BPF_MAP_TYPE_ARRAY;
+  attributes.key_size = sizeof(uint32_t);
+  attributes.value_size = sizeof(uint64_t);
+  attributes.max_entries = static_cast<uint32_t>(count);
+  return bpf(BPF_MAP_CREATE, attributes);
+}
+
+// counters[cookie] += 1
+Result<Fd, SystemError> load_counting_program(const Fd& counters) {
+  constexpr int kMapLookup = 1, kGetAttachCookie = 174;
+  constexpr uint8_t kAtomic = 0xc0;
+  const bpf_insn instructions[] = {
+      {BPF_JMP | BPF_CALL, 0, 0, 0, kGetAttachCookie},
+      {BPF_STX | BPF_W | BPF_MEM, BPF_REG_10, BPF_REG_0, -4, 0},
+      {BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_2, BPF_REG_10, 0, 0},
+      {BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_2, 0, 0, -4},
+      {BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, counters.get()},
+      {0, 0, 0, 0, 0},
+      {BPF_JMP | BPF_CALL, 0, 0, 0, kMapLookup},
+      {BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_0, 0, 2, 0},
+      {BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_1, 0, 0, 1},
+      {BPF_STX | BPF_DW | kAtomic, BPF_REG_0, BPF_REG_1, 0, BPF_ADD},
+      {BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, 0},
+      {BPF_JMP | BPF_EXIT, 0, 0, 0, 0},
+  };
+  return load_uprobe_program(instructions);
+}
+
+// Kernels before 6.10 count the hits of the one thread that is named, and take any for the process;
+// later ones want the process's first.
+bool counts_all_threads(const Fd& program) {
+  const auto maps = image::read_maps(::getpid());
+  if (!maps) return false;
+  const auto here = place_in_file(*maps, reinterpret_cast<Address>(&counts_all_threads));
+  if (!here) return false;
+  const uint64_t offset = here->offset;
+  int error = 0;
+  std::thread([&] {
+    const auto link = link_uprobes(program, ::gettid(), "/proc/self/exe", {&offset, 1}, {});
+    if (!link) error = link.error().number;
+  }).join();
+  return error == ESRCH;
+}
+
+}  // namespace
+
+std::optional<PlaceInFile> place_in_file(const std::vector<image::Mapping>& maps, Address address) {
+  const auto mapping = std::find_if(
+      maps.begin(), maps.end(), [&](const image::Mapping& m) { return m.range.contains(address); });
+  if (mapping == maps.end() || mapping->inode == 0) return std::nullopt;
+  return PlaceInFile{&*mapping, address - mapping->range.begin + mapping->offset};
+}
+
+Result<Fd, SystemError> load_uprobe_program(std::span<const bpf_insn> instructions) {
+  bpf_attr attributes = no_attributes();
+  attributes.prog_type = BPF_PROG_TYPE_KPROBE;
+  attributes.expected_attach_type = static_cast<bpf_attach_type>(kUprobeMulti);
+  attributes.insns = reinterpret_cast<uint64_t>(instructions.data());
+  attributes.insn_cnt = static_cast<uint32_t>(instructions.size());
+  attributes.license = reinterpret_cast<uint64_t>("");
+  return bpf(BPF_PROG_LOAD, attributes);
+}
+
+Result<Fd, SystemError> link_uprobes(const Fd& program, pid_t pid, const std::string& path,
+                                     std::span<const uint64_t> offsets,
+                                     std::span<const uint64_t> cookies) {
+  UprobeMultiLink link;
+  link.program = static_cast<uint32_t>(program.get());
+  link.path = reinterpret_cast<uint64_t>(path.c_str());
+  link.offsets = reinterpret_cast<uint64_t>(offsets.data());
+  if (!cookies.empty()) link.cookies = reinterpret_cast<uint64_t>(cookies.data());
+  link.count = static_cast<uint32_t>(offsets.size());
+  link.pid = static_cast<uint32_t>(pid);
+  return bpf(BPF_LINK_CREATE, link);
+}
+
+Result<KernelUprobes, SystemError> KernelUprobes::place(pid_t pid, const Memory& memory,
+                                                        std::span<const Address> addresses) {
+  KernelUprobes probes;
+  probes.placed_.resize(addresses.size());
+  for (Address address : addresses)
+    if (uint8_t byte = 0; memory.read_value(address, byte))
+      probes.originals_.push_back({address, byte});
+  auto counters = make_counters(addresses.size());
+  if (!counters) return fail(counters.error());
+  probes.counters_ = *std::move(counters);
+  auto program = load_counting_program(probes.counters_);
+  if (!program) return fail(program.error());
+  probes.program_ = *std::move(program);
+  if (!counts_all_threads(probes.program_)) return fail(SystemError{EOPNOTSUPP});
+
+  const auto maps = image::read_maps(pid);
+  if (!maps) return fail(maps.error());
+  // The file that is mapped, whatever has its name by now, in whichever name space.
+  std::map<std::string, std::vector<Site>> files;
+  for (size_t i = 0; i < addresses.size(); ++i)
+    if (const auto place = place_in_file(*maps, addresses[i]))
+      files[fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, place->mapping->range.begin,
+                        place->mapping->range.end)]
+          .push_back({place->offset, i});
+  for (const auto& [path, sites] : files)
+    if (auto placed = probes.place(pid, path, sites); !placed) return fail(placed.error());
+  return probes;
+}
+
+// All or nothing, says the kernel: halves, then, to find out which it does not want.
+Result<void, SystemError> KernelUprobes::place(pid_t pid, const std::string& path,
+                                               std::span<const Site> sites) {
+  std::vector<uint64_t> offsets, cookies;
+  for (const Site& site : sites) {
+    offsets.push_back(site.offset);
+    cookies.push_back(site.index);
+  }
+  auto link = link_uprobes(program_, pid, path, offsets, cookies);
+  if (link) {
+    links_.push_back(*std::move(link));
+    for (const Site& site : sites) placed_[site.index] = true;
+    return {};
+  }
+  const int error = link.error().number;
+  if (error != kNotSupported && error != EOPNOTSUPP && error != EINVAL) return fail(link.error());
+  if (sites.size() == 1) return {};
+  const size_t half = sites.size() / 2;
+  if (auto first = place(pid, path, sites.first(half)); !first) return first;
+  return place(pid, path, sites.subspan(half));
+}
+
+void KernelUprobes::remove(const Memory& memory) {
+  links_.clear();
+  constexpr uint64_t kPatienceNs = 10'000'000'000;
+  const uint64_t begin_ns = monotonic_ns();
+  for (const Original& original : originals_)
+    for (uint8_t byte = 0; memory.read_value(original.address, byte) && byte != original.byte &&
+                           monotonic_ns() - begin_ns < kPatienceNs;)
+      sleep_ns(1'000'000);
+}
+
+std::vector<uint64_t> KernelUprobes::hits() const {
+  std::vector<uint64_t> hits(placed_.size());
+  for (uint32_t i = 0; i < hits.size(); ++i) {
+    bpf_attr attributes = no_attributes();
+    attributes.map_fd = static_cast<uint32_t>(counters_.get());
+    attributes.key = reinterpret_cast<uint64_t>(&i);
+    attributes.value = reinterpret_cast<uint64_t>(&hits[i]);
+    static_cast<void>(::syscall(SYS_bpf, BPF_MAP_LOOKUP_ELEM, &attributes, sizeof attributes));
+  }
+  return hits;
+}
+
+}  // namespace pinprick::target
