@@ -128,7 +128,7 @@ struct FileHeader {
   char command[32] = {};
   uint64_t created_ns = 0;     // CLOCK_REALTIME
   uint64_t ns_multiplier = 0;  // nanoseconds per TSC tick, times 2^32
-  uint32_t cpu_count = 0;
+  uint32_t cpu_count = 0;      // regions of cells besides the first: one per CPU, or fewer
   uint32_t fraction_bits = 0;
   int32_t controller = 0;  // pid of the last one
   int32_t handover_descriptors[3] = {-1, -1,

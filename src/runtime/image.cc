@@ -77,7 +77,8 @@ RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count) {
 std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec) {
   std::array<Address, layout::kLockedStripes> cells{};
   for (uint32_t i = 0; i < cells.size(); ++i) {
-    const uint32_t region = spec.rseq ? 0 : i % (spec.cpu_count + 1);
+    const uint32_t regions = spec.cell_regions == 0 ? spec.cpu_count : spec.cell_regions;
+    const uint32_t region = spec.has_cells_per_cpu() ? 0 : i % (regions + 1);
     cells[i] = spec.cells + region * spec.region_size;
   }
   return cells;
@@ -85,7 +86,7 @@ std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec
 
 std::vector<Address> cpu_cells(const RuntimeSpec& spec) {
   std::vector<Address> cells;
-  for (uint32_t cpu = 0; spec.rseq && cpu < spec.cpu_count; ++cpu)
+  for (uint32_t cpu = 0; spec.has_cells_per_cpu() && cpu < spec.cpu_count; ++cpu)
     cells.push_back(spec.cells + (uint64_t{cpu} + 1) * spec.region_size);
   return cells;
 }

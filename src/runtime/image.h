@@ -22,9 +22,15 @@ struct RuntimeSpec {
   uint32_t fraction_bits = 0;
   std::optional<arch::RseqArea> rseq;
   uint64_t ns_multiplier = 0;
-  // Where the target has the cells: region 0 for locked threads, then one per CPU.
+  // Where the target has the cells: region 0 for locked threads, then one per CPU. Or fewer, where
+  // so many would take too much memory: then all threads lock, and spread over all regions.
   Address cells = 0;
   uint64_t region_size = 0;
+  uint32_t cell_regions = 0;  // besides region 0; 0: one per CPU
+
+  bool has_cells_per_cpu() const {
+    return rseq && (cell_regions == 0 || cell_regions >= cpu_count);
+  }
 };
 
 // Sizes in whole pages; data first, code right behind it.
@@ -62,8 +68,8 @@ std::span<const uint8_t> rendezvous_code();
 std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec& spec,
                                               uint64_t first);
 
-// Cells of the locked stripes: with rseq all share region 0, which no CPU uses; without they are
-// spread over all regions, each of which then sees locked instructions only.
+// Cells of the locked stripes: with cells per CPU all share region 0, which no CPU uses; without
+// they are spread over all regions, each of which then sees locked instructions only.
 std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec);
 std::vector<Address> cpu_cells(const RuntimeSpec& spec);
 

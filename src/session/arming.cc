@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,6 +47,25 @@ std::optional<arch::RseqArea> common_rseq(target::Stop& stop) {
     common = area;
   }
   return common;
+}
+
+// How many regions of cells there may be besides the first: one per CPU, if that takes no more than
+// its share of the machine's memory, and of what is left in the folder; or as many as are of use to
+// threads that lock. A machine may have hundreds of CPUs, or say that it could.
+uint32_t regions_for(layout::SessionCounts counts, const std::string& folder) {
+  constexpr uint64_t kShareOfMemory = 64, kShareOfFolder = 2, kAlways = 64 << 20;
+  struct sysinfo memory = {};
+  struct statvfs space = {};
+  uint64_t most = UINT64_MAX;
+  if (::sysinfo(&memory) == 0) most = uint64_t{memory.totalram} * memory.mem_unit / kShareOfMemory;
+  most = std::max(most, kAlways);
+  if (::statvfs(folder.c_str(), &space) == 0 && space.f_blocks != 0)
+    most = std::min(most, uint64_t{space.f_bavail} * space.f_frsize / kShareOfFolder);
+  counts.cpus = usable_cpus();
+  if (layout::lay_out(counts).file_size <= most) return counts.cpus;
+  counts.cpus = std::min(counts.cpus - 1, layout::kLockedStripes - 1);
+  while (counts.cpus > 1 && layout::lay_out(counts).file_size > most) --counts.cpus;
+  return std::max(counts.cpus, 1u);
 }
 
 template <size_t N>
@@ -90,7 +111,7 @@ Result<void, SessionError> Arming::choose_addresses(const std::vector<image::Map
   placed &= plan_mapping(MappingEntry::Kind::tables, space.take_anywhere(tables), tables);
   placed &= plan_mapping(MappingEntry::Kind::cells, space.take_anywhere(cells), cells);
   if (measures()) {
-    const auto extent = runtime::runtime_extent(capacity_, header.cpu_count);
+    const auto extent = runtime::runtime_extent(capacity_, usable_cpus());
     const auto at = space.take_anywhere(extent.size());
     runtime_address_ = at.value_or(0);
     placed &= plan_mapping(MappingEntry::Kind::runtime_data, at, extent.data_size);
@@ -125,7 +146,8 @@ Result<void, SessionError> Arming::choose_addresses_again() {
 }
 
 Result<void, SessionError> Arming::create_file() {
-  const uint32_t cpus = usable_cpus();
+  auto folder = runtime_directory();
+  if (!folder) return fail(SessionError(NoRuntimeDirectory{folder.error().number}));
   std::string names(1, '\0');  // offset 0 is the empty name
   const auto add_name = [&](std::string_view name) {
     const auto offset = static_cast<uint32_t>(names.size());
@@ -187,9 +209,9 @@ Result<void, SessionError> Arming::create_file() {
   counts.probes = journal.probes.size();
   counts.histograms = measures() ? journal.probes.size() : 0;
   counts.name_bytes = names.size();
-  counts.cpus = cpus;
   counts.fraction_bits = options_.fraction_bits;
   counts.loader_cell = has_loader_hook();
+  counts.cpus = regions_for(counts, *folder);
   layout::FileHeader& header = journal.header;
   header = layout::lay_out(counts);
   header.pid = target().pid();
@@ -205,8 +227,6 @@ Result<void, SessionError> Arming::create_file() {
   if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
   if (auto chosen = choose_addresses(*maps); !chosen) return chosen;
 
-  auto folder = runtime_directory();
-  if (!folder) return fail(SessionError(NoRuntimeDirectory{folder.error().number}));
   // Whoever comes at the same moment looks after we have made our file, or we after theirs.
   const Fd turn = take_turn(*folder);
   // Another session of ours is no stranger's: this one extends it.
@@ -307,8 +327,7 @@ Result<void, SessionError> Arming::map_all(target::BorrowedThread& thread) {
 Result<void, SessionError> Arming::forget_at_fork(target::BorrowedThread& thread,
                                                   const MappingEntry& mapping) {
   Range tables;
-  if (mapping.kind == MappingEntry::Kind::stubs)
-    tables = arch::tables_in_arena(journal().header.cpu_count);
+  if (mapping.kind == MappingEntry::Kind::stubs) tables = arch::tables_in_arena(usable_cpus());
   if (mapping.kind == MappingEntry::Kind::runtime_data) {
     const uint64_t context = mapping.size - sizeof(layout::RuntimeContext);
     tables = {context + layout::kCellTablesBegin, context + layout::kCellTablesEnd};
@@ -329,7 +348,9 @@ Result<void, SessionError> Arming::map_memory() {
   if (!target().same_image())
     return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
   if (possible_cpus() <= layout::kMaxCpus) rseq_ = common_rseq(stop);
-  session_.report_.locked = !rseq_;
+  session_.report_.locked = !runtime_spec().has_cells_per_cpu();
+  // Counting stubs have no other use for it.
+  if (session_.report_.locked && !measures()) rseq_.reset();
   if (auto chosen = choose_addresses_again(); !chosen) return chosen;
   auto mapped =
       with_borrowed_thread(stop, target(), *session_.image_, file(), journal(),

@@ -84,8 +84,9 @@ runtime::RuntimeSpec Arming::runtime_spec() const {
   const layout::FileHeader& header = session_.journal_.header;
   runtime::RuntimeSpec spec;
   spec.capacity = capacity_;
-  spec.slot_count = std::min(capacity_, kFirstSlots + kSlotsPerCpu * header.cpu_count);
-  spec.cpu_count = header.cpu_count;
+  spec.slot_count = std::min(capacity_, kFirstSlots + kSlotsPerCpu * usable_cpus());
+  spec.cpu_count = usable_cpus();
+  spec.cell_regions = header.cpu_count;
   spec.fraction_bits = header.fraction_bits;
   spec.rseq = rseq_;
   spec.ns_multiplier = header.ns_multiplier;

@@ -176,6 +176,24 @@ full_folder() {
   end_ticker
 }
 
+@test "a small runtime directory: fewer cells than CPUs, which are locked, and nothing is lost" {
+  local verb
+  [ "$(getconf _NPROCESSORS_CONF)" -gt 1 ] || skip "this machine has one CPU, and needs no more cells"
+  start_ticker 4
+  full_folder 400k
+  for verb in count latency; do
+    watch $verb --allow-missing -p $ticker 'ticker:*'
+    tell "tick 10000" ticked
+    end_watch
+    [ "$(field 'sum(x.get("hits", 0) + x.get("count", 0) for x in r if x.get("final") and x["function"] == "tick")')" -eq 10000 ]
+    echo "$verb: $(field '[x["rseq"] for x in r if x["type"] == "armed"]')"
+    [ $verb = count ] || [ "$(field '[x["rseq"] for x in r if x["type"] == "armed"]')" = '[False]' ]
+    no_trace $ticker
+  done
+  umount "$work/runtime"
+  end_ticker
+}
+
 @test "a limit of our own on the size of files" {
   start_ticker
   run bash -c "ulimit -f 4; exec '$PINPRICK' latency -p $ticker -d 0.01 ticker:tick"

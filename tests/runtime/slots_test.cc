@@ -35,12 +35,15 @@ struct rseq* own_area() {
                                         __rseq_offset);
 }
 
+// By locked instructions; in restartable sequences; or the slots so, and the cells locked, since
+// there are fewer of them than CPUs.
+enum class Path : uint8_t { locked, rseq, shared };
+
 // A probed function: `code` is its body, entered through a return probe's stub.
 class Probed {
  public:
-  Probed(std::vector<uint8_t> code, std::optional<arch::RseqArea> rseq, uint64_t slots = kSlots,
-         uint64_t capacity = 0)
-      : cpus_(std::max(1u, std::thread::hardware_concurrency())),
+  Probed(std::vector<uint8_t> code, Path path, uint64_t slots = kSlots, uint64_t capacity = 0)
+      : cpus_(std::max(2u, std::thread::hardware_concurrency())),
         region_size_(align_up(64 + layout::histogram_size(kBits), kPageSize)),
         cells_((cpus_ + 1) * region_size_ / 8),
         extent_(runtime_extent(std::max(slots, capacity), cpus_)),
@@ -51,7 +54,8 @@ class Probed {
     spec.capacity = std::max(slots, capacity);
     spec.cpu_count = cpus_;
     spec.fraction_bits = kBits;
-    spec.rseq = rseq;
+    if (path != Path::locked) spec.rseq = own_rseq();
+    if (path == Path::shared) spec.cell_regions = 1;
     spec.ns_multiplier = ns_multiplier();
     spec.cells = reinterpret_cast<Address>(cells_.data());
     spec.region_size = region_size_;
@@ -148,18 +152,22 @@ const std::vector<uint8_t> kIncrement = {0x48, 0x8d, 0x47, 0x01, 0xc3};
 const std::vector<uint8_t> kCallBack = {0x48, 0x83, 0xec, 0x08, 0x48, 0x89, 0xf8, 0x48, 0x89,
                                         0xf7, 0xff, 0xd0, 0x48, 0x83, 0xc4, 0x08, 0xc3};
 
-class Slots : public testing::TestWithParam<bool> {
+class Slots : public testing::TestWithParam<Path> {
  protected:
   void SetUp() override {
-    if (GetParam() && !own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
+    if (GetParam() != Path::locked && !own_rseq())
+      GTEST_SKIP() << "this libc does not register rseq";
   }
-  std::optional<arch::RseqArea> rseq() const { return GetParam() ? own_rseq() : std::nullopt; }
 };
-INSTANTIATE_TEST_SUITE_P(Paths, Slots, testing::Bool(),
-                         [](const auto& path) { return path.param ? "rseq" : "locked"; });
+INSTANTIATE_TEST_SUITE_P(Paths, Slots, testing::Values(Path::locked, Path::rseq, Path::shared),
+                         [](const auto& path) {
+                           return path.param == Path::locked ? "locked"
+                                  : path.param == Path::rseq ? "rseq"
+                                                             : "shared";
+                         });
 
 TEST_P(Slots, EveryCallIsRecordedOnceAndEverySlotComesBack) {
-  Probed probed(kIncrement, rseq());
+  Probed probed(kIncrement, GetParam());
   auto* increment = probed.function<long(long)>();
   for (long i = 0; i < 10000; ++i) ASSERT_EQ(increment(i), i + 1);
   EXPECT_EQ(probed.histogram().count(), 10000u);
@@ -169,7 +177,7 @@ TEST_P(Slots, EveryCallIsRecordedOnceAndEverySlotComesBack) {
 
 TEST_P(Slots, WithEmptyTablesCallsAreNotRecordedAndEverySlotComesBack) {
   static Probed* probed = nullptr;
-  Probed own(kCallBack, rseq());
+  Probed own(kCallBack, GetParam());
   probed = &own;
   struct Recurse {
     static long down(long depth) {
@@ -185,7 +193,7 @@ TEST_P(Slots, WithEmptyTablesCallsAreNotRecordedAndEverySlotComesBack) {
 }
 
 TEST_P(Slots, ThreadsLoseNothing) {
-  Probed probed(kIncrement, rseq());
+  Probed probed(kIncrement, GetParam());
   auto* increment = probed.function<long(long)>();
   constexpr int kThreads = 8;
   constexpr long kCalls = 200000;
@@ -208,7 +216,7 @@ TEST_P(Slots, ThreadsLoseNothing) {
 // their sequences, and several are in the lists of one CPU at once.
 TEST(SlotsUnregistered, NoSlotHasTwoOwnersWhateverTheRseqAreaSays) {
   if (!own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
-  Probed probed(kCallBack, own_rseq());
+  Probed probed(kCallBack, Path::rseq);
   const auto step = [](long i) { return i + 1; };
   constexpr int kThreads = 8;
   std::atomic<long> wrong = 0;
@@ -232,7 +240,7 @@ TEST(SlotsUnregistered, NoSlotHasTwoOwnersWhateverTheRseqAreaSays) {
 // memory of a thread that ended would be killed once our code is gone.
 TEST(SlotsRegistered, NoThreadKeepsAPointerToASequenceThatItHasLeft) {
   if (!own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
-  Probed probed(kIncrement, own_rseq());
+  Probed probed(kIncrement, Path::rseq);
   auto* increment = probed.function<long(long)>();
   for (long i = 0; i < 1000; ++i) {
     ASSERT_EQ(increment(i), i + 1);
@@ -242,7 +250,7 @@ TEST(SlotsRegistered, NoThreadKeepsAPointerToASequenceThatItHasLeft) {
 
 TEST_P(Slots, RecursionBeyondTheLastSlotRunsUnmeasuredAndIsCountedAsMissed) {
   static Probed* probed = nullptr;
-  Probed own(kCallBack, rseq());
+  Probed own(kCallBack, GetParam());
   probed = &own;
   struct Recurse {
     static long down(long depth) {
@@ -263,7 +271,7 @@ TEST_P(Slots, RecursionBeyondTheLastSlotRunsUnmeasuredAndIsCountedAsMissed) {
 TEST_P(Slots, ThatAreAddedAreUsedAndLoseNothing) {
   static Probed* probed = nullptr;
   constexpr uint64_t kCapacity = 4096;
-  Probed own(kCallBack, rseq(), 1, kCapacity);
+  Probed own(kCallBack, GetParam(), 1, kCapacity);
   probed = &own;
   struct Recurse {
     static long down(long depth) {
@@ -290,7 +298,7 @@ TEST_P(Slots, ThatAreAddedAreUsedAndLoseNothing) {
 }
 
 TEST_P(Slots, MeasuresTheTimeInNanoseconds) {
-  Probed probed(kCallBack, rseq());
+  Probed probed(kCallBack, GetParam());
   auto* call = probed.function<long(long (*)(long), long)>();
   const auto busy = [](long ns) {
     const uint64_t until = monotonic_ns() + static_cast<uint64_t>(ns);
@@ -308,7 +316,7 @@ TEST_P(Slots, MeasuresTheTimeInNanoseconds) {
 }
 
 TEST_P(Slots, SumsOfLongCallsAreShiftedAsTheFormulaSays) {
-  Probed probed(kCallBack, rseq());
+  Probed probed(kCallBack, GetParam());
   auto* call = probed.function<long(long (*)(long), long)>();
   const auto nap = [](long ms) {
     std::this_thread::sleep_for(std::chrono::milliseconds(ms));
@@ -322,7 +330,7 @@ TEST_P(Slots, SumsOfLongCallsAreShiftedAsTheFormulaSays) {
 }
 
 TEST_P(Slots, AllRegistersAndFlagsPassThroughInBothDirections) {
-  Probed probed({0xc3}, rseq());  // the body changes nothing at all
+  Probed probed({0xc3}, GetParam());  // the body changes nothing at all
   for (uint64_t flags :
        {uint64_t{0}, kArithmeticFlags, uint64_t{0x801}, uint64_t{0x44}, uint64_t{0x90}}) {
     CallRegisters registers;
