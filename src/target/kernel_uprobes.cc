@@ -9,6 +9,7 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <system_error>
 #include <thread>
 
 #include "base/clock.h"
@@ -88,10 +89,14 @@ bool counts_all_threads(const Fd& program) {
   if (!here) return false;
   const uint64_t offset = here->offset;
   int error = 0;
-  std::thread([&] {
-    const auto link = link_uprobes(program, ::gettid(), "/proc/self/exe", {&offset, 1}, {});
-    if (!link) error = link.error().number;
-  }).join();
+  try {
+    std::thread([&] {
+      const auto link = link_uprobes(program, ::gettid(), "/proc/self/exe", {&offset, 1}, {});
+      if (!link) error = link.error().number;
+    }).join();
+  } catch (const std::system_error&) {
+    return false;  // no thread to ask with
+  }
   return error == ESRCH;
 }
 
