@@ -1,4 +1,4 @@
-// pinprick-bench TARGETS OUT [hits] [mass] [redis] [self]
+// pinprick-bench TARGETS OUT [hits] [mass] [redis] [self] [slots]
 //
 // Measures, prints tables, writes OUT/results.json and OUT/facts.json. TARGETS holds the programs
 // to be probed. What is measured, and what the files contain, stands in scripts/bench.
@@ -16,6 +16,7 @@
 #include "redis_cost.h"
 #include "results.h"
 #include "self_cost.h"
+#include "slot_designs.h"
 
 namespace pinprick::bench {
 namespace {
@@ -61,6 +62,13 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
       return fail_with(done.error());
     if (const int status = write(); status != cli::kOk) return status;
   }
+  if (wanted("slots")) {
+    fmt::print("Two ways to call a measured function, nanoseconds per call\n\n");
+    std::fflush(stdout);
+    compare_slot_designs(results);
+    fmt::print("\n");
+    if (const int status = write(); status != cli::kOk) return status;
+  }
   if (wanted("redis")) {
     fmt::print("redis-server: probes on its functions, and its work with them\n\n");
     std::fflush(stdout);
@@ -75,10 +83,11 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
 int main(int argc, char** argv) {
   const std::set<std::string> groups(argv + std::min(argc, 3), argv + argc);
   const bool known = std::all_of(groups.begin(), groups.end(), [](const std::string& group) {
-    return group == "hits" || group == "mass" || group == "redis" || group == "self";
+    return group == "hits" || group == "mass" || group == "redis" || group == "self" ||
+           group == "slots";
   });
   if (argc < 3 || !known) {
-    fmt::print(stderr, "usage: pinprick-bench TARGETS OUT [hits] [mass] [redis] [self]\n");
+    fmt::print(stderr, "usage: pinprick-bench TARGETS OUT [hits] [mass] [redis] [self] [slots]\n");
     return pinprick::cli::kUsage;
   }
   return pinprick::bench::run(argv[1], argv[2], groups);
