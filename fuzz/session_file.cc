@@ -19,6 +19,7 @@ const std::string& path() {
 }
 
 struct RemoveAtExit {
+  RemoveAtExit() { path(); }  // so that the name outlives this
   ~RemoveAtExit() { ::unlink(path().c_str()); }
 };
 
