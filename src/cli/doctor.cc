@@ -20,6 +20,7 @@
 #include "runtime/probe_cost.h"
 #include "session/registry.h"
 #include "session/runtime_directory.h"
+#include "target/kernel_uprobes.h"
 #include "target/memory.h"
 #include "target/procfs.h"
 
@@ -116,6 +117,14 @@ CheckRow runtime_folder() {
           *folder + (tmpfs ? "" : ", not on a tmpfs: counters will be written to disk"), ""};
 }
 
+CheckRow breakpoints() {
+  const auto available = target::KernelUprobes::available();
+  if (!available)
+    return {"breakpoints", Health::note, why_no_breakpoints(available.error()),
+            "`count --trap` works without them, and leaves out what no jump fits"};
+  return {"breakpoints", Health::ok, "the kernel counts where no jump fits (count --trap)", ""};
+}
+
 CheckRow cost() {
   const auto ns = runtime::return_probe_cost();
   if (!ns)
@@ -155,8 +164,8 @@ CheckRow process(pid_t pid) {
 
 int run_doctor(const Options& options, Renderer& renderer) {
   std::vector<CheckRow> rows = {
-      kernel(),         attaching(), ptrace_scope(), clock_source(), restartable_sequences(),
-      runtime_folder(), cost()};
+      kernel(),         attaching(),   ptrace_scope(), clock_source(), restartable_sequences(),
+      runtime_folder(), breakpoints(), cost()};
   for (pid_t pid : options.pids) rows.push_back(process(pid));
   renderer.checks(rows);
   for (const CheckRow& row : rows)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "target/procfs.h"
@@ -208,6 +209,20 @@ Message message(const image::PatternError& error) {
       return refuse("not_implemented", "static tracepoints cannot be probed by name yet");
   }
   return refuse("unknown", "unknown cause");
+}
+
+std::string why_no_breakpoints(const SystemError& error) {
+  switch (error.number) {
+    case EPERM:
+    case EACCES:
+      return "the kernel keeps breakpoints for root only (CAP_SYS_ADMIN), or not at all here";
+    case EINVAL:
+    case ENOSYS:
+    case EOPNOTSUPP:
+      return "breakpoints that the kernel counts for a whole process need Linux 6.10";
+    default:
+      return fmt::format("the kernel refuses breakpoints: {}", std::strerror(error.number));
+  }
 }
 
 }  // namespace pinprick::cli

@@ -21,6 +21,8 @@ struct Message {
 Message message(const target::AttachError& error);
 Message message(const session::FileError& error);
 Message message(const session::SessionError& error);
+// Why the kernel keeps no breakpoints for us (target/kernel_uprobes.h).
+std::string why_no_breakpoints(const SystemError& error);
 Message message(const session::LaunchError& error);
 Message message(const image::ElfError& error);
 Message message(const image::PatternError& error);

@@ -7,9 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <set>
 
@@ -102,14 +100,7 @@ class Watch {
 };
 
 void Watch::warn_of_traps(const session::ArmReport& report) {
-  if (!report.trap_refused) return;
-  const int error = report.trap_refused->number;
-  renderer_.warning(
-      error == EPERM || error == EACCES
-          ? "--trap: the kernel keeps breakpoints for root only (CAP_SYS_ADMIN), or not at all here"
-      : error == EOPNOTSUPP || error == EINVAL
-          ? "--trap needs breakpoints that the kernel counts for a whole process: Linux 6.10"
-          : fmt::format("--trap: the kernel refuses breakpoints: {}", std::strerror(error)));
+  if (report.trap_refused) renderer_.warning("--trap: " + why_no_breakpoints(*report.trap_refused));
 }
 
 void Watch::warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,

@@ -132,6 +132,21 @@ Result<Fd, SystemError> link_uprobes(const Fd& program, pid_t pid, const std::st
   return bpf(BPF_LINK_CREATE, link);
 }
 
+Result<void, SystemError> KernelUprobes::available() {
+  return KernelUprobes().load(1);
+}
+
+Result<void, SystemError> KernelUprobes::load(size_t count) {
+  auto counters = make_counters(count);
+  if (!counters) return fail(counters.error());
+  counters_ = *std::move(counters);
+  auto program = load_counting_program(counters_);
+  if (!program) return fail(program.error());
+  program_ = *std::move(program);
+  if (!counts_all_threads(program_)) return fail(SystemError{EOPNOTSUPP});
+  return {};
+}
+
 Result<KernelUprobes, SystemError> KernelUprobes::place(pid_t pid, const Memory& memory,
                                                         std::span<const Address> addresses) {
   KernelUprobes probes;
@@ -139,14 +154,7 @@ Result<KernelUprobes, SystemError> KernelUprobes::place(pid_t pid, const Memory&
   for (Address address : addresses)
     if (uint8_t byte = 0; memory.read_value(address, byte))
       probes.originals_.push_back({address, byte});
-  auto counters = make_counters(addresses.size());
-  if (!counters) return fail(counters.error());
-  probes.counters_ = *std::move(counters);
-  auto program = load_counting_program(probes.counters_);
-  if (!program) return fail(program.error());
-  probes.program_ = *std::move(program);
-  if (!counts_all_threads(probes.program_)) return fail(SystemError{EOPNOTSUPP});
-
+  if (auto loaded = probes.load(addresses.size()); !loaded) return fail(loaded.error());
   const auto maps = image::read_maps(pid);
   if (!maps) return fail(maps.error());
   // The file that is mapped, whatever has its name by now, in whichever name space.

@@ -41,6 +41,8 @@ Result<Fd, SystemError> link_uprobes(const Fd& program, pid_t pid, const std::st
 
 class KernelUprobes {
  public:
+  // May, and can, this kernel keep them for us? Errors as of place().
+  static Result<void, SystemError> available();
   // In a process, whichever of its threads comes by; not in its children. At least one of the
   // addresses, none of which has been written to. EOPNOTSUPP: this kernel would count one thread
   // alone, or knows no such links.
@@ -60,6 +62,7 @@ class KernelUprobes {
     uint64_t offset = 0;
     uint64_t index = 0;
   };
+  Result<void, SystemError> load(size_t counters);
   Result<void, SystemError> place(pid_t pid, const std::string& path, std::span<const Site> sites);
 
   Fd counters_;
