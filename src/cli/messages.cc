@@ -194,21 +194,9 @@ Message message(const image::ElfError& error) {
 }
 
 Message message(const image::PatternError& error) {
-  const auto refuse = [&](std::string cause, std::string text) {
-    return Message{std::move(cause), fmt::format("bad pattern '{}': {}", error.pattern, text),
-                   kUsage};
-  };
-  switch (error.cause) {
-    case image::PatternCause::empty:
-      return refuse("bad_pattern", "no function named; write [object:]function, with * and ?");
-    case image::PatternCause::bad_offset:
-      return refuse("bad_pattern", fmt::format("'{}' is no offset; write +0x1f", error.detail));
-    case image::PatternCause::bad_regex:
-      return refuse("bad_pattern", fmt::format("not a regular expression: {}", error.detail));
-    case image::PatternCause::not_implemented:
-      return refuse("not_implemented", "static tracepoints cannot be probed by name yet");
-  }
-  return refuse("unknown", "unknown cause");
+  const bool later = error.cause == image::PatternCause::not_implemented;
+  return {later ? "not_implemented" : "bad_pattern",
+          fmt::format("bad pattern '{}': {}", error.pattern, image::explanation(error)), kUsage};
 }
 
 std::string why_no_breakpoints(const SystemError& error) {

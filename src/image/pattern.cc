@@ -1,5 +1,6 @@
 #include "image/pattern.h"
 
+#include <fmt/format.h>
 #include <regex.h>
 
 #include <algorithm>
@@ -45,6 +46,20 @@ bool parse_offset(std::string_view digits, uint64_t& offset) {
 }
 
 }  // namespace
+
+std::string explanation(const PatternError& error) {
+  switch (error.cause) {
+    case PatternCause::empty:
+      return "no function named; write [object:]function, with * and ?";
+    case PatternCause::bad_offset:
+      return fmt::format("'{}' is no offset; write +0x1f", error.detail);
+    case PatternCause::bad_regex:
+      return fmt::format("not a regular expression: {}", error.detail);
+    case PatternCause::not_implemented:
+      return "static tracepoints cannot be probed by name yet";
+  }
+  return "unknown cause";
+}
 
 bool glob_matches(std::string_view glob, std::string_view text) {
   size_t g = 0, t = 0, star = glob.npos, resume = 0;

@@ -35,6 +35,8 @@ struct PatternError {
   std::string pattern;
   std::string detail;
 };
+// What is wrong with it, as for people: lower case, no full stop.
+std::string explanation(const PatternError& error);
 
 class Pattern {
  public:

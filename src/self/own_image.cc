@@ -11,24 +11,6 @@
 #include "target/memory.h"
 
 namespace pinprick::self {
-namespace {
-
-std::string_view sentence(image::PatternCause cause) {
-  switch (cause) {
-    case image::PatternCause::empty:
-      return "it is empty";
-    case image::PatternCause::bad_offset:
-      return "behind + stands no number";
-    case image::PatternCause::bad_regex:
-      return "no regular expression";
-    case image::PatternCause::not_implemented:
-      return "this kind of pattern is not implemented";
-  }
-  return "?";
-}
-
-}  // namespace
-
 OwnImage::Generation OwnImage::now() {
   Generation generation;
   ::dl_iterate_phdr(
@@ -79,7 +61,7 @@ Result<std::vector<image::Match>, Error> OwnImage::matching(std::string_view tex
     return fail(Error{cause, std::string(text), std::string(detail), 0});
   };
   auto pattern = image::Pattern::parse(text, image::PatternSyntax::glob);
-  if (!pattern) return error(Cause::bad_pattern, sentence(pattern.error().cause));
+  if (!pattern) return error(Cause::bad_pattern, image::explanation(pattern.error()));
   auto matches = image::match_patterns(image_, {*std::move(pattern)}, {});
   if (matches.matches.empty()) return error(Cause::not_found);
   return std::move(matches.matches);
