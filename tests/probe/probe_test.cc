@@ -8,28 +8,21 @@
 #include <set>
 #include <string>
 
-#include "image/process.h"
+#include "probe/every_function.h"
 #include "probe/instructions.h"
 
 namespace pinprick::probe {
 namespace {
 
-class NestedFunctions : public testing::Test {
+class NestedFunctions : public EveryFunction {
  protected:
-  virtual const char* program() const { return IMAGE_PROGRAMS "nested"; }
+  const char* program() const override { return IMAGE_PROGRAMS "nested"; }
   void SetUp() override {
-    auto loaded = image::load_file(program());
-    ASSERT_TRUE(loaded);
-    image_ = *std::move(loaded);
-    auto pattern = image::Pattern::parse("*", image::PatternSyntax::glob);
-    ASSERT_TRUE(pattern);
-    std::vector<image::Pattern> wanted;
-    wanted.push_back(*std::move(pattern));
-    matches_ = every_instruction(image::match_patterns(image_, wanted, {}).matches);
+    EveryFunction::SetUp();
+    matches_ = every_instruction(entries_);
     ASSERT_GT(matches_.size(), 10u);
   }
 
-  image::ProcessImage image_;
   std::vector<image::Match> matches_;
 };
 

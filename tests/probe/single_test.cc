@@ -6,29 +6,22 @@
 #include <algorithm>
 
 #include "arch/x86_64/decode.h"
-#include "image/process.h"
+#include "probe/every_function.h"
 #include "probe/instructions.h"
 
 namespace pinprick::probe {
 namespace {
 
-class Single : public testing::Test {
+class Single : public EveryFunction {
  protected:
+  const char* program() const override { return TARGETS "cramped"; }
   void SetUp() override {
-    auto loaded = image::load_file(TARGETS "cramped");
-    ASSERT_TRUE(loaded);
-    image_ = *std::move(loaded);
-    auto pattern = image::Pattern::parse("*", image::PatternSyntax::glob);
-    ASSERT_TRUE(pattern);
-    std::vector<image::Pattern> wanted;
-    wanted.push_back(*std::move(pattern));
-    entries_ = image::match_patterns(image_, wanted, {}).matches;
+    EveryFunction::SetUp();
     all_ = every_instruction(entries_);
     ASSERT_GT(all_.size(), 50u);
   }
 
-  image::ProcessImage image_;
-  std::vector<image::Match> entries_, all_;
+  std::vector<image::Match> all_;
 };
 
 TEST_F(Single, EachJumpBeginsAtItsSite) {
