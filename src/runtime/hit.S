@@ -27,6 +27,7 @@
 // handler: backtraces from handlers work.
 
 #include "layout/runtime_offsets.h"
+#include "runtime/routine.inc"
 
 #define REGISTER(n) PP_REGISTERS_GENERAL + 8*(n)
 #define ABOVE PP_REGISTERS_SIZE
@@ -124,12 +125,8 @@
         sahf                            // the others
         .endm
 
-        .macro routine name
-        .globl  \name
-        .hidden \name
-        .type   \name, @function
-        .p2align 6
-\name:
+        .macro begin_routine name
+        routine \name
         .cfi_startproc
         .endm
 
@@ -140,7 +137,7 @@
 
         .text
 
-        routine pp_hit
+        begin_routine pp_hit
         save_registers ABOVE + 8
         save_arithmetic_flags
         unwind_to_program ABOVE + 8
@@ -167,7 +164,7 @@
 
         .set    INSIDE, ABOVE + 8 + 128
 
-        routine pp_hit_inside
+        begin_routine pp_hit_inside
         save_registers INSIDE
         save_all_flags
         unwind_to_program INSIDE
@@ -192,7 +189,7 @@
         end_routine pp_hit_inside
 
 // rax = slot; stack: rax, return address
-        routine pp_returned
+        begin_routine pp_returned
         save_registers ABOVE + 16
         save_arithmetic_flags
         unwind_to_program ABOVE + 16
@@ -216,7 +213,7 @@
 // Where the unwinder lands: rax = exception, rdx = slot, rsp as behind the return that did not
 // happen. With the return address back in its place this is the measured function, at its beginning,
 // which goes on unwinding.
-        routine pp_landed
+        begin_routine pp_landed
         pushq   PP_SLOT_RETURN_ADDRESS(%rdx)
         pushq   %rax
         movq    %rdx, %rdi

@@ -47,6 +47,7 @@
 //     unit        8 bits   = 1 << fraction bits
 
 #include "layout/runtime_offsets.h"
+#include "runtime/routine.inc"
 
 #define CONTEXT(field) image - PP_CONTEXT_SIZE + PP_CONTEXT_##field(%rip)
 
@@ -146,14 +147,6 @@ pp_fixups:
         orq     %rcx, %rdx
         lock cmpxchgq %rdx, CONTEXT(FREE_LIST)
         jne     1b
-        .endm
-
-        .macro routine name
-        .globl  \name
-        .hidden \name
-        .type   \name, @function
-        .p2align 6
-\name:
         .endm
 
 // ---------------------------------------------------------------------------------------- enter
