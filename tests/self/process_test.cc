@@ -22,25 +22,11 @@
 
 #include "pinprick/probe.h"
 #include "self/functions.h"
+#include "self/in_child.h"
 #include "self/place.h"
 
 namespace pinprick {
 namespace {
-
-// Runs in a process of its own, which has to end well.
-template <class F>
-void in_child(F&& f) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    f();
-    ::_exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-}
 
 // ------------------------------------------------- functions that handlers and the library use
 
@@ -48,6 +34,8 @@ void in_child(F&& f) {
 bool calls_libcs_malloc() {
   return ::dlsym(RTLD_DEFAULT, "malloc") == ::dlsym(RTLD_NEXT, "malloc");
 }
+
+constexpr const char* kNobodyCalls = "libc's malloc is replaced here, so nobody calls it";
 
 bool is_used(std::string_view pattern) {
   return calls_libcs_malloc() || (pattern != "libc:malloc" && pattern != "libc:free");
@@ -73,7 +61,7 @@ void use_everything() {
 class Everywhere : public testing::TestWithParam<const char*> {};
 
 TEST_P(Everywhere, AHandlerMayCallTheFunctionThatItIsOn) {
-  if (!is_used(GetParam())) GTEST_SKIP();
+  if (!is_used(GetParam())) GTEST_SKIP() << kNobodyCalls;
   std::atomic<int> hits{0};
   const auto places = must(find_functions(GetParam()));
   std::vector<ProbeSpec> specs;
@@ -100,7 +88,7 @@ TEST_P(Everywhere, AHandlerMayCallTheFunctionThatItIsOn) {
 class ReturnsEverywhere : public testing::TestWithParam<const char*> {};
 
 TEST_P(ReturnsEverywhere, CanBeFollowedWithHandlersThatCallTheFunction) {
-  if (!is_used(GetParam())) GTEST_SKIP();
+  if (!is_used(GetParam())) GTEST_SKIP() << kNobodyCalls;
   std::atomic<int> returns{0};
   const auto places = must(find_functions(GetParam()));
   std::vector<ReturnProbe> probes;
@@ -127,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(Functions, ReturnsEverywhere,
                                          "libc:clock_gettime"));
 
 TEST(Library, ItsOwnUseOfProbedFunctionsIsMissed) {
-  if (!calls_libcs_malloc()) GTEST_SKIP();
+  if (!calls_libcs_malloc()) GTEST_SKIP() << kNobodyCalls;
   std::atomic<int> hits{0};
   const auto places = must(find_functions("libc:malloc"));
   std::vector<ProbeSpec> specs;
@@ -181,15 +169,23 @@ TEST(TrapSignal, BlockedWhenAProbeIsRemovedLeavesACorrectProgram) {
 
 volatile sig_atomic_t own_traps;
 
+void handle_traps_here() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { own_traps = own_traps + 1; };
+  ::sigaction(SIGTRAP, &action, nullptr);
+}
+
+Probe breakpoint_that_counts(int& hits) {
+  return place({.where = inside(self_short, 2),
+                .pre = [&](Registers&) { ++hits; },
+                .allow_breakpoint = true});
+}
+
 TEST(TrapSignal, OfTheProgramsOwnGoesToItsOwnHandler) {
   in_child([] {
-    struct sigaction action = {};
-    action.sa_handler = [](int) { own_traps = own_traps + 1; };
-    ::sigaction(SIGTRAP, &action, nullptr);
+    handle_traps_here();
     int hits = 0;
-    const Probe probe = place({.where = inside(self_short, 2),
-                               .pre = [&](Registers&) { ++hits; },
-                               .allow_breakpoint = true});
+    const Probe probe = breakpoint_that_counts(hits);
     EXPECT_EQ(self_short(1), 4);
     asm volatile("int3");
     ::raise(SIGTRAP);
@@ -202,13 +198,9 @@ TEST(TrapSignal, OfTheProgramsOwnGoesToItsOwnHandler) {
 TEST(TrapSignal, IsTakenBackFromAHandlerThatCameLater) {
   in_child([] {
     const Probe early = place({.where = self_insn, .pre = [](Registers&) {}});
-    struct sigaction action = {};
-    action.sa_handler = [](int) { own_traps = own_traps + 1; };
-    ::sigaction(SIGTRAP, &action, nullptr);
+    handle_traps_here();
     int hits = 0;
-    const Probe probe = place({.where = inside(self_short, 2),
-                               .pre = [&](Registers&) { ++hits; },
-                               .allow_breakpoint = true});
+    const Probe probe = breakpoint_that_counts(hits);
     EXPECT_EQ(self_short(1), 4);
     asm volatile("int3");
     EXPECT_EQ(own_traps, 1);
