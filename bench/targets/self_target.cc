@@ -5,6 +5,7 @@
 // and a last line `done`. Nanoseconds per call and thread, medians of runs in turn without and with
 // the probe; of register-N and unregister-N, the whole batch while two threads call the functions.
 // A wrong count or result ends it with status 1.
+#include <pinprick/latency.h>
 #include <pinprick/probe.h>
 #include <signal.h>
 #include <ucontext.h>
@@ -132,6 +133,16 @@ void measure_handlers() {
   compare(
       "handler-vector", kCalls / 10, [] { shape_mov(1); },
       [] { return must(Probe::place({.where = shape_mov, .pre = [](Registers&) { ++hits; }})); });
+  compare(
+      "self-count", kCalls, [] { shape_mov(1); },
+      [] { return must(pinprick::Counter::place(shape_mov)); });
+  compare(
+      "self-latency", kCalls, [] { shape_mov(1); },
+      [] { return must(pinprick::Latency::place(shape_mov)); });
+  // Each call is an end and a start.
+  compare(
+      "self-span", kCalls, [] { shape_mov(1); },
+      [] { return must(pinprick::Span::place({.from = shape_mov, .to = shape_mov})); });
   hits = 0;
   {
     const Probe probe = must(Probe::place({.where = shape_mov, .pre = kCount}));

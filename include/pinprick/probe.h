@@ -98,7 +98,6 @@ class Probe {
   uint64_t missed() const;
 
  private:
-  friend class Registry;
   explicit Probe(detail::ProbeState* state) : state_(state) {}
   detail::ProbeState* state_;
 };
@@ -139,7 +138,6 @@ class ReturnProbe {
   uint64_t unwound() const;
 
  private:
-  friend class Registry;
   explicit ReturnProbe(detail::ReturnState* state) : state_(state) {}
   detail::ReturnState* state_;
 };
@@ -159,7 +157,6 @@ class Counter {
   uint64_t value() const;  // since it was placed
 
  private:
-  friend class Registry;
   explicit Counter(detail::CounterState* state) : state_(state) {}
   detail::CounterState* state_;
 };

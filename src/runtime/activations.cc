@@ -5,6 +5,8 @@ namespace pinprick::runtime {
 layout::Slot* slots = nullptr;
 Activation* activations = nullptr;
 Range slot_code;
+Range timed_slot_code;
+layout::Slot* timed_slots = nullptr;
 
 namespace {
 
@@ -65,3 +67,8 @@ void share_slot(layout::Slot& slot) {
 }
 
 }  // namespace pinprick::runtime
+
+extern "C" {
+pinprick::layout::UnwinderTable pp_timed_unwinder;
+uint64_t pp_timed_unwound;
+}

@@ -70,8 +70,19 @@ inline void give_slot(Thread& self, layout::Slot& slot) {
   self.slots[self.slots_kept++] = static_cast<uint32_t>(&slot - slots);
 }
 
+// Calls that are timed have slots of their own, whose code is that of attached sessions altogether.
+// What pp_landed_timed needs of it, and where that code lies:
+extern Range timed_slot_code;
+extern layout::Slot* timed_slots;
+
 inline Activation& activation_of(const layout::Slot& slot) {
   return activations[&slot - slots];
 }
 
 }  // namespace pinprick::runtime
+
+extern "C" {
+extern const uint8_t pp_landed_timed[];
+extern pinprick::layout::UnwinderTable pp_timed_unwinder;  // of which only `resume` is used
+extern uint64_t pp_timed_unwound;                          // pp_unwound, in that code
+}

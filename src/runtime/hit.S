@@ -222,4 +222,11 @@
         jmp     _Unwind_Resume@PLT
         end_routine pp_landed
 
+// The same for a call that is timed: rax, rdx, rsp as above. The rest is in slots.S, which finds its
+// way on in r11.
+        begin_routine pp_landed_timed
+        leaq    pp_timed_unwinder(%rip), %r11
+        jmp     *pp_timed_unwound(%rip)
+        end_routine pp_landed_timed
+
         .section .note.GNU-stack, "", @progbits

@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "runtime/spans.h"
+
 namespace pinprick::runtime {
 
 constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec"))) = nullptr;
@@ -40,14 +42,19 @@ bool is_alive(int32_t tid) {
   return system_call(SYS_tgkill, own_pid(), tid, 0) == 0;
 }
 
+// Zeros; null: there is none.
+void* map(long size) {
+  const long memory =
+      system_call(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory < 0 ? nullptr : reinterpret_cast<void*>(memory);
+}
+
 // Memory for threads comes in blocks, which stay: there are never more than there were threads at
 // once.
 Thread* add_threads() {
   constexpr long kBlock = 16384;
-  const long memory =
-      system_call(SYS_mmap, 0, kBlock, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory < 0) __builtin_trap();
-  auto* threads = reinterpret_cast<Thread*>(memory);
+  auto* threads = static_cast<Thread*>(map(kBlock));
+  if (threads == nullptr) __builtin_trap();
   constexpr long kCount = kBlock / static_cast<long>(sizeof(Thread));
   threads[0].tid.store(own_tid(), std::memory_order_relaxed);
   for (long i = 0; i + 1 < kCount; ++i) threads[i].next = &threads[i + 1];
@@ -92,6 +99,10 @@ Thread& register_thread() {
   int32_t unknown = 0;
   owner.compare_exchange_strong(unknown, own_pid());
   Thread* self = take_free_thread();
+  // What the thread before it has begun. No call of memset, which may hold a probe.
+  if (self->spans != nullptr)
+    for (uint32_t i = 0; i < kMostSpans; ++i)
+      __atomic_store_n(&self->spans[i].generation, 0, __ATOMIC_RELAXED);
   // A signal handler's hit may have been quicker.
   if (current_thread != nullptr) {
     self->tid.store(0, std::memory_order_release);
@@ -99,6 +110,12 @@ Thread& register_thread() {
   }
   current_thread = self;
   return *self;
+}
+
+SpanBegin* span_begins(Thread& self) {
+  if (self.spans == nullptr)
+    self.spans = static_cast<SpanBegin*>(map(kMostSpans * sizeof(SpanBegin)));
+  return self.spans;
 }
 
 void wait_for_handlers() {

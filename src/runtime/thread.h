@@ -21,6 +21,8 @@
 
 namespace pinprick::runtime {
 
+struct SpanBegin;
+
 inline constexpr uint32_t kSlotsKept = 8;
 
 struct alignas(64) Thread {
@@ -33,6 +35,7 @@ struct alignas(64) Thread {
   uint32_t slots[kSlotsKept];  // indices of free return slots
   std::atomic<int32_t> tid;    // 0: nobody's
   Thread* next;
+  SpanBegin* spans;  // kMostSpans of them; null: no span has begun here
 };
 
 extern constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
@@ -60,6 +63,9 @@ inline void enter(Thread& self) {
 inline void leave(Thread& self) {
   __atomic_store_n(&self.running, 0, __ATOMIC_RELEASE);
 }
+
+// What the thread keeps of spans, which it makes at first. Null: there is no memory left.
+SpanBegin* span_begins(Thread& self);
 
 // What the library itself does hits no probe: its hits are counted as missed.
 class InLibrary {

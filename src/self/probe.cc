@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "plan/tactic.h"
+#include "self/public.h"
 #include "self/registry.h"
 
 namespace pinprick {
@@ -10,34 +11,14 @@ namespace {
 
 using detail::CounterState;
 using detail::ReturnState;
+using self::address_of;
+using self::only;
+using self::place_all;
 using self::Registry;
+using self::remove_one;
 using self::Request;
 
 std::atomic<uint64_t> exceptions_of_handlers;
-
-template <class State, class Public, class Make>
-Result<std::vector<Public>, Error> place_all(std::vector<Request> requests, Make&& make) {
-  auto placed = Registry::get().place(std::move(requests));
-  if (!placed) return fail(placed.error());
-  std::vector<Public> all;
-  all.reserve(placed->size());
-  for (self::Attachment* attachment : *placed) all.push_back(make(static_cast<State*>(attachment)));
-  return all;
-}
-
-template <class Public>
-Result<Public, Error> only(Result<std::vector<Public>, Error> all) {
-  if (!all) return fail(all.error());
-  return std::move(all->front());
-}
-
-void remove_one(self::Attachment* attachment) {
-  if (attachment != nullptr) Registry::get().remove({&attachment, 1});
-}
-
-const void* address_of(const self::Attachment* attachment) {
-  return reinterpret_cast<const void*>(attachment->site->address);
-}
 
 Error no_handler(const Where& where) {
   return {Cause::no_handler, where.name() != nullptr ? *where.name() : std::string(), {}, 0};

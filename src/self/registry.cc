@@ -341,6 +341,14 @@ Result<void, Error> Registry::attach(Attachment& attachment, Site& site) {
     if (!site.cell) return fail(error_of(Cause::too_many, site.name));
     counter->at_begin = stubs_.count(*site.cell);
   }
+  if (auto* const latency = dynamic_cast<detail::LatencyState*>(&attachment)) {
+    if (auto made = timing_.make_slots(); !made) return fail(system_error(made.error()));
+    if (!site.histogram) site.histogram = timing_.new_histogram();
+    if (!site.histogram) return fail(error_of(Cause::too_many, site.name));
+    latency->at_begin = timing_.read(*site.histogram);
+    latency->missed_at_begin = timing_.missed(*site.histogram);
+    latency->unwound_at_begin = timing_.unwound(*site.histogram);
+  }
   attachment.site = &site;
   const auto behind =
       std::find_if(site.attachments.begin(), site.attachments.end(),
@@ -372,6 +380,10 @@ Result<void, Error> Registry::make_stub(Site& site, const Shape& shape) {
   spec.measures = shape.measures;
   spec.hit = reinterpret_cast<Address>(site.keep_red_zone ? pp_hit_inside : pp_hit);
   spec.hit_behind = reinterpret_cast<Address>(pp_hit_inside);
+  if (shape.times) {
+    spec.enter = timing_.enter();
+    spec.timed = Timing::cells_of(*site.histogram);
+  }
   const arch::Displaced displaced = {site.address, site.patch.displaced_bytes()};
   auto stub = stubs_.place(site.object, spec, displaced);
   if (stub && !site.no_jump && !site.patch.interior.empty() && !site.springboard) {
@@ -599,6 +611,24 @@ std::string Registry::list() {
                           site->in_place && !site->no_jump ? "[OPTIMIZED]" : "");
     }
   return text;
+}
+
+std::optional<Registry::NewSpan> Registry::new_span() {
+  const Operation operation(*this);
+  if (!timing_.make_histograms()) return std::nullopt;
+  for (uint32_t i = 0; i < span_places_.size(); ++i) {
+    SpanPlace& place = span_places_[i];
+    if (!place.span.expired()) continue;
+    if (!place.histogram) place.histogram = timing_.new_histogram();
+    if (!place.histogram) return std::nullopt;
+    auto span = std::make_shared<runtime::Span>();
+    span->index = i;
+    span->generation = ++place.generation;
+    span->histogram = Timing::cells_of(*place.histogram).histogram;
+    place.span = span;
+    return NewSpan{std::move(span), *place.histogram};
+  }
+  return std::nullopt;
 }
 
 uint64_t Registry::count(const detail::CounterState& counter) {

@@ -13,6 +13,7 @@
 // nobody waits: what it retires, a later call from elsewhere destroys.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,12 +24,20 @@
 #include "self/own_image.h"
 #include "self/site.h"
 #include "self/stub_space.h"
+#include "self/timing.h"
 
 namespace pinprick::self {
 
 struct Request {
   Where where;
   std::unique_ptr<Attachment> attachment;
+};
+
+// Of a span, among those of all threads.
+struct SpanPlace {
+  std::weak_ptr<runtime::Span> span;
+  uint64_t generation = 0;
+  std::optional<uint32_t> histogram;
 };
 
 class Registry {
@@ -46,6 +55,13 @@ class Registry {
   std::string list();
   Placement placement(const Attachment& attachment);
   uint64_t count(const detail::CounterState& counter);
+  struct NewSpan {
+    std::shared_ptr<runtime::Span> span;
+    uint32_t histogram = 0;
+  };
+  // Whose ends are then to be placed. Nothing: there are no more.
+  std::optional<NewSpan> new_span();
+  const Timing& timing() const { return timing_; }
 
   void lock_for_fork() { mutex_.lock(); }
   void unlock_after_fork() { mutex_.unlock(); }
@@ -76,6 +92,8 @@ class Registry {
   std::mutex mutex_;
   OwnImage image_;
   StubSpace stubs_;
+  Timing timing_;
+  std::array<SpanPlace, runtime::kMostSpans> span_places_;
   std::map<Address, std::unique_ptr<Site>> sites_;
   std::vector<std::unique_ptr<Site>> former_sites_;  // their stubs may still be in use
   std::vector<std::pair<Range, std::string>> blocked_;

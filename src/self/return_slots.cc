@@ -1,7 +1,6 @@
 #include "self/return_slots.h"
 
 #include <sys/mman.h>
-#include <unwind.h>
 
 #include <cerrno>
 #include <vector>
@@ -28,29 +27,32 @@ constexpr uint64_t kCodeSize = kSlots << PP_SLOT_CODE_SIZE_LOG2;
 _Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_Exception* exception,
                                 _Unwind_Context* context) {
   if ((actions & _UA_CLEANUP_PHASE) == 0) return _URC_CONTINUE_UNWIND;
-  const uint64_t index =
-      (_Unwind_GetIP(context) - runtime::slot_code.begin) >> PP_SLOT_CODE_SIZE_LOG2;
-  constexpr int kRax = 0, kRdx = 1;  // by DWARF's numbers
-  _Unwind_SetGR(context, kRax, reinterpret_cast<uint64_t>(exception));
-  _Unwind_SetGR(context, kRdx, reinterpret_cast<uint64_t>(runtime::slots + index));
-  _Unwind_SetIP(context, reinterpret_cast<uint64_t>(pp_landed));
-  return _URC_INSTALL_CONTEXT;
+  return land(exception, context, runtime::slot_code, runtime::slots, pp_landed);
 }
 
 void* map(uint64_t size) {
   return ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-void tell_unwinder(Address slots) {
-  static std::vector<uint8_t> table;  // as long as the slots
-  const arch::UnwinderHook spec = {{}, runtime::slot_code, slots, 0, 0};
+}  // namespace
+
+void tell_unwinder(Range slot_code, Address slots, _Unwind_Personality_Fn personality) {
+  const arch::UnwinderHook spec = {{}, slot_code, slots, 0, 0};
   arch::Assembler code(0);
-  arch::emit_unwind_table(code, spec, reinterpret_cast<Address>(&personality));
-  table = *code.finish();
-  ::__register_frame(table.data());
+  arch::emit_unwind_table(code, spec, reinterpret_cast<Address>(personality));
+  auto* const table = new std::vector<uint8_t>(*code.finish());  // as long as the slots
+  ::__register_frame(table->data());
 }
 
-}  // namespace
+_Unwind_Reason_Code land(_Unwind_Exception* exception, _Unwind_Context* context, Range slot_code,
+                         layout::Slot* slots, const uint8_t* landing) {
+  const uint64_t index = (_Unwind_GetIP(context) - slot_code.begin) >> PP_SLOT_CODE_SIZE_LOG2;
+  constexpr int kRax = 0, kRdx = 1;  // by DWARF's numbers
+  _Unwind_SetGR(context, kRax, reinterpret_cast<uint64_t>(exception));
+  _Unwind_SetGR(context, kRdx, reinterpret_cast<uint64_t>(slots + index));
+  _Unwind_SetIP(context, reinterpret_cast<uint64_t>(landing));
+  return _URC_INSTALL_CONTEXT;
+}
 
 Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
   if (runtime::slots != nullptr) return {};
@@ -81,7 +83,7 @@ Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
   runtime::activations = static_cast<runtime::Activation*>(calls);
   runtime::slot_code = {first, first + kCodeSize};
   runtime::slots = slots;
-  tell_unwinder(data);
+  tell_unwinder(runtime::slot_code, data, &personality);
   return {};
 }
 

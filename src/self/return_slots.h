@@ -1,13 +1,25 @@
 // Makes the slots of return probes in one's own process, and tells the unwinder of them.
 #pragma once
 
+#include <unwind.h>
+
+#include "base/address.h"
 #include "base/fd.h"
 #include "base/result.h"
+#include "layout/runtime_data.h"
 #include "target/self_target.h"
 
 namespace pinprick::self {
 
 // Once; from then on runtime::slots is there. One thread at a time.
 Result<void, SystemError> make_return_slots(const target::SelfTarget& self);
+
+// Frames of slots are found by libgcc's unwinder from now on. For good.
+void tell_unwinder(Range slot_code, Address slots, _Unwind_Personality_Fn personality);
+
+// Of a slot's personality: makes the unwinder go on in `landing`, with the exception in rax and the
+// slot in rdx.
+_Unwind_Reason_Code land(_Unwind_Exception* exception, _Unwind_Context* context, Range slot_code,
+                         layout::Slot* slots, const uint8_t* landing);
 
 }  // namespace pinprick::self

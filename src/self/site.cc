@@ -8,12 +8,12 @@ namespace pinprick::self {
 
 bool Shape::covers(const Shape& other) const {
   return counts >= other.counts && before >= other.before && behind >= other.behind &&
-         measures >= other.measures;
+         measures >= other.measures && times >= other.times;
 }
 
 Shape Shape::with(const Shape& other) const {
   return {counts || other.counts, before || other.before, behind || other.behind,
-          measures || other.measures};
+          measures || other.measures, times || other.times};
 }
 
 Shape Site::needed() const {

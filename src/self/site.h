@@ -15,7 +15,9 @@
 #include "pinprick/probe.h"
 #include "probe/single.h"
 #include "runtime/handlers.h"
+#include "runtime/spans.h"
 #include "self/stub_space.h"
+#include "stats/histogram.h"
 
 namespace pinprick::self {
 
@@ -27,7 +29,8 @@ struct Shape {
   bool before = false;    // runs handlers, or follows calls
   bool behind = false;    // handlers behind the first instruction
   bool measures = false;  // follows calls
-  bool empty() const { return !counts && !before && !behind; }
+  bool times = false;     // calls, without a handler
+  bool empty() const { return !counts && !before && !behind && !times; }
   bool covers(const Shape& other) const;
   Shape with(const Shape& other) const;
   friend bool operator==(const Shape&, const Shape&) = default;
@@ -83,6 +86,19 @@ struct ReturnState : self::Attachment {
   std::unique_ptr<runtime::ItemPool> items;
 };
 
+// Into the site's histogram, which stays with it.
+struct LatencyState : self::Attachment {
+  probe::Wanted wanted() const override { return probe::Wanted::calls; }
+  self::Shape shape() const override { return {.times = true}; }
+  stats::Histogram at_begin;
+  uint64_t missed_at_begin = 0, unwound_at_begin = 0;
+};
+
+// One end of a span: a probe with a handler of the library's.
+struct SpanEndState : ProbeState {
+  std::shared_ptr<runtime::Span> span;
+};
+
 struct CounterState : self::Attachment {
   probe::Wanted wanted() const override { return probe::Wanted::hits; }
   self::Shape shape() const override { return {.counts = true}; }
@@ -104,6 +120,7 @@ struct Site {
 
   runtime::HitPoint before{}, behind{};
   std::optional<uint32_t> cell;
+  std::optional<uint32_t> histogram;
   std::optional<StubSpace::Springboard> springboard;
   struct Stub {
     Shape shape;

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "pinprick/latency.h"
 #include "pinprick/probe.h"
 #include "self/functions.h"
 #include "self/place.h"
@@ -89,11 +90,12 @@ PINPRICK_INTEGER_ONLY void count(Registers&, void* user) noexcept {
 TEST_F(Stress, ResultsAreRightWhileProbesComeAndGo) {
   start();
   std::mt19937 random(1);
-  uint64_t hits = 0, other_hits = 0;
+  uint64_t hits = 0, other_hits = 0, times = 0;
   for (int round = 0; round < rounds(); ++round) {
     std::vector<ProbeSpec> specs;
     std::vector<ReturnProbeSpec> returns;
-    for (const Shape& shape : shapes_) switch (random() % 4) {
+    std::vector<Where> timed;
+    for (const Shape& shape : shapes_) switch (random() % 5) {
         case 0:
           specs.push_back({.where = shape.function, .pre = integer_only<&count>(&hits)});
           break;
@@ -105,9 +107,15 @@ TEST_F(Stress, ResultsAreRightWhileProbesComeAndGo) {
         case 2:
           returns.push_back({.where = shape.function, .on_return = integer_only<&count>(&hits)});
           break;
+        case 3:
+          timed.emplace_back(shape.function);
+          break;
       }
     auto probes = must(Probe::place(std::move(specs)));
+    auto latencies = must(Latency::place(timed));
     auto return_probes = must(ReturnProbe::place(std::move(returns)));
+    for (const Latency& latency : latencies) times += latency.snapshot().count();
+    Latency::remove(std::move(latencies));
     Probe::remove(std::move(probes));
     ReturnProbe::remove(std::move(return_probes));
   }
@@ -115,6 +123,7 @@ TEST_F(Stress, ResultsAreRightWhileProbesComeAndGo) {
   EXPECT_EQ(wrong, 0u);
   EXPECT_GT(hits, 0u);
   EXPECT_GT(other_hits, 0u);
+  EXPECT_GT(times, 0u);
 }
 
 TEST_F(Stress, EveryCallIsCountedOnceWhileOtherProbesComeAndGo) {
@@ -128,6 +137,7 @@ TEST_F(Stress, EveryCallIsCountedOnceWhileOtherProbesComeAndGo) {
   }
   const auto probes = must(Probe::place(std::move(specs)));
   const auto counters = must(Counter::place(counted));
+  const auto latencies = must(Latency::place(counted));
   start();
   uint64_t others = 0;
   for (int round = 0; round < rounds() / 3; ++round) {
@@ -143,6 +153,10 @@ TEST_F(Stress, EveryCallIsCountedOnceWhileOtherProbesComeAndGo) {
   uint64_t counts = 0;
   for (const Counter& counter : counters) counts += counter.value();
   EXPECT_EQ(counts, calls);
+  uint64_t times = 0;
+  for (const Latency& latency : latencies)
+    times += latency.snapshot().count() + latency.missed() + latency.unwound();
+  EXPECT_EQ(times, calls);
 }
 
 TEST_F(Stress, NoHandlerRunsAfterItsProbeIsRemoved) {

@@ -253,6 +253,19 @@ Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<R
   return stub;
 }
 
+namespace {
+
+void emit_probe_record(Assembler& code, Assembler::Label label, Assembler::Label body,
+                       const ReturnStub& spec) {
+  code.bind(label);
+  code.u64(body);
+  code.u64(spec.histogram);
+  code.u64(spec.missed);
+  code.u64(spec.unwound);
+}
+
+}  // namespace
+
 //     push rax
 //     rax = &record
 //     jmp enter               -> the slot's code -> body
@@ -271,11 +284,7 @@ Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnSt
   code.bind(body);
   emit_displaced(code, displaced, stub);
   code.align(8, kInt3);
-  code.bind(record);
-  code.u64(body);
-  code.u64(spec.histogram);
-  code.u64(spec.missed);
-  code.u64(spec.unwound);
+  emit_probe_record(code, record, body, spec);
   stub.end = code.here();
   return stub;
 }
@@ -308,7 +317,8 @@ void emit_record(Assembler& code, Assembler::Label label, Address address, uint6
 //     [rsp += red zone]
 //     [rsp += 8; jump *[rsp - 24]  where calls may be measured: to a slot's code, or to `resume`
 //      resume: rsp -= 8]
-//     body:  first displaced instruction
+//     body:  [push rax; rax = &timed record; jmp *enter      -> another slot's code -> timed body]
+//     timed body: first displaced instruction
 //     [rsp -= red zone; call *hit; nop second record; rsp += red zone]
 //     the other displaced instructions, jump back
 //     pointers, records
@@ -317,13 +327,16 @@ void emit_record(Assembler& code, Assembler::Label label, Address address, uint6
 // returns with; data there survives signals, and so does the return address in the first.
 Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional<RseqArea> rseq,
                        const HandlerStub& spec, const Displaced& displaced) {
-  assert(!(spec.measures && spec.keep_red_zone));
+  assert(!((spec.measures || spec.enter != 0) && spec.keep_red_zone));
   const auto hit = code.new_label();
   const auto hit_behind = code.new_label();
   const auto before = code.new_label();
   const auto behind = code.new_label();
   const auto resume = code.new_label();
   const auto body = code.new_label();
+  const auto enter = code.new_label();
+  const auto timed = code.new_label();
+  const auto timed_body = code.new_label();
   const CountPoint count = {0, spec.cell.value_or(0), spec.keep_red_zone};
   CountLabels labels;
   if (spec.cell && rseq) labels = emit_out_of_line(code, arena, count);
@@ -344,6 +357,12 @@ Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional
     }
   }
   code.bind(body);
+  if (spec.enter != 0) {
+    code.push(Reg::rax);
+    code.lea(Reg::rax, timed);
+    code.jmp_memory(enter);
+    code.bind(timed_body);
+  }
   size_t first = 0;
   if (spec.behind != 0) {
     first = decode(displaced.bytes, displaced.address)->length;
@@ -364,6 +383,11 @@ Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional
     code.bind(hit_behind);
     code.u64(spec.hit_behind);
     emit_record(code, behind, displaced.address + first, spec.behind, body, body);
+  }
+  if (spec.enter != 0) {
+    code.bind(enter);
+    code.u64(spec.enter);
+    emit_probe_record(code, timed, timed_body, spec.timed);
   }
   stub.end = code.here();
   return stub;

@@ -119,6 +119,8 @@ struct HandlerStub {
   bool measures = false;         // calls may be entered through return slots; at entries only
   Address hit = 0;               // the runtime's routines, which are called
   Address hit_behind = 0;
+  Address enter = 0;  // times calls, behind the handlers: the runtime's enter routine; at entries
+  ReturnStub timed;
 };
 
 Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional<RseqArea> rseq,
