@@ -47,6 +47,12 @@ T must(pinprick::Result<T, pinprick::Error> result) {
   std::exit(1);
 }
 
+void must(const pinprick::Result<void, pinprick::Error>& result) {
+  if (result) return;
+  std::cerr << "self_target: " << result.error().message() << "\n";
+  std::exit(1);
+}
+
 void expect(bool right, const char* what) {
   if (right) return;
   std::cerr << "self_target: " << what << "\n";
@@ -201,23 +207,31 @@ void measure_many() {
   };
   std::thread callers[] = {std::thread(call), std::thread(call)};
   constexpr int kRounds = 5;
-  std::vector<double> placing, removing;
+  std::vector<double> placing, removing, unoptimising, optimising;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<pinprick::ProbeSpec> specs;
     for (uint64_t i = 0; i < many_count; ++i) specs.push_back({.where = many(i), .pre = kCount});
     const auto begin = Clock::now();
     auto probes = must(Probe::place(std::move(specs)));
     const auto placed = Clock::now();
+    must(pinprick::optimise(false));
+    const auto unoptimised = Clock::now();
+    must(pinprick::optimise(true));
+    const auto optimised = Clock::now();
     Probe::remove(std::move(probes));
     const auto removed = Clock::now();
     placing.push_back(std::chrono::duration<double, std::nano>(placed - begin).count());
-    removing.push_back(std::chrono::duration<double, std::nano>(removed - placed).count());
+    unoptimising.push_back(std::chrono::duration<double, std::nano>(unoptimised - placed).count());
+    optimising.push_back(std::chrono::duration<double, std::nano>(optimised - unoptimised).count());
+    removing.push_back(std::chrono::duration<double, std::nano>(removed - optimised).count());
   }
   stop = true;
   for (std::thread& caller : callers) caller.join();
   const std::string number = std::to_string(many_count);
   report("register-" + number, "pinprick", 2, 0, median(placing));
   report("unregister-" + number, "pinprick", 2, 0, median(removing));
+  report("unoptimise-" + number, "pinprick", 2, 0, median(unoptimising));
+  report("optimise-" + number, "pinprick", 2, 0, median(optimising));
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ struct ProbeSpec {
   Handler post = {};  // behind it; not on branches and calls
   // Of several probes at one address the higher ones run first; of equal ones the older.
   int priority = 0;
-  // Where no jump fits. A thread that blocks SIGTRAP later, and hits it, ends the process.
+  // Where no jump fits; and as long as there is a probe between the instructions under its jump,
+  // which is refused otherwise. A thread that blocks SIGTRAP later, and hits it, ends the process.
   bool allow_breakpoint = false;
   bool enabled = true;
 };
@@ -92,7 +93,7 @@ class Probe {
   const void* address() const;
   std::string name() const;  // function+0xoffset
   Placement placement() const;
-  // Of a breakpoint: why it is no jump.
+  // Of a breakpoint: why it is no jump, or is none at the moment.
   std::string_view why_no_jump() const;
   // Hits that ran no handler, since they came from a handler or from the library.
   uint64_t missed() const;
@@ -160,6 +161,11 @@ class Counter {
   explicit Counter(detail::CounterState* state) : state_(state) {}
   detail::CounterState* state_;
 };
+
+// Whether probes are jumps where they can be, as they are at first. Otherwise all are breakpoints,
+// those that do not allow it included: for looking into what jumps do. As the kernel's
+// debug.kprobes-optimization.
+Result<void, Error> optimise(bool wanted);
 
 // No probe may be placed in this function from now on.
 Result<void, Error> block(const Where& function);

@@ -84,7 +84,7 @@ std::vector<ByteChange> removing_step(const LiveEdit& edit, int step) {
     const int when = edit.is_boundary(i) ? 2 : 1;
     if (step == when) changes.push_back({edit.site + i, edit.original[i]});
   }
-  if (step == 2) changes.push_back({edit.site, edit.original[0]});
+  if (step == 2 && !edit.to_breakpoint) changes.push_back({edit.site, edit.original[0]});
   return changes;
 }
 

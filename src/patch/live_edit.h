@@ -30,6 +30,12 @@
 // values, 3 the boundaries and the first byte do. In step 3 a thread finds at each boundary the
 // whole old instruction or a breakpoint that sends it to the copy, in any order.
 //
+// A jump can also become a breakpoint that stays, and a breakpoint a jump. Then the first byte is
+// one in all three steps of removing, and in the first two of placing; everything else is as above.
+// In both, the breakpoint leads to a stub that displaces the first instruction only, or to one that
+// displaces all that the jump does, whichever was named last: either is right at any time, for what
+// the first goes back to is the next instruction, or a breakpoint that leads to its copy.
+//
 // A site that holds a jump can be given another one in the steps of placing it: the boundaries are
 // breakpoints already. A site of one byte gets a breakpoint in step 1 and loses it in step 3.
 //
@@ -54,6 +60,7 @@ namespace pinprick::patch {
 struct LiveEdit {
   Address site = 0;
   uint8_t length = arch::kJumpLength;  // 1: a breakpoint that stays
+  bool to_breakpoint = false;          // removing the jump leaves one
   std::array<uint8_t, arch::kJumpLength> original{};
   std::array<uint8_t, arch::kJumpLength> jump{};
   std::span<const uint8_t> interior;  // offsets of boundaries under the jump

@@ -168,4 +168,13 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
   return patch;
 }
 
+Patch under_breakpoint(const Patch& patch) {
+  Patch one;
+  one.site = patch.site;
+  one.written = 1;
+  one.displaced = arch::decode(patch.displaced_bytes(), patch.site)->length;
+  one.original.assign(patch.original.begin(), patch.original.begin() + one.displaced);
+  return one;
+}
+
 }  // namespace pinprick::plan

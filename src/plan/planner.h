@@ -66,6 +66,9 @@ Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site, Add
 Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Address end,
                                 uint8_t jump_length);
 
+// The first instruction of a patch by itself, under a breakpoint of one byte.
+Patch under_breakpoint(const Patch& patch);
+
 // Every instruction's first address from the function's begin on, as far as they can be decoded,
 // and the end of the last.
 std::vector<Address> boundaries(const FunctionCode& function);

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "plan/tactic.h"
 #include "self/public.h"
 #include "self/registry.h"
 
@@ -95,7 +94,7 @@ Placement Probe::placement() const {
   return Registry::get().placement(*state_);
 }
 std::string_view Probe::why_no_jump() const {
-  return state_->site->no_jump ? plan::sentence(*state_->site->no_jump) : std::string_view();
+  return Registry::get().why_no_jump(*state_);
 }
 uint64_t Probe::missed() const {
   return state_->missed.load(std::memory_order_relaxed);
@@ -201,6 +200,9 @@ uint64_t Counter::value() const {
 
 Result<std::vector<Where>, Error> find_functions(std::string_view pattern) {
   return Registry::get().find(pattern);
+}
+Result<void, Error> optimise(bool wanted) {
+  return Registry::get().optimise(wanted);
 }
 Result<void, Error> block(const Where& function) {
   return Registry::get().block(function);

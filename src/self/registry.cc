@@ -102,18 +102,20 @@ void exchange(std::atomic<const Seen*>& published, std::unique_ptr<Owned> list,
     retired.emplace_back(const_cast<Owned*>(static_cast<const Owned*>(former)));
 }
 
-patch::LiveEdit edit_of(const Site& site, std::span<const uint8_t> written) {
+patch::LiveEdit edit_of(const Form& form) {
+  const auto written = form.written();
   patch::LiveEdit edit;
-  edit.site = site.address;
+  edit.site = form.patch.site;
   edit.length = static_cast<uint8_t>(written.size());
   std::copy(written.begin(), written.end(), edit.jump.begin());
-  std::copy_n(site.patch.original.begin(), written.size(), edit.original.begin());
-  if (!site.no_jump) edit.interior = site.patch.interior;
+  std::copy_n(form.patch.original.begin(), written.size(), edit.original.begin());
+  edit.interior = form.patch.interior;
   return edit;
 }
 
 struct Change {
   Site* site;
+  Form* to;  // null: the program's own text
   patch::LiveEdit edit;
 };
 
@@ -201,10 +203,10 @@ void Registry::restore(Address at, std::span<uint8_t> bytes) const {
   for (auto it = sites_.lower_bound(at - std::min(at, plan::kMaxWindow));
        it != sites_.end() && it->first < range.end; ++it) {
     const Site& site = *it->second;
-    if (!site.in_place) continue;
-    const size_t length = site.written().size();
-    for (size_t i = 0; i < length; ++i)
-      if (range.contains(site.address + i)) bytes[site.address + i - at] = site.patch.original[i];
+    if (site.in_place == nullptr) continue;
+    const plan::Patch& patch = site.in_place->patch;
+    for (size_t i = 0; i < patch.written; ++i)
+      if (range.contains(site.address + i)) bytes[site.address + i - at] = patch.original[i];
   }
 }
 
@@ -220,13 +222,13 @@ void Registry::forget_what_is_gone() {
   const auto memory = target::Memory::open(::getpid());
   if (!memory) return;
   for (const auto& [address, site] : sites_) {
-    if (!site->in_place) continue;
-    const auto ours = site->written();
+    if (site->in_place == nullptr) continue;
+    const auto ours = site->in_place->written();
     std::vector<uint8_t> there(ours.size());
     if (memory->read(address, there) && there == ours) continue;
-    site->in_place = false;
+    site->in_place = nullptr;
     site->gone = true;
-    runtime::forget_continuations(site->touched());
+    runtime::forget_continuations((site->jump ? *site->jump : site->breakpoint).touched());
   }
 }
 
@@ -242,47 +244,60 @@ Result<image::Match, Error> Registry::resolve(const Where& where) {
   return std::move(matches->front());
 }
 
-// Does the range lie beside all that is, or is about to be, in place?
-bool Registry::is_free(Range range) const {
+std::vector<Site*> Registry::others_in(Range range, Address site_address) const {
+  std::vector<Site*> others;
   for (auto it = sites_.lower_bound(range.begin - std::min(range.begin, plan::kMaxWindow));
        it != sites_.end() && it->first < range.end; ++it) {
-    const Site& site = *it->second;
-    const bool taken = site.in_place || !site.attachments.empty();
-    if (taken && site.touched().overlaps(range)) return false;
+    Site& site = *it->second;
+    if (site.address == site_address || site.gone) continue;
+    const bool is_to_be = !site.attachments.empty() && site.touched().overlaps(range);
+    if (is_to_be || (site.in_place != nullptr && site.in_place->touched().overlaps(range)))
+      others.push_back(&site);
   }
-  return true;
+  return others;
 }
 
-Result<probe::SinglePlan, Error> Registry::plan(const Request& request,
+Result<Registry::Planned, Error> Registry::plan(const Request& request,
                                                 const image::Match& match) const {
+  constexpr auto kNeighbour = plan::Reason::neighbour;
   const Attachment& attachment = *request.attachment;
-  const uint64_t bias = match.object->bias();
-  auto plan = probe::plan_single(match, attachment.wanted(), attachment.allow_breakpoint);
-  if (!plan) return fail(refused(text_of(request.where), plan.error().reason));
-  const Address address = plan->patch.site + bias;
-  const auto known = sites_.find(address);
-  if (known != sites_.end() && !known->second->attachments.empty()) {
-    const auto& no_jump = known->second->no_jump;
-    if (no_jump && !attachment.allow_breakpoint)
-      return fail(refused(text_of(request.where), *no_jump));
-    return *std::move(plan);
-  }
-  const auto fits = [&](const plan::Patch& patch) {
-    const Range touched = {address, address + patch.original.size()};
-    const bool is_own =
-        known != sites_.end() && known->second->in_place && known->second->touched() == touched;
-    return is_own || is_free(touched);
+  const auto refuse = [&](plan::Reason reason) {
+    return fail(refused(text_of(request.where), reason));
   };
-  if (!fits(plan->patch)) {
-    constexpr auto kNeighbour = plan::Reason::neighbour;
-    if (!attachment.allow_breakpoint) return fail(refused(text_of(request.where), kNeighbour));
-    plan = probe::plan_breakpoint(match, kNeighbour);
-    if (!plan || !fits(plan->patch)) return fail(refused(text_of(request.where), kNeighbour));
+  auto single = probe::plan_single(match, attachment.wanted(), attachment.allow_breakpoint);
+  if (!single) return refuse(single.error().reason);
+  Planned planned;
+  planned.keep_red_zone = single->keep_red_zone;
+  planned.no_jump = single->no_jump;
+  const Address address = planned.address = single->patch.site + match.object->bias();
+  single->patch.site = address;
+  planned.breakpoint =
+      single->is_breakpoint() ? single->patch : plan::under_breakpoint(single->patch);
+  if (!single->is_breakpoint()) planned.jump = std::move(single->patch);
+
+  const auto known = sites_.find(address);
+  if (known != sites_.end() && !known->second->gone && !known->second->attachments.empty()) {
+    planned.no_jump = known->second->no_jump;
+    if (planned.no_jump && !attachment.allow_breakpoint) return refuse(*planned.no_jump);
+    return planned;
   }
-  return *std::move(plan);
+  // Nobody gives way to a jump from before it.
+  if (planned.jump)
+    for (const Site* other : others_in(planned.jump->touched(), address))
+      if (other->address > address && !other->attachments.empty()) planned.no_jump = kNeighbour;
+  if (planned.no_jump && !attachment.allow_breakpoint) return refuse(*planned.no_jump);
+  const Range range = (planned.no_jump ? planned.breakpoint : *planned.jump).touched();
+  planned.in_the_way = others_in(range, address);
+  for (const Site* other : planned.in_the_way) {
+    const bool can_be_breakpoint = other->address < address && other->allows_breakpoint() &&
+                                   !other->breakpoint.touched().overlaps(range);
+    if (!can_be_breakpoint && !other->attachments.empty()) return refuse(kNeighbour);
+  }
+  return planned;
 }
 
-Result<Site*, Error> Registry::site_for(const Request& request) {
+// Sites that have to give way are asked to, and noted.
+Result<Site*, Error> Registry::site_for(const Request& request, Displaced& displaced) {
   auto match = resolve(request.where);
   if (!match) return fail(match.error());
   const Address asked = match->site;
@@ -294,21 +309,33 @@ Result<Site*, Error> Registry::site_for(const Request& request) {
     return fail(error_of(Cause::blacklisted, text_of(request.where)));
   auto planned = plan(request, *match);
   if (!planned) return fail(planned.error());
-  const Address address = planned->patch.site + match->object->bias();
-  std::unique_ptr<Site>& place = sites_[address];
-  if (place && !place->gone &&
-      (!place->attachments.empty() || place->in_place ||
-       (place->patch.original == planned->patch.original && place->no_jump == planned->no_jump)))
-    return place.get();
+  for (Site* other : planned->in_the_way) {
+    displaced.emplace_back(other, other->no_jump);
+    other->no_jump = plan::Reason::neighbour;
+  }
+  std::unique_ptr<Site>& place = sites_[planned->address];
+  const auto is_as_planned = [&](const Site& site) {
+    return site.breakpoint.patch.original == planned->breakpoint.original &&
+           site.jump.has_value() == planned->jump.has_value() &&
+           (!site.jump || site.jump->patch.original == planned->jump->original);
+  };
+  if (place && !place->gone) {
+    if (!place->attachments.empty()) return place.get();
+    if (place->in_place != nullptr || is_as_planned(*place)) {
+      place->no_jump = planned->no_jump;
+      return place.get();
+    }
+  }
   if (place) former_sites_.push_back(std::move(place));
   place = std::make_unique<Site>();
-  place->address = address;
+  place->address = planned->address;
   place->object = match->object->extent();
   place->name = match->name;
   place->object_name = match->object->name();
   place->keep_red_zone = planned->keep_red_zone;
   place->no_jump = planned->no_jump;
-  place->patch = std::move(planned->patch);
+  place->breakpoint.patch = std::move(planned->breakpoint);
+  if (planned->jump) place->jump.emplace().patch = *std::move(planned->jump);
   return place.get();
 }
 
@@ -371,7 +398,11 @@ void Registry::give_back(Attachment& attachment) {
     return_states_.give(state->shared);
 }
 
-Result<void, Error> Registry::make_stub(Site& site, const Shape& shape) {
+Result<void, Error> Registry::make_stub(Site& site, Form& form) {
+  const Shape shape = wanted_shape(site, form);
+  const auto has = std::find_if(form.stubs.begin(), form.stubs.end(),
+                                [&](const Form::Stub& stub) { return stub.shape == shape; });
+  if (has != form.stubs.end()) return {};
   arch::HandlerStub spec;
   if (shape.counts) spec.cell = site.cell;
   spec.keep_red_zone = site.keep_red_zone;
@@ -384,43 +415,68 @@ Result<void, Error> Registry::make_stub(Site& site, const Shape& shape) {
     spec.enter = timing_.enter();
     spec.timed = Timing::cells_of(*site.histogram);
   }
-  const arch::Displaced displaced = {site.address, site.patch.displaced_bytes()};
+  const arch::Displaced displaced = {site.address, form.patch.displaced_bytes()};
   auto stub = stubs_.place(site.object, spec, displaced);
-  if (stub && !site.no_jump && !site.patch.interior.empty() && !site.springboard) {
-    site.springboard = stubs_.springboard(site.object, site.address, site.patch.interior);
-    if (!site.springboard) stub.reset();
+  if (stub && !form.patch.interior.empty() && !form.springboard) {
+    form.springboard = stubs_.springboard(site.object, site.address, form.patch.interior);
+    if (!form.springboard) stub.reset();
   }
   if (!stub) return fail(refused(site.name, plan::Reason::out_of_reach));
-  site.stubs.push_back({shape, *std::move(stub)});
+  form.stubs.push_back({shape, *std::move(stub)});
   return {};
+}
+
+Form* Registry::wanted_form(Site& site) const {
+  if (site.needed().empty()) return nullptr;
+  return site.jump && !site.no_jump && optimised_ ? &*site.jump : &site.breakpoint;
+}
+
+// What its stub has to do: not less than it does.
+Shape Registry::wanted_shape(const Site& site, const Form& form) {
+  const Shape needed = site.needed();
+  return site.in_place == &form ? needed.with(form.stubs[form.in_use].shape) : needed;
+}
+
+bool Registry::is_as_wanted(Site& site) const {
+  const Form* const form = wanted_form(site);
+  return site.in_place == form &&
+         (form == nullptr || form->stubs[form->in_use].shape.covers(site.needed()));
 }
 
 Result<void, Error> Registry::prepare(const target::SelfTarget& self,
                                       std::span<Site* const> sites) {
   bool writes = false;
   for (Site* site : sites) {
-    Shape needed = site->needed();
-    if (needed.empty()) continue;
-    if (needed.measures)
+    Form* const form = wanted_form(*site);
+    if (form == nullptr) continue;
+    if (site->needed().measures)
       if (auto made = make_return_slots(self); !made) return fail(system_error(made.error()));
-    if (site->in_place) {
-      if (site->stubs[site->in_use].shape.covers(needed)) continue;
-      needed = needed.with(site->stubs[site->in_use].shape);
-    } else {
-      std::vector<uint8_t> there(site->patch.original.size());
-      if (!self.memory().read(site->address, there) || there != site->patch.original)
+    if (is_as_wanted(*site)) continue;
+    if (site->in_place == nullptr) {
+      std::vector<uint8_t> there(form->patch.original.size());
+      const bool can_be_read = self.memory().read(site->address, there);
+      restore(site->address, there);
+      if (!can_be_read || there != form->patch.original)
         return fail(refused(site->name, plan::Reason::text_changed));
     }
     writes = true;
-    const auto has = std::find_if(site->stubs.begin(), site->stubs.end(),
-                                  [&](const Site::Stub& stub) { return stub.shape == needed; });
-    if (has == site->stubs.end())
-      if (auto made = make_stub(*site, needed); !made) return made;
+    auto made = make_stub(*site, *form);
+    if (!made && !form->is_breakpoint() && (site->in_place || site->allows_breakpoint())) {
+      site->no_jump = plan::Reason::out_of_reach;
+      made = make_stub(*site, site->breakpoint);
+    }
+    if (!made) return made;
   }
   if (!writes) return {};
   if (auto clear = no_obstacle(); !clear) return clear;
   if (auto taken = runtime::take_trap_signal(); !taken) return fail(system_error(taken.error()));
   return {};
+}
+
+// Whatever is in the way could not be taken out, as SIGTRAP is blocked, or a debugger there.
+Result<void, Error> Registry::no_room_after_all(const Site& site) {
+  if (auto clear = no_obstacle(); !clear) return clear;
+  return fail(refused(site.name, plan::Reason::neighbour));
 }
 
 void Registry::publish(Site& site, Retired& retired) {
@@ -433,49 +489,63 @@ void Registry::publish(Site& site, Retired& retired) {
   exchange(site.before.returns, return_list(site), retired.returns);
 }
 
+// Whoever comes to the site goes on in the form's stub from now on.
+void Registry::lead_to(Site& site, Form& form) {
+  const Shape shape = wanted_shape(site, form);
+  const auto stub = std::find_if(form.stubs.begin(), form.stubs.end(),
+                                 [&](const Form::Stub& one) { return one.shape == shape; });
+  form.in_use = static_cast<size_t>(stub - form.stubs.begin());
+  for (const arch::Copy& copy : stub->stub.copies)
+    if (copy.window_offset != 0)
+      runtime::set_continuation(site.address + copy.window_offset, stub->stub.body + copy.offset);
+  runtime::set_continuation(site.address, stub->stub.begin);
+  if (form.springboard) form.springboard->stub->store(stub->stub.begin);
+}
+
+// First what takes less of the text than before, then what takes more: one may be in the way of the
+// other.
 Result<void, Error> Registry::commit(const target::SelfTarget& self, std::span<Site* const> sites,
                                      Retired& retired) {
   if (auto written = stubs_.write(self); !written) return fail(system_error(written.error()));
-  std::vector<Change> placing, removing;
+  std::vector<Change> removing, placing;
   for (Site* site : sites) {
     publish(*site, retired);
-    Shape needed = site->needed();
-    if (needed.empty()) {
-      if (!site->in_place) continue;
-      removing.push_back({site, edit_of(*site, site->written())});
-      continue;
-    }
-    if (site->in_place) {
-      if (site->stubs[site->in_use].shape.covers(needed)) continue;
-      needed = needed.with(site->stubs[site->in_use].shape);
-    }
-    const auto stub = std::find_if(site->stubs.begin(), site->stubs.end(),
-                                   [&](const Site::Stub& one) { return one.shape == needed; });
-    site->in_use = static_cast<size_t>(stub - site->stubs.begin());
-    for (const arch::Copy& copy : stub->stub.copies)
-      if (copy.window_offset != 0)
-        runtime::set_continuation(site->address + copy.window_offset,
-                                  stub->stub.body + copy.offset);
-    runtime::set_continuation(site->address, stub->stub.begin);
-    if (site->springboard) site->springboard->stub->store(stub->stub.begin);
-    // A breakpoint, or a jump to a springboard, stays as it is.
-    const bool leads_on = site->no_jump || site->springboard;
-    if (!site->in_place || !leads_on) placing.push_back({site, edit_of(*site, site->written())});
+    Form* const form = wanted_form(*site);
+    if (site->in_place == nullptr || site->in_place == form) continue;
+    if (form != nullptr && !form->is_breakpoint()) continue;
+    if (form != nullptr) lead_to(*site, *form);
+    Change& change = removing.emplace_back(Change{site, form, edit_of(*site->in_place)});
+    change.edit.to_breakpoint = form != nullptr;
   }
-  auto done = in_pieces(placing, [&](std::span<const Change> piece) -> Result<void, Error> {
-    if (auto clear = no_obstacle(); !clear) return clear;
-    if (auto written = patch::place_live(self, edits_of(piece)); !written)
-      return fail(system_error(written.error()));
-    for (const Change& change : piece) change.site->in_place = true;
-    return {};
-  });
-  if (!done) return done;
-  return in_pieces(removing, [&](std::span<const Change> piece) -> Result<void, Error> {
+  auto done = in_pieces(removing, [&](std::span<const Change> piece) -> Result<void, Error> {
     // Without SIGTRAP nothing can be taken out safely: such jumps stay, and lead to empty lists.
     if (!no_obstacle()) return {};
     if (auto written = patch::remove_live(self, edits_of(piece)); !written)
       return fail(system_error(written.error()));
-    for (const Change& change : piece) change.site->in_place = false;
+    for (const Change& change : piece) change.site->in_place = change.to;
+    return {};
+  });
+  if (!done) return done;
+  for (Site* site : sites) {
+    Form* const form = wanted_form(*site);
+    if (form == nullptr || is_as_wanted(*site)) continue;
+    const auto others = others_in(form->touched(), site->address);
+    if (std::any_of(others.begin(), others.end(),
+                    [](const Site* other) { return other->in_place != nullptr; })) {
+      if (site->in_place == nullptr) return no_room_after_all(*site);
+      site->no_jump = plan::Reason::neighbour;  // it stays what it is
+      continue;
+    }
+    lead_to(*site, *form);
+    // A breakpoint, or a jump to a springboard, stays as it is.
+    const bool leads_on = form->is_breakpoint() || form->springboard;
+    if (site->in_place != form || !leads_on) placing.push_back({site, form, edit_of(*form)});
+  }
+  return in_pieces(placing, [&](std::span<const Change> piece) -> Result<void, Error> {
+    if (auto clear = no_obstacle(); !clear) return clear;
+    if (auto written = patch::place_live(self, edits_of(piece)); !written)
+      return fail(system_error(written.error()));
+    for (const Change& change : piece) change.site->in_place = change.to;
     return {};
   });
 }
@@ -487,7 +557,13 @@ Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> req
   if (!self) return fail(system_error(self.error()));
   std::vector<Site*> sites;
   std::vector<Attachment*> attachments;
+  Displaced displaced;
+  const auto put_back = [&] {
+    for (auto it = displaced.rbegin(); it != displaced.rend(); ++it)
+      it->first->no_jump = it->second;
+  };
   const auto undo = [&](Error error) {
+    put_back();
     for (Attachment* attachment : attachments) {
       detach(*attachment);
       give_back(*attachment);
@@ -495,17 +571,19 @@ Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> req
     return fail(std::move(error));
   };
   for (Request& request : requests) {
-    auto site = site_for(request);
+    auto site = site_for(request, displaced);
     if (!site) return undo(site.error());
     if (auto attached = attach(*request.attachment, **site); !attached)
       return undo(attached.error());
     attachments.push_back(request.attachment.get());
     sites.push_back(*site);
   }
+  for (const auto& [site, former] : displaced) sites.push_back(site);
   std::sort(sites.begin(), sites.end());
   sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
   if (auto ready = prepare(*self, sites); !ready) return undo(ready.error());
   if (auto done = commit(*self, sites, operation.retired); !done) {
+    put_back();
     for (Request& request : requests) {
       detach(*request.attachment);
       operation.retired.attachments.push_back(std::move(request.attachment));
@@ -517,6 +595,50 @@ Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> req
   return attachments;
 }
 
+// Breakpoints for want of room before the sites of which nothing is left: they become jumps.
+void Registry::add_those_with_room_now(const target::SelfTarget& self, std::vector<Site*>& sites) {
+  const std::vector<Site*> removed = sites;
+  for (const Site* site : removed) {
+    if (!site->attachments.empty() || site->gone) continue;
+    const Address from = site->address - std::min(site->address, plan::kMaxWindow);
+    for (auto it = sites_.lower_bound(from); it->first < site->address; ++it) {
+      Site& other = *it->second;
+      if (other.gone || !other.jump || other.no_jump != plan::Reason::neighbour ||
+          other.attachments.empty())
+        continue;
+      const auto in_the_way = others_in(other.jump->touched(), other.address);
+      if (std::any_of(in_the_way.begin(), in_the_way.end(),
+                      [](const Site* one) { return !one->attachments.empty(); }))
+        continue;
+      other.no_jump.reset();
+      Site* const one[] = {&other};
+      if (prepare(self, one)) {
+        sites.push_back(&other);
+        sites.insert(sites.end(), in_the_way.begin(), in_the_way.end());
+      } else {
+        other.no_jump = plan::Reason::neighbour;
+      }
+    }
+  }
+}
+
+Result<void, Error> Registry::optimise(bool wanted) {
+  Operation operation(*this);
+  if (optimised_ == wanted) return {};
+  if (auto fresh = refresh(); !fresh) return fresh;
+  const auto self = target::SelfTarget::open();
+  if (!self) return fail(system_error(self.error()));
+  std::vector<Site*> sites;
+  for (const auto& [address, site] : sites_)
+    if (!site->gone) sites.push_back(site.get());
+  optimised_ = wanted;
+  auto done = prepare(*self, sites);
+  if (done) done = commit(*self, sites, operation.retired);
+  // What was changed already changes back when its probes do.
+  if (!done) optimised_ = !wanted;
+  return done;
+}
+
 void Registry::remove(std::span<Attachment* const> attachments) {
   Operation operation(*this);
   static_cast<void>(refresh());
@@ -526,10 +648,11 @@ void Registry::remove(std::span<Attachment* const> attachments) {
     detach(*attachment);
     operation.retired.attachments.emplace_back(attachment);
   }
-  std::sort(sites.begin(), sites.end());
-  sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
   // Where the text cannot be written, handlers are gone all the same.
   const auto self = target::SelfTarget::open();
+  if (self) add_those_with_room_now(*self, sites);
+  std::sort(sites.begin(), sites.end());
+  sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
   if (!self || !commit(*self, sites, operation.retired))
     for (Site* site : sites) publish(*site, operation.retired);
 }
@@ -594,8 +717,15 @@ Placement Registry::placement(const Attachment& attachment) {
   const Operation operation(*this);
   const Site& site = *attachment.site;
   if (site.gone) return Placement::gone;
-  if (!site.in_place || !attachment.enabled) return Placement::disabled;
-  return site.no_jump ? Placement::breakpoint : Placement::jump;
+  if (site.in_place == nullptr || !attachment.enabled) return Placement::disabled;
+  return site.in_place->is_breakpoint() ? Placement::breakpoint : Placement::jump;
+}
+
+std::string_view Registry::why_no_jump(const Attachment& attachment) {
+  const Operation operation(*this);
+  const Site& site = *attachment.site;
+  if (site.no_jump) return plan::sentence(*site.no_jump);
+  return optimised_ ? "" : "jumps are switched off";
 }
 
 std::string Registry::list() {
@@ -605,10 +735,10 @@ std::string Registry::list() {
     for (const Attachment* attachment : site->attachments) {
       const bool returns = dynamic_cast<const detail::ReturnState*>(attachment) != nullptr;
       const std::string_view offset = site->name.find("+0x") == site->name.npos ? "+0x0" : "";
-      text += fmt::format("{:016x}  {}  {}{}  {} {}{}{}\n", address, returns ? 'r' : 'k',
-                          site->name, offset, site->object_name, site->gone ? "[GONE]" : "",
-                          attachment->enabled ? "" : "[DISABLED]",
-                          site->in_place && !site->no_jump ? "[OPTIMIZED]" : "");
+      text += fmt::format(
+          "{:016x}  {}  {}{}  {} {}{}{}\n", address, returns ? 'r' : 'k', site->name, offset,
+          site->object_name, site->gone ? "[GONE]" : "", attachment->enabled ? "" : "[DISABLED]",
+          site->in_place != nullptr && !site->in_place->is_breakpoint() ? "[OPTIMIZED]" : "");
     }
   return text;
 }

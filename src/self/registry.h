@@ -54,6 +54,8 @@ class Registry {
   std::string blocked();
   std::string list();
   Placement placement(const Attachment& attachment);
+  std::string_view why_no_jump(const Attachment& attachment);
+  Result<void, Error> optimise(bool wanted);
   uint64_t count(const detail::CounterState& counter);
   struct NewSpan {
     std::shared_ptr<runtime::Span> span;
@@ -74,20 +76,39 @@ class Registry {
   Result<void, Error> refresh();
   void forget_what_is_gone();
   Result<image::Match, Error> resolve(const Where& where);
-  Result<Site*, Error> site_for(const Request& request);
-  Result<probe::SinglePlan, Error> plan(const Request& request, const image::Match& match) const;
-  bool is_free(Range range) const;
+
+  struct Planned {
+    Address address = 0;
+    std::optional<plan::Patch> jump;
+    plan::Patch breakpoint;
+    std::optional<plan::Reason> no_jump;
+    bool keep_red_zone = false;
+    std::vector<Site*> in_the_way;  // become breakpoints; those without probes go altogether
+  };
+  // Sites in the way of others, with why they were no jumps before.
+  using Displaced = std::vector<std::pair<Site*, std::optional<plan::Reason>>>;
+  Result<Planned, Error> plan(const Request& request, const image::Match& match) const;
+  Result<Site*, Error> site_for(const Request& request, Displaced& displaced);
+  // Sites but the one at `site` that take, or are to take, some of the range.
+  std::vector<Site*> others_in(Range range, Address site) const;
+  void add_those_with_room_now(const target::SelfTarget& self, std::vector<Site*>& sites);
+
   Result<void, Error> attach(Attachment& attachment, Site& site);
   static void detach(Attachment& attachment);
   void give_back(Attachment& attachment);
 
   // Step 1 of placing, for what is attached to the sites now.
   Result<void, Error> prepare(const target::SelfTarget& self, std::span<Site* const> sites);
-  Result<void, Error> make_stub(Site& site, const Shape& shape);
+  Result<void, Error> make_stub(Site& site, Form& form);
+  Form* wanted_form(Site& site) const;  // null: none
+  static Shape wanted_shape(const Site& site, const Form& form);
+  bool is_as_wanted(Site& site) const;
   // Steps 2 to 4.
   Result<void, Error> commit(const target::SelfTarget& self, std::span<Site* const> sites,
                              Retired& retired);
   static void publish(Site& site, Retired& retired);
+  static void lead_to(Site& site, Form& form);
+  static Result<void, Error> no_room_after_all(const Site& site);
 
   std::mutex mutex_;
   OwnImage image_;
@@ -99,6 +120,7 @@ class Registry {
   std::vector<std::pair<Range, std::string>> blocked_;
   ReturnStates return_states_;
   Retired deferred_;
+  bool optimised_ = true;
 };
 
 }  // namespace pinprick::self

@@ -23,10 +23,16 @@ Shape Site::needed() const {
   return shape;
 }
 
-std::vector<uint8_t> Site::written() const {
+bool Site::allows_breakpoint() const {
+  return std::all_of(attachments.begin(), attachments.end(),
+                     [](const Attachment* one) { return one->allow_breakpoint; });
+}
+
+std::vector<uint8_t> Form::written() const {
   constexpr uint8_t kBreakpoint = 0xcc;
-  if (no_jump) return {kBreakpoint};
-  return *arch::encode_jump(address, springboard ? springboard->address : stubs[in_use].stub.begin);
+  if (is_breakpoint()) return {kBreakpoint};
+  return *arch::encode_jump(patch.site,
+                            springboard ? springboard->address : stubs[in_use].stub.begin);
 }
 
 runtime::ReturnProbeState* ReturnStates::take() {

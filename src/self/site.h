@@ -109,32 +109,47 @@ struct CounterState : self::Attachment {
 
 namespace pinprick::self {
 
-// An instruction that was probed once. Stays, with its stubs; see StubSpace.
-struct Site {
-  Address address = 0;
-  Range object;
-  std::string name, object_name;
+// One of the two ways in which a site can be in the text.
+struct Form {
   plan::Patch patch;  // site and interior as in the process
-  bool keep_red_zone = false;
-  std::optional<plan::Reason> no_jump;  // a breakpoint, and why
-
-  runtime::HitPoint before{}, behind{};
-  std::optional<uint32_t> cell;
-  std::optional<uint32_t> histogram;
-  std::optional<StubSpace::Springboard> springboard;
   struct Stub {
     Shape shape;
     arch::Stub stub;
   };
   std::vector<Stub> stubs;
   size_t in_use = 0;  // of the stubs
-  bool in_place = false;
+  std::optional<StubSpace::Springboard> springboard;
+
+  bool is_breakpoint() const { return patch.written == 1; }
+  std::vector<uint8_t> written() const;  // into the text, when in place
+  Range touched() const { return patch.touched(); }
+};
+
+// An instruction that was probed once. Stays, with its stubs; see StubSpace.
+//
+// It is a jump where one fits, and a breakpoint otherwise. A jump becomes a breakpoint when a probe
+// comes to be between the instructions that it displaces, and a jump again when that one has gone;
+// and all do while jumps are switched off (optimise()).
+struct Site {
+  Address address = 0;
+  Range object;
+  std::string name, object_name;
+  bool keep_red_zone = false;
+  std::optional<Form> jump;             // none: none fits, ever
+  Form breakpoint;                      // of the first instruction
+  std::optional<plan::Reason> no_jump;  // why it is not to be the jump
+
+  runtime::HitPoint before{}, behind{};
+  std::optional<uint32_t> cell;
+  std::optional<uint32_t> histogram;
+  Form* in_place = nullptr;  // of the two; null: the text is the program's own
   bool gone = false;
 
   std::vector<Attachment*> attachments;  // in the order in which they run
   Shape needed() const;                  // by what is attached and enabled
-  std::vector<uint8_t> written() const;  // into the text, when in place
-  Range touched() const { return {address, address + patch.original.size()}; }
+  bool allows_breakpoint() const;        // all that is attached does
+  // What it takes of the text, or is to take.
+  Range touched() const { return jump && !no_jump ? jump->touched() : breakpoint.touched(); }
 };
 
 // Lists that a hit may be using.

@@ -19,7 +19,7 @@ namespace pinprick::self {
 namespace {
 
 // A region: two counters for each histogram, then the histograms.
-constexpr uint64_t kCounters = Timing::kMostHistograms * 2 * sizeof(uint64_t);
+constexpr uint64_t kCounters = uint64_t{Timing::kMostHistograms} * 2 * sizeof(uint64_t);
 
 uint64_t one_histogram() {
   return layout::histogram_size(runtime::kFractionBits);

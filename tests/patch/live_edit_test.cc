@@ -66,6 +66,21 @@ TEST(Removing, SetsABreakpointThenTheRestThenTheBoundaries) {
   EXPECT_THAT(bytes(text), ElementsAre(0x55, 0x48, 0x89, 0xe5, 0x48));
 }
 
+TEST(Removing, LeavesTheFirstByteWhereABreakpointIsToStay) {
+  LiveEdit edit = window();
+  edit.to_breakpoint = true;
+  Text text = text_of(edit);
+  for (int step = 0; step < kLiveSteps; ++step) make(text, placing_step(edit, step));
+  for (int step = 0; step < kLiveSteps; ++step) make(text, removing_step(edit, step));
+  EXPECT_THAT(bytes(text), ElementsAre(0xcc, 0x48, 0x89, 0xe5, 0x48));
+  // And a jump again.
+  for (int step = 0; step < kLiveSteps; ++step) {
+    EXPECT_EQ(text.at(kSite), 0xcc);
+    make(text, placing_step(edit, step));
+  }
+  EXPECT_THAT(bytes(text), ElementsAre(0xe9, 0xcc, 0x12, 0x34, 0xcc));
+}
+
 // The rule behind the steps: a thread that arrives at a boundary finds a breakpoint there, or each
 // byte of the old instruction, whatever part of the step's changes it sees.
 TEST(EachStep, ShowsAWholeInstructionOrABreakpointAtEachBoundary) {

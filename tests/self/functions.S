@@ -86,6 +86,15 @@
         ret
         end     self_pushes
 
+        function self_steps
+        movq    %rdi, %rax
+        incq    %rax
+        incq    %rax
+        incq    %rax
+        incq    %rax
+        ret
+        end     self_steps
+
         function self_seven
         movq    8(%rsp), %rax
         nop

@@ -28,7 +28,8 @@ int rounds() {
 
 struct Shape {
   long (*function)(long);
-  long added;  // to its argument, by the function
+  long added;       // to its argument, by the function
+  uint64_t second;  // offset of its second instruction
 };
 
 // The planner takes some addresses for branch targets that are none; such functions get no jump.
@@ -40,10 +41,11 @@ bool can_be_probed(const Shape& shape) {
 std::vector<Shape> shapes() {
   std::vector<Shape> all;
   constexpr long kAdded[] = {6, 3, 1000, 1, 4105};
+  constexpr uint64_t kSecond[] = {4, 2, 7, 1, 3};
   for (size_t shape = 0; shape < std::size(kAdded); ++shape)
     for (size_t offset = 0; offset < 64; ++offset) {
       const size_t index = shape * 64 + offset;
-      all.push_back({stress_functions[index], kAdded[shape]});
+      all.push_back({stress_functions[index], kAdded[shape], kSecond[shape]});
     }
   const size_t made = all.size();
   std::erase_if(all, [](const Shape& shape) { return !can_be_probed(shape); });
@@ -157,6 +159,35 @@ TEST_F(Stress, EveryCallIsCountedOnceWhileOtherProbesComeAndGo) {
   for (const Latency& latency : latencies)
     times += latency.snapshot().count() + latency.missed() + latency.unwound();
   EXPECT_EQ(times, calls);
+}
+
+TEST_F(Stress, CallsAreCountedOnceWhileJumpsBecomeBreakpointsAndJumpsAgain) {
+  std::mt19937 random(1);
+  uint64_t hits = 0, inner_hits = 0;
+  std::vector<ProbeSpec> specs;
+  for (const Shape& shape : shapes_)
+    specs.push_back(
+        {.where = shape.function, .pre = integer_only<&count>(&hits), .allow_breakpoint = true});
+  const auto probes = must(Probe::place(std::move(specs)));
+  start();
+  for (int round = 0; round < rounds(); ++round) {
+    std::vector<ProbeSpec> inner;
+    for (const Shape& shape : shapes_)
+      if (random() % 4 == 0)
+        inner.push_back({.where = inside(shape.function, shape.second),
+                         .pre = integer_only<&count>(&inner_hits),
+                         .allow_breakpoint = true});
+    auto inner_probes = must(Probe::place(std::move(inner)));
+    if (round % 8 == 0) {
+      EXPECT_TRUE(optimise(false).ok());
+      EXPECT_TRUE(optimise(true).ok());
+    }
+    Probe::remove(std::move(inner_probes));
+  }
+  const uint64_t calls = finish();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(hits, calls);
+  EXPECT_GT(inner_hits, 0u);
 }
 
 TEST_F(Stress, NoHandlerRunsAfterItsProbeIsRemoved) {
