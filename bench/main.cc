@@ -58,7 +58,7 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
   if (wanted("self")) {
     fmt::print("Handlers in one's own process, nanoseconds per call and thread\n\n");
     std::fflush(stdout);
-    if (auto done = measure_self(targets + "/self_target", interrupts, results); !done)
+    if (auto done = measure_self(targets, interrupts, results); !done)
       return fail_with(done.error());
     if (const int status = write(); status != cli::kOk) return status;
   }

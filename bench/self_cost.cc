@@ -35,15 +35,16 @@ void print_goals(const Results& results) {
 
 }  // namespace
 
-Result<void, cli::Message> measure_self(const std::string& target, const Interrupts& interrupts,
+namespace {
+
+Result<void, cli::Message> read_records(const std::string& target, const Interrupts& interrupts,
                                         Results& results) {
   auto child = Child::start({target}, std::nullopt, interrupts);
   if (!child) return fail(child.error());
-  const size_t first = results.records().size();
   for (;;) {
     const auto line = child->read_line_with("");
     if (!line) return fail(line.error());
-    if (*line == "done") break;
+    if (*line == "done") return {};
     Record record;
     std::string engine;
     double ns = 0;
@@ -52,6 +53,15 @@ Result<void, cli::Message> measure_self(const std::string& target, const Interru
     record.ns = ns;
     results.add(std::move(record));
   }
+}
+
+}  // namespace
+
+Result<void, cli::Message> measure_self(const std::string& targets, const Interrupts& interrupts,
+                                        Results& results) {
+  const size_t first = results.records().size();
+  for (const char* program : {"/self_target", "/lookup_target"})
+    if (auto done = read_records(targets + program, interrupts, results); !done) return done;
   results.print_table(first, false);
   print_goals(results);
   fmt::print("\n");

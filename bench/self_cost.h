@@ -1,5 +1,5 @@
 // What probes cost in one's own process, with libpinprick: its handlers, its breakpoints, and many
-// at once.
+// at once; and how breakpoints are found.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace pinprick::bench {
 
-// `target`: the program self_target, which does the work.
-Result<void, cli::Message> measure_self(const std::string& target, const Interrupts& interrupts,
+// `targets`: where self_target and lookup_target are, which do the work.
+Result<void, cli::Message> measure_self(const std::string& targets, const Interrupts& interrupts,
                                         Results& results);
 
 }  // namespace pinprick::bench

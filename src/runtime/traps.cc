@@ -8,70 +8,24 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/trap_table.h"
+
 namespace pinprick::runtime {
 namespace {
 
-// Open addressing, at most half full. Key 0: free; continuation 0: forgotten.
-class Table {
- public:
-  explicit Table(size_t log2) : log2_(log2), slots_(size_t{1} << log2) {}
-
-  bool is_full() const { return 2 * used_ >= slots_.size(); }
-
-  void set(Address key, Address continuation) {
-    Slot& slot = find(key);
-    slot.continuation.store(continuation, std::memory_order_relaxed);
-    if (slot.key.load(std::memory_order_relaxed) == 0) ++used_;
-    slot.key.store(key, std::memory_order_release);
-  }
-
-  Address get(Address key) const {
-    const Slot& slot = const_cast<Table*>(this)->find(key);
-    return slot.key.load(std::memory_order_acquire) == 0
-               ? 0
-               : slot.continuation.load(std::memory_order_relaxed);
-  }
-
-  template <class F>
-  void for_each(F&& f) {
-    for (Slot& slot : slots_)
-      if (const Address key = slot.key.load(std::memory_order_relaxed)) f(key, slot.continuation);
-  }
-
- private:
-  struct Slot {
-    std::atomic<Address> key{0};
-    std::atomic<Address> continuation{0};
-  };
-
-  // Of this key, or where it would go.
-  Slot& find(Address key) {
-    constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
-    for (size_t i = (key * kGoldenRatio) >> (64 - log2_);; ++i) {
-      Slot& slot = slots_[i & (slots_.size() - 1)];
-      const Address there = slot.key.load(std::memory_order_acquire);
-      if (there == key || there == 0) return slot;
-    }
-  }
-
-  size_t log2_;
-  size_t used_ = 0;
-  std::vector<Slot> slots_;
-};
-
 constexpr size_t kFirstSize = 10;
 
-std::atomic<const Table*> current;
+std::atomic<const TrapTable*> current;
 struct sigaction program_action;
 
 // A signal handler may be looking at any of them.
-std::vector<std::unique_ptr<Table>>& tables() {
-  static auto* const all = new std::vector<std::unique_ptr<Table>>;
+std::vector<std::unique_ptr<TrapTable>>& tables() {
+  static auto* const all = new std::vector<std::unique_ptr<TrapTable>>;
   return *all;
 }
 
 Address continuation_of(Address trap) {
-  const Table* table = current.load(std::memory_order_acquire);
+  const TrapTable* table = current.load(std::memory_order_acquire);
   return table == nullptr ? 0 : table->get(trap);
 }
 
@@ -111,9 +65,9 @@ void on_trap(int signal, siginfo_t* info, void* context) {
 
 void set_continuation(Address trap, Address continuation) {
   auto& all = tables();
-  Table* table = all.empty() ? nullptr : all.back().get();
+  TrapTable* table = all.empty() ? nullptr : all.back().get();
   if (table == nullptr || table->is_full()) {
-    auto larger = std::make_unique<Table>(kFirstSize + all.size());
+    auto larger = std::make_unique<TrapTable>(kFirstSize + all.size());
     if (table != nullptr)
       table->for_each([&](Address key, const std::atomic<Address>& to) {
         larger->set(key, to.load(std::memory_order_relaxed));

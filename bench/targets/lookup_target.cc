@@ -1,0 +1,260 @@
+// Finds breakpoints by their address, in four tables of 40,000 of which 20,000 are met:
+//
+//     hash        a list for each value of the hash, an allocation for each entry: the kernel's
+//     flat        open addressing (runtime/trap_table.h)
+//     ...-cache   behind a cache of each thread's, 4096 sets of 4, as in the kernel's probe cache
+//
+// Without arguments it says what a lookup takes, one line for each measurement,
+//
+//     lookup-NAME ENGINE THREADS BASE_NS NS
+//
+// in nanoseconds, medians of runs; of all 20,000 at random, and of 64 of them (lookup-NAME-hot). A
+// last line `done`. `lookup_target NAME LOOKUPS` makes so many lookups in one table and says
+// nothing: for counting cache misses (scripts/lookup-misses).
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/trap_table.h"
+
+namespace {
+
+using pinprick::Address;
+
+constexpr size_t kRegistered = 40'000, kEnabled = 20'000, kHot = 64;
+
+uint64_t hash(Address key, size_t bits) {
+  constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
+  return (key * kGoldenRatio) >> (64 - bits);
+}
+
+class HashLists {
+ public:
+  void set(Address key, Address continuation) {
+    auto entry = std::make_unique<Entry>();
+    std::atomic<Entry*>& head = heads_[hash(key, kBits)];
+    entry->key = key;
+    entry->continuation = continuation;
+    entry->next = head.load();
+    head.store(entry.get(), std::memory_order_release);
+    entries_.push_back(std::move(entry));
+  }
+  Address get(Address key) const {
+    for (const Entry* entry = heads_[hash(key, kBits)].load(std::memory_order_acquire);
+         entry != nullptr; entry = entry->next.load(std::memory_order_acquire))
+      if (entry->key == key) return entry->continuation;
+    return 0;
+  }
+
+ private:
+  static constexpr size_t kBits = 16;  // more than there are entries
+  struct Entry {
+    std::atomic<Entry*> next;
+    Address key, continuation;
+    char probe[64];  // the entry is part of the probe
+  };
+  std::vector<std::atomic<Entry*>> heads_{size_t{1} << kBits};
+  std::vector<std::unique_ptr<Entry>> entries_;
+};
+
+class Flat {
+ public:
+  void set(Address key, Address continuation) { table_.set(key, continuation); }
+  Address get(Address key) const { return table_.get(key); }
+
+ private:
+  static constexpr size_t kBits = 17;  // less than half full
+  pinprick::runtime::TrapTable table_{kBits};
+};
+
+// What the table before it says, remembered by each thread. A change of the table makes a new
+// generation, and what was remembered of the one before counts for nothing: so a breakpoint that
+// leads elsewhere now does so for everybody.
+struct Cache {
+  static constexpr size_t kSets = 4096, kWays = 4;
+  struct Entry {
+    Address key = 0, continuation = 0;
+  };
+  struct alignas(64) Set {
+    std::array<Entry, kWays> ways;
+  };
+  std::vector<Set> sets{kSets};
+  uint64_t generation = 0;
+  uint64_t next_way = 0;  // not on a line of its own for each set
+  uint64_t hits = 0, misses = 0;
+};
+
+template <class Table>
+class Cached {
+ public:
+  void set(Address key, Address continuation) {
+    table_.set(key, continuation);
+    generation_.fetch_add(1, std::memory_order_release);
+  }
+  Address get(Address key) const {
+    thread_local Cache cache;
+    const uint64_t now = generation_.load(std::memory_order_acquire);
+    if (cache.generation != now) {
+      std::fill(cache.sets.begin(), cache.sets.end(), Cache::Set{});
+      cache.generation = now;
+    }
+    auto& ways = cache.sets[hash(key, 12)].ways;
+    for (const Cache::Entry& entry : ways)
+      if (entry.key == key) {
+        ++cache.hits;
+        return entry.continuation;
+      }
+    ++cache.misses;
+    const Address continuation = table_.get(key);
+    ways[cache.next_way++ % Cache::kWays] = {key, continuation};
+    return continuation;
+  }
+
+ private:
+  Table table_;
+  std::atomic<uint64_t> generation_{1};
+};
+
+// Functions of 16 to 256 bytes, one behind the other.
+std::vector<Address> make_sites() {
+  std::mt19937_64 random(1);
+  std::vector<Address> sites;
+  Address at = 0x5555'5555'4000;
+  while (sites.size() < kRegistered) sites.push_back(at += 16 + random() % 16 * 16);
+  return sites;
+}
+
+Address continuation_of(Address site) {
+  return site ^ 0x7fff'0000'0000;
+}
+
+// Those that are met.
+std::vector<Address> every(size_t nth, const std::vector<Address>& sites) {
+  std::vector<Address> some;
+  for (size_t i = 0; i < sites.size(); i += nth) some.push_back(sites[i]);
+  return some;
+}
+
+template <class Table>
+std::unique_ptr<Table> fill(const std::vector<Address>& sites) {
+  auto table = std::make_unique<Table>();
+  for (Address site : sites) table->set(site, continuation_of(site));
+  return table;
+}
+
+// At random. Each waits for the answer of the one before, as a breakpoint does for what is behind
+// it.
+template <class Table>
+void look_up(const Table& table, const std::vector<Address>& sites, uint64_t lookups) {
+  uint64_t random = 1, wrong = 0;
+  for (uint64_t i = 0; i < lookups; ++i) {
+    random = random * 6364136223846793005 + 1442695040888963407 + wrong;
+    const Address site = sites[((random >> 32) * sites.size()) >> 32];
+    wrong |= table.get(site) ^ continuation_of(site);
+  }
+  if (wrong == 0) return;
+  std::cerr << "lookup_target: a wrong answer\n";
+  std::exit(1);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// No table: what the loop itself takes.
+struct Nothing {
+  static Address get(Address key) {
+    asm volatile("" : "+r"(key));
+    return continuation_of(key);
+  }
+};
+
+struct Contender {
+  std::string name;
+  std::function<void(const std::vector<Address>& sites, uint64_t lookups)> look_up;
+};
+
+template <class Table>
+Contender contender(const std::string& name, const std::vector<Address>& all) {
+  return {name, [table = std::shared_ptr<Table>(fill<Table>(all))](const auto& sites, uint64_t n) {
+            look_up(*table, sites, n);
+          }};
+}
+
+Contender make(const std::string& name, const std::vector<Address>& all) {
+  if (name == "hash") return contender<HashLists>(name, all);
+  if (name == "hash-cache") return contender<Cached<HashLists>>(name, all);
+  if (name == "flat") return contender<Flat>(name, all);
+  if (name == "flat-cache") return contender<Cached<Flat>>(name, all);
+  return {"nothing", [](const auto& sites, uint64_t n) { look_up(Nothing(), sites, n); }};
+}
+
+constexpr const char* kNames[] = {"nothing", "hash", "hash-cache", "flat", "flat-cache"};
+
+// Medians over rounds, in each of which all take turns.
+std::vector<double> ns_per_lookup(const std::vector<Contender>& contenders,
+                                  const std::vector<Address>& sites, int threads) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kRounds = 41;
+  constexpr uint64_t kWarm = 2 * kEnabled, kLookups = 5 * kEnabled;
+  std::barrier begin(threads);
+  std::vector<std::vector<double>> ns(contenders.size());
+  const auto work = [&](bool first) {
+    for (int round = 0; round < kRounds; ++round)
+      for (size_t i = 0; i < contenders.size(); ++i) {
+        contenders[i].look_up(sites, kWarm);
+        begin.arrive_and_wait();
+        const auto before = Clock::now();
+        contenders[i].look_up(sites, kLookups);
+        const std::chrono::duration<double, std::nano> taken = Clock::now() - before;
+        if (first) ns[i].push_back(taken.count() / double{kLookups});
+      }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(work, false);
+  work(true);
+  for (std::thread& other : others) other.join();
+  std::vector<double> medians;
+  for (auto& one : ns) medians.push_back(median(std::move(one)));
+  return medians;
+}
+
+void measure_all(const std::vector<Address>& all) {
+  std::vector<Contender> contenders;
+  for (const char* name : kNames) contenders.push_back(make(name, all));
+  for (const auto& [suffix, met] : {std::pair("", kEnabled), std::pair("-hot", kHot)}) {
+    const auto sites = every(kRegistered / met, all);
+    for (int threads : {1, 2}) {
+      const auto ns = ns_per_lookup(contenders, sites, threads);
+      for (size_t i = 1; i < ns.size(); ++i)
+        std::cout << "lookup-" << kNames[i] << suffix << " pinprick " << threads << " " << ns[0]
+                  << " " << ns[i] << std::endl;
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto all = make_sites();
+  if (argc > 2) {
+    make(argv[1], all)
+        .look_up(every(kRegistered / kEnabled, all), std::strtoull(argv[2], nullptr, 10));
+    return 0;
+  }
+  measure_all(all);
+  std::cout << "done" << std::endl;
+}

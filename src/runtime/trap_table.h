@@ -1,0 +1,64 @@
+// Where a thread that meets a breakpoint goes on, by the breakpoint's address.
+//
+// Open addressing, at most half full: a lookup reads one cache line, or two. One thread at a time
+// changes it; any number read meanwhile, signal handlers among them. Nothing is taken out: key 0 is
+// free, continuation 0 forgotten. docs/library.md has what it was measured against.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/address.h"
+
+namespace pinprick::runtime {
+
+class TrapTable {
+ public:
+  explicit TrapTable(size_t log2) : log2_(log2), slots_(size_t{1} << log2) {}
+
+  bool is_full() const { return 2 * used_ >= slots_.size(); }
+
+  void set(Address key, Address continuation) {
+    Slot& slot = find(key);
+    slot.continuation.store(continuation, std::memory_order_relaxed);
+    if (slot.key.load(std::memory_order_relaxed) == 0) ++used_;
+    slot.key.store(key, std::memory_order_release);
+  }
+
+  Address get(Address key) const {
+    const Slot& slot = const_cast<TrapTable*>(this)->find(key);
+    return slot.key.load(std::memory_order_acquire) == 0
+               ? 0
+               : slot.continuation.load(std::memory_order_relaxed);
+  }
+
+  template <class F>
+  void for_each(F&& f) {
+    for (Slot& slot : slots_)
+      if (const Address key = slot.key.load(std::memory_order_relaxed)) f(key, slot.continuation);
+  }
+
+ private:
+  struct Slot {
+    std::atomic<Address> key{0};
+    std::atomic<Address> continuation{0};
+  };
+
+  // Of this key, or where it would go.
+  Slot& find(Address key) {
+    constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
+    for (size_t i = (key * kGoldenRatio) >> (64 - log2_);; ++i) {
+      Slot& slot = slots_[i & (slots_.size() - 1)];
+      const Address there = slot.key.load(std::memory_order_acquire);
+      if (there == key || there == 0) return slot;
+    }
+  }
+
+  size_t log2_;
+  size_t used_ = 0;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace pinprick::runtime
