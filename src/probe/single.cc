@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arch/x86_64/decode.h"
 #include "probe/callee.h"
 #include "probe/probe.h"
 
@@ -50,6 +51,9 @@ Result<Site, plan::Refusal> site_of(const image::Match& match) {
 Result<plan::Patch, plan::Refusal> breakpoint_at(const Site& site) {
   if (!site.code.range.contains(site.address))
     return fail(plan::Refusal{plan::Reason::outside, site.address});
+  // A breakpoint's own signal handler returns there.
+  if (arch::is_signal_restorer(site.code.bytes))
+    return fail(plan::Refusal{plan::Reason::reserved, site.address});
   const auto boundaries = plan::boundaries(site.code);
   if (!std::binary_search(boundaries.begin(), boundaries.end(), site.address))
     return fail(plan::Refusal{plan::Reason::mid_instruction, site.address});
