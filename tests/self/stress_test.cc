@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <random>
 #include <stdexcept>
@@ -20,11 +21,22 @@ namespace {
 
 constexpr int kThreads = 8;
 
-// How often probes come and go; STRESS_ROUNDS=100000 is for a long run.
-int rounds() {
-  const char* const text = std::getenv("STRESS_ROUNDS");
-  return text != nullptr ? std::atoi(text) : 30;
-}
+// Probes come and go that often; and for TURMOIL_SECONDS, if the environment says so.
+class Rounds {
+ public:
+  explicit Rounds(int least) : least_(least) {
+    if (const char* const text = std::getenv("TURMOIL_SECONDS"))
+      until_ += std::chrono::seconds(std::atoi(text));
+  }
+  bool next() { return round_++ < least_ || std::chrono::steady_clock::now() < until_; }
+  int done() const { return round_ - 1; }
+
+ private:
+  int least_;
+  int round_ = 0;
+  std::chrono::steady_clock::time_point until_ = std::chrono::steady_clock::now();
+};
+constexpr int kRounds = 30;
 
 struct Shape {
   long (*function)(long);
@@ -93,7 +105,7 @@ TEST_F(Stress, ResultsAreRightWhileProbesComeAndGo) {
   start();
   std::mt19937 random(1);
   uint64_t hits = 0, other_hits = 0, times = 0;
-  for (int round = 0; round < rounds(); ++round) {
+  for (Rounds rounds(kRounds); rounds.next();) {
     std::vector<ProbeSpec> specs;
     std::vector<ReturnProbeSpec> returns;
     std::vector<Where> timed;
@@ -142,7 +154,7 @@ TEST_F(Stress, EveryCallIsCountedOnceWhileOtherProbesComeAndGo) {
   const auto latencies = must(Latency::place(counted));
   start();
   uint64_t others = 0;
-  for (int round = 0; round < rounds() / 3; ++round) {
+  for (Rounds rounds(kRounds / 3); rounds.next();) {
     std::vector<ReturnProbeSpec> returns;
     for (const Shape& shape : shapes_)
       returns.push_back({.where = shape.function, .on_return = integer_only<&count>(&others)});
@@ -170,7 +182,7 @@ TEST_F(Stress, CallsAreCountedOnceWhileJumpsBecomeBreakpointsAndJumpsAgain) {
         {.where = shape.function, .pre = integer_only<&count>(&hits), .allow_breakpoint = true});
   const auto probes = must(Probe::place(std::move(specs)));
   start();
-  for (int round = 0; round < rounds(); ++round) {
+  for (Rounds rounds(kRounds); rounds.next();) {
     std::vector<ProbeSpec> inner;
     for (const Shape& shape : shapes_)
       if (random() % 4 == 0)
@@ -178,7 +190,7 @@ TEST_F(Stress, CallsAreCountedOnceWhileJumpsBecomeBreakpointsAndJumpsAgain) {
                          .pre = integer_only<&count>(&inner_hits),
                          .allow_breakpoint = true});
     auto inner_probes = must(Probe::place(std::move(inner)));
-    if (round % 8 == 0) {
+    if (rounds.done() % 8 == 0) {
       EXPECT_TRUE(optimise(false).ok());
       EXPECT_TRUE(optimise(true).ok());
     }
@@ -192,7 +204,7 @@ TEST_F(Stress, CallsAreCountedOnceWhileJumpsBecomeBreakpointsAndJumpsAgain) {
 
 TEST_F(Stress, NoHandlerRunsAfterItsProbeIsRemoved) {
   start();
-  for (int round = 0; round < rounds(); ++round) {
+  for (Rounds rounds(kRounds); rounds.next();) {
     auto alive = std::make_unique<std::atomic<bool>>(true);
     std::atomic<uint64_t> late{0};
     {
@@ -221,7 +233,7 @@ TEST_F(Stress, BreakpointsComeAndGoUnderThreads) {
         if (self_short(5) != 8) ++bad;
     });
   uint64_t hits = 0;
-  for (int round = 0; round < rounds(); ++round) {
+  for (Rounds rounds(kRounds); rounds.next();) {
     const Probe probe = place({.where = inside(self_short, 2),
                                .pre = integer_only<&count>(&hits),
                                .allow_breakpoint = true});
@@ -230,7 +242,7 @@ TEST_F(Stress, BreakpointsComeAndGoUnderThreads) {
   stop = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(bad, 0u);
-  EXPECT_GE(hits, static_cast<uint64_t>(rounds()));
+  EXPECT_GE(hits, uint64_t{kRounds});
 }
 
 TEST_F(Stress, AllOfLibcCanBeProbedWhileThreadsBeginAndEnd) {
@@ -245,7 +257,7 @@ TEST_F(Stress, AllOfLibcCanBeProbedWhileThreadsBeginAndEnd) {
   std::jthread beginner([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) std::thread([&] { ++begun; }).join();
   });
-  for (int round = 0; round < rounds() / 10; ++round) {
+  for (Rounds rounds(kRounds / 10); rounds.next();) {
     std::vector<ProbeSpec> specs;
     for (const Where& where : places) specs.push_back({.where = where, .pre = counting});
     auto probes = must(Probe::place(std::move(specs)));
