@@ -164,7 +164,7 @@ class Counter {
 
 // Whether probes are jumps where they can be, as they are at first. Otherwise all are breakpoints,
 // those that do not allow it included: for looking into what jumps do. As the kernel's
-// debug.kprobes-optimization.
+// debug.kprobes-optimization. No probed code may run with SIGTRAP blocked then.
 Result<void, Error> optimise(bool wanted);
 
 // No probe may be placed in this function from now on.

@@ -519,7 +519,12 @@ Result<void, Error> Registry::commit(const target::SelfTarget& self, std::span<S
   }
   auto done = in_pieces(removing, [&](std::span<const Change> piece) -> Result<void, Error> {
     // Without SIGTRAP nothing can be taken out safely: such jumps stay, and lead to empty lists.
-    if (!no_obstacle()) return {};
+    // But one that should have become a breakpoint has failed to.
+    if (auto clear = no_obstacle(); !clear) {
+      const bool only_removes = std::all_of(
+          piece.begin(), piece.end(), [](const Change& change) { return change.to == nullptr; });
+      return only_removes ? Result<void, Error>() : clear;
+    }
     if (auto written = patch::remove_live(self, edits_of(piece)); !written)
       return fail(system_error(written.error()));
     for (const Change& change : piece) change.site->in_place = change.to;
@@ -559,8 +564,9 @@ Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> req
   std::vector<Attachment*> attachments;
   Displaced displaced;
   const auto put_back = [&] {
-    for (auto it = displaced.rbegin(); it != displaced.rend(); ++it)
-      it->first->no_jump = it->second;
+    // One may have been in the way twice.
+    std::for_each(displaced.rbegin(), displaced.rend(),
+                  [](const auto& one) { one.first->no_jump = one.second; });
   };
   const auto undo = [&](Error error) {
     put_back();
