@@ -40,8 +40,9 @@ void tell_unwinder(Range slot_code, Address slots, _Unwind_Personality_Fn person
   const arch::UnwinderHook spec = {{}, slot_code, slots, 0, 0};
   arch::Assembler code(0);
   arch::emit_unwind_table(code, spec, reinterpret_cast<Address>(personality));
-  auto* const table = new std::vector<uint8_t>(*code.finish());  // as long as the slots
-  ::__register_frame(table->data());
+  static auto* const tables = new std::vector<std::vector<uint8_t>>;  // as long as the slots
+  tables->push_back(*code.finish());
+  ::__register_frame(tables->back().data());
 }
 
 _Unwind_Reason_Code land(_Unwind_Exception* exception, _Unwind_Context* context, Range slot_code,
