@@ -84,7 +84,7 @@ constexpr const char* kDoctorFooter =
 constexpr const char* kStatusFooter =
     "Examples:\n"
     "  pinprick status -p 4242 --json\n"
-    "  pinprick status -p 4242 --symbols timed.o && gdb -p 4242 -ex 'add-symbol-file timed.o'\n"
+    "  pinprick status -p 4242 --symbols probes.o && gdb -p 4242 -ex 'add-symbol-file probes.o'\n"
     "\n"
     "Looks only; works beside a running pinprick, and after one that was killed.\n"
     "Exit status: 0 ok, 1 failed, 2 usage.";
@@ -298,7 +298,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
                    "Show functions without a hit, and results of detached sessions");
   status
       ->add_option("--symbols", options.symbols,
-                   "Write what gdb needs for backtraces through timed calls")
+                   "Write what gdb needs for backtraces through probes")
       ->type_name("FILE");
   add_common(*status, options);
   describe(*status, {"status [OPTIONS] [-p PID]"}, kStatusFooter);

@@ -126,16 +126,17 @@ Result<void, Message> write_symbols(const Options& options,
   if (!memory)
     return fail(message(target::AttachError{
         target::AttachCause::not_permitted, pid, 0, memory.error().number, {}}));
-  std::vector<session::SlotRegion> regions;
+  std::vector<session::UnwindTablesCopy> tables;
   for (const FoundSession& found : sessions)
-    if (auto region = session::slot_region(*memory, found.journal)) regions.push_back(*region);
-  if (regions.empty())
-    return fail(
-        Message{"nothing_matched",
-                fmt::format("no calls are timed in process {}: debuggers need no help there", pid),
-                kNothingMatched});
+    if (auto copy = session::unwind_tables(*memory, found.journal))
+      tables.push_back(*std::move(copy));
+  if (tables.empty())
+    return fail(Message{
+        "nothing_matched",
+        fmt::format("no probes of pinprick are in process {}: debuggers need no help there", pid),
+        kNothingMatched});
   auto file = open_file(options.symbols, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  const auto written = file ? write_at(file->get(), session::debugger_symbols(regions), 0)
+  const auto written = file ? write_at(file->get(), session::debugger_symbols(tables), 0)
                             : Result<void, SystemError>(fail(file.error()));
   if (!written)
     return fail(Message{

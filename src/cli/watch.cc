@@ -290,7 +290,7 @@ void Watch::forget_unloaded(Watched& watched, const image::ProcessImage& image) 
       if (!report || report->memory_left) break;
       note(watched, report);
       watched.retire(generation);
-    } else if (kind_ == Kind::latency) {
+    } else {
       break;
     }
   }

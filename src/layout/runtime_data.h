@@ -38,6 +38,7 @@ struct ProbeRecord {
   uint64_t histogram;  // offset of the histogram in a CPU's cells
   uint64_t missed;     // offset of the counter of calls that found no slot
   uint64_t unwound;    // offset of the counter of calls that were left by unwinding
+  uint64_t site;       // the probed instruction
 };
 
 // The functions of an unwinder that the runtime calls when a slot's frame is unwound, and where it
@@ -102,6 +103,7 @@ static_assert(offsetof(ProbeRecord, body) == PP_RECORD_BODY);
 static_assert(offsetof(ProbeRecord, histogram) == PP_RECORD_HISTOGRAM);
 static_assert(offsetof(ProbeRecord, missed) == PP_RECORD_MISSED);
 static_assert(offsetof(ProbeRecord, unwound) == PP_RECORD_UNWOUND);
+static_assert(offsetof(ProbeRecord, site) == PP_RECORD_SITE);
 static_assert(offsetof(UnwinderTable, get_ip) == PP_UNWINDER_GET_IP);
 static_assert(offsetof(UnwinderTable, set_gr) == PP_UNWINDER_SET_GR);
 static_assert(offsetof(UnwinderTable, set_ip) == PP_UNWINDER_SET_IP);

@@ -19,6 +19,7 @@
 #define PP_RECORD_HISTOGRAM 8
 #define PP_RECORD_MISSED 16
 #define PP_RECORD_UNWOUND 24
+#define PP_RECORD_SITE 32
 
 // The context ends where the runtime image begins.
 #define PP_CONTEXT_SIZE 28672
@@ -54,6 +55,8 @@
 
 // From the code of one slot to that of the next.
 #define PP_SLOT_CODE_SIZE_LOG2 5
+// From a slot's code to where its call returns to.
+#define PP_SLOT_CODE_RETURN 6
 
 // What a stub that calls handlers hands to the runtime (HitRecord).
 #define PP_HIT_ADDRESS 0

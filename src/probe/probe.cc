@@ -318,8 +318,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
 
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
                      const std::optional<HookPlace>& loader) {
-  std::vector<HookPlace> hooks;
-  if (kind == Kind::latency) hooks = places_of_hooks(image);
+  std::vector<HookPlace> hooks = places_of_hooks(image);
   if (loader) hooks.push_back(*loader);
   return plan_probes(std::move(matches), kind, hooks);
 }

@@ -1,5 +1,6 @@
 #include "runtime/image.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -8,9 +9,17 @@
 extern "C" {
 extern const uint8_t pp_image[], pp_image_end[];
 extern const uint8_t pp_enter[], pp_enter_locked[], pp_leave[], pp_leave_locked[];
-extern const uint8_t pp_personality[], pp_unwound[];
+extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
 extern const uint8_t pp_rendezvous[], pp_rendezvous_end[];
+struct Frame {
+  uint32_t at;
+  uint8_t caller;
+  int8_t words;
+  int8_t argument;
+  uint8_t saved;
+};
+extern const Frame pp_frames[], pp_frames_end[];
 }
 
 namespace pinprick::runtime {
@@ -145,6 +154,25 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   last.bytes.resize(sizeof context);
   std::memcpy(last.bytes.data(), &context, sizeof context);
   return out;
+}
+
+std::vector<arch::CodeRow> image_frames(Address image) {
+  std::vector<arch::CodeRow> rows;
+  for (const Frame* one = pp_frames; one < pp_frames_end; ++one)
+    rows.push_back({image + one->at, static_cast<arch::CodeRow::Caller>(one->caller), one->words,
+                    one->argument, one->saved});
+  // Subsections are written down where they stand in the source.
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.from < b.from; });
+  // Of several for one address the last one counts.
+  const auto same = [](const auto& a, const auto& b) { return a.from == b.from; };
+  rows.erase(rows.begin(), std::unique(rows.rbegin(), rows.rend(), same).base());
+  rows.push_back({image + image_size(), arch::CodeRow::Caller::nowhere});
+  return rows;
+}
+
+Address resumed_at(Address image) {
+  return entry(image, pp_resumed);
 }
 
 std::span<const uint8_t> rendezvous_code() {

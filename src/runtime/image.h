@@ -60,6 +60,12 @@ struct RuntimeImage {
 // Nothing if the target's rseq area is not within reach of an fs-relative displacement.
 std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& spec);
 
+// Where the callers of whoever is in the image are; the last row: behind the image.
+std::vector<arch::CodeRow> image_frames(Address image);
+
+// The return address of an unwinder that goes on from a frame of the image's own.
+Address resumed_at(Address image);
+
 // rendezvous.S: where the loader's hook waits. At any address; its argument is a LoaderCell.
 std::span<const uint8_t> rendezvous_code();
 

@@ -45,6 +45,9 @@
 //     image      64 bits  += address of the image
 //     bits        8 bits   = fraction bits of the histograms
 //     unit        8 bits   = 1 << fraction bits
+//
+// And at each instruction it is known what an unwinder has to know (section pp_frames): who comes
+// next, and how many words of its own lie on the stack.
 
 #include "layout/runtime_offsets.h"
 #include "runtime/routine.inc"
@@ -75,6 +78,35 @@ image:                                  // local, so that nothing is left to the
         .globl  pp_fixups
         .hidden pp_fixups
 pp_fixups:
+        .popsection
+
+        .set    NOWHERE, 0              // arch::CodeRow::Caller
+        .set    RETURNED_TO, 1
+        .set    RECORD_IN_RAX, 3
+        .set    RECORD_IN_RDX, 4
+        .set    RECORD_ON_STACK, 5
+        .set    SLOT_CODE_ON_STACK, 6
+        .set    SLOT_IN_RDX, 7
+        .set    RETURNED_TO_WITH_RBP, 8
+        .set    RBX_SECOND, 1           // arch::CodeRow::Saved
+        .set    RBP_THIRD, 2
+        .set    R12_FOURTH, 4
+        .set    RBP_SECOND, 16
+
+// From here on.
+        .macro frame caller, words, argument=0, saved=0
+77:
+        .pushsection .pinprick_frames, "a", @progbits
+        .long   77b - image
+        .byte   \caller, \words, \argument, \saved
+        .popsection
+        .endm
+
+        .pushsection .pinprick_frames, "a", @progbits
+        .p2align 2
+        .globl  pp_frames
+        .hidden pp_frames
+pp_frames:
         .popsection
 
 // struct rseq_cs of the sequence name_begin .. name_end
@@ -153,9 +185,13 @@ pp_fixups:
 
 // Without rseq in the whole process.
         routine pp_enter_locked
+        frame   RECORD_IN_RAX, 1
         pushq   %rcx
+        frame   RECORD_IN_RAX, 2
         pushq   %rdx
+        frame   RECORD_IN_RAX, 3
         pushq   %rsi
+        frame   RECORD_IN_RAX, 4
         jmp     enter_global
         .size   pp_enter_locked, . - pp_enter_locked
 
@@ -163,9 +199,13 @@ pp_fixups:
 //        return address   40
 //        rax              32 -> 24 after rcx, 16 after rdx, ...
         routine pp_enter
+        frame   RECORD_IN_RAX, 1
         pushq   %rcx
+        frame   RECORD_IN_RAX, 2
         pushq   %rdx
+        frame   RECORD_IN_RAX, 3
         pushq   %rsi
+        frame   RECORD_IN_RAX, 4
         begin_sequence take, PP_CONTEXT_CPU_FREE
         jrcxz   take_global
         movq    %rcx, %rdx              // rdx = &head of this CPU's list
@@ -193,16 +233,23 @@ enter_claimed:
         movq    %rax, PP_SLOT_RECORD(%rsi)
         movq    PP_SLOT_CODE(%rsi), %rdx
         movq    %rdx, -8(%rsp)          // survives below rsp until the jump
+        frame   SLOT_CODE_ON_STACK, 4, -8
         rdtsc
         movl    %eax, PP_SLOT_TSC(%rsi)
         movl    %edx, PP_SLOT_TSC+4(%rsi)
         popq    %rsi
+        frame   SLOT_CODE_ON_STACK, 3, -16
         popq    %rdx
+        frame   SLOT_CODE_ON_STACK, 2, -24
         popq    %rcx
+        frame   SLOT_CODE_ON_STACK, 1, -32
         popq    %rax
+        frame   SLOT_CODE_ON_STACK, 0, -40
         leaq    8(%rsp), %rsp
+        frame   SLOT_CODE_ON_STACK, -1, -48
         jmp     *-48(%rsp)
 
+        frame   RECORD_IN_RAX, 4
         abort_handler take
         .size   pp_enter, . - pp_enter
 
@@ -212,10 +259,13 @@ enter_claimed:
         .p2align 6
 enter_global:
         movq    %rax, %rdx              // record
+        frame   RECORD_IN_RDX, 4
         lahf
         seto    %al
         pushq   %rax                    // flags
+        frame   RECORD_IN_RDX, 5
         pushq   %rdx                    // record
+        frame   RECORD_ON_STACK, 6
         movq    CONTEXT(FREE_LIST), %rax
 1:      movl    %eax, %ecx
         testl   %ecx, %ecx
@@ -236,13 +286,16 @@ claim_global:
         testl   %ecx, %ecx
         jnz     enter_missed            // and not on to the next: the list might be a circle
         popq    %rdx                    // record
+        frame   RECORD_IN_RDX, 5
         popq    %rax                    // flags
+        frame   RECORD_IN_RDX, 4
         addb    $127, %al
         sahf
         movq    %rdx, %rax
         jmp     enter_claimed
 
 take_fresh:
+        frame   RECORD_ON_STACK, 6
         movq    CONTEXT(FRESH), %rax
 1:      cmpq    CONTEXT(FRESH_LIMIT), %rax
         jae     enter_missed
@@ -256,19 +309,27 @@ take_fresh:
 
 enter_missed:
         popq    %rdx
+        frame   RECORD_IN_RDX, 5
         movq    CONTEXT(LOCKED_CELLS), %rcx
         jrcxz   1f
         movq    PP_RECORD_MISSED(%rdx), %rsi
         lock incq (%rcx,%rsi)
 1:      popq    %rax
+        frame   RECORD_IN_RDX, 4
         addb    $127, %al
         sahf
+        movq    %rdx, -16(%rsp)         // for unwinders
+        frame   RECORD_ON_STACK, 4, -16
         movq    PP_RECORD_BODY(%rdx), %rdx
         movq    %rdx, -8(%rsp)
         popq    %rsi
+        frame   RECORD_ON_STACK, 3, -24
         popq    %rdx
+        frame   RECORD_ON_STACK, 2, -32
         popq    %rcx
+        frame   RECORD_ON_STACK, 1, -40
         popq    %rax
+        frame   RECORD_ON_STACK, 0, -48
         jmp     *-40(%rsp)
 
 // ---------------------------------------------------------------------------------------- leave
@@ -278,14 +339,20 @@ enter_missed:
 // by the kstats formula (docs/data.md), in nanoseconds:
 //     s = log2(max(ns, 2^bits)) - bits;  cell = (s << bits) + (ns >> s);  sum += ns >> max(0, s - 19)
         .macro  measure
+        frame   RETURNED_TO, 2
         pushq   %rcx
+        frame   RETURNED_TO, 3
         movq    %rax, %rcx
         lahf
         seto    %al
         pushq   %rax
+        frame   RETURNED_TO, 4
         pushq   %rdx
+        frame   RETURNED_TO, 5
         pushq   %rsi
+        frame   RETURNED_TO, 6
         pushq   %rdi
+        frame   RETURNED_TO, 7
         movq    %rcx, %rdi
         rdtsc
         subl    PP_SLOT_TSC(%rdi), %eax
@@ -313,6 +380,7 @@ enter_missed:
         shlq    $4, %rdx
         addq    %rdx, %rsi
         .subsection 1
+        frame   RETURNED_TO, 7
 2:      xorl    %eax, %eax
         xorl    %edx, %edx
         jmp     1b
@@ -325,14 +393,21 @@ enter_missed:
 
         .macro  restore_and_return
         popq    %rdi
+        frame   RETURNED_TO, 6
         popq    %rsi
+        frame   RETURNED_TO, 5
         popq    %rdx
+        frame   RETURNED_TO, 4
         popq    %rax
+        frame   RETURNED_TO, 3
         addb    $127, %al
         sahf
         popq    %rcx
+        frame   RETURNED_TO, 2
         popq    %rax
+        frame   RETURNED_TO, 1
         ret
+        frame   RETURNED_TO, 7          // what comes behind is on the way there
         .endm
 
         routine pp_leave
@@ -404,6 +479,7 @@ give_global:
 
 // rcx = base of the stripe's cells; 0: a child that is not to count. Clobbers rdx.
 locked_cells:
+        frame   RETURNED_TO, 1
         movq    %rsp, %rcx
         shrq    $16, %rcx
         imull   $0x9e3779b1, %ecx, %ecx
@@ -418,7 +494,9 @@ locked_cells:
 // The personality of slots' frames, called by the unwinder whose table r9 leads to:
 //     edi = version, esi = actions, rdx = class, rcx = exception, r8 = context
 // Nobody catches anything in a slot. When the stack is taken down, the unwinder lands here for the
-// slot to be given back, and goes on from where the measured function was called.
+// slot to be given back, and goes on from where the measured function was called. Not where a thread
+// that is cancelled has begun to return from the slot: the stack is no more as the landing needs it,
+// and the slot stays in use.
         .set    CLEANUP_PHASE, 2
         .set    INSTALL_CONTEXT, 7
         .set    CONTINUE_UNWIND, 8
@@ -426,12 +504,16 @@ locked_cells:
         .set    DWARF_RDX, 1
 
         routine pp_personality
+        frame   RETURNED_TO, 1
         movl    $CONTINUE_UNWIND, %eax
         testl   $CLEANUP_PHASE, %esi
         jz      2f
         pushq   %rbx
+        frame   RETURNED_TO, 2, 0, RBX_SECOND
         pushq   %rbp
+        frame   RETURNED_TO, 3, 0, RBX_SECOND | RBP_THIRD
         pushq   %r12
+        frame   RETURNED_TO, 4, 0, RBX_SECOND | RBP_THIRD | R12_FOURTH
         movq    %r9, %rbx
         movq    %r8, %rbp
         movq    %rcx, %r12
@@ -439,6 +521,10 @@ locked_cells:
         call    *PP_UNWINDER_GET_IP(%rbx)
         movq    CONTEXT(SLOTS), %rdx
         subq    PP_SLOT_CODE(%rdx), %rax
+        movl    %eax, %ecx
+        andl    $(1 << PP_SLOT_CODE_SIZE_LOG2) - 1, %ecx
+        cmpl    $PP_SLOT_CODE_RETURN, %ecx
+        ja      1f
         shrq    $PP_SLOT_CODE_SIZE_LOG2, %rax
         cmpq    CONTEXT(SLOT_COUNT), %rax
         jae     1f
@@ -458,16 +544,25 @@ locked_cells:
         jmp     3f
 1:      movl    $CONTINUE_UNWIND, %eax
 3:      popq    %r12
+        frame   RETURNED_TO, 3, 0, RBX_SECOND | RBP_THIRD
         popq    %rbp
+        frame   RETURNED_TO, 2, 0, RBX_SECOND
         popq    %rbx
+        frame   RETURNED_TO, 1
 2:      ret
         .size   pp_personality, . - pp_personality
 
 // Where it lands: rax = exception, rdx = slot, r11 = the unwinder's table; rsp as behind the return
 // that did not happen. With the return address back in its place this is the measured function,
 // at its beginning, which goes on unwinding.
+//
+// A caller need not align its stack as long as it calls nothing that can throw, and then it is a
+// cancelled thread that comes by. For that there is a frame of our own, below which the stack is
+// aligned; who detaches looks for it (pp_resumed).
         routine pp_unwound
+        frame   SLOT_IN_RDX, 0
         pushq   PP_SLOT_RETURN_ADDRESS(%rdx)
+        frame   RETURNED_TO, 1
         movq    %rax, %r10
         movq    %rdx, %rdi
         movq    PP_SLOT_RECORD(%rdi), %rdx
@@ -478,10 +573,23 @@ locked_cells:
 1:      disclaim
         give_to_global_list
         movq    %r10, %rdi
+        testb   $8, %spl
+        jz      2f
         jmp     *PP_UNWINDER_RESUME(%r11)
+2:      pushq   %rbp
+        frame   RETURNED_TO, 2, 0, RBP_SECOND
+        movq    %rsp, %rbp
+        frame   RETURNED_TO_WITH_RBP, 2, 0, RBP_SECOND
+        andq    $-16, %rsp
+        call    *PP_UNWINDER_RESUME(%r11)       // does not come back
+        .globl  pp_resumed
+        .hidden pp_resumed
+pp_resumed:
+        ud2
         .size   pp_unwound, . - pp_unwound
 
         .subsection 2
+        frame   NOWHERE, 0
         .p2align 5
         descriptor take
         descriptor count
@@ -495,5 +603,10 @@ pp_image_end:
         .globl  pp_fixups_end
         .hidden pp_fixups_end
 pp_fixups_end:
+
+        .section .pinprick_frames, "a", @progbits
+        .globl  pp_frames_end
+        .hidden pp_frames_end
+pp_frames_end:
 
         .section .note.GNU-stack, "", @progbits

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "arch/x86_64/stub.h"
+#include "arch/x86_64/unwind_tables.h"
 #include "runtime/activations.h"
 #include "runtime/handlers.h"
 
@@ -37,9 +38,9 @@ void* map(uint64_t size) {
 }  // namespace
 
 void tell_unwinder(Range slot_code, Address slots, _Unwind_Personality_Fn personality) {
-  const arch::UnwinderHook spec = {{}, slot_code, slots, 0, 0};
+  const arch::SlotFrames spec = {slot_code, slots};
   arch::Assembler code(0);
-  arch::emit_unwind_table(code, spec, reinterpret_cast<Address>(personality));
+  arch::emit_slot_unwind_table(code, spec, reinterpret_cast<Address>(personality));
   static auto* const tables = new std::vector<std::vector<uint8_t>>;  // as long as the slots
   tables->push_back(*code.finish());
   ::__register_frame(tables->back().data());
@@ -47,7 +48,10 @@ void tell_unwinder(Range slot_code, Address slots, _Unwind_Personality_Fn person
 
 _Unwind_Reason_Code land(_Unwind_Exception* exception, _Unwind_Context* context, Range slot_code,
                          layout::Slot* slots, const uint8_t* landing) {
-  const uint64_t index = (_Unwind_GetIP(context) - slot_code.begin) >> PP_SLOT_CODE_SIZE_LOG2;
+  const uint64_t offset = _Unwind_GetIP(context) - slot_code.begin;
+  // Cancelled on its way out, its stack is no more as the landing needs it.
+  if (offset % arch::kSlotCodeSize > arch::kSlotReturn) return _URC_CONTINUE_UNWIND;
+  const uint64_t index = offset >> PP_SLOT_CODE_SIZE_LOG2;
   constexpr int kRax = 0, kRdx = 1;  // by DWARF's numbers
   _Unwind_SetGR(context, kRax, reinterpret_cast<uint64_t>(exception));
   _Unwind_SetGR(context, kRdx, reinterpret_cast<uint64_t>(slots + index));

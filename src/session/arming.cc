@@ -370,8 +370,10 @@ Result<void, SessionError> Arming::run() {
     if (is_hook(i, probe::Hook::Kind::unwinder) && armed_[i]) ++session_.report_.unwinders;
   for (const Arena& arena : arenas_) {
     ObjectSites sites = arena.sites;
-    for (size_t i : arena.patches)
+    for (size_t i : arena.patches) {
       if (armed_[i]) sites.armed = std::min(sites.armed, site_[i]);
+      sites.has_probes = sites.has_probes || !set_.patches[i].hook;
+    }
     session_.sites_of_objects_.push_back(sites);
   }
   for (size_t i = 0; i < set_.patches.size(); ++i)

@@ -1,11 +1,14 @@
 // The steps of Session::arm, with what they hand to each other (session.h has their order).
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "arch/x86_64/stub.h"
+#include "arch/x86_64/unwind_tables.h"
 #include "image/process.h"
 #include "patch/text_edit.h"
 #include "probe/probe.h"
@@ -32,6 +35,8 @@ struct Arena {
   Address address = 0;
   uint64_t size = 0;
   std::vector<uint8_t> bytes;
+  arch::StubArena frames;
+  std::vector<arch::CodeRow> routines;
   ObjectSites sites;
 };
 
@@ -58,6 +63,9 @@ class Arming {
   void drop_what_needs_hooks();
   void drop_guests();
   bool write_jumps(size_t patch, const arch::Stub& stub);
+  std::string shape_of(size_t patch, const arch::Stub& stub, Address at) const;
+  void lay_out_unwind_tables(const std::vector<std::string>& frames);
+  arch::UnwindSpec unwind_spec(const arch::StubShapes& shapes) const;
   std::optional<probe::PlacedStub> place_stub(const probe::SitePatch& patch, Address at,
                                               const arch::ArenaEntries& entries) const;
   // On all CPUs; f(patch) may change only what belongs to that patch.
@@ -113,6 +121,10 @@ class Arming {
   uint64_t capacity_ = 0;
   Address enter_ = 0;
   arch::UnwinderHook hook_;
+  std::vector<arch::CodeRow> runtime_frames_;
+  std::map<size_t, std::vector<uint8_t>> hidden_;  // by patch: springboards in its window
+  uint64_t unwind_room_ = 0;  // for the unwind tables, behind the stubs of the first arena
+  Address unwind_tables_ = 0;
 };
 
 }  // namespace pinprick::session

@@ -58,10 +58,16 @@ void Arming::for_each_patch(F&& f) const {
 Result<void, SessionError> Arming::lay_out() {
   rseq_ = arch::RseqArea{};
   room_.resize(set_.patches.size());
+  std::vector<std::string> frames(set_.patches.size());
+  for (const probe::SitePatch& patch : set_.patches)
+    if (patch.host)
+      hidden_[*patch.host].push_back(static_cast<uint8_t>(
+          patch.plan.springboard->address - set_.patches[*patch.host].plan.patch.site));
   for_each_patch([&](size_t i) {
     const Address at = align_up(set_.patches[i].site(), kStubAlignment);
-    const auto stub = place_stub(set_.patches[i], at, {at, at, {at, at}, at});
+    const auto stub = place_stub(set_.patches[i], at, {at, at, {at, at}, at, {}});
     room_[i] = stub ? align_up(stub->bytes.size(), kStubAlignment) : 0;
+    if (stub) frames[i] = shape_of(i, stub->stub, at);
   });
   rseq_.reset();
   for (size_t i = 0; i < set_.patches.size(); ++i) {
@@ -77,7 +83,56 @@ Result<void, SessionError> Arming::lay_out() {
     arenas_.back().patches.push_back(i);
     arenas_.back().size += room_[i];
   }
+  lay_out_unwind_tables(frames);
   return {};
+}
+
+std::string Arming::shape_of(size_t patch, const arch::Stub& stub, Address at) const {
+  const auto hidden = hidden_.find(patch);
+  return arch::StubShapes::shape_of(
+      stub.frames, at, room_[patch],
+      hidden == hidden_.end() ? std::span<const uint8_t>() : std::span(hidden->second));
+}
+
+// As many entries as there will be, and no fewer shapes: threads without rseq make stubs more
+// alike.
+void Arming::lay_out_unwind_tables(const std::vector<std::string>& frames) {
+  // A stub that is not there in the end has an unknown frame, in the room that it would have had.
+  constexpr uint64_t kSpare = 2048;
+  arch::StubShapes shapes;
+  for (Arena& arena : arenas_) {
+    arch::Assembler head(0);
+    const std::vector<Address> cpus(usable_cpus());
+    arch::ArenaSpec spec;
+    spec.cpu_cells = cpus;
+    arena.routines = arch::emit_arena_header(head, spec).frames;
+    for (size_t i : arena.patches) arena.frames.shapes.push_back(shapes.add(frames[i], room_[i]));
+  }
+  if (measures()) {
+    runtime_frames_ = runtime::image_frames(0);
+    hook_.slot_code = {0, 1};
+  }
+  arch::Assembler tables(0);
+  const auto header = arch::emit_unwind_tables(tables, unwind_spec(shapes));
+  hook_.range_count = static_cast<uint32_t>(header.range_count);
+  unwind_room_ = align_up(header.size + kSpare, kStubAlignment);
+  arenas_.front().size += unwind_room_;
+}
+
+arch::UnwindSpec Arming::unwind_spec(const arch::StubShapes& shapes) const {
+  arch::UnwindSpec spec;
+  spec.slots = {hook_.slot_code, hook_.slots, PP_RECORD_SITE};
+  spec.shapes = &shapes;
+  if (!runtime_frames_.empty()) spec.code.push_back(runtime_frames_);
+  for (const Arena& arena : arenas_) {
+    spec.code.push_back(arena.routines);
+    spec.arenas.push_back(arena.frames);
+  }
+  for (const probe::SitePatch& patch : set_.patches)
+    if (patch.plan.springboard)
+      spec.springboards.push_back(
+          {patch.plan.springboard->address + patch.object->bias(), patch.site()});
+  return spec;
 }
 
 runtime::RuntimeSpec Arming::runtime_spec() const {
@@ -99,6 +154,7 @@ arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address
   arch::ArenaSpec spec;
   spec.size = arena.size;
   spec.enter = enter_;
+  spec.unwind_tables = unwind_tables_;
   spec.locked_cells = runtime::locked_cells(runtime_spec());
   spec.cpu_cells = cpus;
   spec.tables_apart = !options_.count_children;
@@ -138,6 +194,7 @@ Result<void, SessionError> Arming::write_stubs() {
     hook_.slots = runtime->data_address;
     hook_.personality = runtime->personality;
     hook_.unwound = runtime->unwound;
+    runtime_frames_ = runtime::image_frames(runtime->code_address);
     for (const runtime::Piece& piece : runtime->pieces)
       if (auto written = target().memory().write(piece.address, piece.bytes); !written)
         return refused(written.error());
@@ -149,38 +206,50 @@ Result<void, SessionError> Arming::write_stubs() {
   armed_.assign(set_.patches.size(), true);
   struct Place {
     Address at = 0;
-    arch::ArenaEntries entries = {};
+    const arch::ArenaEntries* entries = nullptr;
   };
   std::vector<Place> places(set_.patches.size());
+  std::vector<arch::ArenaEntries> entries;
+  entries.reserve(arenas_.size());  // they are pointed to
+  unwind_tables_ = arenas_.front().address + arenas_.front().size - unwind_room_;
+  hook_.ranges = unwind_tables_ + sizeof(arch::UnwindTablesHeader);
   for (Arena& arena : arenas_) {
     arch::Assembler head(arena.address);
-    const auto entries = arch::emit_arena_header(head, arena_spec(arena, cpus));
+    entries.push_back(arch::emit_arena_header(head, arena_spec(arena, cpus)));
     auto bytes = head.finish();
     assert(bytes.has_value());
     arena.bytes = *std::move(bytes);
+    arena.routines = entries.back().frames;
     Address at = arena.address + align_up(arena.bytes.size(), kStubAlignment);
+    arena.frames = {at, 0, {}};
+    const Address end = &arena == &arenas_.front() ? unwind_tables_ : arena.address + arena.size;
     for (size_t i : arena.patches) {
       // lay_out() has made room for all; one that finds none would be dropped.
-      if (at + room_[i] > arena.address + arena.size) room_[i] = 0;
-      places[i] = {at, entries};
+      if (at + room_[i] > end) room_[i] = 0;
+      places[i] = {at, &entries.back()};
       at += room_[i];
     }
+    arena.frames.size = at - arena.frames.begin;
     arena.bytes.resize(at - arena.address, 0xcc);
   }
   std::vector<std::optional<probe::PlacedStub>> placed(set_.patches.size());
   for_each_patch([&](size_t i) {
-    auto stub = place_stub(set_.patches[i], places[i].at, places[i].entries);
+    auto stub = place_stub(set_.patches[i], places[i].at, *places[i].entries);
     if (stub && stub->bytes.size() <= room_[i] && write_jumps(i, stub->stub))
       placed[i] = std::move(stub);
   });
+  arch::StubShapes shapes;
   for (Arena& arena : arenas_) {
     for (size_t i : arena.patches) {
       const probe::SitePatch& patch = set_.patches[i];
-      const auto& stub = placed[i];
+      auto& stub = placed[i];
+      arena.frames.shapes.push_back(
+          shapes.add(stub ? shape_of(i, stub->stub, places[i].at) : std::string(), room_[i]));
       if (!stub) {
         drop(i, plan::Reason::out_of_reach);
         continue;
       }
+      stub->stub.frames = {};
       stubs_[i] = stub->stub;
       session_.report_.stub_bytes += stub->bytes.size();
       std::copy(stub->bytes.begin(), stub->bytes.end(),
@@ -192,6 +261,11 @@ Result<void, SessionError> Arming::write_stubs() {
     if (auto written = target().memory().write(arena.address, arena.bytes); !written)
       return refused(written.error());
   }
+  arch::Assembler tables(unwind_tables_);
+  const auto header = arch::emit_unwind_tables(tables, unwind_spec(shapes));
+  assert(header.size <= unwind_room_ && header.range_count == hook_.range_count);
+  if (auto written = target().memory().write(unwind_tables_, *tables.finish()); !written)
+    return refused(written.error());
   return {};
 }
 

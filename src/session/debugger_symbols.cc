@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "arch/x86_64/stub.h"
-#include "layout/runtime_data.h"
 
 namespace pinprick::session {
 namespace {
@@ -25,7 +24,8 @@ std::span<const uint8_t> bytes_of(std::string_view text) {
 }
 
 // Names of sections and symbols, one after the other, and where each begins.
-constexpr char kNameBytes[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0pinprick_timed_call";
+constexpr char kNameBytes[] =
+    "\0.text\0.eh_frame\0.symtab\0.strtab\0pinprick_timed_call\0pinprick_probe";
 constexpr std::string_view kNames(kNameBytes, sizeof kNameBytes);
 
 uint32_t name_at(std::string_view name) {
@@ -34,23 +34,39 @@ uint32_t name_at(std::string_view name) {
 
 }  // namespace
 
-std::optional<SlotRegion> slot_region(const target::Memory& memory,
-                                      const layout::Session& journal) {
+std::optional<UnwindTablesCopy> unwind_tables(const target::Memory& memory,
+                                              const layout::Session& journal) {
+  constexpr uint64_t kMostTables = 64 << 20;  // what the target says is not to be believed
   for (const layout::MappingEntry& entry : journal.mappings) {
-    layout::RuntimeContext context;
-    layout::Slot first;
-    if (entry.kind != layout::MappingEntry::Kind::runtime_data || entry.size < sizeof context ||
-        !memory.read_value(entry.address + entry.size - sizeof context, context) ||
-        context.magic != layout::kContextMagic || !memory.read_value(context.slots, first))
+    arch::UnwindTablesHeader header;
+    Address at = 0;
+    if (entry.kind != layout::MappingEntry::Kind::stubs ||
+        !memory.read_value(entry.address + arch::kUnwindTablesPointer, at) ||
+        !memory.read_value(at, header) || header.magic != arch::kUnwindTablesMagic ||
+        header.size > kMostTables || header.frames_size > header.size ||
+        header.range_count > header.size / sizeof(arch::CoveredRange))
       continue;
-    const uint64_t room = (entry.size - sizeof context) / sizeof first;
-    const uint64_t count = std::min(context.slot_count, room);
-    return SlotRegion{{first.code, first.code + count * arch::kSlotCodeSize}, context.slots};
+    std::vector<arch::CoveredRange> ranges(header.range_count);
+    std::vector<arch::RangeHeader> headers(header.range_count);
+    UnwindTablesCopy copy;
+    copy.frames.resize(header.frames_size);
+    const auto as_bytes = [](auto& values) {
+      return std::span(reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof values[0]);
+    };
+    if (!memory.read(header.ranges, as_bytes(ranges)) ||
+        !memory.read(header.ranges + ranges.size() * sizeof ranges[0], as_bytes(headers)) ||
+        !memory.read(header.frames, copy.frames))
+      continue;
+    for (size_t i = 0; i < ranges.size(); ++i)
+      if (ranges[i].size != 0)
+        copy.ranges.push_back(
+            {{ranges[i].begin, ranges[i].begin + ranges[i].size}, headers[i].what});
+    return copy;
   }
   return std::nullopt;
 }
 
-std::vector<uint8_t> debugger_symbols(std::span<const SlotRegion> regions) {
+std::vector<uint8_t> debugger_symbols(std::span<const UnwindTablesCopy> copies) {
   std::vector<Elf64_Shdr> sections(1);
   std::vector<uint8_t> bytes(sizeof(Elf64_Ehdr));
   const auto add = [&](std::string_view name, uint32_t type, std::span<const uint8_t> contents) {
@@ -68,31 +84,33 @@ std::vector<uint8_t> debugger_symbols(std::span<const SlotRegion> regions) {
 
   std::vector<uint8_t> symbols(sizeof(Elf64_Sym));
   std::vector<uint8_t> tables;
-  for (const SlotRegion& region : regions) {
-    Elf64_Shdr* text = add(".text", SHT_NOBITS, {});
-    text->sh_flags = SHF_ALLOC | SHF_EXECINSTR;
-    text->sh_addr = region.code.begin;
-    text->sh_size = region.code.size();
-    Elf64_Sym symbol = {};
-    symbol.st_name = name_at("pinprick_timed_call");
-    symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
-    symbol.st_shndx = static_cast<Elf64_Section>(sections.size() - 1);
-    symbol.st_value = region.code.begin;
-    symbol.st_size = region.code.size();
-    append(symbols, bytes_of(symbol));
-    arch::UnwinderHook slots;
-    slots.slot_code = region.code;
-    slots.slots = region.slots;
-    arch::Assembler table(0);
-    arch::emit_unwind_table(table, slots, 0);
+  Address end = 0;
+  for (const UnwindTablesCopy& copy : copies) {
+    for (const auto& [range, what] : copy.ranges) {
+      // Springboards lie in the program's text, which has a name already.
+      if (what == arch::RangeHeader::What::springboard) continue;
+      Elf64_Shdr* text = add(".text", SHT_NOBITS, {});
+      text->sh_flags = SHF_ALLOC | SHF_EXECINSTR;
+      text->sh_addr = range.begin;
+      text->sh_size = range.size();
+      Elf64_Sym symbol = {};
+      symbol.st_name = name_at(what == arch::RangeHeader::What::slots ? "pinprick_timed_call"
+                                                                      : "pinprick_probe");
+      symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+      symbol.st_shndx = static_cast<Elf64_Section>(sections.size() - 1);
+      symbol.st_value = range.begin;
+      symbol.st_size = range.size();
+      append(symbols, bytes_of(symbol));
+      end = std::max(end, range.end);
+    }
     // The end of one is not that of all.
     if (!tables.empty()) tables.resize(tables.size() - sizeof(uint32_t));
-    append(tables, *table.finish());
+    append(tables, copy.frames);
   }
   Elf64_Shdr* frames = add(".eh_frame", SHT_PROGBITS, tables);
   frames->sh_flags = SHF_ALLOC;
   // Anywhere: nothing in it depends on where it is.
-  frames->sh_addr = regions.empty() ? 0 : regions.back().code.end;
+  frames->sh_addr = end;
   Elf64_Shdr* symbol_table = add(".symtab", SHT_SYMTAB, symbols);
   symbol_table->sh_entsize = sizeof(Elf64_Sym);
   symbol_table->sh_info = 1;

@@ -1,5 +1,5 @@
-// What a debugger has to be told of slots: while a call is measured, its return address on the
-// stack is that of a slot, which no file of the process describes.
+// What a debugger has to be told of a session's code: where threads in it come from, and what the
+// return address of a measured call leads to. No file of the process describes that.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,29 @@
 #include <span>
 #include <vector>
 
+#include "arch/x86_64/unwind_tables.h"
 #include "base/address.h"
 #include "layout/session_file.h"
 #include "target/memory.h"
 
 namespace pinprick::session {
 
-struct SlotRegion {
-  Range code;
-  Address slots = 0;
+// A session's unwind tables, copied from the target.
+struct UnwindTablesCopy {
+  struct Covered {
+    Range range;
+    arch::RangeHeader::What what = {};
+  };
+  std::vector<Covered> ranges;
+  std::vector<uint8_t> frames;  // as in .eh_frame, its addresses absolute
 };
 
-// Where a session's slots are in the target; nothing if it has none.
-std::optional<SlotRegion> slot_region(const target::Memory& memory, const layout::Session& journal);
+// Nothing if the session has none.
+std::optional<UnwindTablesCopy> unwind_tables(const target::Memory& memory,
+                                              const layout::Session& journal);
 
-// An ELF file of a name, pinprick_timed_call, and an unwind table for them. Its addresses are the
-// process's own, so that it can be loaded as it is (gdb: add-symbol-file FILE).
-std::vector<uint8_t> debugger_symbols(std::span<const SlotRegion> regions);
+// An ELF file of these tables and of names: pinprick_timed_call, pinprick_probe. Its addresses are
+// the process's own, so that it can be loaded as it is (gdb: add-symbol-file FILE).
+std::vector<uint8_t> debugger_symbols(std::span<const UnwindTablesCopy> tables);
 
 }  // namespace pinprick::session

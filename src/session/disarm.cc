@@ -12,6 +12,7 @@
 #include "layout/runtime_data.h"
 #include "patch/text_edit.h"
 #include "probe/hooks.h"
+#include "runtime/image.h"
 #include "session/borrowing.h"
 #include "session/homecoming.h"
 #include "session/ownership.h"
@@ -69,8 +70,13 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
   if (!maps) return fail(maps.error());  // not: nothing is mapped
   presence.maps = *std::move(maps);
   std::vector<Range> no_slots;  // without the slots' code: who returns there is known by its slot
+  std::vector<Range> resumed;   // what an unwinder returns to that a landing has called
   for (const MappingEntry& entry : journal.mappings) {
     if (!is_ours(target.memory(), entry, presence.maps, file)) continue;
+    if (entry.kind == MappingEntry::Kind::runtime_code) {
+      const Address at = runtime::resumed_at(entry.address);
+      resumed.push_back({at, at + 1});
+    }
     if (entry.kind == MappingEntry::Kind::runtime_data)
       presence.slots = look_at_slots(target.memory(), entry);
     if (!is_code(entry)) continue;
@@ -82,7 +88,9 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
   for (const auto& thread : stop.threads())
     if (contains(presence.code, thread.registers.rip) ||
         patch::signal_returns_to(presence.maps, target.memory(), thread, no_slots) ||
-        unwinds(thread, target.memory(), presence.maps, unwinders, presence.slots))
+        unwinds(thread, target.memory(), presence.maps, unwinders, presence.slots) ||
+        (!resumed.empty() &&
+         patch::stack_leads_to(presence.maps, target.memory(), thread, resumed, ~Address{0})))
       ++presence.threads_inside;
   return presence;
 }
@@ -311,8 +319,13 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
   report.threads_inside = presence.threads_inside;
   report.calls_lost = presence.slots.lost;
   report.memory_left = presence.threads_inside != 0 || presence.slots.lost != 0;
-  // Not while somebody may be on the way from a slot to its return address.
-  if (report.threads_inside == 0) {
+  // Not while somebody may be on the way from a slot to its return address. Where there are no
+  // slots the text comes first: who is in a stub now, and stays, is not unwound from there any
+  // more.
+  const bool has_slots = std::any_of(
+      journal.mappings.begin(), journal.mappings.end(),
+      [](const MappingEntry& entry) { return entry.kind == MappingEntry::Kind::runtime_data; });
+  if (report.threads_inside == 0 || !has_slots) {
     report.released = release_calls(target.memory(), presence.slots);
     if (auto restored = text.restore_hooks(stop, report); !restored)
       return refused(restored.error());

@@ -137,7 +137,9 @@ void Session::provide_slots() {
 
 bool Session::is_gone() const {
   return !kernel_ && std::all_of(sites_of_objects_.begin(), sites_of_objects_.end(),
-                                 [](const ObjectSites& sites) { return sites.armed == sites.end; });
+                                 [](const ObjectSites& sites) {
+                                   return !sites.has_probes || sites.armed == sites.end;
+                                 });
 }
 
 Session::Session(Session&& other) noexcept

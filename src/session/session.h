@@ -61,7 +61,8 @@ struct ArmedProbe {
 struct ObjectSites {
   size_t begin = 0;
   size_t end = 0;
-  size_t armed = 0;  // one whose jump is in the text; `end`: there is none
+  size_t armed = 0;         // one whose jump is in the text; `end`: there is none
+  bool has_probes = false;  // not hooks alone
 };
 
 struct Unloaded {
@@ -101,7 +102,7 @@ class Session {
   LoaderWatch* loader() const { return loader_.get(); }
   // Objects that are not in `now` any more, or are again: where they were is not touched any more.
   std::vector<Unloaded> note_unloaded(const image::ProcessImage& now);
-  // Nothing of it is left in any text.
+  // Nothing of it is left in any text, but hooks.
   bool is_gone() const;
 
   // Undoes everything. Counters and histograms stay readable. What had to be left is tried again by

@@ -185,11 +185,112 @@ loads_libgcc_late() {
   end_watch
 }
 
-@test "status writes symbols only where calls are timed" {
+# gdb_steps VERB: from the first instruction of tick() on, through its probe and until it has
+# returned, gdb's backtrace is after each instruction what it is without a probe.
+gdb_steps() {
+  command -v gdb >/dev/null || skip "gdb is not installed"
+  start_ticker
+  watch "$1" -p "$ticker" ticker:tick
+  "$PINPRICK" status -p "$ticker" --symbols "$work/symbols" >/dev/null
+  cat >"$work/steps.py" <<'PYTHON'
+import gdb, os
+gdb.execute('set pagination off')
+gdb.execute('break *tick')
+with open(os.environ['IN'], 'w') as tell:
+    tell.write('tick 1\n')
+gdb.execute('continue')
+gdb.execute('delete')
+
+def callers():
+    frame, names, exact = gdb.newest_frame(), [], []
+    while frame is not None:
+        names.append(frame.name() or '?')
+        frame = frame.older()
+    return names
+
+bare = callers()
+assert bare[0] == 'tick' and 'main' in bare, bare
+pcs, inside, returned = set(), 0, False
+for step in range(400):
+    gdb.execute('stepi', to_string=True)
+    names = callers()
+    pcs.add(int(gdb.parse_and_eval('(long)$pc')))
+    own = [name for name in names if not name.startswith('pinprick_')]
+    if names[0].startswith('pinprick_'):
+        inside += 1
+    elif names[0] == bare[1]:
+        returned = True
+        break
+    assert own == bare or (inside > 0 and own == bare[1:]), (hex(max(pcs)), names, bare)
+print('STEPPED', len(pcs), inside, 'returned' if returned else 'did not return')
+gdb.execute('detach')
+PYTHON
+  IN=$work/in gdb -nx -batch -p "$ticker" -ex "add-symbol-file $work/symbols" -x "$work/steps.py" \
+    >"$work/steps" 2>&1
+  cat "$work/steps"
+  until_line "$work/out" '^ticked$'
+  end_watch
+}
+
+@test "gdb's backtrace is right after each instruction of a counting probe" {
+  # A thread that is stopped in a restartable sequence begins it again: it would never get out.
+  GLIBC_TUNABLES=glibc.pthread.rseq=0 gdb_steps count
+  grep -qE '^STEPPED [0-9]{2,} [0-9]{2,} returned' "$work/steps"
+}
+
+@test "gdb's backtrace is right after each instruction of a timed call" {
+  GLIBC_TUNABLES=glibc.pthread.rseq=0 gdb_steps latency
+  grep -qE '^STEPPED [0-9]{2,} [0-9]{2,} returned' "$work/steps"
+}
+
+@test "gdb's backtrace is right within restartable sequences" {
+  local verb
+  gdb_steps count
+  grep -qE '^STEPPED [0-9]+ [0-9]{3}' "$work/steps"
+}
+
+# profiled_right VERB PROGRAM PATTERN: the program works as without probes, and each of the backtraces
+# that it takes ten thousand times a second reaches main.
+profiled_right() {
+  "$TARGETS/$2" 200000 | head -1 >"$work/bare"
+  "$PINPRICK" "$1" --allow-missing -o "$work/table" "$3" -- "$TARGETS/$2" 200000 >"$work/out" \
+    2>"$work/errors"
+  cat "$work/out"
+  cmp "$work/bare" <(head -1 "$work/out")
+  grep -qE '^backtraces [0-9]{3,}, cut 0$' "$work/out"
+}
+
+@test "a profiler that unwinds 10,000 times a second reaches main from counted functions" {
+  profiled_right count profiled 'profiled:*'
+  profiled_right count profiled '*'
+  profiled_right count profiled_with_libgcc '*'
+}
+
+@test "a profiler that unwinds 10,000 times a second reaches main from timed functions" {
+  profiled_right latency profiled 'profiled:*'
+  profiled_right latency profiled '*'
+  profiled_right latency profiled_with_libgcc '*'
+}
+
+@test "threads that are cancelled anywhere in a probe are cleaned up as without" {
+  local program verb pattern
+  for program in cancelled cancelled_with_cleanup; do
+    "$TARGETS/$program" 100 >"$work/bare"
+    for verb in count latency; do
+      for pattern in "$program:*" '*'; do
+        "$PINPRICK" $verb --allow-missing -o "$work/table" "$pattern" -- "$TARGETS/$program" 100 \
+          >"$work/out" 2>"$work/errors"
+        cmp "$work/bare" "$work/out"
+      done
+    done
+  done
+}
+
+@test "status writes symbols only where there are probes" {
   start_ticker
   run "$PINPRICK" status -p "$ticker" --symbols "$work/symbols"
   [ "$status" -eq 3 ]
-  [[ "$output" =~ 'no calls are timed in process' ]]
+  [[ "$output" =~ 'no probes of pinprick are in process' ]]
   [ ! -e "$work/symbols" ]
   end_ticker
 }

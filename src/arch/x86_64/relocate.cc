@@ -152,7 +152,11 @@ Displaceable displaceable(std::span<const uint8_t> bytes, const Instruction& ins
   }
 }
 
-void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction& instruction) {
+void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction& instruction,
+              std::vector<Between>* between) {
+  const auto note = [&](bool is_done, int8_t words) {
+    if (between != nullptr) between->push_back({code.here(), is_done, words});
+  };
   bytes = bytes.first(instruction.length);
   ZydisDecodedInstruction raw;
   const bool decoded = decode_fully(bytes, raw);
@@ -183,8 +187,10 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
       const auto next = code.new_label();
       code.raw(bytes.first(raw.raw.imm[0].offset));
       code.relative8(taken);
+      note(true, 0);
       code.jmp_short(next);
       code.bind(taken);
+      note(false, 0);
       code.jmp(instruction.target);
       code.bind(next);
       return;
@@ -195,6 +201,7 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
       const auto literal = code.new_label();
       bool literal_used = false;
       emit_push_return_address(code, instruction.end(), literal, literal_used);
+      note(false, 1);
       if (instruction.flow == Flow::call) {
         code.jmp(instruction.target);
       } else if (instruction.has_rip_operand) {
@@ -219,7 +226,10 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
   else
     code.raw(bytes);
   // The kernel leaves the address behind the syscall in rcx.
-  if (instruction.special == Special::syscall) code.lea(Reg::rcx, instruction.end());
+  if (instruction.special == Special::syscall) {
+    note(true, 0);
+    code.lea(Reg::rcx, instruction.end());
+  }
 }
 
 }  // namespace pinprick::arch

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "arch/x86_64/decode.h"
 #include "arch/x86_64/emit.h"
@@ -25,6 +26,14 @@ Displaceable displaceable(std::span<const uint8_t> bytes, const Instruction& ins
 // Appends the moved instruction. `instruction` was decoded from `bytes` and is displaceable;
 // whether everything is in reach of the new place shows in code.finish(). An instruction that does
 // not fall through leaves the copy; all others end at code.here().
-void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction& instruction);
+//
+// Where the copy is of several instructions, `between` hears where those behind the first begin.
+struct Between {
+  Address at = 0;
+  bool is_done = false;  // the original instruction has had its effect, and is not taken
+  int8_t words = 0;      // pushed that the original has not pushed yet
+};
+void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction& instruction,
+              std::vector<Between>* between = nullptr);
 
 }  // namespace pinprick::arch

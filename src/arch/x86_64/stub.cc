@@ -1,10 +1,11 @@
 #include "arch/x86_64/stub.h"
 
 #include <cassert>
+#include <cstddef>
 #include <cstring>
-#include <string_view>
 
 #include "arch/x86_64/relocate.h"
+#include "arch/x86_64/unwind_tables.h"
 #include "layout/runtime_offsets.h"
 
 namespace pinprick::arch {
@@ -23,9 +24,17 @@ std::optional<Address> emit_copies(Assembler& code, Displaced displaced, Address
     const auto instruction = decode(displaced.bytes, displaced.address);
     assert(instruction && instruction->length <= displaced.bytes.size());
     if (stub.copies.empty()) stub.body = code.here();
-    stub.copies.push_back({static_cast<uint8_t>(displaced.address - site),
-                           static_cast<uint32_t>(code.here() - stub.body)});
-    relocate(code, displaced.bytes, *instruction);
+    const auto offset = static_cast<uint8_t>(displaced.address - site);
+    stub.copies.push_back({offset, static_cast<uint32_t>(code.here() - stub.body)});
+    stub.frames.note(code.here(), offset, 0, instruction->length);
+    std::vector<Between> between;
+    relocate(code, displaced.bytes, *instruction, &between);
+    for (const Between& one : between) {
+      if (one.is_done)
+        stub.frames.note(one.at, static_cast<uint8_t>(offset + instruction->length), one.words);
+      else
+        stub.frames.note(one.at, offset, one.words, instruction->length);
+    }
     // A call comes back to the original code, behind it.
     falls_through = instruction->falls_through() && !instruction->is_call();
     displaced = {instruction->end(), displaced.bytes.subspan(instruction->length)};
@@ -33,8 +42,22 @@ std::optional<Address> emit_copies(Assembler& code, Displaced displaced, Address
   return falls_through ? std::optional(displaced.address) : std::nullopt;
 }
 
+// The way on, if there is one. Unwinders find the site by it, so that where there is none only the
+// distance stands there.
+void emit_way_on(Assembler& code, const Displaced& displaced, std::optional<Address> on,
+                 Stub& stub) {
+  const Address behind = displaced.address + displaced.bytes.size();
+  stub.frames.displaced = static_cast<uint8_t>(displaced.bytes.size());
+  stub.frames.note(code.here(), on ? stub.frames.displaced : StubRow::kNowhere, 0);
+  if (on)
+    code.jmp(behind);
+  else
+    code.relative32(behind);
+  stub.frames.continuation = code.here() - sizeof(int32_t);
+}
+
 void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub) {
-  if (const auto on = emit_copies(code, displaced, displaced.address, stub)) code.jmp(*on);
+  emit_way_on(code, displaced, emit_copies(code, displaced, displaced.address, stub), stub);
 }
 
 Displaced part(const Displaced& whole, size_t from, size_t to) {
@@ -86,6 +109,7 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.u64(spec.size);
   entries.enter_pointer = code.here();
   code.u64(spec.enter);
+  code.u64(spec.unwind_tables);
   code.align(spec.tables_apart ? kPageSize : 64, 0);
   const auto locked_table = code.bind_here();
   for (Address cells : spec.locked_cells) code.u64(cells);
@@ -96,12 +120,19 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   // locked_count: [stripe(rsp) + rax] += 1, flags kept. Threads are spread by their stacks.
   code.align(spec.tables_apart ? kPageSize : 16, kInt3);
   const auto nowhere = code.new_label();
+  const auto note = [&](CodeRow::Caller caller, int8_t words, uint8_t saved = 0) {
+    entries.frames.push_back({code.here(), caller, words, 0, saved});
+  };
+  using Caller = CodeRow::Caller;
   entries.locked_count = code.here();
+  note(Caller::returned_to, 1);
   code.push(Reg::rdx);
+  note(Caller::returned_to, 2);
   code.mov(Reg::rdx, Reg::rax);
   code.lahf();
   code.seto_al();
   code.push(Reg::rbx);
+  note(Caller::returned_to, 3, CodeRow::rbx_third);
   emit_stripe(code, Reg::rcx);
   code.lea(Reg::rbx, locked_table);
   code.load_indexed8(Reg::rcx, Reg::rbx, Reg::rcx);
@@ -110,28 +141,39 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.locked_increment(Reg::rcx, 0);
   code.bind(nowhere);
   code.pop(Reg::rbx);
+  note(Caller::returned_to, 2);
   code.add_al(127);  // sets the overflow flag if seto had found it set
   code.sahf();
   code.pop(Reg::rdx);
+  note(Caller::returned_to, 1);
   code.ret();
 
   for (const bool keeps_red_zone : {false, true}) {
     code.align(16, kInt3);
     entries.count_for_probe[keeps_red_zone] = code.here();
     const int32_t further = keeps_red_zone ? kStepOverRedZone : 0;
+    note(Caller::inside_call, 1);
     code.load(Reg::rcx, Reg::rsp, 0);
     code.load_sx32(Reg::rax, Reg::rcx, kCellField + further);
     code.lea(Reg::rcx, Reg::rcx, kCounted + further);
     code.store(Reg::rsp, 0, Reg::rcx);
+    note(Caller::returned_to, 1);
     code.jmp(entries.locked_count);
   }
   code.align(16, kInt3);
+  note(Caller::nowhere, 0);
   return entries;
 }
 
 namespace {
 
-CountLabels emit_out_of_line(Assembler& code, const ArenaEntries& arena, const CountPoint& point) {
+// Words that lie on the stack while a probe counts.
+int8_t counting_words(const CountPoint& point) {
+  return (point.keep_red_zone ? kRedZone / 8 : 0) + 2;
+}
+
+CountLabels emit_out_of_line(Assembler& code, const ArenaEntries& arena, const CountPoint& point,
+                             Stub& stub) {
   CountLabels labels;
   labels.again = code.new_label();
   labels.begin = code.new_label();
@@ -142,12 +184,13 @@ CountLabels emit_out_of_line(Assembler& code, const ArenaEntries& arena, const C
   code.distance(labels.begin, labels.end);
   code.u64(labels.again);
   labels.locked = code.bind_here();
+  stub.frames.note(code.here(), point.offset, counting_words(point));
   code.call(arena.count_for_probe[point.keep_red_zone]);
   return labels;
 }
 
 void emit_sequence(Assembler& code, const ArenaEntries& arena, RseqArea rseq,
-                   const CountPoint& point, const CountLabels& labels) {
+                   const CountPoint& point, const CountLabels& labels, Stub& stub) {
   const int32_t area = rseq.thread_pointer_offset;
   [[maybe_unused]] const Address start =
       code.here() - 2 - (point.keep_red_zone ? kStepOverRedZone : 0);
@@ -168,23 +211,34 @@ void emit_sequence(Assembler& code, const ArenaEntries& arena, RseqArea rseq,
   code.bind(labels.end);
   assert(code.here() - start == kCounted + (point.keep_red_zone ? kStepOverRedZone : 0));
   code.push_imm(0);
+  stub.frames.note(code.here(), point.offset, counting_words(point) + 1);
   code.pop_fs(area + PP_RSEQ_CS);
+  stub.frames.note(code.here(), point.offset, counting_words(point));
 }
 
 void emit_counting(Assembler& code, const ArenaEntries& arena, const std::optional<RseqArea>& rseq,
-                   const CountPoint& point, const CountLabels& labels) {
+                   const CountPoint& point, const CountLabels& labels, Stub& stub) {
+  const int8_t words = counting_words(point);
+  const auto note = [&](int8_t below) { stub.frames.note(code.here(), point.offset, below); };
+  note(0);
   if (point.keep_red_zone) code.lea(Reg::rsp, Reg::rsp, -kRedZone);
+  note(static_cast<int8_t>(words - 2));
   code.push(Reg::rax);
+  note(static_cast<int8_t>(words - 1));
   code.push(Reg::rcx);
+  note(words);
   if (rseq) {
-    emit_sequence(code, arena, *rseq, point, labels);
+    emit_sequence(code, arena, *rseq, point, labels, stub);
   } else {
     code.mov_imm32(Reg::rax, point.cell);
     code.call(arena.locked_count);
   }
   code.pop(Reg::rcx);
+  note(static_cast<int8_t>(words - 1));
   code.pop(Reg::rax);
+  note(static_cast<int8_t>(words - 2));
   if (point.keep_red_zone) code.lea(Reg::rsp, Reg::rsp, kRedZone);
+  note(0);
 }
 
 // [stripe(rsp) + cell] += 1, in r12, r13 and the flags.
@@ -226,6 +280,7 @@ Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<R
   Stub stub;
   if (!points.empty() && points.front().at_stack_check) {
     stub.begin = code.here();
+    stub.frames.note(code.here(), 0, 0);
     emit_counting_without_stack(code, arena, points.front());
     emit_displaced(code, displaced, stub);
     stub.end = code.here();
@@ -234,21 +289,22 @@ Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<R
   const size_t unprobed = points.empty() ? displaced.bytes.size() : points.front().offset;
   const bool counts_first = unprobed == 0;
   CountLabels labels;
-  if (counts_first && rseq) labels = emit_out_of_line(code, arena, points.front());
+  if (counts_first && rseq) labels = emit_out_of_line(code, arena, points.front(), stub);
   stub.begin = code.here();
   auto on = emit_copies(code, part(displaced, 0, unprobed), displaced.address, stub);
   for (size_t i = 0; i < points.size(); ++i) {
     if (rseq && (i != 0 || !counts_first)) {
       const auto over = code.new_label();
+      stub.frames.note(code.here(), points[i].offset, 0);
       code.jmp_short(over);
-      labels = emit_out_of_line(code, arena, points[i]);
+      labels = emit_out_of_line(code, arena, points[i], stub);
       code.bind(over);
     }
-    emit_counting(code, arena, rseq, points[i], labels);
+    emit_counting(code, arena, rseq, points[i], labels, stub);
     const size_t end = i + 1 == points.size() ? displaced.bytes.size() : points[i + 1].offset;
     on = emit_copies(code, part(displaced, points[i].offset, end), displaced.address, stub);
   }
-  if (on) code.jmp(*on);
+  emit_way_on(code, displaced, on, stub);
   stub.end = code.here();
   return stub;
 }
@@ -256,12 +312,13 @@ Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<R
 namespace {
 
 void emit_probe_record(Assembler& code, Assembler::Label label, Assembler::Label body,
-                       const ReturnStub& spec) {
+                       const ReturnStub& spec, Address site) {
   code.bind(label);
   code.u64(body);
   code.u64(spec.histogram);
   code.u64(spec.missed);
   code.u64(spec.unwound);
+  code.u64(site);
 }
 
 }  // namespace
@@ -270,7 +327,7 @@ void emit_probe_record(Assembler& code, Assembler::Label label, Assembler::Label
 //     rax = &record
 //     jmp enter               -> the slot's code -> body
 //     body: displaced instructions, jump back
-//     record: body, histogram, missed, unwound
+//     record: body, histogram, missed, unwound, site
 Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnStub& spec,
                       const Displaced& displaced) {
   const auto record = code.new_label();
@@ -278,13 +335,15 @@ Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnSt
 
   Stub stub;
   stub.begin = code.here();
+  stub.frames.note(code.here(), 0, 0);
   code.push(Reg::rax);
+  stub.frames.note(code.here(), 0, 1);
   code.lea(Reg::rax, record);
   code.jmp_memory(arena.enter_pointer);
   code.bind(body);
   emit_displaced(code, displaced, stub);
   code.align(8, kInt3);
-  emit_probe_record(code, record, body, spec);
+  emit_probe_record(code, record, body, spec, displaced.address);
   stub.end = code.here();
   return stub;
 }
@@ -292,11 +351,18 @@ Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnSt
 namespace {
 
 // Calls the runtime, and tells it what this is about. rsp is what it was, less the red zone.
-void emit_hit(Assembler& code, bool keep_red_zone, Assembler::Label hit, Assembler::Label record) {
+void emit_hit(Assembler& code, bool keep_red_zone, Assembler::Label hit, Assembler::Label record,
+              size_t offset, Stub& stub) {
+  const auto note = [&](int32_t bytes) {
+    stub.frames.note(code.here(), static_cast<uint8_t>(offset), static_cast<int8_t>(bytes / 8));
+  };
+  note(0);
   if (keep_red_zone) code.lea(Reg::rsp, Reg::rsp, -kRedZone);
+  note(keep_red_zone ? kRedZone : 0);
   code.call_memory(hit);
   code.nop(record);
   if (keep_red_zone) code.lea(Reg::rsp, Reg::rsp, kRedZone);
+  note(0);
 }
 
 void emit_record(Assembler& code, Assembler::Label label, Address address, uint64_t point,
@@ -339,15 +405,15 @@ Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional
   const auto timed_body = code.new_label();
   const CountPoint count = {0, spec.cell.value_or(0), spec.keep_red_zone};
   CountLabels labels;
-  if (spec.cell && rseq) labels = emit_out_of_line(code, arena, count);
-
   Stub stub;
+  if (spec.cell && rseq) labels = emit_out_of_line(code, arena, count, stub);
   stub.begin = code.here();
-  if (spec.cell) emit_counting(code, arena, rseq, count, labels);
+  if (spec.cell) emit_counting(code, arena, rseq, count, labels, stub);
   if (spec.before != 0) {
-    emit_hit(code, spec.keep_red_zone, hit, before);
+    emit_hit(code, spec.keep_red_zone, hit, before, 0, stub);
     if (spec.measures) {
       code.lea(Reg::rsp, Reg::rsp, 8);
+      stub.frames.note(code.here(), 0, -1);
       constexpr uint8_t kJumpBelowStack[] = {0xff, 0x64, 0x24, 0xe8};  // jmp *-24(%rsp)
       code.raw(kJumpBelowStack);
       code.bind(resume);
@@ -358,7 +424,9 @@ Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional
   }
   code.bind(body);
   if (spec.enter != 0) {
+    stub.frames.note(code.here(), 0, 0);
     code.push(Reg::rax);
+    stub.frames.note(code.here(), 0, 1);
     code.lea(Reg::rax, timed);
     code.jmp_memory(enter);
     code.bind(timed_body);
@@ -367,12 +435,12 @@ Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional
   if (spec.behind != 0) {
     first = decode(displaced.bytes, displaced.address)->length;
     emit_copies(code, part(displaced, 0, first), displaced.address, stub);
-    emit_hit(code, true, hit_behind, behind);
+    emit_hit(code, true, hit_behind, behind, first, stub);
   }
   const auto rest = part(displaced, first, displaced.bytes.size());
   std::optional<Address> on = displaced.address + first;
   if (!rest.bytes.empty()) on = emit_copies(code, rest, displaced.address, stub);
-  if (on) code.jmp(*on);
+  emit_way_on(code, displaced, on, stub);
   code.align(8, kInt3);
   if (spec.before != 0) {
     code.bind(hit);
@@ -387,164 +455,136 @@ Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional
   if (spec.enter != 0) {
     code.bind(enter);
     code.u64(spec.enter);
-    emit_probe_record(code, timed, timed_body, spec.timed);
+    emit_probe_record(code, timed, timed_body, spec.timed, displaced.address);
   }
   stub.end = code.here();
   return stub;
 }
 
-namespace {
-
-// DWARF, as far as a slot's frame needs it.
-constexpr uint8_t kCfaDefinition = 0x0c, kCfaExpression = 0x10, kCfaNop = 0;
-constexpr uint8_t kOpConst8u = 0x0e, kOpMinus = 0x1c, kOpPlus = 0x22, kOpShl = 0x24, kOpShr = 0x25,
-                  kOpLiteral0 = 0x30, kOpRegister0 = 0x70;
-constexpr uint8_t kStackPointer = 7, kReturnAddress = 16;
-constexpr uint8_t kAbsolute = 0;  // encoding of pointers
-
-// The length before what `fill` emits, and padding behind.
-template <class F>
-void emit_entry(Assembler& code, F&& fill) {
-  Assembler inner(code.here() + 4);
-  fill(inner);
-  inner.align(8, kCfaNop);
-  const auto bytes = inner.finish();
-  code.u32(static_cast<uint32_t>(bytes->size()));
-  code.raw(*bytes);
-}
-
-// The return address of the frame of a slot: at slots + size of a slot * index + its offset, where
-// (address that its callee returns to - slot code) / size of a slot's code is the index.
-std::vector<uint8_t> return_address_rule(const UnwinderHook& spec) {
-  Assembler rule(0);
-  rule.u8(kOpRegister0 + kReturnAddress);
-  rule.u8(0);
-  rule.u8(kOpConst8u);
-  rule.u64(spec.slot_code.begin);
-  rule.u8(kOpMinus);
-  rule.u8(kOpLiteral0 + PP_SLOT_CODE_SIZE_LOG2);
-  rule.u8(kOpShr);
-  rule.u8(kOpLiteral0 + PP_SLOT_SIZE_LOG2);
-  rule.u8(kOpShl);
-  rule.u8(kOpConst8u);
-  rule.u64(spec.slots + PP_SLOT_RETURN_ADDRESS);
-  rule.u8(kOpPlus);
-  return *rule.finish();
-}
-
-}  // namespace
-
-UnwindTable emit_unwind_table(Assembler& code, const UnwinderHook& spec, Address personality) {
-  const Address cie = code.here();
-  emit_entry(code, [&](Assembler& at) {
-    at.u32(0);  // a CIE
-    at.u8(1);   // version
-    const std::string_view letters = personality != 0 ? "zPR" : "zR";
-    for (char c : letters) at.u8(static_cast<uint8_t>(c));
-    at.u8(0);
-    at.u8(1);     // alignment of code
-    at.u8(0x78);  // of data: -8
-    at.u8(kReturnAddress);
-    // What the letters mean, behind its size.
-    at.u8(personality != 0 ? 10 : 1);
-    if (personality != 0) {
-      at.u8(kAbsolute);
-      at.u64(personality);
-    }
-    at.u8(kAbsolute);
-    at.u8(kCfaDefinition);  // rsp, as behind the return
-    at.u8(kStackPointer);
-    at.u8(0);
-    const auto rule = return_address_rule(spec);
-    at.u8(kCfaExpression);
-    at.u8(kReturnAddress);
-    at.u8(static_cast<uint8_t>(rule.size()));
-    at.raw(rule);
-  });
-  const Address fde = code.here();
-  emit_entry(code, [&](Assembler& at) {
-    at.u32(static_cast<uint32_t>(at.here() - cie));
-    at.u64(spec.slot_code.begin);
-    at.u64(spec.slot_code.size());
-    at.u8(0);
-  });
-  code.u32(0);  // no more
-  return {cie, fde};
-}
-
-namespace {
-
-// How PT_GNU_EH_FRAME begins: version, how pointers are encoded, and where the table is. Not
-// sorted.
-void emit_unwind_header(Assembler& code, const UnwindTable& table) {
-  constexpr uint8_t kOmitted = 0xff;
-  for (uint8_t byte : {uint8_t{1}, kAbsolute, kOmitted, kOmitted}) code.u8(byte);
-  code.u64(table.begin);
-}
-
-}  // namespace
-
 //     push r11
-//     rax = pc - slot code; if it is not below its size goto other
+//     goto slot if pc lies in slots' code              } in an unwinder, where the entry for slots
+//                                                       } is the hook's own
+//     push rcx
+//     r11 = the last range of the tables that begins at or before pc; goto other if it ends there
 //     answer
-//     pop r11; ret
-//     other: pop r11
+//     pop rcx, r11; ret
+//     slot:  answer; pop r11; ret                      } in an unwinder
+//     other: pop rcx, r11
 //     body:  displaced instructions, jump back
-//     personality: r9 = table; jmp pp_personality      } in an unwinder
-//     landing: r11 = table; jmp pp_unwound             }
+//     personality: r9 = table; jmp pp_personality      }
+//     landing: r11 = table; jmp pp_unwound             } in an unwinder
 //     table, pointers                                  }
-//     CIE, FDE, end; in the loader their header
+//     CIE, FDE, end                                    }
 //
-// The answer of an unwinder: bases = {0, 0, slot code}, rax = FDE. That of the loader: *result =
-// {0, begin and end of the slot code, 0, header}, rax = 0.
+// The answer of an unwinder: bases = {0, 0, begin of the range}, rax = FDE. That of the loader:
+// *result = {0, begin and end of the range, 0, header}, rax = 0.
 //
-// Flags, rax and r11 are free where a function begins; r11 is kept all the same, for callers that
-// know this one well.
+// Flags, rax, rcx and r11 are free where a function begins; the registers but rax are kept all the
+// same, for callers that know this one well.
 Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displaced& displaced) {
   constexpr uint8_t kSubRaxR11[] = {0x4c, 0x29, 0xd8};
   constexpr uint8_t kCompareRaxR11[] = {0x4c, 0x39, 0xd8};
-  constexpr uint8_t kJumpIfAboveOrEqual = 0x73;
+  constexpr uint8_t kCompareEcxWithRange[] = {0x83, 0xf9, sizeof(CoveredRange)};
+  constexpr uint8_t kComparePc[] = {0x49, 0x39, 0x3c, 0x0b};    // cmp %rdi,(%r11,%rcx)
+  constexpr uint8_t kAddR11Rcx[] = {0x49, 0x01, 0xcb};          // add %rcx,%r11
+  constexpr uint8_t kHalveEcx[] = {0xd1, 0xe9};                 // shr $1,%ecx
+  constexpr uint8_t kSubBegin[] = {0x49, 0x2b, 0x03};           // sub (%r11),%rax
+  constexpr uint8_t kCompareSize[] = {0x49, 0x3b, 0x43, 0x08};  // cmp 8(%r11),%rax
+  constexpr uint8_t kAddSize[] = {0x49, 0x03, 0x43, 0x08};      // add 8(%r11),%rax
+  constexpr uint8_t kJumpIfBelow = 0x72, kJumpIfAboveOrEqual = 0x73, kJumpIfAbove = 0x77;
   const auto table = code.new_label();
   const auto personality_pointer = code.new_label();
   const auto unwound_pointer = code.new_label();
-  const auto answer = code.new_label();
+  const auto fde = code.new_label();
+  const auto slot = code.new_label();
   const auto other = code.new_label();
-  const auto store = [&](int32_t offset, uint64_t value) {
-    code.mov_imm64(Reg::rax, value);
-    code.store(Reg::rsi, offset, Reg::rax);
+  const auto search = code.new_label();
+  const auto skip = code.new_label();
+  const auto found = code.new_label();
+  Stub stub;
+  const auto words_are = [&](int8_t words) { stub.frames.note(code.here(), 0, words); };
+  const auto jump_if = [&](uint8_t condition, Assembler::Label to) {
+    code.u8(condition);
+    code.relative8(to);
   };
 
-  Stub stub;
   stub.begin = code.here();
+  words_are(0);
   code.push(Reg::r11);
-  code.mov(Reg::rax, Reg::rdi);
-  code.mov_imm64(Reg::r11, spec.slot_code.begin);
-  code.raw(kSubRaxR11);
-  code.mov_imm64(Reg::r11, spec.slot_code.size());
-  code.raw(kCompareRaxR11);
-  code.u8(kJumpIfAboveOrEqual);
-  code.relative8(other);
-  store(0, 0);
+  words_are(1);
   if (spec.functions) {
-    store(8, 0);
-    store(16, spec.slot_code.begin);
-    code.lea(Reg::rax, answer);
+    code.mov(Reg::rax, Reg::rdi);
+    code.mov_imm64(Reg::r11, spec.slot_code.begin);
+    code.raw(kSubRaxR11);
+    code.mov_imm64(Reg::r11, spec.slot_code.size());
+    code.raw(kCompareRaxR11);
+    jump_if(kJumpIfBelow, slot);
+  }
+  code.push(Reg::rcx);
+  words_are(2);
+  code.mov_imm64(Reg::r11, spec.ranges);
+  code.mov_imm32(Reg::rcx, spec.range_count / 2 * sizeof(CoveredRange));
+  code.bind(search);
+  code.raw(kCompareEcxWithRange);
+  jump_if(kJumpIfBelow, found);
+  code.raw(kComparePc);
+  jump_if(kJumpIfAbove, skip);
+  code.raw(kAddR11Rcx);
+  code.bind(skip);
+  code.raw(kHalveEcx);
+  code.jmp_short(search);
+  code.bind(found);
+  code.mov(Reg::rax, Reg::rdi);
+  code.raw(kSubBegin);
+  code.raw(kCompareSize);
+  jump_if(kJumpIfAboveOrEqual, other);
+  const auto headers = static_cast<int32_t>(spec.range_count * sizeof(CoveredRange));
+  code.mov_imm32(Reg::rax, 0);
+  code.store(Reg::rsi, 0, Reg::rax);
+  if (spec.functions) {
+    code.store(Reg::rsi, 8, Reg::rax);
+    code.load(Reg::rax, Reg::r11, 0);
+    code.store(Reg::rsi, 16, Reg::rax);
+    code.lea_wide(Reg::r11, Reg::r11, headers);
+    code.load(Reg::rax, Reg::r11, offsetof(RangeHeader, entry));
   } else {
-    store(8, spec.slot_code.begin);
-    store(16, spec.slot_code.end);
-    store(24, 0);
-    code.lea(Reg::rax, answer);
-    code.store(Reg::rsi, 32, Reg::rax);
+    code.store(Reg::rsi, 24, Reg::rax);
+    code.load(Reg::rax, Reg::r11, 0);
+    code.store(Reg::rsi, 8, Reg::rax);
+    code.raw(kAddSize);
+    code.store(Reg::rsi, 16, Reg::rax);
+    code.lea_wide(Reg::r11, Reg::r11, headers);
+    code.store(Reg::rsi, 32, Reg::r11);
     code.mov_imm32(Reg::rax, 0);
   }
+  code.pop(Reg::rcx);
+  words_are(1);
   code.pop(Reg::r11);
+  words_are(0);
   code.ret();
+  if (spec.functions) {
+    code.bind(slot);
+    words_are(1);
+    code.mov_imm32(Reg::rax, 0);
+    code.store(Reg::rsi, 0, Reg::rax);
+    code.store(Reg::rsi, 8, Reg::rax);
+    code.mov_imm64(Reg::rax, spec.slot_code.begin);
+    code.store(Reg::rsi, 16, Reg::rax);
+    code.lea(Reg::rax, fde);
+    code.pop(Reg::r11);
+    words_are(0);
+    code.ret();
+  }
   code.bind(other);
+  words_are(2);
+  code.pop(Reg::rcx);
+  words_are(1);
   code.pop(Reg::r11);
+  words_are(0);
   emit_displaced(code, displaced, stub);
 
-  // What stands before the answer has a length that no address changes.
   if (spec.functions) {
+    stub.frames.note(code.here(), StubRow::kNowhere, 0);
     const Address personality = code.here();
     code.lea(Reg::r9, table);
     code.jmp_memory(personality_pointer);
@@ -561,12 +601,8 @@ Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displac
     code.u64(spec.personality);
     code.bind(unwound_pointer);
     code.u64(spec.unwound);
-    code.bind_at(answer, emit_unwind_table(code, spec, personality).fde);
-  } else {
-    code.align(8, kInt3);
-    const UnwindTable unwind = emit_unwind_table(code, spec, 0);
-    code.bind(answer);
-    emit_unwind_header(code, unwind);
+    const SlotFrames slots = {spec.slot_code, spec.slots, PP_RECORD_SITE};
+    code.bind_at(fde, emit_slot_unwind_table(code, slots, personality).fde);
   }
   stub.end = code.here();
   return stub;
@@ -578,7 +614,10 @@ Stub emit_routine_hook(Assembler& code, std::span<const uint8_t> routine, Addres
   code.raw(routine);
   Stub stub;
   stub.begin = code.here();
+  stub.frames.note(entry, StubRow::kNowhere, 0);
+  stub.frames.note(code.here(), 0, 0);
   code.push(Reg::rdi);
+  stub.frames.note(code.here(), 0, 1);
   code.mov_imm64(Reg::rdi, argument);
   code.call(entry);
   code.pop(Reg::rdi);

@@ -13,6 +13,7 @@
 
 #include "arch/x86_64/decode.h"
 #include "arch/x86_64/emit.h"
+#include "arch/x86_64/frames.h"
 #include "base/address.h"
 #include "layout/runtime_data.h"
 
@@ -29,17 +30,20 @@ struct RseqArea {
 //
 //     0    magic, size
 //     16   address of the runtime's enter routine
+//     24   address of the session's unwind tables (unwind_tables.h); 0: there are none
 //     64   cells of the locked stripes                                            } the tables
 //     128  0, 0, then the cells of each CPU       (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
 //
 // The tables can have pages of their own, from the second on, for the kernel to empty in a child:
 // where they are 0 nothing is counted.
+inline constexpr uint64_t kUnwindTablesPointer = 24;
 inline constexpr uint64_t kArenaMagic = 0x31414e45'52414e50;  // "PNARENA1"
 
 struct ArenaSpec {
   uint64_t size = 0;
   Address enter = 0;  // 0: no return probes
+  Address unwind_tables = 0;
   std::array<Address, layout::kLockedStripes> locked_cells{};
   std::span<const Address> cpu_cells;  // by CPU number
   bool tables_apart = false;
@@ -55,7 +59,8 @@ struct ArenaEntries {
   // Called right in front of a probe, comes back to where the probe has counted. The second: in
   // front of one that keeps the red zone.
   std::array<Address, 2> count_for_probe{};
-  Address enter_pointer = 0;  // holds the address of the runtime's enter routine
+  Address enter_pointer = 0;    // holds the address of the runtime's enter routine
+  std::vector<CodeRow> frames;  // in the routines; the last: behind them
 };
 
 ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec);
@@ -79,6 +84,7 @@ struct Stub {
   // A thread that stands between two displaced instructions when the jump is written is moved to
   // the copy of the second.
   std::vector<Copy> copies;
+  StubFrames frames;
 };
 
 // The copies that a stub makes of instructions between two probes, for copies from `body` on: to
@@ -126,25 +132,19 @@ struct HandlerStub {
 Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional<RseqArea> rseq,
                        const HandlerStub& spec, const Displaced& displaced);
 
-// Where an unwinder looks for unwind tables, it finds one for slots: one entry for all of them,
-// whose rules find the return address of a measured call by that of its slot.
+// Where an unwinder looks for unwind tables, it finds those of emitted code (unwind_tables.h).
 struct UnwinderHook {
   // Of the unwinder that is hooked; `landing` is the hook's own. Without them it is the loader that
   // is hooked, for unwinders that are not known: they find their way, and slots stay in use.
   std::optional<layout::UnwinderTable> functions;
+  Address ranges = 0;  // of UnwindTablesHeader
+  uint32_t range_count = 1;
+  // An unwinder finds slots in a table of its own, with a personality. Empty: there are none.
   Range slot_code;
   Address slots = 0;
   Address personality = 0;  // of the runtime
   Address unwound = 0;
 };
-
-struct UnwindTable {
-  Address begin = 0;  // of the CIE; what follows ends with a 0
-  Address fde = 0;
-};
-
-// `personality` 0: none.
-UnwindTable emit_unwind_table(Assembler& code, const UnwinderHook& spec, Address personality);
 
 // For the function `const fde* _Unwind_Find_FDE(pc, dwarf_eh_bases*)` of an unwinder, or for
 // glibc's `int _dl_find_object(pc, struct dl_find_object*)`.
@@ -157,7 +157,7 @@ Stub emit_routine_hook(Assembler& code, std::span<const uint8_t> routine, Addres
 
 // Code of `count` slots whose data begins at `slots`; each 32 bytes, in the slots' order.
 inline constexpr uint64_t kSlotCodeSize = 1 << PP_SLOT_CODE_SIZE_LOG2;
-inline constexpr uint64_t kSlotReturn = 6;  // from a slot's code to the address the call returns to
+inline constexpr uint64_t kSlotReturn = PP_SLOT_CODE_RETURN;
 void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leave);
 
 }  // namespace pinprick::arch

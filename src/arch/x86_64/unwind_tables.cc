@@ -1,0 +1,577 @@
+#include "arch/x86_64/unwind_tables.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstring>
+#include <string_view>
+
+#include "layout/runtime_offsets.h"
+
+namespace pinprick::arch {
+namespace {
+
+// DWARF, as far as it is needed.
+constexpr uint8_t kCfaNop = 0, kCfaAdvance1 = 0x02, kCfaAdvance2 = 0x03, kCfaAdvance4 = 0x04,
+                  kCfaUndefined = 0x07, kCfaSameValue = 0x08, kCfaDefinition = 0x0c,
+                  kCfaDefinitionByExpression = 0x0f, kCfaDefinitionSigned = 0x12,
+                  kCfaValueExpression = 0x16, kCfaOffset = 0x80;
+constexpr uint8_t kOpDeref = 0x06, kOpConst1u = 0x08, kOpConst8u = 0x0e, kOpConstu = 0x10,
+                  kOpDup = 0x12, kOpOver = 0x14, kOpPick = 0x15, kOpSwap = 0x16, kOpRot = 0x17,
+                  kOpAnd = 0x1a, kOpMinus = 0x1c, kOpMul = 0x1e, kOpPlus = 0x22,
+                  kOpPlusConstant = 0x23, kOpShl = 0x24, kOpShr = 0x25, kOpShra = 0x26,
+                  kOpBranch = 0x28, kOpEqual = 0x29, kOpAtLeast = 0x2a, kOpGreater = 0x2b,
+                  kOpAtMost = 0x2c, kOpSkip = 0x2f, kOpLiteral0 = 0x30, kOpRegister0 = 0x70,
+                  kOpDerefSize = 0x94;
+constexpr uint8_t kRax = 0, kRdx = 1, kRcx = 2, kRbx = 3, kRsi = 4, kRdi = 5, kRbp = 6,
+                  kStackPointer = 7, kR12 = 12, kReturnAddress = 16;
+constexpr uint8_t kAbsolute = 0, kOmitted = 0xff;  // encodings of pointers
+constexpr uint8_t kMinusOne = 0x7f;
+
+// A program for an unwinder's stack machine.
+class Expression {
+ public:
+  Expression& op(uint8_t value) {
+    bytes_.push_back(value);
+    return *this;
+  }
+  Expression& literal(uint8_t value) {
+    assert(value < 32);
+    return op(kOpLiteral0 + value);
+  }
+  Expression& byte(uint8_t value) { return op(kOpConst1u).op(value); }
+  Expression& word(uint64_t value) {
+    op(kOpConst8u);
+    for (int i = 0; i < 8; ++i) op(static_cast<uint8_t>(value >> 8 * i));
+    return *this;
+  }
+  Expression& number(uint32_t value) { return op(kOpConstu).unsigned_number(value); }
+  // += value
+  Expression& plus(uint32_t value) { return op(kOpPlusConstant).unsigned_number(value); }
+  // register + offset
+  Expression& reg(uint8_t number, int8_t offset = 0) {
+    op(kOpRegister0 + number);
+    const auto low = static_cast<uint8_t>(offset & 0x7f);
+    if (offset >= -64 && offset < 64) return op(low);
+    return op(low | 0x80).op(offset < 0 ? 0x7f : 0);
+  }
+  Expression& pick(uint8_t depth) { return op(kOpPick).op(depth); }
+  Expression& deref() { return op(kOpDeref); }
+  Expression& deref(uint8_t bytes) { return op(kOpDerefSize).op(bytes); }
+
+  size_t here() const { return bytes_.size(); }
+  // A branch, or a jump, to what comes later: land() says where.
+  size_t forward(uint8_t operation) {
+    op(operation).op(0).op(0);
+    return here();
+  }
+  void land(size_t branch) { put_distance(branch, here()); }
+  void jump_back(size_t to) { put_distance(forward(kOpSkip), to); }
+
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  Expression& unsigned_number(uint32_t value) {
+    for (; value >= 0x80; value >>= 7) op(static_cast<uint8_t>(value | 0x80));
+    return op(static_cast<uint8_t>(value));
+  }
+  void put_distance(size_t from, size_t to) {
+    const auto distance = static_cast<int16_t>(static_cast<ptrdiff_t>(to - from));
+    std::memcpy(bytes_.data() + from - sizeof distance, &distance, sizeof distance);
+  }
+
+  std::vector<uint8_t> bytes_;
+};
+
+void unsigned_number(Assembler& at, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) at.u8(static_cast<uint8_t>(value | 0x80));
+  at.u8(static_cast<uint8_t>(value));
+}
+
+void put(Assembler& at, const Expression& expression) {
+  unsigned_number(at, expression.bytes().size());
+  at.raw(expression.bytes());
+}
+
+void return_address_is(Assembler& at, const Expression& expression) {
+  at.u8(kCfaValueExpression);
+  at.u8(kReturnAddress);
+  put(at, expression);
+}
+
+void stack_before_is(Assembler& at, const Expression& expression) {
+  at.u8(kCfaDefinitionByExpression);
+  put(at, expression);
+}
+
+// The length before what `fill` emits, and padding behind.
+template <class F>
+void emit_entry(Assembler& code, F&& fill) {
+  Assembler inner(code.here() + 4);
+  fill(inner);
+  inner.align(8, kCfaNop);
+  const auto bytes = inner.finish();
+  code.u32(static_cast<uint32_t>(bytes->size()));
+  code.raw(*bytes);
+}
+
+// The stack pointer is what it was, unless an entry says otherwise. Answers where it is.
+Address emit_cie(Assembler& code, Address personality, std::initializer_list<uint8_t> not_kept) {
+  const Address begin = code.here();
+  emit_entry(code, [&](Assembler& at) {
+    at.u32(0);  // a CIE
+    at.u8(1);   // version
+    const std::string_view letters = personality != 0 ? "zPR" : "zR";
+    for (char c : letters) at.u8(static_cast<uint8_t>(c));
+    at.u8(0);
+    at.u8(1);          // alignment of code
+    at.u8(kMinusOne);  // of data
+    at.u8(kReturnAddress);
+    // What the letters mean, behind its size.
+    at.u8(personality != 0 ? 10 : 1);
+    if (personality != 0) {
+      at.u8(kAbsolute);
+      at.u64(personality);
+    }
+    at.u8(kAbsolute);
+    at.u8(kCfaDefinition);
+    at.u8(kStackPointer);
+    at.u8(0);
+    for (uint8_t one : not_kept) {
+      at.u8(kCfaUndefined);
+      at.u8(one);
+    }
+  });
+  return begin;
+}
+
+template <class F>
+Address emit_fde(Assembler& code, Address cie, Range range, F&& rules) {
+  const Address begin = code.here();
+  emit_entry(code, [&](Assembler& at) {
+    at.u32(static_cast<uint32_t>(at.here() - cie));
+    at.u64(range.begin);
+    at.u64(range.size());
+    at.u8(0);
+    rules(at);
+  });
+  return begin;
+}
+
+// The slot whose code, or something in it, is on the stack.
+void find_slot(Expression& at, const SlotFrames& slots) {
+  at.word(slots.code.begin).op(kOpMinus);
+  at.literal(PP_SLOT_CODE_SIZE_LOG2).op(kOpShr).literal(PP_SLOT_SIZE_LOG2).op(kOpShl);
+  at.word(slots.slots).op(kOpPlus);
+}
+
+// Where a call goes on that comes back to a place behind the caller's instruction: unwinders look
+// for the instruction before it.
+constexpr uint8_t kAsIfCalled = 1;
+
+// A slot's code: call; push the return address; push %rax; lea; jmp. Before the call the function
+// has not been entered yet, and its return address lies where the call will put another.
+void slot_rules(Assembler& at, const SlotFrames& slots) {
+  constexpr uint8_t kMask = (1 << PP_SLOT_CODE_SIZE_LOG2) - 1;
+  constexpr uint8_t kReturned = PP_SLOT_CODE_RETURN, kPushed = 12, kPushedRax = 13;
+  Expression stack;
+  stack.reg(kReturnAddress).word(slots.code.begin).op(kOpMinus).literal(kMask).op(kOpAnd);
+  const bool has_site = slots.site_in_record != SlotFrames::kNoSite;
+  stack.op(kOpDup).literal(has_site ? kReturned : 0).op(kOpAtLeast);
+  stack.op(kOpOver).literal(kPushed).op(kOpAtLeast).op(kOpPlus);
+  stack.op(kOpSwap).literal(kPushedRax).op(kOpAtLeast).op(kOpPlus);
+  stack.literal(1).op(kOpMinus).literal(3).op(kOpShl).reg(kStackPointer).op(kOpPlus);
+  stack_before_is(at, stack);
+
+  Expression address;
+  address.reg(kReturnAddress);
+  find_slot(address, slots);
+  if (has_site) {
+    address.reg(kReturnAddress).word(slots.code.begin).op(kOpMinus).literal(kMask).op(kOpAnd);
+    const size_t behind = address.forward(kOpBranch);
+    address.plus(PP_SLOT_RECORD).deref().plus(slots.site_in_record).deref().plus(kAsIfCalled);
+    const size_t end = address.forward(kOpSkip);
+    address.land(behind);
+    address.plus(PP_SLOT_RETURN_ADDRESS).deref();
+    address.land(end);
+  } else {
+    address.plus(PP_SLOT_RETURN_ADDRESS).deref();
+  }
+  return_address_is(at, address);
+}
+
+// --- Shared routines
+
+void advance(Assembler& at, uint64_t distance) {
+  if (distance <= UINT8_MAX) {
+    at.u8(kCfaAdvance1);
+    at.u8(static_cast<uint8_t>(distance));
+  } else if (distance <= UINT16_MAX) {
+    at.u8(kCfaAdvance2);
+    at.u8(static_cast<uint8_t>(distance));
+    at.u8(static_cast<uint8_t>(distance >> 8));
+  } else {
+    at.u8(kCfaAdvance4);
+    at.u32(static_cast<uint32_t>(distance));
+  }
+}
+
+void caller_of(Assembler& at, const CodeRow& row, const SlotFrames& slots) {
+  using Caller = CodeRow::Caller;
+  Expression address;
+  switch (row.caller) {
+    case Caller::nowhere:
+      at.u8(kCfaUndefined);
+      at.u8(kReturnAddress);
+      return;
+    case Caller::returned_to:
+    case Caller::returned_to_with_rbp:
+      at.u8(kCfaOffset | kReturnAddress);
+      at.u8(8);
+      return;
+    case Caller::inside_call:  // what is on its stack is the frame's end
+      address.literal(8).op(kOpMinus).deref().literal(1).op(kOpMinus);
+      break;
+    case Caller::slot_in_rdx:
+      address.reg(kRdx, PP_SLOT_RETURN_ADDRESS).deref();
+      break;
+    case Caller::record_in_rax:
+      address.reg(kRax, PP_RECORD_SITE).deref().plus(kAsIfCalled);
+      break;
+    case Caller::record_in_rdx:
+      address.reg(kRdx, PP_RECORD_SITE).deref().plus(kAsIfCalled);
+      break;
+    case Caller::record_on_stack:
+      address.reg(kStackPointer, row.argument).deref();
+      address.plus(PP_RECORD_SITE).deref().plus(kAsIfCalled);
+      break;
+    case Caller::slot_code_on_stack:
+      address.reg(kStackPointer, row.argument).deref();
+      find_slot(address, slots);
+      address.plus(PP_SLOT_RECORD).deref().plus(PP_RECORD_SITE).deref().plus(kAsIfCalled);
+      break;
+  }
+  return_address_is(at, address);
+}
+
+void code_rules(Assembler& at, const std::vector<CodeRow>& rows, const SlotFrames& slots) {
+  struct Kept {
+    uint8_t number;
+    CodeRow::Saved when;
+    uint8_t word;
+  };
+  constexpr Kept kKept[] = {{kRbx, CodeRow::rbx_second, 2},
+                            {kRbx, CodeRow::rbx_third, 3},
+                            {kRbp, CodeRow::rbp_second, 2},
+                            {kRbp, CodeRow::rbp_third, 3},
+                            {kR12, CodeRow::r12_fourth, 4}};
+  uint8_t saved = 0;
+  for (size_t i = 0; i + 1 < rows.size(); ++i) {
+    const CodeRow& row = rows[i];
+    if (i != 0) advance(at, row.from - rows[i - 1].from);
+    at.u8(kCfaDefinitionSigned);
+    at.u8(row.caller == CodeRow::Caller::returned_to_with_rbp ? kRbp : kStackPointer);
+    // In units of -1, as the numbers of DWARF are that may be negative.
+    const auto units = -row.words * 8;
+    assert(units >= -128);
+    at.u8(static_cast<uint8_t>(units & 0x7f) | (units < -64 || units >= 64 ? 0x80 : 0));
+    if (units < -64 || units >= 64) at.u8(units < 0 ? 0x7f : 0);
+    caller_of(at, row, slots);
+    for (const Kept& kept : kKept)
+      if ((saved & ~row.saved & kept.when) != 0) {
+        at.u8(kCfaSameValue);
+        at.u8(kept.number);
+      }
+    for (const Kept& kept : kKept)
+      if ((row.saved & kept.when) != 0) {
+        at.u8(kCfaOffset | kept.number);
+        at.u8(kept.word * 8);
+      }
+    saved = row.saved;
+  }
+}
+
+// --- Stubs
+
+// A shape: its room 2, the place of the continuation's distance 2; then rows: where it ends 2, how
+// far what the caller is called from ends in front of the continuation's first byte's end 1, words
+// on the stack (and a few) 1.
+//
+// An unwinder looks for the byte before the address that it is given. Nearly any byte of the
+// instruction does; the last one is no springboard's, unless the instruction has no other.
+constexpr uint8_t kBackNowhere = 0xff;
+constexpr uint8_t kWordsBias = 8;
+constexpr uint16_t kLastEnd = 0xffff;
+constexpr size_t kShapeUnit = 8;
+constexpr size_t kMostShapes = 0xf000;  // then there is room for all that say nothing
+constexpr uint32_t kGroup = 16;         // stubs
+constexpr uint8_t kGroupLog2 = 4;
+
+template <class T>
+void append(std::string& to, T value) {
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  to.append(bytes, sizeof value);
+}
+
+void append_row(std::string& to, uint64_t end, uint8_t back, uint8_t words) {
+  append(to, static_cast<uint16_t>(end));
+  append(to, back);
+  append(to, words);
+}
+
+std::string unknown_shape(uint64_t room) {
+  std::string shape;
+  append(shape, static_cast<uint16_t>(room));
+  append(shape, uint16_t{0});
+  append_row(shape, kLastEnd, kBackNowhere, kWordsBias);
+  return shape;
+}
+
+// Where the rules find what they need.
+struct ArenaTables {
+  Address begin = 0;
+  uint32_t groups = 0;  // a power of two
+  Address group_begins = 0;
+  Address shape_numbers = 0;
+  Address shapes = 0;
+};
+
+// Leaves on the stack: how far behind the begin of its stub the address is, the stub's shape, and
+// the row of it.
+void find_stub(Expression& at, const ArenaTables& tables) {
+  at.reg(kReturnAddress).word(tables.begin).op(kOpMinus);  // offset
+  // The last group that begins at or before it.
+  at.literal(0);
+  for (uint32_t step = tables.groups / 2; step != 0; step /= 2) {
+    at.op(kOpDup).number(step).op(kOpPlus).literal(2).op(kOpShl);
+    at.word(tables.group_begins).op(kOpPlus).deref(4);
+    at.pick(2).op(kOpAtMost).number(step).op(kOpMul).op(kOpPlus);
+  }  // offset, group
+  at.op(kOpDup).literal(2).op(kOpShl).word(tables.group_begins).op(kOpPlus).deref(4);
+  at.op(kOpSwap).literal(kGroupLog2 + 1).op(kOpShl).word(tables.shape_numbers).op(kOpPlus);
+  at.op(kOpRot).op(kOpMinus);  // place in shape_numbers, offset in group
+  const size_t again = at.here();
+  at.op(kOpOver).deref(2).literal(std::countr_zero(kShapeUnit)).op(kOpShl);
+  at.word(tables.shapes).op(kOpPlus);  // ..., shape
+  at.op(kOpDup).deref(2).pick(2).op(kOpGreater);
+  const size_t found = at.forward(kOpBranch);
+  at.deref(2).op(kOpMinus).op(kOpSwap).plus(2).op(kOpSwap);
+  at.jump_back(again);
+  at.land(found);
+  at.op(kOpDup).plus(4);  // place, offset in stub, shape, row
+  const size_t next = at.here();
+  at.op(kOpDup).deref(2).pick(3).op(kOpGreater);
+  const size_t here = at.forward(kOpBranch);
+  at.plus(4);
+  at.jump_back(next);
+  at.land(here);
+}
+
+void stub_rules(Assembler& at, const ArenaTables& tables) {
+  Expression stack;
+  find_stub(stack, tables);
+  stack.plus(3).deref(1).literal(kWordsBias).op(kOpMinus).literal(3).op(kOpShl);
+  stack.reg(kStackPointer).op(kOpPlus);
+  stack_before_is(at, stack);
+
+  Expression address;
+  find_stub(address, tables);
+  address.plus(2).deref(1);  // offset in stub, shape, back
+  address.op(kOpDup).byte(kBackNowhere).op(kOpEqual);
+  const size_t nowhere = address.forward(kOpBranch);
+  address.op(kOpSwap).plus(2).deref(2);
+  address.reg(kReturnAddress).op(kOpPlus).pick(2).op(kOpMinus);  // offset, back, distance's place
+  address.op(kOpDup).deref(4).byte(32).op(kOpShl).byte(32).op(kOpShra).op(kOpPlus);
+  address.plus(sizeof(int32_t) + kAsIfCalled).op(kOpSwap).op(kOpMinus);
+  const size_t end = address.forward(kOpSkip);
+  address.land(nowhere);
+  address.literal(0);
+  address.land(end);
+  return_address_is(at, address);
+}
+
+void align(Assembler& code, uint64_t alignment) {
+  code.align(alignment, 0);
+}
+
+}  // namespace
+
+UnwindTable emit_slot_unwind_table(Assembler& code, const SlotFrames& spec, Address personality) {
+  UnwindTable table;
+  table.begin = emit_cie(code, personality, {});
+  table.fde = emit_fde(code, table.begin, spec.code, [&](Assembler& at) { slot_rules(at, spec); });
+  code.u32(0);  // no more
+  return table;
+}
+
+std::string StubShapes::shape_of(const StubFrames& frames, Address begin, uint64_t room,
+                                 std::span<const uint8_t> hidden) {
+  const uint64_t continuation = frames.continuation - begin;
+  if (frames.continuation == 0 || continuation >= kLastEnd || room >= kLastEnd) return {};
+  std::string shape;
+  append(shape, static_cast<uint16_t>(room));
+  append(shape, static_cast<uint16_t>(continuation));
+  if (frames.rows.empty() || frames.rows.front().from != begin)
+    append_row(shape, frames.rows.empty() ? kLastEnd : frames.rows.front().from - begin,
+               kBackNowhere, kWordsBias);
+  for (size_t i = 0; i < frames.rows.size(); ++i) {
+    const StubRow& row = frames.rows[i];
+    const uint64_t end =
+        i + 1 < frames.rows.size() ? frames.rows[i + 1].from - begin : uint64_t{kLastEnd};
+    const int words = row.words + kWordsBias;
+    int length = row.length;
+    for (const StubRow& other : frames.rows)
+      if (other.offset == row.offset) length = std::max<int>(length, other.length);
+    const int back = frames.displaced + 1 - (row.offset + length);
+    const auto last_byte = static_cast<uint8_t>(row.offset + length - 1);
+    const bool known = row.offset != StubRow::kNowhere && back >= 0 &&
+                       std::find(hidden.begin(), hidden.end(), last_byte) == hidden.end();
+    if (words < 0 || words > UINT8_MAX) return {};
+    append_row(shape, end, known ? static_cast<uint8_t>(back) : kBackNowhere,
+               static_cast<uint8_t>(words));
+  }
+  return shape;
+}
+
+uint16_t StubShapes::add(const std::string& shape, uint64_t room) {
+  if (const auto known = known_.find(shape); known != known_.end()) return known->second;
+  const bool is_known = !shape.empty() && bytes_.size() / kShapeUnit < kMostShapes;
+  const auto& wanted = is_known ? shape : unknown_shape(room);
+  const auto [place, is_new] = known_.try_emplace(wanted, 0);
+  if (!is_new) return place->second;
+  const size_t number = bytes_.size() / kShapeUnit;
+  assert(number < UINT16_MAX);
+  place->second = static_cast<uint16_t>(number);
+  bytes_ += wanted;
+  bytes_.resize(align_up(bytes_.size(), kShapeUnit));
+  return place->second;
+}
+
+UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
+  struct Entry {
+    Range range;
+    RangeHeader::What what;
+    Address fde = 0;
+    size_t index = 0;  // in what it is of
+  };
+  using What = RangeHeader::What;
+  std::vector<Entry> entries;
+  std::vector<ArenaTables> tables(spec.arenas.size());
+  if (!spec.slots.code.empty()) entries.push_back({spec.slots.code, What::slots});
+  const size_t first_routine = entries.size();
+  for (const auto& rows : spec.code)
+    entries.push_back({{rows.front().from, rows.back().from}, What::stubs});
+  const size_t first_arena = entries.size();
+  for (const StubArena& arena : spec.arenas)
+    entries.push_back({{arena.begin, arena.begin + arena.size}, What::stubs});
+  const size_t first_board = entries.size();
+  for (const Springboard& board : spec.springboards)
+    entries.push_back({{board.address, board.address + 1}, What::springboard});
+
+  const Address begin = code.here();
+  UnwindTablesHeader header;
+  header.magic = kUnwindTablesMagic;
+  header.range_count = std::bit_ceil(entries.size());
+  header.ranges = begin + sizeof header;
+  const Address headers = header.ranges + header.range_count * sizeof(CoveredRange);
+  header.frames = headers + header.range_count * sizeof(RangeHeader);
+
+  // Entries have to know where the tables behind them lie, whose places depend on their sizes;
+  // these do not depend on the places. So they are made twice.
+  const auto emit_frames = [&](Assembler& at) {
+    const Address stub_cie = emit_cie(at, 0, {kRax, kRcx});
+    const Address routine_cie = emit_cie(at, 0, {kRax, kRdx, kRcx, kRsi, kRdi});
+    if (first_routine != 0)
+      entries[0].fde = emit_fde(at, stub_cie, spec.slots.code,
+                                [&](Assembler& rules) { slot_rules(rules, spec.slots); });
+    for (size_t i = 0; i < spec.code.size(); ++i) {
+      Entry& entry = entries[first_routine + i];
+      entry.fde = emit_fde(at, routine_cie, entry.range,
+                           [&](Assembler& rules) { code_rules(rules, spec.code[i], spec.slots); });
+    }
+    for (size_t i = 0; i < spec.arenas.size(); ++i) {
+      Entry& entry = entries[first_arena + i];
+      entry.fde = emit_fde(at, stub_cie, entry.range,
+                           [&](Assembler& rules) { stub_rules(rules, tables[i]); });
+    }
+    for (size_t i = 0; i < spec.springboards.size(); ++i) {
+      Entry& entry = entries[first_board + i];
+      Expression site;
+      site.word(spec.springboards[i].site + kAsIfCalled);
+      entry.fde = emit_fde(at, stub_cie, entry.range,
+                           [&](Assembler& rules) { return_address_is(rules, site); });
+    }
+    at.u32(0);
+  };
+  for (size_t i = 0; i < tables.size(); ++i) {
+    const size_t groups = spec.arenas[i].shapes.size() / kGroup + 1;
+    tables[i].begin = spec.arenas[i].begin;
+    tables[i].groups = static_cast<uint32_t>(std::bit_ceil(groups));
+  }
+  Assembler trial(header.frames);
+  emit_frames(trial);
+  header.frames_size = trial.size();
+  const auto room_of = [](const StubShapes& shapes, uint16_t number) {
+    uint16_t room = 0;
+    std::memcpy(&room, shapes.bytes().data() + number * kShapeUnit, sizeof room);
+    return room;
+  };
+  Address at = align_up(header.frames + header.frames_size, 8);
+  for (ArenaTables& one : tables) {
+    one.group_begins = at;
+    one.shape_numbers = one.group_begins + one.groups * sizeof(uint32_t);
+    const auto& shapes = spec.arenas[static_cast<size_t>(&one - tables.data())].shapes;
+    at = align_up(one.shape_numbers + (shapes.size() / kGroup + 1) * kGroup * sizeof(uint16_t), 8);
+  }
+  for (ArenaTables& one : tables) one.shapes = at;
+  const std::string end_of_stubs = unknown_shape(kLastEnd);
+  if (spec.shapes != nullptr) at += spec.shapes->bytes().size();
+  const Address end_shape = at;
+  header.size = end_shape + end_of_stubs.size() - begin;
+
+  Assembler frames(header.frames);
+  emit_frames(frames);
+  assert(frames.size() == header.frames_size);
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.range.begin < b.range.begin; });
+
+  for (uint64_t word : {header.magic, header.size, header.range_count, header.ranges, header.frames,
+                        header.frames_size})
+    code.u64(word);
+  for (size_t i = 0; i < header.range_count; ++i) {
+    code.u64(i < entries.size() ? entries[i].range.begin : ~uint64_t{0});
+    code.u64(i < entries.size() ? entries[i].range.size() : 0);
+  }
+  for (size_t i = 0; i < header.range_count; ++i) {
+    for (uint8_t byte : {uint8_t{1}, kAbsolute, kOmitted, kOmitted}) code.u8(byte);
+    code.u64(i < entries.size() ? entries[i].fde : 0);
+    code.u32(static_cast<uint32_t>(i < entries.size() ? entries[i].what : What::stubs));
+  }
+  code.raw(*frames.finish());
+  align(code, 8);
+  for (size_t i = 0; i < tables.size(); ++i) {
+    assert(code.here() == tables[i].group_begins);
+    const auto& shapes = spec.arenas[i].shapes;
+    uint32_t offset = 0;
+    for (size_t group = 0; group < tables[i].groups; ++group) {
+      code.u32(group * kGroup <= shapes.size() ? offset : INT32_MAX);
+      for (size_t j = group * kGroup; j < std::min(shapes.size(), (group + 1) * kGroup); ++j)
+        offset += room_of(*spec.shapes, shapes[j]);
+    }
+    const auto end_number = static_cast<uint16_t>((end_shape - tables[i].shapes) / kShapeUnit);
+    for (size_t j = 0; j < (shapes.size() / kGroup + 1) * kGroup; ++j) {
+      const uint16_t number = j < shapes.size() ? shapes[j] : end_number;
+      code.u8(static_cast<uint8_t>(number));
+      code.u8(static_cast<uint8_t>(number >> 8));
+    }
+    align(code, 8);
+  }
+  if (spec.shapes != nullptr)
+    for (char c : spec.shapes->bytes()) code.u8(static_cast<uint8_t>(c));
+  for (char c : end_of_stubs) code.u8(static_cast<uint8_t>(c));
+  assert(code.here() == begin + header.size);
+  return header;
+}
+
+}  // namespace pinprick::arch

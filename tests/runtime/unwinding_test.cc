@@ -1,0 +1,430 @@
+// Steps through probed functions, in this very process, one instruction after the other. At each of
+// them a signal handler unwinds with libgcc: what it finds in the program has to be what it finds
+// without probes, at the instruction that is to run next.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/rseq.h>
+#include <ucontext.h>
+#include <unwind.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "arch/x86_64/decode.h"
+#include "arch/x86_64/unwind_tables.h"
+#include "base/fd.h"
+#include "executable_memory.h"
+#include "layout/session_file.h"
+#include "runtime/image.h"
+
+extern "C" {
+long unwound_frame_pointer(long), unwound_saves(long), unwound_leaf(long), unwound_branches(long),
+    unwound_loops(long), unwound_calls(long), unwound_calls_through_memory(long),
+    unwound_returns(long), unwound_jumps(long), unwound_system_call(long);
+long step_through(long (*f)(long), long x);
+extern const uint8_t unwound_begin[], unwound_end[], step_returned[];
+void __register_frame(void*);    // NOLINT(bugprone-reserved-identifier)
+void __deregister_frame(void*);  // NOLINT(bugprone-reserved-identifier)
+}
+
+namespace pinprick::runtime {
+namespace {
+
+using arch::CountPoint;
+
+template <class T>
+Address address_of(T* pointer) {
+  return reinterpret_cast<Address>(pointer);
+}
+
+const Range kProgram = {address_of(unwound_begin), address_of(unwound_end)};
+
+// --- What a signal handler sees
+
+struct Frame {
+  Address ip = 0;
+  bool is_exact = false;  // the instruction is yet to run; else it is the one before
+  Address cfa = 0;
+  std::array<uint64_t, 6> kept{};  // rbx, rbp, r12 to r15
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+using Backtrace = std::vector<Frame>;
+
+_Unwind_Reason_Code add_frame(_Unwind_Context* context, void* to) {
+  auto& frames = *static_cast<Backtrace*>(to);
+  int is_exact = 0;
+  Frame frame;
+  frame.ip = _Unwind_GetIPInfo(context, &is_exact);
+  frame.is_exact = is_exact != 0;
+  frame.cfa = _Unwind_GetCFA(context);
+  constexpr int kNumbers[] = {3, 6, 12, 13, 14, 15};
+  for (size_t i = 0; i < frame.kept.size(); ++i)
+    frame.kept[i] = _Unwind_GetGR(context, kNumbers[i]);
+  frames.push_back(frame);
+  return frames.size() < 40 ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+struct Stepping {
+  Range emitted;
+  std::vector<Backtrace> seen;  // from the interrupted instruction on
+} stepping;
+
+void on_step(int, siginfo_t*, void* context) {
+  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  const auto ip = static_cast<Address>(registers[REG_RIP]);
+  const bool returned = ip == address_of(step_returned);
+  if (!kProgram.contains(ip) && !stepping.emitted.contains(ip) && !returned) return;
+  Backtrace frames;
+  frames.reserve(40);
+  _Unwind_Backtrace(add_frame, &frames);
+  const auto first = std::find_if(frames.begin(), frames.end(),
+                                  [&](const Frame& frame) { return frame.ip == ip; });
+  frames.erase(frames.begin(), first);
+  const auto last = std::find_if(frames.begin(), frames.end(), [](const Frame& frame) {
+    return frame.ip == address_of(step_returned);
+  });
+  // Who called step_through is who called it, and is reached.
+  if (frames.end() - last < 4) frames.clear();
+  if (!frames.empty()) frames.erase(last + 1, frames.end());
+  stepping.seen.push_back(std::move(frames));
+  constexpr greg_t kTrapFlag = 0x100;
+  if (returned) registers[REG_EFL] &= ~kTrapFlag;
+}
+
+// From the same frame each time, so that the stack lies at the same place.
+[[gnu::noinline]] std::vector<Backtrace> step(long (*function)(long), Range emitted) {
+  stepping.emitted = emitted;
+  stepping.seen.clear();
+  struct sigaction action = {}, previous;
+  action.sa_sigaction = on_step;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, &previous);
+  step_through(function, 5);
+  sigaction(SIGTRAP, &previous, nullptr);
+  return std::move(stepping.seen);
+}
+
+// --- A probed function
+
+// A thread's rseq area that the kernel does not know: it sends nobody back who is interrupted.
+thread_local struct rseq pretended_rseq;
+
+arch::RseqArea pretended_area() {
+  return {static_cast<int32_t>(reinterpret_cast<char*>(&pretended_rseq) -
+                               static_cast<char*>(__builtin_thread_pointer()))};
+}
+
+enum class Kind { count, time };
+
+struct Shape {
+  const char* name;
+  long (*function)(long);
+  uint8_t site = 0;       // where the jump is written, from the function's entry
+  uint8_t displaced = 0;  // bytes
+  std::vector<CountPoint> points = {};
+};
+
+void PrintTo(const Shape& shape, std::ostream* out) {
+  *out << shape.name;
+}
+
+class Program {
+ public:
+  static constexpr uint64_t kArenaSize = 1 << 16;
+
+  Program(const Shape& shape, Kind kind, bool has_rseq, uint64_t free_slots)
+      : arena_(kArenaSize, near()),
+        extent_(runtime_extent(kSlots, 1)),
+        runtime_(extent_.size(), near() + (1 << 20)),
+        cells_(1 << 16),
+        site_(address_of(shape.function) + shape.site),
+        original_(reinterpret_cast<const uint8_t*>(site_),
+                  reinterpret_cast<const uint8_t*>(site_) + shape.displaced) {
+    EXPECT_NE(arena_.data(), nullptr);
+    RuntimeSpec spec;
+    spec.capacity = kSlots;
+    spec.slot_count = std::max<uint64_t>(1, free_slots);
+    spec.cpu_count = 1;
+    spec.fraction_bits = 3;
+    if (has_rseq) spec.rseq = pretended_area();
+    spec.ns_multiplier = 1ull << 32;
+    spec.cells = address_of(cells_.data());
+    spec.region_size = 1 << 15;
+    const auto runtime = build_runtime(runtime_.address(), spec);
+    EXPECT_TRUE(runtime.has_value());
+    if (!runtime) return;
+    for (const Piece& piece : runtime->pieces)
+      runtime_.write(piece.address - runtime_.address(), piece.bytes);
+    if (free_slots == 0) {
+      layout::RuntimeContext context;
+      void* at = runtime_.data() + extent_.data_size - sizeof context;
+      std::memcpy(&context, at, sizeof context);
+      context.fresh = context.fresh_limit;
+      std::memcpy(at, &context, sizeof context);
+    }
+    runtime_.seal(extent_.data_size);
+
+    arch::Assembler code(arena_.address());
+    const auto cpus = cpu_cells(spec);
+    arch::ArenaSpec arena;
+    arena.size = kArenaSize;
+    arena.enter = runtime->enter;
+    arena.locked_cells = locked_cells(spec);
+    arena.cpu_cells = cpus;
+    const auto entries = arch::emit_arena_header(code, arena);
+    arch::StubShapes shapes;
+    arch::UnwindSpec tables;
+    code.align(8, 0xcc);
+    tables.arenas.push_back({code.here(), 0, {}});
+    const auto add = [&](auto&& emit) {
+      const Address begin = code.here();
+      const arch::Stub stub = emit();
+      code.align(8, 0xcc);
+      tables.arenas[0].shapes.push_back(
+          shapes.add(arch::StubShapes::shape_of(stub.frames, begin, code.here() - begin),
+                     code.here() - begin));
+      return stub;
+    };
+    const arch::Displaced displaced = {site_, original_};
+    const auto emit = [&] {
+      return add([&] {
+        return kind == Kind::count
+                   ? arch::emit_count_stub(code, entries, spec.rseq, shape.points, displaced)
+                   : arch::emit_return_stub(code, entries, {64, 0, 8}, displaced);
+      });
+    };
+    // It is one among others.
+    for (int i = 0; i < kOthers; ++i) emit();
+    stub_ = emit();
+    for (int i = 0; i < kOthers; ++i) emit();
+    tables.arenas[0].size = code.here() - tables.arenas[0].begin;
+    tables.slots = {runtime->slot_code, runtime->data_address, PP_RECORD_SITE};
+    tables.code = {entries.frames, image_frames(runtime->code_address)};
+    tables.shapes = &shapes;
+    code.align(16, 0);
+    const auto header = arch::emit_unwind_tables(code, tables);
+    const auto bytes = code.finish();
+    EXPECT_TRUE(bytes && bytes->size() < kArenaSize);
+    if (!bytes) return;
+    arena_.write(0, *bytes);
+    arena_.seal();
+    frames_ = reinterpret_cast<void*>(header.frames);
+    __register_frame(frames_);
+    const auto jump = arch::encode_jump(site_, stub_.begin);
+    EXPECT_TRUE(jump.has_value());
+    if (jump) patch(*jump);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() {
+    patch(original_);
+    if (frames_ != nullptr) __deregister_frame(frames_);
+  }
+
+  Range emitted() const { return {arena_.address(), runtime_.address() + extent_.size()}; }
+  const arch::Stub& stub() const { return stub_; }
+  Range runtime_code() const {
+    return {runtime_.address() + extent_.data_size, runtime_.address() + extent_.size()};
+  }
+
+ private:
+  static constexpr uint64_t kSlots = 4;
+  static constexpr int kOthers = 20;  // some more than a group has
+
+  static Address near() { return align_up(kProgram.begin, 1 << 21) - (64 << 20); }
+  void patch(std::span<const uint8_t> bytes) const {
+    const auto memory = open_file("/proc/self/mem", O_RDWR);
+    EXPECT_TRUE(write_at(memory->get(), bytes, site_));
+  }
+
+  ExecutableMemory arena_;
+  RuntimeExtent extent_;
+  ExecutableMemory runtime_;
+  std::vector<uint8_t> cells_;
+  Address site_;
+  std::vector<uint8_t> original_;
+  arch::Stub stub_;
+  void* frames_ = nullptr;
+};
+
+// --- The claim
+
+// What was seen at each instruction of the program, and in which order they ran.
+struct Expected {
+  std::map<Address, Backtrace> at;
+  std::vector<Address> order;
+};
+
+Expected expected_of(const Shape& shape) {
+  Expected expected;
+  const auto add = [&](const Backtrace& frames) {
+    expected.order.push_back(frames.front().ip);
+    expected.at[frames.front().ip] = frames;
+  };
+  for (Backtrace& frames : step(shape.function, {})) {
+    add(frames);
+    const Address ip = frames.front().ip;
+    if (!kProgram.contains(ip)) continue;
+    const std::span code(reinterpret_cast<const uint8_t*>(ip), arch::kMaxInstructionLength);
+    const auto instruction = arch::decode(code, ip);
+    // The processor does not trap behind a system call, but one instruction later.
+    if (instruction->special == arch::Special::syscall) {
+      frames.front().ip = instruction->end();
+      add(frames);
+    }
+  }
+  return expected;
+}
+
+std::string text_of(const Backtrace& frames) {
+  std::string text;
+  for (const Frame& frame : frames) {
+    char line[80];
+    std::snprintf(line, sizeof line, "  %#lx%s cfa %#lx rbx %#lx\n", frame.ip,
+                  frame.is_exact ? " exact" : "", frame.cfa, frame.kept[0]);
+    text += line;
+  }
+  return text;
+}
+
+// The frames of the program alone, the first with the instruction that it is about to run.
+Backtrace in_program(const Backtrace& frames, Range emitted, const Expected& expected) {
+  Backtrace own;
+  for (const Frame& frame : frames)
+    if (!emitted.contains(frame.ip)) own.push_back(frame);
+  if (own.empty()) return own;
+  Frame& first = own.front();
+  // As for a return address, the instruction is what the byte before is of.
+  if (kProgram.contains(first.ip - 1) && !first.is_exact) {
+    const auto next = expected.at.lower_bound(first.ip);
+    if (next != expected.at.begin()) first.ip = std::prev(next)->first;
+  }
+  first.is_exact = true;
+  return own;
+}
+
+// Every instruction of the stub that was executed.
+std::set<Address> expect_right_everywhere(const Shape& shape, Kind kind, bool has_rseq,
+                                          uint64_t free_slots = 1) {
+  const Expected expected = expected_of(shape);
+  EXPECT_GE(expected.order.size(), 3u);
+  Program program(shape, kind, has_rseq, free_slots);
+  std::set<Address> executed;
+  size_t next = 0;
+  for (const Backtrace& frames : step(shape.function, program.emitted())) {
+    if (frames.empty()) {
+      ADD_FAILURE() << "the stack was not walked to its end";
+      continue;
+    }
+    executed.insert(frames.front().ip);
+    const Backtrace own = in_program(frames, program.emitted(), expected);
+    if (own.empty()) {
+      ADD_FAILURE() << "lost at\n" << text_of(frames);
+      continue;
+    }
+    const Address ip = own.front().ip;
+    // One step is one instruction of the program's, at most; two where one is a system call.
+    for (size_t steps = 0; steps <= 2 && next + steps < expected.order.size(); ++steps)
+      if (expected.order[next + steps] == ip) {
+        next += steps;
+        break;
+      }
+    EXPECT_EQ(expected.order[next], ip) << std::hex << frames.front().ip;
+    const auto wanted = expected.at.find(ip);
+    EXPECT_TRUE(wanted != expected.at.end()) << text_of(frames);
+    if (wanted != expected.at.end()) {
+      EXPECT_EQ(own, wanted->second) << text_of(frames) << "but\n" << text_of(wanted->second);
+    }
+  }
+  EXPECT_EQ(next + 1, expected.order.size()) << "it did not come to its end";
+  return executed;
+}
+
+CountPoint at(uint8_t offset, bool keep_red_zone) {
+  return {offset, 64, keep_red_zone, false};
+}
+
+const Shape kAtEntries[] = {
+    {"frame_pointer", unwound_frame_pointer, 0, 8},
+    {"saves", unwound_saves, 0, 5},
+    {"branches", unwound_branches, 0, 5},
+    {"both_branches", unwound_branches, 0, 7},
+    {"loops", unwound_loops, 0, 10},
+    {"calls", unwound_calls, 0, 9},
+    {"calls_through_memory", unwound_calls_through_memory, 0, 7},
+    {"returns", unwound_returns, 0, 5},
+    {"jumps", unwound_jumps, 0, 7},
+    {"system_call", unwound_system_call, 0, 8},
+};
+const Shape kInside[] = {
+    {"frame_pointer_set_up", unwound_frame_pointer, 8, 8},
+    {"leaf", unwound_leaf, 5, 5},
+};
+
+using Case = std::tuple<Shape, bool, int>;  // has rseq; the CPU that the thread's area names
+
+class Unwinding : public testing::TestWithParam<Case> {
+ protected:
+  const Shape& shape() const { return std::get<0>(GetParam()); }
+  bool has_rseq() const { return std::get<1>(GetParam()); }
+  void SetUp() override {
+    pretended_rseq = {};
+    pretended_rseq.cpu_id = static_cast<uint32_t>(std::get<2>(GetParam()));
+    // Its own tables are read, and memory allocated, the first time.
+    Backtrace frames;
+    _Unwind_Backtrace(add_frame, &frames);
+  }
+};
+using UnwindingAtEntry = Unwinding;
+
+std::string name_of(const testing::TestParamInfo<Case>& one) {
+  return std::string(std::get<0>(one.param).name) + (std::get<1>(one.param) ? "_rseq" : "_locked") +
+         (std::get<2>(one.param) == 0 ? "" : "_unregistered");
+}
+
+template <size_t N>
+auto paths_of(const Shape (&shapes)[N]) {
+  return testing::Combine(testing::ValuesIn(shapes), testing::Bool(), testing::Values(0, -1));
+}
+
+INSTANTIATE_TEST_SUITE_P(AtEntries, Unwinding, paths_of(kAtEntries), name_of);
+INSTANTIATE_TEST_SUITE_P(Inside, Unwinding, paths_of(kInside), name_of);
+INSTANTIATE_TEST_SUITE_P(Stubs, UnwindingAtEntry, paths_of(kAtEntries), name_of);
+
+TEST_P(Unwinding, FromEveryInstructionOfACountingProbeFindsTheProbedOne) {
+  for (bool keep_red_zone : {false, true}) {
+    if (shape().site != 0 && !keep_red_zone) continue;
+    Shape counted = shape();
+    counted.points = {at(0, keep_red_zone)};
+    expect_right_everywhere(counted, Kind::count, has_rseq());
+  }
+}
+
+TEST_P(Unwinding, FromEveryInstructionOfSeveralProbesInOneStubFindsTheProbedOne) {
+  Shape counted = shape();
+  const std::span code(reinterpret_cast<const uint8_t*>(counted.function) + counted.site,
+                       counted.displaced);
+  for (uint8_t offset = 0; offset < counted.displaced;) {
+    counted.points.push_back(at(offset, offset != 0 || counted.site != 0));
+    offset += arch::decode(code.subspan(offset), 0)->length;
+  }
+  expect_right_everywhere(counted, Kind::count, has_rseq());
+  counted.points.erase(counted.points.begin());
+  if (!counted.points.empty()) expect_right_everywhere(counted, Kind::count, has_rseq());
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallFindsTheTimedFunctionOrItsCaller) {
+  expect_right_everywhere(shape(), Kind::time, has_rseq());
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatFindsNoSlotFindsTheFunction) {
+  expect_right_everywhere(shape(), Kind::time, has_rseq(), 0);
+}
+
+}  // namespace
+}  // namespace pinprick::runtime
