@@ -183,7 +183,7 @@ class Program {
     tables.arenas.push_back({code.here(), 0, {}});
     const auto add = [&](auto&& emit) {
       const Address begin = code.here();
-      const arch::Stub stub = emit();
+      arch::Stub stub = emit();
       code.align(8, 0xcc);
       tables.arenas[0].shapes.push_back(
           shapes.add(arch::StubShapes::shape_of(stub.frames, begin, code.here() - begin),
