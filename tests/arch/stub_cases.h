@@ -1,0 +1,104 @@
+// What the tests of stubs share: cells to count in, and code to be displaced.
+#pragma once
+
+#include <sys/rseq.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "arch/x86_64/stub.h"
+#include "bytes.h"
+
+namespace pinprick::arch {
+
+inline constexpr uint64_t kNoEnter = 0;
+
+inline struct rseq* own_rseq_area() {
+  return reinterpret_cast<struct rseq*>(static_cast<char*>(__builtin_thread_pointer()) +
+                                        __rseq_offset);
+}
+
+inline std::optional<RseqArea> own_rseq() {
+  if (__rseq_size == 0) return std::nullopt;
+  return RseqArea{static_cast<int32_t>(__rseq_offset)};
+}
+
+// Counters as the controller lays them out: a region for each CPU and one for each locked stripe.
+class Cells {
+ public:
+  Cells(uint32_t cpus, uint32_t cell) : cell_(cell), cpus_(cpus) {
+    regions_.resize((cpus + layout::kLockedStripes) * kRegion / 8);
+    for (uint32_t i = 0; i < cpus; ++i) cpu_cells_.push_back(region(i));
+    for (uint32_t i = 0; i < layout::kLockedStripes; ++i) locked_cells_[i] = region(cpus + i);
+  }
+
+  ArenaSpec arena(uint64_t size, bool tables_apart = false) const {
+    ArenaSpec spec;
+    spec.size = size;
+    spec.enter = kNoEnter;
+    spec.locked_cells = locked_cells_;
+    spec.cpu_cells = cpu_cells_;
+    spec.tables_apart = tables_apart;
+    return spec;
+  }
+  // Of another counter than the one that the cells are for.
+  uint64_t total_of(uint32_t cell) const {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < cpus_ + layout::kLockedStripes; ++i)
+      sum += regions_[(i * kRegion + cell) / 8];
+    return sum;
+  }
+  uint64_t of_cpu(uint32_t cpu) const { return counter(cpu); }
+  uint64_t by_rseq() const {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < cpus_; ++i) sum += counter(i);
+    return sum;
+  }
+  uint64_t by_lock() const {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < layout::kLockedStripes; ++i) sum += counter(cpus_ + i);
+    return sum;
+  }
+  uint64_t stripes_used() const {
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < layout::kLockedStripes; ++i) used += counter(cpus_ + i) != 0;
+    return used;
+  }
+  uint64_t total() const { return by_rseq() + by_lock(); }
+  uint32_t cpus() const { return cpus_; }
+  // Every other word must stay as it was.
+  uint64_t words_written() const {
+    return static_cast<uint64_t>(
+        std::count_if(regions_.begin(), regions_.end(), [](uint64_t word) { return word != 0; }));
+  }
+
+ private:
+  static constexpr uint64_t kRegion = 4096;
+  Address region(uint32_t i) const {
+    return reinterpret_cast<Address>(regions_.data()) + i * kRegion;
+  }
+  uint64_t counter(uint32_t region) const { return regions_[(region * kRegion + cell_) / 8]; }
+
+  uint32_t cell_;
+  uint32_t cpus_;
+  std::vector<uint64_t> regions_;
+  std::vector<Address> cpu_cells_;
+  std::array<Address, layout::kLockedStripes> locked_cells_{};
+};
+
+inline constexpr uint32_t kCell = 0x208;
+
+// push %rbp; mov %rsp,%rbp; sub $16,%rsp
+inline const Bytes kPrologue = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10};
+
+// Points at these offsets, with a counter each; in the middle of a function but for the first.
+inline std::vector<CountPoint> points_at(const std::vector<uint8_t>& offsets) {
+  std::vector<CountPoint> points;
+  for (size_t i = 0; i < offsets.size(); ++i)
+    points.push_back({offsets[i], kCell + 8 * static_cast<uint32_t>(i), offsets[i] != 0});
+  return points;
+}
+
+}  // namespace pinprick::arch

@@ -1,0 +1,250 @@
+// What stubs consist of.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "arch/disassembler.h"
+#include "arch/stub_cases.h"
+
+namespace pinprick::arch {
+namespace {
+
+constexpr Address kArena = 0x7f00'0000'0000;
+constexpr Address kSite = kArena + 0x100000;
+
+struct Emitted {
+  Bytes bytes;
+  ArenaEntries entries;
+  Stub stub;
+  uint64_t header_size = 0;
+
+  std::span<const uint8_t> at(Address address) const {
+    return std::span(bytes).subspan(address - kArena);
+  }
+  Address word(Address address) const {
+    Address value = 0;
+    for (unsigned i = 0; i < 8; ++i) value |= Address{at(address)[i]} << (8 * i);
+    return value;
+  }
+};
+
+const std::vector<Address> kCpuCells = {0x10000, 0x20000, 0x30000};
+
+ArenaSpec some_arena() {
+  ArenaSpec spec;
+  spec.size = 0x40000;
+  spec.enter = 0x123456789a;
+  for (uint32_t i = 0; i < layout::kLockedStripes; ++i) spec.locked_cells[i] = 0x1000 * (i + 1);
+  spec.cpu_cells = kCpuCells;
+  return spec;
+}
+
+template <class Emit>
+Emitted emitted(const Emit& emit) {
+  Emitted result;
+  Assembler code(kArena);
+  result.entries = emit_arena_header(code, some_arena());
+  result.header_size = code.size();
+  result.stub = emit(code, result.entries);
+  auto bytes = code.finish();
+  EXPECT_TRUE(bytes);
+  if (bytes) result.bytes = *std::move(bytes);
+  return result;
+}
+
+Emitted emitted_count_stub(const Bytes& window, bool keep_red_zone = false,
+                           std::optional<RseqArea> rseq = RseqArea{-0x60}) {
+  return emitted([&](Assembler& code, const ArenaEntries& entries) {
+    // A cell as that of one among thousands of probes.
+    const CountPoint point = {0, 0x12340, keep_red_zone};
+    return emit_count_stub(code, entries, rseq, {&point, 1}, {kSite, window});
+  });
+}
+
+TEST(Arena, BeginsWithWhatItsStubsShare) {
+  const Emitted arena = emitted([](Assembler&, const ArenaEntries&) { return Stub(); });
+  EXPECT_EQ(Bytes(arena.bytes.begin(), arena.bytes.begin() + 8),
+            (Bytes{'P', 'N', 'A', 'R', 'E', 'N', 'A', '1'}));
+  EXPECT_EQ(arena.word(kArena + 8), 0x40000u);
+  EXPECT_EQ(arena.entries.enter_pointer, kArena + 16);
+  EXPECT_EQ(arena.word(kArena + 16), 0x123456789au);
+  for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(arena.word(kArena + 64 + 8 * i), 0x1000u * (i + 1));
+  // What a thread with cpu_id -2 or -1 reads, in front of CPU 0.
+  EXPECT_EQ(arena.word(kArena + 128), 0u);
+  EXPECT_EQ(arena.word(kArena + 136), 0u);
+  EXPECT_EQ(arena.entries.cpu_table, kArena + 144);
+  for (uint32_t cpu = 0; cpu < 3; ++cpu)
+    EXPECT_EQ(arena.word(kArena + 144 + 8 * cpu), kCpuCells[cpu]);
+  EXPECT_GE(arena.entries.locked_count, kArena + 144 + 8 * 3);
+  EXPECT_LT(arena.entries.locked_count, kArena + arena.header_size);
+}
+
+TEST(CountStub, OfATypicalWindowAtAnEntryHasAtMost128Bytes) {
+  for (const Bytes& window : {Bytes{0x55, 0x48, 0x89, 0xe5, 0x41, 0x57},  // 6 bytes
+                              Bytes{0x41, 0x57, 0x41, 0x56, 0x41, 0x55},  // 6 bytes
+                              Bytes{0x48, 0x81, 0xec, 0x88, 0, 0, 0},     // 7 bytes
+                              Bytes{0x48, 0x8d, 0x05, 0x10, 0, 0, 0}}) {  // 7 bytes
+    const Emitted code = emitted_count_stub(window);
+    EXPECT_LE(code.bytes.size() - code.header_size, 128u);
+  }
+}
+
+TEST(CountStub, InTheMiddleOfAFunctionPaysLittleMoreForTheRedZone) {
+  const Bytes window = {0x48, 0x81, 0xec, 0x88, 0, 0, 0};  // sub $0x88,%rsp
+  const Emitted inside = emitted_count_stub(window, true);
+  // The budget is an average of 128. A step over the red zone that leaves the flags alone takes 5
+  // bytes, the one back 8.
+  EXPECT_LE(inside.bytes.size() - inside.header_size, 128u + 8u);
+}
+
+TEST(CountStub, EndsWithTheDisplacedInstructionsAndTheWayBack) {
+  const Emitted code = emitted_count_stub(kPrologue);
+  EXPECT_EQ(Disassembler().text(code.at(code.stub.body).first(code.stub.end - code.stub.body),
+                                code.stub.body),
+            "push rbp; mov rbp, rsp; sub rsp, 0x10; jmp 0x7f0000100008");
+  EXPECT_EQ(code.stub.end, kArena + code.bytes.size());
+}
+
+TEST(CountStub, HasNoWayBackWhereNobodyWouldTakeIt) {
+  // What is left of it is a distance, for unwinders.
+  constexpr size_t kDistance = 4;
+  const auto body = [](const Bytes& window) {
+    const Emitted code = emitted_count_stub(window);
+    const Address end = code.stub.end - kDistance;
+    int32_t distance = 0;
+    std::memcpy(&distance, code.at(end).data(), sizeof distance);
+    EXPECT_EQ(code.stub.end + static_cast<Address>(int64_t{distance}), kSite + window.size());
+    EXPECT_EQ(code.stub.frames.continuation, end);
+    return Disassembler().text(code.at(code.stub.body).first(end - code.stub.body), code.stub.body);
+  };
+  EXPECT_EQ(body({0x31, 0xc0, 0xc3}), "xor eax, eax; ret");
+  EXPECT_EQ(body({0x31, 0xc0, 0xeb, 0x10}), "xor eax, eax; jmp 0x7f0000100014");
+  EXPECT_EQ(body({0x31, 0xc0, 0xff, 0xe0}), "xor eax, eax; jmp rax");
+  // The call returns to the original code: behind the jump lies only the address that it pushed.
+  const Emitted last = emitted_count_stub({0x31, 0xc0, 0xff, 0x50, 0x10});  // xor; call *16(%rax)
+  const Address literal = last.stub.end - kDistance - 8;
+  EXPECT_EQ(last.word(literal), kSite + 5);
+  EXPECT_EQ(
+      Disassembler().text(last.at(last.stub.body).first(literal - last.stub.body), last.stub.body),
+      "xor eax, eax; push qword ptr [rip + 3]; jmp qword ptr [rax + 0x10]");
+}
+
+TEST(CountStub, SaysWhereTheCopyOfEachDisplacedInstructionBegins) {
+  // nop; push %rbp; lea 0x10(%rip),%rax; je .+2+0x20; nopl 0(%rax)
+  const Bytes window = {0x90, 0x55, 0x48, 0x8d, 0x05, 0x10, 0,   0,
+                        0,    0x74, 0x20, 0x0f, 0x1f, 0x40, 0x00};
+  const Emitted code = emitted_count_stub(window);
+  std::vector<std::pair<unsigned, std::string>> copies;
+  for (const Copy& copy : code.stub.copies) {
+    const Address at = code.stub.body + copy.offset;
+    const auto instruction = decode(code.at(at), at);
+    ASSERT_TRUE(instruction);
+    copies.emplace_back(copy.window_offset,
+                        Disassembler().text(code.at(at).first(instruction->length), at));
+  }
+  // Nops are copied too, so that a thread that stands behind one has a place to go on.
+  ASSERT_EQ(copies.size(), 5u);
+  EXPECT_EQ(copies[0], std::pair(0u, std::string("nop")));
+  EXPECT_EQ(copies[1], std::pair(1u, std::string("push rbp")));
+  EXPECT_EQ(copies[2].first, 2u);
+  EXPECT_EQ(copies[3], std::pair(9u, std::string("je 0x7f000010002b")));
+  EXPECT_EQ(copies[4], std::pair(11u, std::string("nop dword ptr [rax]")));
+  const Address lea = code.stub.body + code.stub.copies[2].offset;
+  EXPECT_EQ(decode(code.at(lea), lea)->memory, kSite + 9 + 0x10);
+  EXPECT_EQ(code.stub.copies[0].offset, 0u);
+}
+
+TEST(CountStub, HasNoCodeWhereTheDisplacedCannotBeReached) {
+  Assembler code(kSite + (Address{3} << 30));
+  const auto entries = emit_arena_header(code, some_arena());
+  emit_count_stub(code, entries, std::nullopt, {}, {kSite, kPrologue});
+  EXPECT_FALSE(code.finish());
+}
+
+TEST(RseqCountStub, AnnouncesASequenceThatEndsBehindTheOnlyStore) {
+  const Emitted code = emitted_count_stub(kPrologue);
+  const Address descriptor = kArena + code.header_size;
+  EXPECT_EQ(code.word(descriptor), 0u) << "version 0, no flags";
+  const Address begin = code.word(descriptor + 8);
+  const Address end = begin + code.word(descriptor + 16);
+  const Address abort = code.word(descriptor + 24);
+  ASSERT_LT(code.stub.begin, begin);
+  ASSERT_LE(end, code.stub.body);
+  // The kernel sends nobody to an abort address that the signature does not stand before.
+  EXPECT_EQ(Bytes(code.at(abort - 4).begin(), code.at(abort).begin()),
+            little_endian(kRseqSignature));
+  EXPECT_TRUE(abort < begin || abort >= end);
+  // Within the sequence only its last instruction writes to memory.
+  Disassembler disassembler;
+  for (Address at = begin; at < end;) {
+    const auto instruction = decode(code.at(at), at);
+    ASSERT_TRUE(instruction);
+    const std::string text = disassembler.text(code.at(at).first(instruction->length), at);
+    const bool stores = text.starts_with("mov qword ptr");
+    EXPECT_EQ(stores, instruction->end() == end) << text;
+    at = instruction->end();
+  }
+}
+
+TEST(ReturnStub, HandsItsRecordToTheRuntime) {
+  const ReturnStub spec = {0x1111, 0x2222, 0x3333};
+  const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
+    return emit_return_stub(at, entries, spec, {kSite, kPrologue});
+  });
+  Address at = code.stub.begin;
+  const auto push = decode(code.at(at), at);
+  const auto lea = decode(code.at(push->end()), push->end());
+  const auto jump = decode(code.at(lea->end()), lea->end());
+  EXPECT_EQ(Disassembler().text(code.at(at).first(1), at), "push rax");
+  EXPECT_EQ(lea->special, Special::lea);
+  EXPECT_EQ(jump->flow, Flow::jump_indirect);
+  EXPECT_EQ(jump->memory, code.entries.enter_pointer);
+  const Address record = lea->memory;
+  EXPECT_EQ(record % 8, 0u);
+  EXPECT_EQ(code.word(record), code.stub.body);
+  EXPECT_EQ(code.word(record + 8), spec.histogram);
+  EXPECT_EQ(code.word(record + 16), spec.missed);
+  EXPECT_EQ(code.word(record + 24), spec.unwound);
+  EXPECT_EQ(code.word(record + 32), kSite);
+  EXPECT_EQ(code.stub.end, record + sizeof(layout::ProbeRecord));
+  EXPECT_EQ(code.stub.body, jump->end());
+  EXPECT_TRUE(Disassembler()
+                  .text(code.at(code.stub.body).first(kPrologue.size() + 5), code.stub.body)
+                  .starts_with("push rbp; mov rbp, rsp; sub rsp, 0x10; jmp 0x7f0000100008"));
+}
+
+TEST(SlotCode, CallsTheBodyOfItsSlotAndThenLeavesThroughTheRuntime) {
+  constexpr Address kSlots = kArena - 0x10000;
+  constexpr Address kLeave = kArena - 0x100;
+  Assembler code(kArena);
+  emit_slot_code(code, kSlots, 3, kLeave);
+  const auto bytes = code.finish();
+  ASSERT_TRUE(bytes);
+  ASSERT_EQ(bytes->size(), 3 * kSlotCodeSize);
+  for (uint64_t i = 0; i < 3; ++i) {
+    const Address slot = kSlots + i * sizeof(layout::Slot);
+    std::vector<Instruction> instructions;
+    Address at = kArena + i * kSlotCodeSize;
+    const Address begin = at;
+    while (instructions.empty() || instructions.back().flow != Flow::jump) {
+      const auto instruction = decode(std::span(*bytes).subspan(at - kArena), at);
+      ASSERT_TRUE(instruction);
+      instructions.push_back(*instruction);
+      at = instruction->end();
+    }
+    ASSERT_EQ(instructions.size(), 5u);  // call, push, push %rax, lea, jmp
+    EXPECT_EQ(instructions[0].flow, Flow::call_indirect);
+    EXPECT_EQ(instructions[0].memory, slot + offsetof(layout::Slot, body));
+    EXPECT_EQ(instructions[0].end(), begin + kSlotReturn);
+    EXPECT_EQ(instructions[1].memory, slot + offsetof(layout::Slot, return_address));
+    EXPECT_EQ(instructions[3].special, Special::lea);
+    EXPECT_EQ(instructions[3].memory, slot);
+    EXPECT_EQ(instructions[4].target, kLeave);
+    while (at < begin + kSlotCodeSize) EXPECT_EQ((*bytes)[at++ - kArena], 0xcc);
+  }
+}
+
+}  // namespace
+}  // namespace pinprick::arch
