@@ -48,8 +48,8 @@ const Range kProgram = {address_of(unwound_begin), address_of(unwound_end)};
 
 struct Frame {
   Address ip = 0;
-  bool is_exact = false;  // the instruction is yet to run; else it is the one before
-  Address cfa = 0;
+  bool is_exact = false;           // the instruction is yet to run; else it is the one before
+  Address cfa = 0;                 // from step()'s frame
   std::array<uint64_t, 6> kept{};  // rbx, rbp, r12 to r15
   friend bool operator==(const Frame&, const Frame&) = default;
 };
@@ -71,6 +71,7 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* to) {
 
 struct Stepping {
   Range emitted;
+  Address base = 0;
   std::vector<Backtrace> seen;  // from the interrupted instruction on
 } stepping;
 
@@ -91,14 +92,21 @@ void on_step(int, siginfo_t*, void* context) {
   // Who called step_through is who called it, and is reached.
   if (frames.end() - last < 4) frames.clear();
   if (!frames.empty()) frames.erase(last + 1, frames.end());
+  for (Frame& frame : frames) {
+    frame.cfa -= stepping.base;
+    constexpr uint64_t kNearby = 64 << 10;
+    for (uint64_t& kept : frame.kept)  // a frame pointer, perhaps
+      if (kept - stepping.base + kNearby < 2 * kNearby) kept -= stepping.base;
+  }
   stepping.seen.push_back(std::move(frames));
   constexpr greg_t kTrapFlag = 0x100;
   if (returned) registers[REG_EFL] &= ~kTrapFlag;
 }
 
-// From the same frame each time, so that the stack lies at the same place.
+// Whoever calls it, what lies on the stack from its own frame on is the same.
 [[gnu::noinline]] std::vector<Backtrace> step(long (*function)(long), Range emitted) {
   stepping.emitted = emitted;
+  stepping.base = address_of(static_cast<char*>(__builtin_frame_address(0)));
   stepping.seen.clear();
   struct sigaction action = {}, previous;
   action.sa_sigaction = on_step;
