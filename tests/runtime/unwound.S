@@ -8,6 +8,7 @@
         .type   \name, @function
         .p2align 4
 \name:
+.L\name:                                // assemblers differ on how long a jump to a global one is
         .cfi_startproc
         .endm
 
@@ -122,7 +123,7 @@ unwound_begin:
         function unwound_jumps
         xor     %eax, %eax
         inc     %rax
-        jmp     unwound_branches
+        jmp     .Lunwound_branches
         end unwound_jumps
 
         function unwound_system_call
