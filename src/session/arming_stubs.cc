@@ -233,23 +233,24 @@ Result<void, SessionError> Arming::write_stubs() {
     arena.bytes.resize(at - arena.address, 0xcc);
   }
   std::vector<std::optional<probe::PlacedStub>> placed(set_.patches.size());
+  std::vector<std::string> frames(set_.patches.size());
   for_each_patch([&](size_t i) {
     auto stub = place_stub(set_.patches[i], places[i].at, *places[i].entries);
-    if (stub && stub->bytes.size() <= room_[i] && write_jumps(i, stub->stub))
-      placed[i] = std::move(stub);
+    if (!stub || stub->bytes.size() > room_[i] || !write_jumps(i, stub->stub)) return;
+    frames[i] = shape_of(i, stub->stub, places[i].at);
+    stub->stub.frames = {};
+    placed[i] = std::move(stub);
   });
   arch::StubShapes shapes;
   for (Arena& arena : arenas_) {
     for (size_t i : arena.patches) {
       const probe::SitePatch& patch = set_.patches[i];
       auto& stub = placed[i];
-      arena.frames.shapes.push_back(
-          shapes.add(stub ? shape_of(i, stub->stub, places[i].at) : std::string(), room_[i]));
+      arena.frames.shapes.push_back(shapes.add(frames[i], room_[i]));
       if (!stub) {
         drop(i, plan::Reason::out_of_reach);
         continue;
       }
-      stub->stub.frames = {};
       stubs_[i] = stub->stub;
       session_.report_.stub_bytes += stub->bytes.size();
       std::copy(stub->bytes.begin(), stub->bytes.end(),

@@ -26,6 +26,8 @@ struct StubFrames {
 
   // From `at` on.
   void note(Address at, uint8_t offset, int8_t words, uint8_t length = 1) {
+    constexpr size_t kUsual = 24;
+    if (rows.empty()) rows.reserve(kUsual);
     if (!rows.empty() && rows.back().from == at) rows.pop_back();
     if (!rows.empty() && rows.back().offset == offset && rows.back().words == words &&
         rows.back().length == length)

@@ -409,7 +409,9 @@ std::string StubShapes::shape_of(const StubFrames& frames, Address begin, uint64
                                  std::span<const uint8_t> hidden) {
   const uint64_t continuation = frames.continuation - begin;
   if (frames.continuation == 0 || continuation >= kLastEnd || room >= kLastEnd) return {};
+  constexpr size_t kRowSize = 4;
   std::string shape;
+  shape.reserve(kRowSize * (frames.rows.size() + 2));
   append(shape, static_cast<uint16_t>(room));
   append(shape, static_cast<uint16_t>(continuation));
   if (frames.rows.empty() || frames.rows.front().from != begin)

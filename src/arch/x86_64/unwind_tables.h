@@ -10,9 +10,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "arch/x86_64/emit.h"
@@ -53,7 +53,7 @@ class StubShapes {
 
  private:
   std::string bytes_;
-  std::map<std::string, uint16_t> known_;
+  std::unordered_map<std::string, uint16_t> known_;
 };
 
 // Stubs, one behind the other.
