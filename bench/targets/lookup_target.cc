@@ -128,7 +128,7 @@ class Cached {
 
 // Functions of 16 to 256 bytes, one behind the other.
 std::vector<Address> make_sites() {
-  std::mt19937_64 random(1);
+  std::mt19937_64 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same order each time
   std::vector<Address> sites;
   Address at = 0x5555'5555'4000;
   while (sites.size() < kRegistered) sites.push_back(at += 16 + random() % 16 * 16);
@@ -228,6 +228,7 @@ std::vector<double> ns_per_lookup(const std::vector<Contender>& contenders,
   work(true);
   for (std::thread& other : others) other.join();
   std::vector<double> medians;
+  medians.reserve(ns.size());
   for (auto& one : ns) medians.push_back(median(std::move(one)));
   return medians;
 }
