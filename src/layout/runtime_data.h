@@ -6,8 +6,8 @@
 // there are.
 //
 //     lower addresses                                                       higher
-//     | slots ... | free-list head per CPU ... | RuntimeContext | runtime image | slot code ... |
-//     |<------------------ read, write ------------------------>|<----- read, execute --------->|
+//     | slots | free-list head per CPU | reusable | RuntimeContext | runtime image | slots' code |
+//     |<---------------------- read, write --------------------->|<---- read, execute ----->|
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct Slot {
   uint64_t code;            // this slot's code
   uint16_t list_length;     // of the CPU's list that begins here
   uint8_t claimed;          // 1: by a call, whatever the lists say
-  uint8_t unused;
-  uint32_t global_next;  // index + 1 of the next one in the global list
+  uint8_t reused;           // 0; or PP_SLOT_REUSED_*: for calls with this return address only
+  uint32_t global_next;     // index + 1 of the next one in the global list
 };
 
 // What a return probe's stub hands to the runtime. Lies beside the stub.
@@ -73,10 +73,14 @@ struct alignas(4096) RuntimeContext {
   alignas(64) uint64_t slots;
   uint64_t ns_multiplier;  // nanoseconds per TSC tick, times 2^32
   uint64_t slot_count;     // that there is room for, and code addresses of
+  uint64_t reuse_from;     // when so many were used, those of calls that were left are used again
+  uint64_t reusing;        // 1: so it is
   // Slots that nobody has used yet: from `fresh` on, up to `fresh_limit`, which the controller
   // moves on once it has written more.
   alignas(64) uint64_t fresh;
   uint64_t fresh_limit;
+  uint64_t hand;        // the slot that is to be noted next, in the table of reusable ones
+  uint64_t calls_left;  // whose slots have been used again before they returned
   // Where cells are, on pages of their own: a child that is not to count gets them empty from the
   // kernel (MADV_WIPEONFORK). 0 means to nobody's cells.
   alignas(4096) uint64_t locked_cells[kLockedStripes];
@@ -98,6 +102,7 @@ static_assert(offsetof(Slot, stack) == PP_SLOT_STACK);
 static_assert(offsetof(Slot, code) == PP_SLOT_CODE);
 static_assert(offsetof(Slot, list_length) == PP_SLOT_LIST_LENGTH);
 static_assert(offsetof(Slot, claimed) == PP_SLOT_CLAIMED);
+static_assert(offsetof(Slot, reused) == PP_SLOT_REUSED);
 static_assert(offsetof(Slot, global_next) == PP_SLOT_GLOBAL_NEXT);
 static_assert(offsetof(ProbeRecord, body) == PP_RECORD_BODY);
 static_assert(offsetof(ProbeRecord, histogram) == PP_RECORD_HISTOGRAM);
@@ -118,6 +123,11 @@ static_assert(offsetof(RuntimeContext, free_list) == PP_CONTEXT_FREE_LIST);
 static_assert(offsetof(RuntimeContext, slots) == PP_CONTEXT_SLOTS);
 static_assert(offsetof(RuntimeContext, ns_multiplier) == PP_CONTEXT_NS_MULTIPLIER);
 static_assert(offsetof(RuntimeContext, slot_count) == PP_CONTEXT_SLOT_COUNT);
+static_assert(offsetof(RuntimeContext, reuse_from) == PP_CONTEXT_REUSE_FROM);
+static_assert(offsetof(RuntimeContext, reusing) == PP_CONTEXT_REUSING);
+static_assert(offsetof(RuntimeContext, hand) == PP_CONTEXT_HAND);
+static_assert(offsetof(RuntimeContext, calls_left) == PP_CONTEXT_CALLS_LEFT);
+static_assert(PP_REUSABLE_SIZE == sizeof(uint32_t) << PP_REUSABLE_LOG2);
 static_assert(offsetof(RuntimeContext, fresh) == PP_CONTEXT_FRESH);
 static_assert(offsetof(RuntimeContext, fresh_limit) == PP_CONTEXT_FRESH_LIMIT);
 static_assert(offsetof(RuntimeContext, locked_cells) == PP_CONTEXT_LOCKED_CELLS);

@@ -13,7 +13,12 @@
 #define PP_SLOT_CODE 48
 #define PP_SLOT_LIST_LENGTH 56
 #define PP_SLOT_CLAIMED 58
+#define PP_SLOT_REUSED 59
 #define PP_SLOT_GLOBAL_NEXT 60
+
+// A slot that one call left, and another has taken; and that one has returned from.
+#define PP_SLOT_REUSED_TAKEN 1
+#define PP_SLOT_REUSED_FREE 2
 
 #define PP_RECORD_BODY 0
 #define PP_RECORD_HISTOGRAM 8
@@ -27,11 +32,19 @@
 #define PP_CONTEXT_SLOTS 128
 #define PP_CONTEXT_NS_MULTIPLIER 136
 #define PP_CONTEXT_SLOT_COUNT 144
+#define PP_CONTEXT_REUSE_FROM 152
+#define PP_CONTEXT_REUSING 160
 #define PP_CONTEXT_FRESH 192
 #define PP_CONTEXT_FRESH_LIMIT 200
+#define PP_CONTEXT_HAND 208
+#define PP_CONTEXT_CALLS_LEFT 216
 #define PP_CONTEXT_LOCKED_CELLS 4096
 #define PP_CONTEXT_CPU_CELLS 4176
 #define PP_CONTEXT_CPU_FREE 16400
+
+// Before the context: the numbers of slots, plus one, by a hash of whose calls have them.
+#define PP_REUSABLE_LOG2 14
+#define PP_REUSABLE_SIZE 65536
 
 #define PP_MAX_CPUS 1024
 #define PP_LOCKED_STRIPES_LOG2 3

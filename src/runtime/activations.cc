@@ -6,6 +6,7 @@ layout::Slot* slots = nullptr;
 Activation* activations = nullptr;
 Range slot_code;
 Range timed_slot_code;
+std::atomic<bool> reusing = false;
 layout::Slot* timed_slots = nullptr;
 
 namespace {
@@ -41,6 +42,22 @@ uint32_t& next_slot(uint32_t index) {
   return slots[index].global_next;
 }
 
+// Slots are rare when one is taken that has so many before it: they were all in use at once.
+constexpr uint32_t kReusedFrom = kSlots / 8;
+constexpr uint32_t kSlotsNoted = 4;
+
+uint32_t reusable[1 << PP_REUSABLE_LOG2];  // index + 1
+std::atomic<uint32_t> hand;
+
+uint32_t& reusable_by(uint64_t return_address, uint64_t stack) {
+  const auto sum = static_cast<uint32_t>(return_address + stack);
+  return reusable[sum * 0x9e3779b1u >> (32 - PP_REUSABLE_LOG2)];
+}
+
+uint64_t load(const uint64_t& word) {
+  return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+}
+
 }  // namespace
 
 ItemPool::ItemPool(uint32_t* next, std::byte* data, size_t size, uint32_t count)
@@ -58,11 +75,33 @@ void ItemPool::give(uint32_t item) {
 
 layout::Slot* take_shared_slot() {
   const uint32_t index = pop(free_slots, next_slot);
+  if (index >= kReusedFrom) note_slots();  // or none
   return index == kNoItem ? nullptr : &slots[index];
 }
 
+void note_slots() {
+  reusing.store(true, std::memory_order_relaxed);
+  const uint32_t first = hand.fetch_add(kSlotsNoted, std::memory_order_relaxed);
+  for (uint32_t i = 0; i < kSlotsNoted; ++i) {
+    const uint32_t index = (first + i) % kSlots;
+    if (const uint64_t return_address = load(slots[index].return_address))
+      __atomic_store_n(&reusable_by(return_address, load(slots[index].stack)), index + 1,
+                       __ATOMIC_RELAXED);
+  }
+}
+
+layout::Slot* find_left_slot(uint64_t return_address, uint64_t stack) {
+  const uint32_t number = __atomic_load_n(&reusable_by(return_address, stack), __ATOMIC_RELAXED);
+  if (number == 0) return nullptr;
+  layout::Slot& slot = slots[number - 1];
+  if (load(slot.return_address) != return_address || load(slot.stack) != stack) return nullptr;
+  slot.reused = PP_SLOT_REUSED_TAKEN;
+  return &slot;
+}
+
 void share_slot(layout::Slot& slot) {
-  slot.return_address = 0;
+  if (keep_for_its_place(slot)) return;
+  __atomic_store_n(&slot.return_address, 0, __ATOMIC_RELAXED);
   push(free_slots, static_cast<uint32_t>(&slot - slots), next_slot);
 }
 

@@ -56,17 +56,42 @@ extern layout::Slot* slots;
 extern Activation* activations;
 extern Range slot_code;
 
+inline Activation& activation_of(const layout::Slot& slot) {
+  return activations[&slot - slots];
+}
+
 // Threads keep a few slots: so a call costs no locked instruction. Null: all are in use.
 layout::Slot* take_shared_slot();
 inline layout::Slot* take_slot(Thread& self) {
   return self.slots_kept != 0 ? &slots[self.slots[--self.slots_kept]] : take_shared_slot();
 }
 
+// A slot whose call was left by longjmp is used again when slots, or what a return probe keeps of
+// its calls, have become rare: by a call with the same return address at the same place on the
+// stack. slots.S has why that is safe, and for whom. Null: none such is known.
+extern std::atomic<bool> reusing;
+layout::Slot* find_left_slot(uint64_t return_address, uint64_t stack);
+inline layout::Slot* take_left_slot(uint64_t return_address, uint64_t stack) {
+  if (__builtin_expect(!reusing.load(std::memory_order_relaxed), true)) return nullptr;
+  return find_left_slot(return_address, stack);
+}
+// Something has become rare: notes where a few slots are, those of calls under way included.
+void note_slots();
+
+// Such a slot is never in a list again. True: it is one.
+inline bool keep_for_its_place(layout::Slot& slot) {
+  if (__builtin_expect(slot.reused == 0, true)) return false;
+  slot.reused = PP_SLOT_REUSED_FREE;
+  activation_of(slot).count = 0;  // who else comes back is not measured
+  return true;
+}
+
 // To all threads: also where what the thread keeps of its own may be in use further up.
 void share_slot(layout::Slot& slot);
 inline void give_slot(Thread& self, layout::Slot& slot) {
+  if (keep_for_its_place(slot)) return;
   if (self.slots_kept == kSlotsKept) return share_slot(slot);
-  slot.return_address = 0;
+  __atomic_store_n(&slot.return_address, 0, __ATOMIC_RELAXED);
   self.slots[self.slots_kept++] = static_cast<uint32_t>(&slot - slots);
 }
 
@@ -74,10 +99,6 @@ inline void give_slot(Thread& self, layout::Slot& slot) {
 // What pp_landed_timed needs of it, and where that code lies:
 extern Range timed_slot_code;
 extern layout::Slot* timed_slots;
-
-inline Activation& activation_of(const layout::Slot& slot) {
-  return activations[&slot - slots];
-}
 
 }  // namespace pinprick::runtime
 

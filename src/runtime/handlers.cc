@@ -103,6 +103,7 @@ __attribute__((always_inline)) inline bool take_part(Activation& activation,
                                                      Registers& registers) {
   uint32_t item = kNoItem;
   if (probe.items != nullptr && (item = probe.items->take()) == kNoItem) {
+    note_slots();
     count(probe.missed);
     return false;
   }
@@ -117,11 +118,28 @@ __attribute__((always_inline)) inline bool take_part(Activation& activation,
   return true;
 }
 
+// Of a call that is over: f(probe, item) for each probe that began with it and is still there.
+template <class F>
+__attribute__((always_inline)) inline void for_each_participant(const Activation& activation,
+                                                                F&& f) {
+  for (uint32_t i = activation.count; i-- > 0;) {
+    const Activation::Participant& one = activation.participants[i];
+    if (one.probe->generation.load(std::memory_order_acquire) == one.generation)
+      f(*one.probe, one.item);
+  }
+}
+
 // Where the call goes on: in a slot's code, or unmeasured.
 __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& list,
                                               const layout::HitRecord& record,
                                               Registers& registers) {
-  layout::Slot* slot = take_slot(self);
+  const uint64_t stack = registers.rsp;
+  const uint64_t return_address = *reinterpret_cast<const uint64_t*>(stack);
+  layout::Slot* slot = take_left_slot(return_address, stack);
+  if (slot != nullptr)
+    for_each_participant(activation_of(*slot), finish);
+  else
+    slot = take_slot(self);
   if (slot == nullptr) {
     for (uint32_t i = 0; i < list.count; ++i) count(list.probes[i]->missed);
     return record.resume;
@@ -133,7 +151,10 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
     for (uint32_t i = 0; i < list.count; ++i)
       take_part(activation, *list.probes[i], list.generations[i], registers);
   });
-  if (registers.ip != record.address) {  // a handler sends the thread elsewhere
+  const uint64_t home = *reinterpret_cast<const uint64_t*>(stack);
+  // A handler sends the thread elsewhere, or home to where a slot that was used before does not
+  // lead.
+  if (registers.ip != record.address || (home != return_address && slot->reused != 0)) {
     for (uint32_t i = 0; i < activation.count; ++i)
       finish(*activation.participants[i].probe, activation.participants[i].item);
     activation.count = 0;
@@ -142,20 +163,10 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
     give_slot(self, *slot);
     return record.resume;
   }
-  slot->return_address = *reinterpret_cast<const uint64_t*>(registers.rsp);
   slot->body = record.body;
+  slot->stack = stack;
+  __atomic_store_n(&slot->return_address, home, __ATOMIC_RELEASE);
   return slot->code;
-}
-
-// Of a call that is over: f(probe, item) for each probe that began with it and is still there.
-template <class F>
-__attribute__((always_inline)) inline void for_each_participant(const Activation& activation,
-                                                                F&& f) {
-  for (uint32_t i = activation.count; i-- > 0;) {
-    const Activation::Participant& one = activation.participants[i];
-    if (one.probe->generation.load(std::memory_order_acquire) == one.generation)
-      f(*one.probe, one.item);
-  }
 }
 
 }  // namespace

@@ -26,6 +26,9 @@ namespace pinprick::runtime {
 namespace {
 
 constexpr uint64_t kCacheLine = 64;
+// Of all slots that there is room for, the part that is used before those of calls that were left
+// are used again. That costs each call a look.
+constexpr uint64_t kReusedAfter = 8;
 
 // As in slots.S.
 enum class Fixup : uint32_t { rseq, image, bits, unit };
@@ -79,7 +82,7 @@ uint64_t heads_offset(uint64_t capacity) {
 
 RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count) {
   const uint64_t lists = heads_offset(capacity) + cpu_count * kCacheLine;
-  return {align_up(lists, kPageSize) + sizeof(layout::RuntimeContext),
+  return {align_up(lists, kPageSize) + PP_REUSABLE_SIZE + sizeof(layout::RuntimeContext),
           align_up(image_size() + capacity * arch::kSlotCodeSize, kPageSize)};
 }
 
@@ -142,6 +145,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   context.slots = address;
   context.slot_count = spec.capacity;
   context.fresh_limit = spec.slot_count;
+  context.reuse_from = spec.capacity / kReusedAfter;
   context.ns_multiplier = spec.ns_multiplier;
   const auto locked = locked_cells(spec);
   std::copy(locked.begin(), locked.end(), context.locked_cells);

@@ -4,8 +4,8 @@
 // pp_enter. From there:
 //
 //     pp_enter:   slot = take a free slot              else: count as missed, run the body unmeasured
-//                 slot.return_address = [rsp]
 //                 slot.tsc = now
+//                 slot.return_address = [rsp]          last: who reads it finds the others written
 //                 rsp += 8                             the slot's call puts its own address there
 //                 jump slot.code
 //     slot code:  call slot.body                       rsp is as without the probe: stack arguments
@@ -36,6 +36,20 @@
 // A sequence that is over is forgotten: the kernel looks at the descriptor that the area names when
 // the thread's memory is another thread's already and this code gone, and kills the process then.
 //
+// **Calls that longjmp left** keep their slots: nothing proves that nobody will return there, as long
+// as there are libraries that copy stacks away and back. Once an eighth of all slots was in use
+// (REUSE_FROM), such a slot is used again, by a call that has the same return address and has it at
+// the same place on the stack:
+//   - The call that had the slot is not on that stack any more, since ours has its place; and nobody
+//     but the thread whose stack this is can come to the same slot. So it needs no lock.
+//   - Who comes back after all, on a stack that was copied back, returns where both calls return to.
+//     For that the slot is never any other call's again: it is in no list from then on (REUSED).
+//     Only its time is wrong, being that of the later call.
+// Such slots are found in a table, by a hash of the two addresses, with one entry to a hash: a hint,
+// compared with the slot. It is written, a few slots at a time, by calls that find their CPU's list
+// empty. A slot's return address is read first, and then its place: the other way round they might
+// be of two calls.
+//
 // On entry to either routine there is no red zone to spare: the function has just been called, or has
 // just returned, so nothing lives below rsp. Data below rsp survives signals (128 bytes, ABI).
 //
@@ -53,6 +67,7 @@
 #include "runtime/routine.inc"
 
 #define CONTEXT(field) image - PP_CONTEXT_SIZE + PP_CONTEXT_##field(%rip)
+#define REUSABLE image - PP_CONTEXT_SIZE - PP_REUSABLE_SIZE(%rip)
 
         .section .pinprick_image, "a", @progbits
         .p2align 12
@@ -164,6 +179,13 @@ pp_frames:
         movb    $0, PP_SLOT_CLAIMED(%rdi)
         .endm
 
+// esi = the slot's entry in the table: of the return address in esi, and the place in ecx
+        .macro  hash
+        addl    %ecx, %esi
+        imull   $0x9e3779b1, %esi, %esi
+        shrl    $32 - PP_REUSABLE_LOG2, %esi
+        .endm
+
 // Puts the slot at rdi, which is nobody's any more, into the global list. Clobbers rax, rcx, rdx.
         .macro  give_to_global_list
         movq    %rdi, %rcx
@@ -206,6 +228,10 @@ pp_frames:
         frame   RECORD_IN_RAX, 3
         pushq   %rsi
         frame   RECORD_IN_RAX, 4
+        movq    CONTEXT(REUSING), %rcx
+        jrcxz   enter_taking
+        jmp     enter_reusing
+enter_taking:
         begin_sequence take, PP_CONTEXT_CPU_FREE
         jrcxz   take_global
         movq    %rcx, %rdx              // rdx = &head of this CPU's list
@@ -224,13 +250,13 @@ take_global:
 
 // rsi = slot, ours alone; stack: rsi rdx rcx rax return-address
 enter_claimed:
-        movq    32(%rsp), %rdx
-        movq    %rdx, PP_SLOT_RETURN_ADDRESS(%rsi)
         leaq    32(%rsp), %rdx
         movq    %rdx, PP_SLOT_STACK(%rsi)
         movq    PP_RECORD_BODY(%rax), %rdx
         movq    %rdx, PP_SLOT_BODY(%rsi)
         movq    %rax, PP_SLOT_RECORD(%rsi)
+        movq    32(%rsp), %rdx
+        movq    %rdx, PP_SLOT_RETURN_ADDRESS(%rsi)
         movq    PP_SLOT_CODE(%rsi), %rdx
         movq    %rdx, -8(%rsp)          // survives below rsp until the jump
         frame   SLOT_CODE_ON_STACK, 4, -8
@@ -251,6 +277,59 @@ enter_claimed:
 
         frame   RECORD_IN_RAX, 4
         abort_handler take
+
+// Some slots may have been left.
+        .p2align 4
+enter_reusing:
+        movq    %rax, %rdx              // record
+        frame   RECORD_IN_RDX, 4
+        lahf
+        seto    %al
+        pushq   %rax                    // flags
+        frame   RECORD_IN_RDX, 5
+        pushq   %rdx                    // record
+        frame   RECORD_ON_STACK, 6
+        call    find_left
+        popq    %rdx
+        frame   RECORD_IN_RDX, 5
+        popq    %rax
+        frame   RECORD_IN_RDX, 4
+        addb    $127, %al
+        sahf
+        movq    %rdx, %rax
+        frame   RECORD_IN_RAX, 4
+        jrcxz   1f
+        movq    %rcx, %rsi
+        jmp     enter_claimed
+1:      jmp     enter_taking
+
+// rcx = the slot of a call that was left, which is ours now; 0: there is none. Clobbers rax, rdx, rsi.
+//      stack: return-address record flags rsi rdx rcx rax return-address
+find_left:
+        frame   RETURNED_TO, 1
+        movq    56(%rsp), %rax
+        leaq    56(%rsp), %rcx
+        movl    %eax, %esi
+        hash
+        leaq    REUSABLE, %rdx
+        movl    (%rdx,%rsi,4), %edx     // index + 1
+        decl    %edx
+        js      2f
+        shlq    $PP_SLOT_SIZE_LOG2, %rdx
+        addq    CONTEXT(SLOTS), %rdx
+        cmpq    %rax, PP_SLOT_RETURN_ADDRESS(%rdx)
+        jne     2f
+        cmpq    %rcx, PP_SLOT_STACK(%rdx)
+        jne     2f
+        cmpb    $PP_SLOT_REUSED_FREE, PP_SLOT_REUSED(%rdx)
+        je      1f
+        lock incq CONTEXT(CALLS_LEFT)
+1:      movb    $PP_SLOT_REUSED_TAKEN, PP_SLOT_REUSED(%rdx)
+        movq    %rdx, %rcx
+        ret
+2:      xorl    %ecx, %ecx
+        ret
+        frame   RECORD_IN_RAX, 4
         .size   pp_enter, . - pp_enter
 
 // The global list: one word, tag << 32 | index + 1. The tag changes with every exchange, so a slot
@@ -266,6 +345,9 @@ enter_global:
         frame   RECORD_IN_RDX, 5
         pushq   %rdx                    // record
         frame   RECORD_ON_STACK, 6
+        cmpq    $0, CONTEXT(REUSING)
+        jne     enter_looking
+enter_listed:
         movq    CONTEXT(FREE_LIST), %rax
 1:      movl    %eax, %ecx
         testl   %ecx, %ecx
@@ -285,6 +367,7 @@ claim_global:
         claim
         testl   %ecx, %ecx
         jnz     enter_missed            // and not on to the next: the list might be a circle
+enter_found:
         popq    %rdx                    // record
         frame   RECORD_IN_RDX, 5
         popq    %rax                    // flags
@@ -302,10 +385,43 @@ take_fresh:
         leaq    1(%rax), %rdx
         lock cmpxchgq %rdx, CONTEXT(FRESH)
         jne     1b
-        movq    %rax, %rcx
+        cmpq    CONTEXT(REUSE_FROM), %rax
+        jb      2f
+        movq    $1, CONTEXT(REUSING)
+2:      movq    %rax, %rcx
         shlq    $PP_SLOT_SIZE_LOG2, %rcx
         addq    CONTEXT(SLOTS), %rcx
         jmp     claim_global
+
+// Notes where slots are that some call has, be it left or under way. All threads do so by turns, and
+// sometimes two of them for the same slots. Then looks for one that was left, which without rseq
+// nobody has done yet.
+        .set    SLOTS_NOTED, 4
+enter_looking:
+        movq    CONTEXT(HAND), %rax
+        movl    $SLOTS_NOTED, %edx
+1:      cmpq    CONTEXT(FRESH), %rax
+        jb      2f
+        xorl    %eax, %eax
+2:      movq    %rax, %rcx
+        shlq    $PP_SLOT_SIZE_LOG2, %rcx
+        addq    CONTEXT(SLOTS), %rcx
+        incq    %rax
+        movq    PP_SLOT_RETURN_ADDRESS(%rcx), %rsi
+        testq   %rsi, %rsi
+        jz      3f
+        movl    PP_SLOT_STACK(%rcx), %ecx
+        hash
+        leaq    REUSABLE, %rcx
+        movl    %eax, (%rcx,%rsi,4)
+3:      decl    %edx
+        jnz     1b
+        movq    %rax, CONTEXT(HAND)
+        call    find_left
+        testq   %rcx, %rcx
+        jz      enter_listed
+        movq    %rcx, %rsi
+        jmp     enter_found
 
 enter_missed:
         popq    %rdx
@@ -425,6 +541,8 @@ enter_missed:
         addq    %rax, 8(%rcx,%rsi)      // takes effect
         end_sequence sum
 
+        cmpb    $0, PP_SLOT_REUSED(%rdi)
+        jne     leave_reused
         disclaim
         begin_sequence give, PP_CONTEXT_CPU_FREE
         testq   %rcx, %rcx
@@ -441,6 +559,7 @@ enter_missed:
         movq    %rdi, (%rcx)            // takes effect
         end_sequence give
         forget_sequence
+leave_done:
         restore_and_return
 
 count_unregistered:
@@ -452,6 +571,10 @@ sum_unregistered:
 give_elsewhere:
         forget_sequence
         jmp     give_global
+leave_reused:
+        forget_sequence
+        movb    $PP_SLOT_REUSED_FREE, PP_SLOT_REUSED(%rdi)
+        jmp     leave_done
 
         abort_handler count
         abort_handler sum
@@ -471,11 +594,16 @@ sum_locked:
         call    locked_cells
         jrcxz   2f
         lock addq %rax, 8(%rcx,%rsi)
-2:      disclaim
+2:      cmpb    $0, PP_SLOT_REUSED(%rdi)
+        jne     leave_reused_locked
+        disclaim
 
 give_global:
         give_to_global_list
         restore_and_return
+leave_reused_locked:
+        movb    $PP_SLOT_REUSED_FREE, PP_SLOT_REUSED(%rdi)
+        jmp     leave_done
 
 // rcx = base of the stripe's cells; 0: a child that is not to count. Clobbers rdx.
 locked_cells:
@@ -570,9 +698,11 @@ locked_cells:
         movq    CONTEXT(LOCKED_CELLS), %rcx
         jrcxz   1f
         lock incq (%rcx,%rdx)
-1:      disclaim
+1:      cmpb    $0, PP_SLOT_REUSED(%rdi)
+        jne     3f
+        disclaim
         give_to_global_list
-        movq    %r10, %rdi
+4:      movq    %r10, %rdi
         testb   $8, %spl
         jz      2f
         jmp     *PP_UNWINDER_RESUME(%r11)
@@ -586,6 +716,9 @@ locked_cells:
         .hidden pp_resumed
 pp_resumed:
         ud2
+        frame   RETURNED_TO, 1
+3:      movb    $PP_SLOT_REUSED_FREE, PP_SLOT_REUSED(%rdi)
+        jmp     4b
         .size   pp_unwound, . - pp_unwound
 
         .subsection 2

@@ -317,7 +317,7 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
     stop = *std::move(stopped);
   }
   report.threads_inside = presence.threads_inside;
-  report.calls_lost = presence.slots.lost;
+  report.calls_lost = presence.slots.calls_left;
   report.memory_left = presence.threads_inside != 0 || presence.slots.lost != 0;
   // Not while somebody may be on the way from a slot to its return address. Where there are no
   // slots the text comes first: who is in a stub now, and stays, is not unwound from there any

@@ -28,7 +28,8 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
       !memory.read_value(data.address + data.size - sizeof context, context) ||
       context.magic != layout::kContextMagic)
     return use;
-  const uint64_t room = (data.size - sizeof context) / sizeof(layout::Slot);
+  const uint64_t room =
+      std::min(context.slot_count, (data.size - sizeof context) / sizeof(layout::Slot));
   use.address = data.address;
   use.room = room;
   use.slots.resize(std::min(context.fresh, room));  // no others were ever used
@@ -49,9 +50,13 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
          at = slot_returned_to(use, use.slots[*at].return_address))
       reached[*at] = true;
   }
-  for (size_t i = 0; i < use.slots.size(); ++i)
-    if (use.slots[i].return_address != 0 && use.slots[i].body != kReleased && !reached[i])
-      ++use.lost;
+  use.calls_left = context.calls_left;
+  for (size_t i = 0; i < use.slots.size(); ++i) {
+    const layout::Slot& slot = use.slots[i];
+    const bool left = slot.return_address != 0 && slot.body != kReleased && !reached[i];
+    use.calls_left += left && slot.reused != PP_SLOT_REUSED_FREE;
+    use.lost += left || slot.reused != 0;
+  }
   return use;
 }
 
@@ -65,14 +70,14 @@ size_t release_calls(const target::Memory& memory, const SlotUse& use) {
       chain.push_back(*next);
       home = use.slots[*next].return_address;
     }
-    const auto set = [&](size_t field, uint64_t value) {
-      for (size_t slot : chain)
-        static_cast<void>(
-            memory.write_value(use.address + slot * sizeof(layout::Slot) + field, value));
+    const auto set = [&](size_t slot, size_t field, uint64_t value) {
+      static_cast<void>(
+          memory.write_value(use.address + slot * sizeof(layout::Slot) + field, value));
     };
-    set(offsetof(layout::Slot, body), kReleased);
+    for (size_t slot : chain) set(slot, offsetof(layout::Slot, body), kReleased);
     if (!memory.write_value(use.slots[i].stack, home)) continue;
-    set(offsetof(layout::Slot, return_address), 0);
+    for (size_t slot : chain)  // who else may come to one that was used again has to find home
+      if (use.slots[slot].reused == 0) set(slot, offsetof(layout::Slot, return_address), 0);
     released += chain.size();
   }
   return released;

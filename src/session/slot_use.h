@@ -14,7 +14,8 @@ struct SlotUse {
   std::vector<layout::Slot> slots;  // that were ever used
   Address address = 0;              // of the first one in the target
   std::vector<size_t> waiting;      // calls that will return to their slot
-  size_t lost = 0;                  // in use, but nothing on the stack leads to them
+  size_t lost = 0;                  // slots of calls that were left: in use, but on no stack
+  uint64_t calls_left = 0;          // of them, and of those whose slot has been used again since
   uint64_t room = 0;                // slots that there can be
   Address first_code() const { return slots.empty() ? 0 : slots.front().code; }
 };
@@ -23,6 +24,7 @@ struct SlotUse {
 // or if a slot that is waited for returns to it in turn: a tail call leaves one behind the other.
 // Others were left by longjmp, belong to a thread that ended, or to a stack that somebody moved
 // elsewhere; or a detach that did not come to its end had begun to release them (release_calls).
+// One that was used again is lost for good: who had it first may come back.
 // `data`: the mapping that the slots are in. Of a target that runs on, a guess.
 SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data);
 

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csetjmp>
+#include <cstring>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -117,6 +120,10 @@ class Probed {
     uint8_t* context = runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext);
     std::memset(context + layout::kCellTablesBegin, 0,
                 layout::kCellTablesEnd - layout::kCellTablesBegin);
+  }
+  const layout::RuntimeContext& context() {
+    return *reinterpret_cast<const layout::RuntimeContext*>(
+        runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext));
   }
   uint64_t slots_in_use() {
     const auto* slots = reinterpret_cast<const layout::Slot*>(runtime_memory_.data());
@@ -295,6 +302,107 @@ TEST_P(Slots, ThatAreAddedAreUsedAndLoseNothing) {
   const uint64_t missed = own.missed();
   EXPECT_EQ(Recurse::down(kDepth), kDepth);
   EXPECT_EQ(own.missed(), missed) << "there are enough now";
+}
+
+// One call of a timed function, left by longjmp: always from the same place.
+std::jmp_buf leave_to;
+[[noreturn]] long leap(long value) {
+  std::longjmp(leave_to, static_cast<int>(value));
+}
+__attribute__((noinline)) void leave_by_longjmp(Probed& probed) {
+  auto* call = probed.function<long(long (*)(long), long)>();
+  if (setjmp(leave_to) == 0) call(leap, 1);
+}
+
+TEST_P(Slots, OfCallsThatLongjmpLeftAreUsedAgainByCallsFromTheSamePlace) {
+  Probed probed(kCallBack, GetParam());
+  auto* call = probed.function<long(long (*)(long), long)>();
+  const auto step = [](long i) { return i + 1; };
+  constexpr uint64_t kRounds = 100 * kSlots;
+  for (uint64_t i = 0; i < kRounds; ++i) {
+    leave_by_longjmp(probed);
+    ASSERT_EQ(call(step, 7), 8);
+  }
+  EXPECT_EQ(probed.missed(), 0u);
+  EXPECT_EQ(probed.histogram().count(), kRounds);
+  EXPECT_LT(probed.slots_in_use(), kSlots / 2);
+  // The last one that was left has not been followed by another.
+  EXPECT_EQ(probed.context().calls_left + probed.slots_in_use(), kRounds);
+}
+
+TEST_P(Slots, OfCallsThatLongjmpLeftAreUsedAgainByCallsThatReturn) {
+  Probed probed(kCallBack, GetParam());
+  auto* call = probed.function<long(long (*)(long), long)>();
+  uint64_t returned = 0;
+  const auto step = [](long i) { return i % 3 == 0 ? leap(i + 1) : i; };
+  for (long i = 1; i < 10000; ++i)
+    if (setjmp(leave_to) == 0) {
+      ASSERT_EQ(call(step, i), i);
+      ++returned;
+    }
+  EXPECT_EQ(probed.missed(), 0u);
+  EXPECT_EQ(probed.histogram().count(), returned);
+  EXPECT_LT(probed.slots_in_use(), kSlots / 2);
+}
+
+// Two contexts run on the same stack, by turns, each with what it had there put aside meanwhile, as
+// greenlet does. Both are in a call from the same place, so that the second gets the slot of the
+// first when slots have become rare.
+TEST_P(Slots, UsedAgainLeadEveryoneHomeWhoReturnsToThem) {
+  static Probed* probed = nullptr;
+  static ucontext_t home, contexts[2];
+  static int turn;
+  static long results[2];
+  Probed own(kCallBack, GetParam());
+  probed = &own;
+  for (uint64_t i = 0; i < kSlots; ++i) leave_by_longjmp(own);  // now they are rare
+
+  static std::vector<uint8_t> stack;
+  stack.assign(65536, 0);
+  struct Coroutine {
+    static long pause(long value) {
+      const int me = turn;
+      swapcontext(&contexts[me], &home);
+      return value * 10;
+    }
+    static void run() {
+      const int me = turn;
+      const long value = probed->function<long(long (*)(long), long)>()(&pause, me + 1);
+      results[me] = value;
+    }
+  };
+  std::vector<uint8_t> aside[2];
+  for (turn = 0; turn < 2; ++turn) {
+    getcontext(&contexts[turn]);
+    contexts[turn].uc_stack.ss_sp = stack.data();
+    contexts[turn].uc_stack.ss_size = stack.size();
+    contexts[turn].uc_link = &home;
+    makecontext(&contexts[turn], &Coroutine::run, 0);
+    aside[turn] = stack;
+  }
+  const auto resume = [&](int who) {
+    turn = who;
+    std::copy(aside[who].begin(), aside[who].end(), stack.begin());
+    swapcontext(&home, &contexts[who]);
+    aside[who] = stack;
+  };
+  resume(0);
+  struct Recurse {
+    static long down(long depth) {
+      if (depth == 0) return 0;
+      return probed->function<long(long (*)(long), long)>()(&down, depth - 1) + 1;
+    }
+  };
+  Recurse::down(2 * kSlots);  // no slot is left, so that all are looked at
+  const uint64_t left = own.context().calls_left;
+  resume(1);
+  EXPECT_EQ(own.context().calls_left, left + 1);
+  resume(0);
+  for (uint64_t i = 0; i < 2 * kSlots; ++i)  // others would take a slot that came back
+    EXPECT_EQ(own.function<long(long (*)(long), long)>()([](long value) { return value; }, 3), 3);
+  resume(1);
+  EXPECT_EQ(results[0], 10);
+  EXPECT_EQ(results[1], 20);
 }
 
 TEST_P(Slots, MeasuresTheTimeInNanoseconds) {

@@ -37,6 +37,22 @@ Latency time_calls(Where where) {
   return must(Latency::place(std::move(where)));
 }
 
+std::jmp_buf leave_to;
+__attribute__((noinline)) long leaps_unless_even(long value) {
+  if (value % 2 != 0) std::longjmp(leave_to, 1);
+  return value;
+}
+__attribute__((noinline)) void call_and_come_back(long value) {
+  if (setjmp(leave_to) == 0) leaps_unless_even(value);
+}
+
+TEST(Latency, TimesCallsHoweverManyLongjmpHasLeft) {
+  const Latency latency = time_calls(leaps_unless_even);
+  for (long i = 0; i < 100000; ++i) call_and_come_back(i);
+  EXPECT_EQ(latency.snapshot().count(), 50000u);
+  EXPECT_EQ(latency.missed(), 0u);
+}
+
 TEST(Latency, CountsEachCallAndLeavesTheResultAlone) {
   const Latency latency = time_calls(self_window);
   for (long i = 0; i < 1000; ++i) ASSERT_EQ(self_window(i, 7), 3 * i + 7);

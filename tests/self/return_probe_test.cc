@@ -114,6 +114,33 @@ TEST(ReturnProbe, MissesCallsBeyondAllSlotsAndRecovers) {
   EXPECT_EQ(returns, 1000);
 }
 
+std::jmp_buf leave_to;
+__attribute__((noinline)) long leaps_unless_even(long value) {
+  if (value % 2 != 0) std::longjmp(leave_to, 1);
+  return value;
+}
+__attribute__((noinline)) void call_and_come_back(long value) {
+  if (setjmp(leave_to) == 0) leaps_unless_even(value);
+}
+
+TEST(ReturnProbe, FollowsCallsHoweverManyLongjmpHasLeft) {
+  long returns = 0;
+  const ReturnProbe probe = place(
+      ReturnProbeSpec{.where = leaps_unless_even, .on_return = [&](Registers&) { ++returns; }});
+  for (long i = 0; i < 100000; ++i) call_and_come_back(i);
+  EXPECT_EQ(returns, 50000);
+  EXPECT_EQ(probe.missed(), 0u);
+}
+
+TEST(ReturnProbe, GetsBackWhatItsLimitCountsFromCallsThatLongjmpHasLeft) {
+  long returns = 0;
+  const ReturnProbe probe = place(ReturnProbeSpec{
+      .where = leaps_unless_even, .on_return = [&](Registers&) { ++returns; }, .max_active = 2});
+  for (long i = 0; i < 100000; ++i) call_and_come_back(i);
+  EXPECT_EQ(returns + static_cast<long>(probe.missed()), 50000);
+  EXPECT_GT(returns, 40000);
+}
+
 TEST(ReturnProbe, SharesItsFunctionWithOthers) {
   int first = 0, second = 0, hits = 0;
   const ReturnProbe one =
