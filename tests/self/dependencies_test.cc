@@ -33,7 +33,8 @@ std::vector<Where> functions_of(const std::string& pattern) {
     else
       EXPECT_THAT(probe.error().cause, testing::AnyOf(Cause::refused, Cause::blacklisted));
   }
-  EXPECT_GT(places.size(), all * 9 / 10) << pattern;
+  // Of a libc without symbols only functions that have a name: half of them, or more.
+  EXPECT_GT(places.size(), pattern.starts_with("libc:") ? all / 2 : all * 9 / 10) << pattern;
   return places;
 }
 
