@@ -76,12 +76,10 @@ void Assembler::raw(std::span<const uint8_t> bytes) {
   code_.insert(code_.end(), bytes.begin(), bytes.end());
 }
 
-void Assembler::u8(uint8_t value) {
-  code_.push_back(value);
-}
-
 void Assembler::u32(uint32_t value) {
-  for (int i = 0; i < 4; ++i) u8(static_cast<uint8_t>(value >> (8 * i)));
+  uint8_t bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  raw(bytes);
 }
 
 void Assembler::u64(uint64_t value) {

@@ -35,7 +35,12 @@ enum class Reg : uint8_t {
 
 class Assembler {
  public:
-  explicit Assembler(Address base) : base_(base) {}
+  explicit Assembler(Address base) : base_(base) {
+    constexpr size_t kUsual = 256, kUsualLabels = 8;  // of a stub
+    code_.reserve(kUsual);
+    labels_.reserve(kUsualLabels);
+    fixups_.reserve(kUsualLabels);
+  }
 
   // A place in the code, referred to before or after it is bound.
   struct Label {
@@ -53,7 +58,7 @@ class Assembler {
   std::optional<std::vector<uint8_t>> finish();
 
   void raw(std::span<const uint8_t> bytes);
-  void u8(uint8_t value);
+  void u8(uint8_t value) { code_.push_back(value); }
   void u32(uint32_t value);
   void u64(uint64_t value);
   void u64(Label address_of);           // the label's absolute address

@@ -158,10 +158,14 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
     if (between != nullptr) between->push_back({code.here(), is_done, words});
   };
   bytes = bytes.first(instruction.length);
+  // Most instructions are copied as they are, or known well enough.
   ZydisDecodedInstruction raw;
-  const bool decoded = decode_fully(bytes, raw);
-  assert(decoded && "relocate needs a displaceable instruction");
-  if (!decoded) return;
+  if (instruction.has_rip_operand || instruction.flow == Flow::jump_if ||
+      instruction.flow == Flow::call_indirect) {
+    const bool decoded = decode_fully(bytes, raw);
+    assert(decoded && "relocate needs a displaceable instruction");
+    if (!decoded) return;
+  }
 
   switch (instruction.flow) {
     case Flow::jump:

@@ -19,6 +19,8 @@ static_assert(kRseqSignature == PP_RSEQ_SIGNATURE);
 // Displaced instructions at their new place. Answers where the program goes on behind them; nothing
 // where it does not.
 std::optional<Address> emit_copies(Assembler& code, Displaced displaced, Address site, Stub& stub) {
+  constexpr size_t kUsual = 4;
+  if (stub.copies.empty()) stub.copies.reserve(kUsual);
   bool falls_through = true;
   while (!displaced.bytes.empty()) {
     const auto instruction = decode(displaced.bytes, displaced.address);
