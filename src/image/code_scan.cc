@@ -229,16 +229,21 @@ class Owners {
       ends_.push_back(last = std::max(last, function.range.end));
   }
 
-  // Indices into the functions.
-  std::vector<size_t> of(Range region) const {
-    std::vector<size_t> owners;
+  // use(index into the functions)
+  template <class F>
+  void for_each(Range region, F&& use) const {
     const auto above =
         std::lower_bound(functions_.begin(), functions_.end(), region.end,
                          [](const Function& f, Address a) { return f.range.begin < a; });
     for (auto i = static_cast<size_t>(above - functions_.begin());
          i-- > 0 && ends_[i] > region.begin;)
-      if (functions_[i].range.overlaps(region)) owners.push_back(i);
-    return owners;
+      if (functions_[i].range.overlaps(region)) use(i);
+  }
+
+  bool has_any(Range region) const {
+    bool any = false;
+    for_each(region, [&](size_t) { any = true; });
+    return any;
   }
 
  private:
@@ -254,7 +259,7 @@ std::vector<RegionFacts> decode_text(Scanner& scanner, const std::vector<Region>
   for_each_piece(begins.size() - 1, threads, [&](size_t piece) {
     for (size_t i = begins[piece]; i < begins[piece + 1]; ++i) {
       const Region& region = regions[i];
-      if (owners.of(region.range).empty()) scanner.scan_half_words(*region.text, region.range);
+      if (!owners.has_any(region.range)) scanner.scan_half_words(*region.text, region.range);
       facts[i] = scanner.decode_region(region);
     }
   });
@@ -278,11 +283,13 @@ std::map<size_t, RegionFacts> computed_jumps(const std::vector<Region>& regions,
   std::map<size_t, RegionFacts> of_function;
   for (size_t i = 0; i < regions.size(); ++i)
     if (facts[i].jumps_to_register)
-      for (size_t owner : owners.of(regions[i].range)) of_function.try_emplace(owner);
+      owners.for_each(regions[i].range, [&](size_t owner) { of_function.try_emplace(owner); });
+  if (of_function.empty()) return of_function;
   for (size_t i = 0; i < regions.size(); ++i)
-    for (size_t owner : owners.of(regions[i].range))
+    owners.for_each(regions[i].range, [&](size_t owner) {
       if (const auto found = of_function.find(owner); found != of_function.end())
         found->second.merge(facts[i]);
+    });
   return of_function;
 }
 

@@ -45,21 +45,36 @@ bool is_excluded(Object& object, const Function& function, const std::vector<Pat
   });
 }
 
+// The first of those for one site. Functions come by address, and mostly there is nothing to do.
+void drop_duplicates(std::vector<Match>& matches) {
+  const auto ascends = [](const Match& a, const Match& b) { return a.site >= b.site; };
+  if (std::adjacent_find(matches.begin(), matches.end(), ascends) == matches.end()) return;
+  std::unordered_set<Address> seen;
+  seen.reserve(matches.size());
+  matches.erase(std::remove_if(matches.begin(), matches.end(),
+                               [&](const Match& match) { return !seen.insert(match.site).second; }),
+                matches.end());
+}
+
 // Names without their signature, but for those that more than one function would share. `matches`
 // of one object.
 void shorten_names(std::span<Match> matches) {
-  const bool none_has_one = std::all_of(matches.begin(), matches.end(), [](const Match& match) {
-    return without_signature(match.name).size() == match.name.size();
-  });
-  if (none_has_one) return;
-  std::unordered_map<std::string_view, int> uses;
-  uses.reserve(matches.size());
-  for (const Match& match : matches) ++uses[without_signature(match.name)];
+  std::vector<std::string_view> names(matches.size());
+  std::unordered_map<std::string_view, int> uses;  // of names that some signature follows
+  for (size_t i = 0; i < matches.size(); ++i) {
+    names[i] = without_signature(matches[i].name);
+    if (names[i].size() != matches[i].name.size()) uses.try_emplace(names[i], 0);
+  }
+  if (uses.empty()) return;
+  for (std::string_view name : names)
+    if (const auto found = uses.find(name); found != uses.end()) ++found->second;
   std::vector<bool> is_only(matches.size());
+  for (size_t i = 0; i < matches.size(); ++i) {
+    const auto found = uses.find(names[i]);
+    is_only[i] = found != uses.end() && found->second == 1;
+  }
   for (size_t i = 0; i < matches.size(); ++i)
-    is_only[i] = uses.at(without_signature(matches[i].name)) == 1;
-  for (size_t i = 0; i < matches.size(); ++i)
-    if (is_only[i]) matches[i].name = std::string(without_signature(matches[i].name));
+    if (is_only[i]) matches[i].name = std::string(names[i]);
 }
 
 }  // namespace
@@ -95,7 +110,6 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
                        const std::vector<Pattern>& excluded,
                        const std::function<bool(const Object&)>& looks_at) {
   Matches out;
-  std::unordered_set<Address> seen;
   std::vector<bool> matched(patterns.size());
   for (const auto& object : image.objects) {
     if (looks_at && !looks_at(*object)) continue;
@@ -104,7 +118,7 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
       if (patterns[i].matches_object(object->names())) wanted.push_back(i);
     if (wanted.empty()) continue;
 
-    const size_t first = out.matches.size();
+    std::vector<Match> matches;
     for (const Function& function : object->functions().functions()) {
       for (size_t i : wanted) {
         const auto named = matching_name(*object, function, patterns[i]);
@@ -120,16 +134,21 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
             if (body == nullptr) continue;
             match.function = body;
             match.site = target + named->offset;
-            if (seen.insert(match.site).second) out.matches.push_back(match);
+            matches.push_back(match);
           }
           if (!match.unresolved) continue;
         }
         match.site += named->offset;
         if (named->offset != 0) match.name += fmt::format("+{:#x}", named->offset);
-        if (seen.insert(match.site).second) out.matches.push_back(std::move(match));
+        matches.push_back(std::move(match));
       }
     }
-    shorten_names(std::span(out.matches).subspan(first));
+    drop_duplicates(matches);
+    shorten_names(matches);
+    if (out.matches.empty())
+      out.matches = std::move(matches);
+    else
+      std::move(matches.begin(), matches.end(), std::back_inserter(out.matches));
   }
   for (size_t i = 0; i < patterns.size(); ++i) {
     if (matched[i]) continue;
