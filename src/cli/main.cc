@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 
+#include "base/heap.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/render/json.h"
@@ -53,6 +54,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace pinprick::cli;
+  pinprick::prepare_heap();
   bool has_command = false;
   // Whatever was armed is disarmed on the way here.
   try {

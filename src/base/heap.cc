@@ -1,0 +1,32 @@
+#include "base/heap.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdint>
+#include <cstdlib>
+
+#include "base/address.h"
+
+namespace pinprick {
+
+void prepare_heap() {
+  constexpr int kLargestThreshold = 32 << 20;  // that malloc accepts
+  constexpr int kRoom = 256 << 20;
+  constexpr uint64_t kLargePage = 2 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
+  ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
+  ::mallopt(M_TOP_PAD, kRoom);
+  const auto end = [] { return reinterpret_cast<uint64_t>(::sbrk(0)); };
+  const uint64_t first = align_up(end(), kLargePage);
+  void* volatile grown = ::malloc(kLargePage);  // by that and the room
+  ::free(grown);
+  const uint64_t last = end() / kLargePage * kLargePage;
+  ::mallopt(M_TOP_PAD, kLargePage);
+  if (first < last)
+    static_cast<void>(::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE));
+}
+
+}  // namespace pinprick
