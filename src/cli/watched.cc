@@ -25,10 +25,17 @@ class Rows {
  public:
   // Of one generation; functions of one name are told apart by their order.
   void add_all(std::vector<Row> generation) {
-    std::map<std::pair<std::string, std::string>, size_t> seen;
+    if (rows_.empty()) {  // the usual case: there is one generation, and nothing to look up
+      rows_ = std::move(generation);
+      return;
+    }
+    if (index_.empty()) {
+      Names seen;
+      for (size_t i = 0; i < rows_.size(); ++i) index_.emplace(key_of(rows_[i], seen), i);
+    }
+    Names seen;
     for (Row& row : generation) {
-      const std::pair name(row.object, row.function);
-      const auto [at, is_new] = index_.try_emplace({name, seen[name]++}, rows_.size());
+      const auto [at, is_new] = index_.try_emplace(key_of(row, seen), rows_.size());
       if (is_new)
         rows_.push_back(std::move(row));
       else
@@ -38,8 +45,18 @@ class Rows {
   std::vector<Row> take() { return std::move(rows_); }
 
  private:
+  using Name = std::pair<std::string, std::string>;
+  using Names = std::map<Name, size_t>;
+  using Key = std::pair<Name, size_t>;
+
+  static Key key_of(const Row& row, Names& seen) {
+    Name name(row.object, row.function);
+    const size_t number = seen[name]++;
+    return {std::move(name), number};
+  }
+
   std::vector<Row> rows_;
-  std::map<std::pair<std::pair<std::string, std::string>, size_t>, size_t> index_;
+  std::map<Key, size_t> index_;
 };
 
 // Since the generation's last report, or in all.
@@ -49,6 +66,7 @@ std::vector<Row> rows_of(Generation& generation, bool is_final);
 template <>
 std::vector<CountRow> rows_of(Generation& generation, bool is_final) {
   std::vector<CountRow> rows;
+  rows.reserve(generation.session.probes().size());
   auto counters = generation.session.counters();
   generation.last_counters.resize(counters.size());
   for (const auto& [probe, index] : generation.session.probes()) {
