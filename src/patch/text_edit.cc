@@ -170,9 +170,12 @@ std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
         if (part.begin >= part.end) continue;
         const auto file =
             object->elf().read({part.begin - object->bias(), part.end - object->bias()});
-        for (size_t i = 0; i < file.size(); ++i)
-          if (bytes[part.begin - run.begin + i] == kBreakpoint && file[i] != kBreakpoint)
-            found.push_back(part.begin + i);
+        const uint8_t* const first = bytes.data() + (part.begin - run.begin);
+        const uint8_t* const end = first + file.size();
+        for (const uint8_t* at = first;
+             (at = static_cast<const uint8_t*>(std::memchr(at, kBreakpoint, end - at))) != nullptr;
+             ++at)
+          if (file[at - first] != kBreakpoint) found.push_back(part.begin + (at - first));
       }
     }
     return true;

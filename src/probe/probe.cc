@@ -302,10 +302,10 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
   set.kind = kind;
   size_t patches = 0, probes = 0;
   for (const ProbeSet& piece : planned) {
-    patches += piece.patches.size();
-    probes += piece.probes.size();
+    patches += piece.patches.size() + 2 * piece.skipped.size();  // a detour has two
+    probes += piece.probes.size() + piece.skipped.size();
   }
-  set.patches.reserve(patches);
+  set.patches.reserve(patches + hooks.size());
   set.probes.reserve(probes);
   for (ProbeSet& piece : planned) append(set, std::move(piece));
   plan_detours(set, kind);

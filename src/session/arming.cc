@@ -190,6 +190,10 @@ Result<void, SessionError> Arming::create_file() {
       journal.probes.push_back(probe);
     }
   };
+  journal.sites.reserve(set_.patches.size());
+  journal.probes.reserve(set_.probes.size());
+  site_.reserve(set_.patches.size());
+  springboard_.reserve(set_.patches.size());
   for (Arena& arena : arenas_) {
     layout::ObjectEntry entry;
     entry.bias = arena.object->bias();
@@ -363,6 +367,7 @@ Result<void, SessionError> Arming::run() {
   for (auto step : {&Arming::lay_out, &Arming::create_file, &Arming::map_memory,
                     &Arming::write_stubs, &Arming::write_text})
     if (auto done = (this->*step)(); !done) return done;
+  session_.probes_.reserve(set_.probes.size());
   for (uint32_t i = 0; i < set_.probes.size(); ++i)
     if (armed_[set_.probes[i].patch]) session_.probes_.push_back({std::move(set_.probes[i]), i});
   session_.report_.armed = session_.probes_.size();

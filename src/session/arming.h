@@ -58,7 +58,6 @@ class Arming {
                                             const layout::MappingEntry& mapping);
   Result<void, SessionError> write_stubs();
   Result<void, SessionError> write_text();
-  Result<bool, SessionError> try_to_write_text(std::span<const Address> foreign, bool last_attempt);
   void drop(size_t patch, plan::Reason reason);
   void drop_what_needs_hooks();
   void drop_guests();
@@ -78,6 +77,9 @@ class Arming {
     std::vector<patch::Interior> interiors;  // by address
   };
   Edits edits() const;
+  Result<bool, SessionError> try_to_write_text(Edits& edits, std::span<const Address> foreign,
+                                               bool last_attempt);
+  void make_text_private(const Edits& edits) const;
   void drop_changed(const Edits& edits);
   void keep_armed(Edits& edits) const;
 
@@ -112,10 +114,11 @@ class Arming {
   probe::ProbeSet set_;
   std::vector<bool> armed_;  // per patch; false: dropped, or not yet
   std::vector<Arena> arenas_;
-  std::vector<uint64_t> room_;       // per patch: for its stub; whole alignments
-  std::vector<arch::Stub> stubs_;    // per patch
-  std::vector<size_t> site_;         // per patch: the index of its SiteEntry
-  std::vector<size_t> springboard_;  // the same of its springboard, where it has one
+  std::vector<uint64_t> room_;            // per patch: for its stub; whole alignments
+  std::vector<arch::Stub> stubs_;         // per patch
+  std::vector<size_t> site_;              // per patch: the index of its SiteEntry
+  std::vector<size_t> springboard_;       // the same of its springboard, where it has one
+  std::vector<size_t> with_springboard_;  // those patches
   std::optional<arch::RseqArea> rseq_;
   Address runtime_address_ = 0;
   uint64_t capacity_ = 0;

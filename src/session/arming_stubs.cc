@@ -59,10 +59,13 @@ Result<void, SessionError> Arming::lay_out() {
   rseq_ = arch::RseqArea{};
   room_.resize(set_.patches.size());
   std::vector<std::string> frames(set_.patches.size());
-  for (const probe::SitePatch& patch : set_.patches)
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    const probe::SitePatch& patch = set_.patches[i];
+    if (patch.plan.springboard) with_springboard_.push_back(i);
     if (patch.host)
       hidden_[*patch.host].push_back(static_cast<uint8_t>(
           patch.plan.springboard->address - set_.patches[*patch.host].plan.patch.site));
+  }
   for_each_patch([&](size_t i) {
     const Address at = align_up(set_.patches[i].site(), kStubAlignment);
     const auto stub = place_stub(set_.patches[i], at, {at, at, {at, at}, at, {}});
@@ -206,11 +209,10 @@ Result<void, SessionError> Arming::write_stubs() {
   armed_.assign(set_.patches.size(), true);
   struct Place {
     Address at = 0;
-    const arch::ArenaEntries* entries = nullptr;
+    size_t arena = 0;
   };
   std::vector<Place> places(set_.patches.size());
   std::vector<arch::ArenaEntries> entries;
-  entries.reserve(arenas_.size());  // they are pointed to
   unwind_tables_ = arenas_.front().address + arenas_.front().size - unwind_room_;
   hook_.ranges = unwind_tables_ + sizeof(arch::UnwindTablesHeader);
   for (Arena& arena : arenas_) {
@@ -226,38 +228,35 @@ Result<void, SessionError> Arming::write_stubs() {
     for (size_t i : arena.patches) {
       // lay_out() has made room for all; one that finds none would be dropped.
       if (at + room_[i] > end) room_[i] = 0;
-      places[i] = {at, &entries.back()};
+      places[i] = {at, entries.size() - 1};
       at += room_[i];
     }
     arena.frames.size = at - arena.frames.begin;
     arena.bytes.resize(at - arena.address, 0xcc);
   }
-  std::vector<std::optional<probe::PlacedStub>> placed(set_.patches.size());
   std::vector<std::string> frames(set_.patches.size());
+  std::vector<size_t> sizes(set_.patches.size());  // 0: out of reach
   for_each_patch([&](size_t i) {
-    auto stub = place_stub(set_.patches[i], places[i].at, *places[i].entries);
+    const probe::SitePatch& patch = set_.patches[i];
+    const auto [at, arena] = places[i];
+    auto stub = place_stub(patch, at, entries[arena]);
     if (!stub || stub->bytes.size() > room_[i] || !write_jumps(i, stub->stub)) return;
-    frames[i] = shape_of(i, stub->stub, places[i].at);
+    frames[i] = shape_of(i, stub->stub, at);
     stub->stub.frames = {};
-    placed[i] = std::move(stub);
+    std::copy(stub->bytes.begin(), stub->bytes.end(),
+              arenas_[arena].bytes.begin() + static_cast<ptrdiff_t>(at - arenas_[arena].address));
+    for (size_t j = 0; j < patch.probes.size(); ++j)
+      journal().probes[patch.probes[j]].body =
+          static_cast<uint32_t>(stub->bodies[j] - stub->stub.body);
+    sizes[i] = stub->bytes.size();
+    stubs_[i] = std::move(stub->stub);
   });
   arch::StubShapes shapes;
   for (Arena& arena : arenas_) {
     for (size_t i : arena.patches) {
-      const probe::SitePatch& patch = set_.patches[i];
-      auto& stub = placed[i];
       arena.frames.shapes.push_back(shapes.add(frames[i], room_[i]));
-      if (!stub) {
-        drop(i, plan::Reason::out_of_reach);
-        continue;
-      }
-      stubs_[i] = stub->stub;
-      session_.report_.stub_bytes += stub->bytes.size();
-      std::copy(stub->bytes.begin(), stub->bytes.end(),
-                arena.bytes.begin() + static_cast<ptrdiff_t>(places[i].at - arena.address));
-      for (size_t j = 0; j < patch.probes.size(); ++j)
-        journal().probes[patch.probes[j]].body =
-            static_cast<uint32_t>(stub->bodies[j] - stub->stub.body);
+      session_.report_.stub_bytes += sizes[i];
+      if (sizes[i] == 0) drop(i, plan::Reason::out_of_reach);
     }
     if (auto written = target().memory().write(arena.address, arena.bytes); !written)
       return refused(written.error());

@@ -29,13 +29,15 @@ void Arming::drop_what_needs_hooks() {
 
 // A springboard that lies in the window of a patch must not be written without that patch.
 void Arming::drop_guests() {
-  for (size_t i = 0; i < set_.patches.size(); ++i)
+  for (size_t i : with_springboard_)
     if (const auto host = set_.patches[i].host; host && !armed_[*host])
       drop(i, plan::Reason::thread_inside);
 }
 
 Arming::Edits Arming::edits() const {
   Edits all;
+  all.edits.reserve(set_.patches.size());
+  all.patch_of.reserve(set_.patches.size());
   const auto add = [&](size_t patch, size_t site) {
     all.edits.push_back(patch::arming(session_.journal_.sites[site]));
     all.patch_of.push_back(patch);
@@ -51,18 +53,45 @@ Arming::Edits Arming::edits() const {
     add(i, site_[i]);
     if (planned.springboard) add(i, springboard_[i]);
   }
-  std::sort(all.interiors.begin(), all.interiors.end(),
-            [](const auto& a, const auto& b) { return a.address < b.address; });
+  const auto by_address = [](const auto& a, const auto& b) { return a.address < b.address; };
+  if (!std::is_sorted(all.interiors.begin(), all.interiors.end(), by_address))
+    std::sort(all.interiors.begin(), all.interiors.end(), by_address);
   return all;
+}
+
+// A page of text is copied when it is written for the first time, which takes as long as the
+// writing. So that the target need not stand still meanwhile, each page has one byte written as it
+// is. A byte within an instruction: who else writes into text (uprobes, debuggers) does so where
+// one begins.
+void Arming::make_text_private(const Edits& all) const {
+  Address page = 0;
+  for (size_t e = 0; e < all.edits.size(); ++e) {
+    const patch::TextEdit& edit = all.edits[e];
+    if (align_down(edit.address, kPageSize) == page) continue;
+    const plan::Patch& planned = set_.patches[all.patch_of[e]].plan.patch;
+    uint8_t offset = 1;
+    while (offset < planned.written && std::find(planned.interior.begin(), planned.interior.end(),
+                                                 offset) != planned.interior.end())
+      ++offset;
+    const Address at = edit.address + offset;
+    uint8_t byte = 0;
+    if (edit.address != planned.site + set_.patches[all.patch_of[e]].object->bias() ||
+        offset >= planned.written || align_down(at, kPageSize) == page ||
+        !session_.target_.memory().read(at, {&byte, 1}) || byte != planned.original[offset])
+      continue;
+    static_cast<void>(session_.target_.memory().write(at, {&byte, 1}));
+    page = align_down(at, kPageSize);
+  }
 }
 
 // Patches of which others are a part, or that are part of others, where the text is not as it was
 // when they were planned: of those, all is written or nothing. An edit that stands alone finds out
 // when it is written.
 void Arming::drop_changed(const Edits& all) {
+  if (with_springboard_.empty()) return;
   std::vector<bool> shared(set_.patches.size());
-  for (size_t i = 0; i < set_.patches.size(); ++i) {
-    if (set_.patches[i].plan.springboard) shared[i] = true;
+  for (size_t i : with_springboard_) {
+    shared[i] = true;
     if (const auto host = set_.patches[i].host) shared[*host] = true;
   }
   std::vector<patch::TextEdit> some;
@@ -78,6 +107,8 @@ void Arming::drop_changed(const Edits& all) {
 }
 
 void Arming::keep_armed(Edits& all) const {
+  all.interiors.clear();
+  if (std::find(armed_.begin(), armed_.end(), false) == armed_.end()) return;
   size_t kept = 0;
   for (size_t e = 0; e < all.edits.size(); ++e) {
     if (!armed_[all.patch_of[e]]) continue;
@@ -86,7 +117,6 @@ void Arming::keep_armed(Edits& all) const {
   }
   all.edits.resize(kept);
   all.patch_of.resize(kept);
-  all.interiors.clear();
 }
 
 Result<void, SessionError> Arming::write_text() {
@@ -97,11 +127,12 @@ Result<void, SessionError> Arming::write_text() {
        {file().write_tables(journal()), file().write_header(journal().header)})
     if (!written) return fail(SessionError(written.error()));
 
-  const auto foreign =
-      patch::foreign_breakpoints(*session_.image_, target().memory(), edits().edits);
+  Edits edits = this->edits();
+  const auto foreign = patch::foreign_breakpoints(*session_.image_, target().memory(), edits.edits);
+  make_text_private(edits);
   constexpr int kAttempts = 20;
   for (int attempt = 1;; ++attempt) {
-    auto written = try_to_write_text(foreign, attempt == kAttempts);
+    auto written = try_to_write_text(edits, foreign, attempt == kAttempts);
     if (!written) return fail(written.error());
     if (*written) return {};
     sleep_ns(1'000'000);
@@ -109,9 +140,8 @@ Result<void, SessionError> Arming::write_text() {
 }
 
 // False: a thread is in the way of a hook, and nothing was written.
-Result<bool, SessionError> Arming::try_to_write_text(std::span<const Address> foreign,
+Result<bool, SessionError> Arming::try_to_write_text(Edits& edits, std::span<const Address> foreign,
                                                      bool last_attempt) {
-  Edits edits = this->edits();
   auto stopped = target::Stop::all_threads(target().pid());
   if (!stopped) return fail(SessionError(stopped.error()));
   target::Stop stop = *std::move(stopped);
