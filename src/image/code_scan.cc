@@ -33,11 +33,13 @@ struct Region {
 // What the decoding of one function, or of a gap between functions, brings to light.
 struct RegionFacts {
   std::vector<Address> taken;      // addresses that instructions take, anywhere
+  std::vector<Address> indexed;    // of those what registers are added to, in an operand in memory
   bool jumps_to_register = false;  // jmp *%reg
   bool jumps_by_sum = false;       // ... right behind `add %reg, %reg`: a relative table
 
   void merge(const RegionFacts& other) {
     taken.insert(taken.end(), other.taken.begin(), other.taken.end());
+    indexed.insert(indexed.end(), other.indexed.begin(), other.indexed.end());
     jumps_to_register |= other.jumps_to_register;
     jumps_by_sum |= other.jumps_by_sum;
   }
@@ -54,6 +56,10 @@ class Scanner {
   // Adds the targets of a table in data whose entries are distances from `base`, all up to `end`:
   // what is no entry adds a target too many.
   void follow_table_from(Address base, Address table, Address end);
+  // Adds the targets of tables of 4-byte addresses. From a begin that somebody takes all entries
+  // are targets up to one that is none; where an index is added, those further on, too: it may
+  // begin with the first of many cases, and the table is said to begin so much before.
+  void follow_half_words(Address table, Address end, bool is_indexed);
   // Do the first entries of such a table lead into `range`? Data of another kind hardly does.
   bool leads_into(Range range, Address base, Address table, Address end) const;
   bool in_data(Address address) const { return containing(object_.data, address) != nullptr; }
@@ -63,6 +69,8 @@ class Scanner {
   // lie side by side lead to where functions begin. A table with labels in it is one of labels.
   void tell_pointers_from_labels(const FunctionTable& functions,
                                  std::span<const Relocation> relocations);
+  // What lies in text between functions. 4 bytes look like an address easily, so that elsewhere
+  // code has to take the address of a table of them.
   void scan_half_words(const CodeBytes& part, Range range);
   bool in_text(Address address) const { return containing(object_.text, address) != nullptr; }
 
@@ -101,8 +109,10 @@ RegionFacts Scanner::decode_region(const Region& region) {
     // anywhere: in assembly even position-independent objects have it.
     if (instruction->has_memory_operand && !instruction->has_rip_operand &&
         instruction->displacement_size == 4 &&
-        (object_.fixed_addresses || instruction->flow == arch::Flow::jump_indirect))
+        (object_.fixed_addresses || instruction->flow == arch::Flow::jump_indirect)) {
       facts.taken.push_back(static_cast<Address>(instruction->displacement));
+      facts.indexed.push_back(facts.taken.back());
+    }
     if (instruction->flow == arch::Flow::jump_indirect && !instruction->has_memory_operand) {
       facts.jumps_to_register = true;
       if (before == arch::Special::add_register) facts.jumps_by_sum = true;
@@ -147,6 +157,22 @@ bool Scanner::follow_relative_table(Address table, Address end) {
     any = true;
   }
   return any;
+}
+
+void Scanner::follow_half_words(Address table, Address end, bool is_indexed) {
+  constexpr uint64_t kLongest = 4096;
+  const CodeBytes* part = containing(object_.data, table);
+  if (part == nullptr || !object_.fixed_addresses) return;
+  const uint64_t first = table - part->address;
+  uint64_t last = std::min(end, part->range().end) - part->address;
+  if (is_indexed) last = std::min(last, first + kLongest);
+  for (uint64_t at = first; at + 4 <= last; at += 4) {
+    const Address target = load<uint32_t>(part->bytes, at);
+    if (in_text(target))
+      targets_.add(target);
+    else if (!is_indexed)
+      break;
+  }
 }
 
 void Scanner::scan_words(const CodeBytes& part) {
@@ -311,7 +337,6 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
       targets.add(static_cast<Address>(relocation.addend));
   for (const CodeBytes& part : object.data) {
     scanner.scan_words(part);
-    scanner.scan_half_words(part, part.range());
   }
   // With one segment for all, read-only data lies in text. Code hardly ever looks like an address
   // of 8 bytes; of 4 bytes it does, so that those count between functions only.
@@ -335,10 +360,14 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   };
   // In text too: with one segment for all, read-only data lies there. What is code and no table
   // ends at the first word, nearly always.
-  for (Address table : taken) follow(table);
+  for (Address table : taken) {
+    follow(table);
+    scanner.follow_half_words(table, end_of_table(table), false);
+  }
   for (const auto& [function, jumps] : computed_jumps(regions, facts, owners)) {
     const auto& own = jumps.taken;
     const Range range = functions.functions()[function].range;
+    for (Address table : jumps.indexed) scanner.follow_half_words(table, end_of_table(table), true);
     const bool has_table = jumps.jumps_by_sum && std::any_of(own.begin(), own.end(), follow);
     std::vector<Address> labels, tables;
     for (Address address : own) {

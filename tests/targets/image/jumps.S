@@ -185,6 +185,40 @@ to_immediate:
 #endif
 END(passes_on)
 
+#ifndef __PIE__
+// Tables of 4-byte addresses: from the first case on, and from the fifth on.
+FUNCTION(half_words)
+  mov half_table(,%rdi,4), %eax
+  jmp *%rax
+to_half_0:
+  inc %eax
+  ret
+to_half_1:
+  inc %ecx
+  ret
+END(half_words)
+
+FUNCTION(late_half_words)
+  mov late_half_table - 20(,%rdi,4), %eax
+  jmp *%rax
+to_late_0:
+  inc %eax
+  ret
+to_late_1:
+  inc %ecx
+  ret
+END(late_half_words)
+
+// Such numbers as other data has them, too.
+FUNCTION(adds_numbers)
+  add numbers(,%rdi,4), %eax
+  ret
+no_label:
+  inc %eax
+  ret
+END(adds_numbers)
+#endif
+
   .globl _start
   .type _start, @function
 _start:
@@ -202,6 +236,16 @@ relative_table:
   .long to_relative_0 - relative_table
   .long to_relative_1 - relative_table
   .long 0x7fffffff
+
+#ifndef __PIE__
+half_table:
+  .long to_half_0, to_half_1
+  .skip 20
+late_half_table:
+  .long to_late_0, to_late_1
+numbers:
+  .long 7, no_label, 7, no_label
+#endif
 
   .section .data.rel.ro, "aw"
   .p2align 3
