@@ -1,16 +1,11 @@
-// Steps through probed functions, in this very process, one instruction after the other. At each of
-// them a signal handler unwinds with libgcc: what it finds in the program has to be what it finds
-// without probes, at the instruction that is to run next.
+// Who unwinds from any instruction of a stub of an attached session finds the probed function.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/rseq.h>
-#include <ucontext.h>
 #include <unwind.h>
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,13 +16,9 @@
 #include "executable_memory.h"
 #include "layout/session_file.h"
 #include "runtime/image.h"
+#include "stepping.h"
 
 extern "C" {
-long unwound_frame_pointer(long), unwound_saves(long), unwound_leaf(long), unwound_branches(long),
-    unwound_loops(long), unwound_calls(long), unwound_calls_through_memory(long),
-    unwound_returns(long), unwound_jumps(long), unwound_system_call(long);
-long step_through(long (*f)(long), long x);
-extern const uint8_t unwound_begin[], unwound_end[], step_returned[];
 void __register_frame(void*);    // NOLINT(bugprone-reserved-identifier)
 void __deregister_frame(void*);  // NOLINT(bugprone-reserved-identifier)
 }
@@ -37,85 +28,8 @@ namespace {
 
 using arch::CountPoint;
 
-template <class T>
-Address address_of(T* pointer) {
-  return reinterpret_cast<Address>(pointer);
-}
-
-const Range kProgram = {address_of(unwound_begin), address_of(unwound_end)};
-
-// --- What a signal handler sees
-
-struct Frame {
-  Address ip = 0;
-  bool is_exact = false;           // the instruction is yet to run; else it is the one before
-  Address cfa = 0;                 // from step()'s frame
-  std::array<uint64_t, 6> kept{};  // rbx, rbp, r12 to r15
-  friend bool operator==(const Frame&, const Frame&) = default;
-};
-using Backtrace = std::vector<Frame>;
-
-_Unwind_Reason_Code add_frame(_Unwind_Context* context, void* to) {
-  auto& frames = *static_cast<Backtrace*>(to);
-  int is_exact = 0;
-  Frame frame;
-  frame.ip = _Unwind_GetIPInfo(context, &is_exact);
-  frame.is_exact = is_exact != 0;
-  frame.cfa = _Unwind_GetCFA(context);
-  constexpr int kNumbers[] = {3, 6, 12, 13, 14, 15};
-  for (size_t i = 0; i < frame.kept.size(); ++i)
-    frame.kept[i] = _Unwind_GetGR(context, kNumbers[i]);
-  frames.push_back(frame);
-  return frames.size() < 40 ? _URC_NO_REASON : _URC_END_OF_STACK;
-}
-
-struct Stepping {
-  Range emitted;
-  Address base = 0;
-  std::vector<Backtrace> seen;  // from the interrupted instruction on
-} stepping;
-
-void on_step(int, siginfo_t*, void* context) {
-  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-  const auto ip = static_cast<Address>(registers[REG_RIP]);
-  const bool returned = ip == address_of(step_returned);
-  if (!kProgram.contains(ip) && !stepping.emitted.contains(ip) && !returned) return;
-  Backtrace frames;
-  frames.reserve(40);
-  _Unwind_Backtrace(add_frame, &frames);
-  const auto first = std::find_if(frames.begin(), frames.end(),
-                                  [&](const Frame& frame) { return frame.ip == ip; });
-  frames.erase(frames.begin(), first);
-  const auto last = std::find_if(frames.begin(), frames.end(), [](const Frame& frame) {
-    return frame.ip == address_of(step_returned);
-  });
-  // Who called step_through is who called it, and is reached.
-  if (frames.end() - last < 4) frames.clear();
-  if (!frames.empty()) frames.erase(last + 1, frames.end());
-  for (Frame& frame : frames) {
-    frame.cfa -= stepping.base;
-    constexpr uint64_t kNearby = 64 << 10;
-    for (uint64_t& kept : frame.kept)  // a frame pointer, perhaps
-      if (kept - stepping.base + kNearby < 2 * kNearby) kept -= stepping.base;
-  }
-  stepping.seen.push_back(std::move(frames));
-  constexpr greg_t kTrapFlag = 0x100;
-  if (returned) registers[REG_EFL] &= ~kTrapFlag;
-}
-
-// Whoever calls it, what lies on the stack from its own frame on is the same.
-[[gnu::noinline]] std::vector<Backtrace> step(long (*function)(long), Range emitted) {
-  stepping.emitted = emitted;
-  stepping.base = address_of(static_cast<char*>(__builtin_frame_address(0)));
-  stepping.seen.clear();
-  struct sigaction action = {}, previous;
-  action.sa_sigaction = on_step;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGTRAP, &action, &previous);
-  step_through(function, 5);
-  sigaction(SIGTRAP, &previous, nullptr);
-  return std::move(stepping.seen);
-}
+using stepping::address_of;
+using stepping::kProgram;
 
 // --- A probed function
 
@@ -262,95 +176,13 @@ class Program {
 
 // --- The claim
 
-// What was seen at each instruction of the program, and in which order they ran.
-struct Expected {
-  std::map<Address, Backtrace> at;
-  std::vector<Address> order;
-};
-
-Expected expected_of(const Shape& shape) {
-  Expected expected;
-  const auto add = [&](const Backtrace& frames) {
-    expected.order.push_back(frames.front().ip);
-    expected.at[frames.front().ip] = frames;
-  };
-  for (Backtrace& frames : step(shape.function, {})) {
-    add(frames);
-    const Address ip = frames.front().ip;
-    if (!kProgram.contains(ip)) continue;
-    const std::span code(reinterpret_cast<const uint8_t*>(ip), arch::kMaxInstructionLength);
-    const auto instruction = arch::decode(code, ip);
-    // The processor does not trap behind a system call, but one instruction later.
-    if (instruction->special == arch::Special::syscall) {
-      frames.front().ip = instruction->end();
-      add(frames);
-    }
-  }
-  return expected;
-}
-
-std::string text_of(const Backtrace& frames) {
-  std::string text;
-  for (const Frame& frame : frames) {
-    char line[80];
-    std::snprintf(line, sizeof line, "  %#lx%s cfa %#lx rbx %#lx\n", frame.ip,
-                  frame.is_exact ? " exact" : "", frame.cfa, frame.kept[0]);
-    text += line;
-  }
-  return text;
-}
-
-// The frames of the program alone, the first with the instruction that it is about to run.
-Backtrace in_program(const Backtrace& frames, Range emitted, const Expected& expected) {
-  Backtrace own;
-  for (const Frame& frame : frames)
-    if (!emitted.contains(frame.ip)) own.push_back(frame);
-  if (own.empty()) return own;
-  Frame& first = own.front();
-  // As for a return address, the instruction is what the byte before is of.
-  if (kProgram.contains(first.ip - 1) && !first.is_exact) {
-    const auto next = expected.at.lower_bound(first.ip);
-    if (next != expected.at.begin()) first.ip = std::prev(next)->first;
-  }
-  first.is_exact = true;
-  return own;
-}
-
 // Every instruction of the stub that was executed.
 std::set<Address> expect_right_everywhere(const Shape& shape, Kind kind, bool has_rseq,
                                           uint64_t free_slots = 1) {
-  const Expected expected = expected_of(shape);
-  EXPECT_GE(expected.order.size(), 3u);
-  Program program(shape, kind, has_rseq, free_slots);
-  std::set<Address> executed;
-  size_t next = 0;
-  for (const Backtrace& frames : step(shape.function, program.emitted())) {
-    if (frames.empty()) {
-      ADD_FAILURE() << "the stack was not walked to its end";
-      continue;
-    }
-    executed.insert(frames.front().ip);
-    const Backtrace own = in_program(frames, program.emitted(), expected);
-    if (own.empty()) {
-      ADD_FAILURE() << "lost at\n" << text_of(frames);
-      continue;
-    }
-    const Address ip = own.front().ip;
-    // One step is one instruction of the program's, at most; two where one is a system call.
-    for (size_t steps = 0; steps <= 2 && next + steps < expected.order.size(); ++steps)
-      if (expected.order[next + steps] == ip) {
-        next += steps;
-        break;
-      }
-    EXPECT_EQ(expected.order[next], ip) << std::hex << frames.front().ip;
-    const auto wanted = expected.at.find(ip);
-    EXPECT_TRUE(wanted != expected.at.end()) << text_of(frames);
-    if (wanted != expected.at.end()) {
-      EXPECT_EQ(own, wanted->second) << text_of(frames) << "but\n" << text_of(wanted->second);
-    }
-  }
-  EXPECT_EQ(next + 1, expected.order.size()) << "it did not come to its end";
-  return executed;
+  const auto expected = stepping::expected_of(shape.function);
+  const Program program(shape, kind, has_rseq, free_slots);
+  return stepping::expect_right_everywhere(
+      shape.function, expected, [&](Address at) { return program.emitted().contains(at); });
 }
 
 CountPoint at(uint8_t offset, bool keep_red_zone) {
@@ -384,9 +216,14 @@ class Unwinding : public testing::TestWithParam<Case> {
     pretended_rseq = {};
     pretended_rseq.cpu_id = static_cast<uint32_t>(std::get<2>(GetParam()));
     // Its own tables are read, and memory allocated, the first time.
-    Backtrace frames;
-    _Unwind_Backtrace(add_frame, &frames);
+    stepping::Backtrace frames;
+    _Unwind_Backtrace(stepping::add_frame, &frames);
+    before_ = stepping::take_steps();
   }
+  void TearDown() override { ::sigaction(SIGTRAP, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ = {};
 };
 using UnwindingAtEntry = Unwinding;
 
