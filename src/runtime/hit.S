@@ -211,15 +211,25 @@
         end_routine pp_returned
 
 // Where the unwinder lands: rax = exception, rdx = slot, rsp as behind the return that did not
-// happen. With the return address back in its place this is the measured function, at its beginning,
-// which goes on unwinding.
+// happen. With the return address back in its place this is the measured function, which gives the
+// slot back and goes on unwinding.
+//
+// A caller need not align its stack as long as it calls nothing that can throw, and then it is a
+// cancelled thread that comes by. So the stack is aligned here.
         begin_routine pp_landed
         pushq   PP_SLOT_RETURN_ADDRESS(%rdx)
+        pushq   %rbp
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset rbp, 0
+        movq    %rsp, %rbp
+        .cfi_def_cfa_register rbp
         pushq   %rax
+        andq    $-16, %rsp
         movq    %rdx, %rdi
         call    pp_leave_by_exception
-        popq    %rdi
-        jmp     _Unwind_Resume@PLT
+        movq    -8(%rbp), %rdi
+        call    _Unwind_Resume@PLT      // does not come back
+        ud2
         end_routine pp_landed
 
 // The same for a call that is timed: rax, rdx, rsp as above. The rest is in slots.S, which finds its

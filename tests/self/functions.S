@@ -134,6 +134,22 @@
         ret
         end     self_factorial
 
+        function self_unaligned
+        movq    %rdi, %rax
+        movq    %rsi, %rdi
+        call    *%rax
+        ret
+        end     self_unaligned
+
+        function self_waits
+        movl    $1, %eax
+        movq    %rax, (%rdi)
+1:      pause
+        cmpq    $1, (%rdi)
+        je      1b
+        ret
+        end     self_waits
+
         .section .rodata
         .p2align 3
 half_of_half:

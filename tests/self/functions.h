@@ -18,6 +18,8 @@ long self_backward();        // answers the flags, with the direction flag set
 double self_half(double x);  // answers x / 2
 long self_call_back(long (*function)(long), long a);  // answers function(a) + 1
 long self_factorial(long n);                          // recursive
+long self_unaligned(long (*function)(long), long a);  // calls it with the stack not aligned
+long self_waits(long flag);                           // sets *flag to 1; until it is something else
 extern long (*const stress_functions[5 * 64])(long);  // stress_shapes.S
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "self/cancel.h"
 #include "self/functions.h"
 #include "self/in_child.h"
 #include "self/place.h"
@@ -177,6 +178,16 @@ TEST(Latency, LetsExceptionsPassThroughAReturnProbeAsWell) {
   EXPECT_EQ(latency.unwound(), 100u);
   EXPECT_EQ(other.unwound(), 100u);
   EXPECT_EQ(returns, 0);
+}
+
+TEST(Latency, LetsThreadsBeCancelledInACallFromAnUnalignedStack) {
+  const Latency latency = time_calls(self_waits);
+  cleaned = 0;
+  cancel_in(
+      [](std::atomic<long>& begun) { self_unaligned(&self_waits, reinterpret_cast<long>(&begun)); },
+      0);
+  EXPECT_EQ(cleaned, 1);
+  EXPECT_EQ(latency.unwound(), 1u);
 }
 
 std::vector<void*> stack;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pinprick/probe.h"
+#include "self/cancel.h"
 #include "self/functions.h"
 #include "self/place.h"
 
@@ -222,6 +223,19 @@ TEST(ReturnProbe, IsRefusedWhereNothingReturns) {
       .where = inside(self_window, kSecondOfWindow), .on_return = [](Registers&) {}});
   ASSERT_FALSE(inside_one.ok());
   EXPECT_EQ(inside_one.error().cause, Cause::refused);
+}
+
+// A caller need not align its stack where nothing is thrown.
+TEST(ReturnProbe, LetsThreadsBeCancelledInACallFromAnUnalignedStack) {
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_waits, .on_return = [](Registers&) {}});
+  cleaned = 0;
+  cancel_in(
+      [](std::atomic<long>& begun) { self_unaligned(&self_waits, reinterpret_cast<long>(&begun)); },
+      0);
+  cancel_in([](std::atomic<long>& begun) { self_waits(reinterpret_cast<long>(&begun)); }, 0);
+  EXPECT_EQ(cleaned, 2);
+  EXPECT_EQ(probe.unwound(), 2u);
 }
 
 TEST(ReturnProbe, WithTooMuchDataIsRefused) {
