@@ -304,8 +304,7 @@ constexpr uint8_t kWordsBias = 8;
 constexpr uint16_t kLastEnd = 0xffff;
 constexpr size_t kShapeUnit = 8;
 constexpr size_t kMostShapes = 0xf000;  // then there is room for all that say nothing
-constexpr uint32_t kGroup = 16;         // stubs
-constexpr uint8_t kGroupLog2 = 4;
+constexpr uint8_t kGroupLog2 = std::countr_zero(StubTables::kGroup);
 
 template <class T>
 void append(std::string& to, T value) {
@@ -328,18 +327,9 @@ std::string unknown_shape(uint64_t room) {
   return shape;
 }
 
-// Where the rules find what they need.
-struct ArenaTables {
-  Address begin = 0;
-  uint32_t groups = 0;  // a power of two
-  Address group_begins = 0;
-  Address shape_numbers = 0;
-  Address shapes = 0;
-};
-
 // Leaves on the stack: how far behind the begin of its stub the address is, the stub's shape, and
 // the row of it.
-void find_stub(Expression& at, const ArenaTables& tables) {
+void find_stub(Expression& at, const StubTables& tables) {
   at.reg(kReturnAddress).word(tables.begin).op(kOpMinus);  // offset
   // The last group that begins at or before it.
   at.literal(0);
@@ -368,7 +358,7 @@ void find_stub(Expression& at, const ArenaTables& tables) {
   at.land(here);
 }
 
-void stub_rules(Assembler& at, const ArenaTables& tables) {
+void stub_rules(Assembler& at, const StubTables& tables) {
   Expression stack;
   find_stub(stack, tables);
   stack.plus(3).deref(1).literal(kWordsBias).op(kOpMinus).literal(3).op(kOpShl);
@@ -395,6 +385,19 @@ void align(Assembler& code, uint64_t alignment) {
   code.align(alignment, 0);
 }
 
+constexpr std::initializer_list<uint8_t> kNotKeptInStubs = {kRax, kRcx};
+constexpr std::initializer_list<uint8_t> kNotKeptInRoutines = {kRax, kRdx, kRcx, kRsi, kRdi};
+
+template <class F>
+UnwindTable emit_table(Assembler& code, std::initializer_list<uint8_t> not_kept, Range range,
+                       F&& rules) {
+  UnwindTable table;
+  table.begin = emit_cie(code, 0, not_kept);
+  table.fde = emit_fde(code, table.begin, range, rules);
+  code.u32(0);  // no more
+  return table;
+}
+
 }  // namespace
 
 UnwindTable emit_slot_unwind_table(Assembler& code, const SlotFrames& spec, Address personality) {
@@ -403,6 +406,31 @@ UnwindTable emit_slot_unwind_table(Assembler& code, const SlotFrames& spec, Addr
   table.fde = emit_fde(code, table.begin, spec.code, [&](Assembler& at) { slot_rules(at, spec); });
   code.u32(0);  // no more
   return table;
+}
+
+UnwindTable emit_code_unwind_table(Assembler& code, const std::vector<CodeRow>& rows,
+                                   const SlotFrames& slots) {
+  return emit_table(code, kNotKeptInRoutines, {rows.front().from, rows.back().from},
+                    [&](Assembler& at) { code_rules(at, rows, slots); });
+}
+
+UnwindTable emit_stub_unwind_table(Assembler& code, Range stubs, const StubTables& tables) {
+  return emit_table(code, kNotKeptInStubs, stubs, [&](Assembler& at) { stub_rules(at, tables); });
+}
+
+UnwindTable emit_springboard_unwind_table(Assembler& code, Range chunk) {
+  Expression site;
+  site.reg(kReturnAddress).plus(kIndirectJumpLength - sizeof(int32_t));
+  site.op(kOpDup).deref(4).byte(32).op(kOpShl).byte(32).op(kOpShra).op(kOpPlus);
+  site.plus(sizeof(int32_t) + sizeof(Address)).deref().plus(kAsIfCalled);
+  return emit_table(code, kNotKeptInStubs, chunk,
+                    [&](Assembler& at) { return_address_is(at, site); });
+}
+
+RangeHeader range_header(Address fde, RangeHeader::What what) {
+  RangeHeader header = {{1, kAbsolute, kOmitted, kOmitted}, {}, what};
+  std::memcpy(header.entry, &fde, sizeof header.entry);
+  return header;
 }
 
 std::string StubShapes::shape_of(const StubFrames& frames, Address begin, uint64_t room,
@@ -443,14 +471,19 @@ uint16_t StubShapes::add(const std::string& shape, uint64_t room) {
   const auto [place, is_new] = known_.try_emplace(wanted, 0);
   if (!is_new) return place->second;
   const size_t number = bytes_.size() / kShapeUnit;
-  assert(number < UINT16_MAX);
+  assert(number <= UINT16_MAX);
   place->second = static_cast<uint16_t>(number);
   bytes_ += wanted;
   bytes_.resize(align_up(bytes_.size(), kShapeUnit));
   return place->second;
 }
 
+uint16_t StubShapes::of_end() {
+  return add({}, kLastEnd);
+}
+
 UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
+  constexpr uint32_t kGroup = StubTables::kGroup;
   struct Entry {
     Range range;
     RangeHeader::What what;
@@ -459,7 +492,7 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
   };
   using What = RangeHeader::What;
   std::vector<Entry> entries;
-  std::vector<ArenaTables> tables(spec.arenas.size());
+  std::vector<StubTables> tables(spec.arenas.size());
   if (!spec.slots.code.empty()) entries.push_back({spec.slots.code, What::slots});
   const size_t first_routine = entries.size();
   for (const auto& rows : spec.code)
@@ -482,8 +515,8 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
   // Entries have to know where the tables behind them lie, whose places depend on their sizes;
   // these do not depend on the places. So they are made twice.
   const auto emit_frames = [&](Assembler& at) {
-    const Address stub_cie = emit_cie(at, 0, {kRax, kRcx});
-    const Address routine_cie = emit_cie(at, 0, {kRax, kRdx, kRcx, kRsi, kRdi});
+    const Address stub_cie = emit_cie(at, 0, kNotKeptInStubs);
+    const Address routine_cie = emit_cie(at, 0, kNotKeptInRoutines);
     if (first_routine != 0)
       entries[0].fde = emit_fde(at, stub_cie, spec.slots.code,
                                 [&](Assembler& rules) { slot_rules(rules, spec.slots); });
@@ -520,13 +553,13 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
     return room;
   };
   Address at = align_up(header.frames + header.frames_size, 8);
-  for (ArenaTables& one : tables) {
+  for (StubTables& one : tables) {
     one.group_begins = at;
     one.shape_numbers = one.group_begins + one.groups * sizeof(uint32_t);
     const auto& shapes = spec.arenas[static_cast<size_t>(&one - tables.data())].shapes;
     at = align_up(one.shape_numbers + (shapes.size() / kGroup + 1) * kGroup * sizeof(uint16_t), 8);
   }
-  for (ArenaTables& one : tables) one.shapes = at;
+  for (StubTables& one : tables) one.shapes = at;
   const std::string end_of_stubs = unknown_shape(kLastEnd);
   if (spec.shapes != nullptr) at += spec.shapes->bytes().size();
   const Address end_shape = at;
@@ -546,9 +579,9 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
     code.u64(i < entries.size() ? entries[i].range.size() : 0);
   }
   for (size_t i = 0; i < header.range_count; ++i) {
-    for (uint8_t byte : {uint8_t{1}, kAbsolute, kOmitted, kOmitted}) code.u8(byte);
-    code.u64(i < entries.size() ? entries[i].fde : 0);
-    code.u32(static_cast<uint32_t>(i < entries.size() ? entries[i].what : What::stubs));
+    const RangeHeader one = i < entries.size() ? range_header(entries[i].fde, entries[i].what)
+                                               : range_header(0, What::stubs);
+    code.raw({reinterpret_cast<const uint8_t*>(&one), sizeof one});
   }
   code.raw(*frames.finish());
   align(code, 8);
@@ -557,7 +590,7 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
     const auto& shapes = spec.arenas[i].shapes;
     uint32_t offset = 0;
     for (size_t group = 0; group < tables[i].groups; ++group) {
-      code.u32(group * kGroup <= shapes.size() ? offset : INT32_MAX);
+      code.u32(group * kGroup <= shapes.size() ? offset : StubTables::kNoGroup);
       for (size_t j = group * kGroup; j < std::min(shapes.size(), (group + 1) * kGroup); ++j)
         offset += room_of(*spec.shapes, shapes[j]);
     }

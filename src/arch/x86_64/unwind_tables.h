@@ -38,6 +38,32 @@ struct UnwindTable {
 // Of slots alone. `personality` 0: none.
 UnwindTable emit_slot_unwind_table(Assembler& code, const SlotFrames& spec, Address personality);
 
+// Of shared routines alone, which may be on the way to slots.
+UnwindTable emit_code_unwind_table(Assembler& code, const std::vector<CodeRow>& rows,
+                                   const SlotFrames& slots = {});
+
+// What the rules of stubs look at.
+struct StubTables {
+  static constexpr uint32_t kGroup = 16;           // stubs
+  static constexpr uint32_t kNoGroup = INT32_MAX;  // where one begins that is not there
+  Address begin = 0;
+  uint32_t groups = 0;        // a power of two
+  Address group_begins = 0;   // 4 bytes each, from `begin`
+  Address shape_numbers = 0;  // 2 bytes for each stub
+  Address shapes = 0;
+};
+
+// Of an arena that stubs come to while threads unwind: its tables have room for as many groups as
+// there may be. A stub is added by writing its shape, where that is new, its shape's number, and
+// where its group begins if it is the first one of it. Whoever unwinds from a stub that was added
+// before finds the same whatever has been written of the others, as long as the number of those
+// that are not there is that of the end (StubShapes::of_end).
+UnwindTable emit_stub_unwind_table(Assembler& code, Range stubs, const StubTables& tables);
+
+// Of memory that holds nothing but springboards, each an indirect jump (encode_indirect_jump):
+// behind the pointer to the stub lies the address of the site.
+UnwindTable emit_springboard_unwind_table(Assembler& code, Range chunk);
+
 // What stubs with the same frames share.
 class StubShapes {
  public:
@@ -47,8 +73,12 @@ class StubShapes {
   static std::string shape_of(const StubFrames& frames, Address begin, uint64_t room,
                               std::span<const uint8_t> hidden = {});
 
+  static constexpr size_t kMostBytes = size_t{8} << 16;
+
   // To be given to StubArena; of a stub with an empty shape the room is told alone.
   uint16_t add(const std::string& shape, uint64_t room);
+  // Where no stub is any more. The first one has the number 0.
+  uint16_t of_end();
   const std::string& bytes() const { return bytes_; }
 
  private:
@@ -101,6 +131,9 @@ struct RangeHeader {
   enum class What : uint32_t { stubs = 0, slots = 1, springboard = 2 } what = What::stubs;
 };
 static_assert(sizeof(CoveredRange) == 16 && sizeof(RangeHeader) == 16);
+
+// `fde`: of the entry, which stands for all that is not in a table.
+RangeHeader range_header(Address fde, RangeHeader::What what);
 
 UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec);
 
