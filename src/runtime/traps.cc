@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -29,7 +30,20 @@ Address continuation_of(Address trap) {
   return table == nullptr ? 0 : table->get(trap);
 }
 
+constexpr int kFaults[] = {SIGTRAP, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS};
+
+// Those that come from outside, also the ones that libc keeps to itself: with a frame on the stack
+// that lies behind a breakpoint's first byte, within an instruction, nobody could unwind, nor be
+// cancelled. They come when the thread is in the stub.
+sigset_t held_back() {
+  sigset_t all;
+  std::memset(&all, 0xff, sizeof all);
+  for (int fault : kFaults) ::sigdelset(&all, fault);
+  return all;
+}
+
 void pass_on(int signal, siginfo_t* info, void* context) {
+  ::pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
   const struct sigaction& action = program_action;
   if ((action.sa_flags & SA_SIGINFO) != 0) return action.sa_sigaction(signal, info, context);
   if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent by a process
@@ -94,6 +108,7 @@ Result<void, SystemError> take_trap_signal() {
   struct sigaction ours = {};
   ours.sa_sigaction = &on_trap;
   // What the program's handler does may hit a breakpoint, too.
+  ours.sa_mask = held_back();
   ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART | SA_ONSTACK;
   if (::sigaction(SIGTRAP, &ours, nullptr) != 0) return fail(SystemError{errno});
   return {};
