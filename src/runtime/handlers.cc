@@ -164,6 +164,7 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
     return record.resume;
   }
   slot->body = record.body;
+  slot->record = reinterpret_cast<uint64_t>(&record);  // for unwinders
   slot->stack = stack;
   __atomic_store_n(&slot->return_address, home, __ATOMIC_RELEASE);
   return slot->code;

@@ -24,7 +24,8 @@
 // and the direction flag is cleared for the handlers.
 //
 // The unwind tables say that the handlers were called by the probed instruction, like a signal
-// handler: backtraces from handlers work.
+// handler, and that whoever has not come as far as that, or has restored the registers, was called
+// by the stub, which has tables of its own: backtraces work from every instruction.
 
 #include "layout/runtime_offsets.h"
 #include "runtime/routine.inc"
@@ -58,13 +59,15 @@
         movq    REGISTER(\number)(%rsp), %\name
         .endm
 
-// Leaves rbx = registers.
+// Leaves rbx = registers, whose value of before is then found in them.
         .macro save_registers program_stack
         leaq    -PP_REGISTERS_SIZE(%rsp), %rsp
+        .cfi_adjust_cfa_offset PP_REGISTERS_SIZE
         for_each_register save
         leaq    \program_stack(%rsp), %rcx
         movq    %rcx, PP_REGISTERS_RSP(%rsp)
         movq    $0, PP_REGISTERS_VECTOR_STATE(%rsp)
+        .cfi_rel_offset rbx, REGISTER(3)
         movq    %rsp, %rbx
         .endm
 
@@ -81,11 +84,13 @@
 
         .macro save_all_flags
         pushfq
+        .cfi_adjust_cfa_offset 8
         popq    PP_REGISTERS_FLAGS(%rsp)
+        .cfi_adjust_cfa_offset -8
         .endm
 
+// From here on: registers.ip has been written.
         .macro unwind_to_program program_stack
-        .cfi_signal_frame
         .cfi_def_cfa rbx, \program_stack
         .cfi_offset rip, PP_REGISTERS_IP - (\program_stack)
         .cfi_offset rax, REGISTER(0) - (\program_stack)
@@ -103,6 +108,33 @@
         .cfi_offset r13, REGISTER(13) - (\program_stack)
         .cfi_offset r14, REGISTER(14) - (\program_stack)
         .cfi_offset r15, REGISTER(15) - (\program_stack)
+        .endm
+
+// From here on: rsp is back where the registers lie, and they are read from there, rbx among them.
+        .macro unwind_from_stack
+        .cfi_def_cfa_register rsp
+        .endm
+
+// From here on: the registers are the program's. Next comes the address that lies `to_return` bytes
+// above rsp, with its stack from `stack` bytes above rsp on.
+        .macro unwind_by_return stack, to_return
+        .cfi_restore rax
+        .cfi_restore rdx
+        .cfi_restore rcx
+        .cfi_restore rbx
+        .cfi_restore rsi
+        .cfi_restore rdi
+        .cfi_restore rbp
+        .cfi_restore r8
+        .cfi_restore r9
+        .cfi_restore r10
+        .cfi_restore r11
+        .cfi_restore r12
+        .cfi_restore r13
+        .cfi_restore r14
+        .cfi_restore r15
+        .cfi_def_cfa rsp, \stack
+        .cfi_offset rip, (\to_return) - (\stack)
         .endm
 
 // rdi = record, which the stub names in the operand of the nop behind its call; registers.ip
@@ -138,86 +170,117 @@
         .text
 
         begin_routine pp_hit
+        .cfi_signal_frame
         save_registers ABOVE + 8
         save_arithmetic_flags
-        unwind_to_program ABOVE + 8
         load_record
+        unwind_to_program ABOVE + 8
         movq    %rsp, %rsi
         andq    $-16, %rsp
         call    pp_run_handlers
         movq    %rbx, %rsp
+        unwind_from_stack
         testq   %rdx, %rdx
         jnz     1f
         movq    %rax, %rdx
         restore_arithmetic_flags
         movq    %rdx, PP_REGISTERS_FLAGS(%rsp)
         for_each_register restore
+        .cfi_remember_state
         leaq    ABOVE(%rsp), %rsp
+        unwind_by_return 8, 0
         ret
+        .cfi_restore_state
 1:      movq    PP_REGISTERS_IP(%rsp), %rax
         movq    %rax, ABOVE(%rsp)
         restore_arithmetic_flags
         for_each_register restore
         leaq    ABOVE(%rsp), %rsp
+        unwind_by_return 8, 0
         ret
         end_routine pp_hit
 
         .set    INSIDE, ABOVE + 8 + 128
+        .set    ABOVE_FLAGS, ABOVE - PP_REGISTERS_FLAGS
 
         begin_routine pp_hit_inside
+        .cfi_signal_frame
         save_registers INSIDE
         save_all_flags
-        unwind_to_program INSIDE
         load_record
+        unwind_to_program INSIDE
         movq    %rsp, %rsi
         cld
         andq    $-16, %rsp
         call    pp_run_handlers
         movq    %rbx, %rsp
+        unwind_from_stack
         testq   %rdx, %rdx
         jnz     1f
         for_each_register restore
+        .cfi_remember_state
         leaq    PP_REGISTERS_FLAGS(%rsp), %rsp
+        unwind_by_return ABOVE_FLAGS + 8, ABOVE_FLAGS
         popfq
+        unwind_by_return 8, 0
         ret
+        .cfi_restore_state
 1:      movq    PP_REGISTERS_IP(%rsp), %rax
         movq    %rax, ABOVE(%rsp)
         for_each_register restore
         leaq    PP_REGISTERS_FLAGS(%rsp), %rsp
+        unwind_by_return ABOVE_FLAGS + 8 + 128, ABOVE_FLAGS
         popfq
+        unwind_by_return 8 + 128, 0
         ret     $128
         end_routine pp_hit_inside
 
-// rax = slot; stack: rax, return address
+// rax = slot; stack: rax, return address. The call is over, and who made it comes next: not like a
+// signal handler, as a caller's clean-ups are looked for at the call.
         begin_routine pp_returned
+        .cfi_adjust_cfa_offset 8
         save_registers ABOVE + 16
         save_arithmetic_flags
-        unwind_to_program ABOVE + 16
         movq    REGISTER(0)(%rsp), %rdi // slot
         movq    ABOVE(%rsp), %rax
         movq    %rax, REGISTER(0)(%rsp)
         movq    ABOVE+8(%rsp), %rax
         movq    %rax, PP_REGISTERS_IP(%rsp)
+        unwind_to_program ABOVE + 16
         movq    %rsp, %rsi
         andq    $-16, %rsp
         call    pp_run_return_handlers
         movq    %rbx, %rsp
+        unwind_from_stack
         movq    PP_REGISTERS_IP(%rsp), %rax
         movq    %rax, ABOVE+8(%rsp)
         restore_arithmetic_flags
         for_each_register restore
         leaq    ABOVE+8(%rsp), %rsp
+        unwind_by_return 8, 0
         ret
         end_routine pp_returned
 
-// Where the unwinder lands: rax = exception, rdx = slot, rsp as behind the return that did not
-// happen. With the return address back in its place this is the measured function, which gives the
-// slot back and goes on unwinding.
+        .set    DW_CFA_VAL_EXPRESSION, 0x16
+        .set    DW_OP_BREG1, 0x71       // rdx
+        .set    DW_OP_DEREF, 6
+
+// rax = exception, rdx = slot, rsp as behind the return that did not happen.
+        .macro unwind_from_landing
+        .cfi_def_cfa_offset 0
+        .cfi_escape DW_CFA_VAL_EXPRESSION, 16, 3, DW_OP_BREG1, PP_SLOT_RETURN_ADDRESS, DW_OP_DEREF
+        .endm
+
+// Where the unwinder lands. With the return address back in its place this is the measured
+// function, which gives the slot back and goes on unwinding.
 //
 // A caller need not align its stack as long as it calls nothing that can throw, and then it is a
 // cancelled thread that comes by. So the stack is aligned here.
         begin_routine pp_landed
+        unwind_from_landing
         pushq   PP_SLOT_RETURN_ADDRESS(%rdx)
+        .cfi_def_cfa_offset 8
+        .cfi_offset rip, -8
         pushq   %rbp
         .cfi_adjust_cfa_offset 8
         .cfi_rel_offset rbp, 0
@@ -232,9 +295,9 @@
         ud2
         end_routine pp_landed
 
-// The same for a call that is timed: rax, rdx, rsp as above. The rest is in slots.S, which finds its
-// way on in r11.
+// The same for a call that is timed. The rest is in slots.S, which finds its way on in r11.
         begin_routine pp_landed_timed
+        unwind_from_landing
         leaq    pp_timed_unwinder(%rip), %r11
         jmp     *pp_timed_unwound(%rip)
         end_routine pp_landed_timed

@@ -3,14 +3,12 @@
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <vector>
 
 #include "arch/x86_64/stub.h"
 #include "arch/x86_64/unwind_tables.h"
 #include "runtime/activations.h"
 #include "runtime/handlers.h"
-
-extern "C" void __register_frame(void* table);  // NOLINT(bugprone-reserved-identifier)
+#include "self/unwinding.h"
 
 namespace pinprick::self {
 namespace {
@@ -37,13 +35,10 @@ void* map(uint64_t size) {
 
 }  // namespace
 
-void tell_unwinder(Range slot_code, Address slots, _Unwind_Personality_Fn personality) {
-  const arch::SlotFrames spec = {slot_code, slots};
-  arch::Assembler code(0);
-  arch::emit_slot_unwind_table(code, spec, reinterpret_cast<Address>(personality));
-  static auto* const tables = new std::vector<std::vector<uint8_t>>;  // as long as the slots
-  tables->push_back(*code.finish());
-  ::__register_frame(tables->back().data());
+void cover_slots(const arch::SlotFrames& frames, _Unwind_Personality_Fn personality) {
+  cover(frames.code, arch::RangeHeader::What::slots, [&](arch::Assembler& code) {
+    return arch::emit_slot_unwind_table(code, frames, reinterpret_cast<Address>(personality));
+  });
 }
 
 _Unwind_Reason_Code land(_Unwind_Exception* exception, _Unwind_Context* context, Range slot_code,
@@ -88,7 +83,14 @@ Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
   runtime::activations = static_cast<runtime::Activation*>(calls);
   runtime::slot_code = {first, first + kCodeSize};
   runtime::slots = slots;
-  tell_unwinder(runtime::slot_code, data, &personality);
+  // What the record of such a call is, is the runtime's: the stub's (handlers.cc).
+  cover_slots({runtime::slot_code, data, PP_HIT_ADDRESS}, &personality);
+  cover({code_begin, first}, arch::RangeHeader::What::stubs, [&](arch::Assembler& table) {
+    constexpr int8_t kReturnAddressAndRax = 2;
+    return arch::emit_code_unwind_table(
+        table, {{code_begin, arch::CodeRow::Caller::returned_to, kReturnAddressAndRax}, {first}});
+  });
+  tell_unwinders();
   return {};
 }
 

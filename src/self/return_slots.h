@@ -1,8 +1,9 @@
-// Makes the slots of return probes in one's own process, and tells the unwinder of them.
+// Makes the slots of return probes in one's own process, and tells unwinders of them.
 #pragma once
 
 #include <unwind.h>
 
+#include "arch/x86_64/unwind_tables.h"
 #include "base/address.h"
 #include "base/fd.h"
 #include "base/result.h"
@@ -14,8 +15,8 @@ namespace pinprick::self {
 // Once; from then on runtime::slots is there. One thread at a time.
 Result<void, SystemError> make_return_slots(const target::SelfTarget& self);
 
-// Frames of slots are found by libgcc's unwinder from now on. For good.
-void tell_unwinder(Range slot_code, Address slots, _Unwind_Personality_Fn personality);
+// Frames of slots are found by unwinders once they have been told (unwinding.h). For good.
+void cover_slots(const arch::SlotFrames& frames, _Unwind_Personality_Fn personality);
 
 // Of a slot's personality: makes the unwinder go on in `landing`, with the exception in rax and the
 // slot in rdx.

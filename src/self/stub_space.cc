@@ -5,19 +5,27 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 
 #include "base/machine.h"
 #include "image/maps.h"
+#include "self/unwinding.h"
 #include "target/address_space.h"
 
 namespace pinprick::self {
 namespace {
 
+using What = arch::RangeHeader::What;
+
 constexpr uint64_t kStubAlignment = 8;
 constexpr uint64_t kMostStub = 1024;  // of one, with all that it displaces
 constexpr uint64_t kArenaCode = 4 << 20;
-constexpr uint64_t kArenaPointers = 256 << 10;
-constexpr uint64_t kCellRegion = 8 << 20;  // of a CPU; backed by memory where it is used
+constexpr uint64_t kMostStubs = 128 << 10;  // in an arena
+constexpr uint64_t kGroups = kMostStubs / arch::StubTables::kGroup;
+constexpr uint64_t kGroupNumbers = arch::StubTables::kGroup * sizeof(uint16_t);
+constexpr uint64_t kArenaPointers = 512 << 10;
+constexpr uint64_t kPointer = 2 * sizeof(Address);  // of a springboard: to the stub, and the site
+constexpr uint64_t kCellRegion = 8 << 20;           // of a CPU; backed by memory where it is used
 
 std::optional<arch::RseqArea> own_rseq() {
   if (__rseq_size == 0) return std::nullopt;
@@ -26,7 +34,8 @@ std::optional<arch::RseqArea> own_rseq() {
 
 }  // namespace
 
-StubSpace::StubSpace() : rseq_(own_rseq()), springboards_(&target::map_code) {}
+StubSpace::StubSpace()
+    : rseq_(own_rseq()), springboards_([this](Range chunk) { return map_springboards(chunk); }) {}
 
 runtime::RuntimeSpec StubSpace::cells_spec() const {
   runtime::RuntimeSpec spec;
@@ -66,8 +75,8 @@ std::optional<Address> StubSpace::map_arena(Range object) {
 
 StubSpace::Arena* StubSpace::arena_for(Range object) {
   for (Arena& arena : arenas_)
-    if (arena.code.end - arena.next >= kMostStub && arena.next_pointer != arena.pointers.end &&
-        arch::reaches(arena.code.begin, object.end) &&
+    if (arena.code.end - arena.next >= kMostStub && arena.stubs < kMostStubs &&
+        arena.next_pointer != arena.pointers.end && arch::reaches(arena.code.begin, object.end) &&
         arch::reaches(arena.pointers.end, object.begin))
       return &arena;
   if (!make_cells()) return nullptr;
@@ -87,6 +96,7 @@ StubSpace::Arena* StubSpace::arena_for(Range object) {
   arena.unwritten_at = *at;
   arena.unwritten = *code.finish();
   arena.next = *at + arena.unwritten.size();
+  if (!cover_arena(arena)) return nullptr;
   arenas_.push_back(std::move(arena));
   return &arenas_.back();
 }
@@ -103,7 +113,68 @@ std::optional<arch::Stub> StubSpace::place(Range object, const arch::HandlerStub
   arena->unwritten.resize(at - arena->unwritten_at);
   arena->unwritten.insert(arena->unwritten.end(), bytes->begin(), bytes->end());
   arena->next = at + bytes->size();
+  add_to_tables(*arena, stub.frames, at, align_up(bytes->size(), kStubAlignment));
+  stub.frames = {};
   return stub;
+}
+
+// Empty tables, in memory that is taken where stubs come to be.
+bool StubSpace::cover_arena(Arena& arena) {
+  const auto map = [](uint64_t size) -> Address {
+    void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? 0 : reinterpret_cast<Address>(memory);
+  };
+  if (shapes_at_ == 0) {
+    shapes_at_ = map(arch::StubShapes::kMostBytes);
+    if (shapes_at_ == 0) return false;
+    // Numbers that nobody has written are 0.
+    [[maybe_unused]] const uint16_t end = shapes_.of_end();
+    assert(end == 0);
+  }
+  // A group more, for an unwinder that looks behind the last one.
+  const Address memory = map(kGroups * sizeof(uint32_t) + (kGroups + 1) * kGroupNumbers);
+  if (memory == 0) return false;
+  arch::StubTables& tables = arena.tables;
+  tables.begin = align_up(arena.next, kStubAlignment);
+  tables.groups = kGroups;
+  tables.group_begins = memory;
+  tables.shape_numbers = memory + kGroups * sizeof(uint32_t);
+  tables.shapes = shapes_at_;
+  std::fill_n(reinterpret_cast<uint32_t*>(tables.group_begins), kGroups,
+              arch::StubTables::kNoGroup);
+  const auto& rows = arena.entries.frames;
+  cover({rows.front().from, rows.back().from}, What::stubs,
+        [&](arch::Assembler& table) { return arch::emit_code_unwind_table(table, rows); });
+  const Range stubs = {tables.begin, arena.code.end};
+  cover(stubs, What::stubs,
+        [&](arch::Assembler& table) { return arch::emit_stub_unwind_table(table, stubs, tables); });
+  return true;
+}
+
+// Nothing leads to the stub yet. Those who unwind from others read what is written here.
+void StubSpace::add_to_tables(Arena& arena, const arch::StubFrames& frames, Address begin,
+                              uint64_t room) {
+  const uint16_t number = shapes_.add(arch::StubShapes::shape_of(frames, begin, room), room);
+  const std::string& shapes = shapes_.bytes();
+  std::copy(shapes.begin() + static_cast<ptrdiff_t>(shapes_written_), shapes.end(),
+            reinterpret_cast<char*>(shapes_at_) + shapes_written_);
+  shapes_written_ = shapes.size();
+  auto* const numbers = reinterpret_cast<uint16_t*>(arena.tables.shape_numbers);
+  __atomic_store_n(&numbers[arena.stubs], number, __ATOMIC_RELEASE);
+  if (arena.stubs % arch::StubTables::kGroup == 0) {
+    auto* const groups = reinterpret_cast<uint32_t*>(arena.tables.group_begins);
+    __atomic_store_n(&groups[arena.stubs / arch::StubTables::kGroup],
+                     static_cast<uint32_t>(begin - arena.tables.begin), __ATOMIC_RELEASE);
+  }
+  ++arena.stubs;
+}
+
+bool StubSpace::map_springboards(Range chunk) {
+  if (!target::map_code(chunk)) return false;
+  cover(chunk, What::springboard,
+        [&](arch::Assembler& table) { return arch::emit_springboard_unwind_table(table, chunk); });
+  return true;
 }
 
 std::optional<StubSpace::Springboard> StubSpace::springboard(Range object, Address site,
@@ -112,7 +183,8 @@ std::optional<StubSpace::Springboard> StubSpace::springboard(Range object, Addre
   if (arena == nullptr) return std::nullopt;
   const auto at = springboards_.take(site, interior, arena->next_pointer);
   if (!at) return std::nullopt;
-  const Address pointer = std::exchange(arena->next_pointer, arena->next_pointer + sizeof(Address));
+  const Address pointer = std::exchange(arena->next_pointer, arena->next_pointer + kPointer);
+  reinterpret_cast<Address*>(pointer)[1] = site;
   const auto jump = arch::encode_indirect_jump(*at, pointer);
   for (size_t i = 0; i < jump->size(); ++i)
     unwritten_springboards_.push_back({*at + i, (*jump)[i]});
@@ -120,6 +192,7 @@ std::optional<StubSpace::Springboard> StubSpace::springboard(Range object, Addre
 }
 
 Result<void, SystemError> StubSpace::write(const target::SelfTarget& self) {
+  tell_unwinders();
   for (Arena& arena : arenas_) {
     if (auto done = self.memory().write(arena.unwritten_at, arena.unwritten); !done) return done;
     arena.unwritten.clear();

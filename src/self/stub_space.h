@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arch/x86_64/stub.h"
+#include "arch/x86_64/unwind_tables.h"
 #include "base/address.h"
 #include "patch/live_edit.h"
 #include "runtime/image.h"
@@ -30,7 +31,7 @@ class StubSpace {
   // For a site whose jump has boundaries under it. Leads to `stub`; another one is stored there.
   struct Springboard {
     Address address = 0;
-    std::atomic<Address>* stub = nullptr;
+    std::atomic<Address>* stub = nullptr;  // behind it, for unwinders, the site
   };
   std::optional<Springboard> springboard(Range object, Address site,
                                          std::span<const uint8_t> interior);
@@ -49,15 +50,23 @@ class StubSpace {
     Address next = 0;
     Address next_pointer = 0;
     arch::ArenaEntries entries;
+    arch::StubTables tables;
+    uint32_t stubs = 0;
     Address unwritten_at = 0;
     std::vector<uint8_t> unwritten;
   };
   Arena* arena_for(Range object);
   static std::optional<Address> map_arena(Range object);
   bool make_cells();
+  bool cover_arena(Arena& arena);
+  void add_to_tables(Arena& arena, const arch::StubFrames& frames, Address begin, uint64_t room);
+  bool map_springboards(Range chunk);
   runtime::RuntimeSpec cells_spec() const;
 
   std::optional<arch::RseqArea> rseq_;
+  arch::StubShapes shapes_;  // of all arenas
+  Address shapes_at_ = 0;    // their copy that unwinders read
+  size_t shapes_written_ = 0;
   std::vector<Arena> arenas_;
   target::SpringboardSpace springboards_;
   std::vector<patch::ByteChange> unwritten_springboards_;

@@ -14,6 +14,7 @@
 #include "runtime/image.h"
 #include "runtime/spans.h"
 #include "self/return_slots.h"
+#include "self/unwinding.h"
 
 namespace pinprick::self {
 namespace {
@@ -90,7 +91,12 @@ Result<void, SystemError> Timing::make_slots() {
   runtime::timed_slot_code = image->slot_code;
   pp_timed_unwinder.resume = reinterpret_cast<uint64_t>(&_Unwind_Resume);
   pp_timed_unwound = image->unwound;
-  tell_unwinder(image->slot_code, begin, &personality);
+  const arch::SlotFrames slots = {image->slot_code, begin, PP_RECORD_SITE};
+  cover_slots(slots, &personality);
+  const auto rows = runtime::image_frames(image->code_address);
+  cover({rows.front().from, rows.back().from}, arch::RangeHeader::What::stubs,
+        [&](arch::Assembler& table) { return arch::emit_code_unwind_table(table, rows, slots); });
+  tell_unwinders();
   enter_ = image->enter;
   return {};
 }
