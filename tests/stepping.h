@@ -5,6 +5,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <linux/rseq.h>
 #include <signal.h>
 #include <ucontext.h>
 #include <unwind.h>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <set>
@@ -67,15 +69,16 @@ inline _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* to) {
 struct Steps {
   IsOurs is_ours;
   Address base = 0;
+  long argument = 5;
   std::vector<Backtrace> seen;  // from the interrupted instruction on
+  // Of the thread, where the kernel does not know it. Each sequence that it comes to name is
+  // interrupted once, and continued as the kernel does that.
+  struct rseq* area = nullptr;
+  std::set<Address> aborted;  // where those went on
 };
 inline Steps steps;
 
-inline void on_step(int, siginfo_t*, void* context) {
-  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-  const auto ip = static_cast<Address>(registers[REG_RIP]);
-  const bool returned = ip == address_of(step_returned);
-  if (!kProgram.contains(ip) && !steps.is_ours(ip) && !returned) return;
+inline void look(Address ip) {
   Backtrace frames;
   frames.reserve(40);
   _Unwind_Backtrace(add_frame, &frames);
@@ -95,6 +98,35 @@ inline void on_step(int, siginfo_t*, void* context) {
       if (kept - steps.base + kNearby < 2 * kNearby) kept -= steps.base;
   }
   steps.seen.push_back(std::move(frames));
+}
+
+// Where the kernel would send a thread that is interrupted here; 0: nowhere else.
+inline Address abort_at(Address ip) {
+  if (steps.area == nullptr) return 0;
+  char* const named = reinterpret_cast<char*>(steps.area) + 8;
+  Address descriptor = 0;
+  std::memcpy(&descriptor, named, sizeof descriptor);
+  if (descriptor == 0) return 0;
+  // Not aligned as the type would be; the kernel does not ask for it.
+  struct rseq_cs sequence;
+  std::memcpy(&sequence, reinterpret_cast<const void*>(descriptor), sizeof sequence);
+  if (ip <= sequence.start_ip || ip >= sequence.start_ip + sequence.post_commit_offset ||
+      !steps.aborted.insert(sequence.abort_ip).second)
+    return 0;
+  std::memset(named, 0, sizeof descriptor);
+  return sequence.abort_ip;
+}
+
+inline void on_step(int, siginfo_t*, void* context) {
+  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  const auto ip = static_cast<Address>(registers[REG_RIP]);
+  const bool returned = ip == address_of(step_returned);
+  if (!kProgram.contains(ip) && !steps.is_ours(ip) && !returned) return;
+  look(ip);
+  if (const Address abort = abort_at(ip)) {
+    registers[REG_RIP] = static_cast<greg_t>(abort);
+    look(abort);
+  }
   constexpr greg_t kTrapFlag = 0x100;
   if (returned) registers[REG_EFL] &= ~kTrapFlag;
 }
@@ -113,7 +145,8 @@ inline struct sigaction take_steps() {
   steps.is_ours = std::move(is_ours);
   steps.base = address_of(static_cast<char*>(__builtin_frame_address(0)));
   steps.seen.clear();
-  step_through(function, 5);
+  steps.aborted.clear();
+  step_through(function, steps.argument);
   return std::move(steps.seen);
 }
 

@@ -21,6 +21,7 @@
 extern "C" {
 void __register_frame(void*);    // NOLINT(bugprone-reserved-identifier)
 void __deregister_frame(void*);  // NOLINT(bugprone-reserved-identifier)
+extern const uint8_t unwound_room[];
 }
 
 namespace pinprick::runtime {
@@ -41,7 +42,7 @@ arch::RseqArea pretended_area() {
                                static_cast<char*>(__builtin_thread_pointer()))};
 }
 
-enum class Kind { count, time };
+enum class Kind { count, time, hook };
 
 struct Shape {
   const char* name;
@@ -55,11 +56,19 @@ void PrintTo(const Shape& shape, std::ostream* out) {
   *out << shape.name;
 }
 
+struct Spec {
+  Kind kind = Kind::count;
+  bool has_rseq = false;
+  uint64_t free_slots = 1;
+  Address springboard = 0;    // 0: the site leads to the stub
+  arch::UnwinderHook hook{};  // of that kind
+};
+
 class Program {
  public:
   static constexpr uint64_t kArenaSize = 1 << 16;
 
-  Program(const Shape& shape, Kind kind, bool has_rseq, uint64_t free_slots)
+  Program(const Shape& shape, const Spec& with)
       : arena_(kArenaSize, near()),
         extent_(runtime_extent(kSlots, 1)),
         runtime_(extent_.size(), near() + (1 << 20)),
@@ -70,10 +79,10 @@ class Program {
     EXPECT_NE(arena_.data(), nullptr);
     RuntimeSpec spec;
     spec.capacity = kSlots;
-    spec.slot_count = std::max<uint64_t>(1, free_slots);
+    spec.slot_count = std::max<uint64_t>(1, with.free_slots);
     spec.cpu_count = 1;
     spec.fraction_bits = 3;
-    if (has_rseq) spec.rseq = pretended_area();
+    if (with.has_rseq) spec.rseq = pretended_area();
     spec.ns_multiplier = 1ull << 32;
     spec.cells = address_of(cells_.data());
     spec.region_size = 1 << 15;
@@ -82,7 +91,7 @@ class Program {
     if (!runtime) return;
     for (const Piece& piece : runtime->pieces)
       runtime_.write(piece.address - runtime_.address(), piece.bytes);
-    if (free_slots == 0) {
+    if (with.free_slots == 0) {
       layout::RuntimeContext context;
       void* at = runtime_.data() + extent_.data_size - sizeof context;
       std::memcpy(&context, at, sizeof context);
@@ -115,9 +124,14 @@ class Program {
     const arch::Displaced displaced = {site_, original_};
     const auto emit = [&] {
       return add([&] {
-        return kind == Kind::count
-                   ? arch::emit_count_stub(code, entries, spec.rseq, shape.points, displaced)
-                   : arch::emit_return_stub(code, entries, {64, 0, 8}, displaced);
+        switch (with.kind) {
+          case Kind::count:
+            return arch::emit_count_stub(code, entries, spec.rseq, shape.points, displaced);
+          case Kind::time:
+            return arch::emit_return_stub(code, entries, {64, 0, 8}, displaced);
+          default:
+            return arch::emit_unwinder_hook(code, with.hook, displaced);
+        }
       });
     };
     // It is one among others.
@@ -128,6 +142,8 @@ class Program {
     tables.slots = {runtime->slot_code, runtime->data_address, PP_RECORD_SITE};
     tables.code = {entries.frames, image_frames(runtime->code_address)};
     tables.shapes = &shapes;
+    springboard_ = with.springboard;
+    if (springboard_ != 0) tables.springboards.push_back({springboard_, site_});
     code.align(16, 0);
     const auto header = arch::emit_unwind_tables(code, tables);
     const auto bytes = code.finish();
@@ -137,18 +153,25 @@ class Program {
     arena_.seal();
     frames_ = reinterpret_cast<void*>(header.frames);
     __register_frame(frames_);
-    const auto jump = arch::encode_jump(site_, stub_.begin);
-    EXPECT_TRUE(jump.has_value());
-    if (jump) patch(*jump);
+    const Address to = springboard_ == 0 ? site_ : springboard_;
+    const auto jump = arch::encode_jump(to, stub_.begin);
+    const auto short_jump = arch::encode_short_jump(site_, to);
+    EXPECT_TRUE(jump.has_value() && short_jump.has_value());
+    if (!jump || !short_jump) return;
+    patch(to, *jump);
+    if (springboard_ != 0) patch(site_, *short_jump);
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   ~Program() {
-    patch(original_);
+    patch(site_, original_);
     if (frames_ != nullptr) __deregister_frame(frames_);
   }
 
-  Range emitted() const { return {arena_.address(), runtime_.address() + extent_.size()}; }
+  bool is_ours(Address at) const {
+    return at == springboard_ ||
+           Range{arena_.address(), runtime_.address() + extent_.size()}.contains(at);
+  }
   const arch::Stub& stub() const { return stub_; }
   Range runtime_code() const {
     return {runtime_.address() + extent_.data_size, runtime_.address() + extent_.size()};
@@ -159,9 +182,9 @@ class Program {
   static constexpr int kOthers = 20;  // some more than a group has
 
   static Address near() { return align_up(kProgram.begin, 1 << 21) - (64 << 20); }
-  void patch(std::span<const uint8_t> bytes) const {
+  static void patch(Address at, std::span<const uint8_t> bytes) {
     const auto memory = open_file("/proc/self/mem", O_RDWR);
-    EXPECT_TRUE(write_at(memory->get(), bytes, site_));
+    EXPECT_TRUE(write_at(memory->get(), bytes, at));
   }
 
   ExecutableMemory arena_;
@@ -169,6 +192,7 @@ class Program {
   ExecutableMemory runtime_;
   std::vector<uint8_t> cells_;
   Address site_;
+  Address springboard_ = 0;
   std::vector<uint8_t> original_;
   arch::Stub stub_;
   void* frames_ = nullptr;
@@ -177,12 +201,13 @@ class Program {
 // --- The claim
 
 // Every instruction of the stub that was executed.
-std::set<Address> expect_right_everywhere(const Shape& shape, Kind kind, bool has_rseq,
-                                          uint64_t free_slots = 1) {
+std::set<Address> expect_right_everywhere(const Shape& shape, const Spec& with) {
   const auto expected = stepping::expected_of(shape.function);
-  const Program program(shape, kind, has_rseq, free_slots);
-  return stepping::expect_right_everywhere(
-      shape.function, expected, [&](Address at) { return program.emitted().contains(at); });
+  const Program program(shape, with);
+  auto executed = stepping::expect_right_everywhere(
+      shape.function, expected, [&](Address at) { return program.is_ours(at); });
+  EXPECT_EQ(stepping::steps.aborted.empty(), !with.has_rseq);
+  return executed;
 }
 
 CountPoint at(uint8_t offset, bool keep_red_zone) {
@@ -219,6 +244,7 @@ class Unwinding : public testing::TestWithParam<Case> {
     stepping::Backtrace frames;
     _Unwind_Backtrace(stepping::add_frame, &frames);
     before_ = stepping::take_steps();
+    stepping::steps.area = &pretended_rseq;
   }
   void TearDown() override { ::sigaction(SIGTRAP, &before_, nullptr); }
 
@@ -246,7 +272,7 @@ TEST_P(Unwinding, FromEveryInstructionOfACountingProbeFindsTheProbedOne) {
     if (shape().site != 0 && !keep_red_zone) continue;
     Shape counted = shape();
     counted.points = {at(0, keep_red_zone)};
-    expect_right_everywhere(counted, Kind::count, has_rseq());
+    expect_right_everywhere(counted, {Kind::count, has_rseq()});
   }
 }
 
@@ -258,17 +284,68 @@ TEST_P(Unwinding, FromEveryInstructionOfSeveralProbesInOneStubFindsTheProbedOne)
     counted.points.push_back(at(offset, offset != 0 || counted.site != 0));
     offset += arch::decode(code.subspan(offset), 0)->length;
   }
-  expect_right_everywhere(counted, Kind::count, has_rseq());
+  expect_right_everywhere(counted, {Kind::count, has_rseq()});
   counted.points.erase(counted.points.begin());
-  if (!counted.points.empty()) expect_right_everywhere(counted, Kind::count, has_rseq());
+  if (!counted.points.empty()) expect_right_everywhere(counted, {Kind::count, has_rseq()});
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallFindsTheTimedFunctionOrItsCaller) {
-  expect_right_everywhere(shape(), Kind::time, has_rseq());
+  expect_right_everywhere(shape(), {Kind::time, has_rseq()});
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatFindsNoSlotFindsTheFunction) {
-  expect_right_everywhere(shape(), Kind::time, has_rseq(), 0);
+  expect_right_everywhere(shape(), {Kind::time, has_rseq(), 0});
+}
+
+// --- What leads to stubs, and hooks
+
+class UnwindingOf : public testing::Test {
+ protected:
+  void SetUp() override { before_ = stepping::take_steps(); }
+  void TearDown() override {
+    ::sigaction(SIGTRAP, &before_, nullptr);
+    stepping::steps.argument = stepping::Steps{}.argument;
+  }
+
+ private:
+  struct sigaction before_ = {};
+};
+
+TEST_F(UnwindingOf, ASpringboardFindsTheProbedFunction) {
+  for (const Shape& shape : {Shape{"", unwound_returns, 0, 5, {at(0, false)}},
+                             Shape{"", unwound_jumps, 0, 7, {at(0, false)}}}) {
+    const auto executed = expect_right_everywhere(shape, {.springboard = address_of(unwound_room)});
+    EXPECT_TRUE(executed.contains(address_of(unwound_room)));
+  }
+}
+
+// A hook in front of a function, for addresses that lie in code of ours and such as do not; that
+// function's answer goes where its argument leads.
+TEST_F(UnwindingOf, AHookFindsTheHookedFunction) {
+  constexpr uint64_t kEach = 128;
+  alignas(kEach) static uint8_t known[2 * kEach];
+  const Range routine = {address_of(known), address_of(known) + kEach};
+  const Range slot_code = {routine.end, routine.end + kEach};
+  arch::UnwindSpec tables;
+  tables.code.push_back({{routine.begin, arch::CodeRow::Caller::returned_to, 1}, {routine.end}});
+  ExecutableMemory memory(kPageSize);
+  arch::Assembler code(memory.address());
+  const auto header = arch::emit_unwind_tables(code, tables);
+  memory.write(0, *code.finish());
+  for (bool of_unwinder : {false, true}) {
+    arch::UnwinderHook hook;
+    hook.ranges = header.ranges;
+    hook.range_count = static_cast<uint32_t>(header.range_count);
+    hook.slot_code = slot_code;
+    if (of_unwinder) hook.functions = layout::UnwinderTable{};
+    const Shape shape = {"", unwound_returns, 0, 5};
+    for (Address pc : {routine.begin, routine.begin + 64, slot_code.begin, Address{5}}) {
+      if (pc == slot_code.begin && !of_unwinder) continue;
+      stepping::steps.argument = static_cast<long>(pc);
+      const auto executed = expect_right_everywhere(shape, {.kind = Kind::hook, .hook = hook});
+      EXPECT_GT(executed.size(), 10u);
+    }
+  }
 }
 
 }  // namespace

@@ -120,6 +120,11 @@ unwound_begin:
         ret
         end unwound_returns
 
+// For springboards to the functions around it.
+        .globl  unwound_room
+unwound_room:
+        .skip   8, 0x90
+
         function unwound_jumps
         xor     %eax, %eax
         inc     %rax
@@ -144,6 +149,8 @@ unwound_end:
         .cfi_adjust_cfa_offset 8
         .cfi_rel_offset \kept, 0
         .endr
+        sub     $8, %rsp                        // aligned at the call
+        .cfi_adjust_cfa_offset 8
         mov     %rdi, %rax
         mov     %rsi, %rdi
         mov     $0x7b7b, %ebx
@@ -160,7 +167,8 @@ unwound_end:
         call    *%rax
         .globl  step_returned
 step_returned:
-        nop
+        add     $8, %rsp
+        .cfi_adjust_cfa_offset -8
         .irp    kept, r15, r14, r13, r12, rbp, rbx
         pop     %\kept
         .cfi_adjust_cfa_offset -8

@@ -1,7 +1,9 @@
 // Who unwinds from any instruction that runs for the sake of a probe finds the program's frames:
 // stubs, springboards, slots, what calls the handlers, and the handlers.
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <gtest/gtest.h>
+#include <link.h>
 #include <linux/rseq.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
@@ -11,6 +13,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <thread>
 
 #include "pinprick/latency.h"
@@ -67,6 +70,7 @@ std::unique_ptr<Placed> hold(std::vector<std::unique_ptr<Placed>> all) {
 struct Kind {
   const char* name;
   std::unique_ptr<Placed> (*place)(const void* site);
+  bool has_sequences = false;  // that can be restarted
 };
 
 void PrintTo(const Kind& kind, std::ostream* out) {
@@ -89,7 +93,7 @@ const Kind kAnywhere[] = {
     {"marked", [](const void* site) { return place_probe(site, marked()); }},
     {"unmarked", [](const void* site) { return place_probe(site, unmarked()); }},
     {"behind", [](const void* site) { return place_probe(site, marked(), unmarked()); }},
-    {"counter", [](const void* site) { return hold(must(Counter::place(site))); }},
+    {"counter", [](const void* site) { return hold(must(Counter::place(site))); }, true},
     {"nested",
      [](const void* site) { return place_probe(site, [](Registers&) { self_insn(1); }); }}};
 
@@ -101,15 +105,17 @@ const Kind kAtEntries[] = {
        return place_return_probe(
            site, [](Registers&) { return false; }, marked());
      }},
-    {"latency", [](const void* site) { return hold(must(Latency::place(site))); }},
-    {"everything", [](const void* site) {
+    {"latency", [](const void* site) { return hold(must(Latency::place(site))); }, true},
+    {"everything",
+     [](const void* site) {
        std::vector<std::unique_ptr<Placed>> all;
        all.push_back(hold(must(Counter::place(site))));
        all.push_back(place_probe(site, unmarked(), marked()));
        all.push_back(place_return_probe(site, unmarked(), marked()));
        all.push_back(hold(must(Latency::place(site))));
        return hold(std::move(all));
-     }}};
+     },
+     true}};
 
 struct Site {
   const char* name;
@@ -155,8 +161,10 @@ void with_pretended_cpu(int cpu, F&& f) {
     if (__rseq_size != 0) {
       ASSERT_EQ(::syscall(SYS_rseq, area, kLength, RSEQ_FLAG_UNREGISTER, kSignature), 0);
       area->cpu_id = static_cast<uint32_t>(cpu);
+      stepping::steps.area = area;
     }
     f();
+    stepping::steps.area = nullptr;
   }).join();
 }
 
@@ -195,6 +203,8 @@ TEST_P(SelfUnwinding, FromEveryInstructionFindsTheProbedFunction) {
         const auto executed = stepping::expect_right_everywhere(site.function, expected, is_ours);
         EXPECT_GT(executed.size(), 15u);
         EXPECT_TRUE(jump == 0 || executed.contains(jump));
+        const bool has_rseq = stepping::steps.area != nullptr;
+        EXPECT_EQ(!stepping::steps.aborted.empty(), has_rseq && kind.has_sequences);
       });
     }
 }
@@ -238,6 +248,42 @@ TEST(SelfUnwindingOf, HitsWhoseHandlerSendsTheThreadElsewhereFindsWhereItGoesOn)
   }
 }
 
+bool is_emitted_or_of_library(Address ip) {
+  dl_find_object found;
+  return ::_dl_find_object(reinterpret_cast<void*>(ip), &found) != 0 ||
+         std::string_view(found.dlfo_link_map->l_name).find("libpinprick") !=
+             std::string_view::npos;
+}
+
+long throw_it(long x) {
+  throw x;
+}
+
+long catch_it(long x) {
+  try {
+    return self_call_back(&throw_it, x);
+  } catch (long thrown) {
+    return thrown;
+  }
+}
+
+TEST(SelfUnwindingOf, ACallThatIsLeftByAnExceptionFindsItsCallers) {
+  stepping::take_steps();
+  catch_it(1);  // loads what it needs
+  const auto probe = place(ReturnProbeSpec{.where = self_call_back, .on_return = marked()});
+  const Latency latency = must(Latency::place(self_call_back));
+  size_t steps = 0;
+  with_pretended_cpu(0, [&] {
+    for (const auto& frames : stepping::step(catch_it, is_emitted_or_of_library)) {
+      ++steps;
+      EXPECT_FALSE(frames.empty()) << "the stack was not walked to its end";
+    }
+  });
+  EXPECT_GT(steps, 300u);
+  EXPECT_EQ(probe.unwound(), 1u);
+  EXPECT_EQ(latency.unwound(), 1u);
+}
+
 // --- At any time
 
 // Everything at once, on functions of each shape.
@@ -252,8 +298,8 @@ std::unique_ptr<Placed> place_everywhere() {
 }
 
 long call_all(long x) {
-  for (const Site& site : kEntries) x += site.function(x);
-  return x + unwound_leaf(x);
+  for (const Site& site : kEntries) x = site.function(x) & 0xff;
+  return unwound_leaf(x);
 }
 
 struct Profile {
