@@ -20,6 +20,7 @@
 #include "pinprick/probe.h"
 #include "self/cancel.h"
 #include "self/functions.h"
+#include "self/in_child.h"
 #include "self/place.h"
 #include "stepping.h"
 
@@ -325,12 +326,11 @@ void on_profile(int, siginfo_t*, void*) {
     for (int i = 0; i < depth; ++i) profile.cut_at.push_back(address_of(frames[i]));
 }
 
-// Ten thousand times a second.
-void expect_whole_backtraces() {
+// Calls work(argument), and unwinds ten thousand times a second meanwhile.
+void profiled(long (*work)(long), long argument) {
   profile = {};
   void* frames[2];
   ::backtrace(frames, 2);  // loads what it needs
-  const auto placed = place_everywhere();
   struct sigaction action = {}, before;
   action.sa_sigaction = on_profile;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -343,28 +343,102 @@ void expect_whole_backtraces() {
   ASSERT_EQ(::timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
   const itimerspec often = {{0, 100'000}, {0, 100'000}};
   ASSERT_EQ(::timer_settime(timer, 0, &often, nullptr), 0);
-  self_call_back(
-      [](long n) {
-        profile.taken = true;
-        for (long i = 0; profile.whole + profile.cut < static_cast<uint64_t>(n); ++i) call_all(i);
-        profile.taken = false;
-        return n;
-      },
-      3000);
+  self_call_back(work, argument);
   ::timer_delete(timer);
   ::sigaction(SIGPROF, &before, nullptr);
   EXPECT_EQ(profile.cut, 0u);
   for (Address address : profile.cut_at) ADD_FAILURE() << std::hex << "at " << address;
 }
 
+long call_until_unwound_often(long n) {
+  profile.taken = true;
+  for (long i = 0; profile.whole + profile.cut < static_cast<uint64_t>(n); ++i) call_all(i);
+  profile.taken = false;
+  return n;
+}
+
 TEST(Profiler, ReachesTheCallersOfProbedFunctions) {
-  expect_whole_backtraces();
+  const auto placed = place_everywhere();
+  profiled(call_until_unwound_often, 3000);
 }
 
 TEST(Profiler, ReachesTheCallersOfFunctionsWithBreakpoints) {
   ASSERT_TRUE(optimise(false).ok());
-  expect_whole_backtraces();
+  {
+    const auto placed = place_everywhere();
+    profiled(call_until_unwound_often, 3000);
+  }
   ASSERT_TRUE(optimise(true).ok());
+}
+
+// Stubs of many shapes, some hundreds of each.
+std::vector<Probe> place_on_many(bool with_post) {
+  std::vector<Probe> probes;
+  for (auto* function : stress_functions)
+    if (auto probe = Probe::place({.where = function,
+                                   .pre = marked(),
+                                   .post = with_post ? marked() : Handler(),
+                                   .allow_breakpoint = true}))
+      probes.push_back(*std::move(probe));
+  EXPECT_GT(probes.size(), 200u);
+  return probes;
+}
+
+std::atomic<bool> done;
+
+TEST(Profiler, ReachesTheCallersWhileProbesComeAndGo) {
+  done = false;
+  std::atomic<bool> begun = false;
+  std::thread thread([&] {
+    begun = true;
+    profiled(
+        [](long x) {
+          profile.taken = true;
+          while (!done) x = call_all(x);
+          profile.taken = false;
+          return x;
+        },
+        1);
+  });
+  while (!begun) ::sched_yield();
+  for (bool with_post : {false, true}) {
+    const auto many = place_on_many(with_post);
+    for (int i = 0; i < 10; ++i) place_everywhere();
+  }
+  done = true;
+  thread.join();
+  EXPECT_GT(profile.whole, 100u);
+}
+
+TEST(SelfUnwindingOf, OneOfManyStubsFindsTheProbedFunction) {
+  stepping::take_steps();
+  const auto some = place_on_many(false), others = place_on_many(true);
+  const auto expected = stepping::expected_of(unwound_calls);
+  const Probe probe = place({.where = unwound_calls, .pre = marked(), .post = unmarked()});
+  stepping::expect_right_everywhere(unwound_calls, expected, is_ours);
+}
+
+// While another thread of the parent unwinds.
+TEST(SelfUnwindingOf, AForkedChildFindsItsCallers) {
+  catch_it(1);  // loads what it needs
+  const auto placed = place_everywhere();
+  done = false;
+  std::thread thread([] {
+    void* frames[64];
+    while (!done) ::backtrace(frames, 64);
+  });
+  for (int i = 0; i < 5; ++i)
+    in_child([] {
+      stepping::take_steps();
+      const Probe one = place({.where = unwound_returns, .pre = unmarked()});
+      with_pretended_cpu(0, [] {
+        for (const auto& frames : stepping::step(unwound_returns, is_ours))
+          EXPECT_FALSE(frames.empty());
+      });
+      EXPECT_EQ(catch_it(7), 7);
+    });
+  done = true;
+  thread.join();
 }
 
 [[gnu::noinline]] void call_forever(std::atomic<long>& begun) {
