@@ -16,7 +16,9 @@
 #include <string_view>
 #include <vector>
 
+#include "image/debugger_file.h"
 #include "image/maps.h"
+#include "self/debugger.h"
 
 extern "C" void __register_frame(void* table);  // NOLINT(bugprone-reserved-identifier)
 
@@ -27,6 +29,7 @@ using FindObject = int (*)(void* pc, dl_find_object* result);
 
 struct Covered {
   Range code;
+  arch::RangeHeader::What what = {};
   arch::RangeHeader header;
   std::vector<uint8_t> table;
   bool is_registered = false;
@@ -129,11 +132,24 @@ std::vector<std::unique_ptr<Covered>>& all_covered() {
   return *all;
 }
 
+void tell_debuggers(const Directory& all) {
+  std::vector<image::EmittedCode> code;
+  std::vector<uint8_t> tables;
+  for (const Covered* one : all) {
+    code.push_back({one->code, one->what});
+    // The end of one is not that of all.
+    if (!tables.empty()) tables.resize(tables.size() - sizeof(uint32_t));
+    tables.insert(tables.end(), one->table.begin(), one->table.end());
+  }
+  show_debuggers(image::debugger_file(code, tables));
+}
+
 }  // namespace
 
 void cover(Range code, arch::RangeHeader::What what, const EmitUnwindTable& emit) {
   auto covered = std::make_unique<Covered>();
   covered->code = code;
+  covered->what = what;
   arch::Assembler table(0);
   const arch::UnwindTable at = emit(table);
   covered->table = *table.finish();
@@ -152,6 +168,7 @@ void tell_unwinders() {
     std::sort(next->begin(), next->end(),
               [](const Covered* a, const Covered* b) { return a->code.begin < b->code.begin; });
     directory.store(next.get(), std::memory_order_release);
+    tell_debuggers(*next);
     former->push_back(std::move(next));
   }
   static const Unwinders unwinders;

@@ -1,5 +1,4 @@
-// What a debugger has to be told of a session's code: where threads in it come from, and what the
-// return address of a measured call leads to. No file of the process describes that.
+// What a debugger has to be told of a session's code (image/debugger_file.h).
 #pragma once
 
 #include <cstdint>
@@ -7,8 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "arch/x86_64/unwind_tables.h"
-#include "base/address.h"
+#include "image/debugger_file.h"
 #include "layout/session_file.h"
 #include "target/memory.h"
 
@@ -16,11 +14,7 @@ namespace pinprick::session {
 
 // A session's unwind tables, copied from the target.
 struct UnwindTablesCopy {
-  struct Covered {
-    Range range;
-    arch::RangeHeader::What what = {};
-  };
-  std::vector<Covered> ranges;
+  std::vector<image::EmittedCode> ranges;
   std::vector<uint8_t> frames;  // as in .eh_frame, its addresses absolute
 };
 
@@ -28,8 +22,7 @@ struct UnwindTablesCopy {
 std::optional<UnwindTablesCopy> unwind_tables(const target::Memory& memory,
                                               const layout::Session& journal);
 
-// An ELF file of these tables and of names: pinprick_timed_call, pinprick_probe. Its addresses are
-// the process's own, so that it can be loaded as it is (gdb: add-symbol-file FILE).
+// A file of all of them.
 std::vector<uint8_t> debugger_symbols(std::span<const UnwindTablesCopy> tables);
 
 }  // namespace pinprick::session
