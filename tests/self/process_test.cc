@@ -195,6 +195,27 @@ TEST(TrapSignal, OfTheProgramsOwnGoesToItsOwnHandler) {
   });
 }
 
+sigset_t blocked_in_handler;
+
+TEST(TrapSignal, OfTheProgramsOwnIsHandledWithTheSignalsBlockedThatWereBefore) {
+  in_child([] {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { ::sigprocmask(SIG_BLOCK, nullptr, &blocked_in_handler); };
+    ::sigaction(SIGTRAP, &action, nullptr);
+    int hits = 0;
+    const Probe probe = breakpoint_that_counts(hits);
+    sigset_t blocked;
+    ::sigemptyset(&blocked);
+    ::sigaddset(&blocked, SIGUSR2);
+    ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
+    ::raise(SIGTRAP);
+    for (int signal = 1; signal < NSIG; ++signal)
+      EXPECT_EQ(::sigismember(&blocked_in_handler, signal), signal == SIGUSR2) << signal;
+    EXPECT_EQ(self_short(1), 4);
+    EXPECT_EQ(hits, 1);
+  });
+}
+
 TEST(TrapSignal, IsTakenBackFromAHandlerThatCameLater) {
   in_child([] {
     const Probe early = place({.where = self_insn, .pre = [](Registers&) {}});
