@@ -96,7 +96,9 @@ bool Arming::has_loader_hook() const {
 }
 
 Result<void, SessionError> Arming::choose_addresses(const std::vector<image::Mapping>& maps) {
-  target::AddressSpace space(maps, target::lowest_mappable_address());
+  // Other addresses than an earlier session's: nongnu's libunwind keeps in a cache, as long as the
+  // process lives, where in our tables it has found the rules for an address.
+  target::AddressSpace space(maps, target::lowest_mappable_address(), monotonic_ns());
   layout::Session& journal = this->journal();
   journal.mappings.clear();
   const auto plan_mapping = [&](MappingEntry::Kind kind, std::optional<Address> at, uint64_t size) {

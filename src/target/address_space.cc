@@ -17,8 +17,9 @@ constexpr uint64_t kGap = kPageSize;
 
 }  // namespace
 
-AddressSpace::AddressSpace(const std::vector<image::Mapping>& maps, Address lowest)
-    : free_(image::free_ranges(maps, lowest, kHighest)) {}
+AddressSpace::AddressSpace(const std::vector<image::Mapping>& maps, Address lowest,
+                           uint64_t variation)
+    : free_(image::free_ranges(maps, lowest, kHighest)), variation_(variation) {}
 
 std::vector<Range> AddressSpace::free_within(Range within, uint64_t size) const {
   std::vector<Range> parts;
@@ -33,7 +34,14 @@ std::vector<Range> AddressSpace::free_within(Range within, uint64_t size) const 
 Address AddressSpace::take_middle(const std::vector<Range>& parts, uint64_t size) {
   const Range largest = *std::max_element(parts.begin(), parts.end(),
                                           [](Range a, Range b) { return a.size() < b.size(); });
-  const Address at = align_down(largest.begin + (largest.size() - size) / 2, kPageSize);
+  const uint64_t room = largest.size() - size;
+  uint64_t offset = room / 2;
+  if (variation_ != 0) {
+    // Bits of it that have not been used yet decide, mixed.
+    variation_ = variation_ * 0x9e37'79b9'7f4a'7c15 + 1;
+    offset = room / 4 + (variation_ >> 16) % (room / 2 + 1);
+  }
+  const Address at = align_down(largest.begin + offset, kPageSize);
   take({at, at + size});
   return at;
 }

@@ -11,8 +11,9 @@ namespace pinprick::target {
 
 class AddressSpace {
  public:
-  // `lowest`: vm.mmap_min_addr.
-  AddressSpace(const std::vector<image::Mapping>& maps, Address lowest);
+  // `lowest`: vm.mmap_min_addr. `variation`: with another one, ranges in the middle of something
+  // are rather others.
+  AddressSpace(const std::vector<image::Mapping>& maps, Address lowest, uint64_t variation = 0);
 
   // A free range of whole pages, every byte of which a 32-bit displacement can reach from every
   // byte of `object`, and the other way round. Takes it: the next call answers another one.
@@ -30,10 +31,11 @@ class AddressSpace {
   void take(Range taken);
   // Parts of free ranges in which `size` fits, gaps left out; by address.
   std::vector<Range> free_within(Range within, uint64_t size) const;
-  // Of the largest of these parts.
+  // Of the largest of these parts; with a variation, somewhere in the middle half of it.
   Address take_middle(const std::vector<Range>& parts, uint64_t size);
 
   std::vector<Range> free_;
+  uint64_t variation_;
 };
 
 // vm.mmap_min_addr of this machine.

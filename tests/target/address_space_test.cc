@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <set>
 
 #include "base/fd.h"
 
@@ -185,6 +186,25 @@ TEST(TakeAnywhere, StaysAwayFromBothEndsOfTheLargestGap) {
   EXPECT_GT(*at, low.end + kGigabyte);
   EXPECT_LT(*at, high.begin - kGigabyte);
   EXPECT_NE(space.take_anywhere(100), at) << "this one is taken";
+}
+
+TEST_F(TakeNear, WithAnotherVariationItIsAnotherPlaceThatIsAsGood) {
+  const auto maps = mapped({kObject});
+  std::set<Address> near, anywhere;
+  for (uint64_t variation = 1; variation <= 1000; ++variation) {
+    AddressSpace space(maps, kLowest, variation);
+    const auto one = space.take_near(kObject, 3 * kPageSize);
+    expect_usable(maps, one, 3 * kPageSize);
+    EXPECT_LT(*one, kObject.begin - kGigabyte / 4);
+    near.insert(*one);
+    const auto other = space.take_anywhere(0x100'0000);
+    ASSERT_TRUE(other && *other % kPageSize == 0);
+    EXPECT_GT(*other, kLowest + kGigabyte);
+    EXPECT_LT(*other, kObject.begin - kGigabyte);
+    anywhere.insert(*other);
+  }
+  EXPECT_GT(near.size(), 990u);
+  EXPECT_EQ(anywhere.size(), 1000u);
 }
 
 TEST(TakeAnywhere, FindsNothingInAFullAddressSpace) {
