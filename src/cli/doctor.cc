@@ -153,9 +153,9 @@ CheckRow process(pid_t pid) {
   if (status && status->seccomp != 0 && ::geteuid() != 0)
     note("a seccomp filter, which only root may suspend while attaching");
   if (may_unwind(*subject->image) &&
-      (!probe::has_unwinder(probe::places_of_hooks(*subject->image)) ||
-       subject->image->maps_other_unwinder))
-    note("can unwind, but not with libgcc: no exception may pass through what latency times");
+      probe::unwinders_at(probe::places_of_hooks(*subject->image)) == 0)
+    note(
+        "can unwind, but with what is not found: no exception may pass through what latency times");
   for (const std::string& warning : subject->warnings) note(warning.c_str());
   return row;
 }

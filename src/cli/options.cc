@@ -70,8 +70,8 @@ constexpr const char* kLatencyFooter =
     "\n"
     "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first.\n"
     "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
-    "Calls that an exception leaves are counted apart. Where a program has another unwinder than\n"
-    "libgcc's, `count` functions that let exceptions through: timed, they would end the program.\n"
+    "Calls that an exception leaves are counted apart. Where pinprick warns that it does not find\n"
+    "what a program unwinds with, `count` what lets exceptions through: timed, it may end it.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 a call went\n"
     "unmeasured (with --fail-on-loss). With -- COMMAND: the command's own, or 125.";
 

@@ -106,11 +106,11 @@ void Watch::warn_of_traps(const session::ArmReport& report) {
 void Watch::warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
                               const session::ArmReport& report) {
   if (kind_ != Kind::latency || report.armed == 0 || !may_unwind(image)) return;
-  if (report.unwinders != 0 && !image.maps_other_unwinder) return;
+  if (report.unwinders != 0 && (!image.maps_other_unwinder || report.asking_unwinders != 0)) return;
   renderer_.warning(fmt::format(
-      "{} can unwind its stack, but not with libgcc's unwinder: an exception that passes "
-      "through a timed function ends the program, a thread that is cancelled inside of "
-      "one ends without its cleanup; `count` is safe",
+      "{} can unwind its stack, but what it does that with is not found: an exception that passes "
+      "through a timed function may end the program, a thread that is cancelled inside of "
+      "one end without its cleanup; `count` is safe",
       process.command));
 }
 

@@ -51,14 +51,14 @@ std::vector<uint8_t> debugger_file(std::span<const EmittedCode> code,
 
   std::vector<uint8_t> symbols(sizeof(Elf64_Sym));
   Address end = 0;
-  for (const auto& [range, what] : code) {
+  for (const auto& [range, kind] : code) {
     Elf64_Shdr* text = add(".text", SHT_NOBITS, {});
     text->sh_flags = SHF_ALLOC | SHF_EXECINSTR;
     text->sh_addr = range.begin;
     text->sh_size = range.size();
     Elf64_Sym symbol = {};
     symbol.st_name =
-        name_at(what == arch::RangeHeader::What::slots ? "pinprick_timed_call" : "pinprick_probe");
+        name_at(kind == arch::RangeKind::slots ? "pinprick_timed_call" : "pinprick_probe");
     symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
     symbol.st_shndx = static_cast<Elf64_Section>(sections.size() - 1);
     symbol.st_value = range.begin;

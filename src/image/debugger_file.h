@@ -13,7 +13,7 @@ namespace pinprick::image {
 
 struct EmittedCode {
   Range range;
-  arch::RangeHeader::What what = {};
+  arch::RangeKind kind = {};
 };
 
 // An ELF file of these tables, as in .eh_frame, their addresses absolute; and of names:

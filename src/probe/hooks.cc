@@ -21,41 +21,74 @@ std::array<const image::Function*, N> functions_of(image::Object& object,
   return found;
 }
 
-std::optional<HookPlace> in_unwinder(image::Object& object) {
-  const auto found = functions_of<5>(object, {"_Unwind_Find_FDE", "_Unwind_GetIP", "_Unwind_SetGR",
-                                              "_Unwind_SetIP", "_Unwind_Resume"});
-  for (const image::Function* function : found)
-    if (function == nullptr) return std::nullopt;
-  const auto address = [&](size_t i) { return found[i]->range.begin + object.bias(); };
-  return HookPlace{&object,
-                   found[0],
-                   {Hook::Kind::unwinder,
-                    layout::UnwinderTable{address(1), address(2), address(3), address(4), 0}}};
+// What an unwinder consists of, as far as slots need it; what libgcc's is found by; and what says
+// that it is one of those that bring all of these, but ask the loader.
+constexpr std::array<std::string_view, 7> kUnwinder = {
+    "_Unwind_GetIP",    "_Unwind_SetGR", "_Unwind_SetIP",       "_Unwind_Resume",
+    "_Unwind_Find_FDE", "__unw_step",    "_ULx86_64_init_local"};
+using FoundFunctions = std::array<const image::Function*, kUnwinder.size()>;
+
+std::optional<layout::UnwinderTable> unwinder_functions(const image::Object& object,
+                                                        const FoundFunctions& found) {
+  layout::UnwinderTable table = {};
+  uint64_t* const fields[] = {&table.get_ip, &table.set_gr, &table.set_ip, &table.resume};
+  for (size_t i = 0; i < std::size(fields); ++i) {
+    if (found[i] == nullptr) return std::nullopt;
+    *fields[i] = found[i]->range.begin + object.bias();
+  }
+  return table;
 }
 
-std::optional<HookPlace> in_object_table(image::Object& object) {
-  const auto found = functions_of<1>(object, {"_dl_find_object"});
-  if (found[0] == nullptr) return std::nullopt;
-  return HookPlace{&object, found[0], {Hook::Kind::object_table, {}}};
+// LLVM's has an _Unwind_Find_FDE, too, but does not call it itself. A program with nongnu's may
+// have libgcc's as well.
+bool asks_loader(const image::Object& object, const FoundFunctions& found) {
+  const bool is_llvm = found[5] != nullptr, is_nongnu = found[6] != nullptr;
+  return is_libunwind(object) || is_llvm || (is_nongnu && found[4] == nullptr);
 }
 
+// The program itself, and libraries whose names say that they are unwinders.
 std::vector<image::Object*> candidates(const image::ProcessImage& image) {
   std::vector<image::Object*> objects;
   for (size_t i = 0; i < image.objects.size(); ++i)
-    if (i == 0 || image.objects[i]->name().starts_with("libgcc_s.so"))
+    if (i == 0 || image.objects[i]->name().starts_with("libgcc_s.so") ||
+        is_libunwind(*image.objects[i]))
       objects.push_back(image.objects[i].get());
   return objects;
 }
 
+bool is_c_library(const image::Object& object) {
+  return object.name().starts_with("libc.so") || object.name().starts_with("ld-musl-") ||
+         object.name().starts_with("libc.musl-");
+}
+
 }  // namespace
+
+bool is_libunwind(const image::Object& object) {
+  return object.name().starts_with("libunwind.so");
+}
 
 std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image) {
   std::vector<HookPlace> places;
-  for (image::Object* object : candidates(image))
-    if (auto place = in_unwinder(*object)) places.push_back(*place);
-  for (const auto& object : image.objects)
-    if (object->name().starts_with("libc.so"))
-      if (auto place = in_object_table(*object)) places.push_back(*place);
+  std::vector<arch::Unwinder> askers;
+  for (image::Object* object : candidates(image)) {
+    const auto found = functions_of(*object, kUnwinder);
+    const auto functions = unwinder_functions(*object, found);
+    if (!functions) continue;
+    if (asks_loader(*object, found))
+      askers.push_back({object->extent(), *functions});
+    else if (found[4] != nullptr)
+      places.push_back({object, found[4], {Hook::Kind::unwinder, functions, {}}});
+  }
+  for (size_t i = 0; i < image.objects.size(); ++i) {
+    image::Object* const object = image.objects[i].get();
+    // A static program is its own C library.
+    if (i != 0 && !is_c_library(*object)) continue;
+    const auto found = functions_of<2>(*object, {"_dl_find_object", "dl_iterate_phdr"});
+    if (found[0] != nullptr)
+      places.push_back({object, found[0], {Hook::Kind::object_table, {}, askers}});
+    if (found[1] != nullptr)
+      places.push_back({object, found[1], {Hook::Kind::object_list, {}, askers}});
+  }
   return places;
 }
 
@@ -65,21 +98,33 @@ std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Addre
   const image::Function* function = object->functions().find(notifies - object->bias());
   if (function == nullptr || function->range.begin != notifies - object->bias())
     return std::nullopt;
-  return HookPlace{object, function, {Hook::Kind::loader, {}}};
+  return HookPlace{object, function, {Hook::Kind::loader, {}, {}}};
 }
 
-bool has_unwinder(const std::vector<HookPlace>& places) {
-  return std::any_of(places.begin(), places.end(),
-                     [](const HookPlace& place) { return place.hook.functions.has_value(); });
+size_t unwinders_at(const Hook& hook) {
+  if (hook.kind == Hook::Kind::unwinder) return 1;
+  return hook.kind == Hook::Kind::object_list ? hook.askers.size() : 0;
+}
+
+size_t unwinders_at(const std::vector<HookPlace>& places) {
+  size_t count = 0;
+  for (const HookPlace& place : places) count += unwinders_at(place.hook);
+  return count;
 }
 
 std::vector<Range> unwinder_code(const image::ProcessImage& image) {
+  constexpr std::string_view kBegins[] = {"_Unwind_", "unw_", "__unw_", "_ULx86_64_", "_Ux86_64_"};
   std::vector<Range> code;
   for (image::Object* object : candidates(image)) {
+    if (is_libunwind(*object)) {
+      code.push_back(object->extent());
+      continue;
+    }
     const image::FunctionTable& table = object->functions();
     for (const image::Function& function : table.functions())
       for (std::string_view name : table.names(function))
-        if (name.starts_with("_Unwind_"))
+        if (std::any_of(std::begin(kBegins), std::end(kBegins),
+                        [&](std::string_view begin) { return name.starts_with(begin); }))
           code.push_back(
               {function.range.begin + object->bias(), function.range.end + object->bias()});
   }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "arch/x86_64/unwinder_hook.h"
 #include "image/process.h"
 #include "layout/runtime_data.h"
 
@@ -15,12 +16,15 @@ namespace pinprick::probe {
 
 struct Hook {
   enum class Kind : uint8_t {
-    unwinder,      // where it looks up unwind tables (arch::emit_unwinder_hook)
-    object_table,  // where other unwinders ask the loader for them
+    unwinder,      // where libgcc looks up unwind tables (arch::emit_unwinder_hook)
+    object_table,  // where unwinders ask the loader for them: for one object,
+    object_list,   // or for all
     loader,        // where it tells debuggers that objects came, or went (runtime/rendezvous.S)
   } kind = Kind::unwinder;
-  // Of an unwinder, in the process's addresses, no landing yet.
+  // Of libgcc, in the process's addresses, no landing yet.
   std::optional<layout::UnwinderTable> functions;
+  // Where the loader is asked: by whom, as far as is known.
+  std::vector<arch::Unwinder> askers;
 
   bool is_for_unwinding() const { return kind != Kind::loader; }
 };
@@ -32,15 +36,19 @@ struct HookPlace {
 };
 
 // _Unwind_Find_FDE of libgcc_s, and of the program itself if linked to it statically, as far as
-// symbols say where they are; and _dl_find_object of glibc (2.35), which a libgcc_s that is loaded
-// later will ask.
+// symbols say where they are; and what other unwinders ask, and a libgcc_s that is loaded later:
+// dl_iterate_phdr of the C library, and _dl_find_object of glibc (2.35).
 std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image);
+
+// Is it LLVM's libunwind, or nongnu's?
+bool is_libunwind(const image::Object& object);
 
 // `notifies`: image::loader_notifies_at().
 std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Address notifies);
 
-// Is there an unwinder among those places?
-bool has_unwinder(const std::vector<HookPlace>& places);
+// How many unwinders are known, and will know of slots, if these hooks are put in.
+size_t unwinders_at(const std::vector<HookPlace>& places);
+size_t unwinders_at(const Hook& hook);
 
 // Where the functions of those unwinders lie that a program calls: while one runs, its thread may
 // hold what it has learned of slots.

@@ -257,7 +257,7 @@ void plan_detours(ProbeSet& set, Kind kind) {
 ReturnCandidate return_candidate(image::Object& object, const image::Function& function,
                                  const plan::FunctionCode& code, bool is_called) {
   return {object.functions().names(function), code.bytes.first(function.range.size()), is_called,
-          function.range.begin + object.bias() == object.entry()};
+          function.range.begin + object.bias() == object.entry(), is_libunwind(object)};
 }
 
 std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function) {
@@ -370,8 +370,12 @@ std::optional<PlacedStub> place_return_stub(const SitePatch& patch, Address at,
 }
 
 std::optional<PlacedStub> place_unwinder_hook(const SitePatch& patch, Address at,
+                                              const arch::ArenaEntries& arena,
                                               arch::UnwinderHook spec) {
   spec.functions = patch.hook->functions;
+  spec.lists_objects = patch.hook->kind == Hook::Kind::object_list;
+  spec.askers = patch.hook->askers;
+  spec.tells_of_tables = arena.tells_of_tables;
   return placed_by(at, [&](arch::Assembler& code) {
     return arch::emit_unwinder_hook(code, spec, displaced(patch));
   });

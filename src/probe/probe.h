@@ -82,8 +82,9 @@ std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch&
 std::optional<PlacedStub> place_return_stub(const SitePatch& patch, Address at,
                                             const arch::ArenaEntries& arena,
                                             const arch::ReturnStub& spec);
-// `spec.functions` are the patch's.
+// `spec`: what the session has; the rest is the patch's, and the arena's.
 std::optional<PlacedStub> place_unwinder_hook(const SitePatch& patch, Address at,
+                                              const arch::ArenaEntries& arena,
                                               arch::UnwinderHook spec);
 std::optional<PlacedStub> place_routine_hook(const SitePatch& patch, Address at,
                                              std::span<const uint8_t> routine, Address argument);

@@ -39,6 +39,13 @@ constexpr Rule kRules[] = {
     {"__restore_rt", plan::Reason::returns_otherwise},
     // walk the stack that they are on, or leave it
     {"_Unwind_*", plan::Reason::returns_otherwise},
+    {"unw_*", plan::Reason::returns_otherwise},
+    {"__unw_*", plan::Reason::returns_otherwise},
+    {"__libunwind_*", plan::Reason::returns_otherwise},
+    {"unwind_phase2*", plan::Reason::returns_otherwise},
+    {"_ZN9libunwind*", plan::Reason::returns_otherwise},
+    {"_ULx86_64_*", plan::Reason::returns_otherwise},
+    {"_Ux86_64_*", plan::Reason::returns_otherwise},
     {"__longjmp*", plan::Reason::returns_otherwise},
     {"____longjmp*", plan::Reason::returns_otherwise},
     // called with registers that no function may touch
@@ -56,6 +63,7 @@ constexpr Rule kRules[] = {
     {"dlsym", plan::Reason::reads_return_address},
     {"dlvsym", plan::Reason::reads_return_address},
     {"__libc_dlopen_mode", plan::Reason::reads_return_address},
+    {"dl_iterate_phdr", plan::Reason::reads_return_address},
 };
 
 bool matches(std::string_view rule, std::string_view name) {
@@ -67,6 +75,7 @@ bool matches(std::string_view rule, std::string_view name) {
 
 std::optional<plan::Reason> why_not_return_probed(const ReturnCandidate& function) {
   if (function.is_program_entry || !function.is_called) return plan::Reason::not_called;
+  if (function.is_in_unwinder) return plan::Reason::returns_otherwise;
   for (std::string_view name : function.names) {
     const auto* rule = std::find_if(std::begin(kRules), std::end(kRules),
                                     [&](const Rule& r) { return matches(r.name, name); });

@@ -18,6 +18,7 @@ struct ReturnCandidate {
   std::span<const uint8_t> code;            // of the function alone
   bool is_called = false;                   // not jumped to from the middle of another function
   bool is_program_entry = false;            // e_entry of its object
+  bool is_in_unwinder = false;              // of a library that is nothing else
 };
 
 std::optional<plan::Reason> why_not_return_probed(const ReturnCandidate& function);

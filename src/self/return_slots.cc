@@ -36,7 +36,7 @@ void* map(uint64_t size) {
 }  // namespace
 
 void cover_slots(const arch::SlotFrames& frames, _Unwind_Personality_Fn personality) {
-  cover(frames.code, arch::RangeHeader::What::slots, [&](arch::Assembler& code) {
+  cover(frames.code, arch::RangeKind::slots, [&](arch::Assembler& code) {
     return arch::emit_slot_unwind_table(code, frames, reinterpret_cast<Address>(personality));
   });
 }
@@ -85,7 +85,7 @@ Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
   runtime::slots = slots;
   // What the record of such a call is, is the runtime's: the stub's (handlers.cc).
   cover_slots({runtime::slot_code, data, PP_HIT_ADDRESS}, &personality);
-  cover({code_begin, first}, arch::RangeHeader::What::stubs, [&](arch::Assembler& table) {
+  cover({code_begin, first}, arch::RangeKind::stubs, [&](arch::Assembler& table) {
     constexpr int8_t kReturnAddressAndRax = 2;
     return arch::emit_code_unwind_table(
         table, {{code_begin, arch::CodeRow::Caller::returned_to, kReturnAddressAndRax}, {first}});

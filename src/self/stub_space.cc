@@ -15,7 +15,7 @@
 namespace pinprick::self {
 namespace {
 
-using What = arch::RangeHeader::What;
+using Kind = arch::RangeKind;
 
 constexpr uint64_t kStubAlignment = 8;
 constexpr uint64_t kMostStub = 1024;  // of one, with all that it displaces
@@ -144,10 +144,10 @@ bool StubSpace::cover_arena(Arena& arena) {
   std::fill_n(reinterpret_cast<uint32_t*>(tables.group_begins), kGroups,
               arch::StubTables::kNoGroup);
   const auto& rows = arena.entries.frames;
-  cover({rows.front().from, rows.back().from}, What::stubs,
+  cover({rows.front().from, rows.back().from}, Kind::stubs,
         [&](arch::Assembler& table) { return arch::emit_code_unwind_table(table, rows); });
   const Range stubs = {tables.begin, arena.code.end};
-  cover(stubs, What::stubs,
+  cover(stubs, Kind::stubs,
         [&](arch::Assembler& table) { return arch::emit_stub_unwind_table(table, stubs, tables); });
   return true;
 }
@@ -172,7 +172,7 @@ void StubSpace::add_to_tables(Arena& arena, const arch::StubFrames& frames, Addr
 
 bool StubSpace::map_springboards(Range chunk) {
   if (!target::map_code(chunk)) return false;
-  cover(chunk, What::springboard,
+  cover(chunk, Kind::springboard,
         [&](arch::Assembler& table) { return arch::emit_springboard_unwind_table(table, chunk); });
   return true;
 }

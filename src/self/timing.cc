@@ -94,7 +94,7 @@ Result<void, SystemError> Timing::make_slots() {
   const arch::SlotFrames slots = {image->slot_code, begin, PP_RECORD_SITE};
   cover_slots(slots, &personality);
   const auto rows = runtime::image_frames(image->code_address);
-  cover({rows.front().from, rows.back().from}, arch::RangeHeader::What::stubs,
+  cover({rows.front().from, rows.back().from}, arch::RangeKind::stubs,
         [&](arch::Assembler& table) { return arch::emit_code_unwind_table(table, rows, slots); });
   tell_unwinders();
   enter_ = image->enter;

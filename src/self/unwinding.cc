@@ -29,7 +29,7 @@ using FindObject = int (*)(void* pc, dl_find_object* result);
 
 struct Covered {
   Range code;
-  arch::RangeHeader::What what = {};
+  arch::RangeKind kind = {};
   arch::RangeHeader header;
   std::vector<uint8_t> table;
   bool is_registered = false;
@@ -136,7 +136,7 @@ void tell_debuggers(const Directory& all) {
   std::vector<image::EmittedCode> code;
   std::vector<uint8_t> tables;
   for (const Covered* one : all) {
-    code.push_back({one->code, one->what});
+    code.push_back({one->code, one->kind});
     // The end of one is not that of all.
     if (!tables.empty()) tables.resize(tables.size() - sizeof(uint32_t));
     tables.insert(tables.end(), one->table.begin(), one->table.end());
@@ -146,15 +146,14 @@ void tell_debuggers(const Directory& all) {
 
 }  // namespace
 
-void cover(Range code, arch::RangeHeader::What what, const EmitUnwindTable& emit) {
+void cover(Range code, arch::RangeKind kind, const EmitUnwindTable& emit) {
   auto covered = std::make_unique<Covered>();
   covered->code = code;
-  covered->what = what;
+  covered->kind = kind;
   arch::Assembler table(0);
   const arch::UnwindTable at = emit(table);
   covered->table = *table.finish();
-  covered->header =
-      arch::range_header(reinterpret_cast<Address>(covered->table.data()) + at.fde, what);
+  covered->header = arch::range_header(reinterpret_cast<Address>(covered->table.data()) + at.fde);
   all_covered().push_back(std::move(covered));
 }
 

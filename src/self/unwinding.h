@@ -27,7 +27,7 @@ namespace pinprick::self {
 using EmitUnwindTable = std::function<arch::UnwindTable(arch::Assembler&)>;
 
 // No two overlap. Known to unwinders once they have been told.
-void cover(Range code, arch::RangeHeader::What what, const EmitUnwindTable& emit);
+void cover(Range code, arch::RangeKind kind, const EmitUnwindTable& emit);
 
 // Of all that has been covered. Does next to nothing when they know it.
 void tell_unwinders();

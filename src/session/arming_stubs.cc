@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/clock.h"
 #include "base/machine.h"
 #include "base/parallel.h"
 #include "session/arming.h"
@@ -22,7 +23,7 @@ std::optional<probe::PlacedStub> Arming::place_stub(const probe::SitePatch& patc
   const layout::FileHeader& header = session_.journal_.header;
   if (patch.hook)
     return patch.hook->is_for_unwinding()
-               ? probe::place_unwinder_hook(patch, at, hook_)
+               ? probe::place_unwinder_hook(patch, at, entries, hook_)
                : probe::place_routine_hook(patch, at, runtime::rendezvous_code(), loader_cell());
   if (measures() && !patch.probes.empty()) {
     const size_t i = patch.probes[0];
@@ -57,6 +58,7 @@ void Arming::for_each_patch(F&& f) const {
 // depends on the address, and none grows with a smaller offset.
 Result<void, SessionError> Arming::lay_out() {
   rseq_ = arch::RseqArea{};
+  if (measures()) hook_.slot_code = {0, 1};
   room_.resize(set_.patches.size());
   std::vector<std::string> frames(set_.patches.size());
   for (size_t i = 0; i < set_.patches.size(); ++i) {
@@ -68,7 +70,7 @@ Result<void, SessionError> Arming::lay_out() {
   }
   for_each_patch([&](size_t i) {
     const Address at = align_up(set_.patches[i].site(), kStubAlignment);
-    const auto stub = place_stub(set_.patches[i], at, {at, at, {at, at}, at, {}});
+    const auto stub = place_stub(set_.patches[i], at, {at, at, {at, at}, at, at, {}});
     room_[i] = stub ? align_up(stub->bytes.size(), kStubAlignment) : 0;
     if (stub) frames[i] = shape_of(i, stub->stub, at);
   });
@@ -79,7 +81,7 @@ Result<void, SessionError> Arming::lay_out() {
       arenas_.push_back({});
       arenas_.back().object = object;
       // Magic, tables and the shared routine.
-      arenas_.back().size = 512 + 8 * uint64_t{usable_cpus()};
+      arenas_.back().size = 640 + 8 * uint64_t{usable_cpus()};
       if (!options_.count_children)
         arenas_.back().size += arch::tables_in_arena(usable_cpus()).end + kPageSize;
     }
@@ -111,10 +113,7 @@ void Arming::lay_out_unwind_tables(const std::vector<std::string>& frames) {
     arena.routines = arch::emit_arena_header(head, spec).frames;
     for (size_t i : arena.patches) arena.frames.shapes.push_back(shapes.add(frames[i], room_[i]));
   }
-  if (measures()) {
-    runtime_frames_ = runtime::image_frames(0);
-    hook_.slot_code = {0, 1};
-  }
+  if (measures()) runtime_frames_ = runtime::image_frames(0);
   arch::Assembler tables(0);
   const auto header = arch::emit_unwind_tables(tables, unwind_spec(shapes));
   hook_.range_count = static_cast<uint32_t>(header.range_count);
@@ -215,6 +214,7 @@ Result<void, SessionError> Arming::write_stubs() {
   std::vector<arch::ArenaEntries> entries;
   unwind_tables_ = arenas_.front().address + arenas_.front().size - unwind_room_;
   hook_.ranges = unwind_tables_ + sizeof(arch::UnwindTablesHeader);
+  hook_.changes = monotonic_ns() | uint64_t{1} << 63;  // no loader has counted that far
   for (Arena& arena : arenas_) {
     arch::Assembler head(arena.address);
     entries.push_back(arch::emit_arena_header(head, arena_spec(arena, cpus)));

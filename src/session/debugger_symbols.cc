@@ -20,20 +20,20 @@ std::optional<UnwindTablesCopy> unwind_tables(const target::Memory& memory,
         header.range_count > header.size / sizeof(arch::CoveredRange))
       continue;
     std::vector<arch::CoveredRange> ranges(header.range_count);
-    std::vector<arch::RangeHeader> headers(header.range_count);
+    std::vector<arch::RangeKind> kinds(header.range_count);
     UnwindTablesCopy copy;
     copy.frames.resize(header.frames_size);
     const auto as_bytes = [](auto& values) {
       return std::span(reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof values[0]);
     };
+    const Address headers = header.ranges + ranges.size() * sizeof ranges[0];
     if (!memory.read(header.ranges, as_bytes(ranges)) ||
-        !memory.read(header.ranges + ranges.size() * sizeof ranges[0], as_bytes(headers)) ||
+        !memory.read(headers + ranges.size() * sizeof(arch::RangeHeader), as_bytes(kinds)) ||
         !memory.read(header.frames, copy.frames))
       continue;
     for (size_t i = 0; i < ranges.size(); ++i)
       if (ranges[i].size != 0)
-        copy.ranges.push_back(
-            {{ranges[i].begin, ranges[i].begin + ranges[i].size}, headers[i].what});
+        copy.ranges.push_back({{ranges[i].begin, ranges[i].begin + ranges[i].size}, kinds[i]});
     return copy;
   }
   return std::nullopt;
@@ -44,10 +44,9 @@ std::vector<uint8_t> debugger_symbols(std::span<const UnwindTablesCopy> copies) 
   std::vector<uint8_t> tables;
   for (const UnwindTablesCopy& copy : copies) {
     // Springboards lie in the program's text, which has a name already.
-    std::copy_if(copy.ranges.begin(), copy.ranges.end(), std::back_inserter(code),
-                 [](const image::EmittedCode& one) {
-                   return one.what != arch::RangeHeader::What::springboard;
-                 });
+    std::copy_if(
+        copy.ranges.begin(), copy.ranges.end(), std::back_inserter(code),
+        [](const image::EmittedCode& one) { return one.kind != arch::RangeKind::springboard; });
     // The end of one is not that of all.
     if (!tables.empty()) tables.resize(tables.size() - sizeof(uint32_t));
     tables.insert(tables.end(), copy.frames.begin(), copy.frames.end());

@@ -44,8 +44,11 @@ struct Presence {
 // call that returns to a slot; in between may be other such calls, of what the unwinder calls in
 // turn, a personality routine for example. What was left on the stack by a call that is over looks
 // the same: then we wait in vain.
+//
+// A program that steps by itself (unw_step) holds what the unwinder has learned meanwhile. Of a
+// slot that is, with LLVM's, where the range of its tables ends.
 bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
-             const std::vector<image::Mapping>& maps, const std::vector<Range>& unwinders,
+             const std::vector<image::Mapping>& maps, std::vector<Range> unwinders,
              const SlotUse& use) {
   if (unwinders.empty()) return false;
   const Address rsp = thread.registers.rsp;
@@ -59,6 +62,8 @@ bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
       oldest = std::max(oldest, use.slots[i].stack);
   // About to land in a slot's frame, it has overwritten what the slot is known by.
   if (contains(unwinders, thread.registers.rip)) return oldest != 0 || use.lost != 0;
+  const Address end = use.first_code() + use.room * arch::kSlotCodeSize;
+  unwinders.push_back({end, end + 1});
   return oldest != 0 && patch::stack_leads_to(maps, memory, thread, unwinders, oldest);
 }
 
@@ -70,12 +75,12 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
   if (!maps) return fail(maps.error());  // not: nothing is mapped
   presence.maps = *std::move(maps);
   std::vector<Range> no_slots;  // without the slots' code: who returns there is known by its slot
-  std::vector<Range> resumed;   // what an unwinder returns to that a landing has called
+  std::vector<Range> called;    // from where our code calls what is not ours
   for (const MappingEntry& entry : journal.mappings) {
     if (!is_ours(target.memory(), entry, presence.maps, file)) continue;
     if (entry.kind == MappingEntry::Kind::runtime_code) {
       const Address at = runtime::resumed_at(entry.address);
-      resumed.push_back({at, at + 1});
+      called.push_back({at, at + 1});
     }
     if (entry.kind == MappingEntry::Kind::runtime_data)
       presence.slots = look_at_slots(target.memory(), entry);
@@ -85,12 +90,19 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
     if (no_slots.back().contains(presence.slots.first_code()))
       no_slots.back().end = presence.slots.first_code();
   }
+  for (const layout::SiteEntry& site : journal.sites) {
+    if (site.phase != layout::SiteEntry::Phase::unwinder_hook) continue;
+    // A hook that lists objects calls the hooked function; it makes 0 of the return address.
+    const Address hook = arch::jump_target(site.address, site.written);
+    const Address body = site.address + static_cast<uint64_t>(int64_t{site.body});
+    if (contains(presence.code, hook) && hook < body) called.push_back({hook, body});
+  }
   for (const auto& thread : stop.threads())
     if (contains(presence.code, thread.registers.rip) ||
         patch::signal_returns_to(presence.maps, target.memory(), thread, no_slots) ||
         unwinds(thread, target.memory(), presence.maps, unwinders, presence.slots) ||
-        (!resumed.empty() &&
-         patch::stack_leads_to(presence.maps, target.memory(), thread, resumed, ~Address{0})))
+        (!called.empty() &&
+         patch::stack_leads_to(presence.maps, target.memory(), thread, called, ~Address{0})))
       ++presence.threads_inside;
   return presence;
 }

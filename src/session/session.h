@@ -45,6 +45,7 @@ struct ArmReport {
   uint64_t stopped_ns = 0;              // of the target, both stops together
   uint64_t stub_bytes = 0;
   size_t unwinders = 0;          // that know of slots
+  size_t asking_unwinders = 0;   // of them: other than libgcc
   bool locked = false;           // without rseq: counting takes locked instructions
   size_t trapped = 0;            // of those armed: by breakpoints of the kernel's
   bool trap_would_help = false;  // ArmOptions::trap was not asked for, and could have helped

@@ -20,6 +20,44 @@ probed() {
   done
 }
 
+# has_unwinder PROGRAM: of tests/targets, made with another unwinder than GCC's; else skips.
+has_unwinder() {
+  [ -x "$TARGETS/$1" ] && return
+  case $1 in
+    *nongnu*) skip "nongnu's libunwind is not installed (libunwind8)" ;;
+    *) skip "clang++ makes no programs with LLVM's libunwind (clang-14, libclang-rt-14-dev," \
+      "libc++-14-dev, libc++abi-14-dev, libunwind-14-dev)" ;;
+  esac
+}
+
+# passes_through PROGRAM: exceptions, forced unwinding and backtraces, through all that is timed.
+passes_through() {
+  local pattern
+  has_unwinder "$1"
+  "$TARGETS/$1" 300 >"$work/bare"
+  grep -q 'trace whole' "$work/bare"
+  for pattern in "$1:*" '*'; do
+    probed "$1" "$pattern" >"$work/out"
+    cmp "$work/bare" "$work/out"
+    ! grep -q '"type":"warning"' "$work/records"
+    [ "$(field 'sum(x["missed"] for x in r if x["type"] == "latency" and x["final"])')" -eq 0 ]
+    [ "$(field 'sum(x["unwound"] for x in r if x["type"] == "latency")')" -gt 10000 ]
+  done
+}
+
+@test "LLVM's libunwind: exceptions, forced unwinding and backtraces pass through timed functions" {
+  passes_through thrower_llvm
+}
+
+@test "LLVM's libunwind, linked statically: exceptions, forced unwinding and backtraces pass" {
+  passes_through thrower_llvm_in_program
+  passes_through thrower_llvm_static
+}
+
+@test "nongnu's libunwind: exceptions, forced unwinding and backtraces pass through timed functions" {
+  passes_through thrower_nongnu
+}
+
 @test "exceptions pass where the unwinder is linked statically" {
   local program
   for program in thrower_static thrower_static_libgcc; do
@@ -32,9 +70,10 @@ probed() {
   done
 }
 
-@test "calls that were left are counted apart from those that returned, each once" {
-  probed thrower 'thrower:*' >"$work/out"
-  python3 - "$work/records" <<'PYTHON'
+# counts_right PROGRAM: a build of tests/targets/thrower.cc.
+counts_right() {
+  probed "$1" "$1:*" >"$work/out"
+  python3 - "$work/records" "$1" <<'PYTHON'
 import collections, json, sys
 returned, left = collections.Counter(), collections.Counter()
 
@@ -56,7 +95,8 @@ for i in range(300):
     through('nested', middle(3 * i))
     catches(i)
     left['deep'] += i % 50 + 1
-left['waits'] = 20
+left['leaves_thread'] = 210
+if sys.argv[2] == 'thrower': left['waits'] = 20
 for x in map(json.loads, open(sys.argv[1])):
     name = x.get('function')
     if x['type'] != 'latency' or not x['final'] or not (name in returned or name in left): continue
@@ -68,6 +108,18 @@ assert not returned and not left, (returned, left)
 PYTHON
 }
 
+@test "calls that were left are counted apart from those that returned, each once" {
+  counts_right thrower
+}
+
+@test "calls that were left with other unwinders are counted apart, too, each once" {
+  local program
+  for program in thrower_llvm thrower_llvm_in_program thrower_llvm_static thrower_nongnu; do
+    has_unwinder $program
+    counts_right $program
+  done
+}
+
 @test "slots come back from calls that were left" {
   "$TARGETS/thrower" 1000 >"$work/bare"
   "$PINPRICK" latency --slots 128 --allow-missing --json -o "$work/records" 'thrower:*' -- \
@@ -77,10 +129,10 @@ PYTHON
   [ "$(field 'sum(x["missed"] for x in r if x["type"] == "latency")')" -eq 0 ]
 }
 
-# start_thrower: a round for each line it is sent, and a line of output for each round.
+# start_thrower [PROGRAM]: a round for each line it is sent, and a line of output for each round.
 start_thrower() {
   mkfifo "$work/in"
-  "$TARGETS/thrower" 1000000 lines <"$work/in" >"$work/out" 3>&- &
+  "$TARGETS/${1:-thrower}" 1000000 lines <"$work/in" >"$work/out" 3>&- &
   thrower=$!
   ends_with_test $thrower
   exec 7>"$work/in"
@@ -97,14 +149,16 @@ threw_right() {
   cmp "$work/bare" "$work/probed"
 }
 
-@test "attaching and detaching while exceptions fly leaves the program right, and nothing behind" {
-  start_thrower
+# attached_often PROGRAM: while exceptions fly. Timed as well: what the unwinder calls itself, on its
+# way.
+attached_often() {
+  start_thrower "$1"
   (yes '' || true) >&7 3>&- &
   ends_with_test $!
-  # Timed as well: what the unwinder calls itself, on its way.
   for _ in $(seq 30); do
-    "$PINPRICK" latency -p $thrower --allow-missing -d 0.001 'thrower:*' 'libstdc++:__gxx_p*' \
-      'libstdc++:*do_catch*' 'libstdc++:__cxa*' 'libc:*strlen*' 'libc:*memset*' >"$work/table" 2>&1
+    "$PINPRICK" latency -p $thrower --allow-missing -d 0.001 "$1:*" 'libstdc++:__gxx_p*' \
+      'libstdc++:*do_catch*' 'libstdc++:__cxa*' 'libc++abi:*' 'libc:*strlen*' 'libc:*memset*' \
+      'libc:*pthread_mutex*' >"$work/table" 2>&1
     "$PINPRICK" detach -p $thrower >/dev/null 2>&1 || true
   done
   kill -0 $thrower
@@ -113,6 +167,20 @@ threw_right() {
   kill $thrower
   wait $thrower || true
   threw_right
+}
+
+@test "attaching and detaching while exceptions fly leaves the program right, and nothing behind" {
+  attached_often thrower
+}
+
+@test "attaching and detaching while LLVM's libunwind unwinds leaves the program right, and nothing behind" {
+  has_unwinder thrower_llvm
+  attached_often thrower_llvm
+}
+
+@test "attaching and detaching while nongnu's libunwind unwinds leaves the program right, and nothing behind" {
+  has_unwinder thrower_nongnu
+  attached_often thrower_nongnu
 }
 
 @test "an orphaned session goes on letting exceptions through, and detach puts the unwinder back" {
@@ -138,7 +206,12 @@ threw_right() {
 @test "a program whose unwinder cannot be found is warned of, others are not" {
   run "$PINPRICK" latency 'thrower_static_stripped:*' --allow-missing -- \
     "$TARGETS/thrower_static_stripped" 0
-  [[ "$output" == *"can unwind its stack, but not with libgcc's unwinder"* ]]
+  [[ "$output" == *"can unwind its stack, but what it does that with is not found"* ]]
+  if [ -x "$TARGETS/thrower_llvm_static_stripped" ]; then
+    run "$PINPRICK" latency 'thrower_llvm_static_stripped:*' --allow-missing -- \
+      "$TARGETS/thrower_llvm_static_stripped" 0
+    [[ "$output" == *"can unwind its stack, but what it does that with is not found"* ]]
+  fi
   run "$PINPRICK" latency 'ticker_static:tick' -- "$TARGETS/ticker_static" </dev/null
   [[ "$output" != *"can unwind"* ]]
 }
@@ -284,6 +357,87 @@ profiled_right() {
       done
     done
   done
+}
+
+@test "a profiler that unwinds 10,000 times a second with nongnu's libunwind reaches main" {
+  has_unwinder profiled_nongnu
+  profiled_right count profiled_nongnu '*'
+  profiled_right latency profiled_nongnu 'profiled_nongnu:*'
+  profiled_right latency profiled_nongnu '*'
+}
+
+# steps_right PROGRAM: step by step, it comes by all of its own frames.
+steps_right() {
+  local verb pattern
+  has_unwinder "$1"
+  printf '%s\n' 0 5 50 | "$TARGETS/$1" >"$work/bare"
+  for verb in count latency; do
+    for pattern in "$1:*" '*'; do
+      printf '%s\n' 0 5 50 | "$PINPRICK" $verb --allow-missing -o "$work/table" "$pattern" -- \
+        "$TARGETS/$1" >"$work/out" 2>"$work/errors"
+      cmp "$work/bare" "$work/out"
+    done
+  done
+}
+
+@test "a program that steps through its stack with a libunwind sees its own frames as without probes" {
+  steps_right stepper_llvm
+  steps_right stepper_nongnu
+}
+
+# start_stepper PROGRAM [hold]: tests/targets/stepper.c
+start_stepper() {
+  has_unwinder "$1"
+  mkfifo "$work/in"
+  "$TARGETS/$1" ${2:+"$2"} <"$work/in" >"$work/out" 3>&- &
+  stepper=$!
+  ends_with_test $stepper
+  exec 7>"$work/in"
+  patiently has_begun $stepper "$TARGETS/$1"
+}
+
+# Its cursor stands at a slot meanwhile.
+detaches_between_steps() {
+  start_stepper "$1" hold
+  watch latency -p $stepper --allow-missing "$1:*"
+  echo 5 >&7
+  until_line "$work/out" 'holds$'
+  end_watch || true
+  echo >&7
+  until_line "$work/out" 'walked$'
+  "$PINPRICK" detach -p $stepper || true
+  no_trace $stepper
+  exec 7>&-
+  wait $stepper
+  printf '%s\n' 5 '' | "$TARGETS/$1" hold | tr -d '\n' | sed 's/holds//' >"$work/bare"
+  cmp "$work/bare" <(tr -d '\n' <"$work/out" | sed 's/holds//')
+  rm "$work/in"
+}
+
+@test "a program that steps through its stack goes on with it when the probes are taken out meanwhile" {
+  detaches_between_steps stepper_llvm
+  detaches_between_steps stepper_nongnu
+}
+
+@test "a libunwind that remembers the rules of an earlier session does not come by them" {
+  local patterns slots=64 walks=0
+  start_stepper stepper_nongnu
+  for patterns in goes 'goes main walks' 'goes libc:*puts*' '*'; do
+    set -f
+    # shellcheck disable=SC2086
+    watch latency -p $stepper --allow-missing --slots $slots $patterns
+    set +f
+    echo 5 >&7
+    walks=$((walks + 1)) slots=$((slots * 2))
+    until (($(wc -l <"$work/out") >= walks)); do
+      kill -0 $stepper
+      read -rt 0.01 <> <(:) || true
+    done
+    end_watch || true
+  done
+  exec 7>&-
+  wait $stepper
+  printf '%s\n' 5 5 5 5 | "$TARGETS/stepper_nongnu" | cmp - "$work/out"
 }
 
 @test "status writes symbols only where there are probes" {

@@ -12,6 +12,7 @@
 
 #include "arch/x86_64/decode.h"
 #include "arch/x86_64/unwind_tables.h"
+#include "arch/x86_64/unwinder_hook.h"
 #include "base/fd.h"
 #include "executable_memory.h"
 #include "layout/session_file.h"

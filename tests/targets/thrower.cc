@@ -1,10 +1,18 @@
 // Leaves functions in all the ways that unwind, and prints what came of it. `thrower [ROUNDS]`;
 // with more arguments it reads lines first, one for each round, so that probes can be put in
 // meanwhile.
-#include <execinfo.h>
+//
+// What ends threads, and backtrace(), unwind with libgcc's. With OWN_UNWINDER it does without: all
+// that it does it does with the unwinder that it is linked to.
 #include <pthread.h>
 #include <unistd.h>
+#ifdef OWN_UNWINDER
+#include <unwind.h>
+#else
+#include <execinfo.h>
+#endif
 
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -78,10 +86,52 @@ NOINLINE long deep(long depth) {
   return deep(depth - 1) + 1;
 }
 
+int main(int argc, char** argv);
+
+#ifdef OWN_UNWINDER
+static std::jmp_buf home;
+
+static bool is_in_main(_Unwind_Context* context) {
+  return _Unwind_GetRegionStart(context) == reinterpret_cast<uintptr_t>(&main);
+}
+
+static _Unwind_Reason_Code stops_in_main(int, _Unwind_Action, _Unwind_Exception_Class,
+                                         _Unwind_Exception*, _Unwind_Context* context, void*) {
+  if (is_in_main(context)) std::longjmp(home, 1);
+  return _URC_NO_REASON;
+}
+
+static void leaves_now() {
+  static _Unwind_Exception exception;
+  exception = {};
+  _Unwind_ForcedUnwind(&exception, stops_in_main, nullptr);
+  std::abort();
+}
+
+static int backtrace(void**, int) {
+  struct Trace {
+    int frames = 0;
+    bool is_whole = false;
+  } trace;
+  const auto count = [](_Unwind_Context* context, void* to) {
+    Trace& so_far = *static_cast<Trace*>(to);
+    ++so_far.frames;
+    so_far.is_whole = so_far.is_whole || is_in_main(context);
+    return _URC_NO_REASON;
+  };
+  _Unwind_Backtrace(count, &trace);
+  return trace.is_whole ? trace.frames : 0;
+}
+#else
+static void leaves_now() {
+  pthread_exit(&destroyed);
+}
+#endif
+
 NOINLINE void leaves_thread(long x) {
   const Guard guard;
   if (x > 0) return leaves_thread(x - 1);
-  pthread_exit(&destroyed);
+  leaves_now();
 }
 
 NOINLINE void waits() {
@@ -143,6 +193,10 @@ int main(int argc, char** argv) {
     }
   }
   for (long i = 0; i < 20; ++i) {
+#ifdef OWN_UNWINDER
+    if (setjmp(home) == 0) leaves_thread(i);
+    continue;
+#endif
     pthread_t thread;
     pthread_create(
         &thread, nullptr,

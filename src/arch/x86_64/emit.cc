@@ -376,6 +376,11 @@ void Assembler::call(Address to) {
   relative32(to);
 }
 
+void Assembler::call(Label to) {
+  u8(0xe8);
+  reference(to, Fixup::Form::rel32);
+}
+
 void Assembler::call_memory(Address memory) {
   u8(0xff);
   modrm_rip(2, memory);

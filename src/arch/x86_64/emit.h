@@ -105,6 +105,7 @@ class Assembler {
   void jmp_memory(Address memory);
   void jmp_memory(Label memory);
   void call(Address to);
+  void call(Label to);
   void call_memory(Address memory);
   void call_memory(Label memory);
   void nop(Label memory);  // 7 bytes, the last four of them how far behind its end `memory` lies

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "arch/x86_64/relocate.h"
-#include "arch/x86_64/unwind_tables.h"
 #include "layout/runtime_offsets.h"
 
 namespace pinprick::arch {
@@ -58,10 +57,6 @@ void emit_way_on(Assembler& code, const Displaced& displaced, std::optional<Addr
   stub.frames.continuation = code.here() - sizeof(int32_t);
 }
 
-void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub) {
-  emit_way_on(code, displaced, emit_copies(code, displaced, displaced.address, stub), stub);
-}
-
 Displaced part(const Displaced& whole, size_t from, size_t to) {
   return {whole.address + from, whole.bytes.subspan(from, to - from)};
 }
@@ -86,6 +81,10 @@ void emit_stripe(Assembler& code, Reg reg) {
 
 }  // namespace
 
+void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub) {
+  emit_way_on(code, displaced, emit_copies(code, displaced, displaced.address, stub), stub);
+}
+
 std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address body) {
   Assembler code(body);
   Stub stub;
@@ -106,6 +105,8 @@ Range tables_in_arena(uint64_t cpus) {
 }
 
 ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
+  constexpr uint8_t kCallRbxMemory[] = {0xff, 0x13};  // call *(%rbx)
+  static_assert(kTellingCallback == 0);
   ArenaEntries entries;
   code.u64(kArenaMagic);
   code.u64(spec.size);
@@ -162,6 +163,21 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
     note(Caller::returned_to, 1);
     code.jmp(entries.locked_count);
   }
+  code.align(16, kInt3);
+  entries.tells_of_tables = code.here();
+  note(Caller::returned_to, 1);
+  code.push(Reg::rbx);
+  note(Caller::returned_to, 2, CodeRow::rbx_second);
+  code.mov(Reg::rbx, Reg::rdx);
+  code.lea(Reg::rdi, Reg::rdx, kTellingRecord);
+  code.mov_imm32(Reg::rsi, kTellingRecordSize);
+  code.load(Reg::rdx, Reg::rbx, kTellingArgument);
+  code.raw(kCallRbxMemory);
+  code.store(Reg::rbx, kTellingAnswer, Reg::rax);
+  code.mov_imm32(Reg::rax, 1);
+  code.pop(Reg::rbx);
+  note(Caller::returned_to, 1);
+  code.ret();
   code.align(16, kInt3);
   note(Caller::nowhere, 0);
   return entries;
@@ -458,153 +474,6 @@ Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional
     code.bind(enter);
     code.u64(spec.enter);
     emit_probe_record(code, timed, timed_body, spec.timed, displaced.address);
-  }
-  stub.end = code.here();
-  return stub;
-}
-
-//     push r11
-//     goto slot if pc lies in slots' code              } in an unwinder, where the entry for slots
-//                                                       } is the hook's own
-//     push rcx
-//     r11 = the last range of the tables that begins at or before pc; goto other if it ends there
-//     answer
-//     pop rcx, r11; ret
-//     slot:  answer; pop r11; ret                      } in an unwinder
-//     other: pop rcx, r11
-//     body:  displaced instructions, jump back
-//     personality: r9 = table; jmp pp_personality      }
-//     landing: r11 = table; jmp pp_unwound             } in an unwinder
-//     table, pointers                                  }
-//     CIE, FDE, end                                    }
-//
-// The answer of an unwinder: bases = {0, 0, begin of the range}, rax = FDE. That of the loader:
-// *result = {0, begin and end of the range, 0, header}, rax = 0.
-//
-// Flags, rax, rcx and r11 are free where a function begins; the registers but rax are kept all the
-// same, for callers that know this one well.
-Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displaced& displaced) {
-  constexpr uint8_t kSubRaxR11[] = {0x4c, 0x29, 0xd8};
-  constexpr uint8_t kCompareRaxR11[] = {0x4c, 0x39, 0xd8};
-  constexpr uint8_t kCompareEcxWithRange[] = {0x83, 0xf9, sizeof(CoveredRange)};
-  constexpr uint8_t kComparePc[] = {0x49, 0x39, 0x3c, 0x0b};    // cmp %rdi,(%r11,%rcx)
-  constexpr uint8_t kAddR11Rcx[] = {0x49, 0x01, 0xcb};          // add %rcx,%r11
-  constexpr uint8_t kHalveEcx[] = {0xd1, 0xe9};                 // shr $1,%ecx
-  constexpr uint8_t kSubBegin[] = {0x49, 0x2b, 0x03};           // sub (%r11),%rax
-  constexpr uint8_t kCompareSize[] = {0x49, 0x3b, 0x43, 0x08};  // cmp 8(%r11),%rax
-  constexpr uint8_t kAddSize[] = {0x49, 0x03, 0x43, 0x08};      // add 8(%r11),%rax
-  constexpr uint8_t kJumpIfBelow = 0x72, kJumpIfAboveOrEqual = 0x73, kJumpIfAbove = 0x77;
-  const auto table = code.new_label();
-  const auto personality_pointer = code.new_label();
-  const auto unwound_pointer = code.new_label();
-  const auto fde = code.new_label();
-  const auto slot = code.new_label();
-  const auto other = code.new_label();
-  const auto search = code.new_label();
-  const auto skip = code.new_label();
-  const auto found = code.new_label();
-  Stub stub;
-  const auto words_are = [&](int8_t words) { stub.frames.note(code.here(), 0, words); };
-  const auto jump_if = [&](uint8_t condition, Assembler::Label to) {
-    code.u8(condition);
-    code.relative8(to);
-  };
-
-  stub.begin = code.here();
-  words_are(0);
-  code.push(Reg::r11);
-  words_are(1);
-  if (spec.functions) {
-    code.mov(Reg::rax, Reg::rdi);
-    code.mov_imm64(Reg::r11, spec.slot_code.begin);
-    code.raw(kSubRaxR11);
-    code.mov_imm64(Reg::r11, spec.slot_code.size());
-    code.raw(kCompareRaxR11);
-    jump_if(kJumpIfBelow, slot);
-  }
-  code.push(Reg::rcx);
-  words_are(2);
-  code.mov_imm64(Reg::r11, spec.ranges);
-  code.mov_imm32(Reg::rcx, spec.range_count / 2 * sizeof(CoveredRange));
-  code.bind(search);
-  code.raw(kCompareEcxWithRange);
-  jump_if(kJumpIfBelow, found);
-  code.raw(kComparePc);
-  jump_if(kJumpIfAbove, skip);
-  code.raw(kAddR11Rcx);
-  code.bind(skip);
-  code.raw(kHalveEcx);
-  code.jmp_short(search);
-  code.bind(found);
-  code.mov(Reg::rax, Reg::rdi);
-  code.raw(kSubBegin);
-  code.raw(kCompareSize);
-  jump_if(kJumpIfAboveOrEqual, other);
-  const auto headers = static_cast<int32_t>(spec.range_count * sizeof(CoveredRange));
-  code.mov_imm32(Reg::rax, 0);
-  code.store(Reg::rsi, 0, Reg::rax);
-  if (spec.functions) {
-    code.store(Reg::rsi, 8, Reg::rax);
-    code.load(Reg::rax, Reg::r11, 0);
-    code.store(Reg::rsi, 16, Reg::rax);
-    code.lea_wide(Reg::r11, Reg::r11, headers);
-    code.load(Reg::rax, Reg::r11, offsetof(RangeHeader, entry));
-  } else {
-    code.store(Reg::rsi, 24, Reg::rax);
-    code.load(Reg::rax, Reg::r11, 0);
-    code.store(Reg::rsi, 8, Reg::rax);
-    code.raw(kAddSize);
-    code.store(Reg::rsi, 16, Reg::rax);
-    code.lea_wide(Reg::r11, Reg::r11, headers);
-    code.store(Reg::rsi, 32, Reg::r11);
-    code.mov_imm32(Reg::rax, 0);
-  }
-  code.pop(Reg::rcx);
-  words_are(1);
-  code.pop(Reg::r11);
-  words_are(0);
-  code.ret();
-  if (spec.functions) {
-    code.bind(slot);
-    words_are(1);
-    code.mov_imm32(Reg::rax, 0);
-    code.store(Reg::rsi, 0, Reg::rax);
-    code.store(Reg::rsi, 8, Reg::rax);
-    code.mov_imm64(Reg::rax, spec.slot_code.begin);
-    code.store(Reg::rsi, 16, Reg::rax);
-    code.lea(Reg::rax, fde);
-    code.pop(Reg::r11);
-    words_are(0);
-    code.ret();
-  }
-  code.bind(other);
-  words_are(2);
-  code.pop(Reg::rcx);
-  words_are(1);
-  code.pop(Reg::r11);
-  words_are(0);
-  emit_displaced(code, displaced, stub);
-
-  if (spec.functions) {
-    stub.frames.note(code.here(), StubRow::kNowhere, 0);
-    const Address personality = code.here();
-    code.lea(Reg::r9, table);
-    code.jmp_memory(personality_pointer);
-    const Address landing = code.here();
-    code.lea(Reg::r11, table);
-    code.jmp_memory(unwound_pointer);
-    code.align(8, kInt3);
-    code.bind(table);
-    const layout::UnwinderTable& functions = *spec.functions;
-    for (uint64_t function : {functions.get_ip, functions.set_gr, functions.set_ip,
-                              functions.resume, uint64_t{landing}})
-      code.u64(function);
-    code.bind(personality_pointer);
-    code.u64(spec.personality);
-    code.bind(unwound_pointer);
-    code.u64(spec.unwound);
-    const SlotFrames slots = {spec.slot_code, spec.slots, PP_RECORD_SITE};
-    code.bind_at(fde, emit_slot_unwind_table(code, slots, personality).fde);
   }
   stub.end = code.here();
   return stub;

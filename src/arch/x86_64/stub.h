@@ -59,11 +59,21 @@ struct ArenaEntries {
   // Called right in front of a probe, comes back to where the probe has counted. The second: in
   // front of one that keeps the red zone.
   std::array<Address, 2> count_for_probe{};
+  // A callback for dl_iterate_phdr, for that to hold its lock meanwhile: hands another callback a
+  // record of ours, and ends the list there (unwinder_hook.h).
+  Address tells_of_tables = 0;
   Address enter_pointer = 0;    // holds the address of the runtime's enter routine
   std::vector<CodeRow> frames;  // in the routines; the last: behind them
 };
 
 ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec);
+
+// What `tells_of_tables` is given, offsets: the callback that is to be told, its argument, and what
+// it answered; then a dl_phdr_info. It is told of a record that ends in front of the counts of
+// changes: libgcc would keep it, with pointers into the stack, in a cache that goes by these. They
+// are behind it all the same, as LLVM's libunwind looks at them without asking for the size.
+inline constexpr int32_t kTellingCallback = 0, kTellingArgument = 8, kTellingAnswer = 16,
+                         kTellingRecord = 24, kTellingRecordSize = 32;
 
 // Instructions that the jump at a site displaced.
 struct Displaced {
@@ -86,6 +96,9 @@ struct Stub {
   std::vector<Copy> copies;
   StubFrames frames;
 };
+
+// The displaced instructions, and the way back behind them: the end of a stub's code.
+void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub);
 
 // The copies that a stub makes of instructions between two probes, for copies from `body` on: to
 // bring threads home from a stub that somebody else assembled. Nothing if they cannot be moved
@@ -131,24 +144,6 @@ struct HandlerStub {
 
 Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional<RseqArea> rseq,
                        const HandlerStub& spec, const Displaced& displaced);
-
-// Where an unwinder looks for unwind tables, it finds those of emitted code (unwind_tables.h).
-struct UnwinderHook {
-  // Of the unwinder that is hooked; `landing` is the hook's own. Without them it is the loader that
-  // is hooked, for unwinders that are not known: they find their way, and slots stay in use.
-  std::optional<layout::UnwinderTable> functions;
-  Address ranges = 0;  // of UnwindTablesHeader
-  uint32_t range_count = 1;
-  // An unwinder finds slots in a table of its own, with a personality. Empty: there are none.
-  Range slot_code;
-  Address slots = 0;
-  Address personality = 0;  // of the runtime
-  Address unwound = 0;
-};
-
-// For the function `const fde* _Unwind_Find_FDE(pc, dwarf_eh_bases*)` of an unwinder, or for
-// glibc's `int _dl_find_object(pc, struct dl_find_object*)`.
-Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displaced& displaced);
 
 // Calls `routine` with `argument` in rdi, then goes on. The routine is position independent, keeps
 // all registers but rdi, and the flags. For sites where a function begins.

@@ -25,7 +25,9 @@ constexpr uint8_t kOpDeref = 0x06, kOpConst1u = 0x08, kOpConst8u = 0x0e, kOpCons
                   kOpDerefSize = 0x94;
 constexpr uint8_t kRax = 0, kRdx = 1, kRcx = 2, kRbx = 3, kRsi = 4, kRdi = 5, kRbp = 6,
                   kStackPointer = 7, kR12 = 12, kReturnAddress = 16;
-constexpr uint8_t kAbsolute = 0, kOmitted = 0xff;  // encodings of pointers
+// Encodings of pointers.
+constexpr uint8_t kAbsolute = 0, kUnsigned4 = 0x03, kSigned8FromHeader = 0x3c;
+constexpr uint8_t kOmitted = 0xff;  // DW_EH_PE_omit
 constexpr uint8_t kMinusOne = 0x7f;
 
 // A program for an unwinder's stack machine.
@@ -398,6 +400,15 @@ UnwindTable emit_table(Assembler& code, std::initializer_list<uint8_t> not_kept,
   return table;
 }
 
+void emit_range_header(Assembler& code, Address range_begin, Address entry) {
+  const Address header = code.here();
+  for (uint8_t byte : {uint8_t{1}, kAbsolute, kUnsigned4, kSigned8FromHeader}) code.u8(byte);
+  code.u64(entry);
+  code.u32(1);
+  code.u64(range_begin - header);
+  code.u64(entry - header);
+}
+
 }  // namespace
 
 UnwindTable emit_slot_unwind_table(Assembler& code, const SlotFrames& spec, Address personality) {
@@ -427,9 +438,20 @@ UnwindTable emit_springboard_unwind_table(Assembler& code, Range chunk) {
                     [&](Assembler& at) { return_address_is(at, site); });
 }
 
-RangeHeader range_header(Address fde, RangeHeader::What what) {
-  RangeHeader header = {{1, kAbsolute, kOmitted, kOmitted}, {}, what};
+RangeHeader range_header(Address fde) {
+  RangeHeader header = {.encodings = {1, kAbsolute, kOmitted, kOmitted}};
   std::memcpy(header.entry, &fde, sizeof header.entry);
+  return header;
+}
+
+Address emit_slot_header(Assembler& code, const SlotFrames& spec, Address personality) {
+  code.align(8, 0);
+  const Address header = code.here();
+  // No size depends on an address.
+  Assembler entry(header + sizeof(RangeHeader));
+  const UnwindTable table = emit_slot_unwind_table(entry, spec, personality);
+  emit_range_header(code, spec.code.begin, table.fde);
+  code.raw(*entry.finish());
   return header;
 }
 
@@ -486,23 +508,23 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
   constexpr uint32_t kGroup = StubTables::kGroup;
   struct Entry {
     Range range;
-    RangeHeader::What what;
+    RangeKind kind = RangeKind::stubs;
     Address fde = 0;
     size_t index = 0;  // in what it is of
   };
-  using What = RangeHeader::What;
+  using Kind = RangeKind;
   std::vector<Entry> entries;
   std::vector<StubTables> tables(spec.arenas.size());
-  if (!spec.slots.code.empty()) entries.push_back({spec.slots.code, What::slots});
+  if (!spec.slots.code.empty()) entries.push_back({spec.slots.code, Kind::slots});
   const size_t first_routine = entries.size();
   for (const auto& rows : spec.code)
-    entries.push_back({{rows.front().from, rows.back().from}, What::stubs});
+    entries.push_back({{rows.front().from, rows.back().from}, Kind::stubs});
   const size_t first_arena = entries.size();
   for (const StubArena& arena : spec.arenas)
-    entries.push_back({{arena.begin, arena.begin + arena.size}, What::stubs});
+    entries.push_back({{arena.begin, arena.begin + arena.size}, Kind::stubs});
   const size_t first_board = entries.size();
   for (const Springboard& board : spec.springboards)
-    entries.push_back({{board.address, board.address + 1}, What::springboard});
+    entries.push_back({{board.address, board.address + 1}, Kind::springboard});
 
   const Address begin = code.here();
   UnwindTablesHeader header;
@@ -510,7 +532,8 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
   header.range_count = std::bit_ceil(entries.size());
   header.ranges = begin + sizeof header;
   const Address headers = header.ranges + header.range_count * sizeof(CoveredRange);
-  header.frames = headers + header.range_count * sizeof(RangeHeader);
+  const Address kinds = headers + header.range_count * sizeof(RangeHeader);
+  header.frames = align_up(kinds + header.range_count * sizeof(RangeKind), 8);
 
   // Entries have to know where the tables behind them lie, whose places depend on their sizes;
   // these do not depend on the places. So they are made twice.
@@ -578,11 +601,11 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
     code.u64(i < entries.size() ? entries[i].range.begin : ~uint64_t{0});
     code.u64(i < entries.size() ? entries[i].range.size() : 0);
   }
-  for (size_t i = 0; i < header.range_count; ++i) {
-    const RangeHeader one = i < entries.size() ? range_header(entries[i].fde, entries[i].what)
-                                               : range_header(0, What::stubs);
-    code.raw({reinterpret_cast<const uint8_t*>(&one), sizeof one});
-  }
+  entries.resize(header.range_count);
+  for (const Entry& entry : entries) emit_range_header(code, entry.range.begin, entry.fde);
+  for (const Entry& entry : entries) code.u32(static_cast<uint32_t>(entry.kind));
+  align(code, 8);
+  assert(code.here() == header.frames);
   code.raw(*frames.finish());
   align(code, 8);
   for (size_t i = 0; i < tables.size(); ++i) {

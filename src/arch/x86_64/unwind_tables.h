@@ -108,8 +108,8 @@ struct UnwindSpec {
   const StubShapes* shapes = nullptr;
 };
 
-// In memory: this, ranges by their addresses, a header (PT_GNU_EH_FRAME) for each, entries, and
-// what their rules look at.
+// In memory: this, ranges by their addresses, a header (PT_GNU_EH_FRAME) for each, what each is,
+// entries, and what their rules look at.
 struct UnwindTablesHeader {
   uint64_t magic = 0;
   uint64_t size = 0;         // of all
@@ -118,23 +118,34 @@ struct UnwindTablesHeader {
   uint64_t frames = 0;  // entries, as in .eh_frame
   uint64_t frames_size = 0;
 };
-inline constexpr uint64_t kUnwindTablesMagic = 0x3145'4d41'5246'4e50;  // "PNFRAME1"
+inline constexpr uint64_t kUnwindTablesMagic = 0x3245'4d41'5246'4e50;  // "PNFRAME2"
 
 struct CoveredRange {
   uint64_t begin = 0;
   uint64_t size = 0;
 };
-// Behind the ranges, one for each.
+// Behind the ranges, one for each: a sorted table of a single entry. Its distances have 8 bytes, as
+// what it is for may be anywhere. LLVM's libunwind wants such a table: without one it goes through
+// all entries, and keeps in a cache what it finds. libgcc and nongnu's libunwind take no distances
+// of this size for sorted, and begin to look at `entry`.
 struct RangeHeader {
   uint8_t encodings[4] = {};
   uint8_t entry[8] = {};  // its address
-  enum class What : uint32_t { stubs = 0, slots = 1, springboard = 2 } what = What::stubs;
+  uint8_t count[4] = {};
+  uint64_t begin_distance = 0;  // from the header: of the range,
+  uint64_t entry_distance = 0;  // and of the entry
 };
-static_assert(sizeof(CoveredRange) == 16 && sizeof(RangeHeader) == 16);
+// Behind the headers, one for each.
+enum class RangeKind : uint32_t { stubs = 0, slots = 1, springboard = 2 };
+static_assert(sizeof(CoveredRange) == 16 && sizeof(RangeHeader) == 32);
 
-// `fde`: of the entry, which stands for all that is not in a table.
-RangeHeader range_header(Address fde, RangeHeader::What what);
+// Without a table: the entry stands for all. For libgcc alone, which looks no further.
+RangeHeader range_header(Address fde);
 
 UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec);
+
+// A header for one range, with its entry, both for this unwinder alone: as emit_slot_unwind_table
+// has them. Answers where the header is.
+Address emit_slot_header(Assembler& code, const SlotFrames& spec, Address personality);
 
 }  // namespace pinprick::arch
