@@ -21,11 +21,13 @@ std::array<const image::Function*, N> functions_of(image::Object& object,
   return found;
 }
 
+constexpr std::string_view kLlvmStep = "__unw_step";
+
 // What an unwinder consists of, as far as slots need it; what libgcc's is found by; and what says
 // that it is one of those that bring all of these, but ask the loader.
 constexpr std::array<std::string_view, 7> kUnwinder = {
     "_Unwind_GetIP",    "_Unwind_SetGR", "_Unwind_SetIP",       "_Unwind_Resume",
-    "_Unwind_Find_FDE", "__unw_step",    "_ULx86_64_init_local"};
+    "_Unwind_Find_FDE", kLlvmStep,       "_ULx86_64_init_local"};
 using FoundFunctions = std::array<const image::Function*, kUnwinder.size()>;
 
 std::optional<layout::UnwinderTable> unwinder_functions(const image::Object& object,
@@ -112,21 +114,24 @@ size_t unwinders_at(const std::vector<HookPlace>& places) {
   return count;
 }
 
-std::vector<Range> unwinder_code(const image::ProcessImage& image) {
+UnwinderCode unwinder_code(const image::ProcessImage& image) {
   constexpr std::string_view kBegins[] = {"_Unwind_", "unw_", "__unw_", "_ULx86_64_", "_Ux86_64_"};
-  std::vector<Range> code;
+  UnwinderCode code;
   for (image::Object* object : candidates(image)) {
     if (is_libunwind(*object)) {
-      code.push_back(object->extent());
+      code.ranges.push_back(object->extent());
       continue;
     }
     const image::FunctionTable& table = object->functions();
     for (const image::Function& function : table.functions())
-      for (std::string_view name : table.names(function))
-        if (std::any_of(std::begin(kBegins), std::end(kBegins),
-                        [&](std::string_view begin) { return name.starts_with(begin); }))
-          code.push_back(
-              {function.range.begin + object->bias(), function.range.end + object->bias()});
+      for (std::string_view name : table.names(function)) {
+        if (std::none_of(std::begin(kBegins), std::end(kBegins),
+                         [&](std::string_view begin) { return name.starts_with(begin); }))
+          continue;
+        code.ranges.push_back(
+            {function.range.begin + object->bias(), function.range.end + object->bias()});
+        if (name == kLlvmStep) code.has_llvm_in_program = true;
+      }
   }
   return code;
 }

@@ -50,8 +50,14 @@ std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Addre
 size_t unwinders_at(const std::vector<HookPlace>& places);
 size_t unwinders_at(const Hook& hook);
 
-// Where the functions of those unwinders lie that a program calls: while one runs, its thread may
-// hold what it has learned of slots.
-std::vector<Range> unwinder_code(const image::ProcessImage& image);
+struct UnwinderCode {
+  // Where the functions of unwinders lie that a program calls: while one runs, its thread may hold
+  // what it has learned of slots. Of a libunwind all there is of the library: what a program holds
+  // between two steps that it makes itself points there.
+  std::vector<Range> ranges;
+  // The program has LLVM's in it, and then that points anywhere.
+  bool has_llvm_in_program = false;
+};
+UnwinderCode unwinder_code(const image::ProcessImage& image);
 
 }  // namespace pinprick::probe

@@ -46,11 +46,11 @@ struct Presence {
 // the same: then we wait in vain.
 //
 // A program that steps by itself (unw_step) holds what the unwinder has learned meanwhile. Of a
-// slot that is, with LLVM's, where the range of its tables ends.
+// slot that is, with LLVM's, where the range of its tables ends. Others leave that on the stack.
 bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
-             const std::vector<image::Mapping>& maps, std::vector<Range> unwinders,
+             const std::vector<image::Mapping>& maps, const probe::UnwinderCode& unwinders,
              const SlotUse& use) {
-  if (unwinders.empty()) return false;
+  if (unwinders.ranges.empty()) return false;
   const Address rsp = thread.registers.rsp;
   const auto stack = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
     return mapping.range.contains(rsp);
@@ -61,15 +61,18 @@ bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
     if (use.slots[i].stack >= rsp && use.slots[i].stack < stack->range.end)
       oldest = std::max(oldest, use.slots[i].stack);
   // About to land in a slot's frame, it has overwritten what the slot is known by.
-  if (contains(unwinders, thread.registers.rip)) return oldest != 0 || use.lost != 0;
-  const Address end = use.first_code() + use.room * arch::kSlotCodeSize;
-  unwinders.push_back({end, end + 1});
-  return oldest != 0 && patch::stack_leads_to(maps, memory, thread, unwinders, oldest);
+  if (contains(unwinders.ranges, thread.registers.rip)) return oldest != 0 || use.lost != 0;
+  // Behind the slots that were ever used, and no further than there may be some.
+  const auto code_of = [&](uint64_t slot) { return use.first_code() + slot * arch::kSlotCodeSize; };
+  std::vector<Range> known = unwinders.ranges;
+  if (unwinders.has_llvm_in_program)
+    known.push_back({code_of(use.slots.size()), code_of(use.room) + 1});
+  return oldest != 0 && patch::stack_leads_to(maps, memory, thread, known, oldest);
 }
 
 Result<Presence, SystemError> look_around(target::Stop& stop, const target::RemoteTarget& target,
                                           const SessionFile& file, const layout::Session& journal,
-                                          const std::vector<Range>& unwinders) {
+                                          const probe::UnwinderCode& unwinders) {
   Presence presence;
   auto maps = image::read_maps(target.pid());
   if (!maps) return fail(maps.error());  // not: nothing is mapped
@@ -278,7 +281,7 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
         return site.phase == layout::SiteEntry::Phase::unwinder_hook;
       });
   Restoring text(target, image, journal);
-  const auto unwinders = has_hooks ? probe::unwinder_code(image) : std::vector<Range>();
+  const auto unwinders = has_hooks ? probe::unwinder_code(image) : probe::UnwinderCode();
   auto stopped = target::Stop::all_threads(target.pid());
   if (!stopped) {
     if (stopped.error().cause != target::AttachCause::exited && !target.has_exited())

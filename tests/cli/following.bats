@@ -100,6 +100,25 @@ start_host() { TICKER=dlhost start_ticker; }
   end_ticker
 }
 
+@test "exceptions pass through timed functions of what is loaded later with LLVM's libunwind" {
+  local thrower=$TARGETS/plugin_thrower_llvm.so
+  [ -e "$thrower" ] || skip "clang++ makes no libraries with LLVM's libunwind (see tests/cli/unwinding.bats)"
+  start_host
+  watch latency --allow-missing -p "$ticker" 'plugin_thrower_llvm:plugin_*' 'libc++abi:__cxa_*' \
+    'libc:strlen'
+  tell "cycle $thrower 3" cycle
+  tell "load $thrower" load
+  tell "load $plugin" load
+  tell "load $thrower" load
+  tell 'call 100' call
+  end_watch
+  [ "$(field '[x["unwound"] for x in r if x.get("final") and x["function"] == "plugin_through"]')" = '[65]' ]
+  [ "$(field '[x for x in r if x["type"] in ("warning", "error")]')" = '[]' ]
+  tell 'call 100' call
+  no_trace "$ticker"
+  end_ticker
+}
+
 @test "a library into whose code the loader is about to write is left alone, with a warning" {
   readelf -d "$TARGETS/plugin_textrel.so" | grep -q TEXTREL
   start_host

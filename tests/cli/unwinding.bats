@@ -382,6 +382,7 @@ steps_right() {
 
 @test "a program that steps through its stack with a libunwind sees its own frames as without probes" {
   steps_right stepper_llvm
+  steps_right stepper_llvm_in_program
   steps_right stepper_nongnu
 }
 
@@ -394,6 +395,37 @@ start_stepper() {
   ends_with_test $stepper
   exec 7>"$work/in"
   patiently has_begun $stepper "$TARGETS/$1"
+}
+
+@test "who lists the objects of a process sees those that there are; who looks for a timed call, one more" {
+  printf '%s\n' any caller any caller | "$TARGETS/lister" >"$work/bare"
+  [ "$(sort -u "$work/bare" | grep -c 'objects, and 0$')" -eq 1 ]
+  local pattern
+  for pattern in 'lister:*' '*'; do
+    printf '%s\n' any caller any caller | "$PINPRICK" latency --allow-missing -o "$work/table" \
+      "$pattern" -- "$TARGETS/lister" >"$work/out" 2>"$work/errors"
+    sed '2s/0$/1/; 4s/0$/1/' "$work/bare" | cmp - "$work/out"
+  done
+}
+
+@test "a thread that lists objects for a timed call when the probes are taken out comes back to their code" {
+  mkfifo "$work/in"
+  "$TARGETS/lister" <"$work/in" >"$work/out" 3>&- &
+  local lister=$!
+  ends_with_test $lister
+  exec 7>"$work/in"
+  patiently has_begun $lister "$TARGETS/lister"
+  watch latency -p $lister --allow-missing 'lister:*'
+  echo holds >&7
+  until_line "$work/out" '^holds$'
+  end_watch || true
+  [ "$(field '[x["threads_inside"] for x in r if x["type"] == "detached"]')" = '[1]' ]
+  echo >&7
+  until_line "$work/out" 'objects, and 1$'
+  "$PINPRICK" detach -p $lister
+  no_trace $lister
+  exec 7>&-
+  wait $lister
 }
 
 # Its cursor stands at a slot meanwhile.
@@ -416,6 +448,7 @@ detaches_between_steps() {
 
 @test "a program that steps through its stack goes on with it when the probes are taken out meanwhile" {
   detaches_between_steps stepper_llvm
+  detaches_between_steps stepper_llvm_in_program
   detaches_between_steps stepper_nongnu
 }
 
