@@ -428,6 +428,52 @@ start_stepper() {
   wait $lister
 }
 
+@test "gdb's backtrace is right after each instruction of the hook that lists objects, and of what it calls" {
+  command -v gdb >/dev/null || skip "gdb is not installed"
+  mkfifo "$work/in"
+  GLIBC_TUNABLES=glibc.pthread.rseq=0 "$TARGETS/lister" <"$work/in" >"$work/out" 3>&- &
+  local lister=$!
+  ends_with_test $lister
+  exec 7>"$work/in"
+  patiently has_begun $lister "$TARGETS/lister"
+  watch latency -p $lister --allow-missing 'lister:*'
+  echo caller >&7  # what it needs is loaded, and bound, from here on
+  until_line "$work/out" 'objects, and 1$'
+  "$PINPRICK" status -p $lister --symbols "$work/symbols" >/dev/null
+  cat >"$work/steps.py" <<'PYTHON'
+import gdb, os
+gdb.execute('set pagination off')
+gdb.execute('break *dl_iterate_phdr')
+with open(os.environ['IN'], 'w') as tell:
+    tell.write('caller\n')
+gdb.execute('continue')
+gdb.execute('delete')
+inside = shown = 0
+for step in range(20000):
+    gdb.execute('stepi', to_string=True)
+    frame, names = gdb.newest_frame(), []
+    while frame is not None:
+        names.append(frame.name() or '?')
+        frame = frame.older()
+    if names[0] == 'lists':
+        break
+    if names[0].startswith('pinprick_'):
+        inside += 1
+    if names[0] == 'on_object' and names[1].startswith('pinprick_'):
+        shown += 1
+    assert 'lists' in names and 'main' in names, (hex(gdb.newest_frame().pc()), names)
+print('STEPPED', inside, shown, names[0])
+gdb.execute('detach')
+PYTHON
+  IN=$work/in gdb -nx -batch -p $lister -ex "add-symbol-file $work/symbols" -x "$work/steps.py" \
+    >"$work/steps" 2>&1
+  cat "$work/steps"
+  grep -qE '^STEPPED [0-9]{3,} [0-9]{2,} lists$' "$work/steps"
+  end_watch
+  exec 7>&-
+  wait $lister
+}
+
 # Its cursor stands at a slot meanwhile.
 detaches_between_steps() {
   start_stepper "$1" hold
