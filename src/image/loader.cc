@@ -62,9 +62,21 @@ bool loader_is_at_work(pid_t pid, const MemoryReader& reader) {
   const auto at = debug_address(pid, reader);
   if (!at) return false;
   if (*at == 0) return true;  // it fills that in before it maps the first object
-  r_debug debug;
-  if (!reader(*at, bytes_of(debug))) return false;
-  return debug.r_map == nullptr || debug.r_state != r_debug::RT_CONSISTENT;
+  // Each namespace (dlmopen) has a state of its own, from glibc 2.35 on.
+  struct Namespace {
+    r_debug debug;
+    Address next;
+  } one;
+  constexpr int kMostNamespaces = 64, kHasNext = 2;
+  Address next = *at;
+  for (int i = 0; i < kMostNamespaces && next != 0; ++i) {
+    if (!reader(next, bytes_of(one.debug))) return false;
+    if (one.debug.r_state != r_debug::RT_CONSISTENT) return true;
+    if (i == 0 && one.debug.r_map == nullptr) return true;
+    if (one.debug.r_version < kHasNext || !reader(next, bytes_of(one))) return false;
+    next = one.next;
+  }
+  return false;
 }
 
 std::optional<Address> loader_notifies_at(pid_t pid, const MemoryReader& reader) {

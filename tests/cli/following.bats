@@ -119,6 +119,18 @@ start_host() { TICKER=dlhost start_ticker; }
   end_ticker
 }
 
+@test "exceptions pass through timed functions of what is loaded into a namespace of its own" {
+  start_host
+  watch latency --allow-missing -p "$ticker" 'plugin_thrower:plugin_*' 'libc:strlen'
+  tell "space $TARGETS/plugin_thrower.so" space
+  tell 'call 100' call
+  end_watch
+  [ "$(field '[x["unwound"] for x in r if x.get("final") and x["function"] == "plugin_through"]')" = '[50]' ]
+  tell 'call 100' call
+  no_trace "$ticker"
+  end_ticker
+}
+
 @test "a library into whose code the loader is about to write is left alone, with a warning" {
   readelf -d "$TARGETS/plugin_textrel.so" | grep -q TEXTREL
   start_host
