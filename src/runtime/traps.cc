@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -30,20 +29,24 @@ Address continuation_of(Address trap) {
   return table == nullptr ? 0 : table->get(trap);
 }
 
-constexpr int kFaults[] = {SIGTRAP, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS};
+}  // namespace
 
-// Those that come from outside, also the ones that libc keeps to itself: with a frame on the stack
-// that lies behind a breakpoint's first byte, within an instruction, nobody could unwind, nor be
-// cancelled. They come when the thread is in the stub.
-sigset_t held_back() {
-  sigset_t all;
-  std::memset(&all, 0xff, sizeof all);
-  for (int fault : kFaults) ::sigdelset(&all, fault);
-  return all;
+extern "C" {
+
+// Where the thread goes on; 0: the trap is not ours.
+__attribute__((visibility("hidden"))) Address pp_trap_target(int, siginfo_t* info, void* context) {
+  constexpr uint8_t kBreakpoint = 0xcc;
+  if (info->si_code != SI_KERNEL) return 0;
+  const auto ip = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
+  const Address trap = static_cast<Address>(ip) - 1;
+  if (const Address to = continuation_of(trap)) return to;
+  // It was ours, and is gone; or it came to be in this moment; or it is not ours.
+  if (*reinterpret_cast<const volatile uint8_t*>(trap) != kBreakpoint) return trap;
+  return continuation_of(trap);
 }
 
-void pass_on(int signal, siginfo_t* info, void* context) {
-  ::pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
+__attribute__((visibility("hidden"))) void pp_pass_trap_on(int signal, siginfo_t* info,
+                                                           void* context) {
   const struct sigaction& action = program_action;
   if ((action.sa_flags & SA_SIGINFO) != 0) return action.sa_sigaction(signal, info, context);
   if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent by a process
@@ -60,22 +63,8 @@ void pass_on(int signal, siginfo_t* info, void* context) {
     ::raise(SIGTRAP);
 }
 
-void on_trap(int signal, siginfo_t* info, void* context) {
-  constexpr uint8_t kBreakpoint = 0xcc;
-  if (info->si_code != SI_KERNEL) return pass_on(signal, info, context);
-  auto& ip = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
-  const Address trap = static_cast<Address>(ip) - 1;
-  Address to = continuation_of(trap);
-  if (to == 0) {
-    // It was ours, and is gone; or it came to be in this moment; or it is not ours.
-    if (*reinterpret_cast<const volatile uint8_t*>(trap) != kBreakpoint) to = trap;
-    if (to == 0) to = continuation_of(trap);
-    if (to == 0) return pass_on(signal, info, context);
-  }
-  ip = static_cast<greg_t>(to);
+void pp_on_trap(int signal, siginfo_t* info, void* context);  // trap.S
 }
-
-}  // namespace
 
 void set_continuation(Address trap, Address continuation) {
   auto& all = tables();
@@ -103,12 +92,11 @@ void forget_continuations(Range code) {
 Result<void, SystemError> take_trap_signal() {
   struct sigaction now = {};
   if (::sigaction(SIGTRAP, nullptr, &now) != 0) return fail(SystemError{errno});
-  if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == &on_trap) return {};
+  if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == &pp_on_trap) return {};
   program_action = now;
   struct sigaction ours = {};
-  ours.sa_sigaction = &on_trap;
+  ours.sa_sigaction = &pp_on_trap;
   // What the program's handler does may hit a breakpoint, too.
-  ours.sa_mask = held_back();
   ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART | SA_ONSTACK;
   if (::sigaction(SIGTRAP, &ours, nullptr) != 0) return fail(SystemError{errno});
   return {};

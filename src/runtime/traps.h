@@ -5,9 +5,9 @@
 // thread whose signal comes late, when the breakpoint is gone again, is sent on as rightly as one
 // that comes in time. One that is not known any more executes what is there now.
 //
-// The signal handler looks up and changes the instruction pointer; handlers of probes run after it
-// has returned, outside of any signal handler. Traps that are not ours go to whoever had the signal
-// before.
+// The signal handler (trap.S) looks up and changes the instruction pointer; handlers of probes run
+// after it has returned, outside of any signal handler. Traps that are not ours go to whoever had
+// the signal before.
 #pragma once
 
 #include "base/address.h"
