@@ -358,7 +358,6 @@ TEST_P(Slots, UsedAgainLeadEveryoneHomeWhoReturnsToThem) {
   for (uint64_t i = 0; i < kSlots; ++i) leave_by_longjmp(own);  // now they are rare
 
   static std::vector<uint8_t> stack;
-  stack.assign(65536, 0);
   struct Coroutine {
     static long pause(long value) {
       const int me = turn;
@@ -371,38 +370,46 @@ TEST_P(Slots, UsedAgainLeadEveryoneHomeWhoReturnsToThem) {
       results[me] = value;
     }
   };
-  std::vector<uint8_t> aside[2];
-  for (turn = 0; turn < 2; ++turn) {
-    getcontext(&contexts[turn]);
-    contexts[turn].uc_stack.ss_sp = stack.data();
-    contexts[turn].uc_stack.ss_size = stack.size();
-    contexts[turn].uc_link = &home;
-    makecontext(&contexts[turn], &Coroutine::run, 0);
-    aside[turn] = stack;
-  }
-  const auto resume = [&](int who) {
-    turn = who;
-    std::copy(aside[who].begin(), aside[who].end(), stack.begin());
-    swapcontext(&home, &contexts[who]);
-    aside[who] = stack;
-  };
-  resume(0);
   struct Recurse {
     static long down(long depth) {
       if (depth == 0) return 0;
       return probed->function<long(long (*)(long), long)>()(&down, depth - 1) + 1;
     }
   };
-  Recurse::down(2 * kSlots);  // no slot is left, so that all are looked at
-  const uint64_t left = own.context().calls_left;
-  resume(1);
-  EXPECT_EQ(own.context().calls_left, left + 1);
-  resume(0);
-  for (uint64_t i = 0; i < 2 * kSlots; ++i)  // others would take a slot that came back
-    EXPECT_EQ(own.function<long(long (*)(long), long)>()([](long value) { return value; }, 3), 3);
-  resume(1);
-  EXPECT_EQ(results[0], 10);
-  EXPECT_EQ(results[1], 20);
+  std::vector<uint8_t> aside[2];
+  const auto resume = [&](int who) {
+    turn = who;
+    std::copy(aside[who].begin(), aside[who].end(), stack.begin());
+    swapcontext(&home, &contexts[who]);
+    aside[who] = stack;
+  };
+  // More than once: another slot may have the same hash, and be found in its place.
+  std::vector<std::vector<uint8_t>> stacks;
+  uint64_t shared = 0;
+  while (stacks.size() < 5) {
+    stacks.push_back(std::exchange(stack, std::vector<uint8_t>(65536)));  // lies elsewhere then
+    for (turn = 0; turn < 2; ++turn) {
+      getcontext(&contexts[turn]);
+      contexts[turn].uc_stack.ss_sp = stack.data();
+      contexts[turn].uc_stack.ss_size = stack.size();
+      contexts[turn].uc_link = &home;
+      makecontext(&contexts[turn], &Coroutine::run, 0);
+      aside[turn] = stack;
+      results[turn] = 0;
+    }
+    resume(0);
+    Recurse::down(2 * kSlots);  // no slot is left, so that all are looked at
+    const uint64_t left = own.context().calls_left;
+    resume(1);
+    shared += own.context().calls_left - left;
+    resume(0);
+    for (uint64_t i = 0; i < 2 * kSlots; ++i)  // others would take a slot that came back
+      ASSERT_EQ(own.function<long(long (*)(long), long)>()([](long value) { return value; }, 3), 3);
+    resume(1);
+    ASSERT_EQ(results[0], 10);
+    ASSERT_EQ(results[1], 20);
+  }
+  EXPECT_GT(shared, 0u);
 }
 
 TEST_P(Slots, MeasuresTheTimeInNanoseconds) {
