@@ -63,6 +63,7 @@ Result<Fd, SystemError> make_counters(size_t count) {
 Result<Fd, SystemError> load_counting_program(const Fd& counters) {
   constexpr int kMapLookup = 1, kGetAttachCookie = 174;
   constexpr uint8_t kAtomic = 0xc0;
+  // NOLINTBEGIN(misc-redundant-expression): some of what is added up is 0
   const bpf_insn instructions[] = {
       {BPF_JMP | BPF_CALL, 0, 0, 0, kGetAttachCookie},
       {BPF_STX | BPF_W | BPF_MEM, BPF_REG_10, BPF_REG_0, -4, 0},
@@ -77,6 +78,7 @@ Result<Fd, SystemError> load_counting_program(const Fd& counters) {
       {BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, 0},
       {BPF_JMP | BPF_EXIT, 0, 0, 0, 0},
   };
+  // NOLINTEND(misc-redundant-expression)
   return load_uprobe_program(instructions);
 }
 
