@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <csetjmp>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "self/cancel.h"
 #include "self/functions.h"
 #include "self/in_child.h"
+#include "self/leaps.h"
 #include "self/place.h"
 
 namespace pinprick {
@@ -38,19 +38,11 @@ Latency time_calls(Where where) {
   return must(Latency::place(std::move(where)));
 }
 
-std::jmp_buf leave_to;
-__attribute__((noinline)) long leaps_unless_even(long value) {
-  if (value % 2 != 0) std::longjmp(leave_to, 1);
-  return value;
-}
-__attribute__((noinline)) void call_and_come_back(long value) {
-  if (setjmp(leave_to) == 0) leaps_unless_even(value);
-}
-
 TEST(Latency, TimesCallsHoweverManyLongjmpHasLeft) {
-  const Latency latency = time_calls(leaps_unless_even);
-  for (long i = 0; i < 100000; ++i) call_and_come_back(i);
+  const Latency latency = time_calls(leaves_by_turns);
+  for (long i = 0; i < 100000; ++i) call_by_turns(i);
   EXPECT_EQ(latency.snapshot().count(), 50000u);
+  EXPECT_EQ(latency.unwound(), 25000u);
   EXPECT_EQ(latency.missed(), 0u);
 }
 

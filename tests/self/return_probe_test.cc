@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <csetjmp>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "pinprick/probe.h"
 #include "self/cancel.h"
 #include "self/functions.h"
+#include "self/leaps.h"
 #include "self/place.h"
 
 namespace pinprick {
@@ -115,30 +115,21 @@ TEST(ReturnProbe, MissesCallsBeyondAllSlotsAndRecovers) {
   EXPECT_EQ(returns, 1000);
 }
 
-std::jmp_buf leave_to;
-__attribute__((noinline)) long leaps_unless_even(long value) {
-  if (value % 2 != 0) std::longjmp(leave_to, 1);
-  return value;
-}
-__attribute__((noinline)) void call_and_come_back(long value) {
-  if (setjmp(leave_to) == 0) leaps_unless_even(value);
-}
-
 TEST(ReturnProbe, FollowsCallsHoweverManyLongjmpHasLeft) {
   long returns = 0;
-  const ReturnProbe probe = place(
-      ReturnProbeSpec{.where = leaps_unless_even, .on_return = [&](Registers&) { ++returns; }});
-  for (long i = 0; i < 100000; ++i) call_and_come_back(i);
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = leaves_by_turns, .on_return = [&](Registers&) { ++returns; }});
+  for (long i = 0; i < 100000; ++i) call_by_turns(i);
   EXPECT_EQ(returns, 50000);
+  EXPECT_EQ(probe.unwound(), 25000u);
   EXPECT_EQ(probe.missed(), 0u);
 }
 
 TEST(ReturnProbe, GetsBackWhatItsLimitCountsFromCallsThatLongjmpHasLeft) {
   long returns = 0;
   const ReturnProbe probe = place(ReturnProbeSpec{
-      .where = leaps_unless_even, .on_return = [&](Registers&) { ++returns; }, .max_active = 2});
-  for (long i = 0; i < 100000; ++i) call_and_come_back(i);
-  EXPECT_EQ(returns + static_cast<long>(probe.missed()), 50000);
+      .where = leaves_by_turns, .on_return = [&](Registers&) { ++returns; }, .max_active = 2});
+  for (long i = 0; i < 100000; ++i) call_by_turns(i);
   EXPECT_GT(returns, 40000);
 }
 
