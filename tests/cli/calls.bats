@@ -49,6 +49,28 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   wait $jumper
 }
 
+@test "longjmp: calls whose slots were used again are counted when the probes go, and the program goes on" {
+  mkfifo "$work/in"
+  "$TARGETS/jumper" 5000 lines <"$work/in" >"$work/out" 3>&- &
+  ends_with_test $!
+  local jumper=$!
+  exec 7>"$work/in"
+  patiently has_begun $jumper "$TARGETS/jumper"
+  watch latency --slots 256 -p $jumper jumper:leap jumper:arrives
+  echo >&7
+  until_line "$work/out" '^leap 5000$'
+  slots=$("$PINPRICK" status -p $jumper --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["slots"]["lost"])')
+  [ "$slots" -lt 128 ]
+  end_watch
+  [ "$(field '[(x["calls_lost"], x["memory_left"]) for x in r if x["type"] == "detached"][0]')" = '(5000, True)' ]
+  [ "$(seen arrives count)" -eq 5000 ]
+  text_is_original $jumper
+  echo >&7
+  until_line "$work/out" '^leap 10000$'
+  exec 7>&-
+  wait $jumper
+}
+
 @test "swapcontext between open calls" {
   timed contexts 5000
   same
