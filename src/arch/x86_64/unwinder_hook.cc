@@ -5,6 +5,7 @@
 
 #include <cassert>
 #include <cstddef>
+#include <initializer_list>
 
 #include "arch/x86_64/unwind_tables.h"
 #include "layout/runtime_offsets.h"
@@ -43,6 +44,9 @@ class HookCode {
 
  private:
   void words_are(int8_t words) { stub_.frames.note(code_.here(), 0, words); }
+  // Where nothing else of ours is on the stack.
+  void save(std::initializer_list<Reg> registers);
+  void restore(std::initializer_list<Reg> registers);
   void jump_if(uint8_t condition, Assembler::Label to) {
     code_.u8(condition);
     code_.relative8(to);
@@ -63,6 +67,24 @@ class HookCode {
   std::vector<Assembler::Label> headers_;  // of slots, for each asker
   std::optional<Assembler::Label> personality_, unwound_;
 };
+
+void HookCode::save(std::initializer_list<Reg> registers) {
+  int8_t words = 0;
+  words_are(words);
+  for (Reg one : registers) {
+    code_.push(one);
+    words_are(++words);
+  }
+}
+
+void HookCode::restore(std::initializer_list<Reg> registers) {
+  auto words = static_cast<int8_t>(registers.size());
+  words_are(words);
+  for (Reg one : registers) {
+    code_.pop(one);
+    words_are(--words);
+  }
+}
 
 // r11 = the last range that begins at or before what `compare` compares with (%r11,%rcx).
 void HookCode::search(const uint8_t (&compare)[4]) {
@@ -185,9 +207,7 @@ Stub HookCode::for_unwinder() {
   const auto fde = code_.new_label();
   const auto slot = code_.new_label();
   const auto other = code_.new_label();
-  words_are(0);
-  code_.push(Reg::r11);
-  words_are(1);
+  save({Reg::r11});
   code_.mov(Reg::rax, Reg::rdi);
   code_.mov_imm64(Reg::r11, spec_.slot_code.begin);
   code_.raw(kSubRaxR11);
@@ -208,10 +228,7 @@ Stub HookCode::for_unwinder() {
   code_.store(Reg::rsi, 16, Reg::rax);
   choose_header(Reg::r11, 2);
   code_.load(Reg::rax, Reg::r11, offsetof(RangeHeader, entry));
-  code_.pop(Reg::rcx);
-  words_are(1);
-  code_.pop(Reg::r11);
-  words_are(0);
+  restore({Reg::rcx, Reg::r11});
   code_.ret();
   code_.bind(slot);
   words_are(1);
@@ -221,15 +238,10 @@ Stub HookCode::for_unwinder() {
   code_.mov_imm64(Reg::rax, spec_.slot_code.begin);
   code_.store(Reg::rsi, 16, Reg::rax);
   code_.lea(Reg::rax, fde);
-  code_.pop(Reg::r11);
-  words_are(0);
+  restore({Reg::r11});
   code_.ret();
   code_.bind(other);
-  words_are(2);
-  code_.pop(Reg::rcx);
-  words_are(1);
-  code_.pop(Reg::r11);
-  words_are(0);
+  restore({Reg::rcx, Reg::r11});
   emit_displaced();
   emit_thunks(*spec_.functions, fde, false);
   emit_pointers();
@@ -247,11 +259,7 @@ Stub HookCode::for_unwinder() {
 //     pointers
 Stub HookCode::for_finder() {
   const auto other = code_.new_label();
-  words_are(0);
-  code_.push(Reg::r11);
-  words_are(1);
-  code_.push(Reg::rcx);
-  words_are(2);
+  save({Reg::r11, Reg::rcx});
   search(kComparePc);
   code_.mov(Reg::rax, Reg::rdi);
   code_.raw(kSubBegin);
@@ -270,17 +278,10 @@ Stub HookCode::for_finder() {
   choose_header(Reg::r11, 2);
   code_.store(Reg::rsi, 32, Reg::r11);
   code_.mov_imm32(Reg::rax, 0);
-  code_.pop(Reg::rcx);
-  words_are(1);
-  code_.pop(Reg::r11);
-  words_are(0);
+  restore({Reg::rcx, Reg::r11});
   code_.ret();
   code_.bind(other);
-  words_are(2);
-  code_.pop(Reg::rcx);
-  words_are(1);
-  code_.pop(Reg::r11);
-  words_are(0);
+  restore({Reg::rcx, Reg::r11});
   emit_displaced();
   for (size_t i = 0; i < headers_.size(); ++i)
     emit_thunks(spec_.askers[i].functions, headers_[i], true);
@@ -384,13 +385,7 @@ Stub HookCode::for_list() {
   const auto body = code_.new_label();
   const auto name = code_.new_label();
   const auto done = code_.new_label();
-  words_are(0);
-  code_.push(Reg::r11);
-  words_are(1);
-  code_.push(Reg::rcx);
-  words_are(2);
-  code_.push(Reg::rdx);
-  words_are(kSaved);
+  save({Reg::r11, Reg::rcx, Reg::rdx});
   code_.mov(Reg::rcx, Reg::rsi);
   code_.raw(kSubRcxRsp);
   code_.raw(kCompareRcxWithNear);
@@ -422,12 +417,7 @@ Stub HookCode::for_list() {
   code_.raw(kCompareRdxRax);
   jump_if(kJumpIfBelow, next);
   code_.bind(other);
-  code_.pop(Reg::rdx);
-  words_are(2);
-  code_.pop(Reg::rcx);
-  words_are(1);
-  code_.pop(Reg::r11);
-  words_are(0);
+  restore({Reg::rdx, Reg::rcx, Reg::r11});
   code_.jmp(body);
 
   code_.bind(found);
@@ -448,13 +438,7 @@ Stub HookCode::for_list() {
   code_.bind(done);
   code_.raw(kForgetReturn);
   code_.lea(Reg::rsp, Reg::rsp, kFrame);
-  words_are(kSaved);
-  code_.pop(Reg::rdx);
-  words_are(2);
-  code_.pop(Reg::rcx);
-  words_are(1);
-  code_.pop(Reg::r11);
-  words_are(0);
+  restore({Reg::rdx, Reg::rcx, Reg::r11});
   code_.ret();
   code_.bind(body);
   emit_displaced();
