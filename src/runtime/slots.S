@@ -205,6 +205,29 @@ pp_frames:
 
 // ---------------------------------------------------------------------------------------- enter
 
+// rax = record; on the stack, in front of rsi, rdx, rcx and rax. Clobbers rdx.
+        .macro  save_flags_and_record
+        movq    %rax, %rdx
+        frame   RECORD_IN_RDX, 4
+        lahf
+        seto    %al
+        pushq   %rax
+        frame   RECORD_IN_RDX, 5
+        pushq   %rdx
+        frame   RECORD_ON_STACK, 6
+        .endm
+
+        .macro  restore_flags_and_record
+        popq    %rdx
+        frame   RECORD_IN_RDX, 5
+        popq    %rax
+        frame   RECORD_IN_RDX, 4
+        addb    $127, %al
+        sahf
+        movq    %rdx, %rax
+        frame   RECORD_IN_RAX, 4
+        .endm
+
 // Without rseq in the whole process.
         routine pp_enter_locked
         frame   RECORD_IN_RAX, 1
@@ -281,23 +304,9 @@ enter_claimed:
 // Some slots may have been left.
         .p2align 4
 enter_reusing:
-        movq    %rax, %rdx              // record
-        frame   RECORD_IN_RDX, 4
-        lahf
-        seto    %al
-        pushq   %rax                    // flags
-        frame   RECORD_IN_RDX, 5
-        pushq   %rdx                    // record
-        frame   RECORD_ON_STACK, 6
+        save_flags_and_record
         call    find_left
-        popq    %rdx
-        frame   RECORD_IN_RDX, 5
-        popq    %rax
-        frame   RECORD_IN_RDX, 4
-        addb    $127, %al
-        sahf
-        movq    %rdx, %rax
-        frame   RECORD_IN_RAX, 4
+        restore_flags_and_record
         jrcxz   1f
         movq    %rcx, %rsi
         jmp     enter_claimed
@@ -337,14 +346,7 @@ find_left:
 // be slots that were in no list yet.
         .p2align 6
 enter_global:
-        movq    %rax, %rdx              // record
-        frame   RECORD_IN_RDX, 4
-        lahf
-        seto    %al
-        pushq   %rax                    // flags
-        frame   RECORD_IN_RDX, 5
-        pushq   %rdx                    // record
-        frame   RECORD_ON_STACK, 6
+        save_flags_and_record
         cmpq    $0, CONTEXT(REUSING)
         jne     enter_looking
 enter_listed:
@@ -368,13 +370,7 @@ claim_global:
         testl   %ecx, %ecx
         jnz     enter_missed            // and not on to the next: the list might be a circle
 enter_found:
-        popq    %rdx                    // record
-        frame   RECORD_IN_RDX, 5
-        popq    %rax                    // flags
-        frame   RECORD_IN_RDX, 4
-        addb    $127, %al
-        sahf
-        movq    %rdx, %rax
+        restore_flags_and_record
         jmp     enter_claimed
 
 take_fresh:

@@ -92,13 +92,7 @@ class Program {
     if (!runtime) return;
     for (const Piece& piece : runtime->pieces)
       runtime_.write(piece.address - runtime_.address(), piece.bytes);
-    if (with.free_slots == 0) {
-      layout::RuntimeContext context;
-      void* at = runtime_.data() + extent_.data_size - sizeof context;
-      std::memcpy(&context, at, sizeof context);
-      context.fresh = context.fresh_limit;
-      std::memcpy(at, &context, sizeof context);
-    }
+    if (with.free_slots == 0) context().fresh = context().fresh_limit;
     runtime_.seal(extent_.data_size);
 
     arch::Assembler code(arena_.address());
@@ -174,6 +168,20 @@ class Program {
            Range{arena_.address(), runtime_.address() + extent_.size()}.contains(at);
   }
   const arch::Stub& stub() const { return stub_; }
+  layout::RuntimeContext& context() {
+    return *reinterpret_cast<layout::RuntimeContext*>(runtime_.data() + extent_.data_size -
+                                                      sizeof(layout::RuntimeContext));
+  }
+  // As if the last call had not come back: in no list, and known to the table.
+  void leave_slot() {
+    auto& slot = *reinterpret_cast<layout::Slot*>(runtime_.data());
+    slot.return_address = address_of(step_returned);
+    slot.claimed = 1;
+    context().free_list = 0;
+    if (auto* const list = reinterpret_cast<uint64_t*>(context().cpu_free[0])) *list = 0;
+    auto* const reusable = reinterpret_cast<uint32_t*>(address_of(&context()) - PP_REUSABLE_SIZE);
+    std::fill_n(reusable, PP_REUSABLE_SIZE / sizeof *reusable, 1);
+  }
   Range runtime_code() const {
     return {runtime_.address() + extent_.data_size, runtime_.address() + extent_.size()};
   }
@@ -296,6 +304,18 @@ TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallFindsTheTimedFunctionOr
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatFindsNoSlotFindsTheFunction) {
   expect_right_everywhere(shape(), {Kind::time, has_rseq(), 0});
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatLooksForASlotThatWasLeftFindsTheFunction) {
+  const auto expected = stepping::expected_of(shape().function);
+  Program program(shape(), {Kind::time, has_rseq()});
+  program.context().reusing = 1;
+  for (bool is_left : {false, true}) {
+    if (is_left) program.leave_slot();
+    stepping::expect_right_everywhere(shape().function, expected,
+                                      [&](Address at) { return program.is_ours(at); });
+    EXPECT_EQ(program.context().calls_left, is_left ? 1u : 0u);
+  }
 }
 
 // --- What leads to stubs, and hooks
