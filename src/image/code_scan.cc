@@ -56,10 +56,13 @@ class Scanner {
   // Adds the targets of a table in data whose entries are distances from `base`, all up to `end`:
   // what is no entry adds a target too many.
   void follow_table_from(Address base, Address table, Address end);
-  // Adds the targets of tables of 4-byte addresses. From a begin that somebody takes all entries
-  // are targets up to one that is none; where an index is added, those further on, too: it may
-  // begin with the first of many cases, and the table is said to begin so much before.
-  void follow_half_words(Address table, Address end, bool is_indexed);
+  // Adds the targets of a table of 4-byte addresses that somebody takes the address of, in data:
+  // all entries up to one that is no target.
+  void follow_half_words(Address table);
+  // The same where code adds an index to what it takes, and jumps to a register: the first case may
+  // have any number, and the table is then said to begin so much before it does. So whatever looks
+  // like an entry counts, for a long way.
+  void look_behind(Address table);
   // Do the first entries of such a table lead into `range`? Data of another kind hardly does.
   bool leads_into(Range range, Address base, Address table, Address end) const;
   bool in_data(Address address) const { return containing(object_.data, address) != nullptr; }
@@ -159,20 +162,25 @@ bool Scanner::follow_relative_table(Address table, Address end) {
   return any;
 }
 
-void Scanner::follow_half_words(Address table, Address end, bool is_indexed) {
-  constexpr uint64_t kLongest = 4096;
+void Scanner::follow_half_words(Address table) {
+  const CodeBytes* part = containing(object_.data, table);
+  if (part == nullptr || !object_.fixed_addresses) return;
+  for (uint64_t at = table - part->address; at + 4 <= part->bytes.size(); at += 4) {
+    const Address target = load<uint32_t>(part->bytes, at);
+    if (!in_text(target)) return;
+    targets_.add(target);
+  }
+}
+
+void Scanner::look_behind(Address table) {
+  constexpr uint64_t kFar = 4096;
   const CodeBytes* part = containing(object_.data, table);
   if (part == nullptr || !object_.fixed_addresses) return;
   const uint64_t first = table - part->address;
-  uint64_t last = std::min(end, part->range().end) - part->address;
-  if (is_indexed) last = std::min(last, first + kLongest);
-  for (uint64_t at = first; at + 4 <= last; at += 4) {
-    const Address target = load<uint32_t>(part->bytes, at);
-    if (in_text(target))
+  const uint64_t last = std::min<uint64_t>(part->bytes.size(), first + kFar);
+  for (uint64_t at = first; at + 4 <= last; at += 4)
+    if (const Address target = load<uint32_t>(part->bytes, at); in_text(target))
       targets_.add(target);
-    else if (!is_indexed)
-      break;
-  }
 }
 
 void Scanner::scan_words(const CodeBytes& part) {
@@ -335,9 +343,7 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     if (relocation.kind == Relocation::Kind::relative ||
         relocation.kind == Relocation::Kind::irelative)
       targets.add(static_cast<Address>(relocation.addend));
-  for (const CodeBytes& part : object.data) {
-    scanner.scan_words(part);
-  }
+  for (const CodeBytes& part : object.data) scanner.scan_words(part);
   // With one segment for all, read-only data lies in text. Code hardly ever looks like an address
   // of 8 bytes; of 4 bytes it does, so that those count between functions only.
   for (const CodeBytes& part : object.text) scanner.scan_words(part);
@@ -362,12 +368,15 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   // ends at the first word, nearly always.
   for (Address table : taken) {
     follow(table);
-    scanner.follow_half_words(table, end_of_table(table), false);
+    scanner.follow_half_words(table);
   }
+  for (size_t i = 0; i < regions.size(); ++i)  // code between functions
+    if (facts[i].jumps_to_register && !owners.has_any(regions[i].range))
+      for (Address table : facts[i].indexed) scanner.look_behind(table);
   for (const auto& [function, jumps] : computed_jumps(regions, facts, owners)) {
     const auto& own = jumps.taken;
     const Range range = functions.functions()[function].range;
-    for (Address table : jumps.indexed) scanner.follow_half_words(table, end_of_table(table), true);
+    for (Address table : jumps.indexed) scanner.look_behind(table);
     const bool has_table = jumps.jumps_by_sum && std::any_of(own.begin(), own.end(), follow);
     std::vector<Address> labels, tables;
     for (Address address : own) {

@@ -7,8 +7,10 @@
 //   - code whose address an instruction takes, as a RIP-relative lea, an immediate or, in objects
 //     with fixed addresses, a displacement;
 //   - 8-byte words anywhere in the object's data that are addresses of its text (labels as values,
-//     function pointers, absolute jump tables), and relocations that make such words; in objects
-//     with fixed addresses 4-byte words as well;
+//     function pointers, absolute jump tables), and relocations that make such words;
+//   - in objects with fixed addresses, 4-byte tables of addresses that an instruction takes the
+//     address of, or adds an index to in code that jumps to a register. Any number may look like
+//     such a word; no compiler makes such tables, but assembly may;
 //   - 4-byte tables relative to their own address: for every address that an instruction takes, its
 //     entries as long as they lead into text (switches of GCC and clang).
 // With one segment for all, read-only data lies in text: there all of that is looked for as well.

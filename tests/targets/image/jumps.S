@@ -186,7 +186,19 @@ to_immediate:
 END(passes_on)
 
 #ifndef __PIE__
-// Tables of 4-byte addresses: from the first case on, and from the fifth on.
+// Tables of 4-byte addresses: by their begin, from the first case on, and from the fifth on.
+FUNCTION(half_words_by_begin)
+  mov $begun_table, %esi
+  mov (%rsi,%rdi,4), %eax
+  jmp *%rax
+to_begun_0:
+  inc %eax
+  ret
+to_begun_1:
+  inc %ecx
+  ret
+END(half_words_by_begin)
+
 FUNCTION(half_words)
   mov half_table(,%rdi,4), %eax
   jmp *%rax
@@ -212,11 +224,21 @@ END(late_half_words)
 // Such numbers as other data has them, too.
 FUNCTION(adds_numbers)
   add numbers(,%rdi,4), %eax
+  lea in_between(%rip), %rdx
   ret
 no_label:
   inc %eax
   ret
 END(adds_numbers)
+
+// The same in code that nothing says is a function.
+half_words_between:
+  mov between_table - 8(,%rdi,4), %eax
+  jmp *%rax
+to_between_0:
+  inc %eax
+  ret
+  .p2align 4
 #endif
 
   .globl _start
@@ -238,13 +260,20 @@ relative_table:
   .long 0x7fffffff
 
 #ifndef __PIE__
+begun_table:
+  .long to_begun_0, to_begun_1
+numbers:
+  .long 7, no_label, 7, no_label, 7
 half_table:
   .long to_half_0, to_half_1
-  .skip 20
+  .skip 8
+in_between:
+  .skip 12
 late_half_table:
   .long to_late_0, to_late_1
-numbers:
-  .long 7, no_label, 7, no_label
+  .skip 8192
+between_table:
+  .long to_between_0, to_between_0
 #endif
 
   .section .data.rel.ro, "aw"
