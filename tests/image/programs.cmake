@@ -6,7 +6,7 @@ file(MAKE_DIRECTORY ${IMAGE_PROGRAMS})
 set(IMAGE_PROGRAM_FILES "")
 find_program(PROGRAM_GCC gcc REQUIRED)
 find_program(PROGRAM_GXX g++ REQUIRED)
-find_program(PROGRAM_CLANG clang)
+find_program(PROGRAM_CLANG NAMES clang clang-14)
 
 function(image_program name source compiler)
   set(path ${CMAKE_CURRENT_SOURCE_DIR}/targets/image/${source})
