@@ -29,12 +29,8 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
 
 @test "longjmp: what was left is told apart, in status and when the probes go" {
   local slots
-  mkfifo "$work/in"
-  "$TARGETS/jumper" 100 lines <"$work/in" >"$work/out" 3>&- &
-  ends_with_test $!
-  local jumper=$!
-  exec 7>"$work/in"
-  patiently has_begun $jumper "$TARGETS/jumper"
+  start_fed jumper 100 lines
+  local jumper=$fed
   watch latency -p $jumper jumper:leap
   echo >&7
   until_line "$work/out" '^leap 100$'
@@ -50,12 +46,8 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
 }
 
 @test "longjmp: calls whose slots were used again are counted when the probes go, and the program goes on" {
-  mkfifo "$work/in"
-  "$TARGETS/jumper" 5000 lines <"$work/in" >"$work/out" 3>&- &
-  ends_with_test $!
-  local jumper=$!
-  exec 7>"$work/in"
-  patiently has_begun $jumper "$TARGETS/jumper"
+  start_fed jumper 5000 lines
+  local jumper=$fed
   watch latency --slots 256 -p $jumper jumper:leap jumper:arrives
   echo >&7
   until_line "$work/out" '^leap 5000$'

@@ -59,6 +59,17 @@ start_ticker() {
   tell ready ready
 }
 
+# start_fed TARGET [ARGUMENT...]: a program that reads from descriptor 7 and writes to $work/out, as
+# $fed, which has come to its own code.
+start_fed() {
+  mkfifo "$work/in"
+  "$TARGETS/$1" "${@:2}" <"$work/in" >"$work/out" 3>&- &
+  fed=$!
+  ends_with_test $fed
+  exec 7>"$work/in"
+  patiently has_begun $fed "$TARGETS/$1"
+}
+
 # tell "COMMAND" ANSWER: sends the line, and waits for one more answer like that.
 tell() {
   local before

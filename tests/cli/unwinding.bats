@@ -131,11 +131,8 @@ PYTHON
 
 # start_thrower [PROGRAM]: a round for each line it is sent, and a line of output for each round.
 start_thrower() {
-  mkfifo "$work/in"
-  "$TARGETS/${1:-thrower}" 1000000 lines <"$work/in" >"$work/out" 3>&- &
-  thrower=$!
-  ends_with_test $thrower
-  exec 7>"$work/in"
+  start_fed "${1:-thrower}" 1000000 lines
+  thrower=$fed
   echo >&7
   until_line "$work/out" '^-?[0-9]+ [0-9]+$'
 }
@@ -389,12 +386,8 @@ steps_right() {
 # start_stepper PROGRAM [hold]: tests/targets/stepper.c
 start_stepper() {
   has_unwinder "$1"
-  mkfifo "$work/in"
-  "$TARGETS/$1" ${2:+"$2"} <"$work/in" >"$work/out" 3>&- &
-  stepper=$!
-  ends_with_test $stepper
-  exec 7>"$work/in"
-  patiently has_begun $stepper "$TARGETS/$1"
+  start_fed "$@"
+  stepper=$fed
 }
 
 @test "who lists the objects of a process sees those that there are; who looks for a timed call, one more" {
@@ -409,12 +402,8 @@ start_stepper() {
 }
 
 @test "a thread that lists objects for a timed call when the probes are taken out comes back to their code" {
-  mkfifo "$work/in"
-  "$TARGETS/lister" <"$work/in" >"$work/out" 3>&- &
-  local lister=$!
-  ends_with_test $lister
-  exec 7>"$work/in"
-  patiently has_begun $lister "$TARGETS/lister"
+  start_fed lister
+  local lister=$fed
   watch latency -p $lister --allow-missing 'lister:*'
   echo holds >&7
   until_line "$work/out" '^holds$'
@@ -430,12 +419,8 @@ start_stepper() {
 
 @test "gdb's backtrace is right after each instruction of the hook that lists objects, and of what it calls" {
   command -v gdb >/dev/null || skip "gdb is not installed"
-  mkfifo "$work/in"
-  GLIBC_TUNABLES=glibc.pthread.rseq=0 "$TARGETS/lister" <"$work/in" >"$work/out" 3>&- &
-  local lister=$!
-  ends_with_test $lister
-  exec 7>"$work/in"
-  patiently has_begun $lister "$TARGETS/lister"
+  GLIBC_TUNABLES=glibc.pthread.rseq=0 start_fed lister
+  local lister=$fed
   watch latency -p $lister --allow-missing 'lister:*'
   echo caller >&7  # what it needs is loaded, and bound, from here on
   until_line "$work/out" 'objects, and 1$'
