@@ -47,8 +47,8 @@ bool is_excluded(Object& object, const Function& function, const std::vector<Pat
 
 // The first of those for one site. Functions come by address, and mostly there is nothing to do.
 void drop_duplicates(std::vector<Match>& matches) {
-  const auto ascends = [](const Match& a, const Match& b) { return a.site >= b.site; };
-  if (std::adjacent_find(matches.begin(), matches.end(), ascends) == matches.end()) return;
+  const auto is_not_below = [](const Match& a, const Match& b) { return a.site >= b.site; };
+  if (std::adjacent_find(matches.begin(), matches.end(), is_not_below) == matches.end()) return;
   std::unordered_set<Address> seen;
   seen.reserve(matches.size());
   matches.erase(std::remove_if(matches.begin(), matches.end(),
