@@ -54,21 +54,24 @@ class VectorState {
   std::byte* area_;
 };
 
-// f(), with the vector state saved around it.
-template <class F>
-__attribute__((noinline, cold)) void with_vector_state(Registers& registers, F&& f) {
+// f(arguments..., registers), with the vector state saved around it. Not a closure, which would
+// have to lie in memory, for handlers as well that need none of this.
+template <auto f, class... Arguments>
+__attribute__((noinline, cold)) void with_vector_state(Registers& registers,
+                                                       Arguments&... arguments) {
   auto* area =
       static_cast<std::byte*>(__builtin_alloca_with_align(vector_state_size, kAlignment * 8));
   const VectorState state(registers, area);
-  f();
+  f(arguments..., registers);
 }
 
-template <class F>
-void with_state_for(bool integer_only, Registers& registers, F&& f) {
+template <auto f, class... Arguments>
+__attribute__((always_inline)) inline void with_state_for(bool integer_only, Registers& registers,
+                                                          Arguments&... arguments) {
   if (__builtin_expect(integer_only, true))
-    f();
+    f(arguments..., registers);
   else
-    with_vector_state(registers, f);
+    with_vector_state<f>(registers, arguments...);
 }
 
 void count(std::atomic<uint64_t>& counter) {
@@ -86,7 +89,7 @@ __attribute__((noinline)) void count_missed(Thread& self, const HitPoint& point)
   if (unprotected) leave(self);
 }
 
-void run(const HandlerList& list, Registers& registers) {
+void run_each(const HandlerList& list, Registers& registers) {
   const uint64_t ip = registers.ip;
   for (uint32_t i = 0; i < list.count && registers.ip == ip; ++i) {
     const Handler& handler = list.entries[i].handler;
@@ -94,19 +97,27 @@ void run(const HandlerList& list, Registers& registers) {
   }
 }
 
+__attribute__((noinline)) void run_list(const HandlerList& list, Registers& registers) {
+  with_state_for<run_each>(list.integer_only, registers, list);
+}
+
 void finish(ReturnProbeState& probe, uint32_t item) {
-  if (item != kNoItem) probe.items->give(item);
+  if (__builtin_expect(item != kNoItem, false)) probe.items->give(item);
+}
+
+__attribute__((noinline)) bool take_item(ReturnProbeState& probe, uint32_t& item) {
+  item = probe.items->take();
+  if (item != kNoItem) return true;
+  note_slots();
+  count(probe.missed);
+  return false;
 }
 
 __attribute__((always_inline)) inline bool take_part(Activation& activation,
                                                      ReturnProbeState& probe, uint64_t generation,
                                                      Registers& registers) {
   uint32_t item = kNoItem;
-  if (probe.items != nullptr && (item = probe.items->take()) == kNoItem) {
-    note_slots();
-    count(probe.missed);
-    return false;
-  }
+  if (__builtin_expect(probe.items != nullptr, false) && !take_item(probe, item)) return false;
   void* data = item == kNoItem ? nullptr : probe.items->data(item);
   const Handler& handler = probe.on_entry;
   if (handler.call != nullptr && !handler.call(registers, handler.closure, data)) {
@@ -124,9 +135,34 @@ __attribute__((always_inline)) inline void for_each_participant(const Activation
                                                                 F&& f) {
   for (uint32_t i = activation.count; i-- > 0;) {
     const Activation::Participant& one = activation.participants[i];
-    if (one.probe->generation.load(std::memory_order_acquire) == one.generation)
+    if (__builtin_expect(one.probe->generation.load(std::memory_order_acquire) == one.generation,
+                         true))
       f(*one.probe, one.item);
   }
+}
+
+__attribute__((always_inline)) inline void take_parts(Activation& activation,
+                                                      const ReturnList& list,
+                                                      Registers& registers) {
+  for (uint32_t i = 0; i < list.count; ++i)
+    take_part(activation, *list.probes[i], list.generations[i], registers);
+}
+
+__attribute__((always_inline)) inline void end_parts(const Activation& activation,
+                                                     Registers& registers) {
+  for_each_participant(activation, [&](ReturnProbeState& probe, uint32_t item) {
+    void* data = item == kNoItem ? nullptr : probe.items->data(item);
+    probe.on_return.call(registers, probe.on_return.closure, data);
+    finish(probe, item);
+  });
+}
+
+__attribute__((noinline)) void miss_return(layout::Slot& slot) {
+  for_each_participant(activation_of(slot), [](ReturnProbeState& probe, uint32_t item) {
+    count(probe.missed);
+    finish(probe, item);
+  });
+  share_slot(slot);
 }
 
 // Where the call goes on: in a slot's code, or unmeasured.
@@ -136,30 +172,28 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
   const uint64_t stack = registers.rsp;
   const uint64_t return_address = *reinterpret_cast<const uint64_t*>(stack);
   layout::Slot* slot = take_left_slot(return_address, stack);
-  if (slot != nullptr)
+  if (__builtin_expect(slot != nullptr, false))
     for_each_participant(activation_of(*slot), finish);
   else
     slot = take_slot(self);
-  if (slot == nullptr) {
+  if (__builtin_expect(slot == nullptr, false)) {
     for (uint32_t i = 0; i < list.count; ++i) count(list.probes[i]->missed);
     return record.resume;
   }
   Activation& activation = activation_of(*slot);
   activation.count = 0;
   activation.integer_only = true;
-  with_state_for(list.integer_only, registers, [&] {
-    for (uint32_t i = 0; i < list.count; ++i)
-      take_part(activation, *list.probes[i], list.generations[i], registers);
-  });
+  with_state_for<take_parts>(list.integer_only, registers, activation, list);
   const uint64_t home = *reinterpret_cast<const uint64_t*>(stack);
   // A handler sends the thread elsewhere, or home to where a slot that was used before does not
   // lead.
-  if (registers.ip != record.address || (home != return_address && slot->reused != 0)) {
+  if (__builtin_expect(
+          registers.ip != record.address || (home != return_address && slot->reused != 0), false)) {
     for (uint32_t i = 0; i < activation.count; ++i)
       finish(*activation.participants[i].probe, activation.participants[i].item);
     activation.count = 0;
   }
-  if (activation.count == 0) {
+  if (__builtin_expect(activation.count == 0, false)) {
     give_slot(self, *slot);
     return record.resume;
   }
@@ -207,14 +241,22 @@ __attribute__((visibility("hidden"))) Target pp_run_handlers(const layout::HitRe
     return {record->resume, 0};
   }
   enter(self);
-  if (const HandlerList* list = point.handlers.load(std::memory_order_acquire))
-    with_state_for(list->integer_only, *registers, [&] { run(*list, *registers); });
+  const HandlerList* const handlers = point.handlers.load(std::memory_order_acquire);
+  if (__builtin_expect(handlers != nullptr, true)) {
+    const Handler& only = handlers->only;
+    if (__builtin_expect(only.call != nullptr, true))
+      only.call(*registers, only.closure, nullptr);
+    else
+      run_list(*handlers, *registers);
+  }
   Target target = {record->resume, registers->ip != record->address};
-  if (target.changed == 0)
-    if (const ReturnList* list = point.returns.load(std::memory_order_acquire)) {
-      target.address = begin_call(self, *list, *record, *registers);
+  if (__builtin_expect(target.changed == 0, true)) {
+    const ReturnList* const returns = point.returns.load(std::memory_order_acquire);
+    if (returns != nullptr) {
+      target.address = begin_call(self, *returns, *record, *registers);
       target.changed = registers->ip != record->address;
     }
+  }
   leave(self);
   return target;
 }
@@ -222,29 +264,13 @@ __attribute__((visibility("hidden"))) Target pp_run_handlers(const layout::HitRe
 __attribute__((visibility("hidden"))) void pp_run_return_handlers(layout::Slot* slot,
                                                                   Registers* registers) {
   Thread& self = this_thread();
-  const bool missed = runs_handlers(self) || self.in_library != 0;
-  if (!missed) enter(self);
-  Activation& activation = activation_of(*slot);
-  if (missed) {
-    for_each_participant(activation, [](ReturnProbeState& probe, uint32_t item) {
-      count(probe.missed);
-      finish(probe, item);
-    });
-  } else {
-    with_state_for(activation.integer_only, *registers, [&] {
-      for_each_participant(activation, [&](ReturnProbeState& probe, uint32_t item) {
-        void* data = item == kNoItem ? nullptr : probe.items->data(item);
-        probe.on_return.call(*registers, probe.on_return.closure, data);
-        finish(probe, item);
-      });
-    });
-  }
-  if (missed) {
-    share_slot(*slot);
-  } else {
-    give_slot(self, *slot);
-    leave(self);
-  }
+  if (__builtin_expect(runs_handlers(self) || self.in_library != 0, false))
+    return miss_return(*slot);
+  enter(self);
+  const Activation& activation = activation_of(*slot);
+  with_state_for<end_parts>(activation.integer_only, *registers, activation);
+  give_slot(self, *slot);
+  leave(self);
 }
 
 __attribute__((visibility("hidden"))) void pp_leave_by_exception(layout::Slot* slot) {

@@ -34,6 +34,9 @@ struct HandlerList {
   const Entry* entries;
   uint32_t count;
   bool integer_only;  // all of them
+  // The one that there is, if it is integer_only: mostly so, and then it is called without what a
+  // loop over them has to keep. Else it has no call.
+  Handler only;
 };
 
 // A return probe. Its memory is never freed, as calls in flight refer to it; the generation tells

@@ -78,6 +78,7 @@ std::unique_ptr<OwnedHandlers> handler_list(const Site& site, Select&& select) {
   if (list->storage.empty()) return nullptr;
   list->entries = list->storage.data();
   list->count = static_cast<uint32_t>(list->storage.size());
+  if (list->count == 1 && list->integer_only) list->only = list->entries[0].handler;
   return list;
 }
 
