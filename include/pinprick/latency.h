@@ -60,7 +60,8 @@ class Histogram {
 // Other than with handlers, calls from handlers and from the library itself are timed, too.
 //
 // Exceptions, cancellation and backtraces find their way through timed calls; a call that ends so
-// is counted as unwound. Calls that began before it was placed are not timed. What cannot be return
+// is counted as unwound. One that longjmp leaves is counted as lost, when what it holds is needed
+// again. Calls that began before it was placed are not timed. What cannot be return
 // probed cannot be timed.
 class Latency {
  public:
@@ -80,6 +81,7 @@ class Latency {
   Histogram snapshot() const;
   uint64_t missed() const;   // calls beyond 8192 at once, in the process
   uint64_t unwound() const;  // by exceptions and the like: not in the histogram
+  uint64_t lost() const;     // as far as it is known
 
  private:
   explicit Latency(detail::LatencyState* state) : state_(state) {}

@@ -65,6 +65,7 @@ SessionRow row_of(const FoundSession& found) {
   row.slots = slots_of(found);
   const auto counters = found.file.read_counters(journal);
   const auto unwound = found.file.read_unwound(journal);
+  const auto lost = found.file.read_lost(journal);
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
     const std::string object(journal.name(journal.objects[probe.object].name));
@@ -74,7 +75,7 @@ SessionRow row_of(const FoundSession& found) {
     else
       row.latencies.push_back({object, function,
                                found.file.read_histogram(journal, probe.histogram), counters[i],
-                               unwound[probe.histogram]});
+                               unwound[probe.histogram], lost[probe.histogram]});
   }
   return row;
 }

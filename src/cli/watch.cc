@@ -176,7 +176,7 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
   if (!report.skipped.empty()) incomplete_ = true;
   if (report.armed == 0 && armed->loader() == nullptr)
     return fail(Message{"nothing_armed", "none of the functions can be probed", kNothingMatched});
-  watched.generations.push_back({std::move(subject->image), *std::move(armed), {}, {}, {}});
+  watched.generations.push_back({std::move(subject->image), *std::move(armed)});
   // What was loaded since we looked had nobody to wait for.
   if (watched.loader() != nullptr) look_again(watched);
   return {};
@@ -251,7 +251,7 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
   std::set<const image::Object*> probed;
   for (const session::ArmedProbe& one : armed->probes()) probed.insert(one.probe.match.object);
   std::erase_if(now->objects, [&](const auto& object) { return !probed.contains(object.get()); });
-  watched.generations.push_back({std::move(now), *std::move(armed), {}, {}, {}});
+  watched.generations.push_back({std::move(now), *std::move(armed)});
   return {};
 }
 

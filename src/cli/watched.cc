@@ -17,6 +17,7 @@ void add(LatencyRow& to, const LatencyRow& from) {
   to.histogram.merge(from.histogram);
   to.missed += from.missed;
   to.unwound += from.unwound;
+  to.lost += from.lost;
 }
 
 // The rows of all generations. What was unloaded and loaded again is one row.
@@ -82,8 +83,10 @@ std::vector<LatencyRow> rows_of(Generation& generation, bool is_final) {
   std::vector<LatencyRow> rows;
   auto missed = generation.session.counters();
   auto unwound = generation.session.unwound();
+  auto lost = generation.session.lost();
   generation.last_counters.resize(missed.size());
   generation.last_unwound.resize(unwound.size());
+  generation.last_lost.resize(lost.size());
   std::vector<stats::Histogram> histograms;
   const bool whole = is_final || generation.last_histograms.empty();
   for (const session::ArmedProbe& armed : generation.session.probes()) {
@@ -94,11 +97,13 @@ std::vector<LatencyRow> rows_of(Generation& generation, bool is_final) {
          whole ? histograms.back()
                : histograms.back().since(generation.last_histograms[histograms.size() - 1]),
          missed[index] - (is_final ? 0 : generation.last_counters[index]),
-         unwound[index] - (is_final ? 0 : generation.last_unwound[index])});
+         unwound[index] - (is_final ? 0 : generation.last_unwound[index]),
+         lost[index] - (is_final ? 0 : generation.last_lost[index])});
   }
   generation.last_histograms = std::move(histograms);
   generation.last_counters = std::move(missed);
   generation.last_unwound = std::move(unwound);
+  generation.last_lost = std::move(lost);
   return rows;
 }
 

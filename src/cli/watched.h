@@ -22,9 +22,10 @@ namespace pinprick::cli {
 struct Generation {
   std::unique_ptr<image::ProcessImage> image;
   session::Session session;
-  std::vector<uint64_t> last_counters;
-  std::vector<uint64_t> last_unwound;
-  std::vector<stats::Histogram> last_histograms;
+  std::vector<uint64_t> last_counters = {};
+  std::vector<uint64_t> last_unwound = {};
+  std::vector<uint64_t> last_lost = {};
+  std::vector<stats::Histogram> last_histograms = {};
 };
 
 // What generations that are no more have recorded.

@@ -38,6 +38,7 @@ struct ProbeRecord {
   uint64_t histogram;  // offset of the histogram in a CPU's cells
   uint64_t missed;     // offset of the counter of calls that found no slot
   uint64_t unwound;    // offset of the counter of calls that were left by unwinding
+  uint64_t lost;       // offset of the counter of calls whose slot was used again
   uint64_t site;       // the probed instruction
 };
 
@@ -79,8 +80,7 @@ struct alignas(4096) RuntimeContext {
   // moves on once it has written more.
   alignas(64) uint64_t fresh;
   uint64_t fresh_limit;
-  uint64_t hand;        // the slot that is to be noted next, in the table of reusable ones
-  uint64_t calls_left;  // whose slots have been used again before they returned
+  uint64_t hand;  // the slot that is to be noted next, in the table of reusable ones
   // Where cells are, on pages of their own: a child that is not to count gets them empty from the
   // kernel (MADV_WIPEONFORK). 0 means to nobody's cells.
   alignas(4096) uint64_t locked_cells[kLockedStripes];
@@ -108,6 +108,7 @@ static_assert(offsetof(ProbeRecord, body) == PP_RECORD_BODY);
 static_assert(offsetof(ProbeRecord, histogram) == PP_RECORD_HISTOGRAM);
 static_assert(offsetof(ProbeRecord, missed) == PP_RECORD_MISSED);
 static_assert(offsetof(ProbeRecord, unwound) == PP_RECORD_UNWOUND);
+static_assert(offsetof(ProbeRecord, lost) == PP_RECORD_LOST);
 static_assert(offsetof(ProbeRecord, site) == PP_RECORD_SITE);
 static_assert(offsetof(UnwinderTable, get_ip) == PP_UNWINDER_GET_IP);
 static_assert(offsetof(UnwinderTable, set_gr) == PP_UNWINDER_SET_GR);
@@ -126,7 +127,6 @@ static_assert(offsetof(RuntimeContext, slot_count) == PP_CONTEXT_SLOT_COUNT);
 static_assert(offsetof(RuntimeContext, reuse_from) == PP_CONTEXT_REUSE_FROM);
 static_assert(offsetof(RuntimeContext, reusing) == PP_CONTEXT_REUSING);
 static_assert(offsetof(RuntimeContext, hand) == PP_CONTEXT_HAND);
-static_assert(offsetof(RuntimeContext, calls_left) == PP_CONTEXT_CALLS_LEFT);
 static_assert(PP_REUSABLE_SIZE == sizeof(uint32_t) << PP_REUSABLE_LOG2);
 static_assert(offsetof(RuntimeContext, fresh) == PP_CONTEXT_FRESH);
 static_assert(offsetof(RuntimeContext, fresh_limit) == PP_CONTEXT_FRESH_LIMIT);

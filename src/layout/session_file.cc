@@ -37,7 +37,7 @@ uint64_t histogram_size(uint32_t fraction_bits) {
 }
 
 uint64_t histogram_offset(const FileHeader& header, uint64_t histogram) {
-  return align_up(unwound_offset(header, header.histogram_count), 64) +
+  return align_up(lost_offset(header, header.histogram_count), 64) +
          histogram * histogram_size(header.fraction_bits);
 }
 

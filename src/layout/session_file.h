@@ -27,7 +27,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 5;
+inline constexpr uint32_t kFileVersion = 6;
 
 enum class SessionState : uint32_t {
   preparing = 1,  // memory may be mapped; the text is untouched
@@ -177,9 +177,12 @@ constexpr uint64_t counter_offset(uint64_t probe) {
   return probe * 8;
 }
 // Of a latency probe, whose other counter that of calls without a slot is: calls that were left by
-// unwinding.
+// unwinding, and calls whose slot was used again before they returned.
 constexpr uint64_t unwound_offset(const FileHeader& header, uint64_t histogram) {
   return counter_offset(header.probes.count + histogram);
+}
+constexpr uint64_t lost_offset(const FileHeader& header, uint64_t histogram) {
+  return unwound_offset(header, header.histogram_count + histogram);
 }
 uint64_t histogram_offset(const FileHeader& header, uint64_t histogram);
 // Offset of a region in the file. Region 0 is the locked one, region 1 + n is CPU n's.

@@ -173,7 +173,10 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
   const uint64_t return_address = *reinterpret_cast<const uint64_t*>(stack);
   layout::Slot* slot = take_left_slot(return_address, stack);
   if (__builtin_expect(slot != nullptr, false))
-    for_each_participant(activation_of(*slot), finish);
+    for_each_participant(activation_of(*slot), [](ReturnProbeState& probe, uint32_t item) {
+      count(probe.lost);
+      finish(probe, item);
+    });
   else
     slot = take_slot(self);
   if (__builtin_expect(slot == nullptr, false)) {

@@ -332,7 +332,11 @@ find_left:
         jne     2f
         cmpb    $PP_SLOT_REUSED_FREE, PP_SLOT_REUSED(%rdx)
         je      1f
-        lock incq CONTEXT(CALLS_LEFT)
+        movq    PP_SLOT_RECORD(%rdx), %rsi
+        movq    PP_RECORD_LOST(%rsi), %rsi
+        movq    CONTEXT(LOCKED_CELLS), %rcx
+        jrcxz   1f
+        lock incq (%rcx,%rsi)
 1:      movb    $PP_SLOT_REUSED_TAKEN, PP_SLOT_REUSED(%rdx)
         movq    %rdx, %rcx
         ret

@@ -158,6 +158,9 @@ uint64_t ReturnProbe::missed() const {
 uint64_t ReturnProbe::unwound() const {
   return state_->shared->unwound.load(std::memory_order_relaxed);
 }
+uint64_t ReturnProbe::lost() const {
+  return state_->shared->lost.load(std::memory_order_relaxed);
+}
 
 // ------------------------------------------------------------------------------------- Counter
 

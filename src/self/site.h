@@ -91,7 +91,7 @@ struct LatencyState : self::Attachment {
   probe::Wanted wanted() const override { return probe::Wanted::calls; }
   self::Shape shape() const override { return {.times = true}; }
   stats::Histogram at_begin;
-  uint64_t missed_at_begin = 0, unwound_at_begin = 0;
+  uint64_t missed_at_begin = 0, unwound_at_begin = 0, lost_at_begin = 0;
 };
 
 // One end of a span: a probe with a handler of the library's.

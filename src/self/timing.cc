@@ -19,8 +19,8 @@
 namespace pinprick::self {
 namespace {
 
-// A region: two counters for each histogram, then the histograms.
-constexpr uint64_t kCounters = uint64_t{Timing::kMostHistograms} * 2 * sizeof(uint64_t);
+// A region: three counters for each histogram, then the histograms.
+constexpr uint64_t kCounters = uint64_t{Timing::kMostHistograms} * 3 * sizeof(uint64_t);
 
 uint64_t one_histogram() {
   return layout::histogram_size(runtime::kFractionBits);
@@ -107,8 +107,9 @@ std::optional<uint32_t> Timing::new_histogram() {
 }
 
 arch::ReturnStub Timing::cells_of(uint32_t histogram) {
-  const uint64_t counters = uint64_t{histogram} * 2 * sizeof(uint64_t);
-  return {kCounters + histogram * one_histogram(), counters, counters + sizeof(uint64_t)};
+  const uint64_t counters = uint64_t{histogram} * 3 * sizeof(uint64_t);
+  return {kCounters + histogram * one_histogram(), counters, counters + sizeof(uint64_t),
+          counters + 2 * sizeof(uint64_t)};
 }
 
 stats::Histogram Timing::read(uint32_t histogram) const {
@@ -138,6 +139,10 @@ uint64_t Timing::missed(uint32_t histogram) const {
 
 uint64_t Timing::unwound(uint32_t histogram) const {
   return sum(cells_of(histogram).unwound);
+}
+
+uint64_t Timing::lost(uint32_t histogram) const {
+  return sum(cells_of(histogram).lost);
 }
 
 }  // namespace pinprick::self

@@ -36,6 +36,7 @@ class Timing {
   stats::Histogram read(uint32_t histogram) const;
   uint64_t missed(uint32_t histogram) const;   // calls without a slot
   uint64_t unwound(uint32_t histogram) const;  // that were left by unwinding
+  uint64_t lost(uint32_t histogram) const;     // whose slot was used again before they returned
 
  private:
   uint64_t sum(uint64_t offset) const;

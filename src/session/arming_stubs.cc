@@ -27,9 +27,10 @@ std::optional<probe::PlacedStub> Arming::place_stub(const probe::SitePatch& patc
                : probe::place_routine_hook(patch, at, runtime::rendezvous_code(), loader_cell());
   if (measures() && !patch.probes.empty()) {
     const size_t i = patch.probes[0];
-    return probe::place_return_stub(patch, at, entries,
-                                    {layout::histogram_offset(header, i), layout::counter_offset(i),
-                                     layout::unwound_offset(header, i)});
+    return probe::place_return_stub(
+        patch, at, entries,
+        {layout::histogram_offset(header, i), layout::counter_offset(i),
+         layout::unwound_offset(header, i), layout::lost_offset(header, i)});
   }
   std::vector<uint32_t> cells;
   for (size_t i : patch.probes) cells.push_back(static_cast<uint32_t>(layout::counter_offset(i)));

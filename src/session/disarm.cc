@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "arch/x86_64/stub.h"
@@ -332,7 +333,8 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
     stop = *std::move(stopped);
   }
   report.threads_inside = presence.threads_inside;
-  report.calls_lost = presence.slots.calls_left;
+  report.lost = calls_lost(target.memory(), presence.slots, file, journal);
+  report.calls_lost = std::accumulate(report.lost.begin(), report.lost.end(), uint64_t{0});
   report.memory_left = presence.threads_inside != 0 || presence.slots.lost != 0;
   // Not while somebody may be on the way from a slot to its return address. Where there are no
   // slots the text comes first: who is in a stub now, and stays, is not unwound from there any

@@ -167,6 +167,7 @@ Result<DisarmReport, SessionError> Session::disarm(const image::ProcessImage* no
   loader_.reset();
   auto report = session::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_);
   if (report && !report->memory_left) state_ = State::disarmed;
+  if (report && !report->lost.empty()) lost_ = report->lost;
   return report;
 }
 

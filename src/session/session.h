@@ -91,6 +91,9 @@ class Session {
   std::vector<uint64_t> counters() const;
   // Of return probes: calls that were left by unwinding.
   std::vector<uint64_t> unwound() const { return file_->read_unwound(journal_); }
+  // And calls that neither returned nor were unwound, as far as it is known: once nothing is armed
+  // any more, all of them; before, those whose slot was needed again.
+  std::vector<uint64_t> lost() const { return lost_.empty() ? file_->read_lost(journal_) : lost_; }
   // Of a return probe.
   stats::Histogram histogram(const ArmedProbe& probe) const {
     return file_->read_histogram(journal_, probe.index);
@@ -123,6 +126,7 @@ class Session {
   ArmReport report_;
   layout::Session journal_;
   std::optional<SessionFile> file_;
+  std::vector<uint64_t> lost_;                 // when it was disarmed
   std::vector<ObjectSites> sites_of_objects_;  // by journal_.objects
   std::unique_ptr<LoaderWatch> loader_;
   // Of return probes: where it is in the target.

@@ -169,6 +169,11 @@ std::vector<uint64_t> SessionFile::read_unwound(const layout::Session& session) 
                       session.header.histogram_count);
 }
 
+std::vector<uint64_t> SessionFile::read_lost(const layout::Session& session) const {
+  return sum_counters(session, layout::lost_offset(session.header, 0),
+                      session.header.histogram_count);
+}
+
 stats::Histogram SessionFile::read_histogram(const layout::Session& session,
                                              uint32_t histogram) const {
   const layout::FileHeader& header = session.header;

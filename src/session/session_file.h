@@ -59,6 +59,7 @@ class SessionFile {
   std::vector<uint64_t> read_counters(const layout::Session& session) const;
   // By histogram.
   std::vector<uint64_t> read_unwound(const layout::Session& session) const;
+  std::vector<uint64_t> read_lost(const layout::Session& session) const;
   stats::Histogram read_histogram(const layout::Session& session, uint32_t histogram) const;
 
   // Threads of the target that loaded something need not wait for anybody any more.

@@ -50,14 +50,25 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
          at = slot_returned_to(use, use.slots[*at].return_address))
       reached[*at] = true;
   }
-  use.calls_left = context.calls_left;
   for (size_t i = 0; i < use.slots.size(); ++i) {
     const layout::Slot& slot = use.slots[i];
     const bool left = slot.return_address != 0 && slot.body != kReleased && !reached[i];
-    use.calls_left += left && slot.reused != PP_SLOT_REUSED_FREE;
+    if (left && slot.reused != PP_SLOT_REUSED_FREE) use.left.push_back(i);
     use.lost += left || slot.reused != 0;
   }
   return use;
+}
+
+std::vector<uint64_t> calls_lost(const target::Memory& memory, const SlotUse& use,
+                                 const SessionFile& file, const layout::Session& journal) {
+  std::vector<uint64_t> lost = file.read_lost(journal);
+  for (size_t i : use.left) {
+    layout::ProbeRecord record;
+    if (!memory.read_value(use.slots[i].record, record)) continue;
+    const uint64_t histogram = (record.lost - layout::lost_offset(journal.header, 0)) / 8;
+    if (histogram < lost.size()) ++lost[histogram];
+  }
+  return lost;
 }
 
 size_t release_calls(const target::Memory& memory, const SlotUse& use) {

@@ -6,6 +6,7 @@
 #include "base/address.h"
 #include "layout/runtime_data.h"
 #include "layout/session_file.h"
+#include "session/session_file.h"
 #include "target/memory.h"
 
 namespace pinprick::session {
@@ -15,7 +16,7 @@ struct SlotUse {
   Address address = 0;              // of the first one in the target
   std::vector<size_t> waiting;      // calls that will return to their slot
   size_t lost = 0;                  // slots of calls that were left: in use, but on no stack
-  uint64_t calls_left = 0;          // of them, and of those whose slot has been used again since
+  std::vector<size_t> left;         // of them, those whose call the runtime has not counted as lost
   uint64_t room = 0;                // slots that there can be
   Address first_code() const { return slots.empty() ? 0 : slots.front().code; }
 };
@@ -27,6 +28,10 @@ struct SlotUse {
 // One that was used again is lost for good: who had it first may come back.
 // `data`: the mapping that the slots are in. Of a target that runs on, a guess.
 SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data);
+
+// By histogram, as the runtime has counted them, and with `use`: calls that were left.
+std::vector<uint64_t> calls_lost(const target::Memory& memory, const SlotUse& use,
+                                 const SessionFile& file, const layout::Session& journal);
 
 // Gives calls that are in flight their own return address back: they return straight to their
 // caller, and are never measured. In this order, so that we may die in between: the mark, by which

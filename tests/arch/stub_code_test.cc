@@ -189,7 +189,7 @@ TEST(RseqCountStub, AnnouncesASequenceThatEndsBehindTheOnlyStore) {
 }
 
 TEST(ReturnStub, HandsItsRecordToTheRuntime) {
-  const ReturnStub spec = {0x1111, 0x2222, 0x3333};
+  const ReturnStub spec = {0x1111, 0x2222, 0x3333, 0x4444};
   const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
     return emit_return_stub(at, entries, spec, {kSite, kPrologue});
   });
@@ -207,7 +207,8 @@ TEST(ReturnStub, HandsItsRecordToTheRuntime) {
   EXPECT_EQ(code.word(record + 8), spec.histogram);
   EXPECT_EQ(code.word(record + 16), spec.missed);
   EXPECT_EQ(code.word(record + 24), spec.unwound);
-  EXPECT_EQ(code.word(record + 32), kSite);
+  EXPECT_EQ(code.word(record + 32), spec.lost);
+  EXPECT_EQ(code.word(record + 40), kSite);
   EXPECT_EQ(code.stub.end, record + sizeof(layout::ProbeRecord));
   EXPECT_EQ(code.stub.body, jump->end());
   EXPECT_TRUE(Disassembler()

@@ -38,6 +38,7 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   [[ "$slots" == "{'in_use': 0, 'lost': 100, 'most': 1"* ]]
   end_watch
   [ "$(field '[x["calls_lost"] for x in r if x["type"] == "detached"][0]')" -eq 100 ]
+  [ "$(seen leap lost)" -eq 100 ]
   text_is_original $jumper
   echo >&7
   until_line "$work/out" '^leap 200$'
@@ -55,7 +56,9 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   [ "$slots" -lt 128 ]
   end_watch
   [ "$(field '[(x["calls_lost"], x["memory_left"]) for x in r if x["type"] == "detached"][0]')" = '(5000, True)' ]
+  [ "$(seen leap lost)" -eq 5000 ]
   [ "$(seen arrives count)" -eq 5000 ]
+  [ "$(seen arrives lost)" -eq 0 ]
   text_is_original $jumper
   echo >&7
   until_line "$work/out" '^leap 10000$'

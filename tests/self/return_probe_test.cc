@@ -123,6 +123,9 @@ TEST(ReturnProbe, FollowsCallsHoweverManyLongjmpHasLeft) {
   EXPECT_EQ(returns, 50000);
   EXPECT_EQ(probe.unwound(), 25000u);
   EXPECT_EQ(probe.missed(), 0u);
+  // Of the others, those whose slots were not needed again.
+  EXPECT_LE(probe.lost(), 25000u);
+  EXPECT_GT(probe.lost(), 20000u);
 }
 
 TEST(ReturnProbe, GetsBackWhatItsLimitCountsFromCallsThatLongjmpHasLeft) {

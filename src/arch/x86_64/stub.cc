@@ -336,6 +336,7 @@ void emit_probe_record(Assembler& code, Assembler::Label label, Assembler::Label
   code.u64(spec.histogram);
   code.u64(spec.missed);
   code.u64(spec.unwound);
+  code.u64(spec.lost);
   code.u64(site);
 }
 
@@ -345,7 +346,7 @@ void emit_probe_record(Assembler& code, Assembler::Label label, Assembler::Label
 //     rax = &record
 //     jmp enter               -> the slot's code -> body
 //     body: displaced instructions, jump back
-//     record: body, histogram, missed, unwound, site
+//     record: body, histogram, missed, unwound, lost, site
 Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnStub& spec,
                       const Displaced& displaced) {
   const auto record = code.new_label();

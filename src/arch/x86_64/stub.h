@@ -124,6 +124,7 @@ struct ReturnStub {
   uint64_t histogram = 0;  // offsets in a CPU's cells
   uint64_t missed = 0;
   uint64_t unwound = 0;
+  uint64_t lost = 0;
 };
 
 Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnStub& spec,

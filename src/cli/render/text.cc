@@ -171,6 +171,7 @@ void TextRenderer::histogram(const LatencyRow& row, double seconds) {
                                                  with_commas(row.missed)),
                                      kYellow));
   if (row.unwound != 0) data_.print("left by exception {}\n", with_commas(row.unwound));
+  if (row.lost != 0) data_.print("left by longjmp {}\n", with_commas(row.lost));
 }
 
 void TextRenderer::latency_table(const std::vector<LatencyRow>& rows, double seconds) {
@@ -180,7 +181,7 @@ void TextRenderer::latency_table(const std::vector<LatencyRow>& rows, double sec
     const auto& h = row.histogram;
     const uint64_t n = h.count();
     data_.print(
-        "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}\n", with_commas(n),
+        "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}{}\n", with_commas(n),
         rate(seconds > 0 ? static_cast<double>(n) / seconds : 0),
         duration_ns(static_cast<double>(h.quantile(0.5))),
         duration_ns(static_cast<double>(h.quantile(0.9))),
@@ -188,7 +189,8 @@ void TextRenderer::latency_table(const std::vector<LatencyRow>& rows, double sec
         duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
         data_.bold(row.function),
         row.missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row.missed)),
-        row.unwound == 0 ? "" : fmt::format(" (left by exception {})", with_commas(row.unwound)));
+        row.unwound == 0 ? "" : fmt::format(" (left by exception {})", with_commas(row.unwound)),
+        row.lost == 0 ? "" : fmt::format(" (left by longjmp {})", with_commas(row.lost)));
   }
 }
 
@@ -198,9 +200,7 @@ void TextRenderer::latency_reports(std::vector<LatencyRow> rows, double seconds)
   });
   const size_t total = rows.size();
   if (!all_ && total > kFew)
-    std::erase_if(rows, [](const LatencyRow& row) {
-      return row.histogram.count() == 0 && row.missed == 0 && row.unwound == 0;
-    });
+    std::erase_if(rows, [](const LatencyRow& row) { return !row.has_calls(); });
   if (rows.size() > kFew) {
     latency_table(rows, seconds);
   } else {
@@ -214,14 +214,16 @@ void TextRenderer::latencies(const Report<LatencyRow>& report) {
   heading(report.process, report.seconds, report.is_final);
   latency_reports(report.rows, report.seconds);
   if (report.is_final) {
-    uint64_t missed = 0, unwound = 0;
+    uint64_t missed = 0, unwound = 0, lost = 0;
     for (const LatencyRow& row : report.rows) {
       missed += row.missed;
       unwound += row.unwound;
+      lost += row.lost;
     }
     const auto cost = runtime::return_probe_cost();
     data_.print(
-        "missed {}  left by exception {}{}\n", with_commas(missed), with_commas(unwound),
+        "missed {}  left by exception {}  by longjmp {}{}\n", with_commas(missed),
+        with_commas(unwound), with_commas(lost),
         cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
   }
   data_.flush();
