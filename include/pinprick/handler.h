@@ -15,8 +15,7 @@
 //   - Hits of probes while it runs, in its own thread, run no handlers: each probe counts them as
 //     missed.
 //   - It may place, enable, disable and remove probes, itself included. What it removes may run
-//   until
-//     it returns, and is destroyed later.
+//     until it returns, and is destroyed later.
 //   - An exception that it throws ends there, and is counted (handler_exceptions()). It must not
 //     leave by longjmp, nor end its thread.
 //   - It may fork; handlers go on in both processes.

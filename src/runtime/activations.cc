@@ -108,6 +108,5 @@ void share_slot(layout::Slot& slot) {
 }  // namespace pinprick::runtime
 
 extern "C" {
-pinprick::layout::UnwinderTable pp_timed_unwinder;
 uint64_t pp_timed_unwound;
 }

@@ -104,6 +104,5 @@ extern layout::Slot* timed_slots;
 
 extern "C" {
 extern const uint8_t pp_landed_timed[];
-extern pinprick::layout::UnwinderTable pp_timed_unwinder;  // of which only `resume` is used
-extern uint64_t pp_timed_unwound;                          // pp_unwound, in that code
+extern uint64_t pp_timed_unwound;  // pp_unwound, in that code
 }

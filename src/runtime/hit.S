@@ -287,18 +287,20 @@
         movq    %rsp, %rbp
         .cfi_def_cfa_register rbp
         pushq   %rax
+        pushq   PP_SLOT_TSC(%rdx)       // the unwinder's functions, as its personality left them
         andq    $-16, %rsp
         movq    %rdx, %rdi
         call    pp_leave_by_exception
         movq    -8(%rbp), %rdi
-        call    _Unwind_Resume@PLT      // does not come back
+        movq    -16(%rbp), %rax
+        call    *PP_UNWINDER_RESUME(%rax)       // does not come back
         ud2
         end_routine pp_landed
 
 // The same for a call that is timed. The rest is in slots.S, which finds its way on in r11.
         begin_routine pp_landed_timed
         unwind_from_landing
-        leaq    pp_timed_unwinder(%rip), %r11
+        movq    PP_SLOT_TSC(%rdx), %r11
         jmp     *pp_timed_unwound(%rip)
         end_routine pp_landed_timed
 

@@ -15,6 +15,7 @@
 #include "runtime/thread.h"
 #include "runtime/traps.h"
 #include "self/return_slots.h"
+#include "self/unwinding.h"
 
 namespace pinprick::self {
 namespace {
@@ -212,9 +213,11 @@ void Registry::restore(Address at, std::span<uint8_t> bytes) const {
 }
 
 Result<void, Error> Registry::refresh() {
+  const bool is_first = image_.objects().objects.empty();
   const auto anew = image_.refresh();
   if (!anew) return fail(system_error(anew.error()));
   if (*anew) forget_what_is_gone();
+  if (is_first) know_program(*image_.objects().objects.front());
   return {};
 }
 

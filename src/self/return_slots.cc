@@ -26,7 +26,8 @@ constexpr uint64_t kCodeSize = kSlots << PP_SLOT_CODE_SIZE_LOG2;
 _Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_Exception* exception,
                                 _Unwind_Context* context) {
   if ((actions & _UA_CLEANUP_PHASE) == 0) return _URC_CONTINUE_UNWIND;
-  return land(exception, context, runtime::slot_code, runtime::slots, pp_landed);
+  return land(__builtin_return_address(0), exception, context, runtime::slot_code, runtime::slots,
+              pp_landed);
 }
 
 void* map(uint64_t size) {
@@ -39,19 +40,6 @@ void cover_slots(const arch::SlotFrames& frames, _Unwind_Personality_Fn personal
   cover(frames.code, arch::RangeKind::slots, [&](arch::Assembler& code) {
     return arch::emit_slot_unwind_table(code, frames, reinterpret_cast<Address>(personality));
   });
-}
-
-_Unwind_Reason_Code land(_Unwind_Exception* exception, _Unwind_Context* context, Range slot_code,
-                         layout::Slot* slots, const uint8_t* landing) {
-  const uint64_t offset = _Unwind_GetIP(context) - slot_code.begin;
-  // Cancelled on its way out, its stack is no more as the landing needs it.
-  if (offset % arch::kSlotCodeSize > arch::kSlotReturn) return _URC_CONTINUE_UNWIND;
-  const uint64_t index = offset >> PP_SLOT_CODE_SIZE_LOG2;
-  constexpr int kRax = 0, kRdx = 1;  // by DWARF's numbers
-  _Unwind_SetGR(context, kRax, reinterpret_cast<uint64_t>(exception));
-  _Unwind_SetGR(context, kRdx, reinterpret_cast<uint64_t>(slots + index));
-  _Unwind_SetIP(context, reinterpret_cast<uint64_t>(landing));
-  return _URC_INSTALL_CONTEXT;
 }
 
 Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {

@@ -18,9 +18,4 @@ Result<void, SystemError> make_return_slots(const target::SelfTarget& self);
 // Frames of slots are found by unwinders once they have been told (unwinding.h). For good.
 void cover_slots(const arch::SlotFrames& frames, _Unwind_Personality_Fn personality);
 
-// Of a slot's personality: makes the unwinder go on in `landing`, with the exception in rax and the
-// slot in rdx.
-_Unwind_Reason_Code land(_Unwind_Exception* exception, _Unwind_Context* context, Range slot_code,
-                         layout::Slot* slots, const uint8_t* landing);
-
 }  // namespace pinprick::self

@@ -37,7 +37,8 @@ uint32_t cpu_count() {
 _Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_Exception* exception,
                                 _Unwind_Context* context) {
   if ((actions & _UA_CLEANUP_PHASE) == 0) return _URC_CONTINUE_UNWIND;
-  return land(exception, context, runtime::timed_slot_code, runtime::timed_slots, pp_landed_timed);
+  return land(__builtin_return_address(0), exception, context, runtime::timed_slot_code,
+              runtime::timed_slots, pp_landed_timed);
 }
 
 }  // namespace
@@ -89,7 +90,6 @@ Result<void, SystemError> Timing::make_slots() {
 
   runtime::timed_slots = static_cast<layout::Slot*>(memory);
   runtime::timed_slot_code = image->slot_code;
-  pp_timed_unwinder.resume = reinterpret_cast<uint64_t>(&_Unwind_Resume);
   pp_timed_unwound = image->unwound;
   const arch::SlotFrames slots = {image->slot_code, begin, PP_RECORD_SITE};
   cover_slots(slots, &personality);

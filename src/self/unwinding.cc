@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -13,32 +12,47 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "arch/x86_64/stub.h"
 #include "image/debugger_file.h"
 #include "image/maps.h"
 #include "self/debugger.h"
 
-extern "C" void __register_frame(void* table);  // NOLINT(bugprone-reserved-identifier)
-
 namespace pinprick::self {
 namespace {
-
-using FindObject = int (*)(void* pc, dl_find_object* result);
 
 struct Covered {
   Range code;
   arch::RangeKind kind = {};
-  arch::RangeHeader header;
-  std::vector<uint8_t> table;
-  bool is_registered = false;
+  // The header, and the table that it leads to.
+  std::vector<uint8_t> bytes;
+  const arch::RangeHeader* header() const {
+    return reinterpret_cast<const arch::RangeHeader*>(bytes.data());
+  }
+  std::span<const uint8_t> table() const {
+    return std::span(bytes).subspan(sizeof(arch::RangeHeader));
+  }
 };
 
 // By address.
 using Directory = std::vector<const Covered*>;
 
 std::atomic<const Directory*> directory;
+
+// Whose functions are known. Only ever more; those that were unloaded stay, and nobody calls from
+// there.
+struct Unwinder {
+  Range code;
+  layout::UnwinderTable functions;  // no landing
+};
+std::array<Unwinder, 16> unwinders;
+std::atomic<size_t> known_unwinders;
+
 link_map* own_object;  // of this library, which emitted code is said to belong to
 
 const Covered* covered_at(Address pc) {
@@ -59,71 +73,268 @@ int find_object(void* pc, dl_find_object* result) {
   result->dlfo_map_start = reinterpret_cast<void*>(found->code.begin);
   result->dlfo_map_end = reinterpret_cast<void*>(found->code.end);
   result->dlfo_link_map = own_object;
-  result->dlfo_eh_frame = const_cast<arch::RangeHeader*>(&found->header);
+  result->dlfo_eh_frame = const_cast<arch::RangeHeader*>(found->header());
   return 0;
 }
 
-// Where an object keeps the addresses of functions of others, by their name. Null: it uses none of
-// that name. Of an object that cannot be unloaded.
-FindObject* import_of(const link_map& object, std::string_view name) {
-  std::array<Address, DT_NUM> dynamic{};
-  for (const ElfW(Dyn)* entry = object.l_ld; entry->d_tag != DT_NULL; ++entry)
-    if (entry->d_tag > 0 && entry->d_tag < DT_NUM)
-      dynamic[static_cast<size_t>(entry->d_tag)] = entry->d_un.d_val;
-  if (dynamic[DT_SYMTAB] == 0 || dynamic[DT_STRTAB] == 0) return nullptr;
-  const auto* const symbols = reinterpret_cast<const ElfW(Sym)*>(dynamic[DT_SYMTAB]);
-  const auto* const names = reinterpret_cast<const char*>(dynamic[DT_STRTAB]);
-  const auto search = [&](Address table, uint64_t size) -> FindObject* {
+// One look-up of an unwinder that goes through all objects.
+struct LookUp {
+  int (*callback)(dl_phdr_info*, size_t, void*);
+  void* argument;
+  const Covered* covered;
+  int answer = 0;
+
+  // Of `other`, what does not matter, so that nothing that is remembered of objects is forgotten.
+  // The segments: the range; what leads to its table, since nongnu's libunwind looks for that in
+  // segments only; the header.
+  void show(const dl_phdr_info& other) {
+    const auto at = reinterpret_cast<Address>(covered->header());
+    const auto segment = [](uint32_t type, uint32_t flags, Address begin, uint64_t size) {
+      ElfW(Phdr) one{};
+      one.p_type = type;
+      one.p_flags = flags;
+      one.p_vaddr = begin;
+      one.p_memsz = size;
+      return one;
+    };
+    const std::array<ElfW(Phdr), 3> segments = {
+        segment(PT_LOAD, PF_R | PF_X, covered->code.begin, covered->code.size()),
+        segment(PT_LOAD, PF_R, at, covered->header()->entry_distance + 1),
+        segment(PT_GNU_EH_FRAME, PF_R, at, sizeof(arch::RangeHeader))};
+    dl_phdr_info info{};
+    info.dlpi_name = "[pinprick]";
+    info.dlpi_phdr = segments.data();
+    info.dlpi_phnum = segments.size();
+    info.dlpi_adds = other.dlpi_adds;
+    info.dlpi_subs = other.dlpi_subs;
+    answer = callback(&info, sizeof info, argument);
+  }
+};
+
+const Unwinder* unwinder_at(Address code) {
+  for (size_t i = known_unwinders.load(std::memory_order_acquire); i-- > 0;)
+    if (unwinders[i].code.contains(code)) return &unwinders[i];
+  return nullptr;
+}
+
+// What a callback's argument asks for, if it is an unwinder's: that lies on the stack, and the
+// address is one of its first three words. Of whom we do not know no more is read than there is.
+const Covered* asked_for(const void* argument, bool is_known) {
+  constexpr Address kNear = 65536;
+  constexpr size_t kWords = 3;
+  const auto at = reinterpret_cast<Address>(argument);
+  const auto stack = reinterpret_cast<Address>(__builtin_frame_address(0));
+  if (at - stack >= kNear) return nullptr;
+  if (!is_known && at % kPageSize + kWords * sizeof(Address) > kPageSize) return nullptr;
+  for (size_t i = 0; i < kWords; ++i) {
+    Address word = 0;
+    std::memcpy(&word, reinterpret_cast<const uint8_t*>(at) + i * sizeof word, sizeof word);
+    if (const Covered* const found = covered_at(word)) return found;
+  }
+  return nullptr;
+}
+
+// One object more, for who looks for an address of ours and does not find it. From within the
+// loader's function, as unwinders rely on its lock.
+int list_objects(int (*callback)(dl_phdr_info*, size_t, void*), void* argument) {
+  const auto caller = reinterpret_cast<Address>(__builtin_return_address(0));
+  const Covered* const found = asked_for(argument, unwinder_at(caller) != nullptr);
+  if (const int answer = ::dl_iterate_phdr(callback, argument); answer != 0 || found == nullptr)
+    return answer;
+  LookUp look_up = {callback, argument, found};
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        static_cast<LookUp*>(out)->show(*info);
+        return 1;
+      },
+      &look_up);
+  return look_up.answer;
+}
+
+// What the loader has made of an object that it has loaded.
+class LoadedObject {
+ public:
+  explicit LoadedObject(const dl_phdr_info& info) : info_(info) {
+    for (const ElfW(Phdr) & segment : segments()) {
+      const Address at = info.dlpi_addr + segment.p_vaddr;
+      if (segment.p_type == PT_LOAD)
+        extent_ = {std::min(extent_.begin, at), std::max(extent_.end, at + segment.p_memsz)};
+      if (segment.p_type != PT_DYNAMIC) continue;
+      for (const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(at); entry->d_tag != DT_NULL;
+           ++entry) {
+        if (entry->d_tag == DT_GNU_HASH) hash_ = entry->d_un.d_ptr;
+        if (entry->d_tag > 0 && entry->d_tag < DT_NUM)
+          dynamic_[static_cast<size_t>(entry->d_tag)] = entry->d_un.d_val;
+      }
+    }
+  }
+
+  Range extent() const { return extent_; }
+  bool is_library(std::string_view name) const {
+    const std::string_view path = info_.dlpi_name;
+    return path.substr(path.rfind('/') + 1).starts_with(name);
+  }
+  // Where it keeps the address of a function of another object; null: it uses none of that name.
+  Address* import_of(std::string_view name) const;
+  // 0: it has none of that name.
+  Address definition_of(std::string_view name) const;
+
+ private:
+  std::span<const ElfW(Phdr)> segments() const { return {info_.dlpi_phdr, info_.dlpi_phnum}; }
+  const ElfW(Sym) & symbol(size_t i) const {
+    return reinterpret_cast<const ElfW(Sym)*>(dynamic_[DT_SYMTAB])[i];
+  }
+  std::string_view name_of(const ElfW(Sym) & symbol) const {
+    return reinterpret_cast<const char*>(dynamic_[DT_STRTAB]) + symbol.st_name;
+  }
+  bool has_names() const { return dynamic_[DT_SYMTAB] != 0 && dynamic_[DT_STRTAB] != 0; }
+
+  const dl_phdr_info& info_;
+  Range extent_ = {~Address{0}, 0};
+  std::array<Address, DT_NUM> dynamic_{};
+  Address hash_ = 0;
+};
+
+Address* LoadedObject::import_of(std::string_view name) const {
+  if (!has_names()) return nullptr;
+  const auto search = [&](Address table, uint64_t size) -> Address* {
     const auto* const first = reinterpret_cast<const ElfW(Rela)*>(table);
     for (const auto* one = first; one < first + size / sizeof *first; ++one) {
       const auto type = ELF64_R_TYPE(one->r_info);
       if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) continue;
-      if (names + symbols[ELF64_R_SYM(one->r_info)].st_name == name)
-        return reinterpret_cast<FindObject*>(object.l_addr + one->r_offset);
+      if (name_of(symbol(ELF64_R_SYM(one->r_info))) == name)
+        return reinterpret_cast<Address*>(info_.dlpi_addr + one->r_offset);
     }
     return nullptr;
   };
-  FindObject* const lazy = search(dynamic[DT_JMPREL], dynamic[DT_PLTRELSZ]);
-  return lazy != nullptr ? lazy : search(dynamic[DT_RELA], dynamic[DT_RELASZ]);
+  Address* const lazy = search(dynamic_[DT_JMPREL], dynamic_[DT_PLTRELSZ]);
+  return lazy != nullptr ? lazy : search(dynamic_[DT_RELA], dynamic_[DT_RELASZ]);
 }
 
-link_map* object_at(const void* address) {
-  dl_find_object found;
-  return ::_dl_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
-}
-
-FindObject* import_of_object_at(const void* address) {
-  const link_map* const object = object_at(address);
-  return object == nullptr ? nullptr : import_of(*object, "_dl_find_object");
+// By the hash table of section .gnu.hash: how many chains there are, the number of the first symbol
+// that is in one, how many words there are of a filter, and a number; the filter; where the chains
+// begin; and each symbol's hash, whose lowest bit ends a chain.
+Address LoadedObject::definition_of(std::string_view name) const {
+  if (!has_names() || hash_ == 0) return 0;
+  const auto* const table = reinterpret_cast<const uint32_t*>(hash_);
+  const uint32_t chains = table[0], first = table[1], filter_words = table[2];
+  const uint32_t* const begins = table + 4 + size_t{2} * filter_words;
+  const uint32_t* const hashes = begins + chains;
+  if (chains == 0) return 0;
+  uint32_t hash = 5381;
+  for (char c : name) hash = hash * 33 + static_cast<uint8_t>(c);
+  uint32_t i = begins[hash % chains];
+  if (i < first) return 0;
+  for (;; ++i) {
+    const uint32_t other = hashes[i - first];
+    if ((other | 1) == (hash | 1) && name_of(symbol(i)) == name)
+      return info_.dlpi_addr + symbol(i).st_value;
+    if ((other & 1) != 0) return 0;
+  }
 }
 
 // The loader may have made the page read-only, once it had set all pointers in it.
-bool lead_here(FindObject* import) {
-  if (__atomic_load_n(import, __ATOMIC_RELAXED) == &find_object) return true;
-  const auto at = reinterpret_cast<Address>(import);
+void lead(Address* pointer, Address to) {
+  if (pointer == nullptr || __atomic_load_n(pointer, __ATOMIC_RELAXED) == to) return;
+  const auto at = reinterpret_cast<Address>(pointer);
   const auto maps = image::read_maps(::getpid());
-  if (!maps) return false;
+  if (!maps) return;
   const auto mapping = std::find_if(maps->begin(), maps->end(), [&](const image::Mapping& one) {
     return one.range.contains(at);
   });
-  if (mapping == maps->end() || mapping->executable) return false;
+  if (mapping == maps->end() || mapping->executable) return;
   void* const page = reinterpret_cast<void*>(align_down(at, kPageSize));
-  if (!mapping->writable && ::mprotect(page, kPageSize, PROT_READ | PROT_WRITE) != 0) return false;
-  __atomic_store_n(import, &find_object, __ATOMIC_RELEASE);
+  if (!mapping->writable && ::mprotect(page, kPageSize, PROT_READ | PROT_WRITE) != 0) return;
+  __atomic_store_n(pointer, to, __ATOMIC_RELEASE);
   if (!mapping->writable) ::mprotect(page, kPageSize, PROT_READ);
-  return true;
 }
 
-struct Unwinders {
-  FindObject* own = nullptr;  // libgcc's; null: it does not ask
-  FindObject* of_program = nullptr;
+template <class F>
+Address address_of(F* function) {
+  return reinterpret_cast<Address>(function);
+}
 
-  Unwinders() {
-    own_object = object_at(reinterpret_cast<const void*>(&find_object));
-    // Once it has asked, the loader does not set its pointer any more.
+bool is_whole(const layout::UnwinderTable& functions) {
+  return functions.get_ip != 0 && functions.set_gr != 0 && functions.set_ip != 0 &&
+         functions.resume != 0;
+}
+
+void note_unwinder(const Unwinder& unwinder) {
+  const size_t count = known_unwinders.load(std::memory_order_relaxed);
+  const Unwinder* const known = unwinder_at(unwinder.code.begin);
+  const layout::UnwinderTable& functions = unwinder.functions;
+  if (!is_whole(functions)) return;
+  if (known != nullptr && known->code == unwinder.code &&
+      known->functions.get_ip == functions.get_ip && known->functions.resume == functions.resume)
+    return;
+  if (count == unwinders.size()) return;
+  unwinders[count] = unwinder;
+  known_unwinders.store(count + 1, std::memory_order_release);
+}
+
+layout::UnwinderTable own_functions() {
+  return {address_of(&_Unwind_GetIP), address_of(&_Unwind_SetGR), address_of(&_Unwind_SetIP),
+          address_of(&_Unwind_Resume), 0};
+}
+
+// Of a function f(name) that has their addresses.
+template <class F>
+layout::UnwinderTable functions_by(F&& address) {
+  return {address("_Unwind_GetIP"), address("_Unwind_SetGR"), address("_Unwind_SetIP"),
+          address("_Unwind_Resume"), 0};
+}
+
+constexpr std::string_view kFindObject = "_dl_find_object", kListObjects = "dl_iterate_phdr";
+
+bool is_own_unwinder(const LoadedObject& object) {
+  return object.extent().contains(own_functions().get_ip);
+}
+
+// Within dl_iterate_phdr, so that nothing of the object goes meanwhile.
+void tell_unwinder(const LoadedObject& object, bool is_program) {
+  const bool is_own = is_own_unwinder(object);
+  if (!is_own && !is_program && !object.is_library("libgcc_s.so") &&
+      !object.is_library("libunwind.so"))
+    return;
+  if (is_own)
+    note_unwinder({object.extent(), own_functions()});
+  else
+    note_unwinder({object.extent(), functions_by([&](std::string_view name) {
+                     return object.definition_of(name);
+                   })});
+  lead(object.import_of(kFindObject), address_of(&find_object));
+  lead(object.import_of(kListObjects), address_of(&list_objects));
+}
+
+// What the program and this library's unwinder ask.
+struct Asking {
+  std::optional<Range> program;
+  bool program_finds = false, program_lists = false, own_lists = false;
+
+  Asking() {
+    ::dl_iterate_phdr(
+        [](dl_phdr_info* info, size_t, void* out) {
+          Asking& self = *static_cast<Asking*>(out);
+          const LoadedObject object(*info);
+          const bool lists = object.import_of(kListObjects) != nullptr;
+          if (is_own_unwinder(object)) self.own_lists = lists;
+          if (self.program) return 0;
+          self.program = object.extent();
+          self.program_lists = lists;
+          self.program_finds = object.import_of(kFindObject) != nullptr;
+          return 0;
+        },
+        this);
+  }
+};
+
+struct Prepared {
+  Prepared() {
+    dl_find_object found;
+    if (::_dl_find_object(reinterpret_cast<void*>(&find_object), &found) == 0)
+      own_object = found.dlfo_link_map;
+    // Once an unwinder has asked, the loader does not set its pointer any more.
     _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_NO_REASON; }, nullptr);
-    own = import_of_object_at(reinterpret_cast<const void*>(&_Unwind_Backtrace));
-    of_program = import_of_object_at(reinterpret_cast<const void*>(::getauxval(AT_PHDR)));
   }
 };
 
@@ -139,7 +350,8 @@ void tell_debuggers(const Directory& all) {
     code.push_back({one->code, one->kind});
     // The end of one is not that of all.
     if (!tables.empty()) tables.resize(tables.size() - sizeof(uint32_t));
-    tables.insert(tables.end(), one->table.begin(), one->table.end());
+    const auto table = one->table();
+    tables.insert(tables.end(), table.begin(), table.end());
   }
   show_debuggers(image::debugger_file(code, tables));
 }
@@ -152,8 +364,13 @@ void cover(Range code, arch::RangeKind kind, const EmitUnwindTable& emit) {
   covered->kind = kind;
   arch::Assembler table(0);
   const arch::UnwindTable at = emit(table);
-  covered->table = *table.finish();
-  covered->header = arch::range_header(reinterpret_cast<Address>(covered->table.data()) + at.fde);
+  const std::vector<uint8_t> bytes = *table.finish();
+  covered->bytes.resize(sizeof(arch::RangeHeader));
+  covered->bytes.insert(covered->bytes.end(), bytes.begin(), bytes.end());
+  const auto memory = reinterpret_cast<Address>(covered->bytes.data());
+  const auto header =
+      arch::range_header(memory, code.begin, memory + sizeof(arch::RangeHeader) + at.fde);
+  std::memcpy(covered->bytes.data(), &header, sizeof header);
   all_covered().push_back(std::move(covered));
 }
 
@@ -170,14 +387,50 @@ void tell_unwinders() {
     tell_debuggers(*next);
     former->push_back(std::move(next));
   }
-  static const Unwinders unwinders;
-  if (unwinders.of_program != nullptr) lead_here(unwinders.of_program);
-  if (unwinders.own != nullptr && lead_here(unwinders.own)) return;
-  for (const auto& one : all) {
-    if (one->is_registered) continue;
-    ::__register_frame(one->table.data());
-    one->is_registered = true;
-  }
+  static const Prepared prepared;
+  bool is_program = true;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* first) {
+        tell_unwinder(LoadedObject(*info), std::exchange(*static_cast<bool*>(first), false));
+        return 0;
+      },
+      &is_program);
+}
+
+void know_program(image::Object& program) {
+  const Asking asking;
+  if (!asking.program_finds && !asking.program_lists) return;
+  const auto functions = functions_by([&](std::string_view wanted) -> Address {
+    const image::FunctionTable& table = program.functions();
+    for (const image::Function& function : table.functions())
+      for (std::string_view name : table.names(function))
+        if (name == wanted) return function.range.begin + program.bias();
+    return 0;
+  });
+  if (is_whole(functions))
+    note_unwinder({*asking.program, functions});
+  else if (!asking.program_lists && !asking.own_lists)
+    note_unwinder({*asking.program, own_functions()});
+}
+
+_Unwind_Reason_Code land(const void* unwinder, _Unwind_Exception* exception,
+                         _Unwind_Context* context, Range slot_code, layout::Slot* slots,
+                         const uint8_t* landing) {
+  const Unwinder* const known = unwinder_at(reinterpret_cast<Address>(unwinder));
+  if (known == nullptr) return _URC_CONTINUE_UNWIND;
+  const auto get_ip = reinterpret_cast<decltype(&_Unwind_GetIP)>(known->functions.get_ip);
+  const auto set_gr = reinterpret_cast<decltype(&_Unwind_SetGR)>(known->functions.set_gr);
+  const auto set_ip = reinterpret_cast<decltype(&_Unwind_SetIP)>(known->functions.set_ip);
+  const uint64_t offset = get_ip(context) - slot_code.begin;
+  // Cancelled on its way out, its stack is no more as the landing needs it.
+  if (offset % arch::kSlotCodeSize > arch::kSlotReturn) return _URC_CONTINUE_UNWIND;
+  layout::Slot& slot = slots[offset >> PP_SLOT_CODE_SIZE_LOG2];
+  slot.tsc = reinterpret_cast<uint64_t>(&known->functions);
+  constexpr int kRax = 0, kRdx = 1;  // by DWARF's numbers
+  set_gr(context, kRax, reinterpret_cast<uint64_t>(exception));
+  set_gr(context, kRdx, reinterpret_cast<uint64_t>(&slot));
+  set_ip(context, reinterpret_cast<uint64_t>(landing));
+  return _URC_INSTALL_CONTEXT;
 }
 
 }  // namespace pinprick::self

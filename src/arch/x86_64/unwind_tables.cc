@@ -401,12 +401,8 @@ UnwindTable emit_table(Assembler& code, std::initializer_list<uint8_t> not_kept,
 }
 
 void emit_range_header(Assembler& code, Address range_begin, Address entry) {
-  const Address header = code.here();
-  for (uint8_t byte : {uint8_t{1}, kAbsolute, kUnsigned4, kSigned8FromHeader}) code.u8(byte);
-  code.u64(entry);
-  code.u32(1);
-  code.u64(range_begin - header);
-  code.u64(entry - header);
+  const RangeHeader header = range_header(code.here(), range_begin, entry);
+  code.raw({reinterpret_cast<const uint8_t*>(&header), sizeof header});
 }
 
 }  // namespace
@@ -438,9 +434,12 @@ UnwindTable emit_springboard_unwind_table(Assembler& code, Range chunk) {
                     [&](Assembler& at) { return_address_is(at, site); });
 }
 
-RangeHeader range_header(Address fde) {
-  RangeHeader header = {.encodings = {1, kAbsolute, kOmitted, kOmitted}};
-  std::memcpy(header.entry, &fde, sizeof header.entry);
+RangeHeader range_header(Address at, Address range_begin, Address entry) {
+  RangeHeader header = {.encodings = {1, kAbsolute, kUnsigned4, kSigned8FromHeader},
+                        .count = {1},
+                        .begin_distance = range_begin - at,
+                        .entry_distance = entry - at};
+  std::memcpy(header.entry, &entry, sizeof header.entry);
   return header;
 }
 

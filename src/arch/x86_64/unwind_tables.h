@@ -139,8 +139,8 @@ struct RangeHeader {
 enum class RangeKind : uint32_t { stubs = 0, slots = 1, springboard = 2 };
 static_assert(sizeof(CoveredRange) == 16 && sizeof(RangeHeader) == 32);
 
-// Without a table: the entry stands for all. For libgcc alone, which looks no further.
-RangeHeader range_header(Address fde);
+// One that lies at `at`.
+RangeHeader range_header(Address at, Address range_begin, Address entry);
 
 UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec);
 
