@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace pinprick::target {
 
@@ -17,6 +18,13 @@ bool Memory::read(Address address, std::span<uint8_t> out) const {
 
 Result<void, SystemError> Memory::write(Address address, std::span<const uint8_t> bytes) const {
   return write_at(fd_.get(), bytes, address);
+}
+
+// Of memory that is no more the kernel reads nothing. Where there is some, but none at an address,
+// reading fails.
+bool Memory::is_gone() const {
+  uint8_t byte = 0;
+  return ::pread(fd_.get(), &byte, 1, 0) == 0;
 }
 
 }  // namespace pinprick::target

@@ -21,6 +21,10 @@ class Memory {
   bool read(Address address, std::span<uint8_t> out) const;
   Result<void, SystemError> write(Address address, std::span<const uint8_t> bytes) const;
 
+  // Has the process ended, or does it run another program? By the memory alone, as long as nobody
+  // else shares it.
+  bool is_gone() const;
+
   template <class T>
   bool read_value(Address address, T& out) const {
     return read(address, {reinterpret_cast<uint8_t*>(&out), sizeof out});

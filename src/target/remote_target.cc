@@ -49,7 +49,6 @@ Result<RemoteTarget, AttachError> RemoteTarget::open(pid_t pid) {
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd) return refuse(AttachCause::no_such_process, errno);
   target.pidfd_ = std::make_shared<Fd>(std::move(pidfd));
-  target.probe_address_ = image::auxiliary_value(pid, AT_PHDR);
   return target;
 }
 
@@ -62,11 +61,6 @@ image::MemoryReader RemoteTarget::reader() const {
 bool RemoteTarget::has_exited() const {
   pollfd poll_set = {pidfd_->get(), POLLIN, 0};
   return ::poll(&poll_set, 1, 0) == 1;
-}
-
-bool RemoteTarget::same_image() const {
-  uint8_t byte = 0;
-  return probe_address_ == 0 || memory_->read(probe_address_, {&byte, 1});
 }
 
 }  // namespace pinprick::target

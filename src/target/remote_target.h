@@ -37,7 +37,7 @@ class RemoteTarget {
   // Readable as soon as it has.
   int exit_descriptor() const { return pidfd_->get(); }
   // Is the program image still the one that was opened?
-  bool same_image() const;
+  bool same_image() const { return !memory_->is_gone(); }
 
  private:
   RemoteTarget() = default;
@@ -48,7 +48,6 @@ class RemoteTarget {
   // Shared with readers and copies.
   std::shared_ptr<const Memory> memory_;
   std::shared_ptr<const Fd> pidfd_;
-  Address probe_address_ = 0;  // something that is mapped as long as the image lives
 };
 
 }  // namespace pinprick::target

@@ -229,6 +229,7 @@ start_host() { TICKER=dlhost start_ticker; }
   ticker=$!
   ends_with_test $ticker
   exec 7>"$work/in"
+  patiently has_begun $ticker /bin/sh
   watch count --allow-missing --follow-exec -p "$ticker" libc:read ticker:tick
   echo abc >&7
   patiently eval '[ "$(field "len([x for x in r if x[\"type\"] == \"armed\"])")" -eq 2 ]'

@@ -27,7 +27,6 @@ constexpr uint8_t kRax = 0, kRdx = 1, kRcx = 2, kRbx = 3, kRsi = 4, kRdi = 5, kR
                   kStackPointer = 7, kR12 = 12, kReturnAddress = 16;
 // Encodings of pointers.
 constexpr uint8_t kAbsolute = 0, kUnsigned4 = 0x03, kSigned8FromHeader = 0x3c;
-constexpr uint8_t kOmitted = 0xff;  // DW_EH_PE_omit
 constexpr uint8_t kMinusOne = 0x7f;
 
 // A program for an unwinder's stack machine.
