@@ -313,18 +313,18 @@ struct Asking {
 
   Asking() {
     ::dl_iterate_phdr(
-        [](dl_phdr_info* info, size_t, void* out) {
-          Asking& self = *static_cast<Asking*>(out);
-          const LoadedObject object(*info);
-          const bool lists = object.import_of(kListObjects) != nullptr;
-          if (is_own_unwinder(object)) self.own_lists = lists;
-          if (self.program) return 0;
-          self.program = object.extent();
-          self.program_lists = lists;
-          self.program_finds = object.import_of(kFindObject) != nullptr;
+        [](dl_phdr_info* info, size_t, void* self) {
+          static_cast<Asking*>(self)->look_at(LoadedObject(*info));
           return 0;
         },
         this);
+  }
+  void look_at(const LoadedObject& object) {
+    if (is_own_unwinder(object)) own_lists = object.import_of(kListObjects) != nullptr;
+    if (program) return;
+    program = object.extent();
+    program_lists = object.import_of(kListObjects) != nullptr;
+    program_finds = object.import_of(kFindObject) != nullptr;
   }
 };
 
