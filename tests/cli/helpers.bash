@@ -49,16 +49,6 @@ patiently() {
 has_begun() { [[ "$(readlink "/proc/$1/exe" || true)" -ef "$2" ]] || has_ended "$1"; }
 has_ended() { ! grep -q '^State:.[^Z]' "/proc/$1/status" 2>/dev/null; }
 
-# start_ticker [THREADS]: tests/targets/ticker.c; talk to it with `tell`.
-start_ticker() {
-  mkfifo "$work/in"
-  "$TARGETS/${TICKER:-ticker}" "${1:-1}" <"$work/in" >"$work/out" 3>&- &
-  ticker=$!
-  ends_with_test $ticker
-  exec 7>"$work/in"
-  tell ready ready
-}
-
 # start_fed TARGET [ARGUMENT...]: a program that reads from descriptor 7 and writes to $work/out, as
 # $fed, which has come to its own code.
 start_fed() {
@@ -68,6 +58,13 @@ start_fed() {
   ends_with_test $fed
   exec 7>"$work/in"
   patiently has_begun $fed "$TARGETS/$1"
+}
+
+# start_ticker [THREADS]: tests/targets/ticker.c; talk to it with `tell`.
+start_ticker() {
+  start_fed "${TICKER:-ticker}" "${1:-1}"
+  ticker=$fed
+  tell ready ready
 }
 
 # tell "COMMAND" ANSWER: sends the line, and waits for one more answer like that.

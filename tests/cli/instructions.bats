@@ -129,11 +129,8 @@ counted_by_stepping() {
 }
 
 start_mill() {
-  mkfifo "$work/in"
-  "$TARGETS/mill" "$1" <"$work/in" >"$work/out" 3>&- &
-  mill=$!
-  ends_with_test $mill
-  exec 7>"$work/in"
+  start_fed mill "$1"
+  mill=$fed
   tell ready ready
 }
 

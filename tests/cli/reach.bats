@@ -195,11 +195,8 @@ needs_go() { [ -x "$TARGETS/goroutines" ] || skip "Go's compiler is not installe
 # start_filtered KIND: tests/targets/filtered.c; `calls` makes it call tick() 1000 times.
 start_filtered() {
   [ "$(id -u)" -eq 0 ] || skip "needs root, who may suspend filters"
-  mkfifo "$work/in"
-  "$TARGETS/filtered" "$1" <"$work/in" >"$work/out" 3>&- &
-  filtered=$!
-  ends_with_test $filtered
-  exec 7>"$work/in"
+  start_fed filtered "$1"
+  filtered=$fed
   until_line "$work/out" ready
 }
 calls() {

@@ -72,11 +72,8 @@ load helpers
 }
 
 @test "threads blocked in every kind of call see no EINTR and no wrong result" {
-  mkfifo "$work/in"
-  "$TARGETS/blockers" 6 <"$work/in" >"$work/out" 3>&- &
-  local blockers=$!
-  ends_with_test $blockers
-  exec 7>"$work/in"
+  start_fed blockers 6
+  local blockers=$fed
   until_line "$work/out" '^ready 67 threads'
   for _ in 1 2 3 4 5 6; do
     watch count -p $blockers --allow-missing -d 0.03 'libc:*'
@@ -193,11 +190,8 @@ PYTHON
 
 @test "memory that had to be left since a signal handler ran upon it goes with the next attach" {
   local held
-  mkfifo "$work/in"
-  "$TARGETS/held" <"$work/in" >"$work/out" 3>&- &
-  held=$!
-  ends_with_test $held
-  exec 7>"$work/in"
+  start_fed held
+  held=$fed
   until_line "$work/out" '^ready$'
   # The signal finds it in a stub, most times.
   in_a_stub() {
