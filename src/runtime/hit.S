@@ -287,7 +287,7 @@
         movq    %rsp, %rbp
         .cfi_def_cfa_register rbp
         pushq   %rax
-        pushq   PP_SLOT_TSC(%rdx)       // the unwinder's functions, as its personality left them
+        pushq   PP_SLOT_BODY(%rdx)      // the unwinder's functions, as its personality left them
         andq    $-16, %rsp
         movq    %rdx, %rdi
         call    pp_leave_by_exception
@@ -300,7 +300,7 @@
 // The same for a call that is timed. The rest is in slots.S, which finds its way on in r11.
         begin_routine pp_landed_timed
         unwind_from_landing
-        movq    PP_SLOT_TSC(%rdx), %r11
+        movq    PP_SLOT_BODY(%rdx), %r11
         jmp     *pp_timed_unwound(%rip)
         end_routine pp_landed_timed
 

@@ -84,9 +84,9 @@ struct LookUp {
   const Covered* covered;
   int answer = 0;
 
-  // Of `other`, what does not matter, so that nothing that is remembered of objects is forgotten.
-  // The segments: the range; what leads to its table, since nongnu's libunwind looks for that in
-  // segments only; the header.
+  // How many objects have come and gone is as of `other`, or unwinders would forget what they know
+  // of them. The segments: the range; what leads to its table, since nongnu's libunwind looks for
+  // that in segments only; the header.
   void show(const dl_phdr_info& other) {
     const auto at = reinterpret_cast<Address>(covered->header());
     const auto segment = [](uint32_t type, uint32_t flags, Address begin, uint64_t size) {
@@ -425,7 +425,8 @@ _Unwind_Reason_Code land(const void* unwinder, _Unwind_Exception* exception,
   // Cancelled on its way out, its stack is no more as the landing needs it.
   if (offset % arch::kSlotCodeSize > arch::kSlotReturn) return _URC_CONTINUE_UNWIND;
   layout::Slot& slot = slots[offset >> PP_SLOT_CODE_SIZE_LOG2];
-  slot.tsc = reinterpret_cast<uint64_t>(&known->functions);
+  // Nobody needs the body of a call that has been left. Its time somebody may (slots.S).
+  slot.body = reinterpret_cast<uint64_t>(&known->functions);
   constexpr int kRax = 0, kRdx = 1;  // by DWARF's numbers
   set_gr(context, kRax, reinterpret_cast<uint64_t>(exception));
   set_gr(context, kRdx, reinterpret_cast<uint64_t>(&slot));

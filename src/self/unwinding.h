@@ -43,7 +43,7 @@ void tell_unwinders();
 void know_program(image::Object& program);
 
 // Of a slot's personality, which `unwinder` has called from there: makes it go on in `landing`,
-// with the exception in rax and the slot in rdx, in whose time it finds the unwinder's functions.
+// with the exception in rax and the slot in rdx, in whose body it finds the unwinder's functions.
 // Of an unwinder that is not known, it goes on up the stack.
 _Unwind_Reason_Code land(const void* unwinder, _Unwind_Exception* exception,
                          _Unwind_Context* context, Range slot_code, layout::Slot* slots,
