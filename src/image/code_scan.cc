@@ -1,10 +1,12 @@
 #include "image/code_scan.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <map>
 
+#include "arch/x86_64/computed_jump.h"
 #include "arch/x86_64/decode.h"
 
 namespace pinprick::image {
@@ -30,11 +32,19 @@ struct Region {
   Range range;
 };
 
+// A jump among blocks of one size, and the code that says so: all of it that somebody could come
+// into, but for its first instruction.
+struct BlockJump {
+  arch::ComputedJump jump;
+  Range code;
+};
+
 // What the decoding of one function, or of a gap between functions, brings to light.
 struct RegionFacts {
+  std::vector<BlockJump> block_jumps;
   std::vector<Address> taken;      // addresses that instructions take, anywhere
   std::vector<Address> indexed;    // of those what registers are added to, in an operand in memory
-  bool jumps_to_register = false;  // jmp *%reg
+  bool jumps_to_register = false;  // jmp *%reg, but for those among blocks
   bool jumps_by_sum = false;       // ... right behind `add %reg, %reg`: a relative table
 
   void merge(const RegionFacts& other) {
@@ -51,6 +61,8 @@ class Scanner {
 
   // By several threads at once.
   RegionFacts decode_region(const Region& region);
+  // Adds where the blocks of such a jump may begin: at instructions of the function.
+  void add_blocks(const arch::ComputedJump& jump, Range function);
   // Adds the targets of a table in [table, end); says whether it looks like one.
   bool follow_relative_table(Address table, Address end);
   // Adds the targets of a table in data whose entries are distances from `base`, all up to `end`:
@@ -89,15 +101,57 @@ class Scanner {
   std::vector<Pointer> pointers_;
 };
 
+void Scanner::add_blocks(const arch::ComputedJump& jump, Range function) {
+  const CodeBytes* text = containing(object_.text, function.begin);
+  if (text == nullptr) return;
+  const Address end = std::min(function.end, text->range().end);
+  for (Address at = function.begin; at < end;) {
+    if ((at - jump.base) % jump.stride == 0) targets_.add(at);
+    const auto instruction = arch::decode(text->bytes.subspan(at - text->address, end - at), at);
+    at += instruction ? instruction->length : 1;
+  }
+}
+
+// The instructions before a jump to a register that are executed with it, and only with it, but for
+// who jumps among them.
+class StraightCode {
+ public:
+  void pass(const arch::Instruction& instruction) {
+    if (instruction.flow != arch::Flow::next)
+      count_ = 0;
+    else
+      begins_[count_++ % kMost] = instruction.address;
+  }
+  // As little code as says where the jump leads. More code never says less.
+  std::optional<BlockJump> explain(const CodeBytes& text, const arch::Instruction& jump) const {
+    std::optional<BlockJump> least;
+    for (size_t n = std::min(count_, kMost); n > 0; --n) {
+      const Range code = {begins_[(count_ - n) % kMost], jump.end()};
+      const auto bytes = text.bytes.subspan(code.begin - text.address, code.size());
+      const auto found = arch::computed_jump(bytes, code.begin);
+      if (!found) break;
+      least = BlockJump{*found, code};
+    }
+    return least;
+  }
+
+ private:
+  static constexpr size_t kMost = 8;
+  std::array<Address, kMost> begins_{};
+  size_t count_ = 0;
+};
+
 RegionFacts Scanner::decode_region(const Region& region) {
   const CodeBytes& text = *region.text;
   RegionFacts facts;
+  StraightCode straight;
   arch::Special before = arch::Special::none;
   for (Address at = region.range.begin; at < region.range.end;) {
     const auto bytes = text.bytes.subspan(at - text.address, region.range.end - at);
     const auto instruction = arch::decode(bytes, at);
     if (!instruction) {
       ++at;
+      straight = {};
       continue;
     }
     if (instruction->flow == arch::Flow::call)
@@ -117,9 +171,18 @@ RegionFacts Scanner::decode_region(const Region& region) {
       facts.indexed.push_back(facts.taken.back());
     }
     if (instruction->flow == arch::Flow::jump_indirect && !instruction->has_memory_operand) {
-      facts.jumps_to_register = true;
-      if (before == arch::Special::add_register) facts.jumps_by_sum = true;
+      const bool by_sum = before == arch::Special::add_register;
+      const auto among_blocks = by_sum || before == arch::Special::lea
+                                    ? straight.explain(text, *instruction)
+                                    : std::nullopt;
+      if (among_blocks) {
+        facts.block_jumps.push_back(*among_blocks);
+      } else {
+        facts.jumps_to_register = true;
+        facts.jumps_by_sum |= by_sum;
+      }
     }
+    straight.pass(*instruction);
     before = instruction->special;
     at = instruction->end();
   }
@@ -343,10 +406,15 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     if (relocation.kind == Relocation::Kind::relative ||
         relocation.kind == Relocation::Kind::irelative)
       targets.add(static_cast<Address>(relocation.addend));
-  for (const CodeBytes& part : object.data) scanner.scan_words(part);
-  // With one segment for all, read-only data lies in text. Code hardly ever looks like an address
-  // of 8 bytes; of 4 bytes it does, so that those count between functions only.
-  for (const CodeBytes& part : object.text) scanner.scan_words(part);
+  // In the file of what can lie anywhere, an address is one by a relocation only, and small numbers
+  // look like addresses.
+  const bool as_loaded = object.fixed_addresses || object.bias != 0;
+  if (as_loaded || relocations.empty()) {
+    for (const CodeBytes& part : object.data) scanner.scan_words(part);
+    // With one segment for all, read-only data lies in text. Code hardly ever looks like an address
+    // of 8 bytes; of 4 bytes it does, so that those count between functions only.
+    for (const CodeBytes& part : object.text) scanner.scan_words(part);
+  }
   scanner.tell_pointers_from_labels(functions, relocations);
 
   std::vector<Region> regions;
@@ -373,6 +441,13 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   for (size_t i = 0; i < regions.size(); ++i)  // code between functions
     if (facts[i].jumps_to_register && !owners.has_any(regions[i].range))
       for (Address table : facts[i].indexed) scanner.look_behind(table);
+  for (size_t i = 0; i < regions.size(); ++i)
+    for (const BlockJump& among : facts[i].block_jumps) {
+      scanner.add_blocks(among.jump, regions[i].range);
+      owners.for_each(regions[i].range, [&](size_t owner) {
+        scanner.add_blocks(among.jump, functions.functions()[owner].range);
+      });
+    }
   for (const auto& [function, jumps] : computed_jumps(regions, facts, owners)) {
     const auto& own = jumps.taken;
     const Range range = functions.functions()[function].range;
@@ -403,6 +478,13 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     if ((jumps.jumps_by_sum && !has_table && !by_distance) || (computes_own_inside && !by_distance))
       targets.mark_opaque(range.begin);
   }
+  // Now that it is known who comes in where.
+  for (size_t i = 0; i < regions.size(); ++i)
+    for (const BlockJump& among : facts[i].block_jumps)
+      if (targets.any_in(among.code.begin + 1, among.code.end))
+        owners.for_each(regions[i].range, [&](size_t owner) {
+          targets.mark_opaque(functions.functions()[owner].range.begin);
+        });
   return targets;
 }
 

@@ -7,7 +7,8 @@
 //   - code whose address an instruction takes, as a RIP-relative lea, an immediate or, in objects
 //     with fixed addresses, a displacement;
 //   - 8-byte words anywhere in the object's data that are addresses of its text (labels as values,
-//     function pointers, absolute jump tables), and relocations that make such words;
+//     function pointers, absolute jump tables), and relocations that make such words; from the file
+//     of a position-independent object the latter alone;
 //   - in objects with fixed addresses, 4-byte tables of addresses that an instruction takes the
 //     address of, or adds an index to in code that jumps to a register. Any number may look like
 //     such a word; no compiler makes such tables, but assembly may;
@@ -16,7 +17,9 @@
 // With one segment for all, read-only data lies in text: there all of that is looked for as well.
 //   - 4-byte tables of distances from a label of the function that jumps by them: for every table
 //     in data and every label of its own that such a function takes
-//     (`goto *(&&label + table[i])`).
+//     (`goto *(&&label + table[i])`);
+//   - for a jump to a label plus a multiple of a power of two, as the straight code in front of it
+//     says, all instructions of the function at such a distance (blocks of one size, in assembly).
 // A function with a computed jump that none of these explains is `opaque`: nothing is known about
 // its inside.
 #pragma once

@@ -66,6 +66,17 @@ SQL
   same_with_instructions 'libsqlite3:*' -- sqlite3 :memory:
 }
 
+# With SSSE3 and nothing newer glibc copies by a jump into the middle of the routine, among blocks of
+# one size for each alignment.
+@test "copies of every alignment, every instruction of each of glibc's routines" {
+  local old=-AVX512F,-AVX512VL,-AVX2,-AVX_Fast_Unaligned_Load
+  for without in '' -AVX512F,-AVX512VL $old $old,-ERMS,-SSSE3; do
+    export GLIBC_TUNABLES=glibc.cpu.hwcaps=$without
+    same_with_instructions 'libc:memcpy' 'libc:memmove' -- "$TARGETS/copies"
+    nearly_all
+  done
+}
+
 @test "sort, sed and awk, every instruction" {
   seq 1 20000 | sed 's/\(.\)\(.*\)/\2\1 x/' >"$work/input"
   same_with_instructions 'sort:*' -- sort -k1,1n -u --parallel=4

@@ -69,6 +69,16 @@ TEST_P(ComputedJumps, IntoTheOwnMiddleMakeAFunctionOpaque) {
   EXPECT_TRUE(is_opaque("computes_beside_data"));
 }
 
+TEST_P(ComputedJumps, AmongBlocksLeadToEachBlockAndToNothingBetween) {
+  EXPECT_FALSE(is_opaque("jumps_among_blocks"));
+  EXPECT_FALSE(is_opaque("jumps_by_scale"));
+  EXPECT_FALSE(targets().contains(labels_.at("no_block")));
+}
+
+TEST_P(ComputedJumps, AmongBlocksMakeAFunctionOpaqueWhereAnotherIndexComesIn) {
+  EXPECT_TRUE(is_opaque("enters_block_jump"));
+}
+
 TEST_P(ComputedJumps, ByASumOfUnknownOriginMakeAFunctionOpaque) {
   EXPECT_TRUE(is_opaque("jumps_by_unknown_sum"));
 }

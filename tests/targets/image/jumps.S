@@ -9,7 +9,7 @@
 // Into the own middle, by an address that the code computes: nothing can be said about it.
 FUNCTION(computes_inside)
   lea to_computed(%rip), %rax
-  lea (%rax,%rdi,4), %rax
+  lea (%rax,%rdi), %rax
   jmp *%rax
 to_computed:
   inc %eax
@@ -26,7 +26,6 @@ FUNCTION(computes_beside_data)
   lea words(%rip), %rdx
   mov (%rdx,%rsi,4), %ecx
   lea to_computed_too(%rip), %rax
-  shl $2, %rdi
   add %rdi, %rax
   jmp *%rax
 to_computed_too:
@@ -46,7 +45,7 @@ inner_entry:
   inc %eax
   .size inner_entry, . - inner_entry
   lea to_behind(%rip), %rax
-  lea (%rax,%rdi,4), %rax
+  lea (%rax,%rdi), %rax
   jmp *%rax
 to_behind:
   inc %eax
@@ -55,6 +54,56 @@ to_behind:
   ret
   .size computes_behind_inner, . - computes_behind_inner
   .p2align 4
+
+// Among blocks of one size.
+FUNCTION(jumps_among_blocks)
+  lea to_block_0(%rip), %rdx
+  shl $2, %edi
+  lea (,%rdi,2), %eax
+  add %rdx, %rax
+  jmp *%rax
+  .p2align 3
+to_block_0:
+  inc %eax
+  mov %ebx, %ebx
+no_block:
+  mov %ebx, %ebx
+  ret
+  nop
+to_block_1:
+  inc %ecx
+  ret
+END(jumps_among_blocks)
+
+// The same by two sums at once.
+FUNCTION(jumps_by_scale)
+  lea to_scaled_0(%rip), %rdx
+  lea (%rdx,%rdi,8), %rax
+  jmp *%rax
+  .p2align 3
+to_scaled_0:
+  inc %eax
+  ret
+  .p2align 3
+to_scaled_1:
+  inc %eax
+  ret
+END(jumps_by_scale)
+
+// The same, but who comes from elsewhere has another index.
+FUNCTION(enters_block_jump)
+  lea to_computed_block(%rip), %rdx
+  cmp $3, %rsi
+  jae 1f
+  shl $4, %rdi
+1:
+  add %rdx, %rdi
+  jmp *%rdi
+to_computed_block:
+  inc %eax
+  nop
+  ret
+END(enters_block_jump)
 
 // A tail call through a register: nobody comes back in here.
 FUNCTION(tail_calls)

@@ -1,0 +1,133 @@
+#include "arch/x86_64/computed_jump.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "arch/x86_64/full_decoder.h"
+
+namespace pinprick::arch {
+namespace {
+
+constexpr uint8_t kWordBits = 64;
+
+// What a register is known to hold: an address, plus a multiple of two to the power of `zeros`.
+// Sums and products stay that where they overflow, and where 32 bits of them are kept.
+struct Value {
+  Address base = 0;
+  uint8_t zeros = 0;  // 64: the address itself; 0: nothing is known
+};
+
+using Operand = ZydisDecodedOperand;
+
+class Registers {
+ public:
+  Value get(ZydisRegister reg) const {
+    if (reg == ZYDIS_REGISTER_NONE) return {0, kWordBits};
+    const auto at = index(reg);
+    return at ? values_[*at] : Value{};
+  }
+  void set(ZydisRegister reg, Value value) {
+    if (const auto at = index(reg)) values_[*at] = value;
+  }
+
+ private:
+  static std::optional<size_t> index(ZydisRegister reg) {
+    const auto whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
+    if (whole < ZYDIS_REGISTER_RAX || whole > ZYDIS_REGISTER_R15) return std::nullopt;
+    return static_cast<size_t>(whole - ZYDIS_REGISTER_RAX);
+  }
+
+  std::array<Value, 16> values_;
+};
+
+Value sum(Value a, Value b) {
+  return {a.base + b.base, std::min(a.zeros, b.zeros)};
+}
+
+// An address times something is none.
+Value shifted(Value value, uint64_t bits) {
+  if (bits >= kWordBits) return {};
+  const auto known = std::min<int>(value.zeros, std::countr_zero(value.base));
+  return {0, static_cast<uint8_t>(std::min<uint64_t>(kWordBits - 1, known + bits))};
+}
+
+bool is_register(const Operand& operand) {
+  return operand.type == ZYDIS_OPERAND_TYPE_REGISTER;
+}
+
+// Of what the instruction computes into its first operand, a whole register.
+Value result(const ZydisDecodedInstruction& instruction, const Operand* operands, Address address,
+             const Registers& registers) {
+  const Operand& from = operands[1];
+  switch (instruction.mnemonic) {
+    case ZYDIS_MNEMONIC_LEA: {
+      if (instruction.address_width != kWordBits) return {};
+      if (from.mem.base == ZYDIS_REGISTER_RIP)
+        return {address + instruction.length + static_cast<uint64_t>(from.mem.disp.value),
+                kWordBits};
+      const Value index =
+          from.mem.index == ZYDIS_REGISTER_NONE
+              ? Value{0, kWordBits}
+              : shifted(registers.get(from.mem.index),
+                        static_cast<uint64_t>(std::countr_zero(uint8_t{from.mem.scale})));
+      const Value both = sum(registers.get(from.mem.base), index);
+      return {both.base + static_cast<uint64_t>(from.mem.disp.value), both.zeros};
+    }
+    case ZYDIS_MNEMONIC_SHL:
+      if (from.type != ZYDIS_OPERAND_TYPE_IMMEDIATE) return {};
+      return shifted(registers.get(operands[0].reg.value),
+                     from.imm.value.u % instruction.operand_width);
+    case ZYDIS_MNEMONIC_ADD:
+      if (!is_register(from)) return {};
+      return sum(registers.get(operands[0].reg.value), registers.get(from.reg.value));
+    case ZYDIS_MNEMONIC_MOV:
+      return is_register(from) ? registers.get(from.reg.value) : Value{};
+    default:
+      return {};
+  }
+}
+
+// Everything that an instruction writes is unknown behind it, but for what result() knows.
+void execute(const ZydisDecodedInstruction& instruction, const Operand* operands, Address address,
+             Registers& registers) {
+  Value first;
+  const bool computes = instruction.operand_count_visible >= 2 && is_register(operands[0]) &&
+                        instruction.operand_width >= 32;
+  if (computes) first = result(instruction, operands, address, registers);
+  // Half of an address is none.
+  if (instruction.operand_width != 64 && (first.base != 0 || first.zeros == kWordBits)) first = {};
+  for (int i = 0; i < instruction.operand_count; ++i)
+    if (is_register(operands[i]) && (operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0)
+      registers.set(operands[i].reg.value, {});
+  if (computes && (operands[0].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0)
+    registers.set(operands[0].reg.value, first);
+}
+
+}  // namespace
+
+std::optional<ComputedJump> computed_jump(std::span<const uint8_t> code, Address address) {
+  Registers registers;
+  while (!code.empty()) {
+    ZydisDecodedInstruction instruction;
+    Operand operands[ZYDIS_MAX_OPERAND_COUNT];
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&full_decoder(), code.data(), code.size(),
+                                             &instruction, operands)))
+      return std::nullopt;
+    if (instruction.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE) {
+      if (instruction.length != code.size() || instruction.mnemonic != ZYDIS_MNEMONIC_JMP ||
+          !is_register(operands[0]))
+        return std::nullopt;
+      const Value target = registers.get(operands[0].reg.value);
+      if (target.base == 0 || target.zeros == 0 || target.zeros == kWordBits) return std::nullopt;
+      return ComputedJump{target.base, uint64_t{1} << target.zeros};
+    }
+    execute(instruction, operands, address, registers);
+    address += instruction.length;
+    code = code.subspan(instruction.length);
+  }
+  return std::nullopt;
+}
+
+}  // namespace pinprick::arch
