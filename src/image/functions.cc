@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "arch/x86_64/decode.h"
+
 namespace pinprick::image {
 namespace {
 
@@ -25,6 +27,15 @@ void sort_by_address_and_rank(std::vector<Symbol>& symbols) {
       std::sort(begin, end, [](const Symbol& a, const Symbol& b) { return rank(a) < rank(b); });
     begin = end;
   }
+}
+
+// The unwind entry of the code that signal handlers return to begins a byte before it: unwinders
+// look up the address in front of a return address.
+Range function_of(const FrameEntry& frame, const ElfFile& object) {
+  constexpr uint64_t kRestorer = 16;  // nothing that is longer
+  const Range behind = {frame.code.begin + 1, frame.code.end};
+  if (frame.entered_by_call || behind.size() > kRestorer) return frame.code;
+  return arch::is_signal_restorer(object.read(behind)) ? behind : frame.code;
 }
 
 }  // namespace
@@ -94,7 +105,8 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
 
   const size_t with_names = table.functions_.size();
   for (const FrameEntry& frame : frames) {
-    const Address begin = frame.code.begin;
+    const Range range = function_of(frame, object);
+    const Address begin = range.begin;
     if (!object.in_executable_segment(begin)) continue;
     table.named_addresses_.push_back(begin);
     const auto end = table.functions_.begin() + static_cast<ptrdiff_t>(with_names);
@@ -104,7 +116,7 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
     if (at != end && at->range.begin == begin) continue;
     if (in_linkage_table(begin)) continue;
     Function function;
-    function.range = frame.code;
+    function.range = range;
     function.lsda = frame.lsda;
     function.entered_by_call = frame.entered_by_call;
     table.functions_.push_back(function);

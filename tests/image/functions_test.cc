@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <set>
 
+#include "arch/x86_64/decode.h"
 #include "image/object.h"
 #include "image/process.h"
 #include "image/programs.h"
+#include "library_path.h"
 
 namespace pinprick::image {
 namespace {
@@ -149,6 +151,22 @@ TEST_F(StrippedNestedFunctions, AreThoseWithUnwindEntries) {
 TEST_F(StrippedNestedFunctions, TheEntryStaysKnown) {
   const auto& named = table().named_addresses();
   EXPECT_TRUE(std::binary_search(named.begin(), named.end(), label("_start")));
+}
+
+// In a stripped library only its unwind entry says where it is, and that begins a byte early.
+TEST(SignalRestorer, IsAFunctionFromItsFirstInstructionOn) {
+  const std::string libc = library_path("libc.so.6");
+  auto file = load_file(libc);
+  ASSERT_TRUE(file);
+  Object& object = *file->objects.at(0);
+  size_t found = 0;
+  for (const Function& function : object.functions().functions()) {
+    const auto code = object.code(function);
+    EXPECT_FALSE(!code.empty() && arch::is_signal_restorer(code.subspan(1)))
+        << std::hex << function.range.begin;
+    found += arch::is_signal_restorer(code) ? 1 : 0;
+  }
+  EXPECT_EQ(found, 1u);
 }
 
 // nm's view of real libraries: type, value and size of every function.
