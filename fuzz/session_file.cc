@@ -87,6 +87,7 @@ std::vector<Input> seeds() {
                                          .sites = 2,
                                          .probes = 3,
                                          .histograms = 2,
+                                         .blocks = 5,
                                          .name_bytes = 32,
                                          .cpus = 2,
                                          .fraction_bits = bits});
@@ -115,9 +116,12 @@ std::vector<Input> seeds() {
       put(header.probes.offset + i * sizeof(ProbeEntry), probe);
     }
     std::memcpy(bytes.data() + header.names.offset, "object\0read\0write", 18);
-    for (uint64_t region = 0; region < 3; ++region)
-      for (uint64_t cell = 0; cell < 20; ++cell)
-        put(region_offset(header, region) + histogram_offset(header, 0) + cell * 16, cell * 3);
+    for (uint64_t region = 0; region < 3; ++region) {
+      const uint64_t block = end_of_blocks(header, region);
+      put(region_offset(header, region) + place_offset(header, 0),
+          block - region_offset(header, region));
+      for (uint64_t cell = 0; cell < 20; ++cell) put(block + cell * 16, cell * 3);
+    }
     all.push_back(std::move(bytes));
   }
   return all;

@@ -20,6 +20,7 @@
 #include "probe/hooks.h"
 #include "probe/instructions.h"
 #include "session/registry.h"
+#include "session/runtime_directory.h"
 #include "target/procfs.h"
 
 namespace pinprick::cli {
@@ -72,6 +73,7 @@ class Watch {
   void leave_out_unfinished(const Watched& watched, std::vector<image::Match>& matches);
   void forget_unloaded(Watched& watched, const image::ProcessImage& image);
   void warn_of_traps(const session::ArmReport& report);
+  void warn_of_refused(const Watched& watched);
   void warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
                          const session::ArmReport& report);
   session::ArmOptions arm_options() const {
@@ -101,6 +103,19 @@ class Watch {
 
 void Watch::warn_of_traps(const session::ArmReport& report) {
   if (report.trap_refused) renderer_.warning("--trap: " + why_no_breakpoints(*report.trap_refused));
+}
+
+void Watch::warn_of_refused(const Watched& watched) {
+  uint64_t refused = 0;
+  for (const Generation& generation : watched.generations) refused += generation.session.refused();
+  if (refused == 0) return;
+  lost_ = true;
+  const auto folder = session::runtime_directory();
+  renderer_.warning(
+      fmt::format("{} of the calls that were missed are so since {} had no room for their "
+                  "functions' histograms; "
+                  "time fewer functions, or see to more room there",
+                  refused, folder ? *folder : "the runtime directory"));
 }
 
 void Watch::warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
@@ -360,10 +375,10 @@ void Watch::wait() {
   };
   const uint64_t deadline = options_.duration_s > 0 ? after(options_.duration_s) : UINT64_MAX;
   uint64_t intervals = 1;
-  // Nobody tells when slots run short, nor of an exec, which changes the program without ending the
-  // process: look now and then, and often if it matters.
+  // Nobody tells when slots or blocks run short, nor of an exec, which changes the program without
+  // ending the process: look now and then, and often if it matters.
   const uint64_t look_again_ns = options_.follow_exec     ? 2'000'000
-                                 : kind_ == Kind::latency ? 20'000'000
+                                 : kind_ == Kind::latency ? 10'000'000
                                                           : 500'000'000;
   for (;;) {
     const uint64_t next_report = options_.interval_s > 0
@@ -390,7 +405,7 @@ void Watch::wait() {
     if (all_ended()) return;
     for (Watched& watched : watched_) {
       if (watched.ended_ns != 0) continue;
-      for (Generation& generation : watched.generations) generation.session.provide_slots();
+      for (Generation& generation : watched.generations) generation.session.provide();
       if (watched.has_loaded()) follow(watched);
     }
   }
@@ -454,6 +469,7 @@ int Watch::end() {
     if (watched.ended_ns == 0) watched.ended_ns = now;
   disarm_all();
   report_all(true);
+  for (const Watched& watched : watched_) warn_of_refused(watched);
   for (const Watched& watched : watched_)
     if (watched.disarmed) renderer_.detached(watched.name, *watched.disarmed);
   renderer_.flush();

@@ -35,7 +35,7 @@ struct Slot {
 // What a return probe's stub hands to the runtime. Lies beside the stub.
 struct ProbeRecord {
   uint64_t body;       // the displaced instructions, then the rest of the function
-  uint64_t histogram;  // offset of the histogram in a CPU's cells
+  uint64_t histogram;  // offset of the histogram's place in a CPU's cells
   uint64_t missed;     // offset of the counter of calls that found no slot
   uint64_t unwound;    // offset of the counter of calls that were left by unwinding
   uint64_t lost;       // offset of the counter of calls whose slot was used again
@@ -76,6 +76,8 @@ struct alignas(4096) RuntimeContext {
   uint64_t slot_count;     // that there is room for, and code addresses of
   uint64_t reuse_from;     // when so many were used, those of calls that were left are used again
   uint64_t reusing;        // 1: so it is
+  uint64_t pool;           // of blocks for histograms; 0: they all have one
+  uint64_t block_size;
   // Slots that nobody has used yet: from `fresh` on, up to `fresh_limit`, which the controller
   // moves on once it has written more.
   alignas(64) uint64_t fresh;
@@ -126,6 +128,8 @@ static_assert(offsetof(RuntimeContext, ns_multiplier) == PP_CONTEXT_NS_MULTIPLIE
 static_assert(offsetof(RuntimeContext, slot_count) == PP_CONTEXT_SLOT_COUNT);
 static_assert(offsetof(RuntimeContext, reuse_from) == PP_CONTEXT_REUSE_FROM);
 static_assert(offsetof(RuntimeContext, reusing) == PP_CONTEXT_REUSING);
+static_assert(offsetof(RuntimeContext, pool) == PP_CONTEXT_POOL);
+static_assert(offsetof(RuntimeContext, block_size) == PP_CONTEXT_BLOCK_SIZE);
 static_assert(offsetof(RuntimeContext, hand) == PP_CONTEXT_HAND);
 static_assert(PP_REUSABLE_SIZE == sizeof(uint32_t) << PP_REUSABLE_LOG2);
 static_assert(offsetof(RuntimeContext, fresh) == PP_CONTEXT_FRESH);

@@ -35,6 +35,8 @@
 #define PP_CONTEXT_SLOT_COUNT 144
 #define PP_CONTEXT_REUSE_FROM 152
 #define PP_CONTEXT_REUSING 160
+#define PP_CONTEXT_POOL 168
+#define PP_CONTEXT_BLOCK_SIZE 176
 #define PP_CONTEXT_FRESH 192
 #define PP_CONTEXT_FRESH_LIMIT 200
 #define PP_CONTEXT_HAND 208
@@ -58,6 +60,13 @@
 #define PP_UNWINDER_SET_IP 16
 #define PP_UNWINDER_RESUME 24
 #define PP_UNWINDER_LANDING 32
+
+// PoolHeader, and what lies behind it, in the session file.
+#define PP_POOL_TAKEN 0
+#define PP_POOL_LIMIT 8
+#define PP_POOL_OWN_LIMIT 16
+#define PP_POOL_REFUSED 24
+#define PP_POOL_BLOCKS 4096
 
 // LoaderCell, in the session file.
 #define PP_LOADER_REQUESTS 0

@@ -14,6 +14,7 @@ constexpr uint64_t kMaxNames = uint64_t{1} << 30;
 constexpr uint64_t kMaxTables = uint64_t{1} << 30;  // readers copy them, and a file may be sparse
 constexpr uint64_t kMaxRegion = uint64_t{1} << 40;
 constexpr uint32_t kMaxCpuCount = 1 << 13;
+constexpr uint64_t kMaxBlocks = uint64_t{1} << 36;
 constexpr uint64_t kMaxFile = uint64_t{1} << 62;
 
 template <class T>
@@ -30,15 +31,31 @@ std::vector<T> copy_section(std::span<const uint8_t> bytes, const Section& secti
   return entries;
 }
 
+bool pool_fits(const FileHeader& header) {
+  if (header.pool_offset == 0) return header.histogram_count == 0 && header.pool_blocks == 0;
+  return header.pool_offset % kPageSize == 0 && header.pool_offset <= header.file_size &&
+         header.pool_blocks <= kMaxBlocks &&
+         end_of_blocks(header, header.pool_blocks) <= header.file_size;
+}
+
 }  // namespace
 
 uint64_t histogram_size(uint32_t fraction_bits) {
   return align_up(uint64_t{stats::slot_count(fraction_bits)} * sizeof(stats::Cell), 64);
 }
 
-uint64_t histogram_offset(const FileHeader& header, uint64_t histogram) {
-  return align_up(lost_offset(header, header.histogram_count), 64) +
-         histogram * histogram_size(header.fraction_bits);
+std::optional<uint64_t> block_at(const FileHeader& header, uint64_t region, uint64_t place) {
+  if (place == 0 || header.pool_offset == 0) return std::nullopt;
+  const uint64_t at = region_offset(header, region) + place;  // may be anywhere
+  const uint64_t first = end_of_blocks(header, 0);
+  if (at < first || at >= end_of_blocks(header, header.pool_blocks) ||
+      (at - first) % histogram_size(header.fraction_bits) != 0)
+    return std::nullopt;
+  return at;
+}
+
+uint64_t end_of_blocks(const FileHeader& header, uint64_t blocks) {
+  return header.pool_offset + PP_POOL_BLOCKS + blocks * histogram_size(header.fraction_bits);
 }
 
 FileHeader lay_out(const SessionCounts& counts) {
@@ -59,10 +76,14 @@ FileHeader lay_out(const SessionCounts& counts) {
   at = align_up(at, kPageSize);
   place(header.names, counts.name_bytes, 1);
   header.cells_offset = align_up(at, kPageSize);
-  header.region_size = align_up(histogram_offset(header, counts.histograms), kPageSize);
-  const uint64_t end = region_offset(header, uint64_t{counts.cpus} + 1);
-  header.loader_cell_offset = counts.loader_cell ? end : 0;
-  header.file_size = counts.loader_cell ? end + kPageSize : end;
+  header.region_size = align_up(place_offset(header, counts.histograms), kPageSize);
+  at = region_offset(header, uint64_t{counts.cpus} + 1);
+  header.loader_cell_offset = counts.loader_cell ? at : 0;
+  if (counts.loader_cell) at += kPageSize;
+  header.pool_blocks = counts.blocks;
+  header.pool_offset = counts.blocks != 0 ? at : 0;
+  if (counts.blocks != 0) at = align_up(end_of_blocks(header, counts.blocks), kPageSize);
+  header.file_size = at;
   return header;
 }
 
@@ -80,24 +101,26 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
     return ParseError::version;
   if (header.file_size > file_size) return ParseError::truncated;
   const uint64_t tables_end = header.cells_offset;
+  const uint64_t regions_end = header.pool_offset != 0 ? header.pool_offset : header.file_size;
   const bool sane =
       header.file_size <= kMaxFile && header.cpu_count >= 1 && header.cpu_count <= kMaxCpuCount &&
       header.fraction_bits <= stats::kMaxFractionBits && header.region_size <= kMaxRegion &&
-      header.cells_offset <= header.file_size && header.cells_offset <= kMaxTables &&
-      header.cells_offset % kPageSize == 0 && header.region_size % kPageSize == 0 &&
+      header.cells_offset <= regions_end && regions_end <= header.file_size &&
+      header.cells_offset <= kMaxTables && header.cells_offset % kPageSize == 0 &&
+      header.region_size % kPageSize == 0 &&
       section_fits<char>(header.names, tables_end, kMaxNames) &&
       section_fits<MappingEntry>(header.mappings, tables_end) &&
       section_fits<ObjectEntry>(header.objects, tables_end) &&
       section_fits<SiteEntry>(header.sites, tables_end) &&
       section_fits<ProbeEntry>(header.probes, tables_end) &&
       header.histogram_count <= header.probes.count &&
-      histogram_offset(header, header.histogram_count) <= header.region_size &&
-      (uint64_t{header.cpu_count} + 1) * header.region_size <=
-          header.file_size - header.cells_offset &&
+      place_offset(header, header.histogram_count) <= header.region_size &&
+      (uint64_t{header.cpu_count} + 1) * header.region_size <= regions_end - header.cells_offset &&
       (header.loader_cell_offset == 0 ||
        (header.loader_cell_offset % kPageSize == 0 &&
         header.loader_cell_offset <= header.file_size &&
-        sizeof(LoaderCell) <= header.file_size - header.loader_cell_offset));
+        sizeof(LoaderCell) <= header.file_size - header.loader_cell_offset)) &&
+      pool_fits(header);
   if (!sane) return ParseError::inconsistent;
   switch (header.state) {
     case SessionState::preparing:

@@ -6,9 +6,12 @@
 //
 // The cells are one region per CPU, behind one for threads that have to lock:
 //
-//     region 0 (locked) | CPU 0 | CPU 1 | ...       each: a counter per probe | histograms
+//     region 0 (locked) | CPU 0 | CPU 1 | ...       each: counters per probe | places of histograms
 //
-// and the loader's cell behind them, where the session follows what is loaded.
+// Behind them: the loader's cell, where the session follows what is loaded, and the pool. A
+// histogram of a region is a block of it, once something was recorded there: its place is the
+// distance from the region to that block, 0 before. Of the pool as much is reserved as the header
+// says; what lies behind is a hole in the file, and nobody touches it.
 //
 // The target, and everybody else with the user's rights, may write anything here at any time.
 // Readers take a copy and parse that (parse_session); nothing is used unchecked.
@@ -27,7 +30,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 6;
+inline constexpr uint32_t kFileVersion = 7;
 
 enum class SessionState : uint32_t {
   preparing = 1,  // memory may be mapped; the text is untouched
@@ -111,6 +114,15 @@ struct LoaderCell {
   uint64_t patience = 0;  // TSC ticks without a beat until it counts as absent
 };
 
+// At the begin of the pool.
+struct PoolHeader {
+  uint64_t taken = 0;  // blocks, by the target
+  uint64_t limit = 0;  // the controller's: blocks that are reserved
+  uint64_t own_limit =
+      0;                 // the same, for regions of CPUs: others have to find one when these do not
+  uint64_t refused = 0;  // calls that were recorded nowhere, for want of a block
+};
+
 struct Section {
   uint64_t offset = 0;
   uint64_t count = 0;  // entries; bytes for names
@@ -142,6 +154,8 @@ struct FileHeader {
   uint64_t cells_offset = 0;
   uint64_t region_size = 0;
   uint64_t loader_cell_offset = 0;  // 0: none
+  uint64_t pool_offset = 0;         // 0: none, and no histograms
+  uint64_t pool_blocks = 0;         // that there are addresses for
   LoanEntry loan;
 };
 
@@ -150,6 +164,11 @@ static_assert(offsetof(LoaderCell, answered) == PP_LOADER_ANSWERED);
 static_assert(offsetof(LoaderCell, beat) == PP_LOADER_BEAT);
 static_assert(offsetof(LoaderCell, absent) == PP_LOADER_ABSENT);
 static_assert(offsetof(LoaderCell, patience) == PP_LOADER_PATIENCE);
+static_assert(offsetof(PoolHeader, taken) == PP_POOL_TAKEN);
+static_assert(offsetof(PoolHeader, limit) == PP_POOL_LIMIT);
+static_assert(offsetof(PoolHeader, own_limit) == PP_POOL_OWN_LIMIT);
+static_assert(offsetof(PoolHeader, refused) == PP_POOL_REFUSED);
+static_assert(sizeof(PoolHeader) <= PP_POOL_BLOCKS && PP_POOL_BLOCKS == kPageSize);
 static_assert(sizeof(MappingEntry) == 24);
 static_assert(sizeof(ObjectEntry) == 64);
 static_assert(sizeof(SiteEntry) == 32);
@@ -162,6 +181,7 @@ struct SessionCounts {
   uint64_t sites = 0;
   uint64_t probes = 0;
   uint64_t histograms = 0;
+  uint64_t blocks = 0;  // of the pool
   uint64_t name_bytes = 0;
   uint32_t cpus = 0;
   uint32_t fraction_bits = 0;
@@ -171,7 +191,7 @@ struct SessionCounts {
 // A header whose sections have room for these; everything else at its default.
 FileHeader lay_out(const SessionCounts& counts);
 
-uint64_t histogram_size(uint32_t fraction_bits);
+uint64_t histogram_size(uint32_t fraction_bits);  // of a block
 // Offsets inside a region.
 constexpr uint64_t counter_offset(uint64_t probe) {
   return probe * 8;
@@ -184,7 +204,13 @@ constexpr uint64_t unwound_offset(const FileHeader& header, uint64_t histogram) 
 constexpr uint64_t lost_offset(const FileHeader& header, uint64_t histogram) {
   return unwound_offset(header, header.histogram_count + histogram);
 }
-uint64_t histogram_offset(const FileHeader& header, uint64_t histogram);
+constexpr uint64_t place_offset(const FileHeader& header, uint64_t histogram) {
+  return lost_offset(header, header.histogram_count + histogram);
+}
+// Offset in the file; nothing if the place, which may hold anything, leads to no block.
+std::optional<uint64_t> block_at(const FileHeader& header, uint64_t region, uint64_t place);
+// End in the file of so many blocks of the pool.
+uint64_t end_of_blocks(const FileHeader& header, uint64_t blocks);
 // Offset of a region in the file. Region 0 is the locked one, region 1 + n is CPU n's.
 constexpr uint64_t region_offset(const FileHeader& header, uint64_t region) {
   return header.cells_offset + region * header.region_size;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "layout/runtime_data.h"
+#include "layout/session_file.h"
 
 extern "C" {
 extern const uint8_t pp_image[], pp_image_end[];
@@ -147,6 +148,8 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   context.fresh_limit = spec.slot_count;
   context.reuse_from = spec.capacity / kReusedAfter;
   context.ns_multiplier = spec.ns_multiplier;
+  context.pool = spec.pool;
+  context.block_size = layout::histogram_size(spec.fraction_bits);
   const auto locked = locked_cells(spec);
   std::copy(locked.begin(), locked.end(), context.locked_cells);
   const auto cells = cpu_cells(spec);

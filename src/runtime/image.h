@@ -27,6 +27,8 @@ struct RuntimeSpec {
   Address cells = 0;
   uint64_t region_size = 0;
   uint32_t cell_regions = 0;  // besides region 0; 0: one per CPU
+  // Blocks for histograms (layout::PoolHeader); 0: every place leads to one already.
+  Address pool = 0;
 
   bool has_cells_per_cpu() const {
     return rseq && (cell_regions == 0 || cell_regions >= cpu_count);

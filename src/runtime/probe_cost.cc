@@ -71,7 +71,8 @@ void forget_sequence() {
 
 std::optional<double> measure() {
   const uint32_t cpus = possible_cpus();
-  const uint64_t region = align_up(64 + layout::histogram_size(kBits), kPageSize);
+  constexpr uint64_t kPlace = 8, kHistogram = 64;
+  const uint64_t region = align_up(kHistogram + layout::histogram_size(kBits), kPageSize);
   const RuntimeExtent extent = runtime_extent(kSlots, cpus);
   constexpr uint64_t kStubs = 32 * kPageSize;
   const Pages cells((cpus + 1) * region), runtime_pages(extent.size()), stub_pages(kStubs);
@@ -85,6 +86,8 @@ std::optional<double> measure() {
   spec.ns_multiplier = ns_multiplier();
   spec.cells = cells.address();
   spec.region_size = region;
+  for (uint64_t i = 0; i <= cpus; ++i)
+    std::memcpy(cells.bytes() + i * region + kPlace, &kHistogram, sizeof kHistogram);
   const auto image = build_runtime(runtime_pages.address(), spec);
   if (!image) return std::nullopt;
   for (const Piece& piece : image->pieces)
@@ -100,7 +103,7 @@ std::optional<double> measure() {
   arch::Assembler code(stub_pages.address());
   const auto entries = arch::emit_arena_header(code, arena);
   const Address original = stub_pages.address() + kStubs - kPageSize;
-  const auto stub = arch::emit_return_stub(code, entries, arch::ReturnStub{64, 0},
+  const auto stub = arch::emit_return_stub(code, entries, arch::ReturnStub{kPlace, 0},
                                            arch::Displaced{original, kFunction});
   const auto bytes = code.finish();
   if (!bytes || bytes->size() > kStubs - kPageSize) return std::nullopt;

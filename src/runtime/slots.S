@@ -11,7 +11,8 @@
 //     slot code:  call slot.body                       rsp is as without the probe: stack arguments
 //                 push slot.return_address             and alignment are as the body expects
 //                 push rax; rax = slot; jump pp_leave
-//     pp_leave:   cell = histogram cell of (now - slot.tsc) in nanoseconds
+//     pp_leave:   block = that of the histogram on this CPU; else one of the pool
+//                 cell = the block's, of (now - slot.tsc) in nanoseconds
 //                 cell.count += 1; cell.sum += ns
 //                 free the slot
 //                 ret                                  calls and returns have paired all the way
@@ -32,6 +33,12 @@
 // other. So a list only proposes: a slot belongs to the call that claims it, with the one locked
 // instruction of the way in. A slot that is claimed already is left to its owner. Lists that are
 // damaged can lose slots, never share them; additions can get lost.
+//
+// **Blocks.** A histogram takes memory on a CPU once something is recorded there: its place, a word
+// in the CPU's region, leads to a block of the pool then. A place that is set stays as it is. The
+// pool is what the controller has reserved in the file system, and it reserves more in time: who
+// wrote to a file system that has run full would be killed. Where no block of a CPU's own is left,
+// calls are recorded in region 0; where none is left at all, they count as missed.
 //
 // A sequence that is over is forgotten: the kernel looks at the descriptor that the area names when
 // the thread's memory is another thread's already and this code gone, and kills the process then.
@@ -469,6 +476,8 @@ enter_missed:
         frame   RETURNED_TO, 6
         pushq   %rdi
         frame   RETURNED_TO, 7
+        pushq   %r8
+        frame   RETURNED_TO, 8
         movq    %rcx, %rdi
         rdtsc
         subl    PP_SLOT_TSC(%rdi), %eax
@@ -494,9 +503,9 @@ enter_missed:
 0:      fixup   FIXUP_BITS, 1
         addq    %rcx, %rdx
         shlq    $4, %rdx
-        addq    %rdx, %rsi
+        movq    %rdx, %r8
         .subsection 1
-        frame   RETURNED_TO, 7
+        frame   RETURNED_TO, 8
 2:      xorl    %eax, %eax
         xorl    %edx, %edx
         jmp     1b
@@ -508,6 +517,8 @@ enter_missed:
         .endm
 
         .macro  restore_and_return
+        popq    %r8
+        frame   RETURNED_TO, 7
         popq    %rdi
         frame   RETURNED_TO, 6
         popq    %rsi
@@ -523,7 +534,7 @@ enter_missed:
         popq    %rax
         frame   RETURNED_TO, 1
         ret
-        frame   RETURNED_TO, 7          // what comes behind is on the way there
+        frame   RETURNED_TO, 8          // what comes behind is on the way there
         .endm
 
         routine pp_leave
@@ -532,13 +543,21 @@ enter_missed:
         begin_sequence count, PP_CONTEXT_CPU_CELLS
         testq   %rcx, %rcx
         jz      count_unregistered
-        incq    (%rcx,%rsi)             // takes effect
+        movq    (%rcx,%rsi), %rdx
+        testq   %rdx, %rdx
+        jz      count_without_block
+        addq    %rdx, %rcx
+        incq    (%rcx,%r8)              // takes effect
         end_sequence count
 
         begin_sequence sum, PP_CONTEXT_CPU_CELLS
         testq   %rcx, %rcx
         jz      sum_unregistered
-        addq    %rax, 8(%rcx,%rsi)      // takes effect
+        movq    (%rcx,%rsi), %rdx
+        testq   %rdx, %rdx
+        jz      sum_without_block
+        addq    %rdx, %rcx
+        addq    %rax, 8(%rcx,%r8)       // takes effect
         end_sequence sum
 
         cmpb    $0, PP_SLOT_REUSED(%rdi)
@@ -568,6 +587,20 @@ count_unregistered:
 sum_unregistered:
         forget_sequence
         jmp     sum_locked
+count_without_block:
+        forget_sequence
+        movl    $PP_POOL_OWN_LIMIT, %edx
+        call    give_block
+        jrcxz   1f
+        jmp     count_again
+1:      jmp     record_locked
+sum_without_block:
+        forget_sequence
+        movl    $PP_POOL_OWN_LIMIT, %edx
+        call    give_block
+        jrcxz   1f
+        jmp     sum_again
+1:      jmp     sum_locked
 give_elsewhere:
         forget_sequence
         jmp     give_global
@@ -587,13 +620,28 @@ leave_reused:
 record_locked:
         call    locked_cells
         jrcxz   2f
-        lock incq (%rcx,%rsi)
-        lock addq %rax, 8(%rcx,%rsi)
+        call    locked_block
+        jrcxz   unrecorded
+        lock incq (%rcx,%r8)
+        lock addq %rax, 8(%rcx,%r8)
         jmp     2f
+// What has been counted elsewhere, by a thread that was moved to another CPU since. Without a block
+// there its time is missing in the sum.
 sum_locked:
         call    locked_cells
         jrcxz   2f
-        lock addq %rax, 8(%rcx,%rsi)
+        call    locked_block
+        jrcxz   2f
+        lock addq %rax, 8(%rcx,%r8)
+        jmp     2f
+// There is no block left: as a call that found no slot.
+unrecorded:
+        call    locked_cells
+        movq    PP_SLOT_RECORD(%rdi), %rdx
+        movq    PP_RECORD_MISSED(%rdx), %rdx
+        lock incq (%rcx,%rdx)
+        movq    CONTEXT(POOL), %rdx
+        lock incq PP_POOL_REFUSED(%rdx)
 2:      cmpb    $0, PP_SLOT_REUSED(%rdi)
         jne     leave_reused_locked
         disclaim
@@ -615,6 +663,65 @@ locked_cells:
         leaq    CONTEXT(LOCKED_CELLS), %rdx
         movq    (%rdx,%rcx,8), %rcx
         ret
+
+// rcx = the histogram's block in the stripe at rcx, or in region 0, for which there are more blocks;
+// 0: there is none. Clobbers rdx.
+locked_block:
+        frame   RETURNED_TO, 1
+1:      movq    (%rcx,%rsi), %rdx
+        testq   %rdx, %rdx
+        jnz     3f
+        movl    $PP_POOL_OWN_LIMIT, %edx
+        call    give_block
+        testq   %rcx, %rcx
+        jnz     1b
+2:      movq    CONTEXT(LOCKED_CELLS), %rcx
+        movq    (%rcx,%rsi), %rdx
+        testq   %rdx, %rdx
+        jnz     3f
+        movl    $PP_POOL_LIMIT, %edx
+        call    give_block
+        testq   %rcx, %rcx
+        jnz     2b
+        ret
+3:      addq    %rdx, %rcx
+        ret
+
+// Gives a block to the histogram whose place lies rsi behind the region at rcx, as long as the
+// pool's field at edx allows it. rcx = 0: it does not. Clobbers rdx.
+give_block:
+        frame   RETURNED_TO, 1
+        pushq   %rax
+        frame   RETURNED_TO, 2
+        pushq   %rdi
+        frame   RETURNED_TO, 3
+        pushq   %r9
+        frame   RETURNED_TO, 4
+        movq    CONTEXT(POOL), %rdi
+        testq   %rdi, %rdi
+        jz      3f
+        movq    (%rdi,%rdx), %rdx
+        movq    PP_POOL_TAKEN(%rdi), %rax
+1:      cmpq    %rdx, %rax
+        jae     3f
+        leaq    1(%rax), %r9
+        lock cmpxchgq %r9, PP_POOL_TAKEN(%rdi)
+        jne     1b
+        imulq   CONTEXT(BLOCK_SIZE), %rax
+        leaq    PP_POOL_BLOCKS(%rdi,%rax), %r9
+        subq    %rcx, %r9
+        xorl    %eax, %eax
+        lock cmpxchgq %r9, (%rcx,%rsi)  // or else somebody was faster, and ours stays empty
+2:      popq    %r9
+        frame   RETURNED_TO, 3
+        popq    %rdi
+        frame   RETURNED_TO, 2
+        popq    %rax
+        frame   RETURNED_TO, 1
+        ret
+        frame   RETURNED_TO, 4
+3:      xorl    %ecx, %ecx
+        jmp     2b
         .size   pp_leave_locked, . - pp_leave_locked
 
 // --------------------------------------------------------------------------------------- unwind

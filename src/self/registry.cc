@@ -766,7 +766,7 @@ std::optional<Registry::NewSpan> Registry::new_span() {
     auto span = std::make_shared<runtime::Span>();
     span->index = i;
     span->generation = ++place.generation;
-    span->histogram = Timing::cells_of(*place.histogram).histogram;
+    span->histogram = Timing::histogram_at(*place.histogram);
     place.span = span;
     return NewSpan{std::move(span), *place.histogram};
   }

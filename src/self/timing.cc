@@ -19,8 +19,9 @@
 namespace pinprick::self {
 namespace {
 
-// A region: three counters for each histogram, then the histograms.
-constexpr uint64_t kCounters = uint64_t{Timing::kMostHistograms} * 3 * sizeof(uint64_t);
+// A region: three counters for each histogram and its place, then the histograms.
+constexpr uint64_t kWords = 4;
+constexpr uint64_t kCounters = uint64_t{Timing::kMostHistograms} * kWords * sizeof(uint64_t);
 
 uint64_t one_histogram() {
   return layout::histogram_size(runtime::kFractionBits);
@@ -103,18 +104,25 @@ Result<void, SystemError> Timing::make_slots() {
 
 std::optional<uint32_t> Timing::new_histogram() {
   if (cells_ == 0 || used_ == kMostHistograms) return std::nullopt;
+  for (uint64_t region = 0; region < regions_; ++region)
+    *reinterpret_cast<uint64_t*>(cells_ + region * region_size() + cells_of(used_).histogram) =
+        histogram_at(used_);
   return used_++;
 }
 
+uint64_t Timing::histogram_at(uint32_t histogram) {
+  return kCounters + histogram * one_histogram();
+}
+
 arch::ReturnStub Timing::cells_of(uint32_t histogram) {
-  const uint64_t counters = uint64_t{histogram} * 3 * sizeof(uint64_t);
-  return {kCounters + histogram * one_histogram(), counters, counters + sizeof(uint64_t),
+  const uint64_t counters = uint64_t{histogram} * kWords * sizeof(uint64_t);
+  return {counters + 3 * sizeof(uint64_t), counters, counters + sizeof(uint64_t),
           counters + 2 * sizeof(uint64_t)};
 }
 
 stats::Histogram Timing::read(uint32_t histogram) const {
   stats::Histogram all(runtime::kFractionBits);
-  const uint64_t offset = cells_of(histogram).histogram;
+  const uint64_t offset = histogram_at(histogram);
   for (uint64_t region = 0; region < regions_; ++region) {
     const auto* cell = reinterpret_cast<const uint64_t*>(cells_ + region * region_size() + offset);
     for (uint32_t slot = 0; slot < all.cells().size(); ++slot, cell += 2)

@@ -33,6 +33,7 @@ class Timing {
 
   // Offsets in a region.
   static arch::ReturnStub cells_of(uint32_t histogram);
+  static uint64_t histogram_at(uint32_t histogram);
   stats::Histogram read(uint32_t histogram) const;
   uint64_t missed(uint32_t histogram) const;   // calls without a slot
   uint64_t unwound(uint32_t histogram) const;  // that were left by unwinding

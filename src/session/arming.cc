@@ -49,10 +49,11 @@ std::optional<arch::RseqArea> common_rseq(target::Stop& stop) {
   return common;
 }
 
-// How many regions of cells there may be besides the first: one per CPU, if that takes no more than
-// its share of the machine's memory, and of what is left in the folder; or as many as are of use to
-// threads that lock. A machine may have hundreds of CPUs, or say that it could.
-uint32_t regions_for(layout::SessionCounts counts, const std::string& folder) {
+// Regions of cells besides the first, and blocks for histograms: one per CPU, if that takes no more
+// than its share of the machine's memory, and of what is left in the folder; or as many regions as
+// are of use to threads that lock, and a block for each histogram. A machine may have hundreds of
+// CPUs, or say that it could.
+void choose_sizes(layout::SessionCounts& counts, const std::string& folder) {
   constexpr uint64_t kShareOfMemory = 64, kShareOfFolder = 2, kAlways = 64 << 20;
   struct sysinfo memory = {};
   struct statvfs space = {};
@@ -61,11 +62,17 @@ uint32_t regions_for(layout::SessionCounts counts, const std::string& folder) {
   most = std::max(most, kAlways);
   if (::statvfs(folder.c_str(), &space) == 0 && space.f_blocks != 0)
     most = std::min(most, uint64_t{space.f_bavail} * space.f_frsize / kShareOfFolder);
+  const auto size = [&] { return layout::lay_out(counts).file_size; };
   counts.cpus = usable_cpus();
-  if (layout::lay_out(counts).file_size <= most) return counts.cpus;
-  counts.cpus = std::min(counts.cpus - 1, layout::kLockedStripes - 1);
-  while (counts.cpus > 1 && layout::lay_out(counts).file_size > most) --counts.cpus;
-  return std::max(counts.cpus, 1u);
+  counts.blocks = counts.histograms;
+  if (size() > most) {
+    counts.cpus = std::min(counts.cpus - 1, layout::kLockedStripes - 1);
+    while (counts.cpus > 1 && size() > most) --counts.cpus;
+    counts.cpus = std::max(counts.cpus, 1u);
+  }
+  const uint64_t room = most > size() ? most - size() : 0;
+  counts.blocks += std::min(counts.histograms * counts.cpus,
+                            room / layout::histogram_size(counts.fraction_bits));
 }
 
 template <size_t N>
@@ -217,7 +224,7 @@ Result<void, SessionError> Arming::create_file() {
   counts.name_bytes = names.size();
   counts.fraction_bits = options_.fraction_bits;
   counts.loader_cell = has_loader_hook();
-  counts.cpus = regions_for(counts, *folder);
+  choose_sizes(counts, *folder);
   layout::FileHeader& header = journal.header;
   header = layout::lay_out(counts);
   header.pid = target().pid();

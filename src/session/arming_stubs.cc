@@ -29,7 +29,7 @@ std::optional<probe::PlacedStub> Arming::place_stub(const probe::SitePatch& patc
     const size_t i = patch.probes[0];
     return probe::place_return_stub(
         patch, at, entries,
-        {layout::histogram_offset(header, i), layout::counter_offset(i),
+        {layout::place_offset(header, i), layout::counter_offset(i),
          layout::unwound_offset(header, i), layout::lost_offset(header, i)});
   }
   std::vector<uint32_t> cells;
@@ -150,6 +150,7 @@ runtime::RuntimeSpec Arming::runtime_spec() const {
   spec.ns_multiplier = header.ns_multiplier;
   spec.cells = session_.journal_.mappings[mapping_of(MappingEntry::Kind::cells)].address;
   spec.region_size = header.region_size;
+  if (header.pool_offset != 0) spec.pool = spec.cells + (header.pool_offset - header.cells_offset);
   return spec;
 }
 
@@ -201,7 +202,8 @@ Result<void, SessionError> Arming::write_stubs() {
     for (const runtime::Piece& piece : runtime->pieces)
       if (auto written = target().memory().write(piece.address, piece.bytes); !written)
         return refused(written.error());
-    session_.runtime_.emplace(Session::Runtime{runtime_address_, spec});
+    session_.runtime_.emplace(Session::Runtime{
+        runtime_address_, spec, std::min(SessionFile::kFirstBlocks, journal().header.pool_blocks)});
   }
 
   const auto cpus = runtime::cpu_cells(spec);

@@ -110,11 +110,17 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
   return unloaded;
 }
 
-// Nobody waits for this, and the target goes on meanwhile: it sees new slots when the last word is
-// written.
-void Session::provide_slots() {
+// Nobody waits for this, and the target goes on meanwhile: it sees what is new when the last word
+// is written.
+void Session::provide() {
   if (!runtime_ || state_ != State::armed) return;
-  auto& [address, spec] = *runtime_;
+  while (file_->extend_pool(journal_, runtime_->blocks)) continue;
+  provide_slots();
+}
+
+void Session::provide_slots() {
+  const Address address = runtime_->address;
+  runtime::RuntimeSpec& spec = runtime_->spec;
   const Address context_at = address +
                              runtime::runtime_extent(spec.capacity, spec.cpu_count).data_size -
                              sizeof(layout::RuntimeContext);

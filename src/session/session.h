@@ -99,8 +99,11 @@ class Session {
     return file_->read_histogram(journal_, probe.index);
   }
 
-  // To be called now and then: more slots, when more than half of those that there are were needed.
-  void provide_slots();
+  // To be called now and then: more slots, and more blocks for histograms, when more than half of
+  // those that there are were needed.
+  void provide();
+  // Calls that were not recorded, for want of a block: of those that counters() has as missed.
+  uint64_t refused() const { return file_ ? file_->read_pool(journal_).refused : 0; }
 
   // Of a session that was armed with a hook in the loader: told by it when objects come or go.
   LoaderWatch* loader() const { return loader_.get(); }
@@ -133,7 +136,9 @@ class Session {
   struct Runtime {
     Address address = 0;
     runtime::RuntimeSpec spec;
+    uint64_t blocks = 0;  // of the pool, that are reserved
   };
+  void provide_slots();
   std::optional<Runtime> runtime_;
   // Probes whose index is that of no entry in the file, in its order.
   std::optional<target::KernelUprobes> kernel_;

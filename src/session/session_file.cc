@@ -58,10 +58,19 @@ Result<SessionFile, FileError> SessionFile::open_unnamed(const std::string& path
 
 Result<void, FileError> SessionFile::fill(const layout::Session& session) {
   if (const int error = lock(fd_.get()); error != 0) return fail(system_error(error));
+  const layout::FileHeader& header = session.header;
+  const auto no_space = [&](int error, uint64_t size) {
+    return fail(FileError{FileError::Cause::no_space, path_, error, {}, size});
+  };
+  if (::ftruncate(fd_.get(), static_cast<off_t>(header.file_size)) != 0)
+    return no_space(errno, header.file_size);
+  const uint64_t first = std::min(kFirstBlocks, header.pool_blocks);
+  const uint64_t reserved =
+      header.pool_offset == 0 ? header.file_size : layout::end_of_blocks(header, first);
   // Zeros are made by a file system that cannot reserve space, too, but only by writing them.
-  const auto size = static_cast<off_t>(session.header.file_size);
-  if (const int error = ::posix_fallocate(fd_.get(), 0, size); error != 0)
-    return fail(FileError{FileError::Cause::no_space, path_, error, {}, session.header.file_size});
+  if (const int error = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(reserved)); error != 0)
+    return no_space(error, reserved);
+  if (auto limited = limit_pool(header, first); !limited) return limited;
   if (auto written = write_header(session.header); !written) return written;
   if (session.header.loader_cell_offset != 0) {
     layout::LoaderCell cell;
@@ -174,18 +183,56 @@ std::vector<uint64_t> SessionFile::read_lost(const layout::Session& session) con
                       session.header.histogram_count);
 }
 
+// Regions of CPUs leave as many blocks as there are histograms, so that each can have one for all
+// threads that find none of their CPU's; and while there are more to come, a quarter.
+Result<void, FileError> SessionFile::limit_pool(const layout::FileHeader& header, uint64_t blocks) {
+  if (header.pool_offset == 0) return {};
+  const bool all = blocks == header.pool_blocks;
+  const uint64_t shared = all ? header.histogram_count : blocks / 4;
+  const uint64_t limits[] = {blocks, blocks - std::min(blocks, shared)};
+  static_assert(offsetof(layout::PoolHeader, own_limit) ==
+                offsetof(layout::PoolHeader, limit) + sizeof(uint64_t));
+  return write(header.pool_offset + offsetof(layout::PoolHeader, limit), limits, sizeof limits);
+}
+
+layout::PoolHeader SessionFile::read_pool(const layout::Session& session) const {
+  layout::PoolHeader pool;
+  if (session.header.pool_offset == 0) return pool;
+  static_cast<void>(read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&pool), sizeof pool},
+                            session.header.pool_offset));
+  return pool;
+}
+
+bool SessionFile::extend_pool(const layout::Session& session, uint64_t& blocks) {
+  const layout::FileHeader& header = session.header;
+  if (read_pool(session).taken < blocks / 2 || blocks >= header.pool_blocks) return false;
+  const uint64_t more = std::min(header.pool_blocks, 2 * blocks);
+  const uint64_t begin = layout::end_of_blocks(header, blocks);
+  const uint64_t end = layout::end_of_blocks(header, more);
+  if (::posix_fallocate(fd_.get(), static_cast<off_t>(begin), static_cast<off_t>(end - begin)) !=
+          0 ||
+      !limit_pool(header, more))
+    return false;
+  blocks = more;
+  return true;
+}
+
 stats::Histogram SessionFile::read_histogram(const layout::Session& session,
                                              uint32_t histogram) const {
   const layout::FileHeader& header = session.header;
   stats::Histogram sum(header.fraction_bits);
   std::vector<stats::Cell> cells(stats::slot_count(header.fraction_bits));
   for (uint64_t i = 0; i <= header.cpu_count; ++i) {
-    const uint64_t offset =
-        layout::region_offset(header, i) + layout::histogram_offset(header, histogram);
-    auto got =
-        read_at(fd_.get(),
-                {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]}, offset);
-    if (!got) continue;
+    uint64_t place = 0;
+    if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&place), sizeof place},
+                 layout::region_offset(header, i) + layout::place_offset(header, histogram)))
+      continue;
+    const auto block = layout::block_at(header, i, place);
+    if (!block ||
+        !read_at(fd_.get(),
+                 {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},
+                 *block))
+      continue;
     for (uint32_t slot = 0; slot < cells.size(); ++slot) sum.add(slot, cells[slot]);
   }
   return sum;

@@ -2,8 +2,8 @@
 // layout/session_file.h.
 //
 // A file has no name before it is complete: whoever finds one can read it, however its maker ended.
-// Its space is taken before the target maps it: a target must not be killed by SIGBUS because the
-// file system is full.
+// Its space is taken before the target touches it: a target must not be killed by SIGBUS because
+// the file system is full.
 //
 // The controller of a session holds a lock on its file (of the open file: fcntl(2), F_OFD_SETLK); a
 // file without a lock belongs to a controller that is gone. To ask who holds it takes nothing, so
@@ -62,6 +62,13 @@ class SessionFile {
   std::vector<uint64_t> read_lost(const layout::Session& session) const;
   stats::Histogram read_histogram(const layout::Session& session, uint32_t histogram) const;
 
+  // Of the pool so many blocks are reserved at first, as far as it has them.
+  static constexpr uint64_t kFirstBlocks = 4096;
+  layout::PoolHeader read_pool(const layout::Session& session) const;
+  // Reserves as many again, and adds them to `blocks`, when half of those were taken. False: there
+  // was no need, or there is no room.
+  bool extend_pool(const layout::Session& session, uint64_t& blocks);
+
   // Threads of the target that loaded something need not wait for anybody any more.
   void write_absent(const layout::Session& session);
 
@@ -72,6 +79,7 @@ class SessionFile {
   static Result<SessionFile, FileError> open_unnamed(const std::string& path);
   Result<void, FileError> fill(const layout::Session& session);
   Result<void, FileError> give_name();
+  Result<void, FileError> limit_pool(const layout::FileHeader& header, uint64_t blocks);
   std::vector<uint64_t> sum_counters(const layout::Session& session, uint64_t first,
                                      size_t count) const;
   Result<void, FileError> write(uint64_t offset, const void* bytes, size_t size);

@@ -148,6 +148,13 @@ no_trace() {
   [ "$("$PINPRICK" status -p "$1" --json | wc -l)" -eq 0 ]
 }
 
+# small_folder SIZE: a tmpfs of that size as the runtime directory.
+small_folder() {
+  mkdir "$work/runtime"
+  mount -t tmpfs -o "size=$1" none "$work/runtime" 2>/dev/null || skip "cannot mount a tmpfs here"
+  export XDG_RUNTIME_DIR=$work/runtime
+}
+
 # become_nobody PROGRAM...: copies that somebody else may run, wherever the checkout lies.
 become_nobody() {
   [ "$(id -u)" -eq 0 ] || skip "needs root, to become somebody else"

@@ -40,6 +40,80 @@ latency_field() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['fi
   end_ticker
 }
 
+# blocks_of_session: 512-byte blocks that the one session's file takes.
+blocks_of_session() { stat -c %b "$runtime"/pinprick/*.session; }
+
+@test "functions that are not called take no memory for histograms" {
+  start_ticker
+  watch latency --allow-missing -p $ticker 'libc:*'
+  local timed most
+  timed=$(field '[x["armed"] for x in r if x["type"] == "armed"][0]')
+  # A histogram of 8,000 bytes each would be more; 32 MB are there to begin with.
+  most=$(((33 << 20) + timed * 1024))
+  ((timed * 8000 * 2 > most)) || skip "libc has too few functions here"
+  (($(blocks_of_session) * 512 < most))
+  end_watch
+  no_trace $ticker
+  end_ticker
+}
+
+# start_crowd: a program with 6,000 functions, 1,000 of which it calls ten times when told their batch.
+start_crowd() {
+  python3 >"$work/crowd.c" <<'PYTHON'
+n = 6000
+print('#include <stdio.h>')
+for i in range(n):
+    print(f'__attribute__((noipa)) int crowd_{i}(int x) {{ return x * 3 + {i}; }}')
+print('static int (*const all[])(int) = {', ', '.join(f'crowd_{i}' for i in range(n)), '};')
+print("""int main(void) {
+  for (int batch; scanf("%d", &batch) == 1;) {
+    for (int i = 0; i < 10000; i++)
+      if (all[batch * 1000 + i % 1000](i) != i * 3 + batch * 1000 + i % 1000) puts("WRONG");
+    puts("called");
+    fflush(stdout);
+  }
+}""")
+PYTHON
+  cc -O1 -o "$work/crowd" "$work/crowd.c" || skip "needs a C compiler"
+  TARGETS=$work start_fed crowd
+}
+
+sum_of() { field "sum(x['$1'] for x in r if x.get('final') and x['type'] == 'latency')"; }
+
+@test "thousands of functions that are called get their histograms in time, and no call is missed" {
+  start_crowd
+  watch latency -p $fed 'crowd:crowd_*'
+  local batch before
+  before=$(blocks_of_session)
+  has_grown() { (($(blocks_of_session) > before)); }
+  for batch in 0 1 2; do tell $batch called; done
+  patiently has_grown
+  for batch in 3 4 5; do tell $batch called; done
+  end_watch
+  [ "$(field '[x["count"] for x in r if x.get("final") and x["type"] == "latency"] == 6000 * [10]')" = True ]
+  [ "$(sum_of missed)" -eq 0 ]
+  no_trace $fed
+  exec 7>&-
+  wait $fed
+}
+
+@test "where there is no more room for histograms calls are missed, which is said, and the program goes on" {
+  start_crowd
+  small_folder 36m
+  watch latency --fail-on-loss -p $fed 'crowd:crowd_*'
+  local batch status
+  for batch in 0 1 2 3 4 5; do tell $batch called; done
+  end_watch && status=0 || status=$?
+  [ $status -eq 5 ]
+  [ "$(sum_of missed)" -gt 0 ]
+  [ $(($(sum_of missed) + $(sum_of count))) -eq 60000 ]
+  field '[x["message"] for x in r if x["type"] == "warning"]' | grep "$(sum_of missed) of the calls .* $work/runtime/pinprick had no room"
+  no_trace $fed
+  exec 7>&-
+  wait $fed
+  umount "$work/runtime"
+}
+
 @test "recursion is measured frame by frame, and beyond the last slot it is counted as missed" {
   start_ticker
   watch latency -p $ticker --slots 100 ticker:recurse

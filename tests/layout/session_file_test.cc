@@ -17,6 +17,7 @@ constexpr SessionCounts kCounts = {.mappings = 3,
                                    .sites = 4,
                                    .probes = 5,
                                    .histograms = 2,
+                                   .blocks = 7,
                                    .name_bytes = 64,
                                    .cpus = 4,
                                    .fraction_bits = 3};
@@ -135,6 +136,7 @@ TEST(LayOut, MakesHeadersThatPassTheCheck) {
                                       .sites = probes,
                                       .probes = probes,
                                       .histograms = probes,
+                                      .blocks = probes * (cpus + 1),
                                       .name_bytes = probes * 20,
                                       .cpus = cpus,
                                       .fraction_bits = bits};
@@ -158,10 +160,45 @@ TEST(LayOut, SeparatesByPagesWhatTheTargetMayWriteFromWhatItMayOnlyRead) {
 TEST(LayOut, HasARegionForEachCpuAndOneForThreadsThatLock) {
   const FileHeader header = lay_out(kCounts);
   EXPECT_EQ(region_offset(header, 0), header.cells_offset);
-  EXPECT_EQ(region_offset(header, kCounts.cpus) + header.region_size, header.file_size);
+  EXPECT_EQ(region_offset(header, kCounts.cpus) + header.region_size, header.pool_offset);
 }
 
-TEST(LayOut, CountersAndHistogramsOfARegionDoNotOverlap) {
+TEST(LayOut, BlocksLieBehindEverythingElseEachInItsOwnCacheLines) {
+  for (bool loader_cell : {false, true}) {
+    SessionCounts counts = kCounts;
+    counts.loader_cell = loader_cell;
+    const FileHeader header = lay_out(counts);
+    EXPECT_GT(header.pool_offset, header.loader_cell_offset);
+    EXPECT_EQ(end_of_blocks(header, 0), header.pool_offset + kPageSize);
+    EXPECT_EQ(end_of_blocks(header, 1) % 64, 0u);
+    EXPECT_GE(end_of_blocks(header, 1) - end_of_blocks(header, 0),
+              stats::slot_count(counts.fraction_bits) * sizeof(stats::Cell));
+    EXPECT_LE(end_of_blocks(header, kCounts.blocks), header.file_size);
+    EXPECT_LT(header.file_size - end_of_blocks(header, kCounts.blocks), kPageSize);
+  }
+}
+
+TEST(BlockAt, LeadsFromEachRegionToEachBlockAndNowhereElse) {
+  const FileHeader header = lay_out(kCounts);
+  const uint64_t size = histogram_size(header.fraction_bits);
+  for (uint64_t region = 0; region <= kCounts.cpus; ++region) {
+    const uint64_t begin = region_offset(header, region);
+    for (uint64_t block = 0; block < kCounts.blocks; ++block) {
+      const uint64_t place = end_of_blocks(header, block) - begin;
+      EXPECT_EQ(block_at(header, region, place), end_of_blocks(header, block));
+      EXPECT_EQ(block_at(header, region, place + 8), std::nullopt);
+      EXPECT_EQ(block_at(header, region, place - 1), std::nullopt);
+    }
+    EXPECT_EQ(block_at(header, region, 0), std::nullopt);
+    EXPECT_EQ(block_at(header, region, end_of_blocks(header, kCounts.blocks) - begin),
+              std::nullopt);
+    EXPECT_EQ(block_at(header, region, end_of_blocks(header, 0) - begin - size), std::nullopt);
+    EXPECT_EQ(block_at(header, region, UINT64_MAX - begin + 1), std::nullopt);
+    EXPECT_EQ(block_at(header, region, UINT64_MAX), std::nullopt);
+  }
+}
+
+TEST(LayOut, CountersAndPlacesOfARegionDoNotOverlap) {
   for (uint32_t bits : {0u, 3u, 5u}) {
     SessionCounts counts = kCounts;
     counts.probes = 17;
@@ -174,9 +211,16 @@ TEST(LayOut, CountersAndHistogramsOfARegionDoNotOverlap) {
       end = counter_offset(probe) + sizeof(uint64_t);
     }
     for (uint64_t histogram = 0; histogram < counts.histograms; ++histogram) {
-      EXPECT_GE(histogram_offset(header, histogram), end);
-      EXPECT_EQ(histogram_offset(header, histogram) % 64, 0u) << "shares no cache line";
-      end = histogram_offset(header, histogram) + stats::slot_count(bits) * sizeof(stats::Cell);
+      EXPECT_GE(unwound_offset(header, histogram), end);
+      end = unwound_offset(header, histogram) + sizeof(uint64_t);
+    }
+    for (uint64_t histogram = 0; histogram < counts.histograms; ++histogram) {
+      EXPECT_GE(lost_offset(header, histogram), end);
+      end = lost_offset(header, histogram) + sizeof(uint64_t);
+    }
+    for (uint64_t histogram = 0; histogram < counts.histograms; ++histogram) {
+      EXPECT_GE(place_offset(header, histogram), end);
+      end = place_offset(header, histogram) + sizeof(uint64_t);
     }
     EXPECT_LE(end, header.region_size);
   }
@@ -259,8 +303,10 @@ TEST(CheckHeader, TablesThatNobodyCouldCopyAreRefused) {
 FileHeader roomy_header() {
   SessionCounts counts = kCounts;
   counts.cpus = 100;
+  counts.blocks = 100;
   FileHeader header = lay_out(counts);
   header.cpu_count = 1;
+  header.pool_blocks = kCounts.blocks;
   header.region_size *= 40;
   EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
   return header;
@@ -409,7 +455,7 @@ INSTANTIATE_TEST_SUITE_P(
         header_field("cells outside", &FileHeader::cells_offset, uint64_t{1} << 40),
         header_field("cells", &FileHeader::cells_offset, UINT64_MAX - kPageSize + 1),
         header_field("region size 0", &FileHeader::region_size, 0),
-        header_field("a page per region", &FileHeader::region_size, kPageSize),
+        header_field("two pages per region", &FileHeader::region_size, 2 * kPageSize),
         header_field("region size 2^40", &FileHeader::region_size, uint64_t{1} << 40),
         header_field("region size 2^62", &FileHeader::region_size, uint64_t{1} << 62),
         header_field("region size", &FileHeader::region_size, UINT64_MAX),
@@ -420,9 +466,15 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"more histograms than a region has room for",
                [](Sample& sample) {
                  sample.header.histogram_count = kCounts.probes;
-                 sample.header.region_size = histogram_offset(sample.header, kCounts.probes) - 64;
+                 sample.header.region_size = place_offset(sample.header, kCounts.probes) - 8;
                }},
-        Damage{"finer histograms than a region has room for",
+        header_field("histograms without a pool", &FileHeader::pool_offset, 0),
+        header_field("pool on no page", &FileHeader::pool_offset, kPageSize + 8),
+        header_field("pool outside", &FileHeader::pool_offset, uint64_t{1} << 40),
+        header_field("pool", &FileHeader::pool_offset, UINT64_MAX - kPageSize + 1),
+        header_field("a block more", &FileHeader::pool_blocks, kCounts.blocks + 1),
+        header_field("blocks", &FileHeader::pool_blocks, UINT64_MAX / 64),
+        Damage{"finer histograms than the pool has room for",
                [](Sample& sample) { sample.header.fraction_bits = stats::kMaxFractionBits; }}));
 
 INSTANTIATE_TEST_SUITE_P(

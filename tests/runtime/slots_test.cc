@@ -47,8 +47,7 @@ class Probed {
  public:
   Probed(std::vector<uint8_t> code, Path path, uint64_t slots = kSlots, uint64_t capacity = 0)
       : cpus_(std::max(2u, std::thread::hardware_concurrency())),
-        region_size_(align_up(64 + layout::histogram_size(kBits), kPageSize)),
-        cells_((cpus_ + 1) * region_size_ / 8),
+        cells_(((cpus_ + 1) * (kRegionSize + layout::histogram_size(kBits)) + PP_POOL_BLOCKS) / 8),
         extent_(runtime_extent(std::max(slots, capacity), cpus_)),
         runtime_memory_(extent_.size()),
         stub_memory_(65536) {
@@ -61,7 +60,9 @@ class Probed {
     if (path == Path::shared) spec.cell_regions = 1;
     spec.ns_multiplier = ns_multiplier();
     spec.cells = reinterpret_cast<Address>(cells_.data());
-    spec.region_size = region_size_;
+    spec.region_size = kRegionSize;
+    spec.pool = spec.cells + (cpus_ + 1) * kRegionSize;
+    allow_blocks(cpus_ + 1, cpus_);
     const auto runtime = build_runtime(runtime_memory_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
     write(runtime->pieces);
@@ -77,10 +78,10 @@ class Probed {
     arena.cpu_cells = cpus;
     const auto entries = arch::emit_arena_header(code_at, arena);
     arch::ReturnStub stub;
-    stub.histogram = 64;
     stub.missed = 0;
     stub.unwound = 8;
     stub.lost = 16;
+    stub.histogram = kPlace;
     body_address_ = stub_memory_.address() + 32768;
     const auto placed = arch::emit_return_stub(code_at, entries, stub, {body_address_, code});
     entry_offset_ = placed.begin - stub_memory_.address();
@@ -110,13 +111,32 @@ class Probed {
   stats::Histogram histogram() const {
     stats::Histogram sum(kBits);
     for (uint64_t region = 0; region <= cpus_; ++region) {
-      const auto* cells = reinterpret_cast<const stats::Cell*>(
-          reinterpret_cast<const uint8_t*>(cells_.data()) + region * region_size_ + 64);
+      const Address begin = spec_.cells + region * kRegionSize;
+      const uint64_t place = *reinterpret_cast<const uint64_t*>(begin + kPlace);
+      if (place == 0) continue;
+      const auto* cells = reinterpret_cast<const stats::Cell*>(begin + place);
       for (uint32_t slot = 0; slot < stats::slot_count(kBits); ++slot) sum.add(slot, cells[slot]);
     }
     return sum;
   }
-  uint64_t missed() const { return cells_[0]; }
+  layout::PoolHeader& pool() { return *reinterpret_cast<layout::PoolHeader*>(spec_.pool); }
+  // Of which CPUs' own regions may take so many.
+  void allow_blocks(uint64_t limit, uint64_t own_limit) {
+    std::atomic_ref(pool().own_limit) = own_limit;
+    std::atomic_ref(pool().limit) = limit;
+  }
+  uint32_t cpus() const { return cpus_; }
+  uint64_t regions_with_a_block() const {
+    uint64_t n = 0;
+    for (uint64_t region = 0; region <= cpus_; ++region)
+      n += cells_[(region * kRegionSize + kPlace) / 8] != 0;
+    return n;
+  }
+  uint64_t missed() const {
+    uint64_t sum = 0;
+    for (uint64_t region = 0; region <= cpus_; ++region) sum += cells_[region * kRegionSize / 8];
+    return sum;
+  }
   uint64_t lost() const { return cells_[2]; }
   // As the kernel does in a child that is not to count.
   void empty_tables() {
@@ -143,9 +163,11 @@ class Probed {
       ASSERT_TRUE(write_at(memory->get(), piece.bytes, piece.address));
   }
 
+  static constexpr uint64_t kRegionSize = kPageSize;
+  static constexpr uint64_t kPlace = 24;
+
   RuntimeSpec spec_;
   uint32_t cpus_;
-  uint64_t region_size_;
   std::vector<uint64_t> cells_;
   RuntimeExtent extent_;
   ExecutableMemory runtime_memory_;
@@ -219,6 +241,79 @@ TEST_P(Slots, ThreadsLoseNothing) {
   EXPECT_EQ(probed.histogram().count() + probed.missed(), uint64_t{kThreads} * kCalls);
   EXPECT_EQ(probed.missed(), 0u);
   EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
+TEST_P(Slots, TakeMemoryForAHistogramOnceSomethingIsRecorded) {
+  Probed probed(kIncrement, GetParam());
+  EXPECT_EQ(probed.pool().taken, 0u);
+  for (long i = 0; i < 1000; ++i) probed.function<long(long)>()(i);
+  EXPECT_GE(probed.pool().taken, 1u);
+  EXPECT_LE(probed.pool().taken, probed.cpus());
+  EXPECT_EQ(probed.pool().taken, probed.regions_with_a_block());
+  EXPECT_EQ(probed.pool().refused, 0u);
+}
+
+TEST_P(Slots, WithoutBlocksOfTheirOwnCpusShareOneAndLoseNothing) {
+  Probed probed(kIncrement, GetParam());
+  probed.allow_blocks(1, 0);
+  auto* increment = probed.function<long(long)>();
+  constexpr int kThreads = 8;
+  constexpr long kCalls = 20000;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      for (long i = 0; i < kCalls; ++i) increment(i);
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(probed.histogram().count(), uint64_t{kThreads} * kCalls);
+  EXPECT_EQ(probed.pool().taken, 1u);
+  EXPECT_EQ(probed.missed(), 0u);
+  EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
+TEST_P(Slots, WithoutAnyBlockCallsCountAsMissedUntilThereIsOne) {
+  Probed probed(kIncrement, GetParam());
+  probed.allow_blocks(0, 0);
+  auto* increment = probed.function<long(long)>();
+  for (long i = 0; i < 100; ++i) ASSERT_EQ(increment(i), i + 1);
+  EXPECT_EQ(probed.histogram().count(), 0u);
+  EXPECT_EQ(probed.missed(), 100u);
+  EXPECT_EQ(probed.pool().refused, 100u);
+  EXPECT_EQ(probed.pool().taken, 0u);
+  EXPECT_EQ(probed.slots_in_use(), 0u);
+  probed.allow_blocks(probed.cpus() + 1, probed.cpus());
+  for (long i = 0; i < 100; ++i) ASSERT_EQ(increment(i), i + 1);
+  EXPECT_EQ(probed.histogram().count(), 100u);
+  EXPECT_EQ(probed.missed(), 100u);
+}
+
+// The controller adds blocks while threads run short of them.
+TEST_P(Slots, EachCallIsRecordedOrMissedWhileBlocksAreAdded) {
+  Probed probed(kIncrement, GetParam());
+  probed.allow_blocks(0, 0);
+  auto* increment = probed.function<long(long)>();
+  constexpr int kThreads = 4;
+  std::atomic<bool> enough = false;
+  std::atomic<uint64_t> calls = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      for (; !enough; ++calls) increment(1);
+    });
+  const auto wait_for_calls = [&](uint64_t more) {
+    for (const uint64_t begin = calls; calls < begin + more;) std::this_thread::yield();
+  };
+  for (uint32_t blocks = 0; blocks <= probed.cpus(); ++blocks) {
+    wait_for_calls(1000);
+    probed.allow_blocks(blocks + 1, blocks);
+  }
+  wait_for_calls(1000);
+  enough = true;
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(probed.histogram().count() + probed.missed(), calls);
+  EXPECT_EQ(probed.missed(), probed.pool().refused);
+  EXPECT_GT(probed.missed(), 0u);
+  EXPECT_GT(probed.histogram().count(), 0u);
 }
 
 // A new thread whose memory belonged to one that ended, until it registers, and the child of a

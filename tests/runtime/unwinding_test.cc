@@ -63,6 +63,9 @@ struct Spec {
   uint64_t free_slots = 1;
   Address springboard = 0;    // 0: the site leads to the stub
   arch::UnwinderHook hook{};  // of that kind
+  // For histograms: in all, and for CPUs' own regions.
+  uint64_t blocks = 2;
+  uint64_t own_blocks = 1;
 };
 
 class Program {
@@ -73,7 +76,7 @@ class Program {
       : arena_(kArenaSize, near()),
         extent_(runtime_extent(kSlots, 1)),
         runtime_(extent_.size(), near() + (1 << 20)),
-        cells_(1 << 16),
+        cells_(kPool + PP_POOL_BLOCKS + 2 * layout::histogram_size(3)),
         site_(address_of(shape.function) + shape.site),
         original_(reinterpret_cast<const uint8_t*>(site_),
                   reinterpret_cast<const uint8_t*>(site_) + shape.displaced) {
@@ -86,7 +89,11 @@ class Program {
     if (with.has_rseq) spec.rseq = pretended_area();
     spec.ns_multiplier = 1ull << 32;
     spec.cells = address_of(cells_.data());
-    spec.region_size = 1 << 15;
+    spec.region_size = kPool / 2;
+    spec.pool = spec.cells + kPool;
+    auto& pool = *reinterpret_cast<layout::PoolHeader*>(spec.pool);
+    pool.limit = with.blocks;
+    pool.own_limit = with.own_blocks;
     const auto runtime = build_runtime(runtime_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
     if (!runtime) return;
@@ -190,7 +197,8 @@ class Program {
  private:
   static constexpr uint64_t kSlots = 4;
   static constexpr uint64_t kLostOffset = 16;
-  static constexpr int kOthers = 20;  // some more than a group has
+  static constexpr uint64_t kPool = 1 << 13;  // behind two regions
+  static constexpr int kOthers = 20;          // some more than a group has
 
   static Address near() { return align_up(kProgram.begin, 1 << 21) - (64 << 20); }
   static void patch(Address at, std::span<const uint8_t> bytes) {
@@ -302,6 +310,12 @@ TEST_P(Unwinding, FromEveryInstructionOfSeveralProbesInOneStubFindsTheProbedOne)
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallFindsTheTimedFunctionOrItsCaller) {
   expect_right_everywhere(shape(), {Kind::time, has_rseq()});
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallThatFindsNoBlockOfItsCpuOrNoneAtAll) {
+  for (uint64_t blocks : {1, 0})
+    expect_right_everywhere(
+        shape(), {.kind = Kind::time, .has_rseq = has_rseq(), .blocks = blocks, .own_blocks = 0});
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatFindsNoSlotFindsTheFunction) {

@@ -121,7 +121,7 @@ Stub emit_count_stub(Assembler& code, const ArenaEntries& arena, std::optional<R
                      std::span<const CountPoint> points, const Displaced& displaced);
 
 struct ReturnStub {
-  uint64_t histogram = 0;  // offsets in a CPU's cells
+  uint64_t histogram = 0;  // offsets in a CPU's cells; of the histogram's place
   uint64_t missed = 0;
   uint64_t unwound = 0;
   uint64_t lost = 0;
