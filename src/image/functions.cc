@@ -1,6 +1,7 @@
 #include "image/functions.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "arch/x86_64/decode.h"
@@ -17,8 +18,12 @@ auto rank(const Symbol& symbol) {
 
 // Most addresses have one name: ranking is for those that have more.
 void sort_by_address_and_rank(std::vector<Symbol>& symbols) {
-  std::sort(symbols.begin(), symbols.end(),
-            [](const Symbol& a, const Symbol& b) { return a.address < b.address; });
+  std::vector<std::pair<Address, size_t>> order(symbols.size());  // less to move than symbols
+  for (size_t i = 0; i < symbols.size(); ++i) order[i] = {symbols[i].address, i};
+  std::sort(order.begin(), order.end());
+  std::vector<Symbol> sorted(symbols.size());
+  for (size_t i = 0; i < order.size(); ++i) sorted[i] = symbols[order[i].second];
+  symbols = std::move(sorted);
   for (auto begin = symbols.begin(); begin != symbols.end();) {
     const auto end = std::find_if(begin, symbols.end(), [&](const Symbol& symbol) {
       return symbol.address != begin->address;
@@ -38,6 +43,32 @@ Range function_of(const FrameEntry& frame, const ElfFile& object) {
   return arch::is_signal_restorer(object.read(behind)) ? behind : frame.code;
 }
 
+// Addresses that come mostly in order, each kept once.
+class AddressSet {
+ public:
+  void reserve(size_t size) { ascending_.reserve(size); }
+  void add(Address address) {
+    if (ascending_.empty() || address > ascending_.back())
+      ascending_.push_back(address);
+    else if (address != ascending_.back())
+      add_out_of_order(address);
+  }
+  void add_out_of_order(Address address) { others_.push_back(address); }
+  std::vector<Address> sorted() {
+    std::sort(others_.begin(), others_.end());
+    others_.erase(std::unique(others_.begin(), others_.end()), others_.end());
+    std::vector<Address> all;
+    all.reserve(ascending_.size() + others_.size());
+    std::set_union(ascending_.begin(), ascending_.end(), others_.begin(), others_.end(),
+                   std::back_inserter(all));
+    return all;
+  }
+
+ private:
+  std::vector<Address> ascending_;
+  std::vector<Address> others_;
+};
+
 }  // namespace
 
 FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol> symbols,
@@ -49,17 +80,19 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
                        [&](Range range) { return range.contains(address); });
   };
 
-  table.named_addresses_.reserve(symbols.size() + frames.size());
+  AddressSet by_name, by_frame;
+  by_name.reserve(symbols.size());
+  by_frame.reserve(frames.size());
   table.functions_.reserve(std::max(symbols.size(), frames.size()));
-  for (Address address : object.startup_addresses())
-    if (object.in_executable_segment(address)) table.named_addresses_.push_back(address);
 
   std::vector<Symbol> named;
   named.reserve(symbols.size());
   for (const Symbol& symbol : symbols) {
     if (!object.in_executable_segment(symbol.address)) continue;
-    table.named_addresses_.push_back(symbol.address);
-    if (symbol.kind != Symbol::Kind::other) named.push_back(symbol);
+    if (symbol.kind == Symbol::Kind::other)
+      by_name.add_out_of_order(symbol.address);
+    else
+      named.push_back(symbol);
   }
   sort_by_address_and_rank(named);
   // The same name from .symtab and .dynsym.
@@ -69,16 +102,16 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
                           }),
               named.end());
 
+  auto above = frames.begin();  // the frame entry behind the last address that was asked for
   const auto frame_at = [&](Address address) -> const FrameEntry* {
-    auto above =
-        std::upper_bound(frames.begin(), frames.end(), address,
-                         [](Address a, const FrameEntry& entry) { return a < entry.code.begin; });
+    while (above != frames.end() && above->code.begin <= address) ++above;
     if (above == frames.begin()) return nullptr;
     const FrameEntry& entry = *std::prev(above);
     return entry.code.contains(address) ? &entry : nullptr;
   };
 
   for (size_t i = 0; i < named.size();) {
+    by_name.add(named[i].address);
     Function function;
     function.range.begin = named[i].address;
     function.first_name = static_cast<uint32_t>(table.names_.size());
@@ -104,16 +137,15 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
   }
 
   const size_t with_names = table.functions_.size();
+  size_t at = 0;  // the first of these that is not below the frame: those come in order, nearly
   for (const FrameEntry& frame : frames) {
     const Range range = function_of(frame, object);
     const Address begin = range.begin;
     if (!object.in_executable_segment(begin)) continue;
-    table.named_addresses_.push_back(begin);
-    const auto end = table.functions_.begin() + static_cast<ptrdiff_t>(with_names);
-    auto at = std::lower_bound(
-        table.functions_.begin(), end, begin,
-        [](const Function& function, Address a) { return function.range.begin < a; });
-    if (at != end && at->range.begin == begin) continue;
+    by_frame.add(begin);
+    if (at > 0 && table.functions_[at - 1].range.begin >= begin) at = 0;
+    while (at < with_names && table.functions_[at].range.begin < begin) ++at;
+    if (at < with_names && table.functions_[at].range.begin == begin) continue;
     if (in_linkage_table(begin)) continue;
     Function function;
     function.range = range;
@@ -152,10 +184,12 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
         function.limit = std::min(function.limit, segment.range.end);
       }
   }
-  std::sort(table.named_addresses_.begin(), table.named_addresses_.end());
-  table.named_addresses_.erase(
-      std::unique(table.named_addresses_.begin(), table.named_addresses_.end()),
-      table.named_addresses_.end());
+  for (Address address : object.startup_addresses())
+    if (object.in_executable_segment(address)) by_name.add_out_of_order(address);
+  const auto names = by_name.sorted(), entries = by_frame.sorted();
+  table.named_addresses_.reserve(names.size() + entries.size());
+  std::set_union(names.begin(), names.end(), entries.begin(), entries.end(),
+                 std::back_inserter(table.named_addresses_));
   return table;
 }
 
