@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
@@ -224,6 +226,10 @@ std::optional<std::string> contradiction(const Options& options) {
                      : "nothing to look at: give -p PID, --file ELF or --summary ELF";
     if (sources > 1) return "-p PID, -- COMMAND, --file and --summary exclude each other";
   }
+  for (const auto& [option, file] :
+       {std::pair("--file", options.file), std::pair("--summary", options.summary)})
+    if (file.starts_with('-'))
+      return fmt::format("{} takes the ELF right behind it, not {}", option, file);
   if (options.together && (options.summary.empty() || !options.instructions))
     return "--together goes with --summary ELF --instructions";
   if (!options.symbols.empty() && options.pids.size() != 1) return "--symbols needs one -p PID";

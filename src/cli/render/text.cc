@@ -167,9 +167,9 @@ void TextRenderer::histogram(const LatencyRow& row, double seconds) {
     data_.print("no call returned\n");
   }
   if (row.missed != 0)
-    data_.print(
-        "{}\n",
-        data_.styled(fmt::format("missed {}: no slot was free", with_commas(row.missed)), kYellow));
+    data_.print("{}\n", data_.styled(fmt::format("missed {}: no slot was free, or no memory",
+                                                 with_commas(row.missed)),
+                                     kYellow));
   if (row.unwound != 0) data_.print("left by exception {}\n", with_commas(row.unwound));
   if (row.lost != 0) data_.print("left by longjmp {}\n", with_commas(row.lost));
 }
