@@ -49,10 +49,10 @@ std::optional<arch::RseqArea> common_rseq(target::Stop& stop) {
   return common;
 }
 
-// Regions of cells besides the first, and blocks for histograms: one per CPU, if that takes no more
-// than its share of the machine's memory, and of what is left in the folder; or as many regions as
-// are of use to threads that lock, and a block for each histogram. A machine may have hundreds of
-// CPUs, or say that it could.
+// Regions of cells besides the first: one per CPU, if that takes no more than its share of the
+// machine's memory, and of what is left in the folder; or as many as are of use to threads that
+// lock. A machine may have hundreds of CPUs, or say that it could. And blocks for histograms: one
+// for each, and for CPUs' own what is left of that share, or half of it at least.
 void choose_sizes(layout::SessionCounts& counts, const std::string& folder) {
   constexpr uint64_t kShareOfMemory = 64, kShareOfFolder = 2, kAlways = 64 << 20;
   struct sysinfo memory = {};
@@ -64,15 +64,15 @@ void choose_sizes(layout::SessionCounts& counts, const std::string& folder) {
     most = std::min(most, uint64_t{space.f_bavail} * space.f_frsize / kShareOfFolder);
   const auto size = [&] { return layout::lay_out(counts).file_size; };
   counts.cpus = usable_cpus();
-  counts.blocks = counts.histograms;
   if (size() > most) {
     counts.cpus = std::min(counts.cpus - 1, layout::kLockedStripes - 1);
     while (counts.cpus > 1 && size() > most) --counts.cpus;
     counts.cpus = std::max(counts.cpus, 1u);
   }
-  const uint64_t room = most > size() ? most - size() : 0;
-  counts.blocks += std::min(counts.histograms * counts.cpus,
-                            room / layout::histogram_size(counts.fraction_bits));
+  const uint64_t room =
+      (most - std::min(most, size())) / layout::histogram_size(counts.fraction_bits);
+  const uint64_t own = std::max(room - std::min(room, counts.histograms), room / 2);
+  counts.blocks = counts.histograms + std::min(counts.histograms * counts.cpus, own);
 }
 
 template <size_t N>

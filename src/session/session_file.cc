@@ -183,13 +183,13 @@ std::vector<uint64_t> SessionFile::read_lost(const layout::Session& session) con
                       session.header.histogram_count);
 }
 
-// Regions of CPUs leave as many blocks as there are histograms, so that each can have one for all
-// threads that find none of their CPU's; and while there are more to come, a quarter.
+// In the end there is a block for each histogram besides those that regions of CPUs have, for all
+// threads that find none of their CPU's; and of what there is by now, they leave a quarter.
 Result<void, FileError> SessionFile::limit_pool(const layout::FileHeader& header, uint64_t blocks) {
   if (header.pool_offset == 0) return {};
   const bool all = blocks == header.pool_blocks;
-  const uint64_t shared = all ? header.histogram_count : blocks / 4;
-  const uint64_t limits[] = {blocks, blocks - std::min(blocks, shared)};
+  const uint64_t own = header.pool_blocks - std::min(header.pool_blocks, header.histogram_count);
+  const uint64_t limits[] = {blocks, all ? own : std::min(own, blocks - blocks / 4)};
   static_assert(offsetof(layout::PoolHeader, own_limit) ==
                 offsetof(layout::PoolHeader, limit) + sizeof(uint64_t));
   return write(header.pool_offset + offsetof(layout::PoolHeader, limit), limits, sizeof limits);

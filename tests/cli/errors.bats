@@ -193,7 +193,7 @@ counted_and_timed() {
 @test "a tiny runtime directory: fewer cells than CPUs, which are locked, and nothing is lost" {
   [ "$(getconf _NPROCESSORS_CONF)" -gt 1 ] || skip "this machine has one CPU, and needs no more cells"
   start_ticker 4
-  small_folder 48k
+  small_folder 36k
   counted_and_timed ticker:tick
   [ "$(field '[x["rseq"] for x in r if x["type"] == "armed"]')" = '[False]' ]
   umount "$work/runtime"

@@ -96,6 +96,16 @@ TEST_F(PoolOfAFile, TakesMemoryAsBlocksAreTaken) {
   EXPECT_FALSE(extend());
 }
 
+TEST_F(PoolOfAFile, KeepsABlockForEachHistogramFromRegionsOfCpusFromTheBeginning) {
+  make(10'000, 12'000);
+  do {
+    EXPECT_LE(pool().own_limit, 2'000u);
+    EXPECT_GT(pool().own_limit, 0u);
+    take(pool().limit);
+  } while (extend());
+  EXPECT_EQ(pool().limit, 12'000u);
+}
+
 TEST_F(PoolOfAFile, WhateverTheTargetClaimsToHaveTakenIsNeverMoreThanThereIs) {
   make(10'000, 30'000);
   take(UINT64_MAX);
