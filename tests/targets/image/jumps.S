@@ -92,13 +92,16 @@ END(jumps_by_scale)
 
 // The same, but who comes from elsewhere has another index.
 FUNCTION(enters_block_jump)
-  lea to_computed_block(%rip), %rdx
   cmp $3, %rsi
-  jae 1f
+  jae 2f
+  lea to_computed_block(%rip), %rdx
   shl $4, %rdi
 1:
   add %rdx, %rdi
   jmp *%rdi
+2:
+  lea to_computed_block(%rip), %rdx
+  jmp 1b
 to_computed_block:
   inc %eax
   nop
