@@ -120,8 +120,7 @@ std::vector<Input> seeds() {
     std::memcpy(bytes.data() + header.names.offset, "object\0read\0write", 18);
     for (uint64_t region = 0; region < 3; ++region) {
       const uint64_t block = end_of_blocks(header, region % blocks);
-      put(region_offset(header, region) + place_offset(header, 0),
-          block - region_offset(header, region));
+      put(region_offset(header, region) + place_offset(header, 0), block - header.pool_offset);
       for (uint64_t cell = 0; cell < 20; ++cell) put(block + cell * 16, cell * 3);
     }
     all.push_back(std::move(bytes));

@@ -70,14 +70,19 @@ inline constexpr uint32_t kUnregisteredEntries = 2;
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): pages, and cache lines, of their own
 struct alignas(4096) RuntimeContext {
   uint64_t magic;
+  // Of blocks for histograms; 0: they all have one. Others can write what lies there, so that what
+  // is read from there is checked against this.
+  uint64_t pool;
+  uint64_t pool_blocks;
+  uint64_t block_size;
   alignas(64) uint64_t free_list;  // global: tag << 32 | index + 1 of the first free slot
   alignas(64) uint64_t slots;
   uint64_t ns_multiplier;  // nanoseconds per TSC tick, times 2^32
   uint64_t slot_count;     // that there is room for, and code addresses of
   uint64_t reuse_from;     // when so many were used, those of calls that were left are used again
   uint64_t reusing;        // 1: so it is
-  uint64_t pool;           // of blocks for histograms; 0: they all have one
-  uint64_t block_size;
+  uint64_t blocks;         // where places count from: the pool, if there is one
+  uint64_t last_place;     // the largest
   // Slots that nobody has used yet: from `fresh` on, up to `fresh_limit`, which the controller
   // moves on once it has written more.
   alignas(64) uint64_t fresh;
@@ -129,7 +134,10 @@ static_assert(offsetof(RuntimeContext, slot_count) == PP_CONTEXT_SLOT_COUNT);
 static_assert(offsetof(RuntimeContext, reuse_from) == PP_CONTEXT_REUSE_FROM);
 static_assert(offsetof(RuntimeContext, reusing) == PP_CONTEXT_REUSING);
 static_assert(offsetof(RuntimeContext, pool) == PP_CONTEXT_POOL);
+static_assert(offsetof(RuntimeContext, pool_blocks) == PP_CONTEXT_POOL_BLOCKS);
 static_assert(offsetof(RuntimeContext, block_size) == PP_CONTEXT_BLOCK_SIZE);
+static_assert(offsetof(RuntimeContext, blocks) == PP_CONTEXT_BLOCKS);
+static_assert(offsetof(RuntimeContext, last_place) == PP_CONTEXT_LAST_PLACE);
 static_assert(offsetof(RuntimeContext, hand) == PP_CONTEXT_HAND);
 static_assert(PP_REUSABLE_SIZE == sizeof(uint32_t) << PP_REUSABLE_LOG2);
 static_assert(offsetof(RuntimeContext, fresh) == PP_CONTEXT_FRESH);

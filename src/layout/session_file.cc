@@ -44,14 +44,12 @@ uint64_t histogram_size(uint32_t fraction_bits) {
   return align_up(uint64_t{stats::slot_count(fraction_bits)} * sizeof(stats::Cell), 64);
 }
 
-std::optional<uint64_t> block_at(const FileHeader& header, uint64_t region, uint64_t place) {
-  if (place == 0 || header.pool_offset == 0) return std::nullopt;
-  const uint64_t at = region_offset(header, region) + place;  // may be anywhere
-  const uint64_t first = end_of_blocks(header, 0);
-  if (at < first || at >= end_of_blocks(header, header.pool_blocks) ||
-      (at - first) % histogram_size(header.fraction_bits) != 0)
+std::optional<uint64_t> block_at(const FileHeader& header, uint64_t place) {
+  const uint64_t block = (place - PP_POOL_BLOCKS) / histogram_size(header.fraction_bits);
+  if (place < PP_POOL_BLOCKS || block >= header.pool_blocks ||
+      place != end_of_blocks(header, block) - header.pool_offset)
     return std::nullopt;
-  return at;
+  return header.pool_offset + place;
 }
 
 uint64_t end_of_blocks(const FileHeader& header, uint64_t blocks) {

@@ -10,8 +10,8 @@
 //
 // Behind them: the loader's cell, where the session follows what is loaded, and the pool. A
 // histogram of a region is a block of it, once something was recorded there: its place is the
-// distance from the region to that block, 0 before. Of the pool as much is reserved as the header
-// says; what lies behind is a hole in the file, and nobody touches it.
+// distance from the pool's begin to that block, 0 before. Of the pool as much is reserved as the
+// header says; what lies behind is a hole in the file, and nobody touches it.
 //
 // The target, and everybody else with the user's rights, may write anything here at any time.
 // Readers take a copy and parse that (parse_session); nothing is used unchecked.
@@ -208,7 +208,7 @@ constexpr uint64_t place_offset(const FileHeader& header, uint64_t histogram) {
   return lost_offset(header, header.histogram_count + histogram);
 }
 // Offset in the file; nothing if the place, which may hold anything, leads to no block.
-std::optional<uint64_t> block_at(const FileHeader& header, uint64_t region, uint64_t place);
+std::optional<uint64_t> block_at(const FileHeader& header, uint64_t place);
 // End in the file of so many blocks of the pool.
 uint64_t end_of_blocks(const FileHeader& header, uint64_t blocks);
 // Offset of a region in the file. Region 0 is the locked one, region 1 + n is CPU n's.

@@ -148,8 +148,13 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   context.fresh_limit = spec.slot_count;
   context.reuse_from = spec.capacity / kReusedAfter;
   context.ns_multiplier = spec.ns_multiplier;
-  context.pool = spec.pool;
   context.block_size = layout::histogram_size(spec.fraction_bits);
+  context.blocks = spec.blocks.begin;
+  context.last_place = spec.blocks.size() - context.block_size;
+  if (spec.has_pool) {
+    context.pool = spec.blocks.begin;
+    context.pool_blocks = (spec.blocks.size() - PP_POOL_BLOCKS) / context.block_size;
+  }
   const auto locked = locked_cells(spec);
   std::copy(locked.begin(), locked.end(), context.locked_cells);
   const auto cells = cpu_cells(spec);

@@ -27,8 +27,10 @@ struct RuntimeSpec {
   Address cells = 0;
   uint64_t region_size = 0;
   uint32_t cell_regions = 0;  // besides region 0; 0: one per CPU
-  // Blocks for histograms (layout::PoolHeader); 0: every place leads to one already.
-  Address pool = 0;
+  // Blocks for histograms, into which places lead. With `has_pool` it is one (layout::PoolHeader),
+  // and places are empty at first; else each leads to a block already.
+  Range blocks;
+  bool has_pool = false;
 
   bool has_cells_per_cpu() const {
     return rseq && (cell_regions == 0 || cell_regions >= cpu_count);

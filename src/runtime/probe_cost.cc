@@ -86,8 +86,11 @@ std::optional<double> measure() {
   spec.ns_multiplier = ns_multiplier();
   spec.cells = cells.address();
   spec.region_size = region;
-  for (uint64_t i = 0; i <= cpus; ++i)
-    std::memcpy(cells.bytes() + i * region + kPlace, &kHistogram, sizeof kHistogram);
+  spec.blocks = {cells.address(), cells.address() + (cpus + 1) * region};
+  for (uint64_t i = 0; i <= cpus; ++i) {
+    const uint64_t place = i * region + kHistogram;
+    std::memcpy(cells.bytes() + i * region + kPlace, &place, sizeof place);
+  }
   const auto image = build_runtime(runtime_pages.address(), spec);
   if (!image) return std::nullopt;
   for (const Piece& piece : image->pieces)

@@ -35,7 +35,9 @@
 // damaged can lose slots, never share them; additions can get lost.
 //
 // **Blocks.** A histogram takes memory on a CPU once something is recorded there: its place, a word
-// in the CPU's region, leads to a block of the pool then. A place that is set stays as it is. The
+// in the CPU's region, leads to a block of the pool then. A place that is set stays as it is. But
+// the cells are shared with forked children, who may have given up rights, and with whoever may
+// write the file: a place is followed only as far as the pool goes, which is known from here. The
 // pool is what the controller has reserved in the file system, and it reserves more in time: who
 // wrote to a file system that has run full would be killed. Where no block of a CPU's own is left,
 // calls are recorded in region 0; where none is left at all, they count as missed.
@@ -546,8 +548,10 @@ enter_missed:
         movq    (%rcx,%rsi), %rdx
         testq   %rdx, %rdx
         jz      count_without_block
-        addq    %rdx, %rcx
-        incq    (%rcx,%r8)              // takes effect
+        cmpq    CONTEXT(LAST_PLACE), %rdx
+        ja      count_misled
+        addq    CONTEXT(BLOCKS), %rdx
+        incq    (%rdx,%r8)              // takes effect
         end_sequence count
 
         begin_sequence sum, PP_CONTEXT_CPU_CELLS
@@ -556,8 +560,10 @@ enter_missed:
         movq    (%rcx,%rsi), %rdx
         testq   %rdx, %rdx
         jz      sum_without_block
-        addq    %rdx, %rcx
-        addq    %rax, 8(%rcx,%r8)       // takes effect
+        cmpq    CONTEXT(LAST_PLACE), %rdx
+        ja      sum_misled
+        addq    CONTEXT(BLOCKS), %rdx
+        addq    %rax, 8(%rdx,%r8)       // takes effect
         end_sequence sum
 
         cmpb    $0, PP_SLOT_REUSED(%rdi)
@@ -594,6 +600,12 @@ count_without_block:
         jrcxz   1f
         jmp     count_again
 1:      jmp     record_locked
+count_misled:
+        forget_sequence
+        jmp     unrecorded
+sum_misled:
+        forget_sequence
+        jmp     sum_locked
 sum_without_block:
         forget_sequence
         movl    $PP_POOL_OWN_LIMIT, %edx
@@ -637,10 +649,13 @@ sum_locked:
 // There is no block left: as a call that found no slot.
 unrecorded:
         call    locked_cells
+        jrcxz   2f
         movq    PP_SLOT_RECORD(%rdi), %rdx
         movq    PP_RECORD_MISSED(%rdx), %rdx
         lock incq (%rcx,%rdx)
         movq    CONTEXT(POOL), %rdx
+        testq   %rdx, %rdx
+        jz      2f
         lock incq PP_POOL_REFUSED(%rdx)
 2:      cmpb    $0, PP_SLOT_REUSED(%rdi)
         jne     leave_reused_locked
@@ -684,8 +699,12 @@ locked_block:
         testq   %rcx, %rcx
         jnz     2b
         ret
-3:      addq    %rdx, %rcx
-        ret
+3:      xorl    %ecx, %ecx
+        cmpq    CONTEXT(LAST_PLACE), %rdx
+        ja      4f
+        movq    CONTEXT(BLOCKS), %rcx
+        addq    %rdx, %rcx
+4:      ret
 
 // Gives a block to the histogram whose place lies rsi behind the region at rcx, as long as the
 // pool's field at edx allows it. rcx = 0: it does not. Clobbers rdx.
@@ -704,12 +723,13 @@ give_block:
         movq    PP_POOL_TAKEN(%rdi), %rax
 1:      cmpq    %rdx, %rax
         jae     3f
+        cmpq    CONTEXT(POOL_BLOCKS), %rax
+        jae     3f
         leaq    1(%rax), %r9
         lock cmpxchgq %r9, PP_POOL_TAKEN(%rdi)
         jne     1b
         imulq   CONTEXT(BLOCK_SIZE), %rax
-        leaq    PP_POOL_BLOCKS(%rdi,%rax), %r9
-        subq    %rcx, %r9
+        leaq    PP_POOL_BLOCKS(%rax), %r9
         xorl    %eax, %eax
         lock cmpxchgq %r9, (%rcx,%rsi)  // or else somebody was faster, and ours stays empty
 2:      popq    %r9

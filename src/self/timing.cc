@@ -80,6 +80,7 @@ Result<void, SystemError> Timing::make_slots() {
   spec.ns_multiplier = cells.ns_multiplier;
   spec.cells = cells_;
   spec.region_size = cells.region_size;
+  spec.blocks = {cells_, cells_ + regions_ * cells.region_size};
   const auto begin = reinterpret_cast<Address>(memory);
   const auto image = runtime::build_runtime(begin, spec);
   if (!image) return fail(SystemError{EFAULT});
@@ -106,7 +107,7 @@ std::optional<uint32_t> Timing::new_histogram() {
   if (cells_ == 0 || used_ == kMostHistograms) return std::nullopt;
   for (uint64_t region = 0; region < regions_; ++region)
     *reinterpret_cast<uint64_t*>(cells_ + region * region_size() + cells_of(used_).histogram) =
-        histogram_at(used_);
+        region * region_size() + histogram_at(used_);
   return used_++;
 }
 

@@ -150,7 +150,14 @@ runtime::RuntimeSpec Arming::runtime_spec() const {
   spec.ns_multiplier = header.ns_multiplier;
   spec.cells = session_.journal_.mappings[mapping_of(MappingEntry::Kind::cells)].address;
   spec.region_size = header.region_size;
-  if (header.pool_offset != 0) spec.pool = spec.cells + (header.pool_offset - header.cells_offset);
+  if (header.pool_offset != 0) {
+    const auto in_target = [&](uint64_t offset) {
+      return spec.cells + (offset - header.cells_offset);
+    };
+    spec.blocks = {in_target(header.pool_offset),
+                   in_target(layout::end_of_blocks(header, header.pool_blocks))};
+    spec.has_pool = true;
+  }
   return spec;
 }
 

@@ -227,7 +227,7 @@ stats::Histogram SessionFile::read_histogram(const layout::Session& session,
     if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&place), sizeof place},
                  layout::region_offset(header, i) + layout::place_offset(header, histogram)))
       continue;
-    const auto block = layout::block_at(header, i, place);
+    const auto block = layout::block_at(header, place);
     if (!block ||
         !read_at(fd_.get(),
                  {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},

@@ -178,24 +178,20 @@ TEST(LayOut, BlocksLieBehindEverythingElseEachInItsOwnCacheLines) {
   }
 }
 
-TEST(BlockAt, LeadsFromEachRegionToEachBlockAndNowhereElse) {
+TEST(BlockAt, LeadsToEachBlockAndNowhereElse) {
   const FileHeader header = lay_out(kCounts);
   const uint64_t size = histogram_size(header.fraction_bits);
-  for (uint64_t region = 0; region <= kCounts.cpus; ++region) {
-    const uint64_t begin = region_offset(header, region);
-    for (uint64_t block = 0; block < kCounts.blocks; ++block) {
-      const uint64_t place = end_of_blocks(header, block) - begin;
-      EXPECT_EQ(block_at(header, region, place), end_of_blocks(header, block));
-      EXPECT_EQ(block_at(header, region, place + 8), std::nullopt);
-      EXPECT_EQ(block_at(header, region, place - 1), std::nullopt);
-    }
-    EXPECT_EQ(block_at(header, region, 0), std::nullopt);
-    EXPECT_EQ(block_at(header, region, end_of_blocks(header, kCounts.blocks) - begin),
-              std::nullopt);
-    EXPECT_EQ(block_at(header, region, end_of_blocks(header, 0) - begin - size), std::nullopt);
-    EXPECT_EQ(block_at(header, region, UINT64_MAX - begin + 1), std::nullopt);
-    EXPECT_EQ(block_at(header, region, UINT64_MAX), std::nullopt);
+  for (uint64_t block = 0; block < kCounts.blocks; ++block) {
+    const uint64_t place = end_of_blocks(header, block) - header.pool_offset;
+    EXPECT_EQ(block_at(header, place), end_of_blocks(header, block));
+    EXPECT_EQ(block_at(header, place + 8), std::nullopt);
+    EXPECT_EQ(block_at(header, place - 1), std::nullopt);
   }
+  const uint64_t end = end_of_blocks(header, kCounts.blocks) - header.pool_offset;
+  for (uint64_t place : {uint64_t{0}, uint64_t{8}, PP_POOL_BLOCKS - size, end, end + size,
+                         UINT64_MAX, UINT64_MAX - size + 1, UINT64_MAX / size * size})
+    EXPECT_EQ(block_at(header, place), std::nullopt) << place;
+  EXPECT_EQ(block_at(lay_out({.cpus = 1}), PP_POOL_BLOCKS), std::nullopt) << "no pool";
 }
 
 TEST(LayOut, CountersAndPlacesOfARegionDoNotOverlap) {

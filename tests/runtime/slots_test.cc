@@ -61,7 +61,9 @@ class Probed {
     spec.ns_multiplier = ns_multiplier();
     spec.cells = reinterpret_cast<Address>(cells_.data());
     spec.region_size = kRegionSize;
-    spec.pool = spec.cells + (cpus_ + 1) * kRegionSize;
+    spec.blocks = {spec.cells + (cpus_ + 1) * kRegionSize,
+                   spec.cells + cells_.size() * sizeof cells_[0]};
+    spec.has_pool = true;
     allow_blocks(cpus_ + 1, cpus_);
     const auto runtime = build_runtime(runtime_memory_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
@@ -111,15 +113,23 @@ class Probed {
   stats::Histogram histogram() const {
     stats::Histogram sum(kBits);
     for (uint64_t region = 0; region <= cpus_; ++region) {
-      const Address begin = spec_.cells + region * kRegionSize;
-      const uint64_t place = *reinterpret_cast<const uint64_t*>(begin + kPlace);
+      const uint64_t place = place_in(region);
       if (place == 0) continue;
-      const auto* cells = reinterpret_cast<const stats::Cell*>(begin + place);
+      const auto* cells = reinterpret_cast<const stats::Cell*>(spec_.blocks.begin + place);
       for (uint32_t slot = 0; slot < stats::slot_count(kBits); ++slot) sum.add(slot, cells[slot]);
     }
     return sum;
   }
-  layout::PoolHeader& pool() { return *reinterpret_cast<layout::PoolHeader*>(spec_.pool); }
+  layout::PoolHeader& pool() { return *reinterpret_cast<layout::PoolHeader*>(spec_.blocks.begin); }
+  // As others might who can write the cells.
+  void put_places(uint64_t place) {
+    for (uint64_t region = 0; region <= cpus_; ++region)
+      cells_[(region * kRegionSize + kPlace) / 8] = place;
+  }
+  uint64_t place_of(const void* address) const {
+    return reinterpret_cast<Address>(address) - spec_.blocks.begin;
+  }
+  uint64_t end_of_pool() const { return spec_.blocks.size(); }
   // Of which CPUs' own regions may take so many.
   void allow_blocks(uint64_t limit, uint64_t own_limit) {
     std::atomic_ref(pool().own_limit) = own_limit;
@@ -128,8 +138,7 @@ class Probed {
   uint32_t cpus() const { return cpus_; }
   uint64_t regions_with_a_block() const {
     uint64_t n = 0;
-    for (uint64_t region = 0; region <= cpus_; ++region)
-      n += cells_[(region * kRegionSize + kPlace) / 8] != 0;
+    for (uint64_t region = 0; region <= cpus_; ++region) n += place_in(region) != 0;
     return n;
   }
   uint64_t missed() const {
@@ -156,6 +165,7 @@ class Probed {
   }
 
  private:
+  uint64_t place_in(uint64_t region) const { return cells_[(region * kRegionSize + kPlace) / 8]; }
   // Through the file, as into another process: some of it is sealed.
   static void write(const std::vector<Piece>& pieces) {
     const auto memory = open_file("/proc/self/mem", O_RDWR);
@@ -285,6 +295,37 @@ TEST_P(Slots, WithoutAnyBlockCallsCountAsMissedUntilThereIsOne) {
   for (long i = 0; i < 100; ++i) ASSERT_EQ(increment(i), i + 1);
   EXPECT_EQ(probed.histogram().count(), 100u);
   EXPECT_EQ(probed.missed(), 100u);
+}
+
+TEST_P(Slots, APlaceThatLeadsOutOfThePoolIsNotFollowed) {
+  Probed probed(kIncrement, GetParam());
+  auto* increment = probed.function<long(long)>();
+  std::vector<uint64_t> canary(1 << 13);
+  const uint64_t size = layout::histogram_size(kBits);
+  uint64_t missed = 0;
+  for (uint64_t place : {probed.place_of(canary.data()), probed.end_of_pool() - size + 8,
+                         probed.end_of_pool(), UINT64_MAX, uint64_t{1} << 63}) {
+    probed.put_places(place);
+    for (long i = 0; i < 10; ++i) ASSERT_EQ(increment(i), i + 1);
+    missed += 10;
+    EXPECT_EQ(probed.missed(), missed) << std::hex << place;
+  }
+  EXPECT_EQ(std::count(canary.begin(), canary.end(), 0u), static_cast<long>(canary.size()));
+  EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
+TEST_P(Slots, APoolThatClaimsMoreThanItHasGivesNoBlock) {
+  Probed probed(kIncrement, GetParam());
+  auto* increment = probed.function<long(long)>();
+  uint64_t missed = 0;
+  for (uint64_t taken : {uint64_t{probed.cpus()} + 1, uint64_t{1} << 40, UINT64_MAX - 1}) {
+    probed.pool().taken = taken;
+    probed.allow_blocks(UINT64_MAX, UINT64_MAX);
+    for (long i = 0; i < 10; ++i) ASSERT_EQ(increment(i), i + 1);
+    missed += 10;
+    EXPECT_EQ(probed.missed(), missed) << taken;
+    EXPECT_EQ(probed.regions_with_a_block(), 0u);
+  }
 }
 
 // The controller adds blocks while threads run short of them.

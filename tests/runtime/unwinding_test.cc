@@ -90,8 +90,9 @@ class Program {
     spec.ns_multiplier = 1ull << 32;
     spec.cells = address_of(cells_.data());
     spec.region_size = kPool / 2;
-    spec.pool = spec.cells + kPool;
-    auto& pool = *reinterpret_cast<layout::PoolHeader*>(spec.pool);
+    spec.blocks = {spec.cells + kPool, spec.cells + cells_.size()};
+    spec.has_pool = true;
+    auto& pool = *reinterpret_cast<layout::PoolHeader*>(spec.blocks.begin);
     pool.limit = with.blocks;
     pool.own_limit = with.own_blocks;
     const auto runtime = build_runtime(runtime_.address(), spec);

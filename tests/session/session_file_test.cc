@@ -119,19 +119,19 @@ TEST_F(PoolOfAFile, HoldsWhatIsAddedUpForAHistogram) {
     return layout::region_offset(session_.header, region) +
            layout::place_offset(session_.header, histogram);
   };
-  const auto place_of = [&](uint64_t region, uint64_t block) {
-    return end_of_blocks(block) - layout::region_offset(session_.header, region);
+  const auto place_of = [&](uint64_t block) {
+    return end_of_blocks(block) - session_.header.pool_offset;
   };
   for (uint64_t block = 0; block < 3; ++block)
     put(end_of_blocks(block) + 7 * sizeof(stats::Cell), stats::Cell{1 + block, 10});
   EXPECT_EQ(file_->read_histogram(session_, 1).count(), 0u) << "nobody's";
-  put(place_at(0, 1), place_of(0, 2));
-  put(place_at(2, 1), place_of(2, 1));
+  put(place_at(0, 1), place_of(2));
+  put(place_at(2, 1), place_of(1));
   EXPECT_EQ(file_->read_histogram(session_, 0).count(), 0u);
   EXPECT_EQ(file_->read_histogram(session_, 1).count(), 5u);
   EXPECT_EQ(file_->read_histogram(session_, 1).cells()[7].sum, 20u);
   // And places that lead to no block count for nothing.
-  for (uint64_t place : {place_of(1, 0) + 8, place_of(1, 6), uint64_t{8}, UINT64_MAX}) {
+  for (uint64_t place : {place_of(0) + 8, place_of(6), uint64_t{8}, UINT64_MAX}) {
     put(place_at(1, 1), place);
     EXPECT_EQ(file_->read_histogram(session_, 1).count(), 5u);
   }
