@@ -61,8 +61,8 @@ class Scanner {
 
   // By several threads at once.
   RegionFacts decode_region(const Region& region);
-  // Adds where the blocks of such a jump may begin: at instructions of the function.
-  void add_blocks(const arch::ComputedJump& jump, Range function);
+  // Adds where the blocks of such a jump may begin, in code that it may lead into.
+  void add_blocks(const arch::ComputedJump& jump, Range code);
   // Adds the targets of a table in [table, end); says whether it looks like one.
   bool follow_relative_table(Address table, Address end);
   // Adds the targets of a table in data whose entries are distances from `base`, all up to `end`:
@@ -101,15 +101,12 @@ class Scanner {
   std::vector<Pointer> pointers_;
 };
 
-void Scanner::add_blocks(const arch::ComputedJump& jump, Range function) {
-  const CodeBytes* text = containing(object_.text, function.begin);
-  if (text == nullptr) return;
-  const Address end = std::min(function.end, text->range().end);
-  for (Address at = function.begin; at < end;) {
-    if ((at - jump.base) % jump.stride == 0) targets_.add(at);
-    const auto instruction = arch::decode(text->bytes.subspan(at - text->address, end - at), at);
-    at += instruction ? instruction->length : 1;
-  }
+// Not at instructions alone: data among the code makes decoding miss where they begin.
+void Scanner::add_blocks(const arch::ComputedJump& jump, Range code) {
+  const Address first = code.begin + (jump.base - code.begin) % jump.stride;
+  for (Address at = jump.only_up && code.contains(jump.base) ? jump.base : first;
+       at >= code.begin && at < code.end; at += jump.stride)
+    targets_.add(at);
 }
 
 // The instructions before a jump to a register that are executed with it, and only with it, but for
@@ -122,14 +119,14 @@ class StraightCode {
     else
       begins_[count_++ % kMost] = instruction.address;
   }
-  // As little code as says where the jump leads. More code never says less.
+  // As little code as says all about where the jump leads. More code never says less.
   std::optional<BlockJump> explain(const CodeBytes& text, const arch::Instruction& jump) const {
     std::optional<BlockJump> least;
     for (size_t n = std::min(count_, kMost); n > 0; --n) {
       const Range code = {begins_[(count_ - n) % kMost], jump.end()};
       const auto bytes = text.bytes.subspan(code.begin - text.address, code.size());
       const auto found = arch::computed_jump(bytes, code.begin);
-      if (!found) break;
+      if (!found || (least && *found != least->jump)) break;
       least = BlockJump{*found, code};
     }
     return least;
@@ -443,10 +440,15 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
       for (Address table : facts[i].indexed) scanner.look_behind(table);
   for (size_t i = 0; i < regions.size(); ++i)
     for (const BlockJump& among : facts[i].block_jumps) {
-      scanner.add_blocks(among.jump, regions[i].range);
-      owners.for_each(regions[i].range, [&](size_t owner) {
-        scanner.add_blocks(among.jump, functions.functions()[owner].range);
-      });
+      const auto add_around = [&](Range region) {
+        scanner.add_blocks(among.jump, region);
+        owners.for_each(region, [&](size_t owner) {
+          scanner.add_blocks(among.jump, functions.functions()[owner].range);
+        });
+      };
+      add_around(regions[i].range);
+      for (const Region& region : regions)
+        if (region.range.contains(among.jump.base)) add_around(region.range);
     }
   for (const auto& [function, jumps] : computed_jumps(regions, facts, owners)) {
     const auto& own = jumps.taken;

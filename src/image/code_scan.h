@@ -19,7 +19,8 @@
 //     in data and every label of its own that such a function takes
 //     (`goto *(&&label + table[i])`);
 //   - for a jump to a label plus a multiple of a power of two, as the straight code in front of it
-//     says, all instructions of the function at such a distance (blocks of one size, in assembly).
+//     says, every address at such a distance, in its function and in the one that the label is in
+//     (blocks of one size, in assembly).
 // A function with a computed jump that none of these explains is `opaque`: nothing is known about
 // its inside.
 #pragma once

@@ -15,6 +15,7 @@ struct Case {
   Bytes bytes;
   Address base = 0;
   uint64_t stride = 0;
+  bool only_up = false;
 };
 
 // lea 0x100(%rip),%rdx; the label is 0x1107
@@ -31,12 +32,27 @@ TEST(ComputedJump, LeadsToAMultipleOfWhatItsIndexIsShiftedBy) {
       {"shl $6,%ecx; add %rdx,%rcx; jmp *%rcx",
        {0xc1, 0xe1, 0x06, 0x48, 0x01, 0xd1, 0xff, 0xe1},
        kLabelAddress,
-       64},
+       64,
+       true},
       {"shl $5,%ecx; lea (%rcx,%rcx,2),%r8d; add %r8,%rdx; jmp *%rdx",
        {0xc1, 0xe1, 0x05, 0x44, 0x8d, 0x04, 0x49, 0x4c, 0x01, 0xc2, 0xff, 0xe2},
        kLabelAddress,
-       32},
+       32,
+       true},
       {"lea (%rdx,%rdi,4),%rax; jmp *%rax", {0x48, 0x8d, 0x04, 0xba, 0xff, 0xe0}, kLabelAddress, 4},
+      {"mov %edi,%edi; lea (%rdx,%rdi,4),%rax; jmp *%rax",
+       {0x89, 0xff, 0x48, 0x8d, 0x04, 0xba, 0xff, 0xe0},
+       kLabelAddress,
+       4,
+       true},
+      {"mov %edi,%edi; neg %rdi; lea (%rdx,%rdi,4),%rax; jmp *%rax",
+       {0x89, 0xff, 0x48, 0xf7, 0xdf, 0x48, 0x8d, 0x04, 0xba, 0xff, 0xe0},
+       kLabelAddress,
+       4},
+      {"mov %edi,%edi; shl $60,%rdi; add %rdx,%rdi; jmp *%rdi",
+       {0x89, 0xff, 0x48, 0xc1, 0xe7, 0x3c, 0x48, 0x01, 0xd7, 0xff, 0xe7},
+       kLabelAddress,
+       uint64_t{1} << 60},
       {"lea 8(%rdx,%rdi,8),%rax; notrack jmp *%rax",
        {0x48, 0x8d, 0x44, 0xfa, 0x08, 0x3e, 0xff, 0xe0},
        kLabelAddress + 8,
@@ -51,6 +67,7 @@ TEST(ComputedJump, LeadsToAMultipleOfWhatItsIndexIsShiftedBy) {
     ASSERT_TRUE(jump) << c.assembly;
     EXPECT_EQ(jump->base, c.base) << c.assembly;
     EXPECT_EQ(jump->stride, c.stride) << c.assembly;
+    EXPECT_EQ(jump->only_up, c.only_up) << c.assembly;
   }
 }
 

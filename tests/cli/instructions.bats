@@ -73,7 +73,6 @@ SQL
   for without in '' -AVX512F,-AVX512VL $old $old,-ERMS,-SSSE3; do
     export GLIBC_TUNABLES=glibc.cpu.hwcaps=$without
     same_with_instructions 'libc:memcpy' 'libc:memmove' -- "$TARGETS/copies"
-    nearly_all
   done
 }
 

@@ -72,6 +72,7 @@ TEST_P(ComputedJumps, IntoTheOwnMiddleMakeAFunctionOpaque) {
 TEST_P(ComputedJumps, AmongBlocksLeadToEachBlockAndToNothingBetween) {
   EXPECT_FALSE(is_opaque("jumps_among_blocks"));
   EXPECT_FALSE(is_opaque("jumps_by_scale"));
+  EXPECT_FALSE(is_opaque("blocks_of_another"));
   EXPECT_FALSE(targets().contains(labels_.at("no_block")));
 }
 

@@ -16,7 +16,8 @@ constexpr uint8_t kWordBits = 64;
 // Sums and products stay that where they overflow, and where 32 bits of them are kept.
 struct Value {
   Address base = 0;
-  uint8_t zeros = 0;  // 64: the address itself; 0: nothing is known
+  uint8_t zeros = 0;   // 64: the address itself; 0: it may be any multiple of one
+  bool is_up = false;  // not below the address, and by far less than the half of all addresses
 };
 
 using Operand = ZydisDecodedOperand;
@@ -24,7 +25,7 @@ using Operand = ZydisDecodedOperand;
 class Registers {
  public:
   Value get(ZydisRegister reg) const {
-    if (reg == ZYDIS_REGISTER_NONE) return {0, kWordBits};
+    if (reg == ZYDIS_REGISTER_NONE) return {0, kWordBits, true};
     const auto at = index(reg);
     return at ? values_[*at] : Value{};
   }
@@ -43,14 +44,16 @@ class Registers {
 };
 
 Value sum(Value a, Value b) {
-  return {a.base + b.base, std::min(a.zeros, b.zeros)};
+  return {a.base + b.base, std::min(a.zeros, b.zeros), a.is_up && b.is_up};
 }
 
 // An address times something is none.
 Value shifted(Value value, uint64_t bits) {
+  constexpr uint64_t kFew = 8;  // of 32 bits that leaves less than half a word
   if (bits >= kWordBits) return {};
   const auto known = std::min<int>(value.zeros, std::countr_zero(value.base));
-  return {0, static_cast<uint8_t>(std::min<uint64_t>(kWordBits - 1, known + bits))};
+  return {0, static_cast<uint8_t>(std::min<uint64_t>(kWordBits - 1, known + bits)),
+          value.is_up && value.base == 0 && bits <= kFew};
 }
 
 bool is_register(const Operand& operand) {
@@ -66,19 +69,18 @@ Value result(const ZydisDecodedInstruction& instruction, const Operand* operands
       if (instruction.address_width != kWordBits) return {};
       if (from.mem.base == ZYDIS_REGISTER_RIP)
         return {address + instruction.length + static_cast<uint64_t>(from.mem.disp.value),
-                kWordBits};
+                kWordBits, true};
       const Value index =
           from.mem.index == ZYDIS_REGISTER_NONE
-              ? Value{0, kWordBits}
+              ? Value{0, kWordBits, true}
               : shifted(registers.get(from.mem.index),
                         static_cast<uint64_t>(std::countr_zero(uint8_t{from.mem.scale})));
       const Value both = sum(registers.get(from.mem.base), index);
-      return {both.base + static_cast<uint64_t>(from.mem.disp.value), both.zeros};
+      return {both.base + static_cast<uint64_t>(from.mem.disp.value), both.zeros, both.is_up};
     }
     case ZYDIS_MNEMONIC_SHL:
       if (from.type != ZYDIS_OPERAND_TYPE_IMMEDIATE) return {};
-      return shifted(registers.get(operands[0].reg.value),
-                     from.imm.value.u % instruction.operand_width);
+      return shifted(registers.get(operands[0].reg.value), from.imm.value.u % operands[0].size);
     case ZYDIS_MNEMONIC_ADD:
       if (!is_register(from)) return {};
       return sum(registers.get(operands[0].reg.value), registers.get(from.reg.value));
@@ -93,11 +95,14 @@ Value result(const ZydisDecodedInstruction& instruction, const Operand* operands
 void execute(const ZydisDecodedInstruction& instruction, const Operand* operands, Address address,
              Registers& registers) {
   Value first;
-  const bool computes = instruction.operand_count_visible >= 2 && is_register(operands[0]) &&
-                        instruction.operand_width >= 32;
+  const bool computes =
+      instruction.operand_count_visible >= 2 && is_register(operands[0]) && operands[0].size >= 32;
   if (computes) first = result(instruction, operands, address, registers);
-  // Half of an address is none.
-  if (instruction.operand_width != 64 && (first.base != 0 || first.zeros == kWordBits)) first = {};
+  if (computes && operands[0].size != kWordBits) {
+    // Half of an address is none; and the other half is zeros.
+    if (first.base != 0 || first.zeros == kWordBits) first = {};
+    first.is_up = true;
+  }
   for (int i = 0; i < instruction.operand_count; ++i)
     if (is_register(operands[i]) && (operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0)
       registers.set(operands[i].reg.value, {});
@@ -121,7 +126,7 @@ std::optional<ComputedJump> computed_jump(std::span<const uint8_t> code, Address
         return std::nullopt;
       const Value target = registers.get(operands[0].reg.value);
       if (target.base == 0 || target.zeros == 0 || target.zeros == kWordBits) return std::nullopt;
-      return ComputedJump{target.base, uint64_t{1} << target.zeros};
+      return ComputedJump{target.base, uint64_t{1} << target.zeros, target.is_up};
     }
     execute(instruction, operands, address, registers);
     address += instruction.length;

@@ -14,6 +14,9 @@ namespace pinprick::arch {
 struct ComputedJump {
   Address base = 0;
   uint64_t stride = 0;
+  bool only_up = false;  // never below `base`
+
+  bool operator==(const ComputedJump&) const = default;
 };
 
 // Of straight code at `address` that ends with a jump to a register and that is entered at its

@@ -77,6 +77,7 @@ END(jumps_among_blocks)
 
 // The same by two sums at once.
 FUNCTION(jumps_by_scale)
+  mov %edi, %edi
   lea to_scaled_0(%rip), %rdx
   lea (%rdx,%rdi,8), %rax
   jmp *%rax
@@ -89,6 +90,38 @@ to_scaled_1:
   inc %eax
   ret
 END(jumps_by_scale)
+
+// The same in both directions, and into another function: also to where no instruction seems to be.
+FUNCTION(jumps_both_ways)
+  cmp $7, %rdi
+  jb 1f
+  ret
+  .p2align 4
+1:
+  shl $4, %rdi
+  lea to_shared_2(%rip), %rdx
+  add %rdx, %rdi
+  jmp *%rdi
+END(jumps_both_ways)
+
+FUNCTION(blocks_of_another)
+  inc %eax
+  ret
+  .p2align 4, 0x90
+to_shared_0:
+  inc %eax
+  jmp 1f
+  .skip 8, 0x90
+  .byte 0x48, 0xb8, 0, 0  // data that looks like a movabs, 10 bytes long
+to_shared_1:
+  inc %eax
+  ret
+  .p2align 4, 0x90
+to_shared_2:
+  inc %eax
+1:
+  ret
+END(blocks_of_another)
 
 // The same, but who comes from elsewhere has another index.
 FUNCTION(enters_block_jump)
