@@ -113,8 +113,7 @@ void Watch::warn_of_refused(const Watched& watched) {
   const auto folder = session::runtime_directory();
   renderer_.warning(
       fmt::format("{} of the calls that were missed are so since {} had no room for their "
-                  "functions' histograms; "
-                  "time fewer functions, or see to more room there",
+                  "functions' histograms; time fewer functions, or see to more room there",
                   refused, folder ? *folder : "the runtime directory"));
 }
 
