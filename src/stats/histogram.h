@@ -1,7 +1,8 @@
 // Log-linear histograms by the kstats formula (Rizzo, 2020): 2^bits slots per power of two.
 //
 // Values are nanoseconds. Pure; merging is addition. The same formula in assembly is the `measure`
-// macro of runtime/leave.inc; tests/stats and tests/runtime hold both against the same check values.
+// macro of runtime/leave.inc; tests/stats and tests/runtime hold both against the same check
+// values.
 #pragma once
 
 #include <bit>
