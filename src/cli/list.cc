@@ -12,9 +12,11 @@
 namespace pinprick::cli {
 namespace {
 
-std::vector<ListRow> rows_of(const std::vector<image::Match>& matches) {
-  const auto counted = probe::plan_probes(matches, probe::Kind::count);
-  const auto timed = probe::plan_probes(matches, probe::Kind::latency);
+std::vector<ListRow> rows_of(const image::ProcessImage& image,
+                             const std::vector<image::Match>& matches) {
+  const auto landings = probe::LandingSpace::around(image);
+  const auto counted = probe::plan_probes(matches, probe::Kind::count, {}, landings);
+  const auto timed = probe::plan_probes(matches, probe::Kind::latency, {}, landings);
   std::map<Address, plan::Reason> not_timed;
   for (const auto& skipped : timed.skipped) not_timed[skipped.match.site] = skipped.refusal.reason;
 
@@ -52,7 +54,7 @@ int list_image(image::ProcessImage& image, const Patterns& patterns, const Optio
   std::vector<ListRow> rows;
   {
     const Progress progress("decoding", true);
-    rows = rows_of(*matches);
+    rows = rows_of(image, *matches);
   }
   renderer.functions(rows);
   return renderer.is_broken() ? kFailed : kOk;
@@ -72,7 +74,7 @@ int summarize_image(image::ProcessImage& image, const Patterns& patterns, const 
   }
   {
     const Progress progress("decoding", true);
-    row.summary = probe::summarize(*matches, sites);
+    row.summary = probe::summarize(*matches, sites, probe::LandingSpace::around(image));
   }
   renderer.summary(row);
   return renderer.is_broken() ? kFailed : kOk;

@@ -112,6 +112,13 @@ std::span<const uint8_t> Object::code(const Function& function) {
   return {};
 }
 
+std::span<const uint8_t> Object::code_from(Address address) {
+  for (const SegmentBytes& segment : text())
+    if (address - segment.address < segment.bytes.size())
+      return std::span(segment.bytes).subspan(address - segment.address);
+  return {};
+}
+
 void Object::scan_code() {
   std::vector<SegmentBytes> data;
   for (const Segment& segment : elf_.segments())

@@ -45,6 +45,8 @@ class Object {
   // The function's bytes up to its limit, as they were in memory when the object's code was first
   // looked at. As long as the object.
   std::span<const uint8_t> code(const Function& function);
+  // The same from an address of the object's own, as far as its segment goes; empty: not code.
+  std::span<const uint8_t> code_from(Address address);
   bool read(Address address, std::span<uint8_t> out) const;
 
   // What to call the function: the symbol, demangled; `name+0xoff` without one.

@@ -206,6 +206,7 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
     else
       image.objects.push_back(std::move(object));
   }
+  image.maps = *std::move(maps);
   return image;
 }
 

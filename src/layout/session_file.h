@@ -30,7 +30,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 7;
+inline constexpr uint32_t kFileVersion = 8;
 
 enum class SessionState : uint32_t {
   preparing = 1,  // memory may be mapped; the text is untouched
@@ -49,6 +49,7 @@ struct MappingEntry {
     stubs = 4,         // anonymous, executable
     runtime_data = 5,  // anonymous, read-write: slots
     runtime_code = 6,  // anonymous, executable
+    springboards = 7,  // anonymous, executable: where puns lead; at 0: not to be had
   } kind = Kind::scratch;
   enum class Progress : uint32_t {
     none = 0,    // not begun: whatever is there is not ours
@@ -56,6 +57,11 @@ struct MappingEntry {
     begun = 2,   // mapped or not, marked or not
   } progress = Progress::none;
 };
+
+constexpr bool is_code(MappingEntry::Kind kind) {
+  return kind == MappingEntry::Kind::stubs || kind == MappingEntry::Kind::runtime_code ||
+         kind == MappingEntry::Kind::springboards;
+}
 
 struct ObjectEntry {
   uint64_t bias = 0;

@@ -377,12 +377,7 @@ std::optional<Detour> plan_detour(const FunctionCode& function, Address site,
                                   std::span<const FunctionCode> neighbours,
                                   const std::function<bool(Range)>& is_free) {
   if (site == function.range.begin) site = entry_site(function);
-  auto known = function.boundaries;
-  std::vector<Address> decoded;
-  if (known.empty()) known = decoded = boundaries(function);
-  if (!std::binary_search(known.begin(), known.end(), site) ||
-      arch::is_signal_restorer(function.bytes))
-    return std::nullopt;
+  if (!is_boundary(function, site)) return std::nullopt;
   auto jump = displace(function, site, site + 1, kShortJumpLength);
   if (!jump || !is_free(jump->touched())) return std::nullopt;
   const Range near = jump->touched();

@@ -35,6 +35,8 @@ struct PlannedPatch {
   // The patch whose window the springboard lies in: it has to be there first, and stay longer. Its
   // jump and the springboard lie in the same page.
   std::optional<size_t> host;
+  // Of a pun (pun.h): where its jump leads, in memory that is yet to be mapped.
+  std::optional<Address> landing;
 };
 
 struct FunctionPlan {

@@ -31,6 +31,19 @@ std::optional<Refusal> prove_boundary(const FunctionCode& function, Address boun
   return std::nullopt;
 }
 
+Tactic tactic_of(bool only_nops, size_t instructions, bool padded) {
+  if (padded) return Tactic::pad;
+  if (only_nops) return Tactic::nop;
+  return instructions == 1 ? Tactic::insn : Tactic::window;
+}
+
+}  // namespace
+
+std::optional<Instruction> instruction_at(const FunctionCode& function, Address at) {
+  if (at < function.range.begin || at >= function.limit()) return std::nullopt;
+  return arch::decode(bytes_at(function, at), at);
+}
+
 std::optional<Reason> why_not_displaceable(const FunctionCode& function,
                                            const Instruction& instruction) {
   if (instruction.special == Special::int3) return Reason::foreign_breakpoint;
@@ -47,23 +60,18 @@ std::optional<Reason> why_not_displaceable(const FunctionCode& function,
   return Reason::undecodable;
 }
 
-Tactic tactic_of(bool only_nops, size_t instructions, bool padded) {
-  if (padded) return Tactic::pad;
-  if (only_nops) return Tactic::nop;
-  return instructions == 1 ? Tactic::insn : Tactic::window;
-}
-
-}  // namespace
-
-std::optional<Instruction> instruction_at(const FunctionCode& function, Address at) {
-  if (at < function.range.begin || at >= function.limit()) return std::nullopt;
-  return arch::decode(bytes_at(function, at), at);
-}
-
 std::vector<Address> boundaries(const FunctionCode& function) {
   std::vector<Address> all = {function.range.begin};
   extend_boundaries(function, function.range.end, all);
   return all;
+}
+
+bool is_boundary(const FunctionCode& function, Address site) {
+  auto known = function.boundaries;
+  std::vector<Address> decoded;
+  if (known.empty()) known = decoded = boundaries(function);
+  return std::binary_search(known.begin(), known.end(), site) &&
+         !arch::is_signal_restorer(function.bytes);
 }
 
 bool extend_boundaries(const FunctionCode& function, Address end, std::vector<Address>& known) {

@@ -72,11 +72,17 @@ Patch under_breakpoint(const Patch& patch);
 // Every instruction's first address from the function's begin on, as far as they can be decoded,
 // and the end of the last.
 std::vector<Address> boundaries(const FunctionCode& function);
+// Does one of its instructions begin there? Not in code that signal handlers return to.
+bool is_boundary(const FunctionCode& function, Address site);
 // Goes on where `known` ends, which is not empty, up to `end` at least; false: there is no more.
 bool extend_boundaries(const FunctionCode& function, Address end, std::vector<Address>& known);
 
 // The instruction at an address of the function or of the padding behind it.
 std::optional<arch::Instruction> instruction_at(const FunctionCode& function, Address at);
+
+// Nothing: it can be executed elsewhere, exactly.
+std::optional<Reason> why_not_displaceable(const FunctionCode& function,
+                                           const arch::Instruction& instruction);
 
 // Where padding that begins at `at` ends, `needed` at most: nops and int3 behind an instruction
 // that never goes on; between functions also zeros.

@@ -16,6 +16,8 @@ std::string_view name(Tactic tactic) {
       return "hop";
     case Tactic::evict:
       return "evict";
+    case Tactic::pun:
+      return "pun";
   }
   return "?";
 }

@@ -16,6 +16,7 @@ enum class Tactic : uint8_t {
   pad,     // over a function's last instructions and the padding behind it
   hop,     // two bytes, to padding nearby that holds the jump
   evict,   // two bytes, to where instructions nearby were, which make room for the jump
+  pun,     // one to four bytes; what follows says where the jump leads, and there is room made
 };
 
 // The closed list of reasons for not placing a probe.

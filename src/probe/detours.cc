@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/pun.h"
 #include "probe/probe.h"
 
 namespace pinprick::probe {
@@ -63,6 +64,22 @@ std::optional<plan::Detour> find_detour(image::Object& object, const image::Func
   taken.add(detour->hop.patch.touched());
   taken.add(detour->window.touched());
   return detour;
+}
+
+bool may_have_pun(plan::Reason reason) {
+  return may_have_detour(reason) || reason == plan::Reason::indirect_jumps;
+}
+
+std::optional<plan::PlannedPatch> find_pun(image::Object& object, const image::Function& function,
+                                           Address site, Taken& taken, LandingSpace& landings) {
+  const auto code = code_of(object, function);
+  if (!code) return std::nullopt;
+  if (site == function.range.begin) site = plan::entry_site(*code);
+  auto pun = plan::plan_pun(
+      *code, site, object.code_from(site), [&](Range range) { return taken.is_free(range); },
+      [&](Range wanted) { return landings.take(wanted, object.bias()); });
+  if (pun) taken.add(pun->patch.touched());
+  return pun;
 }
 
 }  // namespace pinprick::probe

@@ -1,5 +1,6 @@
-// Room in other functions for sites that have none in their own: blocks of two, three or four bytes
-// between others, as compilers put aside what they think is rarely executed.
+// The last resorts of sites that have no room in their own function: room in other functions for
+// blocks of two, three or four bytes between others, as compilers put aside what they think is
+// rarely executed; and jumps that need no room, to memory of our own.
 #pragma once
 
 #include <map>
@@ -8,6 +9,7 @@
 
 #include "image/object.h"
 #include "plan/function_plan.h"
+#include "probe/landing_space.h"
 
 namespace pinprick::probe {
 
@@ -31,5 +33,10 @@ bool may_have_detour(plan::Reason reason);
 // What it changes is added to `taken`.
 std::optional<plan::Detour> find_detour(image::Object& object, const image::Function& function,
                                         Address site, Taken& taken);
+
+// The same for puns (plan/pun.h); where they lead is added to `landings`.
+bool may_have_pun(plan::Reason reason);
+std::optional<plan::PlannedPatch> find_pun(image::Object& object, const image::Function& function,
+                                           Address site, Taken& taken, LandingSpace& landings);
 
 }  // namespace pinprick::probe

@@ -216,10 +216,11 @@ ProbeSet without_collisions(ProbeSet set) {
   return kept;
 }
 
-// A second chance for what was skipped, now that all else is planned: room in other functions.
-void plan_detours(ProbeSet& set, Kind kind) {
+// A second chance for what was skipped, now that all else is planned: room in other functions, or
+// a jump that needs none.
+void plan_last_resorts(ProbeSet& set, Kind kind, LandingSpace landings) {
   if (std::none_of(set.skipped.begin(), set.skipped.end(),
-                   [](const Skipped& skipped) { return may_have_detour(skipped.refusal.reason); }))
+                   [](const Skipped& skipped) { return may_have_pun(skipped.refusal.reason); }))
     return;
   std::map<const image::Object*, Taken> taken;
   for (const SitePatch& patch : set.patches) taken[patch.object].add(patch.plan);
@@ -227,27 +228,34 @@ void plan_detours(ProbeSet& set, Kind kind) {
   for (Skipped& one : set.skipped) {
     image::Object& object = *one.match.object;
     const image::Function& function = *one.match.function;
-    auto detour =
-        may_have_detour(one.refusal.reason)
-            ? find_detour(object, function, one.match.site - object.bias(), taken[&object])
-            : std::nullopt;
-    if (!detour) {
+    const plan::Reason reason = one.refusal.reason;
+    const Address site = one.match.site - object.bias();
+    auto detour = may_have_detour(reason) ? find_detour(object, function, site, taken[&object])
+                                          : std::nullopt;
+    auto pun = !detour && may_have_pun(reason)
+                   ? find_pun(object, function, site, taken[&object], landings)
+                   : std::nullopt;
+    if (!detour && !pun) {
       skipped.push_back(std::move(one));
       continue;
     }
-    SitePatch window;
-    window.object = &object;
-    window.plan.patch = std::move(detour->window);
-    SitePatch hop;
-    hop.object = &object;
-    hop.plan = std::move(detour->hop);
-    hop.host = set.patches.size();
-    hop.probes = {set.probes.size()};
-    const bool at_entry = one.match.site - object.bias() == function.range.begin;
-    set.probes.push_back({std::move(one.match), kind, set.patches.size() + 1, 0,
+    SitePatch patch;
+    patch.object = &object;
+    if (detour) {
+      SitePatch window;
+      window.object = &object;
+      window.plan.patch = std::move(detour->window);
+      patch.plan = std::move(detour->hop);
+      patch.host = set.patches.size();
+      set.patches.push_back(std::move(window));
+    } else {
+      patch.plan = *std::move(pun);
+    }
+    patch.probes = {set.probes.size()};
+    const bool at_entry = site == function.range.begin;
+    set.probes.push_back({std::move(one.match), kind, set.patches.size(), 0,
                           !at_entry || !is_called(object, function)});
-    set.patches.push_back(std::move(window));
-    set.patches.push_back(std::move(hop));
+    set.patches.push_back(std::move(patch));
   }
   set.skipped = std::move(skipped);
 }
@@ -283,8 +291,8 @@ void load_code(std::span<const image::Match> matches) {
   }
 }
 
-ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
-                     std::span<const HookPlace> hooks) {
+ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<const HookPlace> hooks,
+                     LandingSpace landings) {
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   if (!std::is_sorted(matches.begin(), matches.end(), by_site))
     std::stable_sort(matches.begin(), matches.end(), by_site);
@@ -308,7 +316,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
   set.patches.reserve(patches + hooks.size());
   set.probes.reserve(probes);
   for (ProbeSet& piece : planned) append(set, std::move(piece));
-  plan_detours(set, kind);
+  plan_last_resorts(set, kind, std::move(landings));
   for (const HookPlace& place : hooks) {
     if (set.probes.empty() && place.hook.is_for_unwinding()) continue;
     if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));
@@ -320,7 +328,7 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
                      const std::optional<HookPlace>& loader) {
   std::vector<HookPlace> hooks = places_of_hooks(image);
   if (loader) hooks.push_back(*loader);
-  return plan_probes(std::move(matches), kind, hooks);
+  return plan_probes(std::move(matches), kind, hooks, LandingSpace::around(image));
 }
 
 namespace {

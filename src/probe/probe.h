@@ -11,6 +11,7 @@
 #include "image/match.h"
 #include "plan/function_plan.h"
 #include "probe/hooks.h"
+#include "probe/landing_space.h"
 #include "probe/return_probes.h"
 
 namespace pinprick::probe {
@@ -63,8 +64,9 @@ void load_code(std::span<const image::Match> matches);
 // if given.
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
                      const std::optional<HookPlace>& loader = {});
+// `landings`: where puns may lead.
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
-                     std::span<const HookPlace> hooks = {});
+                     std::span<const HookPlace> hooks = {}, LandingSpace landings = {});
 
 // The stub of a patch, assembled for an address.
 struct PlacedStub {

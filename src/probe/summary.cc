@@ -40,14 +40,21 @@ void add(Piece& piece, const image::Match& match, plan::FunctionPlan plan) {
     piece.refused.push_back({&match, site, refusal.reason});
 }
 
-// The last resort of what was refused.
-void find_detours(Piece& piece, Taken& taken) {
+// The last resorts of what was refused.
+void find_last_resorts(Piece& piece, Taken& taken, LandingSpace& landings) {
   Summary& summary = piece.summary;
   for (const Piece::Refused& refused : piece.refused) {
-    if (may_have_detour(refused.reason) &&
-        find_detour(*refused.match->object, *refused.match->function, refused.site, taken)) {
+    image::Object& object = *refused.match->object;
+    const image::Function& function = *refused.match->function;
+    std::optional<plan::Tactic> tactic;
+    if (may_have_detour(refused.reason) && find_detour(object, function, refused.site, taken))
+      tactic = plan::Tactic::evict;
+    else if (may_have_pun(refused.reason) &&
+             find_pun(object, function, refused.site, taken, landings))
+      tactic = plan::Tactic::pun;
+    if (tactic) {
       ++summary.probeable;
-      ++summary.by_tactic[plan::Tactic::evict];
+      ++summary.by_tactic[*tactic];
     } else {
       ++summary.refused[refused.reason];
     }
@@ -55,7 +62,7 @@ void find_detours(Piece& piece, Taken& taken) {
   piece.refused.clear();
 }
 
-void add(Piece& piece, const image::Match& match, Sites sites) {
+void add(Piece& piece, const image::Match& match, Sites sites, const LandingSpace& landings) {
   auto code = code_of(*match.object, *match.function);
   if (!code) return;
   std::vector<Address> wanted = {code->range.begin};
@@ -64,9 +71,11 @@ void add(Piece& piece, const image::Match& match, Sites sites) {
   const auto plan = [&](std::span<const Address> some) {
     add(piece, match, plan::plan_function(*code, some, plan::Placing::anywhere));
     if (sites == Sites::together) return;
-    Taken nothing;
     piece.patches.clear();
-    find_detours(piece, nothing);
+    if (piece.refused.empty()) return;
+    Taken nothing;
+    LandingSpace all = landings;
+    find_last_resorts(piece, nothing, all);
   };
   if (sites != Sites::instructions) return plan(wanted);
   const auto boundaries = plan::boundaries(*code);
@@ -76,21 +85,21 @@ void add(Piece& piece, const image::Match& match, Sites sites) {
 
 }  // namespace
 
-Summary summarize(const std::vector<image::Match>& matches, Sites sites) {
+Summary summarize(const std::vector<image::Match>& matches, Sites sites, LandingSpace landings) {
   load_code(matches);
   constexpr size_t kPiece = 64;  // functions
   const size_t count = (matches.size() + kPiece - 1) / kPiece;
   std::vector<Piece> pieces(count);
   for_each_piece(count, usable_threads(), [&](size_t piece) {
     const size_t end = std::min(matches.size(), (piece + 1) * kPiece);
-    for (size_t i = piece * kPiece; i < end; ++i) add(pieces[piece], matches[i], sites);
+    for (size_t i = piece * kPiece; i < end; ++i) add(pieces[piece], matches[i], sites, landings);
   });
   Taken taken;
   for (const Piece& piece : pieces)
     for (const plan::PlannedPatch& patch : piece.patches) taken.add(patch);
   Summary all;
   for (Piece& piece : pieces) {
-    find_detours(piece, taken);
+    find_last_resorts(piece, taken, landings);
     add(all, piece.summary);
   }
   return all;

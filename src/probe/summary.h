@@ -7,6 +7,7 @@
 
 #include "image/match.h"
 #include "plan/tactic.h"
+#include "probe/landing_space.h"
 
 namespace pinprick::probe {
 
@@ -24,6 +25,6 @@ struct Summary {
 };
 
 // `matches` as image::match_patterns answers them, of one object.
-Summary summarize(const std::vector<image::Match>& matches, Sites sites);
+Summary summarize(const std::vector<image::Match>& matches, Sites sites, LandingSpace landings);
 
 }  // namespace pinprick::probe

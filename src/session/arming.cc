@@ -112,6 +112,9 @@ Result<void, SessionError> Arming::choose_addresses(const std::vector<image::Map
     journal.mappings.push_back({at.value_or(0), align_up(size, kPageSize), kind, {}});
     return at.has_value();
   };
+  for (Range pages : landings_)
+    plan_mapping(MappingEntry::Kind::springboards, space.take_at(pages) ? pages.begin : Address{0},
+                 pages.size());
   bool placed =
       plan_mapping(MappingEntry::Kind::scratch, space.take_anywhere(kPageSize), kPageSize);
   const layout::FileHeader& header = journal.header;
@@ -216,7 +219,7 @@ Result<void, SessionError> Arming::create_file() {
   }
 
   layout::SessionCounts counts;
-  counts.mappings = 3 + arenas_.size() + (measures() ? 2 : 0);
+  counts.mappings = 3 + arenas_.size() + landings_.size() + (measures() ? 2 : 0);
   counts.objects = arenas_.size();
   counts.sites = journal.sites.size();
   counts.probes = journal.probes.size();
@@ -323,9 +326,8 @@ Result<void, SessionError> Arming::map_all(target::BorrowedThread& thread) {
     const auto kind = journal().mappings[i].kind;
     int protection = 0;
     if (kind == MappingEntry::Kind::runtime_data) protection = PROT_READ | PROT_WRITE;
-    if (kind == MappingEntry::Kind::runtime_code || kind == MappingEntry::Kind::stubs)
-      protection = PROT_READ | PROT_EXEC;
-    if (protection == 0) continue;
+    if (layout::is_code(kind)) protection = PROT_READ | PROT_EXEC;
+    if (protection == 0 || journal().mappings[i].address == 0) continue;
     if (auto r = map_at(thread, i, protection, kAnonymous, -1, 0); !r) return r;
     if (auto r = forget_at_fork(thread, journal().mappings[i]); !r) return r;
   }

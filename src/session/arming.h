@@ -62,6 +62,9 @@ class Arming {
   void drop_what_needs_hooks();
   void drop_guests();
   bool write_jumps(size_t patch, const arch::Stub& stub);
+  Result<void, SessionError> write_springboards();
+  // In the target; 0: not mapped.
+  Address landing_of(const probe::SitePatch& patch) const;
   std::string shape_of(size_t patch, const arch::Stub& stub, Address at) const;
   void lay_out_unwind_tables(const std::vector<std::string>& frames);
   arch::UnwindSpec unwind_spec(const arch::StubShapes& shapes) const;
@@ -119,6 +122,7 @@ class Arming {
   std::vector<size_t> site_;              // per patch: the index of its SiteEntry
   std::vector<size_t> springboard_;       // the same of its springboard, where it has one
   std::vector<size_t> with_springboard_;  // those patches
+  std::vector<Range> landings_;           // pages that puns lead to, in the target
   std::optional<arch::RseqArea> rseq_;
   Address runtime_address_ = 0;
   uint64_t capacity_ = 0;

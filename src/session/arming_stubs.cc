@@ -1,10 +1,12 @@
 // Arming: what is built, and how much room it takes.
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/parallel.h"
+#include "plan/pun.h"
 #include "session/arming.h"
 
 namespace pinprick::session {
@@ -15,6 +17,21 @@ using target::AttachCause;
 
 // Stubs begin at multiples of this: their records and descriptors are aligned then.
 constexpr uint64_t kStubAlignment = 8;
+
+// Pages that puns lead to, as few ranges as they make.
+std::vector<Range> pages_of_landings(const std::vector<probe::SitePatch>& patches) {
+  std::vector<Address> pages;
+  for (const probe::SitePatch& patch : patches)
+    if (patch.plan.landing)
+      pages.push_back(align_down(*patch.plan.landing + patch.object->bias(), kPageSize));
+  std::sort(pages.begin(), pages.end());
+  std::vector<Range> ranges;
+  for (Address page : pages) {
+    if (ranges.empty() || ranges.back().end < page) ranges.push_back({page, 0});
+    ranges.back().end = page + kPageSize;
+  }
+  return ranges;
+}
 
 }  // namespace
 
@@ -69,6 +86,7 @@ Result<void, SessionError> Arming::lay_out() {
       hidden_[*patch.host].push_back(static_cast<uint8_t>(
           patch.plan.springboard->address - set_.patches[*patch.host].plan.patch.site));
   }
+  landings_ = pages_of_landings(set_.patches);
   for_each_patch([&](size_t i) {
     const Address at = align_up(set_.patches[i].site(), kStubAlignment);
     const auto stub = place_stub(set_.patches[i], at, {at, at, {at, at}, at, at, {}});
@@ -131,11 +149,44 @@ arch::UnwindSpec Arming::unwind_spec(const arch::StubShapes& shapes) const {
     spec.code.push_back(arena.routines);
     spec.arenas.push_back(arena.frames);
   }
-  for (const probe::SitePatch& patch : set_.patches)
+  for (const probe::SitePatch& patch : set_.patches) {
     if (patch.plan.springboard)
       spec.springboards.push_back(
           {patch.plan.springboard->address + patch.object->bias(), patch.site()});
+    if (patch.plan.landing) spec.springboards.push_back({landing_of(patch), patch.site()});
+  }
   return spec;
+}
+
+Address Arming::landing_of(const probe::SitePatch& patch) const {
+  const Address landing = *patch.plan.landing + patch.object->bias();
+  const auto& mappings = session_.journal_.mappings;
+  const bool is_mapped =
+      std::any_of(mappings.begin(), mappings.end(), [&](const MappingEntry& entry) {
+        return entry.kind == MappingEntry::Kind::springboards &&
+               landing - entry.address < entry.size;
+      });
+  return is_mapped ? landing : 0;
+}
+
+// Where puns lead. Of stubs that are not there nobody comes.
+Result<void, SessionError> Arming::write_springboards() {
+  for (const MappingEntry& entry : journal().mappings) {
+    if (entry.kind != MappingEntry::Kind::springboards || entry.address == 0) continue;
+    std::vector<uint8_t> bytes(entry.size - probe::kLandingMarkSize, 0xcc);
+    for (size_t i = 0; i < set_.patches.size(); ++i) {
+      if (!set_.patches[i].plan.landing || !armed_[i]) continue;
+      const Address offset = landing_of(set_.patches[i]) - entry.address;
+      if (offset >= bytes.size()) continue;
+      const Address at = entry.address + offset;
+      const auto jump = arch::encode_indirect_jump(at, at + arch::kIndirectJumpLength);
+      std::copy(jump->begin(), jump->end(), bytes.begin() + static_cast<ptrdiff_t>(offset));
+      std::memcpy(bytes.data() + offset + jump->size(), &stubs_[i].begin, sizeof stubs_[i].begin);
+    }
+    if (auto written = target().memory().write(entry.address, bytes); !written)
+      return fail(SessionError(attach_error(AttachCause::memory_refused, written.error().number)));
+  }
+  return {};
 }
 
 runtime::RuntimeSpec Arming::runtime_spec() const {
@@ -176,7 +227,17 @@ arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address
 bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
   layout::SiteEntry& site = journal().sites[site_[patch]];
   std::optional<std::vector<uint8_t>> jump;
-  if (set_.patches[patch].plan.springboard) {
+  const plan::PlannedPatch& planned = set_.patches[patch].plan;
+  if (planned.landing) {
+    const Address landing = landing_of(set_.patches[patch]);
+    const auto prefixes = static_cast<uint8_t>(site.length - arch::kJumpLength);
+    if (landing != 0) jump = arch::encode_jump(site.address + prefixes, landing);
+    if (jump) jump->insert(jump->begin(), prefixes, plan::kNullPrefix);
+    // What is not ours to change says where it leads.
+    if (jump && !std::equal(jump->begin() + std::min(site.length, site.displaced), jump->end(),
+                            site.original + std::min(site.length, site.displaced)))
+      return false;
+  } else if (planned.springboard) {
     layout::SiteEntry& board = journal().sites[springboard_[patch]];
     const auto far = arch::encode_jump(board.address, stub.begin);
     if (!far) return false;
@@ -271,6 +332,7 @@ Result<void, SessionError> Arming::write_stubs() {
     if (auto written = target().memory().write(arena.address, arena.bytes); !written)
       return refused(written.error());
   }
+  if (auto written = write_springboards(); !written) return written;
   arch::Assembler tables(unwind_tables_);
   const auto header = arch::emit_unwind_tables(tables, unwind_spec(shapes));
   assert(header.size <= unwind_room_ && header.range_count == hook_.range_count);

@@ -69,14 +69,17 @@ void Arming::make_text_private(const Edits& all) const {
     const patch::TextEdit& edit = all.edits[e];
     if (align_down(edit.address, kPageSize) == page) continue;
     const plan::Patch& planned = set_.patches[all.patch_of[e]].plan.patch;
+    // Behind its instruction a pun has others'.
+    const bool is_pun = set_.patches[all.patch_of[e]].plan.landing.has_value();
+    const uint8_t own = is_pun ? std::min(planned.written, planned.displaced) : planned.written;
     uint8_t offset = 1;
-    while (offset < planned.written && std::find(planned.interior.begin(), planned.interior.end(),
-                                                 offset) != planned.interior.end())
+    while (offset < own && std::find(planned.interior.begin(), planned.interior.end(), offset) !=
+                               planned.interior.end())
       ++offset;
     const Address at = edit.address + offset;
     uint8_t byte = 0;
     if (edit.address != planned.site + set_.patches[all.patch_of[e]].object->bias() ||
-        offset >= planned.written || align_down(at, kPageSize) == page ||
+        offset >= own || align_down(at, kPageSize) == page ||
         !session_.target_.memory().read(at, {&byte, 1}) || byte != planned.original[offset])
       continue;
     static_cast<void>(session_.target_.memory().write(at, {&byte, 1}));

@@ -23,10 +23,6 @@ namespace {
 
 using layout::MappingEntry;
 
-bool is_code(const MappingEntry& entry) {
-  return entry.kind == MappingEntry::Kind::stubs || entry.kind == MappingEntry::Kind::runtime_code;
-}
-
 bool contains(const std::vector<Range>& ranges, Address address) {
   return std::any_of(ranges.begin(), ranges.end(),
                      [&](Range range) { return range.contains(address); });
@@ -88,7 +84,7 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
     }
     if (entry.kind == MappingEntry::Kind::runtime_data)
       presence.slots = look_at_slots(target.memory(), entry);
-    if (!is_code(entry)) continue;
+    if (!layout::is_code(entry.kind)) continue;
     presence.code.push_back({entry.address, entry.address + entry.size});
     no_slots.push_back(presence.code.back());
     if (no_slots.back().contains(presence.slots.first_code()))

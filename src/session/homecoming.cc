@@ -5,7 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "arch/x86_64/emit.h"
 #include "arch/x86_64/stub.h"
+#include "plan/tactic.h"
 
 namespace pinprick::session {
 namespace {
@@ -66,23 +68,41 @@ std::optional<Home> home_of(Address at, const Body& body, const target::Memory& 
   return std::nullopt;
 }
 
+// A springboard in memory of our own: nobody has executed anything of the site yet.
+std::optional<Home> site_of_springboard(Address at, const layout::Session& journal) {
+  constexpr auto kPun = static_cast<uint8_t>(plan::Tactic::pun);
+  for (const layout::SiteEntry& site : journal.sites) {
+    if (site.tactic != kPun || site.length < arch::kJumpLength ||
+        site.phase == layout::SiteEntry::Phase::gone)
+      continue;
+    const uint64_t prefixes = site.length - arch::kJumpLength;
+    if (arch::jump_target(site.address + prefixes, std::span(site.written).subspan(prefixes)) == at)
+      return Home{site.address, false};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void bring_home(target::Stop& stop, const target::Memory& memory, const layout::Session& journal) {
+  using Kind = layout::MappingEntry::Kind;
   std::optional<std::vector<Body>> bodies;
-  for (target::StoppedThread& thread : stop.threads()) {
-    const Address at = thread.registers.rip;
-    const bool in_stub = std::any_of(journal.mappings.begin(), journal.mappings.end(),
-                                     [&](const layout::MappingEntry& mapping) {
-                                       return mapping.kind == layout::MappingEntry::Kind::stubs &&
-                                              at - mapping.address < mapping.size;
-                                     });
-    if (!in_stub) continue;
+  const auto home_from = [&](Kind kind, Address at) -> std::optional<Home> {
+    if (kind == Kind::springboards) return site_of_springboard(at, journal);
+    if (kind != Kind::stubs) return std::nullopt;
     if (!bodies) bodies = bodies_of(journal);
     const auto above = std::upper_bound(bodies->begin(), bodies->end(), at,
                                         [](Address a, const Body& b) { return a < b.address; });
-    if (above == bodies->begin()) continue;
-    const auto home = home_of(at, *std::prev(above), memory);
+    return above == bodies->begin() ? std::nullopt : home_of(at, *std::prev(above), memory);
+  };
+  for (target::StoppedThread& thread : stop.threads()) {
+    const Address at = thread.registers.rip;
+    const auto mapping = std::find_if(journal.mappings.begin(), journal.mappings.end(),
+                                      [&](const layout::MappingEntry& candidate) {
+                                        return at - candidate.address < candidate.size;
+                                      });
+    if (mapping == journal.mappings.end()) continue;
+    const auto home = home_from(mapping->kind, at);
     if (!home) continue;
     // The kernel leaves there where the call returned to.
     if (home->behind_system_call) thread.registers.rcx = home->address;

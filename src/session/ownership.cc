@@ -13,6 +13,7 @@
 
 #include "arch/x86_64/stub.h"
 #include "layout/runtime_data.h"
+#include "probe/landing_space.h"
 #include "target/handover.h"
 
 namespace pinprick::session {
@@ -20,7 +21,9 @@ namespace {
 
 using layout::MappingEntry;
 
-constexpr uint64_t kScratchMagic = 0x3048'4354'4152'4353;  // "SCRATCH0"
+constexpr uint64_t kScratchMagic = 0x3048'4354'4152'4353;      // "SCRATCH0"
+constexpr uint64_t kSpringboardMagic = 0x3047'4e49'5250'5350;  // "PSPRING0"
+static_assert(sizeof kSpringboardMagic == probe::kLandingMarkSize);
 
 struct Mark {
   Address address = 0;
@@ -35,6 +38,8 @@ std::optional<Mark> mark_of(const MappingEntry& entry) {
       return Mark{entry.address + entry.size - sizeof kScratchMagic, kScratchMagic};
     case MappingEntry::Kind::stubs:
       return Mark{entry.address, arch::kArenaMagic};
+    case MappingEntry::Kind::springboards:
+      return Mark{entry.address + entry.size - sizeof kSpringboardMagic, kSpringboardMagic};
     case MappingEntry::Kind::runtime_data:
       if (entry.size < sizeof(layout::RuntimeContext)) return std::nullopt;
       return Mark{entry.address + entry.size - sizeof(layout::RuntimeContext) +
@@ -107,7 +112,7 @@ bool is_ours(const target::Memory& memory, const MappingEntry& entry,
   struct stat ours = {};
   const bool is_file = entry.kind == Kind::tables || entry.kind == Kind::cells;
   if (is_file && ::fstat(file.descriptor(), &ours) != 0) return false;
-  const bool is_code = entry.kind == Kind::stubs || entry.kind == Kind::runtime_code;
+  const bool is_code = layout::is_code(entry.kind);
   const auto fits = [&](const image::Mapping& mapping) {
     if (is_file) return mapping.shared && mapping.inode == ours.st_ino;
     return mapping.inode == 0 && mapping.executable == is_code;

@@ -74,6 +74,13 @@ std::optional<Address> AddressSpace::take_near(Range object, uint64_t size) {
   return at;
 }
 
+bool AddressSpace::take_at(Range wanted) {
+  const bool is_free =
+      std::any_of(free_.begin(), free_.end(), [&](Range range) { return range.contains(wanted); });
+  if (is_free) take(wanted);
+  return is_free;
+}
+
 std::optional<Address> AddressSpace::take_anywhere(uint64_t size) {
   if (size > kHighest) return std::nullopt;
   size = align_up(size, kPageSize);

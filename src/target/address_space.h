@@ -24,6 +24,9 @@ class AddressSpace {
   // only above is free, as far up as reach allows.
   std::optional<Address> take_near(Range object, uint64_t size);
 
+  // Just there, if all of it is free.
+  bool take_at(Range wanted);
+
   // Anywhere, well away from what grows: the heap from below, mappings from above.
   std::optional<Address> take_anywhere(uint64_t size);
 

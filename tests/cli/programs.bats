@@ -132,6 +132,33 @@ every_build() {
   [ "$(field '[x["tactic"] for x in r]')" = "['evict', 'evict']" ]
 }
 
+@test "jumps that end in others' bytes, each hit counted and each call timed once" {
+  local sites=(punned:one punned:looped+0xb punned:locked+0x5 punned:prefixed punned:edge)
+  "$PINPRICK" list --file "$TARGETS/punned" "${sites[@]}" --json >"$work/records"
+  [ "$(field '{x["tactic"] for x in r}')" = "{'pun'}" ]
+  "$TARGETS/punned" 4 50000 >"$work/bare"
+  "$PINPRICK" count --json -o "$work/records" "${sites[@]}" -- "$TARGETS/punned" 4 50000 >"$work/probed"
+  cmp "$work/bare" "$work/probed"
+  # By the argument modulo 8, the loop goes 0 to 7 times; the lock is for every other one.
+  [ "$(field '{x["function"]: x["hits"] for x in r if x["type"] == "count" and x["final"]}')" = \
+    "{'one': 200000, 'looped+0xb': 700000, 'locked+0x5': 100000, 'prefixed': 200000, 'edge': 200000}" ]
+  "$PINPRICK" latency --json -o "$work/records" punned:one punned:prefixed punned:edge -- \
+    "$TARGETS/punned" 4 50000 >"$work/probed"
+  cmp "$work/bare" "$work/probed"
+  [ "$(field '{x["count"] + x["missed"] for x in r if x["type"] == "latency" and x["final"]}')" = \
+    "{200000}" ]
+}
+
+@test "every instruction around jumps that end in others' bytes" {
+  "$TARGETS/punned" 4 20000 >"$work/bare"
+  "$PINPRICK" count --instructions --json -o "$work/records" 'punned:*' -- "$TARGETS/punned" 4 20000 \
+    >"$work/probed"
+  cmp "$work/bare" "$work/probed"
+  [ "$(field '[x["hits"] for x in r if x["type"] == "count" and x["final"] and
+    x["function"] in ("behind_one", "behind_one+0x2", "behind_one+0x4", "edge", "edge+0x7")]')" = \
+    "[80000, 80000, 80000, 80000, 80000]" ]
+}
+
 @test "a position-independent program and its libc" { every_build ticker '*'; }
 @test "a function without a symbol is found by the name that list gives it" {
   local name line

@@ -495,7 +495,7 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"mapping of no kind",
                [](Sample& sample) { sample.mappings[1].kind = MappingEntry::Kind{0}; }},
         Damage{"mapping of an unknown kind",
-               [](Sample& sample) { sample.mappings[1].kind = MappingEntry::Kind{7}; }}));
+               [](Sample& sample) { sample.mappings[1].kind = MappingEntry::Kind{8}; }}));
 
 TEST(ParseSession, ACountingProbeNeedsNoHistogram) {
   Sample sample;

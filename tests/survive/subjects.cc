@@ -167,11 +167,25 @@ class Redis : public Subject {
   std::thread client_;
 };
 
+std::unique_ptr<Subject> punned(const char* threads) {
+  return std::make_unique<Asked>(Command{TARGETS "punned", threads}, "",
+                                 Command{"punned:one", "punned:looped+0xb", "punned:locked+0x5",
+                                         "punned:prefixed", "punned:edge"});
+}
+
 }  // namespace
 
 std::unique_ptr<Subject> start_steady() {
   return std::make_unique<Asked>(Command{TARGETS "steady", "4"}, "check",
                                  Command{"steady:*", "-x", "steady:_*"});
+}
+
+std::unique_ptr<Subject> start_punned() {
+  return punned("4");
+}
+
+std::unique_ptr<Subject> start_punned_on_one_thread() {
+  return punned("1");
 }
 
 std::unique_ptr<Subject> start_turmoil() {

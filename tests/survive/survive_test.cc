@@ -29,8 +29,8 @@
 namespace pinprick::survive {
 namespace {
 
-constexpr int kUsualKills = 112;
-constexpr int kCases = 14;
+constexpr int kUsualKills = 136;
+constexpr int kCases = 17;
 
 bool is_full() {
   return environment("KILLS") == "all";
@@ -222,6 +222,9 @@ constexpr Case kAll[] = {
     {"detach_of_count", "count", start_steady, true},
     {"detach_of_latency", "latency", start_steady, true},
     {"count_of_a_stopped_target", "count", start_steady, false, true},
+    {"count_by_puns", "count", start_punned},
+    {"detach_of_puns", "count", start_punned, true},
+    {"detach_of_puns_at_any_moment", "count", start_punned, true, false, How::at_moments},
     {"count_of_redis", "count", start_redis},
     {"latency_of_redis", "latency", start_redis},
     {"latency_of_exceptions", "latency", start_thrower},

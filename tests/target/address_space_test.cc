@@ -142,6 +142,20 @@ TEST_F(TakeNear, WhatLiesOnBothSidesOfATakenRangeStaysFree) {
   EXPECT_GT(std::max(*one, *other), *middle);
 }
 
+TEST_F(TakeNear, WhatIsTakenJustThereIsNobodyElses) {
+  AddressSpace space(mapped({kObject}), kLowest);
+  const Range page = {kObject.begin - kGigabyte, kObject.begin - kGigabyte + kPageSize};
+  EXPECT_FALSE(space.take_at({kObject.begin, kObject.begin + kPageSize}));
+  EXPECT_FALSE(space.take_at({kObject.begin - kPageSize, kObject.begin + kPageSize}));
+  EXPECT_TRUE(space.take_at(page));
+  EXPECT_FALSE(space.take_at(page));
+  for (int i = 0; i < 100; ++i) {
+    const auto at = space.take_near(kObject, 10 << 20);
+    ASSERT_TRUE(at);
+    EXPECT_FALSE(page.overlaps({*at, *at + (10 << 20)}));
+  }
+}
+
 TEST_F(TakeNear, AnObjectLargerThanTheReachHasNoNeighbours) {
   const Range huge = {0x5555'0000'0000, 0x5555'0000'0000 + 3 * kGigabyte};
   AddressSpace space(mapped({huge}), kLowest);

@@ -1,4 +1,5 @@
-// A function of three bytes, and one of four, between others without any padding.
+// A function of three bytes, and one of four, between others without any padding. Behind the return
+// of each lies a 0xcc, so that no jump may end there.
 #define BEGIN(name) .globl name; .type name, @function; name: .cfi_startproc
 #define END(name) .cfi_endproc; .size name, . - name
 
@@ -17,12 +18,12 @@ BEGIN(three)            // long three(long) { return 0; }
         xor     %eax, %eax
         ret
 END(three)
-BEGIN(four)             // long four(long x) { return x; }
-        mov     %rdi, %rax
+BEGIN(four)             // long four(long x) { return (unsigned)(-52 * x); }
+        imul    $-52, %edi, %eax
         ret
 END(four)
-BEGIN(behind)           // long behind(long x) { return 2 * x + 15; }
-        lea     15(%rdi), %rax
+BEGIN(behind)           // long behind(long x) { return 2 * x - 52; }
+        lea     -52(%rdi), %rax
         mov     $4, %edx
         mov     $5, %ecx
         mov     $9, %esi

@@ -1,0 +1,52 @@
+// A jump of which only the first bytes are written: the rest of its distance are the bytes that
+// follow, as they are. So where it leads is not ours to choose, but for the lower bytes of the
+// distance, if the instruction has them; and there a springboard is put, in memory that is mapped
+// for it. Where that is not free, a prefix that means nothing moves the distance on by a byte.
+//
+//     before   c3 | 31 c0 e9 65 94              ret; xor %eax,%eax; jmp ...
+//     after    e9 | 31 c0 e9 65 94              jmp site + 5 + 0x65e9c031; the rest as it was
+//
+// Needs one byte, whatever follows, jumps into it, or returns to it. Why every thread is safe, at
+// each step:
+//   - The springboard is there before the text is written, and as long as anybody stands at it.
+//   - Bytes of a single instruction change, in a single page, while all threads stand still. No
+//     thread can stand in the midst of an instruction; and where somebody is known to come there
+//     from elsewhere (some code jumps over a lock prefix), it is left as it is from there on.
+//   - The bytes behind do not change: who executes them, however he came there, and be it in
+//     another page, executes what he would have without us.
+//   - They are not to be changed by others either, as long as the jump is there: no patch of ours
+//     touches them (they are part of Patch::touched), they are not written where they are not as
+//     planned, as all that a patch says was there before, and none of them is a breakpoint, which
+//     its owner would take out some time. As under every jump of ours, a debugger's breakpoint that
+//     comes later would make the jump another one.
+//
+// Duck, Gao, Roychoudhury: Binary Rewriting without Control Flow Recovery (PLDI 2020), section 3,
+// has the idea. Pure, like the planner.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "plan/function_plan.h"
+
+namespace pinprick::plan {
+
+// Bytes of a springboard: an indirect jump, since from there not every stub is in reach, and the
+// address that it goes to.
+inline constexpr uint64_t kLandingSize = arch::kIndirectJumpLength + sizeof(Address);
+
+// What the jump is made longer with: a segment that no jump looks at.
+inline constexpr uint8_t kNullPrefix = 0x2e;
+
+// `site`: an instruction's, and not an endbr64 at the entry. `text`: from there on, as far as the
+// segment goes. `is_free`: nobody has planned to change these bytes. `take`: an address of the
+// range at which kLandingSize bytes can be had; it is taken. Ranges may wrap around 0: they are in
+// the object's own addresses.
+std::optional<PlannedPatch> plan_pun(const FunctionCode& function, Address site,
+                                     std::span<const uint8_t> text,
+                                     const std::function<bool(Range)>& is_free,
+                                     const std::function<std::optional<Address>(Range)>& take);
+
+}  // namespace pinprick::plan

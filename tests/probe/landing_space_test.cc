@@ -1,0 +1,151 @@
+// Addresses for springboards of puns: free, away from what grows, and on few pages.
+#include "probe/landing_space.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/pun.h"
+
+namespace pinprick::probe {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+constexpr uint64_t kSize = plan::kLandingSize;
+
+// The program of the tests' images, as if it ran at kBias, and what is mapped around.
+constexpr uint64_t kBias = 0x5555'5555'0000;
+
+image::Mapping mapping(Address begin, Address end, std::string path = "") {
+  image::Mapping one;
+  one.range = {begin, end};
+  one.path = std::move(path);
+  return one;
+}
+
+class Landing : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto file = image::ElfFile::open(IMAGE_PROGRAMS "basic_pie");
+    ASSERT_TRUE(file);
+    image_.objects.push_back(std::make_unique<image::Object>(*std::move(file), kBias,
+                                                             std::vector<std::string>{"program"},
+                                                             "", "", image::MemoryReader()));
+    program_ = image_.objects.front()->extent();
+    image_.maps = {mapping(program_.begin, program_.end, "program")};
+  }
+  std::optional<Address> take(Range wanted) {
+    if (!space_) space_ = LandingSpace::around(image_);
+    return space_->take(wanted, 0);
+  }
+  std::optional<Address> take(Address at) { return take({at, at + 1}); }
+
+  image::ProcessImage image_;
+  Range program_;
+  std::optional<LandingSpace> space_;
+};
+
+TEST_F(Landing, IsTheAddressThatIsWantedIfItIsFree) {
+  const Address below = kBias - kGiB + 0x123;
+  EXPECT_EQ(take(below), below);
+  EXPECT_EQ(take(kBias), std::nullopt) << "the program";
+  EXPECT_EQ(take(kBias - 4), std::nullopt) << "just in front of it";
+}
+
+TEST_F(Landing, IsWithinTheRangeThatIsWanted) {
+  const Address begin = kBias - 4 * kMiB;
+  for (int i = 0; i < 1000; ++i) {
+    const auto at = take({begin + 100, begin + 16 * kMiB});
+    ASSERT_TRUE(at);
+    EXPECT_GE(*at, begin + 100);
+    EXPECT_LT(*at, kBias);
+  }
+}
+
+TEST_F(Landing, OverlapsNoOther) {
+  const Address page = kBias - kGiB;
+  EXPECT_EQ(take(page + 100), page + 100);
+  EXPECT_EQ(take(page + 100), std::nullopt);
+  EXPECT_EQ(take(page + 100 - kSize + 1), std::nullopt);
+  EXPECT_EQ(take(page + 100 + kSize - 1), std::nullopt);
+  EXPECT_EQ(take(page + 100 - kSize), page + 100 - kSize);
+  EXPECT_EQ(take(page + 100 + kSize), page + 100 + kSize);
+}
+
+TEST_F(Landing, LiesInOnePageWithoutItsLastBytes) {
+  const Address page = kBias - kGiB;
+  const Address last = page + kPageSize - kLandingMarkSize - kSize;
+  EXPECT_EQ(take(last + 1), std::nullopt);
+  EXPECT_EQ(take(page + kPageSize - 1), std::nullopt);
+  EXPECT_EQ(take(last), last);
+  EXPECT_EQ(take({last + 1, page + 2 * kPageSize}), page + kPageSize) << "on the next one";
+}
+
+TEST_F(Landing, SharesPages) {
+  // A springboard at the end of each of so many pages, and then another one for each.
+  const auto end_of = [](size_t page) {
+    return kBias - kGiB + (page + 1) * kPageSize - kLandingMarkSize - kSize;
+  };
+  for (size_t page = 0; page < LandingSpace::kMostPages; ++page)
+    EXPECT_EQ(take(end_of(page)), end_of(page));
+  EXPECT_EQ(take(end_of(LandingSpace::kMostPages)), std::nullopt) << "one page too many";
+  for (size_t page = 0; page < LandingSpace::kMostPages; ++page)
+    EXPECT_EQ(take(end_of(page) - kSize), end_of(page) - kSize);
+}
+
+TEST_F(Landing, KeepsAwayFromTheHeap) {
+  const Address end = program_.end;
+  EXPECT_EQ(take(end + 255 * kMiB), std::nullopt) << "where one may begin";
+  EXPECT_NE(take(end + 257 * kMiB), std::nullopt);
+  space_.reset();
+  image_.maps.push_back(mapping(end + kGiB, end + kGiB + kMiB, "[heap]"));
+  EXPECT_NE(take(end + 255 * kMiB), std::nullopt) << "it is elsewhere";
+  EXPECT_EQ(take(end + kGiB + 256 * kMiB), std::nullopt);
+  EXPECT_NE(take(end + kGiB + 258 * kMiB), std::nullopt);
+}
+
+TEST_F(Landing, KeepsAwayFromTheStack) {
+  const Address stack = 0x7fff'0000'0000;
+  image_.maps.push_back(mapping(stack, stack + kMiB, "[stack]"));
+  EXPECT_EQ(take(stack - 100 * kMiB), std::nullopt);
+  EXPECT_NE(take(stack - 200 * kMiB), std::nullopt);
+}
+
+TEST_F(Landing, IsNeverInTheFirstPagesNorTheKernels) {
+  EXPECT_EQ(take(0x1000), std::nullopt);
+  EXPECT_EQ(take(0x8000'0000'0000), std::nullopt);
+  EXPECT_EQ(take(Address{0} - kGiB), std::nullopt);
+}
+
+TEST_F(Landing, AddressesAreTheObjects) {
+  space_ = LandingSpace::around(image_);
+  const Address wanted = Address{0} - kGiB;  // below the object's own 0
+  EXPECT_EQ(space_->take({wanted, wanted + 1}, kBias), wanted);
+  EXPECT_EQ(take(kBias - kGiB), std::nullopt) << "taken";
+}
+
+TEST(LandingOfAFile, IsAnywhereButAroundIt) {
+  auto image = image::load_file(IMAGE_PROGRAMS "basic_pie");
+  ASSERT_TRUE(image);
+  const Range program = image->objects.front()->extent();
+  LandingSpace space = LandingSpace::around(*image);
+  const auto take = [&](Address at) { return space.take({at, at + 1}, 0); };
+  const Address below = Address{0} - kGiB;
+  EXPECT_EQ(take(below), below);
+  EXPECT_EQ(take(program.begin), std::nullopt);
+  EXPECT_EQ(take(program.end + kMiB), std::nullopt);
+  EXPECT_NE(take(program.end + kGiB), std::nullopt);
+}
+
+TEST(LandingOfAFixedProgram, IsAboveItAndItsHeap) {
+  auto image = image::load_file(IMAGE_PROGRAMS "basic_nopie");
+  ASSERT_TRUE(image);
+  const Range program = image->objects.front()->extent();
+  LandingSpace space = LandingSpace::around(*image);
+  const auto take = [&](Address at) { return space.take({at, at + 1}, 0); };
+  EXPECT_EQ(take(program.begin - kGiB), std::nullopt) << "below 0";
+  EXPECT_EQ(take(program.end + 100 * kMiB), std::nullopt);
+  EXPECT_EQ(take(program.end + kGiB), program.end + kGiB);
+}
+
+}  // namespace
+}  // namespace pinprick::probe

@@ -1,0 +1,51 @@
+// Where only a jump that ends in others' bytes has room: one byte, or two without any room nearby.
+// The bytes behind each `site` are chosen so that the jump leads far below the program.
+#define BEGIN(name) .globl name; .type name, @function; name: .cfi_startproc
+#define END(name) .cfi_endproc; .size name, . - name
+
+        .text
+        .p2align 12, 0xc3
+BEGIN(one)              // void one(void), of one byte
+        ret                             // site; 31 c0 89 f8
+END(one)
+BEGIN(behind_one)       // long behind_one(int x) { return x; }
+        xor     %eax, %eax
+        mov     %edi, %eax
+        ret
+END(behind_one)
+BEGIN(looped)           // long looped(long n) { return -16 * n; }
+        mov     %rdi, %rcx
+        xor     %eax, %eax
+        test    %rdi, %rdi
+        jnz     2f
+        ret
+1:      clc                             // site, at 11; 48 8d 40 f0
+2:      lea     -16(%rax), %rax
+        dec     %rcx
+        jnz     1b
+        ret
+END(looped)
+BEGIN(locked)           // void locked(long* x, int alone) { *x += 16; }, atomic but for who is alone
+        cmp     $0, %esi
+        jne     1f
+        .byte   0xf0                    // site, at 5: lock; 48 83 2f f0
+1:      subq    $-16, (%rdi)
+        ret
+END(locked)
+        .skip   300, 0xc3
+BEGIN(prefixed)         // long prefixed(int n) { return max(n, 1) * 0x900000; }
+        xor     %eax, %eax              // site; 05 00 00 leads into this program, 05 00 00 90 does not
+1:      add     $0x900000, %eax
+2:      dec     %edi
+        jg      1b
+        ret
+        jmp     2b
+END(prefixed)
+        .p2align 12, 0xc3
+        .skip   4095, 0xc3
+BEGIN(edge)             // long edge(long x) { return x - 0x70f00; }
+        lea     -0x70f00(%rdi), %rax    // site, in two pages; 8d 87 00 f1
+        ret
+END(edge)
+        .p2align 12, 0xc3
+        .section .note.GNU-stack, "", @progbits

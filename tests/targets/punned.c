@@ -1,0 +1,67 @@
+// Calls what is in punned.S from several threads.
+//     punned THREADS CALLS     so often; prints what each thread has got
+//     punned THREADS           until stdin ends; answers each line with "ok", or not
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void one(void);
+long behind_one(int x), looped(long n), prefixed(int n), edge(long x);
+void locked(long* x, int alone);
+
+static long calls = 2000;
+static atomic_long begun, rounds, wrong;
+
+static long call_all(long i) {
+  static _Thread_local long counter;
+  const long before = counter;
+  one();
+  locked(&counter, i & 1);
+  return behind_one((int)i) + looped(i % 8 + 1) + prefixed(i % 4) + edge(i) + counter - before;
+}
+
+static long expected(long i) {
+  const long times = i % 4 ? i % 4 : 1;
+  return i - 16 * (i % 8 + 1) + times * 0x900000 + i - 0x70f00 + 16;
+}
+
+static void* work(void* sum) {
+  for (long i = 0; i < calls; i++) {
+    const long got = call_all(i);
+    if (got != expected(i)) wrong++;
+    *(long*)sum += got;
+  }
+  return 0;
+}
+
+static void* work_on(void* sum) {
+  for (begun++;;) {
+    work(sum);
+    rounds++;
+  }
+}
+
+int main(int argc, char** argv) {
+  enum { kMost = 16 };
+  pthread_t threads[kMost];
+  long sums[kMost] = {0};
+  const int count = argc > 1 && atoi(argv[1]) < kMost ? atoi(argv[1]) : kMost;
+  if (argc > 2) calls = atol(argv[2]);
+  for (int i = 0; i < count; i++)
+    pthread_create(&threads[i], 0, argc > 2 ? work : work_on, &sums[i]);
+  if (argc > 2) {
+    for (int i = 0; i < count; i++) pthread_join(threads[i], 0);
+    for (int i = 0; i < count; i++) printf("%ld\n", sums[i]);
+    return wrong != 0;
+  }
+  setvbuf(stdout, 0, _IOLBF, 0);
+  while (begun < count) sched_yield();
+  for (int c; (c = getchar()) != EOF;) {
+    if (c != '\n') continue;
+    for (const long before = rounds; rounds < before + count && !wrong;) sched_yield();
+    puts(wrong ? "wrong" : "ok");
+  }
+  return 0;
+}
