@@ -152,10 +152,17 @@ class MassCost {
   }
 
   void keep_facts(pid_t pid, size_t size, const session::ArmReport& report) {
-    const auto maps = image::read_maps(pid);
-    if (maps) results_.add_fact(fmt::format("mappings_{}", size), maps->size());
-    results_.add_fact(fmt::format("stub_bytes_per_probe_{}", size),
-                      static_cast<double>(report.stub_bytes) / static_cast<double>(report.armed));
+    const auto a_probe = [&](uint64_t bytes) {
+      return static_cast<double>(bytes) / static_cast<double>(report.armed);
+    };
+    if (const auto maps = image::read_maps(pid)) {
+      uint64_t shared = 0;
+      for (const image::Mapping& mapping : *maps)
+        if (mapping.path.ends_with(".session")) shared += mapping.range.size();
+      results_.add_fact(fmt::format("mappings_{}", size), maps->size());
+      results_.add_fact(fmt::format("shared_bytes_per_probe_{}", size), a_probe(shared));
+    }
+    results_.add_fact(fmt::format("stub_bytes_per_probe_{}", size), a_probe(report.stub_bytes));
   }
 
   // The system calls alone: no symbols are read, nothing is decoded.

@@ -30,9 +30,9 @@ void look_at(const session::SessionFile& file, const layout::Session& found) {
   for (const layout::ProbeEntry& probe : found.probes) {
     CHECK(probe.object < found.objects.size());
     CHECK(probe.site < found.sites.size());
-    found.name(probe.name);
     if (probe.kind != layout::ProbeEntry::Kind::latency || ++histograms > 4) continue;
-    const stats::Histogram histogram = file.read_histogram(found, probe.histogram);
+    const auto index = static_cast<uint64_t>(&probe - found.probes.data());
+    const stats::Histogram histogram = file.read_histogram(found, index);
     const stats::Histogram none(header.fraction_bits);
     uint64_t last = 0;
     for (double p : {0.0, 0.5, 0.99, 1.0}) {
@@ -44,6 +44,7 @@ void look_at(const session::SessionFile& file, const layout::Session& found) {
     histogram.sum();
     for (uint32_t slot = 0; slot < histogram.cells().size(); ++slot) histogram.average(slot);
   }
+  CHECK(found.probe_names().size() == found.probes.size());
   for (const layout::ObjectEntry& object : found.objects) {
     found.name(object.name);
     found.name(object.path);
@@ -95,6 +96,7 @@ std::vector<Input> seeds() {
                                          .fraction_bits = bits});
     FileHeader header = laid_out;
     header.state = SessionState::armed;
+    header.probe_names = 7;
     Input bytes(header.file_size);
     const auto put = [&](uint64_t offset, const auto& value) {
       std::memcpy(bytes.data() + offset, &value, sizeof value);
@@ -114,7 +116,6 @@ std::vector<Input> seeds() {
       ProbeEntry probe;
       probe.site = i % 2;
       probe.kind = i < 2 ? ProbeEntry::Kind::latency : ProbeEntry::Kind::count;
-      probe.histogram = i % 2;
       put(header.probes.offset + i * sizeof(ProbeEntry), probe);
     }
     std::memcpy(bytes.data() + header.names.offset, "object\0read\0write", 18);

@@ -66,16 +66,16 @@ SessionRow row_of(const FoundSession& found) {
   const auto counters = found.file.read_counters(journal);
   const auto unwound = found.file.read_unwound(journal);
   const auto lost = found.file.read_lost(journal);
+  const auto names = journal.probe_names();
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
     const std::string object(journal.name(journal.objects[probe.object].name));
-    const std::string function(journal.name(probe.name));
+    const std::string function(names[i]);
     if (probe.kind == layout::ProbeEntry::Kind::count)
       row.counts.push_back({object, function, counters[i]});
     else
-      row.latencies.push_back({object, function,
-                               found.file.read_histogram(journal, probe.histogram), counters[i],
-                               unwound[probe.histogram], lost[probe.histogram]});
+      row.latencies.push_back({object, function, found.file.read_histogram(journal, i), counters[i],
+                               unwound[i], lost[i]});
   }
   return row;
 }

@@ -17,6 +17,8 @@ constexpr uint32_t kMaxCpuCount = 1 << 13;
 constexpr uint64_t kMaxBlocks = uint64_t{1} << 36;
 constexpr uint64_t kMaxFile = uint64_t{1} << 62;
 
+constexpr uint8_t kJumpLength = 5;
+
 template <class T>
 bool section_fits(const Section& section, uint64_t end, uint64_t most = kMaxEntries) {
   return section.count <= most && section.offset >= sizeof(FileHeader) && section.offset <= end &&
@@ -85,9 +87,20 @@ FileHeader lay_out(const SessionCounts& counts) {
   return header;
 }
 
-std::string_view Session::name(uint32_t offset) const {
+std::vector<std::string_view> Session::probe_names() const {
+  std::vector<std::string_view> all(probes.size(), "?");
+  uint64_t at = header.probe_names;
+  for (std::string_view& one : all) {
+    if (at >= names.size()) break;
+    one = name(at);
+    at += one.size() + 1;
+  }
+  return all;
+}
+
+std::string_view Session::name(uint64_t offset) const {
   if (offset >= names.size()) return "?";
-  const auto begin = names.begin() + offset;
+  const auto begin = names.begin() + static_cast<ptrdiff_t>(offset);
   const auto end = std::find(begin, names.end(), '\0');
   return end == names.end() ? std::string_view("?")
                             : std::string_view(&*begin, static_cast<size_t>(end - begin));
@@ -143,16 +156,17 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   out.names = copy_section<char>(bytes, header.names);
 
   const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {
-    return site.length >= 1 && site.length <= kMaxSiteLength &&
-           static_cast<uint8_t>(site.phase) < kPhases;
+    const bool is_jump = site.length == kShortSiteLength || site.length >= kJumpLength;
+    return is_jump && site.length <= kMaxSiteLength && static_cast<uint8_t>(site.phase) < kPhases;
   });
   const bool probes_ok =
       std::all_of(out.probes.begin(), out.probes.end(), [&](const ProbeEntry& probe) {
         const bool known =
             probe.kind == ProbeEntry::Kind::count || probe.kind == ProbeEntry::Kind::latency;
+        const auto index = static_cast<uint64_t>(&probe - out.probes.data());
         return known && probe.object < out.objects.size() && probe.site < out.sites.size() &&
                probe.offset < out.sites[probe.site].displaced &&
-               (probe.kind == ProbeEntry::Kind::count || probe.histogram < header.histogram_count);
+               (probe.kind == ProbeEntry::Kind::count || index < header.histogram_count);
       });
   const bool mappings_ok =
       std::all_of(out.mappings.begin(), out.mappings.end(), [](const MappingEntry& mapping) {

@@ -30,7 +30,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 8;
+inline constexpr uint32_t kFileVersion = 9;
 
 enum class SessionState : uint32_t {
   preparing = 1,  // memory may be mapped; the text is untouched
@@ -70,13 +70,19 @@ struct ObjectEntry {
   char build_id[48] = {};
 };
 
-// The journal: what is written where, and what was there.
+// The journal: what is written where, and what was there. Packed, as there may be millions.
+//
+// What is written is a jump: of two bytes to a springboard nearby, else of five, behind prefixes
+// that mean nothing to it.
 inline constexpr size_t kMaxSiteLength = 8;
+inline constexpr uint8_t kShortSiteLength = 2;
 inline constexpr uint8_t kPhases = 5;
+#pragma pack(push, 4)
 struct SiteEntry {
   uint64_t address = 0;
   uint8_t original[kMaxSiteLength] = {};
-  uint8_t written[kMaxSiteLength] = {};
+  int32_t jump = 0;  // how far it leads, from its end
+  int32_t body = 0;  // from the address to the copy of the first displaced instruction
   uint8_t length = 0;
   uint8_t tactic = 0;
   uint8_t displaced = 0;  // bytes from address whose instructions run in the stub
@@ -88,13 +94,16 @@ struct SiteEntry {
     loader_hook = 3,
     gone = 4,  // unloaded: what is there now is not what was probed
   } phase = Phase::usual;
-  int32_t body = 0;  // from the address to the copy of the first displaced instruction
-};
 
+  Address end() const { return address + length; }
+  Address target() const { return end() + static_cast<uint64_t>(int64_t{jump}); }
+};
+#pragma pack(pop)
+
+// Its name is one of those from FileHeader::probe_names on, in the order of the probes. A latency
+// probe has the histogram with its own number.
 struct ProbeEntry {
-  uint32_t name = 0;
   uint32_t site = 0;
-  uint32_t histogram = 0;  // index among the histograms, for latency
   uint32_t body = 0;  // from the copy of the site's first instruction to that of the probed one
   uint16_t object = 0;
   enum class Kind : uint8_t { count = 1, latency = 2 } kind = Kind::count;
@@ -156,6 +165,7 @@ struct FileHeader {
   Section sites;
   Section probes;
   Section names;
+  uint64_t probe_names = 0;  // where those of probes begin among them
   uint64_t histogram_count = 0;
   uint64_t cells_offset = 0;
   uint64_t region_size = 0;
@@ -177,8 +187,8 @@ static_assert(offsetof(PoolHeader, refused) == PP_POOL_REFUSED);
 static_assert(sizeof(PoolHeader) <= PP_POOL_BLOCKS && PP_POOL_BLOCKS == kPageSize);
 static_assert(sizeof(MappingEntry) == 24);
 static_assert(sizeof(ObjectEntry) == 64);
-static_assert(sizeof(SiteEntry) == 32);
-static_assert(sizeof(ProbeEntry) == 20);
+static_assert(sizeof(SiteEntry) == 28);
+static_assert(sizeof(ProbeEntry) == 12);
 static_assert(sizeof(FileHeader) <= kPageSize);
 
 struct SessionCounts {
@@ -236,7 +246,9 @@ struct Session {
   std::vector<char> names;
 
   // A name by its offset; "?" for offsets that lead nowhere.
-  std::string_view name(uint32_t offset) const;
+  std::string_view name(uint64_t offset) const;
+  // Of each probe; "?" for those that have none.
+  std::vector<std::string_view> probe_names() const;
 };
 
 enum class ParseError : uint8_t {

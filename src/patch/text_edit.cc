@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "arch/x86_64/emit.h"
 #include "image/maps.h"
 
 namespace pinprick::patch {
@@ -119,13 +120,13 @@ void for_each_stack_word(const std::vector<image::Mapping>& maps, const target::
 TextEdit arming(const layout::SiteEntry& site) {
   TextEdit edit = edit_of(site);
   std::memcpy(edit.before, site.original, sizeof edit.before);
-  std::memcpy(edit.after, site.written, sizeof edit.after);
+  arch::encode_jump(std::span(edit.after).first(site.length), site.jump);
   return edit;
 }
 
 TextEdit disarming(const layout::SiteEntry& site) {
   TextEdit edit = edit_of(site);
-  std::memcpy(edit.before, site.written, sizeof edit.before);
+  arch::encode_jump(std::span(edit.before).first(site.length), site.jump);
   std::memcpy(edit.after, site.original, sizeof edit.after);
   return edit;
 }

@@ -37,9 +37,6 @@ namespace pinprick::plan {
 // address that it goes to.
 inline constexpr uint64_t kLandingSize = arch::kIndirectJumpLength + sizeof(Address);
 
-// What the jump is made longer with: a segment that no jump looks at.
-inline constexpr uint8_t kNullPrefix = 0x2e;
-
 // `site`: an instruction's, and not an endbr64 at the entry. `text`: from there on, as far as the
 // segment goes. `is_free`: nobody has planned to change these bytes. `take`: an address of the
 // range at which kLandingSize bytes can be had; it is taken. Ranges may wrap around 0: they are in

@@ -178,7 +178,7 @@ Result<void, SessionError> Arming::create_file() {
     return offset;
   };
   layout::Session& journal = this->journal();
-  const auto add_entries = [&](size_t i) {
+  const auto add_entries = [&](size_t i, size_t object) {
     const probe::SitePatch& patch = set_.patches[i];
     const auto tactic = static_cast<uint8_t>(patch.plan.patch.tactic);
     site_.push_back(journal.sites.size());
@@ -204,12 +204,11 @@ Result<void, SessionError> Arming::create_file() {
     }
     for (size_t j : patch.probes) {
       layout::ProbeEntry probe;
-      probe.name = add_name(set_.probes[j].match.name);
-      probe.object = static_cast<uint16_t>(journal.objects.size());
+      add_name(set_.probes[j].match.name);
+      probe.object = static_cast<uint16_t>(object);
       probe.kind = measures() ? layout::ProbeEntry::Kind::latency : layout::ProbeEntry::Kind::count;
       probe.site = static_cast<uint32_t>(site_.back());
       probe.offset = set_.probes[j].offset;
-      probe.histogram = measures() ? static_cast<uint32_t>(j) : 0;
       journal.probes.push_back(probe);
     }
   };
@@ -217,16 +216,20 @@ Result<void, SessionError> Arming::create_file() {
   journal.probes.reserve(set_.probes.size());
   site_.reserve(set_.patches.size());
   springboard_.reserve(set_.patches.size());
-  for (Arena& arena : arenas_) {
+  for (const Arena& arena : arenas_) {
     layout::ObjectEntry entry;
     entry.bias = arena.object->bias();
     entry.name = add_name(arena.object->name());
     entry.path = add_name(arena.object->path());
     copy_text(entry.build_id, arena.object->elf().build_id());
-    arena.sites.begin = journal.sites.size();
-    for (size_t i : arena.patches) add_entries(i);
-    arena.sites.armed = arena.sites.end = journal.sites.size();
     journal.objects.push_back(entry);
+  }
+  const uint64_t probe_names = names.size();
+  for (size_t object = 0; object < arenas_.size(); ++object) {
+    Arena& arena = arenas_[object];
+    arena.sites.begin = journal.sites.size();
+    for (size_t i : arena.patches) add_entries(i, object);
+    arena.sites.end = arena.sites.armed = journal.sites.size();
   }
 
   layout::SessionCounts counts;
@@ -241,6 +244,7 @@ Result<void, SessionError> Arming::create_file() {
   choose_sizes(counts, *folder);
   layout::FileHeader& header = journal.header;
   header = layout::lay_out(counts);
+  header.probe_names = probe_names;
   header.pid = target().pid();
   header.start_time = target().start_time();
   header.controller = ::getpid();

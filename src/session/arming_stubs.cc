@@ -1,5 +1,6 @@
 // Arming: what is built, and how much room it takes.
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstring>
 
@@ -226,31 +227,33 @@ arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address
 // What the site and its springboard will hold. False: the stub is out of reach.
 bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
   layout::SiteEntry& site = journal().sites[site_[patch]];
-  std::optional<std::vector<uint8_t>> jump;
   const plan::PlannedPatch& planned = set_.patches[patch].plan;
+  const auto fits = []<class T>(Address from, Address to, T) {
+    const auto distance = static_cast<int64_t>(to - from);
+    return distance == static_cast<T>(distance);
+  };
+  const auto lead = [&](layout::SiteEntry& from, Address to) {
+    from.jump = static_cast<int32_t>(to - from.end());
+    return from.length == arch::kShortJumpLength ? fits(from.end(), to, int8_t{})
+                                                 : fits(from.end(), to, int32_t{});
+  };
+  Address to = stub.begin;
   if (planned.landing) {
-    const Address landing = landing_of(set_.patches[patch]);
-    const auto prefixes = static_cast<uint8_t>(site.length - arch::kJumpLength);
-    if (landing != 0) jump = arch::encode_jump(site.address + prefixes, landing);
-    if (jump) jump->insert(jump->begin(), prefixes, plan::kNullPrefix);
-    // What is not ours to change says where it leads.
-    if (jump && !std::equal(jump->begin() + std::min(site.length, site.displaced), jump->end(),
-                            site.original + std::min(site.length, site.displaced)))
-      return false;
+    to = landing_of(set_.patches[patch]);
+    if (to == 0) return false;
   } else if (planned.springboard) {
     layout::SiteEntry& board = journal().sites[springboard_[patch]];
-    const auto far = arch::encode_jump(board.address, stub.begin);
-    if (!far) return false;
-    std::copy(far->begin(), far->end(), board.written);
-    jump = arch::encode_short_jump(site.address, board.address);
-  } else {
-    jump = arch::encode_jump(site.address, stub.begin);
+    if (!lead(board, stub.begin)) return false;
+    to = board.address;
   }
-  const auto distance = static_cast<int64_t>(stub.body - site.address);
-  if (!jump || distance != static_cast<int32_t>(distance)) return false;
-  std::copy(jump->begin(), jump->end(), site.written);
-  site.body = static_cast<int32_t>(distance);
-  return true;
+  if (!lead(site, to) || !fits(site.address, stub.body, int32_t{})) return false;
+  site.body = static_cast<int32_t>(stub.body - site.address);
+  if (!planned.landing) return true;
+  // What is not ours to change says where it leads.
+  std::array<uint8_t, layout::kMaxSiteLength> jump;
+  arch::encode_jump(std::span(jump).first(site.length), site.jump);
+  const auto own = std::min(site.length, site.displaced);
+  return std::equal(jump.begin() + own, jump.begin() + site.length, site.original + own);
 }
 
 Result<void, SessionError> Arming::write_stubs() {

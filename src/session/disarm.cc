@@ -93,7 +93,7 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
   for (const layout::SiteEntry& site : journal.sites) {
     if (site.phase != layout::SiteEntry::Phase::unwinder_hook) continue;
     // A hook that lists objects calls the hooked function; it makes 0 of the return address.
-    const Address hook = arch::jump_target(site.address, site.written);
+    const Address hook = site.target();
     const Address body = site.address + static_cast<uint64_t>(int64_t{site.body});
     if (contains(presence.code, hook) && hook < body) called.push_back({hook, body});
   }
@@ -157,8 +157,7 @@ std::vector<bool> Restoring::in_use(target::Stop& stop,
   std::vector<patch::Interior> springboards;
   for (size_t i = 0; i < left_.size(); ++i)
     if (is_springboard(*left_[i]) && held[i] == patch::EditOutcome::written)
-      springboards.push_back(
-          {left_[i]->address, arch::jump_target(left_[i]->address, left_[i]->written), i});
+      springboards.push_back({left_[i]->address, left_[i]->target(), i});
   std::sort(springboards.begin(), springboards.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
   for (size_t blocked : patch::clear_interiors(stop, memory_, springboards)) {

@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "arch/x86_64/emit.h"
 #include "arch/x86_64/stub.h"
 #include "plan/tactic.h"
 
@@ -71,14 +70,9 @@ std::optional<Home> home_of(Address at, const Body& body, const target::Memory& 
 // A springboard in memory of our own: nobody has executed anything of the site yet.
 std::optional<Home> site_of_springboard(Address at, const layout::Session& journal) {
   constexpr auto kPun = static_cast<uint8_t>(plan::Tactic::pun);
-  for (const layout::SiteEntry& site : journal.sites) {
-    if (site.tactic != kPun || site.length < arch::kJumpLength ||
-        site.phase == layout::SiteEntry::Phase::gone)
-      continue;
-    const uint64_t prefixes = site.length - arch::kJumpLength;
-    if (arch::jump_target(site.address + prefixes, std::span(site.written).subspan(prefixes)) == at)
+  for (const layout::SiteEntry& site : journal.sites)
+    if (site.tactic == kPun && site.phase != layout::SiteEntry::Phase::gone && site.target() == at)
       return Home{site.address, false};
-  }
   return std::nullopt;
 }
 

@@ -218,7 +218,7 @@ bool SessionFile::extend_pool(const layout::Session& session, uint64_t& blocks) 
 }
 
 stats::Histogram SessionFile::read_histogram(const layout::Session& session,
-                                             uint32_t histogram) const {
+                                             uint64_t histogram) const {
   const layout::FileHeader& header = session.header;
   stats::Histogram sum(header.fraction_bits);
   std::vector<stats::Cell> cells(stats::slot_count(header.fraction_bits));

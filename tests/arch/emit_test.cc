@@ -8,6 +8,7 @@
 #include <string>
 
 #include "arch/disassembler.h"
+#include "arch/x86_64/decode.h"
 #include "bytes.h"
 
 namespace pinprick::arch {
@@ -320,6 +321,23 @@ TEST(Emit, ReachIsTheDisplacementsAndSigned) {
   EXPECT_FALSE(reaches(0, 0x80000000));
   EXPECT_TRUE(reaches(0x80000000, 0));
   EXPECT_FALSE(reaches(0x80000001, 0));
+}
+
+TEST(Emit, AJumpFillsWhatItIsGiven) {
+  const auto jump = [](size_t length, int32_t distance) {
+    Bytes bytes(length);
+    encode_jump(bytes, distance);
+    return bytes;
+  };
+  EXPECT_EQ(jump(2, -3), (Bytes{0xeb, 0xfd}));
+  EXPECT_EQ(jump(5, 0x12345678), (Bytes{0xe9, 0x78, 0x56, 0x34, 0x12}));
+  EXPECT_EQ(jump(7, -2), (Bytes{0x2e, 0x2e, 0xe9, 0xfe, 0xff, 0xff, 0xff}));
+  for (size_t length = 5; length <= 8; ++length) {
+    const auto instruction = decode(jump(length, 0x1000), kBase);
+    ASSERT_TRUE(instruction);
+    EXPECT_EQ(instruction->length, length);
+    EXPECT_EQ(instruction->target, kBase + length + 0x1000);
+  }
 }
 
 TEST(Emit, TheJumpAtASiteHas5BytesAndGoesToItsStub) {

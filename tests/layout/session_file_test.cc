@@ -34,6 +34,7 @@ struct Sample {
   Sample() {
     header.state = SessionState::armed;
     header.pid = 4242;
+    header.probe_names = 10;
     constexpr auto kMapped = MappingEntry::Progress::mapped;
     mappings = {{0x7000'0000, 0x10000, MappingEntry::Kind::tables, kMapped},
                 {0x7001'0000, 0x20000, MappingEntry::Kind::cells, kMapped},
@@ -50,18 +51,16 @@ struct Sample {
       site.displaced = 7;
       site.body = -0x2000;
       site.original[0] = static_cast<uint8_t>(0x50 + i);
-      site.written[0] = 0xe9;
+      site.jump = 0x1000;
       sites.push_back(site);
     }
     for (uint32_t i = 0; i < kCounts.probes; ++i) {
       ProbeEntry probe;
-      probe.name = 10;
       probe.object = static_cast<uint16_t>(i % 2);
       probe.site = i % 4;
       probe.offset = i < 4 ? 0 : 6;
       probe.body = i < 4 ? 0 : 60;
       probe.kind = i < 2 ? ProbeEntry::Kind::latency : ProbeEntry::Kind::count;
-      probe.histogram = i < 2 ? i : 0;
       probes.push_back(probe);
     }
   }
@@ -255,6 +254,30 @@ TEST(ParseSession, NamesAreFoundByTheirOffset) {
   EXPECT_EQ(session.name(12), "ad") << "the end of a name is a name";
   EXPECT_EQ(session.name(15), "write");
   EXPECT_EQ(session.name(21), "");
+}
+
+TEST(ParseSession, ProbesHaveNamesInTheirOrder) {
+  const Sample sample;
+  Session session;
+  ASSERT_EQ(sample.parse(session), std::nullopt);
+  const auto names = session.probe_names();
+  ASSERT_EQ(names.size(), kCounts.probes);
+  EXPECT_EQ(names[0], "read");
+  EXPECT_EQ(names[1], "write");
+  EXPECT_EQ(names[2], "");
+}
+
+TEST(ParseSession, ProbesWithoutAnyNameLeftAreAQuestionMark) {
+  for (const uint64_t begin : {kCounts.name_bytes - 1, kCounts.name_bytes, UINT64_MAX}) {
+    Sample sample;
+    sample.header.probe_names = begin;
+    Session session;
+    ASSERT_EQ(sample.parse(session), std::nullopt);
+    const auto names = session.probe_names();
+    ASSERT_EQ(names.size(), kCounts.probes);
+    EXPECT_EQ(names.front(), begin < kCounts.name_bytes ? "" : "?");
+    EXPECT_EQ(names.back(), "?");
+  }
 }
 
 TEST(ParseSession, NamesThatLeadNowhereAreAQuestionMark) {
@@ -477,6 +500,8 @@ INSTANTIATE_TEST_SUITE_P(
     Entries, DamagedSession,
     testing::Values(
         Damage{"site of length 0", [](Sample& sample) { sample.sites[3].length = 0; }},
+        Damage{"site of a length that no jump has",
+               [](Sample& sample) { sample.sites[2].length = 4; }},
         Damage{"site longer than its bytes",
                [](Sample& sample) { sample.sites[0].length = kMaxSiteLength + 1; }},
         Damage{"probe of no kind",
@@ -487,7 +512,7 @@ INSTANTIATE_TEST_SUITE_P(
                [](Sample& sample) { sample.probes[4].object = kCounts.objects; }},
         Damage{"probe at no site", [](Sample& sample) { sample.probes[4].site = kCounts.sites; }},
         Damage{"latency without a histogram",
-               [](Sample& sample) { sample.probes[1].histogram = kCounts.histograms; }},
+               [](Sample& sample) { sample.probes[2].kind = ProbeEntry::Kind::latency; }},
         Damage{"mapping on no page", [](Sample& sample) { sample.mappings[2].address += 8; }},
         Damage{"mapping of no whole pages", [](Sample& sample) { sample.mappings[0].size -= 1; }},
         Damage{"mapping around the end of memory",
@@ -497,11 +522,15 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"mapping of an unknown kind",
                [](Sample& sample) { sample.mappings[1].kind = MappingEntry::Kind{8}; }}));
 
-TEST(ParseSession, ACountingProbeNeedsNoHistogram) {
-  Sample sample;
-  sample.probes[4].histogram = UINT32_MAX;
-  Session session;
-  EXPECT_EQ(sample.parse(session), std::nullopt);
+TEST(SiteEntry, LeadsFromItsEnd) {
+  SiteEntry site;
+  site.address = 0x5555'1000;
+  site.length = 5;
+  site.jump = -0x1005;
+  EXPECT_EQ(site.target(), 0x5555'0000u);
+  site.length = 2;
+  site.jump = 0x10;
+  EXPECT_EQ(site.target(), 0x5555'1012u);
 }
 
 TEST(ParseSession, RefusesAProbeBehindItsWindow) {

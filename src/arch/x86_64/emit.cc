@@ -422,6 +422,20 @@ std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to) {
   return code.finish();
 }
 
+void encode_jump(std::span<uint8_t> bytes, int32_t distance) {
+  constexpr uint8_t kShortJump = 0xeb, kJump = 0xe9, kNullPrefix = 0x2e;  // a segment
+  if (bytes.size() < kJumpLength) {
+    assert(bytes.size() == kShortJumpLength);
+    bytes[0] = kShortJump;
+    bytes[1] = static_cast<uint8_t>(distance);
+    return;
+  }
+  const size_t prefixes = bytes.size() - kJumpLength;
+  std::fill_n(bytes.begin(), prefixes, kNullPrefix);
+  bytes[prefixes] = kJump;
+  std::memcpy(bytes.data() + prefixes + 1, &distance, sizeof distance);
+}
+
 std::optional<std::vector<uint8_t>> encode_indirect_jump(Address from, Address memory) {
   Assembler code(from);
   code.jmp_memory(memory);

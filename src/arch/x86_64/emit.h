@@ -148,6 +148,10 @@ std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to);
 // The two bytes of a `jmp rel8`; nothing where that does not reach.
 std::optional<std::vector<uint8_t>> encode_short_jump(Address from, Address to);
 
+// A jump that has just these bytes: two, or five and more. A longer one has prefixes that mean
+// nothing to it. `distance` counts from its end.
+void encode_jump(std::span<uint8_t> bytes, int32_t distance);
+
 // The six bytes of a `jmp *memory(%rip)`.
 inline constexpr uint8_t kIndirectJumpLength = 6;
 std::optional<std::vector<uint8_t>> encode_indirect_jump(Address from, Address memory);

@@ -93,12 +93,6 @@ std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address b
   return stub.copies;
 }
 
-Address jump_target(Address site, std::span<const uint8_t> written) {
-  int32_t distance = 0;
-  std::memcpy(&distance, written.data() + 1, sizeof distance);
-  return site + kJumpLength + static_cast<uint64_t>(static_cast<int64_t>(distance));
-}
-
 Range tables_in_arena(uint64_t cpus) {
   const uint64_t words = layout::kLockedStripes + layout::kUnregisteredEntries + cpus;
   return {kPageSize, kPageSize + align_up(words * sizeof(uint64_t), kPageSize)};

@@ -105,9 +105,6 @@ void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub);
 // there.
 std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address body);
 
-// The target of the `jmp rel32` at a probed site.
-Address jump_target(Address site, std::span<const uint8_t> written);
-
 // A probe in front of one of the displaced instructions.
 struct CountPoint {
   uint8_t offset = 0;           // of the instruction, from the site
