@@ -112,6 +112,7 @@ class Planning {
  private:
   void place(Address site);
   bool share(Address site);
+  bool extend_hop(Address site);
   bool widen(Address site, uint8_t jump_length);
   void add(Patch patch, Address site);
   void place_springboards();
@@ -186,6 +187,23 @@ bool Planning::share(Address site) {
   return true;
 }
 
+// As the next instruction behind one with a short jump.
+bool Planning::extend_hop(Address site) {
+  if (plan_.patches.empty() || placing_ == Placing::at_site || function_.is_go) return false;
+  PlannedPatch& last = plan_.patches.back();
+  const Address begin = last.patch.site;
+  const auto instruction = instruction_at(function_, site);
+  if (last.patch.written != kShortJumpLength || site != begin + last.patch.displaced ||
+      site - begin > kSharedWindow || !instruction)
+    return false;
+  auto longer = displace(function_, begin, instruction->end(), kShortJumpLength);
+  if (!longer) return false;
+  last.patch = *std::move(longer);
+  last.points.push_back(static_cast<uint8_t>(site - begin));
+  limit_ = last.patch.touched().end;
+  return true;
+}
+
 // With a window that begins before the site. Whoever comes to the site has to come through there.
 bool Planning::widen(Address site, uint8_t jump_length) {
   if (placing_ == Placing::at_site) return false;
@@ -240,10 +258,12 @@ void Planning::place(Address site) {
   const bool on_boundary = std::binary_search(known.begin(), known.end(), site);
   if (!on_boundary || arch::is_signal_restorer(function_.bytes)) return refuse(site, refusal);
   if (widen(site, kJumpLength)) return;
-  if (auto patch = displace(function_, site, site + 1, kShortJumpLength))
+  if (auto patch = displace(function_, site, site + 1, kShortJumpLength)) {
     add(*std::move(patch), site);
-  else if (!widen(site, kShortJumpLength))
-    return refuse(site, refusal);
+  } else if (!widen(site, kShortJumpLength)) {
+    if (!extend_hop(site)) refuse(site, refusal);
+    return;
+  }
   hops_.push_back({plan_.patches.size() - 1, refusal});
 }
 
@@ -373,12 +393,14 @@ FunctionPlan plan_function(const FunctionCode& function, std::span<const Address
   return Planning(function, placing).run(sites);
 }
 
-std::optional<Detour> plan_detour(const FunctionCode& function, Address site,
+std::optional<Detour> plan_detour(const FunctionCode& function, Address site, Address last,
                                   std::span<const FunctionCode> neighbours,
                                   const std::function<bool(Range)>& is_free) {
   if (site == function.range.begin) site = entry_site(function);
   if (!is_boundary(function, site)) return std::nullopt;
-  auto jump = displace(function, site, site + 1, kShortJumpLength);
+  auto jump = displace(function, site, last + 1, kShortJumpLength);
+  if (last != site && (!jump || !is_free(jump->touched())))
+    jump = displace(function, site, site + 1, kShortJumpLength);
   if (!jump || !is_free(jump->touched())) return std::nullopt;
   const Range near = jump->touched();
   for (const FunctionCode& neighbour : neighbours) {

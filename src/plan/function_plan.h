@@ -60,13 +60,15 @@ struct Detour {
   Patch window;
 };
 
-// `neighbours`: other functions around the site. `is_free`: nobody has planned to change these
-// bytes.
-std::optional<Detour> plan_detour(const FunctionCode& function, Address site,
+// `last`: the last one of the instructions that are to move with it, if they can. `neighbours`:
+// other functions around the site. `is_free`: nobody has planned to change these bytes.
+std::optional<Detour> plan_detour(const FunctionCode& function, Address site, Address last,
                                   std::span<const FunctionCode> neighbours,
                                   const std::function<bool(Range)>& is_free);
 // Where such windows may lie: this far from the site.
 inline constexpr uint64_t kDetour = 160;
+// And this far behind it, at most, the last instruction begins that moves with it.
+inline constexpr uint64_t kDetourTail = 16;
 
 // The addresses of a function's instructions, from its entry_site() on, as far as they can be
 // decoded; without the padding in front of branch targets, which nobody executes.

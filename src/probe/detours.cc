@@ -54,12 +54,12 @@ bool may_have_detour(plan::Reason reason) {
 }
 
 std::optional<plan::Detour> find_detour(image::Object& object, const image::Function& function,
-                                        Address site, Taken& taken) {
+                                        Address site, Address last, Taken& taken) {
   const auto code = code_of(object, function);
   if (!code) return std::nullopt;
   const auto neighbours = neighbours_of(object, function, site);
-  auto detour =
-      plan::plan_detour(*code, site, neighbours, [&](Range range) { return taken.is_free(range); });
+  auto detour = plan::plan_detour(*code, site, last, neighbours,
+                                  [&](Range range) { return taken.is_free(range); });
   if (!detour) return std::nullopt;
   taken.add(detour->hop.patch.touched());
   taken.add(detour->window.touched());

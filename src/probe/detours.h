@@ -30,9 +30,9 @@ class Taken {
 // Could there be a way around what is in the way of this site's own jump?
 bool may_have_detour(plan::Reason reason);
 
-// What it changes is added to `taken`.
+// What it changes is added to `taken`. `last`: as in plan_detour().
 std::optional<plan::Detour> find_detour(image::Object& object, const image::Function& function,
-                                        Address site, Taken& taken);
+                                        Address site, Address last, Taken& taken);
 
 // The same for puns (plan/pun.h); where they lead is added to `landings`.
 bool may_have_pun(plan::Reason reason);

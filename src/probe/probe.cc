@@ -218,46 +218,100 @@ ProbeSet without_collisions(ProbeSet set) {
 
 // A second chance for what was skipped, now that all else is planned: room in other functions, or
 // a jump that needs none.
-void plan_last_resorts(ProbeSet& set, Kind kind, LandingSpace landings) {
-  if (std::none_of(set.skipped.begin(), set.skipped.end(),
-                   [](const Skipped& skipped) { return may_have_pun(skipped.refusal.reason); }))
-    return;
-  std::map<const image::Object*, Taken> taken;
-  for (const SitePatch& patch : set.patches) taken[patch.object].add(patch.plan);
-  std::vector<Skipped> skipped;
-  for (Skipped& one : set.skipped) {
-    image::Object& object = *one.match.object;
-    const image::Function& function = *one.match.function;
-    const plan::Reason reason = one.refusal.reason;
-    const Address site = one.match.site - object.bias();
-    auto detour = may_have_detour(reason) ? find_detour(object, function, site, taken[&object])
-                                          : std::nullopt;
-    auto pun = !detour && may_have_pun(reason)
-                   ? find_pun(object, function, site, taken[&object], landings)
-                   : std::nullopt;
-    if (!detour && !pun) {
-      skipped.push_back(std::move(one));
-      continue;
-    }
-    SitePatch patch;
-    patch.object = &object;
-    if (detour) {
+class LastResorts {
+ public:
+  LastResorts(ProbeSet& set, Kind kind, LandingSpace landings)
+      : set_(set), kind_(kind), landings_(std::move(landings)), placed_(set.skipped.size()) {}
+
+  void plan();
+
+ private:
+  bool place(size_t skipped);
+  void add(SitePatch patch, size_t skipped);
+  Address last_behind(Address site) const;
+
+  ProbeSet& set_;
+  Kind kind_;
+  LandingSpace landings_;
+  std::map<const image::Object*, Taken> taken_;
+  std::vector<bool> placed_;           // of those skipped
+  std::map<Address, size_t> by_site_;  // those that may be placed, in the process's addresses
+};
+
+void LastResorts::plan() {
+  for (size_t i = 0; i < set_.skipped.size(); ++i)
+    if (may_have_pun(set_.skipped[i].refusal.reason))
+      by_site_.emplace(set_.skipped[i].match.site, i);
+  if (by_site_.empty()) return;
+  for (const SitePatch& patch : set_.patches) taken_[patch.object].add(patch.plan);
+  for (size_t i = 0; i < set_.skipped.size(); ++i)
+    if (!placed_[i] && may_have_pun(set_.skipped[i].refusal.reason)) place(i);
+  size_t i = 0;
+  std::erase_if(set_.skipped, [&](const Skipped&) { return placed_[i++]; });
+}
+
+bool LastResorts::place(size_t skipped) {
+  const Skipped& one = set_.skipped[skipped];
+  image::Object& object = *one.match.object;
+  const image::Function& function = *one.match.function;
+  const Address site = one.match.site - object.bias();
+  Taken& taken = taken_[&object];
+  SitePatch patch;
+  patch.object = &object;
+  if (may_have_detour(one.refusal.reason)) {
+    const Address last = last_behind(one.match.site) - object.bias();
+    if (auto detour = find_detour(object, function, site, last, taken)) {
       SitePatch window;
       window.object = &object;
       window.plan.patch = std::move(detour->window);
       patch.plan = std::move(detour->hop);
-      patch.host = set.patches.size();
-      set.patches.push_back(std::move(window));
-    } else {
-      patch.plan = *std::move(pun);
+      patch.host = set_.patches.size();
+      set_.patches.push_back(std::move(window));
+      add(std::move(patch), skipped);
+      return true;
     }
-    patch.probes = {set.probes.size()};
-    const bool at_entry = site == function.range.begin;
-    set.probes.push_back({std::move(one.match), kind, set.patches.size(), 0,
-                          !at_entry || !is_called(object, function)});
-    set.patches.push_back(std::move(patch));
   }
-  set.skipped = std::move(skipped);
+  auto pun = find_pun(object, function, site, taken, landings_);
+  if (!pun) return false;
+  patch.plan = *std::move(pun);
+  add(std::move(patch), skipped);
+  return true;
+}
+
+// Where the last one of those begins that were skipped as well, one instruction behind the other.
+Address LastResorts::last_behind(Address site) const {
+  if (kind_ == Kind::latency) return site;
+  Address last = site;
+  for (auto next = by_site_.upper_bound(site);
+       next != by_site_.end() && next->first <= last + arch::kMaxInstructionLength &&
+       next->first <= site + plan::kDetourTail;
+       ++next)
+    last = next->first;
+  return last;
+}
+
+// With what else was skipped and is displaced now. All its probes follow each other.
+void LastResorts::add(SitePatch patch, size_t skipped) {
+  const image::Object& object = *patch.object;
+  const Address begin = patch.site();
+  const auto add_probe = [&](size_t i, uint8_t offset) {
+    image::Match& match = set_.skipped[i].match;
+    const bool at_entry = match.at_entry();
+    const bool keep_red_zone = !at_entry || !is_called(*match.object, *match.function);
+    patch.probes.push_back(set_.probes.size());
+    set_.probes.push_back({std::move(match), kind_, set_.patches.size(), offset, keep_red_zone});
+    placed_[i] = true;
+  };
+  add_probe(skipped, 0);
+  const Address end = begin + patch.plan.patch.displaced;
+  for (auto next = by_site_.upper_bound(begin); next != by_site_.end() && next->first < end;
+       ++next) {
+    if (placed_[next->second] || set_.skipped[next->second].match.object != &object) continue;
+    const auto offset = static_cast<uint8_t>(next->first - begin);
+    patch.plan.points.push_back(offset);
+    add_probe(next->second, offset);
+  }
+  set_.patches.push_back(std::move(patch));
 }
 
 }  // namespace
@@ -316,7 +370,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
   set.patches.reserve(patches + hooks.size());
   set.probes.reserve(probes);
   for (ProbeSet& piece : planned) append(set, std::move(piece));
-  plan_last_resorts(set, kind, std::move(landings));
+  LastResorts(set, kind, std::move(landings)).plan();
   for (const HookPlace& place : hooks) {
     if (set.probes.empty() && place.hook.is_for_unwinding()) continue;
     if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));

@@ -43,18 +43,40 @@ void add(Piece& piece, const image::Match& match, plan::FunctionPlan plan) {
 // The last resorts of what was refused.
 void find_last_resorts(Piece& piece, Taken& taken, LandingSpace& landings) {
   Summary& summary = piece.summary;
-  for (const Piece::Refused& refused : piece.refused) {
+  Range displaced;  // with the last one that was placed
+  plan::Tactic tactic = plan::Tactic::evict;
+  const auto last_behind = [&](const Piece::Refused& first) {
+    Address last = first.site;
+    for (const Piece::Refused* next = &first + 1;
+         next != piece.refused.data() + piece.refused.size(); ++next) {
+      if (next->match != first.match || !may_have_pun(next->reason) || next->site <= last ||
+          next->site > last + arch::kMaxInstructionLength ||
+          next->site > first.site + plan::kDetourTail)
+        break;
+      last = next->site;
+    }
+    return last;
+  };
+  const auto place = [&](const Piece::Refused& refused) {
     image::Object& object = *refused.match->object;
     const image::Function& function = *refused.match->function;
-    std::optional<plan::Tactic> tactic;
-    if (may_have_detour(refused.reason) && find_detour(object, function, refused.site, taken))
-      tactic = plan::Tactic::evict;
-    else if (may_have_pun(refused.reason) &&
-             find_pun(object, function, refused.site, taken, landings))
-      tactic = plan::Tactic::pun;
-    if (tactic) {
+    if (!may_have_pun(refused.reason)) return false;
+    if (displaced.contains(refused.site)) return true;
+    const auto keep = [&](const plan::Patch& patch) {
+      tactic = patch.tactic;
+      displaced = {patch.site, patch.site + patch.displaced};
+      return true;
+    };
+    if (may_have_detour(refused.reason))
+      if (auto detour = find_detour(object, function, refused.site, last_behind(refused), taken))
+        return keep(detour->hop.patch);
+    const auto pun = find_pun(object, function, refused.site, taken, landings);
+    return pun && keep(pun->patch);
+  };
+  for (const Piece::Refused& refused : piece.refused) {
+    if (place(refused)) {
       ++summary.probeable;
-      ++summary.by_tactic[*tactic];
+      ++summary.by_tactic[tactic];
     } else {
       ++summary.refused[refused.reason];
     }

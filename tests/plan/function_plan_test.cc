@@ -284,6 +284,19 @@ TEST(Hop, ListsTheInstructionInsideTheTwoBytes) {
   EXPECT_THAT(function.plan_all({0, 1}).patches[0].patch.interior, ElementsAre(1));
 }
 
+TEST(Hop, TakesAlongTheNextInstructionThatHasNoRoomOfItsOwn) {
+  const Function function = Function(joined({kXorRet, kXorRet}), kNop7).branch_to(3);
+  expect_plan(function, {0, 2}, "ss ss c3 31 c0 c3 bb bb bb bb bb 00 00",
+              {{0, Tactic::hop, 3, {0, 2}}});
+  EXPECT_THAT(function.plan_all({0, 2}).patches[0].patch.interior, IsEmpty());
+  // Not where somebody comes to just that one.
+  Function entered = Function(joined({kXorRet, kXorRet}), kNop7).branch_to(2).branch_to(3);
+  const FunctionPlan plan = entered.plan_all({0, 2});
+  expect_patches(plan, {{0, Tactic::hop, 2, {0}}});
+  ASSERT_EQ(plan.refused.size(), 1u);
+  EXPECT_EQ(plan.refused[0].first, at(2));
+}
+
 TEST(Hop, MayBeginBeforeTheSite) {
   const Function function =
       Function(joined({kPush, kPushRbp, kRet}), repeated(0xcc, 5)).branch_to(2);
@@ -614,13 +627,14 @@ TEST(Instructions, EndWhereNothingCanBeDecoded) {
 // `whole` is two functions, the second of which begins at `second`.
 std::optional<Detour> detour_of(
     const Function& whole, uint64_t second, uint64_t site = 0,
-    const std::function<bool(Range)>& is_free = [](Range) { return true; }) {
+    const std::function<bool(Range)>& is_free = [](Range) { return true; },
+    std::optional<uint64_t> last = {}) {
   const FunctionCode all = whole.code();
   FunctionCode function = all, neighbour = all;
   function.range.end = neighbour.range.begin = at(second);
   function.bytes = all.bytes.first(second);
   neighbour.bytes = all.bytes.subspan(second);
-  return plan_detour(function, at(site), {&neighbour, 1}, is_free);
+  return plan_detour(function, at(site), at(last.value_or(site)), {&neighbour, 1}, is_free);
 }
 
 const Bytes kThree = joined({kXorEax, kRet});
@@ -640,6 +654,22 @@ TEST(Detour, IsAShortJumpToASpringboardInAWindowOfANeighbour) {
   EXPECT_EQ(detour->window.written, 5);
   EXPECT_EQ(detour->window.displaced, 10);
   EXPECT_THAT(detour->window.interior, ElementsAre(5)) << "where nobody may stand";
+}
+
+TEST(Detour, MovesWhatIsToMoveWithIt) {
+  const Function whole(joined({kThree, kRoomy}));
+  const auto is_free = [](Range) { return true; };
+  const auto both = detour_of(whole, 3, 0, is_free, 2);
+  ASSERT_TRUE(both);
+  EXPECT_EQ(both->hop.patch.written, 2);
+  EXPECT_EQ(both->hop.patch.displaced, 3);
+  EXPECT_THAT(both->hop.patch.interior, IsEmpty()) << "who stands at the return executes it";
+  const auto not_both = [&](const Function& function, const auto& free) {
+    const auto one = detour_of(function, 3, 0, free, 2);
+    return one && one->hop.patch.displaced == 2;
+  };
+  EXPECT_TRUE(not_both(Function(joined({kThree, kRoomy})).branch_to(2), is_free));
+  EXPECT_TRUE(not_both(whole, [](Range range) { return !range.contains(at(2)); }));
 }
 
 TEST(Detour, NeedsTwoBytes) {

@@ -1,5 +1,5 @@
-// A function of three bytes, and one of four, between others without any padding. Behind the return
-// of each lies a 0xcc, so that no jump may end there.
+// A function of three bytes, and one of four, between others without any padding. Their returns have
+// room for no jump: they are jumped to, and behind each lies a 0xcc.
 #define BEGIN(name) .globl name; .type name, @function; name: .cfi_startproc
 #define END(name) .cfi_endproc; .size name, . - name
 
@@ -16,11 +16,11 @@ BEGIN(before)           // long before(long x) { return x + 6; }
 END(before)
 BEGIN(three)            // long three(long) { return 0; }
         xor     %eax, %eax
-        ret
+1:      ret
 END(three)
 BEGIN(four)             // long four(long x) { return (unsigned)(-52 * x); }
         imul    $-52, %edi, %eax
-        ret
+2:      ret
 END(four)
 BEGIN(behind)           // long behind(long x) { return 2 * x - 52; }
         lea     -52(%rdi), %rax
@@ -32,5 +32,7 @@ BEGIN(behind)           // long behind(long x) { return 2 * x - 52; }
         add     %rdi, %rax
         add     %rdx, %rax
         ret
+        jmp     1b
+        jmp     2b
 END(behind)
         .section .note.GNU-stack, "", @progbits
