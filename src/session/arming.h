@@ -124,6 +124,7 @@ class Arming {
   std::vector<size_t> site_;              // per patch: the index of its SiteEntry
   std::vector<size_t> springboard_;       // the same of its springboard, where it has one
   std::vector<size_t> with_springboard_;  // those patches
+  std::vector<size_t> puns_;              // patches that lead to memory of our own
   std::vector<Range> landings_;           // pages that puns lead to, in the target
   std::optional<arch::RseqArea> rseq_;
   Address runtime_address_ = 0;

@@ -20,11 +20,11 @@ using target::AttachCause;
 constexpr uint64_t kStubAlignment = 8;
 
 // Pages that puns lead to, as few ranges as they make.
-std::vector<Range> pages_of_landings(const std::vector<probe::SitePatch>& patches) {
+std::vector<Range> pages_of_landings(const std::vector<probe::SitePatch>& patches,
+                                     const std::vector<size_t>& puns) {
   std::vector<Address> pages;
-  for (const probe::SitePatch& patch : patches)
-    if (patch.plan.landing)
-      pages.push_back(align_down(*patch.plan.landing + patch.object->bias(), kPageSize));
+  for (size_t i : puns)
+    pages.push_back(align_down(*patches[i].plan.landing + patches[i].object->bias(), kPageSize));
   std::sort(pages.begin(), pages.end());
   std::vector<Range> ranges;
   for (Address page : pages) {
@@ -83,11 +83,12 @@ Result<void, SessionError> Arming::lay_out() {
   for (size_t i = 0; i < set_.patches.size(); ++i) {
     const probe::SitePatch& patch = set_.patches[i];
     if (patch.plan.springboard) with_springboard_.push_back(i);
+    if (patch.plan.landing) puns_.push_back(i);
     if (patch.host)
       hidden_[*patch.host].push_back(static_cast<uint8_t>(
           patch.plan.springboard->address - set_.patches[*patch.host].plan.patch.site));
   }
-  landings_ = pages_of_landings(set_.patches);
+  landings_ = pages_of_landings(set_.patches, puns_);
   for_each_patch([&](size_t i) {
     const Address at = align_up(set_.patches[i].site(), kStubAlignment);
     const auto stub = place_stub(set_.patches[i], at, {at, at, {at, at}, at, at, {}});
@@ -150,12 +151,13 @@ arch::UnwindSpec Arming::unwind_spec(const arch::StubShapes& shapes) const {
     spec.code.push_back(arena.routines);
     spec.arenas.push_back(arena.frames);
   }
-  for (const probe::SitePatch& patch : set_.patches) {
-    if (patch.plan.springboard)
-      spec.springboards.push_back(
-          {patch.plan.springboard->address + patch.object->bias(), patch.site()});
-    if (patch.plan.landing) spec.springboards.push_back({landing_of(patch), patch.site()});
+  for (size_t i : with_springboard_) {
+    const probe::SitePatch& patch = set_.patches[i];
+    spec.springboards.push_back(
+        {patch.plan.springboard->address + patch.object->bias(), patch.site()});
   }
+  for (size_t i : puns_)
+    spec.springboards.push_back({landing_of(set_.patches[i]), set_.patches[i].site()});
   return spec;
 }
 
@@ -175,8 +177,8 @@ Result<void, SessionError> Arming::write_springboards() {
   for (const MappingEntry& entry : journal().mappings) {
     if (entry.kind != MappingEntry::Kind::springboards || entry.address == 0) continue;
     std::vector<uint8_t> bytes(entry.size - probe::kLandingMarkSize, 0xcc);
-    for (size_t i = 0; i < set_.patches.size(); ++i) {
-      if (!set_.patches[i].plan.landing || !armed_[i]) continue;
+    for (size_t i : puns_) {
+      if (!armed_[i]) continue;
       const Address offset = landing_of(set_.patches[i]) - entry.address;
       if (offset >= bytes.size()) continue;
       const Address at = entry.address + offset;
