@@ -23,6 +23,7 @@ constexpr uint64_t kStubAlignment = 8;
 std::vector<Range> pages_of_landings(const std::vector<probe::SitePatch>& patches,
                                      const std::vector<size_t>& puns) {
   std::vector<Address> pages;
+  pages.reserve(puns.size());
   for (size_t i : puns)
     pages.push_back(align_down(*patches[i].plan.landing + patches[i].object->bias(), kPageSize));
   std::sort(pages.begin(), pages.end());
