@@ -103,14 +103,6 @@ bool Arming::has_loader_hook() const {
 }
 
 Result<void, SessionError> Arming::choose_addresses(const std::vector<image::Mapping>& maps) {
-  // Pages that puns lead to may leave no room for the stubs of millions of instructions.
-  if (try_to_choose_addresses(maps, Landings::first) ||
-      try_to_choose_addresses(maps, Landings::last))
-    return {};
-  return fail(SessionError(attach_error(AttachCause::no_address_space)));
-}
-
-bool Arming::try_to_choose_addresses(const std::vector<image::Mapping>& maps, Landings landings) {
   // Other addresses than an earlier session's: nongnu's libunwind keeps in a cache, as long as the
   // process lives, where in our tables it has found the rules for an address.
   target::AddressSpace space(maps, target::lowest_mappable_address(), monotonic_ns());
@@ -120,12 +112,7 @@ bool Arming::try_to_choose_addresses(const std::vector<image::Mapping>& maps, La
     journal.mappings.push_back({at.value_or(0), align_up(size, kPageSize), kind, {}});
     return at.has_value();
   };
-  const auto plan_landings = [&] {
-    for (Range pages : landings_)
-      plan_mapping(MappingEntry::Kind::springboards,
-                   space.take_at(pages) ? pages.begin : Address{0}, pages.size());
-  };
-  if (landings == Landings::first) plan_landings();
+  for (Range pages : landings_) space.wish(pages);
   bool placed =
       plan_mapping(MappingEntry::Kind::scratch, space.take_anywhere(kPageSize), kPageSize);
   const layout::FileHeader& header = journal.header;
@@ -147,8 +134,12 @@ bool Arming::try_to_choose_addresses(const std::vector<image::Mapping>& maps, La
     arena.size = align_up(arena.size, kPageSize);
     placed &= plan_mapping(MappingEntry::Kind::stubs, at, arena.size);
   }
-  if (landings == Landings::last) plan_landings();
-  return placed;
+  if (!placed) return fail(SessionError(attach_error(AttachCause::no_address_space)));
+  // The stubs of millions of instructions may need what puns lead to.
+  for (Range pages : landings_)
+    plan_mapping(MappingEntry::Kind::springboards, space.take_at(pages) ? pages.begin : Address{0},
+                 pages.size());
+  return {};
 }
 
 // It went on since the addresses were chosen, and may have mapped something there.

@@ -51,8 +51,6 @@ class Arming {
   Result<void, SessionError> lay_out();
   Result<void, SessionError> create_file();
   Result<void, SessionError> choose_addresses(const std::vector<image::Mapping>& maps);
-  enum class Landings : uint8_t { first, last };
-  bool try_to_choose_addresses(const std::vector<image::Mapping>& maps, Landings landings);
   Result<void, SessionError> choose_addresses_again();
   Result<void, SessionError> map_memory();
   Result<void, SessionError> map_all(target::BorrowedThread& thread);

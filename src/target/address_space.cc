@@ -15,15 +15,29 @@ constexpr uint64_t kReachMargin = 2 * kPageSize;
 // Left free around what we map, so that it never merges with, or blocks, a neighbour that grows.
 constexpr uint64_t kGap = kPageSize;
 
+std::vector<Range> without(const std::vector<Range>& ranges, Range taken) {
+  std::vector<Range> rest;
+  for (Range range : ranges) {
+    if (!range.overlaps(taken)) {
+      rest.push_back(range);
+      continue;
+    }
+    if (range.begin < taken.begin) rest.push_back({range.begin, taken.begin});
+    if (taken.end < range.end) rest.push_back({taken.end, range.end});
+  }
+  return rest;
+}
+
 }  // namespace
 
 AddressSpace::AddressSpace(const std::vector<image::Mapping>& maps, Address lowest,
                            uint64_t variation)
     : free_(image::free_ranges(maps, lowest, kHighest)), variation_(variation) {}
 
-std::vector<Range> AddressSpace::free_within(Range within, uint64_t size) const {
+std::vector<Range> AddressSpace::parts_within(const std::vector<Range>& free, Range within,
+                                              uint64_t size) {
   std::vector<Range> parts;
-  for (Range range : free_) {
+  for (Range range : free) {
     const Address begin = align_up(std::max(range.begin + kGap, within.begin), kPageSize);
     const Address end = std::min(range.end - std::min(range.end, kGap), within.end);
     if (begin < end && end - begin >= size) parts.push_back({begin, end});
@@ -47,27 +61,24 @@ Address AddressSpace::take_middle(const std::vector<Range>& parts, uint64_t size
 }
 
 void AddressSpace::take(Range taken) {
-  std::vector<Range> rest;
-  for (Range range : free_) {
-    if (!range.overlaps(taken)) {
-      rest.push_back(range);
-      continue;
-    }
-    if (range.begin < taken.begin) rest.push_back({range.begin, taken.begin});
-    if (taken.end < range.end) rest.push_back({taken.end, range.end});
-  }
-  free_ = std::move(rest);
+  free_ = without(free_, taken);
 }
 
 std::optional<Address> AddressSpace::take_near(Range object, uint64_t size) {
+  const auto at = take_near(object, size, unwished());
+  return at || wishes_.empty() ? at : take_near(object, size, free_);
+}
+
+std::optional<Address> AddressSpace::take_near(Range object, uint64_t size,
+                                               const std::vector<Range>& free) {
   if (size > kReach) return std::nullopt;
   size = align_up(size, kPageSize);
   const Address lowest =
       object.end > kReach - kReachMargin ? object.end - (kReach - kReachMargin) : 0;
   const Address highest = object.begin + kReach - kReachMargin;
-  const auto below = free_within({lowest, object.begin}, size);
+  const auto below = parts_within(free, {lowest, object.begin}, size);
   if (!below.empty()) return take_middle(below, size);
-  const auto above = free_within({object.end, highest}, size);
+  const auto above = parts_within(free, {object.end, highest}, size);
   if (above.empty()) return std::nullopt;
   const Address at = align_down(above.back().end - size, kPageSize);
   take({at, at + size});
@@ -82,11 +93,22 @@ bool AddressSpace::take_at(Range wanted) {
 }
 
 std::optional<Address> AddressSpace::take_anywhere(uint64_t size) {
+  const auto at = take_anywhere(size, unwished());
+  return at || wishes_.empty() ? at : take_anywhere(size, free_);
+}
+
+std::optional<Address> AddressSpace::take_anywhere(uint64_t size, const std::vector<Range>& free) {
   if (size > kHighest) return std::nullopt;
   size = align_up(size, kPageSize);
-  const auto all = free_within({0, kHighest}, size);
+  const auto all = parts_within(free, {0, kHighest}, size);
   if (all.empty()) return std::nullopt;
   return take_middle(all, size);
+}
+
+std::vector<Range> AddressSpace::unwished() const {
+  std::vector<Range> ranges = free_;
+  for (Range wish : wishes_) ranges = without(ranges, wish);
+  return ranges;
 }
 
 Address lowest_mappable_address() {

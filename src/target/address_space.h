@@ -24,6 +24,8 @@ class AddressSpace {
   // only above is free, as far up as reach allows.
   std::optional<Address> take_near(Range object, uint64_t size);
 
+  // Somebody wants to have just this, if he can: others get it only where they find nothing else.
+  void wish(Range wanted) { wishes_.push_back(wanted); }
   // Just there, if all of it is free.
   bool take_at(Range wanted);
 
@@ -33,11 +35,17 @@ class AddressSpace {
  private:
   void take(Range taken);
   // Parts of free ranges in which `size` fits, gaps left out; by address.
-  std::vector<Range> free_within(Range within, uint64_t size) const;
+  static std::vector<Range> parts_within(const std::vector<Range>& free, Range within,
+                                         uint64_t size);
   // Of the largest of these parts; with a variation, somewhere in the middle half of it.
   Address take_middle(const std::vector<Range>& parts, uint64_t size);
 
+  std::optional<Address> take_near(Range object, uint64_t size, const std::vector<Range>& free);
+  std::optional<Address> take_anywhere(uint64_t size, const std::vector<Range>& free);
+  std::vector<Range> unwished() const;
+
   std::vector<Range> free_;
+  std::vector<Range> wishes_;
   uint64_t variation_;
 };
 

@@ -156,6 +156,34 @@ TEST_F(TakeNear, WhatIsTakenJustThereIsNobodyElses) {
   }
 }
 
+TEST_F(TakeNear, WhatSomebodyWishesForIsLeftToHim) {
+  const Range hole = {kObject.begin - 64 * kPageSize, kObject.begin};
+  const Range wish = {hole.begin + 30 * kPageSize, hole.begin + 31 * kPageSize};
+  AddressSpace space(mapped({{kLowest, hole.begin}, {kObject.begin, kTop}}), kLowest);
+  space.wish(wish);
+  for (int i = 0; i < 2; ++i) {
+    const auto near = space.take_near(kObject, 8 * kPageSize);
+    const auto anywhere = space.take_anywhere(8 * kPageSize);
+    ASSERT_TRUE(near && anywhere);
+    for (Address at : {*near, *anywhere}) EXPECT_FALSE(wish.overlaps({at, at + 8 * kPageSize}));
+  }
+  EXPECT_TRUE(space.take_at(wish));
+}
+
+TEST_F(TakeNear, AWishDoesNotStandInTheWayOfWhatHasNoOtherPlace) {
+  const Range hole = {kObject.begin - 64 * kPageSize, kObject.begin};
+  const Range wish = {hole.begin + 31 * kPageSize, hole.begin + 32 * kPageSize};
+  const auto maps = mapped({{kLowest, hole.begin}, {kObject.begin, kTop}});
+  for (const bool is_near : {true, false}) {
+    AddressSpace space(maps, kLowest);
+    space.wish(wish);
+    const uint64_t size = 40 * kPageSize;
+    const auto at = is_near ? space.take_near(kObject, size) : space.take_anywhere(size);
+    expect_usable(maps, at, size);
+    EXPECT_FALSE(space.take_at(wish)) << "it cannot be elsewhere";
+  }
+}
+
 TEST_F(TakeNear, AnObjectLargerThanTheReachHasNoNeighbours) {
   const Range huge = {0x5555'0000'0000, 0x5555'0000'0000 + 3 * kGigabyte};
   AddressSpace space(mapped({huge}), kLowest);
