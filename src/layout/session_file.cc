@@ -92,7 +92,10 @@ std::vector<std::string_view> Session::probe_names() const {
   uint64_t at = header.probe_names;
   for (std::string_view& one : all) {
     if (at >= names.size()) break;
-    one = name(at);
+    const auto begin = names.begin() + static_cast<ptrdiff_t>(at);
+    const auto end = std::find(begin, names.end(), '\0');
+    if (end == names.end()) break;  // and not again for each
+    one = std::string_view(&*begin, static_cast<size_t>(end - begin));
     at += one.size() + 1;
   }
   return all;
