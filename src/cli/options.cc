@@ -49,9 +49,8 @@ constexpr const char* kListFooter =
     "  pinprick list --summary /usr/bin/redis-server --instructions --together\n"
     "\n"
     "Prints the address in the file, the object, how a probe is placed (nop, insn, window, pad,\n"
-    "hop, evict, pun; - is not at all), the function, and the reason where it cannot be probed, "
-    "or\n"
-    "not be timed.\n"
+    "hop, evict, pun; - is not at all), the function, and the reason where it cannot be probed,\n"
+    "or not be timed.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused.";
 
 constexpr const char* kCountFooter =

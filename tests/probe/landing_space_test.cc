@@ -123,28 +123,35 @@ TEST_F(Landing, AddressesAreTheObjects) {
   EXPECT_EQ(take(kBias - kGiB), std::nullopt) << "taken";
 }
 
-TEST(LandingOfAFile, IsAnywhereButAroundIt) {
-  auto image = image::load_file(IMAGE_PROGRAMS "basic_pie");
-  ASSERT_TRUE(image);
-  const Range program = image->objects.front()->extent();
-  LandingSpace space = LandingSpace::around(*image);
-  const auto take = [&](Address at) { return space.take({at, at + 1}, 0); };
+// Of a file that is not running.
+class LandingOfAFile : public testing::Test {
+ protected:
+  void load(const char* path) {
+    auto image = image::load_file(path);
+    ASSERT_TRUE(image);
+    program_ = image->objects.front()->extent();
+    space_ = LandingSpace::around(*image);
+  }
+  std::optional<Address> take(Address at) { return space_.take({at, at + 1}, 0); }
+
+  Range program_;
+  LandingSpace space_;
+};
+
+TEST_F(LandingOfAFile, IsAnywhereButAroundIt) {
+  load(IMAGE_PROGRAMS "basic_pie");
   const Address below = Address{0} - kGiB;
   EXPECT_EQ(take(below), below);
-  EXPECT_EQ(take(program.begin), std::nullopt);
-  EXPECT_EQ(take(program.end + kMiB), std::nullopt);
-  EXPECT_NE(take(program.end + kGiB), std::nullopt);
+  EXPECT_EQ(take(program_.begin), std::nullopt);
+  EXPECT_EQ(take(program_.end + kMiB), std::nullopt);
+  EXPECT_NE(take(program_.end + kGiB), std::nullopt);
 }
 
-TEST(LandingOfAFixedProgram, IsAboveItAndItsHeap) {
-  auto image = image::load_file(IMAGE_PROGRAMS "basic_nopie");
-  ASSERT_TRUE(image);
-  const Range program = image->objects.front()->extent();
-  LandingSpace space = LandingSpace::around(*image);
-  const auto take = [&](Address at) { return space.take({at, at + 1}, 0); };
-  EXPECT_EQ(take(program.begin - kGiB), std::nullopt) << "below 0";
-  EXPECT_EQ(take(program.end + 100 * kMiB), std::nullopt);
-  EXPECT_EQ(take(program.end + kGiB), program.end + kGiB);
+TEST_F(LandingOfAFile, OfAFixedProgramIsAboveItAndItsHeap) {
+  load(IMAGE_PROGRAMS "basic_nopie");
+  EXPECT_EQ(take(program_.begin - kGiB), std::nullopt) << "below 0";
+  EXPECT_EQ(take(program_.end + 100 * kMiB), std::nullopt);
+  EXPECT_EQ(take(program_.end + kGiB), program_.end + kGiB);
 }
 
 }  // namespace
