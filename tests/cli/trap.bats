@@ -23,6 +23,17 @@ needs_breakpoints() {
   [ "$(field '[x["hits"] for x in r if x["type"] == "count"]')" = '[4000, 4000, 4000, 4000]' ]
 }
 
+@test "no breakpoint among the bytes that another probe's jump ends in" {
+  needs_breakpoints
+  "$TARGETS/punned" 2 1000 >"$work/bare"
+  "$PINPRICK" count --trap --json -o "$work/records" punned:paired+0x8 punned:paired+0x9 -- \
+    "$TARGETS/punned" 2 1000 >"$work/trapped"
+  cmp "$work/bare" "$work/trapped"
+  [ "$(field '[(x["armed"], x["skipped"], x["trapped"]) for x in r if x["type"] == "armed"]')" = '[(1, 1, 0)]' ]
+  # From n modulo 4 it counts down to 1, and goes there with each even number: of 0 to 3 two times.
+  [ "$(field '[x["hits"] for x in r if x["type"] == "count" and x["final"]]')" = '[1000]' ]
+}
+
 @test "breakpoints go with Ctrl-C, and when pinprick is killed" {
   needs_breakpoints
   local cramped

@@ -25,6 +25,21 @@ BEGIN(looped)           // long looped(long n) { return -16 * n; }
         jnz     1b
         ret
 END(looped)
+BEGIN(paired)           // long paired(long n) { return -16 * (n + 1); }
+        lea     1(%rdi), %rcx
+        xor     %eax, %eax
+        jmp     3f
+1:      clc                             // site, at 8; f8 8d 40 f0, of which the next one is part
+2:      clc                             // at 9: each is jumped to
+3:      .byte   0x8d, 0x40, 0xf0        // lea -16(%rax), %eax
+        dec     %rcx
+        jz      4f
+        test    $1, %cl
+        jz      1b
+        jmp     2b
+4:      cltq
+        ret
+END(paired)
 BEGIN(locked)           // void locked(long* x, int alone) { *x += 16; }, atomic but for who is alone
         cmp     $0, %esi
         jne     1f

@@ -1,14 +1,22 @@
 // Calls what is in punned.S from several threads.
 //     punned THREADS CALLS     so often; prints what each thread has got
-//     punned THREADS           until stdin ends; answers each line with "ok", or not
+//     punned THREADS           until stdin ends; answers each line with "ok", or not, and a SIGUSR1
+//                              with "whole" if the thread's stack leads to where it began
+#include <execinfo.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#include "noinline.h"
+
+void* _Unwind_FindEnclosingFunction(void* pc);
 
 void one(void);
-long behind_one(int x), looped(long n), prefixed(int n), edge(long x);
+long behind_one(int x), looped(long n), paired(long n), prefixed(int n), edge(long x);
 void locked(long* x, int alone);
 
 static long calls = 2000;
@@ -19,12 +27,13 @@ static long call_all(long i) {
   const long before = counter;
   one();
   locked(&counter, i & 1);
-  return behind_one((int)i) + looped(i % 8 + 1) + prefixed(i % 4) + edge(i) + counter - before;
+  return behind_one((int)i) + looped(i % 8 + 1) + paired(i % 4) + prefixed(i % 4) + edge(i) +
+         counter - before;
 }
 
 static long expected(long i) {
   const long times = i % 4 ? i % 4 : 1;
-  return i - 16 * (i % 8 + 1) + times * 0x900000 + i - 0x70f00 + 16;
+  return i - 16 * (i % 8 + 1) - 16 * (i % 4 + 1) + times * 0x900000 + i - 0x70f00 + 16;
 }
 
 static void* work(void* sum) {
@@ -36,17 +45,29 @@ static void* work(void* sum) {
   return 0;
 }
 
-static void* work_on(void* sum) {
+NOINLINE void* work_on(void* sum) {
   for (begun++;;) {
     work(sum);
     rounds++;
   }
 }
 
+static void on_signal(int signal) {
+  void* frames[16];
+  int whole = 0;
+  (void)signal;
+  for (int i = backtrace(frames, 16); i-- > 0;)
+    whole |= _Unwind_FindEnclosingFunction(frames[i]) == (void*)work_on;
+  if (write(1, whole ? "whole\n" : "cut\n", whole ? 6 : 4) < 0) _exit(1);
+}
+
 int main(int argc, char** argv) {
   enum { kMost = 16 };
   pthread_t threads[kMost];
   long sums[kMost] = {0};
+  void* frames[1];
+  backtrace(frames, 1);  // loads libgcc_s now
+  signal(SIGUSR1, on_signal);
   const int count = argc > 1 && atoi(argv[1]) < kMost ? atoi(argv[1]) : kMost;
   if (argc > 2) calls = atol(argv[2]);
   for (int i = 0; i < count; i++)
