@@ -13,8 +13,8 @@
 
 #include "base/fd.h"
 #include "survive/footprint.h"
+#include "survive/program.h"
 #include "survive/runtime_folder.h"
-#include "survive/subjects.h"
 
 namespace pinprick::survive {
 namespace {
@@ -40,59 +40,81 @@ bool stops(pid_t tid) {
   return ::waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status);
 }
 
-// Steps a thread until it stands at a springboard, and leaves the process stopped there. Not for
-// long at a time: a restartable sequence begins again with each step. It runs in between.
-bool stop_at_springboard(Subject& subject, pid_t tid) {
+// tests/targets/punned.c, on one thread besides the one that answers: another one might stop in a
+// stub. With probes whose controller has been killed.
+class Springboard : public testing::Test {
+ protected:
+  void SetUp() override {
+    runtime_folder();
+    ASSERT_TRUE(is_right());
+    before_ = footprint_of(program_.pid());
+    Program orphan(
+        pinprick({"count", "-p", pid(), "--json", "-d", "1000", "punned:one", "punned:looped+0xb",
+                  "punned:locked+0x5", "punned:prefixed", "punned:edge"}));
+    ASSERT_TRUE(orphan.hear_of("\"type\":\"armed\"")) << orphan.rest();
+    orphan.kill(SIGKILL);
+    orphan.wait();
+  }
+  void TearDown() override { detach_everything(); }
+
+  std::string pid() const { return std::to_string(program_.pid()); }
+  // Its results; waits until there are more.
+  bool is_right() {
+    program_.say("");
+    return program_.hear() == "ok";
+  }
+  bool interrupt_at_springboard(int signal);
+
+  Program program_{{TARGETS "punned", "1"}};
+  Footprint before_;
+};
+
+// Steps the thread until it stands at a springboard, and sends it the signal there. Not for long at
+// a time: a restartable sequence begins again with each step. It runs in between.
+bool Springboard::interrupt_at_springboard(int signal) {
   constexpr int kAttempts = 1000, kSteps = 100;
+  const pid_t tid = any_other_thread(program_.pid());
   if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) return false;
   bool found = false;
-  for (int attempt = 0; attempt < kAttempts && !found; ++attempt) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
     if (!stops(tid)) return false;
     for (int step = 0; step < kSteps && !(found = is_at_springboard(tid)); ++step)
       if (::ptrace(PTRACE_SINGLESTEP, tid, nullptr, nullptr) != 0 || !stops(tid)) return false;
     if (found) break;
     ::ptrace(PTRACE_CONT, tid, nullptr, nullptr);
-    if (!subject.check().empty()) break;
+    if (!is_right()) break;
   }
   if (!found) {
     ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
     if (!stops(tid)) return false;
   }
   // It takes the signal before it executes anything.
-  ::syscall(SYS_tgkill, subject.pid(), tid, SIGSTOP);
+  ::syscall(SYS_tgkill, program_.pid(), tid, signal);
   int status = 0;
   do
     if (::ptrace(PTRACE_CONT, tid, nullptr, nullptr) != 0 || ::waitpid(tid, &status, __WALL) != tid)
       return false;
-  while (WSTOPSIG(status) != SIGSTOP || status >> 16 != 0);
-  ::ptrace(PTRACE_DETACH, tid, nullptr, SIGSTOP);
+  while (WSTOPSIG(status) != signal || status >> 16 != 0);
+  ::ptrace(PTRACE_DETACH, tid, nullptr, signal);
   return found;
 }
 
-TEST(Springboard, that_a_stopped_thread_stands_at_is_left_and_taken_away) {
-  runtime_folder();
-  const auto subject = start_punned_on_one_thread();  // another one might stop in a stub
-  const std::string pid = std::to_string(subject->pid());
-  ASSERT_EQ(subject->check(), "");
-  const Footprint before = footprint_of(subject->pid());
-  {
-    Command watch = {"count", "-p", pid, "--json", "-d", "1000"};
-    const Command patterns = subject->patterns();
-    watch.insert(watch.end(), patterns.begin(), patterns.end());
-    Program orphan(pinprick(watch));
-    ASSERT_TRUE(orphan.hear_of("\"type\":\"armed\"")) << orphan.rest();
-    orphan.kill(SIGKILL);
-    orphan.wait();
-  }
-  ASSERT_TRUE(stop_at_springboard(*subject, any_other_thread(subject->pid())));
-  ASSERT_TRUE(comes_to_stand(subject->pid()));
-  const auto detach = run(pinprick({"detach", "-p", pid}));
+TEST_F(Springboard, that_a_stopped_thread_stands_at_is_left_and_taken_away) {
+  ASSERT_TRUE(interrupt_at_springboard(SIGSTOP));
+  ASSERT_TRUE(comes_to_stand(program_.pid()));
+  const auto detach = run(pinprick({"detach", "-p", pid()}));
   EXPECT_TRUE(detach.ending.exited_with(0)) << detach.output;
   EXPECT_TRUE(session_files().empty()) << detach.output;
-  ::kill(subject->pid(), SIGCONT);
-  EXPECT_EQ(subject->check(), "");
-  EXPECT_EQ(differences(before, footprint_of(subject->pid())), "");
+  program_.kill(SIGCONT);
+  EXPECT_TRUE(is_right());
+  EXPECT_EQ(differences(before_, footprint_of(program_.pid())), "");
+}
+
+TEST_F(Springboard, that_a_signal_interrupts_is_unwound_from) {
+  ASSERT_TRUE(interrupt_at_springboard(SIGUSR1));
+  EXPECT_EQ(program_.hear(), "whole");
+  EXPECT_TRUE(is_right());
 }
 
 }  // namespace

@@ -167,12 +167,6 @@ class Redis : public Subject {
   std::thread client_;
 };
 
-std::unique_ptr<Subject> punned(const char* threads) {
-  return std::make_unique<Asked>(Command{TARGETS "punned", threads}, "",
-                                 Command{"punned:one", "punned:looped+0xb", "punned:locked+0x5",
-                                         "punned:prefixed", "punned:edge"});
-}
-
 }  // namespace
 
 std::unique_ptr<Subject> start_steady() {
@@ -181,11 +175,9 @@ std::unique_ptr<Subject> start_steady() {
 }
 
 std::unique_ptr<Subject> start_punned() {
-  return punned("4");
-}
-
-std::unique_ptr<Subject> start_punned_on_one_thread() {
-  return punned("1");
+  return std::make_unique<Asked>(Command{TARGETS "punned", "4"}, "",
+                                 Command{"punned:one", "punned:looped+0xb", "punned:locked+0x5",
+                                         "punned:prefixed", "punned:edge"});
 }
 
 std::unique_ptr<Subject> start_turmoil() {

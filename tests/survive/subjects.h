@@ -24,9 +24,8 @@ class Subject {
 std::unique_ptr<Subject> start_steady();
 // tests/targets/turmoil.cc, on eight threads.
 std::unique_ptr<Subject> start_turmoil();
-// tests/targets/punned.c, on four threads, or one besides the one that answers.
+// tests/targets/punned.c, on four threads.
 std::unique_ptr<Subject> start_punned();
-std::unique_ptr<Subject> start_punned_on_one_thread();
 // tests/targets/thrower.cc, beside one that nobody probes and whose results are right.
 std::unique_ptr<Subject> start_thrower();
 // tests/targets/dlhost.c, which loads and unloads a library all the time.
