@@ -2,6 +2,8 @@
 //     punned THREADS CALLS     so often; prints what each thread has got
 //     punned THREADS           until stdin ends; answers each line with "ok", or not, and a SIGUSR1
 //                              with "whole" if the thread's stack leads to where it began
+//     punned THREADS wall      the same, with mappings nearly all the way to 2 GB below the program
+#define _GNU_SOURCE
 #include <execinfo.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,6 +11,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "noinline.h"
@@ -69,10 +73,17 @@ int main(int argc, char** argv) {
   backtrace(frames, 1);  // loads libgcc_s now
   signal(SIGUSR1, on_signal);
   const int count = argc > 1 && atoi(argv[1]) < kMost ? atoi(argv[1]) : kMost;
-  if (argc > 2) calls = atol(argv[2]);
+  const int walled = argc > 2 && !strcmp(argv[2], "wall"), counts = argc > 2 && !walled;
+  if (counts) calls = atol(argv[2]);
+  if (walled) {
+    const long kBelow = 2040L << 20, kFree = 16L << 20;
+    if (mmap((char*)((long)main & -4096) - kBelow, kBelow - kFree, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
+      return 3;
+  }
   for (int i = 0; i < count; i++)
-    pthread_create(&threads[i], 0, argc > 2 ? work : work_on, &sums[i]);
-  if (argc > 2) {
+    pthread_create(&threads[i], 0, counts ? work : work_on, &sums[i]);
+  if (counts) {
     for (int i = 0; i < count; i++) pthread_join(threads[i], 0);
     for (int i = 0; i < count; i++) printf("%ld\n", sums[i]);
     return wrong != 0;
