@@ -17,8 +17,6 @@ constexpr uint32_t kMaxCpuCount = 1 << 13;
 constexpr uint64_t kMaxBlocks = uint64_t{1} << 36;
 constexpr uint64_t kMaxFile = uint64_t{1} << 62;
 
-constexpr uint8_t kJumpLength = 5;
-
 template <class T>
 bool section_fits(const Section& section, uint64_t end, uint64_t most = kMaxEntries) {
   return section.count <= most && section.offset >= sizeof(FileHeader) && section.offset <= end &&
@@ -159,7 +157,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   out.names = copy_section<char>(bytes, header.names);
 
   const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {
-    const bool is_jump = site.length == kShortSiteLength || site.length >= kJumpLength;
+    const bool is_jump = site.length == kShortSiteLength || site.length >= kLongSiteLength;
     return is_jump && site.length <= kMaxSiteLength && static_cast<uint8_t>(site.phase) < kPhases;
   });
   const bool probes_ok =

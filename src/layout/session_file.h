@@ -76,6 +76,7 @@ struct ObjectEntry {
 // that mean nothing to it.
 inline constexpr size_t kMaxSiteLength = 8;
 inline constexpr uint8_t kShortSiteLength = 2;
+inline constexpr uint8_t kLongSiteLength = 5;
 inline constexpr uint8_t kPhases = 5;
 #pragma pack(push, 4)
 struct SiteEntry {

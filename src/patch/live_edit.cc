@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cassert>
 
+#include "arch/x86_64/decode.h"
+
 namespace pinprick::patch {
 namespace {
-
-constexpr uint8_t kBreakpoint = 0xcc;
 
 // Changes this close to each other are written with one system call.
 constexpr uint64_t kNear = 512;
@@ -59,14 +59,14 @@ bool LiveEdit::is_boundary(size_t offset) const {
 std::vector<ByteChange> placing_step(const LiveEdit& edit, int step) {
   std::vector<ByteChange> changes;
   if (edit.length == 1) {
-    if (step == 0) changes.push_back({edit.site, kBreakpoint});
+    if (step == 0) changes.push_back({edit.site, arch::kBreakpoint});
     return changes;
   }
   if (step == 0) {
-    changes.push_back({edit.site, kBreakpoint});
+    changes.push_back({edit.site, arch::kBreakpoint});
     for (uint8_t offset : edit.interior) {
-      assert(edit.jump[offset] == kBreakpoint);
-      changes.push_back({edit.site + offset, kBreakpoint});
+      assert(edit.jump[offset] == arch::kBreakpoint);
+      changes.push_back({edit.site + offset, arch::kBreakpoint});
     }
   } else if (step == 1) {
     for (size_t i = 1; i < edit.length; ++i)
@@ -79,7 +79,7 @@ std::vector<ByteChange> placing_step(const LiveEdit& edit, int step) {
 
 std::vector<ByteChange> removing_step(const LiveEdit& edit, int step) {
   std::vector<ByteChange> changes;
-  if (step == 0 && edit.length != 1) changes.push_back({edit.site, kBreakpoint});
+  if (step == 0 && edit.length != 1) changes.push_back({edit.site, arch::kBreakpoint});
   for (size_t i = 1; i < edit.length; ++i) {
     const int when = edit.is_boundary(i) ? 2 : 1;
     if (step == when) changes.push_back({edit.site + i, edit.original[i]});

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "arch/x86_64/decode.h"
 #include "arch/x86_64/emit.h"
 #include "image/maps.h"
 
@@ -150,7 +151,6 @@ std::vector<EditOutcome> examine(const target::Memory& memory, std::span<const T
 std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
                                          const target::Memory& memory,
                                          std::span<const TextEdit> edits) {
-  constexpr uint8_t kBreakpoint = 0xcc;
   std::vector<Address> found;
   std::vector<size_t> order(edits.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -174,9 +174,10 @@ std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
         const uint8_t* const first = bytes.data() + (part.begin - run.begin);
         const uint8_t* const end = first + file.size();
         for (const uint8_t* at = first;
-             (at = static_cast<const uint8_t*>(std::memchr(at, kBreakpoint, end - at))) != nullptr;
+             (at = static_cast<const uint8_t*>(std::memchr(at, arch::kBreakpoint, end - at))) !=
+             nullptr;
              ++at)
-          if (file[at - first] != kBreakpoint) found.push_back(part.begin + (at - first));
+          if (file[at - first] != arch::kBreakpoint) found.push_back(part.begin + (at - first));
       }
     }
     return true;

@@ -10,7 +10,6 @@ using arch::kJumpLength;
 
 constexpr unsigned kDistanceSize = 4;
 constexpr uint8_t kMostWritten = kJumpLength - 1;
-constexpr uint8_t kBreakpoint = 0xcc;
 
 // Where jumps of `length` bytes lead of which the first `written` can be chosen, with these bytes
 // in their place.
@@ -47,7 +46,8 @@ std::optional<PlannedPatch> plan_pun(const FunctionCode& function, Address site,
     const Range touched = {site, site + std::max(instruction->length, length)};
     if (text.size() < touched.size() || !is_free(touched)) return std::nullopt;
     const auto others = text.first(touched.size()).subspan(room);
-    if (std::find(others.begin(), others.end(), kBreakpoint) != others.end()) return std::nullopt;
+    if (std::find(others.begin(), others.end(), arch::kBreakpoint) != others.end())
+      return std::nullopt;
     const auto landing = take(candidates(site, text, length, room));
     if (!landing) continue;
     PlannedPatch planned;

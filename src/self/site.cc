@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arch/x86_64/decode.h"
 #include "arch/x86_64/emit.h"
 
 namespace pinprick::self {
@@ -29,8 +30,7 @@ bool Site::allows_breakpoint() const {
 }
 
 std::vector<uint8_t> Form::written() const {
-  constexpr uint8_t kBreakpoint = 0xcc;
-  if (is_breakpoint()) return {kBreakpoint};
+  if (is_breakpoint()) return {arch::kBreakpoint};
   return *arch::encode_jump(patch.site,
                             springboard ? springboard->address : stubs[in_use].stub.begin);
 }

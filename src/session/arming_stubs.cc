@@ -177,7 +177,7 @@ Address Arming::landing_of(const probe::SitePatch& patch) const {
 Result<void, SessionError> Arming::write_springboards() {
   for (const MappingEntry& entry : journal().mappings) {
     if (entry.kind != MappingEntry::Kind::springboards || entry.address == 0) continue;
-    std::vector<uint8_t> bytes(entry.size - probe::kLandingMarkSize, 0xcc);
+    std::vector<uint8_t> bytes(entry.size - probe::kLandingMarkSize, arch::kBreakpoint);
     for (size_t i : puns_) {
       if (!armed_[i]) continue;
       const Address offset = landing_of(set_.patches[i]) - entry.address;
@@ -309,7 +309,7 @@ Result<void, SessionError> Arming::write_stubs() {
       at += room_[i];
     }
     arena.frames.size = at - arena.frames.begin;
-    arena.bytes.resize(at - arena.address, 0xcc);
+    arena.bytes.resize(at - arena.address, arch::kBreakpoint);
   }
   std::vector<std::string> frames(set_.patches.size());
   std::vector<size_t> sizes(set_.patches.size());  // 0: out of reach

@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "arch/x86_64/decode.h"
 #include "base/fd.h"
 #include "image/process.h"
 #include "target/memory.h"
@@ -82,8 +83,8 @@ bool wait_for_trap(pid_t pid) {
 bool run_to_entry(pid_t pid, const target::Memory& memory) {
   const Address entry = image::auxiliary_value(pid, AT_ENTRY);
   uint8_t original = 0;
-  constexpr uint8_t kInt3 = 0xcc;
-  if (entry == 0 || !memory.read_value(entry, original) || !memory.write_value(entry, kInt3))
+  if (entry == 0 || !memory.read_value(entry, original) ||
+      !memory.write_value(entry, arch::kBreakpoint))
     return false;
   if (ptrace(PTRACE_CONT, pid, nullptr, nullptr) != 0 || !wait_for_trap(pid)) return false;
   user_regs_struct registers;

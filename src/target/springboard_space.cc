@@ -4,12 +4,12 @@
 #include <array>
 #include <vector>
 
+#include "arch/x86_64/decode.h"
 #include "arch/x86_64/emit.h"
 
 namespace pinprick::target {
 namespace {
 
-constexpr uint8_t kBreakpoint = 0xcc;
 constexpr Address kLowest = 1 << 20;
 constexpr Address kHighest = 0x7fff'ffff'f000;
 
@@ -21,7 +21,8 @@ std::vector<uint8_t> all_bytes(uint8_t first) {
 
 // The values that a byte of the distance may have, in the order in which they are tried.
 std::vector<uint8_t> values(std::span<const uint8_t> interior, size_t byte) {
-  if (std::find(interior.begin(), interior.end(), byte + 1) != interior.end()) return {kBreakpoint};
+  if (std::find(interior.begin(), interior.end(), byte + 1) != interior.end())
+    return {arch::kBreakpoint};
   auto all = all_bytes(0);
   // The distance's sign is in its last byte: below the site first, nearest first. Above an
   // executable its heap grows.

@@ -13,6 +13,8 @@
 namespace pinprick::arch {
 
 inline constexpr size_t kMaxInstructionLength = 15;
+// What breakpoints are, ours and others'; and what lies where nobody is to execute anything.
+inline constexpr uint8_t kBreakpoint = 0xcc;
 
 // Stands before the abort address of every restartable sequence (glibc and everybody else).
 inline constexpr uint32_t kRseqSignature = 0x53053053;

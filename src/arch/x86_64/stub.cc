@@ -11,7 +11,6 @@ namespace pinprick::arch {
 namespace {
 
 constexpr int32_t kRedZone = 128;
-constexpr uint8_t kInt3 = 0xcc;
 
 static_assert(kRseqSignature == PP_RSEQ_SIGNATURE);
 
@@ -115,7 +114,7 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   for (Address cells : spec.cpu_cells) code.u64(cells);
 
   // locked_count: [stripe(rsp) + rax] += 1, flags kept. Threads are spread by their stacks.
-  code.align(spec.tables_apart ? kPageSize : 16, kInt3);
+  code.align(spec.tables_apart ? kPageSize : 16, kBreakpoint);
   const auto nowhere = code.new_label();
   const auto note = [&](CodeRow::Caller caller, int8_t words, uint8_t saved = 0) {
     entries.frames.push_back({code.here(), caller, words, 0, saved});
@@ -146,7 +145,7 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.ret();
 
   for (const bool keeps_red_zone : {false, true}) {
-    code.align(16, kInt3);
+    code.align(16, kBreakpoint);
     entries.count_for_probe[keeps_red_zone] = code.here();
     const int32_t further = keeps_red_zone ? kStepOverRedZone : 0;
     note(Caller::inside_call, 1);
@@ -157,7 +156,7 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
     note(Caller::returned_to, 1);
     code.jmp(entries.locked_count);
   }
-  code.align(16, kInt3);
+  code.align(16, kBreakpoint);
   entries.tells_of_tables = code.here();
   note(Caller::returned_to, 1);
   code.push(Reg::rbx);
@@ -172,7 +171,7 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.pop(Reg::rbx);
   note(Caller::returned_to, 1);
   code.ret();
-  code.align(16, kInt3);
+  code.align(16, kBreakpoint);
   note(Caller::nowhere, 0);
   return entries;
 }
@@ -355,7 +354,7 @@ Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnSt
   code.jmp_memory(arena.enter_pointer);
   code.bind(body);
   emit_displaced(code, displaced, stub);
-  code.align(8, kInt3);
+  code.align(8, kBreakpoint);
   emit_probe_record(code, record, body, spec, displaced.address);
   stub.end = code.here();
   return stub;
@@ -454,7 +453,7 @@ Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional
   std::optional<Address> on = displaced.address + first;
   if (!rest.bytes.empty()) on = emit_copies(code, rest, displaced.address, stub);
   emit_way_on(code, displaced, on, stub);
-  code.align(8, kInt3);
+  code.align(8, kBreakpoint);
   if (spec.before != 0) {
     code.bind(hit);
     code.u64(spec.hit);
@@ -502,7 +501,7 @@ void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leav
     code.push(Reg::rax);
     code.lea(Reg::rax, slot);
     code.jmp(leave);
-    while (code.here() < begin + kSlotCodeSize) code.u8(kInt3);
+    while (code.here() < begin + kSlotCodeSize) code.u8(kBreakpoint);
     assert(code.here() == begin + kSlotCodeSize);
   }
 }
