@@ -67,8 +67,8 @@ void check(const plan::FunctionCode& function, const plan::Patch& patch) {
     }
   }
   CHECK(patch.interior.size() == displaced.size() - 1);
-  // No known branch leads behind the first of them.
-  CHECK(!function.targets->any_in(site + 1, touched_end));
+  // No known branch leads behind the first of them; but a single instruction's, behind the jump.
+  CHECK(!function.targets->any_in(site + 1, displaced.size() == 1 ? written_end : touched_end));
   for (Range reserved : function.reserved) CHECK(!reserved.overlaps({site, touched_end}));
   if (displaced.size() > 1 || displaced_end < written_end)
     CHECK(!function.targets->is_opaque(function.range.begin));

@@ -41,6 +41,7 @@ std::optional<Patch> window_with_room(const FunctionCode& function,
       continue;
     const auto entered = instruction_at(function, *at);
     if (entered && entered->special == Special::endbr64) continue;
+    if (function.targets->any_in(springboard, end)) continue;
     auto patch = displace(function, *at, end, kJumpLength);
     if (patch && patch->displaced >= 2 * kJumpLength && is_free(patch->touched()))
       best = *std::move(patch);
@@ -305,7 +306,7 @@ std::optional<std::pair<size_t, Address>> Planning::room_in_windows(Address hop)
     for (Address begin = patch.site + kJumpLength; begin + kJumpLength <= end; ++begin) {
       const Range range = {begin, begin + kJumpLength};
       if (in_short_reach(hop, begin) && in_one_page(patch.site, range.end) &&
-          !springboards_.overlaps(range)) {
+          !springboards_.overlaps(range) && !function_.targets->any_in(range.begin, range.end)) {
         best = std::pair(entry.patch, begin);
         break;
       }

@@ -158,9 +158,10 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
 
   for (Range reserved : function.reserved)
     if (reserved.overlaps({begin, touched_end})) return refuse(Reason::reserved, reserved.begin);
-  // Behind a single instruction of 5 bytes nothing may come in either: some code jumps over a lock
-  // prefix, into the instruction.
-  if (function.targets->any_in(begin + 1, touched_end)) return refuse(Reason::branch_inside, begin);
+  // Some code jumps over a lock prefix, into a single instruction. As long as it comes behind the
+  // jump, what it executes is as it was.
+  const Address closed_end = instructions == 1 ? jump_end : touched_end;
+  if (function.targets->any_in(begin + 1, closed_end)) return refuse(Reason::branch_inside, begin);
   const bool needs_control_flow = instructions > 1 || padded;
   if (needs_control_flow && function.targets->is_opaque(function.range.begin))
     return refuse(Reason::indirect_jumps, begin);

@@ -426,6 +426,19 @@ TEST(Evict, NotAWindowThatSomethingLeadsInto) {
                    Reason::too_short, 3);
 }
 
+// movl $0x13121110,0x24232221(%rax,%rcx), of 11 bytes. The tail behind its jump stays as it is, and
+// so can be led into, unless something else is put there.
+const Bytes kMov11 = {0xc7, 0x84, 0x08, 0x21, 0x22, 0x23, 0x24, 0x10, 0x11, 0x12, 0x13};
+
+TEST(Evict, NotTheTailOfASingleInstructionThatSomethingLeadsInto) {
+  const Function function = Function(joined({kXorRet, kMov11, kRet})).branch_to(2).branch_to(3);
+  for (std::vector<uint64_t> sites : {std::vector<uint64_t>{0}, {0, 3}}) {
+    EXPECT_EQ(function.plan_all(sites).refused.size(), 0u);
+    for (uint64_t target : {9, 12})
+      EXPECT_EQ(Function(function).branch_to(target).plan_all(sites).refused.size(), 1u);
+  }
+}
+
 TEST(Evict, NotAWindowThatWouldBeginWithAnEndbr64) {
   expect_refused(
       Function(joined({kXorRet, kEndbr64, kPush, kMov5, kRet})).branch_to(2).branch_to(3), {0},
@@ -680,6 +693,9 @@ TEST(Detour, NeedsTwoBytes) {
 TEST(Detour, NeedsAWindowThatNobodyComesInto) {
   EXPECT_FALSE(detour_of(Function(joined({kThree, kRoomy})).branch_to(8), 3));
   EXPECT_FALSE(detour_of(Function(joined({kThree, kMov5, kRet})), 3)) << "too small";
+  const Function single(joined({kThree, kMov11, kRet}));
+  EXPECT_TRUE(detour_of(single, 3));
+  EXPECT_FALSE(detour_of(Function(single).branch_to(9), 3));
 }
 
 TEST(Detour, TakesNothingThatIsTaken) {
