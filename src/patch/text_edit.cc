@@ -121,14 +121,14 @@ void for_each_stack_word(const std::vector<image::Mapping>& maps, const target::
 TextEdit arming(const layout::SiteEntry& site) {
   TextEdit edit = edit_of(site);
   std::memcpy(edit.before, site.original, sizeof edit.before);
+  std::memcpy(edit.after, site.original, sizeof edit.after);
   arch::encode_jump(std::span(edit.after).first(site.length), site.jump);
   return edit;
 }
 
 TextEdit disarming(const layout::SiteEntry& site) {
-  TextEdit edit = edit_of(site);
-  arch::encode_jump(std::span(edit.before).first(site.length), site.jump);
-  std::memcpy(edit.after, site.original, sizeof edit.after);
+  TextEdit edit = arming(site);
+  std::swap(edit.before, edit.after);
   return edit;
 }
 

@@ -20,6 +20,9 @@
 //     its owner would take out some time. As under every jump of ours, a debugger's breakpoint that
 //     comes later would make the jump another one.
 //
+// An instruction of which one byte lies in its page keeps that byte where it is a REX prefix, which
+// means nothing to a jump: all that changes lies in the next page.
+//
 // Duck, Gao, Roychoudhury: Binary Rewriting without Control Flow Recovery (PLDI 2020), section 3,
 // has the idea. Pure, like the planner.
 #pragma once

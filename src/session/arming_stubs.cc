@@ -254,6 +254,7 @@ bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
   if (!planned.landing) return true;
   // What is not ours to change says where it leads.
   std::array<uint8_t, layout::kMaxSiteLength> jump;
+  std::copy_n(site.original, jump.size(), jump.begin());
   arch::encode_jump(std::span(jump).first(site.length), site.jump);
   const auto own = std::min(site.length, site.displaced);
   return std::equal(jump.begin() + own, jump.begin() + site.length, site.original + own);

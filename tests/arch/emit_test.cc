@@ -340,6 +340,27 @@ TEST(Emit, AJumpFillsWhatItIsGiven) {
   }
 }
 
+TEST(Emit, AJumpKeepsTheRexPrefixThatIsThere) {
+  for (uint8_t rex = 0x40; rex <= 0x4f; ++rex)
+    for (size_t length = 6; length <= 8; ++length) {
+      Bytes bytes(length, rex);
+      encode_jump(bytes, 0x1000);
+      EXPECT_EQ(bytes[0], rex);
+      const auto instruction = decode(bytes, kBase);
+      ASSERT_TRUE(instruction);
+      EXPECT_EQ(instruction->length, length);
+      EXPECT_EQ(instruction->target, kBase + length + 0x1000);
+    }
+  for (int other : {0x3f, 0x50, 0x66, 0xf0}) {
+    Bytes bytes(6, static_cast<uint8_t>(other));
+    encode_jump(bytes, 0);
+    EXPECT_EQ(bytes, (Bytes{0x2e, 0xe9, 0, 0, 0, 0})) << other;
+  }
+  Bytes bytes(5, 0x48);
+  encode_jump(bytes, 0);
+  EXPECT_EQ(bytes, (Bytes{0xe9, 0, 0, 0, 0})) << "no room for a prefix";
+}
+
 TEST(Emit, TheJumpAtASiteHas5BytesAndGoesToItsStub) {
   // jmp .+0x1234
   EXPECT_EQ(encode_jump(kBase, kBase + 0x1234), (Bytes{0xe9, 0x2f, 0x12, 0, 0}));

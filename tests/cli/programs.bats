@@ -149,13 +149,21 @@ every_build() {
     "{200000}" ]
 }
 
+@test "jumps behind a prefix that lies in the page before" {
+  "$TARGETS/punned_nopie" 4 50000 >"$work/bare"
+  "$PINPRICK" count --json -o "$work/records" punned_nopie:wide_edge -- "$TARGETS/punned_nopie" 4 50000 \
+    >"$work/probed"
+  cmp "$work/bare" "$work/probed"
+  [ "$(field '[x["hits"] for x in r if x["type"] == "count" and x["final"]]')" = "[200000]" ]
+}
+
 @test "every instruction around jumps that end in others' bytes" {
   "$TARGETS/punned" 4 20000 >"$work/bare"
   "$PINPRICK" count --instructions --json -o "$work/records" 'punned:*' -- "$TARGETS/punned" 4 20000 \
     >"$work/probed"
   cmp "$work/bare" "$work/probed"
   [ "$(field '[x["hits"] for x in r if x["type"] == "count" and x["final"] and
-    x["function"] in ("behind_one", "behind_one+0x2", "behind_one+0x4", "edge", "edge+0x7")]')" = \
+    x["function"] in ("behind_one", "behind_one+0x2", "behind_one+0x4", "edge", "wide_edge")]')" = \
     "[80000, 80000, 80000, 80000, 80000]" ]
 }
 

@@ -108,6 +108,24 @@ TEST(Pun, ChangesBytesInOnePageOnly) {
                           from(kPageSize - 2, 6, 0x13121187, 1)));
 }
 
+TEST(Pun, LeavesAPrefixThatLiesInThePageBefore) {
+  const auto at_edge = [](Bytes instruction) {
+    return joined({repeated(0x90, kPageSize - 1), instruction});
+  };
+  const uint64_t edge = kPageSize - 1;
+  const Bytes lea = {0x48, 0x8d, 0x87, 0x21, 0x22, 0x23, 0x24};
+  EXPECT_EQ(asked(Function(at_edge(lea), kRest), edge).front(),
+            from(edge, 6, INT32_MIN, uint64_t{1} << 32))
+      << "all of the distance lies in the instruction";
+  EXPECT_THAT(asked(Function(at_edge(kMovRspRbp), kRest), edge),
+              ElementsAre(from(edge, 6, 0x13121100, 1 << 8), from(edge, 7, 0x14131211, 1),
+                          from(edge, 5, 0x1211e589, 1)))
+      << "the last one in the place of the prefix";
+  EXPECT_EQ(asked(Function(at_edge(kXorEax), kRest), edge).size(), 1u) << "it has none";
+  EXPECT_EQ(asked(Function(at_edge(kMovRspRbp), kRest).branch_to(edge + 1), edge).size(), 1u)
+      << "somebody jumps over the prefix";
+}
+
 TEST(Pun, NeedsNoControlFlow) {
   EXPECT_EQ(asked(Function(joined({kClc, kRet}), kRest).opaque()).size(), 1u);
   EXPECT_EQ(asked(Function(joined({kClc, kRet}), kRest).branch_to(1)).size(), 1u);

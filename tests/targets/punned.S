@@ -58,9 +58,22 @@ BEGIN(prefixed)         // long prefixed(int n) { return max(n, 1) * 0x900000; }
 END(prefixed)
         .p2align 12, 0xc3
         .skip   4095, 0xc3
-BEGIN(edge)             // long edge(long x) { return x - 0x70f00; }
-        lea     -0x70f00(%rdi), %rax    // site, in two pages; 8d 87 00 f1
+BEGIN(edge)             // long edge(int x) { return x - 0x70f00; }
+        lea     -0x70f00(%rdi), %eax    // site, in two pages; 87 00 f1 f8
+        cltq
         ret
 END(edge)
+        .p2align 12, 0xc3
+        .skip   4095, 0xc3
+BEGIN(wide_edge)        // long wide_edge(long x) { return x - 0x70f00; }
+        lea     -0x70f00(%rdi), %rax    // site, in two pages: a prefix in the first
+        ret
+END(wide_edge)
+        .p2align 12, 0xc3
+        .skip   4095, 0xc3
+BEGIN(short_edge)       // long short_edge(long x) { return x; }
+        mov     %rdi, %rax              // site, in two pages: a prefix in the first; c3 c3
+        ret
+END(short_edge)
         .p2align 12, 0xc3
         .section .note.GNU-stack, "", @progbits

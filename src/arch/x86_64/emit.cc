@@ -347,12 +347,12 @@ void Assembler::syscall() {
 }
 
 void Assembler::jmp(Address to) {
-  u8(0xe9);
+  u8(kJumpOpcode);
   relative32(to);
 }
 
 void Assembler::jmp(Label to) {
-  u8(0xe9);
+  u8(kJumpOpcode);
   reference(to, Fixup::Form::rel32);
 }
 
@@ -423,7 +423,7 @@ std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to) {
 }
 
 void encode_jump(std::span<uint8_t> bytes, int32_t distance) {
-  constexpr uint8_t kShortJump = 0xeb, kJump = 0xe9, kNullPrefix = 0x2e;  // a segment
+  constexpr uint8_t kShortJump = 0xeb, kNullPrefix = 0x2e;  // a segment
   if (bytes.size() < kJumpLength) {
     assert(bytes.size() == kShortJumpLength);
     bytes[0] = kShortJump;
@@ -431,8 +431,10 @@ void encode_jump(std::span<uint8_t> bytes, int32_t distance) {
     return;
   }
   const size_t prefixes = bytes.size() - kJumpLength;
-  std::fill_n(bytes.begin(), prefixes, kNullPrefix);
-  bytes[prefixes] = kJump;
+  const bool keeps_rex = prefixes > 0 && is_rex(bytes[0]);
+  std::fill(bytes.begin() + keeps_rex, bytes.begin() + static_cast<ptrdiff_t>(prefixes),
+            kNullPrefix);
+  bytes[prefixes] = kJumpOpcode;
   std::memcpy(bytes.data() + prefixes + 1, &distance, sizeof distance);
 }
 

@@ -143,14 +143,19 @@ class Assembler {
 // Bytes of the `jmp rel32` that a probed site gets. The distance must fit: it is the caller's duty
 // to have put the stub within reach.
 inline constexpr uint8_t kJumpLength = 5;
+inline constexpr uint8_t kJumpOpcode = 0xe9;
 inline constexpr uint8_t kShortJumpLength = 2;
 std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to);
 // The two bytes of a `jmp rel8`; nothing where that does not reach.
 std::optional<std::vector<uint8_t>> encode_short_jump(Address from, Address to);
 
 // A jump that has just these bytes: two, or five and more. A longer one has prefixes that mean
-// nothing to it. `distance` counts from its end.
+// nothing to it. One is the REX prefix with which the bytes begin, if they do: it stays. `distance`
+// counts from the jump's end.
 void encode_jump(std::span<uint8_t> bytes, int32_t distance);
+inline constexpr bool is_rex(uint8_t byte) {
+  return byte >> 4 == 4;
+}
 
 // The six bytes of a `jmp *memory(%rip)`.
 inline constexpr uint8_t kIndirectJumpLength = 6;
