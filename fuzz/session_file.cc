@@ -108,7 +108,7 @@ std::vector<Input> seeds() {
                        MappingEntry::Progress::mapped});
       SiteEntry site;
       site.address = 0x5555'1000 + i * 16;
-      site.length = 5;
+      site.length = site.own = 5;
       site.displaced = 5;
       put(header.sites.offset + i * sizeof(SiteEntry), site);
     }

@@ -30,7 +30,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 9;
+inline constexpr uint32_t kFileVersion = 10;
 
 enum class SessionState : uint32_t {
   preparing = 1,  // memory may be mapped; the text is untouched
@@ -84,14 +84,17 @@ struct SiteEntry {
   uint8_t original[kMaxSiteLength] = {};
   int32_t jump = 0;  // how far it leads, from its end
   int32_t body = 0;  // from the address to the copy of the first displaced instruction
-  uint8_t length = 0;
+  uint8_t length : 4 = 0;
+  // So many bytes are written, from the first; the others of the jump are there already, as part of
+  // another one's that it relies on.
+  uint8_t own : 4 = 0;
   uint8_t tactic = 0;
   uint8_t displaced = 0;  // bytes from address whose instructions run in the stub
   // Written in this order, and put back in the other.
   enum class Phase : uint8_t {
     unwinder_hook = 0,  // with a slot on the stack, nobody may unwind without
     usual = 1,
-    short_jump = 2,  // to a springboard, which is one of the usual
+    dependent = 2,  // a jump that needs one of the usual: a springboard, or its last bytes
     loader_hook = 3,
     gone = 4,  // unloaded: what is there now is not what was probed
   } phase = Phase::usual;

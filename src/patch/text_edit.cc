@@ -25,7 +25,7 @@ constexpr uint64_t kLongestStack = 8 << 20;
 TextEdit edit_of(const layout::SiteEntry& site) {
   TextEdit edit;
   edit.address = site.address;
-  edit.length = site.length;
+  edit.length = site.own;
   edit.phase = static_cast<uint8_t>(site.phase);
   return edit;
 }

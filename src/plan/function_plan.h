@@ -35,8 +35,19 @@ struct PlannedPatch {
   // The patch whose window the springboard lies in: it has to be there first, and stay longer. Its
   // jump and the springboard lie in the same page.
   std::optional<size_t> host;
-  // Of a pun (pun.h): where its jump leads, in memory that is yet to be mapped.
+  // Of a pun (pun.h), and of its host: where the jump leads, in memory that is yet to be mapped.
   std::optional<Address> landing;
+  // Of a pun: what its jump ends in are bytes of the next instruction's jump, its host's.
+  bool ends_in_host = false;
+
+  // Does it lead nowhere but to its landing?
+  bool is_pun() const { return ends_in_host || patch.tactic == Tactic::pun; }
+  // Bytes of the jump that are its own to write.
+  uint8_t own() const { return ends_in_host ? patch.displaced : patch.written; }
+  // Nobody else may change these.
+  Range claimed() const {
+    return ends_in_host ? Range{patch.site, patch.site + patch.displaced} : patch.touched();
+  }
 };
 
 struct FunctionPlan {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "arch/x86_64/emit.h"
 
@@ -12,7 +14,6 @@ using arch::kJumpLength;
 
 constexpr unsigned kDistanceSize = 4;
 constexpr uint8_t kMostWritten = kJumpLength - 1;
-constexpr uint64_t kReach = uint64_t{1} << 31;
 
 // The instruction at the site. Of its bytes `room` may be changed, from the first, but for the
 // first `kept`.
@@ -46,42 +47,108 @@ std::vector<Place> places_at(const FunctionCode& function, Address site) {
   return places;
 }
 
-// Where jumps of `length` bytes lead of which the first `written` can be chosen, with these bytes
-// in their place.
-Range candidates(Address site, std::span<const uint8_t> text, uint8_t length, uint8_t written) {
-  const unsigned own = kDistanceSize - (length - written);
-  if (own == kDistanceSize) return {site + length - kReach, site + length + kReach};
-  uint32_t distance;
-  std::memcpy(&distance, text.data() + length - kDistanceSize, sizeof distance);
-  distance = static_cast<uint32_t>(uint64_t{distance} >> (8 * own) << (8 * own));
-  const Address first =
-      site + length + static_cast<uint64_t>(int64_t{static_cast<int32_t>(distance)});
-  return {first, first + (uint64_t{1} << (8 * own))};
+// Where jumps lead that end at `end`, and whose distance has `chosen` bytes that can be chosen,
+// then those of `value` up to `known` bytes, then again some to choose.
+Candidates candidates(Address end, uint32_t value, unsigned chosen, unsigned known) {
+  const auto bytes = [](unsigned n) { return uint64_t{1} << (8 * n); };
+  const Address lowest = end - bytes(kDistanceSize) / 2;
+  if (chosen == known) return {lowest, bytes(kDistanceSize)};
+  const uint64_t distance = value % bytes(known) / bytes(chosen) * bytes(chosen);
+  if (known == kDistanceSize)
+    return {end + static_cast<uint64_t>(int64_t{static_cast<int32_t>(distance)}), bytes(chosen)};
+  return {lowest + distance, bytes(chosen), bytes(known), bytes(kDistanceSize - known)};
+}
+
+bool has_breakpoint(std::span<const uint8_t> bytes) {
+  return std::find(bytes.begin(), bytes.end(), arch::kBreakpoint) != bytes.end();
+}
+
+PlannedPatch patch_of(const Place& place, Tactic tactic, uint8_t length, Address landing,
+                      std::span<const uint8_t> original) {
+  PlannedPatch planned;
+  planned.points = {0};
+  planned.landing = landing;
+  planned.patch.tactic = tactic;
+  planned.patch.site = place.instruction.address;
+  planned.patch.written = length;
+  planned.patch.displaced = place.instruction.length;
+  planned.patch.original.assign(original.begin(), original.end());
+  return planned;
 }
 
 std::optional<PlannedPatch> plan_pun_at(const Place& place, std::span<const uint8_t> text,
                                         const std::function<bool(Range)>& is_free,
-                                        const std::function<std::optional<Address>(Range)>& take) {
-  const arch::Instruction& instruction = place.instruction;
-  const Address site = instruction.address;
+                                        const TakeLanding& take) {
+  const Address site = place.instruction.address;
   for (uint8_t prefixes = place.kept; prefixes < place.room; ++prefixes) {
     const auto length = static_cast<uint8_t>(kJumpLength + prefixes);
-    const Range touched = {site, site + std::max(instruction.length, length)};
+    const Range touched = {site, site + std::max(place.instruction.length, length)};
     if (text.size() < touched.size() || !is_free(touched)) return std::nullopt;
-    const auto others = text.first(touched.size()).subspan(place.room);
-    if (std::find(others.begin(), others.end(), arch::kBreakpoint) != others.end())
-      return std::nullopt;
-    const auto landing = take(candidates(site, text, length, place.room));
-    if (!landing) continue;
-    PlannedPatch planned;
-    planned.points = {0};
-    planned.landing = *landing;
-    planned.patch.tactic = Tactic::pun;
-    planned.patch.site = site;
-    planned.patch.written = length;
-    planned.patch.displaced = instruction.length;
     const auto original = text.first(touched.size());
-    planned.patch.original.assign(original.begin(), original.end());
+    if (has_breakpoint(original.subspan(place.room))) return std::nullopt;
+    uint32_t distance;
+    std::memcpy(&distance, text.data() + length - kDistanceSize, sizeof distance);
+    const unsigned chosen = kDistanceSize - (length - place.room);
+    if (const auto landing = take(candidates(site + length, distance, chosen, kDistanceSize)))
+      return patch_of(place, Tactic::pun, length, *landing, original);
+  }
+  return std::nullopt;
+}
+
+// One of the first, and one of those that it leaves to the other jump.
+template <class Others>
+std::optional<std::pair<Address, Address>> take_both(
+    const Candidates& first, Others&& others, const TakeLanding& take,
+    const std::function<void(Address)>& give_back) {
+  // All that one leaves may lie at the same place in their pages, too near to the end. Those behind
+  // it on its page, 16 at most, leave places next to that; those on other pages, any.
+  constexpr int kAttempts = 64;
+  std::optional<std::pair<Address, Address>> both;
+  std::vector<Address> in_vain;
+  for (int i = 0; i < kAttempts && !both; ++i) {
+    const auto one = take(first);
+    if (!one) break;
+    if (const auto other = take(others(*one)))
+      both = std::pair(*one, *other);
+    else
+      in_vain.push_back(*one);
+  }
+  for (Address landing : in_vain) give_back(landing);
+  return both;
+}
+
+// `original`: the instruction's bytes.
+std::optional<EvictingPun> plan_evicting_pun_at(const Place& place,
+                                                std::span<const uint8_t> original,
+                                                const TakeLanding& take,
+                                                const std::function<void(Address)>& give_back) {
+  const Address next = place.instruction.end();
+  if (has_breakpoint(original.subspan(place.room))) return std::nullopt;
+  for (uint8_t prefixes = place.kept; prefixes < place.room; ++prefixes) {
+    const auto length = static_cast<uint8_t>(kJumpLength + prefixes);
+    const Address end = place.instruction.address + length;
+    if (next >= end) continue;
+    // Of its distance, the first bytes are the instruction's, then comes the opcode of the next
+    // jump, and then what that one's distance begins with.
+    const auto first = static_cast<size_t>(prefixes) + 1;
+    const auto before = static_cast<unsigned>(original.size() - first);
+    uint32_t value = uint32_t{arch::kJumpOpcode} << (8 * before);
+    for (unsigned i = 0; i < before; ++i) value |= uint32_t{original[first + i]} << (8 * i);
+    const auto chosen = static_cast<unsigned>(place.room - first);
+    const auto landings = take_both(
+        candidates(end, value, chosen, before + 1),
+        [&](Address landing) {
+          const uint64_t distance = static_cast<uint32_t>(landing - end);
+          const auto shared = static_cast<uint32_t>(distance >> (8 * (before + 1)));
+          return candidates(next + kJumpLength, shared, 0, kDistanceSize - before - 1);
+        },
+        take, give_back);
+    if (!landings) continue;
+    EvictingPun planned;
+    planned.pun = patch_of(place, Tactic::evict, length, landings->first, original);
+    planned.pun.ends_in_host = true;
+    planned.next = next;
+    planned.landing = landings->second;
     return planned;
   }
   return std::nullopt;
@@ -92,9 +159,22 @@ std::optional<PlannedPatch> plan_pun_at(const Place& place, std::span<const uint
 std::optional<PlannedPatch> plan_pun(const FunctionCode& function, Address site,
                                      std::span<const uint8_t> text,
                                      const std::function<bool(Range)>& is_free,
-                                     const std::function<std::optional<Address>(Range)>& take) {
+                                     const TakeLanding& take) {
   for (const Place& place : places_at(function, site))
     if (auto planned = plan_pun_at(place, text, is_free, take)) return planned;
+  return std::nullopt;
+}
+
+std::optional<EvictingPun> plan_evicting_pun(const FunctionCode& function, Address site,
+                                             const std::function<bool(Range)>& is_free,
+                                             const TakeLanding& take,
+                                             const std::function<void(Address)>& give_back) {
+  for (const Place& place : places_at(function, site)) {
+    const Range range = {site, place.instruction.end()};
+    if (!is_free(range)) return std::nullopt;
+    const auto original = function.bytes.subspan(site - function.range.begin, range.size());
+    if (auto planned = plan_evicting_pun_at(place, original, take, give_back)) return planned;
+  }
   return std::nullopt;
 }
 

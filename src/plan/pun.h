@@ -20,11 +20,23 @@
 //     its owner would take out some time. As under every jump of ours, a debugger's breakpoint that
 //     comes later would make the jump another one.
 //
+// Where no such jump leads to free memory, the instruction behind makes room for it: under a jump
+// of its own, of five bytes, which leads by a springboard too, the bytes that follow are others,
+// and all of them but the first can be chosen.
+//
+//     before   c3 | 48 89 f8 48 01 f0           ret; mov %rdi,%rax; add %rsi,%rax
+//     after    e9 | e9 d0 d1 d2 d3 f0           jmp site + 5 + 0x[d2 d1 d0 e9]; jmp far away
+//
+// That jump is there first, and stays longer (PlannedPatch::ends_in_host); between the two, and
+// whoever dies meanwhile, either site is as it was or leads where it should. Only bytes of the
+// first instruction are written with the first jump, so each page holds a correct program at any
+// time.
+//
 // An instruction of which one byte lies in its page keeps that byte where it is a REX prefix, which
 // means nothing to a jump: all that changes lies in the next page.
 //
 // Duck, Gao, Roychoudhury: Binary Rewriting without Control Flow Recovery (PLDI 2020), section 3,
-// has the idea. Pure, like the planner.
+// has the idea, and calls them T1 and T2. Pure, like the planner.
 #pragma once
 
 #include <cstdint>
@@ -40,13 +52,36 @@ namespace pinprick::plan {
 // address that it goes to.
 inline constexpr uint64_t kLandingSize = arch::kIndirectJumpLength + sizeof(Address);
 
+// Where a jump may lead: `count` ranges of `width` addresses, one every `step`. In the object's own
+// addresses, which may be below its 0.
+struct Candidates {
+  Address first = 0;
+  uint64_t width = 1;
+  uint64_t step = 1;
+  uint64_t count = 1;
+};
+
+// An address of those at which kLandingSize bytes can be had; it is taken.
+using TakeLanding = std::function<std::optional<Address>(const Candidates&)>;
+
 // `site`: an instruction's, and not an endbr64 at the entry. `text`: from there on, as far as the
-// segment goes. `is_free`: nobody has planned to change these bytes. `take`: an address of the
-// range at which kLandingSize bytes can be had; it is taken. Ranges may wrap around 0: they are in
-// the object's own addresses.
+// segment goes. `is_free`: nobody has planned to change these bytes.
 std::optional<PlannedPatch> plan_pun(const FunctionCode& function, Address site,
                                      std::span<const uint8_t> text,
                                      const std::function<bool(Range)>& is_free,
-                                     const std::function<std::optional<Address>(Range)>& take);
+                                     const TakeLanding& take);
+
+// A pun that relies on the jump of the next instruction.
+struct EvictingPun {
+  PlannedPatch pun;     // it ends in the patch of the next instruction
+  Address next = 0;     // that instruction's address
+  Address landing = 0;  // where the jump there is to lead
+};
+
+// The next instruction is, or will be, under a jump of five bytes. `give_back`: what was taken.
+std::optional<EvictingPun> plan_evicting_pun(const FunctionCode& function, Address site,
+                                             const std::function<bool(Range)>& is_free,
+                                             const TakeLanding& take,
+                                             const std::function<void(Address)>& give_back);
 
 }  // namespace pinprick::plan

@@ -15,7 +15,8 @@ enum class Tactic : uint8_t {
   window,  // over several instructions, which run relocated
   pad,     // over a function's last instructions and the padding behind it
   hop,     // two bytes, to padding nearby that holds the jump
-  evict,   // two bytes, to where instructions nearby were, which make room for the jump
+  evict,   // two bytes, to where instructions nearby were, which make room for the jump; or as a
+           // pun that ends in the next instruction's own jump
   pun,     // one to four bytes; what follows says where the jump leads, and there is room made
 };
 

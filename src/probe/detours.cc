@@ -30,15 +30,23 @@ std::vector<plan::FunctionCode> neighbours_of(image::Object& object,
 
 }  // namespace
 
-void Taken::add(const plan::PlannedPatch& patch) {
-  add(patch.patch.touched());
+void Taken::add(const plan::PlannedPatch& patch, size_t index) {
+  const Range claimed = patch.claimed();
+  add(claimed);
+  if (patch.patch.written == arch::kJumpLength && !patch.landing)
+    ranges_[claimed.begin].long_jump = index;
   if (patch.springboard && !patch.host)
     add({patch.springboard->address, patch.springboard->address + arch::kJumpLength});
 }
 
 bool Taken::is_free(Range range) const {
   const auto behind = ranges_.lower_bound(range.end);
-  return behind == ranges_.begin() || std::prev(behind)->second <= range.begin;
+  return behind == ranges_.begin() || std::prev(behind)->second.end <= range.begin;
+}
+
+std::optional<size_t> Taken::long_jump_at(Address site) const {
+  const auto there = ranges_.find(site);
+  return there == ranges_.end() ? std::nullopt : there->second.long_jump;
 }
 
 bool may_have_detour(plan::Reason reason) {
@@ -77,9 +85,57 @@ std::optional<plan::PlannedPatch> find_pun(image::Object& object, const image::F
   if (site == function.range.begin) site = plan::entry_site(*code);
   auto pun = plan::plan_pun(
       *code, site, object.code_from(site), [&](Range range) { return taken.is_free(range); },
-      [&](Range wanted) { return landings.take(wanted, object.bias()); });
-  if (pun) taken.add(pun->patch.touched());
+      [&](const plan::Candidates& wanted) { return landings.take(wanted, object.bias()); });
+  if (pun) taken.add(pun->claimed());
   return pun;
+}
+
+namespace {
+
+// A patch of its own for the instruction, which may be another function's.
+std::optional<plan::Patch> window_at(image::Object& object, const image::Function& function,
+                                     Address site, const Taken& taken) {
+  const auto displaced = [&](const plan::FunctionCode& code) -> std::optional<plan::Patch> {
+    // Somebody may look for an endbr64 at its begin.
+    if (site == code.range.begin && plan::entry_site(code) != site) return std::nullopt;
+    auto patch = plan::plan_site(code, site);
+    return patch && taken.is_free(patch->touched()) ? std::optional(*std::move(patch))
+                                                    : std::nullopt;
+  };
+  const auto own = code_of(object, function);
+  if (own && function.range.contains(site)) return displaced(*own);
+  for (const plan::FunctionCode& other : neighbours_of(object, function, site))
+    if (other.range.contains(site)) return displaced(other);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Eviction> find_evicting_pun(image::Object& object, const image::Function& function,
+                                          Address site, Taken& taken, LandingSpace& landings) {
+  const auto code = code_of(object, function);
+  if (!code) return std::nullopt;
+  if (site == function.range.begin) site = plan::entry_site(*code);
+  const auto instruction = plan::instruction_at(*code, site);
+  if (!instruction) return std::nullopt;
+  Eviction eviction;
+  const Address next = instruction->end();
+  eviction.there = taken.long_jump_at(next);
+  if (!eviction.there) {
+    auto window = window_at(object, function, next, taken);
+    if (!window) return std::nullopt;
+    eviction.next.patch = *std::move(window);
+  }
+  auto planned = plan::plan_evicting_pun(
+      *code, site, [&](Range range) { return taken.is_free(range); },
+      [&](const plan::Candidates& wanted) { return landings.take(wanted, object.bias()); },
+      [&](Address landing) { landings.give_back(landing, object.bias()); });
+  if (!planned) return std::nullopt;
+  eviction.pun = std::move(planned->pun);
+  eviction.next.landing = eviction.landing = planned->landing;
+  taken.add(eviction.pun.claimed());
+  if (!eviction.there) taken.add(eviction.next.claimed());
+  return eviction;
 }
 
 }  // namespace pinprick::probe

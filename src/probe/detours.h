@@ -13,18 +13,25 @@
 
 namespace pinprick::probe {
 
-// Bytes that patches of one object touch.
+// Bytes that patches of one object claim.
 class Taken {
  public:
   void add(Range range) {
-    Address& end = ranges_[range.begin];
+    Address& end = ranges_[range.begin].end;
     end = std::max(end, range.end);
   }
-  void add(const plan::PlannedPatch& patch);
+  // `index`: by which whoever asks knows it.
+  void add(const plan::PlannedPatch& patch, size_t index);
   bool is_free(Range range) const;
+  // The patch that has its own long jump there, straight to its stub.
+  std::optional<size_t> long_jump_at(Address site) const;
 
  private:
-  std::map<Address, Address> ranges_;  // begin, end; none overlaps another
+  struct Claim {
+    Address end = 0;
+    std::optional<size_t> long_jump;
+  };
+  std::map<Address, Claim> ranges_;  // by begin; none overlaps another
 };
 
 // Could there be a way around what is in the way of this site's own jump?
@@ -38,5 +45,16 @@ std::optional<plan::Detour> find_detour(image::Object& object, const image::Func
 bool may_have_pun(plan::Reason reason);
 std::optional<plan::PlannedPatch> find_pun(image::Object& object, const image::Function& function,
                                            Address site, Taken& taken, LandingSpace& landings);
+
+// The same for puns that rely on the next instruction's jump.
+struct Eviction {
+  plan::PlannedPatch pun;
+  // The patch of the next instruction: one that is there, or a new one that has no probes.
+  std::optional<size_t> there;
+  plan::PlannedPatch next;
+  Address landing = 0;  // of the next instruction's jump
+};
+std::optional<Eviction> find_evicting_pun(image::Object& object, const image::Function& function,
+                                          Address site, Taken& taken, LandingSpace& landings);
 
 }  // namespace pinprick::probe

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "plan/pun.h"
-
 namespace pinprick::probe {
 namespace {
 
@@ -19,6 +17,28 @@ constexpr uint64_t kNeighbours = 16 * kMiB;
 
 // The last offset in a page.
 constexpr uint64_t kLastOffset = kPageSize - kLandingMarkSize - plan::kLandingSize;
+
+// What `f` finds in the first of the candidates' ranges where it finds something, as far as these
+// lie within `part`.
+template <class F>
+std::optional<Address> first_of(const plan::Candidates& wanted, uint64_t bias, Range part, F&& f) {
+  // Below 0 as well.
+  const auto first = static_cast<int64_t>(wanted.first + bias);
+  const auto width = static_cast<int64_t>(wanted.width);
+  const auto step = static_cast<int64_t>(wanted.step);
+  const auto begin = static_cast<int64_t>(part.begin);
+  const auto end = static_cast<int64_t>(part.end);
+  const int64_t in_front = begin - first - width;  // of the part, behind the first range
+  for (int64_t i = in_front < 0 ? 0 : in_front / step + 1; i < static_cast<int64_t>(wanted.count);
+       ++i) {
+    const int64_t at = first + i * step;
+    if (at >= end) break;
+    const Range both = {static_cast<Address>(std::max(at, begin)),
+                        static_cast<Address>(std::min(at + width, end))};
+    if (const auto found = f(both)) return found;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -54,37 +74,46 @@ LandingSpace LandingSpace::around(const image::ProcessImage& image) {
   return space;
 }
 
-std::optional<Address> LandingSpace::take(Range wanted, uint64_t bias) {
+std::optional<Address> LandingSpace::take(const plan::Candidates& wanted, uint64_t bias) {
   bias += file_bias_;
-  const Range range = {wanted.begin + bias, wanted.end + bias};
-  if (range.begin >= range.end || range.end > kHighest) return std::nullopt;
   // Into a page that is there already.
-  for (auto page = used_.lower_bound(align_down(range.begin, kPageSize));
-       page != used_.end() && page->first < range.end; ++page) {
-    auto& [begin, taken] = *page;
-    for (Address at = std::max(begin, range.begin); at < range.end && at <= begin + kLastOffset;) {
-      const auto there = std::find_if(taken.begin(), taken.end(), [&](Address other) {
-        return other < at + plan::kLandingSize && at < other + plan::kLandingSize;
-      });
-      if (there == taken.end()) {
-        taken.push_back(at);
-        return at - bias;
+  for (auto& [begin, on_page] : used_) {
+    std::vector<Address>& taken = on_page;
+    const Range page = {begin, begin + kLastOffset + 1};
+    const auto at = first_of(wanted, bias, page, [&](Range range) -> std::optional<Address> {
+      for (Address free = range.begin; free < range.end;) {
+        const auto there = std::find_if(taken.begin(), taken.end(), [&](Address other) {
+          return other < free + plan::kLandingSize && free < other + plan::kLandingSize;
+        });
+        if (there == taken.end()) return free;
+        free = *there + plan::kLandingSize;
       }
-      at = *there + plan::kLandingSize;
-    }
+      return std::nullopt;
+    });
+    if (!at) continue;
+    taken.push_back(*at);
+    return *at - bias;
   }
   if (used_.size() >= kMostPages) return std::nullopt;
   for (const Range free : free_) {
-    const Range both = {std::max(free.begin, range.begin), std::min(free.end, range.end)};
-    if (both.empty()) continue;
-    for (Address page = align_down(both.begin, kPageSize); page < both.end; page += kPageSize) {
-      const Address at = std::max(page, both.begin);
-      if (at > page + kLastOffset || used_.contains(page)) continue;
-      used_[page] = {at};
-      return at - bias;
-    }
+    const auto at = first_of(wanted, bias, free, [&](Range range) -> std::optional<Address> {
+      for (Address page = align_down(range.begin, kPageSize); page < range.end; page += kPageSize) {
+        const Address first = std::max(page, range.begin);
+        if (first <= page + kLastOffset && !used_.contains(page)) return first;
+      }
+      return std::nullopt;
+    });
+    if (!at) continue;
+    used_[align_down(*at, kPageSize)] = {*at};
+    return *at - bias;
   }
   return std::nullopt;
+}
+
+void LandingSpace::give_back(Address landing, uint64_t bias) {
+  const auto page = used_.find(align_down(landing + bias + file_bias_, kPageSize));
+  std::erase(page->second, landing + bias + file_bias_);
+  if (page->second.empty()) used_.erase(page);
 }
 
 }  // namespace pinprick::probe

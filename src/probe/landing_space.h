@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "image/process.h"
+#include "plan/pun.h"
 
 namespace pinprick::probe {
 
@@ -22,9 +23,10 @@ class LandingSpace {
   LandingSpace() = default;  // without any room
   static LandingSpace around(const image::ProcessImage& image);
 
-  // Of the addresses in `wanted` one at which a springboard can be. Taken. Addresses are an
+  // Of the addresses that are wanted one at which a springboard can be. Taken. Addresses are an
   // object's own, `bias` that object's.
-  std::optional<Address> take(Range wanted, uint64_t bias);
+  std::optional<Address> take(const plan::Candidates& wanted, uint64_t bias);
+  void give_back(Address landing, uint64_t bias);
 
  private:
   std::vector<Range> free_;                       // by address; whole pages

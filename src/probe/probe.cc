@@ -159,8 +159,8 @@ std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
   for (size_t i = 0; i < patches.size(); ++i) {
     const plan::PlannedPatch& planned = patches[i].plan;
     const uint64_t bias = patches[i].object->bias();
-    const Range touched = planned.patch.touched();
-    claims.push_back({{touched.begin + bias, touched.end + bias}, i});
+    const Range claimed = planned.claimed();
+    claims.push_back({{claimed.begin + bias, claimed.end + bias}, i});
     if (!planned.springboard || patches[i].host) continue;
     const Address board = planned.springboard->address + bias;
     claims.push_back({{board, board + arch::kJumpLength}, i});
@@ -182,7 +182,7 @@ std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
     else
       taken = claim.range.end;
   }
-  // Their springboards lie in windows that will not be there.
+  // Their springboards lie in windows that will not be there, or their last bytes will not be.
   for (size_t i = 0; i < patches.size(); ++i)
     if (patches[i].host && collides[*patches[i].host]) collides[i] = true;
   return collides;
@@ -243,7 +243,8 @@ void LastResorts::plan() {
     if (may_have_pun(set_.skipped[i].refusal.reason))
       by_site_.emplace(set_.skipped[i].match.site, i);
   if (by_site_.empty()) return;
-  for (const SitePatch& patch : set_.patches) taken_[patch.object].add(patch.plan);
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    taken_[set_.patches[i].object].add(set_.patches[i].plan, i);
   for (size_t i = 0; i < set_.skipped.size(); ++i)
     if (!placed_[i] && may_have_pun(set_.skipped[i].refusal.reason)) place(i);
   size_t i = 0;
@@ -271,11 +272,27 @@ bool LastResorts::place(size_t skipped) {
       return true;
     }
   }
-  auto pun = find_pun(object, function, site, taken, landings_);
-  if (!pun) return false;
-  patch.plan = *std::move(pun);
-  add(std::move(patch), skipped);
-  return true;
+  if (auto pun = find_pun(object, function, site, taken, landings_)) {
+    patch.plan = *std::move(pun);
+    add(std::move(patch), skipped);
+    return true;
+  }
+  if (auto eviction = find_evicting_pun(object, function, site, taken, landings_)) {
+    patch.plan = std::move(eviction->pun);
+    patch.host = eviction->there;
+    if (patch.host) {
+      set_.patches[*patch.host].plan.landing = eviction->landing;
+    } else {
+      SitePatch next;
+      next.object = &object;
+      next.plan = std::move(eviction->next);
+      patch.host = set_.patches.size();
+      set_.patches.push_back(std::move(next));
+    }
+    add(std::move(patch), skipped);
+    return true;
+  }
+  return false;
 }
 
 // Where the last one of those begins that were skipped as well, one instruction behind the other.

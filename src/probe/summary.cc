@@ -70,8 +70,10 @@ void find_last_resorts(Piece& piece, Taken& taken, LandingSpace& landings) {
     if (may_have_detour(refused.reason))
       if (auto detour = find_detour(object, function, refused.site, last_behind(refused), taken))
         return keep(detour->hop.patch);
-    const auto pun = find_pun(object, function, refused.site, taken, landings);
-    return pun && keep(pun->patch);
+    if (const auto pun = find_pun(object, function, refused.site, taken, landings))
+      return keep(pun->patch);
+    const auto eviction = find_evicting_pun(object, function, refused.site, taken, landings);
+    return eviction && keep(eviction->pun.patch);
   };
   for (const Piece::Refused& refused : piece.refused) {
     if (place(refused)) {
@@ -118,7 +120,8 @@ Summary summarize(const std::vector<image::Match>& matches, Sites sites, Landing
   });
   Taken taken;
   for (const Piece& piece : pieces)
-    for (const plan::PlannedPatch& patch : piece.patches) taken.add(patch);
+    for (const plan::PlannedPatch& patch : piece.patches)
+      taken.add(patch, static_cast<size_t>(&patch - piece.patches.data()));
   Summary all;
   for (Piece& piece : pieces) {
     find_last_resorts(piece, taken, landings);

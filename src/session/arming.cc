@@ -175,22 +175,23 @@ Result<void, SessionError> Arming::create_file() {
     site_.push_back(journal.sites.size());
     layout::SiteEntry site;
     site.address = patch.site();
-    site.length = patch.plan.patch.written;
+    site.length = patch.plan.patch.written & 15;
+    site.own = patch.plan.own() & 15;
     site.tactic = tactic;
     site.displaced = patch.plan.patch.displaced;
     using Phase = layout::SiteEntry::Phase;
-    if (patch.plan.springboard) site.phase = Phase::short_jump;
+    if (patch.plan.springboard || patch.plan.ends_in_host) site.phase = Phase::dependent;
     if (patch.hook)
       site.phase = patch.hook->is_for_unwinding() ? Phase::unwinder_hook : Phase::loader_hook;
-    std::copy_n(patch.plan.patch.original.begin(), site.length, site.original);
+    std::copy_n(patch.plan.patch.original.begin(), site.own, site.original);
     journal.sites.push_back(site);
     springboard_.push_back(journal.sites.size());
     if (patch.plan.springboard) {
       layout::SiteEntry board;
       board.address = patch.plan.springboard->address + patch.object->bias();
-      board.length = arch::kJumpLength;
+      board.length = board.own = arch::kJumpLength;
       board.tactic = tactic;
-      std::copy_n(patch.plan.springboard->original.begin(), board.length, board.original);
+      std::copy_n(patch.plan.springboard->original.begin(), board.own, board.original);
       journal.sites.push_back(board);
     }
     for (size_t j : patch.probes) {

@@ -62,6 +62,7 @@ class Arming {
   void drop_what_needs_hooks();
   void drop_guests();
   bool write_jumps(size_t patch, const arch::Stub& stub);
+  bool ends_as_others_say(size_t patch, const layout::SiteEntry& site) const;
   Result<void, SessionError> write_springboards();
   // In the target; 0: not mapped.
   Address landing_of(const probe::SitePatch& patch) const;
@@ -122,6 +123,7 @@ class Arming {
   std::vector<size_t> site_;              // per patch: the index of its SiteEntry
   std::vector<size_t> springboard_;       // the same of its springboard, where it has one
   std::vector<size_t> with_springboard_;  // those patches
+  std::vector<size_t> guests_;            // patches that rely on another one
   std::vector<size_t> puns_;              // patches that lead to memory of our own
   std::vector<Range> landings_;           // pages that puns lead to, in the target
   std::optional<arch::RseqArea> rseq_;

@@ -85,7 +85,8 @@ Result<void, SessionError> Arming::lay_out() {
     const probe::SitePatch& patch = set_.patches[i];
     if (patch.plan.springboard) with_springboard_.push_back(i);
     if (patch.plan.landing) puns_.push_back(i);
-    if (patch.host)
+    if (patch.host) guests_.push_back(i);
+    if (patch.host && patch.plan.springboard)
       hidden_[*patch.host].push_back(static_cast<uint8_t>(
           patch.plan.springboard->address - set_.patches[*patch.host].plan.patch.site));
   }
@@ -242,8 +243,9 @@ bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
   };
   Address to = stub.begin;
   if (planned.landing) {
-    to = landing_of(set_.patches[patch]);
-    if (to == 0) return false;
+    const Address landing = landing_of(set_.patches[patch]);
+    if (landing == 0 && planned.is_pun()) return false;
+    if (landing != 0) to = landing;
   } else if (planned.springboard) {
     layout::SiteEntry& board = journal().sites[springboard_[patch]];
     if (!lead(board, stub.begin)) return false;
@@ -251,13 +253,26 @@ bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
   }
   if (!lead(site, to) || !fits(site.address, stub.body, int32_t{})) return false;
   site.body = static_cast<int32_t>(stub.body - site.address);
-  if (!planned.landing) return true;
-  // What is not ours to change says where it leads.
-  std::array<uint8_t, layout::kMaxSiteLength> jump;
+  return !planned.is_pun() || ends_as_others_say(patch, site);
+}
+
+// Does a pun's jump end in the bytes that are, or will be, there?
+bool Arming::ends_as_others_say(size_t patch, const layout::SiteEntry& site) const {
+  std::array<uint8_t, layout::kMaxSiteLength> jump, others;
   std::copy_n(site.original, jump.size(), jump.begin());
   arch::encode_jump(std::span(jump).first(site.length), site.jump);
-  const auto own = std::min(site.length, site.displaced);
-  return std::equal(jump.begin() + own, jump.begin() + site.length, site.original + own);
+  const plan::PlannedPatch& planned = set_.patches[patch].plan;
+  const auto own = std::min(planned.patch.written, planned.patch.displaced);
+  if (planned.ends_in_host) {
+    const probe::SitePatch& host = set_.patches[*set_.patches[patch].host];
+    const Address landing = landing_of(host);
+    if (landing == 0) return false;
+    arch::encode_jump(std::span(others).first(arch::kJumpLength),
+                      static_cast<int32_t>(landing - host.site() - arch::kJumpLength));
+  } else {
+    std::copy(site.original + own, site.original + site.length, others.begin());
+  }
+  return std::equal(jump.begin() + own, jump.begin() + site.length, others.begin());
 }
 
 Result<void, SessionError> Arming::write_stubs() {

@@ -27,11 +27,10 @@ void Arming::drop_what_needs_hooks() {
       for (size_t j = 0; j < set_.patches.size(); ++j) drop(j, plan::Reason::thread_inside);
 }
 
-// A springboard that lies in the window of a patch must not be written without that patch.
+// What lies in the window of a patch, or ends in its jump, must not be written without that patch.
 void Arming::drop_guests() {
-  for (size_t i : with_springboard_)
-    if (const auto host = set_.patches[i].host; host && !armed_[*host])
-      drop(i, plan::Reason::thread_inside);
+  for (size_t i : guests_)
+    if (!armed_[*set_.patches[i].host]) drop(i, plan::Reason::thread_inside);
 }
 
 Arming::Edits Arming::edits() const {
@@ -70,7 +69,7 @@ void Arming::make_text_private(const Edits& all) const {
     if (align_down(edit.address, kPageSize) == page) continue;
     const plan::Patch& planned = set_.patches[all.patch_of[e]].plan.patch;
     // Behind its instruction a pun has others'.
-    const bool is_pun = set_.patches[all.patch_of[e]].plan.landing.has_value();
+    const bool is_pun = set_.patches[all.patch_of[e]].plan.is_pun();
     const uint8_t own = is_pun ? std::min(planned.written, planned.displaced) : planned.written;
     uint8_t offset = 1;
     while (offset < own && std::find(planned.interior.begin(), planned.interior.end(), offset) !=
@@ -91,12 +90,10 @@ void Arming::make_text_private(const Edits& all) const {
 // when they were planned: of those, all is written or nothing. An edit that stands alone finds out
 // when it is written.
 void Arming::drop_changed(const Edits& all) {
-  if (with_springboard_.empty()) return;
+  if (with_springboard_.empty() && guests_.empty()) return;
   std::vector<bool> shared(set_.patches.size());
-  for (size_t i : with_springboard_) {
-    shared[i] = true;
-    if (const auto host = set_.patches[i].host) shared[*host] = true;
-  }
+  for (size_t i : with_springboard_) shared[i] = true;
+  for (size_t i : guests_) shared[i] = shared[*set_.patches[i].host] = true;
   std::vector<patch::TextEdit> some;
   std::vector<size_t> patch_of;
   for (size_t e = 0; e < all.edits.size(); ++e) {

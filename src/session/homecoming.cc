@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "arch/x86_64/stub.h"
-#include "plan/tactic.h"
 
 namespace pinprick::session {
 namespace {
@@ -69,9 +68,8 @@ std::optional<Home> home_of(Address at, const Body& body, const target::Memory& 
 
 // A springboard in memory of our own: nobody has executed anything of the site yet.
 std::optional<Home> site_of_springboard(Address at, const layout::Session& journal) {
-  constexpr auto kPun = static_cast<uint8_t>(plan::Tactic::pun);
   for (const layout::SiteEntry& site : journal.sites)
-    if (site.tactic == kPun && site.phase != layout::SiteEntry::Phase::gone && site.target() == at)
+    if (site.phase != layout::SiteEntry::Phase::gone && site.target() == at)
       return Home{site.address, false};
   return std::nullopt;
 }

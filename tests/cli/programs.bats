@@ -149,6 +149,27 @@ every_build() {
     "{200000}" ]
 }
 
+@test "jumps that end in another jump, each hit counted and each call timed once" {
+  # One behind the other in memory, and the second probed itself or not.
+  local next sites=(punned_nopie:one punned_nopie:looped+0xb punned_nopie:prefixed)
+  "$PINPRICK" list --file "$TARGETS/punned_nopie" "${sites[@]}" --json >"$work/records"
+  [ "$(field '{x["tactic"] for x in r}')" = "{'evict'}" ]
+  "$TARGETS/punned_nopie" 4 50000 >"$work/bare"
+  for next in "" punned_nopie:behind_one; do
+    "$PINPRICK" count --json -o "$work/records" "${sites[@]}" $next -- "$TARGETS/punned_nopie" 4 50000 \
+      >"$work/probed"
+    cmp "$work/bare" "$work/probed"
+    [ "$(field 'sorted((x["function"], x["hits"]) for x in r if x["type"] == "count" and x["final"]
+      and x["function"] != "behind_one")')" = \
+      "[('looped+0xb', 700000), ('one', 200000), ('prefixed', 200000)]" ]
+    "$PINPRICK" latency --json -o "$work/records" punned_nopie:one punned_nopie:prefixed $next -- \
+      "$TARGETS/punned_nopie" 4 50000 >"$work/probed"
+    cmp "$work/bare" "$work/probed"
+    [ "$(field '{x["count"] + x["missed"] for x in r if x["type"] == "latency" and x["final"]}')" = \
+      "{200000}" ]
+  done
+}
+
 @test "jumps behind a prefix that lies in the page before" {
   "$TARGETS/punned_nopie" 4 50000 >"$work/bare"
   "$PINPRICK" count --json -o "$work/records" punned_nopie:wide_edge -- "$TARGETS/punned_nopie" 4 50000 \
@@ -158,13 +179,25 @@ every_build() {
 }
 
 @test "every instruction around jumps that end in others' bytes" {
-  "$TARGETS/punned" 4 20000 >"$work/bare"
-  "$PINPRICK" count --instructions --json -o "$work/records" 'punned:*' -- "$TARGETS/punned" 4 20000 \
-    >"$work/probed"
-  cmp "$work/bare" "$work/probed"
-  [ "$(field '[x["hits"] for x in r if x["type"] == "count" and x["final"] and
-    x["function"] in ("behind_one", "behind_one+0x2", "behind_one+0x4", "edge", "wide_edge")]')" = \
-    "[80000, 80000, 80000, 80000, 80000]" ]
+  local program
+  for program in punned punned_nopie; do
+    "$TARGETS/$program" 4 20000 >"$work/bare"
+    "$PINPRICK" count --instructions --json -o "$work/records" "$program:*" -- "$TARGETS/$program" 4 20000 \
+      >"$work/probed"
+    cmp "$work/bare" "$work/probed"
+    [ "$(field '[x["hits"] for x in r if x["type"] == "count" and x["final"] and
+      x["function"] in ("behind_one", "behind_one+0x2", "behind_one+0x4", "wide_edge", "one")]')" = \
+      "[80000, 80000, 80000, 80000, 80000]" ]
+  done
+}
+
+@test "every entry of CPython" {
+  local python=/usr/bin/python3
+  [ -x $python ] || skip "needs Debian's python3"
+  "$PINPRICK" count --json -o "$work/records" 'python3*:*' -- \
+    $python -c 'import sys; print(sum(sys.getsizeof({}) for i in range(10)))' >"$work/out"
+  [ "$(cat "$work/out")" = 640 ]
+  [ "$(field '[x["skipped"] for x in r if x["type"] == "armed"]')" = '[0]' ]
 }
 
 @test "a position-independent program and its libc" { every_build ticker '*'; }

@@ -47,7 +47,7 @@ struct Sample {
     for (uint64_t i = 0; i < kCounts.sites; ++i) {
       SiteEntry site;
       site.address = 0x5555'1000 + i * 64;
-      site.length = 5;
+      site.length = site.own = 5;
       site.displaced = 7;
       site.body = -0x2000;
       site.original[0] = static_cast<uint8_t>(0x50 + i);
@@ -504,6 +504,9 @@ INSTANTIATE_TEST_SUITE_P(
                [](Sample& sample) { sample.sites[2].length = 4; }},
         Damage{"site longer than its bytes",
                [](Sample& sample) { sample.sites[0].length = kMaxSiteLength + 1; }},
+        Damage{"site of which nothing is written", [](Sample& sample) { sample.sites[1].own = 0; }},
+        Damage{"site of which more is written than the jump",
+               [](Sample& sample) { sample.sites[1].own = 6; }},
         Damage{"probe of no kind",
                [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind{0}; }},
         Damage{"probe of an unknown kind",

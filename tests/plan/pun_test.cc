@@ -18,9 +18,10 @@ using testing::IsEmpty;
 class Landings {
  public:
   explicit Landings(size_t nth = 1) : nth_(nth) {}
-  std::optional<Address> operator()(Range range) {
-    asked.push_back(range);
-    return asked.size() == nth_ ? std::optional(range.begin) : std::nullopt;
+  std::optional<Address> operator()(const Candidates& wanted) {
+    EXPECT_EQ(wanted.count, 1u);
+    asked.push_back({wanted.first, wanted.first + wanted.width});
+    return asked.size() == nth_ ? std::optional(wanted.first) : std::nullopt;
   }
   std::vector<Range> asked;
 
@@ -162,6 +163,151 @@ TEST(Pun, IsNotWhereNothingMayBeMoved) {
 
 TEST(Pun, IsNotInGoWhoseRuntimeLooksAtFaults) {
   EXPECT_THAT(asked(Function(kRet, kRest).of_go()), IsEmpty());
+}
+
+// --- Puns that end in the next instruction's jump
+
+// What of [begin, end) can be had.
+class Free {
+ public:
+  Free(Address begin, Address end) : range_{begin, end} {}
+  std::optional<Address> operator()(const Candidates& wanted) const {
+    const auto begin = static_cast<int64_t>(range_.begin), end = static_cast<int64_t>(range_.end);
+    auto first = static_cast<int64_t>(wanted.first);
+    for (uint64_t i = 0; i < wanted.count && first < end; ++i) {
+      const int64_t at = std::max(first, begin);
+      if (at < end && at < first + static_cast<int64_t>(wanted.width))
+        return static_cast<Address>(at);
+      first += static_cast<int64_t>(wanted.step);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Range range_;
+};
+
+std::optional<EvictingPun> evicting_pun(
+    const Function& function, TakeLanding take, uint64_t offset = 0,
+    const std::function<bool(Range)>& is_free = [](Range) { return true; },
+    const std::function<void(Address)>& give_back = [](Address) {}) {
+  return plan_evicting_pun(function.code(), at(offset), is_free, take, give_back);
+}
+
+// Where both jumps lead when they are written, the next instruction's first.
+struct Led {
+  Bytes bytes;
+  Address pun = 0;
+  Address next = 0;
+  uint8_t length = 0;
+};
+
+Led led(const Function& function, const EvictingPun& planned, uint64_t offset = 0) {
+  const FunctionCode code = function.code();
+  Bytes bytes(code.bytes.begin(), code.bytes.end());
+  const auto write = [&](Address site, uint8_t length, uint8_t own, Address to) {
+    const auto place = std::span(bytes).subspan(site - kBegin);
+    Bytes jump(place.begin(), place.begin() + length);
+    arch::encode_jump(jump, static_cast<int32_t>(to - site - length));
+    std::copy_n(jump.begin(), own, place.begin());
+  };
+  const PlannedPatch& pun = planned.pun;
+  write(planned.next, 5, 5, planned.landing);
+  write(pun.patch.site, pun.patch.written, pun.own(), *pun.landing);
+  const auto first = arch::decode(std::span(bytes).subspan(offset), at(offset));
+  const auto second = arch::decode(std::span(bytes).subspan(planned.next - kBegin), planned.next);
+  if (!first || !second) return {};
+  return {bytes, first->target, second->target, first->length};
+}
+
+const Bytes kAdd6 = {0x81, 0xc0, 0x10, 0x11, 0x12, 0x13};              // add $0x13121110,%eax
+const Bytes kMov8 = {0x48, 0xc7, 0x40, 0x08, 0x10, 0x11, 0x12, 0x13};  // movq $0x13121110,8(%rax)
+// Of one to six bytes.
+const Bytes kShort[] = {kRet, kXorEax, kMovRspRbp, kSub16, kMov5, kAdd6};
+
+TEST(EvictingPun, EndsInTheNextInstructionsJumpAndBothLeadWhereTheySay) {
+  for (const Bytes& first : kShort) {
+    for (const Free& free : {Free(0x1000'0000, 0x7000'0000),
+                             Free(Address{0} - 0x7000'0000, Address{0} - 0x1000'0000)}) {
+      const Function function(first, repeated(0x90, 9));
+      const auto planned = evicting_pun(function, free);
+      ASSERT_TRUE(planned) << first.size();
+      const PlannedPatch& pun = planned->pun;
+      EXPECT_TRUE(pun.ends_in_host);
+      EXPECT_EQ(pun.patch.tactic, Tactic::evict);
+      EXPECT_EQ(pun.patch.displaced, first.size());
+      EXPECT_EQ(pun.own(), first.size()) << "the others are the next one's";
+      EXPECT_EQ(pun.claimed(), (Range{at(0), at(first.size())}));
+      EXPECT_EQ(planned->next, at(first.size()));
+      EXPECT_GT(at(0) + pun.patch.written, planned->next);
+      const Led jumps = led(function, *planned);
+      EXPECT_EQ(jumps.pun, pun.landing);
+      EXPECT_EQ(jumps.next, planned->landing);
+      EXPECT_EQ(jumps.length, pun.patch.written);
+    }
+  }
+}
+
+TEST(EvictingPun, ChoosesOnlyWhatNobodyJumpsInto) {
+  // Below 0 without a prefix, as the last byte of the distance is the next jump's 0xe9.
+  const Free above(0, uint64_t{1} << 47);
+  const Function function(kSub16, repeated(0x90, 9));
+  EXPECT_FALSE(evicting_pun(Function(function).branch_to(1), above));
+  for (uint64_t entered : {2, 3}) {
+    const Function one = Function(function).branch_to(entered);
+    const auto planned = evicting_pun(one, above);
+    ASSERT_TRUE(planned);
+    const Led jumps = led(one, *planned);
+    EXPECT_EQ(jumps.pun, planned->pun.landing);
+    for (uint64_t i = entered; i < kSub16.size(); ++i) EXPECT_EQ(jumps.bytes[i], kSub16[i]);
+  }
+}
+
+TEST(EvictingPun, IsNotWhereTheJumpEndsInItsOwnInstruction) {
+  EXPECT_FALSE(evicting_pun(Function(kMov8, kRest), Free(0, uint64_t{1} << 47)));
+}
+
+TEST(EvictingPun, ClaimsItsOwnInstructionAlone) {
+  for (uint64_t taken = 0; taken < 6; ++taken) {
+    const auto is_free = [&](Range wanted) { return !wanted.overlaps({at(taken), at(taken + 1)}); };
+    const auto planned =
+        evicting_pun(Function(kMovRspRbp, kRest), Free(0, uint64_t{1} << 47), 0, is_free);
+    EXPECT_EQ(planned.has_value(), taken >= 3) << taken;
+  }
+}
+
+TEST(EvictingPun, TriesOtherPlacesWhereTheOtherJumpHasNoneAndGivesThoseBack) {
+  // A range of places for the jump itself, and for the other one's none but so many times.
+  for (const size_t in_vain : {0, 1, 5, 1000}) {
+    std::vector<Address> taken, given;
+    const Function function(kRet, kRest);
+    const auto planned = evicting_pun(
+        function,
+        [&](const Candidates& wanted) -> std::optional<Address> {
+          const bool is_own = wanted.count == 1 << 24;
+          if (!is_own && taken.size() <= in_vain) return std::nullopt;
+          const Address nth = wanted.first + taken.size() * wanted.step;
+          if (is_own) taken.push_back(nth);
+          return nth;
+        },
+        0, [](Range) { return true; }, [&](Address landing) { given.push_back(landing); });
+    EXPECT_EQ(planned.has_value(), in_vain < 1000);
+    if (planned) {
+      EXPECT_EQ(taken.size(), in_vain + 1);
+      EXPECT_EQ(planned->pun.landing, taken.back());
+      EXPECT_EQ(led(function, *planned).pun, taken.back());
+      taken.pop_back();
+    }
+    EXPECT_EQ(given, taken);
+  }
+}
+
+TEST(EvictingPun, IsNotWhereNothingMayBeMoved) {
+  const Free anywhere(0, uint64_t{1} << 47);
+  EXPECT_FALSE(evicting_pun(Function({0xf4}, kRest), anywhere)) << "hlt";
+  EXPECT_FALSE(evicting_pun(Function(kMovRspRbp, kRest), anywhere, 1)) << "in the midst of one";
+  EXPECT_FALSE(evicting_pun(Function(kRet, kRest).reserve(0, 1), anywhere));
+  EXPECT_FALSE(evicting_pun(Function(kRet, kRest).of_go(), anywhere));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class Landing : public testing::Test {
   }
   std::optional<Address> take(Range wanted) {
     if (!space_) space_ = LandingSpace::around(image_);
-    return space_->take(wanted, 0);
+    return space_->take({wanted.begin, wanted.size()}, 0);
   }
   std::optional<Address> take(Address at) { return take({at, at + 1}); }
 
@@ -59,6 +59,47 @@ TEST_F(Landing, IsWithinTheRangeThatIsWanted) {
     EXPECT_GE(*at, begin + 100);
     EXPECT_LT(*at, kBias);
   }
+}
+
+TEST_F(Landing, IsInAnyOfTheRangesThatAreWanted) {
+  // Of 2^16 addresses, from 2 GB below to 2 GB above.
+  const plan::Candidates wanted = {kBias - 2 * kGiB + 0x1234, 1, 0x10000, 0x10000};
+  space_ = LandingSpace::around(image_);
+  std::vector<Address> taken;
+  for (int i = 0; i < 100; ++i) {
+    const auto at = space_->take(wanted, 0);
+    ASSERT_TRUE(at);
+    EXPECT_EQ((*at - wanted.first) % wanted.step, 0u);
+    EXPECT_LT((*at - wanted.first) / wanted.step, wanted.count);
+    EXPECT_EQ(std::count(taken.begin(), taken.end(), *at), 0);
+    taken.push_back(*at);
+  }
+  // The first of them lies in the program, the next one does not.
+  EXPECT_EQ(space_->take({kBias + 8, 1, kGiB, 2}, 0), kBias + 8 + kGiB);
+  EXPECT_EQ(space_->take({kBias + 8, 1, kGiB, 2}, 0), std::nullopt) << "taken";
+  EXPECT_EQ(space_->take({kBias + 8, kSize + 1, kGiB, 2}, 0), kBias + 8 + kGiB + kSize);
+}
+
+TEST_F(Landing, BelowZeroIsSkipped) {
+  space_ = LandingSpace::around(image_);
+  const Address below = Address{0} - 5 * kGiB;
+  EXPECT_EQ(space_->take({below, 1, 3 * kGiB, 3}, 0), kGiB);
+  EXPECT_EQ(space_->take({below, 1, 3 * kGiB, 2}, 0), std::nullopt);
+  space_ = LandingSpace::around(image_);
+  EXPECT_EQ(space_->take({below, 8 * kGiB}, 0), kMiB + 16 * kPageSize) << "one range around 0";
+}
+
+TEST_F(Landing, GivenBackIsFree) {
+  const Address page = kBias - kGiB;
+  EXPECT_EQ(take(page), page);
+  EXPECT_EQ(take(page + kSize), page + kSize);
+  space_->give_back(page, 0);
+  EXPECT_EQ(take(page + 1), std::nullopt) << "the other one is still there";
+  EXPECT_EQ(take(page), page);
+  space_->give_back(page, 0);
+  space_->give_back(page + kSize, 0);
+  for (size_t i = 0; i < LandingSpace::kMostPages; ++i)
+    EXPECT_NE(take(page - (i + 1) * kPageSize), std::nullopt) << "no page is left over";
 }
 
 TEST_F(Landing, OverlapsNoOther) {
@@ -119,7 +160,7 @@ TEST_F(Landing, IsNeverInTheFirstPagesNorTheKernels) {
 TEST_F(Landing, AddressesAreTheObjects) {
   space_ = LandingSpace::around(image_);
   const Address wanted = Address{0} - kGiB;  // below the object's own 0
-  EXPECT_EQ(space_->take({wanted, wanted + 1}, kBias), wanted);
+  EXPECT_EQ(space_->take({wanted}, kBias), wanted);
   EXPECT_EQ(take(kBias - kGiB), std::nullopt) << "taken";
 }
 
@@ -132,7 +173,7 @@ class LandingOfAFile : public testing::Test {
     program_ = image->objects.front()->extent();
     space_ = LandingSpace::around(*image);
   }
-  std::optional<Address> take(Address at) { return space_.take({at, at + 1}, 0); }
+  std::optional<Address> take(Address at) { return space_.take({at}, 0); }
 
   Range program_;
   LandingSpace space_;

@@ -40,17 +40,26 @@ bool stops(pid_t tid) {
   return ::waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status);
 }
 
-// tests/targets/punned.c, on one thread besides the one that answers: another one might stop in a
-// stub. With probes whose controller has been killed.
-class Springboard : public testing::Test {
+// Where there is nothing but puns, by which all its threads go; one thread besides the one that
+// answers, as another one might stop in a stub. With probes whose controller has been killed.
+struct Case {
+  const char* name;
+  const char* program;  // tests/targets/punned.c
+  Command patterns;
+};
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+class Springboard : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     runtime_folder();
     ASSERT_TRUE(is_right());
     before_ = footprint_of(program_.pid());
-    Program orphan(
-        pinprick({"count", "-p", pid(), "--json", "-d", "1000", "punned:one", "punned:looped+0xb",
-                  "punned:locked+0x5", "punned:prefixed", "punned:edge"}));
+    Command count = {"count", "-p", pid(), "--json", "-d", "1000"};
+    count.insert(count.end(), GetParam().patterns.begin(), GetParam().patterns.end());
+    Program orphan(pinprick(count));
     ASSERT_TRUE(orphan.hear_of("\"type\":\"armed\"")) << orphan.rest();
     orphan.kill(SIGKILL);
     orphan.wait();
@@ -65,7 +74,7 @@ class Springboard : public testing::Test {
   }
   bool interrupt_at_springboard(int signal);
 
-  Program program_{{TARGETS "punned", "1"}};
+  Program program_{{GetParam().program, "1"}};
   Footprint before_;
 };
 
@@ -100,7 +109,7 @@ bool Springboard::interrupt_at_springboard(int signal) {
   return found;
 }
 
-TEST_F(Springboard, that_a_stopped_thread_stands_at_is_left_and_taken_away) {
+TEST_P(Springboard, that_a_stopped_thread_stands_at_is_left_and_taken_away) {
   ASSERT_TRUE(interrupt_at_springboard(SIGSTOP));
   ASSERT_TRUE(comes_to_stand(program_.pid()));
   const auto detach = run(pinprick({"detach", "-p", pid()}));
@@ -111,11 +120,24 @@ TEST_F(Springboard, that_a_stopped_thread_stands_at_is_left_and_taken_away) {
   EXPECT_EQ(differences(before_, footprint_of(program_.pid())), "");
 }
 
-TEST_F(Springboard, that_a_signal_interrupts_is_unwound_from) {
+TEST_P(Springboard, that_a_signal_interrupts_is_unwound_from) {
   ASSERT_TRUE(interrupt_at_springboard(SIGUSR1));
   EXPECT_EQ(program_.hear(), "whole");
   EXPECT_TRUE(is_right());
 }
+
+const Case kAll[] = {
+    {"of_puns",
+     TARGETS "punned",
+     {"punned:one", "punned:looped+0xb", "punned:locked+0x5", "punned:prefixed", "punned:edge"}},
+    // Both that of the pun and that of the next instruction's jump.
+    {"of_puns_that_evict",
+     TARGETS "punned_nopie",
+     {"punned_nopie:one", "punned_nopie:looped+0xb", "punned_nopie:prefixed"}},
+};
+
+INSTANTIATE_TEST_SUITE_P(, Springboard, testing::ValuesIn(kAll),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace pinprick::survive

@@ -180,6 +180,14 @@ std::unique_ptr<Subject> start_punned() {
                                          "punned:prefixed", "punned:edge"});
 }
 
+// Whose puns lead below address 0, but where the next instruction makes room.
+std::unique_ptr<Subject> start_evicting() {
+  return std::make_unique<Asked>(
+      Command{TARGETS "punned_nopie", "4"}, "",
+      Command{"punned_nopie:one", "punned_nopie:behind_one", "punned_nopie:looped+0xb",
+              "punned_nopie:prefixed", "punned_nopie:wide_edge"});
+}
+
 std::unique_ptr<Subject> start_turmoil() {
   return std::make_unique<Asked>(Command{TARGETS "turmoil", "8"}, "",
                                  Command{"turmoil:*", "--allow-missing"});

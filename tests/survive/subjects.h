@@ -26,6 +26,7 @@ std::unique_ptr<Subject> start_steady();
 std::unique_ptr<Subject> start_turmoil();
 // tests/targets/punned.c, on four threads.
 std::unique_ptr<Subject> start_punned();
+std::unique_ptr<Subject> start_evicting();  // the same at fixed addresses
 // tests/targets/thrower.cc, beside one that nobody probes and whose results are right.
 std::unique_ptr<Subject> start_thrower();
 // tests/targets/dlhost.c, which loads and unloads a library all the time.

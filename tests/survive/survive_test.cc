@@ -29,8 +29,8 @@
 namespace pinprick::survive {
 namespace {
 
-constexpr int kUsualKills = 136;
-constexpr int kCases = 17;
+constexpr int kUsualKills = 152;
+constexpr int kCases = 19;
 
 bool is_full() {
   return environment("KILLS") == "all";
@@ -225,6 +225,8 @@ constexpr Case kAll[] = {
     {"count_by_puns", "count", start_punned},
     {"detach_of_puns", "count", start_punned, true},
     {"detach_of_puns_at_any_moment", "count", start_punned, true, false, How::at_moments},
+    {"count_by_puns_that_evict", "count", start_evicting},
+    {"detach_of_puns_that_evict", "count", start_evicting, true},
     {"count_of_redis", "count", start_redis},
     {"latency_of_redis", "latency", start_redis},
     {"latency_of_exceptions", "latency", start_thrower},

@@ -1,5 +1,6 @@
 // A function of three bytes, and one of four, between others without any padding. Their returns have
-// room for no jump: they are jumped to, and behind each lies a 0xcc.
+// room for no jump: they are jumped to, behind each lies a 0xcc, and what follows has no room for one
+// either.
 #define BEGIN(name) .globl name; .type name, @function; name: .cfi_startproc
 #define END(name) .cfi_endproc; .size name, . - name
 
@@ -24,7 +25,7 @@ BEGIN(four)             // long four(long x) { return (unsigned)(-52 * x); }
 END(four)
 BEGIN(behind)           // long behind(long x) { return 2 * x - 52; }
         lea     -52(%rdi), %rax
-        mov     $4, %edx
+3:      mov     $4, %edx
         mov     $5, %ecx
         mov     $9, %esi
         sub     %rsi, %rdx
@@ -34,5 +35,6 @@ BEGIN(behind)           // long behind(long x) { return 2 * x - 52; }
         ret
         jmp     1b
         jmp     2b
+        jmp     3b
 END(behind)
         .section .note.GNU-stack, "", @progbits
