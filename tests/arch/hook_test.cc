@@ -244,9 +244,10 @@ class ListHook : public testing::Test {
     told.clear();
     stops_at = -1;
   }
-  // The argument is on the stack, as unwinders have it.
+  // The argument is on the stack, as unwinders have it. In one page: of who is not known, no more is
+  // looked at.
   int list(Address one, Address two, Address three) {
-    volatile Address argument[] = {one, two, three};
+    alignas(32) volatile Address argument[] = {one, two, three};
     return hooked.list(tell, const_cast<Address*>(argument));
   }
   Hooked hooked{hook_on_list(), goes_to_loader()};
