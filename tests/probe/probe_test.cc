@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "arch/x86_64/emit.h"
 #include "probe/every_function.h"
 #include "probe/instructions.h"
 
@@ -62,6 +63,73 @@ TEST_F(OverlappingFunctions, NeverWriteTheSameBytesTwice) {
   std::sort(written.begin(), written.end(), [](Range a, Range b) { return a.begin < b.begin; });
   for (size_t i = 1; i < written.size(); ++i)
     EXPECT_LE(written[i - 1].end, written[i].begin) << std::hex << written[i].begin;
+}
+
+// punned.S at fixed addresses: `one` is a function of one byte, before `behind_one`.
+class PunsThatEvict : public EveryFunction {
+ protected:
+  const char* program() const override { return TARGETS "punned_nopie"; }
+  const image::Match& entry(std::string_view name) const {
+    return *std::find_if(entries_.begin(), entries_.end(),
+                         [&](const image::Match& match) { return match.name == name; });
+  }
+  ProbeSet plan(std::vector<image::Match> matches, std::vector<HookPlace> hooks = {}) {
+    return plan_probes(std::move(matches), Kind::count, hooks, LandingSpace::around(image_));
+  }
+  static const SitePatch& patch_of(const ProbeSet& set, std::string_view name) {
+    const auto probe = std::find_if(set.probes.begin(), set.probes.end(),
+                                    [&](const Probe& one) { return one.match.name == name; });
+    return set.patches.at(probe->patch);
+  }
+  // The bytes of a jump from the patch's site to its landing.
+  static std::vector<uint8_t> jump_of(const SitePatch& patch) {
+    std::vector<uint8_t> bytes(patch.plan.patch.written);
+    arch::encode_jump(
+        bytes, static_cast<int32_t>(*patch.plan.landing - patch.plan.patch.site - bytes.size()));
+    return bytes;
+  }
+  static void expect_one_ends_in(const SitePatch& one, const SitePatch& next) {
+    EXPECT_TRUE(one.plan.ends_in_host);
+    EXPECT_EQ(one.plan.patch.site + 1, next.plan.patch.site);
+    const auto pun = jump_of(one), jump = jump_of(next);
+    EXPECT_TRUE(std::equal(pun.begin() + 1, pun.end(), jump.begin()));
+    EXPECT_FALSE(next.plan.is_pun()) << "it would do without";
+  }
+};
+
+TEST_F(PunsThatEvict, PlaceAJumpForTheNextInstructionWhereNobodyProbesIt) {
+  const ProbeSet set = plan({entry("one")});
+  ASSERT_EQ(set.probes.size(), 1u);
+  const SitePatch& one = patch_of(set, "one");
+  ASSERT_TRUE(one.host);
+  const SitePatch& next = set.patches.at(*one.host);
+  expect_one_ends_in(one, next);
+  EXPECT_TRUE(next.probes.empty());
+}
+
+TEST_F(PunsThatEvict, ShareTheJumpOfTheNextInstructionsProbe) {
+  const ProbeSet set = plan({entry("one"), entry("behind_one"), entry("prefixed")});
+  ASSERT_EQ(set.probes.size(), 3u);
+  const SitePatch& one = patch_of(set, "one");
+  ASSERT_TRUE(one.host);
+  EXPECT_EQ(&set.patches.at(*one.host), &patch_of(set, "behind_one"));
+  expect_one_ends_in(one, patch_of(set, "behind_one"));
+}
+
+TEST_F(PunsThatEvict, AreNotWhereAHookComesBeforeTheOther) {
+  const image::Match& next = entry("behind_one");
+  HookPlace hook;
+  hook.object = next.object;
+  hook.function = next.function;
+  hook.hook.kind = Hook::Kind::loader;
+  const ProbeSet set = plan({entry("one"), entry("prefixed")}, {hook});
+  ASSERT_EQ(set.probes.size(), 1u);
+  EXPECT_EQ(set.probes[0].match.name, "prefixed");
+  const SitePatch& prefixed = patch_of(set, "prefixed");
+  ASSERT_TRUE(prefixed.host);
+  EXPECT_EQ(prefixed.plan.patch.site + 2, set.patches.at(*prefixed.host).plan.patch.site);
+  for (const SitePatch& patch : set.patches)
+    EXPECT_EQ(patch.plan.patch.site == next.function->range.begin, patch.hook.has_value());
 }
 
 // parts.S, where each function and each part stands for a way to be entered.
