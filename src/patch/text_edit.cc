@@ -205,7 +205,12 @@ Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop&,
           if (!memory.read(range.begin, bytes)) return true;
           bool changed = false;
           for (size_t i : of) {
-            outcomes[i] = edit_bytes(edits[i], bytes.data() + (edits[i].address - range.begin));
+            // It may be gone by now, and the edit would be written but for that byte.
+            const auto inside = std::lower_bound(foreign.begin(), foreign.end(), edits[i].address);
+            outcomes[i] =
+                inside != foreign.end() && *inside < edits[i].address + edits[i].length
+                    ? EditOutcome::different
+                    : edit_bytes(edits[i], bytes.data() + (edits[i].address - range.begin));
             changed = changed || outcomes[i] == EditOutcome::written;
           }
           if (!changed) return true;

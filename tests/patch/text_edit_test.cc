@@ -126,16 +126,21 @@ TEST_F(Edits, LeaveAloneWhatIsNotAsPlanned) {
   EXPECT_TRUE(now() == expected_);
 }
 
-TEST_F(Edits, WriteAroundBytesThatOthersMayChangeMeanwhile) {
+TEST_F(Edits, AreAllOfTheirBytesOrNoneWhereOthersHaveABreakpointInside) {
+  // Which the others have taken out since it was seen, so that the site is as it should be.
   const Address begin = reinterpret_cast<Address>(begin_);
-  // Right where one is wanted, to see that it is not written; and where pieces begin and end.
-  const TextEdit edit = edit_at(100, 5);
-  const std::vector<Address> foreign = {begin, begin + 102, begin + 103, begin + kSize - 1};
-  const auto outcomes = apply(*stop_, *memory_, {&edit, 1}, Order::phases_upward, foreign);
-  ASSERT_TRUE(outcomes);
-  EXPECT_EQ((*outcomes)[0], EditOutcome::written);
-  for (size_t i : {0, 1, 4}) expected_[100 + i] = edit.after[i];
-  EXPECT_TRUE(now() == expected_);
+  for (const auto order : {Order::phases_upward, Order::phases_downward})
+    for (uint64_t inside : {100, 102, 104}) {
+      const std::vector<TextEdit> edits = {edit_at(100, 5), edit_at(90, 5), edit_at(105, 5)};
+      const std::vector<Address> foreign = {begin, begin + 95, begin + inside, begin + kSize - 1};
+      const auto outcomes = apply(*stop_, *memory_, edits, order, foreign);
+      ASSERT_TRUE(outcomes);
+      EXPECT_EQ(*outcomes,
+                (std::vector{EditOutcome::different, EditOutcome::written, EditOutcome::written}));
+      expect(edits[1]);
+      expect(edits[2]);
+      EXPECT_TRUE(now() == expected_);
+    }
 }
 
 // In the middle of the program's own text, which a child has like we do.
