@@ -13,7 +13,7 @@ namespace {
 using arch::kJumpLength;
 
 constexpr unsigned kDistanceSize = 4;
-constexpr uint8_t kMostWritten = kJumpLength - 1;
+constexpr uint8_t kMostWritten = kMostPrefixes + 1;
 
 // The instruction at the site. Of its bytes `room` may be changed, from the first, but for the
 // first `kept`.
@@ -21,6 +21,9 @@ struct Place {
   arch::Instruction instruction;
   uint8_t kept = 0;
   uint8_t room = 0;
+
+  // The opcode has to be one of these bytes.
+  uint8_t end_of_prefixes() const { return std::min<uint8_t>(room, kMostPrefixes + 1); }
 };
 
 // None, one or two.
@@ -80,7 +83,7 @@ std::optional<PlannedPatch> plan_pun_at(const Place& place, std::span<const uint
                                         const std::function<bool(Range)>& is_free,
                                         const TakeLanding& take) {
   const Address site = place.instruction.address;
-  for (uint8_t prefixes = place.kept; prefixes < place.room; ++prefixes) {
+  for (uint8_t prefixes = place.kept; prefixes < place.end_of_prefixes(); ++prefixes) {
     const auto length = static_cast<uint8_t>(kJumpLength + prefixes);
     const Range touched = {site, site + std::max(place.instruction.length, length)};
     if (text.size() < touched.size() || !is_free(touched)) return std::nullopt;
@@ -124,7 +127,7 @@ std::optional<EvictingPun> plan_evicting_pun_at(const Place& place,
                                                 const std::function<void(Address)>& give_back) {
   const Address next = place.instruction.end();
   if (has_breakpoint(original.subspan(place.room))) return std::nullopt;
-  for (uint8_t prefixes = place.kept; prefixes < place.room; ++prefixes) {
+  for (uint8_t prefixes = place.kept; prefixes < place.end_of_prefixes(); ++prefixes) {
     const auto length = static_cast<uint8_t>(kJumpLength + prefixes);
     const Address end = place.instruction.address + length;
     if (next >= end) continue;
@@ -147,7 +150,6 @@ std::optional<EvictingPun> plan_evicting_pun_at(const Place& place,
     EvictingPun planned;
     planned.pun = patch_of(place, Tactic::evict, length, landings->first, original);
     planned.pun.ends_in_host = true;
-    planned.next = next;
     planned.landing = landings->second;
     return planned;
   }

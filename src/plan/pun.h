@@ -52,6 +52,10 @@ namespace pinprick::plan {
 // address that it goes to.
 inline constexpr uint64_t kLandingSize = arch::kIndirectJumpLength + sizeof(Address);
 
+// No jump has more prefixes, so that none is longer than what a journal has room for.
+inline constexpr uint8_t kMostPrefixes = 3;
+inline constexpr uint8_t kLongestPun = arch::kJumpLength + kMostPrefixes;
+
 // Where a jump may lead: `count` ranges of `width` addresses, one every `step`. In the object's own
 // addresses, which may be below its 0.
 struct Candidates {
@@ -73,9 +77,8 @@ std::optional<PlannedPatch> plan_pun(const FunctionCode& function, Address site,
 
 // A pun that relies on the jump of the next instruction.
 struct EvictingPun {
-  PlannedPatch pun;     // it ends in the patch of the next instruction
-  Address next = 0;     // that instruction's address
-  Address landing = 0;  // where the jump there is to lead
+  PlannedPatch pun;     // it ends in the jump of the next instruction
+  Address landing = 0;  // where that one is to lead
 };
 
 // The next instruction is, or will be, under a jump of five bytes. `give_back`: what was taken.

@@ -33,8 +33,7 @@ std::vector<plan::FunctionCode> neighbours_of(image::Object& object,
 void Taken::add(const plan::PlannedPatch& patch, size_t index) {
   const Range claimed = patch.claimed();
   add(claimed);
-  if (patch.patch.written == arch::kJumpLength && !patch.landing)
-    ranges_[claimed.begin].long_jump = index;
+  if (patch.patch.written == arch::kJumpLength) ranges_[claimed.begin].long_jump = index;
   if (patch.springboard && !patch.host)
     add({patch.springboard->address, patch.springboard->address + arch::kJumpLength});
 }
@@ -92,12 +91,19 @@ std::optional<plan::PlannedPatch> find_pun(image::Object& object, const image::F
 
 namespace {
 
-// A patch of its own for the instruction, which may be another function's.
+// A patch of its own for the instruction, which may be another function's. `is_reached`: it is
+// known to be executed.
 std::optional<plan::Patch> window_at(image::Object& object, const image::Function& function,
-                                     Address site, const Taken& taken) {
+                                     Address site, bool is_reached, const Taken& taken) {
   const auto displaced = [&](const plan::FunctionCode& code) -> std::optional<plan::Patch> {
-    // Somebody may look for an endbr64 at its begin.
-    if (site == code.range.begin && plan::entry_site(code) != site) return std::nullopt;
+    // What lies behind an instruction that never goes on may be data. Somebody takes its address
+    // then, as of what is called; nobody but a jump leads to a block.
+    if (!is_reached && site != code.range.begin &&
+        (!code.targets->contains(site) || code.targets->is_callee(site)))
+      return std::nullopt;
+    // Indirect jumps may have to find one.
+    const auto first = plan::instruction_at(code, site);
+    if (first && first->special == arch::Special::endbr64) return std::nullopt;
     auto patch = plan::plan_site(code, site);
     return patch && taken.is_free(patch->touched()) ? std::optional(*std::move(patch))
                                                     : std::nullopt;
@@ -122,7 +128,7 @@ std::optional<Eviction> find_evicting_pun(image::Object& object, const image::Fu
   const Address next = instruction->end();
   eviction.there = taken.long_jump_at(next);
   if (!eviction.there) {
-    auto window = window_at(object, function, next, taken);
+    auto window = window_at(object, function, next, instruction->falls_through(), taken);
     if (!window) return std::nullopt;
     eviction.next.patch = *std::move(window);
   }
@@ -132,7 +138,7 @@ std::optional<Eviction> find_evicting_pun(image::Object& object, const image::Fu
       [&](Address landing) { landings.give_back(landing, object.bias()); });
   if (!planned) return std::nullopt;
   eviction.pun = std::move(planned->pun);
-  eviction.next.landing = eviction.landing = planned->landing;
+  eviction.next.landing = planned->landing;
   taken.add(eviction.pun.claimed());
   if (!eviction.there) taken.add(eviction.next.claimed());
   return eviction;

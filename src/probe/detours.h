@@ -51,8 +51,7 @@ struct Eviction {
   plan::PlannedPatch pun;
   // The patch of the next instruction: one that is there, or a new one that has no probes.
   std::optional<size_t> there;
-  plan::PlannedPatch next;
-  Address landing = 0;  // of the next instruction's jump
+  plan::PlannedPatch next;  // its landing is that of the next instruction's jump in either case
 };
 std::optional<Eviction> find_evicting_pun(image::Object& object, const image::Function& function,
                                           Address site, Taken& taken, LandingSpace& landings);

@@ -281,7 +281,7 @@ bool LastResorts::place(size_t skipped) {
     patch.plan = std::move(eviction->pun);
     patch.host = eviction->there;
     if (patch.host) {
-      set_.patches[*patch.host].plan.landing = eviction->landing;
+      set_.patches[*patch.host].plan.landing = eviction->next.landing;
     } else {
       SitePatch next;
       next.object = &object;

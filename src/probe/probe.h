@@ -23,8 +23,9 @@ struct SitePatch {
   image::Object* object = nullptr;
   plan::PlannedPatch plan;     // in the object's own addresses
   std::vector<size_t> probes;  // of plan.points, in that order
-  std::optional<size_t> host;  // plan.host, among all
-  std::optional<Hook> hook;    // not for probes
+  // As plan.host, but among all; and of a pun that ends in another one's jump, that one.
+  std::optional<size_t> host;
+  std::optional<Hook> hook;  // not for probes
 
   Address site() const { return plan.patch.site + object->bias(); }
 };
@@ -44,7 +45,8 @@ struct Skipped {
 
 struct ProbeSet {
   Kind kind = Kind::count;
-  std::vector<SitePatch> patches;  // by object and address
+  // By object and address; then those that found their place last, and hooks.
+  std::vector<SitePatch> patches;
   std::vector<Probe> probes;       // by patch
   std::vector<Skipped> skipped;
 };

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
+#include "plan/pun.h"
 #include "session/borrowing.h"
 #include "session/ownership.h"
 #include "session/registry.h"
@@ -175,6 +176,7 @@ Result<void, SessionError> Arming::create_file() {
     site_.push_back(journal.sites.size());
     layout::SiteEntry site;
     site.address = patch.site();
+    static_assert(plan::kLongestPun <= layout::kMaxSiteLength);
     site.length = patch.plan.patch.written & 15;
     site.own = patch.plan.own() & 15;
     site.tactic = tactic;

@@ -191,13 +191,14 @@ every_build() {
   done
 }
 
-@test "every entry of CPython" {
+@test "nearly every entry of CPython" {
   local python=/usr/bin/python3
   [ -x $python ] || skip "needs Debian's python3"
   "$PINPRICK" count --json -o "$work/records" 'python3*:*' -- \
     $python -c 'import sys; print(sum(sys.getsizeof({}) for i in range(10)))' >"$work/out"
   [ "$(cat "$work/out")" = 640 ]
-  [ "$(field '[x["skipped"] for x in r if x["type"] == "armed"]')" = '[0]' ]
+  # Numbers look like addresses, so that a build may seem to jump into its functions.
+  [ "$(field '[x["skipped"] <= 3 for x in r if x["type"] == "armed"]')" = '[True]' ]
 }
 
 @test "a position-independent program and its libc" { every_build ticker '*'; }

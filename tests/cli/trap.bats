@@ -55,6 +55,16 @@ needs_breakpoints() {
   kill -0 $cramped
 }
 
+@test "every entry of CPython can be counted" {
+  needs_breakpoints
+  local python=/usr/bin/python3
+  [ -x $python ] || skip "needs Debian's python3"
+  "$PINPRICK" count --trap --json -o "$work/records" 'python3*:*' -- \
+    $python -c 'import sys; print(sum(sys.getsizeof({}) for i in range(10)))' >"$work/out"
+  [ "$(cat "$work/out")" = 640 ]
+  [ "$(field '[x["skipped"] for x in r if x["type"] == "armed"]')" = '[0]' ]
+}
+
 @test "who may not ask the kernel for breakpoints is told so in one line" {
   become_nobody "$PINPRICK" "$TARGETS/cramped"
   run "${as_nobody[@]}" "$work/pinprick" count --trap --instructions cramped:three cramped:four -- \
