@@ -79,6 +79,10 @@ Result<session::DisarmReport, Message> finish(const session::FoundSession& found
   if (!file) return fail(message(file.error()));
   auto journal = file->read();  // again, now that it is ours
   if (!journal) return fail(message(journal.error()));
+  if (journal->header.pid != found.journal.header.pid ||
+      !session::is_believed(*file, journal->header))
+    return fail(
+        message(session::FileError{session::FileError::Cause::stranger, file->path(), 0, {}, 0}));
   if (!found.target_lives) {
     file->remove();
     session::DisarmReport gone;

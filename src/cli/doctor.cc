@@ -140,7 +140,7 @@ CheckRow process(pid_t pid) {
     row.finding = message.text;
     return row;
   };
-  if (auto other = session::occupant(pid)) return bad(message(session::SessionError(*other)));
+  if (auto other = session::occupant(pid)) return bad(message(*other));
   auto subject = look_at(pid);
   if (!subject) return bad(subject.error());
   const auto status = target::read_status(pid);

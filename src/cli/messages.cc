@@ -115,6 +115,11 @@ Message message(const session::FileError& error) {
     case Cause::not_a_session:
       return {"session_unreadable",
               fmt::format("cannot use {}: {}", error.path, describe(error.parse_error)), kFailed};
+    case Cause::stranger:
+      return {"session_of_stranger",
+              fmt::format("{} belongs to somebody who does not own the process; it is not believed",
+                          error.path),
+              kFailed};
     case Cause::no_space:
       return {"no_space",
               fmt::format("cannot make {} of {} KiB{}; free space there, set XDG_RUNTIME_DIR to "

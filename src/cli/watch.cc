@@ -152,7 +152,7 @@ Result<probe::ProbeSet, Message> Watch::plan(const Subject& subject) {
 }
 
 Result<void, Message> Watch::arm(pid_t pid) {
-  if (auto other = session::occupant(pid)) return fail(message(session::SessionError(*other)));
+  if (auto other = session::occupant(pid)) return fail(message(*other));
   // Memory that an earlier session had to leave: who was in it may be out by now.
   for (const session::FoundSession& left : session::find_sessions(pid).sessions)
     if (left.target_lives && !left.controller_lives) static_cast<void>(finish(left, 0));

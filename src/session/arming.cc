@@ -255,8 +255,7 @@ Result<void, SessionError> Arming::create_file() {
   // Whoever comes at the same moment looks after we have made our file, or we after theirs.
   const Fd turn = take_turn(*folder);
   // Another session of ours is no stranger's: this one extends it.
-  if (auto other = occupant(target().pid()); other && other->controller != ::getpid())
-    return fail(SessionError(*other));
+  if (auto other = occupant(target().pid())) return fail(*std::move(other));
   // An earlier session may have had to leave memory behind, and its file with it.
   constexpr unsigned kMostSessions = 1000;
   auto created = Result<SessionFile, FileError>(fail(FileError{}));

@@ -1,5 +1,9 @@
 #include "session/registry.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/machine.h"
 #include "session/runtime_directory.h"
 #include "target/procfs.h"
@@ -16,7 +20,19 @@ bool is_same_process(const layout::FileHeader& header) {
          status->state != 'X';
 }
 
+bool may_write(uid_t user, pid_t pid) {
+  struct stat process = {};
+  return user == 0 || user == ::geteuid() ||
+         (::stat(fmt::format("/proc/{}", pid).c_str(), &process) == 0 && user == process.st_uid);
+}
+
 }  // namespace
+
+bool is_believed(const SessionFile& file, const layout::FileHeader& header) {
+  if (!is_same_process(header)) return true;
+  const auto owner = file.owner();
+  return owner && may_write(*owner, header.pid);
+}
 
 FoundSessions find_sessions(std::optional<pid_t> pid) {
   FoundSessions found;
@@ -32,6 +48,10 @@ FoundSessions find_sessions(std::optional<pid_t> pid) {
       found.unreadable.push_back(journal.error());
       continue;
     }
+    if (!is_believed(*file, journal->header)) {
+      found.unreadable.push_back({FileError::Cause::stranger, path, 0, {}, 0});
+      continue;
+    }
     const bool lives = is_same_process(journal->header);
     if (!lives && !locked && journal->header.state != layout::SessionState::armed) {
       file->remove();
@@ -42,14 +62,24 @@ FoundSessions find_sessions(std::optional<pid_t> pid) {
   return found;
 }
 
-std::optional<Occupied> occupant(pid_t pid) {
-  for (const FoundSession& session : find_sessions(pid).sessions) {
+std::optional<SessionError> occupant(pid_t pid) {
+  const FoundSessions found = find_sessions(pid);
+  for (const FoundSession& session : found.sessions) {
     const auto& header = session.journal.header;
     if (!session.target_lives) continue;
+    if (session.controller_lives && header.controller == ::getpid()) continue;
     if (session.controller_lives)
-      return Occupied{pid, header.controller, session.journal.probes.size()};
+      return SessionError(Occupied{pid, header.controller, session.journal.probes.size()});
     if (header.state != layout::SessionState::disarmed)
-      return Occupied{pid, 0, session.journal.probes.size()};
+      return SessionError(Occupied{pid, 0, session.journal.probes.size()});
+  }
+  const auto status = target::read_status(pid);
+  for (const FileError& error : found.unreadable) {
+    struct stat file = {};
+    if (status && error.cause == FileError::Cause::not_a_session &&
+        names_process(error.path, pid, status->start_time) &&
+        ::lstat(error.path.c_str(), &file) == 0 && may_write(file.st_uid, pid))
+      return SessionError(error);
   }
   return std::nullopt;
 }

@@ -20,6 +20,10 @@ struct FoundSession {
   bool target_lives = false;  // and is still the same process
 };
 
+// Who may write a session's file says what is written into the process. So of a process that lives
+// only root, we, and whoever owns the process are believed.
+bool is_believed(const SessionFile& file, const layout::FileHeader& header);
+
 // Removes those that have nothing more to say: of targets that ended before anything was armed, or
 // after it was taken out. The results of a target that ended under probes stay until they are
 // detached. Files that cannot be read or make no sense are left out, and their errors kept.
@@ -30,8 +34,8 @@ struct FoundSessions {
 
 FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt);
 
-// Whose probes are in the process, if anybody's. Sessions that only left memory behind do not
-// count.
-std::optional<Occupied> occupant(pid_t pid);
+// Whose probes are in the process, if anybody's but our own; or the file that would say so, if it
+// cannot be read, as another version's. Sessions that only left memory behind do not count.
+std::optional<SessionError> occupant(pid_t pid);
 
 }  // namespace pinprick::session

@@ -91,4 +91,10 @@ std::string session_file_name(pid_t pid, uint64_t start_time, unsigned number) {
                      : fmt::format("{}-{}-{}{}", pid, start_time, number, kSuffix);
 }
 
+bool names_process(const std::string& path, pid_t pid, uint64_t start_time) {
+  const std::string name = std::filesystem::path(path).stem();
+  const std::string process = fmt::format("{}-{}", pid, start_time);
+  return name == process || name.starts_with(process + "-");
+}
+
 }  // namespace pinprick::session

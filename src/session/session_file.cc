@@ -105,6 +105,11 @@ Result<SessionFile, FileError> SessionFile::open(const std::string& path, Lock m
   return file;
 }
 
+std::optional<uid_t> SessionFile::owner() const {
+  struct stat status = {};
+  return ::fstat(fd_.get(), &status) == 0 ? std::optional(status.st_uid) : std::nullopt;
+}
+
 bool SessionFile::is_locked() const {
   struct flock question = whole_file();
   return ::fcntl(fd_.get(), F_OFD_GETLK, &question) == 0 && question.l_type != F_UNLCK;

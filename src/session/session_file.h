@@ -29,6 +29,7 @@ struct FileError {
     exists,         // there is a session for this process already
     locked,         // its controller lives
     not_a_session,  // or of another version, truncated, inconsistent: `parse_error`
+    stranger,       // its owner is somebody who may not write into the process anyway
     no_space,       // for `size` bytes, or a limit of ours: `system_error`
   } cause = Cause::system;
   std::string path;
@@ -47,6 +48,8 @@ class SessionFile {
 
   const std::string& path() const { return path_; }
   int descriptor() const { return fd_.get(); }
+  // Nothing where that cannot be had.
+  std::optional<uid_t> owner() const;
   // Does some controller hold the lock? Only meaningful without holding it.
   bool is_locked() const;
 

@@ -49,6 +49,47 @@ load helpers
   end_ticker
 }
 
+@test "the file of a session is not believed if its owner could not write into the process" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to give a file away"
+  start_ticker 2
+  watch count -p $ticker ticker:tick
+  kill -KILL $watcher
+  wait $watcher || true
+  local file
+  file=$(echo "$runtime"/pinprick/*.session)
+  chown 65534 "$file"
+  run "$PINPRICK" detach -p $ticker
+  echo "$output"
+  [[ "$output" == *"belongs to somebody who does not own the process"* ]]
+  run text_is_original $ticker
+  [ "$status" -ne 0 ]
+  chown 0 "$file"
+  "$PINPRICK" detach -p $ticker
+  no_trace $ticker
+  tell "tick 5" ticked
+  end_ticker
+}
+
+@test "nobody attaches beside a session that another version began" {
+  start_ticker 2
+  watch count -p $ticker ticker:tick
+  kill -KILL $watcher
+  wait $watcher || true
+  local file version
+  file=$(echo "$runtime"/pinprick/*.session)
+  version=$(dd if="$file" bs=1 skip=8 count=1 status=none | od -An -tu1)
+  printf '\xfe' | dd of="$file" bs=1 seek=8 conv=notrunc status=none
+  run "$PINPRICK" count -p $ticker -d 1 ticker:nap
+  echo "$output"
+  [ "$status" -eq 1 ]
+  [[ "$output" == *"another version of pinprick wrote it"* ]]
+  printf "\\x$(printf %x $version)" | dd of="$file" bs=1 seek=8 conv=notrunc status=none
+  "$PINPRICK" detach -p $ticker
+  no_trace $ticker
+  tell "tick 5" ticked
+  end_ticker
+}
+
 @test "no page is writable and executable at any time" {
   start_ticker 2
   (
