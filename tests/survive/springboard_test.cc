@@ -55,6 +55,7 @@ class Springboard : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     runtime_folder();
+    detach_everything();  // what programs left that have ended
     ASSERT_TRUE(is_right());
     before_ = footprint_of(program_.pid());
     Command count = {"count", "-p", pid(), "--json", "-d", "1000"};
