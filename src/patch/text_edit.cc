@@ -69,6 +69,18 @@ EditOutcome edit_bytes(const TextEdit& edit, uint8_t* site) {
   return EditOutcome::different;
 }
 
+// Of these breakpoints, those outside of what is to be written. One inside is gone: such a site
+// holds what it should.
+std::vector<Address> still_there(std::span<const Address> foreign, std::span<const Range> written) {
+  std::vector<Address> left;
+  for (Address at : foreign) {
+    const auto behind = std::upper_bound(written.begin(), written.end(), at,
+                                         [](Address a, Range range) { return a < range.begin; });
+    if (behind == written.begin() || !std::prev(behind)->contains(at)) left.push_back(at);
+  }
+  return left;
+}
+
 // All of the run but those bytes.
 Result<void, SystemError> write_around(const target::Memory& memory, Range run,
                                        std::span<const uint8_t> bytes,
@@ -203,18 +215,15 @@ Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop&,
         edits, in_address_order(edits, some), [&](Range range, std::span<const size_t> of) {
           bytes.resize(range.size());
           if (!memory.read(range.begin, bytes)) return true;
-          bool changed = false;
+          std::vector<Range> changed;
           for (size_t i : of) {
-            // It may be gone by now, and the edit would be written but for that byte.
-            const auto inside = std::lower_bound(foreign.begin(), foreign.end(), edits[i].address);
-            outcomes[i] =
-                inside != foreign.end() && *inside < edits[i].address + edits[i].length
-                    ? EditOutcome::different
-                    : edit_bytes(edits[i], bytes.data() + (edits[i].address - range.begin));
-            changed = changed || outcomes[i] == EditOutcome::written;
+            outcomes[i] = edit_bytes(edits[i], bytes.data() + (edits[i].address - range.begin));
+            if (outcomes[i] == EditOutcome::written)
+              changed.push_back({edits[i].address, edits[i].address + edits[i].length});
           }
-          if (!changed) return true;
-          if (auto written = write_around(memory, range, bytes, foreign); !written)
+          if (changed.empty()) return true;
+          const auto around = still_there(foreign, changed);
+          if (auto written = write_around(memory, range, bytes, around); !written)
             error = written.error();
           return !error;
         });

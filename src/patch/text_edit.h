@@ -9,9 +9,9 @@
 //        the next
 //
 // Nobody executes between 1 and 4, what an edit changes lies in one page, and what a page holds
-// before and after each phase is a correct program, as the stubs were there before: so is every prefix of 4. Phases
-// are for edits that need others: a short jump needs the long one that it leads to. Resuming a
-// thread serialises it.
+// before and after each phase is a correct program, as the stubs were there before: so is every
+// prefix of 4. Phases are for edits that need others: a short jump needs the long one that it leads
+// to, and a pun the jump that it ends in. Resuming a thread serialises it.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,7 @@ enum class Order : uint8_t { phases_upward, phases_downward };
 // Breakpoints that others keep in the pages of the edits: the kernel, or a debugger. Their owners
 // may take them out at any time, the kernel even while the target stands still, and to write back
 // what was read a moment before would put them in again, now nobody's: the next thread that comes
-// by would die of it. So apply() writes around them, and leaves alone what has one inside. By
-// address.
+// by would die of it. So apply() writes around them. By address.
 std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
                                          const target::Memory& memory,
                                          std::span<const TextEdit> edits);

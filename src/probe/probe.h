@@ -47,7 +47,7 @@ struct ProbeSet {
   Kind kind = Kind::count;
   // By object and address; then those that found their place last, and hooks.
   std::vector<SitePatch> patches;
-  std::vector<Probe> probes;       // by patch
+  std::vector<Probe> probes;  // by patch
   std::vector<Skipped> skipped;
 };
 

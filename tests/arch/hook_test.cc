@@ -244,8 +244,8 @@ class ListHook : public testing::Test {
     told.clear();
     stops_at = -1;
   }
-  // The argument is on the stack, as unwinders have it. In one page: of who is not known, no more is
-  // looked at.
+  // The argument is on the stack, as unwinders have it. In one page: of who is not known, no more
+  // is looked at.
   int list(Address one, Address two, Address three) {
     alignas(32) volatile Address argument[] = {one, two, three};
     return hooked.list(tell, const_cast<Address*>(argument));

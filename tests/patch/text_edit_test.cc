@@ -5,8 +5,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <random>
+#include <thread>
+#include <utility>
 
 #include "target/child.h"
 
@@ -126,21 +129,59 @@ TEST_F(Edits, LeaveAloneWhatIsNotAsPlanned) {
   EXPECT_TRUE(now() == expected_);
 }
 
-TEST_F(Edits, AreAllOfTheirBytesOrNoneWhereOthersHaveABreakpointInside) {
-  // Which the others have taken out since it was seen, so that the site is as it should be.
+TEST_F(Edits, AreWrittenInWholeWhereABreakpointInsideIsGone) {
   const Address begin = reinterpret_cast<Address>(begin_);
-  for (const auto order : {Order::phases_upward, Order::phases_downward})
-    for (uint64_t inside : {100, 102, 104}) {
-      const std::vector<TextEdit> edits = {edit_at(100, 5), edit_at(90, 5), edit_at(105, 5)};
-      const std::vector<Address> foreign = {begin, begin + 95, begin + inside, begin + kSize - 1};
-      const auto outcomes = apply(*stop_, *memory_, edits, order, foreign);
-      ASSERT_TRUE(outcomes);
-      EXPECT_EQ(*outcomes,
-                (std::vector{EditOutcome::different, EditOutcome::written, EditOutcome::written}));
-      expect(edits[1]);
-      expect(edits[2]);
-      EXPECT_TRUE(now() == expected_);
+  for (uint64_t inside : {100, 102, 104}) {
+    const std::vector<TextEdit> edits = {edit_at(100, 5), edit_at(90, 5), edit_at(105, 5)};
+    const std::vector<Address> foreign = {begin, begin + 95, begin + inside, begin + kSize - 1};
+    const auto outcomes = apply(*stop_, *memory_, edits, Order::phases_upward, foreign);
+    ASSERT_TRUE(outcomes);
+    EXPECT_EQ(*outcomes, std::vector(3, EditOutcome::written));
+    EXPECT_EQ(examine(*memory_, edits), std::vector(3, EditOutcome::already)) << "and says so";
+    for (const TextEdit& edit : edits) expect(edit);
+    EXPECT_TRUE(now() == expected_);
+  }
+}
+
+// Memory that the child shares with us: we are those who change a byte meanwhile.
+TEST(SharedEdits, DoNotPutBackWhatTheOwnerOfABreakpointHasJustTakenOut) {
+  constexpr int kRounds = 2000;
+  constexpr size_t kTheirs = 200;
+  auto* const begin = static_cast<uint8_t*>(
+      mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(begin, MAP_FAILED);
+  target::Child child([](target::Shared&) {
+    for (;;) pause();
+  });
+  const auto memory = target::Memory::open(child.pid());
+  ASSERT_TRUE(memory);
+  const auto stop = target::Stop::all_threads(child.pid());
+  ASSERT_TRUE(stop);
+  std::atomic<bool> ends = false;
+  std::atomic<int> put_back = 0;
+  std::thread owner([&] {
+    const std::atomic_ref<uint8_t> theirs(begin[kTheirs]);
+    for (uint8_t value = 0; !ends; ++value) {
+      theirs = value;
+      for (int i = 0; i < 100 && !ends; ++i)
+        if (theirs != value) ++put_back;
     }
+  });
+  const Address address = reinterpret_cast<Address>(begin);
+  TextEdit edit;
+  edit.address = address + 100;
+  edit.length = 5;
+  std::fill_n(edit.after, edit.length, uint8_t{0xe9});
+  const Address foreign[] = {address + kTheirs};
+  for (int i = 0; i < kRounds; ++i) {
+    const auto outcomes = apply(*stop, *memory, {&edit, 1}, Order::phases_upward, foreign);
+    EXPECT_TRUE(outcomes && (*outcomes)[0] == EditOutcome::written);
+    std::swap(edit.before, edit.after);
+  }
+  ends = true;
+  owner.join();
+  EXPECT_EQ(put_back, 0);
+  munmap(begin, kPageSize);
 }
 
 // In the middle of the program's own text, which a child has like we do.
