@@ -79,10 +79,6 @@ Result<session::DisarmReport, Message> finish(const session::FoundSession& found
   if (!file) return fail(message(file.error()));
   auto journal = file->read();  // again, now that it is ours
   if (!journal) return fail(message(journal.error()));
-  if (journal->header.pid != found.journal.header.pid ||
-      !session::is_believed(*file, journal->header))
-    return fail(
-        message(session::FileError{session::FileError::Cause::stranger, file->path(), 0, {}, 0}));
   if (!found.target_lives) {
     file->remove();
     session::DisarmReport gone;
@@ -91,6 +87,11 @@ Result<session::DisarmReport, Message> finish(const session::FoundSession& found
   }
   auto subject = look_at(found.journal.header.pid);
   if (!subject) return fail(subject.error());
+  // Not before: a program that somebody runs as another user is the same process. What was opened
+  // now is not what comes after an exec.
+  if (!session::is_believed(*file, found.journal.header.pid))
+    return fail(
+        message(session::FileError{session::FileError::Cause::stranger, file->path(), 0, {}, 0}));
   auto report = session::disarm(subject->target, *subject->image, *file, *journal, patience_ns);
   if (!report) return fail(message(report.error()));
   return *report;

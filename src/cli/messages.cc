@@ -114,12 +114,13 @@ Message message(const session::FileError& error) {
               kAttachRefused};
     case Cause::not_a_session:
       return {"session_unreadable",
-              fmt::format("cannot use {}: {}", error.path, describe(error.parse_error)), kFailed};
+              fmt::format("cannot use {}: {}", error.path, describe(error.parse_error)),
+              kAttachRefused};
     case Cause::stranger:
       return {"session_of_stranger",
               fmt::format("{} belongs to somebody who does not own the process; it is not believed",
                           error.path),
-              kFailed};
+              kAttachRefused};
     case Cause::no_space:
       return {"no_space",
               fmt::format("cannot make {} of {} KiB{}; free space there, set XDG_RUNTIME_DIR to "

@@ -28,10 +28,9 @@ bool may_write(uid_t user, pid_t pid) {
 
 }  // namespace
 
-bool is_believed(const SessionFile& file, const layout::FileHeader& header) {
-  if (!is_same_process(header)) return true;
+bool is_believed(const SessionFile& file, pid_t pid) {
   const auto owner = file.owner();
-  return owner && may_write(*owner, header.pid);
+  return owner && may_write(*owner, pid);
 }
 
 FoundSessions find_sessions(std::optional<pid_t> pid) {
@@ -48,13 +47,14 @@ FoundSessions find_sessions(std::optional<pid_t> pid) {
       found.unreadable.push_back(journal.error());
       continue;
     }
-    if (!is_believed(*file, journal->header)) {
+    const bool lives = is_same_process(journal->header);
+    if (lives && !is_believed(*file, journal->header.pid)) {
       found.unreadable.push_back({FileError::Cause::stranger, path, 0, {}, 0});
       continue;
     }
-    const bool lives = is_same_process(journal->header);
     if (!lives && !locked && journal->header.state != layout::SessionState::armed) {
-      file->remove();
+      // In a folder of somebody else's the name may mean another file by now.
+      if (file->owner() == ::geteuid()) file->remove();
       continue;
     }
     found.sessions.push_back({*std::move(file), *std::move(journal), locked, lives});

@@ -21,12 +21,12 @@ struct FoundSession {
 };
 
 // Who may write a session's file says what is written into the process. So of a process that lives
-// only root, we, and whoever owns the process are believed.
-bool is_believed(const SessionFile& file, const layout::FileHeader& header);
+// only root, we, and whoever owns the process now are believed.
+bool is_believed(const SessionFile& file, pid_t pid);
 
-// Removes those that have nothing more to say: of targets that ended before anything was armed, or
-// after it was taken out. The results of a target that ended under probes stay until they are
-// detached. Files that cannot be read or make no sense are left out, and their errors kept.
+// Removes those of ours that have nothing more to say: of targets that ended before anything was
+// armed, or after it was taken out. The results of a target that ended under probes stay until they
+// are detached. Files that cannot be read or make no sense are left out, and their errors kept.
 struct FoundSessions {
   std::vector<FoundSession> sessions;
   std::vector<FileError> unreadable;

@@ -81,7 +81,7 @@ load helpers
   printf '\xfe' | dd of="$file" bs=1 seek=8 conv=notrunc status=none
   run "$PINPRICK" count -p $ticker -d 1 ticker:nap
   echo "$output"
-  [ "$status" -eq 1 ]
+  [ "$status" -eq 4 ]
   [[ "$output" == *"another version of pinprick wrote it"* ]]
   printf "\\x$(printf %x $version)" | dd of="$file" bs=1 seek=8 conv=notrunc status=none
   "$PINPRICK" detach -p $ticker
