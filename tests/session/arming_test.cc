@@ -1,11 +1,15 @@
 // What arming does about a target that went on since it was looked at.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <map>
+#include <optional>
 
 #include "base/fd.h"
 #include "scratch.h"
@@ -13,6 +17,10 @@
 
 namespace pinprick::session {
 namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+using testing::UnorderedElementsAre;
 
 // tests/targets/punned.c, on one thread.
 class Punned {
@@ -38,6 +46,7 @@ class Punned {
     ::waitpid(pid_, nullptr, 0);
   }
   pid_t pid() const { return pid_; }
+  // Its results; waits until there are more.
   bool is_right() {
     char answer[3] = {};
     return ::write(in_.get(), "\n", 1) == 1 && ::read(out_.get(), answer, 3) == 3 &&
@@ -49,37 +58,61 @@ class Punned {
   Fd in_, out_;
 };
 
-TEST(Arming, LeavesOutPunsWhosePlaceIsTakenMeanwhileAndProbesTheRest) {
-  const Scratch folder;
-  ::setenv("XDG_RUNTIME_DIR", folder.path().c_str(), 1);
-  Punned program(TARGETS "punned", "wall");
-  ASSERT_TRUE(program.is_right());
-  auto target = target::RemoteTarget::open(program.pid());
-  if (!target) GTEST_SKIP() << "no process can be attached to here";
-  auto image = image::load_process(program.pid(), target->reader());
-  ASSERT_TRUE(image);
-  // As if the wall had come after this look.
-  ASSERT_EQ(std::erase_if(image->maps, [](const auto& m) { return m.range.size() > 1 << 30; }), 1u);
-  std::vector<image::Pattern> wanted;
-  for (const char* name : {"punned:one", "punned:edge", "punned:behind_one", "punned:looped"})
-    wanted.push_back(*image::Pattern::parse(name, image::PatternSyntax::glob));
-  auto matches = image::match_patterns(*image, wanted, {}).matches;
-  ASSERT_EQ(matches.size(), wanted.size());
-  auto set = probe::plan_probes(*image, std::move(matches), probe::Kind::count);
-  ASSERT_EQ(set.probes.size(), 4u);
-  auto session = Session::arm(*std::move(target), *image, std::move(set), {});
-  ASSERT_TRUE(session);
-  EXPECT_EQ(session->report().armed, 2u) << "behind_one, which one's jump would end in, as well";
-  ASSERT_EQ(session->report().skipped.size(), 2u);
-  for (const probe::Skipped& skipped : session->report().skipped) {
-    EXPECT_TRUE(skipped.match.name == "one" || skipped.match.name == "edge") << skipped.match.name;
-    EXPECT_EQ(plan::name(skipped.refusal.reason), "out_of_reach");
+class Arming : public testing::Test {
+ protected:
+  Arming() { ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1); }
+  void look_at(Punned& program) {
+    program_ = &program;
+    ASSERT_TRUE(program.is_right());
+    auto target = target::RemoteTarget::open(program.pid());
+    ASSERT_TRUE(target) << "a child of one's own";
+    target_ = *std::move(target);
+    auto image = image::load_process(program.pid(), target_->reader());
+    ASSERT_TRUE(image);
+    image_ = *std::move(image);
   }
-  EXPECT_TRUE(program.is_right());
-  const auto disarmed = session->disarm();
-  ASSERT_TRUE(disarmed);
-  EXPECT_FALSE(disarmed->memory_left);
-  EXPECT_TRUE(program.is_right());
+  void plan(std::initializer_list<const char*> names) {
+    std::vector<image::Pattern> wanted;
+    for (const char* name : names)
+      wanted.push_back(*image::Pattern::parse(name, image::PatternSyntax::glob));
+    auto matches = image::match_patterns(image_, wanted, {}).matches;
+    ASSERT_EQ(matches.size(), names.size());
+    set_ = probe::plan_probes(image_, std::move(matches), probe::Kind::count);
+    ASSERT_EQ(set_.probes.size(), names.size());
+  }
+  // The names of those that were left out, by why.
+  std::multimap<std::string_view, std::string> left_out_of_armed(size_t armed) {
+    auto session = Session::arm(*std::move(target_), image_, std::move(set_), {});
+    EXPECT_TRUE(session);
+    if (!session) return {};
+    EXPECT_EQ(session->report().armed, armed);
+    std::multimap<std::string_view, std::string> skipped;
+    for (const probe::Skipped& one : session->report().skipped)
+      skipped.emplace(plan::name(one.refusal.reason), one.match.name);
+    EXPECT_TRUE(program_->is_right());
+    const auto disarmed = session->disarm();
+    EXPECT_TRUE(disarmed && !disarmed->memory_left);
+    EXPECT_TRUE(program_->is_right());
+    return skipped;
+  }
+
+  const Scratch folder_;
+  Punned* program_ = nullptr;
+  std::optional<target::RemoteTarget> target_;
+  image::ProcessImage image_;
+  probe::ProbeSet set_;
+};
+
+TEST_F(Arming, LeavesOutPunsWhosePlaceIsTakenMeanwhileAndProbesTheRest) {
+  Punned program(TARGETS "punned", "wall");
+  ASSERT_NO_FATAL_FAILURE(look_at(program));
+  // As if the wall had come after this look.
+  ASSERT_EQ(std::erase_if(image_.maps, [](const auto& m) { return m.range.size() > 1 << 30; }), 1u);
+  ASSERT_NO_FATAL_FAILURE(
+      plan({"punned:one", "punned:edge", "punned:behind_one", "punned:looped"}));
+  // behind_one, in which one's jump would end, is probed as well.
+  EXPECT_THAT(left_out_of_armed(2),
+              UnorderedElementsAre(Pair("out_of_reach", "one"), Pair("out_of_reach", "edge")));
 }
 
 // Not by ptrace: this one is not stopped.
@@ -91,38 +124,17 @@ bool change_byte(pid_t pid, Address address, uint8_t from, uint8_t to) {
          ::pwrite(memory->get(), &to, 1, at) == 1;
 }
 
-TEST(Arming, LeavesOutAPunThatWouldEndInAJumpThatIsNotWritten) {
-  const Scratch folder;
-  ::setenv("XDG_RUNTIME_DIR", folder.path().c_str(), 1);
+TEST_F(Arming, LeavesOutAPunThatWouldEndInAJumpThatIsNotWritten) {
   Punned program(TARGETS "punned_nopie");
-  ASSERT_TRUE(program.is_right());
-  auto target = target::RemoteTarget::open(program.pid());
-  if (!target) GTEST_SKIP() << "no process can be attached to here";
-  auto image = image::load_process(program.pid(), target->reader());
-  ASSERT_TRUE(image);
-  std::vector<image::Pattern> wanted;
-  for (const char* name : {"punned_nopie:one", "punned_nopie:prefixed"})
-    wanted.push_back(*image::Pattern::parse(name, image::PatternSyntax::glob));
-  auto matches = image::match_patterns(*image, wanted, {}).matches;
-  ASSERT_EQ(matches.size(), wanted.size());
-  const Address one = matches.front().site;
-  auto set = probe::plan_probes(*image, std::move(matches), probe::Kind::count);
-  ASSERT_EQ(set.probes.size(), 2u);
-  for (const probe::Probe& probe : set.probes)
-    ASSERT_TRUE(set.patches[probe.patch].plan.ends_in_host) << probe.match.name;
+  ASSERT_NO_FATAL_FAILURE(look_at(program));
+  ASSERT_NO_FATAL_FAILURE(plan({"punned_nopie:one", "punned_nopie:prefixed"}));
+  for (const probe::Probe& probe : set_.probes)
+    ASSERT_TRUE(set_.patches[probe.patch].plan.ends_in_host) << probe.match.name;
   // behind_one begins with `xor %eax,%eax`, of which there are two forms.
-  ASSERT_TRUE(change_byte(program.pid(), one + 1, 0x31, 0x33));
-  auto session = Session::arm(*std::move(target), *image, std::move(set), {});
-  ASSERT_TRUE(session);
-  EXPECT_EQ(session->report().armed, 1u);
-  ASSERT_EQ(session->report().skipped.size(), 1u);
-  EXPECT_EQ(session->report().skipped[0].match.name, "one");
-  EXPECT_TRUE(program.is_right());
-  const auto disarmed = session->disarm();
-  ASSERT_TRUE(disarmed);
-  EXPECT_FALSE(disarmed->memory_left);
-  EXPECT_TRUE(program.is_right());
-  EXPECT_TRUE(change_byte(program.pid(), one + 1, 0x33, 0x31)) << "as it was";
+  const Address behind_one = set_.probes[0].match.site + 1;
+  ASSERT_TRUE(change_byte(program.pid(), behind_one, 0x31, 0x33));
+  EXPECT_THAT(left_out_of_armed(1), ElementsAre(Pair(testing::_, "one")));
+  EXPECT_TRUE(change_byte(program.pid(), behind_one, 0x33, 0x31)) << "as it was";
 }
 
 }  // namespace
