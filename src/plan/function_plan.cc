@@ -22,6 +22,17 @@ bool in_short_reach(Address from, Address to) {
   return distance >= INT8_MIN && distance <= INT8_MAX;
 }
 
+// Does execution come to one of its instructions, by what is known to begin a block?
+bool is_reached(const FunctionCode& function, std::span<const Address> boundaries, Address at) {
+  auto begin = std::lower_bound(boundaries.begin(), boundaries.end(), at);
+  while (!begins_block(function, *begin)) {
+    if (begin == boundaries.begin()) return false;
+    const auto before = instruction_at(function, *--begin);
+    if (!before || !before->falls_through()) return false;
+  }
+  return true;
+}
+
 // The nearest window, of one function, that has room for a springboard of a short jump at `hop`.
 template <class IsFree>
 std::optional<Patch> window_with_room(const FunctionCode& function,
@@ -43,7 +54,8 @@ std::optional<Patch> window_with_room(const FunctionCode& function,
     if (entered && entered->special == Special::endbr64) continue;
     if (function.targets->any_in(springboard, end)) continue;
     auto patch = displace(function, *at, end, kJumpLength);
-    if (patch && patch->displaced >= 2 * kJumpLength && is_free(patch->touched()))
+    if (patch && patch->displaced >= 2 * kJumpLength && is_free(patch->touched()) &&
+        is_reached(function, boundaries, *at))
       best = *std::move(patch);
   }
   return best;

@@ -83,6 +83,11 @@ bool extend_boundaries(const FunctionCode& function, Address end, std::vector<Ad
   return true;
 }
 
+bool begins_block(const FunctionCode& function, Address at) {
+  return at == function.range.begin ||
+         (function.targets->contains(at) && !function.targets->is_callee(at));
+}
+
 Address padding_end(const FunctionCode& function, Address at, Address needed) {
   while (at < needed) {
     const auto instruction = instruction_at(function, at);

@@ -84,6 +84,11 @@ std::optional<arch::Instruction> instruction_at(const FunctionCode& function, Ad
 std::optional<Reason> why_not_displaceable(const FunctionCode& function,
                                            const arch::Instruction& instruction);
 
+// Is what begins there executed, be it behind an instruction that never goes on, as far as is
+// known? There may be data, too: then somebody takes its address, as of what is called; nothing but
+// jumps leads to a block.
+bool begins_block(const FunctionCode& function, Address at);
+
 // Where padding that begins at `at` ends, `needed` at most: nops and int3 behind an instruction
 // that never goes on; between functions also zeros.
 Address padding_end(const FunctionCode& function, Address at, Address needed);

@@ -96,11 +96,7 @@ namespace {
 std::optional<plan::Patch> window_at(image::Object& object, const image::Function& function,
                                      Address site, bool is_reached, const Taken& taken) {
   const auto displaced = [&](const plan::FunctionCode& code) -> std::optional<plan::Patch> {
-    // What lies behind an instruction that never goes on may be data. Somebody takes its address
-    // then, as of what is called; nobody but a jump leads to a block.
-    if (!is_reached && site != code.range.begin &&
-        (!code.targets->contains(site) || code.targets->is_callee(site)))
-      return std::nullopt;
+    if (!is_reached && !plan::begins_block(code, site)) return std::nullopt;
     // Indirect jumps may have to find one.
     const auto first = plan::instruction_at(code, site);
     if (first && first->special == arch::Special::endbr64) return std::nullopt;

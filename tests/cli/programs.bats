@@ -170,6 +170,15 @@ every_build() {
   done
 }
 
+@test "no jump is made room for by data behind a return, nor by what an indirect jump may look for" {
+  local sites=(punned_nopie:tabled+0x14 punned_nopie:marked+0x9)
+  "$PINPRICK" list --file "$TARGETS/punned_nopie" "${sites[@]}" --json >"$work/records"
+  [ "$(field '[(x["function"], x.get("tactic")) for x in r]')" = "[('tabled+0x14', None), ('marked+0x9', None)]" ]
+  "$TARGETS/punned_nopie" 4 20000 >"$work/bare"
+  "$PINPRICK" count punned_nopie:one "${sites[@]}" -- "$TARGETS/punned_nopie" 4 20000 >"$work/probed"
+  cmp "$work/bare" "$work/probed"
+}
+
 @test "jumps behind a prefix that lies in the page before" {
   "$TARGETS/punned_nopie" 4 50000 >"$work/bare"
   "$PINPRICK" count --json -o "$work/records" punned_nopie:wide_edge -- "$TARGETS/punned_nopie" 4 50000 \
@@ -182,8 +191,8 @@ every_build() {
   local program
   for program in punned punned_nopie; do
     "$TARGETS/$program" 4 20000 >"$work/bare"
-    "$PINPRICK" count --instructions --json -o "$work/records" "$program:*" -- "$TARGETS/$program" 4 20000 \
-      >"$work/probed"
+    "$PINPRICK" count --instructions --json -o "$work/records" "$program:*" -x "$program:tabled" -- \
+      "$TARGETS/$program" 4 20000 >"$work/probed"
     cmp "$work/bare" "$work/probed"
     [ "$(field '[x["hits"] for x in r if x["type"] == "count" and x["final"] and
       x["function"] in ("behind_one", "behind_one+0x2", "behind_one+0x4", "wide_edge", "one")]')" = \

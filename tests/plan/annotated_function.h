@@ -33,6 +33,11 @@ class Function {
     targets_.add(at(offset));
     return *this;
   }
+  // Something takes the address, to call it or to read there.
+  Function& take_address(uint64_t offset) {
+    targets_.add_callee(at(offset));
+    return *this;
+  }
   // Holds a computed jump that nothing explains.
   Function& opaque() {
     targets_.mark_opaque(kBegin);

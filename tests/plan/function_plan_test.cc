@@ -415,15 +415,16 @@ TEST(Evict, OneWindowHasRoomForAsManyAsItsLengthAllows) {
 }
 
 TEST(Evict, TakesPaddingFirst) {
-  expect_plan(Function(joined({kXorRet, kTen, kRet}), kNop7).branch_to(2), {0},
+  expect_plan(Function(joined({kXorRet, kTen, kRet}), kNop7).branch_to(2).branch_to(3), {0},
               "ss ss c3 48 83 ec 10 55 48 89 e5 31 c0 c3 bb bb bb bb bb 00 00",
               {{0, Tactic::hop, 2, {0}}});
 }
 
 TEST(Evict, NotAWindowThatSomethingLeadsInto) {
   for (uint64_t target : {4, 7, 12})
-    expect_refused(Function(joined({kXorRet, kTen, kRet})).branch_to(2).branch_to(target), {0},
-                   Reason::too_short, 3);
+    expect_refused(
+        Function(joined({kXorRet, kTen, kRet})).branch_to(2).branch_to(3).branch_to(target), {0},
+        Reason::too_short, 3);
 }
 
 // movl $0x13121110,0x24232221(%rax,%rcx), of 11 bytes. The tail behind its jump stays as it is, and
@@ -446,21 +447,29 @@ TEST(Evict, NotAWindowThatWouldBeginWithAnEndbr64) {
 }
 
 TEST(Evict, NotAWindowAroundACall) {
-  expect_refused(Function(joined({kXorRet, kCallRax, kTen, kRet})).branch_to(2).branch_to(5 + 4),
-                 {0}, Reason::too_short, 3);
+  expect_refused(
+      Function(joined({kXorRet, kCallRax, kTen, kRet})).branch_to(2).branch_to(3).branch_to(5 + 4),
+      {0}, Reason::too_short, 3);
   // Where it ends with the call there is nobody who comes back inside.
-  expect_plan(Function(joined({kXorRet, kSub16, kSub16, kCallRax, kRet})).branch_to(2), {0},
-              "ss ss c3 jj jj jj jj jj bb bb bb bb bb c3",
+  expect_plan(Function(joined({kXorRet, kSub16, kSub16, kCallRax, kRet})).branch_to(2).branch_to(3),
+              {0}, "ss ss c3 jj jj jj jj jj bb bb bb bb bb c3",
               {{0, Tactic::evict, 2, {0}}, {3, Tactic::window, 10, {}}});
 }
 
+TEST(Evict, NotWhatMayBeDataBehindAReturn) {
+  const Function function = Function(joined({kXorRet, kTen, kRet})).branch_to(2);
+  expect_refused(function, {0}, Reason::too_short, 3);
+  expect_refused(Function(function).take_address(3), {0}, Reason::too_short, 3);
+  EXPECT_TRUE(Function(function).branch_to(3).plan_all({0}).refused.empty());
+}
+
 TEST(Evict, NotReservedBytes) {
-  expect_refused(Function(joined({kXorRet, kTen, kRet})).branch_to(2).reserve(12, 13), {0},
-                 Reason::too_short, 3);
+  expect_refused(Function(joined({kXorRet, kTen, kRet})).branch_to(2).branch_to(3).reserve(12, 13),
+                 {0}, Reason::too_short, 3);
 }
 
 TEST(Evict, NotInAFunctionOfUnknownJumps) {
-  expect_refused(Function(joined({kXorRet, kTen, kRet})).branch_to(2).opaque(), {0},
+  expect_refused(Function(joined({kXorRet, kTen, kRet})).branch_to(2).branch_to(3).opaque(), {0},
                  Reason::too_short, 3);
 }
 
@@ -709,7 +718,7 @@ TEST(Detour, TakesNothingThatIsTaken) {
 
 TEST(Detour, ReachesAsFarAsAShortJump) {
   const auto with_gap = [](size_t gap) {
-    return Function(joined({kThree, repeated(0xc3, gap), kRoomy}));
+    return Function(joined({kThree, repeated(0xc3, gap), kRoomy})).branch_to(3 + gap);
   };
   // From behind the jump to the springboard, 5 bytes behind the window's begin.
   EXPECT_TRUE(detour_of(with_gap(127 + 2 - 3 - 5), 3));

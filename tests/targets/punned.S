@@ -47,6 +47,26 @@ BEGIN(locked)           // void locked(long* x, int alone) { *x += 16; }, atomic
 1:      subq    $-16, (%rdi)
         ret
 END(locked)
+BEGIN(tabled)           // long tabled(int x) { return x & 7; }
+        lea     2f(%rip), %rdx
+        and     $7, %edi
+        movzbl  (%rdx,%rdi), %eax
+        jz      1f
+        dec     %eax
+        inc     %eax
+1:      ret                             // site, at 20, in front of data that look like code
+2:      .byte   0, 1, 2, 3, 4, 5, 6, 7
+END(tabled)
+BEGIN(marked)           // long marked(int x) { return x & 1; }
+        mov     %edi, %eax
+        and     $1, %eax
+        jz      1f
+        jmp     2f
+1:      ret                             // site, at 9, in front of a mark for indirect jumps
+2:      endbr64
+        mov     $1, %eax
+        ret
+END(marked)
         .skip   300, 0xc3
 BEGIN(prefixed)         // long prefixed(int n) { return max(n, 1) * 0x900000; }
         xor     %eax, %eax              // site; 05 00 00 leads into this program, 05 00 00 90 does not

@@ -21,7 +21,7 @@ void* _Unwind_FindEnclosingFunction(void* pc);
 
 void one(void);
 long behind_one(int x), looped(long n), paired(long n), prefixed(int n);
-long edge(int x), wide_edge(long x), short_edge(long x);
+long edge(int x), wide_edge(long x), short_edge(long x), tabled(int x), marked(int x);
 void locked(long* x, int alone);
 
 static long calls = 2000;
@@ -33,13 +33,13 @@ static long call_all(long i) {
   one();
   locked(&counter, i & 1);
   return behind_one((int)i) + looped(i % 8 + 1) + paired(i % 4) + prefixed(i % 4) + edge((int)i) +
-         wide_edge(i) + short_edge(i) + counter - before;
+         wide_edge(i) + short_edge(i) + tabled((int)i) + marked((int)i) + counter - before;
 }
 
 static long expected(long i) {
   const long times = i % 4 ? i % 4 : 1;
   const long edges = 2 * (i - 0x70f00) + i;
-  return i - 16 * (i % 8 + 1) - 16 * (i % 4 + 1) + times * 0x900000 + edges + 16;
+  return (i & 7) + (i & 1) + i - 16 * (i % 8 + 1) - 16 * (i % 4 + 1) + times * 0x900000 + edges + 16;
 }
 
 static void* work(void* sum) {
