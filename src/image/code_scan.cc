@@ -30,6 +30,7 @@ const CodeBytes* containing(const std::vector<CodeBytes>& parts, Address address
 struct Region {
   const CodeBytes* text;
   Range range;
+  bool owned;  // by a function, or more
 };
 
 // A jump among blocks of one size, and the code that says so: all of it that somebody could come
@@ -39,19 +40,45 @@ struct BlockJump {
   Range code;
 };
 
-// What the decoding of one function, or of a gap between functions, brings to light.
-struct RegionFacts {
-  std::vector<BlockJump> block_jumps;
-  std::vector<Address> taken;      // addresses that instructions take, anywhere
-  std::vector<Address> indexed;    // of those what registers are added to, in an operand in memory
-  bool jumps_to_register = false;  // jmp *%reg, but for those among blocks
-  bool jumps_by_sum = false;       // ... right behind `add %reg, %reg`: a relative table
+// How a function, or a gap between functions, jumps to registers, but for jumps among blocks.
+struct RegisterJumps {
+  bool any = false;
+  bool by_sum = false;  // right behind `add %reg, %reg`: a relative table
+};
 
-  void merge(const RegionFacts& other) {
-    taken.insert(taken.end(), other.taken.begin(), other.taken.end());
-    indexed.insert(indexed.end(), other.indexed.begin(), other.indexed.end());
-    jumps_to_register |= other.jumps_to_register;
-    jumps_by_sum |= other.jumps_by_sum;
+struct Addresses {
+  std::vector<Address> taken;    // by instructions, anywhere
+  std::vector<Address> indexed;  // of those what registers are added to, in an operand in memory
+};
+
+// What the decoding of all text brings to light.
+struct TextFacts {
+  struct Piece : Addresses {                                // some regions, one behind the other
+    std::vector<std::pair<size_t, BlockJump>> block_jumps;  // in the region with that index
+  };
+  struct OfRegion {
+    RegisterJumps jumps;
+    std::span<const Address> taken, indexed;  // its part of the piece's
+  };
+  std::vector<Piece> pieces;
+  std::vector<OfRegion> regions;
+
+  template <class F>
+  void for_each_block_jump(F&& use) const {
+    for (const Piece& piece : pieces)
+      for (const auto& [region, jump] : piece.block_jumps) use(region, jump);
+  }
+};
+
+// The same for one function.
+struct FunctionJumps : Addresses {
+  RegisterJumps jumps;
+
+  void merge(const TextFacts::OfRegion& region) {
+    taken.insert(taken.end(), region.taken.begin(), region.taken.end());
+    indexed.insert(indexed.end(), region.indexed.begin(), region.indexed.end());
+    jumps.any |= region.jumps.any;
+    jumps.by_sum |= region.jumps.by_sum;
   }
 };
 
@@ -59,8 +86,8 @@ class Scanner {
  public:
   Scanner(const ObjectBytes& object, BranchTargets& targets) : object_(object), targets_(targets) {}
 
-  // By several threads at once.
-  RegionFacts decode_region(const Region& region);
+  // By several threads at once. `index`: the region's; to `piece` is added.
+  RegisterJumps decode_region(const Region& region, size_t index, TextFacts::Piece& piece);
   // Adds where the blocks of such a jump may begin, in code that it may lead into.
   void add_blocks(const arch::ComputedJump& jump, Range code);
   // Adds the targets of a table in [table, end); says whether it looks like one.
@@ -138,9 +165,10 @@ class StraightCode {
   size_t count_ = 0;
 };
 
-RegionFacts Scanner::decode_region(const Region& region) {
+RegisterJumps Scanner::decode_region(const Region& region, size_t index, TextFacts::Piece& piece) {
   const CodeBytes& text = *region.text;
-  RegionFacts facts;
+  RegisterJumps jumps;
+  const size_t first_taken = piece.taken.size();
   StraightCode straight;
   arch::Special before = arch::Special::none;
   for (Address at = region.range.begin; at < region.range.end;) {
@@ -156,16 +184,16 @@ RegionFacts Scanner::decode_region(const Region& region) {
     else if (instruction->has_target())
       targets_.add(instruction->target);
     if (instruction->special == arch::Special::lea && instruction->has_rip_operand)
-      facts.taken.push_back(instruction->memory);
+      piece.taken.push_back(instruction->memory);
     if (object_.fixed_addresses && instruction->immediate_size >= 4)
-      facts.taken.push_back(instruction->immediate);
+      piece.taken.push_back(instruction->immediate);
     // table(,%reg,8), and `lea label(%reg), %reg` before a jump there. A jump's own operand counts
     // anywhere: in assembly even position-independent objects have it.
     if (instruction->has_memory_operand && !instruction->has_rip_operand &&
         instruction->displacement_size == 4 &&
         (object_.fixed_addresses || instruction->flow == arch::Flow::jump_indirect)) {
-      facts.taken.push_back(static_cast<Address>(instruction->displacement));
-      facts.indexed.push_back(facts.taken.back());
+      piece.taken.push_back(static_cast<Address>(instruction->displacement));
+      piece.indexed.push_back(piece.taken.back());
     }
     if (instruction->flow == arch::Flow::jump_indirect && !instruction->has_memory_operand) {
       const bool by_sum = before == arch::Special::add_register;
@@ -173,18 +201,18 @@ RegionFacts Scanner::decode_region(const Region& region) {
                                     ? straight.explain(text, *instruction)
                                     : std::nullopt;
       if (among_blocks) {
-        facts.block_jumps.push_back(*among_blocks);
+        piece.block_jumps.emplace_back(index, *among_blocks);
       } else {
-        facts.jumps_to_register = true;
-        facts.jumps_by_sum |= by_sum;
+        jumps.any = true;
+        jumps.by_sum |= by_sum;
       }
     }
     straight.pass(*instruction);
     before = instruction->special;
     at = instruction->end();
   }
-  for (Address address : facts.taken) targets_.add_callee(address);
-  return facts;
+  for (Address address : std::span(piece.taken).subspan(first_taken)) targets_.add_callee(address);
+  return jumps;
 }
 
 void Scanner::follow_table_from(Address base, Address table, Address end) {
@@ -288,14 +316,18 @@ void add_regions_of(const CodeBytes& text, const FunctionTable& functions,
   auto next = std::lower_bound(
       all.begin(), all.end(), range.begin,
       [](const Function& function, Address a) { return function.range.begin < a; });
+  Address owned = 0;  // up to here, by those that begin before
+  for (auto before = all.begin(); before != next; ++before)
+    owned = std::max(owned, before->range.end);
   for (; next != all.end() && next->range.begin < range.end; ++next) {
-    if (at < next->range.begin) regions.push_back({&text, {at, next->range.begin}});
+    if (at < next->range.begin) regions.push_back({&text, {at, next->range.begin}, owned > at});
     Address end = std::min(next->range.end, range.end);
     if (std::next(next) != all.end()) end = std::min(end, std::next(next)->range.begin);
-    regions.push_back({&text, {next->range.begin, end}});
+    regions.push_back({&text, {next->range.begin, end}, true});
     at = std::max(at, end);
+    owned = std::max(owned, next->range.end);
   }
-  if (at < range.end) regions.push_back({&text, {at, range.end}});
+  if (at < range.end) regions.push_back({&text, {at, range.end}, owned > at});
 }
 
 // Where pieces of regions begin that take about the same time, and where the last one ends.
@@ -334,36 +366,45 @@ class Owners {
       if (functions_[i].range.overlaps(region)) use(i);
   }
 
-  bool has_any(Range region) const {
-    bool any = false;
-    for_each(region, [&](size_t) { any = true; });
-    return any;
-  }
-
  private:
   const std::vector<Function>& functions_;
   std::vector<Address> ends_;  // the furthest end of the functions up to here
 };
 
 // Decodes all text, on all threads.
-std::vector<RegionFacts> decode_text(Scanner& scanner, const std::vector<Region>& regions,
-                                     const Owners& owners, size_t threads) {
+TextFacts decode_text(Scanner& scanner, const std::vector<Region>& regions, size_t threads) {
   const auto begins = pieces_of(regions);
-  std::vector<RegionFacts> facts(regions.size());
-  for_each_piece(begins.size() - 1, threads, [&](size_t piece) {
-    for (size_t i = begins[piece]; i < begins[piece + 1]; ++i) {
+  TextFacts facts;
+  facts.pieces.resize(begins.size() - 1);
+  facts.regions.resize(regions.size());
+  for_each_piece(facts.pieces.size(), threads, [&](size_t number) {
+    TextFacts::Piece& piece = facts.pieces[number];
+    const size_t first = begins[number], end = begins[number + 1];
+    std::vector<std::pair<size_t, size_t>> ends;  // in the piece's addresses, of each region
+    ends.reserve(end - first);
+    for (size_t i = first; i < end; ++i) {
       const Region& region = regions[i];
-      if (!owners.has_any(region.range)) scanner.scan_half_words(*region.text, region.range);
-      facts[i] = scanner.decode_region(region);
+      if (!region.owned) scanner.scan_half_words(*region.text, region.range);
+      facts.regions[i].jumps = scanner.decode_region(region, i, piece);
+      ends.emplace_back(piece.taken.size(), piece.indexed.size());
+    }
+    size_t taken = 0, indexed = 0;
+    for (size_t i = first; i < end; ++i) {
+      const auto [end_of_taken, end_of_indexed] = ends[i - first];
+      facts.regions[i].taken = std::span(piece.taken).subspan(taken, end_of_taken - taken);
+      facts.regions[i].indexed =
+          std::span(piece.indexed).subspan(indexed, end_of_indexed - indexed);
+      taken = end_of_taken;
+      indexed = end_of_indexed;
     }
   });
   return facts;
 }
 
-std::vector<Address> taken_by(const std::vector<RegionFacts>& regions) {
+std::vector<Address> taken_by(const TextFacts& facts) {
   std::vector<Address> all;
-  for (const RegionFacts& facts : regions)
-    all.insert(all.end(), facts.taken.begin(), facts.taken.end());
+  for (const TextFacts::Piece& piece : facts.pieces)
+    all.insert(all.end(), piece.taken.begin(), piece.taken.end());
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;
@@ -371,19 +412,25 @@ std::vector<Address> taken_by(const std::vector<RegionFacts>& regions) {
 
 // Of the functions that jump to computed addresses, by index: what all of their text brings to
 // light.
-std::map<size_t, RegionFacts> computed_jumps(const std::vector<Region>& regions,
-                                             const std::vector<RegionFacts>& facts,
-                                             const Owners& owners) {
-  std::map<size_t, RegionFacts> of_function;
+std::map<size_t, FunctionJumps> computed_jumps(const std::vector<Region>& regions,
+                                               const TextFacts& facts,
+                                               const std::vector<Function>& functions,
+                                               const Owners& owners) {
+  std::map<size_t, FunctionJumps> of_function;
   for (size_t i = 0; i < regions.size(); ++i)
-    if (facts[i].jumps_to_register)
+    if (facts.regions[i].jumps.any)
       owners.for_each(regions[i].range, [&](size_t owner) { of_function.try_emplace(owner); });
-  if (of_function.empty()) return of_function;
+  std::vector<Function> those;
+  std::vector<FunctionJumps*> jumps;
+  for (auto& [function, its_jumps] : of_function) {
+    those.push_back(functions[function]);
+    jumps.push_back(&its_jumps);
+  }
+  if (those.empty()) return of_function;
+  const Owners owners_that_jump(those);
   for (size_t i = 0; i < regions.size(); ++i)
-    owners.for_each(regions[i].range, [&](size_t owner) {
-      if (const auto found = of_function.find(owner); found != of_function.end())
-        found->second.merge(facts[i]);
-    });
+    owners_that_jump.for_each(regions[i].range,
+                              [&](size_t owner) { jumps[owner]->merge(facts.regions[i]); });
   return of_function;
 }
 
@@ -415,9 +462,10 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   scanner.tell_pointers_from_labels(functions, relocations);
 
   std::vector<Region> regions;
+  regions.reserve(2 * functions.functions().size() + object.text.size());
   for (const CodeBytes& part : object.text) add_regions_of(part, functions, regions);
   const Owners owners(functions.functions());
-  const auto facts = decode_text(scanner, regions, owners, threads);
+  const TextFacts facts = decode_text(scanner, regions, threads);
 
   // Tables lie back to back: one ends where the next address begins that somebody takes. Of all
   // functions: one may set up the base that another jumps by.
@@ -436,25 +484,26 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     scanner.follow_half_words(table);
   }
   for (size_t i = 0; i < regions.size(); ++i)  // code between functions
-    if (facts[i].jumps_to_register && !owners.has_any(regions[i].range))
-      for (Address table : facts[i].indexed) scanner.look_behind(table);
-  for (size_t i = 0; i < regions.size(); ++i)
-    for (const BlockJump& among : facts[i].block_jumps) {
-      const auto add_around = [&](Range region) {
-        scanner.add_blocks(among.jump, region);
-        owners.for_each(region, [&](size_t owner) {
-          scanner.add_blocks(among.jump, functions.functions()[owner].range);
-        });
-      };
-      add_around(regions[i].range);
-      for (const Region& region : regions)
-        if (region.range.contains(among.jump.base)) add_around(region.range);
-    }
-  for (const auto& [function, jumps] : computed_jumps(regions, facts, owners)) {
-    const auto& own = jumps.taken;
+    if (facts.regions[i].jumps.any && !regions[i].owned)
+      for (Address table : facts.regions[i].indexed) scanner.look_behind(table);
+  facts.for_each_block_jump([&](size_t at, const BlockJump& among) {
+    const auto add_around = [&](Range region) {
+      scanner.add_blocks(among.jump, region);
+      owners.for_each(region, [&](size_t owner) {
+        scanner.add_blocks(among.jump, functions.functions()[owner].range);
+      });
+    };
+    add_around(regions[at].range);
+    for (const Region& region : regions)
+      if (region.range.contains(among.jump.base)) add_around(region.range);
+  });
+  for (const auto& [function, found] :
+       computed_jumps(regions, facts, functions.functions(), owners)) {
+    const auto& own = found.taken;
+    const bool by_sum = found.jumps.by_sum;
     const Range range = functions.functions()[function].range;
-    for (Address table : jumps.indexed) scanner.look_behind(table);
-    const bool has_table = jumps.jumps_by_sum && std::any_of(own.begin(), own.end(), follow);
+    for (Address table : found.indexed) scanner.look_behind(table);
+    const bool has_table = by_sum && std::any_of(own.begin(), own.end(), follow);
     std::vector<Address> labels, tables;
     for (Address address : own) {
       if (range.contains(address)) labels.push_back(address);
@@ -469,7 +518,7 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
       return scanner.leads_into(range, label, table, end_of_table(table));
     };
     const bool by_distance =
-        jumps.jumps_by_sum && computes_own_inside && labels.size() * tables.size() <= kMostPairs &&
+        by_sum && computes_own_inside && labels.size() * tables.size() <= kMostPairs &&
         std::any_of(tables.begin(), tables.end(), [&](Address table) {
           return std::any_of(labels.begin(), labels.end(),
                              [&](Address label) { return is_table_from(table, label); });
@@ -477,16 +526,16 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     if (by_distance)
       for (Address table : tables)
         for (Address label : labels) scanner.follow_table_from(label, table, end_of_table(table));
-    if ((jumps.jumps_by_sum && !has_table && !by_distance) || (computes_own_inside && !by_distance))
+    if ((by_sum && !has_table && !by_distance) || (computes_own_inside && !by_distance))
       targets.mark_opaque(range.begin);
   }
   // Now that it is known who comes in where.
-  for (size_t i = 0; i < regions.size(); ++i)
-    for (const BlockJump& among : facts[i].block_jumps)
-      if (targets.any_in(among.code.begin + 1, among.code.end))
-        owners.for_each(regions[i].range, [&](size_t owner) {
-          targets.mark_opaque(functions.functions()[owner].range.begin);
-        });
+  facts.for_each_block_jump([&](size_t at, const BlockJump& among) {
+    if (targets.any_in(among.code.begin + 1, among.code.end))
+      owners.for_each(regions[at].range, [&](size_t owner) {
+        targets.mark_opaque(functions.functions()[owner].range.begin);
+      });
+  });
   return targets;
 }
 
