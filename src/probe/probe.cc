@@ -10,6 +10,11 @@
 namespace pinprick::probe {
 namespace {
 
+// The next so many that will be added.
+auto next_probes(const ProbeSet& set, size_t count) {
+  return std::views::iota(set.probes.size(), set.probes.size() + count);
+}
+
 // Probes on one function.
 class FunctionProbes {
  public:
@@ -84,9 +89,9 @@ void FunctionProbes::plan() {
     SitePatch patch;
     patch.object = &object;
     if (planned.host) patch.host = first + *planned.host;
+    patch.probes = next_probes(set_, planned.points.size());
     for (uint8_t offset : planned.points) {
       const Address site = planned.patch.site + offset;
-      patch.probes.push_back(set_.probes.size());
       set_.probes.push_back({std::move(match_of(site)), kind_, set_.patches.size(), offset,
                              !is_called_ || site != entry});
     }
@@ -104,7 +109,7 @@ std::optional<SitePatch> plan_hook(const HookPlace& place) {
   SitePatch patch;
   patch.object = &object;
   patch.plan.patch = *std::move(planned);
-  patch.hook = place.hook;
+  patch.hook = std::make_shared<const Hook>(place.hook);
   return patch;
 }
 
@@ -116,6 +121,12 @@ arch::Displaced displaced(const SitePatch& patch) {
 size_t same_function(std::span<const image::Match> matches) {
   size_t n = 1;
   while (n < matches.size() && matches[n].function == matches[0].function) ++n;
+  return n;
+}
+
+size_t functions_of(std::span<const image::Match> matches) {
+  size_t n = 0;
+  for (; !matches.empty(); ++n) matches = matches.subspan(same_function(matches));
   return n;
 }
 
@@ -136,7 +147,8 @@ void append(ProbeSet& set, ProbeSet piece) {
   const size_t first_patch = set.patches.size();
   const size_t first_probe = set.probes.size();
   for (SitePatch& patch : piece.patches) {
-    for (size_t& probe : patch.probes) probe += first_probe;
+    patch.probes =
+        std::views::iota(*patch.probes.begin() + first_probe, *patch.probes.end() + first_probe);
     if (patch.host) *patch.host += first_patch;
     set.patches.push_back(std::move(patch));
   }
@@ -198,7 +210,8 @@ ProbeSet without_collisions(ProbeSet set) {
   for (size_t i = 0; i < set.patches.size(); ++i) {
     SitePatch& patch = set.patches[i];
     place[i] = kept.patches.size();
-    for (size_t& index : patch.probes) {
+    const auto probes = next_probes(kept, collides[i] ? 0 : patch.probes.size());
+    for (size_t index : patch.probes) {
       Probe& probe = set.probes[index];
       if (collides[i]) {
         const Address site = patch.plan.patch.site + probe.offset;
@@ -206,9 +219,9 @@ ProbeSet without_collisions(ProbeSet set) {
         continue;
       }
       probe.patch = place[i];
-      index = kept.probes.size();
       kept.probes.push_back(std::move(probe));
     }
+    patch.probes = probes;
     if (!collides[i]) kept.patches.push_back(std::move(patch));
   }
   for (SitePatch& patch : kept.patches)
@@ -315,10 +328,10 @@ void LastResorts::add(SitePatch patch, size_t skipped) {
     image::Match& match = set_.skipped[i].match;
     const bool at_entry = match.at_entry();
     const bool keep_red_zone = !at_entry || !is_called(*match.object, *match.function);
-    patch.probes.push_back(set_.probes.size());
     set_.probes.push_back({std::move(match), kind_, set_.patches.size(), offset, keep_red_zone});
     placed_[i] = true;
   };
+  const size_t first = set_.probes.size();
   add_probe(skipped, 0);
   const Address end = begin + patch.plan.patch.displaced;
   for (auto next = by_site_.upper_bound(begin); next != by_site_.end() && next->first < end;
@@ -328,6 +341,7 @@ void LastResorts::add(SitePatch patch, size_t skipped) {
     patch.plan.points.push_back(offset);
     add_probe(next->second, offset);
   }
+  patch.probes = std::views::iota(first, set_.probes.size());
   set_.patches.push_back(std::move(patch));
 }
 
@@ -371,6 +385,8 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
   const auto pieces = pieces_of(matches);
   std::vector<ProbeSet> planned(pieces.size());
   for_each_piece(pieces.size(), usable_threads(), [&](size_t piece) {
+    planned[piece].patches.reserve(functions_of(pieces[piece]));
+    planned[piece].probes.reserve(pieces[piece].size());
     for (std::span<image::Match> rest = pieces[piece]; !rest.empty();) {
       const auto of_function = rest.first(same_function(rest));
       FunctionProbes(of_function, kind, planned[piece]).plan();

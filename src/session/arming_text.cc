@@ -150,7 +150,7 @@ Result<bool, SessionError> Arming::try_to_write_text(Edits& edits, std::span<con
 
   const auto busy = patch::clear_interiors(stop, target().memory(), edits.interiors);
   const auto is_in_hook = [&](size_t edit) {
-    return set_.patches[edits.patch_of[edit]].hook.has_value();
+    return set_.patches[edits.patch_of[edit]].hook != nullptr;
   };
   if (!last_attempt && std::any_of(busy.begin(), busy.end(), is_in_hook)) {
     session_.report_.stopped_ns += stop.resume();

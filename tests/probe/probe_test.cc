@@ -129,7 +129,7 @@ TEST_F(PunsThatEvict, AreNotWhereAHookComesBeforeTheOther) {
   ASSERT_TRUE(prefixed.host);
   EXPECT_EQ(prefixed.plan.patch.site + 2, set.patches.at(*prefixed.host).plan.patch.site);
   for (const SitePatch& patch : set.patches)
-    EXPECT_EQ(patch.plan.patch.site == next.function->range.begin, patch.hook.has_value());
+    EXPECT_EQ(patch.plan.patch.site == next.function->range.begin, patch.hook != nullptr);
 }
 
 // parts.S, where each function and each part stands for a way to be entered.
