@@ -420,67 +420,49 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
 
 namespace {
 
-// `emit`: into an assembler, what arch::emit_... answers.
+// `emit`: into the assembler, what arch::emit_... answers.
 template <class F>
-std::optional<PlacedStub> placed_by(Address at, F&& emit) {
-  arch::Assembler code(at);
-  PlacedStub placed;
-  placed.stub = emit(code);
-  auto bytes = code.finish();
-  if (!bytes) return std::nullopt;
-  placed.bytes = *std::move(bytes);
-  return placed;
+std::optional<arch::Stub> placed_by(arch::Assembler& code, F&& emit) {
+  const size_t before = code.size();
+  std::optional<arch::Stub> stub = emit();
+  if (!code.settle()) {
+    code.take_back(before);
+    stub.reset();
+  }
+  return stub;
 }
 
 }  // namespace
 
-std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch& patch, Address at,
+std::optional<arch::Stub> place_count_stub(arch::Assembler& code, const SitePatch& patch,
                                            const arch::ArenaEntries& arena,
-                                           std::span<const uint32_t> cells,
-                                           std::optional<arch::RseqArea> rseq) {
-  std::vector<arch::CountPoint> points;
-  for (size_t i = 0; i < patch.probes.size(); ++i) {
-    const Probe& probe = set.probes[patch.probes[i]];
-    points.push_back({probe.offset, cells[i], probe.keep_red_zone, patch.object->elf().is_go()});
-  }
-  auto placed = placed_by(at, [&](arch::Assembler& code) {
-    return arch::emit_count_stub(code, arena, rseq, points, displaced(patch));
-  });
-  if (!placed) return placed;
-  for (const arch::CountPoint& point : points)
-    for (const arch::Copy& copy : placed->stub.copies)
-      if (copy.window_offset == point.offset)
-        placed->bodies.push_back(placed->stub.body + copy.offset);
-  return placed;
+                                           std::optional<arch::RseqArea> rseq,
+                                           std::span<const arch::CountPoint> points) {
+  return placed_by(
+      code, [&] { return arch::emit_count_stub(code, arena, rseq, points, displaced(patch)); });
 }
 
-std::optional<PlacedStub> place_return_stub(const SitePatch& patch, Address at,
+std::optional<arch::Stub> place_return_stub(arch::Assembler& code, const SitePatch& patch,
                                             const arch::ArenaEntries& arena,
                                             const arch::ReturnStub& spec) {
-  auto placed = placed_by(at, [&](arch::Assembler& code) {
-    return arch::emit_return_stub(code, arena, spec, displaced(patch));
-  });
-  if (placed) placed->bodies = {placed->stub.body};
-  return placed;
+  return placed_by(code,
+                   [&] { return arch::emit_return_stub(code, arena, spec, displaced(patch)); });
 }
 
-std::optional<PlacedStub> place_unwinder_hook(const SitePatch& patch, Address at,
+std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SitePatch& patch,
                                               const arch::ArenaEntries& arena,
                                               arch::UnwinderHook spec) {
   spec.functions = patch.hook->functions;
   spec.lists_objects = patch.hook->kind == Hook::Kind::object_list;
   spec.askers = patch.hook->askers;
   spec.tells_of_tables = arena.tells_of_tables;
-  return placed_by(at, [&](arch::Assembler& code) {
-    return arch::emit_unwinder_hook(code, spec, displaced(patch));
-  });
+  return placed_by(code, [&] { return arch::emit_unwinder_hook(code, spec, displaced(patch)); });
 }
 
-std::optional<PlacedStub> place_routine_hook(const SitePatch& patch, Address at,
+std::optional<arch::Stub> place_routine_hook(arch::Assembler& code, const SitePatch& patch,
                                              std::span<const uint8_t> routine, Address argument) {
-  return placed_by(at, [&](arch::Assembler& code) {
-    return arch::emit_routine_hook(code, routine, argument, displaced(patch));
-  });
+  return placed_by(
+      code, [&] { return arch::emit_routine_hook(code, routine, argument, displaced(patch)); });
 }
 
 }  // namespace pinprick::probe

@@ -72,27 +72,20 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
                      std::span<const HookPlace> hooks = {}, LandingSpace landings = {});
 
-// The stub of a patch, assembled for an address.
-struct PlacedStub {
-  std::vector<uint8_t> bytes;
-  arch::Stub stub;
-  std::vector<Address> bodies;  // of each point: the copy of its instruction
-};
-
-// `cells`: of the patch's probes. Nothing: something the displaced instructions refer to is out of
-// reach from `at`.
-std::optional<PlacedStub> place_count_stub(const ProbeSet& set, const SitePatch& patch, Address at,
+// The stub of a patch, emitted where `code` ends. Nothing, and nothing is emitted: something that
+// it refers to is out of reach from there. `points`: the patch's probes.
+std::optional<arch::Stub> place_count_stub(arch::Assembler& code, const SitePatch& patch,
                                            const arch::ArenaEntries& arena,
-                                           std::span<const uint32_t> cells,
-                                           std::optional<arch::RseqArea> rseq);
-std::optional<PlacedStub> place_return_stub(const SitePatch& patch, Address at,
+                                           std::optional<arch::RseqArea> rseq,
+                                           std::span<const arch::CountPoint> points);
+std::optional<arch::Stub> place_return_stub(arch::Assembler& code, const SitePatch& patch,
                                             const arch::ArenaEntries& arena,
                                             const arch::ReturnStub& spec);
 // `spec`: what the session has; the rest is the patch's, and the arena's.
-std::optional<PlacedStub> place_unwinder_hook(const SitePatch& patch, Address at,
+std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SitePatch& patch,
                                               const arch::ArenaEntries& arena,
                                               arch::UnwinderHook spec);
-std::optional<PlacedStub> place_routine_hook(const SitePatch& patch, Address at,
+std::optional<arch::Stub> place_routine_hook(arch::Assembler& code, const SitePatch& patch,
                                              std::span<const uint8_t> routine, Address argument);
 
 }  // namespace pinprick::probe

@@ -34,10 +34,20 @@ struct Arena {
   std::vector<size_t> patches;
   Address address = 0;
   uint64_t size = 0;
-  std::vector<uint8_t> bytes;
   arch::StubArena frames;
   std::vector<arch::CodeRow> routines;
   ObjectSites sites;
+};
+
+// Stubs that one thread emits, one behind the other.
+struct StubPiece {
+  size_t arena = 0;
+  size_t first = 0;  // of the arena's patches
+  size_t count = 0;
+  Range stubs;         // in the target
+  uint64_t room = 0;   // for them: up to the next piece
+  uint64_t bytes = 0;  // what they take
+  int refused = 0;     // the error, if they could not be written
 };
 
 class Arming {
@@ -66,14 +76,19 @@ class Arming {
   Result<void, SessionError> write_springboards();
   // In the target; 0: not mapped.
   Address landing_of(const probe::SitePatch& patch) const;
-  std::string shape_of(size_t patch, const arch::Stub& stub, Address at) const;
-  void lay_out_unwind_tables(const std::vector<std::string>& frames);
+  std::string shape_of(size_t patch, const arch::Stub& stub, Address at, uint64_t room) const;
+  void lay_out_unwind_tables();
   arch::UnwindSpec unwind_spec(const arch::StubShapes& shapes) const;
-  std::optional<probe::PlacedStub> place_stub(const probe::SitePatch& patch, Address at,
-                                              const arch::ArenaEntries& entries) const;
-  // On all CPUs; f(patch) may change only what belongs to that patch.
-  template <class F>
-  void for_each_patch(F&& f) const;
+  // `points`: for its use only.
+  std::optional<arch::Stub> place_stub(const probe::SitePatch& patch, arch::Assembler& code,
+                                       const arch::ArenaEntries& entries,
+                                       std::vector<arch::CountPoint>& points) const;
+  uint64_t most_room(const probe::SitePatch& patch) const;
+  std::span<const size_t> patches_of(const StubPiece& piece) const {
+    return std::span(arenas_[piece.arena].patches).subspan(piece.first, piece.count);
+  }
+  void emit_piece(StubPiece& piece, const arch::ArenaEntries& entries,
+                  std::vector<std::string>& frames);
   // What is to be written into the text, ready before the target stops.
   struct Edits {
     std::vector<patch::TextEdit> edits;
@@ -118,7 +133,8 @@ class Arming {
   probe::ProbeSet set_;
   std::vector<bool> armed_;  // per patch; false: dropped, or not yet
   std::vector<Arena> arenas_;
-  std::vector<uint64_t> room_;            // per patch: for its stub; whole alignments
+  std::vector<StubPiece> pieces_;         // by arena and address
+  std::vector<uint64_t> room_;            // per patch: of its stub, whole alignments; 0: none
   std::vector<arch::Stub> stubs_;         // per patch
   std::vector<size_t> site_;              // per patch: the index of its SiteEntry
   std::vector<size_t> springboard_;       // the same of its springboard, where it has one

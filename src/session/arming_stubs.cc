@@ -18,6 +18,8 @@ using target::AttachCause;
 
 // Stubs begin at multiples of this: their records and descriptors are aligned then.
 constexpr uint64_t kStubAlignment = 8;
+// What is not used between stubs is described in pieces of so many bytes.
+constexpr uint64_t kGap = 4096;
 
 // Pages that puns lead to, as few ranges as they make.
 std::vector<Range> pages_of_landings(const std::vector<probe::SitePatch>& patches,
@@ -37,23 +39,26 @@ std::vector<Range> pages_of_landings(const std::vector<probe::SitePatch>& patche
 
 }  // namespace
 
-std::optional<probe::PlacedStub> Arming::place_stub(const probe::SitePatch& patch, Address at,
-                                                    const arch::ArenaEntries& entries) const {
+std::optional<arch::Stub> Arming::place_stub(const probe::SitePatch& patch, arch::Assembler& code,
+                                             const arch::ArenaEntries& entries,
+                                             std::vector<arch::CountPoint>& points) const {
   const layout::FileHeader& header = session_.journal_.header;
   if (patch.hook)
     return patch.hook->is_for_unwinding()
-               ? probe::place_unwinder_hook(patch, at, entries, hook_)
-               : probe::place_routine_hook(patch, at, runtime::rendezvous_code(), loader_cell());
+               ? probe::place_unwinder_hook(code, patch, entries, hook_)
+               : probe::place_routine_hook(code, patch, runtime::rendezvous_code(), loader_cell());
   if (measures() && !patch.probes.empty()) {
     const size_t i = patch.probes[0];
     return probe::place_return_stub(
-        patch, at, entries,
+        code, patch, entries,
         {layout::place_offset(header, i), layout::counter_offset(i),
          layout::unwound_offset(header, i), layout::lost_offset(header, i)});
   }
-  std::vector<uint32_t> cells;
-  for (size_t i : patch.probes) cells.push_back(static_cast<uint32_t>(layout::counter_offset(i)));
-  return probe::place_count_stub(set_, patch, at, entries, cells, rseq_);
+  points.clear();
+  for (size_t i : patch.probes)
+    points.push_back({set_.probes[i].offset, static_cast<uint32_t>(layout::counter_offset(i)),
+                      set_.probes[i].keep_red_zone, patch.object->elf().is_go()});
+  return probe::place_count_stub(code, patch, entries, rseq_, points);
 }
 
 // In the target. 0 before anything is laid out.
@@ -64,23 +69,11 @@ Address Arming::loader_cell() const {
          (journal.header.loader_cell_offset - journal.header.cells_offset);
 }
 
-template <class F>
-void Arming::for_each_patch(F&& f) const {
-  constexpr size_t kPiece = 512;
-  const size_t count = set_.patches.size();
-  for_each_piece((count + kPiece - 1) / kPiece, usable_threads(), [&](size_t piece) {
-    const size_t end = std::min(count, (piece + 1) * kPiece);
-    for (size_t i = piece * kPiece; i < end; ++i) f(i);
-  });
-}
-
-// How large arenas have to be is known from assembling every stub once, at its own site: no size
-// depends on the address, and none grows with a smaller offset.
+// How large arenas have to be is known before any stub is emitted, but for those of hooks, of which
+// there are few: no size depends on the address. Memory that stubs do not need is never touched.
 Result<void, SessionError> Arming::lay_out() {
-  rseq_ = arch::RseqArea{};
+  constexpr size_t kPiece = 512;
   if (measures()) hook_.slot_code = {0, 1};
-  room_.resize(set_.patches.size());
-  std::vector<std::string> frames(set_.patches.size());
   for (size_t i = 0; i < set_.patches.size(); ++i) {
     const probe::SitePatch& patch = set_.patches[i];
     if (patch.plan.springboard) with_springboard_.push_back(i);
@@ -91,57 +84,78 @@ Result<void, SessionError> Arming::lay_out() {
           patch.plan.springboard->address - set_.patches[*patch.host].plan.patch.site));
   }
   landings_ = pages_of_landings(set_.patches, puns_);
-  for_each_patch([&](size_t i) {
-    const Address at = align_up(set_.patches[i].site(), kStubAlignment);
-    const auto stub = place_stub(set_.patches[i], at, {at, at, {at, at}, at, at, {}});
-    room_[i] = stub ? align_up(stub->bytes.size(), kStubAlignment) : 0;
-    if (stub) frames[i] = shape_of(i, stub->stub, at);
-  });
-  rseq_.reset();
   for (size_t i = 0; i < set_.patches.size(); ++i) {
-    const image::Object* object = set_.patches[i].object;
-    if (arenas_.empty() || arenas_.back().object != object) {
+    const probe::SitePatch& patch = set_.patches[i];
+    if (arenas_.empty() || arenas_.back().object != patch.object) {
       arenas_.push_back({});
-      arenas_.back().object = object;
+      arenas_.back().object = patch.object;
       // Magic, tables and the shared routine.
       arenas_.back().size = 640 + 8 * uint64_t{usable_cpus()};
       if (!options_.count_children)
         arenas_.back().size += arch::tables_in_arena(usable_cpus()).end + kPageSize;
     }
-    arenas_.back().patches.push_back(i);
-    arenas_.back().size += room_[i];
+    Arena& arena = arenas_.back();
+    if (arena.patches.size() % kPiece == 0) {
+      pieces_.push_back({});
+      pieces_.back().arena = arenas_.size() - 1;
+      pieces_.back().first = arena.patches.size();
+    }
+    const uint64_t room = most_room(patch);
+    pieces_.back().count += 1;
+    pieces_.back().room += room;
+    arena.patches.push_back(i);
+    arena.size += room;
   }
-  lay_out_unwind_tables(frames);
+  lay_out_unwind_tables();
   return {};
 }
 
-std::string Arming::shape_of(size_t patch, const arch::Stub& stub, Address at) const {
+// No stub of the patch takes more.
+uint64_t Arming::most_room(const probe::SitePatch& patch) const {
+  if (!patch.hook)
+    return align_up(arch::most_stub_bytes(patch.probes.size(), patch.plan.patch.displaced),
+                    kStubAlignment);
+  const Address at = align_up(patch.site(), kStubAlignment);
+  arch::Assembler code(at);
+  std::vector<arch::CountPoint> points;
+  place_stub(patch, code, {at, at, {at, at}, at, at, {}}, points);
+  return align_up(code.size(), kStubAlignment);
+}
+
+std::string Arming::shape_of(size_t patch, const arch::Stub& stub, Address at,
+                             uint64_t room) const {
   const auto hidden = hidden_.find(patch);
   return arch::StubShapes::shape_of(
-      stub.frames, at, room_[patch],
+      stub.frames, at, room,
       hidden == hidden_.end() ? std::span<const uint8_t>() : std::span(hidden->second));
 }
 
-// As many entries as there will be, and no fewer shapes: threads without rseq make stubs more
-// alike.
-void Arming::lay_out_unwind_tables(const std::vector<std::string>& frames) {
-  // A stub that is not there in the end has an unknown frame, in the room that it would have had.
-  constexpr uint64_t kSpare = 2048;
+// Room for tables of as many stubs, with as much to say of them as there may be.
+void Arming::lay_out_unwind_tables() {
   arch::StubShapes shapes;
+  const uint16_t any = shapes.of_end();
+  uint64_t shape_bytes = 0;
+  for (const StubPiece& piece : pieces_) {
+    arenas_[piece.arena].frames.shapes.resize(
+        arenas_[piece.arena].frames.shapes.size() + piece.count + piece.room / kGap + 1, any);
+    shape_bytes += (piece.count + 1) * arch::StubShapes::most_bytes(piece.room / piece.count);
+  }
   for (Arena& arena : arenas_) {
     arch::Assembler head(0);
     const std::vector<Address> cpus(usable_cpus());
     arch::ArenaSpec spec;
     spec.cpu_cells = cpus;
     arena.routines = arch::emit_arena_header(head, spec).frames;
-    for (size_t i : arena.patches) arena.frames.shapes.push_back(shapes.add(frames[i], room_[i]));
   }
   if (measures()) runtime_frames_ = runtime::image_frames(0);
   arch::Assembler tables(0);
   const auto header = arch::emit_unwind_tables(tables, unwind_spec(shapes));
   hook_.range_count = static_cast<uint32_t>(header.range_count);
-  unwind_room_ = align_up(header.size + kSpare, kStubAlignment);
+  unwind_room_ = align_up(
+      header.size + std::min<uint64_t>(shape_bytes, arch::StubShapes::kMostBytes + UINT16_MAX),
+      kStubAlignment);
   arenas_.front().size += unwind_room_;
+  for (Arena& arena : arenas_) arena.frames.shapes.clear();
 }
 
 arch::UnwindSpec Arming::unwind_spec(const arch::StubShapes& shapes) const {
@@ -275,6 +289,35 @@ bool Arming::ends_as_others_say(size_t patch, const layout::SiteEntry& site) con
   return std::equal(jump.begin() + own, jump.begin() + site.length, others.begin());
 }
 
+// On any thread: changes what belongs to the piece's patches alone.
+void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries,
+                        std::vector<std::string>& frames) {
+  arch::Assembler code(piece.stubs.begin);
+  std::vector<arch::CountPoint> points;
+  for (size_t i : patches_of(piece)) {
+    const size_t before = code.size();
+    const Address at = code.here();
+    auto stub = place_stub(set_.patches[i], code, entries, points);
+    const size_t size = code.size() - before;
+    code.align(kStubAlignment, arch::kBreakpoint);
+    if (!stub || code.size() > piece.room || !write_jumps(i, *stub)) {
+      code.take_back(before);
+      continue;
+    }
+    room_[i] = code.size() - before;
+    piece.bytes += size;
+    frames[i] = shape_of(i, *stub, at, room_[i]);
+    stub->frames = {};
+    for (size_t j : set_.patches[i].probes)
+      for (const arch::Copy& copy : stub->copies)
+        if (copy.window_offset == set_.probes[j].offset) journal().probes[j].body = copy.offset;
+    stubs_[i] = *std::move(stub);
+  }
+  piece.stubs.end = code.here();
+  if (auto written = target().memory().write(piece.stubs.begin, code.bytes()); !written)
+    piece.refused = written.error().number;
+}
+
 Result<void, SessionError> Arming::write_stubs() {
   const auto refused = [&](const SystemError& error) {
     return fail(SessionError(attach_error(AttachCause::memory_refused, error.number)));
@@ -299,11 +342,6 @@ Result<void, SessionError> Arming::write_stubs() {
   const auto cpus = runtime::cpu_cells(spec);
   stubs_.resize(set_.patches.size());
   armed_.assign(set_.patches.size(), true);
-  struct Place {
-    Address at = 0;
-    size_t arena = 0;
-  };
-  std::vector<Place> places(set_.patches.size());
   std::vector<arch::ArenaEntries> entries;
   unwind_tables_ = arenas_.front().address + arenas_.front().size - unwind_room_;
   hook_.ranges = unwind_tables_ + sizeof(arch::UnwindTablesHeader);
@@ -311,48 +349,44 @@ Result<void, SessionError> Arming::write_stubs() {
   for (Arena& arena : arenas_) {
     arch::Assembler head(arena.address);
     entries.push_back(arch::emit_arena_header(head, arena_spec(arena, cpus)));
-    auto bytes = head.finish();
-    assert(bytes.has_value());
-    arena.bytes = *std::move(bytes);
     arena.routines = entries.back().frames;
-    Address at = arena.address + align_up(arena.bytes.size(), kStubAlignment);
-    arena.frames = {at, 0, {}};
-    const Address end = &arena == &arenas_.front() ? unwind_tables_ : arena.address + arena.size;
-    for (size_t i : arena.patches) {
-      // lay_out() has made room for all; one that finds none would be dropped.
-      if (at + room_[i] > end) room_[i] = 0;
-      places[i] = {at, entries.size() - 1};
-      at += room_[i];
-    }
-    arena.frames.size = at - arena.frames.begin;
-    arena.bytes.resize(at - arena.address, arch::kBreakpoint);
+    head.align(kStubAlignment, arch::kBreakpoint);
+    const bool settled = head.settle();
+    assert(settled);
+    arena.frames.begin = head.here();
+    if (auto written = target().memory().write(arena.address, head.bytes()); !written)
+      return refused(written.error());
+  }
+  std::vector<Address> ends;
+  for (const Arena& arena : arenas_) ends.push_back(arena.frames.begin);
+  for (StubPiece& piece : pieces_) {
+    Address& end = ends[piece.arena];
+    piece.stubs = {end, end};
+    end += piece.room;
   }
   std::vector<std::string> frames(set_.patches.size());
-  std::vector<size_t> sizes(set_.patches.size());  // 0: out of reach
-  for_each_patch([&](size_t i) {
-    const probe::SitePatch& patch = set_.patches[i];
-    const auto [at, arena] = places[i];
-    auto stub = place_stub(patch, at, entries[arena]);
-    if (!stub || stub->bytes.size() > room_[i] || !write_jumps(i, stub->stub)) return;
-    frames[i] = shape_of(i, stub->stub, at);
-    stub->stub.frames = {};
-    std::copy(stub->bytes.begin(), stub->bytes.end(),
-              arenas_[arena].bytes.begin() + static_cast<ptrdiff_t>(at - arenas_[arena].address));
-    for (size_t j = 0; j < patch.probes.size(); ++j)
-      journal().probes[patch.probes[j]].body =
-          static_cast<uint32_t>(stub->bodies[j] - stub->stub.body);
-    sizes[i] = stub->bytes.size();
-    stubs_[i] = std::move(stub->stub);
+  room_.resize(set_.patches.size());
+  for_each_piece(pieces_.size(), usable_threads(), [&](size_t piece) {
+    emit_piece(pieces_[piece], entries[pieces_[piece].arena], frames);
   });
   arch::StubShapes shapes;
-  for (Arena& arena : arenas_) {
-    for (size_t i : arena.patches) {
-      arena.frames.shapes.push_back(shapes.add(frames[i], room_[i]));
-      session_.report_.stub_bytes += sizes[i];
-      if (sizes[i] == 0) drop(i, plan::Reason::out_of_reach);
+  for (const StubPiece& piece : pieces_) {
+    if (piece.refused) return refused({piece.refused});
+    arch::StubArena& stubs = arenas_[piece.arena].frames;
+    // What lies between pieces is no stub, nor is anybody there.
+    for (Address at = stubs.begin + stubs.size; at < piece.stubs.begin;) {
+      const uint64_t gap = std::min(piece.stubs.begin - at, kGap);
+      stubs.shapes.push_back(shapes.add({}, gap));
+      at += gap;
     }
-    if (auto written = target().memory().write(arena.address, arena.bytes); !written)
-      return refused(written.error());
+    for (size_t i : patches_of(piece)) {
+      if (room_[i] == 0)
+        drop(i, plan::Reason::out_of_reach);
+      else
+        stubs.shapes.push_back(shapes.add(frames[i], room_[i]));
+    }
+    stubs.size = piece.stubs.end - stubs.begin;
+    session_.report_.stub_bytes += piece.bytes;
   }
   if (auto written = write_springboards(); !written) return written;
   arch::Assembler tables(unwind_tables_);

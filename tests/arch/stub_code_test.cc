@@ -7,6 +7,9 @@
 
 #include "arch/disassembler.h"
 #include "arch/stub_cases.h"
+#include "arch/x86_64/relocate.h"
+#include "image/process.h"
+#include "library_path.h"
 
 namespace pinprick::arch {
 namespace {
@@ -97,6 +100,88 @@ TEST(CountStub, InTheMiddleOfAFunctionPaysLittleMoreForTheRedZone) {
   // The budget is an average of 128. A step over the red zone that leaves the flags alone takes 5
   // bytes, the one back 8.
   EXPECT_LE(inside.bytes.size() - inside.header_size, 128u + 8u);
+}
+
+// What is emitted for a window, with a probe on each of its instructions, or on none.
+void expect_room_for(std::span<const uint8_t> window, Address site) {
+  std::vector<CountPoint> points;
+  for (size_t at = 0; at < window.size();) {
+    points.push_back({static_cast<uint8_t>(at), 0x12345678, true});
+    const auto instruction = decode(window.subspan(at), site + at);
+    ASSERT_TRUE(instruction);
+    at += instruction->length;
+  }
+  ArenaEntries entries;
+  for (Address* entry : {&entries.cpu_table, &entries.locked_count, &entries.count_for_probe[0],
+                         &entries.count_for_probe[1], &entries.enter_pointer})
+    *entry = align_up(site, 8);
+  const Displaced displaced = {site, window};
+  const auto size_of = [&](auto&& emit) {
+    Assembler code(align_up(site, 8));
+    emit(code);
+    code.align(8, kBreakpoint);
+    return code.size();
+  };
+  for (const bool uses_rseq : {false, true})
+    for (const bool probed : {false, true}) {
+      const auto some =
+          probed ? std::span<const CountPoint>(points) : std::span<const CountPoint>();
+      const auto rseq = uses_rseq ? std::optional(RseqArea{-0x60}) : std::nullopt;
+      EXPECT_LE(
+          size_of([&](Assembler& code) { emit_count_stub(code, entries, rseq, some, displaced); }),
+          most_stub_bytes(some.size(), window.size()));
+    }
+  EXPECT_LE(size_of([&](Assembler& code) { emit_return_stub(code, entries, {}, displaced); }),
+            most_stub_bytes(1, window.size()));
+}
+
+TEST(StubSize, OfInstructionsThatGrowMostIsNoMoreThanIsSetAside) {
+  const Bytes growing[] = {
+      {0xe3, 0x00},       {0x67, 0xe3, 0x00},      {0xe2, 0x10}, {0x0f, 0x05}, {0x74, 0x10},
+      {0x2e, 0x74, 0x10}, {0xc7, 0xf8, 0, 0, 0, 0}};
+  const Bytes last[] = {{},
+                        {0xeb, 0x10},
+                        {0xff, 0xd0},
+                        {0x41, 0xff, 0xd3},
+                        {0xe8, 0, 0, 0, 0},
+                        {0xff, 0x15, 0, 0, 0, 0},
+                        {0xff, 0x54, 0x24, 0x7f},
+                        {0x42, 0xff, 0x14, 0xe5, 0, 0, 0, 0}};
+  for (const Bytes& one : growing)
+    for (const Bytes& end : last)
+      for (size_t count : {size_t{0}, size_t{1}, size_t{2}, 120 / one.size()}) {
+        Bytes window;
+        for (size_t i = 0; i < count; ++i) window.insert(window.end(), one.begin(), one.end());
+        window.insert(window.end(), end.begin(), end.end());
+        if (!window.empty()) expect_room_for(window, kSite);
+      }
+}
+
+TEST(StubSize, OfWindowsOfARealLibraryIsNoMoreThanIsSetAside) {
+  const auto process = image::load_file(library_path("libc.so.6"));
+  ASSERT_TRUE(process);
+  image::Object& object = *process->objects[0];
+  size_t windows = 0;
+  for (const image::Function& function : object.functions().functions()) {
+    auto code = object.code(function);
+    code = code.first(std::min<size_t>(code.size(), function.range.size()));
+    const size_t most = windows++ % 2 == 0 ? 5 : 64;  // as short as a jump, or shared by many
+    for (size_t begin = 0; begin < code.size();) {
+      size_t end = begin;
+      while (end < code.size() && end - begin < most) {
+        const auto instruction = decode(code.subspan(end), function.range.begin + end);
+        if (!instruction || displaceable(code.subspan(end), *instruction) != Displaceable::yes)
+          break;
+        end += instruction->length;
+        if (!instruction->falls_through() || instruction->is_call()) break;
+      }
+      if (end == begin) break;
+      expect_room_for(code.subspan(begin, end - begin), function.range.begin + begin);
+      if (HasFailure()) return;
+      begin = end;
+    }
+  }
+  EXPECT_GT(windows, 1'000u);
 }
 
 TEST(CountStub, EndsWithTheDisplacedInstructionsAndTheWayBack) {

@@ -40,6 +40,12 @@ Assembler::Label Assembler::bind_here() {
 }
 
 std::optional<std::vector<uint8_t>> Assembler::finish() {
+  if (!settle()) return std::nullopt;
+  return std::move(code_);
+}
+
+bool Assembler::settle() {
+  bool reaches_all = !out_of_reach_;
   for (const Fixup& fixup : fixups_) {
     assert(labels_[fixup.label] && "a label was referred to but never bound");
     const size_t target = *labels_[fixup.label];
@@ -47,7 +53,7 @@ std::optional<std::vector<uint8_t>> Assembler::finish() {
     switch (fixup.form) {
       case Fixup::Form::rel8: {
         const int64_t distance = static_cast<int64_t>(target - (fixup.position + 1));
-        if (distance < INT8_MIN || distance > INT8_MAX) return std::nullopt;
+        reaches_all = reaches_all && distance >= INT8_MIN && distance <= INT8_MAX;
         *field = static_cast<uint8_t>(distance);
         break;
       }
@@ -68,8 +74,15 @@ std::optional<std::vector<uint8_t>> Assembler::finish() {
       }
     }
   }
-  if (out_of_reach_) return std::nullopt;
-  return std::move(code_);
+  fixups_.clear();
+  labels_.clear();
+  out_of_reach_ = false;
+  return reaches_all;
+}
+
+std::span<const uint8_t> Assembler::bytes() const {
+  assert(fixups_.empty() && !out_of_reach_);
+  return code_;
 }
 
 void Assembler::raw(std::span<const uint8_t> bytes) {
@@ -77,9 +90,9 @@ void Assembler::raw(std::span<const uint8_t> bytes) {
 }
 
 void Assembler::u32(uint32_t value) {
-  uint8_t bytes[sizeof value];
-  std::memcpy(bytes, &value, sizeof value);
-  raw(bytes);
+  const size_t at = code_.size();
+  code_.resize(at + sizeof value);
+  std::memcpy(code_.data() + at, &value, sizeof value);
 }
 
 void Assembler::u64(uint64_t value) {

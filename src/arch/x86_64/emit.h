@@ -1,8 +1,8 @@
 // Writes machine code into a byte vector, for a given final address. One call per instruction.
 //
 // Pure: nothing is executable until somebody copies the bytes to where they belong. References may
-// be bound later; a displacement that does not fit makes finish() answer nothing, so callers need
-// no check at each instruction.
+// be bound later; a displacement that does not fit makes settle() answer no and finish() answer
+// nothing, so callers need no check at each instruction.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +56,12 @@ class Assembler {
 
   // The code, or nothing where a displacement did not fit (the stub is out of reach of something).
   std::optional<std::vector<uint8_t>> finish();
+  // The same for one stub of several, whose labels are forgotten; false: a displacement did not
+  // fit.
+  bool settle();
+  // What was emitted from there on was not.
+  void take_back(size_t size) { code_.resize(size); }
+  std::span<const uint8_t> bytes() const;  // all of it settled
 
   void raw(std::span<const uint8_t> bytes);
   void u8(uint8_t value) { code_.push_back(value); }

@@ -5,6 +5,7 @@
 // every register and flag as it was. Pure; the bytes are for the addresses given.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -96,6 +97,14 @@ struct Stub {
   std::vector<Copy> copies;
   StubFrames frames;
 };
+
+// No stub takes more bytes that counts at so many points, or times calls, and stands in for so many
+// bytes. Of a point: emit_counting() and what is out of line. Of what is displaced: a loop or a
+// syscall of 2 bytes becomes one of 9, which is the most of all that may stand in front of others;
+// the last one may be a call, of 24. And the way on, and alignment.
+constexpr uint64_t most_stub_bytes(size_t points, size_t displaced) {
+  return 128 * std::max<uint64_t>(points, 1) + 9 * ((displaced + 1) / 2) + 24 + 5 + 8;
+}
 
 // The displaced instructions, and the way back behind them: the end of a stub's code.
 void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub);

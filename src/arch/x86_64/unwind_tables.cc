@@ -1,6 +1,7 @@
 #include "arch/x86_64/unwind_tables.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -315,9 +316,7 @@ void append(std::string& to, T value) {
 }
 
 void append_row(std::string& to, uint64_t end, uint8_t back, uint8_t words) {
-  append(to, static_cast<uint16_t>(end));
-  append(to, back);
-  append(to, words);
+  append(to, uint32_t{static_cast<uint16_t>(end)} | uint32_t{back} << 16 | uint32_t{words} << 24);
 }
 
 std::string unknown_shape(uint64_t room) {
@@ -458,6 +457,9 @@ std::string StubShapes::shape_of(const StubFrames& frames, Address begin, uint64
   const uint64_t continuation = frames.continuation - begin;
   if (frames.continuation == 0 || continuation >= kLastEnd || room >= kLastEnd) return {};
   constexpr size_t kRowSize = 4;
+  std::array<uint8_t, 256> length_at{};  // by offset
+  for (const StubRow& row : frames.rows)
+    length_at[row.offset] = std::max(length_at[row.offset], row.length);
   std::string shape;
   shape.reserve(kRowSize * (frames.rows.size() + 2));
   append(shape, static_cast<uint16_t>(room));
@@ -470,9 +472,7 @@ std::string StubShapes::shape_of(const StubFrames& frames, Address begin, uint64
     const uint64_t end =
         i + 1 < frames.rows.size() ? frames.rows[i + 1].from - begin : uint64_t{kLastEnd};
     const int words = row.words + kWordsBias;
-    int length = row.length;
-    for (const StubRow& other : frames.rows)
-      if (other.offset == row.offset) length = std::max<int>(length, other.length);
+    const int length = length_at[row.offset];
     const int back = frames.displaced + 1 - (row.offset + length);
     const auto last_byte = static_cast<uint8_t>(row.offset + length - 1);
     const bool known = row.offset != StubRow::kNowhere && back >= 0 &&

@@ -74,6 +74,8 @@ class StubShapes {
                               std::span<const uint8_t> hidden = {});
 
   static constexpr size_t kMostBytes = size_t{8} << 16;
+  // No stub of so many bytes has a shape that takes more: every row is about a byte at least.
+  static constexpr uint64_t most_bytes(uint64_t room) { return 4 * (room + 3) + 7; }
 
   // To be given to StubArena; of a stub with an empty shape the room is told alone.
   uint16_t add(const std::string& shape, uint64_t room);
