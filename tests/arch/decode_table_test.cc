@@ -1,4 +1,5 @@
-// The table knows nothing that the full decoder does not: whatever it says, that one says as well.
+// The table knows nothing that the full decoder does not: whatever it says, that one says as well,
+// and it may be moved.
 #include "arch/x86_64/decode_table.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include <random>
 #include <sstream>
 
+#include "arch/x86_64/relocate.h"
 #include "bytes.h"
 #include "image/process.h"
 #include "library_path.h"
@@ -38,7 +40,10 @@ bool agrees(std::span<const uint8_t> bytes, Address address, bool& known) {
   if (!known) return true;
   const auto expected = decode_without_table(bytes, address);
   EXPECT_EQ(found, expected) << description(bytes, found) << "\n" << description(bytes, expected);
-  return found == expected;
+  if (found != expected) return false;
+  const auto moves = displaceable_without_table(bytes, *found);
+  EXPECT_EQ(displaceable(bytes, *found), moves) << description(bytes, found);
+  return displaceable(bytes, *found) == moves;
 }
 
 class Libraries : public testing::TestWithParam<const char*> {};

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "arch/x86_64/decode_table.h"
 #include "arch/x86_64/full_decoder.h"
 
 namespace pinprick::arch {
@@ -112,7 +113,15 @@ void emit_push_return_address(Assembler& code, Address return_address, Assembler
 
 }  // namespace
 
+// All of the table is ordinary; but a call may go by the stack pointer that it moves.
 Displaceable displaceable(std::span<const uint8_t> bytes, const Instruction& instruction) {
+  if (instruction.flow != Flow::call_indirect && decode_by_table(bytes, instruction.address))
+    return Displaceable::yes;
+  return displaceable_without_table(bytes, instruction);
+}
+
+Displaceable displaceable_without_table(std::span<const uint8_t> bytes,
+                                        const Instruction& instruction) {
   ZydisDecodedInstruction raw;
   if (!decode_fully(bytes, raw)) return Displaceable::undecodable;
   if (is_privileged(raw)) return Displaceable::privileged;

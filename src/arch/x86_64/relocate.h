@@ -22,6 +22,10 @@ enum class Displaceable : uint8_t {
 };
 
 Displaceable displaceable(std::span<const uint8_t> bytes, const Instruction& instruction);
+// The same, always from the decoder that knows every instruction: what displaceable() is tested
+// against.
+Displaceable displaceable_without_table(std::span<const uint8_t> bytes,
+                                        const Instruction& instruction);
 
 // Appends the moved instruction. `instruction` was decoded from `bytes` and is displaceable;
 // whether everything is in reach of the new place shows in code.finish(). An instruction that does
