@@ -11,6 +11,7 @@ namespace {
 
 // `foo.cold`, `foo.cold.3`: the rest of foo, elsewhere.
 bool is_cold_part(std::string_view name) {
+  if (name.find('.') == name.npos) return false;  // most of them
   const size_t at = name.rfind(".cold");
   return at != name.npos && (at + 5 == name.size() || name[at + 5] == '.');
 }
