@@ -364,16 +364,17 @@ std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Fu
   return code;
 }
 
-void load_code(std::span<const image::Match> matches) {
-  image::Object* loaded = nullptr;
-  for (const image::Match& match : matches) {
-    if (match.object == loaded) continue;
-    loaded = match.object;
-    loaded->functions();
-    loaded->targets();
-    loaded->reserved();
-    loaded->code(*match.function);
-  }
+void load_code(std::span<const image::Match> matches, std::span<const HookPlace> hooks) {
+  std::vector<image::Object*> objects;
+  for (const image::Match& match : matches)
+    if (objects.empty() || match.object != objects.back()) objects.push_back(match.object);
+  for (const HookPlace& place : hooks) objects.push_back(place.object);
+  std::sort(objects.begin(), objects.end());
+  objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
+  for_each_piece(objects.size(), usable_threads(), [&](size_t i) {
+    objects[i]->functions();
+    objects[i]->targets();  // and with them all text
+  });
 }
 
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<const HookPlace> hooks,
@@ -381,7 +382,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   if (!std::is_sorted(matches.begin(), matches.end(), by_site))
     std::stable_sort(matches.begin(), matches.end(), by_site);
-  load_code(matches);
+  load_code(matches, hooks);
   const auto pieces = pieces_of(matches);
   std::vector<ProbeSet> planned(pieces.size());
   for_each_piece(pieces.size(), usable_threads(), [&](size_t piece) {

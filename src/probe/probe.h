@@ -60,9 +60,9 @@ std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Fu
 ReturnCandidate return_candidate(image::Object& object, const image::Function& function,
                                  const plan::FunctionCode& code, bool is_called);
 
-// Makes the objects load all that planning asks them for: they do so the first time, for one thread
-// only.
-void load_code(std::span<const image::Match> matches);
+// Makes the objects load all that planning asks them for: they do so the first time, each for one
+// thread only.
+void load_code(std::span<const image::Match> matches, std::span<const HookPlace> hooks = {});
 
 // For a process: with the hooks that probes which measure need in it, and with that in its loader,
 // if given.
