@@ -102,7 +102,7 @@ Stop::~Stop() {
 Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms, unsigned attempts) {
   Stop stop(pid);
   for (unsigned attempt = 1;; ++attempt) {
-    stop.since_ns_ = monotonic_ns();
+    stop.since_ns_ = 0;
     auto gathered = stop.gather(patience_ms);
     if (gathered) return stop;
     if (gathered.error().cause != AttachCause::thread_unstoppable || attempt == attempts)
@@ -122,9 +122,19 @@ bool Stop::seize(pid_t tid, int& error) {
     return false;
   }
   seized_.push_back(tid);
-  // A thread that ended in between shows itself when we wait for it.
-  ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
   return true;
+}
+
+// Those that run come first: one that sleeps wakes up to stop, maybe on our CPU, and whoever else
+// wants that CPU goes next, and on, as long as nothing stops it.
+void Stop::interrupt(std::vector<pid_t> tids) {
+  std::stable_partition(tids.begin(), tids.end(), [&](pid_t tid) {
+    const auto status = read_thread_status(pid_, tid);
+    return status && status->state == 'R';
+  });
+  if (since_ns_ == 0) since_ns_ = monotonic_ns();
+  // A thread that ended in between shows itself when we wait for it.
+  for (pid_t tid : tids) ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
 }
 
 // True: stopped, and in threads_. False: it ended, or `timed_out`.
@@ -170,7 +180,6 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
 }
 
 Result<void, AttachError> Stop::gather(unsigned patience_ms) {
-  const uint64_t deadline = since_ns_ + uint64_t{patience_ms} * 1'000'000;
   const auto is_known = [&](pid_t tid) {
     return std::find(seized_.begin(), seized_.end(), tid) != seized_.end() ||
            std::find(ended_.begin(), ended_.end(), tid) != ended_.end() ||
@@ -180,12 +189,13 @@ Result<void, AttachError> Stop::gather(unsigned patience_ms) {
   for (;;) {
     // Once a pass finds nobody new, and all that were found stand still, nobody is left to make
     // one.
-    bool found_new = false;
+    std::vector<pid_t> found;
+    std::optional<AttachError> refused;
     for (pid_t tid : list_threads(pid_)) {
       if (is_known(tid)) continue;
       int error = 0;
       if (seize(tid, error)) {
-        found_new = true;
+        found.push_back(tid);
         continue;
       }
       const auto status = read_thread_status(pid_, tid);
@@ -196,14 +206,18 @@ Result<void, AttachError> Stop::gather(unsigned patience_ms) {
       if (error == ESRCH) continue;
       const auto cause =
           status->tracer != 0 ? AttachCause::already_traced : AttachCause::not_permitted;
-      return fail(AttachError{cause, pid_, status->tracer, error, {}});
+      refused = AttachError{cause, pid_, status->tracer, error, {}};
+      break;
     }
+    interrupt(found);
+    if (refused) return fail(*refused);
+    const uint64_t deadline = since_ns_ + uint64_t{patience_ms} * 1'000'000;
     for (pid_t tid : std::vector<pid_t>(seized_)) {
       bool timed_out = false;
       wait_for(tid, deadline, timed_out);
       if (timed_out) return fail(AttachError{AttachCause::thread_unstoppable, pid_, tid, 0, {}});
     }
-    if (!found_new) break;
+    if (found.empty()) break;
   }
   if (threads_.empty()) return fail(AttachError{AttachCause::exited, pid_, 0, 0, {}});
   for (const StoppedThread& thread : threads_)

@@ -61,6 +61,7 @@ class Stop {
   explicit Stop(pid_t pid) : pid_(pid) {}
   Result<void, AttachError> gather(unsigned patience_ms);
   bool seize(pid_t tid, int& error);
+  void interrupt(std::vector<pid_t> tids);
   // Answers when the last thread was let go.
   uint64_t let_go();
   bool wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out);
