@@ -2,6 +2,7 @@
 
 #include <linux/audit.h>
 #include <linux/rseq.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -220,16 +221,19 @@ BorrowedThread::~BorrowedThread() {
   ptrace(PTRACE_SETOPTIONS, tid_, nullptr, data(PTRACE_O_TRACESYSGOOD));
 }
 
-// Runs the thread to the next entry or exit of a call.
+// Runs the thread to the next entry or exit of a call. Most are over sooner than a processor wakes
+// up that has gone to sleep.
 bool BorrowedThread::run_to_call_stop() {
   uint64_t signal = 0;
   for (;;) {
     if (ptrace(PTRACE_SYSCALL, tid_, nullptr, data(signal)) != 0) return false;
     int status = 0;
-    pid_t waited;
-    do {
-      waited = waitpid(tid_, &status, __WALL);
-    } while (waited < 0 && errno == EINTR);
+    pid_t waited = 0;
+    constexpr int kAttempts = 200;
+    for (int attempt = 0; waited == 0 || (waited < 0 && errno == EINTR); ++attempt) {
+      waited = waitpid(tid_, &status, __WALL | (attempt < kAttempts ? WNOHANG : 0));
+      if (waited == 0) sched_yield();
+    }
     if (waited != tid_ || !WIFSTOPPED(status)) return false;
     if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return true;
     // A group stop begins or ends; it takes effect when the thread is resumed for good. The signal
