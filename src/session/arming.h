@@ -87,6 +87,8 @@ class Arming {
   std::span<const size_t> patches_of(const StubPiece& piece) const {
     return std::span(arenas_[piece.arena].patches).subspan(piece.first, piece.count);
   }
+  Result<void, SessionError> emit_stubs(const std::vector<arch::ArenaEntries>& entries,
+                                        arch::StubShapes& shapes);
   void emit_piece(StubPiece& piece, const arch::ArenaEntries& entries,
                   std::vector<std::string>& frames);
   // What is to be written into the text, ready before the target stops.

@@ -318,6 +318,45 @@ void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries,
     piece.refused = written.error().number;
 }
 
+// `shapes`: of all of them, and of what lies between.
+Result<void, SessionError> Arming::emit_stubs(const std::vector<arch::ArenaEntries>& entries,
+                                              arch::StubShapes& shapes) {
+  std::vector<Address> ends;
+  for (const Arena& arena : arenas_) ends.push_back(arena.frames.begin);
+  for (StubPiece& piece : pieces_) {
+    Address& end = ends[piece.arena];
+    piece.stubs = {end, end};
+    end += piece.room;
+  }
+  for (size_t i = 0; i < arenas_.size(); ++i)
+    assert(ends[i] <= arenas_[i].address + arenas_[i].size - (i == 0 ? unwind_room_ : 0));
+  std::vector<std::string> frames(set_.patches.size());
+  room_.resize(set_.patches.size());
+  for_each_piece(pieces_.size(), usable_threads(), [&](size_t piece) {
+    emit_piece(pieces_[piece], entries[pieces_[piece].arena], frames);
+  });
+  for (const StubPiece& piece : pieces_) {
+    if (piece.refused != 0)
+      return fail(SessionError(attach_error(AttachCause::memory_refused, piece.refused)));
+    arch::StubArena& stubs = arenas_[piece.arena].frames;
+    // What lies between pieces is no stub, nor is anybody there.
+    for (Address at = stubs.begin + stubs.size; at < piece.stubs.begin;) {
+      const uint64_t gap = std::min(piece.stubs.begin - at, kGap);
+      stubs.shapes.push_back(shapes.add({}, gap));
+      at += gap;
+    }
+    for (size_t i : patches_of(piece)) {
+      if (room_[i] == 0)
+        drop(i, plan::Reason::out_of_reach);
+      else
+        stubs.shapes.push_back(shapes.add(frames[i], room_[i]));
+    }
+    stubs.size = piece.stubs.end - stubs.begin;
+    session_.report_.stub_bytes += piece.bytes;
+  }
+  return {};
+}
+
 Result<void, SessionError> Arming::write_stubs() {
   const auto refused = [&](const SystemError& error) {
     return fail(SessionError(attach_error(AttachCause::memory_refused, error.number)));
@@ -357,37 +396,8 @@ Result<void, SessionError> Arming::write_stubs() {
     if (auto written = target().memory().write(arena.address, head.bytes()); !written)
       return refused(written.error());
   }
-  std::vector<Address> ends;
-  for (const Arena& arena : arenas_) ends.push_back(arena.frames.begin);
-  for (StubPiece& piece : pieces_) {
-    Address& end = ends[piece.arena];
-    piece.stubs = {end, end};
-    end += piece.room;
-  }
-  std::vector<std::string> frames(set_.patches.size());
-  room_.resize(set_.patches.size());
-  for_each_piece(pieces_.size(), usable_threads(), [&](size_t piece) {
-    emit_piece(pieces_[piece], entries[pieces_[piece].arena], frames);
-  });
   arch::StubShapes shapes;
-  for (const StubPiece& piece : pieces_) {
-    if (piece.refused) return refused({piece.refused});
-    arch::StubArena& stubs = arenas_[piece.arena].frames;
-    // What lies between pieces is no stub, nor is anybody there.
-    for (Address at = stubs.begin + stubs.size; at < piece.stubs.begin;) {
-      const uint64_t gap = std::min(piece.stubs.begin - at, kGap);
-      stubs.shapes.push_back(shapes.add({}, gap));
-      at += gap;
-    }
-    for (size_t i : patches_of(piece)) {
-      if (room_[i] == 0)
-        drop(i, plan::Reason::out_of_reach);
-      else
-        stubs.shapes.push_back(shapes.add(frames[i], room_[i]));
-    }
-    stubs.size = piece.stubs.end - stubs.begin;
-    session_.report_.stub_bytes += piece.bytes;
-  }
+  if (auto written = emit_stubs(entries, shapes); !written) return written;
   if (auto written = write_springboards(); !written) return written;
   arch::Assembler tables(unwind_tables_);
   const auto header = arch::emit_unwind_tables(tables, unwind_spec(shapes));
