@@ -11,8 +11,8 @@ namespace pinprick::probe {
 namespace {
 
 // The next so many that will be added.
-auto next_probes(const ProbeSet& set, size_t count) {
-  return std::views::iota(set.probes.size(), set.probes.size() + count);
+IndexRange next_probes(const ProbeSet& set, size_t count) {
+  return {set.probes.size(), count};
 }
 
 // Probes on one function.
@@ -147,8 +147,7 @@ void append(ProbeSet& set, ProbeSet piece) {
   const size_t first_patch = set.patches.size();
   const size_t first_probe = set.probes.size();
   for (SitePatch& patch : piece.patches) {
-    patch.probes =
-        std::views::iota(*patch.probes.begin() + first_probe, *patch.probes.end() + first_probe);
+    patch.probes.first += first_probe;
     if (patch.host) *patch.host += first_patch;
     set.patches.push_back(std::move(patch));
   }
@@ -341,7 +340,7 @@ void LastResorts::add(SitePatch patch, size_t skipped) {
     patch.plan.points.push_back(offset);
     add_probe(next->second, offset);
   }
-  patch.probes = std::views::iota(first, set_.probes.size());
+  patch.probes = {first, set_.probes.size() - first};
   set_.patches.push_back(std::move(patch));
 }
 

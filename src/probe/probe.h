@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "arch/x86_64/stub.h"
+#include "base/index_range.h"
 #include "image/match.h"
 #include "plan/function_plan.h"
 #include "probe/hooks.h"
@@ -23,8 +23,8 @@ enum class Kind : uint8_t { count, latency };
 // Bytes that change in an object's text, and the probes that are reached through them.
 struct SitePatch {
   image::Object* object = nullptr;
-  plan::PlannedPatch plan;                              // in the object's own addresses
-  std::ranges::iota_view<size_t, size_t> probes{0, 0};  // of plan.points, in that order
+  plan::PlannedPatch plan;  // in the object's own addresses
+  IndexRange probes;        // of plan.points, in that order
   // As plan.host, but among all; and of a pun that ends in another one's jump, that one.
   std::optional<size_t> host;
   std::shared_ptr<const Hook> hook;  // of which there are few; not for probes
