@@ -100,6 +100,11 @@ void FunctionProbes::plan() {
   }
 }
 
+// Unwinders meet nothing of ours where there are no probes.
+bool is_wanted(const HookPlace& place, bool any_probes) {
+  return any_probes || !place.hook.is_for_unwinding();
+}
+
 std::optional<SitePatch> plan_hook(const HookPlace& place) {
   image::Object& object = *place.object;
   const auto code = code_of(object, *place.function);
@@ -367,10 +372,14 @@ void load_code(std::span<const image::Match> matches, std::span<const HookPlace>
   std::vector<image::Object*> objects;
   for (const image::Match& match : matches)
     if (objects.empty() || match.object != objects.back()) objects.push_back(match.object);
-  for (const HookPlace& place : hooks) objects.push_back(place.object);
+  for (const HookPlace& place : hooks)
+    if (is_wanted(place, !matches.empty())) objects.push_back(place.object);
   std::sort(objects.begin(), objects.end());
   objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
-  for_each_piece(objects.size(), usable_threads(), [&](size_t i) {
+  // Text is decoded on all processors. What else one thread has to do for an object goes on beside
+  // the next one's.
+  constexpr size_t kAtOnce = 2;
+  for_each_piece(objects.size(), std::min(kAtOnce, usable_threads()), [&](size_t i) {
     objects[i]->functions();
     objects[i]->targets();  // and with them all text
   });
@@ -405,7 +414,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
   for (ProbeSet& piece : planned) append(set, std::move(piece));
   LastResorts(set, kind, std::move(landings)).plan();
   for (const HookPlace& place : hooks) {
-    if (set.probes.empty() && place.hook.is_for_unwinding()) continue;
+    if (!is_wanted(place, !set.probes.empty())) continue;
     if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));
   }
   return without_collisions(std::move(set));
