@@ -83,7 +83,7 @@ struct SiteEntry {
   uint64_t address = 0;
   uint8_t original[kMaxSiteLength] = {};
   int32_t jump = 0;  // how far it leads, from its end
-  int32_t body = 0;  // from the address to the copy of the first displaced instruction
+  int32_t body = 0;  // from the address to the copy of the first displaced instruction; 0: none
   uint8_t length : 4 = 0;
   // So many bytes are written, from the first; the others of the jump are there already, as part of
   // another one's that it relies on.

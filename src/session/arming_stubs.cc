@@ -301,6 +301,8 @@ void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries,
     const size_t size = code.size() - before;
     code.align(kStubAlignment, arch::kBreakpoint);
     if (!stub || code.size() > piece.room || !write_jumps(i, *stub)) {
+      layout::SiteEntry& site = journal().sites[site_[i]];
+      site.jump = site.body = 0;  // another one will be there
       code.take_back(before);
       continue;
     }

@@ -23,13 +23,15 @@ std::vector<Body> bodies_of(const layout::Session& journal) {
   for (const layout::SiteEntry& site : journal.sites)
     // Text of hooks in unwinders is put back when nobody is in their stubs, and that of what was
     // unloaded never.
-    if (site.displaced != 0 && site.phase != layout::SiteEntry::Phase::unwinder_hook &&
+    if (site.displaced != 0 && site.body != 0 &&
+        site.phase != layout::SiteEntry::Phase::unwinder_hook &&
         site.phase != layout::SiteEntry::Phase::gone)
       bodies.push_back({site.address + static_cast<uint64_t>(int64_t{site.body}), &site, 0, 0});
   for (const layout::ProbeEntry& probe : journal.probes) {
     const layout::SiteEntry& site = journal.sites[probe.site];
     const Address first = site.address + static_cast<uint64_t>(int64_t{site.body});
-    if (probe.offset != 0) bodies.push_back({first + probe.body, &site, probe.offset, 0});
+    if (probe.offset != 0 && site.body != 0)
+      bodies.push_back({first + probe.body, &site, probe.offset, 0});
   }
   std::sort(bodies.begin(), bodies.end(),
             [](const Body& a, const Body& b) { return a.address < b.address; });

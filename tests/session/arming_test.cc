@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "scratch.h"
+#include "session/registry.h"
 #include "session/session.h"
 
 namespace pinprick::session {
@@ -113,6 +114,33 @@ TEST_F(Arming, LeavesOutPunsWhosePlaceIsTakenMeanwhileAndProbesTheRest) {
   // behind_one, in which one's jump would end, is probed as well.
   EXPECT_THAT(left_out_of_armed(2),
               UnorderedElementsAre(Pair("out_of_reach", "one"), Pair("out_of_reach", "edge")));
+}
+
+// Threads are brought home by where the stubs of sites are said to be.
+TEST_F(Arming, SaysOfAPunWhoseHostLeadsNowhereThatItHasNoStub) {
+  Punned program(TARGETS "punned_nopie");
+  ASSERT_NO_FATAL_FAILURE(look_at(program));
+  ASSERT_NO_FATAL_FAILURE(plan({"punned_nopie:one", "punned_nopie:prefixed"}));
+  const probe::SitePatch& pun = set_.patches[set_.probes[0].patch];
+  ASSERT_TRUE(pun.plan.ends_in_host);
+  const Address site = pun.site();
+  set_.patches[*pun.host].plan.landing = align_down(site, kPageSize);  // where the program is
+  auto session = Session::arm(*std::move(target_), image_, std::move(set_), {});
+  ASSERT_TRUE(session);
+  EXPECT_EQ(session->report().armed, 1u);
+  const auto found = find_sessions(program.pid()).sessions;
+  ASSERT_EQ(found.size(), 1u);
+  size_t with_stub = 0;
+  for (const layout::SiteEntry& entry : found[0].journal.sites) {
+    with_stub += entry.displaced != 0 && entry.body != 0;
+    if (entry.address == site) {
+      EXPECT_EQ(entry.body, 0);
+    }
+  }
+  EXPECT_GE(with_stub, 2u) << "the other one and its host";
+  EXPECT_TRUE(program.is_right());
+  EXPECT_TRUE(session->disarm());
+  EXPECT_TRUE(program.is_right());
 }
 
 // Not by ptrace: this one is not stopped.
