@@ -102,7 +102,7 @@ Stop::~Stop() {
 Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms, unsigned attempts) {
   Stop stop(pid);
   for (unsigned attempt = 1;; ++attempt) {
-    stop.since_ns_ = 0;
+    stop.since_ns_ = stop.threads_.empty() ? 0 : monotonic_ns();
     auto gathered = stop.gather(patience_ms);
     if (gathered) return stop;
     if (gathered.error().cause != AttachCause::thread_unstoppable || attempt == attempts)
@@ -126,13 +126,15 @@ bool Stop::seize(pid_t tid, int& error) {
 }
 
 // Those that run come first: one that sleeps wakes up to stop, maybe on our CPU, and whoever else
-// wants that CPU goes next, and on, as long as nothing stops it.
+// wants that CPU goes next, and on, as long as nothing stops it. Later it is better to hurry.
 void Stop::interrupt(std::vector<pid_t> tids) {
-  std::stable_partition(tids.begin(), tids.end(), [&](pid_t tid) {
-    const auto status = read_thread_status(pid_, tid);
-    return status && status->state == 'R';
-  });
-  if (since_ns_ == 0) since_ns_ = monotonic_ns();
+  if (since_ns_ == 0) {
+    std::stable_partition(tids.begin(), tids.end(), [&](pid_t tid) {
+      const auto status = read_thread_status(pid_, tid);
+      return status && status->state == 'R';
+    });
+    since_ns_ = monotonic_ns();
+  }
   // A thread that ended in between shows itself when we wait for it.
   for (pid_t tid : tids) ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
 }
