@@ -28,7 +28,7 @@ Displaceable displaceable_without_table(std::span<const uint8_t> bytes,
                                         const Instruction& instruction);
 
 // Appends the moved instruction. `instruction` was decoded from `bytes` and is displaceable;
-// whether everything is in reach of the new place shows in code.finish(). An instruction that does
+// whether everything is in reach of the new place shows in code.settle(). An instruction that does
 // not fall through leaves the copy; all others end at code.here().
 //
 // Where the copy is of several instructions, `between` hears where those behind the first begin.
