@@ -86,8 +86,9 @@ bool is_signal_restorer(std::span<const uint8_t> function) {
 }
 
 std::optional<Instruction> decode(std::span<const uint8_t> bytes, Address address) {
-  if (auto common = decode_by_table(bytes, address)) return common;
-  return decode_without_table(bytes, address);
+  auto found = decode_by_table(bytes, address);
+  if (!found) found = decode_without_table(bytes, address);
+  return found;
 }
 
 std::optional<Instruction> decode_without_table(std::span<const uint8_t> bytes, Address address) {

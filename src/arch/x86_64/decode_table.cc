@@ -109,10 +109,12 @@ struct Prefixes {
   bool rex = false;
 };
 
-// Reads what lies behind the opcode. Reading beyond the end makes it not ok.
+// Reads the bytes of an instruction. Reading beyond the end makes it not ok; where there are as
+// many bytes as any instruction has (`Enough`), nothing reads as far.
+template <bool Enough>
 class Reader {
  public:
-  Reader(std::span<const uint8_t> bytes, size_t at) : bytes_(bytes), at_(at) {}
+  explicit Reader(std::span<const uint8_t> bytes) : bytes_(bytes) {}
 
   bool ok() const { return ok_; }
   size_t position() const { return at_; }
@@ -120,7 +122,7 @@ class Reader {
   template <class T>
   T take() {
     T value{};
-    if (bytes_.size() - at_ < sizeof value) {
+    if (!Enough && bytes_.size() - at_ < sizeof value) {
       ok_ = false;
       return value;
     }
@@ -131,7 +133,7 @@ class Reader {
 
  private:
   std::span<const uint8_t> bytes_;
-  size_t at_;
+  size_t at_ = 0;
   bool ok_ = true;
 };
 
@@ -142,8 +144,9 @@ struct Operands {
 };
 
 // ModRM, SIB and displacement.
+template <class Reader>
 Operands take_operands(Reader& reader, Instruction& out) {
-  const auto modrm = reader.take<uint8_t>();
+  const auto modrm = reader.template take<uint8_t>();
   const Operands operands = {static_cast<uint8_t>(modrm >> 6),
                              static_cast<uint8_t>(modrm >> 3 & 7)};
   const uint8_t rm = modrm & 7;
@@ -151,7 +154,7 @@ Operands take_operands(Reader& reader, Instruction& out) {
   out.has_memory_operand = true;
   bool has_displacement32 = operands.mod == 2;
   if (rm == 4) {
-    const auto sib = reader.take<uint8_t>();
+    const auto sib = reader.template take<uint8_t>();
     if (operands.mod == 0 && (sib & 7) == 5) has_displacement32 = true;
   } else if (rm == 5 && operands.mod == 0) {
     has_displacement32 = true;
@@ -159,22 +162,23 @@ Operands take_operands(Reader& reader, Instruction& out) {
   }
   if (has_displacement32) {
     out.displacement_size = 4;
-    out.displacement = reader.take<int32_t>();
+    out.displacement = reader.template take<int32_t>();
   } else if (operands.mod == 1) {
     out.displacement_size = 1;
     // A number, no character: its sign counts.
     // NOLINTNEXTLINE(bugprone-signed-char-misuse,cert-str34-c)
-    out.displacement = reader.take<int8_t>();
+    out.displacement = reader.template take<int8_t>();
   }
   return operands;
 }
 
-template <class T>
+template <class T, class Reader>
 void take_immediate(Reader& reader, Instruction& out) {
   out.immediate_size = sizeof(T);
-  out.immediate = static_cast<uint64_t>(static_cast<int64_t>(reader.take<T>()));
+  out.immediate = static_cast<uint64_t>(static_cast<int64_t>(reader.template take<T>()));
 }
 
+template <class Reader>
 void take_immediate_of_operand_size(Reader& reader, Instruction& out, Prefixes prefixes) {
   if (prefixes.operand_size && !prefixes.wide)
     take_immediate<int16_t>(reader, out);
@@ -182,6 +186,7 @@ void take_immediate_of_operand_size(Reader& reader, Instruction& out, Prefixes p
     take_immediate<int32_t>(reader, out);
 }
 
+template <class Reader>
 void take_wide_immediate(Reader& reader, Instruction& out, Prefixes prefixes) {
   if (prefixes.wide)
     take_immediate<int64_t>(reader, out);
@@ -190,14 +195,15 @@ void take_wide_immediate(Reader& reader, Instruction& out, Prefixes prefixes) {
 }
 
 // `target` is the distance until the length is known.
-template <class T>
+template <class T, class Reader>
 bool take_branch(Reader& reader, Instruction& out, Flow flow, Prefixes prefixes) {
   out.flow = flow;
-  out.target = static_cast<uint64_t>(static_cast<int64_t>(reader.take<T>()));
+  out.target = static_cast<uint64_t>(static_cast<int64_t>(reader.template take<T>()));
   return !prefixes.operand_size;  // processors do not agree on what it means then
 }
 
 // inc, dec, call, jmp, push; the far ones and /7 are none of ours.
+template <class Reader>
 bool take_group5(Reader& reader, Instruction& out, Prefixes prefixes) {
   switch (take_operands(reader, out).reg) {
     case 0:
@@ -217,6 +223,7 @@ bool take_group5(Reader& reader, Instruction& out, Prefixes prefixes) {
 }
 
 // False: not in the table after all.
+template <class Reader>
 bool take_rest(Form form, Reader& reader, Instruction& out, Prefixes prefixes) {
   switch (form) {
     case Form::other:
@@ -309,29 +316,37 @@ bool take_rest(Form form, Reader& reader, Instruction& out, Prefixes prefixes) {
   return false;
 }
 
-}  // namespace
-
-std::optional<Instruction> decode_by_table(std::span<const uint8_t> bytes, Address address) {
+template <class Reader>
+bool take(Reader reader, Address address, Instruction& out) {
   constexpr uint8_t kOperandSize = 0x66, kRex = 0x40, kRexMask = 0xf0, kRexWide = 8, kEscape = 0x0f;
-  Reader reader(bytes, 0);
   Prefixes prefixes;
-  auto byte = reader.take<uint8_t>();
+  auto byte = reader.template take<uint8_t>();
   if (byte == kOperandSize) {
     prefixes.operand_size = true;
-    byte = reader.take<uint8_t>();
+    byte = reader.template take<uint8_t>();
   }
   if ((byte & kRexMask) == kRex) {
     prefixes.rex = true;
     prefixes.wide = (byte & kRexWide) != 0;
-    byte = reader.take<uint8_t>();
+    byte = reader.template take<uint8_t>();
   }
-  const Form form = byte == kEscape ? kTwoByte[reader.take<uint8_t>()] : kOneByte[byte];
+  const Form form = byte == kEscape ? kTwoByte[reader.template take<uint8_t>()] : kOneByte[byte];
+  if (!take_rest(form, reader, out, prefixes) || !reader.ok()) return false;
+  out.address = address;
+  out.length = static_cast<uint8_t>(reader.position());
+  if (out.has_target()) out.target += out.end();
+  if (out.has_rip_operand) out.memory = out.end() + static_cast<uint64_t>(out.displacement);
+  return true;
+}
+
+}  // namespace
+
+std::optional<Instruction> decode_by_table(std::span<const uint8_t> bytes, Address address) {
   std::optional<Instruction> out(std::in_place);
-  if (!take_rest(form, reader, *out, prefixes) || !reader.ok()) return std::nullopt;
-  out->address = address;
-  out->length = static_cast<uint8_t>(reader.position());
-  if (out->has_target()) out->target += out->end();
-  if (out->has_rip_operand) out->memory = out->end() + static_cast<uint64_t>(out->displacement);
+  const bool known = bytes.size() >= kMaxInstructionLength
+                         ? take(Reader<true>(bytes), address, *out)
+                         : take(Reader<false>(bytes), address, *out);
+  if (!known) out.reset();
   return out;
 }
 
