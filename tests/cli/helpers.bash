@@ -72,7 +72,7 @@ tell() {
   local before
   before=$(grep -c "^$2\$" "$work/out" 2>/dev/null || true)
   echo "$1" >&7
-  local deadline=$((SECONDS + 20))
+  local deadline=$((SECONDS + 120))
   until (($(grep -c "^$2\$" "$work/out" || true) > before)); do
     ((SECONDS > deadline)) && { echo "no answer to '$1'" >&2; cat "$work/out" >&2; return 1; }
     if grep -q WRONG "$work/out"; then cat "$work/out" >&2; return 1; fi

@@ -423,10 +423,14 @@ TEST(SelfUnwindingOf, AForkedChildFindsItsCallers) {
   catch_it(1);  // loads what it needs
   const auto placed = place_everywhere();
   done = false;
-  std::thread thread([] {
+  std::atomic<bool> begun = false;
+  std::thread thread([&] {
     void* frames[64];
-    while (!done) ::backtrace(frames, 64);
+    for (; !done; begun = true) ::backtrace(frames, 64);
   });
+  // A thread that begins takes memory, and a child that is forked meanwhile finds a sanitizer's
+  // locks as they are.
+  while (!begun) std::this_thread::yield();
   for (int i = 0; i < 5; ++i)
     in_child([] {
       stepping::take_steps();
