@@ -178,7 +178,7 @@ sum_of() { field "sum(x['$1'] for x in r if x.get('final') and x['type'] == 'lat
     [ "$(field 'sum(x["count"] for x in r if x["type"] == "latency" and x["function"] == "tick")')" -gt 0 ]
   }
   patiently measured
-  run end_watch
+  end_watch
   [ "$(field '[x["calls_lost"] > 4096 and x["memory_left"] for x in r if x["type"] == "detached"]')" = '[True]' ]
   text_is_original $ticker
   tell "tick 100" ticked
