@@ -380,8 +380,7 @@ void load_code(std::span<const image::Match> matches, std::span<const HookPlace>
   // the next one's.
   constexpr size_t kAtOnce = 2;
   for_each_piece(objects.size(), std::min(kAtOnce, usable_threads()), [&](size_t i) {
-    objects[i]->functions();
-    objects[i]->targets();  // and with them all text
+    objects[i]->targets();  // and, for these, functions and all text
   });
 }
 
