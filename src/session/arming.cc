@@ -32,6 +32,7 @@ std::optional<arch::RseqArea> common_rseq(target::Stop& stop) {
   std::optional<arch::RseqArea> common;
   std::vector<Address> bases;
   for (const auto& thread : stop.threads()) {
+    if (thread.is_worker()) continue;  // never counts anything
     // A thread that borrows another one's thread pointer would use the other's area.
     const Address base = thread.registers.fs_base;
     if (base == 0 || std::find(bases.begin(), bases.end(), base) != bases.end())
@@ -378,7 +379,7 @@ Result<void, SessionError> Arming::map_memory() {
   auto mapped =
       with_borrowed_thread(stop, target(), *session_.image_, file(), journal(),
                            [&](target::BorrowedThread& thread) { return map_all(thread); });
-  session_.report_.stopped_ns += stop.resume();
+  session_.report_.stopped_ns += std::move(stop).resume();
   return mapped;
 }
 

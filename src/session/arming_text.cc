@@ -153,7 +153,7 @@ Result<bool, SessionError> Arming::try_to_write_text(Edits& edits, std::span<con
     return set_.patches[edits.patch_of[edit]].hook != nullptr;
   };
   if (!last_attempt && std::any_of(busy.begin(), busy.end(), is_in_hook)) {
-    session_.report_.stopped_ns += stop.resume();
+    session_.report_.stopped_ns += std::move(stop).resume();
     return false;
   }
   for (size_t edit : busy) drop(edits.patch_of[edit], plan::Reason::thread_inside);
@@ -163,7 +163,7 @@ Result<bool, SessionError> Arming::try_to_write_text(Edits& edits, std::span<con
   keep_armed(edits);
   const auto outcomes =
       patch::apply(stop, target().memory(), edits.edits, patch::Order::phases_upward, foreign);
-  session_.report_.stopped_ns += stop.resume();
+  session_.report_.stopped_ns += std::move(stop).resume();
   if (!outcomes)
     return fail(SessionError(attach_error(AttachCause::memory_refused, outcomes.error().number)));
   for (size_t e = 0; e < outcomes->size(); ++e)

@@ -97,6 +97,9 @@ Result<void, SessionError> with_borrowed_thread(
   {
     auto thread = target::BorrowedThread::borrow(stop, target.memory(), std::move(room));
     result = thread ? work(*thread) : fail(SessionError(thread.error()));
+    // Whatever of it failed then.
+    if (thread && thread->has_ended())
+      result = fail(SessionError(AttachError{AttachCause::exited, target.pid(), 0, 0, {}}));
   }
   loan.active = 0;
   if (auto written = file.write_header(journal.header); !written && result)

@@ -16,8 +16,8 @@ namespace pinprick::session {
 
 // Runs `work` with a borrowed thread. What the thread runs on (the tail of some object's last page
 // of code, behind the end of the code, or of the vDSO) is written to the journal before, and marked
-// as gone after. Errors of `work` come back as they are. `image` may be older than the stop: nobody
-// runs where objects were that are gone.
+// as gone after. Errors of `work` come back as they are, unless the process has ended. `image` may
+// be older than the stop: nobody runs where objects were that are gone.
 Result<void, SessionError> with_borrowed_thread(
     target::Stop& stop, const target::RemoteTarget& target, const image::ProcessImage& image,
     SessionFile& file, layout::Session& journal,

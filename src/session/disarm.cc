@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "arch/x86_64/stub.h"
 #include "base/clock.h"
@@ -241,6 +242,26 @@ Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Sto
   return with_borrowed_thread(stop, target, image, file, journal, work);
 }
 
+// Nothing was done yet that would have to be undone.
+bool is_untouched(const layout::Session& journal) {
+  return journal.header.state == layout::SessionState::preparing &&
+         journal.header.loan.active == 0 &&
+         std::all_of(journal.mappings.begin(), journal.mappings.end(),
+                     [](const MappingEntry& entry) {
+                       return entry.progress == MappingEntry::Progress::none;
+                     });
+}
+
+// Another program's text, at the same addresses, is none of ours.
+Result<target::Stop, SessionError> stop_program(const target::RemoteTarget& target) {
+  auto stopped = target::Stop::all_threads(target.pid());
+  if (!stopped) return fail(SessionError(stopped.error()));
+  if (!target.same_image())
+    return fail(SessionError(
+        target::AttachError{target::AttachCause::exec_during_attach, target.pid(), 0, 0, {}}));
+  return *std::move(stopped);
+}
+
 bool is_filtered(const SessionError& error) {
   const auto* attach = std::get_if<target::AttachError>(&error);
   return attach != nullptr && (attach->cause == target::AttachCause::seccomp ||
@@ -263,12 +284,13 @@ DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
   return *this;
 }
 
-Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
-                                          const image::ProcessImage& image, SessionFile& file,
-                                          layout::Session& journal, uint64_t patience_ns) {
+namespace {
+
+Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
+                                            const image::ProcessImage& image, SessionFile& file,
+                                            layout::Session& journal, uint64_t patience_ns) {
   DisarmReport report;
-  if (target.has_exited() || !target.same_image()) {
-    report.target_gone = true;
+  if (is_untouched(journal)) {
     file.remove();
     return report;
   }
@@ -278,24 +300,18 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
       });
   Restoring text(target, image, journal);
   const auto unwinders = has_hooks ? probe::unwinder_code(image) : probe::UnwinderCode();
-  auto stopped = target::Stop::all_threads(target.pid());
-  if (!stopped) {
-    if (stopped.error().cause != target::AttachCause::exited && !target.has_exited())
-      return fail(SessionError(stopped.error()));
-    report.target_gone = true;
-    file.remove();
-    return report;
-  }
+  auto stopped = stop_program(target);
+  if (!stopped) return fail(stopped.error());
+  std::optional<target::Stop> stop(*std::move(stopped));
   file.write_absent(journal);
-  target::Stop stop = *std::move(stopped);
-  repay_loan(stop, target, file, journal);
+  repay_loan(*stop, target, file, journal);
 
   // Nobody enters any more; who is on the way through a stub now is out of it in a moment: once it
   // has had the processor, which takes longer the more there is to do on this machine. It is not
   // made to hurry: a thread that we step has a SIGTRAP coming if we die.
   constexpr uint64_t kLongestPauseNs = 16'000'000;
-  const uint64_t begin_ns = monotonic_ns();
   uint64_t pause_ns = 250'000;
+  uint64_t waited_ns = 0;
   Presence presence;
   const auto refused = [&](const SystemError& error) {
     return fail(SessionError(target::AttachError{
@@ -308,28 +324,41 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
       return fail(SessionError(written.error()));
     return {};
   };
+  const auto note_lost = [&] {
+    report.threads_inside = presence.threads_inside;
+    report.lost = calls_lost(target.memory(), presence.slots, file, journal);
+    report.calls_lost = std::accumulate(report.lost.begin(), report.lost.end(), uint64_t{0});
+  };
   for (;;) {
+    const uint64_t begin_ns = monotonic_ns();
     if (!text.probes_done())
-      if (auto restored = text.restore(stop, report); !restored) return refused(restored.error());
+      if (auto restored = text.restore(*stop, report); !restored) return refused(restored.error());
     if (text.done())
       if (auto noted = note_disarmed(); !noted) return fail(noted.error());
     // Not before: what a copy belongs to is read from the text.
-    if (text.probes_done()) bring_home(stop, target.memory(), journal);
-    auto seen = look_around(stop, target, file, journal, unwinders);
+    if (text.probes_done()) bring_home(*stop, target.memory(), journal);
+    auto seen = look_around(*stop, target, file, journal, unwinders);
     if (!seen) return refused(seen.error());
     presence = *std::move(seen);
     if (!text.probes_done()) ++presence.threads_inside;
-    if (presence.threads_inside == 0 || monotonic_ns() - begin_ns >= patience_ns) break;
-    report.stopped_ns += stop.resume();
-    sleep_ns(pause_ns);
+    if (presence.threads_inside == 0 || waited_ns >= patience_ns) break;
+    report.stopped_ns += std::move(*stop).resume();
+    stop.reset();
+    // It runs for as long as it stood still, at least: with millions of sites a look takes a while.
+    const uint64_t pause = std::max(pause_ns, monotonic_ns() - begin_ns);
+    sleep_ns(pause);
+    waited_ns += pause;
     pause_ns = std::min(pause_ns * 2, kLongestPauseNs);
-    stopped = target::Stop::all_threads(target.pid());
-    if (!stopped) break;
-    stop = *std::move(stopped);
+    auto again = stop_program(target);
+    if (!again) {
+      // It runs, and nobody knows who is where by now: what is left stays for a later detach.
+      note_lost();
+      report.memory_left = true;
+      return report;
+    }
+    stop.emplace(*std::move(again));
   }
-  report.threads_inside = presence.threads_inside;
-  report.lost = calls_lost(target.memory(), presence.slots, file, journal);
-  report.calls_lost = std::accumulate(report.lost.begin(), report.lost.end(), uint64_t{0});
+  note_lost();
   report.memory_left = presence.threads_inside != 0 || presence.slots.lost != 0;
   // Not while somebody may be on the way from a slot to its return address. Where there are no
   // slots the text comes first: who is in a stub now, and stays, is not unwound from there any
@@ -339,7 +368,7 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
       [](const MappingEntry& entry) { return entry.kind == MappingEntry::Kind::runtime_data; });
   if (report.threads_inside == 0 || !has_slots) {
     report.released = release_calls(target.memory(), presence.slots);
-    if (auto restored = text.restore_hooks(stop, report); !restored)
+    if (auto restored = text.restore_hooks(*stop, report); !restored)
       return refused(restored.error());
     if (!text.done())
       report.memory_left = true;
@@ -347,12 +376,30 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
       return fail(noted.error());
   }
   if (!report.memory_left) {
-    auto unmapped = unmap(target, stop, image, file, journal, presence.maps);
+    auto unmapped = unmap(target, *stop, image, file, journal, presence.maps);
     report.is_filtered = report.memory_left = !unmapped && is_filtered(unmapped.error());
     if (!unmapped && !report.is_filtered) return fail(unmapped.error());
     if (unmapped) file.remove();
   }
-  report.stopped_ns += stop.resume();
+  report.stopped_ns += std::move(*stop).resume();
+  return report;
+}
+
+}  // namespace
+
+// Whatever goes wrong, or is left: of a program that is over nothing has to be undone.
+Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
+                                          const image::ProcessImage& image, SessionFile& file,
+                                          layout::Session& journal, uint64_t patience_ns) {
+  const bool was_over = target.has_exited() || !target.same_image();
+  if (!was_over) {
+    auto report = take_out(target, image, file, journal, patience_ns);
+    const bool is_done = report && !report->memory_left;
+    if (is_done || !target.is_over()) return report;
+  }
+  DisarmReport report;
+  report.target_gone = true;
+  file.remove();
   return report;
 }
 

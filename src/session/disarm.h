@@ -39,7 +39,7 @@ struct DisarmReport {
   DisarmReport& operator+=(const DisarmReport& other);
 };
 
-// How long threads may take to leave what they are in the middle of.
+// How long threads may run until they have left what they are in the middle of.
 inline constexpr uint64_t kDisarmPatienceNs = 1'000'000'000;
 
 // `journal` is what `file` says; both are updated. The file is removed when nothing is left.

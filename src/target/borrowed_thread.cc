@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "arch/x86_64/borrowed_call.h"
+#include "base/clock.h"
 #include "target/procfs.h"
 
 namespace pinprick::target {
@@ -59,6 +60,7 @@ struct Candidate {
 std::vector<Candidate> candidates(const Memory& memory, std::vector<StoppedThread>& threads) {
   std::vector<Candidate> all;
   for (StoppedThread& thread : threads) {
+    if (thread.is_worker()) continue;
     const auto sequence = active_sequence(memory, thread);
     all.push_back({sequence, &thread, reluctance(thread, sequence.has_value())});
   }
@@ -164,11 +166,15 @@ std::optional<RseqRegistration> rseq_registration(pid_t tid) {
 Result<BorrowedThread, AttachError> BorrowedThread::borrow(Stop& stop, const Memory& memory,
                                                            Room room) {
   const pid_t pid = stop.pid();
-  auto filters =
-      Result<SeccompFilters, AttachError>(fail(AttachError{AttachCause::exited, pid, 0, 0, {}}));
+  const auto exited = [&] { return fail(AttachError{AttachCause::exited, pid, 0, 0, {}}); };
+  auto filters = Result<SeccompFilters, AttachError>(exited());
   Candidate chosen;
+  uint64_t mask = 0;
   for (const Candidate& candidate : candidates(memory, stop.threads())) {
-    filters = suspend_filters(pid, candidate.thread->tid, room.address);
+    auto suspended = suspend_filters(pid, candidate.thread->tid, room.address);
+    // One that has ended by now says nothing about the others.
+    if (ptrace(PTRACE_GETSIGMASK, candidate.thread->tid, data(sizeof mask), &mask) != 0) continue;
+    filters = std::move(suspended);
     chosen = candidate;
     if (filters) break;
   }
@@ -178,9 +184,6 @@ Result<BorrowedThread, AttachError> BorrowedThread::borrow(Stop& stop, const Mem
   if (chosen.sequence) stop.move(*chosen.thread, chosen.sequence->abort_ip);
   const user_regs_struct home = chosen.thread->registers;
   const pid_t tid = chosen.thread->tid;
-  uint64_t mask = 0;
-  if (ptrace(PTRACE_GETSIGMASK, tid, data(sizeof mask), &mask) != 0)
-    return fail(AttachError{AttachCause::exited, pid, tid, errno, {}});
 
   const auto code = arch::borrowed_call(room.address, restarted(home), mask);
   if (code.size() > room.original.size())
@@ -209,7 +212,8 @@ BorrowedThread::BorrowedThread(BorrowedThread&& other) noexcept
       home_(other.home_),
       mask_(other.mask_),
       holds_(std::exchange(other.holds_, false)),
-      away_(other.away_) {}
+      away_(other.away_),
+      ended_(other.ended_) {}
 
 BorrowedThread::~BorrowedThread() {
   if (!holds_) return;
@@ -230,9 +234,19 @@ bool BorrowedThread::run_to_call_stop() {
     int status = 0;
     pid_t waited = 0;
     constexpr int kAttempts = 200;
-    for (int attempt = 0; waited == 0 || (waited < 0 && errno == EINTR); ++attempt) {
-      waited = waitpid(tid_, &status, __WALL | (attempt < kAttempts ? WNOHANG : 0));
-      if (waited == 0) sched_yield();
+    constexpr uint64_t kPauseNs = 50'000;
+    for (int attempt = 0; waited == 0; ++attempt) {
+      waited = waitpid(tid_, &status, __WALL | WNOHANG);
+      if (waited != 0) break;
+      if (attempt < kAttempts) {
+        sched_yield();
+        continue;
+      }
+      // The end of a process's first thread is told only after the ends of all others have been
+      // asked for, and nobody does that meanwhile.
+      const auto now = read_thread_status(stop_.pid(), tid_);
+      if (!now || now->ending) return false;
+      sleep_ns(kPauseNs);
     }
     if (waited != tid_ || !WIFSTOPPED(status)) return false;
     if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return true;
@@ -257,7 +271,10 @@ Result<uint64_t, SystemError> BorrowedThread::call(uint64_t number, uint64_t a, 
   registers.r10 = d;
   registers.r8 = e;
   registers.r9 = f;
-  const auto gone = [] { return fail(SystemError{ESRCH}); };
+  const auto gone = [&] {
+    ended_ = true;
+    return fail(SystemError{ESRCH});
+  };
   if (ptrace(PTRACE_SETREGS, tid_, nullptr, &registers) != 0) return gone();
   if (!away_ && !set_mask(tid_, UINT64_MAX)) return gone();
   away_ = true;

@@ -43,7 +43,8 @@ class BorrowedThread {
   // Chooses the thread that minds least: rather one in user code than one in a call that the kernel
   // has to restart; none inside a restartable sequence, if another one can be had. Never one that
   // its seccomp filters would end for what we ask of it: they are suspended while we trace it, but
-  // would judge the call that it makes should we die.
+  // would judge the call that it makes should we die. Nor a worker of the kernel's, which would
+  // never make the call.
   static Result<BorrowedThread, AttachError> borrow(Stop& stop, const Memory& memory, Room room);
   BorrowedThread(BorrowedThread&& other) noexcept;
   BorrowedThread& operator=(BorrowedThread&&) = delete;
@@ -53,6 +54,8 @@ class BorrowedThread {
   Result<uint64_t, SystemError> call(uint64_t number, uint64_t a = 0, uint64_t b = 0,
                                      uint64_t c = 0, uint64_t d = 0, uint64_t e = 0,
                                      uint64_t f = 0);
+  // The thread is no more, and with it the process: no other one runs that could end it alone.
+  bool has_ended() const { return ended_; }
 
  private:
   BorrowedThread(Stop& stop, const Memory& memory, Room room, SeccompFilters filters, pid_t tid,
@@ -68,6 +71,7 @@ class BorrowedThread {
   uint64_t mask_ = 0;
   bool holds_ = true;
   bool away_ = false;  // its registers are not its own
+  bool ended_ = false;
 };
 
 // How the kernel knows a thread's rseq area.

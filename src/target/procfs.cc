@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <charconv>
@@ -36,8 +37,9 @@ std::string_view field(std::string_view status, std::string_view name) {
 }
 
 std::optional<ProcessStatus> read_from(const std::string& folder) {
-  auto stat = read_file(folder + "/stat");
+  // In this order: a signal that ends it is taken off what is pending, and noted in the flags.
   auto status = read_file(folder + "/status");
+  auto stat = read_file(folder + "/stat");
   if (!stat || !status) return std::nullopt;
   // pid (command) state ppid ...: the command may hold blanks and parentheses.
   const size_t open = stat->find('(');
@@ -48,17 +50,27 @@ std::optional<ProcessStatus> read_from(const std::string& folder) {
   out.command = stat->substr(open + 1, close - open - 1);
   std::string_view rest = std::string_view(*stat).substr(close + 2);
   out.state = rest[0];
-  constexpr int kFlags = 9, kStartTime = 22, kState = 3;
-  constexpr uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD
+  constexpr int kState = 3, kParent = 4, kFlags = 9, kStartTime = 22;
+  // PF_EXITING or PF_SIGNALED, PF_IO_WORKER, PF_KTHREAD
+  constexpr uint64_t kExiting = 0x404, kKernelWorker = 0x10, kKernelThread = 0x00200000;
   int number = kState;
   for (size_t at = 0; at < rest.size() && number <= kStartTime; ++number) {
     const size_t end = std::min(rest.find(' ', at), rest.size());
     const uint64_t value = parse_number(rest.substr(at, end - at));
-    if (number == kFlags) out.kernel_thread = (value & kKernelThread) != 0;
+    if (number == kParent) out.parent = static_cast<pid_t>(value);
+    if (number == kFlags) {
+      out.kernel_thread = (value & kKernelThread) != 0;
+      // Before Linux 5.12 they were threads of the kernel.
+      out.kernel_worker = !out.kernel_thread && (value & kKernelWorker) != 0;
+      out.ending = (value & kExiting) != 0;
+    }
     if (number == kStartTime) out.start_time = value;
     at = end + 1;
   }
   out.tracer = static_cast<pid_t>(parse_number(field(*status, "TracerPid")));
+  const uint64_t pending = parse_number(field(*status, "SigPnd"), 16);
+  out.ending = out.ending || out.state == 'Z' || out.state == 'X' ||
+               (pending & uint64_t{1} << (SIGKILL - 1)) != 0;
   out.blocked_signals = parse_number(field(*status, "SigBlk"), 16);
   out.seccomp = static_cast<int>(parse_number(field(*status, "Seccomp")));
   out.shadow_stack = field(*status, "x86_Thread_features").find("shstk") != std::string_view::npos;

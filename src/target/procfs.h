@@ -12,10 +12,13 @@ namespace pinprick::target {
 
 struct ProcessStatus {
   char state = '?';  // R S D T t Z X, as in /proc/PID/stat
+  pid_t parent = 0;
   pid_t tracer = 0;
   uint64_t start_time = 0;  // clock ticks after boot; with the pid it names a process for good
   std::string command;
   bool kernel_thread = false;
+  bool kernel_worker = false;    // of the process, but never runs its code (of io_uring)
+  bool ending = false;           // killed, on its way out, or ended
   uint64_t blocked_signals = 0;  // of the thread: bit N-1 for signal N
   int seccomp = 0;               // 0 off, 1 strict, 2 filter
   bool shadow_stack = false;

@@ -63,4 +63,14 @@ bool RemoteTarget::has_exited() const {
   return ::poll(&poll_set, 1, 0) == 1;
 }
 
+bool RemoteTarget::ends() const {
+  constexpr int kMomentMs = 1000;
+  if (has_exited()) return true;
+  const auto status = read_status(pid_);
+  if (status && !status->ending) return false;
+  // Or its first thread has ended, and others go on.
+  pollfd poll_set = {pidfd_->get(), POLLIN, 0};
+  return ::poll(&poll_set, 1, kMomentMs) == 1;
+}
+
 }  // namespace pinprick::target

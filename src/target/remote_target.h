@@ -36,6 +36,11 @@ class RemoteTarget {
   bool has_exited() const;
   // Readable as soon as it has.
   int exit_descriptor() const { return pidfd_->get(); }
+  // Has it exited, or will it? One that was killed, or is on its way out, is waited for, a second
+  // at most: on that way all kinds of things fail.
+  bool ends() const;
+  // The same, or has it executed another program?
+  bool is_over() const { return !same_image() || ends(); }
   // Is the program image still the one that was opened?
   bool same_image() const { return !memory_->is_gone(); }
 

@@ -6,9 +6,12 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -39,6 +42,29 @@ bool in_system_call(const user_regs_struct& registers) {
 bool was_disturbed(const user_regs_struct& registers) {
   return in_system_call(registers) && static_cast<int64_t>(registers.rax) == -EINTR &&
          registers.orig_rax != SYS_close;
+}
+
+// Threads that no stop could stop in time, by process.
+thread_local std::map<pid_t, std::vector<pid_t>> unsettled;
+
+bool is_traced_by_us(pid_t tid) {
+  const auto status = read_status(tid);
+  return status && status->tracer == ::gettid();
+}
+
+// As waitpid(), but the end of a child of ours is left to whoever waits for how it ended: -1.
+pid_t wait_once(pid_t pid, pid_t tid, int& status) {
+  siginfo_t end = {};
+  if (tid == pid &&
+      ::waitid(P_PID, static_cast<id_t>(tid), &end, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
+      (end.si_code == CLD_EXITED || end.si_code == CLD_KILLED || end.si_code == CLD_DUMPED)) {
+    const auto ended = read_status(pid);
+    if (ended && ended->parent == ::getpid()) {
+      errno = ECHILD;
+      return -1;
+    }
+  }
+  return ::waitpid(tid, &status, __WALL | WNOHANG);
 }
 
 void pause_briefly(int attempt) {
@@ -76,33 +102,21 @@ user_regs_struct restarted(const user_regs_struct& registers) {
 Stop::Stop(Stop&& other) noexcept
     : pid_(other.pid_),
       since_ns_(other.since_ns_),
-      threads_(std::move(other.threads_)),
-      seized_(std::move(other.seized_)),
-      ended_(std::move(other.ended_)),
-      exit_status_(other.exit_status_) {
-  other.threads_.clear();
-  other.seized_.clear();
-}
-
-Stop& Stop::operator=(Stop&& other) noexcept {
-  resume();
-  pid_ = other.pid_;
-  since_ns_ = other.since_ns_;
-  threads_ = std::exchange(other.threads_, {});
-  seized_ = std::exchange(other.seized_, {});
-  ended_ = std::exchange(other.ended_, {});
-  exit_status_ = other.exit_status_;
-  return *this;
-}
+      threads_(std::exchange(other.threads_, {})),
+      seized_(std::exchange(other.seized_, {})),
+      others_(std::move(other.others_)) {}
 
 Stop::~Stop() {
-  resume();
+  let_all_go();
 }
 
 Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms, unsigned attempts) {
+  settle();
   Stop stop(pid);
+  stop.adopt_unsettled();
   for (unsigned attempt = 1;; ++attempt) {
     stop.since_ns_ = stop.threads_.empty() ? 0 : monotonic_ns();
+    stop.others_.clear();  // a number may be another thread's by now
     auto gathered = stop.gather(patience_ms);
     if (gathered) return stop;
     if (gathered.error().cause != AttachCause::thread_unstoppable || attempt == attempts)
@@ -112,29 +126,44 @@ Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms, uns
     stop.let_go();
     bool timed_out = false;
     const uint64_t deadline = monotonic_ns() + uint64_t{patience_ms} * 1'000'000;
-    for (pid_t tid : std::vector<pid_t>(stop.seized_)) stop.wait_for(tid, deadline, timed_out);
+    for (pid_t tid : stop.to_wait_for()) stop.wait_for(tid, deadline, timed_out);
   }
 }
 
-bool Stop::seize(pid_t tid, int& error) {
-  if (ptrace(PTRACE_SEIZE, tid, nullptr, data(PTRACE_O_TRACESYSGOOD)) != 0) {
-    error = errno;
-    return false;
-  }
-  seized_.push_back(tid);
-  return true;
+// The first thread last: that it was killed is told when the ends of all others are known.
+std::vector<pid_t> Stop::to_wait_for() const {
+  std::vector<pid_t> tids = seized_;
+  std::stable_partition(tids.begin(), tids.end(), [&](pid_t tid) { return tid != pid_; });
+  return tids;
 }
 
-// Those that run come first: one that sleeps wakes up to stop, maybe on our CPU, and whoever else
-// wants that CPU goes next, and on, as long as nothing stops it. Later it is better to hurry.
-void Stop::interrupt(std::vector<pid_t> tids) {
-  if (since_ns_ == 0) {
-    std::stable_partition(tids.begin(), tids.end(), [&](pid_t tid) {
-      const auto status = read_thread_status(pid_, tid);
-      return status && status->state == 'R';
-    });
-    since_ns_ = monotonic_ns();
+void Stop::adopt_unsettled() {
+  if (auto kept = unsettled.extract(pid_); !kept.empty()) seized_ = std::move(kept.mapped());
+}
+
+void Stop::keep_unsettled() {
+  if (seized_.empty()) return;
+  std::vector<pid_t>& kept = unsettled[pid_];
+  kept.insert(kept.end(), seized_.begin(), seized_.end());
+  seized_.clear();
+}
+
+size_t Stop::settle() {
+  size_t left = 0;
+  for (auto& [pid, tids] : std::exchange(unsettled, {})) {
+    Stop stop(pid);
+    stop.seized_ = std::move(tids);
+    bool timed_out = false;
+    for (pid_t tid : stop.to_wait_for()) stop.wait_for(tid, 0, timed_out);
+    stop.let_go();
+    left += stop.seized_.size();
+    stop.keep_unsettled();
   }
+  return left;
+}
+
+void Stop::interrupt(const std::vector<pid_t>& tids) {
+  if (since_ns_ == 0) since_ns_ = monotonic_ns();
   // A thread that ended in between shows itself when we wait for it.
   for (pid_t tid : tids) ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
 }
@@ -143,7 +172,7 @@ void Stop::interrupt(std::vector<pid_t> tids) {
 bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
   for (int attempt = 0;; ++attempt) {
     int status = 0;
-    const pid_t waited = waitpid(tid, &status, __WALL | WNOHANG);
+    const pid_t waited = wait_once(pid_, tid, status);
     if (waited == 0) {
       if (monotonic_ns() > deadline_ns) {
         timed_out = true;
@@ -154,9 +183,13 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
     }
     if (waited < 0 && errno == EINTR) continue;
     if (waited < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
-      if (waited == pid_) exit_status_ = status;
       std::erase(seized_, tid);
-      return false;
+      // Or it has executed a program, and has the number of the first thread since.
+      if (waited > 0 || tid == pid_ || !is_traced_by_us(pid_)) return false;
+      tid = pid_;
+      std::erase_if(threads_, [&](const StoppedThread& thread) { return thread.tid == tid; });
+      if (std::find(seized_.begin(), seized_.end(), tid) == seized_.end()) seized_.push_back(tid);
+      continue;
     }
     if (event_of(status) != PTRACE_EVENT_STOP) {
       // A signal on its way to the program: let it have it. The interrupt still waits, and stops
@@ -168,8 +201,9 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
     }
     StoppedThread thread;
     thread.tid = tid;
+    // Killed meanwhile: its end is yet to come.
+    if (ptrace(PTRACE_GETREGS, tid, nullptr, &thread.registers) != 0) continue;
     std::erase(seized_, tid);
-    if (ptrace(PTRACE_GETREGS, tid, nullptr, &thread.registers) != 0) return false;
     if (was_disturbed(thread.registers)) {
       // The kernel takes it from here: EINTR if a handler runs, the call again if not. To decide
       // that ourselves would miss a signal that arrives before the thread runs.
@@ -181,28 +215,37 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
   }
 }
 
+// Those that run come first in what is found: one that sleeps wakes up to stop, maybe on our CPU,
+// and whoever else wants that CPU goes next, and on, as long as nothing stops it.
 Result<void, AttachError> Stop::gather(unsigned patience_ms) {
   const auto is_known = [&](pid_t tid) {
     return std::find(seized_.begin(), seized_.end(), tid) != seized_.end() ||
-           std::find(ended_.begin(), ended_.end(), tid) != ended_.end() ||
+           std::find(others_.begin(), others_.end(), tid) != others_.end() ||
            std::any_of(threads_.begin(), threads_.end(),
                        [&](const StoppedThread& thread) { return thread.tid == tid; });
   };
   for (;;) {
-    // Once a pass finds nobody new, and all that were found stand still, nobody is left to make
-    // one.
-    std::vector<pid_t> found;
+    // Once a pass finds nobody new, and all that were found before it stood still, nobody is left
+    // to make one.
+    const bool all_stood = seized_.empty();
+    std::vector<pid_t> running, found;
     std::optional<AttachError> refused;
     for (pid_t tid : list_threads(pid_)) {
       if (is_known(tid)) continue;
-      int error = 0;
-      if (seize(tid, error)) {
-        found.push_back(tid);
+      const auto before = read_thread_status(pid_, tid);
+      if (before && before->kernel_worker) {
+        others_.push_back(tid);
         continue;
       }
+      if (ptrace(PTRACE_SEIZE, tid, nullptr, data(PTRACE_O_TRACESYSGOOD)) == 0) {
+        seized_.push_back(tid);
+        (before && before->state == 'R' ? running : found).push_back(tid);
+        continue;
+      }
+      const int error = errno;
       const auto status = read_thread_status(pid_, tid);
       if (!status || status->state == 'Z' || status->state == 'X') {
-        ended_.push_back(tid);  // a leader that ended before its threads stays listed
+        others_.push_back(tid);  // a leader that ended before its threads stays listed
         continue;
       }
       if (error == ESRCH) continue;
@@ -211,15 +254,16 @@ Result<void, AttachError> Stop::gather(unsigned patience_ms) {
       refused = AttachError{cause, pid_, status->tracer, error, {}};
       break;
     }
-    interrupt(found);
+    running.insert(running.end(), found.begin(), found.end());
+    interrupt(running);
     if (refused) return fail(*refused);
     const uint64_t deadline = since_ns_ + uint64_t{patience_ms} * 1'000'000;
-    for (pid_t tid : std::vector<pid_t>(seized_)) {
+    for (pid_t tid : to_wait_for()) {
       bool timed_out = false;
       wait_for(tid, deadline, timed_out);
       if (timed_out) return fail(AttachError{AttachCause::thread_unstoppable, pid_, tid, 0, {}});
     }
-    if (found.empty()) break;
+    if (running.empty() && all_stood) break;
   }
   if (threads_.empty()) return fail(AttachError{AttachCause::exited, pid_, 0, 0, {}});
   for (const StoppedThread& thread : threads_)
@@ -238,7 +282,7 @@ void Stop::set_signal_mask(const StoppedThread& thread, uint64_t mask) {
 }
 
 // Those that wait in the kernel come first: one that goes on computing may take our CPU, and then
-// everybody behind it stands still for longer.
+// everybody after it stands still for longer.
 uint64_t Stop::let_go() {
   std::stable_partition(threads_.begin(), threads_.end(), [](const StoppedThread& thread) {
     return in_system_call(thread.registers);
@@ -246,24 +290,28 @@ uint64_t Stop::let_go() {
   uint64_t last_ns = monotonic_ns();
   for (const StoppedThread& thread : threads_) {
     last_ns = monotonic_ns();  // not when we are back: the thread may have run meanwhile
-    ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr);
+    // One that was killed is dead only when whoever traces it has seen that.
+    if (ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr) != 0) seized_.push_back(thread.tid);
   }
   threads_.clear();
   return last_ns;
 }
 
-uint64_t Stop::resume() {
+uint64_t Stop::let_all_go() {
   if (threads_.empty() && seized_.empty()) return 0;
   const uint64_t elapsed = let_go() - since_ns_;
-  // A thread that has not stopped cannot be detached from. It is resumed by whoever ends first, it
-  // or we; for a moment we can wait for it.
+  // A thread that has not stopped cannot be detached from. Most do in a moment.
   constexpr uint64_t kMomentNs = 100'000'000;
   bool timed_out = false;
   const uint64_t deadline = monotonic_ns() + kMomentNs;
-  for (pid_t tid : std::vector<pid_t>(seized_)) wait_for(tid, deadline, timed_out);
+  for (pid_t tid : to_wait_for()) wait_for(tid, deadline, timed_out);
   let_go();
-  seized_.clear();
+  keep_unsettled();
   return elapsed;
+}
+
+uint64_t Stop::resume() && {
+  return let_all_go();
 }
 
 }  // namespace pinprick::target

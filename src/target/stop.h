@@ -12,13 +12,21 @@
 // restarts a call unless a signal handler is to run: then, as without us, it is EINTR. close() is
 // left alone: by then the descriptor is closed. Only a controller that is killed between the stop
 // of a thread and the look at it leaves an EINTR behind. docs/stopping.md has more.
+//
+// A thread that hangs in the kernel can neither be stopped nor, once it was interrupted, be let
+// alone: it stops when it comes out, whoever waits for it by then. Such threads are kept, by the
+// thread of ours that traces them: the next Stop of their process takes them over, and settle()
+// lets them go.
+//
+// Workers that the kernel runs in the process (those of io_uring) are neither stopped nor touched:
+// they never execute the program's code, and what they are doing would fail with EINTR.
 #pragma once
 
 #include <sys/types.h>
 #include <sys/user.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -29,18 +37,25 @@ namespace pinprick::target {
 struct StoppedThread {
   pid_t tid = 0;
   user_regs_struct registers = {};  // what it will run with; change through move()
+  // A worker of the kernel's: by this it is marked for debuggers.
+  bool is_worker() const { return registers.rip == 0 && registers.rsp == 0; }
 };
 
 class Stop {
  public:
   // Threads that come and go meanwhile are followed. A thread that has not stopped after
   // `patience_ms` (it hangs in the kernel, or waits for its child of vfork) ends the attempt: all
-  // others go on, and it is tried again.
+  // others go on, and it is tried again. After the last attempt it is kept for settle().
   static Result<Stop, AttachError> all_threads(pid_t pid, unsigned patience_ms = 200,
                                                unsigned attempts = 5);
 
+  // Lets threads go that no attempt could stop and that have come out of the kernel since. Returns
+  // how many have not: to be called again, soon and until it returns 0, by a controller that lives
+  // on. (The kernel lets them go when the thread of ours ends that stopped them.)
+  static size_t settle();
+
   Stop(Stop&& other) noexcept;
-  Stop& operator=(Stop&& other) noexcept;  // resumes what it held before
+  Stop& operator=(Stop&&) = delete;
   ~Stop();
 
   pid_t pid() const { return pid_; }
@@ -51,27 +66,29 @@ class Stop {
   // The signals that it blocks from now on; bit n - 1 for signal n.
   void set_signal_mask(const StoppedThread& thread, uint64_t mask);
 
-  // Resumes everything now. Answers for how long the first thread had been stopped, in nanoseconds.
-  uint64_t resume();
-
-  // The process ended while it was being stopped; wait(2)'s status if we were its parent.
-  std::optional<int> exit_status() const { return exit_status_; }
+  // Does it still hold the process? Not after resume(): then it is no proof of a stop any more.
+  bool holds() const { return !threads_.empty(); }
+  // Resumes everything now, and is used up by that. Returns for how long the first thread had been
+  // stopped, in nanoseconds.
+  uint64_t resume() &&;
 
  private:
   explicit Stop(pid_t pid) : pid_(pid) {}
   Result<void, AttachError> gather(unsigned patience_ms);
-  bool seize(pid_t tid, int& error);
-  void interrupt(std::vector<pid_t> tids);
-  // Answers when the last thread was let go.
+  void adopt_unsettled();
+  void keep_unsettled();
+  void interrupt(const std::vector<pid_t>& tids);
+  // Returns when the last thread was let go.
   uint64_t let_go();
+  uint64_t let_all_go();
+  std::vector<pid_t> to_wait_for() const;
   bool wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out);
 
   pid_t pid_ = 0;
   uint64_t since_ns_ = 0;
   std::vector<StoppedThread> threads_;
   std::vector<pid_t> seized_;  // not stopped yet
-  std::vector<pid_t> ended_;   // but still listed
-  std::optional<int> exit_status_;
+  std::vector<pid_t> others_;  // listed, but ended, or workers of the kernel's
 };
 
 // The registers that make a thread in a system call begin it anew, as the kernel would; the same

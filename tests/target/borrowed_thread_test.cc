@@ -1,6 +1,7 @@
 #include "target/borrowed_thread.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -198,6 +199,36 @@ TEST(BorrowedThread, SignalsWaitUntilItIsBack) {
     child.wait_for_rounds(100);
   }
   EXPECT_EQ(child.finish(), 0);
+}
+
+TEST(BorrowedThread, EndsWithAProcessThatIsKilled) {
+  Child child([](Shared& shared) {
+    pthread_t other;
+    pthread_create(
+        &other, nullptr,
+        [](void* s) -> void* {
+          auto& own = *static_cast<Shared*>(s);
+          while (!own.stop) own.rounds = own.rounds + 1;
+          return nullptr;
+        },
+        &shared);
+    while (!shared.stop) continue;
+  });
+  child.wait_for_rounds(100);
+  auto target = RemoteTarget::open(child.pid());
+  ASSERT_TRUE(target.ok());
+  const Room room = find_room(*target);
+  {
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok());
+    auto thread = BorrowedThread::borrow(*stop, target->memory(), room);
+    ASSERT_TRUE(thread.ok());
+    ASSERT_TRUE(thread->call(SYS_getpid).ok());
+    kill(child.pid(), SIGKILL);
+    for (int i = 0; i < 2; ++i) EXPECT_FALSE(thread->call(SYS_getpid).ok());
+    EXPECT_TRUE(thread->has_ended());
+  }
+  EXPECT_EQ(child.finish(), -1);
 }
 
 TEST(BorrowedThread, AStopThatArrivesMeanwhileIsNotLost) {

@@ -196,36 +196,149 @@ TEST(Stop, AProcessThatEndedIsSaidToHaveEnded) {
   EXPECT_EQ(stop.error().cause, AttachCause::exited);
 }
 
-TEST(Stop, AThreadThatDoesNotStopIsNamedAndEverybodyElseGoesOn) {
-  // A child of vfork holds its parent in the kernel until it ends.
-  Child child([](Shared& shared) {
-    start_thread(
-        [](void* s) -> void* {
-          spin(*static_cast<Shared*>(s));
-          return nullptr;
-        },
-        shared);
-    static Shared* held;
-    held = &shared;
-    if (vfork() == 0) {
-      while (!held->stop) sched_yield();
-      _exit(0);
+// A child of vfork holds its parent in the kernel until it is told to stop; then that goes on.
+void be_held(Shared& shared) {
+  static Shared* held;
+  held = &shared;
+  struct sigaction action = {};
+  action.sa_handler = [](int) { held->failures = held->failures - 1; };
+  sigaction(SIGUSR1, &action, nullptr);
+  if (vfork() == 0) {
+    while (!held->stop) sched_yield();
+    _exit(0);
+  }
+}
+
+class HeldThread : public testing::Test {
+ protected:
+  // Its other thread runs.
+  HeldThread()
+      : child_([](Shared& shared) {
+          start_thread(
+              [](void* s) -> void* {
+                spin(*static_cast<Shared*>(s));
+                return nullptr;
+              },
+              shared);
+          be_held(shared);
+        }) {
+    const auto is_held = [&] {
+      const auto status = read_thread_status(child_.pid(), child_.pid());
+      return status && status->state == 'D';
+    };
+    while (!is_held()) sched_yield();
+    child_.wait_for_rounds(10);
+    const auto stop = Stop::all_threads(child_.pid(), 20, 2);
+    EXPECT_TRUE(!stop.ok() && stop.error().cause == AttachCause::thread_unstoppable &&
+                stop.error().other == child_.pid());
+  }
+  ~HeldThread() override {
+    child_.shared().stop = 1;
+    while (Stop::settle() != 0) sched_yield();
+  }
+
+  Child child_;
+};
+
+TEST_F(HeldThread, IsNamedAndEverybodyElseGoesOn) {
+  child_.wait_for_rounds(10);
+  EXPECT_EQ(Stop::settle(), 1u);
+  child_.wait_for_rounds(10);
+}
+
+TEST_F(HeldThread, GoesOnAfterItsCallAlthoughWhoTriedToStopItLivesOn) {
+  child_.shared().stop = 1;
+  while (Stop::settle() != 0) sched_yield();
+  EXPECT_EQ(child_.finish(), 0);
+}
+
+TEST_F(HeldThread, IsTakenOverByTheNextStop) {
+  const auto again = Stop::all_threads(child_.pid(), 20, 2);
+  EXPECT_TRUE(!again.ok() && again.error().cause == AttachCause::thread_unstoppable);
+  child_.shared().stop = 1;
+  {
+    const auto stop = Stop::all_threads(child_.pid(), 200, 100);
+    // By then the program may have ended.
+    EXPECT_TRUE(stop.ok() || stop.error().cause == AttachCause::exited);
+  }
+  EXPECT_EQ(Stop::settle(), 0u);
+  EXPECT_EQ(child_.finish(), 0);
+}
+
+TEST_F(HeldThread, GetsItsSignalsWhenItGoesOn) {
+  child_.shared().failures = 1;  // the handler takes it back
+  ASSERT_EQ(syscall(SYS_tgkill, child_.pid(), child_.pid(), SIGUSR1), 0);
+  child_.shared().stop = 1;
+  while (Stop::settle() != 0) sched_yield();
+  EXPECT_EQ(child_.finish(), 0);
+}
+
+TEST_F(HeldThread, IsNotWaitedForWhenTheProgramIsKilled) {
+  kill(child_.pid(), SIGKILL);
+  while (Stop::settle() != 0) sched_yield();
+  EXPECT_EQ(child_.finish(), -1);
+}
+
+// Whoever traces a process learns of its end first, and its parent after that.
+TEST(Stop, AProcessThatIsKilledMeanwhileEndsForItsParent) {
+  Child child(spin);
+  child.wait_for_rounds(10);
+  Child controller([pid = child.pid()](Shared& shared) {
+    {
+      auto stop = Stop::all_threads(pid);
+      if (!stop.ok()) shared.failures = 1;
+      kill(pid, SIGKILL);
+    }
+    while (!shared.stop) {
+      Stop::settle();
+      shared.rounds = shared.rounds + 1;
     }
   });
-  const auto is_held = [&] {
-    const auto status = read_thread_status(child.pid(), child.pid());
-    return status && status->state == 'D';
-  };
-  while (!is_held()) sched_yield();
-  child.wait_for_rounds(10);
-  // In a process of its own: a thread that never stopped is let go when its tracer ends.
-  Child controller([pid = child.pid()](Shared& shared) {
-    const auto stop = Stop::all_threads(pid, 20, 2);
-    if (stop.ok() || stop.error().cause != AttachCause::thread_unstoppable) shared.failures = 1;
-  });
+  controller.wait_until_running();
+  EXPECT_EQ(child.finish(), -1);
   EXPECT_EQ(controller.finish(), 0);
+}
+
+TEST(Stop, HowAChildOfOursEndedIsLeftToWhoeverWaitsForIt) {
+  for (int i = 0; i < 20; ++i) {
+    Child child([](Shared& shared) {
+      shared.rounds = 1;
+      for (volatile int wait = 0; wait < 10'000;) wait = wait + 1;
+      _exit(7);
+    });
+    child.wait_until_running();
+    for (bool there = true; there;) there = Stop::all_threads(child.pid()).ok();
+    EXPECT_EQ(child.finish(), 7);
+  }
+  Child child(spin);
   child.wait_for_rounds(10);
-  EXPECT_EQ(child.finish(), 0);
+  {
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok());
+    kill(child.pid(), SIGKILL);
+  }
+  EXPECT_EQ(Stop::settle(), 0u);
+  EXPECT_EQ(child.finish(), -1);
+}
+
+// Whichever thread executes a program has the number of the first one from then on.
+TEST(Stop, AProgramThatAnotherThreadExecutesMeanwhileRunsToItsEnd) {
+  for (int i = 0; i < 50; ++i) {
+    Child child([](Shared& shared) {
+      start_thread(
+          [](void* s) -> void* {
+            static_cast<Shared*>(s)->rounds = 1;
+            execl("/bin/sh", "sh", "-c", "exit 7", nullptr);
+            return nullptr;
+          },
+          shared);
+      for (;;) pause();
+    });
+    child.wait_until_running();
+    for (bool there = true; there;) there = Stop::all_threads(child.pid(), 20, 2).ok();
+    while (Stop::settle() != 0) sched_yield();
+    EXPECT_EQ(child.finish(), 7);
+  }
 }
 
 TEST(Stop, AThreadThatComesBackInTimeIsWaitedForWhileTheOthersGoOn) {

@@ -1,5 +1,8 @@
 // Runs spin() all the time. A SIGUSR1 holds it: "held" is printed, and a line read from stdin, before
-// it goes on ("on"). Ends, with status 0, at the end of its input, which is looked at then.
+// it goes on ("on"). Ends, with status 0, at the end of its input, which is looked at then. As long
+// as somebody has FIFO, its argument, open to write, another thread waits for its child of vfork.
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,9 +25,23 @@ static void hold(int signal) {
   if (write(1, "on\n", 3) != 3) _exit(1);
 }
 
-int main(void) {
+static void* wait_for_child(void* path) {
+  const int fifo = open(path, O_RDONLY);
+  char nothing;
+  if (vfork() == 0) _exit(read(fifo, &nothing, 1) != 0);
+  return 0;
+}
+
+int main(int argc, char** argv) {
   unsigned long x = 88172645463325252u, y = x;
+  pthread_t waiter;
+  sigset_t held;
+  sigemptyset(&held);
+  sigaddset(&held, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &held, 0);  // of the other thread
+  if (argc > 1 && pthread_create(&waiter, 0, wait_for_child, argv[1]) != 0) return 1;
   signal(SIGUSR1, hold);
+  pthread_sigmask(SIG_UNBLOCK, &held, 0);
   if (write(1, "ready\n", 6) != 6) return 1;
   for (;;) {
     x = spin(x);
