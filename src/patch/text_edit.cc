@@ -1,6 +1,7 @@
 #include "patch/text_edit.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "arch/x86_64/decode.h"
 #include "arch/x86_64/emit.h"
+#include "base/parallel.h"
 #include "image/maps.h"
 
 namespace pinprick::patch {
@@ -94,6 +96,33 @@ Result<void, SystemError> write_around(const target::Memory& memory, Range run,
     at = end + 1;
   }
   return {};
+}
+
+// A run is written by one thread of ours, at the same time as others. Fewer are done sooner than a
+// thread is made.
+constexpr size_t kRunsWorthAThread = 4;
+
+struct Run {
+  Range pages;
+  std::span<const size_t> edits;
+};
+
+// `bytes`: for its use only.
+Result<void, SystemError> apply_run(const target::Memory& memory, const Run& run,
+                                    std::span<const TextEdit> edits,
+                                    std::span<const Address> foreign,
+                                    std::vector<EditOutcome>& outcomes,
+                                    std::vector<uint8_t>& bytes) {
+  bytes.resize(run.pages.size());
+  if (!memory.read(run.pages.begin, bytes)) return {};
+  std::vector<Range> changed;
+  for (size_t i : run.edits) {
+    outcomes[i] = edit_bytes(edits[i], bytes.data() + (edits[i].address - run.pages.begin));
+    if (outcomes[i] == EditOutcome::written)
+      changed.push_back({edits[i].address, edits[i].address + edits[i].length});
+  }
+  if (changed.empty()) return {};
+  return write_around(memory, run.pages, bytes, still_there(foreign, changed));
 }
 
 std::optional<size_t> interior_at(std::span<const Interior> interiors, Address address) {
@@ -198,37 +227,36 @@ std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
   return found;
 }
 
-Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop&,
+Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop& stop,
                                                     const target::Memory& memory,
                                                     std::span<const TextEdit> edits, Order order,
                                                     std::span<const Address> foreign) {
+  assert(stop.holds());
   std::vector<EditOutcome> outcomes(edits.size(), EditOutcome::unreadable);
-  std::optional<SystemError> error;
-  std::vector<uint8_t> bytes;
-  for (uint8_t step = 0; step < layout::kPhases && !error; ++step) {
+  for (uint8_t step = 0; step < layout::kPhases; ++step) {
     const uint8_t phase =
         order == Order::phases_upward ? step : static_cast<uint8_t>(layout::kPhases - 1 - step);
     std::vector<size_t> some;
     for (size_t i = 0; i < edits.size(); ++i)
       if (edits[i].phase == phase) some.push_back(i);
-    for_each_run(
-        edits, in_address_order(edits, some), [&](Range range, std::span<const size_t> of) {
-          bytes.resize(range.size());
-          if (!memory.read(range.begin, bytes)) return true;
-          std::vector<Range> changed;
-          for (size_t i : of) {
-            outcomes[i] = edit_bytes(edits[i], bytes.data() + (edits[i].address - range.begin));
-            if (outcomes[i] == EditOutcome::written)
-              changed.push_back({edits[i].address, edits[i].address + edits[i].length});
-          }
-          if (changed.empty()) return true;
-          const auto around = still_there(foreign, changed);
-          if (auto written = write_around(memory, range, bytes, around); !written)
-            error = written.error();
-          return !error;
-        });
+    some = in_address_order(edits, std::move(some));
+    std::vector<Run> runs;
+    for_each_run(edits, some, [&](Range pages, std::span<const size_t> of) {
+      runs.push_back({pages, of});
+      return true;
+    });
+    const size_t pieces = std::clamp(runs.size() / kRunsWorthAThread, size_t{1}, usable_threads());
+    std::vector<std::optional<SystemError>> errors(pieces);
+    for_each_piece(pieces, pieces, [&](size_t piece) {
+      std::vector<uint8_t> bytes;
+      const size_t end = runs.size() * (piece + 1) / pieces;
+      for (size_t i = runs.size() * piece / pieces; i < end && !errors[piece]; ++i)
+        if (auto done = apply_run(memory, runs[i], edits, foreign, outcomes, bytes); !done)
+          errors[piece] = done.error();
+    });
+    for (const auto& error : errors)
+      if (error) return fail(*error);
   }
-  if (error) return fail(*error);
   return outcomes;
 }
 

@@ -5,13 +5,18 @@
 //     3  no thread stands, or will return to, inside the bytes of an edit that covers more than one
 //        instruction; one that stands there is moved to the relocated copy, one that will return
 //        there makes the edit wait for another time
-//     4  runs of pages are written, each run with one call; first those of one phase, then those of
-//        the next
+//     4  runs of pages are written, each run with one call, several at a time; first those of one
+//        phase, then those of the next
+//
+// A page of text is copied when it is written for the first time. That is not done beforehand, to
+// make 4 shorter: the only way is to write a byte as it was read, and while the program runs it may
+// change that byte in between. (/proc/PID/mem has no write that depends on what is there, and what
+// copies pages without writing, MADV_POPULATE_WRITE, wants them writable.)
 //
 // Nobody executes between 1 and 4, what an edit changes lies in one page, and what a page holds
-// before and after each phase is a correct program, as the stubs were there before: so is every
-// prefix of 4. Phases are for edits that need others: a short jump needs the long one that it leads
-// to, and a pun the jump that it ends in. Resuming a thread serialises it.
+// before and after each phase is a correct program, as the stubs were there before: so is whatever
+// is written of a phase when we die. Phases are for edits that need others: a short jump needs the
+// long one that it leads to, and a pun the jump that it ends in. Resuming a thread serialises it.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +63,7 @@ std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
                                          std::span<const TextEdit> edits);
 
 // Applies what can be applied. outcomes[i] belongs to edits[i]; edits need not be sorted.
-// An error means that a write failed; earlier phases, and pages before it in address order, are
-// written.
+// An error means that a write failed; earlier phases, and some other pages, are written.
 Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop& stop,
                                                     const target::Memory& memory,
                                                     std::span<const TextEdit> edits, Order order,

@@ -100,7 +100,6 @@ class Arming {
   Edits edits() const;
   Result<bool, SessionError> try_to_write_text(Edits& edits, std::span<const Address> foreign,
                                                bool last_attempt);
-  void make_text_private(const Edits& edits) const;
   void drop_changed(const Edits& edits);
   void keep_armed(Edits& edits) const;
 

@@ -58,34 +58,6 @@ Arming::Edits Arming::edits() const {
   return all;
 }
 
-// A page of text is copied when it is written for the first time, which takes as long as the
-// writing. So that the target need not stand still meanwhile, each page has one byte written as it
-// is. A byte within an instruction: who else writes into text (uprobes, debuggers) does so where
-// one begins.
-void Arming::make_text_private(const Edits& all) const {
-  Address page = 0;
-  for (size_t e = 0; e < all.edits.size(); ++e) {
-    const patch::TextEdit& edit = all.edits[e];
-    if (align_down(edit.address, kPageSize) == page) continue;
-    const plan::Patch& planned = set_.patches[all.patch_of[e]].plan.patch;
-    // Behind its instruction a pun has others'.
-    const bool is_pun = set_.patches[all.patch_of[e]].plan.is_pun();
-    const uint8_t own = is_pun ? std::min(planned.written, planned.displaced) : planned.written;
-    uint8_t offset = 1;
-    while (offset < own && std::find(planned.interior.begin(), planned.interior.end(), offset) !=
-                               planned.interior.end())
-      ++offset;
-    const Address at = edit.address + offset;
-    uint8_t byte = 0;
-    if (edit.address != planned.site + set_.patches[all.patch_of[e]].object->bias() ||
-        offset >= own || align_down(at, kPageSize) == page ||
-        !session_.target_.memory().read(at, {&byte, 1}) || byte != planned.original[offset])
-      continue;
-    static_cast<void>(session_.target_.memory().write(at, {&byte, 1}));
-    page = align_down(at, kPageSize);
-  }
-}
-
 // Patches of which others are a part, or that are part of others, where the text is not as it was
 // when they were planned: of those, all is written or nothing. An edit that stands alone finds out
 // when it is written.
@@ -129,7 +101,6 @@ Result<void, SessionError> Arming::write_text() {
 
   Edits edits = this->edits();
   const auto foreign = patch::foreign_breakpoints(*session_.image_, target().memory(), edits.edits);
-  make_text_private(edits);
   constexpr int kAttempts = 20;
   for (int attempt = 1;; ++attempt) {
     auto written = try_to_write_text(edits, foreign, attempt == kAttempts);

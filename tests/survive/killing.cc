@@ -55,9 +55,8 @@ std::string describe(const __ptrace_syscall_info& entry, bool is_entry) {
   return text + ")";
 }
 
-}  // namespace
-
-KillReport kill_at_stop(const Command& command, int stop) {
+KillReport run_traced(const Command& command, int stop, pid_t victim,
+                      const std::function<void(uint64_t, const uint64_t*)>& visit) {
   KillReport report;
   Program program(command, true);
   program.close_stdin();
@@ -86,13 +85,15 @@ KillReport kill_at_stop(const Command& command, int stop) {
       ::ptrace(PTRACE_GET_SYSCALL_INFO, pid, data(sizeof info), &info);
       const bool is_entry = info.op == PTRACE_SYSCALL_INFO_ENTRY;
       if (is_entry) call = info;
+      if (is_entry && visit)
+        visit(info.entry.nr, reinterpret_cast<const uint64_t*>(info.entry.args));
       if (is_entry && !counting) counting = leaves_traces(pid, info);
       if (counting && !report.killed) {
         if (++report.stops == stop) {
           report.killed = true;
           report.where = describe(call, is_entry);
-          program.kill(SIGKILL);
-          continue;
+          ::kill(victim != 0 ? victim : pid, SIGKILL);
+          if (victim == 0) continue;
         }
       }
     } else if (status >> 16 == 0) {
@@ -102,6 +103,17 @@ KillReport kill_at_stop(const Command& command, int stop) {
   }
   report.output = program.rest();
   return report;
+}
+
+}  // namespace
+
+KillReport kill_at_stop(const Command& command, int stop, pid_t victim) {
+  return run_traced(command, stop, victim, nullptr);
+}
+
+KillReport visit_calls(const Command& command,
+                       const std::function<void(uint64_t, const uint64_t*)>& visit) {
+  return run_traced(command, 0, 0, visit);
 }
 
 KillReport kill_after(const Command& command, uint64_t nanoseconds) {

@@ -1,0 +1,55 @@
+// The text of a program is written while all its threads stand still, and at no other time.
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+
+#include "image/maps.h"
+#include "survive/killing.h"
+#include "survive/runtime_folder.h"
+#include "survive/subjects.h"
+#include "target/procfs.h"
+
+namespace pinprick::survive {
+namespace {
+
+bool stands_still(pid_t pid) {
+  const auto threads = target::list_threads(pid);
+  return std::all_of(threads.begin(), threads.end(), [&](pid_t tid) {
+    const auto status = target::read_thread_status(pid, tid);
+    return !status || status->state == 't';
+  });
+}
+
+class Writing : public testing::TestWithParam<const char*> {};
+
+TEST_P(Writing, TextOnlyWhileNobodyRuns) {
+  runtime_folder();
+  const auto subject = start_steady();
+  ASSERT_EQ(subject->check(), "");
+  const auto maps = image::read_maps(subject->pid());
+  ASSERT_TRUE(maps);
+  const auto is_text = [&](uint64_t address) {
+    return std::any_of(maps->begin(), maps->end(), [&](const image::Mapping& mapping) {
+      return mapping.executable && mapping.inode != 0 && mapping.range.contains(address);
+    });
+  };
+  Command arguments = {GetParam(), "-p", std::to_string(subject->pid()), "-d", "0.005"};
+  const Command patterns = subject->patterns();
+  arguments.insert(arguments.end(), patterns.begin(), patterns.end());
+  int writes = 0;
+  const auto report = visit_calls(pinprick(arguments), [&](uint64_t number, const uint64_t* a) {
+    if (number != SYS_pwrite64 || !is_text(a[3])) return;
+    ++writes;
+    EXPECT_TRUE(stands_still(subject->pid())) << std::hex << a[3] << ", " << a[2] << " bytes";
+  });
+  EXPECT_TRUE(report.ending.exited_with(0)) << report.output;
+  EXPECT_GE(writes, 4) << "to borrow a thread, the probes, and both again";
+  EXPECT_EQ(subject->check(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(, Writing, testing::Values("count", "latency"),
+                         [](const auto& verb) { return std::string(verb.param); });
+
+}  // namespace
+}  // namespace pinprick::survive
