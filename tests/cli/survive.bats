@@ -259,3 +259,21 @@ PYTHON
   kill -USR1 $held
   wait $held
 }
+
+@test "workers of io_uring are left alone: they are at their reads and writes as if nobody was there" {
+  start_fed ringed
+  until_line "$work/out" '^(ready|io_uring)'
+  ! grep '^io_uring' "$work/out" || skip "$(grep '^io_uring' "$work/out")"
+  local verb
+  for verb in count latency count; do
+    watch $verb --allow-missing -p $fed 'ringed:*' 'libc:*'
+    [ "$(field '[x["rseq"] for x in r if x["type"] == "armed"]')" = '[True]' ]
+    tell read right
+    end_watch
+    [ "$(field '[x for x in r if x["type"] == "error"]')" = '[]' ]
+    tell read right
+  done
+  no_trace $fed
+  exec 7>&-
+  wait $fed
+}
