@@ -32,23 +32,27 @@ using probe::Kind;
 // place, so that none of them can end us halfway.
 class Interrupts {
  public:
-  Interrupts() {
+  Interrupts() : before_(session::SignalTreatment::current()) {
     sigset_t set;
     sigemptyset(&set);
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&set, signal);
     sigprocmask(SIG_BLOCK, &set, nullptr);
     // Whoever reads our output may go away, or a limit be reached; then we have probes to remove.
-    // By a handler: a program that we start would inherit it that a signal is ignored.
     for (int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, [](int) {});
+    // To whoever ignores it the kernel does not say how a child ended.
+    ::signal(SIGCHLD, SIG_DFL);
     descriptor_ = Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   }
   int descriptor() const { return descriptor_.get(); }
+  // As it was, for programs that we start.
+  const session::SignalTreatment& before() const { return before_; }
   bool arrived() {
     signalfd_siginfo info;
     return ::read(descriptor_.get(), &info, sizeof info) == sizeof info;
   }
 
  private:
+  session::SignalTreatment before_;
   Fd descriptor_;
 };
 
@@ -341,7 +345,7 @@ Result<void, Message> Watch::begin() {
   std::sort(pids.begin(), pids.end());
   pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
   if (options_.has_command()) {
-    auto launched = session::Launched::start(options_.command);
+    auto launched = session::Launched::start(options_.command, interrupts_.before());
     if (!launched) return fail(message(launched.error()));
     launched_.emplace(*std::move(launched));
     pids = {launched_->pid()};

@@ -14,9 +14,11 @@
 #include <utility>
 
 #include "arch/x86_64/decode.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "image/process.h"
 #include "target/memory.h"
+#include "target/stop.h"
 
 namespace pinprick::session {
 namespace {
@@ -37,15 +39,13 @@ std::optional<Pipe> make_pipe() {
 
 // Between fork and exec. Waits for the parent to trace it; tells it through the other pipe why exec
 // failed, success closes it.
-[[noreturn]] void become(const std::vector<std::string>& command, Pipe traced, const Pipe& error,
-                         pid_t parent) {
+[[noreturn]] void become(const std::vector<std::string>& command, const SignalTreatment& treatment,
+                         Pipe traced, const Pipe& error, pid_t parent) {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  treatment.adopt();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   traced.write.reset();
   char go = 0;
@@ -78,9 +78,18 @@ bool wait_for_trap(pid_t pid) {
   }
 }
 
+// The kernel takes SIGTRAP out of the mask of a thread that comes to a breakpoint.
+bool block_traps_again(pid_t pid) {
+  constexpr uint64_t kTraps = uint64_t{1} << (SIGTRAP - 1);
+  uint64_t mask = 0;
+  if (ptrace(PTRACE_GETSIGMASK, pid, data(sizeof mask), &mask) != 0) return false;
+  mask |= kTraps;
+  return ptrace(PTRACE_SETSIGMASK, pid, data(sizeof mask), &mask) == 0;
+}
+
 // Runs a traced program, just exec'ed, to its entry point. The breakpoint is gone when this
 // returns.
-bool run_to_entry(pid_t pid, const target::Memory& memory) {
+bool run_to_entry(pid_t pid, const target::Memory& memory, const SignalTreatment& treatment) {
   const Address entry = image::auxiliary_value(pid, AT_ENTRY);
   uint8_t original = 0;
   if (entry == 0 || !memory.read_value(entry, original) ||
@@ -91,7 +100,8 @@ bool run_to_entry(pid_t pid, const target::Memory& memory) {
   if (ptrace(PTRACE_GETREGS, pid, nullptr, &registers) != 0 || registers.rip != entry + 1)
     return false;
   registers.rip = entry;
-  return memory.write_value(entry, original) &&
+  return (!treatment.blocks(SIGTRAP) || block_traps_again(pid)) &&
+         memory.write_value(entry, original) &&
          ptrace(PTRACE_SETREGS, pid, nullptr, &registers) == 0;
 }
 
@@ -109,7 +119,28 @@ bool is_64_bit(pid_t pid) {
 
 }  // namespace
 
-Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& command) {
+SignalTreatment SignalTreatment::current() {
+  SignalTreatment now;
+  sigprocmask(SIG_SETMASK, nullptr, &now.blocked_);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action = {};
+    now.ignored_[static_cast<size_t>(signal)] =
+        sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+  }
+  return now;
+}
+
+void SignalTreatment::adopt() const {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action = {};
+    action.sa_handler = ignored_[static_cast<size_t>(signal)] ? SIG_IGN : SIG_DFL;
+    sigaction(signal, &action, nullptr);  // which refuses the C library's own, SIGKILL and SIGSTOP
+  }
+  sigprocmask(SIG_SETMASK, &blocked_, nullptr);
+}
+
+Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& command,
+                                              const SignalTreatment& treatment) {
   const auto refuse = [&](LaunchError::Cause cause, int error) {
     return fail(LaunchError{cause, command[0], error});
   };
@@ -119,7 +150,7 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return refuse(LaunchError::Cause::cannot_start, errno);
-  if (pid == 0) become(command, *std::move(traced), *exec_error, parent);
+  if (pid == 0) become(command, treatment, *std::move(traced), *exec_error, parent);
   exec_error->write.reset();
 
   if (!trace(pid)) {
@@ -139,7 +170,7 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
     return refuse(LaunchError::Cause::not_64_bit, 0);
   }
   auto memory = target::Memory::open(pid);
-  if (!memory || !run_to_entry(pid, *memory)) {
+  if (!memory || !run_to_entry(pid, *memory, treatment)) {
     kill_and_reap(pid);
     return refuse(memory ? LaunchError::Cause::ended_early : LaunchError::Cause::cannot_hold,
                   memory ? 0 : memory.error().number);
@@ -167,6 +198,8 @@ void Launched::release() {
 }
 
 int Launched::wait() {
+  constexpr uint64_t kLookAgainNs = 1'000'000;
+  while (target::Stop::settle() != 0) sleep_ns(kLookAgainNs);
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }

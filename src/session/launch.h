@@ -2,8 +2,10 @@
 // nothing of the program itself run.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -23,11 +25,27 @@ struct LaunchError {
   int system_error = 0;
 };
 
+// How a process takes signals, as far as the programs that it starts inherit it.
+class SignalTreatment {
+ public:
+  // Ours.
+  static SignalTreatment current();
+  // Makes it ours. Between fork and exec, too.
+  void adopt() const;
+  bool blocks(int signal) const { return sigismember(&blocked_, signal) == 1; }
+
+ private:
+  sigset_t blocked_ = {};
+  std::array<bool, NSIG> ignored_ = {};
+};
+
 // A child of ours. Not traced once it is held: it stands in a group stop, and goes on with
 // release().
 class Launched {
  public:
-  static Result<Launched, LaunchError> start(const std::vector<std::string>& command);
+  // `treatment`: of signals, by the program.
+  static Result<Launched, LaunchError> start(const std::vector<std::string>& command,
+                                             const SignalTreatment& treatment);
   Launched(Launched&& other) noexcept;
   Launched& operator=(Launched&&) = delete;
   // Kills a child that was never released; otherwise leaves it alone.
@@ -35,7 +53,8 @@ class Launched {
 
   pid_t pid() const { return pid_; }
   void release();
-  // Waits for its end; the status as of wait(2).
+  // Waits for its end; the status as of wait(2). A thread that a stop left unsettled is let go
+  // meanwhile.
   int wait();
 
  private:

@@ -116,6 +116,49 @@ load helpers
   [ "$status" -eq 143 ]
 }
 
+@test "with -- COMMAND the program takes signals as the caller had them" {
+  cat >"$work/signals.py" <<'PYTHON'
+import signal, subprocess, sys
+pinprick = sys.argv[1:]
+show = ['grep', '^Sig\(Blk\|Ign\|Cgt\|Pnd\):', '/proc/self/status']
+def run(command, blocked, ignored, default):
+    def prepare():
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for number in ignored: signal.signal(number, signal.SIG_IGN)
+        for number in default: signal.signal(number, signal.SIG_DFL)
+    return subprocess.run(command, preexec_fn=prepare, restore_signals=False, check=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+s = signal.Signals
+for blocked, ignored, default in [
+    ([], [], [s.SIGPIPE, s.SIGXFSZ]),
+    ([], [s.SIGPIPE, s.SIGINT, s.SIGQUIT], [s.SIGXFSZ]),
+    ([s.SIGINT, s.SIGTERM, s.SIGUSR1, s.SIGTRAP, s.SIGRTMAX], [s.SIGXFSZ], [s.SIGPIPE]),
+    ([s.SIGCHLD, s.SIGHUP], [s.SIGCHLD, s.SIGTSTP], [s.SIGPIPE, s.SIGXFSZ])]:
+    bare, counted = (run(c, blocked, ignored, default) for c in (show, pinprick + show))
+    print(bare, counted, sep='\n')
+    assert bare == counted
+PYTHON
+  python3 "$work/signals.py" "$PINPRICK" count libc:read --
+}
+
+@test "-- COMMAND is waited for, and goes on, although a thread of it hung when it was to be detached" {
+  mkfifo "$work/in" "$work/child"
+  "$PINPRICK" count --json -o "$work/records" dlhost:call -- "$TARGETS/dlhost" \
+    <"$work/in" >"$work/out" 2>"$work/errors" 3>&- &
+  watcher=$!
+  ends_with_test $watcher
+  exec 7>"$work/in"
+  tell "vfork $work/child" vfork
+  kill -INT $watcher
+  until_line "$work/records" 'does not stop'
+  : >"$work/child"
+  tell join join
+  exec 7>&-
+  wait $watcher && status=0 || status=$?
+  [ $status -eq 125 ]
+  "$PINPRICK" detach --all
+}
+
 @test "with -- COMMAND the program keeps its stdout, and the results go to stderr" {
   "$PINPRICK" count ticker:tick -- "$TARGETS/ticker" <<<"tick 5" >"$work/stdout" 2>"$work/stderr"
   [ "$(cat "$work/stdout")" = "ticked" ]

@@ -7,9 +7,12 @@
 //     fork PATH N      the same in a forked child
 //     go PATH          cycles on another thread, until
 //     check            it stops, and nothing is loaded
+//     vfork FIFO       a thread waits for its child of vfork, until somebody writes to FIFO, and
+//     join             that has gone on
 // and answers each with a line: its first word, or WRONG. Ends at the end of its input.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,6 +86,32 @@ static int check(void) {
   return right != 0;
 }
 
+static pthread_t waiter;
+static volatile int child_runs;
+static char fifo[4096];
+
+static void* wait_for_child(void* unused) {
+  int status;
+  const pid_t child = vfork();
+  if (child == 0) {
+    child_runs = 1;
+    _exit(open(fifo, O_RDONLY) < 0);
+  }
+  return waitpid(child, &status, 0) == child && status == 0 ? "right" : unused;
+}
+
+static int hold(void) {
+  child_runs = 0;
+  if (pthread_create(&waiter, 0, wait_for_child, 0) != 0) return 0;
+  while (!child_runs) usleep(100);
+  return 1;
+}
+
+static int join(void) {
+  void* right = 0;
+  return pthread_join(waiter, &right) == 0 && right;
+}
+
 int main(void) {
   char word[32], path[4096];
   long n;
@@ -98,6 +127,8 @@ int main(void) {
     if (!strcmp(word, "fork")) right = scanf("%4095s %ld", path, &n) == 2 && in_child(path, n);
     if (!strcmp(word, "go")) right = scanf("%4095s", path) == 1 && go(path);
     if (!strcmp(word, "check")) right = check();
+    if (!strcmp(word, "vfork")) right = scanf("%4095s", fifo) == 1 && hold();
+    if (!strcmp(word, "join")) right = join();
     puts(right ? word : "WRONG");
   }
   return 0;
