@@ -65,6 +65,7 @@ class Watch {
 
  private:
   Result<void, Message> begin();
+  void finish_left(pid_t pid);
   Result<void, Message> arm(pid_t pid);
   Result<void, Message> arm_program(Watched& watched);
   bool follow_exec(Watched& watched);
@@ -73,7 +74,7 @@ class Watch {
   void look_again(Watched& watched);
   Result<void, Message> arm_loaded(Watched& watched, std::unique_ptr<image::ProcessImage> now,
                                    const std::set<Place>& before);
-  void not_probed(const Message& why);
+  void not_probed(const Watched& watched, const Message& why);
   void leave_out_unfinished(const Watched& watched, std::vector<image::Match>& matches);
   void forget_unloaded(Watched& watched, const image::ProcessImage& image);
   void warn_of_traps(const session::ArmReport& report);
@@ -155,16 +156,23 @@ Result<probe::ProbeSet, Message> Watch::plan(const Subject& subject) {
   return probe::plan_probes(image, *std::move(matches), kind_, loader);
 }
 
-Result<void, Message> Watch::arm(pid_t pid) {
-  if (auto other = session::occupant(pid)) return fail(message(*other));
-  // Memory that an earlier session had to leave: who was in it may be out by now.
+// Memory that an earlier session had to leave: who was in it may be out by now.
+void Watch::finish_left(pid_t pid) {
   for (const session::FoundSession& left : session::find_sessions(pid).sessions)
     if (left.target_lives && !left.controller_lives) static_cast<void>(finish(left, 0));
+}
+
+Result<void, Message> Watch::arm(pid_t pid) {
+  if (auto other = session::occupant(pid)) return fail(message(*other));
+  finish_left(pid);
   auto target = target::RemoteTarget::open(pid);
   if (!target) return fail(message(target.error()));
   ProcessName name = {pid, target->command()};
   Watched watched(std::move(name), *std::move(target), kind_);
-  if (auto armed = arm_program(watched); !armed) return armed;
+  if (auto armed = arm_program(watched); !armed) {
+    if (!watched.target.is_over()) return armed;
+    return fail(message(target::AttachError{target::AttachCause::exited, pid, 0, 0, {}}));
+  }
   watched.armed_ns = watched.last_ns = monotonic_ns();
   watched_.push_back(std::move(watched));
   return {};
@@ -214,7 +222,7 @@ void Watch::look_again(Watched& watched) {
   if (image::loader_is_at_work(watched.name.pid, watched.target.reader())) return;
   auto subject = look_at(watched.target);
   if (!subject) {
-    if (!watched.has_ended()) not_probed(subject.error());
+    not_probed(watched, subject.error());
     return;
   }
   forget_unloaded(watched, *subject->image);
@@ -222,10 +230,11 @@ void Watch::look_again(Watched& watched) {
   const std::set<Place> before = std::exchange(watched.known, now);
   if (std::includes(before.begin(), before.end(), now.begin(), now.end())) return;
   if (auto armed = arm_loaded(watched, std::move(subject->image), before); !armed)
-    not_probed(armed.error());
+    not_probed(watched, armed.error());
 }
 
-void Watch::not_probed(const Message& why) {
+void Watch::not_probed(const Watched& watched, const Message& why) {
+  if (watched.target.is_over()) return;
   renderer_.warning(fmt::format("what was loaded is not probed: {}", why.text));
   incomplete_ = true;
 }
@@ -256,9 +265,13 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
     if (names.empty() || names.back() != match.object->name())
       names.push_back(match.object->name());
   if (options_.instructions) matches = probe::every_instruction(matches);
+  if (watched.has_left) finish_left(watched.name.pid);
   auto armed = session::Session::arm(
       watched.target, image, probe::plan_probes(image, std::move(matches), kind_), arm_options());
-  if (!armed) return fail(message(armed.error()));
+  if (!armed) {
+    watched.has_left = true;
+    return fail(message(armed.error()));
+  }
   const auto& report = armed->report();
   warn_of_unwinding(watched.name, image, report);
   warn_of_traps(report);
@@ -319,10 +332,11 @@ void Watch::forget_unloaded(Watched& watched, const image::ProcessImage& image) 
 bool Watch::follow_exec(Watched& watched) {
   auto target = target::RemoteTarget::open(watched.name.pid);
   if (!target) {
-    if (!watched.target.has_exited()) renderer_.warning(message(target.error()).text);
+    // A process that is about to end has no program any more, either.
+    if (!watched.target.ends()) renderer_.warning(message(target.error()).text);
     return false;
   }
-  if (target->start_time() != watched.target.start_time()) return false;
+  if (target->start_time() != watched.target.start_time() || target->ends()) return false;
   while (!watched.generations.empty()) {
     static_cast<void>(watched.generations.back().session.disarm());
     watched.retire(std::prev(watched.generations.end()));
@@ -331,7 +345,7 @@ bool Watch::follow_exec(Watched& watched) {
   watched.target = *std::move(target);
   watched.name.command = watched.target.command();
   renderer_.executed(watched.name);
-  if (auto armed = arm_program(watched); !armed && !watched.has_ended())
+  if (auto armed = arm_program(watched); !armed && !watched.target.is_over())
     renderer_.warning(armed.error().text);
   renderer_.flush();
   return true;
@@ -383,6 +397,7 @@ void Watch::wait() {
   const uint64_t look_again_ns = options_.follow_exec     ? 2'000'000
                                  : kind_ == Kind::latency ? 10'000'000
                                                           : 500'000'000;
+  constexpr uint64_t kSettleNs = 1'000'000;
   for (;;) {
     const uint64_t next_report = options_.interval_s > 0
                                      ? after(options_.interval_s * static_cast<double>(intervals))
@@ -399,7 +414,10 @@ void Watch::wait() {
     for (const Watched& watched : watched_)
       if (watched.ended_ns == 0)
         for (int descriptor : watched.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
-    const uint64_t until = std::min({deadline, next_report, now + look_again_ns});
+    // A thread that comes out of the kernel stands still until we look.
+    const bool is_settled = target::Stop::settle() == 0;
+    const uint64_t until =
+        std::min({deadline, next_report, now + (is_settled ? look_again_ns : kSettleNs)});
     const timespec timeout = {static_cast<time_t>((until - now) / 1'000'000'000),
                               static_cast<long>((until - now) % 1'000'000'000)};
     ::ppoll(descriptors.data(), descriptors.size(), &timeout, nullptr);
@@ -436,6 +454,7 @@ void Watch::disarm_all() {
       if (auto subject = look_at(watched.target)) now = std::move(subject->image);
     for (auto last = watched.generations.rbegin(); last != watched.generations.rend(); ++last)
       note(watched, last->session.disarm(now.get()));
+    if (watched.has_left) finish_left(watched.name.pid);
   }
 }
 

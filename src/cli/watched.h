@@ -49,7 +49,8 @@ class Watched {
   std::list<Generation> generations;  // the first one has the hook in the loader
   std::set<Place> known;              // objects that were looked at, and are still there
   std::optional<session::DisarmReport> disarmed;
-  bool is_full = false;  // no generation can be added; that was said
+  bool has_left = false;  // something could not be armed, and may not have been taken out again
+  bool is_full = false;   // no generation can be added; that was said
   uint64_t armed_ns = 0;
   uint64_t ended_ns = 0;  // 0: still there
   uint64_t last_ns = 0;

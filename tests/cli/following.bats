@@ -131,6 +131,25 @@ start_host() { TICKER=dlhost start_ticker; }
   end_ticker
 }
 
+@test "a thread that hangs in the kernel while a library is loaded goes on later, as do later loads" {
+  start_host
+  mkfifo "$work/child"
+  cp "$plugin" "$work/plugin_again.so"
+  watch count --allow-missing -p "$ticker" 'plugin*:plugin_step'
+  tell "vfork $work/child" vfork
+  tell "load $plugin" load
+  [[ "$(field '[x["message"] for x in r if x["type"] == "warning"]')" == *"does not stop"* ]]
+  : >"$work/child"
+  tell join join
+  tell "load $work/plugin_again.so" load
+  tell 'call 100' call
+  end_watch || true
+  [ "$(hits plugin_step)" -eq 105 ]
+  [ "$(field '[x["objects"] for x in r if x["type"] == "loaded"][-1][-1]')" = plugin_again.so ]
+  no_trace "$ticker"
+  end_ticker
+}
+
 @test "a library into whose code the loader is about to write is left alone, with a warning" {
   readelf -d "$TARGETS/plugin_textrel.so" | grep -q TEXTREL
   start_host
@@ -246,4 +265,28 @@ start_host() { TICKER=dlhost start_ticker; }
 
   "$PINPRICK" count --json libc:read -- sh -c "exec $TARGETS/ticker" </dev/null 2>"$work/records"
   [ "$(field 'len([x for x in r if x["type"] == "armed"])')" -eq 1 ]
+}
+
+@test "with --follow-exec a program that ends gives rise to no warning" {
+  # It takes a while from when it has no memory any more until it counts as ended.
+  cat >"$work/large.py" <<'PYTHON'
+import sys
+memory = b'x' * (256 << 20)
+print('ready', flush=True)
+sys.stdin.readline()
+PYTHON
+  for _ in 1 2 3; do
+    rm -f "$work/in"
+    mkfifo "$work/in"
+    python3 "$work/large.py" <"$work/in" >"$work/out" 3>&- &
+    fed=$!
+    ends_with_test $fed
+    exec 7>"$work/in"
+    until_line "$work/out" '^ready$'
+    watch count --follow-exec -p "$fed" libc:read
+    exec 7>&-
+    wait "$watcher"
+    [ "$(field '[x for x in r if x["type"] in ("warning", "error", "executed")]')" = '[]' ]
+    wait "$fed"
+  done
 }
