@@ -1,7 +1,9 @@
 #include "session/slot_use.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
+#include <unordered_map>
 
 #include "arch/x86_64/stub.h"
 
@@ -18,6 +20,32 @@ std::optional<size_t> slot_returned_to(const SlotUse& use, Address return_addres
   if (index >= use.slots.size() || distance % arch::kSlotCodeSize != 0) return std::nullopt;
   return index;
 }
+
+// Words of stacks, of which each page is read once: the slots of thousands of calls that were left
+// lie close together there, and the target stands still meanwhile.
+class StackWords {
+ public:
+  explicit StackWords(const target::Memory& memory) : memory_(memory) {}
+  std::optional<uint64_t> at(Address address) {
+    uint64_t word = 0;
+    const Address page = align_down(address, kPageSize);
+    if (address - page > kPageSize - sizeof word)
+      return memory_.read_value(address, word) ? std::optional(word) : std::nullopt;
+    const auto [entry, is_new] = pages_.try_emplace(page);
+    std::vector<uint8_t>& bytes = entry->second;
+    if (is_new) {
+      bytes.resize(kPageSize);
+      if (!memory_.read(page, bytes)) bytes.clear();
+    }
+    if (bytes.empty()) return std::nullopt;
+    std::memcpy(&word, bytes.data() + (address - page), sizeof word);
+    return word;
+  }
+
+ private:
+  const target::Memory& memory_;
+  std::unordered_map<Address, std::vector<uint8_t>> pages_;
+};
 
 }  // namespace
 
@@ -39,11 +67,10 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
     return use;
   }
   std::vector<bool> reached(use.slots.size());
+  StackWords stacks(memory);
   for (size_t i = 0; i < use.slots.size(); ++i) {
     const layout::Slot& slot = use.slots[i];
-    uint64_t word = 0;
-    if (slot.return_address == 0 || !memory.read_value(slot.stack, word) ||
-        word != slot.code + arch::kSlotReturn)
+    if (slot.return_address == 0 || stacks.at(slot.stack) != slot.code + arch::kSlotReturn)
       continue;
     use.waiting.push_back(i);
     for (std::optional<size_t> at = i; at && !reached[*at];
@@ -62,11 +89,13 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
 std::vector<uint64_t> calls_lost(const target::Memory& memory, const SlotUse& use,
                                  const SessionFile& file, const layout::Session& journal) {
   std::vector<uint64_t> lost = file.read_lost(journal);
-  for (size_t i : use.left) {
+  std::unordered_map<Address, uint64_t> left;  // by record
+  for (size_t i : use.left) ++left[use.slots[i].record];
+  for (const auto& [at, calls] : left) {
     layout::ProbeRecord record;
-    if (!memory.read_value(use.slots[i].record, record)) continue;
+    if (!memory.read_value(at, record)) continue;
     const uint64_t histogram = (record.lost - layout::lost_offset(journal.header, 0)) / 8;
-    if (histogram < lost.size()) ++lost[histogram];
+    if (histogram < lost.size()) lost[histogram] += calls;
   }
   return lost;
 }
