@@ -1,6 +1,7 @@
 // The signal handler of breakpoints.
 //
-//     pp_on_trap:     target = pp_trap_target(signal, info, context)
+//     pp_on_trap(signal, info, context):
+//                     target = pp_trap_target(signal, info, context)
 //                     if 0: goto pp_pass_trap_on          with the same arguments
 //                     context.rip = target
 //                     return, to the kernel
@@ -12,19 +13,21 @@
 // that the kernel has made: the breakpoint itself, until the context says where the thread goes on.
 // Holding the others back (sa_mask) would do as well, but for that threads fight in the kernel.
 //
-//     stack      rsp -> return address, context, siginfo
+// Context and siginfo are where the arguments say: a handler that the program has set later may call
+// this one (chaining), and then they lie further up the stack, above its frames. What the tables
+// say begins with the thread that was interrupted all the same.
+//
+//     stack      rsp -> context, siginfo, signal, return address         while C++ is called
 //
 // In C++ there is no way to say that, instruction by instruction.
 
 #include "runtime/routine.inc"
 
-        .set    CONTEXT, 8
-        .set    RIP, CONTEXT + 168
-        .set    RSP, CONTEXT + 160
-        .set    INFO, CONTEXT + 304
-        .set    CODE, INFO + 8
+        // Of the context, and of the siginfo.
+        .set    RSP, 160
+        .set    RIP, 168
+        .set    CODE, 8
         .set    SI_KERNEL, 0x80
-        .set    SIGTRAP, 5
 
         .set    DW_CFA_DEF_CFA_EXPRESSION, 0x0f
         .set    DW_CFA_EXPRESSION, 0x10
@@ -32,61 +35,73 @@
         .set    DW_OP_DEREF, 0x06
         .set    DW_OP_CONST1U, 0x08
         .set    DW_OP_MINUS, 0x1c
+        .set    DW_OP_PLUS_UCONST, 0x23
         .set    DW_OP_EQ, 0x29
+        .set    DW_OP_BREG1, 0x71       // rdx
+        .set    DW_OP_BREG4, 0x74       // rsi
         .set    DW_OP_BREG7, 0x77       // rsp
         .set    DW_OP_DEREF_SIZE, 0x94
+        .set    DW_OP_NOP, 0x96
         .set    RETURN_ADDRESS, 16
 
-// What follows DW_OP_BREG7, in two bytes.
-#define OFFSET(n) ((n) & 0x7f) | 0x80, (n) >> 7
+// So far above, in three bytes.
+#define PLUS(n) DW_OP_PLUS_UCONST, ((n) & 0x7f) | 0x80, (n) >> 7
 
-        .macro  is_in_context register, at
-        .cfi_escape DW_CFA_EXPRESSION, \register, 3, DW_OP_BREG7, OFFSET(\at)
-        .endm
-
-        .macro  registers_are_in_context below
-        .cfi_escape DW_CFA_DEF_CFA_EXPRESSION, 4, DW_OP_BREG7, OFFSET(RSP + \below), DW_OP_DEREF
-        is_in_context 0, CONTEXT+144+\below         // rax
-        is_in_context 1, CONTEXT+136+\below         // rdx
-        is_in_context 2, CONTEXT+152+\below         // rcx
-        is_in_context 3, CONTEXT+128+\below         // rbx
-        is_in_context 4, CONTEXT+112+\below         // rsi
-        is_in_context 5, CONTEXT+104+\below         // rdi
-        is_in_context 6, CONTEXT+120+\below         // rbp
-        .irp    number, 0, 1, 2, 3, 4, 5, 6, 7          // r8 to r15
-        is_in_context 8+\number, CONTEXT+40+8*\number+\below
-        .endr
+// `context`, `info`: three bytes each, that say where they are.
+        .macro  is_in_context context, register, at
+        .cfi_escape DW_CFA_EXPRESSION, \register, 6, \context, PLUS(\at)
         .endm
 
 // From here on: the thread stands at the breakpoint, where it is one.
-        .macro  at_breakpoint below
-        registers_are_in_context \below
-        .cfi_escape DW_CFA_VAL_EXPRESSION, RETURN_ADDRESS, 13, \
-            DW_OP_BREG7, OFFSET(RIP + \below), DW_OP_DEREF, \
-            DW_OP_BREG7, OFFSET(CODE + \below), DW_OP_DEREF_SIZE, 4, \
+        .macro  at_breakpoint context, info
+        .cfi_escape DW_CFA_DEF_CFA_EXPRESSION, 7, \context, PLUS(RSP), DW_OP_DEREF
+        is_in_context "\context", 0, 144               // rax
+        is_in_context "\context", 1, 136               // rdx
+        is_in_context "\context", 2, 152               // rcx
+        is_in_context "\context", 3, 128               // rbx
+        is_in_context "\context", 4, 112               // rsi
+        is_in_context "\context", 5, 104               // rdi
+        is_in_context "\context", 6, 120               // rbp
+        .irp    number, 0, 1, 2, 3, 4, 5, 6, 7          // r8 to r15
+        is_in_context "\context", 8+\number, 40+8*\number
+        .endr
+        .cfi_escape DW_CFA_VAL_EXPRESSION, RETURN_ADDRESS, 19, \
+            \context, PLUS(RIP), DW_OP_DEREF, \
+            \info, PLUS(CODE), DW_OP_DEREF_SIZE, 4, \
             DW_OP_CONST1U, SI_KERNEL, DW_OP_EQ, DW_OP_MINUS
+        .endm
+
+        .macro  at_breakpoint_by_arguments
+        at_breakpoint "DW_OP_BREG1, 0, DW_OP_NOP", "DW_OP_BREG4, 0, DW_OP_NOP"
+        .endm
+
+        .macro  at_breakpoint_by_stack
+        at_breakpoint "DW_OP_BREG7, 0, DW_OP_DEREF", "DW_OP_BREG7, 8, DW_OP_DEREF"
         .endm
 
         .text
         routine pp_on_trap
         .cfi_startproc
         .cfi_signal_frame
-        at_breakpoint 0
-        subq    $8, %rsp
-        at_breakpoint 8
+        at_breakpoint_by_arguments
+        subq    $24, %rsp
+        movq    %rdi, 16(%rsp)
+        movq    %rsi, 8(%rsp)
+        movq    %rdx, (%rsp)
+        at_breakpoint_by_stack
         call    pp_trap_target
-        addq    $8, %rsp
-        at_breakpoint 0
+        movq    (%rsp), %rdx
+        movq    8(%rsp), %rsi
+        movq    16(%rsp), %rdi
+        at_breakpoint_by_arguments
+        addq    $24, %rsp
         testq   %rax, %rax
         jz      1f
-        movq    %rax, RIP(%rsp)
-        is_in_context RETURN_ADDRESS, RIP
+        movq    %rax, RIP(%rdx)
+        is_in_context "DW_OP_BREG1, 0, DW_OP_NOP", RETURN_ADDRESS, RIP
         ret
-        at_breakpoint 0
-1:      movl    $SIGTRAP, %edi
-        leaq    INFO(%rsp), %rsi
-        leaq    CONTEXT(%rsp), %rdx
-        jmp     pp_pass_trap_on
+        at_breakpoint_by_arguments
+1:      jmp     pp_pass_trap_on
         .cfi_endproc
         .size   pp_on_trap, . - pp_on_trap
 

@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "runtime/trap_table.h"
@@ -16,7 +18,35 @@ namespace {
 constexpr size_t kFirstSize = 10;
 
 std::atomic<const TrapTable*> current;
-struct sigaction program_action;
+
+// What the program has set for the signal, the latest first. Another list each time that it has set
+// something else; a signal handler may be using any of them, so they stay.
+struct Former {
+  struct sigaction action;
+  const Former* earlier;
+};
+std::atomic<const Former*> program_actions;
+
+// A handler that the program has set after us may call ours for what it does not know, and ours may
+// be the one that called it: whoever is called by a handler has the trap from a later one, and
+// gives it to an earlier one. So a thread notes to whom it gives a trap. The note may be of one
+// whose handler has left by siglongjmp, and the same place may be the context of the next: a call
+// from within lies deeper in the stack, the kernel's does not.
+struct Passing {
+  const void* context;
+  uintptr_t frame;
+  const Former* earlier;
+};
+constinit thread_local Passing passing __attribute__((tls_model("initial-exec"))) = {};
+
+const Former* next_to_ask(const void* context, uintptr_t frame) {
+  if (passing.context == context && frame < passing.frame) return passing.earlier;
+  return program_actions.load(std::memory_order_acquire);
+}
+
+bool is_same(const struct sigaction& a, const struct sigaction& b) {
+  return a.sa_sigaction == b.sa_sigaction && a.sa_flags == b.sa_flags;
+}
 
 // A signal handler may be looking at any of them.
 std::vector<std::unique_ptr<TrapTable>>& tables() {
@@ -47,11 +77,22 @@ __attribute__((visibility("hidden"))) Address pp_trap_target(int, siginfo_t* inf
 
 __attribute__((visibility("hidden"))) void pp_pass_trap_on(int signal, siginfo_t* info,
                                                            void* context) {
-  const struct sigaction& action = program_action;
-  if ((action.sa_flags & SA_SIGINFO) != 0) return action.sa_sigaction(signal, info, context);
-  if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent by a process
-  if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
-    return action.sa_handler(signal);
+  const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  if (const Former* const next = next_to_ask(context, frame)) {
+    const struct sigaction& action = next->action;
+    const bool has_handler = (action.sa_flags & SA_SIGINFO) != 0 ||
+                             (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+    if (has_handler) {
+      const Passing outer = std::exchange(passing, {context, frame, next->earlier});
+      if ((action.sa_flags & SA_SIGINFO) != 0)
+        action.sa_sigaction(signal, info, context);
+      else
+        action.sa_handler(signal);
+      passing = outer;
+      return;
+    }
+    if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent by a process
+  }
   // As without us: the process ends by it. A breakpoint is met again, a signal is sent again.
   struct sigaction by_default = {};
   by_default.sa_handler = SIG_DFL;
@@ -89,11 +130,26 @@ void forget_continuations(Range code) {
   });
 }
 
+// What it sets again and again is one.
+static void note_program_action(const struct sigaction& now) {
+  static auto* const all = new std::vector<std::unique_ptr<Former>>;
+  std::vector<struct sigaction> actions = {now};
+  for (const Former* one = program_actions.load(std::memory_order_relaxed); one != nullptr;
+       one = one->earlier)
+    if (!is_same(one->action, now)) actions.push_back(one->action);
+  const Former* latest = nullptr;
+  for (auto action = actions.rbegin(); action != actions.rend(); ++action) {
+    all->push_back(std::make_unique<Former>(Former{*action, latest}));
+    latest = all->back().get();
+  }
+  program_actions.store(latest, std::memory_order_release);
+}
+
 Result<void, SystemError> take_trap_signal() {
   struct sigaction now = {};
   if (::sigaction(SIGTRAP, nullptr, &now) != 0) return fail(SystemError{errno});
   if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == &pp_on_trap) return {};
-  program_action = now;
+  note_program_action(now);
   struct sigaction ours = {};
   ours.sa_sigaction = &pp_on_trap;
   // What the program's handler does may hit a breakpoint, too.

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <link.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -226,6 +228,111 @@ TEST(TrapSignal, IsTakenBackFromAHandlerThatCameLater) {
     asm volatile("int3");
     EXPECT_EQ(own_traps, 1);
     EXPECT_EQ(hits, 1);
+  });
+}
+
+struct sigaction chained_to;
+volatile sig_atomic_t chained;
+
+// A handler of the kind that gives what it does not know to the one that it has replaced. Returns
+// what that was.
+void handle_traps_by_chaining() {
+  struct sigaction action = {};
+  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = [](int signal, siginfo_t* info, void* context) {
+    chained = chained + 1;
+    volatile long frame[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    chained_to.sa_sigaction(signal, info, context);
+    for (long i = 0; i < 8; ++i)
+      if (frame[i] != i + 1) ::_exit(2);
+  };
+  ::sigaction(SIGTRAP, &action, &chained_to);
+}
+
+TEST(TrapSignal, MayComeFromAHandlerThatCameLaterAndChains) {
+  in_child([] {
+    int hits = 0;
+    const Probe probe = breakpoint_that_counts(hits);
+    handle_traps_by_chaining();
+    EXPECT_EQ(self_short(1), 4);
+    EXPECT_EQ(hits, 1);
+    EXPECT_EQ(chained, 1);
+  });
+}
+
+TEST(TrapSignal, GoesToEachHandlerOnceWhereTheyChainToEachOther) {
+  in_child([] {
+    handle_traps_here();
+    int hits = 0;
+    const Probe probe = breakpoint_that_counts(hits);
+    handle_traps_by_chaining();
+    const Probe other = place({.where = self_insn, .pre = [](Registers&) {}});
+    EXPECT_EQ(self_short(1), 4);
+    EXPECT_EQ(hits, 1);
+    EXPECT_EQ(chained, 0);
+    for (int i = 1; i <= 3; ++i) {
+      asm volatile("int3");
+      EXPECT_EQ(own_traps, i);
+      EXPECT_EQ(chained, i);
+    }
+    ::raise(SIGTRAP);
+    EXPECT_EQ(own_traps, 4);
+    EXPECT_EQ(chained, 4);
+  });
+}
+
+TEST(TrapSignal, ThatNobodyInACircleOfHandlersKnowsEndsTheProgram) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGTRAP, SIG_DFL);
+    const Probe probe = place({.where = self_window, .pre = [](Registers&) {}});
+    handle_traps_by_chaining();
+    const Probe other = place({.where = self_insn, .pre = [](Registers&) {}});
+    asm volatile("int3");
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTRAP);
+}
+
+sigjmp_buf left_by;
+
+TEST(TrapSignal, GoesToTheLatestHandlerAgainAfterOneThatLeftByLongjmp) {
+  in_child([] {
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      own_traps = own_traps + 1;
+      ::siglongjmp(left_by, 1);
+    };
+    ::sigaction(SIGTRAP, &action, nullptr);
+    const Probe probe = place({.where = self_window, .pre = [](Registers&) {}});
+    static int times = 0;
+    while (times < 3) {
+      ++times;
+      if (::sigsetjmp(left_by, 1) == 0) asm volatile("int3");
+      EXPECT_EQ(own_traps, times);
+    }
+  });
+}
+
+TEST(TrapSignal, IsTakenBackBeforeAProbeIsRemoved) {
+  in_child([] {
+    std::atomic<bool> stop{false};
+    std::thread caller([&] {
+      while (!stop) ASSERT_EQ(self_window(10, 7), 37);
+    });
+    for (int i = 0; i < 200; ++i) {
+      const Probe probe = place({.where = self_window, .pre = [](Registers&) {}});
+      handle_traps_here();
+    }
+    stop = true;
+    caller.join();
+    EXPECT_EQ(own_traps, 0);
+    struct sigaction now = {};
+    ::sigaction(SIGTRAP, nullptr, &now);
+    EXPECT_NE(now.sa_flags & SA_SIGINFO, 0);
   });
 }
 
