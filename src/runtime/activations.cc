@@ -58,6 +58,19 @@ uint64_t load(const uint64_t& word) {
   return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
 }
 
+// All slots are in use, or kept by threads, some of which may have ended. Asking takes a system
+// call for each thread: it is done once for those that have come since, and now and then.
+uint32_t take_slot_of_ended_thread() {
+  constexpr uint32_t kNowAndThen = 256;
+  static std::atomic<uint32_t> misses, threads_then;
+  const uint32_t threads = threads_begun.load(std::memory_order_relaxed);
+  const bool is_time = misses.fetch_add(1, std::memory_order_relaxed) % kNowAndThen == 0;
+  if (threads_then.exchange(threads, std::memory_order_relaxed) == threads && !is_time)
+    return kNoItem;
+  take_back_from_ended_threads();
+  return pop(free_slots, next_slot);
+}
+
 }  // namespace
 
 ItemPool::ItemPool(uint32_t* next, std::byte* data, size_t size, uint32_t count)
@@ -74,7 +87,8 @@ void ItemPool::give(uint32_t item) {
 }
 
 layout::Slot* take_shared_slot() {
-  const uint32_t index = pop(free_slots, next_slot);
+  uint32_t index = pop(free_slots, next_slot);
+  if (index == kNoItem) index = take_slot_of_ended_thread();
   if (index >= kReusedFrom) note_slots();  // or none
   return index == kNoItem ? nullptr : &slots[index];
 }
@@ -97,6 +111,10 @@ layout::Slot* find_left_slot(uint64_t return_address, uint64_t stack) {
   if (load(slot.return_address) != return_address || load(slot.stack) != stack) return nullptr;
   slot.reused = PP_SLOT_REUSED_TAKEN;
   return &slot;
+}
+
+void share_kept_slots(Thread& thread) {
+  while (thread.slots_kept != 0) share_slot(slots[thread.slots[--thread.slots_kept]]);
 }
 
 void share_slot(layout::Slot& slot) {

@@ -86,6 +86,9 @@ inline bool keep_for_its_place(layout::Slot& slot) {
   return true;
 }
 
+// Of a thread that has ended.
+void share_kept_slots(Thread& thread);
+
 // To all threads: also where what the thread keeps of its own may be in use further up.
 void share_slot(layout::Slot& slot);
 inline void give_slot(Thread& self, layout::Slot& slot) {

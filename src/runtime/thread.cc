@@ -4,12 +4,14 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "runtime/activations.h"
 #include "runtime/spans.h"
 
 namespace pinprick::runtime {
 
 constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec"))) = nullptr;
 std::atomic<uint64_t> period{1};
+std::atomic<uint32_t> threads_begun;
 
 namespace {
 
@@ -38,8 +40,10 @@ int32_t own_pid() {
   return static_cast<int32_t>(system_call(SYS_getpid));
 }
 
-bool is_alive(int32_t tid) {
-  return system_call(SYS_tgkill, own_pid(), tid, 0) == 0;
+// A filter may refuse the question: that is no answer.
+bool has_ended(int32_t tid) {
+  constexpr long kNoSuchThread = -3;  // ESRCH
+  return system_call(SYS_tgkill, own_pid(), tid, 0) == kNoSuchThread;
 }
 
 // Zeros; null: there is none.
@@ -49,8 +53,8 @@ void* map(long size) {
   return memory < 0 ? nullptr : reinterpret_cast<void*>(memory);
 }
 
-// Memory for threads comes in blocks, which stay: there are never more than there were threads at
-// once.
+// Memory for threads comes in blocks, which stay: there are never many more than there were threads
+// at once.
 Thread* add_threads() {
   constexpr long kBlock = 16384;
   auto* threads = static_cast<Thread*>(map(kBlock));
@@ -65,32 +69,40 @@ Thread* add_threads() {
   return threads;
 }
 
-Thread* take_free_thread() {
-  const int32_t tid = own_tid();
-  for (Thread* thread = all_threads.load(std::memory_order_acquire); thread != nullptr;
-       thread = thread->next) {
-    int32_t nobody = 0;
-    if (thread->tid.compare_exchange_strong(nobody, tid)) return thread;
-  }
-  return add_threads();
-}
-
 void barrier() {
   system_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-// Whose thread has ended: whatever it was doing, it does not go on. Another thread gets it then.
-bool has_ended(Thread& thread) {
+// Is the record nobody's? One whose thread has ended becomes so, and its slots everybody's:
+// whatever that thread was doing, it does not go on.
+bool is_free(Thread& thread) {
   constexpr int32_t kBeingFreed = -1;
   int32_t tid = thread.tid.load(std::memory_order_acquire);
   if (tid == 0 || tid == kBeingFreed) return true;
   // After a fork that we were not told of, numbers mean nothing.
-  if (owner.load(std::memory_order_relaxed) != own_pid() || is_alive(tid)) return false;
+  if (owner.load(std::memory_order_relaxed) != own_pid() || !has_ended(tid)) return false;
   if (!thread.tid.compare_exchange_strong(tid, kBeingFreed)) return true;
+  share_kept_slots(thread);
   thread.running = 0;
   thread.in_library = 0;
   thread.tid.store(0, std::memory_order_release);
   return true;
+}
+
+Thread* take_free_thread() {
+  const auto find = [tid = own_tid()]() -> Thread* {
+    for (Thread* thread = all_threads.load(std::memory_order_acquire); thread != nullptr;
+         thread = thread->next) {
+      int32_t nobody = 0;
+      if (thread->tid.compare_exchange_strong(nobody, tid)) return thread;
+    }
+    return nullptr;
+  };
+  if (Thread* const free = find()) return free;
+  // As many questions as there are records, each time that there have come to be a block more.
+  take_back_from_ended_threads();
+  if (Thread* const free = find()) return free;
+  return add_threads();
 }
 
 }  // namespace
@@ -108,8 +120,15 @@ Thread& register_thread() {
     self->tid.store(0, std::memory_order_release);
     return *current_thread;
   }
+  threads_begun.fetch_add(1, std::memory_order_relaxed);
   current_thread = self;
   return *self;
+}
+
+void take_back_from_ended_threads() {
+  for (Thread* thread = all_threads.load(std::memory_order_acquire); thread != nullptr;
+       thread = thread->next)
+    is_free(*thread);
 }
 
 SpanBegin* span_begins(Thread& self) {
@@ -127,9 +146,9 @@ void wait_for_handlers() {
   };
   for (Thread* thread = all_threads.load(std::memory_order_acquire); thread != nullptr;
        thread = thread->next) {
-    if (thread == current_thread || has_ended(*thread)) continue;
+    if (thread == current_thread || is_free(*thread)) continue;
     for (long ns = 1000; may_use_former(*thread); ns = ns < 1'000'000 ? ns * 2 : ns) {
-      if (has_ended(*thread)) break;
+      if (is_free(*thread)) break;
       const long pause[2] = {0, ns};
       system_call(SYS_nanosleep, reinterpret_cast<long>(pause));
     }
@@ -144,6 +163,8 @@ void forget_other_threads() {
       thread->tid.store(own_tid(), std::memory_order_relaxed);
       continue;
     }
+    // It may have been about to take a slot of its own, or to give one.
+    if (thread->running != 0) thread->slots_kept = 0;
     thread->running = 0;
     thread->in_library = 0;
     thread->tid.store(0, std::memory_order_relaxed);

@@ -54,6 +54,7 @@ inline bool runs_handlers(const Thread& self) {
 }
 
 extern std::atomic<uint64_t> period;
+extern std::atomic<uint32_t> threads_begun;  // whose records there were, ever; wraps
 
 // From `enter` to `leave` nothing is freed that was published when it was read.
 inline void enter(Thread& self) {
@@ -63,6 +64,10 @@ inline void enter(Thread& self) {
 inline void leave(Thread& self) {
   __atomic_store_n(&self.running, 0, __ATOMIC_RELEASE);
 }
+
+// Records of threads that have ended become free, and the slots that they kept: a system call for
+// each record. Done when records or slots have run out, and by whoever waits for handlers.
+void take_back_from_ended_threads();
 
 // What the thread keeps of spans, which it makes at first. Null: there is no memory left.
 SpanBegin* span_begins(Thread& self);

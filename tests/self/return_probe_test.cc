@@ -265,5 +265,30 @@ TEST(ReturnProbe, FollowsCallsOfAllThreads) {
   EXPECT_EQ(probe.missed(), 0u);
 }
 
+TEST(ReturnProbe, FollowsCallsOfManyThreadsThatComeAndGo) {
+  std::atomic<int> returns{0};
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers&) { ++returns; }});
+  constexpr int kThreads = 3000, kDepth = 8;  // more than there are slots
+  for (int i = 0; i < kThreads; ++i) std::thread([] { self_factorial(kDepth); }).join();
+  EXPECT_EQ(returns, kThreads * kDepth);
+  EXPECT_EQ(probe.missed(), 0u);
+}
+
+TEST(ReturnProbe, HasForOneThreadWhatThoseKeptThatHaveEnded) {
+  int returns = 0;
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers&) { ++returns; }});
+  constexpr long kMoreThanThereAre = 10000;
+  self_factorial(kMoreThanThereAre);
+  const int at_once = returns;
+  ASSERT_LT(at_once, kMoreThanThereAre);
+  for (int i = 0; i < 100; ++i) std::thread([] { self_factorial(8); }).join();
+  returns = 0;
+  self_factorial(kMoreThanThereAre);
+  // The last of them may not have ended quite yet for the kernel.
+  EXPECT_GE(returns, at_once - 8 * 10);
+}
+
 }  // namespace
 }  // namespace pinprick
