@@ -1,16 +1,20 @@
-// Finds breakpoints by their address, in four tables of 40,000 of which 20,000 are met:
+// Finds breakpoints by their address, in tables of 40,000 of which 20,000 are met:
 //
-//     hash        a list for each value of the hash, an allocation for each entry: the kernel's
+//     kernel      a list for each value of the hash, an allocation for each entry; 4096 lists, as
+//                 in the kernel when its probe cache was proposed
+//     hash        the same with 65,536 lists: more than there are entries
 //     flat        open addressing (runtime/trap_table.h)
-//     ...-cache   behind a cache of each thread's, 4096 sets of 4, as in the kernel's probe cache
+//     ...-cache   behind a cache of each thread's, 4096 sets of 4, as that probe cache
+//
+// Each lookup comes with what a hit needs besides: the probe's stub, and its counter.
 //
 // Without arguments it says what a lookup takes, one line for each measurement,
 //
 //     lookup-NAME ENGINE THREADS BASE_NS NS
 //
 // in nanoseconds, medians of runs; of all 20,000 at random, and of 64 of them (lookup-NAME-hot). A
-// last line `done`. `lookup_target NAME LOOKUPS` makes so many lookups in one table and says
-// nothing: for counting cache misses (scripts/lookup-misses).
+// last line `done`. `lookup_target NAME LOOKUPS` makes so many lookups in one table: for counting
+// cache misses (scripts/lookup-misses). It says how many of them the table's cache has answered.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -39,6 +43,7 @@ uint64_t hash(Address key, size_t bits) {
   return (key * kGoldenRatio) >> (64 - bits);
 }
 
+template <size_t kBits>
 class HashLists {
  public:
   void set(Address key, Address continuation) {
@@ -58,7 +63,6 @@ class HashLists {
   }
 
  private:
-  static constexpr size_t kBits = 16;  // more than there are entries
   struct Entry {
     std::atomic<Entry*> next;
     Address key, continuation;
@@ -92,8 +96,9 @@ struct Cache {
   std::vector<Set> sets{kSets};
   uint64_t generation = 0;
   uint64_t next_way = 0;  // not on a line of its own for each set
-  uint64_t hits = 0, misses = 0;
 };
+
+thread_local uint64_t cache_hits = 0, cache_misses = 0;
 
 template <class Table>
 class Cached {
@@ -112,10 +117,10 @@ class Cached {
     auto& ways = cache.sets[hash(key, 12)].ways;
     for (const Cache::Entry& entry : ways)
       if (entry.key == key) {
-        ++cache.hits;
+        ++cache_hits;
         return entry.continuation;
       }
-    ++cache.misses;
+    ++cache_misses;
     const Address continuation = table_.get(key);
     ways[cache.next_way++ % Cache::kWays] = {key, continuation};
     return continuation;
@@ -153,15 +158,29 @@ std::unique_ptr<Table> fill(const std::vector<Address>& sites) {
   return table;
 }
 
+// What a hit touches beside the table, one of each for a probe.
+struct alignas(64) Stub {
+  uint64_t code[8] = {};
+};
+struct Touched {
+  std::vector<Stub> stubs = std::vector<Stub>(kRegistered);
+  std::vector<uint64_t> counters = std::vector<uint64_t>(kRegistered);
+};
+
 // At random. Each waits for the answer of the one before, as a breakpoint does for what is behind
 // it.
 template <class Table>
 void look_up(const Table& table, const std::vector<Address>& sites, uint64_t lookups) {
+  thread_local Touched touched;
   uint64_t random = 1, wrong = 0;
   for (uint64_t i = 0; i < lookups; ++i) {
     random = random * 6364136223846793005 + 1442695040888963407 + wrong;
-    const Address site = sites[((random >> 32) * sites.size()) >> 32];
+    const size_t which = ((random >> 32) * sites.size()) >> 32;
+    const Address site = sites[which];
     wrong |= table.get(site) ^ continuation_of(site);
+    const size_t probe = which * (kRegistered / sites.size()) + wrong;
+    wrong |= touched.stubs[probe].code[0];
+    ++touched.counters[probe];
   }
   if (wrong == 0) return;
   std::cerr << "lookup_target: a wrong answer\n";
@@ -195,14 +214,17 @@ Contender contender(const std::string& name, const std::vector<Address>& all) {
 }
 
 Contender make(const std::string& name, const std::vector<Address>& all) {
-  if (name == "hash") return contender<HashLists>(name, all);
-  if (name == "hash-cache") return contender<Cached<HashLists>>(name, all);
+  if (name == "kernel") return contender<HashLists<12>>(name, all);
+  if (name == "kernel-cache") return contender<Cached<HashLists<12>>>(name, all);
+  if (name == "hash") return contender<HashLists<16>>(name, all);
+  if (name == "hash-cache") return contender<Cached<HashLists<16>>>(name, all);
   if (name == "flat") return contender<Flat>(name, all);
   if (name == "flat-cache") return contender<Cached<Flat>>(name, all);
   return {"nothing", [](const auto& sites, uint64_t n) { look_up(Nothing(), sites, n); }};
 }
 
-constexpr const char* kNames[] = {"nothing", "hash", "hash-cache", "flat", "flat-cache"};
+constexpr const char* kNames[] = {"nothing",    "kernel", "kernel-cache", "hash",
+                                  "hash-cache", "flat",   "flat-cache"};
 
 // Medians over rounds, in each of which all take turns.
 std::vector<double> ns_per_lookup(const std::vector<Contender>& contenders,
@@ -254,6 +276,7 @@ int main(int argc, char** argv) {
   if (argc > 2) {
     make(argv[1], all)
         .look_up(every(kRegistered / kEnabled, all), std::strtoull(argv[2], nullptr, 10));
+    std::cout << cache_hits << " " << cache_misses << std::endl;
     return 0;
   }
   measure_all(all);

@@ -225,8 +225,18 @@ void measure_many() {
     optimising.push_back(std::chrono::duration<double, std::nano>(optimised - unoptimised).count());
     removing.push_back(std::chrono::duration<double, std::nano>(removed - optimised).count());
   }
+  // Every second one, each by itself, as the kernel's are enabled.
+  std::vector<pinprick::ProbeSpec> specs;
+  for (uint64_t i = 0; i < many_count; ++i)
+    specs.push_back({.where = many(i), .pre = kCount, .enabled = false});
+  auto registered = must(Probe::place(std::move(specs)));
+  const auto begin = Clock::now();
+  for (size_t i = 0; i < registered.size(); i += 2) must(registered[i].enable());
+  const std::chrono::duration<double, std::nano> enabling = Clock::now() - begin;
+  Probe::remove(std::move(registered));
   stop = true;
   for (std::thread& caller : callers) caller.join();
+  report("enable-" + std::to_string(many_count / 2), "pinprick", 2, 0, enabling.count());
   const std::string number = std::to_string(many_count);
   report("register-" + number, "pinprick", 2, 0, median(placing));
   report("unregister-" + number, "pinprick", 2, 0, median(removing));
