@@ -69,15 +69,22 @@ TEST(Latency, IsNoLessThanTheCallAndNoMoreThanWhatIsAroundIt) {
   EXPECT_LE(times.quantile(0.5), times.maximum());
 }
 
+uint64_t shortest(const Latency& latency) {
+  return latency.snapshot().slots().front().from;
+}
+
 TEST(Latency, LeavesOutWhatHandlersAtTheEntryAndTheReturnTake) {
   constexpr long kNs = 2'000'000;
   const Probe probe = place({.where = self_window, .pre = [](Registers&) { spin(kNs); }});
   const ReturnProbe other =
       place(ReturnProbeSpec{.where = self_window, .on_return = [](Registers&) { spin(kNs); }});
   const Latency latency = time_calls(self_window);
-  EXPECT_EQ(self_window(1, 1), 4);
-  EXPECT_EQ(latency.snapshot().count(), 1u);
-  EXPECT_LT(latency.snapshot().sum(), uint64_t{kNs});
+  // A call in which the processor was taken away is longer. If the handlers were in it all would
+  // be.
+  do {
+    EXPECT_EQ(self_window(1, 1), 4);
+  } while (shortest(latency) >= uint64_t{kNs} && latency.snapshot().count() < 100);
+  EXPECT_LT(shortest(latency), uint64_t{kNs});
 }
 
 TEST(Latency, JoinsHandlersAndCountersAtItsFunction) {

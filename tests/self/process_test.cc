@@ -234,8 +234,7 @@ TEST(TrapSignal, IsTakenBackFromAHandlerThatCameLater) {
 struct sigaction chained_to;
 volatile sig_atomic_t chained;
 
-// A handler of the kind that gives what it does not know to the one that it has replaced. Returns
-// what that was.
+// A handler of the kind that gives what it does not know to the one that it has replaced.
 void handle_traps_by_chaining() {
   struct sigaction action = {};
   action.sa_flags = SA_SIGINFO;
