@@ -31,6 +31,7 @@ namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
 inline constexpr uint32_t kFileVersion = 10;
+inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
   preparing = 1,  // memory may be mapped; the text is untouched
@@ -77,7 +78,7 @@ struct ObjectEntry {
 inline constexpr size_t kMaxSiteLength = 8;
 inline constexpr uint8_t kShortSiteLength = 2;
 inline constexpr uint8_t kLongSiteLength = 5;
-inline constexpr uint8_t kPhases = 5;
+inline constexpr uint8_t kPhases = 6;
 #pragma pack(push, 4)
 struct SiteEntry {
   uint64_t address = 0;
@@ -96,7 +97,8 @@ struct SiteEntry {
     usual = 1,
     dependent = 2,  // a jump that needs one of the usual: a springboard, or its last bytes
     loader_hook = 3,
-    gone = 4,  // unloaded: what is there now is not what was probed
+    gone = 4,      // unloaded: what is there now is not what was probed
+    left_out = 5,  // arming has left it as it was
   } phase = Phase::usual;
 
   Address end() const { return address + length; }

@@ -102,6 +102,7 @@ class Arming {
                                                bool last_attempt);
   void drop_changed(const Edits& edits);
   void keep_armed(Edits& edits) const;
+  Result<void, SessionError> note_left_out();
 
   Result<void, SessionError> map(target::BorrowedThread& thread, layout::MappingEntry::Kind kind,
                                  int protection, int flags, int descriptor, uint64_t offset);

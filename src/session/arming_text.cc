@@ -105,9 +105,26 @@ Result<void, SessionError> Arming::write_text() {
   for (int attempt = 1;; ++attempt) {
     auto written = try_to_write_text(edits, foreign, attempt == kAttempts);
     if (!written) return fail(written.error());
-    if (*written) return {};
+    if (*written) return note_left_out();
     sleep_ns(1'000'000);
   }
+}
+
+// What such a site holds is not ours, nor anybody's who came after us.
+Result<void, SessionError> Arming::note_left_out() {
+  bool is_any = false;
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    if (armed_[i]) continue;
+    is_any = true;
+    for (size_t site : {site_[i], springboard_[i]}) {
+      if (site == springboard_[i] && !set_.patches[i].plan.springboard) continue;
+      journal().sites[site].phase = layout::SiteEntry::Phase::left_out;
+    }
+  }
+  if (!is_any) return {};
+  if (auto written = file().write_tables(journal()); !written)
+    return fail(SessionError(written.error()));
+  return {};
 }
 
 // False: a thread is in the way of a hook, and nothing was written.

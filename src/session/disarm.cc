@@ -18,6 +18,7 @@
 #include "session/borrowing.h"
 #include "session/homecoming.h"
 #include "session/ownership.h"
+#include "target/procfs.h"
 
 namespace pinprick::session {
 namespace {
@@ -112,12 +113,12 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
 class Restoring {
  public:
   Restoring(const target::RemoteTarget& target, const image::ProcessImage& image,
-            const layout::Session& journal)
-      : memory_(target.memory()) {
+            const layout::Session& journal, Armed armed)
+      : target_(target), memory_(target.memory()), armed_(armed) {
     if (journal.header.state != layout::SessionState::armed) return;
     using Phase = layout::SiteEntry::Phase;
     for (const layout::SiteEntry& site : journal.sites)
-      if (site.phase != Phase::gone)
+      if (site.phase != Phase::gone && site.phase != Phase::left_out)
         (site.phase == Phase::unwinder_hook ? hooks_ : left_).push_back(&site);
     std::vector<patch::TextEdit> edits;
     for (const auto* some : {&left_, &hooks_})
@@ -127,7 +128,7 @@ class Restoring {
 
   // All but the hooks in unwinders.
   bool probes_done() const { return left_.empty(); }
-  bool done() const { return left_.empty() && hooks_.empty(); }
+  bool done() const { return left_.empty() && hooks_.empty() && !may_lead_to_us_; }
   // As much as can be done now.
   Result<void, SystemError> restore(target::Stop& stop, DisarmReport& report);
   // When nobody is in our code, and no stack leads there: who unwinds would not know the way. A
@@ -137,9 +138,13 @@ class Restoring {
  private:
   std::vector<bool> in_use(target::Stop& stop, std::span<const patch::TextEdit> edits) const;
   Result<void, SystemError> apply(target::Stop& stop, std::span<const patch::TextEdit> edits,
-                                  DisarmReport& report) const;
+                                  DisarmReport& report);
+  void count(const patch::TextEdit& edit, patch::EditOutcome outcome, DisarmReport& report);
 
+  const target::RemoteTarget& target_;
   const target::Memory& memory_;
+  const Armed armed_;
+  bool may_lead_to_us_ = false;  // what somebody has written over a jump of ours
   std::vector<const layout::SiteEntry*> left_;
   std::vector<const layout::SiteEntry*> hooks_;
   std::vector<Address> foreign_;  // breakpoints
@@ -202,19 +207,43 @@ Result<void, SystemError> Restoring::restore_hooks(target::Stop& stop, DisarmRep
 
 Result<void, SystemError> Restoring::apply(target::Stop& stop,
                                            std::span<const patch::TextEdit> edits,
-                                           DisarmReport& report) const {
+                                           DisarmReport& report) {
   const auto outcomes = patch::apply(stop, memory_, edits, patch::Order::phases_downward, foreign_);
   if (!outcomes) return fail(outcomes.error());
-  for (size_t i = 0; i < edits.size(); ++i) {
-    const patch::EditOutcome outcome = (*outcomes)[i];
-    // A hook is no probe.
-    const bool is_hook =
-        edits[i].phase == static_cast<uint8_t>(layout::SiteEntry::Phase::loader_hook);
-    if (outcome == patch::EditOutcome::written && !is_hook) ++report.restored;
-    if (outcome == patch::EditOutcome::different) ++report.foreign;
-    if (outcome == patch::EditOutcome::unreadable) ++report.gone;
-  }
+  for (size_t i = 0; i < edits.size(); ++i) count(edits[i], (*outcomes)[i], report);
   return {};
+}
+
+// What is not as we left it was overwritten, or belongs to something that was loaded since: pages
+// that nobody has written to are still the file's.
+void Restoring::count(const patch::TextEdit& edit, patch::EditOutcome outcome,
+                      DisarmReport& report) {
+  // A hook is no probe.
+  const bool is_hook = edit.phase == static_cast<uint8_t>(layout::SiteEntry::Phase::loader_hook);
+  switch (outcome) {
+    case patch::EditOutcome::written:
+      if (!is_hook) ++report.restored;
+      return;
+    case patch::EditOutcome::unreadable:
+      ++report.gone;
+      return;
+    case patch::EditOutcome::already:
+      if (armed_ == Armed::perhaps_partly) return;
+      if (target::is_private_copy(target_.pid(), edit.address))
+        ++report.foreign;
+      else
+        ++report.gone;
+      return;
+    case patch::EditOutcome::different:
+      if (!target::is_private_copy(target_.pid(), edit.address)) {
+        ++report.gone;
+        return;
+      }
+      ++report.foreign;
+      ++report.foreign_held;
+      may_lead_to_us_ = true;
+      return;
+  }
 }
 
 Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Stop& stop,
@@ -273,6 +302,7 @@ bool is_filtered(const SessionError& error) {
 DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
   restored += other.restored;
   foreign += other.foreign;
+  foreign_held += other.foreign_held;
   gone += other.gone;
   released += other.released;
   threads_inside += other.threads_inside;
@@ -288,7 +318,8 @@ namespace {
 
 Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
                                             const image::ProcessImage& image, SessionFile& file,
-                                            layout::Session& journal, uint64_t patience_ns) {
+                                            layout::Session& journal, uint64_t patience_ns,
+                                            Armed armed) {
   DisarmReport report;
   if (is_untouched(journal)) {
     file.remove();
@@ -298,7 +329,7 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
       std::any_of(journal.sites.begin(), journal.sites.end(), [](const layout::SiteEntry& site) {
         return site.phase == layout::SiteEntry::Phase::unwinder_hook;
       });
-  Restoring text(target, image, journal);
+  Restoring text(target, image, journal, armed);
   const auto unwinders = has_hooks ? probe::unwinder_code(image) : probe::UnwinderCode();
   auto stopped = stop_program(target);
   if (!stopped) return fail(stopped.error());
@@ -390,10 +421,11 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
 // Whatever goes wrong, or is left: of a program that is over nothing has to be undone.
 Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
                                           const image::ProcessImage& image, SessionFile& file,
-                                          layout::Session& journal, uint64_t patience_ns) {
+                                          layout::Session& journal, uint64_t patience_ns,
+                                          Armed armed) {
   const bool was_over = target.has_exited() || !target.same_image();
   if (!was_over) {
-    auto report = take_out(target, image, file, journal, patience_ns);
+    auto report = take_out(target, image, file, journal, patience_ns, armed);
     const bool is_done = report && !report->memory_left;
     if (is_done || !target.is_over()) return report;
   }

@@ -21,8 +21,14 @@
 namespace pinprick::session {
 
 struct DisarmReport {
-  size_t restored = 0;        // sites
-  size_t foreign = 0;         // sites that held neither our bytes nor the old ones: left alone
+  size_t restored = 0;  // sites
+  // Sites that somebody has overwritten: they hold neither our bytes nor the old ones, and are left
+  // alone; or the old ones already, given back by others while we were there.
+  size_t foreign = 0;
+  // Of them: with bytes that may lead to our stubs (a jump of ours that was moved, or one under a
+  // debugger's breakpoint). So these stay, and the session armed, until the sites hold something
+  // that we know.
+  size_t foreign_held = 0;
   size_t gone = 0;            // sites that are not mapped any more
   size_t released = 0;        // calls in flight that got their own return address back
   size_t threads_inside = 0;  // threads in, or about to return to, our code
@@ -42,10 +48,14 @@ struct DisarmReport {
 // How long threads may run until they have left what they are in the middle of.
 inline constexpr uint64_t kDisarmPatienceNs = 1'000'000'000;
 
+// Of a controller that has died nobody knows how far it came.
+enum class Armed : uint8_t { perhaps_partly, completely };
+
 // `journal` is what `file` says; both are updated. The file is removed when nothing is left.
 Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
                                           const image::ProcessImage& image, SessionFile& file,
                                           layout::Session& journal,
-                                          uint64_t patience_ns = kDisarmPatienceNs);
+                                          uint64_t patience_ns = kDisarmPatienceNs,
+                                          Armed armed = Armed::perhaps_partly);
 
 }  // namespace pinprick::session

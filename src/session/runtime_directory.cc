@@ -13,10 +13,12 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "layout/session_file.h"
+
 namespace pinprick::session {
 namespace {
 
-constexpr std::string_view kSuffix = ".session";
+using layout::kFileSuffix;
 
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
@@ -79,7 +81,7 @@ std::vector<std::string> find_session_files(std::optional<pid_t> pid) {
   std::vector<std::string> files;
   for (const std::string& folder : folders)
     for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-      if (entry.path().extension() == kSuffix &&
+      if (entry.path().extension() == kFileSuffix &&
           entry.path().filename().string().starts_with(prefix))
         files.push_back(entry.path());
   std::sort(files.begin(), files.end());
@@ -87,8 +89,8 @@ std::vector<std::string> find_session_files(std::optional<pid_t> pid) {
 }
 
 std::string session_file_name(pid_t pid, uint64_t start_time, unsigned number) {
-  return number == 0 ? fmt::format("{}-{}{}", pid, start_time, kSuffix)
-                     : fmt::format("{}-{}-{}{}", pid, start_time, number, kSuffix);
+  return number == 0 ? fmt::format("{}-{}{}", pid, start_time, kFileSuffix)
+                     : fmt::format("{}-{}-{}{}", pid, start_time, number, kFileSuffix);
 }
 
 bool names_process(const std::string& path, pid_t pid, uint64_t start_time) {

@@ -22,6 +22,7 @@ Result<Session, SessionError> Session::arm(target::RemoteTarget target,
       if (session.file_) static_cast<void>(session.disarm());
       return fail(armed.error());
     }
+    session.is_armed_ = true;
   }
   const auto& skipped = session.report_.skipped;
   if (counts && std::any_of(skipped.begin(), skipped.end(), [](const probe::Skipped& one) {
@@ -159,6 +160,7 @@ Session::Session(Session&& other) noexcept
       loader_(std::move(other.loader_)),
       runtime_(other.runtime_),
       kernel_(std::move(other.kernel_)),
+      is_armed_(other.is_armed_),
       state_(other.state_) {}
 
 Session::~Session() {
@@ -171,7 +173,10 @@ Result<DisarmReport, SessionError> Session::disarm(const image::ProcessImage* no
   if (!file_) return DisarmReport{};
   state_ = State::left;
   loader_.reset();
-  auto report = session::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_);
+  // Once: what an earlier attempt has put back nobody has overwritten.
+  const Armed armed = std::exchange(is_armed_, false) ? Armed::completely : Armed::perhaps_partly;
+  auto report = session::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_,
+                                kDisarmPatienceNs, armed);
   if (report && !report->memory_left) state_ = State::disarmed;
   if (report && !report->lost.empty()) lost_ = report->lost;
   return report;

@@ -142,6 +142,7 @@ class Session {
   std::optional<Runtime> runtime_;
   // Probes whose index is that of no entry in the file, in its order.
   std::optional<target::KernelUprobes> kernel_;
+  bool is_armed_ = false;  // all that could be, and nothing taken out again
   enum class State : uint8_t { armed, left, disarmed } state_ = State::armed;
 };
 

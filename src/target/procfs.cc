@@ -1,8 +1,10 @@
 #include "target/procfs.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -96,6 +98,18 @@ std::vector<pid_t> list_threads(pid_t pid) {
     if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
       threads.push_back(static_cast<pid_t>(parse_number(entry->d_name)));
   return threads;
+}
+
+// By /proc/PID/pagemap: a word for each page.
+bool is_private_copy(pid_t pid, Address address) {
+  constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
+  constexpr uint64_t kOfFile = uint64_t{1} << 61;
+  const auto pagemap = open_file(fmt::format("/proc/{}/pagemap", pid), O_RDONLY);
+  uint64_t page = 0;
+  if (!pagemap || ::pread(pagemap->get(), &page, sizeof page,
+                          static_cast<off_t>(address / kPageSize * sizeof page)) != sizeof page)
+    return true;
+  return (page & (kPresent | kSwapped)) != 0 && (page & kOfFile) == 0;
 }
 
 }  // namespace pinprick::target

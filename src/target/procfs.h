@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/address.h"
+
 namespace pinprick::target {
 
 struct ProcessStatus {
@@ -29,5 +31,9 @@ std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid);
 
 // Threads that have not exited; empty: the process is gone.
 std::vector<pid_t> list_threads(pid_t pid);
+
+// Is the page at the address one of the process's own, as a page of a private file mapping becomes
+// when it is written to? Otherwise it is the file's, or nothing is mapped. True if nobody can tell.
+bool is_private_copy(pid_t pid, Address address);
 
 }  // namespace pinprick::target

@@ -80,6 +80,22 @@ tell() {
   done
 }
 
+# answer LINE: sends it to the program, and prints the next line that it writes.
+answer() {
+  local lines
+  lines=$(wc -l <"$work/out")
+  echo "$1" >&7
+  patiently has_more_lines "$lines" || return
+  tail -n +$((lines + 1)) "$work/out" | head -n 1
+}
+has_more_lines() { (($(wc -l <"$work/out") > $1)); }
+
+# The program is right in what it computes, and ends well.
+end_fed() {
+  exec 7>&-
+  wait "$fed"
+}
+
 # The ticker ends by itself, with status 0.
 end_ticker() {
   exec 7>&-

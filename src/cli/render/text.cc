@@ -237,14 +237,14 @@ void TextRenderer::detached(const ProcessName& process, const session::DisarmRep
     return;
   }
   if (report.foreign != 0)
-    warning(fmt::format("{}{} changed by somebody else since; left alone", who,
+    warning(fmt::format("{}{} changed by somebody else since, and not probed from then on", who,
                         plural(report.foreign, "site")));
   const std::string unmeasured =
       report.released == 0
           ? ""
           : fmt::format("; {} in flight went unmeasured", plural(report.released, "call"));
   if (!report.memory_left) {
-    notes_.print("{}detached cleanly{}\n", who, unmeasured);
+    notes_.print("{}detached{}{}\n", who, report.foreign == 0 ? " cleanly" : "", unmeasured);
     return;
   }
   std::string why;
@@ -253,6 +253,9 @@ void TextRenderer::detached(const ProcessName& process, const session::DisarmRep
   if (report.calls_lost != 0)
     why += fmt::format("{}{} neither returned nor still on a stack (longjmp?)",
                        why.empty() ? "" : ", ", plural(report.calls_lost, "measured call"));
+  if (report.foreign_held != 0)
+    why += fmt::format("{}what was written over {} may lead there", why.empty() ? "" : ", ",
+                       plural(report.foreign_held, "site"));
   if (report.is_filtered) why = "its seccomp filter forbids to unmap it";
   notes_.print("{}detached{}; some memory stays mapped: {}; `pinprick detach -p {}` looks again\n",
                who, unmeasured, why, process.pid);
