@@ -13,7 +13,7 @@ enum class Cause : uint8_t {
   not_found,       // no such function, or no function at that address
   ambiguous,       // a name means more than one function: find_functions() lists them
   refused,         // this instruction cannot be probed; detail: the reason (docs/placing.md)
-  blacklisted,     // the library's own code, or added by block()
+  blacklisted,     // detail: why (blocked() lists all such functions)
   no_handler,      // a probe without any
   too_many,        // return probes at one address, or calls that are to be followed at once
   data_too_large,  // over 4096 bytes for a call
@@ -21,6 +21,7 @@ enum class Cause : uint8_t {
   signal_blocked,  // a thread blocks SIGTRAP: a breakpoint, even for a moment, could end the
                    // process
   system,          // a system call failed; system_error is its errno
+  attached,        // pinprick has probes in this process from outside; detail: which
 };
 
 struct Error {

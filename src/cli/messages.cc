@@ -98,6 +98,10 @@ Message message(const target::AttachError& error) {
       return refuse("handover_failed",
                     fmt::format("it could not be given the shared file, {} failed{}", error.detail,
                                 reason(error.system_error)));
+    case AttachCause::probes_itself:
+      return refuse("probes_itself",
+                    "it has placed probes in itself with libpinprick, and only one of the two can "
+                    "change its code; start it anew without them");
   }
   return refuse("unknown", "unknown cause");
 }

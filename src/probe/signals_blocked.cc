@@ -35,15 +35,26 @@ constexpr std::string_view kFunctions[] = {"start_thread",
                                            "__nptl_deallocate_stack",
                                            "_dl_deallocate_tls"};
 
+bool is_libc(const image::Object& object) {
+  const std::string_view file = object.names().back();
+  return file.starts_with("libc.so.") || file.starts_with("libpthread.so.");
+}
+
+bool is_loader(const image::Object& object) {
+  return std::string_view(object.names().back()).starts_with("ld-linux");
+}
+
 }  // namespace
 
+bool is_c_library(const image::Object& object) {
+  return is_libc(object) || is_loader(object);
+}
+
 bool runs_with_signals_blocked(image::Object& object, const image::Function& function) {
-  const std::string_view file = object.names().back();
-  const bool is_libc = file.starts_with("libc.so.") || file.starts_with("libpthread.so.");
-  if (!is_libc && !file.starts_with("ld-linux")) return false;
+  if (!is_c_library(object)) return false;
   const auto names = object.functions().names(function);
   // Where libc is stripped, start_thread is one of those without a name.
-  if (names.empty()) return is_libc;
+  if (names.empty()) return is_libc(object);
   return std::any_of(names.begin(), names.end(), [](std::string_view name) {
     return std::find(std::begin(kFunctions), std::end(kFunctions), name) != std::end(kFunctions);
   });

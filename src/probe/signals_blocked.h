@@ -9,6 +9,8 @@
 
 namespace pinprick::probe {
 
+// Does the object hold such functions?
+bool is_c_library(const image::Object& object);
 bool runs_with_signals_blocked(image::Object& object, const image::Function& function);
 
 }  // namespace pinprick::probe

@@ -1,5 +1,7 @@
 #include "pinprick/error.h"
 
+#include <unistd.h>
+
 #include <cstring>
 
 namespace pinprick {
@@ -16,7 +18,7 @@ std::string Error::message() const {
     case Cause::refused:
       return about + "cannot be probed: " + detail;
     case Cause::blacklisted:
-      return about + "must not be probed: it belongs to the library, or block() names it";
+      return about + "must not be probed: " + detail;
     case Cause::no_handler:
       return about + "a probe without a handler";
     case Cause::too_many:
@@ -27,6 +29,9 @@ std::string Error::message() const {
       return about + "a debugger holds this process; detach it first";
     case Cause::signal_blocked:
       return about + "a thread blocks SIGTRAP; leave it out of the signal mask";
+    case Cause::attached:
+      return about + detail + " has probes in this process; end it, or take them out with " +
+             "`pinprick detach -p " + std::to_string(::getpid()) + "`";
     case Cause::system:
       return about + "the system refuses: " + std::strerror(system_error);
   }

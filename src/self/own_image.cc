@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "probe/signals_blocked.h"
 #include "runtime/handlers.h"
 #include "target/memory.h"
 
@@ -82,6 +83,32 @@ bool OwnImage::implements_ifunc(const image::Match& match) {
 bool OwnImage::is_own_code(Address address) const {
   const auto* own = image_.object_at(reinterpret_cast<Address>(pp_hit));
   return own != nullptr && own->contains_code(address);
+}
+
+std::string_view OwnImage::why_never_probed(const image::Match& match) {
+  if (is_own_code(match.site)) return "it is code of libpinprick itself";
+  if (!probe::runs_with_signals_blocked(*match.object, *match.function) || implements_ifunc(match))
+    return {};
+  return match.object->functions().names(*match.function).empty()
+             ? "the C library may run it with all signals blocked, and has no name for it; install "
+               "the C library's debug symbols"
+             : "the C library runs it with all signals blocked";
+}
+
+std::vector<std::pair<Range, std::string>> OwnImage::never_probed() {
+  std::vector<std::pair<Range, std::string>> all;
+  for (const auto& object : image_.objects) {
+    const Address bias = object->bias();
+    const bool is_own = object.get() == image_.object_at(reinterpret_cast<Address>(pp_hit));
+    if (!is_own && !probe::is_c_library(*object)) continue;
+    for (const image::Function& function : object->functions().functions()) {
+      auto match = at(function.range.begin + bias);
+      if (!match || why_never_probed(*match).empty()) continue;
+      all.emplace_back(Range{function.range.begin + bias, function.range.end + bias},
+                       std::move(match->name));
+    }
+  }
+  return all;
 }
 
 }  // namespace pinprick::self

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -27,15 +28,16 @@ class OwnImage {
 
   // True: the objects are new ones, and whoever holds on to the old has to let go.
   Result<bool, SystemError> refresh();
+  // What was read may not be the program's own: it is read again next time.
+  void forget() { generation_.reset(); }
 
   std::optional<image::Match> at(Address address) const;
   // All that one pattern means.
   Result<std::vector<image::Match>, Error> matching(std::string_view pattern);
-  // Is it what an IFUNC of its object has been resolved to (memcpy)? Such a function may have no
-  // name of its own.
-  bool implements_ifunc(const image::Match& match);
-  // Is this code of the library itself?
-  bool is_own_code(Address address) const;
+  // Why the function must not be probed in this process; empty: it may be.
+  std::string_view why_never_probed(const image::Match& match);
+  // All such functions, with their names.
+  std::vector<std::pair<Range, std::string>> never_probed();
   const image::ProcessImage& objects() const { return image_; }
 
  private:
@@ -44,6 +46,10 @@ class OwnImage {
     friend bool operator==(const Generation&, const Generation&) = default;
   };
   static Generation now();
+  // Is it what an IFUNC of its object has been resolved to (memcpy)? Such a function may have no
+  // name of its own.
+  bool implements_ifunc(const image::Match& match);
+  bool is_own_code(Address address) const;
 
   std::function<void(Address, std::span<uint8_t>)> restore_;
   std::optional<Generation> generation_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,8 +11,8 @@
 #include <iterator>
 
 #include "patch/live_edit.h"
+#include "patch/text_owner.h"
 #include "plan/tactic.h"
-#include "probe/signals_blocked.h"
 #include "runtime/thread.h"
 #include "runtime/traps.h"
 #include "self/return_slots.h"
@@ -53,11 +54,37 @@ std::optional<target::TrapObstacle> lasting_obstacle() {
   return obstacle;
 }
 
-Result<void, Error> no_obstacle() {
-  const auto obstacle = lasting_obstacle();
-  if (!obstacle) return {};
-  return fail(error_of(
-      *obstacle == target::TrapObstacle::tracer ? Cause::debugger : Cause::signal_blocked, {}));
+// No thread that meets a breakpoint of ours dies of it. Before each piece of a change: the program
+// may have set a handler of its own, blocked the signal, or come under a debugger since the last.
+Result<void, Error> ready_for_breakpoints() {
+  if (const auto obstacle = lasting_obstacle())
+    return fail(error_of(
+        *obstacle == target::TrapObstacle::tracer ? Cause::debugger : Cause::signal_blocked, {}));
+  if (auto taken = runtime::take_trap_signal(); !taken) return fail(system_error(taken.error()));
+  return {};
+}
+
+Error attached_error(const patch::AttachedSession& session) {
+  const pid_t controller = session.controller;
+  return error_of(Cause::attached, {},
+                  controller == 0 ? "pinprick" : fmt::format("pinprick {}", controller));
+}
+
+Result<void, Error> not_attached() {
+  const auto memory = target::Memory::open(::getpid());
+  if (!memory) return fail(system_error(memory.error()));
+  const auto session = patch::session_in_own_text(*memory);
+  if (!session) return fail(system_error(session.error()));
+  if (*session) return fail(attached_error(**session));
+  return {};
+}
+
+// Text is about to change: no attached session may do so, too.
+Result<void, Error> claim_text(const target::SelfTarget& self) {
+  const auto session = patch::claim_own_text(self.memory());
+  if (!session) return fail(system_error(session.error()));
+  if (*session) return fail(attached_error(**session));
+  return {};
 }
 
 runtime::Handler untyped(const Handler& handler) {
@@ -214,22 +241,37 @@ void Registry::restore(Address at, std::span<uint8_t> bytes) const {
 
 Result<void, Error> Registry::refresh() {
   const bool is_first = image_.objects().objects.empty();
+  // With an attached session's jumps in it the text says nothing of where probes fit.
+  const bool has_foreign_probes = !not_attached();
+  if (image_has_foreign_probes_ && !has_foreign_probes) image_.forget();
   const auto anew = image_.refresh();
   if (!anew) return fail(system_error(anew.error()));
-  if (*anew) forget_what_is_gone();
+  if (*anew) {
+    image_has_foreign_probes_ = has_foreign_probes;
+    forget_what_is_gone();
+  }
   if (is_first) know_program(*image_.objects().objects.front());
   return {};
 }
 
-// A library that was unloaded took our jumps along. Another may lie there now.
+// A library that was unloaded took our jumps along. Another may lie there now, or the same one with
+// its own bytes. What somebody has written into our jump may be taken out again, and leads to us
+// then: that is not gone.
 void Registry::forget_what_is_gone() {
   const auto memory = target::Memory::open(::getpid());
   if (!memory) return;
   for (const auto& [address, site] : sites_) {
-    if (site->in_place == nullptr) continue;
-    const auto ours = site->in_place->written();
-    std::vector<uint8_t> there(ours.size());
-    if (memory->read(address, there) && there == ours) continue;
+    if (site->gone) continue;
+    const image::Object* const object = image_.objects().object_at(address);
+    const bool is_mapped = object != nullptr && object->extent() == site->object &&
+                           object->name() == site->object_name;
+    if (is_mapped && site->in_place == nullptr) continue;
+    if (is_mapped) {
+      const std::vector<uint8_t>& original = site->in_place->patch.original;
+      std::vector<uint8_t> there(site->in_place->written().size());
+      if (memory->read(address, there) && !std::equal(there.begin(), there.end(), original.begin()))
+        continue;
+    }
     site->in_place = nullptr;
     site->gone = true;
     runtime::forget_continuations((site->jump ? *site->jump : site->breakpoint).touched());
@@ -307,10 +349,8 @@ Result<Site*, Error> Registry::site_for(const Request& request, Displaced& displ
   const Address asked = match->site;
   const bool is_blocked = std::any_of(blocked_.begin(), blocked_.end(),
                                       [&](const auto& one) { return one.first.contains(asked); });
-  if (is_blocked || image_.is_own_code(asked) ||
-      (probe::runs_with_signals_blocked(*match->object, *match->function) &&
-       !image_.implements_ifunc(*match)))
-    return fail(error_of(Cause::blacklisted, text_of(request.where)));
+  const std::string_view why = is_blocked ? "block() names it" : image_.why_never_probed(*match);
+  if (!why.empty()) return fail(error_of(Cause::blacklisted, text_of(request.where), why));
   auto planned = plan(request, *match);
   if (!planned) return fail(planned.error());
   for (Site* other : planned->in_the_way) {
@@ -433,7 +473,7 @@ Result<void, Error> Registry::make_stub(Site& site, Form& form) {
 }
 
 Form* Registry::wanted_form(Site& site) const {
-  if (site.needed().empty()) return nullptr;
+  if (site.gone || site.needed().empty()) return nullptr;
   return site.jump && !site.no_jump && optimised_ ? &*site.jump : &site.breakpoint;
 }
 
@@ -455,6 +495,7 @@ Result<void, Error> Registry::prepare(const target::SelfTarget& self,
   for (Site* site : sites) {
     Form* const form = wanted_form(*site);
     if (form == nullptr) continue;
+    if (auto claimed = claim_text(self); !claimed) return claimed;
     if (site->needed().measures)
       if (auto made = make_return_slots(self); !made) return fail(system_error(made.error()));
     if (is_as_wanted(*site)) continue;
@@ -462,8 +503,10 @@ Result<void, Error> Registry::prepare(const target::SelfTarget& self,
       std::vector<uint8_t> there(form->patch.original.size());
       const bool can_be_read = self.memory().read(site->address, there);
       restore(site->address, there);
-      if (!can_be_read || there != form->patch.original)
+      if (!can_be_read || there != form->patch.original) {
+        image_.forget();
         return fail(refused(site->name, plan::Reason::text_changed));
+      }
     }
     writes = true;
     auto made = make_stub(*site, *form);
@@ -474,14 +517,12 @@ Result<void, Error> Registry::prepare(const target::SelfTarget& self,
     if (!made) return made;
   }
   if (!writes) return {};
-  if (auto clear = no_obstacle(); !clear) return clear;
-  if (auto taken = runtime::take_trap_signal(); !taken) return fail(system_error(taken.error()));
-  return {};
+  return ready_for_breakpoints();
 }
 
 // Whatever is in the way could not be taken out, as SIGTRAP is blocked, or a debugger there.
 Result<void, Error> Registry::no_room_after_all(const Site& site) {
-  if (auto clear = no_obstacle(); !clear) return clear;
+  if (auto ready = ready_for_breakpoints(); !ready) return ready;
   return fail(refused(site.name, plan::Reason::neighbour));
 }
 
@@ -526,10 +567,10 @@ Result<void, Error> Registry::commit(const target::SelfTarget& self, std::span<S
   auto done = in_pieces(removing, [&](std::span<const Change> piece) -> Result<void, Error> {
     // Without SIGTRAP nothing can be taken out safely: such jumps stay, and lead to empty lists.
     // But one that should have become a breakpoint has failed to.
-    if (auto clear = no_obstacle(); !clear) {
+    if (auto ready = ready_for_breakpoints(); !ready) {
       const bool only_removes = std::all_of(
           piece.begin(), piece.end(), [](const Change& change) { return change.to == nullptr; });
-      return only_removes ? Result<void, Error>() : clear;
+      return only_removes ? Result<void, Error>() : ready;
     }
     if (auto written = patch::remove_live(self, edits_of(piece)); !written)
       return fail(system_error(written.error()));
@@ -553,7 +594,7 @@ Result<void, Error> Registry::commit(const target::SelfTarget& self, std::span<S
     if (site->in_place != form || !leads_on) placing.push_back({site, form, edit_of(*form)});
   }
   return in_pieces(placing, [&](std::span<const Change> piece) -> Result<void, Error> {
-    if (auto clear = no_obstacle(); !clear) return clear;
+    if (auto ready = ready_for_breakpoints(); !ready) return ready;
     if (auto written = patch::place_live(self, edits_of(piece)); !written)
       return fail(system_error(written.error()));
     for (const Change& change : piece) change.site->in_place = change.to;
@@ -563,6 +604,7 @@ Result<void, Error> Registry::commit(const target::SelfTarget& self, std::span<S
 
 Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> requests) {
   Operation operation(*this);
+  if (auto clear = not_attached(); !clear) return fail(clear.error());
   if (auto fresh = refresh(); !fresh) return fail(fresh.error());
   const auto self = target::SelfTarget::open();
   if (!self) return fail(system_error(self.error()));
@@ -714,19 +756,20 @@ Result<void, Error> Registry::block(const Where& function) {
 
 std::string Registry::blocked() {
   Operation operation(*this);
-  std::string text;
-  const auto add = [&](Range range, std::string_view name) {
-    text += fmt::format("{:#018x}-{:#018x}\t{}\n", range.begin, range.end, name);
-  };
   static_cast<void>(refresh());
-  if (const auto* own = image_.objects().object_at(reinterpret_cast<Address>(pp_hit)))
-    for (Range range : own->executable_ranges()) add(range, own->name());
-  for (const auto& [range, name] : blocked_) add(range, name);
+  auto all = image_.never_probed();
+  all.insert(all.end(), blocked_.begin(), blocked_.end());
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
+  std::string text;
+  for (const auto& [range, name] : all)
+    text += fmt::format("{:#018x}-{:#018x}\t{}\n", range.begin, range.end, name);
   return text;
 }
 
 Placement Registry::placement(const Attachment& attachment) {
   const Operation operation(*this);
+  static_cast<void>(refresh());
   const Site& site = *attachment.site;
   if (site.gone) return Placement::gone;
   if (site.in_place == nullptr || !attachment.enabled) return Placement::disabled;
@@ -742,6 +785,7 @@ std::string_view Registry::why_no_jump(const Attachment& attachment) {
 
 std::string Registry::list() {
   Operation operation(*this);
+  static_cast<void>(refresh());
   std::string text;
   for (const auto& [address, site] : sites_)
     for (const Attachment* attachment : site->attachments) {

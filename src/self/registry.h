@@ -112,6 +112,7 @@ class Registry {
 
   std::mutex mutex_;
   OwnImage image_;
+  bool image_has_foreign_probes_ = false;  // it was read when an attached session was there
   StubSpace stubs_;
   Timing timing_;
   std::array<SpanPlace, runtime::kMostSpans> span_places_;

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
+#include "patch/text_owner.h"
 #include "plan/pun.h"
 #include "session/borrowing.h"
 #include "session/ownership.h"
@@ -371,6 +372,11 @@ Result<void, SessionError> Arming::map_memory() {
   target::Stop stop = *std::move(stopped);
   if (!target().same_image())
     return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
+  // While nobody can begin to, and before the file is mapped (patch/text_owner.h).
+  const auto maps = image::read_maps(target().pid());
+  if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
+  if (patch::library_changes_text(target().memory(), *maps))
+    return fail(SessionError(attach_error(AttachCause::probes_itself)));
   if (possible_cpus() <= layout::kMaxCpus) rseq_ = common_rseq(stop);
   session_.report_.locked = !runtime_spec().has_cells_per_cpu();
   // Counting stubs have no other use for it.

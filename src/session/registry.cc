@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "base/machine.h"
+#include "image/maps.h"
+#include "patch/text_owner.h"
 #include "session/runtime_directory.h"
 #include "target/procfs.h"
 
@@ -81,6 +83,10 @@ std::optional<SessionError> occupant(pid_t pid) {
         ::lstat(error.path.c_str(), &file) == 0 && may_write(file.st_uid, pid))
       return SessionError(error);
   }
+  const auto memory = target::Memory::open(pid);
+  const auto maps = image::read_maps(pid);
+  if (memory && maps && patch::library_changes_text(*memory, *maps))
+    return SessionError(target::AttachError{target::AttachCause::probes_itself, pid, 0, 0, {}});
   return std::nullopt;
 }
 

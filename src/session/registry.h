@@ -34,8 +34,9 @@ struct FoundSessions {
 
 FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt);
 
-// Whose probes are in the process, if anybody's but our own; or the file that would say so, if it
-// cannot be read, as another version's. Sessions that only left memory behind do not count.
+// Whose probes are in the process, if anybody's but our own: another controller's, or its own by
+// libpinprick; or the file that would say so, if it cannot be read, as another version's. Sessions
+// that only left memory behind do not count.
 std::optional<SessionError> occupant(pid_t pid);
 
 }  // namespace pinprick::session

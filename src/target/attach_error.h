@@ -25,6 +25,7 @@ enum class AttachCause : uint8_t {
   call_refused,        // the kernel refused `detail` in the target
   memory_refused,      // /proc/PID/mem cannot be written
   handover_failed,     // the shared file did not reach the target
+  probes_itself,       // by libpinprick (patch/text_owner.h)
 };
 
 struct AttachError {

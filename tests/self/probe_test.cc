@@ -1,6 +1,7 @@
 // Probes with handlers in this very process, through the public interface alone.
 #include "pinprick/probe.h"
 
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -320,6 +322,45 @@ TEST(Blacklist, CoversTheLibraryAndWhatIsAdded) {
 
 TEST(Blacklist, CoversWhatLibcRunsWithAllSignalsBlocked) {
   EXPECT_EQ(cause_of({.where = "libc:madvise", .pre = kNothing}), Cause::blacklisted);
+}
+
+std::string refusal_of(Where where) {
+  const auto probe = Probe::place({.where = std::move(where), .pre = kNothing});
+  return probe ? "" : probe.error().message();
+}
+
+TEST(Blacklist, GivesTheReason) {
+  ASSERT_TRUE(block(self_blocked).ok());
+  EXPECT_THAT(refusal_of(self_blocked), HasSubstr("block()"));
+  EXPECT_THAT(refusal_of(list_probes), HasSubstr("libpinprick itself"));
+  EXPECT_THAT(refusal_of("libc:madvise"), HasSubstr("all signals blocked"));
+}
+
+// 0xBEGIN-0xEND<TAB>name
+std::optional<std::pair<uintptr_t, uintptr_t>> range_in_blacklist(const std::string& name) {
+  std::istringstream lines(blocked());
+  for (std::string line; std::getline(lines, line);) {
+    const size_t tab = line.find('\t');
+    if (tab == std::string::npos || line.substr(tab + 1) != name) continue;
+    size_t end = 0;
+    const uintptr_t first = std::stoull(line, &end, 16);
+    return std::pair(first, std::stoull(line.substr(end + 1), nullptr, 16));
+  }
+  return std::nullopt;
+}
+
+TEST(Blacklist, ListsEachFunctionThatIsRefused) {
+  ASSERT_TRUE(block(self_blocked).ok());
+  const auto its_own = range_in_blacklist("self_blocked");
+  ASSERT_TRUE(its_own);
+  EXPECT_EQ(its_own->first, reinterpret_cast<uintptr_t>(&self_blocked));
+  EXPECT_EQ(its_own->second - its_own->first, 6u);  // movl; ret
+  const auto advise = range_in_blacklist("madvise");
+  ASSERT_TRUE(advise);
+  EXPECT_EQ(advise->first, reinterpret_cast<uintptr_t>(::dlsym(RTLD_DEFAULT, "madvise")));
+  const auto list = range_in_blacklist("pp_hit");
+  ASSERT_TRUE(list);
+  EXPECT_LT(list->second - list->first, 4096u);
 }
 
 TEST(Neighbour, UnderAnothersJumpIsRefused) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -19,9 +20,11 @@
 #include <fstream>
 #include <latch>
 #include <optional>
+#include <stdexcept>
 #include <string_view>
 #include <thread>
 
+#include "pinprick/latency.h"
 #include "pinprick/probe.h"
 #include "self/functions.h"
 #include "self/in_child.h"
@@ -318,15 +321,30 @@ TEST(TrapSignal, GoesToTheLatestHandlerAgainAfterOneThatLeftByLongjmp) {
 
 TEST(TrapSignal, IsTakenBackBeforeAProbeIsRemoved) {
   in_child([] {
-    std::atomic<bool> stop{false};
+    // Calls only while the probe is removed: a trap that placing it had left pending would rightly
+    // go to the program's handler.
+    enum class Do { wait, call, end };
+    std::atomic<Do> wanted{Do::wait}, done{Do::wait};
     std::thread caller([&] {
-      while (!stop) ASSERT_EQ(self_window(10, 7), 37);
+      for (Do what = wanted; what != Do::end; what = wanted) {
+        if (what == Do::call) {
+          EXPECT_EQ(self_window(10, 7), 37);
+        }
+        done = what;
+      }
     });
-    for (int i = 0; i < 200; ++i) {
-      const Probe probe = place({.where = self_window, .pre = [](Registers&) {}});
+    const auto let_it = [&](Do what) {
+      wanted = what;
+      while (done != what) ::sched_yield();
+    };
+    for (int i = 0; i < 100; ++i) {
+      std::optional<Probe> probe = place({.where = self_window, .pre = [](Registers&) {}});
       handle_traps_here();
+      let_it(Do::call);
+      probe.reset();
+      let_it(Do::wait);
     }
-    stop = true;
+    wanted = Do::end;
     caller.join();
     EXPECT_EQ(own_traps, 0);
     struct sigaction now = {};
@@ -425,6 +443,8 @@ TEST(Fork, PosixSpawnAndSystemWorkUnderProbes) {
       specs.push_back({.where = where, .pre = [&](Registers&) { ++hits; }});
   const auto probes = must(Probe::place(std::move(specs)));
   EXPECT_EQ(std::system("exit 7") >> 8, 7);
+  // system() sets how signals are handled itself, before it starts the shell and after.
+  EXPECT_GE(hits, 4);
 }
 
 // ------------------------------------------------------------------------------------- libraries
@@ -439,9 +459,6 @@ TEST(Loader, AProbeOnALibraryThatIsUnloadedIsGone) {
   EXPECT_EQ(function(7), 1001);
   EXPECT_EQ(hits, 1);
   ::dlclose(library);
-  {
-    const Probe other = place({.where = self_window, .pre = [](Registers&) {}});
-  }
   EXPECT_EQ(probe->placement(), Placement::gone);
   EXPECT_THAT(list_probes(), testing::HasSubstr("[GONE]"));
 
@@ -451,15 +468,90 @@ TEST(Loader, AProbeOnALibraryThatIsUnloadedIsGone) {
   probe.reset();
   EXPECT_EQ(reloaded(7), 1001);
   EXPECT_EQ(hits, 2);
+  ::dlclose(again);
 }
 
+TEST(Loader, TheListSaysAtOnceThatALibraryIsGone) {
+  void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  const Probe probe = place({.where = "unloaded_function", .pre = [](Registers&) {}});
+  ::dlclose(library);
+  EXPECT_THAT(list_probes(), testing::HasSubstr("[GONE]"));
+}
+
+// Memory of the test's own in place of an unloaded library's, so that nothing else comes there.
+class InPlaceOfALibrary {
+ public:
+  explicit InPlaceOfALibrary(const void* function)
+      : begin_(reinterpret_cast<uint8_t*>(reinterpret_cast<uintptr_t>(function) & ~kPage)) {
+    void* const mapped = ::mmap(begin_, kPage + 1, PROT_READ | PROT_WRITE | PROT_EXEC,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (mapped != begin_) throw std::runtime_error("something else has been mapped there");
+    std::memset(begin_, kContents, kPage + 1);
+  }
+  InPlaceOfALibrary(const InPlaceOfALibrary&) = delete;
+  InPlaceOfALibrary& operator=(const InPlaceOfALibrary&) = delete;
+  ~InPlaceOfALibrary() { ::munmap(begin_, kPage + 1); }
+  bool is_untouched() const {
+    return std::all_of(begin_, begin_ + kPage + 1, [](uint8_t byte) { return byte == kContents; });
+  }
+
+ private:
+  static constexpr uintptr_t kPage = 4095;
+  static constexpr uint8_t kContents = 0x5a;
+  uint8_t* begin_;
+};
+
+TEST(Loader, RemovingOneOfTwoProbesOnAnUnloadedLibraryWritesNothingThere) {
+  void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  auto* const function = reinterpret_cast<int (*)(int)>(::dlsym(library, "unloaded_function"));
+  std::optional<Probe> probe = place({.where = function, .pre = [](Registers&) {}});
+  const Probe other = place({.where = function, .pre = [](Registers&) {}});
+  ::dlclose(library);
+  const InPlaceOfALibrary there(reinterpret_cast<const void*>(function));
+  probe.reset();
+  EXPECT_TRUE(there.is_untouched());
+}
+
+// Alone it would need a stub that there never was.
+TEST(Loader, ACounterIsLeftAloneOnAnUnloadedLibraryWhenTheProbeBesideItGoes) {
+  void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  auto* const function = reinterpret_cast<int (*)(int)>(::dlsym(library, "unloaded_function"));
+  std::optional<Probe> probe = place({.where = function, .pre = [](Registers&) {}});
+  const Counter counter = must(Counter::place(function));
+  EXPECT_EQ(function(7), 1001);
+  ::dlclose(library);
+  const InPlaceOfALibrary there(reinterpret_cast<const void*>(function));
+  probe.reset();
+  EXPECT_TRUE(there.is_untouched());
+  EXPECT_EQ(counter.value(), 1u);
+}
+
+// While text is written, too: somebody looks all the time.
 TEST(Text, IsNeverWritableAndExecutable) {
-  const Probe probe = place({.where = self_window, .pre = [](Registers&) {}});
-  const ReturnProbe other =
-      place(ReturnProbeSpec{.where = self_insn, .on_return = [](Registers&) {}});
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);)
-    EXPECT_THAT(line, testing::Not(testing::HasSubstr("rwx")));
+  std::atomic<bool> stop{false};
+  std::atomic<int> looks{0};
+  std::thread looker([&] {
+    while (!stop) {
+      std::ifstream maps("/proc/self/maps");
+      for (std::string line; std::getline(maps, line);)
+        EXPECT_THAT(line, testing::Not(testing::HasSubstr("rwx")));
+      ++looks;
+    }
+  });
+  constexpr int kLooks = 50;
+  while (looks < kLooks) {
+    const Probe probe = place({.where = self_window, .pre = [](Registers&) {}});
+    const ReturnProbe other =
+        place(ReturnProbeSpec{.where = self_insn, .on_return = [](Registers&) {}});
+    const Latency latency = must(Latency::place(self_nop));
+    EXPECT_TRUE(optimise(false).ok());
+    EXPECT_TRUE(optimise(true).ok());
+  }
+  stop = true;
+  looker.join();
 }
 
 }  // namespace
