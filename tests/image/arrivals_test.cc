@@ -83,6 +83,25 @@ Verdict judge(const SteppedProgram& program, ProcessImage& image, bool from_file
   return verdict;
 }
 
+// Some hypervisors take no step after an instruction that they execute themselves, so that the next
+// one has run as well when the program stops.
+TEST(SteppedProgram, SeesWhatFollowsAnInstructionThatAHypervisorExecutes) {
+  const std::string path = image::program("emulated");
+  SteppedProgram program({path});
+  ASSERT_GT(program.pid(), 0);
+  program.step(1000);
+  EXPECT_TRUE(program.exits());
+  const auto at = [&](const char* name) { return address_of(path, name).value(); };
+  const std::unordered_map<Address, Address> expected = {
+      {at("jumped_to"), at("jumps")},
+      {at("called"), at("calls")},
+      {at("returned"), at("called")},
+      {at("jumped_to_again"), at("jumps_twice")},
+  };
+  EXPECT_EQ(program.arrivals(), expected);
+  EXPECT_TRUE(program.behind_call(at("returned")));
+}
+
 struct Case {
   std::string name;
   std::vector<std::string> command;

@@ -29,6 +29,7 @@ image_program(libbasic.so.1 basic.c ${PROGRAM_GCC} -DLIBRARY -fPIC -shared -Wl,-
 image_program(libbasic_sysv.so.1 basic.c ${PROGRAM_GCC} -DLIBRARY -fPIC -shared
   -Wl,--hash-style=sysv)
 image_program(nested nested.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
+image_program(emulated emulated.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
 image_program(sequences_pie sequences.S ${PROGRAM_GCC} -nostdlib ${PIE})
 image_program(sequences_nopie sequences.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
 image_program(jumps_pie jumps.S ${PROGRAM_GCC} -nostdlib ${PIE})

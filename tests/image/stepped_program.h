@@ -94,11 +94,7 @@ class SteppedProgram {
       }
       signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
       const user_regs_struct after = registers();
-      if (instruction.is_call) behind_calls_.insert(before.rip + instruction.length);
-      // The same address again: a string instruction that repeats.
-      if (!falls_through(instruction, before.rip, after.rip) && after.rip != before.rip &&
-          !returns_from_signal)
-        arrivals_.emplace(after.rip, before.rip);
+      if (!returns_from_signal) note_step(before.rip, after.rip, signal != 0);
       before = after;
     }
   }
@@ -112,11 +108,27 @@ class SteppedProgram {
 
  private:
   static constexpr size_t kLongestInstruction = 15;
+  // What a program may execute and a hypervisor intercept.
+  static inline const std::unordered_set<std::string> kEmulated = {"cpuid", "rdtsc", "rdtscp",
+                                                                   "rdpmc", "xgetbv"};
   struct Instruction {
     size_t length = 0;  // 0: not known
     bool is_call = false;
     bool is_syscall = false;
+    bool is_emulated = false;  // perhaps: some hypervisors execute it themselves
   };
+
+  // A step from one address to another. No trap follows what a hypervisor executes in place of the
+  // processor: then the step went on through the next instruction, whose arrival counts as well.
+  void note_step(Address from, Address to, bool has_signal) {
+    if (!has_signal && to != from)
+      for (; at(from).is_emulated && to != from + at(from).length; from += at(from).length) {
+      }
+    const Instruction& instruction = at(from);
+    if (instruction.is_call) behind_calls_.insert(from + instruction.length);
+    // The same address again: a string instruction that repeats.
+    if (!falls_through(instruction, from, to) && to != from) arrivals_.emplace(to, from);
+  }
 
   [[noreturn]] static void become(const std::vector<std::string>& command) {
     const int null = ::open("/dev/null", O_RDWR);
@@ -153,6 +165,7 @@ class SteppedProgram {
       const std::string text = disassembler_.text(code.first(known->second.length), address);
       known->second.is_syscall = text.find("syscall") != text.npos;
       known->second.is_call = !known->second.is_syscall && text.find("call") != text.npos;
+      known->second.is_emulated = kEmulated.contains(text);
     }
     return known->second;
   }
