@@ -226,10 +226,8 @@ std::optional<std::string> contradiction(const Options& options) {
                      : "nothing to look at: give -p PID, --file ELF or --summary ELF";
     if (sources > 1) return "-p PID, -- COMMAND, --file and --summary exclude each other";
   }
-  for (const auto& [option, file] :
-       {std::pair("--file", options.file), std::pair("--summary", options.summary)})
-    if (file.starts_with('-'))
-      return fmt::format("{} takes the ELF right behind it, not {}", option, file);
+  if (options.file.starts_with('-'))
+    return fmt::format("--file takes the ELF right after it, not {}", options.file);
   if (options.together && (options.summary.empty() || !options.instructions))
     return "--together goes with --summary ELF --instructions";
   if (!options.symbols.empty() && options.pids.size() != 1) return "--symbols needs one -p PID";
@@ -268,9 +266,9 @@ ParseOutcome parse_command_line(int argc, char** argv) {
       ->type_name("ELF");
   add_patterns(*list, options);
   add_instructions(*list, options);
-  list->add_option("-s,--summary", options.summary,
-                   "Of a program or library: how many can be probed, and how")
-      ->type_name("ELF");
+  auto* summary = list->add_option("-s,--summary", options.summary,
+                                   "Of a program or library: how many can be probed, and how");
+  summary->expected(0, 1)->type_name("ELF");
   list->add_flag("--together", options.together,
                  "With --summary --instructions: all at once, not each alone");
   add_common(*list, options);
@@ -329,6 +327,13 @@ ParseOutcome parse_command_line(int argc, char** argv) {
     return {std::nullopt, argc > 1 ? kUsage : kOk};
   }
   options.verb = app.get_subcommands().front()->get_name();
+  // With other options after --summary the file is the first argument.
+  if (summary->count() > 0 && options.summary.empty()) {
+    if (options.patterns.empty())
+      return {std::nullopt, complain("--summary needs an ELF", options.verb)};
+    options.summary = options.patterns.front();
+    options.patterns.erase(options.patterns.begin());
+  }
   if (has_separator && options.command.empty())
     return {std::nullopt, complain("no COMMAND behind --", options.verb)};
   if (auto text = contradiction(options)) return {std::nullopt, complain(*text, options.verb)};

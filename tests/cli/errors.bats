@@ -18,7 +18,8 @@ refused() {
   refused 2 'no PATTERN' count -p 1
   refused 2 'no COMMAND' count main --
   refused 2 'exclude each other' count -p 1 main -- true
-  refused 2 'takes the ELF right behind it, not --instructions' list --summary --instructions /bin/true
+  refused 2 'takes the ELF right after it, not --instructions' list --file --instructions /bin/true
+  refused 2 'needs an ELF' list --summary --instructions
   refused 2 'no positive number' count -p x main
   refused 2 'not auto, always or never' list --color sometimes -f /bin/true
   refused 2 'bad pattern' count -p 1 'libc:'
