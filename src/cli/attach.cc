@@ -18,6 +18,8 @@ Result<Patterns, Message> parse_patterns(const Options& options) {
     for (const std::string& text : *texts) {
       auto pattern = image::Pattern::parse(text, syntax);
       if (!pattern) return fail(message(pattern.error()));
+      // Every instruction of a function may lie in its parts, too.
+      if (parsed == &patterns.wanted && !options.instructions) pattern->leave_out_parts();
       parsed->push_back(*std::move(pattern));
     }
   }

@@ -39,6 +39,7 @@ constexpr const char* kPatternFooter =
     "  'net::Conn::read(char*, *' one overload, by the signature from its (\n"
     "  redis-server:call+0x1f    one instruction (count only)\n"
     "  gzip+0x3500               a function without a symbol, as `pinprick list` names it\n"
+    "  '*.cold'                  parts of functions, which are not meant otherwise\n"
     "\n";
 
 constexpr const char* kListFooter =

@@ -193,6 +193,12 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
   return table;
 }
 
+bool names_part(std::string_view symbol) {
+  if (symbol.find('.') == symbol.npos) return false;  // most of them
+  const size_t at = symbol.rfind(".cold");
+  return at != symbol.npos && (at + 5 == symbol.size() || symbol[at + 5] == '.');
+}
+
 bool FunctionTable::begins_at(Address address) const {
   return std::binary_search(
       functions_.begin(), functions_.end(), Function{{address, address}},

@@ -28,6 +28,9 @@ struct Function {
   uint32_t name_count = 0;
 };
 
+// `foo.cold`, `foo.cold.3`: a part of foo, which lies elsewhere.
+bool names_part(std::string_view symbol);
+
 class FunctionTable {
  public:
   static FunctionTable build(const ElfFile& object, std::span<const Symbol> symbols,

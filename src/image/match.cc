@@ -26,8 +26,10 @@ std::optional<Named> matching_name(Object& object, const Function& function,
                                    const Pattern& pattern) {
   const auto names = object.functions().names(function);
   for (std::string_view name : names)
-    if (pattern.matches_function(name)) return Named{demangle(name), pattern.offset()};
+    if (pattern.matches_function(name) && (!names_part(name) || pattern.means_part(true)))
+      return Named{demangle(name), pattern.offset()};
   if (!names.empty()) return std::nullopt;
+  if (!function.entered_by_call && !pattern.means_part(false)) return std::nullopt;
   const std::string name = object.function_name(function, {});
   if (pattern.matches_function(name) ||
       pattern.matches_function(fmt::format("{:#x}", function.range.begin)))
@@ -117,6 +119,9 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
     for (size_t i = 0; i < patterns.size(); ++i)
       if (patterns[i].matches_object(object->names())) wanted.push_back(i);
     if (wanted.empty()) continue;
+    // Of a function that several mean, who asked for it by its name comes first.
+    std::stable_partition(wanted.begin(), wanted.end(),
+                          [&](size_t i) { return !patterns[i].has_wildcard(); });
 
     std::vector<Match> matches;
     for (const Function& function : object->functions().functions()) {

@@ -15,7 +15,7 @@ struct Match {
   const Function* function = nullptr;
   Address site = 0;         // run-time address: the function's begin, plus the pattern's offset
   std::string name;         // to show: demangled, with signature where overloads share the name
-  size_t pattern = 0;       // index of the pattern that matched first
+  size_t pattern = 0;       // index of the pattern that matched first; those with a wildcard last
   bool unresolved = false;  // an IFUNC whose implementation nobody in the process uses yet
 
   bool at_entry() const { return site == function->range.begin + object->bias(); }

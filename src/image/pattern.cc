@@ -132,6 +132,15 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
   return pattern;
 }
 
+bool Pattern::has_wildcard() const {
+  return function_.find_first_of(regex_ ? ".[]()*+?{}|^$\\" : "*?") != function_.npos;
+}
+
+bool Pattern::means_part(bool has_symbol) const {
+  if (with_parts_) return true;
+  return has_symbol ? function_.find(".cold") != function_.npos : !has_wildcard();
+}
+
 bool Pattern::matches_object(const std::vector<std::string>& names) const {
   if (object_.empty()) return true;
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {

@@ -47,6 +47,12 @@ class Pattern {
   bool names_object() const { return !object_.empty(); }
   uint64_t offset() const { return offset_; }
   bool has_offset() const { return has_offset_; }
+  // Could it mean more than one name?
+  bool has_wildcard() const;
+  // Parts of functions are not meant, but for those that the pattern names: by ".cold", or by the
+  // whole name of a part without a symbol.
+  void leave_out_parts() { with_parts_ = false; }
+  bool means_part(bool has_symbol) const;
 
   // `names`: what the object may be called, e.g. redis-server and redis-check-rdb.
   bool matches_object(const std::vector<std::string>& names) const;
@@ -63,6 +69,7 @@ class Pattern {
   std::string function_;
   uint64_t offset_ = 0;
   bool has_offset_ = false;
+  bool with_parts_ = true;
   std::shared_ptr<Regex> regex_;
 };
 

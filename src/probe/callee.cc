@@ -1,20 +1,12 @@
 #include "probe/callee.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "arch/x86_64/decode.h"
 #include "arch/x86_64/red_zone.h"
 
 namespace pinprick::probe {
 namespace {
-
-// `foo.cold`, `foo.cold.3`: the rest of foo, elsewhere.
-bool is_cold_part(std::string_view name) {
-  if (name.find('.') == name.npos) return false;  // most of them
-  const size_t at = name.rfind(".cold");
-  return at != name.npos && (at + 5 == name.size() || name[at + 5] == '.');
-}
 
 // It goes on only with what is called in other places, too, and does not look below the stack.
 bool leaves_red_zone_alone(image::Object& object, const image::Function& function) {
@@ -37,7 +29,7 @@ bool is_called(image::Object& object, const image::Function& function) {
   if (!function.entered_by_call) return false;
   if (object.targets().is_callee(function.range.begin)) return true;
   const auto names = object.functions().names(function);
-  if (!names.empty()) return std::none_of(names.begin(), names.end(), is_cold_part);
+  if (!names.empty()) return std::none_of(names.begin(), names.end(), image::names_part);
   return leaves_red_zone_alone(object, function);
 }
 

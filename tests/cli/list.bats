@@ -21,3 +21,24 @@ load helpers
   run "$PINPRICK" list --summary --json "$file" tick
   [[ "$output" == *'"sites":1,'* ]]
 }
+
+listed() { "$PINPRICK" list --json --file "$@" >"$work/records" && field 'sorted(x["function"] for x in r)'; }
+
+@test "parts of functions are meant by their own names alone" {
+  local all part
+  # parts.S has three of them.
+  all=$(listed "$TARGETS/parts")
+  [[ "$all" == *"'leaf'"* ]]
+  [[ "$all" != *.cold* ]]
+  [ "$(listed "$TARGETS/parts" 'leaf*')" = "['leaf']" ]
+  [ "$(listed "$TARGETS/parts" '*.cold*')" = "['leaf.cold', 'leaf.cold.1', 'table.cold']" ]
+  [ "$(listed "$TARGETS/parts" table.cold)" = "['table.cold']" ]
+  [ "$(listed "$TARGETS/parts" -r '.*\.cold')" = "['leaf.cold', 'table.cold']" ]
+  [ "$(listed "$TARGETS/parts" '*.cold*' -x 'leaf*')" = "['table.cold']" ]
+  # Their instructions are the functions'.
+  [[ "$(listed "$TARGETS/parts" --instructions 'leaf*')" == *"'leaf.cold+0x"* ]]
+  # Without symbols: what the unwind tables show not to be entered by a call, as the entry is not.
+  part=parts_stripped+0x$(nm "$TARGETS/parts" | sed -n 's/^0*\([0-9a-f]*\) . _start$/\1/p')
+  [[ "$(listed "$TARGETS/parts_stripped")" != *"'$part'"* ]]
+  [ "$(listed "$TARGETS/parts_stripped" "$part")" = "['$part']" ]
+}

@@ -232,6 +232,9 @@ every_build() {
     same_with_probes "$program:*" -- "$TARGETS/$program" 5000
     cp "$work/bare" "$work/$program"
     cmp "$work/parts" "$work/$program"
+    "$PINPRICK" count --allow-missing "$program:*" "$program:*.cold*" -o "$work/table" -- \
+      "$TARGETS/$program" 5000 >"$work/probed"
+    cmp "$work/parts" "$work/probed"
     "$PINPRICK" count --instructions --allow-missing "$program:*" -o "$work/table" -- \
       "$TARGETS/$program" 5000 >"$work/probed"
     cmp "$work/parts" "$work/probed"
