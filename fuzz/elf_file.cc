@@ -44,8 +44,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 std::vector<Input> seeds() {
   std::vector<Input> all;
-  for (const char* name : {"basic_pie", "basic_nopie", "libbasic.so.1", "libbasic_sysv.so.1",
-                           "jumps_nopie", "nested", "sequences_pie", "throws_pie", "basic.o"})
+  for (const char* name :
+       {"basic_pie", "basic_nopie", "libbasic.so.1", "libbasic_sysv.so.1", "jumps_nopie", "nested",
+        "sequences_pie", "throws_pie", "basic.o", "basic_embedded"})
     all.push_back(pinprick::fuzz::file(std::string(IMAGE_PROGRAMS) + name));
   // As an image in memory: no section headers.
   for (size_t i = 0; i < 3; ++i) {

@@ -1,9 +1,12 @@
 #include "image/debug_file.h"
 
 #include <fcntl.h>
+#include <lzma.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 namespace pinprick::image {
@@ -16,7 +19,44 @@ bool has_checksum(const std::string& path, uint32_t wanted) {
   return crc32_z(0, reinterpret_cast<const unsigned char*>(text->data()), text->size()) == wanted;
 }
 
+// One xz stream; nothing if it is none, or takes more memory or gets longer than anything honest.
+std::optional<std::vector<uint8_t>> decompress(std::span<const uint8_t> packed) {
+  constexpr size_t kLargest = size_t{64} << 20;
+  constexpr size_t kFirst = 1 << 20;
+  constexpr uint64_t kMostMemory = uint64_t{66}
+                                   << 20;  // what `xz -9` takes: a dictionary of 64 MiB
+  lzma_stream stream = LZMA_STREAM_INIT;
+  if (lzma_stream_decoder(&stream, kMostMemory, 0) != LZMA_OK) return std::nullopt;
+  stream.next_in = packed.data();
+  stream.avail_in = packed.size();
+  std::vector<uint8_t> out;
+  lzma_ret result = LZMA_OK;
+  while (result == LZMA_OK && out.size() < kLargest) {
+    const size_t done = out.size();
+    out.resize(std::clamp(2 * done, kFirst, kLargest));
+    stream.next_out = out.data() + done;
+    stream.avail_out = out.size() - done;
+    result = lzma_code(&stream, LZMA_FINISH);
+    out.resize(out.size() - stream.avail_out);
+  }
+  lzma_end(&stream);
+  if (result != LZMA_STREAM_END) return std::nullopt;
+  return out;
+}
+
 }  // namespace
+
+std::optional<ElfFile> embedded_debug_file(const ElfFile& object) {
+  const auto packed = object.compressed_debug_file();
+  if (packed.empty()) return std::nullopt;
+  auto bytes = decompress(packed);
+  if (!bytes) return std::nullopt;
+  auto file = ElfFile::from_bytes(*std::move(bytes), object.path(), 0, ElfFile::Use::symbols);
+  // That of another build would name other functions. It need not have an id.
+  if (!file || (!file->build_id().empty() && file->build_id() != object.build_id()))
+    return std::nullopt;
+  return *std::move(file);
+}
 
 std::optional<ElfFile> find_debug_file(const ElfFile& object, const std::string& root,
                                        const std::string& path) {

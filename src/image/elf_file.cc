@@ -104,14 +104,14 @@ Result<ElfFile, ElfError> ElfFile::open(const std::string& path, Use use) {
 }
 
 Result<ElfFile, ElfError> ElfFile::from_bytes(std::vector<uint8_t> bytes, std::string name,
-                                              uint64_t bias) {
+                                              uint64_t bias, Use use) {
   ElfFile file;
   file.path_ = std::move(name);
   file.bytes_ = std::move(bytes);
   file.bias_ = bias;
   elf_version(EV_CURRENT);
   file.elf_ = elf_memory(reinterpret_cast<char*>(file.bytes_.data()), file.bytes_.size());
-  if (auto loaded = file.load(file.bytes_.size(), Use::code); !loaded) return fail(loaded.error());
+  if (auto loaded = file.load(file.bytes_.size(), use); !loaded) return fail(loaded.error());
   return file;
 }
 
@@ -247,22 +247,30 @@ std::vector<uint8_t> ElfFile::read(Range range) const {
   return {};
 }
 
-std::optional<ElfFile::DebugLink> ElfFile::debug_link() const {
+std::span<const uint8_t> ElfFile::section(std::string_view wanted) const {
   size_t names = 0;
-  if (elf_getshdrstrndx(elf_, &names) != 0) return std::nullopt;
+  if (elf_getshdrstrndx(elf_, &names) != 0) return {};
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
     GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr) continue;
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_size > kLargestTable) continue;
     const char* name = elf_strptr(elf_, names, header.sh_name);
-    if (name == nullptr || std::string_view(name) != ".gnu_debuglink") continue;
-    ByteReader reader(bytes_of(elf_rawdata(section, nullptr)));
-    DebugLink link;
-    link.file = reader.c_string();
-    reader.skip(align_up(reader.position(), 4) - reader.position());
-    link.crc = reader.u32();
-    if (reader.ok() && !link.file.empty()) return link;
+    if (name != nullptr && name == wanted) return bytes_of(elf_rawdata(section, nullptr));
   }
-  return std::nullopt;
+  return {};
+}
+
+std::optional<ElfFile::DebugLink> ElfFile::debug_link() const {
+  ByteReader reader(section(".gnu_debuglink"));
+  DebugLink link;
+  link.file = reader.c_string();
+  reader.skip(align_up(reader.position(), 4) - reader.position());
+  link.crc = reader.u32();
+  if (!reader.ok() || link.file.empty()) return std::nullopt;
+  return link;
+}
+
+std::span<const uint8_t> ElfFile::compressed_debug_file() const {
+  return section(".gnu_debugdata");
 }
 
 std::vector<Symbol> ElfFile::symbols_of_sections(uint32_t type) const {

@@ -69,7 +69,7 @@ class ElfFile {
   // `bytes` lie as in the file. Section headers may be missing or garbage.
   // `bias`: what the loader may already have added to addresses in the dynamic section.
   static Result<ElfFile, ElfError> from_bytes(std::vector<uint8_t> bytes, std::string name,
-                                              uint64_t bias = 0);
+                                              uint64_t bias = 0, Use use = Use::code);
   ElfFile(ElfFile&&) noexcept;
   ElfFile& operator=(ElfFile&&) noexcept;
   ~ElfFile();
@@ -95,6 +95,8 @@ class ElfFile {
     uint32_t crc = 0;
   };
   std::optional<DebugLink> debug_link() const;
+  // .gnu_debugdata: a debug file of its own, compressed; empty: none.
+  std::span<const uint8_t> compressed_debug_file() const;
 
   bool has_symtab() const;
   // Defined symbols of .symtab, and those of .dynsym (by section header or dynamic section).
@@ -124,6 +126,8 @@ class ElfFile {
   bool read_raw(std::span<uint8_t> out, uint64_t offset) const;
   void read_notes(std::span<const uint8_t> notes);
   bool has_go_section() const;
+  // As it lies in the file, for as long as this lives; empty: there is none of that name.
+  std::span<const uint8_t> section(std::string_view wanted) const;
 
   std::string path_;
   Fd fd_;

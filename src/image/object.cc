@@ -53,6 +53,7 @@ const FunctionTable& Object::functions() {
     symbols_ = elf_.symtab();
     if (symbols_.empty()) {
       debug_ = find_debug_file(elf_, root_, path_);
+      if (!debug_) debug_ = embedded_debug_file(elf_);
       if (debug_) symbols_ = debug_->symtab();
     }
     const auto dynamic = elf_.dynamic_symbols();

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "image/match.h"
 #include "image/programs.h"
 
 namespace pinprick::image {
@@ -153,6 +155,63 @@ TEST_F(DebugFile, IsLookedForHereWhereTheRootHasNone) {
   const auto without_root = find_debug_file(object, "", installed());
   ASSERT_TRUE(without_root);
   EXPECT_EQ(without_root->path(), scratch_ / "opt/app/basic.debug");
+}
+
+// The function of that name, as the program's own image has it; 0: none.
+Address function_named(const std::string& path, const std::string& name) {
+  auto image = load_file(path);
+  EXPECT_TRUE(image);
+  auto pattern = Pattern::parse(name, PatternSyntax::glob);
+  const auto found = match_patterns(*image, {*std::move(pattern)}, {});
+  return found.matches.empty() ? 0 : found.matches[0].site;
+}
+
+TEST(EmbeddedDebugFile, NamesTheFunctionsThatTheProgramWasStrippedOf) {
+  const std::string path = image::program("basic_embedded");
+  EXPECT_FALSE(open_program(path).has_symtab());
+  EXPECT_EQ(function_named(path, "local_one"), address_of(program("basic_pie"), "local_one"));
+  EXPECT_EQ(function_named(path, "weak_one"), 0u) << "it was not kept";
+}
+
+// A program that has `content` for its debug file.
+class EmbeddedDebugFileOf : public DebugFile {
+ protected:
+  void embed(const std::string& content) {
+    install("basic_pie");
+    shell("objcopy -S --add-section .gnu_debugdata=" + content + " " + installed());
+    EXPECT_FALSE(open_program(installed()).compressed_debug_file().empty());
+  }
+  bool is_taken() const { return embedded_debug_file(open_program(installed())).has_value(); }
+};
+
+TEST_F(EmbeddedDebugFileOf, AnotherBuildIsNotTaken) {
+  shell("objcopy --only-keep-debug " + program("basic_nopie") + " " + (scratch_ / "other"));
+  shell("xz " + (scratch_ / "other"));
+  embed(scratch_ / "other.xz");
+  EXPECT_FALSE(is_taken());
+}
+
+TEST_F(EmbeddedDebugFileOf, GarbageOrPartOfOneIsNotTaken) {
+  shell("head -c 5000 /dev/urandom >" + (scratch_ / "garbage"));
+  embed(scratch_ / "garbage");
+  EXPECT_FALSE(is_taken());
+  remove("opt/app/basic");
+  shell("objcopy --only-keep-debug " + program("basic_pie") + " " + (scratch_ / "own"));
+  shell("xz " + (scratch_ / "own"));
+  embed(scratch_ / "own.xz");
+  EXPECT_TRUE(is_taken());
+  remove("opt/app/basic");
+  shell("head -c 700 " + (scratch_ / "own.xz") + " >" + (scratch_ / "part.xz"));
+  embed(scratch_ / "part.xz");
+  EXPECT_FALSE(is_taken());
+}
+
+// Gigabytes may lie in some kilobytes.
+TEST_F(EmbeddedDebugFileOf, HugeSizeIsNotTaken) {
+  shell("(cat " + program("basic_pie") + "; head -c 100000000 /dev/zero) | xz -0 >" +
+        (scratch_ / "huge.xz"));
+  embed(scratch_ / "huge.xz");
+  EXPECT_FALSE(is_taken());
 }
 
 }  // namespace

@@ -55,4 +55,18 @@ foreach(program switches gotos)
   endif()
 endforeach()
 
+# Stripped, but for what distributions put into .gnu_debugdata: a compressed debug file without debug
+# information, with the local functions.
+find_program(PROGRAM_OBJCOPY objcopy REQUIRED)
+find_program(PROGRAM_XZ xz REQUIRED)
+set(embedded ${IMAGE_PROGRAMS}/basic_embedded)
+add_custom_command(OUTPUT ${embedded}
+  COMMAND ${PROGRAM_OBJCOPY} --only-keep-debug ${IMAGE_PROGRAMS}/basic_pie ${embedded}.symbols
+  COMMAND ${PROGRAM_OBJCOPY} -S --keep-symbol=local_one ${embedded}.symbols
+  COMMAND ${PROGRAM_XZ} --force ${embedded}.symbols
+  COMMAND ${PROGRAM_OBJCOPY} -S --add-section .gnu_debugdata=${embedded}.symbols.xz
+    ${IMAGE_PROGRAMS}/basic_pie ${embedded}
+  DEPENDS ${IMAGE_PROGRAMS}/basic_pie VERBATIM)
+list(APPEND IMAGE_PROGRAM_FILES ${embedded})
+
 add_custom_target(image_programs DEPENDS ${IMAGE_PROGRAM_FILES})
