@@ -1,0 +1,106 @@
+# docs/json.md says what --json prints: every type of record, every field, from every verb.
+load helpers
+
+document=$BATS_TEST_DIRNAME/../../docs/json.md
+
+# as_documented: the records in $work/all, each with the verb that has printed it.
+as_documented() {
+  python3 - "$document" "$work/all" <<'PYTHON'
+import collections, json, re, sys
+document = open(sys.argv[1]).read()
+records = [json.loads(line) for line in open(sys.argv[2])]
+wrong = []
+
+def expect(what, seen, documented):
+    if seen - documented: wrong.append(f'{what}: not in the document: {sorted(seen - documented)}')
+    if documented - seen: wrong.append(f'{what}: in the document alone: {sorted(documented - seen)}')
+
+def names(cell): return re.findall(r'`([a-z0-9_]+)`', cell)
+def rows(text):
+    return [[cell.strip() for cell in line.strip('|').split('|')]
+            for line in text.splitlines() if re.match(r'\| `', line)]
+
+head, *sections = re.split(r'^## ', document, flags=re.M)
+types = collections.defaultdict(set)  # by verb
+for cells in rows(head):
+    for verb in names(cells[1]) or [cells[1]]: types[verb].update(names(cells[0]))
+fields = {}  # by type
+for section in sections:
+    title, text = section.split('\n', 1)
+    kinds = title.split(', ')
+    for kind in kinds:
+        fields[kind] = {name for cells in rows(text) for name in names(cells[0])
+                        if len(kinds) == 1 or not (owner := re.match('of `(.*?)`', cells[1]))
+                        or owner[1] == kind}
+    for line in re.findall(r'^\{.*\}$', text, flags=re.M):
+        example = json.loads(line)
+        extra = example.keys() - {'type'} - fields[example['type']]
+        if extra: wrong.append(f'the example of {title}: {extra}')
+
+seen = collections.defaultdict(set)
+seen_types = collections.defaultdict(set)
+for record in records:
+    seen[record['type']] |= record.keys() - {'type', 'verb'}
+    seen_types[record['verb']].add(record['type'])
+expect('types', set(seen), set(fields))
+for kind in fields: expect(kind, seen[kind], fields[kind])
+everywhere = types.pop('all')
+for verb in types: expect(verb, seen_types[verb] - everywhere, types[verb])
+for record in records:
+    for probe in record.get('probes', []):
+        expect('probes', set(probe), fields['latency' if 'count' in probe else 'count']
+               - {'pid', 'seconds', 'final'})
+sys.exit('\n'.join(wrong) or 0)
+PYTHON
+}
+
+# add VERB: what it has printed, of which it does not say the verb.
+add() { sed "s/^{/{\"verb\":\"$1\",/" >>"$work/all"; }
+
+@test "every record has exactly the fields that the document says" {
+  local verb
+  "$PINPRICK" doctor --json | add doctor || true
+  # One that cannot be probed at all, and many that cannot be timed.
+  "$PINPRICK" list --json --file /lib/x86_64-linux-gnu/libc.so.6 | add list
+  "$PINPRICK" list --json --summary "$TARGETS/ticker" | add list
+  "$PINPRICK" count --json -p 999999999 main | add count || true
+
+  TICKER=dlhost start_ticker
+  for verb in count latency; do
+    [ $verb = count ] || local timed=dlhost:_start
+    watch $verb --allow-missing -p "$ticker" 'plugin*:plugin_*' dlhost:call libc:__restore_rt $timed
+    tell "load $TARGETS/plugin_textrel.so" load
+    tell unload unload
+    tell "load $TARGETS/plugin.so" load
+    tell "call 10" call
+    "$PINPRICK" status -p "$ticker" --json | add status
+    tell unload unload
+    end_watch
+    add $verb <"$work/records"
+  done
+  watch count -p "$ticker" dlhost:call
+  kill -KILL "$watcher"
+  wait "$watcher" || true
+  "$PINPRICK" detach -p "$ticker" --json | add detach
+  end_ticker
+  rm "$work/in" "$work/out"
+
+  for verb in count latency; do
+    mkfifo "$work/in"
+    # The shell waits until it is known, and the program until the shell's end is.
+    sh -c 'read x; exec "$0"' "$TARGETS/ticker" <"$work/in" >"$work/out" 3>&- &
+    ticker=$!
+    ends_with_test $ticker
+    exec 7>"$work/in"
+    patiently has_begun $ticker /bin/sh
+    watch $verb --allow-missing --follow-exec -p "$ticker" libc:read ticker:tick
+    echo go >&7
+    until_line "$work/records" '"type":"executed"'
+    tell ready ready
+    end_watch
+    add $verb <"$work/records"
+    end_ticker
+    rm "$work/in" "$work/out"
+  done
+  as_documented
+}
