@@ -20,6 +20,7 @@
 #include "runtime/probe_cost.h"
 #include "session/registry.h"
 #include "session/runtime_directory.h"
+#include "target/borrowed_thread.h"
 #include "target/kernel_uprobes.h"
 #include "target/memory.h"
 #include "target/procfs.h"
@@ -141,17 +142,16 @@ CheckRow process(pid_t pid) {
     return row;
   };
   if (auto other = session::occupant(pid)) return bad(message(*other));
+  if (auto willing = target::can_be_borrowed_from(pid); !willing)
+    return bad(message(willing.error()));
   auto subject = look_at(pid);
   if (!subject) return bad(subject.error());
-  const auto status = target::read_status(pid);
   row.finding = fmt::format("{}, {} threads, {} objects", subject->target.command(),
                             target::list_threads(pid).size(), subject->image->objects.size());
   const auto note = [&](const char* text) {
     row.health = Health::note;
     row.remedy += (row.remedy.empty() ? "" : "; ") + std::string(text);
   };
-  if (status && status->seccomp != 0 && ::geteuid() != 0)
-    note("a seccomp filter, which only root may suspend while attaching");
   if (may_unwind(*subject->image) &&
       probe::unwinders_at(probe::places_of_hooks(*subject->image)) == 0)
     note(

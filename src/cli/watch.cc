@@ -21,6 +21,7 @@
 #include "probe/instructions.h"
 #include "session/registry.h"
 #include "session/runtime_directory.h"
+#include "target/borrowed_thread.h"
 #include "target/procfs.h"
 
 namespace pinprick::cli {
@@ -180,6 +181,8 @@ Result<void, Message> Watch::arm(pid_t pid) {
 
 Result<void, Message> Watch::arm_program(Watched& watched) {
   const uint64_t begin_ns = monotonic_ns();
+  if (auto willing = target::can_be_borrowed_from(watched.name.pid); !willing)
+    return fail(message(willing.error()));
   auto subject = look_at(watched.target);
   if (!subject) return fail(subject.error());
   for (const std::string& warning : subject->warnings) renderer_.warning(warning);

@@ -152,7 +152,30 @@ bool set_mask(pid_t tid, uint64_t mask) {
   return ptrace(PTRACE_SETSIGMASK, tid, data(sizeof mask), &mask) == 0;
 }
 
+// False also for a thread that is gone.
+bool has_filter(pid_t pid, pid_t tid) {
+  const auto status = read_thread_status(pid, tid);
+  return status && status->seccomp != SECCOMP_MODE_DISABLED;
+}
+
 }  // namespace
+
+Result<void, AttachError> can_be_borrowed_from(pid_t pid) {
+  const auto tids = list_threads(pid);
+  if (tids.empty()) return fail(AttachError{AttachCause::no_such_process, pid, 0, 0, {}});
+  if (!std::all_of(tids.begin(), tids.end(), [&](pid_t tid) { return has_filter(pid, tid); }))
+    return {};
+  auto stop = Stop::all_threads(pid);
+  if (!stop) return fail(stop.error());
+  Result<void, AttachError> able;
+  for (const StoppedThread& thread : stop->threads()) {
+    // To let it go ends the suspension.
+    auto filters = suspend_filters(pid, thread.tid, thread.registers.rip);
+    if (filters) return {};
+    able = fail(filters.error());
+  }
+  return able;
+}
 
 std::optional<RseqRegistration> rseq_registration(pid_t tid) {
   __ptrace_rseq_configuration configuration = {};

@@ -74,6 +74,11 @@ class BorrowedThread {
   bool ended_ = false;
 };
 
+// Could a thread of the process be borrowed, as far as seccomp goes? What borrow() would refuse,
+// for who wants to know before there is work to lose. Stops the process for a moment if each of its
+// threads has a filter, and else not.
+Result<void, AttachError> can_be_borrowed_from(pid_t pid);
+
 // How the kernel knows a thread's rseq area.
 struct RseqRegistration {
   Address area = 0;

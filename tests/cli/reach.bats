@@ -219,6 +219,7 @@ end_filtered() {
     calls
     end_watch
     [ "$(field '[x["count"] for x in r if x["type"] == "latency" and x["final"]][0]')" -eq 1000 ]
+    [[ "$("$PINPRICK" doctor -p $filtered)" == *"ok    process $filtered"* ]]
     no_trace $filtered
     calls
     end_filtered
@@ -236,6 +237,13 @@ end_filtered() {
     [ "$status" -eq 4 ]
     [ "${#lines[@]}" -eq 1 ]
     [[ "$output" == *"its seccomp filter could end it at $call, "*"start it with \`-- COMMAND\`"* ]]
+    local why=$output
+    # Before there is anything to plan; and `doctor` knows it, too.
+    run "$PINPRICK" count -p $filtered -d 0.01 nothing_like_this
+    [ "$output" = "$why" ]
+    run "$PINPRICK" doctor -p $filtered
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"BAD   process $filtered"*"${why#pinprick: }"* ]]
     text_is_original $filtered
     calls
     end_filtered
@@ -279,5 +287,9 @@ end_filtered() {
   [ "$status" -eq 4 ]
   [ "${#lines[@]}" -eq 1 ]
   [[ "$output" == *"its seccomp filter would judge our system calls; run as root"* ]]
+  local why=$output
+  run "${as_nobody[@]}" "$work/pinprick" doctor -p "$filtered"
+  [ "$status" -eq 1 ]
+  [[ "$output" == *"BAD   process $filtered"*"${why#pinprick: }"* ]]
   calls
 }
