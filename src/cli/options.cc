@@ -187,7 +187,7 @@ void add_watching(CLI::App& app, Options& options) {
   app.add_option("-o,--output", options.output, "Write the results to a file")->type_name("FILE");
   app.add_flag("-a,--all", options.all, "Show functions without a hit, too");
   app.add_flag("--allow-missing", options.allow_missing,
-               "Go on when a pattern matches nothing (yet), or a function is refused");
+               "Go on when a pattern matches nothing (yet), or a named function is refused");
   app.add_option_function<std::string>(
          "--children",
          [&options](const std::string& word) {

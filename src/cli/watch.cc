@@ -78,6 +78,7 @@ class Watch {
   void not_probed(const Watched& watched, const Message& why);
   void leave_out_unfinished(const Watched& watched, std::vector<image::Match>& matches);
   void forget_unloaded(Watched& watched, const image::ProcessImage& image);
+  void note_skipped(const session::ArmReport& report);
   void warn_of_traps(const session::ArmReport& report);
   void warn_of_refused(const Watched& watched);
   void warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
@@ -102,10 +103,18 @@ class Watch {
   Interrupts interrupts_;
   std::vector<Watched> watched_;
   std::optional<session::Launched> launched_;
-  bool incomplete_ = false;  // something could not be probed
-  bool lost_ = false;        // something was not measured
+  bool incomplete_ = false;  // something that was asked for could not be probed
+  bool lost_ = false;        // calls went unmeasured, or uncounted, after the probes were in
   bool disarm_failed_ = false;
 };
+
+// A wildcard means what can be probed of all that it matches, as --instructions does; a function's
+// name means that one.
+void Watch::note_skipped(const session::ArmReport& report) {
+  if (options_.instructions) return;
+  for (const probe::Skipped& skipped : report.skipped)
+    if (!patterns_.wanted[skipped.match.pattern].has_wildcard()) incomplete_ = true;
+}
 
 void Watch::warn_of_traps(const session::ArmReport& report) {
   if (report.trap_refused) renderer_.warning("--trap: " + why_no_breakpoints(*report.trap_refused));
@@ -202,7 +211,7 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
   renderer_.armed(watched.name, report, monotonic_ns() - begin_ns,
                   options_.duration_s == 0 && !launched_);
   renderer_.flush();
-  if (!report.skipped.empty()) incomplete_ = true;
+  note_skipped(report);
   if (report.armed == 0 && armed->loader() == nullptr)
     return fail(Message{"nothing_armed", "none of the functions can be probed", kNothingMatched});
   watched.generations.push_back({std::move(subject->image), *std::move(armed)});
@@ -279,7 +288,7 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
   warn_of_unwinding(watched.name, image, report);
   warn_of_traps(report);
   renderer_.loaded(watched.name, names, report, monotonic_ns() - begin_ns);
-  if (!report.skipped.empty()) incomplete_ = true;
+  note_skipped(report);
   if (report.armed == 0) return {};
   // Each object is an open file.
   std::set<const image::Object*> probed;

@@ -93,7 +93,7 @@ refused() {
   end_ticker
 }
 
-@test "functions that cannot be probed make the status 1, unless that is allowed" {
+@test "functions that cannot be probed make the status 1 if they were named, unless that is allowed" {
   start_ticker
   run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:tick' 'ticker:_start'
   [ "$status" -eq 1 ]
@@ -102,6 +102,14 @@ refused() {
   [ "$status" -eq 0 ]
   run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:_start'
   [ "$status" -eq 3 ]
+  # A wildcard means what can be probed; but who was named as well is wanted.
+  run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:tick' 'ticker:_star*'
+  [ "$status" -eq 0 ]
+  [[ "$output" == *"skipped _start: not entered by a call"* ]]
+  run "$PINPRICK" latency -p $ticker -d 0.01 -r 'ticker:(tick|_start)'
+  [ "$status" -eq 0 ]
+  run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:*' 'ticker:_start'
+  [ "$status" -eq 1 ]
   end_ticker
 }
 
