@@ -88,6 +88,7 @@ class Watch {
   }
   void wait();
   void notice_ends();
+  void warn_of_exec(const Watched& watched);
   bool all_ended() const;
   void report_all(bool is_final);
   int end();
@@ -201,7 +202,12 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
   if (!subject->target.same_image())
     return fail(
         message(target::AttachError{target::AttachCause::exited, watched.name.pid, 0, 0, {}}));
-  if (!set) return fail(set.error());
+  if (!set) {
+    Message error = set.error();
+    if (launched_ && !options_.follow_exec && error.cause == "nothing_matched")
+      error.text += "; if the command only executes the program: --allow-missing --follow-exec";
+    return fail(std::move(error));
+  }
   auto armed =
       session::Session::arm(watched.target, *subject->image, *std::move(set), arm_options());
   if (!armed) return fail(message(armed.error()));
@@ -382,12 +388,34 @@ Result<void, Message> Watch::begin() {
   return {};
 }
 
+// A process that runs another program by now, as those do that a wrapper starts, is not probed any
+// more. Where it has ended since, its name may still say so, or may have been changed by itself.
+void Watch::warn_of_exec(const Watched& watched) {
+  constexpr const char* kRemedy = "which is not probed; with --follow-exec it is";
+  const auto program = target::executable_path(watched.name.pid);
+  if (program && !watched.target.has_exited()) {
+    renderer_.warning(
+        fmt::format("{} has executed {}, {}", watched.name.command, *program, kRemedy));
+    return;
+  }
+  const auto status = target::read_status(watched.name.pid);
+  if (!launched_ || !status || status->command == watched.name.command) return;
+  const auto has_hits = [](const Generation& generation) {
+    const auto hits = generation.session.counters();
+    return std::any_of(hits.begin(), hits.end(), [](uint64_t n) { return n != 0; });
+  };
+  if (std::none_of(watched.generations.begin(), watched.generations.end(), has_hits))
+    renderer_.warning(fmt::format("{} has probably executed {}, {}", watched.name.command,
+                                  status->command, kRemedy));
+}
+
 void Watch::notice_ends() {
   for (Watched& watched : watched_) {
     if (watched.ended_ns != 0) continue;
     if (!watched.has_ended()) continue;
-    if (!options_.follow_exec || watched.target.has_exited() || !follow_exec(watched))
-      watched.ended_ns = monotonic_ns();
+    if (options_.follow_exec && !watched.target.has_exited() && follow_exec(watched)) continue;
+    watched.ended_ns = monotonic_ns();
+    if (!options_.follow_exec) warn_of_exec(watched);
   }
 }
 
@@ -406,9 +434,9 @@ void Watch::wait() {
   uint64_t intervals = 1;
   // Nobody tells when slots or blocks run short, nor of an exec, which changes the program without
   // ending the process: look now and then, and often if it matters.
-  const uint64_t look_again_ns = options_.follow_exec     ? 2'000'000
-                                 : kind_ == Kind::latency ? 10'000'000
-                                                          : 500'000'000;
+  const uint64_t look_again_ns = options_.follow_exec                  ? 2'000'000
+                                 : kind_ == Kind::latency || launched_ ? 10'000'000
+                                                                       : 500'000'000;
   constexpr uint64_t kSettleNs = 1'000'000;
   for (;;) {
     const uint64_t next_report = options_.interval_s > 0

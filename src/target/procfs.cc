@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <memory>
 #include <string_view>
 
@@ -87,6 +88,13 @@ std::optional<ProcessStatus> read_status(pid_t pid) {
 
 std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid) {
   return read_from(fmt::format("/proc/{}/task/{}", pid, tid));
+}
+
+std::optional<std::string> executable_path(pid_t pid) {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error);
+  if (error) return std::nullopt;
+  return path.string();
 }
 
 std::vector<pid_t> list_threads(pid_t pid) {

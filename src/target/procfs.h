@@ -29,6 +29,9 @@ struct ProcessStatus {
 std::optional<ProcessStatus> read_status(pid_t pid);
 std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid);
 
+// The program that it runs; nothing of a process that has ended, or is another user's.
+std::optional<std::string> executable_path(pid_t pid);
+
 // Threads that have not exited; empty: the process is gone.
 std::vector<pid_t> list_threads(pid_t pid);
 

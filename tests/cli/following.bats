@@ -290,3 +290,41 @@ PYTHON
     wait "$fed"
   done
 }
+
+# told_of_exec NAME PROGRAM: in one line that says what to do.
+told_of_exec() {
+  echo "$output"
+  [ "$(grep -c "warning: $1 has executed $2, which is not probed; with --follow-exec it is" <<<"$output")" -eq 1 ]
+}
+
+@test "a wrapper that executes another program is told of, with what to do" {
+  local ticker=$TARGETS/ticker
+  printf '#!/bin/sh\nexec "%s"\n' "$ticker" >"$work/wrapper"
+  chmod +x "$work/wrapper"
+  # It waits for what is never written, until this shell lets it go.
+  mkfifo "$work/in"
+  exec 7<>"$work/in"
+  "$PINPRICK" count libc:read -- "$work/wrapper" <"$work/in" >"$work/out" 2>"$work/errors" 3>&- 7>&- &
+  watcher=$!
+  ends_with_test $watcher
+  until_line "$work/errors" 'has executed'
+  kill -INT $watcher
+  exec 7>&-
+  wait $watcher
+  output=$(cat "$work/errors") told_of_exec wrapper "$(realpath "$ticker")"
+  # Nor need the wrapper have what is meant.
+  run "$PINPRICK" count ticker:tick -- "$work/wrapper" </dev/null
+  echo "$output"
+  [ "$status" -eq 125 ]
+  [[ "$output" == *"no function matches 'ticker:tick'"*"--allow-missing --follow-exec" ]]
+  run "$PINPRICK" count --json --allow-missing --follow-exec -o "$work/records" ticker:tick -- \
+    "$work/wrapper" < <(patiently grep -q '"armed":1' "$work/records" && echo 'tick 100')
+  [ "$(hits tick)" -eq 100 ]
+  # One that was too short to be seen by its own name, and of which there is no hit.
+  run "$PINPRICK" count --allow-missing libc:abort -- sh -c 'exec true'
+  echo "$output"
+  [ "$(grep -cE 'warning: sh has (probably )?executed [^ ]*true, which is not probed; with --follow-exec it is' <<<"$output")" -eq 1 ]
+  # Nothing is said of who starts a child, or stays who it is.
+  run "$PINPRICK" count libc:read -- sh -c 'true; exit 0'
+  [[ "$output" != *executed* ]]
+}
