@@ -62,8 +62,8 @@ constexpr const char* kCountFooter =
     "\n"
     "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first.\n"
     "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
-    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused.\n"
-    "With -- COMMAND: the command's own, or 125 when pinprick failed.";
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something was\n"
+    "lost (with --fail-on-loss). With -- COMMAND: the command's own, or 125 when pinprick failed.";
 
 constexpr const char* kLatencyFooter =
     "Examples:\n"
@@ -75,8 +75,8 @@ constexpr const char* kLatencyFooter =
     "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
     "Calls that an exception leaves are counted apart. Where pinprick warns that it does not find\n"
     "what a program unwinds with, `count` what lets exceptions through: timed, it may end it.\n"
-    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 a call went\n"
-    "unmeasured (with --fail-on-loss). With -- COMMAND: the command's own, or 125.";
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something\n"
+    "was lost (with --fail-on-loss). With -- COMMAND: the command's own, or 125.";
 
 constexpr const char* kDoctorFooter =
     "Example:\n"
@@ -199,7 +199,8 @@ void add_watching(CLI::App& app, Options& options) {
       ->type_name("WHAT");
   app.add_flag("--follow-exec", options.follow_exec,
                "When the process runs another program, probe that");
-  app.add_flag("--fail-on-loss", options.fail_on_loss, "Exit with 5 when a call went unmeasured");
+  app.add_flag("--fail-on-loss", options.fail_on_loss,
+               "Exit with 5 when a call was missed, or something new could not be probed");
   add_common(app, options);
   const std::string name = app.get_name();
   describe(app,

@@ -231,7 +231,13 @@ void Watch::follow(Watched& watched) {
   const auto request = watched.loader()->take();
   if (!request) return;
   look_again(watched);
-  watched.loader()->answer(*request);
+  if (!watched.loader()->answer(*request)) {
+    renderer_.warning(
+        fmt::format("{} waited for pinprick in vain when it loaded something: what "
+                    "that has done so far is not in the figures",
+                    watched.name.command));
+    lost_ = true;
+  }
   renderer_.flush();
 }
 
@@ -254,7 +260,7 @@ void Watch::look_again(Watched& watched) {
 void Watch::not_probed(const Watched& watched, const Message& why) {
   if (watched.target.is_over()) return;
   renderer_.warning(fmt::format("what was loaded is not probed: {}", why.text));
-  incomplete_ = true;
+  incomplete_ = lost_ = true;
 }
 
 Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image::ProcessImage> now,
@@ -317,7 +323,7 @@ void Watch::leave_out_unfinished(const Watched& watched, std::vector<image::Matc
           watched.name.command, match.object->name()));
     return true;
   });
-  if (warned_of != nullptr) incomplete_ = true;
+  if (warned_of != nullptr) incomplete_ = lost_ = true;
 }
 
 // Probes in objects that are not there any more. A session of nothing else goes; but not where
@@ -363,8 +369,10 @@ bool Watch::follow_exec(Watched& watched) {
   watched.target = *std::move(target);
   watched.name.command = watched.target.command();
   renderer_.executed(watched.name);
-  if (auto armed = arm_program(watched); !armed && !watched.target.is_over())
+  if (auto armed = arm_program(watched); !armed && !watched.target.is_over()) {
     renderer_.warning(armed.error().text);
+    lost_ = true;
+  }
   renderer_.flush();
   return true;
 }
@@ -537,7 +545,8 @@ int Watch::end() {
   renderer_.flush();
   if (launched_) {
     const int status = command_status();
-    return disarm_failed_ ? kFailedWithCommand : status;
+    if (disarm_failed_) return kFailedWithCommand;
+    return lost_ && options_.fail_on_loss ? kLost : status;
   }
   if (disarm_failed_ || renderer_.is_broken()) return kFailed;
   if (lost_ && options_.fail_on_loss) return kLost;

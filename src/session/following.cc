@@ -120,11 +120,13 @@ std::optional<uint32_t> LoaderWatch::take() {
   return last == answered_ ? std::nullopt : std::optional(last);
 }
 
-void LoaderWatch::answer(uint32_t request) {
+bool LoaderWatch::answer(uint32_t request) {
+  const bool in_time = read(kAbsent) == 0;
   answered_ = request;
   write(kAnswered, request);
   write(kAbsent, 0);
   wake(kAnswered);
+  return in_time;
 }
 
 }  // namespace pinprick::session

@@ -31,8 +31,9 @@ class LoaderWatch {
   int descriptor() const { return event_.get(); }
   // The last one; nothing if it is answered already. Then nobody waits for us to look.
   std::optional<uint32_t> take();
-  // That one and all before it are dealt with.
-  void answer(uint32_t request);
+  // That one and all before it are dealt with. Returns false if a thread had lost patience before:
+  // what it loaded may have run already.
+  bool answer(uint32_t request);
 
  private:
   LoaderWatch(Fd file, Fd event, uint64_t offset, void* page);

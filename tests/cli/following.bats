@@ -168,6 +168,39 @@ start_host() { TICKER=dlhost start_ticker; }
   end_ticker
 }
 
+@test "--fail-on-loss tells by its status of what was loaded and could not be probed" {
+  local status=0 pid
+  start_host
+  watch count --allow-missing --fail-on-loss -p "$ticker" 'plugin*:plugin_*'
+  tell "load $plugin" load
+  end_watch
+  tell unload unload
+  watch latency --allow-missing --fail-on-loss -p "$ticker" 'plugin*:plugin_*'
+  tell "load $TARGETS/plugin_textrel.so" load
+  end_watch || status=$?
+  [ "$status" -eq 5 ]
+  tell unload unload
+  # Nor was it there when the library's constructors ran.
+  watch count --allow-missing --fail-on-loss -p "$ticker" 'plugin:plugin_*'
+  kill -STOP "$watcher"
+  tell "load $plugin" load
+  kill -CONT "$watcher"
+  patiently eval '[ "$(field "len([x for x in r if x[\"type\"] == \"loaded\"])")" -eq 1 ]'
+  status=0
+  end_watch || status=$?
+  [ "$status" -eq 5 ]
+  [ "$(field 'len([x for x in r if x["type"] == "warning" and "waited for pinprick in vain" in x["message"]])')" -eq 1 ]
+  end_ticker
+  # With a command, instead of the command's own status.
+  echo "load $TARGETS/plugin_textrel.so" >"$work/commands"
+  run "$PINPRICK" count --allow-missing 'plugin*:plugin_*' -- "$TARGETS/dlhost" <"$work/commands"
+  [ "$status" -eq 0 ]
+  run "$PINPRICK" count --allow-missing --fail-on-loss 'plugin*:plugin_*' -- "$TARGETS/dlhost" \
+    <"$work/commands"
+  echo "$output"
+  [ "$status" -eq 5 ]
+}
+
 @test "a namespace of its own is followed, too" {
   start_host
   watch count --allow-missing -p "$ticker" 'plugin:plugin_step'
