@@ -24,6 +24,19 @@ constexpr int kPairs = 21;
 constexpr int kKernelPairs = 7;
 constexpr int kRunMilliseconds = 10;
 constexpr std::array<std::string_view, 5> kShapes = {"nop", "push", "ret", "nop5", "mov"};
+constexpr std::array<std::string_view, 2> kColdShapes = {"nop", "push"};
+constexpr int kColdPairs = 7;
+constexpr std::string_view kCold = "-cold";
+
+// 1 to 8, then in steps of half the number, up to all CPUs, or as many as hit_target has threads.
+std::vector<size_t> numbers_of_threads() {
+  constexpr size_t kMost = 64, kEach = 8;
+  const size_t all = std::clamp<size_t>(allowed_cpus().size(), 1, kMost);
+  std::vector<size_t> numbers;
+  for (size_t n = 1; n < all; n += n < kEach ? 1 : n / 2) numbers.push_back(n);
+  numbers.push_back(all);
+  return numbers;
+}
 
 // hit_target, running.
 class Target {
@@ -105,7 +118,7 @@ using Place = std::function<Result<std::unique_ptr<PlacedProbe>, cli::Message>()
 struct Comparison {
   std::string name;
   std::string_view engine;
-  std::string_view shape;
+  std::string shape;
   int pairs = 0;
 };
 
@@ -141,33 +154,53 @@ Result<void, cli::Message> compare(Target& target, const Comparison& what, const
           "wrong_count", fmt::format("{} ({}): {} calls, but {} hits: its figures mean nothing",
                                      what.name, what.engine, expected, *hits)});
   }
-  for (size_t i = 0; i < thread_counts.size(); ++i)
-    results.add({what.name, what.engine, thread_counts[i], median(samples[i].base),
-                 median(samples[i].probed)});
+  for (size_t i = 0; i < thread_counts.size(); ++i) {
+    Record record = {what.name, what.engine, thread_counts[i], median(samples[i].base),
+                     median(samples[i].probed)};
+    std::vector<double> millions;
+    for (const double ns : samples[i].probed)
+      millions.push_back(static_cast<double>(thread_counts[i]) * 1e3 / ns);
+    if (!what.name.ends_with(kCold)) {
+      record.millions = mean(millions);
+      record.millions_sd = standard_deviation(millions);
+    }
+    results.add(std::move(record));
+  }
   return {};
 }
 
 class HitCost {
  public:
   HitCost(const std::string& path, const Interrupts& interrupts, Results& results)
-      : path_(path), interrupts_(interrupts), results_(results) {
-    for (size_t threads : {1, 2})
-      if (threads <= allowed_cpus().size()) thread_counts_.push_back(threads);
-  }
+      : path_(path),
+        interrupts_(interrupts),
+        results_(results),
+        thread_counts_(numbers_of_threads()) {}
 
   Result<void, cli::Message> run() {
     if (auto done = look_at_clock(); !done) return done;
-    for (Kind kind : {Kind::count, Kind::latency})
-      for (std::string_view shape : kShapes) {
-        if (auto done = ours(kind, shape); !done) return done;
-        if (auto done = kernels(kind, shape); !done) return done;
-      }
+    for (Kind kind : {Kind::count, Kind::latency}) {
+      for (std::string_view shape : kShapes)
+        if (auto done = both(kind, shape, "", thread_counts_); !done) return done;
+      for (std::string_view shape : kColdShapes)
+        if (auto done = both(kind, shape, kCold, {1}); !done) return done;
+    }
     return {};
   }
 
  private:
-  static std::string name(Kind kind, std::string_view shape) {
-    return fmt::format("{}-{}", kind == Kind::count ? "uprobe" : "uretprobe", shape);
+  // `how`: nothing, or kCold.
+  Result<void, cli::Message> both(Kind kind, std::string_view shape, std::string_view how,
+                                  const std::vector<size_t>& thread_counts) {
+    if (auto done = ours(kind, shape, how, thread_counts); !done) return done;
+    return kernels(kind, shape, how, thread_counts);
+  }
+
+  static Comparison comparison(Kind kind, std::string_view engine, std::string_view shape,
+                               std::string_view how, int pairs) {
+    const std::string_view probe = kind == Kind::count ? "uprobe" : "uretprobe";
+    return {fmt::format("{}-{}{}", probe, shape, how), engine, fmt::format("{}{}", shape, how),
+            how == kCold ? kColdPairs : pairs};
   }
 
   // A look at the clock and its surroundings, against the surroundings alone.
@@ -185,7 +218,8 @@ class HitCost {
     return {};
   }
 
-  Result<void, cli::Message> ours(Kind kind, std::string_view shape) {
+  Result<void, cli::Message> ours(Kind kind, std::string_view shape, std::string_view how,
+                                  const std::vector<size_t>& thread_counts) {
     auto target = Target::start(path_, interrupts_);
     if (!target) return fail(target.error());
     const std::string function = fmt::format("shape_{}", shape);
@@ -195,13 +229,14 @@ class HitCost {
       if (armed->session.report().locked) locked_ = true;
       return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
     };
-    const Comparison what = {name(kind, shape), kPinprick, shape, kPairs};
-    auto done = compare(*target, what, place, thread_counts_, results_);
+    const Comparison what = comparison(kind, kPinprick, shape, how, kPairs);
+    auto done = compare(*target, what, place, thread_counts, results_);
     results_.add_fact("hits_counted_by_locked_instructions", locked_);
     return done;
   }
 
-  Result<void, cli::Message> kernels(Kind kind, std::string_view shape) {
+  Result<void, cli::Message> kernels(Kind kind, std::string_view shape, std::string_view how,
+                                     const std::vector<size_t>& thread_counts) {
     if (no_kernel_) return {};
     auto target = Target::start(path_, interrupts_);
     if (!target) return fail(target.error());
@@ -215,8 +250,8 @@ class HitCost {
       if (!probe) return fail(probe.error());
       return std::unique_ptr<PlacedProbe>(new TheKernelsProbe(*std::move(probe)));
     };
-    const Comparison what = {name(kind, shape), kKernel, shape, kKernelPairs};
-    auto done = compare(*target, what, place, thread_counts_, results_);
+    const Comparison what = comparison(kind, kKernel, shape, how, kKernelPairs);
+    auto done = compare(*target, what, place, thread_counts, results_);
     if (!done && done.error().cause == "no_uprobes") {
       no_kernel_ = true;
       fmt::print("engine kernel: skipped; {}\n", done.error().text);

@@ -44,6 +44,7 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
     if (auto done = measure_hits(targets + "/hit_target", interrupts, results); !done)
       return fail_with(done.error());
     results.print_table(0, true);
+    results.print_throughput(0);
     results.print_goals();
     fmt::print("\n");
     if (const int status = write(); status != cli::kOk) return status;

@@ -19,6 +19,7 @@
 #include "armed.h"
 #include "base/clock.h"
 #include "child.h"
+#include "kernel_probe.h"
 #include "target/procfs.h"
 
 namespace pinprick::bench {
@@ -30,6 +31,9 @@ constexpr int kArmings = 5;
 // Many short runs: what disturbs them comes in bursts of seconds.
 constexpr size_t kPairs = 21;
 constexpr size_t kFewestPairs = 7;
+// With the kernel's probes a request takes ten times as long, and each removal a second.
+constexpr size_t kKernelPairs = 3;
+constexpr size_t kKernelRequests = 40'000;
 constexpr uint64_t kLongestNs = 90'000'000'000;  // then the fewest have to do
 constexpr int kPipeline = 16;
 constexpr size_t kRequests = 400'000;  // of one run; about a fifth of a second
@@ -67,7 +71,7 @@ class PrivateFolder {
   std::string path_;
 };
 
-// One GET, on average over a run of the load.
+// One GET or SET, on average over a run of the load.
 struct Request {
   double ns = 0;      // as the throughput has it
   double cpu_ns = 0;  // of the server's time on a CPU
@@ -96,11 +100,12 @@ class Redis {
 
   pid_t pid() const { return server_.pid(); }
 
-  Result<Request, cli::Message> gets() const {
+  // `command`: get or set.
+  Result<Request, cli::Message> load(const std::string& command, size_t requests) const {
     const double before = cpu_ns();
-    const auto rate = requests_per_second("get", kRequests);
+    const auto rate = requests_per_second(command, requests);
     if (!rate) return fail(rate.error());
-    return Request{1e9 / *rate, (cpu_ns() - before) / kRequests};
+    return Request{1e9 / *rate, (cpu_ns() - before) / static_cast<double>(requests)};
   }
 
  private:
@@ -152,7 +157,8 @@ class RedisCost {
     if (auto done = arm_everything(); !done) return done;
     if (auto done = find_idle_functions(); !done) return done;
     if (auto done = measure_throughput(); !done) return done;
-    results_.print_table(begin, false);
+    if (auto done = compare_with_kernel(); !done) return done;
+    results_.print_table(begin, true);
     for (const std::string& note : notes_) fmt::print("{}\n", note);
     return {};
   }
@@ -197,7 +203,7 @@ class RedisCost {
   Result<void, cli::Message> find_idle_functions() {
     auto armed = arm(redis_.pid(), kEveryFunction, Kind::count);
     if (!armed) return fail(armed.error());
-    if (auto load = redis_.gets(); !load) return fail(load.error());
+    if (auto load = redis_.load("get", kRequests); !load) return fail(load.error());
     if (auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
     const auto counters = armed->session.counters();
     for (const auto& probe : armed->session.probes())
@@ -217,6 +223,9 @@ class RedisCost {
   struct Pairs {
     std::string name;
     std::string_view kind;
+    std::string command = "get";
+    std::string_view engine = kPinprick;
+    size_t requests = kRequests;
     std::vector<Pair> pairs = {};
     uint64_t hits = 0;
     size_t probes = 0;
@@ -236,16 +245,75 @@ class RedisCost {
 
   Result<void, cli::Message> add_pair(Pairs& pairs,
                                       const std::function<Result<Armed, cli::Message>()>& place) {
-    const auto base = redis_.gets();
+    const auto base = redis_.load(pairs.command, pairs.requests);
     if (!base) return fail(base.error());
     auto armed = place();
     if (!armed) return fail(armed.error());
-    const auto probed = redis_.gets();
+    const auto probed = redis_.load(pairs.command, pairs.requests);
     if (!probed) return fail(probed.error());
     if (auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
     pairs.pairs.push_back({*base, *probed});
     pairs.hits += hits(armed->session);
     pairs.probes = armed->session.report().armed;
+    return {};
+  }
+
+  Result<void, cli::Message> add_kernel_pair(Pairs& pairs, KernelProbeKind kind) {
+    const auto base = redis_.load(pairs.command, pairs.requests);
+    if (!base) return fail(base.error());
+    const auto found = find(redis_.pid(), kBusyFunctions);
+    if (!found) return fail(found.error());
+    std::vector<KernelProbe> probes;
+    for (const image::Match& match : found->matches) {
+      auto probe = KernelProbe::place(redis_.pid(), match.site, kind);
+      if (!probe) return fail(probe.error());
+      probes.push_back(*std::move(probe));
+    }
+    const auto probed = redis_.load(pairs.command, pairs.requests);
+    if (!probed) return fail(probed.error());
+    for (const KernelProbe& probe : probes) {
+      const auto hits = probe.hits();
+      if (!hits) return fail(hits.error());
+      pairs.hits += *hits;
+    }
+    pairs.pairs.push_back({*base, *probed});
+    pairs.probes = probes.size();
+    return {};
+  }
+
+  // What a GET and a SET pass through, counted and timed; by the kernel as well, where it does
+  // that.
+  Result<void, cli::Message> compare_with_kernel() {
+    struct Compared {
+      const char* name;
+      const char* command;
+      Kind kind;
+    };
+    constexpr Compared kCompared[] = {{"redis-get-count", "get", Kind::count},
+                                      {"redis-get-latency", "get", Kind::latency},
+                                      {"redis-set-count", "set", Kind::count},
+                                      {"redis-set-latency", "set", Kind::latency}};
+    bool has_kernel = true;
+    for (const Compared& what : kCompared) {
+      const bool counts = what.kind == Kind::count;
+      Pairs ours{what.name, counts ? "count" : "latency", what.command};
+      Pairs kernels{what.name, counts ? "uprobes" : "uretprobes", what.command, kKernel,
+                    kKernelRequests};
+      for (size_t i = 0; i < kFewestPairs; ++i) {
+        const auto place = [&] { return arm(redis_.pid(), kBusyFunctions, what.kind); };
+        if (auto done = add_pair(ours, place); !done) return done;
+        if (!has_kernel || i >= kKernelPairs) continue;
+        auto done =
+            add_kernel_pair(kernels, counts ? KernelProbeKind::entry : KernelProbeKind::at_return);
+        if (!done && done.error().cause != "no_uprobes") return done;
+        if (!done) {
+          has_kernel = false;
+          notes_.push_back(fmt::format("engine kernel: skipped; {}", done.error().text));
+        }
+      }
+      report(ours);
+      if (!kernels.pairs.empty()) report(kernels);
+    }
     return {};
   }
 
@@ -278,16 +346,17 @@ class RedisCost {
     const double cpu_ratio =
         pairs.median_of([](const Pair& pair) { return pair.probed.cpu_ns / pair.base.cpu_ns; });
     const double hits =
-        static_cast<double>(pairs.hits) / static_cast<double>(pairs.pairs.size() * kRequests);
+        static_cast<double>(pairs.hits) / static_cast<double>(pairs.pairs.size() * pairs.requests);
     const auto percent = [](double value) { return 100 * (value - 1); };
-    results_.add({pairs.name, kPinprick, 1, base_ns, base_ns * ratio});
+    results_.add({pairs.name, pairs.engine, 1, base_ns, base_ns * ratio});
     std::string fact = pairs.name;
+    if (pairs.engine != kPinprick) fact += fmt::format("_{}", pairs.engine);
     std::replace(fact.begin(), fact.end(), '-', '_');
     results_.add_fact(fact + "_probes", pairs.probes);
     results_.add_fact(fact + "_hits_per_request", hits);
     results_.add_fact(fact + "_percent", percent(ratio));
     results_.add_fact(fact + "_cpu_percent", percent(cpu_ratio));
-    std::string note = fmt::format("{}: {} of {} functions, {:.2f} hits per request", pairs.name,
+    std::string note = fmt::format("{}: {} on {} functions, {:.2f} hits per request", pairs.name,
                                    pairs.kind, pairs.probes, hits);
     note += fmt::format("; {:+.1f}% time per request, {:+.1f}% time on the CPU", percent(ratio),
                         percent(cpu_ratio));

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
 #include <fstream>
+#include <numeric>
+#include <utility>
 
 #include "cli/render/units.h"
 
@@ -18,11 +21,15 @@ constexpr double kLatencyClockReads = 2;
 constexpr double kLatencyOverClockNs = 15;
 constexpr double kGrowthLimit = 0.10;
 
+// Hits that come one after the other.
+bool is_hot(const Record& record) {
+  return record.engine == kPinprick && !record.name.ends_with("-cold");
+}
 bool is_count(const Record& record) {
-  return record.engine == kPinprick && record.name.starts_with("uprobe-");
+  return is_hot(record) && record.name.starts_with("uprobe-");
 }
 bool is_latency(const Record& record) {
-  return record.engine == kPinprick && record.name.starts_with("uretprobe-");
+  return is_hot(record) && record.name.starts_with("uretprobe-");
 }
 
 template <class Filter>
@@ -61,6 +68,19 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
+double mean(const std::vector<double>& values) {
+  assert(!values.empty());
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double standard_deviation(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  const double middle = mean(values);
+  double sum = 0;
+  for (const double value : values) sum += (value - middle) * (value - middle);
+  return std::sqrt(sum / static_cast<double>(values.size() - 1));
+}
+
 const Record* Results::find(std::string_view name, std::string_view engine, size_t threads) const {
   const auto found = std::find_if(records_.begin(), records_.end(), [&](const Record& record) {
     return record.name == name && record.engine == engine && record.threads == threads;
@@ -69,7 +89,7 @@ const Record* Results::find(std::string_view name, std::string_view engine, size
 }
 
 void Results::print_table(size_t begin, bool ratio) const {
-  fmt::print("{:<16} {:<8} {:>7} {:>12} {:>12} {:>12}{}\n", "name", "engine", "threads", "base",
+  fmt::print("{:<18} {:<8} {:>7} {:>12} {:>12} {:>12}{}\n", "name", "engine", "threads", "base",
              "probed", "added", ratio ? "    kernel adds" : "");
   for (size_t i = begin; i < records_.size(); ++i) {
     const Record& record = records_[i];
@@ -78,11 +98,26 @@ void Results::print_table(size_t begin, bool ratio) const {
         record.engine == kPinprick && ratio ? find(record.name, kKernel, record.threads) : nullptr;
     if (kernel != nullptr && record.added_ns() > 0)
       times = fmt::format("{:>10.0f} times", kernel->added_ns() / record.added_ns());
-    fmt::print("{:<16} {:<8} {:>7} {:>12} {:>12} {:>12}{}\n", record.name, record.engine,
+    fmt::print("{:<18} {:<8} {:>7} {:>12} {:>12} {:>12}{}\n", record.name, record.engine,
                record.threads, shown(record.base_ns), shown(record.ns), shown(record.added_ns()),
                times);
   }
   fmt::print("\n");
+}
+
+void Results::print_throughput(size_t begin) const {
+  for (const std::string_view engine : {kPinprick, kKernel}) {
+    bool is_first = true;
+    for (size_t i = begin; i < records_.size(); ++i) {
+      const Record& record = records_[i];
+      if (record.engine != engine || record.millions == 0) continue;
+      if (std::exchange(is_first, false)) fmt::print("engine {}\n", engine);
+      fmt::print("{:<18} ({:>2} cpus): {:>8.3f} +- {:>6.3f}M/s  ({:>8.3f}M/s/cpu)\n", record.name,
+                 record.threads, record.millions, record.millions_sd,
+                 record.millions / static_cast<double>(record.threads));
+    }
+    if (!is_first) fmt::print("\n");
+  }
 }
 
 void Results::print_goals() const {
@@ -112,13 +147,16 @@ void Results::print_goals() const {
 
 bool Results::write(const std::string& folder) const {
   auto records = nlohmann::json::array();
-  for (const Record& record : records_)
-    records.push_back({{"name", record.name},
-                       {"engine", record.engine},
-                       {"threads", record.threads},
-                       {"base_ns", record.base_ns},
-                       {"ns", record.ns},
-                       {"added_ns", record.added_ns()}});
+  for (const Record& record : records_) {
+    nlohmann::json out = {{"name", record.name},       {"engine", record.engine},
+                          {"threads", record.threads}, {"base_ns", record.base_ns},
+                          {"ns", record.ns},           {"added_ns", record.added_ns()}};
+    if (record.millions != 0) {
+      out["millions_per_second"] = record.millions;
+      out["millions_per_second_sd"] = record.millions_sd;
+    }
+    records.push_back(std::move(out));
+  }
   std::ofstream results(folder + "/results.json"), facts(folder + "/facts.json");
   results << records.dump(1) << "\n";
   facts << facts_.dump(1) << "\n";

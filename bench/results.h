@@ -20,6 +20,10 @@ struct Record {
   size_t threads = 1;
   double base_ns = 0;
   double ns = 0;
+  // Millions of calls with their probes in a second, of all threads together, and the standard
+  // deviation over the runs; 0: was not asked for.
+  double millions = 0;
+  double millions_sd = 0;
   double added_ns() const { return ns - base_ns; }
 };
 
@@ -38,6 +42,9 @@ class Results {
 
   // Records `begin` and later. `ratio`: with a last column that compares with the kernel.
   void print_table(size_t begin, bool ratio) const;
+  // A line for each of those that has a throughput, as the kernel's `bench` has it:
+  //     uprobe-nop         ( 2 cpus):    6.412 +-  0.031M/s  (   3.206M/s/cpu)
+  void print_throughput(size_t begin) const;
   void print_goals() const;
   bool write(const std::string& folder) const;
 
@@ -50,5 +57,8 @@ class Results {
 void print_goal(std::string_view goal, bool met, std::string_view seen);
 
 double median(std::vector<double> values);
+double mean(const std::vector<double>& values);
+// Of a sample; 0 where there is but one value.
+double standard_deviation(const std::vector<double>& values);
 
 }  // namespace pinprick::bench

@@ -8,6 +8,9 @@
 // batch is short (a tenth of a millisecond or a little more), so that others who want the CPU
 // disturb some batches and not the median. CALLS is how often the function was called altogether,
 // MAIN_CALLS how often by the main thread, which is one of the THREADS. Ends at the end of stdin.
+//
+// SHAPE-cold stands for single calls, each over a millisecond after the last one and with other
+// memory in the caches; NS is the median of them, with a look at the clock.
 #include <sched.h>
 
 #include <algorithm>
@@ -48,6 +51,9 @@ const std::map<std::string, CallMany> kShapes = {
     {"mov", call_many<shape_mov>}, {"nop-rdtsc", call_many<shape_nop_rdtsc>},
 };
 
+const std::map<std::string, long (*)(long)> kColdShapes = {{"nop-cold", shape_nop},
+                                                           {"push-cold", shape_push}};
+
 struct Measured {
   std::vector<double> ns;  // per call, of each batch
   uint64_t calls = 0;
@@ -74,6 +80,32 @@ Measured measure(CallMany call_many_times, std::chrono::milliseconds time) {
     measured.ns.push_back(timed_ns(call_many_times, calls) / static_cast<double>(calls));
     measured.calls += calls;
   }
+  return measured;
+}
+
+// Reads more than the caches hold: what is in them then is this memory.
+void flush_caches() {
+  static const std::vector<unsigned char> memory(size_t{128} << 20, 1);
+  constexpr size_t kLine = 64;
+  volatile unsigned char sink = 0;
+  for (size_t at = 0; at < memory.size(); at += kLine) sink = memory[at];
+  static_cast<void>(sink);
+}
+
+Measured measure_cold(long (*function)(long)) {
+  constexpr size_t kCalls = 20;
+  Measured measured;
+  auto last = Clock::now();
+  while (measured.ns.size() < kCalls) {
+    flush_caches();
+    auto begin = Clock::now();  // brings its own code back
+    begin = Clock::now();
+    while (begin - last < std::chrono::milliseconds(1)) begin = Clock::now();
+    function(1);
+    last = Clock::now();
+    measured.ns.push_back(std::chrono::duration<double, std::nano>(last - begin).count());
+  }
+  measured.calls = kCalls;
   return measured;
 }
 
@@ -131,13 +163,15 @@ int main() {
     size_t threads = 0;
     long milliseconds = 0;
     constexpr size_t kMostThreads = 64;
-    if (!(words >> shape >> threads >> milliseconds) || !kShapes.contains(shape) || threads == 0 ||
-        threads > kMostThreads) {
+    if (!(words >> shape >> threads >> milliseconds) || threads == 0 || threads > kMostThreads ||
+        (!kShapes.contains(shape) && (!kColdShapes.contains(shape) || threads != 1))) {
       std::cerr << "hit_target: no such request: " << line << "\n";
       return 2;
     }
-    const auto each =
-        measure_on_threads(kShapes.at(shape), threads, std::chrono::milliseconds(milliseconds));
+    const auto each = kColdShapes.contains(shape)
+                          ? std::vector{measure_cold(kColdShapes.at(shape))}
+                          : measure_on_threads(kShapes.at(shape), threads,
+                                               std::chrono::milliseconds(milliseconds));
     uint64_t calls = 0;
     for (const Measured& one : each) calls += one.calls;
     std::cout << median_ns(each) << " " << calls << " " << each[0].calls << std::endl;
