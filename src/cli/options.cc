@@ -187,7 +187,7 @@ void add_watching(CLI::App& app, Options& options) {
   app.add_option("-o,--output", options.output, "Write the results to a file")->type_name("FILE");
   app.add_flag("-a,--all", options.all, "Show functions without a hit, too");
   app.add_flag("--allow-missing", options.allow_missing,
-               "Go on when a pattern matches nothing (yet), or a named function is refused");
+               "Go on when a pattern matches nothing (yet), or a name is refused");
   app.add_option_function<std::string>(
          "--children",
          [&options](const std::string& word) {
@@ -200,7 +200,7 @@ void add_watching(CLI::App& app, Options& options) {
   app.add_flag("--follow-exec", options.follow_exec,
                "When the process runs another program, probe that");
   app.add_flag("--fail-on-loss", options.fail_on_loss,
-               "Exit with 5 when a call was missed, or something new could not be probed");
+               "Exit with 5 when a call was missed, or new code was not probed");
   add_common(app, options);
   const std::string name = app.get_name();
   describe(app,
