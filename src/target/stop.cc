@@ -52,19 +52,23 @@ bool is_traced_by_us(pid_t tid) {
   return status && status->tracer == ::gettid();
 }
 
-// As waitpid(), but the end of a child of ours is left to whoever waits for how it ended: -1.
+// As waitpid(), but the end of a child of ours is left to whoever waits for how it ended: -1. It
+// may end between two looks, so stops alone are asked for once it is known to live.
 pid_t wait_once(pid_t pid, pid_t tid, int& status) {
-  siginfo_t end = {};
-  if (tid == pid &&
-      ::waitid(P_PID, static_cast<id_t>(tid), &end, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
-      (end.si_code == CLD_EXITED || end.si_code == CLD_KILLED || end.si_code == CLD_DUMPED)) {
+  const auto id = static_cast<id_t>(tid);
+  siginfo_t seen = {};
+  if (tid != pid || ::waitid(P_PID, id, &seen, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
+    return ::waitpid(tid, &status, __WALL | WNOHANG);
+  if (seen.si_code == CLD_EXITED || seen.si_code == CLD_KILLED || seen.si_code == CLD_DUMPED) {
     const auto ended = read_status(pid);
-    if (ended && ended->parent == ::getpid()) {
-      errno = ECHILD;
-      return -1;
-    }
+    if (!ended || ended->parent != ::getpid()) return ::waitpid(tid, &status, __WALL | WNOHANG);
+    errno = ECHILD;
+    return -1;
   }
-  return ::waitpid(tid, &status, __WALL | WNOHANG);
+  seen = {};
+  if (::waitid(P_PID, id, &seen, WSTOPPED | WNOHANG | __WALL) != 0) return -1;
+  status = seen.si_status << 8 | 0x7f;
+  return seen.si_pid;
 }
 
 void pause_briefly(int attempt) {
