@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <unwind.h>
 
 #include <algorithm>
@@ -20,8 +18,8 @@
 
 #include "arch/x86_64/stub.h"
 #include "image/debugger_file.h"
-#include "image/maps.h"
 #include "self/debugger.h"
+#include "self/loaded_object.h"
 
 namespace pinprick::self {
 namespace {
@@ -149,104 +147,6 @@ int list_objects(int (*callback)(dl_phdr_info*, size_t, void*), void* argument) 
       },
       &look_up);
   return look_up.answer;
-}
-
-// What the loader has made of an object that it has loaded.
-class LoadedObject {
- public:
-  explicit LoadedObject(const dl_phdr_info& info) : info_(info) {
-    for (const ElfW(Phdr) & segment : segments()) {
-      const Address at = info.dlpi_addr + segment.p_vaddr;
-      if (segment.p_type == PT_LOAD)
-        extent_ = {std::min(extent_.begin, at), std::max(extent_.end, at + segment.p_memsz)};
-      if (segment.p_type != PT_DYNAMIC) continue;
-      for (const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(at); entry->d_tag != DT_NULL;
-           ++entry) {
-        if (entry->d_tag == DT_GNU_HASH) hash_ = entry->d_un.d_ptr;
-        if (entry->d_tag > 0 && entry->d_tag < DT_NUM)
-          dynamic_[static_cast<size_t>(entry->d_tag)] = entry->d_un.d_val;
-      }
-    }
-  }
-
-  Range extent() const { return extent_; }
-  bool is_library(std::string_view name) const {
-    const std::string_view path = info_.dlpi_name;
-    return path.substr(path.rfind('/') + 1).starts_with(name);
-  }
-  // Where it keeps the address of a function of another object; null: it uses none of that name.
-  Address* import_of(std::string_view name) const;
-  // 0: it has none of that name.
-  Address definition_of(std::string_view name) const;
-
- private:
-  std::span<const ElfW(Phdr)> segments() const { return {info_.dlpi_phdr, info_.dlpi_phnum}; }
-  const ElfW(Sym) & symbol(size_t i) const {
-    return reinterpret_cast<const ElfW(Sym)*>(dynamic_[DT_SYMTAB])[i];
-  }
-  std::string_view name_of(const ElfW(Sym) & symbol) const {
-    return reinterpret_cast<const char*>(dynamic_[DT_STRTAB]) + symbol.st_name;
-  }
-  bool has_names() const { return dynamic_[DT_SYMTAB] != 0 && dynamic_[DT_STRTAB] != 0; }
-
-  const dl_phdr_info& info_;
-  Range extent_ = {~Address{0}, 0};
-  std::array<Address, DT_NUM> dynamic_{};
-  Address hash_ = 0;
-};
-
-Address* LoadedObject::import_of(std::string_view name) const {
-  if (!has_names()) return nullptr;
-  const auto search = [&](Address table, uint64_t size) -> Address* {
-    const auto* const first = reinterpret_cast<const ElfW(Rela)*>(table);
-    for (const auto* one = first; one < first + size / sizeof *first; ++one) {
-      const auto type = ELF64_R_TYPE(one->r_info);
-      if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) continue;
-      if (name_of(symbol(ELF64_R_SYM(one->r_info))) == name)
-        return reinterpret_cast<Address*>(info_.dlpi_addr + one->r_offset);
-    }
-    return nullptr;
-  };
-  Address* const lazy = search(dynamic_[DT_JMPREL], dynamic_[DT_PLTRELSZ]);
-  return lazy != nullptr ? lazy : search(dynamic_[DT_RELA], dynamic_[DT_RELASZ]);
-}
-
-// By the hash table of section .gnu.hash: how many chains there are, the number of the first symbol
-// that is in one, how many words there are of a filter, and a number; the filter; where the chains
-// begin; and each symbol's hash, whose lowest bit ends a chain.
-Address LoadedObject::definition_of(std::string_view name) const {
-  if (!has_names() || hash_ == 0) return 0;
-  const auto* const table = reinterpret_cast<const uint32_t*>(hash_);
-  const uint32_t chains = table[0], first = table[1], filter_words = table[2];
-  const uint32_t* const begins = table + 4 + size_t{2} * filter_words;
-  const uint32_t* const hashes = begins + chains;
-  if (chains == 0) return 0;
-  uint32_t hash = 5381;
-  for (char c : name) hash = hash * 33 + static_cast<uint8_t>(c);
-  uint32_t i = begins[hash % chains];
-  if (i < first) return 0;
-  for (;; ++i) {
-    const uint32_t other = hashes[i - first];
-    if ((other | 1) == (hash | 1) && name_of(symbol(i)) == name)
-      return info_.dlpi_addr + symbol(i).st_value;
-    if ((other & 1) != 0) return 0;
-  }
-}
-
-// The loader may have made the page read-only, once it had set all pointers in it.
-void lead(Address* pointer, Address to) {
-  if (pointer == nullptr || __atomic_load_n(pointer, __ATOMIC_RELAXED) == to) return;
-  const auto at = reinterpret_cast<Address>(pointer);
-  const auto maps = image::read_maps(::getpid());
-  if (!maps) return;
-  const auto mapping = std::find_if(maps->begin(), maps->end(), [&](const image::Mapping& one) {
-    return one.range.contains(at);
-  });
-  if (mapping == maps->end() || mapping->executable) return;
-  void* const page = reinterpret_cast<void*>(align_down(at, kPageSize));
-  if (!mapping->writable && ::mprotect(page, kPageSize, PROT_READ | PROT_WRITE) != 0) return;
-  __atomic_store_n(pointer, to, __ATOMIC_RELEASE);
-  if (!mapping->writable) ::mprotect(page, kPageSize, PROT_READ);
 }
 
 template <class F>
