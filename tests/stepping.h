@@ -26,7 +26,8 @@
 extern "C" {
 long unwound_frame_pointer(long), unwound_saves(long), unwound_leaf(long), unwound_branches(long),
     unwound_loops(long), unwound_calls(long), unwound_calls_through_memory(long),
-    unwound_returns(long), unwound_jumps(long), unwound_system_call(long);
+    unwound_returns(long), unwound_jumps(long), unwound_system_call(long),
+    unwound_starts_child(long);
 long step_through(long (*f)(long), long x);
 extern const uint8_t unwound_begin[], unwound_end[], step_returned[];
 }

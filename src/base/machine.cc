@@ -26,4 +26,22 @@ uint32_t possible_cpus() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
+bool kernel_checks_rseq() {
+  const auto text = read_file("/proc/cmdline");
+  return text && checks_rseq(*text);
+}
+
+bool checks_rseq(std::string_view kernel_command_line) {
+  constexpr std::string_view kOption = "rseq_debug=";
+  bool checks = false;
+  for (size_t at = 0; (at = kernel_command_line.find(kOption, at)) != std::string_view::npos;) {
+    const bool is_whole = at == 0 || kernel_command_line[at - 1] == ' ';
+    at += kOption.size();
+    const std::string_view value = kernel_command_line.substr(at);
+    if (is_whole)
+      checks = !value.starts_with("0") && !value.starts_with("n") && !value.starts_with("of");
+  }
+  return checks;
+}
+
 }  // namespace pinprick

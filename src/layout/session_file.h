@@ -93,7 +93,7 @@ struct SiteEntry {
   uint8_t displaced = 0;  // bytes from address whose instructions run in the stub
   // Written in this order, and put back in the other.
   enum class Phase : uint8_t {
-    unwinder_hook = 0,  // with a slot on the stack, nobody may unwind without
+    unwinder_hook = 0,  // nobody may unwind over slots without, nor children count
     usual = 1,
     dependent = 2,  // a jump that needs one of the usual: a springboard, or its last bytes
     loader_hook = 3,

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "arch/x86_64/vfork_hook.h"
+
 namespace pinprick::probe {
 namespace {
 
@@ -63,6 +65,47 @@ bool is_c_library(const image::Object& object) {
          object.name().starts_with("libc.musl-");
 }
 
+// Before glibc 2.34 this one has a vfork, too.
+bool has_system_calls(const image::Object& object) {
+  return is_c_library(object) || object.name().starts_with("libpthread.so");
+}
+
+// The last that begins at or before the address. The C library ends a function's unwind entry in
+// front of such a system call, as it is another one's stack that it returns on: without symbols
+// it lies behind the end.
+const image::Function* function_before(image::Object& object, Address address) {
+  const auto& functions = object.functions().functions();
+  const auto above = std::upper_bound(
+      functions.begin(), functions.end(), address,
+      [](Address at, const image::Function& function) { return at < function.range.begin; });
+  if (above == functions.begin() || address >= std::prev(above)->limit) return nullptr;
+  return &*std::prev(above);
+}
+
+void add_vforks(image::Object& object, std::vector<HookPlace>& places) {
+  for (Range range : object.executable_ranges()) {
+    const Address begin = range.begin - object.bias();
+    for (size_t offset : arch::find_vforks(object.code_from(begin)))
+      if (const auto* function = function_before(object, begin + offset))
+        places.push_back({&object, function, {Hook::Kind::vfork, {}, {}}, begin + offset});
+  }
+}
+
+// Go's has the number in memory. Returns false if it is not found.
+bool add_vfork_of_go(image::Object& object, std::vector<HookPlace>& places) {
+  const auto found =
+      functions_of<2>(object, {"syscall.rawVforkSyscall", "syscall.rawVforkSyscall.abi0"});
+  for (const image::Function* function : found) {
+    if (function == nullptr) continue;
+    if (const auto offset = arch::find_system_call(object.code(*function))) {
+      places.push_back(
+          {&object, function, {Hook::Kind::vfork, {}, {}}, function->range.begin + *offset});
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_libunwind(const image::Object& object) {
@@ -79,7 +122,7 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image) {
     if (asks_loader(*object, found))
       askers.push_back({object->extent(), *functions});
     else if (found[4] != nullptr)
-      places.push_back({object, found[4], {Hook::Kind::unwinder, functions, {}}});
+      places.push_back({object, found[4], {Hook::Kind::unwinder, functions, {}}, 0});
   }
   for (size_t i = 0; i < image.objects.size(); ++i) {
     image::Object* const object = image.objects[i].get();
@@ -87,10 +130,24 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image) {
     if (i != 0 && !is_c_library(*object)) continue;
     const auto found = functions_of<2>(*object, {"_dl_find_object", "dl_iterate_phdr"});
     if (found[0] != nullptr)
-      places.push_back({object, found[0], {Hook::Kind::object_table, {}, askers}});
+      places.push_back({object, found[0], {Hook::Kind::object_table, {}, askers}, 0});
     if (found[1] != nullptr)
-      places.push_back({object, found[1], {Hook::Kind::object_list, {}, askers}});
+      places.push_back({object, found[1], {Hook::Kind::object_list, {}, askers}, 0});
   }
+  return places;
+}
+
+std::optional<std::vector<HookPlace>> places_of_vforks(const image::ProcessImage& image) {
+  std::vector<HookPlace> places;
+  const bool has_c_library = std::any_of(image.objects.begin(), image.objects.end(),
+                                         [](const auto& object) { return is_c_library(*object); });
+  for (size_t i = 0; i < image.objects.size(); ++i) {
+    image::Object& object = *image.objects[i];
+    if (i == 0 && object.elf().is_go() && !add_vfork_of_go(object, places)) return std::nullopt;
+    // A static program is its own C library.
+    if (has_system_calls(object) || (i == 0 && !has_c_library)) add_vforks(object, places);
+  }
+  if (places.empty()) return std::nullopt;
   return places;
 }
 
@@ -100,7 +157,7 @@ std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Addre
   const image::Function* function = object->functions().find(notifies - object->bias());
   if (function == nullptr || function->range.begin != notifies - object->bias())
     return std::nullopt;
-  return HookPlace{object, function, {Hook::Kind::loader, {}, {}}};
+  return HookPlace{object, function, {Hook::Kind::loader, {}, {}}, 0};
 }
 
 size_t unwinders_at(const Hook& hook) {

@@ -1,8 +1,8 @@
 // Hooks: places in a process that pinprick changes for its own sake.
 //
 // Unwinders that it has, or will load, are told of slots: while a call is measured, its return
-// address on the stack is that of a slot, for which no unwind table exists in any object. And its
-// loader tells the controller what it has loaded.
+// address on the stack is that of a slot, for which no unwind table exists in any object. Children
+// that share its memory are marked. And its loader tells the controller what it has loaded.
 #pragma once
 
 #include <optional>
@@ -19,6 +19,7 @@ struct Hook {
     unwinder,      // where libgcc looks up unwind tables (arch::emit_unwinder_hook)
     object_table,  // where unwinders ask the loader for them: for one object,
     object_list,   // or for all
+    vfork,         // where children begin in the same memory (arch::emit_vfork_hook)
     loader,        // where it tells debuggers that objects came, or went (runtime/rendezvous.S)
   } kind = Kind::unwinder;
   // Of libgcc, in the process's addresses, no landing yet.
@@ -26,19 +27,28 @@ struct Hook {
   // Where the loader is asked: by whom, as far as is known.
   std::vector<arch::Unwinder> askers;
 
-  bool is_for_unwinding() const { return kind != Kind::loader; }
+  bool is_for_unwinding() const { return kind != Kind::loader && kind != Kind::vfork; }
+  // All but the loader's, which nobody needs who has no probe: they are there before the first
+  // probe, and longer than the last.
+  bool is_for_probes() const { return kind != Kind::loader; }
 };
 
 struct HookPlace {
   image::Object* object = nullptr;
   const image::Function* function = nullptr;
   Hook hook;
+  Address site = 0;  // in the object's own addresses; 0: where the function begins
 };
 
 // _Unwind_Find_FDE of libgcc_s, and of the program itself if linked to it statically, as far as
 // symbols say where they are; and what other unwinders ask, and a libgcc_s that is loaded later:
 // dl_iterate_phdr of the C library, and _dl_find_object of glibc (2.35).
 std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image);
+
+// Where children begin that share the process's memory and thread pointer: in the C library, or the
+// program if that is its own, and in Go's syscall package. Returns nothing where that is not known,
+// or hooked already, by an earlier session.
+std::optional<std::vector<HookPlace>> places_of_vforks(const image::ProcessImage& image);
 
 // Is it LLVM's libunwind, or nongnu's?
 bool is_libunwind(const image::Object& object);

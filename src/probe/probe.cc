@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "arch/x86_64/vfork_hook.h"
 #include "base/parallel.h"
 #include "probe/callee.h"
 #include "probe/detours.h"
@@ -100,16 +101,22 @@ void FunctionProbes::plan() {
   }
 }
 
-// Unwinders meet nothing of ours where there are no probes.
+// Unwinders and children meet nothing of ours where there are no probes.
 bool is_wanted(const HookPlace& place, bool any_probes) {
-  return any_probes || !place.hook.is_for_unwinding();
+  return any_probes || !place.hook.is_for_probes();
 }
 
 std::optional<SitePatch> plan_hook(const HookPlace& place) {
   image::Object& object = *place.object;
-  const auto code = code_of(object, *place.function);
+  auto code = code_of(object, *place.function);
   if (!code) return std::nullopt;
-  auto planned = plan::plan_site(*code, plan::entry_site(*code));
+  if (place.hook.kind == Hook::Kind::vfork) {
+    // Neither an unwind entry that ends in front of the call nor what Go's runtime does elsewhere
+    // counts here: signals are blocked, and nobody else's stack is looked at.
+    code->range.end = code->limit();
+    code->is_go = false;
+  }
+  auto planned = plan::plan_site(*code, place.site != 0 ? place.site : plan::entry_site(*code));
   if (!planned) return std::nullopt;
   SitePatch patch;
   patch.object = &object;
@@ -422,8 +429,15 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
                      const std::optional<HookPlace>& loader) {
   std::vector<HookPlace> hooks = places_of_hooks(image);
+  const auto vforks = places_of_vforks(image);
+  if (vforks) hooks.insert(hooks.end(), vforks->begin(), vforks->end());
   if (loader) hooks.push_back(*loader);
-  return plan_probes(std::move(matches), kind, hooks, LandingSpace::around(image));
+  ProbeSet set = plan_probes(std::move(matches), kind, hooks, LandingSpace::around(image));
+  const auto planned = std::count_if(
+      set.patches.begin(), set.patches.end(),
+      [](const SitePatch& patch) { return patch.hook && patch.hook->kind == Hook::Kind::vfork; });
+  set.marks_children = vforks && static_cast<size_t>(planned) == vforks->size();
+  return set;
 }
 
 namespace {
@@ -465,6 +479,11 @@ std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SiteP
   spec.askers = patch.hook->askers;
   spec.tells_of_tables = arena.tells_of_tables;
   return placed_by(code, [&] { return arch::emit_unwinder_hook(code, spec, displaced(patch)); });
+}
+
+std::optional<arch::Stub> place_vfork_hook(arch::Assembler& code, const SitePatch& patch,
+                                           arch::RseqArea rseq) {
+  return placed_by(code, [&] { return arch::emit_vfork_hook(code, rseq, displaced(patch)); });
 }
 
 std::optional<arch::Stub> place_routine_hook(arch::Assembler& code, const SitePatch& patch,

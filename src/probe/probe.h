@@ -51,6 +51,8 @@ struct ProbeSet {
   std::vector<SitePatch> patches;
   std::vector<Probe> probes;  // by patch
   std::vector<Skipped> skipped;
+  // All children that will share the process's memory are marked by hooks of this set.
+  bool marks_children = false;
 };
 
 // What planning has to know of a function; nothing if its code cannot be read.
@@ -85,6 +87,8 @@ std::optional<arch::Stub> place_return_stub(arch::Assembler& code, const SitePat
 std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SitePatch& patch,
                                               const arch::ArenaEntries& arena,
                                               arch::UnwinderHook spec);
+std::optional<arch::Stub> place_vfork_hook(arch::Assembler& code, const SitePatch& patch,
+                                           arch::RseqArea rseq);
 std::optional<arch::Stub> place_routine_hook(arch::Assembler& code, const SitePatch& patch,
                                              std::span<const uint8_t> routine, Address argument);
 

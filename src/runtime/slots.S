@@ -28,9 +28,9 @@
 // one of a child that is not to count; there it finds 0 again, and counts nowhere.
 //
 // But some threads have an area that names a CPU, and no registration: a new thread that got the
-// memory of one that ended, until it registers, and the child of a vfork in its parent's memory. What
-// they do to a list, nobody restarts, so that lists may come to hold a slot twice, or lead into each
-// other. So a list only proposes: a slot belongs to the call that claims it, with the one locked
+// memory of one that ended, until it registers. (Children in their parent's memory are marked as
+// having none, arch/x86_64/vfork_hook.h.) What they do to a list, nobody restarts, so that lists may
+// come to hold a slot twice, or lead into each other. So a list only proposes: a slot belongs to the call that claims it, with the one locked
 // instruction of the way in. A slot that is claimed already is left to its owner. Lists that are
 // damaged can lose slots, never share them; additions can get lost.
 //

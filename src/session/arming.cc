@@ -11,6 +11,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "arch/x86_64/vfork_hook.h"
 #include "base/clock.h"
 #include "base/machine.h"
 #include "patch/text_owner.h"
@@ -28,8 +29,10 @@ namespace {
 using layout::MappingEntry;
 using target::AttachCause;
 
-// rseq as all threads have it, or nothing: then everybody counts with locked instructions.
+// rseq as all threads have it, and as children that share it can be marked, or nothing: then
+// everybody counts with locked instructions.
 std::optional<arch::RseqArea> common_rseq(target::Stop& stop) {
+  if (kernel_checks_rseq()) return std::nullopt;
   std::optional<arch::RseqArea> common;
   std::vector<Address> bases;
   for (const auto& thread : stop.threads()) {
@@ -43,7 +46,7 @@ std::optional<arch::RseqArea> common_rseq(target::Stop& stop) {
     if (!registration) continue;  // not registered yet: it reads as such, and locks
     const auto distance = static_cast<int64_t>(registration->area - base);
     if (registration->signature != arch::kRseqSignature ||
-        distance != static_cast<int32_t>(distance))
+        registration->size != arch::kMarkableRseqSize || distance != static_cast<int32_t>(distance))
       return std::nullopt;
     const arch::RseqArea area = {static_cast<int32_t>(distance)};
     if (common && !(*common == area)) return std::nullopt;
@@ -103,6 +106,17 @@ bool Arming::has_loader_hook() const {
   for (size_t i = 0; i < set_.patches.size(); ++i)
     if (is_hook(i, probe::Hook::Kind::loader)) return true;
   return false;
+}
+
+// Those of this process, or of an earlier session of ours, which stays as long as this one.
+bool Arming::marks_children() const {
+  if (set_.marks_children) return true;
+  const auto found = find_sessions(session_.target_.pid());
+  return std::any_of(found.sessions.begin(), found.sessions.end(), [](const FoundSession& one) {
+    const auto& header = one.journal.header;
+    return one.target_lives && header.controller == ::getpid() &&
+           header.state == layout::SessionState::armed;
+  });
 }
 
 Result<void, SessionError> Arming::choose_addresses(const std::vector<image::Mapping>& maps) {
@@ -186,7 +200,7 @@ Result<void, SessionError> Arming::create_file() {
     using Phase = layout::SiteEntry::Phase;
     if (patch.plan.springboard || patch.plan.ends_in_host) site.phase = Phase::dependent;
     if (patch.hook)
-      site.phase = patch.hook->is_for_unwinding() ? Phase::unwinder_hook : Phase::loader_hook;
+      site.phase = patch.hook->is_for_probes() ? Phase::unwinder_hook : Phase::loader_hook;
     std::copy_n(patch.plan.patch.original.begin(), site.own, site.original);
     journal.sites.push_back(site);
     springboard_.push_back(journal.sites.size());
@@ -377,7 +391,7 @@ Result<void, SessionError> Arming::map_memory() {
   if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
   if (patch::library_changes_text(target().memory(), *maps))
     return fail(SessionError(attach_error(AttachCause::probes_itself)));
-  if (possible_cpus() <= layout::kMaxCpus) rseq_ = common_rseq(stop);
+  if (possible_cpus() <= layout::kMaxCpus && marks_children()) rseq_ = common_rseq(stop);
   session_.report_.locked = !runtime_spec().has_cells_per_cpu();
   // Counting stubs have no other use for it.
   if (session_.report_.locked && !measures()) rseq_.reset();

@@ -115,6 +115,7 @@ class Arming {
     const auto& hook = set_.patches[patch].hook;
     return hook && hook->kind == kind;
   }
+  bool marks_children() const;
   bool serves_unwinding(size_t patch) const {
     const auto& hook = set_.patches[patch].hook;
     return hook && hook->is_for_unwinding();

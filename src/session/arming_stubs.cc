@@ -43,6 +43,8 @@ std::optional<arch::Stub> Arming::place_stub(const probe::SitePatch& patch, arch
                                              const arch::ArenaEntries& entries,
                                              std::vector<arch::CountPoint>& points) const {
   const layout::FileHeader& header = session_.journal_.header;
+  if (patch.hook && patch.hook->kind == probe::Hook::Kind::vfork)
+    return probe::place_vfork_hook(code, patch, rseq_.value_or(arch::RseqArea{}));
   if (patch.hook)
     return patch.hook->is_for_unwinding()
                ? probe::place_unwinder_hook(code, patch, entries, hook_)
@@ -383,6 +385,9 @@ Result<void, SessionError> Arming::write_stubs() {
   const auto cpus = runtime::cpu_cells(spec);
   stubs_.resize(set_.patches.size());
   armed_.assign(set_.patches.size(), true);
+  // Where everybody locks there is nothing that a child could damage.
+  for (size_t i = 0; i < set_.patches.size() && !rseq_; ++i)
+    if (is_hook(i, probe::Hook::Kind::vfork)) armed_[i] = false;
   std::vector<arch::ArenaEntries> entries;
   unwind_tables_ = arenas_.front().address + arenas_.front().size - unwind_room_;
   hook_.ranges = unwind_tables_ + sizeof(arch::UnwindTablesHeader);

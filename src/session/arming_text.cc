@@ -19,11 +19,15 @@ void Arming::drop(size_t patch, plan::Reason reason) {
 }
 
 // A slot's address must not be on a stack whose unwinder has not been told of slots. Where nothing
-// is timed the hooks are for those who unwind from within a stub.
+// is timed the hooks are for those who unwind from within a stub. And a child that is not marked
+// must not count on a CPU.
 void Arming::drop_what_needs_hooks() {
-  if (!measures()) return;
+  const auto is_needed = [&](size_t i) {
+    return is_hook(i, probe::Hook::Kind::vfork) ? rseq_.has_value()
+                                                : measures() && serves_unwinding(i);
+  };
   for (size_t i = 0; i < set_.patches.size(); ++i)
-    if (serves_unwinding(i) && !armed_[i])
+    if (!armed_[i] && is_needed(i))
       for (size_t j = 0; j < set_.patches.size(); ++j) drop(j, plan::Reason::thread_inside);
 }
 

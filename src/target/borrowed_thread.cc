@@ -183,7 +183,8 @@ std::optional<RseqRegistration> rseq_registration(pid_t tid) {
       ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, data(sizeof configuration), &configuration);
   if (size < static_cast<long>(sizeof configuration) || configuration.rseq_abi_pointer == 0)
     return std::nullopt;
-  return RseqRegistration{configuration.rseq_abi_pointer, configuration.signature};
+  return RseqRegistration{configuration.rseq_abi_pointer, configuration.signature,
+                          configuration.rseq_abi_size};
 }
 
 Result<BorrowedThread, AttachError> BorrowedThread::borrow(Stop& stop, const Memory& memory,

@@ -83,6 +83,7 @@ Result<void, AttachError> can_be_borrowed_from(pid_t pid);
 struct RseqRegistration {
   Address area = 0;
   uint32_t signature = 0;
+  uint32_t size = 0;
 };
 std::optional<RseqRegistration> rseq_registration(pid_t tid);
 

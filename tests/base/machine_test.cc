@@ -23,6 +23,15 @@ TEST(Machine, EveryCpuThatCanRunUsIsPossible) {
   EXPECT_LT(::sched_getcpu(), cpus);
 }
 
+TEST(Machine, ChecksRseqAreasIfItIsToldTo) {
+  EXPECT_TRUE(checks_rseq("root=/dev/vda rseq_debug=1\n"));
+  EXPECT_TRUE(checks_rseq("rseq_debug=on quiet"));
+  EXPECT_TRUE(checks_rseq("rseq_debug=0 rseq_debug=y"));
+  for (const char* not_told : {"", "quiet", "rseq_debug=off", "rseq_debug=0", "rseq_debug=n",
+                               "rseq_debug=on rseq_debug=off", "my_rseq_debug=1"})
+    EXPECT_FALSE(checks_rseq(not_told)) << not_told;
+}
+
 TEST(Clock, NanosecondsPerTickAreTheInverseOfTheFrequency) {
   const double ns_per_tick = static_cast<double>(ns_multiplier()) / 4294967296.0;
   EXPECT_NEAR(ns_per_tick * tsc_frequency(), 1e9, 1e3);

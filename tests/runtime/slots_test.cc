@@ -357,9 +357,9 @@ TEST_P(Slots, EachCallIsRecordedOrMissedWhileBlocksAreAdded) {
   EXPECT_GT(probed.histogram().count(), 0u);
 }
 
-// A new thread whose memory belonged to one that ended, until it registers, and the child of a
-// vfork have an rseq area that names a CPU, and no registration with the kernel: nobody restarts
-// their sequences, and several are in the lists of one CPU at once.
+// A new thread whose memory belonged to one that ended has an rseq area that names a CPU, and no
+// registration with the kernel, until it registers: nobody restarts its sequences, and several are
+// in the lists of one CPU at once.
 TEST(SlotsUnregistered, NoSlotHasTwoOwnersWhateverTheRseqAreaSays) {
   if (!own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
   Probed probed(kCallBack, Path::rseq);

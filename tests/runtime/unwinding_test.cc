@@ -13,6 +13,7 @@
 #include "arch/x86_64/decode.h"
 #include "arch/x86_64/unwind_tables.h"
 #include "arch/x86_64/unwinder_hook.h"
+#include "arch/x86_64/vfork_hook.h"
 #include "base/fd.h"
 #include "executable_memory.h"
 #include "layout/session_file.h"
@@ -43,7 +44,7 @@ arch::RseqArea pretended_area() {
                                static_cast<char*>(__builtin_thread_pointer()))};
 }
 
-enum class Kind { count, time, hook };
+enum class Kind { count, time, hook, vfork };
 
 struct Shape {
   const char* name;
@@ -132,6 +133,8 @@ class Program {
             return arch::emit_count_stub(code, entries, spec.rseq, shape.points, displaced);
           case Kind::time:
             return arch::emit_return_stub(code, entries, {64, 0, 8, kLostOffset}, displaced);
+          case Kind::vfork:
+            return arch::emit_vfork_hook(code, pretended_area(), displaced);
           default:
             return arch::emit_unwinder_hook(code, with.hook, displaced);
         }
@@ -383,6 +386,20 @@ TEST_F(UnwindingOf, AHookFindsTheHookedFunction) {
       const auto executed = expect_right_everywhere(shape, {.kind = Kind::hook, .hook = hook});
       EXPECT_GT(executed.size(), 10u);
     }
+  }
+}
+
+// The kernel refuses this child, so that only its parent goes on.
+TEST_F(UnwindingOf, AHookWhereChildrenStartFindsTheSystemCall) {
+  const Shape shape = {"", unwound_starts_child, 10, 6};
+  for (int cpu : {0, -1}) {
+    pretended_rseq = {};
+    pretended_rseq.cpu_id = static_cast<uint32_t>(cpu);
+    stepping::steps.area = &pretended_rseq;
+    const auto executed =
+        expect_right_everywhere(shape, {.kind = Kind::vfork, .has_rseq = cpu == 0});
+    EXPECT_GT(executed.size(), 20u);
+    EXPECT_EQ(static_cast<int>(pretended_rseq.cpu_id), cpu);
   }
 }
 

@@ -138,6 +138,14 @@ unwound_room:
         ret
         end unwound_system_call
 
+        function unwound_starts_child
+        mov     $56, %eax                       // clone
+        mov     $0x14100, %edi                  // CLONE_THREAD without what that needs
+        syscall
+        lea     1(%rax), %rax
+        ret
+        end unwound_starts_child
+
 // Calls f(x) with the trap flag set. Whoever handles SIGTRAP takes it away again, at unwound_returned
 // at the latest.
 //     long step_through(long (*f)(long), long x)

@@ -80,8 +80,11 @@ void emit_stripe(Assembler& code, Reg reg) {
 
 }  // namespace
 
-void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub) {
-  emit_way_on(code, displaced, emit_copies(code, displaced, displaced.address, stub), stub);
+void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub, size_t from) {
+  const auto rest = part(displaced, from, displaced.bytes.size());
+  std::optional<Address> on = rest.address;
+  if (!rest.bytes.empty()) on = emit_copies(code, rest, displaced.address, stub);
+  emit_way_on(code, displaced, on, stub);
 }
 
 std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address body) {
@@ -449,10 +452,7 @@ Stub emit_handler_stub(Assembler& code, const ArenaEntries& arena, std::optional
     emit_copies(code, part(displaced, 0, first), displaced.address, stub);
     emit_hit(code, true, hit_behind, behind, first, stub);
   }
-  const auto rest = part(displaced, first, displaced.bytes.size());
-  std::optional<Address> on = displaced.address + first;
-  if (!rest.bytes.empty()) on = emit_copies(code, rest, displaced.address, stub);
-  emit_way_on(code, displaced, on, stub);
+  emit_displaced(code, displaced, stub, first);
   code.align(8, kBreakpoint);
   if (spec.before != 0) {
     code.bind(hit);

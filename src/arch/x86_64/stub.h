@@ -106,8 +106,9 @@ constexpr uint64_t most_stub_bytes(size_t points, size_t displaced) {
   return 128 * std::max<uint64_t>(points, 1) + 9 * ((displaced + 1) / 2) + 24 + 5 + 8;
 }
 
-// The displaced instructions, and the way back behind them: the end of a stub's code.
-void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub);
+// The displaced instructions from that offset on, and the way back behind them: the end of a stub's
+// code.
+void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub, size_t from = 0);
 
 // The copies that a stub makes of instructions between two probes, for copies from `body` on: to
 // bring threads home from a stub that somebody else assembled. Nothing if they cannot be moved

@@ -1,0 +1,253 @@
+#include "arch/x86_64/vfork_hook.h"
+
+#include <linux/sched.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstring>
+#include <string_view>
+
+#include "arch/x86_64/decode.h"
+#include "layout/runtime_offsets.h"
+
+namespace pinprick::arch {
+namespace {
+
+constexpr uint8_t kSyscall[] = {0x0f, 0x05};
+constexpr uint8_t kMovEax = 0xb8, kMovEdi = 0xbf;
+constexpr size_t kMovLength = 5;
+constexpr uint8_t kJumpIfEqual = 0x74, kJumpIfNotEqual = 0x75, kJumpIfAboveOrEqual = 0x73,
+                  kJumpIfNegative = 0x78;
+constexpr uint32_t kSharing = CLONE_VM | CLONE_VFORK;
+// A caller's struct clone_args lies on its stack, this near. Elsewhere nobody knows whether it can
+// be read: the kernel refuses such a call, and we must not fault in its place.
+constexpr uint32_t kNearStack = 65536;
+
+uint32_t read32(std::span<const uint8_t> code, size_t at) {
+  uint32_t value;
+  std::memcpy(&value, code.data() + at, sizeof value);
+  return value;
+}
+
+bool starts_children(uint32_t number) {
+  return number == SYS_vfork || number == SYS_clone || number == SYS_clone3;
+}
+
+// fork() has its flags in the instructions in front of the call.
+bool is_fork(std::span<const uint8_t> code, size_t number_at) {
+  constexpr size_t kNear = 24;
+  if (read32(code, number_at + 1) != SYS_clone) return false;
+  const size_t begin = number_at - std::min(number_at, kNear);
+  for (size_t at = begin; at + kMovLength <= number_at; ++at) {
+    if (code[at] != kMovEdi) continue;
+    const uint32_t flags = read32(code, at + 1);
+    // An exit signal, and flags, as no other bytes look by chance.
+    constexpr uint32_t kSigchld = 17;
+    if ((flags & CSIGNAL) == kSigchld && (flags & CLONE_VM) == 0) return true;
+  }
+  return false;
+}
+
+class VforkHook {
+ public:
+  VforkHook(Assembler& code, RseqArea rseq, const Displaced& displaced)
+      : code_(code), area_(rseq.thread_pointer_offset), displaced_(displaced) {}
+  Stub emit();
+
+ private:
+  void compare_number(uint32_t number);
+  void choose();
+  void mark();
+  void restore_flags_and_number();
+  void jump_if(uint8_t condition, Assembler::Label to) {
+    code_.u8(condition);
+    code_.relative8(to);
+  }
+  void raw32(std::initializer_list<uint8_t> opcode, uint32_t value) {
+    for (uint8_t byte : opcode) code_.u8(byte);
+    code_.u32(value);
+  }
+
+  Assembler& code_;
+  int32_t area_;
+  const Displaced& displaced_;
+  Assembler::Label sharing_ = code_.new_label(), plain_ = code_.new_label();
+};
+
+// r11 is the call's number.
+void VforkHook::compare_number(uint32_t number) {
+  raw32({0x41, 0x81, 0xfb}, number);  // cmp $number,%r11d
+}
+
+// On to `sharing_` where the child will share memory and thread pointer with a parent that waits.
+// Changes rcx and flags.
+void VforkHook::choose() {
+  const auto flags = code_.new_label();
+  compare_number(SYS_vfork);
+  jump_if(kJumpIfEqual, sharing_);
+  code_.mov(Reg::rcx, Reg::rdi);
+  compare_number(SYS_clone);
+  jump_if(kJumpIfEqual, flags);
+  compare_number(SYS_clone3);
+  jump_if(kJumpIfNotEqual, plain_);
+  constexpr uint8_t kSubRcxRsp[] = {0x48, 0x29, 0xe1};
+  code_.raw(kSubRcxRsp);
+  raw32({0x48, 0x81, 0xf9}, kNearStack);  // cmp $kNearStack,%rcx
+  jump_if(kJumpIfAboveOrEqual, plain_);
+  static_assert(offsetof(clone_args, flags) == 0);
+  code_.load(Reg::rcx, Reg::rdi, 0);
+  code_.bind(flags);
+  raw32({0x81, 0xe1}, kSharing | CLONE_SETTLS);  // and $...,%ecx
+  raw32({0x81, 0xf9}, kSharing);                 // cmp $...,%ecx
+  jump_if(kJumpIfEqual, sharing_);
+}
+
+void VforkHook::mark() {
+  constexpr uint8_t kStoreFs[] = {0x64, 0xc7, 0x04, 0x25};  // movl $...,%fs:...
+  code_.raw(kStoreFs);
+  code_.u32(static_cast<uint32_t>(area_ + PP_RSEQ_CPU_ID));
+  code_.u32(UINT32_MAX);
+}
+
+void VforkHook::restore_flags_and_number() {
+  code_.add_al(127);  // sets the overflow flag if seto had found it set
+  code_.sahf();
+  code_.mov(Reg::rax, Reg::r11);
+}
+
+//     descriptor: struct rseq_cs {begin, end, abort = again}
+//   stub:
+//                 r11 = rax, the number; al, ah = flags
+//                 goto sharing if the child shares memory and thread pointer, and its parent waits
+//     plain:      flags, rax
+//     body:       syscall
+//                 goto out
+//     sharing:    goto plain if rseq.cpu_id < 0
+//                 rseq.cpu_id = -1
+//                 flags, rax
+//                 syscall
+//                 if rax == 0 goto child
+//     again:      rseq.rseq_cs = &descriptor          behind the signature
+//     begin:      rseq.cpu_id = rseq.cpu_id_start
+//     end:        rseq.rseq_cs = 0
+//                 goto out
+//     child:      rseq.cpu_id = -1
+//     out:        rcx = the address behind the original call
+//                 the other displaced instructions, jump back
+//
+// A system call changes rcx and r11, and these are all that is used here; no stack, as parent and
+// child may share it. What is known before the call is known after it by where it returns to.
+//
+// **The child** finds the mark of its parent, and so do signal handlers that run before its first
+// instruction. It marks once more because the kernel writes the parent's CPU whenever the parent is
+// interrupted: it may have done so between the mark and the call.
+//
+// **The parent** has its CPU back before it executes an instruction of the program. The child does
+// not touch cpu_id_start, which the kernel keeps equal to cpu_id. The two are copied in a
+// restartable sequence: a thread that is moved between the load and the store, or gets a signal,
+// begins again. Linux up to 6.18 writes both when a thread that has slept returns; later ones only
+// if they are others than before.
+//
+// **Without a registration** (cpu_id < 0) there is nothing to mark, and nothing to be put back: a
+// thread that never had one, and a child of such a kind that starts another one, stay as they are.
+// A new thread in the memory of an ended one may have that one's area. It gets back what it had.
+//
+// **Seccomp, restarted calls:** the call is made with all registers as they were but for rcx, which
+// it changes, and is repeated from where it lies.
+Stub VforkHook::emit() {
+  const auto descriptor = code_.bind_here();
+  const auto again = code_.new_label();
+  const auto begin = code_.new_label();
+  const auto end = code_.new_label();
+  const auto child = code_.new_label();
+  const auto out = code_.new_label();
+  Stub stub;
+  const auto next_is = [&](size_t offset) {
+    stub.frames.note(code_.here(), static_cast<uint8_t>(offset), 0);
+  };
+  code_.u64(uint64_t{0});  // version and flags
+  code_.u64(begin);
+  code_.distance(begin, end);
+  code_.u64(again);
+  stub.begin = code_.here();
+  next_is(0);
+  code_.mov(Reg::r11, Reg::rax);
+  code_.lahf();
+  code_.seto_al();
+  choose();
+  code_.bind(plain_);
+  restore_flags_and_number();
+  stub.body = code_.here();
+  stub.copies.push_back({0, 0});
+  code_.syscall();
+  next_is(sizeof kSyscall);
+  code_.jmp_short(out);
+
+  code_.bind(sharing_);
+  next_is(0);
+  code_.load_fs_sx32(Reg::rcx, area_ + PP_RSEQ_CPU_ID);
+  code_.test(Reg::rcx);
+  jump_if(kJumpIfNegative, plain_);
+  restore_flags_and_number();
+  mark();
+  code_.syscall();
+  next_is(sizeof kSyscall);
+  code_.mov(Reg::rcx, Reg::rax);
+  code_.jrcxz(child);
+  code_.mov_imm32(Reg::rcx, PP_RSEQ_SIGNATURE);
+  code_.bind(again);
+  code_.lea(Reg::rcx, descriptor);
+  code_.store_fs(area_ + PP_RSEQ_CS, Reg::rcx);
+  code_.bind(begin);
+  code_.load_fs_sx32(Reg::rcx, area_ + PP_RSEQ_CPU_ID_START);
+  constexpr uint8_t kStoreEcx[] = {0x64, 0x89, 0x0c, 0x25};  // mov %ecx,%fs:...
+  code_.raw(kStoreEcx);
+  code_.u32(static_cast<uint32_t>(area_ + PP_RSEQ_CPU_ID));
+  code_.bind(end);
+  constexpr uint8_t kStoreFs64[] = {0x64, 0x48, 0xc7, 0x04, 0x25};  // movq $...,%fs:...
+  code_.raw(kStoreFs64);
+  code_.u32(static_cast<uint32_t>(area_ + PP_RSEQ_CS));
+  code_.u32(0);
+  code_.jmp_short(out);
+  code_.bind(child);
+  mark();
+  code_.bind(out);
+  code_.lea(Reg::rcx, displaced_.address + sizeof kSyscall);
+  emit_displaced(code_, displaced_, stub, sizeof kSyscall);
+  stub.end = code_.here();
+  return stub;
+}
+
+}  // namespace
+
+std::vector<size_t> find_vforks(std::span<const uint8_t> code) {
+  const std::string_view bytes(reinterpret_cast<const char*>(code.data()), code.size());
+  const std::string_view call(reinterpret_cast<const char*>(kSyscall), sizeof kSyscall);
+  std::vector<size_t> found;
+  for (size_t at = bytes.find(call, kMovLength); at != bytes.npos; at = bytes.find(call, at + 1)) {
+    const size_t number_at = at - kMovLength;
+    if (code[number_at] == kMovEax && starts_children(read32(code, number_at + 1)) &&
+        !is_fork(code, number_at))
+      found.push_back(at);
+  }
+  return found;
+}
+
+std::optional<size_t> find_system_call(std::span<const uint8_t> code) {
+  for (size_t at = 0; at < code.size();) {
+    const auto instruction = decode(code.subspan(at), at);
+    if (!instruction) break;
+    if (instruction->special == Special::syscall) return at;
+    at += instruction->length;
+  }
+  return std::nullopt;
+}
+
+Stub emit_vfork_hook(Assembler& code, RseqArea rseq, const Displaced& displaced) {
+  assert(std::equal(std::begin(kSyscall), std::end(kSyscall), displaced.bytes.begin()));
+  return VforkHook(code, rseq, displaced).emit();
+}
+
+}  // namespace pinprick::arch
