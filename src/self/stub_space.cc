@@ -9,6 +9,7 @@
 
 #include "base/machine.h"
 #include "image/maps.h"
+#include "self/children.h"
 #include "self/unwinding.h"
 #include "target/address_space.h"
 
@@ -28,7 +29,7 @@ constexpr uint64_t kPointer = 2 * sizeof(Address);  // of a springboard: to the 
 constexpr uint64_t kCellRegion = 8 << 20;           // of a CPU; backed by memory where it is used
 
 std::optional<arch::RseqArea> own_rseq() {
-  if (__rseq_size == 0) return std::nullopt;
+  if (!can_mark_children()) return std::nullopt;
   return arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
 }
 
@@ -193,6 +194,7 @@ std::optional<StubSpace::Springboard> StubSpace::springboard(Range object, Addre
 
 Result<void, SystemError> StubSpace::write(const target::SelfTarget& self) {
   tell_unwinders();
+  mark_children();
   for (Arena& arena : arenas_) {
     if (auto done = self.memory().write(arena.unwritten_at, arena.unwritten); !done) return done;
     arena.unwritten.clear();

@@ -13,6 +13,7 @@
 #include "runtime/activations.h"
 #include "runtime/image.h"
 #include "runtime/spans.h"
+#include "self/children.h"
 #include "self/return_slots.h"
 #include "self/unwinding.h"
 
@@ -57,7 +58,7 @@ Result<void, SystemError> Timing::make_histograms() {
   cells.regions = cells_;
   cells.region_size = region_size();
   cells.cpus = cpu_count();
-  cells.has_rseq = __rseq_size != 0;
+  cells.has_rseq = can_mark_children();
   cells.rseq_offset = static_cast<int32_t>(__rseq_offset);
   cells.ns_multiplier = ns_multiplier();
   return {};
