@@ -2,6 +2,7 @@
 
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace pinprick::image {
@@ -92,6 +93,27 @@ std::vector<Range> free_ranges(const std::vector<Mapping>& maps, Address lowest,
   }
   if (at < highest) free.push_back({at, highest});
   return free;
+}
+
+bool is_anonymous_code(const Mapping& mapping) {
+  if (!mapping.executable) return false;
+  // Shared anonymous memory is called /dev/zero.
+  if (mapping.inode != 0) return mapping.path.starts_with("/memfd:") || mapping.path == "/dev/zero";
+  // The kernel's own code has a name, as has memory that somebody named: [anon:...], [heap].
+  return mapping.path != "[vdso]" && mapping.path != "[vsyscall]" && mapping.path != "[uprobes]";
+}
+
+bool has_anonymous_code(const std::vector<Mapping>& maps, std::span<const Range> except) {
+  // Neighbouring anonymous memory appears as one mapping, ours with the program's.
+  std::vector<Range> ours(except.begin(), except.end());
+  std::sort(ours.begin(), ours.end(), [](Range a, Range b) { return a.begin < b.begin; });
+  return std::any_of(maps.begin(), maps.end(), [&](const Mapping& mapping) {
+    if (!is_anonymous_code(mapping)) return false;
+    Address at = mapping.range.begin;
+    for (Range range : ours)
+      if (range.begin <= at) at = std::max(at, range.end);
+    return at < mapping.range.end;
+  });
 }
 
 }  // namespace pinprick::image

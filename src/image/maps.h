@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,5 +35,12 @@ std::vector<Mapping> parse_maps(std::string_view text);
 
 // The free ranges between mappings, within [lowest, highest).
 std::vector<Range> free_ranges(const std::vector<Mapping>& maps, Address lowest, Address highest);
+
+// Executable memory that belongs to no program and no library: what a code generator has made. It
+// is anonymous, or a file that only lives in memory (memfd_create).
+bool is_anonymous_code(const Mapping& mapping);
+
+// Is there any, besides what lies in these ranges?
+bool has_anonymous_code(const std::vector<Mapping>& maps, std::span<const Range> except = {});
 
 }  // namespace pinprick::image
