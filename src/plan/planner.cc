@@ -128,6 +128,7 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
   const auto refuse = [](Reason reason, Address where) { return fail(Refusal{reason, where}); };
   Patch patch;
   patch.site = begin;
+  patch.at_begin = begin == function.range.begin;
   const Address jump_end = begin + jump_length;
   const Address needed = std::max(end, jump_end);
   if (needed > begin + kMaxWindow) return refuse(Reason::too_short, begin);
@@ -180,6 +181,18 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
   const auto original = bytes_at(function, begin).first(touched_end - begin);
   patch.original.assign(original.begin(), original.end());
   return patch;
+}
+
+Patch with_prefix(const FunctionCode& function, Patch patch) {
+  if (!patch.at_begin || patch.written != kJumpLength) return patch;
+  auto longer = displace(function, patch.site, patch.site + patch.displaced, kJumpLength + 1);
+  if (!longer || longer->tactic != patch.tactic) return patch;
+  for (Address at = patch.site + patch.displaced; at < patch.site + longer->displaced;) {
+    const auto instruction = instruction_at(function, at);
+    if (instruction->is_call() || instruction->special == Special::syscall) return patch;
+    at = instruction->end();
+  }
+  return *std::move(longer);
 }
 
 Patch under_breakpoint(const Patch& patch) {

@@ -40,6 +40,7 @@ struct Patch {
   Address site = 0;
   uint8_t written = 0;            // bytes that the jump overwrites, from site
   uint8_t displaced = 0;          // bytes whose instructions run in the stub, from site
+  bool at_begin = false;          // of its function: others may read what stands there
   std::vector<uint8_t> original;  // max(written, displaced)
 
   // Offsets behind the first instruction at which another one began, inside the written bytes:
@@ -61,8 +62,15 @@ Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site);
 // The same; `boundary`, an instruction's first address, is known to be one and not above the site.
 Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site, Address boundary);
 
-// The same for a jump of `jump_length` bytes at `begin`, an instruction's first address, that
-// displaces all instructions up to `end` at least.
+// Some programs generate code that calls this function. If its first byte is that of a jump (0xe9),
+// several generators take where that leads for the function itself, and their code goes there for
+// good. So a jump at a function's begin has a prefix, which means nothing to the processor, where
+// one more byte can be had: by the same tactic, and without taking a call or a system call along
+// that the shorter jump leaves in place. Returns `patch` as it is elsewhere.
+Patch with_prefix(const FunctionCode& function, Patch patch);
+
+// As plan_site(), for a jump of `jump_length` bytes at `begin`, an instruction's first address,
+// that displaces all instructions up to `end` at least.
 Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Address end,
                                 uint8_t jump_length);
 

@@ -21,6 +21,7 @@ struct Place {
   arch::Instruction instruction;
   uint8_t kept = 0;
   uint8_t room = 0;
+  bool at_begin = false;  // of its function
 
   // The opcode has to be one of these bytes.
   uint8_t end_of_prefixes() const { return std::min<uint8_t>(room, kMostPrefixes + 1); }
@@ -39,7 +40,7 @@ std::vector<Place> places_at(const FunctionCode& function, Address site) {
   const auto add = [&](uint8_t kept, uint64_t most) {
     auto room = static_cast<uint8_t>(std::min<uint64_t>(instruction->length, most));
     while (room > 1 && function.targets->any_in(site + 1, site + room)) --room;
-    if (room > kept) places.push_back({*instruction, kept, room});
+    if (room > kept) places.push_back({*instruction, kept, room, site == function.range.begin});
   };
   const uint64_t in_page = align_down(site, kPageSize) + kPageSize - site;
   // A jump behind the instruction's own REX prefix, which means nothing to it, lies in the next
@@ -73,6 +74,7 @@ PlannedPatch patch_of(const Place& place, Tactic tactic, uint8_t length, Address
   planned.landing = landing;
   planned.patch.tactic = tactic;
   planned.patch.site = place.instruction.address;
+  planned.patch.at_begin = place.at_begin;
   planned.patch.written = length;
   planned.patch.displaced = place.instruction.length;
   planned.patch.original.assign(original.begin(), original.end());

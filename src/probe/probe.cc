@@ -170,13 +170,14 @@ void append(ProbeSet& set, ProbeSet piece) {
   std::move(piece.skipped.begin(), piece.skipped.end(), std::back_inserter(set.skipped));
 }
 
-// Patches that touch what an earlier one touches. Within a function the planner keeps them apart;
-// but functions may lie inside of each other, or overlap. Hooks come before all others.
-std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
-  struct Claim {
-    Range range;
-    size_t patch;
-  };
+// Bytes that nobody but the patch may change, in the process.
+struct Claim {
+  Range range;
+  size_t patch;
+};
+
+// By address.
+std::vector<Claim> claims_of(const std::vector<SitePatch>& patches) {
   std::vector<Claim> claims;
   claims.reserve(patches.size());
   for (size_t i = 0; i < patches.size(); ++i) {
@@ -188,8 +189,40 @@ std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
     const Address board = planned.springboard->address + bias;
     claims.push_back({{board, board + arch::kJumpLength}, i});
   }
-  std::stable_sort(claims.begin(), claims.end(),
-                   [](const Claim& a, const Claim& b) { return a.range.begin < b.range.begin; });
+  const auto by_address = [](const Claim& a, const Claim& b) {
+    return a.range.begin < b.range.begin;
+  };
+  if (!std::is_sorted(claims.begin(), claims.end(), by_address))
+    std::stable_sort(claims.begin(), claims.end(), by_address);
+  return claims;
+}
+
+// Jumps at a function's begin, as far as others leave them the byte. What somebody's springboard or
+// pun relies on stays as it is.
+void add_prefixes(ProbeSet& set) {
+  std::vector<bool> has_guests(set.patches.size());
+  for (const SitePatch& patch : set.patches)
+    if (patch.host) has_guests[*patch.host] = true;
+  const auto claims = claims_of(set.patches);
+  for (size_t c = 0; c < claims.size(); ++c) {
+    SitePatch& patch = set.patches[claims[c].patch];
+    plan::PlannedPatch& planned = patch.plan;
+    if (!planned.patch.at_begin || planned.landing || has_guests[claims[c].patch] ||
+        patch.probes.empty() || patch.site() != claims[c].range.begin)
+      continue;
+    const auto code = code_of(*patch.object, *set.probes[patch.probes[0]].match.function);
+    if (!code || code->range.begin != planned.patch.site) continue;
+    plan::Patch longer = plan::with_prefix(*code, planned.patch);
+    const Address end = longer.touched().end + patch.object->bias();
+    if (c + 1 == claims.size() || claims[c + 1].range.begin >= end)
+      planned.patch = std::move(longer);
+  }
+}
+
+// Patches that touch what an earlier one touches. Within a function the planner keeps them apart;
+// but functions may lie inside of each other, or overlap. Hooks come before all others.
+std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
+  const auto claims = claims_of(patches);
   std::vector<bool> collides(patches.size());
   for (const Claim& hook : claims)
     if (patches[hook.patch].hook)
@@ -423,6 +456,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
     if (!is_wanted(place, !set.probes.empty())) continue;
     if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));
   }
+  add_prefixes(set);
   return without_collisions(std::move(set));
 }
 

@@ -74,6 +74,65 @@ TEST(PlanNop, WithSomethingElseAmongThemIsAWindow) {
                {Tactic::window, "jj jj jj jj jj c3", bytes, {4}});
 }
 
+// --- a prefix in front of the jump, at a function's begin
+
+Patch prefixed(const Function& function, uint64_t offset = 0) {
+  const auto patch = function.plan(offset);
+  EXPECT_TRUE(patch);
+  return with_prefix(function.code(), patch ? *patch : Patch());
+}
+
+TEST(Prefix, TakesTheNextByteOfAWindow) {
+  const Function function(joined({kPushRbp, kMovRspRbp, kSub16, kRet}));
+  const Patch patch = prefixed(function);
+  EXPECT_EQ(patch.written, 6);
+  EXPECT_EQ(patch.displaced, 8);
+  EXPECT_EQ(function.after({{patch.site, patch.written, "jj"}}), "jj jj jj jj jj jj ec 10 c3");
+}
+
+TEST(Prefix, TakesTheNextByteOfOneInstruction) {
+  // sub $0x88,%rsp
+  const Function function(joined({{0x48, 0x81, 0xec, 0x88, 0, 0, 0}, kRet}));
+  EXPECT_EQ(prefixed(function).written, 6);
+  EXPECT_EQ(prefixed(function).displaced, 7);
+}
+
+TEST(Prefix, TakesThePaddingBehindAFunction) {
+  EXPECT_EQ(prefixed(Function(kRet, repeated(0x90, 6))).written, 6);
+  EXPECT_EQ(prefixed(Function(kRet, repeated(0x90, 4))).written, 5);
+}
+
+TEST(Prefix, TakesOneMoreInstructionOfAWindow) {
+  // push %rbp; sub $16,%rsp; push %rbp
+  const Function function(joined({kPushRbp, kSub16, kPushRbp, kRet}));
+  const Patch patch = prefixed(function);
+  EXPECT_EQ(patch.written, 6);
+  EXPECT_EQ(patch.displaced, 6);
+  EXPECT_THAT(patch.interior, ElementsAre(1, 5));
+}
+
+TEST(Prefix, LeavesACallOrASystemCallWhereItIs) {
+  const Bytes call_rax = {0xff, 0xd0}, system_call = {0x0f, 0x05};
+  for (const Bytes& next : {call_rax, system_call}) {
+    const Patch patch = prefixed(Function(joined({kPushRbp, kSub16, next, kRet})));
+    EXPECT_EQ(patch.written, 5);
+    EXPECT_EQ(patch.displaced, 5);
+  }
+}
+
+TEST(Prefix, DoesNotMakeAWindowOfOneInstruction) {
+  EXPECT_EQ(prefixed(Function(joined({kMov5, kPushRbp, kRet}))).written, 5);
+}
+
+TEST(Prefix, DoesNotLieUnderABranchTarget) {
+  EXPECT_EQ(prefixed(Function(joined({kPushRbp, kSub16, kPushRbp, kRet})).branch_to(5)).written, 5);
+}
+
+TEST(Prefix, IsForNoOtherPlace) {
+  EXPECT_EQ(prefixed(Function(joined({kRet, kPushRbp, kMovRspRbp, kSub16, kRet})), 1).written, 5);
+  EXPECT_EQ(prefixed(Function(joined({kEndbr64, kPushRbp, kMovRspRbp, kSub16, kRet}))).written, 5);
+}
+
 // --- insn
 
 TEST(PlanInsn, TakesAnInstructionOfFiveBytes) {
