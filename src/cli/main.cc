@@ -11,6 +11,7 @@
 #include "cli/render/json.h"
 #include "cli/render/text.h"
 #include "cli/verbs.h"
+#include "session/registry.h"
 
 namespace pinprick::cli {
 namespace {
@@ -44,6 +45,8 @@ int run(const Options& options) {
   constexpr Verb kVerbs[] = {{"doctor", run_doctor}, {"list", run_list},
                              {"count", run_count},   {"latency", run_latency},
                              {"status", run_status}, {"detach", run_detach}};
+  // These show, and remove, what is left of programs that have ended.
+  if (options.verb != "status" && options.verb != "detach") session::remove_files_of_dead();
   for (const Verb& verb : kVerbs)
     if (options.verb == verb.name) return verb.run(options, *renderer);
   return kUsage;

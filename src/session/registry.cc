@@ -1,5 +1,6 @@
 #include "session/registry.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,6 +63,23 @@ FoundSessions find_sessions(std::optional<pid_t> pid) {
     found.sessions.push_back({*std::move(file), *std::move(journal), locked, lives});
   }
   return found;
+}
+
+void remove_files_of_dead() {
+  for (const std::string& path : find_session_files(std::nullopt)) {
+    const auto named = process_named(path);
+    if (!named) continue;
+    const auto status = target::read_status(named->pid);
+    if (status && status->start_time == named->start_time && status->state != 'Z' &&
+        status->state != 'X')
+      continue;
+    auto file = open_file(path, O_RDWR | O_NOFOLLOW);
+    struct stat there = {};
+    // The kernel gives the lease to the only one who has the file open.
+    if (file && ::fstat(file->get(), &there) == 0 && there.st_uid == ::geteuid() &&
+        ::fcntl(file->get(), F_SETLEASE, F_WRLCK) == 0)
+      ::unlink(path.c_str());
+  }
 }
 
 std::optional<SessionError> occupant(pid_t pid) {

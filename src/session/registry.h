@@ -34,6 +34,11 @@ struct FoundSessions {
 
 FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt);
 
+// Removes files of ours that nobody can need any more, whatever is in them: there is no process of
+// that PID and start time, and nobody, in whatever container, has the file open or mapped. So what
+// a controller that was killed has left does not fill the folder when its target is gone as well.
+void remove_files_of_dead();
+
 // Whose probes are in the process, if anybody's but our own: another controller's, or its own by
 // libpinprick; or the file that would say so, if it cannot be read, as another version's. Sessions
 // that only left memory behind do not count.

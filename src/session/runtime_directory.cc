@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 
@@ -91,6 +92,17 @@ std::vector<std::string> find_session_files(std::optional<pid_t> pid) {
 std::string session_file_name(pid_t pid, uint64_t start_time, unsigned number) {
   return number == 0 ? fmt::format("{}-{}{}", pid, start_time, kFileSuffix)
                      : fmt::format("{}-{}-{}{}", pid, start_time, number, kFileSuffix);
+}
+
+std::optional<NamedProcess> process_named(const std::string& path) {
+  const std::string name = std::filesystem::path(path).stem();
+  NamedProcess process;
+  const char* const end = name.data() + name.size();
+  const auto pid = std::from_chars(name.data(), end, process.pid);
+  if (pid.ec != std::errc{} || pid.ptr == end || *pid.ptr != '-') return std::nullopt;
+  const auto start = std::from_chars(pid.ptr + 1, end, process.start_time);
+  if (start.ec != std::errc{} || (start.ptr != end && *start.ptr != '-')) return std::nullopt;
+  return process;
 }
 
 bool names_process(const std::string& path, pid_t pid, uint64_t start_time) {

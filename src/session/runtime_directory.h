@@ -29,6 +29,12 @@ std::vector<std::string> find_session_files(std::optional<pid_t> pid);
 // A name for a session of the process; PID and start time name that for good. The number sets apart
 // one whose memory is still in the target from the next.
 std::string session_file_name(pid_t pid, uint64_t start_time, unsigned number);
+// Whose name it is, if it is one.
+struct NamedProcess {
+  pid_t pid = 0;
+  uint64_t start_time = 0;
+};
+std::optional<NamedProcess> process_named(const std::string& path);
 // Is it such a name?
 bool names_process(const std::string& path, pid_t pid, uint64_t start_time);
 
