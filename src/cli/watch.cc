@@ -445,7 +445,8 @@ void Watch::wait() {
   const uint64_t look_again_ns = options_.follow_exec                  ? 2'000'000
                                  : kind_ == Kind::latency || launched_ ? 10'000'000
                                                                        : 500'000'000;
-  constexpr uint64_t kSettleNs = 1'000'000;
+  constexpr uint64_t kSoonNs = 1'000'000;
+  bool soon = false;
   for (;;) {
     const uint64_t next_report = options_.interval_s > 0
                                      ? after(options_.interval_s * static_cast<double>(intervals))
@@ -464,17 +465,19 @@ void Watch::wait() {
         for (int descriptor : watched.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
     // A thread that comes out of the kernel stands still until we look.
     const bool is_settled = target::Stop::settle() == 0;
-    const uint64_t until =
-        std::min({deadline, next_report, now + (is_settled ? look_again_ns : kSettleNs)});
+    const uint64_t until = std::min(
+        {deadline, next_report, now + (soon || !is_settled ? kSoonNs : look_again_ns)});
     const timespec timeout = {static_cast<time_t>((until - now) / 1'000'000'000),
                               static_cast<long>((until - now) % 1'000'000'000)};
     ::ppoll(descriptors.data(), descriptors.size(), &timeout, nullptr);
     if (interrupts_.arrived()) return;
     notice_ends();
     if (all_ended()) return;
+    soon = false;
     for (Watched& watched : watched_) {
       if (watched.ended_ns != 0) continue;
-      for (Generation& generation : watched.generations) generation.session.provide();
+      for (Generation& generation : watched.generations)
+        soon = generation.session.provide() || soon;
       if (watched.has_loaded()) follow(watched);
     }
   }
@@ -485,8 +488,13 @@ void Watch::report_all(bool is_final) {
     if (kind_ == Kind::count) {
       renderer_.counts(watched.counts(is_final));
     } else {
-      const auto latencies = watched.latencies(is_final);
-      for (const LatencyRow& row : latencies.rows) lost_ = lost_ || row.missed != 0;
+      auto latencies = watched.latencies(is_final);
+      uint64_t missed = 0, refused = 0;
+      for (const LatencyRow& row : latencies.rows) missed += row.missed;
+      for (const Generation& generation : watched.generations)
+        refused += generation.session.refused();
+      lost_ = lost_ || missed != 0;
+      if (is_final && missed > refused) latencies.slots_to_ask_for = watched.slots_to_ask_for();
       renderer_.latencies(latencies);
     }
     watched.last_ns = monotonic_ns();

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/clock.h"
@@ -136,6 +137,13 @@ std::vector<int> Watched::descriptors() const {
 bool Watched::has_loaded() const {
   pollfd request = {loader() != nullptr ? loader()->descriptor() : -1, POLLIN, 0};
   return ::poll(&request, 1, 0) == 1;
+}
+
+uint64_t Watched::slots_to_ask_for() const {
+  uint64_t slots = 0;
+  for (const Generation& generation : generations)
+    slots = std::max(slots, generation.session.slots_to_ask_for());
+  return slots;
 }
 
 void Watched::retire(std::list<Generation>::iterator generation) {

@@ -64,6 +64,9 @@ class Watched {
   // The process, or the program in it.
   bool has_ended() const { return target.has_exited() || !target.same_image(); }
 
+  // How many slots to begin with, where calls found none.
+  uint64_t slots_to_ask_for() const;
+
   // What the generation has recorded stays; it goes, with all that it holds.
   void retire(std::list<Generation>::iterator generation);
 

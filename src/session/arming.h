@@ -21,7 +21,7 @@ namespace pinprick::session {
 
 // Calls in flight at once, over all threads: recursion included. There are so many at first, and
 // room for as many more; pages that were never used take no memory.
-inline constexpr uint64_t kFirstSlots = 4096;
+inline constexpr uint64_t kFirstSlots = 16384;
 inline constexpr uint64_t kSlotsPerCpu = PP_CPU_FREE_LIMIT;
 inline constexpr uint64_t kMostSlots = 1 << 18;
 

@@ -100,8 +100,11 @@ class Session {
   }
 
   // To be called now and then: more slots, and more blocks for histograms, when more than half of
-  // those that there are were needed.
-  void provide();
+  // those that there are were needed. Returns true if that should be soon: a quarter of the slots
+  // was needed, and there can be more.
+  bool provide();
+  // How many slots to begin with, where calls found none.
+  uint64_t slots_to_ask_for() const;
   // Calls that were not recorded, for want of a block: of those that counters() has as missed.
   uint64_t refused() const { return file_ ? file_->read_pool(journal_).refused : 0; }
 
@@ -138,7 +141,7 @@ class Session {
     runtime::RuntimeSpec spec;
     uint64_t blocks = 0;  // of the pool, that are reserved
   };
-  void provide_slots();
+  bool provide_slots();
   std::optional<Runtime> runtime_;
   // Probes whose index is that of no entry in the file, in its order.
   std::optional<target::KernelUprobes> kernel_;

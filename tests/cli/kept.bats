@@ -42,3 +42,16 @@ start_follower() {
   "$PINPRICK" list --file "$TARGETS/ticker" ticker:tick
   [ ! -e "$file" ]
 }
+
+@test "the last line names --slots where calls found none" {
+  start_ticker
+  "$PINPRICK" latency --slots 16 -p $ticker ticker:recurse >"$work/report" 2>&1 &
+  watcher=$!
+  ends_with_test $watcher
+  until_line "$work/report" armed
+  tell "recurse 99" recursed
+  end_watch
+  grep -qE '^missed 84 \(--slots 32 begins with more\)' "$work/report"
+  "$PINPRICK" latency -p $ticker -d 0.01 ticker:recurse | grep -qE '^missed 0  left'
+  end_ticker
+}

@@ -46,6 +46,7 @@ struct Report {
   double seconds = 0;
   bool is_final = false;
   std::vector<Row> rows;
+  uint64_t slots_to_ask_for = 0;  // 0: no call was missed for want of a slot
 };
 
 struct ListRow {

@@ -222,7 +222,10 @@ void TextRenderer::latencies(const Report<LatencyRow>& report) {
     }
     const auto cost = runtime::return_probe_cost();
     data_.print(
-        "missed {}  left by exception {}  by longjmp {}{}\n", with_commas(missed),
+        "missed {}{}  left by exception {}  by longjmp {}{}\n", with_commas(missed),
+        report.slots_to_ask_for == 0
+            ? ""
+            : fmt::format(" (--slots {} begins with more)", report.slots_to_ask_for),
         with_commas(unwound), with_commas(lost),
         cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
   }
