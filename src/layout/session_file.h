@@ -89,8 +89,9 @@ struct SiteEntry {
   // So many bytes are written, from the first; the others of the jump are there already, as part of
   // another one's that it relies on.
   uint8_t own : 4 = 0;
-  uint8_t tactic = 0;
-  uint8_t displaced = 0;  // bytes from address whose instructions run in the stub
+  uint8_t tactic : 7 = 0;
+  uint8_t at_begin : 1 = 0;  // of its function
+  uint8_t displaced = 0;     // bytes from address whose instructions run in the stub
   // Written in this order, and put back in the other.
   enum class Phase : uint8_t {
     unwinder_hook = 0,  // nobody may unwind over slots without, nor children count

@@ -25,7 +25,8 @@ namespace pinprick::plan {
 // Where the long jump lies that a short one leads to.
 struct Springboard {
   Address address = 0;
-  std::array<uint8_t, arch::kJumpLength> original{};
+  uint8_t length = arch::kJumpLength;  // longer by a prefix: what an earlier session left
+  std::array<uint8_t, arch::kJumpLength + 1> original{};
 };
 
 struct PlannedPatch {

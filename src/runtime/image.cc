@@ -27,8 +27,9 @@ namespace pinprick::runtime {
 namespace {
 
 constexpr uint64_t kCacheLine = 64;
-// Of all slots that there is room for, the part that is used before those of calls that were left
-// are used again. That costs each call a look.
+// So many slots are used, or of few slots this part, before those of calls that were left are used
+// again. That costs each call a look; but what was left stays in the process for good.
+constexpr uint64_t kReusedFrom = 1024;
 constexpr uint64_t kReusedAfter = 8;
 
 // As in slots.S.
@@ -146,7 +147,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   context.slots = address;
   context.slot_count = spec.capacity;
   context.fresh_limit = spec.slot_count;
-  context.reuse_from = spec.capacity / kReusedAfter;
+  context.reuse_from = std::min(kReusedFrom, spec.capacity / kReusedAfter);
   context.ns_multiplier = spec.ns_multiplier;
   context.block_size = layout::histogram_size(spec.fraction_bits);
   context.blocks = spec.blocks.begin;

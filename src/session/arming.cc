@@ -189,13 +189,14 @@ Result<void, SessionError> Arming::create_file() {
   const auto add_entries = [&](size_t i, size_t object) {
     const probe::SitePatch& patch = set_.patches[i];
     const auto tactic = static_cast<uint8_t>(patch.plan.patch.tactic);
-    site_.push_back(journal.sites.size());
+    site_[i] = journal.sites.size();
     layout::SiteEntry site;
     site.address = patch.site();
     static_assert(plan::kLongestPun <= layout::kMaxSiteLength);
     site.length = patch.plan.patch.written & 15;
     site.own = patch.plan.own() & 15;
-    site.tactic = tactic;
+    site.tactic = tactic & 127;
+    site.at_begin = patch.plan.patch.at_begin;
     site.displaced = patch.plan.patch.displaced;
     using Phase = layout::SiteEntry::Phase;
     if (patch.plan.springboard || patch.plan.ends_in_host) site.phase = Phase::dependent;
@@ -203,12 +204,12 @@ Result<void, SessionError> Arming::create_file() {
       site.phase = patch.hook->is_for_probes() ? Phase::unwinder_hook : Phase::loader_hook;
     std::copy_n(patch.plan.patch.original.begin(), site.own, site.original);
     journal.sites.push_back(site);
-    springboard_.push_back(journal.sites.size());
+    springboard_[i] = journal.sites.size();
     if (patch.plan.springboard) {
       layout::SiteEntry board;
       board.address = patch.plan.springboard->address + patch.object->bias();
-      board.length = board.own = arch::kJumpLength;
-      board.tactic = tactic;
+      board.length = board.own = patch.plan.springboard->length & 15;
+      board.tactic = tactic & 127;
       std::copy_n(patch.plan.springboard->original.begin(), board.own, board.original);
       journal.sites.push_back(board);
     }
@@ -217,15 +218,15 @@ Result<void, SessionError> Arming::create_file() {
       add_name(set_.probes[j].match.name);
       probe.object = static_cast<uint16_t>(object);
       probe.kind = measures() ? layout::ProbeEntry::Kind::latency : layout::ProbeEntry::Kind::count;
-      probe.site = static_cast<uint32_t>(site_.back());
+      probe.site = static_cast<uint32_t>(site_[i]);
       probe.offset = set_.probes[j].offset;
       journal.probes.push_back(probe);
     }
   };
   journal.sites.reserve(set_.patches.size());
   journal.probes.reserve(set_.probes.size());
-  site_.reserve(set_.patches.size());
-  springboard_.reserve(set_.patches.size());
+  site_.resize(set_.patches.size());
+  springboard_.resize(set_.patches.size());
   for (const Arena& arena : arenas_) {
     layout::ObjectEntry entry;
     entry.bias = arena.object->bias();
@@ -238,7 +239,10 @@ Result<void, SessionError> Arming::create_file() {
   for (size_t object = 0; object < arenas_.size(); ++object) {
     Arena& arena = arenas_[object];
     arena.sites.begin = journal.sites.size();
-    for (size_t i : arena.patches) add_entries(i, object);
+    // In the order of the set, which is that of the probes.
+    std::vector<size_t> patches = arena.patches;
+    std::sort(patches.begin(), patches.end());
+    for (size_t i : patches) add_entries(i, object);
     arena.sites.end = arena.sites.armed = journal.sites.size();
   }
 

@@ -68,6 +68,9 @@ class Arming {
                                             const layout::MappingEntry& mapping);
   Result<void, SessionError> write_stubs();
   Result<void, SessionError> write_text();
+  void lead_through_kept_stubs();
+  std::vector<size_t> in_order_of_stubs() const;
+  bool may_be_known(const probe::SitePatch& patch) const;
   void drop(size_t patch, plan::Reason reason);
   void drop_what_needs_hooks();
   void drop_guests();

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "plan/pun.h"
 #include "session/arming.h"
+#include "session/kept_memory.h"
 
 namespace pinprick::session {
 namespace {
@@ -76,6 +77,7 @@ Address Arming::loader_cell() const {
 Result<void, SessionError> Arming::lay_out() {
   constexpr size_t kPiece = 512;
   if (measures()) hook_.slot_code = {0, 1};
+  lead_through_kept_stubs();
   for (size_t i = 0; i < set_.patches.size(); ++i) {
     const probe::SitePatch& patch = set_.patches[i];
     if (patch.plan.springboard) with_springboard_.push_back(i);
@@ -86,7 +88,7 @@ Result<void, SessionError> Arming::lay_out() {
           patch.plan.springboard->address - set_.patches[*patch.host].plan.patch.site));
   }
   landings_ = pages_of_landings(set_.patches, puns_);
-  for (size_t i = 0; i < set_.patches.size(); ++i) {
+  for (size_t i : in_order_of_stubs()) {
     const probe::SitePatch& patch = set_.patches[i];
     if (arenas_.empty() || arenas_.back().object != patch.object) {
       arenas_.push_back({});
@@ -112,11 +114,55 @@ Result<void, SessionError> Arming::lay_out() {
   return {};
 }
 
+// Those of an object's stubs that may have to stay come first, so that they fill few pages.
+std::vector<size_t> Arming::in_order_of_stubs() const {
+  std::vector<size_t> order;
+  order.reserve(set_.patches.size());
+  for (size_t first = 0, end = 0; first < set_.patches.size(); first = end) {
+    while (end < set_.patches.size() && set_.patches[end].object == set_.patches[first].object)
+      ++end;
+    for (bool known : {true, false})
+      for (size_t i = first; i < end; ++i)
+        if (may_be_known(set_.patches[i]) == known) order.push_back(i);
+  }
+  return order;
+}
+
+// Does its jump make a function's first byte that of a jump?
+bool Arming::may_be_known(const probe::SitePatch& patch) const {
+  const plan::Patch& jump = patch.plan.patch;
+  return !patch.hook && jump.at_begin && jump.written == arch::kJumpLength;
+}
+
+// Who knows a stub that an earlier session left comes to ours by it; and no other has to stay.
+void Arming::lead_through_kept_stubs() {
+  if (std::none_of(set_.patches.begin(), set_.patches.end(),
+                   [&](const auto& patch) { return may_be_known(patch); }))
+    return;
+  const auto maps = image::read_maps(target().pid());
+  if (!maps) return;
+  const auto kept = kept_stubs(target().memory(), *maps);
+  if (kept.empty()) return;
+  for (probe::SitePatch& patch : set_.patches) {
+    if (!may_be_known(patch) || patch.plan.springboard || patch.plan.landing || patch.host)
+      continue;
+    const auto found = kept.find(patch.site());
+    plan::Springboard board;
+    if (found == kept.end() || !arch::reaches(patch.site() + arch::kJumpLength, found->second))
+      continue;
+    board.address = found->second - patch.object->bias();
+    board.length = kKeptJumpLength;
+    const auto bytes = std::span(board.original).first(kKeptJumpLength);
+    if (target().memory().read(found->second, bytes)) patch.plan.springboard = board;
+  }
+}
+
 // No stub of the patch takes more.
 uint64_t Arming::most_room(const probe::SitePatch& patch) const {
   if (!patch.hook)
     return align_up(arch::most_stub_bytes(patch.probes.size(), patch.plan.patch.displaced),
-                    kStubAlignment);
+                    kStubAlignment) +
+           (may_be_known(patch) ? kStubAlignment : 0);
   const Address at = align_up(patch.site(), kStubAlignment);
   arch::Assembler code(at);
   std::vector<arch::CountPoint> points;
@@ -264,8 +310,11 @@ bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
     if (landing != 0) to = landing;
   } else if (planned.springboard) {
     layout::SiteEntry& board = journal().sites[springboard_[patch]];
-    if (!lead(board, stub.begin)) return false;
-    to = board.address;
+    const bool is_kept_stub = planned.springboard->length == kKeptJumpLength;
+    const bool leads_there = lead(board, stub.begin);
+    // Where ours is out of its reach, a kept one stays as it is.
+    if (!leads_there && !(is_kept_stub && lead(board, site.address))) return false;
+    if (leads_there) to = board.address;
   }
   if (!lead(site, to) || !fits(site.address, stub.body, int32_t{})) return false;
   site.body = static_cast<int32_t>(stub.body - site.address);
@@ -300,6 +349,14 @@ void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries,
     const size_t before = code.size();
     const Address at = code.here();
     auto stub = place_stub(set_.patches[i], code, entries, points);
+    // What may have to lie there later is to be written at once (kept_memory.h).
+    if (stub && may_be_known(set_.patches[i]) &&
+        align_down(stub->begin, kPageSize) !=
+            align_down(stub->begin + kKeptJumpLength - 1, kPageSize)) {
+      code.take_back(before);
+      for (uint64_t j = 0; j < kStubAlignment; ++j) code.u8(arch::kBreakpoint);
+      stub = place_stub(set_.patches[i], code, entries, points);
+    }
     const size_t size = code.size() - before;
     code.align(kStubAlignment, arch::kBreakpoint);
     if (!stub || code.size() > piece.room || !write_jumps(i, *stub)) {

@@ -1,6 +1,7 @@
 #include "session/disarm.h"
 #include "session/slot_use.h"
 
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "runtime/image.h"
 #include "session/borrowing.h"
 #include "session/homecoming.h"
+#include "session/kept_memory.h"
 #include "session/ownership.h"
 #include "target/procfs.h"
 
@@ -248,8 +250,8 @@ void Restoring::count(const patch::TextEdit& edit, patch::EditOutcome outcome,
 
 Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Stop& stop,
                                  const image::ProcessImage& image, SessionFile& file,
-                                 layout::Session& journal,
-                                 const std::vector<image::Mapping>& maps) {
+                                 layout::Session& journal, const std::vector<image::Mapping>& maps,
+                                 const KeptMemory& kept) {
   const auto descriptors = our_descriptors(target, journal, maps, file);
   std::vector<MappingEntry> mapped;
   for (const MappingEntry& entry : journal.mappings)
@@ -260,12 +262,16 @@ Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Sto
     for (int descriptor : descriptors)
       static_cast<void>(thread.call(SYS_close, static_cast<uint64_t>(descriptor)));
     for (const MappingEntry& entry : mapped) {
-      auto unmapped = thread.call(SYS_munmap, entry.address, entry.size);
-      if (!unmapped)
-        return fail(
-            SessionError(target::AttachError{target::AttachCause::call_refused, target.pid(), 0,
-                                             unmapped.error().number, "munmap"}));
+      for (Range part : not_kept({entry.address, entry.address + entry.size}, kept)) {
+        auto unmapped = thread.call(SYS_munmap, part.begin, part.size());
+        if (!unmapped)
+          return fail(
+              SessionError(target::AttachError{target::AttachCause::call_refused, target.pid(), 0,
+                                               unmapped.error().number, "munmap"}));
+      }
     }
+    for (Range range : kept.unused)
+      static_cast<void>(thread.call(SYS_madvise, range.begin, range.size(), MADV_DONTNEED));
     return {};
   };
   return with_borrowed_thread(stop, target, image, file, journal, work);
@@ -307,6 +313,8 @@ DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
   released += other.released;
   threads_inside += other.threads_inside;
   calls_lost += other.calls_lost;
+  kept_slot_bytes += other.kept_slot_bytes;
+  kept_stub_bytes += other.kept_stub_bytes;
   is_filtered = is_filtered || other.is_filtered;
   memory_left = memory_left || other.memory_left;
   target_gone = target_gone || other.target_gone;
@@ -390,7 +398,7 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
     stop.emplace(*std::move(again));
   }
   note_lost();
-  report.memory_left = presence.threads_inside != 0 || presence.slots.lost != 0;
+  report.memory_left = presence.threads_inside != 0;
   // Not while somebody may be on the way from a slot to its return address. Where there are no
   // slots the text comes first: who is in a stub now, and stays, is not unwound from there any
   // more.
@@ -407,10 +415,18 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
       return fail(noted.error());
   }
   if (!report.memory_left) {
-    auto unmapped = unmap(target, *stop, image, file, journal, presence.maps);
+    const auto kept =
+        keep_what_is_needed(target.memory(), journal, presence.slots, presence.maps, presence.code);
+    if (!kept) return refused(kept.error());
+    auto unmapped = unmap(target, *stop, image, file, journal, presence.maps, *kept);
     report.is_filtered = report.memory_left = !unmapped && is_filtered(unmapped.error());
     if (!unmapped && !report.is_filtered) return fail(unmapped.error());
-    if (unmapped) file.remove();
+    if (unmapped) {
+      mark_kept(target.memory(), *kept);
+      report.kept_slot_bytes = kept->slot_bytes;
+      report.kept_stub_bytes = kept->stub_bytes;
+      file.remove();
+    }
   }
   report.stopped_ns += std::move(*stop).resume();
   return report;

@@ -81,8 +81,9 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
     const layout::Slot& slot = use.slots[i];
     const bool left = slot.return_address != 0 && slot.body != kReleased && !reached[i];
     if (left && slot.reused != PP_SLOT_REUSED_FREE) use.left.push_back(i);
-    use.lost += left || slot.reused != 0;
+    if (left || slot.reused != 0) use.kept.push_back(i);
   }
+  use.lost = use.kept.size();
   return use;
 }
 

@@ -17,6 +17,7 @@ struct SlotUse {
   std::vector<size_t> waiting;      // calls that will return to their slot
   size_t lost = 0;                  // slots of calls that were left: in use, but on no stack
   std::vector<size_t> left;         // of them, those whose call the runtime has not counted as lost
+  std::vector<size_t> kept;         // all that are lost: who had one may come back to it
   uint64_t room = 0;                // slots that there can be
   Address first_code() const { return slots.empty() ? 0 : slots.front().code; }
 };

@@ -436,7 +436,7 @@ std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to) {
 }
 
 void encode_jump(std::span<uint8_t> bytes, int32_t distance) {
-  constexpr uint8_t kShortJump = 0xeb, kNullPrefix = 0x2e;  // a segment
+  constexpr uint8_t kShortJump = 0xeb;
   if (bytes.size() < kJumpLength) {
     assert(bytes.size() == kShortJumpLength);
     bytes[0] = kShortJump;

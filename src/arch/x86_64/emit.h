@@ -150,6 +150,7 @@ class Assembler {
 // to have put the stub within reach.
 inline constexpr uint8_t kJumpLength = 5;
 inline constexpr uint8_t kJumpOpcode = 0xe9;
+inline constexpr uint8_t kNullPrefix = 0x2e;  // a segment, which 64-bit code ignores
 inline constexpr uint8_t kShortJumpLength = 2;
 std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to);
 // The two bytes of a `jmp rel8`; nothing where that does not reach.

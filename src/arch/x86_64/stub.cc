@@ -498,6 +498,7 @@ void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leav
     code.call_memory(slot + PP_SLOT_BODY);
     assert(code.here() == begin + kSlotReturn);
     code.push_memory(slot + PP_SLOT_RETURN_ADDRESS);
+    assert(code.here() == begin + kSlotLeaves);
     code.push(Reg::rax);
     code.lea(Reg::rax, slot);
     code.jmp(leave);

@@ -161,6 +161,10 @@ Stub emit_routine_hook(Assembler& code, std::span<const uint8_t> routine, Addres
 // Code of `count` slots whose data begins at `slots`; each 32 bytes, in the slots' order.
 inline constexpr uint64_t kSlotCodeSize = 1 << PP_SLOT_CODE_SIZE_LOG2;
 inline constexpr uint64_t kSlotReturn = PP_SLOT_CODE_RETURN;
+// Where a slot's code, having pushed its return address, goes on to record the call; and the byte
+// that makes it return there instead, with nothing else of ours.
+inline constexpr uint64_t kSlotLeaves = kSlotReturn + 6;
+inline constexpr uint8_t kSlotGoesHome = 0xc3;  // ret
 void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leave);
 
 }  // namespace pinprick::arch

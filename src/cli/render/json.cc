@@ -142,6 +142,8 @@ void JsonRenderer::detached(const ProcessName& process, const session::DisarmRep
               {"released", report.released},
               {"threads_inside", report.threads_inside},
               {"calls_lost", report.calls_lost},
+              {"kept_slot_bytes", report.kept_slot_bytes},
+              {"kept_stub_bytes", report.kept_stub_bytes},
               {"is_filtered", report.is_filtered},
               {"memory_left", report.memory_left},
               {"target_gone", report.target_gone},

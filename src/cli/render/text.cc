@@ -246,8 +246,20 @@ void TextRenderer::detached(const ProcessName& process, const session::DisarmRep
       report.released == 0
           ? ""
           : fmt::format("; {} in flight went unmeasured", plural(report.released, "call"));
+  std::string kept;
+  const auto kilobytes = [](uint64_t bytes) { return with_commas(bytes >> 10); };
+  if (report.kept_stub_bytes != 0)
+    kept = fmt::format(
+        "; {} KB of stubs stay mapped, as the program generates code that may have copied their "
+        "address",
+        kilobytes(report.kept_stub_bytes));
+  if (report.kept_slot_bytes != 0)
+    kept += fmt::format(
+        "; {} KB stay mapped, as {} neither returned nor still on a stack (longjmp?) may come back",
+        kilobytes(report.kept_slot_bytes), plural(report.calls_lost, "measured call"));
   if (!report.memory_left) {
-    notes_.print("{}detached{}{}\n", who, report.foreign == 0 ? " cleanly" : "", unmeasured);
+    const bool is_clean = kept.empty() && report.foreign == 0;
+    notes_.print("{}detached{}{}{}\n", who, is_clean ? " cleanly" : "", unmeasured, kept);
     return;
   }
   std::string why;

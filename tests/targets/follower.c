@@ -1,0 +1,59 @@
+// follower: generates code that calls two functions of its own, as RPython's code generator does: if
+// the function's first byte is that of a jump, the code calls where that leads. Reads lines on stdin:
+//   bake   generates the code anew            call N   calls each function N times by it
+// Prints `baked`, or `called` and the sum of what came back.
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+// The first has one instruction that is as long as a jump; the other has more.
+long five(long value);
+long many(long value);
+__asm__(
+    ".p2align 4\n.globl five\n.type five, @function\n"
+    "five: .cfi_startproc\n movl $5, %eax\n addq %rdi, %rax\n ret\n .cfi_endproc\n.size five, . - five\n"
+    ".p2align 4\n.globl many\n.type many, @function\n"
+    "many: .cfi_startproc\n xorl %eax, %eax\n leaq 7(%rax,%rdi), %rax\n ret\n .cfi_endproc\n"
+    ".size many, . - many\n.p2align 4\n");
+
+static const unsigned char* followed(const unsigned char* at) {
+  while (*at == 0xe9) {
+    int distance;
+    memcpy(&distance, at + 1, sizeof distance);
+    at += 5 + distance;
+  }
+  return at;
+}
+
+// mov $to, %rax; jmp *%rax
+static void generate(unsigned char* code, long (*function)(long)) {
+  const unsigned char* const to = followed((const unsigned char*)function);
+  memcpy(code, "\x48\xb8", 2);
+  memcpy(code + 2, &to, sizeof to);
+  memcpy(code + 10, "\xff\xe0", 2);
+}
+
+int main(void) {
+  unsigned char* const code =
+      mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (code == MAP_FAILED) return 1;
+  generate(code, five);
+  generate(code + 64, many);
+  long (*const calls_five)(long) = (long (*)(long))code;
+  long (*const calls_many)(long) = (long (*)(long))(code + 64);
+  char line[64];
+  while (fgets(line, sizeof line, stdin)) {
+    long n = 0;
+    if (strcmp(line, "bake\n") == 0) {
+      generate(code, five);
+      generate(code + 64, many);
+      puts("baked");
+    } else if (sscanf(line, "call %ld", &n) == 1) {
+      long sum = 0;
+      for (long i = 0; i < n; i++) sum += calls_five(i) - calls_many(i);
+      printf("called %ld\n", sum);
+    }
+    fflush(stdout);
+  }
+  return 0;
+}
