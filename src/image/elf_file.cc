@@ -273,25 +273,40 @@ std::span<const uint8_t> ElfFile::compressed_debug_file() const {
   return section(".gnu_debugdata");
 }
 
-std::vector<Symbol> ElfFile::symbols_of_sections(uint32_t type) const {
-  std::vector<Symbol> symbols;
+template <class F>
+void ElfFile::visit_symbols(uint32_t section_type, F&& visit) const {
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
     GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != type ||
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != section_type ||
         header.sh_entsize != sizeof(Elf64_Sym) || header.sh_size > kLargestTable)
       continue;
     Elf_Data* data = elf_getdata(section, nullptr);
     if (data == nullptr || data->d_buf == nullptr) continue;
     const auto count = static_cast<int>(data->d_size / header.sh_entsize);
-    symbols.reserve(symbols.size() + static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) {
       GElf_Sym raw;
-      if (gelf_getsym(data, i, &raw) == nullptr || !is_code_or_data(raw)) continue;
+      if (gelf_getsym(data, i, &raw) == nullptr) continue;
       const char* name = elf_strptr(elf_, header.sh_link, raw.st_name);
-      if (name != nullptr && *name != '\0') symbols.push_back(to_symbol(raw, name));
+      if (name != nullptr && *name != '\0') visit(raw, name);
     }
   }
+}
+
+std::vector<Symbol> ElfFile::symbols_of_sections(uint32_t type) const {
+  std::vector<Symbol> symbols;
+  visit_symbols(type, [&](const GElf_Sym& raw, std::string_view name) {
+    if (is_code_or_data(raw)) symbols.push_back(to_symbol(raw, name));
+  });
   return symbols;
+}
+
+std::vector<SymbolName> ElfFile::symbol_names() const {
+  std::vector<SymbolName> names;
+  for (const uint32_t type : {SHT_SYMTAB, SHT_DYNSYM})
+    visit_symbols(type, [&](const GElf_Sym& raw, std::string_view name) {
+      names.push_back({name, raw.st_shndx != SHN_UNDEF});
+    });
+  return names;
 }
 
 bool ElfFile::has_symtab() const {

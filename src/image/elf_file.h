@@ -54,6 +54,11 @@ struct Symbol {
   bool global = false;
 };
 
+struct SymbolName {
+  std::string_view name;  // lives as long as the ElfFile
+  bool defined = false;   // else imported
+};
+
 struct Relocation {
   Address address = 0;
   enum class Kind : uint8_t { relative, irelative, symbol, other } kind = Kind::other;
@@ -102,6 +107,8 @@ class ElfFile {
   // Defined symbols of .symtab, and those of .dynsym (by section header or dynamic section).
   std::vector<Symbol> symtab() const;
   std::vector<Symbol> dynamic_symbols() const;
+  // Of all symbols in either table.
+  std::vector<SymbolName> symbol_names() const;
   std::vector<Relocation> relocations() const;
 
   // By section name; empty where there are no section headers.
@@ -119,6 +126,9 @@ class ElfFile {
  private:
   ElfFile() = default;
   Result<void, ElfError> load(uint64_t file_size, Use use);
+  // `visit(const GElf_Sym&, std::string_view name)`, for each symbol that has a name.
+  template <class F>
+  void visit_symbols(uint32_t section_type, F&& visit) const;
   std::vector<Symbol> symbols_of_sections(uint32_t type) const;
   std::vector<Symbol> symbols_of_dynamic_section() const;
   std::vector<Elf64_Dyn> dynamic_entries() const;  // up to DT_NULL

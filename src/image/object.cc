@@ -7,6 +7,7 @@
 #include "image/code_scan.h"
 #include "image/debug_file.h"
 #include "image/demangle.h"
+#include "image/language_runtime.h"
 
 namespace pinprick::image {
 namespace {
@@ -66,6 +67,27 @@ const FunctionTable& Object::functions() {
 const std::vector<Relocation>& Object::relocations() {
   if (!relocations_) relocations_ = elf_.relocations();
   return *relocations_;
+}
+
+std::string_view Object::imported_at(Address address) {
+  if (!imports_) {
+    imports_.emplace();
+    for (const Relocation& relocation : relocations())
+      if (relocation.kind == Relocation::Kind::symbol && !relocation.symbol.empty())
+        imports_->emplace_back(relocation.address, relocation.symbol);
+    std::sort(imports_->begin(), imports_->end());
+  }
+  const auto found =
+      std::lower_bound(imports_->begin(), imports_->end(), std::pair(address, std::string_view()));
+  return found != imports_->end() && found->first == address ? found->second : std::string_view();
+}
+
+std::optional<std::string_view> Object::stack_reading_runtime() {
+  if (!stack_reading_runtime_) {
+    functions();  // which finds the debug file
+    stack_reading_runtime_ = image::stack_reading_runtime(elf_, debug_ ? &*debug_ : nullptr);
+  }
+  return *stack_reading_runtime_;
 }
 
 bool Object::read(Address address, std::span<uint8_t> out) const {

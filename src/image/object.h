@@ -40,6 +40,12 @@ class Object {
   const FunctionTable& functions();  // in the object's own addresses
   const BranchTargets& targets();    // likewise; decodes the whole text the first time
   const std::vector<Relocation>& relocations();
+  // The symbol whose address the loader puts there, as into an entry of the global offset table;
+  // empty: none.
+  std::string_view imported_at(Address address);
+  // The runtime that makes return addresses on the stack untouchable in all of its code; nothing if
+  // there is none that is known (language_runtime.h).
+  std::optional<std::string_view> stack_reading_runtime();
   // Ranges that must not be touched, in the object's own addresses.
   const std::vector<Range>& reserved();
   // The function's bytes up to its limit, as they were in memory when the object's code was first
@@ -74,6 +80,8 @@ class Object {
   std::optional<std::vector<Relocation>> relocations_;
   std::optional<std::vector<SegmentBytes>> text_;
   std::optional<FunctionTable> functions_;
+  std::optional<std::optional<std::string_view>> stack_reading_runtime_;
+  std::optional<std::vector<std::pair<Address, std::string_view>>> imports_;  // by address
   std::optional<BranchTargets> targets_;
   std::vector<Range> reserved_;
 };

@@ -82,6 +82,8 @@ std::string_view name(Reason reason) {
       return "returns_otherwise";
     case Reason::goroutine:
       return "goroutine";
+    case Reason::runtime_reads_stack:
+      return "runtime_reads_stack";
     case Reason::stack_moves:
       return "stack_moves";
     case Reason::text_changed:
@@ -134,6 +136,8 @@ std::string_view sentence(Reason reason) {
       return "does not return the way it was called";
     case Reason::goroutine:
       return "a goroutine may be suspended, or panic, in its first instructions";
+    case Reason::runtime_reads_stack:
+      return "its language runtime looks at the return addresses on the stack";
     case Reason::stack_moves:
       return "its stack may move during a call, as Go's do";
     case Reason::text_changed:
@@ -142,6 +146,12 @@ std::string_view sentence(Reason reason) {
       return "a thread is about to continue inside its first bytes";
   }
   return "?";
+}
+
+std::string sentence(const Refusal& refusal) {
+  std::string text(sentence(refusal.reason));
+  if (!refusal.runtime.empty()) text.append(" (").append(refusal.runtime).append(")");
+  return text;
 }
 
 }  // namespace pinprick::plan

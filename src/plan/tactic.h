@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/address.h"
@@ -42,6 +43,7 @@ enum class Reason : uint8_t {
   reads_return_address,  // return probes: it looks at, or keeps, its own return address
   returns_otherwise,     // return probes: setjmp and the like
   goroutine,             // Go: its runtime may suspend a goroutine, or make a fault a panic, there
+  runtime_reads_stack,   // return probes: a language runtime looks at return addresses on the stack
   stack_moves,           // return probes: Go's runtime moves the stacks of its functions
   text_changed,          // at arming: memory is not what was planned for
   thread_inside,         // at arming: a thread stands, or will return to, where the jump would lie
@@ -49,14 +51,16 @@ enum class Reason : uint8_t {
 
 struct Refusal {
   Reason reason = Reason::unreadable;
-  Address where = 0;  // the instruction at fault, or the site
+  Address where = 0;              // the instruction at fault, or the site
+  std::string_view runtime = {};  // of runtime_reads_stack: its name, which lives for ever
 };
 
 // Could a breakpoint be there, for which one byte is enough?
 bool leaves_room_for_breakpoint(Reason reason);
 
 std::string_view name(Tactic tactic);
-std::string_view name(Reason reason);      // as in JSON: branch_inside
-std::string_view sentence(Reason reason);  // as for people, lower case, no full stop
+std::string_view name(Reason reason);          // as in JSON: branch_inside
+std::string_view sentence(Reason reason);      // as for people, lower case, no full stop
+std::string sentence(const Refusal& refusal);  // the same, with the runtime's name
 
 }  // namespace pinprick::plan

@@ -29,7 +29,7 @@ class FunctionProbes {
   void skip(image::Match& match, plan::Reason reason, Address where) {
     set_.skipped.push_back({std::move(match), {reason, where}});
   }
-  void skip_all(plan::Reason reason);
+  void skip_all(plan::Refusal refusal);
 
   std::span<image::Match> matches_;
   Kind kind_;
@@ -38,10 +38,10 @@ class FunctionProbes {
   bool is_called_ = false;
 };
 
-void FunctionProbes::skip_all(plan::Reason reason) {
+void FunctionProbes::skip_all(plan::Refusal refusal) {
   for (image::Match& match : matches_) {
-    const Address where = match.site - match.object->bias();
-    skip(match, reason, where);
+    refusal.where = match.site - match.object->bias();
+    set_.skipped.push_back({std::move(match), refusal});
   }
 }
 
@@ -55,10 +55,11 @@ std::optional<plan::Reason> FunctionProbes::why_not_timed(const image::Match& ma
 void FunctionProbes::plan() {
   image::Object& object = *matches_.front().object;
   const image::Function& function = *matches_.front().function;
-  if (matches_.front().unresolved) return skip_all(plan::Reason::unresolved_ifunc);
-  if (kind_ == Kind::latency && object.elf().is_go()) return skip_all(plan::Reason::stack_moves);
+  if (matches_.front().unresolved) return skip_all({plan::Reason::unresolved_ifunc});
+  if (kind_ == Kind::latency)
+    if (const auto refusal = why_nothing_return_probed(object)) return skip_all(*refusal);
   const auto code = code_of(object, function);
-  if (!code) return skip_all(plan::Reason::unreadable);
+  if (!code) return skip_all({plan::Reason::unreadable});
   code_ = *code;
   is_called_ = is_called(object, function);
 
@@ -68,10 +69,14 @@ void FunctionProbes::plan() {
   for (image::Match& match : matches_) {
     const Address wanted = match.site - object.bias();
     const bool at_entry = wanted == function.range.begin || wanted == entry;
-    const Address site = at_entry ? entry : wanted;
+    Address site = at_entry ? entry : wanted;
     if (auto reason = why_not_timed(match, at_entry)) {
       skip(match, *reason, site);
       continue;
+    }
+    if (kind_ == Kind::latency) {
+      site = return_site(object, code_.bytes, code_.range.begin, entry);
+      if (site != entry) match.site = site + object.bias();
     }
     if (!sites.empty() && sites.back() == site) continue;  // the entry, by both its addresses
     sites.push_back(site);
@@ -393,8 +398,13 @@ void LastResorts::add(SitePatch patch, size_t skipped) {
 
 ReturnCandidate return_candidate(image::Object& object, const image::Function& function,
                                  const plan::FunctionCode& code, bool is_called) {
-  return {object.functions().names(function), code.bytes.first(function.range.size()), is_called,
-          function.range.begin + object.bias() == object.entry(), is_libunwind(object)};
+  return {object.functions().names(function),
+          code.bytes.first(function.range.size()),
+          is_called,
+          function.range.begin + object.bias() == object.entry(),
+          is_libunwind(object),
+          &object,
+          function.range.begin};
 }
 
 std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function) {
@@ -408,7 +418,7 @@ std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Fu
   return code;
 }
 
-void load_code(std::span<const image::Match> matches, std::span<const HookPlace> hooks) {
+void load_code(std::span<const image::Match> matches, std::span<const HookPlace> hooks, Kind kind) {
   std::vector<image::Object*> objects;
   for (const image::Match& match : matches)
     if (objects.empty() || match.object != objects.back()) objects.push_back(match.object);
@@ -421,6 +431,9 @@ void load_code(std::span<const image::Match> matches, std::span<const HookPlace>
   constexpr size_t kAtOnce = 2;
   for_each_piece(objects.size(), std::min(kAtOnce, usable_threads()), [&](size_t i) {
     objects[i]->targets();  // and, for these, functions and all text
+    if (kind != Kind::latency) return;
+    objects[i]->stack_reading_runtime();
+    objects[i]->imported_at(0);
   });
 }
 
@@ -429,7 +442,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   if (!std::is_sorted(matches.begin(), matches.end(), by_site))
     std::stable_sort(matches.begin(), matches.end(), by_site);
-  load_code(matches, hooks);
+  load_code(matches, hooks, kind);
   const auto pieces = pieces_of(matches);
   std::vector<ProbeSet> planned(pieces.size());
   for_each_piece(pieces.size(), usable_threads(), [&](size_t piece) {

@@ -64,7 +64,8 @@ ReturnCandidate return_candidate(image::Object& object, const image::Function& f
 
 // Makes the objects load all that planning asks them for: they do so the first time, each for one
 // thread only.
-void load_code(std::span<const image::Match> matches, std::span<const HookPlace> hooks = {});
+void load_code(std::span<const image::Match> matches, std::span<const HookPlace> hooks = {},
+               Kind kind = Kind::count);
 
 // For a process: with the hooks that probes which measure need in it, and with that in its loader,
 // if given.

@@ -74,11 +74,18 @@ Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, Wanted 
   const auto site = site_of(match);
   if (!site) return fail(site.error());
   if (wanted == Wanted::calls) {
+    if (auto refusal = why_nothing_return_probed(*match.object)) {
+      refusal->where = site->address;
+      return fail(*refusal);
+    }
     if (!site->at_entry) return fail(plan::Refusal{plan::Reason::not_called, site->address});
     const auto candidate =
         return_candidate(*match.object, *match.function, site->code, site->is_called);
     if (auto reason = why_not_return_probed(candidate))
       return fail(plan::Refusal{*reason, site->address});
+    // Other probes at the entry would share it, and this one comes behind its first instruction.
+    if (return_site(*match.object, candidate.code, candidate.begin, site->address) != site->address)
+      return fail(plan::Refusal{plan::Reason::reads_return_address, site->address});
   }
   if (wanted == Wanted::after_first) {
     const auto first = plan::instruction_at(site->code, site->address);

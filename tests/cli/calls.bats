@@ -132,3 +132,31 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
     [ "$(seen $name count)" -eq 2000 ]
   done
 }
+
+@test "setjmp and longjmp in a static program without symbols: who only leads to setjmp is known by where it jumps" {
+  timed jumper_static_stripped 1000
+  same
+  [ "$(field 'len([x for x in r if x["type"] == "latency"]) > 100')" = True ]
+}
+
+# profiled PROGRAM FUNCTIONS: from where which function was called, as the program's profiler saw it.
+profiled() {
+  timed "$1" 200 "$1:*"
+  same
+  grep -c ' -> ' "$work/out"
+}
+
+@test "-mfentry: the profiler sees the callers of timed functions" {
+  profiled profiled_by_fentry
+  [ "$(seen outer count)" -eq 200 ]
+  [ "$(seen middle count)" -eq 100 ]
+  [ "$(seen leaf count)" -eq 300 ]
+}
+
+@test "-pg: functions whose profiler finds the caller by their frame are refused" {
+  profiled profiled_by_mcount
+  local name
+  for name in outer middle leaf; do
+    [ "$(field "[x['reason'] for x in r if x['type'] == 'skipped' and x['function'] == '$name']")" = "['reads_return_address']" ]
+  done
+}

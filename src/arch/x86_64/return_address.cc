@@ -1,6 +1,7 @@
 #include "arch/x86_64/return_address.h"
 
 #include <cstdint>
+#include <utility>
 
 #include "arch/x86_64/full_decoder.h"
 
@@ -14,6 +15,8 @@ struct Frame {
   int64_t from_rsp = 0;
   int64_t from_rbp = kUnknown;
 
+  bool operator==(const Frame&) const = default;
+  bool is_lost() const { return from_rsp == kUnknown && from_rbp == kUnknown; }
   void move_rsp(int64_t down) {
     if (from_rsp != kUnknown) from_rsp += down;
   }
@@ -38,9 +41,10 @@ bool reads_slot(const ZydisDecodedOperand& operand, const Frame& frame) {
   return false;
 }
 
-// `lock or $0,(%rsp)`, a memory barrier for which any line in the cache would do.
+// `lock or $0,(%rsp)` or `lock add`, a memory barrier for which any line in the cache would do.
 bool is_barrier(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands) {
-  return instruction.mnemonic == ZYDIS_MNEMONIC_OR &&
+  return (instruction.mnemonic == ZYDIS_MNEMONIC_OR ||
+          instruction.mnemonic == ZYDIS_MNEMONIC_ADD) &&
          (instruction.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0 &&
          operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && operands[1].imm.value.u == 0;
 }
@@ -52,6 +56,17 @@ bool uses_slot(const ZydisDecodedInstruction& instruction, const ZydisDecodedOpe
   for (int i = 0; i < instruction.operand_count_visible; ++i)
     if (reads_slot(operands[i], frame)) return true;
   return false;
+}
+
+// Distance from the address of a memory operand to the return address.
+int64_t distance_from(const ZydisDecodedOperand& operand, const Frame& frame) {
+  const bool is_simple =
+      operand.type == ZYDIS_OPERAND_TYPE_MEMORY && operand.mem.index == ZYDIS_REGISTER_NONE;
+  int64_t from_base = kUnknown;
+  if (is_simple && operand.mem.base == ZYDIS_REGISTER_RSP) from_base = frame.from_rsp;
+  if (is_simple && operand.mem.base == ZYDIS_REGISTER_RBP) from_base = frame.from_rbp;
+  if (from_base == kUnknown) return kUnknown;
+  return from_base - (operand.mem.disp.has_displacement ? operand.mem.disp.value : 0);
 }
 
 // How the instruction moves rsp and rbp. Whatever is not understood makes them unknown.
@@ -70,6 +85,10 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
       if (is_register(first, ZYDIS_REGISTER_RBP)) frame.from_rbp = kUnknown;
       if (is_register(first, ZYDIS_REGISTER_RSP)) frame.from_rsp = kUnknown;
       return;
+    case ZYDIS_MNEMONIC_LEAVE:
+      frame.from_rsp = std::exchange(frame.from_rbp, kUnknown);
+      frame.move_rsp(-8);
+      return;
     case ZYDIS_MNEMONIC_CALL:
       return;  // comes back with rsp as it was
     case ZYDIS_MNEMONIC_SUB:
@@ -80,9 +99,19 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
         return;
       }
       break;
+    case ZYDIS_MNEMONIC_LEA:
+      if (is_register(first, ZYDIS_REGISTER_RSP)) {
+        frame.from_rsp = distance_from(second, frame);
+        return;
+      }
+      break;
     case ZYDIS_MNEMONIC_MOV:
       if (is_register(first, ZYDIS_REGISTER_RBP) && is_register(second, ZYDIS_REGISTER_RSP)) {
         frame.from_rbp = frame.from_rsp;
+        return;
+      }
+      if (is_register(first, ZYDIS_REGISTER_RSP) && is_register(second, ZYDIS_REGISTER_RBP)) {
+        frame.from_rsp = frame.from_rbp;
         return;
       }
       break;
@@ -96,24 +125,87 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
   }
 }
 
+// All paths through one function.
+class Paths {
+ public:
+  Paths(std::span<const uint8_t> code, Address begin)
+      : code_(code), begin_(begin), seen_(code.size()) {}
+
+  ReturnAddressUse follow_all() {
+    pending_.push_back({0, {}});
+    while (!pending_.empty() && !use_.is_read) {
+      const auto [at, frame] = pending_.back();
+      pending_.pop_back();
+      follow_from(at, frame);
+    }
+    return std::move(use_);
+  }
+
+ private:
+  // Compilers let a place be reached with one frame alone. With more of them something was not
+  // understood, and a few are followed all the same.
+  static constexpr uint8_t kMostFrames = 3;
+  struct Seen {
+    Frame frame;
+    uint8_t frames = 0;
+  };
+
+  bool is_new(size_t at, const Frame& frame) {
+    Seen& seen = seen_[at];
+    if (seen.frames == kMostFrames || (seen.frames != 0 && seen.frame == frame)) return false;
+    seen = {frame, static_cast<uint8_t>(seen.frames + 1)};
+    return true;
+  }
+
+  void go_to(Address target, const Frame& frame) {
+    if (target - begin_ < code_.size())
+      pending_.push_back({target - begin_, frame});
+    else if (frame.from_rsp == 0)
+      use_.forwards_to.push_back(target);
+  }
+
+  void follow_from(size_t at, Frame frame) {
+    bool comes_from_call = false;
+    while (!frame.is_lost()) {
+      if (at == code_.size()) {
+        // Behind a call that does not return there may be anything.
+        if (!comes_from_call) go_to(begin_ + at, frame);
+        return;
+      }
+      if (!is_new(at, frame)) return;
+      ZydisDecodedInstruction instruction;
+      ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+      if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&full_decoder(), code_.data() + at,
+                                               code_.size() - at, &instruction, operands)))
+        return;
+      use_.is_read = uses_slot(instruction, operands, frame);
+      if (use_.is_read) return;
+      const bool is_branch = instruction.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE;
+      const bool is_direct = is_branch && operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+                             operands[0].imm.is_relative;
+      comes_from_call = instruction.mnemonic == ZYDIS_MNEMONIC_CALL;
+      if (is_direct && !comes_from_call)
+        go_to(begin_ + at + instruction.length + static_cast<uint64_t>(operands[0].imm.value.s),
+              frame);
+      if (instruction.mnemonic == ZYDIS_MNEMONIC_RET ||
+          instruction.mnemonic == ZYDIS_MNEMONIC_JMP || instruction.mnemonic == ZYDIS_MNEMONIC_UD2)
+        return;
+      follow(instruction, operands, frame);
+      at += instruction.length;
+    }
+  }
+
+  std::span<const uint8_t> code_;
+  Address begin_;
+  std::vector<Seen> seen_;  // by offset
+  std::vector<std::pair<size_t, Frame>> pending_;
+  ReturnAddressUse use_;
+};
+
 }  // namespace
 
-bool reads_return_address(std::span<const uint8_t> function) {
-  Frame frame;
-  while (!function.empty() && (frame.from_rsp != kUnknown || frame.from_rbp != kUnknown)) {
-    ZydisDecodedInstruction instruction;
-    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&full_decoder(), function.data(), function.size(),
-                                             &instruction, operands)))
-      return false;
-    if (uses_slot(instruction, operands, frame)) return true;
-    const bool leaves =
-        instruction.mnemonic == ZYDIS_MNEMONIC_RET || instruction.mnemonic == ZYDIS_MNEMONIC_JMP;
-    if (leaves) return false;
-    follow(instruction, operands, frame);
-    function = function.subspan(instruction.length);
-  }
-  return false;
+ReturnAddressUse use_of_return_address(std::span<const uint8_t> function, Address begin) {
+  return Paths(function, begin).follow_all();
 }
 
 }  // namespace pinprick::arch

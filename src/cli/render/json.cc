@@ -79,7 +79,7 @@ void JsonRenderer::skipped(const ProcessName& process, const session::ArmReport&
                 {"object", skipped.match.object->name()},
                 {"function", skipped.match.name},
                 {"reason", plan::name(skipped.refusal.reason)},
-                {"message", plan::sentence(skipped.refusal.reason)}});
+                {"message", plan::sentence(skipped.refusal)}});
 }
 
 void JsonRenderer::armed(const ProcessName& process, const session::ArmReport& report,

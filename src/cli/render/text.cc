@@ -30,6 +30,7 @@ std::string_view remedy(plan::Reason reason) {
     case plan::Reason::not_called:
     case plan::Reason::reads_return_address:
     case plan::Reason::returns_otherwise:
+    case plan::Reason::runtime_reads_stack:
     case plan::Reason::stack_moves:
       return "; `count` can probe it";
     default:
@@ -74,13 +75,14 @@ void TextRenderer::arming(const std::string& verb, const ProcessName& process,
   if (report.skipped.size() <= kFew) {
     for (const auto& skipped : report.skipped)
       notes_.print("  skipped {}: {}{}\n", notes_.bold(skipped.match.name),
-                   plan::sentence(skipped.refusal.reason), remedy_of(skipped.refusal.reason));
+                   plan::sentence(skipped.refusal), remedy_of(skipped.refusal.reason));
   } else {
-    std::map<plan::Reason, size_t> by_reason;
-    for (const auto& skipped : report.skipped) ++by_reason[skipped.refusal.reason];
-    for (const auto& [reason, count] : by_reason)
-      notes_.print("  skipped {}: {}{}\n", plural(count, probed_), plan::sentence(reason),
-                   remedy_of(reason));
+    std::map<std::pair<plan::Reason, std::string_view>, size_t> by_reason;
+    for (const auto& skipped : report.skipped)
+      ++by_reason[{skipped.refusal.reason, skipped.refusal.runtime}];
+    for (const auto& [why, count] : by_reason)
+      notes_.print("  skipped {}: {}{}\n", plural(count, probed_),
+                   plan::sentence(plan::Refusal{why.first, 0, why.second}), remedy_of(why.first));
   }
 }
 
