@@ -66,6 +66,7 @@ SessionRow row_of(const FoundSession& found) {
   const auto counters = found.file.read_counters(journal);
   const auto unwound = found.file.read_unwound(journal);
   const auto lost = found.file.read_lost(journal);
+  const auto from_generated = found.file.read_from_generated(journal);
   const auto names = journal.probe_names();
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
@@ -75,7 +76,7 @@ SessionRow row_of(const FoundSession& found) {
       row.counts.push_back({object, function, counters[i]});
     else
       row.latencies.push_back({object, function, found.file.read_histogram(journal, i), counters[i],
-                               unwound[i], lost[i]});
+                               unwound[i], lost[i], from_generated[i]});
   }
   return row;
 }

@@ -83,8 +83,10 @@ class Watch {
   void warn_of_refused(const Watched& watched);
   void warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
                          const session::ArmReport& report);
-  session::ArmOptions arm_options() const {
-    return {options_.bits, options_.slots, options_.count_children, options_.trap};
+  void look_for_callers(Watched& watched);
+  session::ArmOptions arm_options(const Watched& watched) const {
+    return {options_.bits, options_.slots, options_.count_children, options_.trap,
+            watched.our_code()};
   }
   void wait();
   void notice_ends();
@@ -197,6 +199,7 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
   if (!subject) return fail(subject.error());
   for (const std::string& warning : subject->warnings) renderer_.warning(warning);
   watched.known = places(*subject->image);
+  watched.object_code = subject->image->executable_ranges();
   auto set = plan(*subject);
   // A process that ends meanwhile has no code to read, which looks like any of several things.
   if (!subject->target.same_image())
@@ -209,7 +212,7 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
     return fail(std::move(error));
   }
   auto armed =
-      session::Session::arm(watched.target, *subject->image, *std::move(set), arm_options());
+      session::Session::arm(watched.target, *subject->image, *std::move(set), arm_options(watched));
   if (!armed) return fail(message(armed.error()));
   const auto& report = armed->report();
   warn_of_unwinding(watched.name, *subject->image, report);
@@ -252,9 +255,36 @@ void Watch::look_again(Watched& watched) {
   forget_unloaded(watched, *subject->image);
   const std::set<Place> now = places(*subject->image);
   const std::set<Place> before = std::exchange(watched.known, now);
-  if (std::includes(before.begin(), before.end(), now.begin(), now.end())) return;
-  if (auto armed = arm_loaded(watched, std::move(subject->image), before); !armed)
-    not_probed(watched, armed.error());
+  watched.object_code = subject->image->executable_ranges();
+  if (!std::includes(before.begin(), before.end(), now.begin(), now.end()))
+    if (auto armed = arm_loaded(watched, std::move(subject->image), before); !armed)
+      not_probed(watched, armed.error());
+  watched.admit_callers();
+}
+
+// Calls that are not timed come from code that the program generates, or from libraries that it has
+// loaded since, where nothing tells us of them.
+void Watch::look_for_callers(Watched& watched) {
+  constexpr uint64_t kPauseNs = 100'000'000;
+  if (kind_ != Kind::latency || monotonic_ns() - watched.looked_ns < kPauseNs) return;
+  watched.looked_ns = monotonic_ns();
+  bool is_new = false;
+  std::optional<std::vector<image::Mapping>> maps;
+  for (Generation& generation : watched.generations)
+    if (const auto stranger = generation.session.take_stranger()) {
+      if (!maps)
+        if (auto read = image::read_maps(watched.name.pid)) maps = *std::move(read);
+      if (!maps) return;
+      // A file may hold generated code: once looked at, it is no news.
+      for (const image::Mapping& mapping : *maps)
+        if (mapping.inode != 0 && mapping.range.contains(*stranger))
+          is_new |= watched.strange.insert(mapping.range.begin).second;
+    }
+  if (!is_new || image::loader_is_at_work(watched.name.pid, watched.target.reader())) return;
+  auto subject = look_at(watched.target);
+  if (!subject) return;
+  watched.object_code = subject->image->executable_ranges();
+  watched.admit_callers();
 }
 
 void Watch::not_probed(const Watched& watched, const Message& why) {
@@ -290,8 +320,9 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
       names.push_back(match.object->name());
   if (options_.instructions) matches = probe::every_instruction(matches);
   if (watched.has_left) finish_left(watched.name.pid);
-  auto armed = session::Session::arm(
-      watched.target, image, probe::plan_probes(image, std::move(matches), kind_), arm_options());
+  auto armed = session::Session::arm(watched.target, image,
+                                     probe::plan_probes(image, std::move(matches), kind_),
+                                     arm_options(watched));
   if (!armed) {
     watched.has_left = true;
     return fail(message(armed.error()));
@@ -479,6 +510,7 @@ void Watch::wait() {
       for (Generation& generation : watched.generations)
         soon = generation.session.provide() || soon;
       if (watched.has_loaded()) follow(watched);
+      look_for_callers(watched);
     }
   }
 }
@@ -490,10 +522,12 @@ void Watch::report_all(bool is_final) {
     } else {
       auto latencies = watched.latencies(is_final);
       uint64_t missed = 0, refused = 0;
-      for (const LatencyRow& row : latencies.rows) missed += row.missed;
+      for (const LatencyRow& row : latencies.rows) {
+        missed += row.missed;
+        lost_ = lost_ || row.missed + row.from_generated != 0;
+      }
       for (const Generation& generation : watched.generations)
         refused += generation.session.refused();
-      lost_ = lost_ || missed != 0;
       if (is_final && missed > refused) latencies.slots_to_ask_for = watched.slots_to_ask_for();
       renderer_.latencies(latencies);
     }

@@ -19,6 +19,7 @@ void add(LatencyRow& to, const LatencyRow& from) {
   to.missed += from.missed;
   to.unwound += from.unwound;
   to.lost += from.lost;
+  to.from_generated += from.from_generated;
 }
 
 // The rows of all generations. What was unloaded and loaded again is one row.
@@ -85,9 +86,11 @@ std::vector<LatencyRow> rows_of(Generation& generation, bool is_final) {
   auto missed = generation.session.counters();
   auto unwound = generation.session.unwound();
   auto lost = generation.session.lost();
+  auto from_generated = generation.session.from_generated();
   generation.last_counters.resize(missed.size());
   generation.last_unwound.resize(unwound.size());
   generation.last_lost.resize(lost.size());
+  generation.last_from_generated.resize(from_generated.size());
   std::vector<stats::Histogram> histograms;
   const bool whole = is_final || generation.last_histograms.empty();
   for (const session::ArmedProbe& armed : generation.session.probes()) {
@@ -99,12 +102,14 @@ std::vector<LatencyRow> rows_of(Generation& generation, bool is_final) {
                : histograms.back().since(generation.last_histograms[histograms.size() - 1]),
          missed[index] - (is_final ? 0 : generation.last_counters[index]),
          unwound[index] - (is_final ? 0 : generation.last_unwound[index]),
-         lost[index] - (is_final ? 0 : generation.last_lost[index])});
+         lost[index] - (is_final ? 0 : generation.last_lost[index]),
+         from_generated[index] - (is_final ? 0 : generation.last_from_generated[index])});
   }
   generation.last_histograms = std::move(histograms);
   generation.last_counters = std::move(missed);
   generation.last_unwound = std::move(unwound);
   generation.last_lost = std::move(lost);
+  generation.last_from_generated = std::move(from_generated);
   return rows;
 }
 
@@ -126,6 +131,21 @@ std::set<Place> places(const image::ProcessImage& image) {
   std::set<Place> places;
   for (const auto& object : image.objects) places.emplace(object->path(), object->bias());
   return places;
+}
+
+std::vector<Range> Watched::our_code() const {
+  std::vector<Range> code;
+  for (const Generation& generation : generations) {
+    const auto some = generation.session.code();
+    code.insert(code.end(), some.begin(), some.end());
+  }
+  return code;
+}
+
+void Watched::admit_callers() {
+  std::vector<Range> code = our_code();
+  code.insert(code.end(), object_code.begin(), object_code.end());
+  for (Generation& generation : generations) generation.session.admit_callers(code);
 }
 
 std::vector<int> Watched::descriptors() const {

@@ -25,6 +25,7 @@ struct Generation {
   std::vector<uint64_t> last_counters = {};
   std::vector<uint64_t> last_unwound = {};
   std::vector<uint64_t> last_lost = {};
+  std::vector<uint64_t> last_from_generated = {};
   std::vector<stats::Histogram> last_histograms = {};
 };
 
@@ -49,8 +50,11 @@ class Watched {
   std::list<Generation> generations;  // the first one has the hook in the loader
   std::set<Place> known;              // objects that were looked at, and are still there
   std::optional<session::DisarmReport> disarmed;
+  std::vector<Range> object_code;  // where they hold code
+  uint64_t looked_ns = 0;          // when it was last looked at for calls from elsewhere
+  std::set<Address> strange;       // mappings of files that were looked at for that
   bool has_left = false;  // something could not be armed, and may not have been taken out again
-  bool is_full = false;   // no generation can be added; that was said
+  bool is_full = false;            // no generation can be added; that was said
   uint64_t armed_ns = 0;
   uint64_t ended_ns = 0;  // 0: still there
   uint64_t last_ns = 0;
@@ -58,6 +62,11 @@ class Watched {
   session::LoaderWatch* loader() const {
     return generations.empty() ? nullptr : generations.front().session.loader();
   }
+  // That generations of ours have in it.
+  std::vector<Range> our_code() const;
+  // To be called when `object_code` or `generations` have changed: calls from there are timed.
+  void admit_callers();
+
   // Readable when something happens.
   std::vector<int> descriptors() const;
   bool has_loaded() const;

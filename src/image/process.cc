@@ -161,6 +161,15 @@ std::string executable_name(pid_t pid, const MemoryReader& reader) {
   return base_name(name);
 }
 
+std::vector<Range> ProcessImage::executable_ranges() const {
+  std::vector<Range> all;
+  for (const auto& object : objects) {
+    const auto ranges = object->executable_ranges();
+    all.insert(all.end(), ranges.begin(), ranges.end());
+  }
+  return all;
+}
+
 Object* ProcessImage::object_at(Address code) const {
   for (const auto& object : objects)
     if (object->contains_code(code)) return object.get();

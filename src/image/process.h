@@ -33,6 +33,7 @@ struct ProcessImage {
   Range vdso_padding;                 // zeros from the end of the vDSO to the end of its last page
 
   Object* object_at(Address code) const;
+  std::vector<Range> executable_ranges() const;  // of all objects
 };
 
 // `reader` reads the memory of the process. Fails only when its maps cannot be read.

@@ -6,8 +6,8 @@
 // there are.
 //
 //     lower addresses                                                       higher
-//     | slots | free-list head per CPU | reusable | RuntimeContext | runtime image | slots' code |
-//     |<---------------------- read, write --------------------->|<---- read, execute ----->|
+//     | slots | free-list head per CPU | callers | reusable | context | image | slots' code |
+//     |<-------------------- read, write ------------------------------->|<- read, execute ->|
 #pragma once
 
 #include <cstddef>
@@ -40,6 +40,8 @@ struct ProbeRecord {
   uint64_t unwound;    // offset of the counter of calls that were left by unwinding
   uint64_t lost;       // offset of the counter of calls whose slot was used again
   uint64_t site;       // the probed instruction
+  // Offset of the counter of calls that were not timed because generated code made them.
+  uint64_t from_generated;
 };
 
 // The functions of an unwinder that the runtime calls when a slot's frame is unwound, and where it
@@ -83,11 +85,15 @@ struct alignas(4096) RuntimeContext {
   uint64_t reusing;        // 1: so it is
   uint64_t blocks;         // where places count from: the pool, if there is one
   uint64_t last_place;     // the largest
+  uint64_t callers;        // the table of code that calls are timed from; 0: from anywhere
   // Slots that nobody has used yet: from `fresh` on, up to `fresh_limit`, which the controller
   // moves on once it has written more.
   alignas(64) uint64_t fresh;
   uint64_t fresh_limit;
   uint64_t hand;  // the slot that is to be noted next, in the table of reusable ones
+  // The return address of a call that came from elsewhere, for the controller to look what is
+  // there, and to make it 0 again.
+  uint64_t stranger;
   // Where cells are, on pages of their own: a child that is not to count gets them empty from the
   // kernel (MADV_WIPEONFORK). 0 means to nobody's cells.
   alignas(4096) uint64_t locked_cells[kLockedStripes];
@@ -117,6 +123,7 @@ static_assert(offsetof(ProbeRecord, missed) == PP_RECORD_MISSED);
 static_assert(offsetof(ProbeRecord, unwound) == PP_RECORD_UNWOUND);
 static_assert(offsetof(ProbeRecord, lost) == PP_RECORD_LOST);
 static_assert(offsetof(ProbeRecord, site) == PP_RECORD_SITE);
+static_assert(offsetof(ProbeRecord, from_generated) == PP_RECORD_FROM_GENERATED);
 static_assert(offsetof(UnwinderTable, get_ip) == PP_UNWINDER_GET_IP);
 static_assert(offsetof(UnwinderTable, set_gr) == PP_UNWINDER_SET_GR);
 static_assert(offsetof(UnwinderTable, set_ip) == PP_UNWINDER_SET_IP);
@@ -139,6 +146,8 @@ static_assert(offsetof(RuntimeContext, block_size) == PP_CONTEXT_BLOCK_SIZE);
 static_assert(offsetof(RuntimeContext, blocks) == PP_CONTEXT_BLOCKS);
 static_assert(offsetof(RuntimeContext, last_place) == PP_CONTEXT_LAST_PLACE);
 static_assert(offsetof(RuntimeContext, hand) == PP_CONTEXT_HAND);
+static_assert(offsetof(RuntimeContext, callers) == PP_CONTEXT_CALLERS);
+static_assert(offsetof(RuntimeContext, stranger) == PP_CONTEXT_STRANGER);
 static_assert(PP_REUSABLE_SIZE == sizeof(uint32_t) << PP_REUSABLE_LOG2);
 static_assert(offsetof(RuntimeContext, fresh) == PP_CONTEXT_FRESH);
 static_assert(offsetof(RuntimeContext, fresh_limit) == PP_CONTEXT_FRESH_LIMIT);

@@ -26,6 +26,7 @@
 #define PP_RECORD_UNWOUND 24
 #define PP_RECORD_LOST 32
 #define PP_RECORD_SITE 40
+#define PP_RECORD_FROM_GENERATED 48
 
 // The context ends where the runtime image begins.
 #define PP_CONTEXT_SIZE 28672
@@ -40,12 +41,17 @@
 #define PP_CONTEXT_REUSING 160
 #define PP_CONTEXT_BLOCKS 168
 #define PP_CONTEXT_LAST_PLACE 176
+#define PP_CONTEXT_CALLERS 184
 #define PP_CONTEXT_FRESH 192
 #define PP_CONTEXT_FRESH_LIMIT 200
 #define PP_CONTEXT_HAND 208
+#define PP_CONTEXT_STRANGER 216
 #define PP_CONTEXT_LOCKED_CELLS 4096
 #define PP_CONTEXT_CPU_CELLS 4176
 #define PP_CONTEXT_CPU_FREE 16400
+
+// In the table of code that calls are timed from (runtime/callers.h): where the first level begins.
+#define PP_CALLERS_FIRST 262144
 
 // Before the context: the numbers of slots, plus one, by a hash of whose calls have them.
 #define PP_REUSABLE_LOG2 14

@@ -30,7 +30,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 10;
+inline constexpr uint32_t kFileVersion = 11;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -227,8 +227,12 @@ constexpr uint64_t unwound_offset(const FileHeader& header, uint64_t histogram) 
 constexpr uint64_t lost_offset(const FileHeader& header, uint64_t histogram) {
   return unwound_offset(header, header.histogram_count + histogram);
 }
-constexpr uint64_t place_offset(const FileHeader& header, uint64_t histogram) {
+// And calls that were not timed because generated code made them.
+constexpr uint64_t from_generated_offset(const FileHeader& header, uint64_t histogram) {
   return lost_offset(header, header.histogram_count + histogram);
+}
+constexpr uint64_t place_offset(const FileHeader& header, uint64_t histogram) {
+  return from_generated_offset(header, header.histogram_count + histogram);
 }
 // Offset in the file; nothing if the place, which may hold anything, leads to no block.
 std::optional<uint64_t> block_at(const FileHeader& header, uint64_t place);

@@ -9,7 +9,8 @@
 
 extern "C" {
 extern const uint8_t pp_image[], pp_image_end[];
-extern const uint8_t pp_enter[], pp_enter_locked[], pp_leave[], pp_leave_locked[];
+extern const uint8_t pp_enter[], pp_enter_locked[], pp_enter_any[], pp_enter_any_locked[];
+extern const uint8_t pp_leave[], pp_leave_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
 extern const uint8_t pp_rendezvous[], pp_rendezvous_end[];
@@ -80,12 +81,25 @@ uint64_t heads_offset(uint64_t capacity) {
   return capacity * sizeof(layout::Slot);
 }
 
+uint64_t callers_offset(uint64_t capacity, uint32_t cpu_count) {
+  return align_up(heads_offset(capacity) + cpu_count * kCacheLine, kPageSize);
+}
+
+const uint8_t* enter_routine(const RuntimeSpec& spec) {
+  if (spec.callers_size == 0) return spec.rseq ? pp_enter_any : pp_enter_any_locked;
+  return spec.rseq ? pp_enter : pp_enter_locked;
+}
+
 }  // namespace
 
-RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count) {
-  const uint64_t lists = heads_offset(capacity) + cpu_count * kCacheLine;
-  return {align_up(lists, kPageSize) + PP_REUSABLE_SIZE + sizeof(layout::RuntimeContext),
+RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size) {
+  return {callers_offset(capacity, cpu_count) + callers_size + PP_REUSABLE_SIZE +
+              sizeof(layout::RuntimeContext),
           align_up(image_size() + capacity * arch::kSlotCodeSize, kPageSize)};
+}
+
+Address callers_in(Address address, const RuntimeSpec& spec) {
+  return address + callers_offset(spec.capacity, spec.cpu_count);
 }
 
 std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec) {
@@ -107,7 +121,8 @@ std::vector<Address> cpu_cells(const RuntimeSpec& spec) {
 
 std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec& spec,
                                               uint64_t first) {
-  const Address image = address + runtime_extent(spec.capacity, spec.cpu_count).data_size;
+  const Address image =
+      address + runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size).data_size;
   const Address code_address = image + image_size() + first * arch::kSlotCodeSize;
   Piece data = {address + first * sizeof(layout::Slot), {}};
   data.bytes.resize((spec.slot_count - first) * sizeof(layout::Slot));
@@ -127,12 +142,12 @@ std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec
 std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& spec) {
   assert(spec.slot_count > 0 && spec.slot_count <= spec.capacity &&
          spec.cpu_count <= layout::kMaxCpus);
-  const RuntimeExtent extent = runtime_extent(spec.capacity, spec.cpu_count);
+  const RuntimeExtent extent = runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size);
   const Address image = address + extent.data_size;
   RuntimeImage out;
   out.data_address = address;
   out.code_address = image;
-  out.enter = entry(image, spec.rseq ? pp_enter : pp_enter_locked);
+  out.enter = entry(image, enter_routine(spec));
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
   out.personality = entry(image, pp_personality);
@@ -147,6 +162,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   context.slots = address;
   context.slot_count = spec.capacity;
   context.fresh_limit = spec.slot_count;
+  if (spec.callers_size != 0) context.callers = callers_in(address, spec);
   context.reuse_from = std::min(kReusedFrom, spec.capacity / kReusedAfter);
   context.ns_multiplier = spec.ns_multiplier;
   context.block_size = layout::histogram_size(spec.fraction_bits);

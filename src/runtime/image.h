@@ -12,6 +12,7 @@
 
 #include "arch/x86_64/stub.h"
 #include "base/address.h"
+#include "runtime/callers.h"
 
 namespace pinprick::runtime {
 
@@ -31,6 +32,9 @@ struct RuntimeSpec {
   // and places are empty at first; else each leads to a block already.
   Range blocks;
   bool has_pool = false;
+  // Of the table of code that calls are timed from, which is to be filled (CallerTable); 0: calls
+  // from anywhere are timed.
+  uint64_t callers_size = 0;
 
   bool has_cells_per_cpu() const {
     return rseq && (cell_regions == 0 || cell_regions >= cpu_count);
@@ -44,13 +48,10 @@ struct RuntimeExtent {
   uint64_t size() const { return data_size + code_size; }
 };
 
-RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count);
+RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size = 0);
 
-// Bytes for the target's memory.
-struct Piece {
-  Address address = 0;
-  std::vector<uint8_t> bytes;
-};
+// Where the table is, in a runtime at `address` that was made with that size for it.
+Address callers_in(Address address, const RuntimeSpec& spec);
 
 struct RuntimeImage {
   std::vector<Piece> pieces;

@@ -49,7 +49,7 @@ class Pages {
 using Function = long (*)(long);
 
 // The fastest of a few rounds: everything that disturbs a round makes it longer.
-double nanoseconds_per_call(Function function) {
+[[gnu::noinline]] double nanoseconds_per_call(Function function) {
   double best = 1e9;
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t begin = monotonic_ns();
@@ -59,6 +59,12 @@ double nanoseconds_per_call(Function function) {
     best = std::min(best, elapsed / kCalls);
   }
   return best;
+}
+
+// That function, from which the calls come.
+Range calling_code() {
+  const Address begin = align_down(reinterpret_cast<Address>(&nanoseconds_per_call), kPageSize);
+  return {begin, begin + 2 * kPageSize};
 }
 
 // The descriptor that the kernel would look at next goes away with our pages.
@@ -73,7 +79,9 @@ std::optional<double> measure() {
   const uint32_t cpus = possible_cpus();
   constexpr uint64_t kPlace = 8, kHistogram = 64;
   const uint64_t region = align_up(kHistogram + layout::histogram_size(kBits), kPageSize);
-  const RuntimeExtent extent = runtime_extent(kSlots, cpus);
+  const Range callers = calling_code();
+  const uint64_t callers_size = CallerTable::size_for({&callers, 1});
+  const RuntimeExtent extent = runtime_extent(kSlots, cpus, callers_size);
   constexpr uint64_t kStubs = 32 * kPageSize;
   const Pages cells((cpus + 1) * region), runtime_pages(extent.size()), stub_pages(kStubs);
   if (!cells.ok() || !runtime_pages.ok() || !stub_pages.ok()) return std::nullopt;
@@ -81,6 +89,7 @@ std::optional<double> measure() {
   RuntimeSpec spec;
   spec.slot_count = spec.capacity = kSlots;
   spec.cpu_count = cpus;
+  spec.callers_size = callers_size;
   spec.fraction_bits = kBits;
   if (__rseq_size != 0) spec.rseq = arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
   spec.ns_multiplier = ns_multiplier();
@@ -93,9 +102,13 @@ std::optional<double> measure() {
   }
   const auto image = build_runtime(runtime_pages.address(), spec);
   if (!image) return std::nullopt;
-  for (const Piece& piece : image->pieces)
-    std::memcpy(runtime_pages.bytes() + (piece.address - runtime_pages.address()),
-                piece.bytes.data(), piece.bytes.size());
+  const auto write = [&](const std::vector<Piece>& pieces) {
+    for (const Piece& piece : pieces)
+      std::memcpy(runtime_pages.bytes() + (piece.address - runtime_pages.address()),
+                  piece.bytes.data(), piece.bytes.size());
+  };
+  write(image->pieces);
+  write(CallerTable(callers_in(runtime_pages.address(), spec), callers_size).update({&callers, 1}));
 
   const auto cpu_table = cpu_cells(spec);
   arch::ArenaSpec arena;

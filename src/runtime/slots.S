@@ -3,7 +3,8 @@
 // A probed function's stub pushes rax, loads the address of its ProbeRecord into rax and jumps to
 // pp_enter. From there:
 //
-//     pp_enter:   slot = take a free slot              else: count as missed, run the body unmeasured
+//     pp_enter:   if the caller is not known: count, run the body unmeasured
+//                 slot = take a free slot              else: count as missed, run the body unmeasured
 //                 slot.tsc = now
 //                 slot.return_address = [rsp]          last: who reads it finds the others written
 //                 rsp += 8                             the slot's call puts its own address there
@@ -120,8 +121,7 @@
         frame   RECORD_IN_RAX, 4
         .endm
 
-// Without rseq in the whole process.
-        routine pp_enter_locked
+        .macro  save_for_entry
         frame   RECORD_IN_RAX, 1
         pushq   %rcx
         frame   RECORD_IN_RAX, 2
@@ -129,23 +129,54 @@
         frame   RECORD_IN_RAX, 3
         pushq   %rsi
         frame   RECORD_IN_RAX, 4
+        .endm
+
+// rcx = 0: the return address, 32 bytes up, is in no code that calls are timed from (callers.h).
+// Its bits from 40, 24 and 8 on, 16 each, lead there. Clobbers rdx, rsi. Keeps the flags.
+        .macro  find_caller
+        movq    CONTEXT(CALLERS), %rsi
+        movzwl  37(%rsp), %ecx
+        movl    PP_CALLERS_FIRST(%rsi,%rcx,4), %edx
+        movzwl  35(%rsp), %ecx
+        leaq    (%rsi,%rdx), %rdx
+        movl    (%rdx,%rcx,4), %edx
+        movzwl  33(%rsp), %ecx
+        leaq    (%rsi,%rdx), %rdx
+        movzbl  (%rdx,%rcx), %ecx
+        .endm
+
+// Without rseq in the whole process.
+        routine pp_enter_locked
+        save_for_entry
+        find_caller
+        jrcxz   1f
         jmp     enter_global
+1:      jmp     enter_from_stranger
         .size   pp_enter_locked, . - pp_enter_locked
+
+// Whoever calls: where all callers are known to take slots for what they are.
+        routine pp_enter_any_locked
+        save_for_entry
+        jmp     enter_global
+        .size   pp_enter_any_locked, . - pp_enter_any_locked
+
+        routine pp_enter_any
+        save_for_entry
+        jmp     enter_known
+        .size   pp_enter_any, . - pp_enter_any
 
 //      stack                       rax = record
 //        return address   40
 //        rax              32 -> 24 after rcx, 16 after rdx, ...
         routine pp_enter
-        frame   RECORD_IN_RAX, 1
-        pushq   %rcx
-        frame   RECORD_IN_RAX, 2
-        pushq   %rdx
-        frame   RECORD_IN_RAX, 3
-        pushq   %rsi
-        frame   RECORD_IN_RAX, 4
+        save_for_entry
+        find_caller
+        jrcxz   1f
+enter_known:
         movq    CONTEXT(REUSING), %rcx
         jrcxz   enter_taking
         jmp     enter_reusing
+1:      jmp     enter_from_stranger
 enter_taking:
         begin_sequence take, PP_CONTEXT_CPU_FREE
         jrcxz   take_global
@@ -315,12 +346,29 @@ enter_looking:
         movq    %rcx, %rsi
         jmp     enter_found
 
+// The caller is code that no object holds: its runtime may look for the return address. The first
+// such address since the controller has looked is noted for it. Such calls may be many.
+enter_from_stranger:
+        frame   RECORD_IN_RAX, 4
+        save_flags_and_record
+        cmpq    $0, CONTEXT(STRANGER)
+        jne     1f
+        movq    48(%rsp), %rcx
+        movq    %rcx, CONTEXT(STRANGER)
+1:      call    locked_cells
+        popq    %rdx
+        frame   RECORD_IN_RDX, 5
+        movq    PP_RECORD_FROM_GENERATED(%rdx), %rsi
+        jmp     enter_unmeasured
+
+        frame   RECORD_ON_STACK, 6
 enter_missed:
         popq    %rdx
         frame   RECORD_IN_RDX, 5
         movq    CONTEXT(LOCKED_CELLS), %rcx
-        jrcxz   1f
         movq    PP_RECORD_MISSED(%rdx), %rsi
+enter_unmeasured:
+        jrcxz   1f
         lock incq (%rcx,%rsi)
 1:      popq    %rax
         frame   RECORD_IN_RDX, 4

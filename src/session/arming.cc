@@ -138,7 +138,7 @@ Result<void, SessionError> Arming::choose_addresses(const std::vector<image::Map
   placed &= plan_mapping(MappingEntry::Kind::tables, space.take_anywhere(tables), tables);
   placed &= plan_mapping(MappingEntry::Kind::cells, space.take_anywhere(cells), cells);
   if (measures()) {
-    const auto extent = runtime::runtime_extent(capacity_, usable_cpus());
+    const auto extent = runtime::runtime_extent(capacity_, usable_cpus(), callers_size_);
     const auto at = space.take_anywhere(extent.size());
     runtime_address_ = at.value_or(0);
     placed &= plan_mapping(MappingEntry::Kind::runtime_data, at, extent.data_size);
@@ -267,7 +267,10 @@ Result<void, SessionError> Arming::create_file() {
   copy_text(header.boot_id, boot_id());
   copy_text(header.command, target().command());
   journal.names.assign(names.begin(), names.end());
-  if (measures()) capacity_ = options_.slots != 0 ? options_.slots : kMostSlots;
+  if (measures()) {
+    capacity_ = options_.slots != 0 ? options_.slots : kMostSlots;
+    callers_size_ = runtime::CallerTable::size_for(caller_code());
+  }
   auto maps = image::read_maps(target().pid());
   if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
   if (auto chosen = choose_addresses(*maps); !chosen) return chosen;

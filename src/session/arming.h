@@ -112,6 +112,7 @@ class Arming {
   Result<void, SessionError> map_at(target::BorrowedThread& thread, size_t index, int protection,
                                     int flags, int descriptor, uint64_t offset);
   runtime::RuntimeSpec runtime_spec() const;
+  std::vector<Range> caller_code() const;
   arch::ArenaSpec arena_spec(const Arena& arena, const std::vector<Address>& cpus) const;
   bool measures() const { return set_.kind == probe::Kind::latency; }
   bool is_hook(size_t patch, probe::Hook::Kind kind) const {
@@ -151,6 +152,7 @@ class Arming {
   std::optional<arch::RseqArea> rseq_;
   Address runtime_address_ = 0;
   uint64_t capacity_ = 0;
+  uint64_t callers_size_ = 0;
   Address enter_ = 0;
   arch::UnwinderHook hook_;
   std::vector<arch::CodeRow> runtime_frames_;

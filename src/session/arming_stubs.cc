@@ -55,7 +55,8 @@ std::optional<arch::Stub> Arming::place_stub(const probe::SitePatch& patch, arch
     return probe::place_return_stub(
         code, patch, entries,
         {layout::place_offset(header, i), layout::counter_offset(i),
-         layout::unwound_offset(header, i), layout::lost_offset(header, i)});
+         layout::unwound_offset(header, i), layout::lost_offset(header, i),
+         layout::from_generated_offset(header, i)});
   }
   points.clear();
   for (size_t i : patch.probes)
@@ -260,6 +261,7 @@ runtime::RuntimeSpec Arming::runtime_spec() const {
   const layout::FileHeader& header = session_.journal_.header;
   runtime::RuntimeSpec spec;
   spec.capacity = capacity_;
+  spec.callers_size = callers_size_;
   spec.slot_count = std::min(capacity_, kFirstSlots + kSlotsPerCpu * usable_cpus());
   spec.cpu_count = usable_cpus();
   spec.cell_regions = header.cpu_count;
@@ -277,6 +279,14 @@ runtime::RuntimeSpec Arming::runtime_spec() const {
     spec.has_pool = true;
   }
   return spec;
+}
+
+// Calls that begin in a slot or a stub of ours, by a tail call for example, are timed as well.
+std::vector<Range> Arming::caller_code() const {
+  std::vector<Range> code = session_.image_->executable_ranges();
+  for (const auto& ours : {session_.code(), options_.callers})
+    code.insert(code.end(), ours.begin(), ours.end());
+  return code;
 }
 
 arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address>& cpus) const {
@@ -436,7 +446,11 @@ Result<void, SessionError> Arming::write_stubs() {
       if (auto written = target().memory().write(piece.address, piece.bytes); !written)
         return refused(written.error());
     session_.runtime_.emplace(Session::Runtime{
-        runtime_address_, spec, std::min(SessionFile::kFirstBlocks, journal().header.pool_blocks)});
+        runtime_address_, spec, std::min(SessionFile::kFirstBlocks, journal().header.pool_blocks),
+        runtime::CallerTable(runtime::callers_in(runtime_address_, spec), callers_size_)});
+    for (const runtime::Piece& piece : session_.runtime_->callers.update(caller_code()))
+      if (auto written = target().memory().write(piece.address, piece.bytes); !written)
+        return refused(written.error());
   }
 
   const auto cpus = runtime::cpu_cells(spec);

@@ -129,9 +129,7 @@ uint64_t Session::slots_to_ask_for() const {
 bool Session::provide_slots() {
   const Address address = runtime_->address;
   runtime::RuntimeSpec& spec = runtime_->spec;
-  const Address context_at = address +
-                             runtime::runtime_extent(spec.capacity, spec.cpu_count).data_size -
-                             sizeof(layout::RuntimeContext);
+  const Address context_at = runtime_->context();
   uint64_t fresh = 0;
   if (spec.slot_count == spec.capacity ||
       !target_.memory().read_value(context_at + offsetof(layout::RuntimeContext, fresh), fresh))
@@ -150,6 +148,34 @@ bool Session::provide_slots() {
   return spec.slot_count < spec.capacity;
 }
 
+Address Session::Runtime::context() const {
+  return address +
+         runtime::runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size).data_size -
+         sizeof(layout::RuntimeContext);
+}
+
+void Session::admit_callers(std::span<const Range> code) {
+  if (!runtime_ || state_ != State::armed) return;
+  for (const runtime::Piece& piece : runtime_->callers.update(code))
+    if (!target_.memory().write(piece.address, piece.bytes)) return;  // it has ended
+}
+
+std::vector<Range> Session::code() const {
+  std::vector<Range> code;
+  for (const layout::MappingEntry& entry : journal_.mappings)
+    if (layout::is_code(entry.kind)) code.push_back({entry.address, entry.address + entry.size});
+  return code;
+}
+
+std::optional<Address> Session::take_stranger() {
+  if (!runtime_ || state_ != State::armed) return std::nullopt;
+  const Address at = runtime_->context() + offsetof(layout::RuntimeContext, stranger);
+  Address stranger = 0;
+  if (!target_.memory().read_value(at, stranger) || stranger == 0) return std::nullopt;
+  static_cast<void>(target_.memory().write_value(at, Address{0}));
+  return stranger;
+}
+
 bool Session::is_gone() const {
   return !kernel_ && std::all_of(sites_of_objects_.begin(), sites_of_objects_.end(),
                                  [](const ObjectSites& sites) {
@@ -166,7 +192,7 @@ Session::Session(Session&& other) noexcept
       file_(std::exchange(other.file_, std::nullopt)),
       sites_of_objects_(std::move(other.sites_of_objects_)),
       loader_(std::move(other.loader_)),
-      runtime_(other.runtime_),
+      runtime_(std::move(other.runtime_)),
       kernel_(std::move(other.kernel_)),
       is_armed_(other.is_armed_),
       state_(other.state_) {}

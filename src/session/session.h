@@ -15,6 +15,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct ArmOptions {
   uint64_t slots = 0;          // of return probes; 0: as many as usual
   bool count_children = true;  // what forked children do
   bool trap = false;           // the kernel may count what no jump can be placed at
+  std::vector<Range> callers;  // code that calls are timed from, besides the image's objects
 };
 
 struct ArmReport {
@@ -105,6 +107,17 @@ class Session {
   bool provide();
   // How many slots to begin with, where calls found none.
   uint64_t slots_to_ask_for() const;
+  // Calls are timed that are made from objects of the process, or from what sessions of ours have
+  // in it: a runtime may look at the return addresses of code that it has generated. To be called
+  // with all of that when it has changed.
+  void admit_callers(std::span<const Range> code);
+  // What this session has there.
+  std::vector<Range> code() const;
+  // The return address of a call that was not timed for that reason, since the last such answer.
+  std::optional<Address> take_stranger();
+  // Return probes: calls that were not timed for that reason.
+  std::vector<uint64_t> from_generated() const { return file_->read_from_generated(journal_); }
+
   // Calls that were not recorded, for want of a block: of those that counters() has as missed.
   uint64_t refused() const { return file_ ? file_->read_pool(journal_).refused : 0; }
 
@@ -140,6 +153,8 @@ class Session {
     Address address = 0;
     runtime::RuntimeSpec spec;
     uint64_t blocks = 0;  // of the pool, that are reserved
+    runtime::CallerTable callers = {};
+    Address context() const;
   };
   bool provide_slots();
   std::optional<Runtime> runtime_;

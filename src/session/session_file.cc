@@ -188,6 +188,11 @@ std::vector<uint64_t> SessionFile::read_lost(const layout::Session& session) con
                       session.header.histogram_count);
 }
 
+std::vector<uint64_t> SessionFile::read_from_generated(const layout::Session& session) const {
+  return sum_counters(session, layout::from_generated_offset(session.header, 0),
+                      session.header.histogram_count);
+}
+
 // In the end there is a block for each histogram besides those that regions of CPUs have, for all
 // threads that find none of their CPU's; and of what there is by now, they leave a quarter.
 Result<void, FileError> SessionFile::limit_pool(const layout::FileHeader& header, uint64_t blocks) {

@@ -63,6 +63,7 @@ class SessionFile {
   // By histogram.
   std::vector<uint64_t> read_unwound(const layout::Session& session) const;
   std::vector<uint64_t> read_lost(const layout::Session& session) const;
+  std::vector<uint64_t> read_from_generated(const layout::Session& session) const;
   stats::Histogram read_histogram(const layout::Session& session, uint64_t histogram) const;
 
   // Of the pool so many blocks are reserved at first, as far as it has them.

@@ -139,6 +139,64 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   [ "$(field 'len([x for x in r if x["type"] == "latency"]) > 100')" = True ]
 }
 
+# has_lines N: that the program has printed so far.
+has_lines() { (($(wc -l <"$work/out") >= $1)); }
+
+@test "calls of generated code run unmeasured and are counted, those of the program's own code are timed" {
+  start_fed generated 1000
+  watch latency -p $fed generated:visited generated:worked
+  local line
+  for line in 1 2 3; do
+    echo >&7
+    patiently has_lines $line
+  done
+  end_watch
+  [ "$(seen visited count)" -eq 0 ]
+  [ "$(seen visited from_generated)" -eq 3000 ]
+  [ "$(seen worked count)" -eq 3000 ]
+  [ "$(seen worked from_generated)" -eq 0 ]
+  no_trace $fed
+  echo >&7
+  patiently has_lines 4
+  [ "$(sort -u "$work/out")" = 'sum 1499500' ]
+  exec 7>&-
+  wait $fed
+}
+
+@test "calls of generated code are named on the last line, and --fail-on-loss tells of them" {
+  start_fed generated 10
+  "$PINPRICK" latency --fail-on-loss -p $fed generated:visited >"$work/shown" 2>&1 3>&- &
+  local watcher=$! status=0
+  ends_with_test $watcher
+  until_line "$work/shown" armed
+  echo >&7
+  until_line "$work/out" sum
+  kill -INT $watcher
+  wait $watcher || status=$?
+  grep '^missed 0  .*  from generated code 10  ' "$work/shown"
+  [ $status -eq 5 ]
+  exec 7>&-
+  wait $fed
+}
+
+@test "what a library calls that was loaded since is timed" {
+  start_fed dlhost
+  watch latency -p $fed libc:getppid
+  echo "load $TARGETS/plugin_caller.so" >&7
+  until_line "$work/out" load
+  # Where the loader does not wait for us, the first calls tell of it.
+  is_timed() {
+    echo "call 1" >&7
+    "$PINPRICK" status -p $fed --json >"$work/status"
+    python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["probes"][0]["count"] == 0)' "$work/status"
+  }
+  patiently is_timed
+  end_watch
+  exec 7>&-
+  wait $fed
+  ! grep -q WRONG "$work/out"
+}
+
 # profiled PROGRAM FUNCTIONS: from where which function was called, as the program's profiler saw it.
 profiled() {
   timed "$1" 200 "$1:*"

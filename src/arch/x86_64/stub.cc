@@ -334,6 +334,7 @@ void emit_probe_record(Assembler& code, Assembler::Label label, Assembler::Label
   code.u64(spec.unwound);
   code.u64(spec.lost);
   code.u64(site);
+  code.u64(spec.from_generated);
 }
 
 }  // namespace
@@ -342,7 +343,7 @@ void emit_probe_record(Assembler& code, Assembler::Label label, Assembler::Label
 //     rax = &record
 //     jmp enter               -> the slot's code -> body
 //     body: displaced instructions, jump back
-//     record: body, histogram, missed, unwound, lost, site
+//     record: body, histogram, missed, unwound, lost, site, from_generated
 Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnStub& spec,
                       const Displaced& displaced) {
   const auto record = code.new_label();

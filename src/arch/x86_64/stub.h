@@ -132,6 +132,7 @@ struct ReturnStub {
   uint64_t missed = 0;
   uint64_t unwound = 0;
   uint64_t lost = 0;
+  uint64_t from_generated = 0;
 };
 
 Stub emit_return_stub(Assembler& code, const ArenaEntries& arena, const ReturnStub& spec,

@@ -26,11 +26,21 @@ Json slots_of(const stats::Histogram& histogram) {
 
 Json latency_fields(const LatencyRow& row) {
   const auto& h = row.histogram;
-  return {{"object", row.object},       {"function", row.function},     {"count", h.count()},
-          {"missed", row.missed},       {"unwound", row.unwound},       {"lost", row.lost},
-          {"sum_ns", h.sum()},          {"p50_ns", h.quantile(0.5)},    {"p90_ns", h.quantile(0.9)},
-          {"p99_ns", h.quantile(0.99)}, {"p999_ns", h.quantile(0.999)}, {"max_ns", h.maximum()},
-          {"bits", h.bits()},           {"slots", slots_of(h)}};
+  return {{"object", row.object},
+          {"function", row.function},
+          {"count", h.count()},
+          {"missed", row.missed},
+          {"unwound", row.unwound},
+          {"lost", row.lost},
+          {"from_generated", row.from_generated},
+          {"sum_ns", h.sum()},
+          {"p50_ns", h.quantile(0.5)},
+          {"p90_ns", h.quantile(0.9)},
+          {"p99_ns", h.quantile(0.99)},
+          {"p999_ns", h.quantile(0.999)},
+          {"max_ns", h.maximum()},
+          {"bits", h.bits()},
+          {"slots", slots_of(h)}};
 }
 
 Json count_fields(const CountRow& row) {

@@ -33,10 +33,13 @@ struct LatencyRow {
   std::string object;
   std::string function;
   stats::Histogram histogram;
-  uint64_t missed = 0;   // calls that found no free slot
-  uint64_t unwound = 0;  // calls that were left by an exception, or by cancellation
-  uint64_t lost = 0;     // calls that were left otherwise: by longjmp, or with their thread
-  bool has_calls() const { return histogram.count() + missed + unwound + lost != 0; }
+  uint64_t missed = 0;          // calls that found no free slot
+  uint64_t unwound = 0;         // calls that were left by an exception, or by cancellation
+  uint64_t lost = 0;            // calls that were left otherwise: by longjmp, or with their thread
+  uint64_t from_generated = 0;  // calls that generated code made: not timed
+  bool has_calls() const {
+    return histogram.count() + missed + unwound + lost + from_generated != 0;
+  }
 };
 
 // Of one process. An interval, or the whole time.

@@ -174,6 +174,8 @@ void TextRenderer::histogram(const LatencyRow& row, double seconds) {
                                      kYellow));
   if (row.unwound != 0) data_.print("left by exception {}\n", with_commas(row.unwound));
   if (row.lost != 0) data_.print("left by longjmp {}\n", with_commas(row.lost));
+  if (row.from_generated != 0)
+    data_.print("from generated code {}: not timed\n", with_commas(row.from_generated));
 }
 
 void TextRenderer::latency_table(const std::vector<LatencyRow>& rows, double seconds) {
@@ -183,7 +185,7 @@ void TextRenderer::latency_table(const std::vector<LatencyRow>& rows, double sec
     const auto& h = row.histogram;
     const uint64_t n = h.count();
     data_.print(
-        "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}{}\n", with_commas(n),
+        "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}{}{}\n", with_commas(n),
         rate(seconds > 0 ? static_cast<double>(n) / seconds : 0),
         duration_ns(static_cast<double>(h.quantile(0.5))),
         duration_ns(static_cast<double>(h.quantile(0.9))),
@@ -192,7 +194,10 @@ void TextRenderer::latency_table(const std::vector<LatencyRow>& rows, double sec
         data_.bold(row.function),
         row.missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row.missed)),
         row.unwound == 0 ? "" : fmt::format(" (left by exception {})", with_commas(row.unwound)),
-        row.lost == 0 ? "" : fmt::format(" (left by longjmp {})", with_commas(row.lost)));
+        row.lost == 0 ? "" : fmt::format(" (left by longjmp {})", with_commas(row.lost)),
+        row.from_generated == 0
+            ? ""
+            : fmt::format(" (from generated code {})", with_commas(row.from_generated)));
   }
 }
 
@@ -216,19 +221,22 @@ void TextRenderer::latencies(const Report<LatencyRow>& report) {
   heading(report.process, report.seconds, report.is_final);
   latency_reports(report.rows, report.seconds);
   if (report.is_final) {
-    uint64_t missed = 0, unwound = 0, lost = 0;
+    uint64_t missed = 0, unwound = 0, lost = 0, from_generated = 0;
     for (const LatencyRow& row : report.rows) {
       missed += row.missed;
       unwound += row.unwound;
       lost += row.lost;
+      from_generated += row.from_generated;
     }
     const auto cost = runtime::return_probe_cost();
     data_.print(
-        "missed {}{}  left by exception {}  by longjmp {}{}\n", with_commas(missed),
+        "missed {}{}  left by exception {}  by longjmp {}{}{}\n", with_commas(missed),
         report.slots_to_ask_for == 0
             ? ""
             : fmt::format(" (--slots {} begins with more)", report.slots_to_ask_for),
         with_commas(unwound), with_commas(lost),
+        from_generated == 0 ? ""
+                            : fmt::format("  from generated code {}", with_commas(from_generated)),
         cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
   }
   data_.flush();
