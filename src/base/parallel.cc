@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/task.h"
+
 namespace pinprick {
 
 size_t usable_threads() {
@@ -18,7 +20,8 @@ void for_each_piece(size_t count, size_t threads, const std::function<void(size_
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
-  const auto take_pieces = [&] {
+  const auto take_pieces = [&, task = Task::current()] {
+    const Task::Scope scope(task);
     try {
       for (size_t piece = next++; piece < count; piece = next++) work(piece);
     } catch (...) {

@@ -14,7 +14,8 @@ size_t usable_threads();
 
 // Calls work(0) ... work(count - 1), each once, on up to `threads` threads, ours among them. With
 // fewer where no thread is to be had. Returns when all are done. Where `work` throws, pieces that
-// nobody has begun are left out, and the first exception comes out here.
+// nobody has begun are left out, and the first exception comes out here. The task of this thread
+// (task.h) is that of all of them.
 void for_each_piece(size_t count, size_t threads, const std::function<void(size_t)>& work);
 
 }  // namespace pinprick
