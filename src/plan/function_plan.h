@@ -31,7 +31,7 @@ struct Springboard {
 
 struct PlannedPatch {
   Patch patch;
-  std::vector<uint8_t> points;  // probed instructions: offsets from patch.site, ascending
+  ShortBytes points;  // probed instructions: offsets from patch.site, ascending
   std::optional<Springboard> springboard;
   // The patch whose window the springboard lies in: it has to be there first, and stay longer. Its
   // jump and the springboard lie in the same page.

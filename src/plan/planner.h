@@ -17,6 +17,7 @@
 
 #include "arch/x86_64/decode.h"
 #include "base/result.h"
+#include "base/short_bytes.h"
 #include "image/branch_targets.h"
 #include "plan/tactic.h"
 
@@ -36,16 +37,16 @@ struct FunctionCode {
 };
 
 struct Patch {
-  Tactic tactic = Tactic::insn;
   Address site = 0;
-  uint8_t written = 0;            // bytes that the jump overwrites, from site
-  uint8_t displaced = 0;          // bytes whose instructions run in the stub, from site
-  bool at_begin = false;          // of its function: others may read what stands there
-  std::vector<uint8_t> original;  // max(written, displaced)
+  Tactic tactic = Tactic::insn;
+  uint8_t written = 0;    // bytes that the jump overwrites, from site
+  uint8_t displaced = 0;  // bytes whose instructions run in the stub, from site
+  bool at_begin = false;  // of its function: others may read what stands there
+  ShortBytes original;    // max(written, displaced)
 
   // Offsets behind the first instruction at which another one began, inside the written bytes:
   // where a thread could stand in the middle of the jump.
-  std::vector<uint8_t> interior;
+  ShortBytes interior;
 
   std::span<const uint8_t> displaced_bytes() const { return std::span(original).first(displaced); }
   Range touched() const { return {site, site + original.size()}; }
