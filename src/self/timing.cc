@@ -127,7 +127,7 @@ stats::Histogram Timing::read(uint32_t histogram) const {
   const uint64_t offset = histogram_at(histogram);
   for (uint64_t region = 0; region < regions_; ++region) {
     const auto* cell = reinterpret_cast<const uint64_t*>(cells_ + region * region_size() + offset);
-    for (uint32_t slot = 0; slot < all.cells().size(); ++slot, cell += 2)
+    for (uint32_t slot = 0; slot < stats::slot_count(all.bits()); ++slot, cell += 2)
       all.add(slot, {__atomic_load_n(cell, __ATOMIC_RELAXED),
                      __atomic_load_n(cell + 1, __ATOMIC_RELAXED)});
   }

@@ -8,15 +8,17 @@ namespace pinprick::stats {
 
 void Histogram::merge(const Histogram& other) {
   assert(bits_ == other.bits_);
-  for (uint32_t i = 0; i < cells_.size(); ++i) add(i, other.cells_[i]);
+  for (uint32_t i = 0; i < other.cells_.size(); ++i) add(i, other.cells_[i]);
 }
 
 Histogram Histogram::since(const Histogram& earlier) const {
   assert(bits_ == earlier.bits_);
+  if (earlier.cells_.empty()) return *this;
   Histogram difference(bits_);
-  for (uint32_t i = 0; i < cells_.size(); ++i)
-    difference.add(
-        i, {cells_[i].count - earlier.cells_[i].count, cells_[i].sum - earlier.cells_[i].sum});
+  for (uint32_t i = 0; i < earlier.cells_.size(); ++i) {
+    const Cell now = cells_.empty() ? Cell{} : cells_[i];
+    difference.add(i, {now.count - earlier.cells_[i].count, now.sum - earlier.cells_[i].sum});
+  }
   return difference;
 }
 
@@ -27,6 +29,7 @@ uint64_t Histogram::count() const {
 }
 
 uint64_t Histogram::average(uint32_t slot) const {
+  if (cells_.empty()) return 0;
   const Cell& cell = cells_[slot];
   return cell.count == 0 ? 0 : (cell.sum / cell.count) << sum_shift(slot, bits_);
 }

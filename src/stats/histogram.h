@@ -53,15 +53,21 @@ struct Cell {
   uint64_t sum = 0;  // of value >> sum_shift(slot)
 };
 
+// Without any value it has no cells, and takes no memory for them: most functions of a program are
+// never called.
 class Histogram {
  public:
-  explicit Histogram(unsigned bits = kDefaultFractionBits)
-      : bits_(bits), cells_(slot_count(bits)) {}
+  explicit Histogram(unsigned bits = kDefaultFractionBits) : bits_(bits) {}
 
   unsigned bits() const { return bits_; }
+  // By slot: slot_count() of them, or none.
   const std::vector<Cell>& cells() const { return cells_; }
 
   void add(uint32_t slot, Cell cell) {
+    if (cells_.empty()) {
+      if (cell.count == 0 && cell.sum == 0) return;
+      cells_.resize(slot_count(bits_));
+    }
     cells_[slot].count += cell.count;
     cells_[slot].sum += cell.sum;
   }

@@ -102,5 +102,30 @@ TEST(Histogram, MergingIsAdditionAndSinceUndoesIt) {
   EXPECT_EQ(difference.cells()[10].sum, 10u);
 }
 
+TEST(Histogram, WithoutAValueTakesNoMemory) {
+  const Histogram none(3);
+  EXPECT_TRUE(none.cells().empty());
+  EXPECT_EQ(none.count(), 0u);
+  EXPECT_EQ(none.sum(), 0);
+  EXPECT_EQ(none.quantile(0.5), 0u);
+  EXPECT_EQ(none.maximum(), 0u);
+  EXPECT_EQ(none.average(10), 0u);
+  Histogram merged(3);
+  merged.merge(none);
+  merged.add(5, {0, 0});
+  EXPECT_TRUE(merged.cells().empty());
+}
+
+TEST(Histogram, OfATimeInWhichNothingHappenedTakesNoMemory) {
+  Histogram histogram(3);
+  histogram.record(480);
+  const Histogram earlier = histogram;
+  EXPECT_TRUE(histogram.since(earlier).cells().empty());
+  EXPECT_EQ(histogram.since(Histogram(3)).count(), 1u);
+  Histogram sum(3);
+  sum.merge(histogram);
+  EXPECT_EQ(sum.count(), 1u);
+}
+
 }  // namespace
 }  // namespace pinprick::stats
