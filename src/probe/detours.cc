@@ -31,21 +31,41 @@ std::vector<plan::FunctionCode> neighbours_of(image::Object& object,
 }  // namespace
 
 void Taken::add(const plan::PlannedPatch& patch, size_t index) {
-  const Range claimed = patch.claimed();
-  add(claimed);
-  if (patch.patch.written == arch::kJumpLength) ranges_[claimed.begin].long_jump = index;
+  const bool has_long_jump = patch.patch.written == arch::kJumpLength;
+  add(patch.claimed(), has_long_jump ? static_cast<uint32_t>(index) : kNone);
   if (patch.springboard && !patch.host)
     add({patch.springboard->address, patch.springboard->address + arch::kJumpLength});
 }
 
+void Taken::add(Range range, uint32_t long_jump) {
+  const Claim claim = {static_cast<uint32_t>(range.size()), long_jump};
+  if (ascending_.empty() || ascending_.back().first < range.begin)
+    ascending_.emplace_back(range.begin, claim);
+  else if (ascending_.back().first == range.begin)
+    ascending_.back().second.merge(claim);
+  else
+    others_[range.begin].merge(claim);
+}
+
 bool Taken::is_free(Range range) const {
-  const auto behind = ranges_.lower_bound(range.end);
-  return behind == ranges_.begin() || std::prev(behind)->second.end <= range.begin;
+  const auto ends_before = [&](const auto& entry) {
+    return entry.first + entry.second.size <= range.begin;
+  };
+  const auto above = std::lower_bound(ascending_.begin(), ascending_.end(), range.end,
+                                      [](const auto& entry, Address a) { return entry.first < a; });
+  const auto other = others_.lower_bound(range.end);
+  return (above == ascending_.begin() || ends_before(*std::prev(above))) &&
+         (other == others_.begin() || ends_before(*std::prev(other)));
 }
 
 std::optional<size_t> Taken::long_jump_at(Address site) const {
-  const auto there = ranges_.find(site);
-  return there == ranges_.end() ? std::nullopt : there->second.long_jump;
+  const auto there = std::lower_bound(ascending_.begin(), ascending_.end(), site,
+                                      [](const auto& entry, Address a) { return entry.first < a; });
+  if (there != ascending_.end() && there->first == site && there->second.long_jump != kNone)
+    return there->second.long_jump;
+  const auto other = others_.find(site);
+  if (other == others_.end() || other->second.long_jump == kNone) return std::nullopt;
+  return other->second.long_jump;
 }
 
 bool may_have_detour(plan::Reason reason) {

@@ -13,13 +13,10 @@
 
 namespace pinprick::probe {
 
-// Bytes that patches of one object claim.
+// Bytes that patches of one object claim. Mostly they come by address.
 class Taken {
  public:
-  void add(Range range) {
-    Address& end = ranges_[range.begin].end;
-    end = std::max(end, range.end);
-  }
+  void add(Range range) { add(range, kNone); }
   // `index`: by which whoever asks knows it.
   void add(const plan::PlannedPatch& patch, size_t index);
   bool is_free(Range range) const;
@@ -27,11 +24,19 @@ class Taken {
   std::optional<size_t> long_jump_at(Address site) const;
 
  private:
+  static constexpr uint32_t kNone = UINT32_MAX;
   struct Claim {
-    Address end = 0;
-    std::optional<size_t> long_jump;
+    uint32_t size = 0;
+    uint32_t long_jump = kNone;
+    void merge(const Claim& other) {
+      size = std::max(size, other.size);
+      if (other.long_jump != kNone) long_jump = other.long_jump;
+    }
   };
-  std::map<Address, Claim> ranges_;  // by begin; none overlaps another
+  void add(Range range, uint32_t long_jump);
+  // By begin; none overlaps another.
+  std::vector<std::pair<Address, Claim>> ascending_;
+  std::map<Address, Claim> others_;
 };
 
 // Could there be a way around what is in the way of this site's own jump?
