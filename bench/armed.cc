@@ -59,10 +59,13 @@ LeftRecords::~LeftRecords() {
 
 uint64_t hits(const session::Session& session) {
   uint64_t sum = 0;
-  const auto counters = session.counters();
-  for (const auto& probe : session.probes())
-    sum += probe.probe.kind == probe::Kind::count ? counters[probe.index]
-                                                  : session.histogram(probe).count();
+  if (session.kind() == probe::Kind::count) {
+    const auto counters = session.counters();
+    for (const auto& probe : session.probes()) sum += counters[probe.index];
+  } else {
+    const auto histograms = session.histograms();
+    for (const auto& probe : session.probes()) sum += histograms[probe.index].count();
+  }
   return sum;
 }
 

@@ -207,7 +207,7 @@ class RedisCost {
     if (auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
     const auto counters = armed->session.counters();
     for (const auto& probe : armed->session.probes())
-      if (counters[probe.index] == 0) idle_.insert(probe.probe.match.site);
+      if (counters[probe.index] == 0) idle_.insert(armed->session.match_of(probe).site);
     return {};
   }
 

@@ -26,13 +26,15 @@ struct RemoveAtExit {
 void look_at(const session::SessionFile& file, const layout::Session& found) {
   const layout::FileHeader& header = found.header;
   CHECK(file.read_counters(found).size() == found.probes.size());
+  const std::vector<stats::Histogram> all = file.read_histograms(found);
+  CHECK(all.size() == header.histogram_count);
   size_t histograms = 0;
   for (const layout::ProbeEntry& probe : found.probes) {
     CHECK(probe.object < found.objects.size());
     CHECK(probe.site < found.sites.size());
     if (probe.kind != layout::ProbeEntry::Kind::latency || ++histograms > 4) continue;
-    const auto index = static_cast<uint64_t>(&probe - found.probes.data());
-    const stats::Histogram histogram = file.read_histogram(found, index);
+    const auto index = static_cast<size_t>(&probe - found.probes.data());
+    const stats::Histogram& histogram = all[index];
     const stats::Histogram none(header.fraction_bits);
     uint64_t last = 0;
     for (double p : {0.0, 0.5, 0.99, 1.0}) {
@@ -44,7 +46,7 @@ void look_at(const session::SessionFile& file, const layout::Session& found) {
     histogram.sum();
     for (uint32_t slot = 0; slot < histogram.cells().size(); ++slot) histogram.average(slot);
   }
-  CHECK(found.probe_names().size() == found.probes.size());
+  for (size_t i = 0; i <= found.probes.size(); ++i) found.probe_name(i);
   for (const layout::ObjectEntry& object : found.objects) {
     found.name(object.name);
     found.name(object.path);
@@ -89,6 +91,7 @@ std::vector<Input> seeds() {
                                          .objects = 1,
                                          .sites = 2,
                                          .probes = 3,
+                                         .functions = 2,
                                          .histograms = 2,
                                          .blocks = blocks,
                                          .name_bytes = 32,
@@ -96,7 +99,6 @@ std::vector<Input> seeds() {
                                          .fraction_bits = bits});
     FileHeader header = laid_out;
     header.state = SessionState::armed;
-    header.probe_names = 7;
     Input bytes(header.file_size);
     const auto put = [&](uint64_t offset, const auto& value) {
       std::memcpy(bytes.data() + offset, &value, sizeof value);
@@ -118,6 +120,8 @@ std::vector<Input> seeds() {
       probe.kind = i < 2 ? ProbeEntry::Kind::latency : ProbeEntry::Kind::count;
       put(header.probes.offset + i * sizeof(ProbeEntry), probe);
     }
+    put(header.functions.offset, FunctionEntry{0x5555'1000, 0, 7});
+    put(header.functions.offset + sizeof(FunctionEntry), FunctionEntry{0x5555'1000, 2, 12});
     std::memcpy(bytes.data() + header.names.offset, "object\0read\0write", 18);
     for (uint64_t region = 0; region < 3; ++region) {
       const uint64_t block = end_of_blocks(header, region % blocks);

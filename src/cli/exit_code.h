@@ -9,8 +9,9 @@ enum ExitCode : int {
   kUsage = 2,
   kNothingMatched = 3,
   kAttachRefused = 4,
-  kLost = 5,                // with --fail-on-loss
-  kFailedWithCommand = 125  // pinprick's own failure where the status belongs to a command
+  kLost = 5,                 // with --fail-on-loss
+  kFailedWithCommand = 125,  // pinprick's own failure where the status belongs to a command
+  kInterrupted = 130         // by SIGINT before any probe was in; by another signal 128 and that
 };
 
 }  // namespace pinprick::cli

@@ -6,7 +6,6 @@
 #include "cli/attach.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
-#include "probe/instructions.h"
 #include "probe/summary.h"
 
 namespace pinprick::cli {
@@ -24,14 +23,15 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
   const auto row_of = [](const image::Match& match) {
     ListRow row;
     row.object = match.object->name();
-    row.function = match.name;
+    row.function = match.name();
     row.address = match.site - match.object->bias();
     return row;
   };
   for (const auto& probe : counted.probes) {
-    ListRow row = row_of(probe.match);
+    const image::Match match = counted.match_of(probe);
+    ListRow row = row_of(match);
     row.tactic = counted.patches[probe.patch].plan.patch.tactic;
-    if (auto refused = not_timed.find(probe.match.site); refused != not_timed.end())
+    if (auto refused = not_timed.find(match.site); refused != not_timed.end())
       row.return_refusal = refused->second;
     rows.push_back(std::move(row));
   }
@@ -50,10 +50,12 @@ int list_image(image::ProcessImage& image, const Patterns& patterns, const Optio
                Renderer& renderer) {
   auto matches = match(image, patterns, false);
   if (!matches) return give_up(renderer, matches.error());
-  if (options.instructions) *matches = probe::every_instruction(*matches);
+  if (options.instructions) image::mean_each_instruction(*matches);
   std::vector<ListRow> rows;
   {
-    const Progress progress("decoding", true);
+    Task task;
+    const Progress progress(task, true);
+    const Task::Scope scope(&task);
     rows = rows_of(image, *matches);
   }
   renderer.functions(rows);
@@ -73,7 +75,9 @@ int summarize_image(image::ProcessImage& image, const Patterns& patterns, const 
     row.sites = options.together ? "instructions together" : "instructions";
   }
   {
-    const Progress progress("decoding", true);
+    Task task;
+    const Progress progress(task, true);
+    const Task::Scope scope(&task);
     row.summary = probe::summarize(*matches, sites, probe::LandingSpace::around(image));
   }
   renderer.summary(row);

@@ -35,7 +35,7 @@ int run(const Options& options) {
     renderer = std::make_unique<JsonRenderer>(data);
   else
     renderer = std::make_unique<TextRenderer>(data, Output::standard_error(options.color),
-                                              options.pids.size() > 1, options.all,
+                                              options.pids.size() > 1, options.all, options.top,
                                               options.instructions ? "instruction" : "function");
 
   struct Verb {

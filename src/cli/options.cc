@@ -60,7 +60,8 @@ constexpr const char* kCountFooter =
     "  pinprick count -p 4242 -i 1 'SSL_*' -x '*_ctrl'  each second, without some\n"
     "  pinprick count 'libc:*alloc' -- ls -l            a program from its start\n"
     "\n"
-    "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first.\n"
+    "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first;\n"
+    "Ctrl-C before they are in changes nothing (exit status 130).\n"
     "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something was\n"
     "lost (with --fail-on-loss). With -- COMMAND: the command's own, or 125 when pinprick failed.";
@@ -71,7 +72,8 @@ constexpr const char* kLatencyFooter =
     "  pinprick latency -p 4242 -i 1 -d 60 'lookupKey*'   each second for a minute\n"
     "  pinprick latency libc:read -- sort file            a program from its start\n"
     "\n"
-    "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first.\n"
+    "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first;\n"
+    "Ctrl-C before they are in changes nothing (exit status 130).\n"
     "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
     "Calls that an exception leaves are counted apart. Where pinprick warns that it does not find\n"
     "what a program unwinds with, `count` what lets exceptions through: timed, it may end it.\n"
@@ -186,6 +188,10 @@ void add_watching(CLI::App& app, Options& options) {
       ->check(kPositive);
   app.add_option("-o,--output", options.output, "Write the results to a file")->type_name("FILE");
   app.add_flag("-a,--all", options.all, "Show functions without a hit, too");
+  app.add_option("--top", options.top,
+                 "Show the N with the most hits, or time; the others in one line")
+      ->type_name("N")
+      ->check(kPositive);
   app.add_flag("--allow-missing", options.allow_missing,
                "Go on when a pattern matches nothing (yet), or a name is refused");
   app.add_option_function<std::string>(
@@ -233,6 +239,7 @@ std::optional<std::string> contradiction(const Options& options) {
   if (options.together && (options.summary.empty() || !options.instructions))
     return "--together goes with --summary ELF --instructions";
   if (!options.symbols.empty() && options.pids.size() != 1) return "--symbols needs one -p PID";
+  if (options.top != 0 && options.json) return "--top is for tables; --json has all functions";
   if (watches && options.patterns.empty()) return "no PATTERN: which functions?";
   if (verb == "detach" && options.pids.empty() && !options.all)
     return "no process: give -p PID, or --all";

@@ -27,6 +27,7 @@ struct Options {
   double interval_s = 0;  // 0: only at the end
   unsigned bits = stats::kDefaultFractionBits;
   uint64_t slots = 0;
+  size_t top = 0;  // rows of a table; 0: all
   bool regex = false;
   bool json = false;
   bool allow_missing = false;

@@ -1,13 +1,18 @@
 #include "cli/output.h"
 
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <condition_variable>
+#include <algorithm>
+#include <array>
 #include <cstdlib>
-#include <mutex>
 #include <thread>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cli/render/units.h"
 
 namespace pinprick::cli {
 namespace {
@@ -48,37 +53,65 @@ std::string Output::styled(std::string_view text, const fmt::text_style& style) 
 }
 
 struct Progress::State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  bool shown = false;
+  Task* task = nullptr;
+  int interrupts = -1;
+  bool shows = false;
+  Fd done;
   std::thread thread;
+
+  void watch();
 };
 
-Progress::Progress(std::string text, bool enabled) {
-  if (!enabled || ::isatty(STDERR_FILENO) != 1) return;
-  state_ = new State;
-  state_->thread = std::thread([state = state_, text = std::move(text)] {
-    std::unique_lock lock(state->mutex);
-    if (state->changed.wait_for(lock, std::chrono::milliseconds(500),
-                                [state] { return state->done; }))
-      return;
-    state->shown = true;
-    std::fprintf(stderr, "%s...", text.c_str());
+void Progress::State::watch() {
+  constexpr uint64_t kFirst = 500'000'000, kNext = 100'000'000;
+  uint64_t next = shows ? monotonic_ns() + kFirst : UINT64_MAX;
+  bool shown = false;
+  for (;;) {
+    std::array<pollfd, 2> descriptors = {pollfd{done.get(), POLLIN, 0},
+                                         pollfd{interrupts, POLLIN, 0}};
+    const uint64_t now = monotonic_ns();
+    const int timeout_ms =
+        next == UINT64_MAX ? -1 : static_cast<int>((next - std::min(now, next)) / 1'000'000);
+    ::poll(descriptors.data(), descriptors.size(), timeout_ms);
+    if (descriptors[0].revents != 0) break;
+    if (descriptors[1].revents != 0) {
+      task->cancel();
+      interrupts = -1;
+    }
+    if (monotonic_ns() < next) continue;
+    next = monotonic_ns() + kNext;
+    shown = true;
+    const Task::Progress at = task->progress();
+    const std::string line = task->is_cancelled() ? std::string("stopping")
+                             : at.step == nullptr ? std::string("reading symbols")
+                             : at.total == 0
+                                 ? std::string(at.step)
+                                 : fmt::format("{} {} of {} {}", at.step, with_commas(at.done),
+                                               with_commas(at.total), at.unit);
+    std::fprintf(stderr, "\r\033[K%s...", line.c_str());
     std::fflush(stderr);
-  });
+  }
+  if (shown) std::fputs("\r\033[K", stderr);
+}
+
+Progress::Progress(Task& task, bool enabled, int interrupts) {
+  const bool shows = enabled && ::isatty(STDERR_FILENO) == 1;
+  if (!shows && interrupts < 0) return;
+  state_ = std::make_unique<State>();
+  state_->task = &task;
+  state_->interrupts = interrupts;
+  state_->shows = shows;
+  state_->done = Fd(::eventfd(0, EFD_CLOEXEC));
+  // One that came before need not wait for the thread.
+  pollfd pending = {interrupts, POLLIN, 0};
+  if (::poll(&pending, 1, 0) == 1) task.cancel();
+  state_->thread = std::thread([state = state_.get()] { state->watch(); });
 }
 
 Progress::~Progress() {
-  if (state_ == nullptr) return;
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->done = true;
-  }
-  state_->changed.notify_one();
+  if (!state_) return;
+  ::eventfd_write(state_->done.get(), 1);
   state_->thread.join();
-  if (state_->shown) std::fputs("\r\033[K", stderr);
-  delete state_;
 }
 
 }  // namespace pinprick::cli

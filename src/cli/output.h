@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "base/task.h"
 #include "cli/options.h"
 
 namespace pinprick::cli {
@@ -42,18 +44,19 @@ class Output {
   bool broken_ = false;
 };
 
-// Says what is going on, on a terminal, when it takes longer than half a second; takes it back at
-// the end. From a thread of its own, so that what takes long need not know of it.
+// Watches a task, from a thread of its own. Says how far it is, on a terminal, when it takes longer
+// than half a second, and takes that back at the end; cancels it when `interrupts`, a descriptor,
+// is readable (and leaves it so). -1: nothing does.
 class Progress {
  public:
-  Progress(std::string text, bool enabled);
+  Progress(Task& task, bool enabled, int interrupts = -1);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();
 
  private:
   struct State;
-  State* state_ = nullptr;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace pinprick::cli

@@ -67,16 +67,16 @@ SessionRow row_of(const FoundSession& found) {
   const auto unwound = found.file.read_unwound(journal);
   const auto lost = found.file.read_lost(journal);
   const auto from_generated = found.file.read_from_generated(journal);
-  const auto names = journal.probe_names();
+  const auto histograms = found.file.read_histograms(journal);
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
-    const std::string object(journal.name(journal.objects[probe.object].name));
-    const std::string function(names[i]);
+    const auto [function, offset] = journal.probe_name(i);
+    const ProbeName name = {journal.name(journal.objects[probe.object].name), function, offset};
     if (probe.kind == layout::ProbeEntry::Kind::count)
-      row.counts.push_back({object, function, counters[i]});
+      row.counts.push_back({name, counters[i]});
     else
-      row.latencies.push_back({object, function, found.file.read_histogram(journal, i), counters[i],
-                               unwound[i], lost[i], from_generated[i]});
+      row.latencies.push_back(
+          {name, histograms[i], counters[i], unwound[i], lost[i], from_generated[i]});
   }
   return row;
 }

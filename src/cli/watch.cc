@@ -12,13 +12,13 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/task.h"
 #include "cli/attach.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "cli/watched.h"
 #include "image/loader.h"
 #include "probe/hooks.h"
-#include "probe/instructions.h"
 #include "session/registry.h"
 #include "session/runtime_directory.h"
 #include "target/borrowed_thread.h"
@@ -49,12 +49,17 @@ class Interrupts {
   const session::SignalTreatment& before() const { return before_; }
   bool arrived() {
     signalfd_siginfo info;
-    return ::read(descriptor_.get(), &info, sizeof info) == sizeof info;
+    if (::read(descriptor_.get(), &info, sizeof info) != sizeof info) return false;
+    signal_ = static_cast<int>(info.ssi_signo);
+    return true;
   }
+  // The last one that arrived; 0: none.
+  int signal() const { return signal_; }
 
  private:
   session::SignalTreatment before_;
   Fd descriptor_;
+  int signal_ = 0;
 };
 
 class Watch {
@@ -69,6 +74,7 @@ class Watch {
   void finish_left(pid_t pid);
   Result<void, Message> arm(pid_t pid);
   Result<void, Message> arm_program(Watched& watched);
+  Result<Generation, Message> plan_and_arm(Watched& watched, Subject& subject);
   bool follow_exec(Watched& watched);
   Result<probe::ProbeSet, Message> plan(const Subject& subject);
   void follow(Watched& watched);
@@ -160,12 +166,11 @@ std::optional<probe::HookPlace> follows_by(const Subject& subject, const Pattern
 }
 
 Result<probe::ProbeSet, Message> Watch::plan(const Subject& subject) {
-  const Progress progress("reading symbols, decoding", !options_.json);
   image::ProcessImage& image = *subject.image;
   const auto loader = follows_by(subject, patterns_);
   auto matches = match(image, patterns_, options_.allow_missing, loader.has_value());
   if (!matches) return fail(matches.error());
-  if (options_.instructions) *matches = probe::every_instruction(*matches);
+  if (options_.instructions) image::mean_each_instruction(*matches);
   return probe::plan_probes(image, *std::move(matches), kind_, loader);
 }
 
@@ -191,6 +196,30 @@ Result<void, Message> Watch::arm(pid_t pid) {
   return {};
 }
 
+// Until the first jump is written a signal undoes what was done, and nothing was changed.
+Result<Generation, Message> Watch::plan_and_arm(Watched& watched, Subject& subject) {
+  Task task;
+  const Progress progress(task, !options_.json, interrupts_.descriptor());
+  watched.object_code = subject.image->executable_ranges();
+  try {
+    const Task::Scope scope(&task);
+    auto set = plan(subject);
+    // A process that ends meanwhile has no code to read, which looks like any of several things.
+    if (!subject.target.same_image())
+      return fail(
+          message(target::AttachError{target::AttachCause::exited, watched.name.pid, 0, 0, {}}));
+    if (!set) return fail(set.error());
+    auto armed =
+        session::Session::arm(watched.target, *subject.image, *std::move(set),
+                                       arm_options(watched));
+    if (!armed) return fail(message(armed.error()));
+    return Generation{std::move(subject.image), *std::move(armed)};
+  } catch (const Cancelled&) {
+    return fail(Message{"interrupted", "interrupted before any probe was in; nothing was changed",
+                        kInterrupted});
+  }
+}
+
 Result<void, Message> Watch::arm_program(Watched& watched) {
   const uint64_t begin_ns = monotonic_ns();
   if (auto willing = target::can_be_borrowed_from(watched.name.pid); !willing)
@@ -199,31 +228,23 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
   if (!subject) return fail(subject.error());
   for (const std::string& warning : subject->warnings) renderer_.warning(warning);
   watched.known = places(*subject->image);
-  watched.object_code = subject->image->executable_ranges();
-  auto set = plan(*subject);
-  // A process that ends meanwhile has no code to read, which looks like any of several things.
-  if (!subject->target.same_image())
-    return fail(
-        message(target::AttachError{target::AttachCause::exited, watched.name.pid, 0, 0, {}}));
-  if (!set) {
-    Message error = set.error();
+  auto armed = plan_and_arm(watched, *subject);
+  if (!armed) {
+    Message error = armed.error();
     if (launched_ && !options_.follow_exec && error.cause == "nothing_matched")
       error.text += "; if the command only executes the program: --allow-missing --follow-exec";
     return fail(std::move(error));
   }
-  auto armed =
-      session::Session::arm(watched.target, *subject->image, *std::move(set), arm_options(watched));
-  if (!armed) return fail(message(armed.error()));
-  const auto& report = armed->report();
-  warn_of_unwinding(watched.name, *subject->image, report);
+  const session::ArmReport& report = armed->session.report();
+  warn_of_unwinding(watched.name, *armed->image, report);
   warn_of_traps(report);
   renderer_.armed(watched.name, report, monotonic_ns() - begin_ns,
                   options_.duration_s == 0 && !launched_);
   renderer_.flush();
   note_skipped(report);
-  if (report.armed == 0 && armed->loader() == nullptr)
+  if (report.armed == 0 && armed->session.loader() == nullptr)
     return fail(Message{"nothing_armed", "none of the functions can be probed", kNothingMatched});
-  watched.generations.push_back({std::move(subject->image), *std::move(armed)});
+  watched.generations.push_back(*std::move(armed));
   // What was loaded since we looked had nobody to wait for.
   if (watched.loader() != nullptr) look_again(watched);
   return {};
@@ -318,7 +339,7 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
   for (const image::Match& match : matches)
     if (names.empty() || names.back() != match.object->name())
       names.push_back(match.object->name());
-  if (options_.instructions) matches = probe::every_instruction(matches);
+  if (options_.instructions) image::mean_each_instruction(matches);
   if (watched.has_left) finish_left(watched.name.pid);
   auto armed = session::Session::arm(watched.target, image,
                                      probe::plan_probes(image, std::move(matches), kind_),
@@ -335,7 +356,7 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
   if (report.armed == 0) return {};
   // Each object is an open file.
   std::set<const image::Object*> probed;
-  for (const session::ArmedProbe& one : armed->probes()) probed.insert(one.probe.match.object);
+  for (const session::ArmedProbe& one : armed->probes()) probed.insert(armed->match_of(one).object);
   std::erase_if(now->objects, [&](const auto& object) { return !probed.contains(object.get()); });
   watched.generations.push_back({std::move(now), *std::move(armed)});
   return {};
@@ -516,11 +537,12 @@ void Watch::wait() {
 }
 
 void Watch::report_all(bool is_final) {
+  const auto shows_idle = [&](size_t functions) { return renderer_.shows_idle(functions); };
   for (Watched& watched : watched_) {
     if (kind_ == Kind::count) {
-      renderer_.counts(watched.counts(is_final));
+      renderer_.counts(watched.counts(is_final, shows_idle));
     } else {
-      auto latencies = watched.latencies(is_final);
+      auto latencies = watched.latencies(is_final, shows_idle);
       uint64_t missed = 0, refused = 0;
       for (const LatencyRow& row : latencies.rows) {
         missed += row.missed;
@@ -567,9 +589,12 @@ int Watch::command_status() {
 }
 
 int Watch::fail_with(const Message& message) {
+  constexpr int kSignalBase = 128;  // as shells do
   renderer_.error(message);
   disarm_all();
   renderer_.flush();
+  if (message.exit == kInterrupted && interrupts_.arrived())
+    return kSignalBase + interrupts_.signal();
   return options_.has_command() && message.exit != kUsage ? kFailedWithCommand : message.exit;
 }
 
@@ -597,7 +622,12 @@ int Watch::end() {
 }
 
 int Watch::run() {
-  if (auto begun = begin(); !begun) return fail_with(begun.error());
+  if (auto begun = begin(); !begun) {
+    // Where others have their probes already, these have something to tell.
+    if (begun.error().exit != kInterrupted || watched_.empty()) return fail_with(begun.error());
+    renderer_.warning(begun.error().text);
+    return end();
+  }
   wait();
   return end();
 }

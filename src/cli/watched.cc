@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "base/clock.h"
 
@@ -48,78 +49,84 @@ class Rows {
   std::vector<Row> take() { return std::move(rows_); }
 
  private:
-  using Name = std::pair<std::string, std::string>;
+  using Name = std::tuple<std::string_view, std::string_view, uint64_t>;
   using Names = std::map<Name, size_t>;
   using Key = std::pair<Name, size_t>;
 
   static Key key_of(const Row& row, Names& seen) {
-    Name name(row.object, row.function);
-    const size_t number = seen[name]++;
-    return {std::move(name), number};
+    const Name name(row.name.object, row.name.function, row.name.offset);
+    return {name, seen[name]++};
   }
 
   std::vector<Row> rows_;
   std::map<Key, size_t> index_;
 };
 
-// Since the generation's last report, or in all.
+// Since the generation's last report, or in all; those without a hit if `idle`.
 template <class Row>
-std::vector<Row> rows_of(Generation& generation, bool is_final);
+std::vector<Row> rows_of(Generation& generation, bool is_final, bool idle);
 
 template <>
-std::vector<CountRow> rows_of(Generation& generation, bool is_final) {
+std::vector<CountRow> rows_of(Generation& generation, bool is_final, bool idle) {
+  const session::Session& session = generation.session;
   std::vector<CountRow> rows;
-  rows.reserve(generation.session.probes().size());
-  auto counters = generation.session.counters();
-  generation.last_counters.resize(counters.size());
-  for (const auto& [probe, index] : generation.session.probes()) {
-    const uint64_t before = is_final ? 0 : generation.last_counters[index];
-    rows.push_back({probe.match.object->name(), probe.match.name, counters[index] - before});
+  if (idle) rows.reserve(session.probes().size());
+  auto counters = session.counters();
+  if (!is_final) generation.last_counters.resize(counters.size());
+  for (const session::ArmedProbe& armed : session.probes()) {
+    const size_t i = armed.index;
+    const uint64_t hits = counters[i] - (is_final ? 0 : generation.last_counters[i]);
+    if (hits != 0 || idle) rows.push_back({session.name_of(armed), hits});
   }
-  generation.last_counters = std::move(counters);
+  if (!is_final) generation.last_counters = std::move(counters);
   return rows;
 }
 
 template <>
-std::vector<LatencyRow> rows_of(Generation& generation, bool is_final) {
+std::vector<LatencyRow> rows_of(Generation& generation, bool is_final, bool idle) {
+  const session::Session& session = generation.session;
   std::vector<LatencyRow> rows;
-  auto missed = generation.session.counters();
-  auto unwound = generation.session.unwound();
-  auto lost = generation.session.lost();
-  auto from_generated = generation.session.from_generated();
-  generation.last_counters.resize(missed.size());
-  generation.last_unwound.resize(unwound.size());
-  generation.last_lost.resize(lost.size());
-  generation.last_from_generated.resize(from_generated.size());
-  std::vector<stats::Histogram> histograms;
-  const bool whole = is_final || generation.last_histograms.empty();
-  for (const session::ArmedProbe& armed : generation.session.probes()) {
-    const auto& [probe, index] = armed;
-    histograms.push_back(generation.session.histogram(armed));
-    rows.push_back(
-        {probe.match.object->name(), probe.match.name,
-         whole ? histograms.back()
-               : histograms.back().since(generation.last_histograms[histograms.size() - 1]),
-         missed[index] - (is_final ? 0 : generation.last_counters[index]),
-         unwound[index] - (is_final ? 0 : generation.last_unwound[index]),
-         lost[index] - (is_final ? 0 : generation.last_lost[index]),
-         from_generated[index] - (is_final ? 0 : generation.last_from_generated[index])});
+  if (idle) rows.reserve(session.probes().size());
+  Recorded now = {session.histograms(), session.counters(), session.unwound(), session.lost(),
+                  session.from_generated()};
+  const Recorded& last = generation.last;
+  const bool whole = is_final || last.histograms.empty();
+  const auto since = [&](const std::vector<uint64_t>& all, const std::vector<uint64_t>& before,
+                         size_t i) { return all[i] - (whole ? 0 : before[i]); };
+  for (const session::ArmedProbe& armed : session.probes()) {
+    const size_t i = armed.index;
+    LatencyRow row;
+    row.missed = since(now.counters, last.counters, i);
+    row.unwound = since(now.unwound, last.unwound, i);
+    row.lost = since(now.lost, last.lost, i);
+    row.from_generated = since(now.from_generated, last.from_generated, i);
+    row.histogram = is_final ? std::move(now.histograms[i])
+                    : whole  ? now.histograms[i]
+                             : now.histograms[i].since(last.histograms[i]);
+    if (!row.has_calls() && !idle) continue;
+    row.name = session.name_of(armed);
+    rows.push_back(std::move(row));
   }
-  generation.last_histograms = std::move(histograms);
-  generation.last_counters = std::move(missed);
-  generation.last_unwound = std::move(unwound);
-  generation.last_lost = std::move(lost);
-  generation.last_from_generated = std::move(from_generated);
+  if (!is_final) generation.last = std::move(now);
   return rows;
 }
 
 template <class Row>
 void add_past(Generation& generation, Past<Row>& past) {
+  const auto keep = [&](std::string_view& name) {
+    auto known = past.names.find(name);
+    if (known == past.names.end()) known = past.names.emplace(name).first;
+    name = *known;
+  };
   const auto add = [&](std::vector<Row>& to, bool all) {
     Rows<Row> rows;
     rows.add_all(std::move(to));
-    rows.add_all(rows_of<Row>(generation, all));
+    rows.add_all(rows_of<Row>(generation, all, true));
     to = rows.take();
+    for (Row& row : to) {
+      keep(row.name.object);
+      keep(row.name.function);
+    }
   };
   add(past.since_report, false);
   add(past.all, true);
@@ -175,26 +182,33 @@ void Watched::retire(std::list<Generation>::iterator generation) {
 }
 
 template <class Row>
-Report<Row> Watched::report(bool is_final, Past<Row>& past) {
+Report<Row> Watched::report(bool is_final, Past<Row>& past, const ShowsIdle& shows_idle) {
   Report<Row> report;
   report.process = name;
   report.is_final = is_final;
   const uint64_t until_ns = ended_ns != 0 ? ended_ns : monotonic_ns();
   report.seconds = static_cast<double>(until_ns - (is_final ? armed_ns : last_ns)) / 1e9;
+  auto before = is_final ? past.all : std::exchange(past.since_report, {});
+  size_t functions = before.size();
+  for (const Generation& generation : generations) functions += generation.session.probes().size();
+  // Functions of one name are told apart by their order: where there is more than one generation,
+  // all of them have to be there.
+  const bool one = before.empty() && generations.size() == 1;
+  const bool idle = !one || shows_idle(functions);
   Rows<Row> rows;
-  auto before = std::exchange(past.since_report, {});
-  rows.add_all(is_final ? past.all : std::move(before));
-  for (Generation& generation : generations) rows.add_all(rows_of<Row>(generation, is_final));
+  rows.add_all(std::move(before));
+  for (Generation& generation : generations) rows.add_all(rows_of<Row>(generation, is_final, idle));
   report.rows = rows.take();
+  if (!idle) report.idle = functions - report.rows.size();
   return report;
 }
 
-Report<CountRow> Watched::counts(bool is_final) {
-  return report(is_final, past_counts_);
+Report<CountRow> Watched::counts(bool is_final, const ShowsIdle& shows_idle) {
+  return report(is_final, past_counts_, shows_idle);
 }
 
-Report<LatencyRow> Watched::latencies(bool is_final) {
-  return report(is_final, past_latencies_);
+Report<LatencyRow> Watched::latencies(bool is_final, const ShowsIdle& shows_idle) {
+  return report(is_final, past_latencies_, shows_idle);
 }
 
 }  // namespace pinprick::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -18,15 +19,21 @@
 
 namespace pinprick::cli {
 
+// By return probes, in all.
+struct Recorded {
+  std::vector<stats::Histogram> histograms = {};
+  std::vector<uint64_t> counters = {};
+  std::vector<uint64_t> unwound = {};
+  std::vector<uint64_t> lost = {};
+  std::vector<uint64_t> from_generated = {};
+};
+
 // What was armed at one time: all that was there at first, then what was loaded.
 struct Generation {
   std::unique_ptr<image::ProcessImage> image;
   session::Session session;
-  std::vector<uint64_t> last_counters = {};
-  std::vector<uint64_t> last_unwound = {};
-  std::vector<uint64_t> last_lost = {};
-  std::vector<uint64_t> last_from_generated = {};
-  std::vector<stats::Histogram> last_histograms = {};
+  std::vector<uint64_t> last_counters = {};  // at the last report
+  Recorded last = {};                        // the same of return probes
 };
 
 // What generations that are no more have recorded.
@@ -34,6 +41,7 @@ template <class Row>
 struct Past {
   std::vector<Row> all;
   std::vector<Row> since_report;
+  std::set<std::string, std::less<>> names;  // those of the rows
 };
 
 // Where an object was loaded.
@@ -80,13 +88,15 @@ class Watched {
   void retire(std::list<Generation>::iterator generation);
 
   // Of counting probes, and of return probes: since the last report, or of all times. What was
-  // unloaded and loaded again is one row.
-  Report<CountRow> counts(bool is_final);
-  Report<LatencyRow> latencies(bool is_final);
+  // unloaded and loaded again is one row. `shows_idle`: of a number of functions, are rows without
+  // a hit wanted? The report's names are the sessions'.
+  using ShowsIdle = std::function<bool(size_t)>;
+  Report<CountRow> counts(bool is_final, const ShowsIdle& shows_idle);
+  Report<LatencyRow> latencies(bool is_final, const ShowsIdle& shows_idle);
 
  private:
   template <class Row>
-  Report<Row> report(bool is_final, Past<Row>& past);
+  Report<Row> report(bool is_final, Past<Row>& past, const ShowsIdle& shows_idle);
 
   probe::Kind kind_;
   Past<CountRow> past_counts_;

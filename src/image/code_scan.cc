@@ -8,6 +8,7 @@
 
 #include "arch/x86_64/computed_jump.h"
 #include "arch/x86_64/decode.h"
+#include "base/task.h"
 
 namespace pinprick::image {
 namespace {
@@ -384,6 +385,7 @@ TextFacts decode_text(Scanner& scanner, const std::vector<Region>& regions, size
     ends.reserve(end - first);
     for (size_t i = first; i < end; ++i) {
       const Region& region = regions[i];
+      advance(region.range.size());
       if (!region.owned) scanner.scan_half_words(*region.text, region.range);
       facts.regions[i].jumps = scanner.decode_region(region, i, piece);
       ends.emplace_back(piece.taken.size(), piece.indexed.size());
@@ -459,7 +461,9 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     // of 8 bytes; of 4 bytes it does, so that those count between functions only.
     for (const CodeBytes& part : object.text) scanner.scan_words(part);
   }
+  check_cancelled();
   scanner.tell_pointers_from_labels(functions, relocations);
+  check_cancelled();
 
   std::vector<Region> regions;
   regions.reserve(2 * functions.functions().size() + object.text.size());
@@ -480,6 +484,7 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   // In text too: with one segment for all, read-only data lies there. What is code and no table
   // ends at the first word, nearly always.
   for (Address table : taken) {
+    check_cancelled();
     follow(table);
     scanner.follow_half_words(table);
   }
@@ -499,6 +504,7 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   });
   for (const auto& [function, found] :
        computed_jumps(regions, facts, functions.functions(), owners)) {
+    check_cancelled();
     const auto& own = found.taken;
     const bool by_sum = found.jumps.by_sum;
     const Range range = functions.functions()[function].range;
@@ -560,6 +566,7 @@ std::vector<Range> find_restartable_sequences(const ObjectBytes& object,
     ranges.push_back({abort - kSignature, abort + 1});
   };
   const auto search = [&](const CodeBytes& part) {
+    check_cancelled();
     const uint64_t first = align_up(part.address, 8) - part.address;
     for (uint64_t at = first; at + kSize <= part.bytes.size(); at += 8) {
       if (load<uint64_t>(part.bytes, at) != 0) continue;

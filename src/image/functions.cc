@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "arch/x86_64/decode.h"
+#include "base/task.h"
 
 namespace pinprick::image {
 namespace {
@@ -139,6 +140,7 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
   const size_t with_names = table.functions_.size();
   size_t at = 0;  // the first of these that is not below the frame: those come in order, nearly
   for (const FrameEntry& frame : frames) {
+    check_cancelled();
     const Range range = function_of(frame, object);
     const Address begin = range.begin;
     if (!object.in_executable_segment(begin)) continue;

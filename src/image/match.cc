@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/task.h"
 #include "image/demangle.h"
 
 namespace pinprick::image {
@@ -16,8 +17,8 @@ namespace {
 
 // The name by which a function is matched, and the instruction that is meant.
 struct Named {
-  std::string name;
-  uint64_t offset = 0;  // from the function's begin
+  std::string_view name;  // lives as long as the object
+  uint64_t offset = 0;    // from the function's begin
 };
 
 // The symbol that fits the pattern; for a function without symbols the name it is shown by, which
@@ -27,10 +28,10 @@ std::optional<Named> matching_name(Object& object, const Function& function,
   const auto names = object.functions().names(function);
   for (std::string_view name : names)
     if (pattern.matches_function(name) && (!names_part(name) || pattern.means_part(true)))
-      return Named{demangle(name), pattern.offset()};
+      return Named{object.function_name(function, name), pattern.offset()};
   if (!names.empty()) return std::nullopt;
   if (!function.entered_by_call && !pattern.means_part(false)) return std::nullopt;
-  const std::string name = object.function_name(function, {});
+  const std::string_view name = object.function_name(function, {});
   if (pattern.matches_function(name) ||
       pattern.matches_function(fmt::format("{:#x}", function.range.begin)))
     return Named{name, pattern.offset()};
@@ -64,8 +65,8 @@ void shorten_names(std::span<Match> matches) {
   std::vector<std::string_view> names(matches.size());
   std::unordered_map<std::string_view, int> uses;  // of names that some signature follows
   for (size_t i = 0; i < matches.size(); ++i) {
-    names[i] = without_signature(matches[i].name);
-    if (names[i].size() != matches[i].name.size()) uses.try_emplace(names[i], 0);
+    names[i] = without_signature(matches[i].function_name);
+    if (names[i].size() != matches[i].function_name.size()) uses.try_emplace(names[i], 0);
   }
   if (uses.empty()) return;
   for (std::string_view name : names)
@@ -76,10 +77,14 @@ void shorten_names(std::span<Match> matches) {
     is_only[i] = found != uses.end() && found->second == 1;
   }
   for (size_t i = 0; i < matches.size(); ++i)
-    if (is_only[i]) matches[i].name = std::string(names[i]);
+    if (is_only[i]) matches[i].function_name = names[i];
 }
 
 }  // namespace
+
+std::string name_at(std::string_view function, uint64_t offset) {
+  return offset == 0 ? std::string(function) : fmt::format("{}+{:#x}", function, offset);
+}
 
 std::vector<Address> implementations(ProcessImage& image, Object& definer,
                                      const Function& resolver) {
@@ -108,6 +113,10 @@ std::vector<Address> implementations(ProcessImage& image, Object& definer,
   return {found.begin(), found.end()};
 }
 
+void mean_each_instruction(std::vector<Match>& matches) {
+  for (Match& match : matches) match.each_instruction = match.at_entry() && !match.unresolved;
+}
+
 Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns,
                        const std::vector<Pattern>& excluded,
                        const std::function<bool(const Object&)>& looks_at) {
@@ -125,12 +134,18 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
 
     std::vector<Match> matches;
     for (const Function& function : object->functions().functions()) {
+      check_cancelled();
       for (size_t i : wanted) {
         const auto named = matching_name(*object, function, patterns[i]);
         if (!named) continue;
         matched[i] = true;
         if (is_excluded(*object, function, excluded)) continue;
-        Match match{object.get(), &function, function.range.begin + object->bias(), named->name, i};
+        Match match;
+        match.object = object.get();
+        match.function = &function;
+        match.site = function.range.begin + object->bias();
+        match.function_name = named->name;
+        match.pattern = static_cast<uint32_t>(i);
         if (function.ifunc) {
           const auto targets = implementations(image, *object, function);
           match.unresolved = targets.empty();
@@ -144,7 +159,6 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
           if (!match.unresolved) continue;
         }
         match.site += named->offset;
-        if (named->offset != 0) match.name += fmt::format("+{:#x}", named->offset);
         matches.push_back(std::move(match));
       }
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/task.h"
 #include "image/code_scan.h"
 #include "image/debug_file.h"
 #include "image/demangle.h"
@@ -160,6 +161,7 @@ void Object::scan_code() {
     landing_pads.insert(landing_pads.end(), pads.begin(), pads.end());
   };
   for (const FrameEntry& frame : frames()) {
+    check_cancelled();
     if (frame.lsda == 0) continue;
     for (const CodeBytes& part : object.data) add_landing_pads(frame, part);
     for (const CodeBytes& part : object.text) add_landing_pads(frame, part);
@@ -178,9 +180,17 @@ const std::vector<Range>& Object::reserved() {
   return reserved_;
 }
 
-std::string Object::function_name(const Function& function, std::string_view symbol) const {
-  if (!symbol.empty()) return demangle(symbol);
-  return fmt::format("{}+{:#x}", name(), function.range.begin);
+std::string_view Object::function_name(const Function& function, std::string_view symbol) {
+  if (symbol.empty()) {
+    const auto [known, is_new] = without_symbol_.try_emplace(function.range.begin);
+    if (is_new) known->second = fmt::format("{}+{:#x}", name(), function.range.begin);
+    return known->second;
+  }
+  if (const auto known = demangled_.find(symbol.data()); known != demangled_.end())
+    return known->second;
+  std::string shown = demangle(symbol);
+  if (shown == symbol) return symbol;
+  return demangled_.emplace(symbol.data(), std::move(shown)).first->second;
 }
 
 }  // namespace pinprick::image

@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/address.h"
@@ -55,8 +57,9 @@ class Object {
   std::span<const uint8_t> code_from(Address address);
   bool read(Address address, std::span<uint8_t> out) const;
 
-  // What to call the function: the symbol, demangled; `name+0xoff` without one.
-  std::string function_name(const Function& function, std::string_view symbol) const;
+  // What to call the function: the symbol, demangled; `name+0xoff` without one. Lives as long as
+  // the object.
+  std::string_view function_name(const Function& function, std::string_view symbol);
 
  private:
   struct SegmentBytes {
@@ -84,6 +87,8 @@ class Object {
   std::optional<std::vector<std::pair<Address, std::string_view>>> imports_;  // by address
   std::optional<BranchTargets> targets_;
   std::vector<Range> reserved_;
+  std::unordered_map<const char*, std::string> demangled_;   // by symbol
+  std::unordered_map<Address, std::string> without_symbol_;  // by where the function begins
 };
 
 }  // namespace pinprick::image

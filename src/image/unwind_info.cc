@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/task.h"
 
 namespace pinprick::image {
 namespace {
@@ -195,6 +196,7 @@ std::vector<FrameEntry> parse_eh_frame(std::span<const uint8_t> bytes, Address a
   std::map<size_t, std::optional<Common>> commons;
   ByteReader reader(bytes);
   while (reader.remaining() >= 8) {
+    check_cancelled();
     uint64_t length = reader.u32();
     if (length == 0) break;
     if (length == UINT32_MAX) length = reader.u64();

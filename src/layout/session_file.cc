@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "stats/histogram.h"
 
@@ -72,6 +73,7 @@ FileHeader lay_out(const SessionCounts& counts) {
   place(header.sites, counts.sites, sizeof(SiteEntry));
   place(header.probes, counts.probes, sizeof(ProbeEntry));
   at = align_up(at, kPageSize);
+  place(header.functions, counts.functions, sizeof(FunctionEntry));
   place(header.names, counts.name_bytes, 1);
   header.cells_offset = align_up(at, kPageSize);
   header.region_size = align_up(place_offset(header, counts.histograms), kPageSize);
@@ -85,18 +87,14 @@ FileHeader lay_out(const SessionCounts& counts) {
   return header;
 }
 
-std::vector<std::string_view> Session::probe_names() const {
-  std::vector<std::string_view> all(probes.size(), "?");
-  uint64_t at = header.probe_names;
-  for (std::string_view& one : all) {
-    if (at >= names.size()) break;
-    const auto begin = names.begin() + static_cast<ptrdiff_t>(at);
-    const auto end = std::find(begin, names.end(), '\0');
-    if (end == names.end()) break;  // and not again for each
-    one = std::string_view(&*begin, static_cast<size_t>(end - begin));
-    at += one.size() + 1;
-  }
-  return all;
+ProbeName Session::probe_name(size_t probe) const {
+  const auto above = std::upper_bound(
+      functions.begin(), functions.end(), probe,
+      [](size_t index, const FunctionEntry& function) { return index < function.first_probe; });
+  if (above == functions.begin() || probe >= probes.size()) return {"?", 0};
+  const FunctionEntry& function = *std::prev(above);
+  const ProbeEntry& entry = probes[probe];
+  return {name(function.name), sites[entry.site].address + entry.offset - function.begin};
 }
 
 std::string_view Session::name(uint64_t offset) const {
@@ -125,6 +123,7 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       section_fits<ObjectEntry>(header.objects, tables_end) &&
       section_fits<SiteEntry>(header.sites, tables_end) &&
       section_fits<ProbeEntry>(header.probes, tables_end) &&
+      section_fits<FunctionEntry>(header.functions, tables_end) &&
       header.histogram_count <= header.probes.count &&
       place_offset(header, header.histogram_count) <= header.region_size &&
       (uint64_t{header.cpu_count} + 1) * header.region_size <= regions_end - header.cells_offset &&
@@ -154,6 +153,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   out.objects = copy_section<ObjectEntry>(bytes, header.objects);
   out.sites = copy_section<SiteEntry>(bytes, header.sites);
   out.probes = copy_section<ProbeEntry>(bytes, header.probes);
+  out.functions = copy_section<FunctionEntry>(bytes, header.functions);
   out.names = copy_section<char>(bytes, header.names);
 
   const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {

@@ -1,8 +1,8 @@
 // The file that controller and target share: journal, probe table, cells. Versioned; offsets, never
 // pointers. docs/data.md describes it for other readers.
 //
-//     FileHeader | mappings | objects | sites | probes | names | cells
-//     |<------ mapped read-only in the target ------->|       |<- mapped read-write ->|
+//     FileHeader | mappings | objects | sites | probes | functions | names | cells
+//     |<------ mapped read-only in the target ------->|                   |<- mapped read-write ->|
 //
 // The cells are one region per CPU, behind one for threads that have to lock:
 //
@@ -107,14 +107,21 @@ struct SiteEntry {
 };
 #pragma pack(pop)
 
-// Its name is one of those from FileHeader::probe_names on, in the order of the probes. A latency
-// probe has the histogram with its own number.
+// A latency probe has the histogram with its own number. Its name is that of a FunctionEntry.
 struct ProbeEntry {
   uint32_t site = 0;
   uint32_t body = 0;  // from the copy of the site's first instruction to that of the probed one
   uint16_t object = 0;
   enum class Kind : uint8_t { count = 1, latency = 2 } kind = Kind::count;
   uint8_t offset = 0;  // of the probed instruction, from the site's address
+};
+
+// Names probes, from one on up to the next entry's: the function's name, and how far they are
+// behind its begin. Millions of instructions have the names of some ten thousand functions.
+struct FunctionEntry {
+  uint64_t begin = 0;        // what the name alone stands for
+  uint32_t first_probe = 0;  // ascending
+  uint32_t name = 0;         // offset in names
 };
 
 // Bytes of the target's code that a borrowed thread runs on, while one is borrowed.
@@ -171,8 +178,8 @@ struct FileHeader {
   Section objects;
   Section sites;
   Section probes;
+  Section functions;
   Section names;
-  uint64_t probe_names = 0;  // where those of probes begin among them
   uint64_t histogram_count = 0;
   uint64_t cells_offset = 0;
   uint64_t region_size = 0;
@@ -196,6 +203,7 @@ static_assert(sizeof(MappingEntry) == 24);
 static_assert(sizeof(ObjectEntry) == 64);
 static_assert(sizeof(SiteEntry) == 28);
 static_assert(sizeof(ProbeEntry) == 12);
+static_assert(sizeof(FunctionEntry) == 16);
 static_assert(sizeof(FileHeader) <= kPageSize);
 
 struct SessionCounts {
@@ -203,6 +211,7 @@ struct SessionCounts {
   uint64_t objects = 0;
   uint64_t sites = 0;
   uint64_t probes = 0;
+  uint64_t functions = 0;
   uint64_t histograms = 0;
   uint64_t blocks = 0;  // of the pool
   uint64_t name_bytes = 0;
@@ -247,6 +256,11 @@ constexpr uint64_t tables_size(const FileHeader& header) {
   return align_up(header.probes.offset + header.probes.count * sizeof(ProbeEntry), kPageSize);
 }
 
+struct ProbeName {
+  std::string_view function;
+  uint64_t offset = 0;
+};
+
 // A session file's tables, copied and checked.
 struct Session {
   FileHeader header;
@@ -254,12 +268,13 @@ struct Session {
   std::vector<ObjectEntry> objects;
   std::vector<SiteEntry> sites;
   std::vector<ProbeEntry> probes;
+  std::vector<FunctionEntry> functions;
   std::vector<char> names;
 
   // A name by its offset; "?" for offsets that lead nowhere.
   std::string_view name(uint64_t offset) const;
-  // Of each probe; "?" for those that have none.
-  std::vector<std::string_view> probe_names() const;
+  // Of the probe with that number; "?" for one that no function has.
+  ProbeName probe_name(size_t probe) const;
 };
 
 enum class ParseError : uint8_t {

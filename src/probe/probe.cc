@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
+#include <unordered_set>
+#include <utility>
 
 #include "arch/x86_64/vfork_hook.h"
 #include "base/parallel.h"
+#include "base/task.h"
 #include "probe/callee.h"
 #include "probe/detours.h"
 
@@ -16,32 +20,73 @@ IndexRange next_probes(const ProbeSet& set, size_t count) {
   return {set.probes.size(), count};
 }
 
+// An instruction that is to have a probe.
+struct Wanted {
+  Address site = 0;  // the object's own
+  size_t match = 0;  // index into the function's
+  bool at_entry = false;
+  bool after_call = false;  // timed from after the call of a profiler's function (return_site())
+};
+
+// The instructions of functions that were looked at before, where functions lie inside of each
+// other: each belongs to the first.
+class SeenSites {
+ public:
+  // To be asked once for each function, in their order. `next`: the one behind, if any.
+  void enter(const image::Match& match, const image::Match* next) {
+    const Range range = range_of(match);
+    if (range.begin >= end_) seen_.clear();
+    const bool inside = range.begin < end_;
+    end_ = std::max(end_, range.end);
+    counts_ = inside || (next != nullptr && range_of(*next).begin < end_);
+  }
+  bool is_new(Address address) { return !counts_ || seen_.insert(address).second; }
+
+  static Range range_of(const image::Match& match) {
+    const Range own = match.function->range;
+    return {own.begin + match.object->bias(), own.end + match.object->bias()};
+  }
+
+ private:
+  std::unordered_set<Address> seen_;
+  Address end_ = 0;
+  bool counts_ = false;
+};
+
 // Probes on one function.
 class FunctionProbes {
  public:
-  FunctionProbes(std::span<image::Match> matches, Kind kind, ProbeSet& set)
-      : matches_(matches), kind_(kind), set_(set) {}
+  // `first`: the index of the first of the matches among all.
+  FunctionProbes(std::span<const image::Match> matches, size_t first, Kind kind, ProbeSet& set)
+      : matches_(matches), first_(first), kind_(kind), set_(set) {}
 
-  void plan();
+  void plan(SeenSites& seen);
 
  private:
   std::optional<plan::Reason> why_not_timed(const image::Match& match, bool at_entry) const;
-  void skip(image::Match& match, plan::Reason reason, Address where) {
-    set_.skipped.push_back({std::move(match), {reason, where}});
-  }
+  void skip(const Wanted& wanted, plan::Reason reason, Address where);
   void skip_all(plan::Refusal refusal);
+  std::vector<Wanted> wanted(SeenSites& seen) const;
 
-  std::span<image::Match> matches_;
+  std::span<const image::Match> matches_;
+  size_t first_;
   Kind kind_;
   ProbeSet& set_;
   plan::FunctionCode code_;
   bool is_called_ = false;
 };
 
+void FunctionProbes::skip(const Wanted& wanted, plan::Reason reason, Address where) {
+  image::Match match = matches_[wanted.match];
+  if (std::exchange(match.each_instruction, false) || wanted.after_call)
+    match.site = wanted.site + match.object->bias();
+  set_.skipped.push_back({match, {reason, where}});
+}
+
 void FunctionProbes::skip_all(plan::Refusal refusal) {
-  for (image::Match& match : matches_) {
+  for (const image::Match& match : matches_) {
     refusal.where = match.site - match.object->bias();
-    set_.skipped.push_back({std::move(match), refusal});
+    set_.skipped.push_back({match, refusal});
   }
 }
 
@@ -52,7 +97,31 @@ std::optional<plan::Reason> FunctionProbes::why_not_timed(const image::Match& ma
   return why_not_return_probed(return_candidate(*match.object, *match.function, code_, is_called_));
 }
 
-void FunctionProbes::plan() {
+// By address, each once: the entry may be meant by both its addresses.
+std::vector<Wanted> FunctionProbes::wanted(SeenSites& seen) const {
+  const image::Object& object = *matches_.front().object;
+  const Address entry = plan::entry_site(code_);
+  std::vector<Wanted> all;
+  for (size_t i = 0; i < matches_.size(); ++i) {
+    if (matches_[i].each_instruction) {
+      for (Address site : plan::instructions(code_))
+        if (seen.is_new(site + object.bias())) all.push_back({site, i, site == entry});
+      continue;
+    }
+    const Address site = matches_[i].site - object.bias();
+    const bool at_entry = site == code_.range.begin || site == entry;
+    all.push_back({at_entry ? entry : site, i, at_entry});
+  }
+  if (matches_.size() == 1) return all;
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Wanted& a, const Wanted& b) { return a.site < b.site; });
+  all.erase(std::unique(all.begin(), all.end(),
+                        [](const Wanted& a, const Wanted& b) { return a.site == b.site; }),
+            all.end());
+  return all;
+}
+
+void FunctionProbes::plan(SeenSites& seen) {
   image::Object& object = *matches_.front().object;
   const image::Function& function = *matches_.front().function;
   if (matches_.front().unresolved) return skip_all({plan::Reason::unresolved_ifunc});
@@ -64,32 +133,30 @@ void FunctionProbes::plan() {
   is_called_ = is_called(object, function);
 
   const Address entry = plan::entry_site(code_);
+  std::vector<Wanted> all = wanted(seen);
+  std::erase_if(all, [&](const Wanted& one) {
+    const auto reason = why_not_timed(matches_[one.match], one.at_entry);
+    if (reason) skip(one, *reason, one.site);
+    return reason.has_value();
+  });
   std::vector<Address> sites;
-  std::vector<image::Match*> of_site;
-  for (image::Match& match : matches_) {
-    const Address wanted = match.site - object.bias();
-    const bool at_entry = wanted == function.range.begin || wanted == entry;
-    Address site = at_entry ? entry : wanted;
-    if (auto reason = why_not_timed(match, at_entry)) {
-      skip(match, *reason, site);
-      continue;
-    }
+  sites.reserve(all.size());
+  for (Wanted& one : all) {
     if (kind_ == Kind::latency) {
-      site = return_site(object, code_.bytes, code_.range.begin, entry);
-      if (site != entry) match.site = site + object.bias();
+      const Address site = return_site(object, code_.bytes, code_.range.begin, entry);
+      one.after_call = site != one.site;
+      one.site = site;
     }
-    if (!sites.empty() && sites.back() == site) continue;  // the entry, by both its addresses
-    sites.push_back(site);
-    of_site.push_back(&match);
+    sites.push_back(one.site);
   }
-  const auto match_of = [&](Address site) -> image::Match& {
+  const auto wanted_at = [&](Address site) -> const Wanted& {
     const auto found = std::lower_bound(sites.begin(), sites.end(), site);
-    return *of_site[static_cast<size_t>(found - sites.begin())];
+    return all[static_cast<size_t>(found - sites.begin())];
   };
   const auto placing = kind_ == Kind::latency ? plan::Placing::at_site : plan::Placing::anywhere;
   auto plan = plan::plan_function(code_, sites, placing);
   for (const auto& [site, refusal] : plan.refused)
-    skip(match_of(site), refusal.reason, refusal.where);
+    skip(wanted_at(site), refusal.reason, refusal.where);
   const size_t first = set_.patches.size();
   for (plan::PlannedPatch& planned : plan.patches) {
     SitePatch patch;
@@ -98,7 +165,8 @@ void FunctionProbes::plan() {
     patch.probes = next_probes(set_, planned.points.size());
     for (uint8_t offset : planned.points) {
       const Address site = planned.patch.site + offset;
-      set_.probes.push_back({std::move(match_of(site)), kind_, set_.patches.size(), offset,
+      set_.probes.push_back({static_cast<uint32_t>(first_ + wanted_at(site).match),
+                             static_cast<uint32_t>(set_.patches.size()), offset,
                              !is_called_ || site != entry});
     }
     patch.plan = std::move(planned);
@@ -141,23 +209,44 @@ size_t same_function(std::span<const image::Match> matches) {
   return n;
 }
 
-size_t functions_of(std::span<const image::Match> matches) {
-  size_t n = 0;
-  for (; !matches.empty(); ++n) matches = matches.subspan(same_function(matches));
-  return n;
-}
+// Matches that one thread plans: of whole functions, and with them of those that lie inside.
+struct MatchPiece {
+  size_t first = 0;
+  size_t count = 0;
+  size_t functions = 0;
+};
 
-// Whole functions, about as much work each.
-std::vector<std::span<image::Match>> pieces_of(std::span<image::Match> matches) {
-  constexpr size_t kPiece = 512;
-  std::vector<std::span<image::Match>> pieces;
-  while (!matches.empty()) {
-    size_t n = 0;
-    while (n < kPiece && n < matches.size()) n += same_function(matches.subspan(n));
-    pieces.push_back(matches.first(n));
-    matches = matches.subspan(n);
+std::vector<MatchPiece> pieces_of(std::span<const image::Match> matches) {
+  constexpr size_t kPiece = 512, kPieceOfInstructions = 64;
+  const bool each = std::any_of(matches.begin(), matches.end(),
+                                [](const image::Match& match) { return match.each_instruction; });
+  const size_t most = each ? kPieceOfInstructions : kPiece;
+  std::vector<MatchPiece> pieces;
+  Address end = 0;  // of the functions so far
+  for (size_t i = 0; i < matches.size();) {
+    const Range range = SeenSites::range_of(matches[i]);
+    if (pieces.empty() || (pieces.back().count >= most && (!each || range.begin >= end)))
+      pieces.push_back({i, 0, 0});
+    const size_t n = same_function(matches.subspan(i));
+    pieces.back().count += n;
+    pieces.back().functions += 1;
+    end = std::max(end, range.end);
+    i += n;
   }
   return pieces;
+}
+
+// Room for all that may come, so that it need not move; what is not used takes no memory.
+void reserve_for(std::span<const image::Match> matches, size_t hooks, ProbeSet& set) {
+  constexpr uint64_t kShortest = 3, kShortestPatch = 6;  // on average
+  size_t probes = 0, patches = hooks;
+  for (const image::Match& match : matches) {
+    const uint64_t bytes = match.each_instruction ? match.function->range.size() : 0;
+    probes += 1 + bytes / kShortest;
+    patches += 2 + bytes / kShortestPatch;  // one may need another one nearby
+  }
+  set.probes.reserve(probes);
+  set.patches.reserve(patches);
 }
 
 void append(ProbeSet& set, ProbeSet piece) {
@@ -169,8 +258,8 @@ void append(ProbeSet& set, ProbeSet piece) {
     set.patches.push_back(std::move(patch));
   }
   for (Probe& probe : piece.probes) {
-    probe.patch += first_patch;
-    set.probes.push_back(std::move(probe));
+    probe.patch += static_cast<uint32_t>(first_patch);
+    set.probes.push_back(probe);
   }
   std::move(piece.skipped.begin(), piece.skipped.end(), std::back_inserter(set.skipped));
 }
@@ -186,6 +275,7 @@ std::vector<Claim> claims_of(const std::vector<SitePatch>& patches) {
   std::vector<Claim> claims;
   claims.reserve(patches.size());
   for (size_t i = 0; i < patches.size(); ++i) {
+    check_cancelled();
     const plan::PlannedPatch& planned = patches[i].plan;
     const uint64_t bias = patches[i].object->bias();
     const Range claimed = planned.claimed();
@@ -199,6 +289,7 @@ std::vector<Claim> claims_of(const std::vector<SitePatch>& patches) {
   };
   if (!std::is_sorted(claims.begin(), claims.end(), by_address))
     std::stable_sort(claims.begin(), claims.end(), by_address);
+  check_cancelled();
   return claims;
 }
 
@@ -215,7 +306,7 @@ void add_prefixes(ProbeSet& set) {
     if (!planned.patch.at_begin || planned.landing || has_guests[claims[c].patch] ||
         patch.probes.empty() || patch.site() != claims[c].range.begin)
       continue;
-    const auto code = code_of(*patch.object, *set.probes[patch.probes[0]].match.function);
+    const auto code = code_of(*patch.object, *set.matches[set.probes[patch.probes[0]].match].function);
     if (!code || code->range.begin != planned.patch.site) continue;
     plan::Patch longer = plan::with_prefix(*code, planned.patch);
     const Address end = longer.touched().end + patch.object->bias();
@@ -249,33 +340,35 @@ std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
   return collides;
 }
 
-ProbeSet without_collisions(ProbeSet set) {
+// In place: there may be millions, of which a few go.
+void drop_collisions(ProbeSet& set) {
   const auto collides = colliding(set.patches);
-  if (std::find(collides.begin(), collides.end(), true) == collides.end()) return set;
-  ProbeSet kept;
-  kept.kind = set.kind;
-  kept.skipped = std::move(set.skipped);
-  std::vector<size_t> place(set.patches.size());
+  if (std::find(collides.begin(), collides.end(), true) == collides.end()) return;
+  std::vector<uint32_t> place(set.patches.size());
+  size_t patches = 0, probes = 0;
   for (size_t i = 0; i < set.patches.size(); ++i) {
     SitePatch& patch = set.patches[i];
-    place[i] = kept.patches.size();
-    const auto probes = next_probes(kept, collides[i] ? 0 : patch.probes.size());
-    for (size_t index : patch.probes) {
-      Probe& probe = set.probes[index];
+    const IndexRange its_probes = patch.probes;
+    place[i] = static_cast<uint32_t>(patches);
+    patch.probes.first = probes;
+    for (size_t index : its_probes) {
+      Probe probe = set.probes[index];
       if (collides[i]) {
         const Address site = patch.plan.patch.site + probe.offset;
-        kept.skipped.push_back({std::move(probe.match), {plan::Reason::neighbour, site}});
+        set.skipped.push_back({set.match_of(probe), {plan::Reason::neighbour, site}});
         continue;
       }
       probe.patch = place[i];
-      kept.probes.push_back(std::move(probe));
+      set.probes[probes++] = probe;
     }
-    patch.probes = probes;
-    if (!collides[i]) kept.patches.push_back(std::move(patch));
+    if (collides[i]) continue;
+    if (patches != i) set.patches[patches] = std::move(patch);
+    ++patches;
   }
-  for (SitePatch& patch : kept.patches)
+  set.patches.resize(patches);
+  set.probes.resize(probes);
+  for (SitePatch& patch : set.patches)
     if (patch.host) *patch.host = place[*patch.host];
-  return kept;
 }
 
 // A second chance for what was skipped, now that all else is planned: room in other functions, or
@@ -305,10 +398,15 @@ void LastResorts::plan() {
     if (may_have_pun(set_.skipped[i].refusal.reason))
       by_site_.emplace(set_.skipped[i].match.site, i);
   if (by_site_.empty()) return;
-  for (size_t i = 0; i < set_.patches.size(); ++i)
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    check_cancelled();
     taken_[set_.patches[i].object].add(set_.patches[i].plan, i);
+  }
   for (size_t i = 0; i < set_.skipped.size(); ++i)
-    if (!placed_[i] && may_have_pun(set_.skipped[i].refusal.reason)) place(i);
+    if (!placed_[i] && may_have_pun(set_.skipped[i].refusal.reason)) {
+      check_cancelled();
+      place(i);
+    }
   size_t i = 0;
   std::erase_if(set_.skipped, [&](const Skipped&) { return placed_[i++]; });
 }
@@ -374,10 +472,12 @@ void LastResorts::add(SitePatch patch, size_t skipped) {
   const image::Object& object = *patch.object;
   const Address begin = patch.site();
   const auto add_probe = [&](size_t i, uint8_t offset) {
-    image::Match& match = set_.skipped[i].match;
+    const image::Match& match = set_.skipped[i].match;
     const bool at_entry = match.at_entry();
     const bool keep_red_zone = !at_entry || !is_called(*match.object, *match.function);
-    set_.probes.push_back({std::move(match), kind_, set_.patches.size(), offset, keep_red_zone});
+    set_.probes.push_back({static_cast<uint32_t>(set_.matches.size()),
+                           static_cast<uint32_t>(set_.patches.size()), offset, keep_red_zone});
+    set_.matches.push_back(match);
     placed_[i] = true;
   };
   const size_t first = set_.probes.size();
@@ -426,6 +526,10 @@ void load_code(std::span<const image::Match> matches, std::span<const HookPlace>
     if (is_wanted(place, !matches.empty())) objects.push_back(place.object);
   std::sort(objects.begin(), objects.end());
   objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
+  size_t bytes = 0;
+  for (const image::Object* object : objects)
+    for (const Range range : object->executable_ranges()) bytes += range.size();
+  begin_step("decoding", bytes, "bytes");
   // Text is decoded on all processors. What else one thread has to do for an object goes on beside
   // the next one's.
   constexpr size_t kAtOnce = 2;
@@ -437,6 +541,35 @@ void load_code(std::span<const image::Match> matches, std::span<const HookPlace>
   });
 }
 
+image::Match ProbeSet::match_of(const Probe& probe) const {
+  image::Match match = matches[probe.match];
+  if (std::exchange(match.each_instruction, false))
+    match.site = patches[probe.patch].site() + probe.offset;
+  return match;
+}
+
+std::vector<image::Match> instructions_of(std::span<const image::Match> matches) {
+  std::vector<image::Match> all;
+  SeenSites seen;
+  for (size_t i = 0; i < matches.size(); ++i) {
+    const image::Match& match = matches[i];
+    const auto code =
+        match.each_instruction ? code_of(*match.object, *match.function) : std::nullopt;
+    if (!code) {
+      all.push_back(match);
+      continue;
+    }
+    seen.enter(match, i + 1 < matches.size() ? &matches[i + 1] : nullptr);
+    for (Address site : plan::instructions(*code)) {
+      image::Match one = match;
+      one.each_instruction = false;
+      one.site = site + match.object->bias();
+      if (seen.is_new(one.site)) all.push_back(one);
+    }
+  }
+  return all;
+}
+
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<const HookPlace> hooks,
                      LandingSpace landings) {
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
@@ -444,33 +577,43 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
     std::stable_sort(matches.begin(), matches.end(), by_site);
   load_code(matches, hooks, kind);
   const auto pieces = pieces_of(matches);
-  std::vector<ProbeSet> planned(pieces.size());
-  for_each_piece(pieces.size(), usable_threads(), [&](size_t piece) {
-    planned[piece].patches.reserve(functions_of(pieces[piece]));
-    planned[piece].probes.reserve(pieces[piece].size());
-    for (std::span<image::Match> rest = pieces[piece]; !rest.empty();) {
-      const auto of_function = rest.first(same_function(rest));
-      FunctionProbes(of_function, kind, planned[piece]).plan();
-      rest = rest.subspan(of_function.size());
-    }
-  });
+  size_t functions = 0;
+  for (const MatchPiece& piece : pieces) functions += piece.functions;
+  begin_step("planning", functions, "functions");
   ProbeSet set;
   set.kind = kind;
-  size_t patches = 0, probes = 0;
-  for (const ProbeSet& piece : planned) {
-    patches += piece.patches.size() + 2 * piece.skipped.size();  // a detour has two
-    probes += piece.probes.size() + piece.skipped.size();
-  }
-  set.patches.reserve(patches + hooks.size());
-  set.probes.reserve(probes);
-  for (ProbeSet& piece : planned) append(set, std::move(piece));
+  reserve_for(matches, hooks.size(), set);
+  set.matches = std::move(matches);
+  // Each piece's part is taken over as soon as those before it were, so that there are never many.
+  std::vector<std::optional<ProbeSet>> planned(pieces.size());
+  std::mutex mutex;
+  size_t taken = 0;
+  for_each_piece(pieces.size(), usable_threads(), [&](size_t number) {
+    const MatchPiece& piece = pieces[number];
+    ProbeSet part;
+    SeenSites seen;
+    const size_t end = piece.first + piece.count;
+    for (size_t i = piece.first; i < end;) {
+      advance(1);
+      const size_t n = same_function(std::span(set.matches).subspan(i, end - i));
+      seen.enter(set.matches[i], i + n < end ? &set.matches[i + n] : nullptr);
+      FunctionProbes(std::span(set.matches).subspan(i, n), i, kind, part).plan(seen);
+      i += n;
+    }
+    const std::lock_guard lock(mutex);
+    planned[number] = std::move(part);
+    for (; taken < planned.size() && planned[taken]; ++taken) {
+      append(set, *std::exchange(planned[taken], std::nullopt));
+    }
+  });
   LastResorts(set, kind, std::move(landings)).plan();
   for (const HookPlace& place : hooks) {
     if (!is_wanted(place, !set.probes.empty())) continue;
     if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));
   }
   add_prefixes(set);
-  return without_collisions(std::move(set));
+  drop_collisions(set);
+  return set;
 }
 
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,

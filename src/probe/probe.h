@@ -32,27 +32,32 @@ struct SitePatch {
   Address site() const { return plan.patch.site + object->bias(); }
 };
 
+// There may be one for each instruction of a program, millions: so it has no name of its own.
 struct Probe {
-  image::Match match;
-  Kind kind = Kind::count;
-  size_t patch = 0;
+  uint32_t match = 0;  // index into ProbeSet::matches
+  uint32_t patch = 0;
   uint8_t offset = 0;  // of the probed instruction, from its patch's site
   bool keep_red_zone = false;
 };
+static_assert(sizeof(Probe) == 12);
 
 struct Skipped {
-  image::Match match;
+  image::Match match;  // of one instruction, or of all if its function cannot be read
   plan::Refusal refusal;
 };
 
 struct ProbeSet {
   Kind kind = Kind::count;
+  std::vector<image::Match> matches;
   // By object and address; then those that found their place last, and hooks.
   std::vector<SitePatch> patches;
   std::vector<Probe> probes;  // by patch
   std::vector<Skipped> skipped;
   // All children that will share the process's memory are marked by hooks of this set.
   bool marks_children = false;
+
+  // The match of this one instruction: the entry of a function is where it begins.
+  image::Match match_of(const Probe& probe) const;
 };
 
 // What planning has to know of a function; nothing if its code cannot be read.
@@ -66,6 +71,10 @@ ReturnCandidate return_candidate(image::Object& object, const image::Function& f
 // thread only.
 void load_code(std::span<const image::Match> matches, std::span<const HookPlace> hooks = {},
                Kind kind = Kind::count);
+
+// The functions' instructions, as plan::instructions() answers them, for those matches that ask for
+// each; none twice, as functions may lie inside of each other.
+std::vector<image::Match> instructions_of(std::span<const image::Match> matches);
 
 // For a process: with the hooks that probes which measure need in it, and with that in its loader,
 // if given.

@@ -51,9 +51,8 @@ std::optional<image::Match> OwnImage::at(Address address) const {
   match.function = function;
   match.site = address;
   const auto names = object->functions().names(*function);
-  match.name = object->function_name(*function, names.empty() ? std::string_view() : names.front());
-  const uint64_t offset = address - object->bias() - function->range.begin;
-  if (offset != 0) match.name += fmt::format("+{:#x}", offset);
+  match.function_name =
+      object->function_name(*function, names.empty() ? std::string_view() : names.front());
   return match;
 }
 
@@ -105,7 +104,7 @@ std::vector<std::pair<Range, std::string>> OwnImage::never_probed() {
       auto match = at(function.range.begin + bias);
       if (!match || why_never_probed(*match).empty()) continue;
       all.emplace_back(Range{function.range.begin + bias, function.range.end + bias},
-                       std::move(match->name));
+                       match->name());
     }
   }
   return all;

@@ -267,7 +267,7 @@ void Registry::forget_what_is_gone() {
                            object->name() == site->object_name;
     if (is_mapped && site->in_place == nullptr) continue;
     if (is_mapped) {
-      const std::vector<uint8_t>& original = site->in_place->patch.original;
+      const auto& original = site->in_place->patch.original;
       std::vector<uint8_t> there(site->in_place->written().size());
       if (memory->read(address, there) && !std::equal(there.begin(), there.end(), original.begin()))
         continue;
@@ -374,7 +374,7 @@ Result<Site*, Error> Registry::site_for(const Request& request, Displaced& displ
   place = std::make_unique<Site>();
   place->address = planned->address;
   place->object = match->object->extent();
-  place->name = match->name;
+  place->name = match->name();
   place->object_name = match->object->name();
   place->keep_red_zone = planned->keep_red_zone;
   place->no_jump = planned->no_jump;
@@ -750,7 +750,7 @@ Result<void, Error> Registry::block(const Where& function) {
   if (!match) return fail(match.error());
   const uint64_t bias = match->object->bias();
   const Range range = match->function->range;
-  blocked_.push_back({{range.begin + bias, range.end + bias}, match->name});
+  blocked_.push_back({{range.begin + bias, range.end + bias}, match->name()});
   return {};
 }
 

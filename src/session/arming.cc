@@ -14,6 +14,7 @@
 #include "arch/x86_64/vfork_hook.h"
 #include "base/clock.h"
 #include "base/machine.h"
+#include "base/task.h"
 #include "patch/text_owner.h"
 #include "plan/pun.h"
 #include "session/borrowing.h"
@@ -186,10 +187,21 @@ Result<void, SessionError> Arming::create_file() {
     return offset;
   };
   layout::Session& journal = this->journal();
+  const auto add_function = [&](const probe::Probe& probe, size_t index) {
+    if (index != 0 && set_.probes[index - 1].match == probe.match) return;
+    const image::Match& match = set_.matches[probe.match];
+    // A function's entry may lie behind an endbr64; it is still the function itself.
+    const Address begin = match.each_instruction
+                              ? match.site
+                              : set_.patches[probe.patch].site() + probe.offset - match.offset();
+    journal.functions.push_back(
+        {begin, static_cast<uint32_t>(index), add_name(match.function_name)});
+  };
   const auto add_entries = [&](size_t i, size_t object) {
+    check_cancelled();
     const probe::SitePatch& patch = set_.patches[i];
     const auto tactic = static_cast<uint8_t>(patch.plan.patch.tactic);
-    site_[i] = journal.sites.size();
+    site_.push_back(static_cast<uint32_t>(journal.sites.size()));
     layout::SiteEntry site;
     site.address = patch.site();
     static_assert(plan::kLongestPun <= layout::kMaxSiteLength);
@@ -204,7 +216,6 @@ Result<void, SessionError> Arming::create_file() {
       site.phase = patch.hook->is_for_probes() ? Phase::unwinder_hook : Phase::loader_hook;
     std::copy_n(patch.plan.patch.original.begin(), site.own, site.original);
     journal.sites.push_back(site);
-    springboard_[i] = journal.sites.size();
     if (patch.plan.springboard) {
       layout::SiteEntry board;
       board.address = patch.plan.springboard->address + patch.object->bias();
@@ -215,18 +226,17 @@ Result<void, SessionError> Arming::create_file() {
     }
     for (size_t j : patch.probes) {
       layout::ProbeEntry probe;
-      add_name(set_.probes[j].match.name);
+      add_function(set_.probes[j], j);
       probe.object = static_cast<uint16_t>(object);
       probe.kind = measures() ? layout::ProbeEntry::Kind::latency : layout::ProbeEntry::Kind::count;
-      probe.site = static_cast<uint32_t>(site_[i]);
+      probe.site = site_[i];
       probe.offset = set_.probes[j].offset;
       journal.probes.push_back(probe);
     }
   };
   journal.sites.reserve(set_.patches.size());
   journal.probes.reserve(set_.probes.size());
-  site_.resize(set_.patches.size());
-  springboard_.resize(set_.patches.size());
+  site_.reserve(set_.patches.size());
   for (const Arena& arena : arenas_) {
     layout::ObjectEntry entry;
     entry.bias = arena.object->bias();
@@ -235,14 +245,10 @@ Result<void, SessionError> Arming::create_file() {
     copy_text(entry.build_id, arena.object->elf().build_id());
     journal.objects.push_back(entry);
   }
-  const uint64_t probe_names = names.size();
   for (size_t object = 0; object < arenas_.size(); ++object) {
     Arena& arena = arenas_[object];
     arena.sites.begin = journal.sites.size();
-    // In the order of the set, which is that of the probes.
-    std::vector<size_t> patches = arena.patches;
-    std::sort(patches.begin(), patches.end());
-    for (size_t i : patches) add_entries(i, object);
+    for (size_t i : arena.patches) add_entries(i, object);
     arena.sites.end = arena.sites.armed = journal.sites.size();
   }
 
@@ -251,6 +257,7 @@ Result<void, SessionError> Arming::create_file() {
   counts.objects = arenas_.size();
   counts.sites = journal.sites.size();
   counts.probes = journal.probes.size();
+  counts.functions = journal.functions.size();
   counts.histograms = measures() ? journal.probes.size() : 0;
   counts.name_bytes = names.size();
   counts.fraction_bits = options_.fraction_bits;
@@ -258,7 +265,6 @@ Result<void, SessionError> Arming::create_file() {
   choose_sizes(counts, *folder);
   layout::FileHeader& header = journal.header;
   header = layout::lay_out(counts);
-  header.probe_names = probe_names;
   header.pid = target().pid();
   header.start_time = target().start_time();
   header.controller = ::getpid();
@@ -388,6 +394,7 @@ Result<void, SessionError> Arming::forget_at_fork(target::BorrowedThread& thread
 }
 
 Result<void, SessionError> Arming::map_memory() {
+  const Task::Scope to_the_end(nullptr);
   auto stopped = target::Stop::all_threads(target().pid());
   if (!stopped) return fail(SessionError(stopped.error()));
   target::Stop stop = *std::move(stopped);
@@ -416,7 +423,8 @@ Result<void, SessionError> Arming::run() {
     if (auto done = (this->*step)(); !done) return done;
   session_.probes_.reserve(set_.probes.size());
   for (uint32_t i = 0; i < set_.probes.size(); ++i)
-    if (armed_[set_.probes[i].patch]) session_.probes_.push_back({std::move(set_.probes[i]), i});
+    if (armed_[set_.probes[i].patch]) session_.probes_.push_back({set_.probes[i].match, i});
+  session_.matches_ = std::move(set_.matches);
   session_.report_.armed = session_.probes_.size();
   for (size_t i = 0; i < set_.patches.size(); ++i)
     if (serves_unwinding(i) && armed_[i]) {
@@ -428,7 +436,7 @@ Result<void, SessionError> Arming::run() {
   for (const Arena& arena : arenas_) {
     ObjectSites sites = arena.sites;
     for (size_t i : arena.patches) {
-      if (armed_[i]) sites.armed = std::min(sites.armed, site_[i]);
+      if (armed_[i]) sites.armed = std::min<size_t>(sites.armed, site_[i]);
       sites.has_probes = sites.has_probes || !set_.patches[i].hook;
     }
     session_.sites_of_objects_.push_back(sites);

@@ -31,7 +31,7 @@ uint32_t usable_cpus();
 // Where the stubs of one object go.
 struct Arena {
   const image::Object* object = nullptr;
-  std::vector<size_t> patches;
+  IndexRange patches;
   Address address = 0;
   uint64_t size = 0;
   arch::StubArena frames;
@@ -42,12 +42,16 @@ struct Arena {
 // Stubs that one thread emits, one behind the other.
 struct StubPiece {
   size_t arena = 0;
-  size_t first = 0;  // of the arena's patches
-  size_t count = 0;
+  IndexRange patches;  // of the arena's
   Range stubs;         // in the target
   uint64_t room = 0;   // for them: up to the next piece
   uint64_t bytes = 0;  // what they take
   int refused = 0;     // the error, if they could not be written
+  // Per patch: its shape, and the room of its stub, whole alignments; 0: there is none.
+  std::vector<uint16_t> shape_of;
+  std::vector<uint32_t> room_of;
+  std::vector<std::string> shapes;         // that its stubs have, each once
+  std::vector<patch::Interior> interiors;  // their `edit` is the patch
 };
 
 class Arming {
@@ -69,7 +73,7 @@ class Arming {
   Result<void, SessionError> write_stubs();
   Result<void, SessionError> write_text();
   void lead_through_kept_stubs();
-  std::vector<size_t> in_order_of_stubs() const;
+  void put_first_what_may_stay();
   bool may_be_known(const probe::SitePatch& patch) const;
   void drop(size_t patch, plan::Reason reason);
   void drop_what_needs_hooks();
@@ -87,20 +91,17 @@ class Arming {
                                        const arch::ArenaEntries& entries,
                                        std::vector<arch::CountPoint>& points) const;
   uint64_t most_room(const probe::SitePatch& patch) const;
-  std::span<const size_t> patches_of(const StubPiece& piece) const {
-    return std::span(arenas_[piece.arena].patches).subspan(piece.first, piece.count);
-  }
   Result<void, SessionError> emit_stubs(const std::vector<arch::ArenaEntries>& entries,
                                         arch::StubShapes& shapes);
-  void emit_piece(StubPiece& piece, const arch::ArenaEntries& entries,
-                  std::vector<std::string>& frames);
+  void emit_piece(StubPiece& piece, const arch::ArenaEntries& entries);
+  void keep_interiors(StubPiece& piece, size_t patch, const arch::Stub& stub) const;
   // What is to be written into the text, ready before the target stops.
   struct Edits {
     std::vector<patch::TextEdit> edits;
-    std::vector<size_t> patch_of;            // of each edit
+    std::vector<uint32_t> patch_of;          // of each edit
     std::vector<patch::Interior> interiors;  // by address
   };
-  Edits edits() const;
+  Edits edits();
   Result<bool, SessionError> try_to_write_text(Edits& edits, std::span<const Address> foreign,
                                                bool last_attempt);
   void drop_changed(const Edits& edits);
@@ -141,13 +142,12 @@ class Arming {
   std::vector<bool> armed_;  // per patch; false: dropped, or not yet
   std::vector<Arena> arenas_;
   std::vector<StubPiece> pieces_;         // by arena and address
-  std::vector<uint64_t> room_;            // per patch: of its stub, whole alignments; 0: none
-  std::vector<arch::Stub> stubs_;         // per patch
-  std::vector<size_t> site_;              // per patch: the index of its SiteEntry
-  std::vector<size_t> springboard_;       // the same of its springboard, where it has one
+  std::vector<uint32_t> site_;            // per patch: the index of its SiteEntry; that of its
+                                          // springboard, where it has one, is the next
   std::vector<size_t> with_springboard_;  // those patches
   std::vector<size_t> guests_;            // patches that rely on another one
   std::vector<size_t> puns_;              // patches that lead to memory of our own
+  std::vector<Address> stubs_of_puns_;    // in the same order
   std::vector<Range> landings_;           // pages that puns lead to, in the target
   std::optional<arch::RseqArea> rseq_;
   Address runtime_address_ = 0;

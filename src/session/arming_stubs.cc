@@ -3,10 +3,12 @@
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <unordered_map>
 
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/parallel.h"
+#include "base/task.h"
 #include "plan/pun.h"
 #include "session/arming.h"
 #include "session/kept_memory.h"
@@ -78,6 +80,7 @@ Address Arming::loader_cell() const {
 Result<void, SessionError> Arming::lay_out() {
   constexpr size_t kPiece = 512;
   if (measures()) hook_.slot_code = {0, 1};
+  put_first_what_may_stay();
   lead_through_kept_stubs();
   for (size_t i = 0; i < set_.patches.size(); ++i) {
     const probe::SitePatch& patch = set_.patches[i];
@@ -89,7 +92,8 @@ Result<void, SessionError> Arming::lay_out() {
           patch.plan.springboard->address - set_.patches[*patch.host].plan.patch.site));
   }
   landings_ = pages_of_landings(set_.patches, puns_);
-  for (size_t i : in_order_of_stubs()) {
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    check_cancelled();
     const probe::SitePatch& patch = set_.patches[i];
     if (arenas_.empty() || arenas_.back().object != patch.object) {
       arenas_.push_back({});
@@ -100,15 +104,16 @@ Result<void, SessionError> Arming::lay_out() {
         arenas_.back().size += arch::tables_in_arena(usable_cpus()).end + kPageSize;
     }
     Arena& arena = arenas_.back();
+    if (arena.patches.empty()) arena.patches.first = i;
     if (arena.patches.size() % kPiece == 0) {
       pieces_.push_back({});
       pieces_.back().arena = arenas_.size() - 1;
-      pieces_.back().first = arena.patches.size();
+      pieces_.back().patches.first = i;
     }
     const uint64_t room = most_room(patch);
-    pieces_.back().count += 1;
+    pieces_.back().patches.count += 1;
     pieces_.back().room += room;
-    arena.patches.push_back(i);
+    arena.patches.count += 1;
     arena.size += room;
   }
   lay_out_unwind_tables();
@@ -116,7 +121,7 @@ Result<void, SessionError> Arming::lay_out() {
 }
 
 // Those of an object's stubs that may have to stay come first, so that they fill few pages.
-std::vector<size_t> Arming::in_order_of_stubs() const {
+void Arming::put_first_what_may_stay() {
   std::vector<size_t> order;
   order.reserve(set_.patches.size());
   for (size_t first = 0, end = 0; first < set_.patches.size(); first = end) {
@@ -126,7 +131,26 @@ std::vector<size_t> Arming::in_order_of_stubs() const {
       for (size_t i = first; i < end; ++i)
         if (may_be_known(set_.patches[i]) == known) order.push_back(i);
   }
-  return order;
+  if (std::is_sorted(order.begin(), order.end())) return;
+  std::vector<probe::SitePatch> patches;
+  std::vector<probe::Probe> probes;
+  std::vector<size_t> place(order.size());
+  patches.reserve(order.size());
+  probes.reserve(set_.probes.size());
+  for (size_t i : order) {
+    place[i] = patches.size();
+    probe::SitePatch& patch = patches.emplace_back(std::move(set_.patches[i]));
+    const IndexRange its_probes = patch.probes;
+    patch.probes.first = probes.size();
+    for (size_t j : its_probes) {
+      probes.push_back(set_.probes[j]);
+      probes.back().patch = static_cast<uint32_t>(place[i]);
+    }
+  }
+  for (probe::SitePatch& patch : patches)
+    if (patch.host) patch.host = static_cast<uint32_t>(place[*patch.host]);
+  set_.patches = std::move(patches);
+  set_.probes = std::move(probes);
 }
 
 // Does its jump make a function's first byte that of a jump?
@@ -186,8 +210,10 @@ void Arming::lay_out_unwind_tables() {
   uint64_t shape_bytes = 0;
   for (const StubPiece& piece : pieces_) {
     arenas_[piece.arena].frames.shapes.resize(
-        arenas_[piece.arena].frames.shapes.size() + piece.count + piece.room / kGap + 1, any);
-    shape_bytes += (piece.count + 1) * arch::StubShapes::most_bytes(piece.room / piece.count);
+        arenas_[piece.arena].frames.shapes.size() + piece.patches.size() + piece.room / kGap + 1,
+        any);
+    shape_bytes += (piece.patches.size() + 1) *
+                   arch::StubShapes::most_bytes(piece.room / piece.patches.size());
   }
   for (Arena& arena : arenas_) {
     arch::Assembler head(0);
@@ -242,14 +268,15 @@ Result<void, SessionError> Arming::write_springboards() {
   for (const MappingEntry& entry : journal().mappings) {
     if (entry.kind != MappingEntry::Kind::springboards || entry.address == 0) continue;
     std::vector<uint8_t> bytes(entry.size - probe::kLandingMarkSize, arch::kBreakpoint);
-    for (size_t i : puns_) {
-      if (!armed_[i]) continue;
-      const Address offset = landing_of(set_.patches[i]) - entry.address;
+    for (size_t pun = 0; pun < puns_.size(); ++pun) {
+      if (!armed_[puns_[pun]]) continue;
+      const Address offset = landing_of(set_.patches[puns_[pun]]) - entry.address;
       if (offset >= bytes.size()) continue;
       const Address at = entry.address + offset;
       const auto jump = arch::encode_indirect_jump(at, at + arch::kIndirectJumpLength);
       std::copy(jump->begin(), jump->end(), bytes.begin() + static_cast<ptrdiff_t>(offset));
-      std::memcpy(bytes.data() + offset + jump->size(), &stubs_[i].begin, sizeof stubs_[i].begin);
+      const Address stub = stubs_of_puns_[pun];
+      std::memcpy(bytes.data() + offset + jump->size(), &stub, sizeof stub);
     }
     if (auto written = target().memory().write(entry.address, bytes); !written)
       return fail(SessionError(attach_error(AttachCause::memory_refused, written.error().number)));
@@ -319,7 +346,7 @@ bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
     if (landing == 0 && planned.is_pun()) return false;
     if (landing != 0) to = landing;
   } else if (planned.springboard) {
-    layout::SiteEntry& board = journal().sites[springboard_[patch]];
+    layout::SiteEntry& board = journal().sites[site_[patch] + 1];
     const bool is_kept_stub = planned.springboard->length == kKeptJumpLength;
     const bool leads_there = lead(board, stub.begin);
     // Where ours is out of its reach, a kept one stays as it is.
@@ -351,11 +378,14 @@ bool Arming::ends_as_others_say(size_t patch, const layout::SiteEntry& site) con
 }
 
 // On any thread: changes what belongs to the piece's patches alone.
-void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries,
-                        std::vector<std::string>& frames) {
+void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries) {
+  advance(piece.patches.size());
   arch::Assembler code(piece.stubs.begin);
   std::vector<arch::CountPoint> points;
-  for (size_t i : patches_of(piece)) {
+  std::unordered_map<std::string, uint16_t> shapes;
+  piece.shape_of.resize(piece.patches.size());
+  piece.room_of.resize(piece.patches.size());
+  for (size_t i : piece.patches) {
     const size_t before = code.size();
     const Address at = code.here();
     auto stub = place_stub(set_.patches[i], code, entries, points);
@@ -375,18 +405,35 @@ void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries,
       code.take_back(before);
       continue;
     }
-    room_[i] = code.size() - before;
+    const uint64_t room = code.size() - before;
+    piece.room_of[i - piece.patches.first] = static_cast<uint32_t>(room);
     piece.bytes += size;
-    frames[i] = shape_of(i, *stub, at, room_[i]);
-    stub->frames = {};
+    const auto shape =
+        shapes.try_emplace(shape_of(i, *stub, at, room), static_cast<uint16_t>(shapes.size()))
+            .first;
+    piece.shape_of[i - piece.patches.first] = shape->second;
+    keep_interiors(piece, i, *stub);
     for (size_t j : set_.patches[i].probes)
       for (const arch::Copy& copy : stub->copies)
         if (copy.window_offset == set_.probes[j].offset) journal().probes[j].body = copy.offset;
-    stubs_[i] = *std::move(stub);
+    if (set_.patches[i].plan.landing) {
+      const auto pun = std::lower_bound(puns_.begin(), puns_.end(), i);
+      stubs_of_puns_[static_cast<size_t>(pun - puns_.begin())] = stub->begin;
+    }
   }
+  piece.shapes.resize(shapes.size());
+  for (const auto& [shape, number] : shapes) piece.shapes[number] = shape;
   piece.stubs.end = code.here();
   if (auto written = target().memory().write(piece.stubs.begin, code.bytes()); !written)
     piece.refused = written.error().number;
+}
+
+void Arming::keep_interiors(StubPiece& piece, size_t patch, const arch::Stub& stub) const {
+  for (uint8_t offset : set_.patches[patch].plan.patch.interior)
+    for (const arch::Copy& copy : stub.copies)
+      if (copy.window_offset == offset)
+        piece.interiors.push_back(
+            {set_.patches[patch].site() + offset, stub.body + copy.offset, patch});
 }
 
 // `shapes`: of all of them, and of what lies between.
@@ -401,12 +448,11 @@ Result<void, SessionError> Arming::emit_stubs(const std::vector<arch::ArenaEntri
   }
   for (size_t i = 0; i < arenas_.size(); ++i)
     assert(ends[i] <= arenas_[i].address + arenas_[i].size - (i == 0 ? unwind_room_ : 0));
-  std::vector<std::string> frames(set_.patches.size());
-  room_.resize(set_.patches.size());
-  for_each_piece(pieces_.size(), usable_threads(), [&](size_t piece) {
-    emit_piece(pieces_[piece], entries[pieces_[piece].arena], frames);
-  });
-  for (const StubPiece& piece : pieces_) {
+  begin_step("building", set_.patches.size(), "stubs");
+  stubs_of_puns_.resize(puns_.size());
+  for_each_piece(pieces_.size(), usable_threads(),
+                 [&](size_t piece) { emit_piece(pieces_[piece], entries[pieces_[piece].arena]); });
+  for (StubPiece& piece : pieces_) {
     if (piece.refused != 0)
       return fail(SessionError(attach_error(AttachCause::memory_refused, piece.refused)));
     arch::StubArena& stubs = arenas_[piece.arena].frames;
@@ -416,12 +462,15 @@ Result<void, SessionError> Arming::emit_stubs(const std::vector<arch::ArenaEntri
       stubs.shapes.push_back(shapes.add({}, gap));
       at += gap;
     }
-    for (size_t i : patches_of(piece)) {
-      if (room_[i] == 0)
-        drop(i, plan::Reason::out_of_reach);
+    for (size_t i = 0; i < piece.patches.size(); ++i) {
+      if (piece.room_of[i] == 0)
+        drop(piece.patches[i], plan::Reason::out_of_reach);
       else
-        stubs.shapes.push_back(shapes.add(frames[i], room_[i]));
+        stubs.shapes.push_back(shapes.add(piece.shapes[piece.shape_of[i]], piece.room_of[i]));
     }
+    piece.shapes = {};
+    piece.shape_of = {};
+    piece.room_of = {};
     stubs.size = piece.stubs.end - stubs.begin;
     session_.report_.stub_bytes += piece.bytes;
   }
@@ -454,7 +503,6 @@ Result<void, SessionError> Arming::write_stubs() {
   }
 
   const auto cpus = runtime::cpu_cells(spec);
-  stubs_.resize(set_.patches.size());
   armed_.assign(set_.patches.size(), true);
   // Where everybody locks there is nothing that a child could damage.
   for (size_t i = 0; i < set_.patches.size() && !rseq_; ++i)

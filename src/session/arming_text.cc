@@ -1,7 +1,9 @@
 // Arming: what is written into the text, all or nothing where patches depend on each other.
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.h"
+#include "base/task.h"
 #include "session/arming.h"
 
 namespace pinprick::session {
@@ -14,7 +16,7 @@ void Arming::drop(size_t patch, plan::Reason reason) {
   for (size_t i : set_.patches[patch].probes) {
     const probe::Probe& probe = set_.probes[i];
     session_.report_.skipped.push_back(
-        {probe.match, {reason, set_.patches[patch].plan.patch.site + probe.offset}});
+        {set_.match_of(probe), {reason, set_.patches[patch].plan.patch.site + probe.offset}});
   }
 }
 
@@ -37,24 +39,29 @@ void Arming::drop_guests() {
     if (!armed_[*set_.patches[i].host]) drop(i, plan::Reason::thread_inside);
 }
 
-Arming::Edits Arming::edits() const {
+// Once: what the pieces know is used up.
+Arming::Edits Arming::edits() {
   Edits all;
-  all.edits.reserve(set_.patches.size());
-  all.patch_of.reserve(set_.patches.size());
+  all.edits.reserve(set_.patches.size() + with_springboard_.size());
+  all.patch_of.reserve(all.edits.capacity());
+  size_t interior_count = 0;
+  for (const StubPiece& piece : pieces_) interior_count += piece.interiors.size();
+  all.interiors.reserve(interior_count);
   const auto add = [&](size_t patch, size_t site) {
     all.edits.push_back(patch::arming(session_.journal_.sites[site]));
-    all.patch_of.push_back(patch);
+    all.patch_of.push_back(static_cast<uint32_t>(patch));
   };
-  for (size_t i = 0; i < set_.patches.size(); ++i) {
-    if (!armed_[i]) continue;
-    const plan::PlannedPatch& planned = set_.patches[i].plan;
-    for (uint8_t offset : planned.patch.interior)
-      for (const arch::Copy& copy : stubs_[i].copies)
-        if (copy.window_offset == offset)
-          all.interiors.push_back(
-              {set_.patches[i].site() + offset, stubs_[i].body + copy.offset, all.edits.size()});
-    add(i, site_[i]);
-    if (planned.springboard) add(i, springboard_[i]);
+  for (StubPiece& piece : pieces_) {
+    const auto interiors = std::exchange(piece.interiors, {});
+    auto interior = interiors.begin();
+    for (size_t i : piece.patches) {
+      for (; interior != interiors.end() && interior->edit == i; ++interior)
+        if (armed_[i])
+          all.interiors.push_back({interior->address, interior->copy, all.edits.size()});
+      if (!armed_[i]) continue;
+      add(i, site_[i]);
+      if (set_.patches[i].plan.springboard) add(i, site_[i] + 1);
+    }
   }
   const auto by_address = [](const auto& a, const auto& b) { return a.address < b.address; };
   if (!std::is_sorted(all.interiors.begin(), all.interiors.end(), by_address))
@@ -96,6 +103,8 @@ void Arming::keep_armed(Edits& all) const {
 }
 
 Result<void, SessionError> Arming::write_text() {
+  check_cancelled();
+  const Task::Scope to_the_end(nullptr);
   drop_guests();
   // From here on the file has to be believed: whatever a site holds, it is one of the two.
   journal().header.state = layout::SessionState::armed;
@@ -120,10 +129,9 @@ Result<void, SessionError> Arming::note_left_out() {
   for (size_t i = 0; i < set_.patches.size(); ++i) {
     if (armed_[i]) continue;
     is_any = true;
-    for (size_t site : {site_[i], springboard_[i]}) {
-      if (site == springboard_[i] && !set_.patches[i].plan.springboard) continue;
+    const size_t own = set_.patches[i].plan.springboard ? 2 : 1;
+    for (size_t site = site_[i]; site < site_[i] + own; ++site)
       journal().sites[site].phase = layout::SiteEntry::Phase::left_out;
-    }
   }
   if (!is_any) return {};
   if (auto written = file().write_tables(journal()); !written)

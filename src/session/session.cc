@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/task.h"
 #include "patch/text_edit.h"
 #include "session/arming.h"
 
@@ -15,6 +16,7 @@ Result<Session, SessionError> Session::arm(target::RemoteTarget target,
                                            const ArmOptions& options) {
   Session session(std::move(target), image);
   session.report_.skipped = std::move(set.skipped);
+  session.kind_ = set.kind;
   const bool counts = set.kind == probe::Kind::count;
   if (!set.patches.empty()) {
     Arming arming(session, std::move(set), options);
@@ -65,15 +67,25 @@ void Session::trap_skipped() {
   std::vector<bool> armed(report_.skipped.size());
   for (size_t i = 0; i < addresses.size(); ++i) {
     if (!kernel_->placed()[i]) continue;
-    probe::Probe probe;
-    probe.match = report_.skipped[skipped[i]].match;
-    probes_.push_back({std::move(probe), static_cast<uint32_t>(journal_.probes.size() + i)});
+    probes_.push_back({static_cast<uint32_t>(matches_.size()),
+                       static_cast<uint32_t>(journal_.probes.size() + i)});
+    matches_.push_back(report_.skipped[skipped[i]].match);
     armed[skipped[i]] = true;
     ++report_.trapped;
   }
   report_.armed += report_.trapped;
   size_t i = 0;
   std::erase_if(report_.skipped, [&](const probe::Skipped&) { return armed[i++]; });
+}
+
+ProbeName Session::name_of(const ArmedProbe& armed) const {
+  const image::Match& match = match_of(armed);
+  uint64_t offset = match.offset();
+  if (match.each_instruction) {
+    const layout::ProbeEntry& probe = journal_.probes[armed.index];
+    offset = match.offset_of(journal_.sites[probe.site].address + probe.offset);
+  }
+  return {match.object->name(), match.function_name, offset};
 }
 
 std::vector<uint64_t> Session::counters() const {
@@ -186,6 +198,8 @@ bool Session::is_gone() const {
 Session::Session(Session&& other) noexcept
     : target_(std::move(other.target_)),
       image_(other.image_),
+      kind_(other.kind_),
+      matches_(std::move(other.matches_)),
       probes_(std::move(other.probes_)),
       report_(std::move(other.report_)),
       journal_(std::move(other.journal_)),
@@ -203,6 +217,7 @@ Session::~Session() {
 
 Result<DisarmReport, SessionError> Session::disarm(const image::ProcessImage* now) {
   if (state_ == State::disarmed) return DisarmReport{};
+  const Task::Scope undoing(nullptr);
   if (kernel_) kernel_->remove(target_.memory());
   if (!file_) return DisarmReport{};
   state_ = State::left;

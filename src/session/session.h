@@ -9,6 +9,9 @@
 //     4  the file says `armed`
 //     5  stop 2: the text is written
 //
+// A task that is cancelled (base/task.h) ends it before 2, within 3, or before 4, and what was done
+// is undone: the text has never been touched.
+//
 // A process may have several sessions of one controller: each later one extends the first by what
 // was loaded since. They are taken out in the other order (hooks of one lie upon those of another).
 #pragma once
@@ -17,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "image/process.h"
@@ -56,8 +60,14 @@ struct ArmReport {
 
 // A probe that is in the target, and its place in the session's tables.
 struct ArmedProbe {
-  probe::Probe probe;
+  uint32_t match = 0;
   uint32_t index = 0;
+};
+
+struct ProbeName {
+  std::string_view object;
+  std::string_view function;
+  uint64_t offset = 0;  // of the instruction, from the function's begin
 };
 
 // Where an object's sites are among those of the journal.
@@ -88,7 +98,12 @@ class Session {
   const ArmReport& report() const { return report_; }
   const target::RemoteTarget& target() const { return target_; }
 
+  probe::Kind kind() const { return kind_; }
   const std::vector<ArmedProbe>& probes() const { return probes_; }
+  // What was matched: a function, an instruction of it, or all of them.
+  const image::Match& match_of(const ArmedProbe& probe) const { return matches_[probe.match]; }
+  // Lives as long as the image.
+  ProbeName name_of(const ArmedProbe& probe) const;
   // By ArmedProbe::index: hits of counting probes; of return probes the calls that found no slot.
   std::vector<uint64_t> counters() const;
   // Of return probes: calls that were left by unwinding.
@@ -96,10 +111,8 @@ class Session {
   // And calls that neither returned nor were unwound, as far as it is known: once nothing is armed
   // any more, all of them; before, those whose slot was needed again.
   std::vector<uint64_t> lost() const { return lost_.empty() ? file_->read_lost(journal_) : lost_; }
-  // Of a return probe.
-  stats::Histogram histogram(const ArmedProbe& probe) const {
-    return file_->read_histogram(journal_, probe.index);
-  }
+  // By ArmedProbe::index, of return probes.
+  std::vector<stats::Histogram> histograms() const { return file_->read_histograms(journal_); }
 
   // To be called now and then: more slots, and more blocks for histograms, when more than half of
   // those that there are were needed. Returns true if that should be soon: a quarter of the slots
@@ -141,6 +154,8 @@ class Session {
 
   target::RemoteTarget target_;
   const image::ProcessImage* image_;
+  probe::Kind kind_ = probe::Kind::count;
+  std::vector<image::Match> matches_;
   std::vector<ArmedProbe> probes_;
   ArmReport report_;
   layout::Session journal_;

@@ -151,7 +151,7 @@ Result<void, FileError> SessionFile::write_tables(const layout::Session& session
   const layout::FileHeader& header = session.header;
   for (auto result : {put(header.mappings, session.mappings), put(header.objects, session.objects),
                       put(header.sites, session.sites), put(header.probes, session.probes),
-                      put(header.names, session.names)})
+                      put(header.functions, session.functions), put(header.names, session.names)})
     if (!result) return result;
   return {};
 }
@@ -227,25 +227,27 @@ bool SessionFile::extend_pool(const layout::Session& session, uint64_t& blocks) 
   return true;
 }
 
-stats::Histogram SessionFile::read_histogram(const layout::Session& session,
-                                             uint64_t histogram) const {
+std::vector<stats::Histogram> SessionFile::read_histograms(const layout::Session& session) const {
   const layout::FileHeader& header = session.header;
-  stats::Histogram sum(header.fraction_bits);
+  std::vector<stats::Histogram> sums(header.histogram_count,
+                                     stats::Histogram(header.fraction_bits));
+  std::vector<uint64_t> places(sums.size());
   std::vector<stats::Cell> cells(stats::slot_count(header.fraction_bits));
   for (uint64_t i = 0; i <= header.cpu_count; ++i) {
-    uint64_t place = 0;
-    if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&place), sizeof place},
-                 layout::region_offset(header, i) + layout::place_offset(header, histogram)))
+    if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(places.data()), places.size() * 8},
+                 layout::region_offset(header, i) + layout::place_offset(header, 0)))
       continue;
-    const auto block = layout::block_at(header, place);
-    if (!block ||
-        !read_at(fd_.get(),
-                 {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},
-                 *block))
-      continue;
-    for (uint32_t slot = 0; slot < cells.size(); ++slot) sum.add(slot, cells[slot]);
+    for (size_t histogram = 0; histogram < places.size(); ++histogram) {
+      const auto block = layout::block_at(header, places[histogram]);
+      if (!block ||
+          !read_at(fd_.get(),
+                   {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},
+                   *block))
+        continue;
+      for (uint32_t slot = 0; slot < cells.size(); ++slot) sums[histogram].add(slot, cells[slot]);
+    }
   }
-  return sum;
+  return sums;
 }
 
 void SessionFile::write_absent(const layout::Session& session) {

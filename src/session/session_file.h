@@ -64,7 +64,8 @@ class SessionFile {
   std::vector<uint64_t> read_unwound(const layout::Session& session) const;
   std::vector<uint64_t> read_lost(const layout::Session& session) const;
   std::vector<uint64_t> read_from_generated(const layout::Session& session) const;
-  stats::Histogram read_histogram(const layout::Session& session, uint64_t histogram) const;
+  // All of them, in order; those without a block take no memory.
+  std::vector<stats::Histogram> read_histograms(const layout::Session& session) const;
 
   // Of the pool so many blocks are reserved at first, as far as it has them.
   static constexpr uint64_t kFirstBlocks = 4096;

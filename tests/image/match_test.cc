@@ -35,7 +35,7 @@ class MatchPatterns : public testing::Test {
   }
   static std::vector<std::string> names(const Matches& matches) {
     std::vector<std::string> all;
-    for (const Match& match : matches.matches) all.push_back(match.name);
+    for (const Match& match : matches.matches) all.push_back(match.name());
     std::sort(all.begin(), all.end());
     return all;
   }
@@ -48,7 +48,7 @@ TEST_F(MatchPatterns, FindTheFunctionByItsName) {
   load("basic_pie");
   const auto found = match({"run"});
   ASSERT_EQ(found.matches.size(), 1u);
-  EXPECT_EQ(found.matches[0].name, "run");
+  EXPECT_EQ(found.matches[0].name(), "run");
   EXPECT_EQ(found.matches[0].site, address_of(path_, "run"));
   EXPECT_TRUE(found.matches[0].at_entry());
   EXPECT_TRUE(found.unmatched.empty());
@@ -74,7 +74,7 @@ TEST_F(MatchPatterns, WithAnOffsetNameAnInstruction) {
   const auto found = match({"run+0x4"});
   ASSERT_EQ(found.matches.size(), 1u);
   EXPECT_EQ(found.matches[0].site, address_of(path_, "run").value() + 4);
-  EXPECT_EQ(found.matches[0].name, "run+0x4");
+  EXPECT_EQ(found.matches[0].name(), "run+0x4");
   EXPECT_FALSE(found.matches[0].at_entry());
 }
 

@@ -16,6 +16,7 @@ constexpr SessionCounts kCounts = {.mappings = 3,
                                    .objects = 2,
                                    .sites = 4,
                                    .probes = 5,
+                                   .functions = 2,
                                    .histograms = 2,
                                    .blocks = 7,
                                    .name_bytes = 64,
@@ -29,12 +30,12 @@ struct Sample {
   std::vector<ObjectEntry> objects;
   std::vector<SiteEntry> sites;
   std::vector<ProbeEntry> probes;
+  std::vector<FunctionEntry> functions;
   std::vector<char> names;
 
   Sample() {
     header.state = SessionState::armed;
     header.pid = 4242;
-    header.probe_names = 10;
     constexpr auto kMapped = MappingEntry::Progress::mapped;
     mappings = {{0x7000'0000, 0x10000, MappingEntry::Kind::tables, kMapped},
                 {0x7001'0000, 0x20000, MappingEntry::Kind::cells, kMapped},
@@ -42,6 +43,7 @@ struct Sample {
     const std::string text = std::string("libfoo.so\0read\0write\0", 21);
     names.assign(text.begin(), text.end());
     names.resize(kCounts.name_bytes);
+    functions = {{0x5555'1000, 0, 10}, {0x5555'0ffe, 3, 15}};
     objects.resize(kCounts.objects);
     objects[1].bias = 0x5555'0000;
     for (uint64_t i = 0; i < kCounts.sites; ++i) {
@@ -72,6 +74,7 @@ struct Sample {
     put(out, header.objects, objects);
     put(out, header.sites, sites);
     put(out, header.probes, probes);
+    put(out, header.functions, functions);
     put(out, header.names, names);
     return out;
   }
@@ -96,6 +99,7 @@ std::vector<Range> table_ranges(const FileHeader& header) {
           range(header.objects, sizeof(ObjectEntry)),
           range(header.sites, sizeof(SiteEntry)),
           range(header.probes, sizeof(ProbeEntry)),
+          range(header.functions, sizeof(FunctionEntry)),
           range(header.names, 1),
           {header.cells_offset, header.file_size}};
 }
@@ -119,6 +123,7 @@ TEST(LayOut, GivesEveryTableTheRoomItWasAskedFor) {
   EXPECT_EQ(header.objects.count, kCounts.objects);
   EXPECT_EQ(header.sites.count, kCounts.sites);
   EXPECT_EQ(header.probes.count, kCounts.probes);
+  EXPECT_EQ(header.functions.count, kCounts.functions);
   EXPECT_EQ(header.names.count, kCounts.name_bytes);
   EXPECT_EQ(header.histogram_count, kCounts.histograms);
   EXPECT_EQ(header.cpu_count, kCounts.cpus);
@@ -233,6 +238,7 @@ TEST(ParseSession, GivesBackWhatWasWritten) {
   EXPECT_TRUE(same(session.objects, sample.objects));
   EXPECT_TRUE(same(session.sites, sample.sites));
   EXPECT_TRUE(same(session.probes, sample.probes));
+  EXPECT_TRUE(same(session.functions, sample.functions));
   EXPECT_TRUE(same(session.names, sample.names));
 }
 
@@ -256,28 +262,34 @@ TEST(ParseSession, NamesAreFoundByTheirOffset) {
   EXPECT_EQ(session.name(21), "");
 }
 
-TEST(ParseSession, ProbesHaveNamesInTheirOrder) {
+using Name = std::pair<std::string_view, uint64_t>;
+Name name_of(const Session& session, size_t probe) {
+  const ProbeName name = session.probe_name(probe);
+  return {name.function, name.offset};
+}
+
+TEST(ParseSession, ProbesHaveTheNameOfTheirFunctionAndHowFarTheyAreBehindItsBegin) {
   const Sample sample;
   Session session;
   ASSERT_EQ(sample.parse(session), std::nullopt);
-  const auto names = session.probe_names();
-  ASSERT_EQ(names.size(), kCounts.probes);
-  EXPECT_EQ(names[0], "read");
-  EXPECT_EQ(names[1], "write");
-  EXPECT_EQ(names[2], "");
+  EXPECT_EQ(name_of(session, 0), Name("read", 0));
+  EXPECT_EQ(name_of(session, 1), Name("read", 64)) << "the next site";
+  EXPECT_EQ(name_of(session, 2), Name("read", 128));
+  EXPECT_EQ(name_of(session, 3), Name("write", 192 + 2));
+  EXPECT_EQ(name_of(session, 4), Name("write", 2 + 6)) << "an offset from the first site";
 }
 
-TEST(ParseSession, ProbesWithoutAnyNameLeftAreAQuestionMark) {
-  for (const uint64_t begin : {kCounts.name_bytes - 1, kCounts.name_bytes, UINT64_MAX}) {
-    Sample sample;
-    sample.header.probe_names = begin;
-    Session session;
-    ASSERT_EQ(sample.parse(session), std::nullopt);
-    const auto names = session.probe_names();
-    ASSERT_EQ(names.size(), kCounts.probes);
-    EXPECT_EQ(names.front(), begin < kCounts.name_bytes ? "" : "?");
-    EXPECT_EQ(names.back(), "?");
-  }
+TEST(ParseSession, AProbeThatNoFunctionHasIsAQuestionMark) {
+  Sample sample;
+  sample.functions[0].first_probe = 2;
+  sample.functions[1].name = kCounts.name_bytes;
+  Session session;
+  ASSERT_EQ(sample.parse(session), std::nullopt);
+  EXPECT_EQ(session.probe_name(1).function, "?");
+  EXPECT_EQ(session.probe_name(2).function, "read");
+  EXPECT_EQ(session.probe_name(3).function, "?") << "of a name that leads nowhere";
+  EXPECT_EQ(session.probe_name(kCounts.probes).function, "?");
+  EXPECT_EQ(Session().probe_name(0).function, "?");
 }
 
 TEST(ParseSession, NamesThatLeadNowhereAreAQuestionMark) {
@@ -357,11 +369,9 @@ TEST(CheckHeader, CellsBeginOnAPage) {
 
 TEST(CheckHeader, EveryEntryLiesWhollyInTheTables) {
   const std::pair<Section FileHeader::*, uint64_t> sections[] = {
-      {&FileHeader::mappings, sizeof(MappingEntry)},
-      {&FileHeader::objects, sizeof(ObjectEntry)},
-      {&FileHeader::sites, sizeof(SiteEntry)},
-      {&FileHeader::probes, sizeof(ProbeEntry)},
-      {&FileHeader::names, 1}};
+      {&FileHeader::mappings, sizeof(MappingEntry)},   {&FileHeader::objects, sizeof(ObjectEntry)},
+      {&FileHeader::sites, sizeof(SiteEntry)},         {&FileHeader::probes, sizeof(ProbeEntry)},
+      {&FileHeader::functions, sizeof(FunctionEntry)}, {&FileHeader::names, 1}};
   for (const auto& [section, size] : sections) {
     FileHeader header = roomy_header();
     (header.*section).offset = header.cells_offset - 2 * size;
@@ -409,11 +419,10 @@ std::vector<Damage> damaged_sections() {
     const char* name;
     Section FileHeader::*section;
   };
-  const Named sections[] = {{"mappings", &FileHeader::mappings},
-                            {"objects", &FileHeader::objects},
-                            {"sites", &FileHeader::sites},
-                            {"probes", &FileHeader::probes},
-                            {"names", &FileHeader::names}};
+  const Named sections[] = {
+      {"mappings", &FileHeader::mappings},   {"objects", &FileHeader::objects},
+      {"sites", &FileHeader::sites},         {"probes", &FileHeader::probes},
+      {"functions", &FileHeader::functions}, {"names", &FileHeader::names}};
   std::vector<Damage> damages;
   for (const Named& named : sections) {
     const auto section = named.section;

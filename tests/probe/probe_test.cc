@@ -10,7 +10,6 @@
 
 #include "arch/x86_64/emit.h"
 #include "probe/every_function.h"
-#include "probe/instructions.h"
 
 namespace pinprick::probe {
 namespace {
@@ -20,7 +19,8 @@ class NestedFunctions : public EveryFunction {
   const char* program() const override { return IMAGE_PROGRAMS "nested"; }
   void SetUp() override {
     EveryFunction::SetUp();
-    matches_ = every_instruction(entries_);
+    image::mean_each_instruction(entries_);
+    matches_ = instructions_of(entries_);
     ASSERT_GT(matches_.size(), 10u);
   }
 
@@ -30,7 +30,7 @@ class NestedFunctions : public EveryFunction {
 TEST_F(NestedFunctions, GiveEachInstructionOnce) {
   std::set<Address> sites;
   for (const image::Match& match : matches_)
-    EXPECT_TRUE(sites.insert(match.site).second) << match.name;
+    EXPECT_TRUE(sites.insert(match.site).second) << match.name();
 }
 
 class OverlappingFunctions : public NestedFunctions {
@@ -71,14 +71,15 @@ class PunsThatEvict : public EveryFunction {
   const char* program() const override { return TARGETS "punned_nopie"; }
   const image::Match& entry(std::string_view name) const {
     return *std::find_if(entries_.begin(), entries_.end(),
-                         [&](const image::Match& match) { return match.name == name; });
+                         [&](const image::Match& match) { return match.function_name == name; });
   }
   ProbeSet plan(std::vector<image::Match> matches, std::vector<HookPlace> hooks = {}) {
     return plan_probes(std::move(matches), Kind::count, hooks, LandingSpace::around(image_));
   }
   static const SitePatch& patch_of(const ProbeSet& set, std::string_view name) {
-    const auto probe = std::find_if(set.probes.begin(), set.probes.end(),
-                                    [&](const Probe& one) { return one.match.name == name; });
+    const auto probe = std::find_if(set.probes.begin(), set.probes.end(), [&](const Probe& one) {
+      return set.match_of(one).function_name == name;
+    });
     return set.patches.at(probe->patch);
   }
   // The bytes of a jump from the patch's site to its landing.
@@ -124,7 +125,7 @@ TEST_F(PunsThatEvict, AreNotWhereAHookComesBeforeTheOther) {
   hook.hook.kind = Hook::Kind::loader;
   const ProbeSet set = plan({entry("one"), entry("prefixed")}, {hook});
   ASSERT_EQ(set.probes.size(), 1u);
-  EXPECT_EQ(set.probes[0].match.name, "prefixed");
+  EXPECT_EQ(set.match_of(set.probes[0]).name(), "prefixed");
   const SitePatch& prefixed = patch_of(set, "prefixed");
   ASSERT_TRUE(prefixed.host);
   EXPECT_EQ(prefixed.plan.patch.site + 2, set.patches.at(*prefixed.host).plan.patch.site);
@@ -158,7 +159,7 @@ class Parts : public testing::TestWithParam<const char*> {
   }
   static const Probe* find(const ProbeSet& set, Address address) {
     for (const Probe& probe : set.probes)
-      if (probe.match.function->range.begin == address) return &probe;
+      if (set.match_of(probe).function->range.begin == address) return &probe;
     return nullptr;
   }
 

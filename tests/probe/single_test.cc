@@ -7,7 +7,7 @@
 
 #include "arch/x86_64/decode.h"
 #include "probe/every_function.h"
-#include "probe/instructions.h"
+#include "probe/probe.h"
 
 namespace pinprick::probe {
 namespace {
@@ -17,7 +17,8 @@ class Single : public EveryFunction {
   const char* program() const override { return TARGETS "cramped"; }
   void SetUp() override {
     EveryFunction::SetUp();
-    all_ = every_instruction(entries_);
+    image::mean_each_instruction(entries_);
+    all_ = instructions_of(entries_);
     ASSERT_GT(all_.size(), 50u);
   }
 

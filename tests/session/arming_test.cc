@@ -89,7 +89,7 @@ class Arming : public testing::Test {
     EXPECT_EQ(session->report().armed, armed);
     std::multimap<std::string_view, std::string> skipped;
     for (const probe::Skipped& one : session->report().skipped)
-      skipped.emplace(plan::name(one.refusal.reason), one.match.name);
+      skipped.emplace(plan::name(one.refusal.reason), one.match.name());
     EXPECT_TRUE(program_->is_right());
     const auto disarmed = session->disarm();
     EXPECT_TRUE(disarmed && !disarmed->memory_left);
@@ -157,9 +157,9 @@ TEST_F(Arming, LeavesOutAPunThatWouldEndInAJumpThatIsNotWritten) {
   ASSERT_NO_FATAL_FAILURE(look_at(program));
   ASSERT_NO_FATAL_FAILURE(plan({"punned_nopie:one", "punned_nopie:prefixed"}));
   for (const probe::Probe& probe : set_.probes)
-    ASSERT_TRUE(set_.patches[probe.patch].plan.ends_in_host) << probe.match.name;
+    ASSERT_TRUE(set_.patches[probe.patch].plan.ends_in_host) << set_.match_of(probe).name();
   // behind_one begins with `xor %eax,%eax`, of which there are two forms.
-  const Address behind_one = set_.probes[0].match.site + 1;
+  const Address behind_one = set_.match_of(set_.probes[0]).site + 1;
   ASSERT_TRUE(change_byte(program.pid(), behind_one, 0x31, 0x33));
   EXPECT_THAT(left_out_of_armed(1), ElementsAre(Pair(testing::_, "one")));
   EXPECT_TRUE(change_byte(program.pid(), behind_one, 0x33, 0x31)) << "as it was";

@@ -48,6 +48,9 @@ class PoolOfAFile : public testing::Test {
   }
   void take(uint64_t blocks) { put(session_.header.pool_offset, blocks); }
   layout::PoolHeader pool() const { return file_->read_pool(session_); }
+  stats::Histogram histogram(size_t number) const {
+    return file_->read_histograms(session_).at(number);
+  }
   bool extend() { return file_->extend_pool(session_, reserved_); }
   uint64_t end_of_blocks(uint64_t blocks) const {
     return layout::end_of_blocks(session_.header, blocks);
@@ -124,17 +127,40 @@ TEST_F(PoolOfAFile, HoldsWhatIsAddedUpForAHistogram) {
   };
   for (uint64_t block = 0; block < 3; ++block)
     put(end_of_blocks(block) + 7 * sizeof(stats::Cell), stats::Cell{1 + block, 10});
-  EXPECT_EQ(file_->read_histogram(session_, 1).count(), 0u) << "nobody's";
+  EXPECT_EQ(histogram(1).count(), 0u) << "nobody's";
   put(place_at(0, 1), place_of(2));
   put(place_at(2, 1), place_of(1));
-  EXPECT_EQ(file_->read_histogram(session_, 0).count(), 0u);
-  EXPECT_EQ(file_->read_histogram(session_, 1).count(), 5u);
-  EXPECT_EQ(file_->read_histogram(session_, 1).cells()[7].sum, 20u);
+  EXPECT_EQ(histogram(0).count(), 0u);
+  EXPECT_EQ(histogram(1).count(), 5u);
+  EXPECT_EQ(histogram(1).cells()[7].sum, 20u);
   // And places that lead to no block count for nothing.
   for (uint64_t place : {place_of(0) + 8, place_of(6), uint64_t{8}, UINT64_MAX}) {
     put(place_at(1, 1), place);
-    EXPECT_EQ(file_->read_histogram(session_, 1).count(), 5u);
+    EXPECT_EQ(histogram(1).count(), 5u);
   }
+}
+
+// As of the 70,000 functions of a large program, of which some hundred are called.
+TEST_F(PoolOfAFile, HistogramsTakeMemoryOnlyWhereSomethingWasRecorded) {
+  constexpr size_t kFunctions = 70'000, kCalled = 500;
+  make(kFunctions, 2 * kFunctions);
+  for (size_t i = 0; i < kCalled; ++i) {
+    const uint64_t histogram = i * (kFunctions / kCalled);
+    put(layout::region_offset(session_.header, 1) +
+            layout::place_offset(session_.header, histogram),
+        end_of_blocks(i) - session_.header.pool_offset);
+    put(end_of_blocks(i), stats::Cell{i + 1, 0});
+  }
+  const auto histograms = file_->read_histograms(session_);
+  ASSERT_EQ(histograms.size(), kFunctions);
+  size_t with_cells = 0, bytes = histograms.capacity() * sizeof histograms[0];
+  for (const stats::Histogram& one : histograms) {
+    with_cells += !one.cells().empty();
+    bytes += one.cells().capacity() * sizeof(stats::Cell);
+  }
+  EXPECT_EQ(with_cells, kCalled);
+  EXPECT_LT(bytes, 10u << 20);
+  EXPECT_EQ(histograms[kFunctions - kFunctions / kCalled].count(), kCalled);
 }
 
 }  // namespace

@@ -8,9 +8,13 @@ namespace {
 // Keeps the order in which keys are written.
 using Json = nlohmann::ordered_json;
 
-void put(Output& output, const Json& record) {
+void write(Output& output, const Json& record) {
   // Names come from files: bytes that are no UTF-8 must not end the program.
   output.write(record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void put(Output& output, const Json& record) {
+  write(output, record);
   output.flush();
 }
 
@@ -26,8 +30,8 @@ Json slots_of(const stats::Histogram& histogram) {
 
 Json latency_fields(const LatencyRow& row) {
   const auto& h = row.histogram;
-  return {{"object", row.object},
-          {"function", row.function},
+  return {{"object", row.name.object},
+          {"function", text_of(row.name)},
           {"count", h.count()},
           {"missed", row.missed},
           {"unwound", row.unwound},
@@ -44,7 +48,7 @@ Json latency_fields(const LatencyRow& row) {
 }
 
 Json count_fields(const CountRow& row) {
-  return {{"object", row.object}, {"function", row.function}, {"hits", row.hits}};
+  return {{"object", row.name.object}, {"function", text_of(row.name)}, {"hits", row.hits}};
 }
 
 template <class Row>
@@ -87,7 +91,7 @@ void JsonRenderer::skipped(const ProcessName& process, const session::ArmReport&
     put(data_, {{"type", "skipped"},
                 {"pid", process.pid},
                 {"object", skipped.match.object->name()},
-                {"function", skipped.match.name},
+                {"function", skipped.match.name()},
                 {"reason", plan::name(skipped.refusal.reason)},
                 {"message", plan::sentence(skipped.refusal)}});
 }
@@ -131,16 +135,18 @@ void JsonRenderer::counts(const Report<CountRow>& report) {
   for (const CountRow& row : report.rows) {
     Json record = head("count", report);
     record.update(count_fields(row));
-    put(data_, record);
+    write(data_, record);
   }
+  data_.flush();
 }
 
 void JsonRenderer::latencies(const Report<LatencyRow>& report) {
   for (const LatencyRow& row : report.rows) {
     Json record = head("latency", report);
     record.update(latency_fields(row));
-    put(data_, record);
+    write(data_, record);
   }
+  data_.flush();
 }
 
 void JsonRenderer::detached(const ProcessName& process, const session::DisarmReport& report) {

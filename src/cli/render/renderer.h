@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/messages.h"
+#include "image/match.h"
 #include "plan/tactic.h"
 #include "probe/probe.h"
 #include "probe/summary.h"
@@ -23,15 +24,21 @@ struct ProcessName {
   std::string command;
 };
 
+// A function, or an instruction of one. There may be millions: so rows keep no names of their own;
+// these live as long as what the rows are of.
+using session::ProbeName;
+inline std::string text_of(const ProbeName& name) {
+  return image::name_at(name.function, name.offset);
+}
+
 struct CountRow {
-  std::string object;
-  std::string function;
+  ProbeName name;
   uint64_t hits = 0;
+  bool has_calls() const { return hits != 0; }
 };
 
 struct LatencyRow {
-  std::string object;
-  std::string function;
+  ProbeName name;
   stats::Histogram histogram;
   uint64_t missed = 0;          // calls that found no free slot
   uint64_t unwound = 0;         // calls that were left by an exception, or by cancellation
@@ -50,6 +57,7 @@ struct Report {
   bool is_final = false;
   std::vector<Row> rows;
   uint64_t slots_to_ask_for = 0;  // 0: no call was missed for want of a slot
+  size_t idle = 0;  // functions without a hit that have no row
 };
 
 struct ListRow {
@@ -110,6 +118,8 @@ class Renderer {
   virtual void unloaded(const ProcessName& process, const std::vector<std::string>& objects) = 0;
   // The process runs another program.
   virtual void executed(const ProcessName& process) = 0;
+  // Are rows without a hit of any use, where there are so many functions?
+  virtual bool shows_idle(size_t functions) const = 0;
   virtual void counts(const Report<CountRow>& report) = 0;
   virtual void latencies(const Report<LatencyRow>& report) = 0;
   virtual void detached(const ProcessName& process, const session::DisarmReport& report) = 0;

@@ -42,6 +42,20 @@ std::string plural(size_t n, const std::string& what) {
   return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
 }
 
+// The rows that are shown, those with the most first: pointers are less to move than rows.
+template <class Row, class F>
+std::vector<const Row*> rows_to_show(const std::vector<Row>& rows, bool idle, F&& amount) {
+  std::vector<std::pair<decltype(amount(rows[0])), const Row*>> order;
+  for (const Row& row : rows)
+    if (idle || row.has_calls()) order.emplace_back(amount(row), &row);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<const Row*> shown;
+  shown.reserve(order.size());
+  for (const auto& [value, row] : order) shown.push_back(row);
+  return shown;
+}
+
 }  // namespace
 
 void TextRenderer::error(const Message& message) {
@@ -74,7 +88,7 @@ void TextRenderer::arming(const std::string& verb, const ProcessName& process,
   };
   if (report.skipped.size() <= kFew) {
     for (const auto& skipped : report.skipped)
-      notes_.print("  skipped {}: {}{}\n", notes_.bold(skipped.match.name),
+      notes_.print("  skipped {}: {}{}\n", notes_.bold(skipped.match.name()),
                    plan::sentence(skipped.refusal), remedy_of(skipped.refusal.reason));
   } else {
     std::map<std::pair<plan::Reason, std::string_view>, size_t> by_reason;
@@ -114,31 +128,48 @@ void TextRenderer::heading(const ProcessName& process, double seconds, bool is_f
     data_.print("{}\n", data_.faint(fmt::format("the last {:.1f} s", seconds)));
 }
 
-void TextRenderer::count_table(std::vector<CountRow> rows, double seconds) {
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const CountRow& a, const CountRow& b) { return a.hits > b.hits; });
-  const size_t total = rows.size();
-  if (!all_ && total > kFew) std::erase_if(rows, [](const CountRow& row) { return row.hits == 0; });
-  if (!rows.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", probed_);
-  for (const CountRow& row : rows)
-    data_.print("{:>15} {:>10}  {}\n", with_commas(row.hits),
-                rate(seconds > 0 ? static_cast<double>(row.hits) / seconds : 0),
-                data_.bold(row.function));
-  if (rows.size() < total)
-    data_.print("{:>15} {:>10}  {}\n", "0", "",
-                data_.faint(plural(total - rows.size(), (rows.empty() ? "" : "other ") + probed_)));
+bool TextRenderer::shows_idle(size_t functions) const {
+  return all_ || functions <= kFew;
+}
+
+template <class Row>
+std::span<const Row* const> TextRenderer::top_of(const std::vector<const Row*>& shown) const {
+  const std::span<const Row* const> all = shown;
+  return top_ == 0 ? all : all.first(std::min(top_, all.size()));
+}
+
+void TextRenderer::count_table(const std::vector<CountRow>& rows, size_t idle, double seconds) {
+  const size_t total = rows.size() + idle;
+  const auto shown =
+      rows_to_show(rows, shows_idle(total), [](const CountRow& row) { return row.hits; });
+  const auto top = top_of(shown);
+  const auto line = [&](uint64_t hits, const std::string& what) {
+    data_.print("{:>15} {:>10}  {}\n", with_commas(hits),
+                rate(seconds > 0 ? static_cast<double>(hits) / seconds : 0), what);
+  };
+  if (!top.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", probed_);
+  for (const CountRow* row : top) line(row->hits, data_.bold(text_of(row->name)));
+  if (top.size() == total) return;
+  const std::string others =
+      data_.faint(plural(total - top.size(), (top.empty() ? "" : "other ") + probed_));
+  uint64_t hits = 0;
+  for (size_t i = top.size(); i < shown.size(); ++i) hits += shown[i]->hits;
+  if (hits != 0)
+    line(hits, others);
+  else
+    data_.print("{:>15} {:>10}  {}\n", "0", "", others);
 }
 
 void TextRenderer::counts(const Report<CountRow>& report) {
   heading(report.process, report.seconds, report.is_final);
-  count_table(report.rows, report.seconds);
+  count_table(report.rows, report.idle, report.seconds);
   data_.flush();
 }
 
 void TextRenderer::histogram(const LatencyRow& row, double seconds) {
   const auto& h = row.histogram;
   const uint64_t n = h.count();
-  data_.print("{:<50} {:>10} calls/s\n", data_.bold(row.function),
+  data_.print("{:<50} {:>10} calls/s\n", data_.bold(text_of(row.name)),
               rate(seconds > 0 ? static_cast<double>(n) / seconds : 0));
   if (n != 0) {
     // A line per power of two.
@@ -178,11 +209,11 @@ void TextRenderer::histogram(const LatencyRow& row, double seconds) {
     data_.print("from generated code {}: not timed\n", with_commas(row.from_generated));
 }
 
-void TextRenderer::latency_table(const std::vector<LatencyRow>& rows, double seconds) {
+void TextRenderer::latency_table(std::span<const LatencyRow* const> rows, double seconds) {
   data_.print("{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}\n", "calls", "calls/s", "p50", "p90",
               "p99", "max", "total", "function");
-  for (const LatencyRow& row : rows) {
-    const auto& h = row.histogram;
+  for (const LatencyRow* row : rows) {
+    const auto& h = row->histogram;
     const uint64_t n = h.count();
     data_.print(
         "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}{}{}\n", with_commas(n),
@@ -191,35 +222,41 @@ void TextRenderer::latency_table(const std::vector<LatencyRow>& rows, double sec
         duration_ns(static_cast<double>(h.quantile(0.9))),
         duration_ns(static_cast<double>(h.quantile(0.99))),
         duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
-        data_.bold(row.function),
-        row.missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row.missed)),
-        row.unwound == 0 ? "" : fmt::format(" (left by exception {})", with_commas(row.unwound)),
-        row.lost == 0 ? "" : fmt::format(" (left by longjmp {})", with_commas(row.lost)),
-        row.from_generated == 0
+        data_.bold(text_of(row->name)),
+        row->missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row->missed)),
+        row->unwound == 0 ? "" : fmt::format(" (left by exception {})", with_commas(row->unwound)),
+        row->lost == 0 ? "" : fmt::format(" (left by longjmp {})", with_commas(row->lost)),
+        row->from_generated == 0
             ? ""
-            : fmt::format(" (from generated code {})", with_commas(row.from_generated)));
+            : fmt::format(" (from generated code {})", with_commas(row->from_generated)));
   }
 }
 
-void TextRenderer::latency_reports(std::vector<LatencyRow> rows, double seconds) {
-  std::stable_sort(rows.begin(), rows.end(), [](const LatencyRow& a, const LatencyRow& b) {
-    return a.histogram.sum() > b.histogram.sum();
-  });
-  const size_t total = rows.size();
-  if (!all_ && total > kFew)
-    std::erase_if(rows, [](const LatencyRow& row) { return !row.has_calls(); });
-  if (rows.size() > kFew) {
-    latency_table(rows, seconds);
+void TextRenderer::latency_reports(const std::vector<LatencyRow>& rows, size_t idle,
+                                   double seconds) {
+  const size_t total = rows.size() + idle;
+  const auto shown = rows_to_show(rows, shows_idle(total),
+                                  [](const LatencyRow& row) { return row.histogram.sum(); });
+  const auto top = top_of(shown);
+  if (shown.size() > kFew) {
+    latency_table(top, seconds);
   } else {
-    for (const LatencyRow& row : rows) histogram(row, seconds);
+    for (const LatencyRow* row : top) histogram(*row, seconds);
   }
-  if (rows.size() < total)
-    data_.print("{}\n", data_.faint(plural(total - rows.size(), "function") + " without a call"));
+  if (top.size() < shown.size()) {
+    uint64_t calls = 0;
+    for (size_t i = top.size(); i < shown.size(); ++i) calls += shown[i]->histogram.count();
+    data_.print("{}\n", data_.faint(fmt::format("{}, {}",
+                                                plural(shown.size() - top.size(), "other function"),
+                                                plural(calls, "call"))));
+  }
+  if (shown.size() < total)
+    data_.print("{}\n", data_.faint(plural(total - shown.size(), "function") + " without a call"));
 }
 
 void TextRenderer::latencies(const Report<LatencyRow>& report) {
   heading(report.process, report.seconds, report.is_final);
-  latency_reports(report.rows, report.seconds);
+  latency_reports(report.rows, report.idle, report.seconds);
   if (report.is_final) {
     uint64_t missed = 0, unwound = 0, lost = 0, from_generated = 0;
     for (const LatencyRow& row : report.rows) {
@@ -355,8 +392,8 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
               : fmt::format("; {} more kept by calls that were left by longjmp, or moved away",
                             with_commas(row.slots->lost)));
     if (row.state == SessionRow::State::left_behind && !all_) continue;
-    if (!row.counts.empty()) count_table(row.counts, row.age_s);
-    if (!row.latencies.empty()) latency_reports(row.latencies, row.age_s);
+    if (!row.counts.empty()) count_table(row.counts, 0, row.age_s);
+    if (!row.latencies.empty()) latency_reports(row.latencies, 0, row.age_s);
   }
   data_.flush();
 }

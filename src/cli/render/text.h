@@ -1,6 +1,8 @@
 // For people: tables and histograms on one stream, everything else on stderr.
 #pragma once
 
+#include <span>
+
 #include "cli/output.h"
 #include "cli/render/renderer.h"
 
@@ -9,9 +11,15 @@ namespace pinprick::cli {
 class TextRenderer : public Renderer {
  public:
   // `several`: more than one process, so that each report names its own. `all`: rows without a hit,
-  // too. `probed`: what has a probe each, a function or an instruction.
-  TextRenderer(Output data, Output notes, bool several, bool all, std::string probed)
-      : data_(data), notes_(notes), several_(several), all_(all), probed_(std::move(probed)) {}
+  // too. `top`: rows of a table, at most; 0: any number. `probed`: what has a probe each, a
+  // function or an instruction.
+  TextRenderer(Output data, Output notes, bool several, bool all, size_t top, std::string probed)
+      : data_(data),
+        notes_(notes),
+        several_(several),
+        all_(all),
+        top_(top),
+        probed_(std::move(probed)) {}
 
   void error(const Message& message) override;
   void warning(const std::string& text) override;
@@ -21,6 +29,7 @@ class TextRenderer : public Renderer {
               const session::ArmReport& report, uint64_t elapsed_ns) override;
   void unloaded(const ProcessName& process, const std::vector<std::string>& objects) override;
   void executed(const ProcessName& process) override;
+  bool shows_idle(size_t functions) const override;
   void counts(const Report<CountRow>& report) override;
   void latencies(const Report<LatencyRow>& report) override;
   void detached(const ProcessName& process, const session::DisarmReport& report) override;
@@ -35,15 +44,19 @@ class TextRenderer : public Renderer {
   void arming(const std::string& verb, const ProcessName& process, const session::ArmReport& report,
               uint64_t elapsed_ns, const std::string& end);
   void heading(const ProcessName& process, double seconds, bool is_final);
-  void count_table(std::vector<CountRow> rows, double seconds);
-  void latency_reports(std::vector<LatencyRow> rows, double seconds);
+  void count_table(const std::vector<CountRow>& rows, size_t idle, double seconds);
+  void latency_reports(const std::vector<LatencyRow>& rows, size_t idle, double seconds);
   void histogram(const LatencyRow& row, double seconds);
-  void latency_table(const std::vector<LatencyRow>& rows, double seconds);
+  void latency_table(std::span<const LatencyRow* const> rows, double seconds);
+  // The first rows of `shown`, as many as --top allows.
+  template <class Row>
+  std::span<const Row* const> top_of(const std::vector<const Row*>& shown) const;
 
   Output data_;
   Output notes_;
   bool several_;
   bool all_;
+  size_t top_;
   std::string probed_;
 };
 
