@@ -665,7 +665,10 @@ std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SiteP
                                               const arch::ArenaEntries& arena,
                                               arch::UnwinderHook spec) {
   spec.functions = patch.hook->functions;
-  spec.lists_objects = patch.hook->kind == Hook::Kind::object_list;
+  using At = arch::UnwinderHook::At;
+  spec.at = patch.hook->kind == Hook::Kind::unwinder       ? At::unwinder
+            : patch.hook->kind == Hook::Kind::object_table ? At::object_table
+                                                           : At::object_list;
   spec.askers = patch.hook->askers;
   spec.tells_of_tables = arena.tells_of_tables;
   return placed_by(code, [&] { return arch::emit_unwinder_hook(code, spec, displaced(patch)); });

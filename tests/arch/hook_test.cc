@@ -36,8 +36,9 @@ class Hooked {
                                       {0x123500000000, 0x123500000001},
                                       {0x7fffffff0000, 0x7fffffff1000}};
 
-  explicit Hooked(std::optional<layout::UnwinderTable> functions) {
+  explicit Hooked(UnwinderHook::At at, std::optional<layout::UnwinderTable> functions = {}) {
     UnwinderHook spec;
+    spec.at = at;
     spec.functions = functions;
     emit(spec, kAddsOne);
   }
@@ -135,8 +136,17 @@ Address expect_sorted_table(Address header, Range range) {
   return fde;
 }
 
-TEST(UnwinderHook, AnswersWithATableForEmittedCodeAndLeavesEverythingElseToTheUnwinder) {
-  Hooked hooked(layout::UnwinderTable{});
+// What the letters of its CIE say of an entry: that slots have a personality; and where they have
+// none, that a signal interrupted the caller.
+constexpr const char *kOfStubs = "zR", *kOfSlots = "zPR", *kOfSlotsWithoutPersonality = "zRS";
+
+const char* letters_of(Address fde) {
+  return reinterpret_cast<const char*>(table_of(fde) + 9);
+}
+
+void expect_answers_of_unwinder(std::optional<layout::UnwinderTable> functions,
+                                const char* of_slots) {
+  Hooked hooked(UnwinderHook::At::unwinder, functions);
   expect_untouched_outside(hooked);
   std::vector<Range> ranges(std::begin(Hooked::kOthers), std::end(Hooked::kOthers));
   ranges.push_back(Hooked::kSlotCode);
@@ -147,28 +157,37 @@ TEST(UnwinderHook, AnswersWithATableForEmittedCodeAndLeavesEverythingElseToTheUn
                   testing::ElementsAre(0, 0, range.begin, Hooked::kUntouched));
       const bool is_slots = range.begin == Hooked::kSlotCode.begin;
       // Of slots the hook has a table of its own; the others are what the CIE is the second of.
-      EXPECT_STREQ(reinterpret_cast<const char*>(table_of(fde) + 9), is_slots ? "zPR" : "zR");
+      EXPECT_STREQ(letters_of(fde), is_slots ? of_slots : kOfStubs);
       if (is_slots) expect_found_by_libgcc(table_of(fde), fde, range);
       EXPECT_EQ(read<Address>(fde + 8), range.begin);
       EXPECT_EQ(read<Address>(fde + 16), range.size());
     }
 }
 
+TEST(UnwinderHook, AnswersWithATableForEmittedCodeAndLeavesEverythingElseToTheUnwinder) {
+  expect_answers_of_unwinder(layout::UnwinderTable{}, kOfSlots);
+}
+
+TEST(UnwinderHook, AnswersAnUnwinderWhoseFunctionsAreNotKnownWithoutAPersonality) {
+  expect_answers_of_unwinder(std::nullopt, kOfSlotsWithoutPersonality);
+}
+
 TEST(LoaderHook, AnswersAnUnwinderThatIsKnownWithAPersonalityForSlots) {
   UnwinderHook spec;
-  spec.askers = {{{1, 2}, {}}, {{0, ~Address{0}}, {}}};
+  spec.at = UnwinderHook::At::object_table;
+  spec.askers = {{{1, 2}, {}}, {{0, ~Address{0}}, layout::UnwinderTable{}}};
   Hooked hooked(spec, kAddsOne);
   expect_untouched_outside(hooked);
   EXPECT_EQ(hooked.look_up(Hooked::kSlotCode.begin), 0u);
   Address fde = expect_sorted_table(hooked.result[4], Hooked::kSlotCode);
-  EXPECT_STREQ(reinterpret_cast<const char*>(table_of(fde) + 9), "zPR");
+  EXPECT_STREQ(letters_of(fde), kOfSlots);
   EXPECT_EQ(hooked.look_up(Hooked::kOthers[0].begin), 0u);
   fde = expect_sorted_table(hooked.result[4], Hooked::kOthers[0]);
-  EXPECT_STREQ(reinterpret_cast<const char*>(table_of(fde) + 9), "zR");
+  EXPECT_STREQ(letters_of(fde), kOfStubs);
 }
 
 TEST(LoaderHook, AnswersWithAnObjectThatHasATableForEmittedCode) {
-  Hooked hooked(std::nullopt);
+  Hooked hooked(UnwinderHook::At::object_table);
   expect_untouched_outside(hooked);
   std::vector<Range> ranges(std::begin(Hooked::kOthers), std::end(Hooked::kOthers));
   ranges.push_back(Hooked::kSlotCode);
@@ -179,7 +198,8 @@ TEST(LoaderHook, AnswersWithAnObjectThatHasATableForEmittedCode) {
       EXPECT_THAT(std::vector<uint64_t>(hooked.result, hooked.result + 6),
                   testing::ElementsAre(0, range.begin, range.end, 0, header, Hooked::kUntouched));
       const Address fde = expect_sorted_table(header, range);
-      EXPECT_STREQ(reinterpret_cast<const char*>(table_of(fde) + 9), "zR") << "no personality";
+      EXPECT_STREQ(letters_of(fde),
+                   range.begin == Hooked::kSlotCode.begin ? kOfSlotsWithoutPersonality : kOfStubs);
       EXPECT_EQ(read<Address>(fde + 8), range.begin);
       EXPECT_EQ(read<Address>(fde + 16), range.size());
     }
@@ -232,7 +252,7 @@ int tell(dl_phdr_info* info, size_t size, void*) {
 
 UnwinderHook hook_on_list() {
   UnwinderHook spec;
-  spec.lists_objects = true;
+  spec.at = UnwinderHook::At::object_list;
   spec.changes = 12345;
   return spec;
 }
@@ -274,7 +294,9 @@ TEST_F(ListHook, ShowsWhoeverLooksForEmittedCodeAnObjectWithATableBehindTheOther
         EXPECT_EQ(ours.segments[0].p_memsz, range.size());
         EXPECT_EQ(ours.segments[2].p_type, PT_GNU_EH_FRAME);
         const Address fde = expect_sorted_table(ours.segments[2].p_vaddr, range);
-        EXPECT_STREQ(reinterpret_cast<const char*>(table_of(fde) + 9), "zR") << "no personality";
+        EXPECT_STREQ(letters_of(fde), range.begin == Hooked::kSlotCode.begin
+                                          ? kOfSlotsWithoutPersonality
+                                          : kOfStubs);
         EXPECT_EQ(ours.segments[1].p_type, PT_LOAD);
         EXPECT_EQ(ours.segments[1].p_vaddr, ours.segments[2].p_vaddr);
         EXPECT_EQ(ours.segments[1].p_vaddr + ours.segments[1].p_filesz, fde + 1);
@@ -319,7 +341,7 @@ TEST_F(ListHook, LooksNoFurtherThanThePageThatTheArgumentPointsTo) {
 
 TEST_F(ListHook, ShowsAnUnwinderThatIsKnownAPersonalityForSlots) {
   UnwinderHook spec = hook_on_list();
-  spec.askers = {{{1, 2}, {}}, {{0, ~Address{0}}, {}}};
+  spec.askers = {{{1, 2}, {}}, {{0, ~Address{0}}, layout::UnwinderTable{}}};
   Hooked known(spec, goes_to_loader());
   alignas(kPageSize) volatile uint8_t pages[2 * kPageSize] = {};
   for (const size_t at : {kPageSize - 24, kPageSize - 16, kPageSize - 8})

@@ -378,6 +378,8 @@ TEST_F(UnwindingOf, AHookFindsTheHookedFunction) {
     hook.ranges = header.ranges;
     hook.range_count = static_cast<uint32_t>(header.range_count);
     hook.slot_code = slot_code;
+    using At = arch::UnwinderHook::At;
+    hook.at = of_unwinder ? At::unwinder : At::object_table;
     if (of_unwinder) hook.functions = layout::UnwinderTable{};
     const Shape shape = {"", unwound_returns, 0, 5};
     for (Address pc : {routine.begin, routine.begin + 64, slot_code.begin, Address{5}}) {

@@ -117,13 +117,19 @@ void emit_entry(Assembler& code, F&& fill) {
   code.raw(*bytes);
 }
 
+// How it came that a frame's caller waits for it.
+enum class CameBy : bool { call, signal };
+
 // The stack pointer is what it was, unless an entry says otherwise. Answers where it is.
-Address emit_cie(Assembler& code, Address personality, std::initializer_list<uint8_t> not_kept) {
+Address emit_cie(Assembler& code, Address personality, std::initializer_list<uint8_t> not_kept,
+                 CameBy came_by = CameBy::call) {
   const Address begin = code.here();
   emit_entry(code, [&](Assembler& at) {
     at.u32(0);  // a CIE
     at.u8(1);   // version
-    const std::string_view letters = personality != 0 ? "zPR" : "zR";
+    const std::string_view letters = personality != 0            ? "zPR"
+                                     : came_by == CameBy::signal ? "zRS"
+                                                                 : "zR";
     for (char c : letters) at.u8(static_cast<uint8_t>(c));
     at.u8(0);
     at.u8(1);          // alignment of code
@@ -173,7 +179,7 @@ constexpr uint8_t kAsIfCalled = 1;
 
 // A slot's code: call; push the return address; push %rax; lea; jmp. Before the call the function
 // has not been entered yet, and its return address lies where the call will put another.
-void slot_rules(Assembler& at, const SlotFrames& slots) {
+void slot_rules(Assembler& at, const SlotFrames& slots, CameBy came_by = CameBy::call) {
   constexpr uint8_t kMask = (1 << PP_SLOT_CODE_SIZE_LOG2) - 1;
   constexpr uint8_t kReturned = PP_SLOT_CODE_RETURN, kPushed = 12, kPushedRax = 13;
   Expression stack;
@@ -198,6 +204,21 @@ void slot_rules(Assembler& at, const SlotFrames& slots) {
     address.land(end);
   } else {
     address.plus(PP_SLOT_RETURN_ADDRESS).deref();
+  }
+  if (came_by == CameBy::signal) {
+    // A function that ended in a tail call has left its own slot between: with the same stack
+    // pointer once more, and nothing else to find there. Not so the caller.
+    const size_t again = address.here();
+    address.op(kOpDup).word(slots.code.begin).op(kOpAtLeast);
+    address.op(kOpOver).word(slots.code.end - 1).op(kOpAtMost).op(kOpAnd);
+    const size_t is_slot = address.forward(kOpBranch);
+    const size_t end = address.forward(kOpSkip);
+    address.land(is_slot);
+    find_slot(address, slots);
+    address.plus(PP_SLOT_RETURN_ADDRESS).deref();
+    address.jump_back(again);
+    address.land(end);
+    address.literal(kAsIfCalled).op(kOpMinus);
   }
   return_address_is(at, address);
 }
@@ -407,8 +428,10 @@ void emit_range_header(Assembler& code, Address range_begin, Address entry) {
 
 UnwindTable emit_slot_unwind_table(Assembler& code, const SlotFrames& spec, Address personality) {
   UnwindTable table;
-  table.begin = emit_cie(code, personality, {});
-  table.fde = emit_fde(code, table.begin, spec.code, [&](Assembler& at) { slot_rules(at, spec); });
+  const CameBy came_by = personality != 0 ? CameBy::call : CameBy::signal;
+  table.begin = emit_cie(code, personality, {}, came_by);
+  table.fde =
+      emit_fde(code, table.begin, spec.code, [&](Assembler& at) { slot_rules(at, spec, came_by); });
   code.u32(0);  // no more
   return table;
 }

@@ -35,7 +35,10 @@ struct UnwindTable {
   Address fde = 0;
 };
 
-// Of slots alone. `personality` 0: none.
+// Of slots alone. `personality` 0: none, for an unwinder whose functions are not known. It goes
+// through the slot to the caller, and the slot stays in use. libgcc knows the frame that catches by
+// its stack pointer, and a slot's frame has the same as its caller's: so the caller is said to be
+// one that a signal interrupted, which libgcc counts one lower, at the last byte of its call.
 UnwindTable emit_slot_unwind_table(Assembler& code, const SlotFrames& spec, Address personality);
 
 // Of shared routines alone, which may be on the way to slots.

@@ -33,8 +33,10 @@ class HookCode {
  public:
   HookCode(Assembler& code, const UnwinderHook& spec, const Displaced& displaced)
       : code_(code), spec_(spec), displaced_(displaced) {
-    if (!spec.slot_code.empty())
+    if (!spec.slot_code.empty()) {
       for (size_t i = 0; i < spec.askers.size(); ++i) headers_.push_back(code.new_label());
+      if (spec.at != UnwinderHook::At::unwinder) header_of_others_ = code.new_label();
+    }
     stub_.begin = code.here();
   }
 
@@ -58,13 +60,16 @@ class HookCode {
   void emit_displaced();
   void emit_thunks(const layout::UnwinderTable& functions, Assembler::Label fde_or_header,
                    bool has_header);
+  void emit_headers();
   void emit_pointers();
+  SlotFrames slots() const { return {spec_.slot_code, spec_.slots, PP_RECORD_SITE}; }
 
   Assembler& code_;
   const UnwinderHook& spec_;
   const Displaced& displaced_;
   Stub stub_;
   std::vector<Assembler::Label> headers_;  // of slots, for each asker
+  std::optional<Assembler::Label> header_of_others_;
   std::optional<Assembler::Label> personality_, unwound_;
 };
 
@@ -124,7 +129,7 @@ void HookCode::choose_header(Reg to, int8_t words) {
   assert(to == Reg::r11 || to == Reg::rdx);
   const auto chosen = code_.new_label();
   const auto any = code_.new_label();
-  if (!headers_.empty()) {
+  if (header_of_others_) {
     const auto is_slots = code_.new_label();
     code_.mov_imm64(Reg::rax, spec_.slot_code.begin);
     code_.raw(kCompareBegin);
@@ -133,12 +138,17 @@ void HookCode::choose_header(Reg to, int8_t words) {
     code_.bind(is_slots);
   }
   for (size_t i = 0; i < headers_.size(); ++i) {
+    if (!spec_.askers[i].functions) continue;
     const auto next = code_.new_label();
     is_asker(spec_.askers[i], words);
     jump_if(kJumpIfAboveOrEqual, next);
     code_.lea(to, headers_[i]);
     code_.jmp(chosen);
     code_.bind(next);
+  }
+  if (header_of_others_) {
+    code_.lea(to, *header_of_others_);
+    code_.jmp(chosen);
   }
   code_.bind(any);
   const Address headers = spec_.ranges + spec_.range_count * sizeof(CoveredRange);
@@ -172,9 +182,17 @@ void HookCode::emit_thunks(const layout::UnwinderTable& functions, Assembler::La
   for (uint64_t function :
        {functions.get_ip, functions.set_gr, functions.set_ip, functions.resume, uint64_t{landing}})
     code_.u64(function);
-  const SlotFrames slots = {spec_.slot_code, spec_.slots, PP_RECORD_SITE};
-  code_.bind_at(fde_or_header, has_header ? emit_slot_header(code_, slots, personality)
-                                          : emit_slot_unwind_table(code_, slots, personality).fde);
+  code_.bind_at(fde_or_header, has_header
+                                   ? emit_slot_header(code_, slots(), personality)
+                                   : emit_slot_unwind_table(code_, slots(), personality).fde);
+}
+
+// Of slots: for each asker, and for all others.
+void HookCode::emit_headers() {
+  for (size_t i = 0; i < headers_.size(); ++i)
+    if (const auto& functions = spec_.askers[i].functions)
+      emit_thunks(*functions, headers_[i], true);
+  if (header_of_others_) code_.bind_at(*header_of_others_, emit_slot_header(code_, slots(), 0));
 }
 
 void HookCode::emit_pointers() {
@@ -201,8 +219,9 @@ constexpr uint8_t kComparePc[] = {0x49, 0x39, 0x3c, 0x0b};  // cmp %rdi,(%r11,%r
 //     landing: r11 = table; jmp pp_unwound
 //     table; CIE, FDE, end; pointers
 //
-// Flags, rax, rcx and r11 are free where a function begins; the registers but rax are kept all the
-// same, for callers that know this one well.
+// Without the unwinder's functions there are but CIE, FDE, and end. Flags, rax, rcx and r11 are
+// free where a function begins; the registers but rax are kept all the same, for callers that know
+// this one well.
 Stub HookCode::for_unwinder() {
   const auto fde = code_.new_label();
   const auto slot = code_.new_label();
@@ -243,7 +262,10 @@ Stub HookCode::for_unwinder() {
   code_.bind(other);
   restore({Reg::rcx, Reg::r11});
   emit_displaced();
-  emit_thunks(*spec_.functions, fde, false);
+  if (spec_.functions)
+    emit_thunks(*spec_.functions, fde, false);
+  else
+    code_.bind_at(fde, emit_slot_unwind_table(code_, slots(), 0).fde);
   emit_pointers();
   stub_.end = code_.here();
   return stub_;
@@ -256,6 +278,7 @@ Stub HookCode::for_unwinder() {
 //     other: pop rcx, r11
 //     body:  displaced instructions, jump back
 //     for each asker: personality, landing, table; header, CIE, FDE, end
+//     for others: header, CIE, FDE, end
 //     pointers
 Stub HookCode::for_finder() {
   const auto other = code_.new_label();
@@ -283,8 +306,7 @@ Stub HookCode::for_finder() {
   code_.bind(other);
   restore({Reg::rcx, Reg::r11});
   emit_displaced();
-  for (size_t i = 0; i < headers_.size(); ++i)
-    emit_thunks(spec_.askers[i].functions, headers_[i], true);
+  emit_headers();
   emit_pointers();
   stub_.end = code_.here();
   return stub_;
@@ -362,6 +384,7 @@ void HookCode::put_record(Assembler::Label name) {
 //            pop; ret
 //     body:  displaced instructions, jump back
 //     for each asker: personality, landing, table; header, CIE, FDE, end
+//     for others: header, CIE, FDE, end
 //     pointers
 //
 // Unwinders keep what they look for in such an argument, the address among its first words, and end
@@ -442,8 +465,7 @@ Stub HookCode::for_list() {
   code_.ret();
   code_.bind(body);
   emit_displaced();
-  for (size_t i = 0; i < headers_.size(); ++i)
-    emit_thunks(spec_.askers[i].functions, headers_[i], true);
+  emit_headers();
   emit_pointers();
   code_.bind(name);
   for (char c : {'[', 'p', 'i', 'n', 'p', 'r', 'i', 'c', 'k', ']', '\0'})
@@ -456,8 +478,8 @@ Stub HookCode::for_list() {
 
 Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displaced& displaced) {
   HookCode hook(code, spec, displaced);
-  if (spec.functions) return hook.for_unwinder();
-  return spec.lists_objects ? hook.for_list() : hook.for_finder();
+  if (spec.at == UnwinderHook::At::unwinder) return hook.for_unwinder();
+  return spec.at == UnwinderHook::At::object_list ? hook.for_list() : hook.for_finder();
 }
 
 }  // namespace pinprick::arch

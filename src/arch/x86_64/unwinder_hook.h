@@ -17,19 +17,20 @@ namespace pinprick::arch {
 
 // An unwinder that asks the loader for tables.
 struct Unwinder {
-  Range code;                       // calls the loader
-  layout::UnwinderTable functions;  // no landing yet
+  Range code;                                      // calls the loader
+  std::optional<layout::UnwinderTable> functions;  // no landing yet; empty: not known
 };
 
 struct UnwinderHook {
-  // Of the unwinder whose own function is hooked; `landing` is the hook's own. Without them it is
-  // the loader that is hooked, for unwinders that ask it.
+  enum class At : uint8_t {
+    unwinder,      // its own function (_Unwind_Find_FDE)
+    object_table,  // where the loader looks for one object (_dl_find_object),
+    object_list,   // or lists all (dl_iterate_phdr)
+  } at = At::unwinder;
+  // Of the unwinder whose own function is hooked, if they are known; `landing` is the hook's own.
   std::optional<layout::UnwinderTable> functions;
-  // Of the loader: where it lists its objects (dl_iterate_phdr), not where it looks for one
-  // (_dl_find_object).
-  bool lists_objects = false;
-  // Those that ask the loader, as far as they are known: they find slots in tables with a
-  // personality. The others find their way, and slots stay in use.
+  // Those that ask the loader, as far as it is known who does. Unwinders whose functions are known
+  // find slots in tables with a personality. The others find their way, and slots stay in use.
   std::vector<Unwinder> askers;
   Address ranges = 0;  // of UnwindTablesHeader
   uint32_t range_count = 1;
