@@ -91,6 +91,23 @@ std::optional<std::string_view> Object::stack_reading_runtime() {
   return *stack_reading_runtime_;
 }
 
+std::vector<Address> Object::landing_pads(size_t most) {
+  constexpr uint64_t kLongest = 1024;  // of a table that is worth it
+  std::vector<Address> all;
+  for (const FrameEntry& frame : frames()) {
+    if (frame.lsda == 0) continue;
+    if (most-- == 0) break;
+    for (const Segment& segment : elf_.segments()) {
+      if (!segment.range.contains(frame.lsda)) continue;
+      std::vector<uint8_t> table(std::min(kLongest, segment.range.end - frame.lsda));
+      if (!read(frame.lsda + bias_, table)) break;
+      const auto pads = parse_landing_pads(table, frame.lsda, frame.code);
+      all.insert(all.end(), pads.begin(), pads.end());
+    }
+  }
+  return all;
+}
+
 bool Object::read(Address address, std::span<uint8_t> out) const {
   if (reader_) return reader_(address, out);
   const auto bytes = elf_.read({address - bias_, address - bias_ + out.size()});

@@ -48,6 +48,10 @@ class Object {
   // The runtime that makes return addresses on the stack untouchable in all of its code; nothing if
   // there is none that is known (language_runtime.h).
   std::optional<std::string_view> stack_reading_runtime();
+  // Unwind entries, in the object's own addresses; and where unwinders enter its functions, as the
+  // exception tables of the first `most` functions say that have some.
+  const std::vector<FrameEntry>& frames();
+  std::vector<Address> landing_pads(size_t most);
   // Ranges that must not be touched, in the object's own addresses.
   const std::vector<Range>& reserved();
   // The function's bytes up to its limit, as they were in memory when the object's code was first
@@ -69,7 +73,6 @@ class Object {
   SegmentBytes segment_bytes(const Segment& segment) const;
   const std::vector<SegmentBytes>& text();
   void scan_code();
-  const std::vector<FrameEntry>& frames();
 
   ElfFile elf_;
   uint64_t bias_;

@@ -145,11 +145,14 @@ struct Common {
   uint8_t pointer_encoding = 0;
   uint8_t lsda_encoding = kOmit;
   bool has_augmentation = false;
+  Address personality = 0;
+  bool personality_is_indirect = false;
   int64_t data_alignment = 0;
   EntryRules rules;
 };
 
-std::optional<Common> parse_common(ByteReader reader) {
+// `address`: where the reader's bytes lie.
+std::optional<Common> parse_common(ByteReader reader, Address address) {
   Common common;
   const uint8_t version = reader.u8();
   if (version != 1 && version != 3) return std::nullopt;
@@ -160,7 +163,9 @@ std::optional<Common> parse_common(ByteReader reader) {
   if (!augmentation.empty()) {
     if (augmentation[0] != 'z') return std::nullopt;
     common.has_augmentation = true;
-    ByteReader data = reader.sub(reader.uleb());
+    const uint64_t size = reader.uleb();
+    const Address data_address = address + reader.position();
+    ByteReader data = reader.sub(size);
     for (char letter : augmentation.substr(1)) {
       switch (letter) {
         case 'R':
@@ -170,8 +175,15 @@ std::optional<Common> parse_common(ByteReader reader) {
           common.lsda_encoding = data.u8();
           break;
         case 'P': {
+          constexpr uint8_t kIndirect = 0x80;
           const uint8_t encoding = data.u8();
-          read_format(data, encoding);
+          const uint8_t application = encoding & kApplicationMask;
+          if (encoding == kOmit || (application != 0 && application != kPcRelative)) {
+            read_format(data, encoding);
+            break;
+          }
+          common.personality = read_pointer(data, encoding, data_address);
+          common.personality_is_indirect = (encoding & kIndirect) != 0;
           break;
         }
         case 'S':  // a signal frame: not a function that is called
@@ -218,7 +230,7 @@ std::vector<FrameEntry> parse_eh_frame(std::span<const uint8_t> bytes, Address a
           head.ok()) {
         ByteReader inner(bytes, common_at + 8);
         ByteReader rest = inner.sub(common_length - 4);
-        if (inner.ok()) common = parse_common(rest);
+        if (inner.ok()) common = parse_common(rest, address + common_at + 8);
       }
       found = commons.emplace(common_at, common).first;
     }
@@ -226,6 +238,8 @@ std::vector<FrameEntry> parse_eh_frame(std::span<const uint8_t> bytes, Address a
     const Common& common = *found->second;
 
     FrameEntry out;
+    out.personality = common.personality;
+    out.personality_is_indirect = common.personality_is_indirect;
     out.code.begin = read_pointer(body, common.pointer_encoding, address);
     const uint64_t size = read_format(body, common.pointer_encoding & kFormatMask);
     out.code.end = out.code.begin + size;

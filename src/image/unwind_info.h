@@ -16,6 +16,9 @@ namespace pinprick::image {
 struct FrameEntry {
   Range code;
   Address lsda = 0;  // exception table, 0: none
+  // What the unwinder calls for a frame of it, 0: nothing; or where its address is.
+  Address personality = 0;
+  bool personality_is_indirect = false;
   // At the first instruction the return address lies at the top of the stack. False for .cold parts
   // that are entered by a jump with a frame already built, for _start, and for trampolines.
   bool entered_by_call = false;
