@@ -72,7 +72,7 @@ _pinprick() {
     doctor) words=$common ;;
     list) words="$common $patterns -f --file -s --summary --instructions --together" ;;
     count) words="$common $patterns $watching --instructions --trap --" ;;
-    latency) words="$common $patterns $watching --bits --slots --" ;;
+    latency) words="$common $patterns $watching --bits --slots --force --" ;;
     status) words="$common -a --all --symbols" ;;
     detach) words="$common -a --all" ;;
   esac

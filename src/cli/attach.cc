@@ -135,13 +135,4 @@ bool may_match_later(const image::ProcessImage& image, const Patterns& patterns)
   });
 }
 
-bool may_unwind(const image::ProcessImage& image) {
-  if (image.maps_unwinder) return true;
-  if (image.objects.empty()) return false;
-  // It has landing pads, and no library to find them: so it carries an unwinder itself.
-  const auto& functions = image.objects.front()->functions().functions();
-  return std::any_of(functions.begin(), functions.end(),
-                     [](const image::Function& function) { return function.lsda != 0; });
-}
-
 }  // namespace pinprick::cli

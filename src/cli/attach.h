@@ -49,8 +49,4 @@ Result<std::vector<image::Match>, Message> match(image::ProcessImage& image,
 // May objects that are not loaded yet hold what the patterns mean?
 bool may_match_later(const image::ProcessImage& image, const Patterns& patterns);
 
-// Does unwinding happen in this process? By its libraries, or because it carries an unwinder
-// itself.
-bool may_unwind(const image::ProcessImage& image);
-
 }  // namespace pinprick::cli

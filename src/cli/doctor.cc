@@ -152,10 +152,9 @@ CheckRow process(pid_t pid) {
     row.health = Health::note;
     row.remedy += (row.remedy.empty() ? "" : "; ") + std::string(text);
   };
-  if (may_unwind(*subject->image) &&
-      probe::unwinders_at(probe::places_of_hooks(*subject->image)) == 0)
-    note(
-        "can unwind, but with what is not found: no exception may pass through what latency times");
+  const auto hooks = probe::places_of_hooks(*subject->image, probe::Search::by_code);
+  if (probe::may_unwind_elsewhere(*subject->image, hooks))
+    note("can unwind, but its unwinder was not found: latency refuses it without --force");
   for (const std::string& warning : subject->warnings) note(warning.c_str());
   return row;
 }

@@ -304,6 +304,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
                    "Calls in flight at once, over all threads; more go unmeasured")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20).description(""));
+  latency->add_flag("--force", options.force,
+                    "Time functions although an exception that passes may end the program");
 
   auto* status = app.add_subcommand("status", "Probes that are in place, whoever put them there");
   add_pids(*status, options, "Only this process (repeatable)");

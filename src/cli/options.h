@@ -32,6 +32,7 @@ struct Options {
   bool json = false;
   bool allow_missing = false;
   bool trap = false;
+  bool force = false;
   bool fail_on_loss = false;
   bool all = false;
   bool follow_exec = false;

@@ -87,9 +87,11 @@ class Watch {
   void note_skipped(const session::ArmReport& report);
   void warn_of_traps(const session::ArmReport& report);
   void warn_of_refused(const Watched& watched);
-  void warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
-                         const session::ArmReport& report);
+  void warn_of_unwinding(const ProcessName& process, const probe::ProbeSet& set);
   void look_for_callers(Watched& watched);
+  probe::Risk risk() const {
+    return options_.force ? probe::Risk::unknown_unwinder : probe::Risk::none;
+  }
   session::ArmOptions arm_options(const Watched& watched) const {
     return {options_.bits, options_.slots, options_.count_children, options_.trap,
             watched.our_code()};
@@ -141,14 +143,12 @@ void Watch::warn_of_refused(const Watched& watched) {
                   refused, folder ? *folder : "the runtime directory"));
 }
 
-void Watch::warn_of_unwinding(const ProcessName& process, const image::ProcessImage& image,
-                              const session::ArmReport& report) {
-  if (kind_ != Kind::latency || report.armed == 0 || !may_unwind(image)) return;
-  if (report.unwinders != 0 && (!image.maps_other_unwinder || report.asking_unwinders != 0)) return;
+void Watch::warn_of_unwinding(const ProcessName& process, const probe::ProbeSet& set) {
+  if (!set.may_unwind_elsewhere || set.probes.empty()) return;
   renderer_.warning(fmt::format(
-      "{} can unwind its stack, but what it does that with is not found: an exception that passes "
-      "through a timed function may end the program, a thread that is cancelled inside of "
-      "one end without its cleanup; `count` is safe",
+      "{} can unwind its stack, but its unwinder was not found: an exception that passes through a "
+      "timed function may end the program, and a thread that is cancelled in one may end without "
+      "its cleanup; `count` is safe",
       process.command));
 }
 
@@ -171,7 +171,7 @@ Result<probe::ProbeSet, Message> Watch::plan(const Subject& subject) {
   auto matches = match(image, patterns_, options_.allow_missing, loader.has_value());
   if (!matches) return fail(matches.error());
   if (options_.instructions) image::mean_each_instruction(*matches);
-  return probe::plan_probes(image, *std::move(matches), kind_, loader);
+  return probe::plan_probes(image, *std::move(matches), kind_, loader, risk());
 }
 
 // Memory that an earlier session had to leave: who was in it may be out by now.
@@ -209,6 +209,7 @@ Result<Generation, Message> Watch::plan_and_arm(Watched& watched, Subject& subje
       return fail(
           message(target::AttachError{target::AttachCause::exited, watched.name.pid, 0, 0, {}}));
     if (!set) return fail(set.error());
+    warn_of_unwinding(watched.name, *set);
     auto armed =
         session::Session::arm(watched.target, *subject.image, *std::move(set),
                                        arm_options(watched));
@@ -236,7 +237,6 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
     return fail(std::move(error));
   }
   const session::ArmReport& report = armed->session.report();
-  warn_of_unwinding(watched.name, *armed->image, report);
   warn_of_traps(report);
   renderer_.armed(watched.name, report, monotonic_ns() - begin_ns,
                   options_.duration_s == 0 && !launched_);
@@ -341,15 +341,15 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
       names.push_back(match.object->name());
   if (options_.instructions) image::mean_each_instruction(matches);
   if (watched.has_left) finish_left(watched.name.pid);
-  auto armed = session::Session::arm(watched.target, image,
-                                     probe::plan_probes(image, std::move(matches), kind_),
-                                     arm_options(watched));
+  auto set = probe::plan_probes(image, std::move(matches), kind_, {}, risk());
+  warn_of_unwinding(watched.name, set);
+  auto armed =
+      session::Session::arm(watched.target, image, std::move(set), arm_options(watched));
   if (!armed) {
     watched.has_left = true;
     return fail(message(armed.error()));
   }
   const auto& report = armed->report();
-  warn_of_unwinding(watched.name, image, report);
   warn_of_traps(report);
   renderer_.loaded(watched.name, names, report, monotonic_ns() - begin_ns);
   note_skipped(report);

@@ -195,7 +195,6 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
       if (!started_as.empty() && started_as != names[0]) names.insert(names.begin(), started_as);
     }
     if (is_unwinder(names.back())) image.maps_unwinder = true;
-    if (names.back().starts_with("libunwind.so.1")) image.maps_other_unwinder = true;
 
     auto elf = open_mapped_file(pid, group);
     const bool replaced = !elf && elf.error().cause == ElfCause::unreadable;

@@ -28,7 +28,6 @@ struct ProcessImage {
   std::vector<UnreadableObject> unreadable;      // mapped executable from a file, but no ELF to us
   std::vector<std::string> replaced;  // read from memory, since the file is not to be had
   bool maps_unwinder = false;         // libgcc_s, libunwind, or a C++ runtime
-  bool maps_other_unwinder = false;   // LLVM's
   std::vector<Mapping> maps;          // of the process; empty: it is a file
   Range vdso_padding;                 // zeros from the end of the vDSO to the end of its last page
 

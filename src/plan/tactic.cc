@@ -86,6 +86,8 @@ std::string_view name(Reason reason) {
       return "runtime_reads_stack";
     case Reason::stack_moves:
       return "stack_moves";
+    case Reason::may_be_unwound:
+      return "may_be_unwound";
     case Reason::text_changed:
       return "text_changed";
     case Reason::thread_inside:
@@ -140,6 +142,8 @@ std::string_view sentence(Reason reason) {
       return "its language runtime looks at the return addresses on the stack";
     case Reason::stack_moves:
       return "its stack may move during a call, as Go's do";
+    case Reason::may_be_unwound:
+      return "an exception may pass through it, and the program's unwinder was not found";
     case Reason::text_changed:
       return "its code changed while we looked";
     case Reason::thread_inside:

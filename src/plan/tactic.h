@@ -45,6 +45,7 @@ enum class Reason : uint8_t {
   goroutine,             // Go: its runtime may suspend a goroutine, or make a fault a panic, there
   runtime_reads_stack,   // return probes: a language runtime looks at return addresses on the stack
   stack_moves,           // return probes: Go's runtime moves the stacks of its functions
+  may_be_unwound,        // return probes: an exception may pass, and its unwinder was not found
   text_changed,          // at arming: memory is not what was planned for
   thread_inside,         // at arming: a thread stands, or will return to, where the jump would lie
 };

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "arch/x86_64/vfork_hook.h"
+#include "probe/hidden_unwinder.h"
 
 namespace pinprick::probe {
 namespace {
@@ -60,6 +61,8 @@ std::vector<image::Object*> candidates(const image::ProcessImage& image) {
   return objects;
 }
 
+constexpr std::string_view kFindObject = "_dl_find_object", kListObjects = "dl_iterate_phdr";
+
 bool is_c_library(const image::Object& object) {
   return object.name().starts_with("libc.so") || object.name().starts_with("ld-musl-") ||
          object.name().starts_with("libc.musl-");
@@ -106,13 +109,44 @@ bool add_vfork_of_go(image::Object& object, std::vector<HookPlace>& places) {
   return false;
 }
 
+bool imports_table_lookup(image::Object& object) {
+  const auto& relocations = object.relocations();
+  return std::any_of(relocations.begin(), relocations.end(), [](const image::Relocation& one) {
+    return one.symbol == kFindObject || one.symbol == kListObjects;
+  });
+}
+
+struct Hidden {
+  image::Object* object = nullptr;
+  std::optional<HiddenUnwinder> unwinder;  // empty: it asks the loader, as LLVM's does
+};
+
+// Where symbols do not say what there is: in a static program, and in what calls those functions of
+// the loader that unwinders need.
+std::vector<Hidden> hidden_unwinders(const image::ProcessImage& image) {
+  std::vector<Hidden> all;
+  const bool is_static = std::none_of(image.objects.begin(), image.objects.end(),
+                                      [](const auto& object) { return is_c_library(*object); });
+  for (size_t i = 0; i < image.objects.size(); ++i) {
+    image::Object& object = *image.objects[i];
+    const bool may_be = (i == 0 && is_static) || imports_table_lookup(object);
+    if (!may_be || is_c_library(object)) continue;
+    if (unwinder_functions(object, functions_of(object, kUnwinder))) continue;
+    if (auto unwinder = find_hidden_unwinder(object))
+      all.push_back({&object, std::move(unwinder)});
+    else if (looks_for_unwind_tables(object))
+      all.push_back({&object, {}});
+  }
+  return all;
+}
+
 }  // namespace
 
 bool is_libunwind(const image::Object& object) {
   return object.name().starts_with("libunwind.so");
 }
 
-std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image) {
+std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search search) {
   std::vector<HookPlace> places;
   std::vector<arch::Unwinder> askers;
   for (image::Object* object : candidates(image)) {
@@ -124,16 +158,31 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image) {
     else if (found[4] != nullptr)
       places.push_back({object, found[4], {Hook::Kind::unwinder, functions, {}}, 0});
   }
+  if (search == Search::by_code)
+    for (const Hidden& one : hidden_unwinders(image)) {
+      if (one.unwinder)
+        places.push_back({one.object,
+                          one.unwinder->find_table,
+                          {Hook::Kind::unwinder, one.unwinder->functions, {}}, 0});
+      else
+        askers.push_back({one.object->extent(), {}});
+    }
+  bool any_loader = false;
   for (size_t i = 0; i < image.objects.size(); ++i) {
     image::Object* const object = image.objects[i].get();
     // A static program is its own C library.
     if (i != 0 && !is_c_library(*object)) continue;
-    const auto found = functions_of<2>(*object, {"_dl_find_object", "dl_iterate_phdr"});
+    const auto found = functions_of<2>(*object, {kFindObject, kListObjects});
     if (found[0] != nullptr)
       places.push_back({object, found[0], {Hook::Kind::object_table, {}, askers}, 0});
     if (found[1] != nullptr)
       places.push_back({object, found[1], {Hook::Kind::object_list, {}, askers}, 0});
+    any_loader = any_loader || found[1] != nullptr;
   }
+  const bool is_known = any_loader || !places.empty();
+  if (search == Search::by_code && !is_known && !image.objects.empty())
+    if (const auto* function = find_object_list(*image.objects[0]))
+      places.push_back({image.objects[0].get(), function, {Hook::Kind::object_list, {}, askers}, 0});
   return places;
 }
 
@@ -151,6 +200,18 @@ std::optional<std::vector<HookPlace>> places_of_vforks(const image::ProcessImage
   return places;
 }
 
+bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<HookPlace>& places) {
+  if (image.objects.empty()) return false;
+  // All others ask the loader.
+  const bool is_hooked = std::any_of(places.begin(), places.end(), [](const HookPlace& place) {
+    return place.hook.kind == Hook::Kind::unwinder || place.hook.kind == Hook::Kind::object_list;
+  });
+  if (is_hooked) return false;
+  if (image.maps_unwinder) return true;
+  // It has landing pads, and no library to find them: so it carries an unwinder itself.
+  return may_run_landing_pads(*image.objects.front());
+}
+
 std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Address notifies) {
   image::Object* object = image.object_at(notifies);
   if (object == nullptr) return std::nullopt;
@@ -160,18 +221,7 @@ std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Addre
   return HookPlace{object, function, {Hook::Kind::loader, {}, {}}, 0};
 }
 
-size_t unwinders_at(const Hook& hook) {
-  if (hook.kind == Hook::Kind::unwinder) return 1;
-  return hook.kind == Hook::Kind::object_list ? hook.askers.size() : 0;
-}
-
-size_t unwinders_at(const std::vector<HookPlace>& places) {
-  size_t count = 0;
-  for (const HookPlace& place : places) count += unwinders_at(place.hook);
-  return count;
-}
-
-UnwinderCode unwinder_code(const image::ProcessImage& image) {
+UnwinderCode unwinder_code(const image::ProcessImage& image, Search search) {
   constexpr std::string_view kBegins[] = {"_Unwind_", "unw_", "__unw_", "_ULx86_64_", "_Ux86_64_"};
   UnwinderCode code;
   for (image::Object* object : candidates(image)) {
@@ -187,9 +237,16 @@ UnwinderCode unwinder_code(const image::ProcessImage& image) {
           continue;
         code.ranges.push_back(
             {function.range.begin + object->bias(), function.range.end + object->bias()});
-        if (name == kLlvmStep) code.has_llvm_in_program = true;
+        if (name == kLlvmStep) code.has_llvm_inside = true;
       }
   }
+  if (search == Search::by_code)
+    for (const Hidden& one : hidden_unwinders(image)) {
+      if (one.unwinder)
+        code.ranges.insert(code.ranges.end(), one.unwinder->code.begin(), one.unwinder->code.end());
+      else
+        code.has_llvm_inside = true;
+    }
   return code;
 }
 

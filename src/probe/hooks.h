@@ -40,10 +40,18 @@ struct HookPlace {
   Address site = 0;  // in the object's own addresses; 0: where the function begins
 };
 
-// _Unwind_Find_FDE of libgcc_s, and of the program itself if linked to it statically, as far as
-// symbols say where they are; and what other unwinders ask, and a libgcc_s that is loaded later:
-// dl_iterate_phdr of the C library, and _dl_find_object of glibc (2.35).
-std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image);
+// Unwinders that no symbol names are looked for where return addresses will be those of slots:
+// calls are counted safely without.
+enum class Search : bool { by_names, by_code };
+
+// _Unwind_Find_FDE of libgcc_s, and of the program and of each library that is linked to it
+// statically; and what other unwinders ask, and a libgcc_s that is loaded later: dl_iterate_phdr of
+// the C library, and _dl_find_object of glibc (2.35).
+std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search search);
+
+// Can the process unwind its stack with something that does not come by any of these places? Then
+// an exception that passes a slot ends it.
+bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<HookPlace>& places);
 
 // Where children begin that share the process's memory and thread pointer: in the C library, or the
 // program if that is its own, and in Go's syscall package. Returns nothing where that is not known,
@@ -56,18 +64,14 @@ bool is_libunwind(const image::Object& object);
 // `notifies`: image::loader_notifies_at().
 std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Address notifies);
 
-// How many unwinders are known, and will know of slots, if these hooks are put in.
-size_t unwinders_at(const std::vector<HookPlace>& places);
-size_t unwinders_at(const Hook& hook);
-
 struct UnwinderCode {
   // Where the functions of unwinders lie that a program calls: while one runs, its thread may hold
   // what it has learned of slots. Of a libunwind all there is of the library: what a program holds
   // between two steps that it makes itself points there.
   std::vector<Range> ranges;
-  // The program has LLVM's in it, and then that points anywhere.
-  bool has_llvm_in_program = false;
+  // LLVM's is in an object of another name, or may be, and then that points anywhere.
+  bool has_llvm_inside = false;
 };
-UnwinderCode unwinder_code(const image::ProcessImage& image);
+UnwinderCode unwinder_code(const image::ProcessImage& image, Search search);
 
 }  // namespace pinprick::probe

@@ -617,12 +617,27 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
 }
 
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
-                     const std::optional<HookPlace>& loader) {
-  std::vector<HookPlace> hooks = places_of_hooks(image);
+                     const std::optional<HookPlace>& loader, Risk risk) {
+  const bool times = kind == Kind::latency;
+  std::vector<HookPlace> hooks = places_of_hooks(image, times ? Search::by_code : Search::by_names);
+  // A place that no jump fits into is none.
+  if (times && !matches.empty()) {
+    load_code(matches, hooks, kind);
+    std::erase_if(hooks, [](const HookPlace& place) { return !plan_hook(place); });
+  }
+  const bool is_unknown = times && may_unwind_elsewhere(image, hooks);
   const auto vforks = places_of_vforks(image);
   if (vforks) hooks.insert(hooks.end(), vforks->begin(), vforks->end());
   if (loader) hooks.push_back(*loader);
+  std::vector<Skipped> skipped;
+  if (is_unknown && risk == Risk::none)
+    for (const image::Match& match : std::exchange(matches, {}))
+      skipped.push_back(
+          {match, {plan::Reason::may_be_unwound, match.site - match.object->bias()}});
   ProbeSet set = plan_probes(std::move(matches), kind, hooks, LandingSpace::around(image));
+  set.may_unwind_elsewhere = is_unknown;
+  set.skipped.insert(set.skipped.end(), std::make_move_iterator(skipped.begin()),
+                     std::make_move_iterator(skipped.end()));
   const auto planned = std::count_if(
       set.patches.begin(), set.patches.end(),
       [](const SitePatch& patch) { return patch.hook && patch.hook->kind == Hook::Kind::vfork; });

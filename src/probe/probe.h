@@ -55,6 +55,7 @@ struct ProbeSet {
   std::vector<Skipped> skipped;
   // All children that will share the process's memory are marked by hooks of this set.
   bool marks_children = false;
+  bool may_unwind_elsewhere = false;  // hooks.h; of a whole process, and where calls are timed
 
   // The match of this one instruction: the entry of a function is where it begins.
   image::Match match_of(const Probe& probe) const;
@@ -76,10 +77,13 @@ void load_code(std::span<const image::Match> matches, std::span<const HookPlace>
 // each; none twice, as functions may lie inside of each other.
 std::vector<image::Match> instructions_of(std::span<const image::Match> matches);
 
+// What is timed although an exception that passes may end the program.
+enum class Risk : bool { none, unknown_unwinder };
+
 // For a process: with the hooks that probes which measure need in it, and with that in its loader,
 // if given.
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
-                     const std::optional<HookPlace>& loader = {});
+                     const std::optional<HookPlace>& loader = {}, Risk risk = Risk::none);
 // `landings`: where puns may lead.
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
                      std::span<const HookPlace> hooks = {}, LandingSpace landings = {});

@@ -18,6 +18,7 @@
 
 #include "arch/x86_64/stub.h"
 #include "image/debugger_file.h"
+#include "probe/hidden_unwinder.h"
 #include "self/debugger.h"
 #include "self/loaded_object.h"
 
@@ -307,8 +308,11 @@ void know_program(image::Object& program) {
         if (name == wanted) return function.range.begin + program.bias();
     return 0;
   });
+  const auto hidden = is_whole(functions) ? std::nullopt : probe::find_hidden_unwinder(program);
   if (is_whole(functions))
     note_unwinder({*asking.program, functions});
+  else if (hidden && hidden->functions)
+    note_unwinder({*asking.program, *hidden->functions});
   else if (!asking.program_lists && !asking.own_lists)
     note_unwinder({*asking.program, own_functions()});
 }

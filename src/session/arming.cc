@@ -426,13 +426,6 @@ Result<void, SessionError> Arming::run() {
     if (armed_[set_.probes[i].patch]) session_.probes_.push_back({set_.probes[i].match, i});
   session_.matches_ = std::move(set_.matches);
   session_.report_.armed = session_.probes_.size();
-  for (size_t i = 0; i < set_.patches.size(); ++i)
-    if (serves_unwinding(i) && armed_[i]) {
-      const size_t unwinders = probe::unwinders_at(*set_.patches[i].hook);
-      session_.report_.unwinders += unwinders;
-      if (is_hook(i, probe::Hook::Kind::object_list))
-        session_.report_.asking_unwinders += unwinders;
-    }
   for (const Arena& arena : arenas_) {
     ObjectSites sites = arena.sites;
     for (size_t i : arena.patches) {

@@ -51,7 +51,7 @@ struct Presence {
 bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
              const std::vector<image::Mapping>& maps, const probe::UnwinderCode& unwinders,
              const SlotUse& use) {
-  if (unwinders.ranges.empty()) return false;
+  if (unwinders.ranges.empty() && !unwinders.has_llvm_inside) return false;
   const Address rsp = thread.registers.rsp;
   const auto stack = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
     return mapping.range.contains(rsp);
@@ -66,7 +66,7 @@ bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
   // Behind the slots that were ever used, and no further than there may be some.
   const auto code_of = [&](uint64_t slot) { return use.first_code() + slot * arch::kSlotCodeSize; };
   std::vector<Range> known = unwinders.ranges;
-  if (unwinders.has_llvm_in_program)
+  if (unwinders.has_llvm_inside)
     known.push_back({code_of(use.slots.size()), code_of(use.room) + 1});
   return oldest != 0 && patch::stack_leads_to(maps, memory, thread, known, oldest);
 }
@@ -338,7 +338,12 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
         return site.phase == layout::SiteEntry::Phase::unwinder_hook;
       });
   Restoring text(target, image, journal, armed);
-  const auto unwinders = has_hooks ? probe::unwinder_code(image) : probe::UnwinderCode();
+  const bool has_slots = std::any_of(
+      journal.mappings.begin(), journal.mappings.end(),
+      [](const MappingEntry& entry) { return entry.kind == MappingEntry::Kind::runtime_data; });
+  const auto unwinders = has_hooks && has_slots
+                             ? probe::unwinder_code(image, probe::Search::by_code)
+                             : probe::UnwinderCode();
   auto stopped = stop_program(target);
   if (!stopped) return fail(stopped.error());
   std::optional<target::Stop> stop(*std::move(stopped));
@@ -402,9 +407,6 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
   // Not while somebody may be on the way from a slot to its return address. Where there are no
   // slots the text comes first: who is in a stub now, and stays, is not unwound from there any
   // more.
-  const bool has_slots = std::any_of(
-      journal.mappings.begin(), journal.mappings.end(),
-      [](const MappingEntry& entry) { return entry.kind == MappingEntry::Kind::runtime_data; });
   if (report.threads_inside == 0 || !has_slots) {
     report.released = release_calls(target.memory(), presence.slots);
     if (auto restored = text.restore_hooks(*stop, report); !restored)

@@ -50,8 +50,6 @@ struct ArmReport {
   std::vector<probe::Skipped> skipped;  // those of the plan, and those that arming had to leave out
   uint64_t stopped_ns = 0;              // of the target, both stops together
   uint64_t stub_bytes = 0;
-  size_t unwinders = 0;          // that know of slots
-  size_t asking_unwinders = 0;   // of them: other than libgcc
   bool locked = false;           // without rseq: counting takes locked instructions
   size_t trapped = 0;            // of those armed: by breakpoints of the kernel's
   bool trap_would_help = false;  // ArmOptions::trap was not asked for, and could have helped

@@ -70,11 +70,15 @@ passes_through() {
   done
 }
 
-# counts_right PROGRAM: a build of tests/targets/thrower.cc.
+# counts_right PROGRAM [TWIN]: a build of tests/targets/thrower.cc; if it is stripped, the same with
+# its symbols.
 counts_right() {
   probed "$1" "$1:*" >"$work/out"
-  python3 - "$work/records" "$1" <<'PYTHON'
+  nm --defined-only "$TARGETS/${2:-$1}" >"$work/symbols"
+  python3 - "$work/records" "${2:-$1}" "$work/symbols" "$1" <<'PYTHON'
 import collections, json, sys
+name_at = {f'{sys.argv[4]}+{int(at, 16):#x}': name
+           for at, _, name in map(str.split, open(sys.argv[3]))}
 returned, left = collections.Counter(), collections.Counter()
 
 def leaf(x):
@@ -97,8 +101,13 @@ for i in range(300):
     left['deep'] += i % 50 + 1
 left['leaves_thread'] = 210
 if sys.argv[2] == 'thrower': left['waits'] = 20
-for x in map(json.loads, open(sys.argv[1])):
-    name = x.get('function')
+records = [json.loads(line) for line in open(sys.argv[1])]
+# Without symbols nothing says that a function is called to which there are only jumps.
+skipped = {name_at.get(x['function']) for x in records if x['type'] == 'skipped'}
+assert skipped & (returned.keys() | left.keys()) <= {'rethrows'}, skipped
+for name in skipped: returned.pop(name, None), left.pop(name, None)
+for x in records:
+    name = name_at.get(x.get('function'), x.get('function'))
     if x['type'] != 'latency' or not x['final'] or not (name in returned or name in left): continue
     assert x['missed'] == 0, x
     assert (x['count'], x['unwound']) == (returned[name], left[name]), \
@@ -200,17 +209,83 @@ attached_often() {
   threw_right
 }
 
-@test "a program whose unwinder cannot be found is warned of, others are not" {
-  run "$PINPRICK" latency 'thrower_static_stripped:*' --allow-missing -- \
-    "$TARGETS/thrower_static_stripped" 0
-  [[ "$output" == *"can unwind its stack, but what it does that with is not found"* ]]
-  if [ -x "$TARGETS/thrower_llvm_static_stripped" ]; then
-    run "$PINPRICK" latency 'thrower_llvm_static_stripped:*' --allow-missing -- \
-      "$TARGETS/thrower_llvm_static_stripped" 0
-    [[ "$output" == *"can unwind its stack, but what it does that with is not found"* ]]
-  fi
+@test "libgcc in a stripped program is found by what it does, and each call is counted once" {
+  local program
+  for program in thrower_static thrower_static_pie thrower_static_libgcc; do
+    passes_through ${program}_stripped
+    counts_right ${program}_stripped $program
+  done
+  # Where no stripped twin is made.
+  for program in thrower_clang_static thrower_clang_static_libgcc; do
+    [ -x "$TARGETS/${program}_stripped" ] || continue
+    passes_through ${program}_stripped
+  done
+}
+
+@test "LLVM's libunwind in a stripped program finds its way through timed functions" {
+  local program pattern round
+  for program in thrower_llvm_stripped thrower_llvm_static_stripped; do
+    has_unwinder $program
+    "$TARGETS/$program" 3000 >"$work/bare"
+    for pattern in "$program:*" '*'; do
+      "$PINPRICK" latency --allow-missing --json -o "$work/records" "$pattern" -- \
+        "$TARGETS/$program" 3000 >"$work/out" 2>"$work/errors"
+      cmp "$work/bare" "$work/out"
+      ! grep -q '"type":"warning"' "$work/records"
+    done
+  done
+}
+
+@test "exceptions pass through a stripped library that has its own libgcc, whenever it was loaded" {
+  local plugin=$TARGETS/plugin_thrower_stripped.so
+  printf '%s\n' "load $plugin" 'call 1000' unload |
+    "$PINPRICK" latency --allow-missing --json -o "$work/records" 'plugin_thrower_stripped:*' \
+      'libc:*' -- "$TARGETS/dlhost" >"$work/answers" 2>"$work/errors"
+  [ "$(tr '\n' ' ' <"$work/answers")" = 'load call unload ' ]
+  local unwound='[x["unwound"] for x in r if x["type"] == "latency" and x["function"] == "plugin_step"]'
+  [ "$(field "$unwound")" = '[500]' ]
+  start_fed dlhost
+  local host=$fed
+  tell "load $plugin" load
+  watch latency -p $host --allow-missing 'plugin_thrower_stripped:*' 'libc:*'
+  tell 'call 1000' call
+  end_watch
+  [ "$(field "$unwound")" = '[500]' ]
+  no_trace $host
+  exec 7>&-
+  wait $host
+}
+
+@test "attaching and detaching while a stripped program unwinds leaves it right, and nothing behind" {
+  local program
+  for program in thrower_static_stripped thrower_static_libgcc_stripped; do
+    attached_often $program
+    rm "$work/in"
+  done
+}
+
+@test "functions of a program whose unwinder is not found are not timed unless forced, with a warning" {
+  local program=unknown_unwinder
+  run "$PINPRICK" latency "$program:*" -- "$TARGETS/$program" 5
+  [ "$status" -ne 0 ]
+  [[ "$output" == *"an exception may pass through it, and the program's unwinder was not found"* ]]
+  [[ "$output" == *'--force times it'* ]]
+  [[ "$output" != *warning* ]]
+  "$PINPRICK" latency --force --allow-missing --json -o "$work/records" "$program:*" -- \
+    "$TARGETS/$program" 5 >"$work/out" 2>"$work/errors"
+  [ "$(cat "$work/out")" = 'sum 15' ]
+  [ "$(field '[x["message"] for x in r if x["type"] == "warning"]' | grep -c 'its unwinder was not found')" -eq 1 ]
+  [ "$(field 'sum(x["count"] == 5 for x in r if x["type"] == "latency")')" -ge 1 ]
+  "$PINPRICK" count --allow-missing -o "$work/table" "$program:*" -- "$TARGETS/$program" 5
+}
+
+@test "a static program that was linked without an unwinder is timed like any other" {
   run "$PINPRICK" latency 'ticker_static:tick' -- "$TARGETS/ticker_static" </dev/null
   [[ "$output" != *"can unwind"* ]]
+  [ -x /sbin/ldconfig ] || skip 'there is no /sbin/ldconfig, a static program without an unwinder'
+  run "$PINPRICK" latency --allow-missing 'ldconfig:*' -- /sbin/ldconfig --version
+  [ "$status" -eq 0 ]
+  [[ "$output" != *unwinder* ]]
 }
 
 # What backtrace(), pthread_cancel and pthread_exit load when they are first needed.

@@ -33,6 +33,8 @@ std::string_view remedy(plan::Reason reason) {
     case plan::Reason::runtime_reads_stack:
     case plan::Reason::stack_moves:
       return "; `count` can probe it";
+    case plan::Reason::may_be_unwound:
+      return "; `count` can probe it, --force times it";
     default:
       return "";
   }
