@@ -30,6 +30,33 @@ bool only_aborts(image::Object& object, const Function& function) {
   return false;
 }
 
+// Those that the linker has placed around it, as it does with what was one file before.
+template <class F>
+void for_each_near(const image::FunctionTable& table, Address function, F&& visit) {
+  constexpr ptrdiff_t kNear = 96;
+  const auto& all = table.functions();
+  const auto there =
+      std::lower_bound(all.begin(), all.end(), function,
+                       [](const Function& one, Address a) { return one.range.begin < a; });
+  const auto before = std::min<ptrdiff_t>(kNear, there - all.begin());
+  const auto behind = std::min<ptrdiff_t>(kNear, all.end() - there);
+  for (auto one = there - before; one != there + behind; ++one) visit(*one);
+}
+
+// Where its calls and jumps lead.
+std::set<Address> targets_in(image::Object& object, const Function& function) {
+  std::set<Address> targets;
+  const auto code = object.code(function);
+  for (Address next = function.range.begin;
+       next < function.range.end && next - function.range.begin < code.size();) {
+    const auto instruction = arch::decode(code.subspan(next - function.range.begin), next);
+    if (!instruction) break;
+    if (instruction->has_target()) targets.insert(instruction->target);
+    next = instruction->end();
+  }
+  return targets;
+}
+
 // What an unwinder is looked for in: one object, whose functions are looked at more than once.
 class Search {
  public:
@@ -58,9 +85,7 @@ class Search {
   bool sets_register(Address function) const;
   bool sets_field(Address function, int64_t field) const;
   bool gets_field(Address function, int64_t field) const;
-  std::vector<Range> callers_of(const std::set<Address>& callees, Address near) const;
-  template <class F>
-  void for_each_near(Address function, F&& visit) const;
+  std::set<Address> callers_of(const std::set<Address>& callees, Address near) const;
 
   std::optional<std::vector<arch::Path>> paths(Address function,
                                                std::optional<int64_t> second = {}) const {
@@ -209,19 +234,6 @@ bool Search::gets_field(Address function, int64_t field) const {
          all->front().result == value;
 }
 
-// Those that the linker has placed around it, as it does with what was one file before.
-template <class F>
-void Search::for_each_near(Address function, F&& visit) const {
-  constexpr ptrdiff_t kNear = 96;
-  const auto& all = table_.functions();
-  const auto there =
-      std::lower_bound(all.begin(), all.end(), function,
-                       [](const Function& one, Address a) { return one.range.begin < a; });
-  const auto before = std::min<ptrdiff_t>(kNear, there - all.begin());
-  const auto behind = std::min<ptrdiff_t>(kNear, all.end() - there);
-  for (auto one = there - before; one != there + behind; ++one) visit(*one);
-}
-
 std::optional<layout::UnwinderTable> Search::functions(Address resume, int64_t field) {
   const auto is_context = [](const Value& value) {
     return value.kind == Value::Kind::argument && value.offset == 0;
@@ -244,7 +256,7 @@ std::optional<layout::UnwinderTable> Search::functions(Address resume, int64_t f
     if (table.set_gr != 0 && table.set_ip != 0) break;
   }
   if (table.set_gr == 0 || table.set_ip == 0) return std::nullopt;
-  for_each_near(table.set_ip, [&](const Function& function) {
+  for_each_near(table_, table.set_ip, [&](const Function& function) {
     constexpr uint64_t kLongest = 32;
     if (function.range.size() <= kLongest && gets_field(function.range.begin, field))
       table.get_ip = function.range.begin;  // whatever else it is for
@@ -256,21 +268,13 @@ std::optional<layout::UnwinderTable> Search::functions(Address resume, int64_t f
   return table;
 }
 
-std::vector<Range> Search::callers_of(const std::set<Address>& callees, Address near) const {
-  std::vector<Range> callers;
-  for_each_near(near, [&](const Function& function) {
-    const auto code = object_.code(function);
-    Address next = function.range.begin;
-    bool calls = callees.contains(next);
-    while (!calls && next < function.range.end && next - function.range.begin < code.size()) {
-      const auto instruction = arch::decode(code.subspan(next - function.range.begin), next);
-      if (!instruction) break;
-      calls = instruction->has_target() && callees.contains(instruction->target);
-      next = instruction->end();
-    }
-    if (calls)
-      callers.push_back(
-          {function.range.begin + object_.bias(), function.range.end + object_.bias()});
+std::set<Address> Search::callers_of(const std::set<Address>& callees, Address near) const {
+  std::set<Address> callers;
+  for_each_near(table_, near, [&](const Function& function) {
+    const auto called = targets_in(object_, function);
+    if (std::any_of(callees.begin(), callees.end(),
+                    [&](Address callee) { return called.contains(callee); }))
+      callers.insert(function.range.begin);
   });
   return callers;
 }
@@ -287,7 +291,7 @@ std::optional<HiddenUnwinder> Search::run() {
     for (const DirectCall& call : calls_of(resume))
       for (const DirectCall& next : calls_of(call.target))
         if (next.target == lookup->caller) callees.insert(call.target);
-    found.code = callers_of(callees, resume);
+    found.code = with_callees(object_, callers_of(callees, resume));
     return found;
   }
   return std::nullopt;
@@ -315,6 +319,25 @@ std::set<Address> knowing_wanted(image::Object& object) {
 }
 
 }  // namespace
+
+std::vector<Range> with_callees(image::Object& object, const std::set<Address>& functions) {
+  std::vector<Range> all;
+  std::set<Address> added;
+  const auto add = [&](const Function& function) {
+    if (added.insert(function.range.begin).second)
+      all.push_back({function.range.begin + object.bias(), function.range.end + object.bias()});
+  };
+  for (Address begin : functions) {
+    const Function* const function = object.functions().find(begin);
+    if (function == nullptr) continue;
+    add(*function);
+    const auto called = targets_in(object, *function);
+    for_each_near(object.functions(), begin, [&](const Function& other) {
+      if (called.contains(other.range.begin)) add(other);
+    });
+  }
+  return all;
+}
 
 std::optional<HiddenUnwinder> find_hidden_unwinder(image::Object& object) {
   return Search(object).run();

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "image/object.h"
@@ -25,10 +26,14 @@ struct HiddenUnwinder {
   const image::Function* find_table = nullptr;  // _Unwind_Find_FDE
   // In the process's addresses, no landing yet. Empty: they were not found.
   std::optional<layout::UnwinderTable> functions;
-  std::vector<Range> code;  // that is on the stack of a thread while it unwinds
+  std::vector<Range> code;  // with_callees() of what begins to unwind
 };
 
 std::optional<HiddenUnwinder> find_hidden_unwinder(image::Object& object);
+
+// In the process's addresses: these functions of an unwinder, and those beside them that they call.
+// Whoever holds what it has learned of a slot runs in one of them, or was called by one.
+std::vector<Range> with_callees(image::Object& object, const std::set<Address>& functions);
 
 // Has it landing pads that an unwinder could enter? A static program that was linked without one
 // has a personality routine that does nothing but abort.

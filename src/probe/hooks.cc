@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "arch/x86_64/vfork_hook.h"
@@ -131,7 +132,8 @@ std::vector<Hidden> hidden_unwinders(const image::ProcessImage& image) {
     image::Object& object = *image.objects[i];
     const bool may_be = (i == 0 && is_static) || imports_table_lookup(object);
     if (!may_be || is_c_library(object)) continue;
-    if (unwinder_functions(object, functions_of(object, kUnwinder))) continue;
+    const auto found = functions_of(object, kUnwinder);
+    if (unwinder_functions(object, found) || asks_loader(object, found)) continue;
     if (auto unwinder = find_hidden_unwinder(object))
       all.push_back({&object, std::move(unwinder)});
     else if (looks_for_unwind_tables(object))
@@ -152,9 +154,10 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search 
   for (image::Object* object : candidates(image)) {
     const auto found = functions_of(*object, kUnwinder);
     const auto functions = unwinder_functions(*object, found);
-    if (!functions) continue;
-    if (asks_loader(*object, found))
-      askers.push_back({object->extent(), *functions});
+    const bool asks = asks_loader(*object, found);
+    if (!functions && !asks) continue;
+    if (asks)
+      askers.push_back({object->extent(), functions, true});
     else if (found[4] != nullptr)
       places.push_back({object, found[4], {Hook::Kind::unwinder, functions, {}}, 0});
   }
@@ -165,7 +168,7 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search 
                           one.unwinder->find_table,
                           {Hook::Kind::unwinder, one.unwinder->functions, {}}, 0});
       else
-        askers.push_back({one.object->extent(), {}});
+        askers.push_back({one.object->extent(), {}, false});
     }
   bool any_loader = false;
   for (size_t i = 0; i < image.objects.size(); ++i) {
@@ -229,16 +232,18 @@ UnwinderCode unwinder_code(const image::ProcessImage& image, Search search) {
       code.ranges.push_back(object->extent());
       continue;
     }
+    std::set<Address> named;
     const image::FunctionTable& table = object->functions();
     for (const image::Function& function : table.functions())
       for (std::string_view name : table.names(function)) {
         if (std::none_of(std::begin(kBegins), std::end(kBegins),
                          [&](std::string_view begin) { return name.starts_with(begin); }))
           continue;
-        code.ranges.push_back(
-            {function.range.begin + object->bias(), function.range.end + object->bias()});
+        named.insert(function.range.begin);
         if (name == kLlvmStep) code.has_llvm_inside = true;
       }
+    const auto ranges = with_callees(*object, named);
+    code.ranges.insert(code.ranges.end(), ranges.begin(), ranges.end());
   }
   if (search == Search::by_code)
     for (const Hidden& one : hidden_unwinders(image)) {

@@ -65,9 +65,10 @@ bool is_libunwind(const image::Object& object);
 std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Address notifies);
 
 struct UnwinderCode {
-  // Where the functions of unwinders lie that a program calls: while one runs, its thread may hold
-  // what it has learned of slots. Of a libunwind all there is of the library: what a program holds
-  // between two steps that it makes itself points there.
+  // Where the functions of unwinders lie that a program calls, and those beside them that these
+  // call: while one runs, its thread may hold what it has learned of slots. They are not timed, as
+  // the stack would not say any more that they run. Of a libunwind all there is of the library:
+  // what a program holds between two steps that it makes itself points there.
   std::vector<Range> ranges;
   // LLVM's is in an object of another name, or may be, and then that points anywhere.
   bool has_llvm_inside = false;

@@ -630,10 +630,24 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
   if (vforks) hooks.insert(hooks.end(), vforks->begin(), vforks->end());
   if (loader) hooks.push_back(*loader);
   std::vector<Skipped> skipped;
+  const auto skip = [&](const image::Match& match, plan::Reason reason) {
+    skipped.push_back({match, {reason, match.site - match.object->bias()}});
+  };
   if (is_unknown && risk == Risk::none)
     for (const image::Match& match : std::exchange(matches, {}))
-      skipped.push_back(
-          {match, {plan::Reason::may_be_unwound, match.site - match.object->bias()}});
+      skip(match, plan::Reason::may_be_unwound);
+  if (times && !matches.empty()) {
+    const UnwinderCode code = unwinder_code(image, Search::by_code);
+    const auto unwinds = [&](const image::Match& match) {
+      return std::any_of(code.ranges.begin(), code.ranges.end(),
+                         [&](Range range) { return range.contains(match.site); });
+    };
+    const auto first = std::stable_partition(
+        matches.begin(), matches.end(), [&](const image::Match& match) { return !unwinds(match); });
+    std::for_each(first, matches.end(),
+                  [&](const image::Match& match) { skip(match, plan::Reason::returns_otherwise); });
+    matches.erase(first, matches.end());
+  }
   ProbeSet set = plan_probes(std::move(matches), kind, hooks, LandingSpace::around(image));
   set.may_unwind_elsewhere = is_unknown;
   set.skipped.insert(set.skipped.end(), std::make_move_iterator(skipped.begin()),

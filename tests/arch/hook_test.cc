@@ -175,7 +175,7 @@ TEST(UnwinderHook, AnswersAnUnwinderWhoseFunctionsAreNotKnownWithoutAPersonality
 TEST(LoaderHook, AnswersAnUnwinderThatIsKnownWithAPersonalityForSlots) {
   UnwinderHook spec;
   spec.at = UnwinderHook::At::object_table;
-  spec.askers = {{{1, 2}, {}}, {{0, ~Address{0}}, layout::UnwinderTable{}}};
+  spec.askers = {{{1, 2}, {}, true}, {{0, ~Address{0}}, layout::UnwinderTable{}, true}};
   Hooked hooked(spec, kAddsOne);
   expect_untouched_outside(hooked);
   EXPECT_EQ(hooked.look_up(Hooked::kSlotCode.begin), 0u);
@@ -184,6 +184,16 @@ TEST(LoaderHook, AnswersAnUnwinderThatIsKnownWithAPersonalityForSlots) {
   EXPECT_EQ(hooked.look_up(Hooked::kOthers[0].begin), 0u);
   fde = expect_sorted_table(hooked.result[4], Hooked::kOthers[0]);
   EXPECT_STREQ(letters_of(fde), kOfStubs);
+}
+
+TEST(LoaderHook, AnswersALibunwindWhoseFunctionsAreNotKnownWithWholeReturnAddresses) {
+  UnwinderHook spec;
+  spec.at = UnwinderHook::At::object_table;
+  spec.askers = {{{0, ~Address{0}}, {}, true}};
+  Hooked hooked(spec, kAddsOne);
+  EXPECT_EQ(hooked.look_up(Hooked::kSlotCode.begin), 0u);
+  const Address fde = expect_sorted_table(hooked.result[4], Hooked::kSlotCode);
+  EXPECT_STREQ(letters_of(fde), kOfStubs) << "as if it were called, without a personality";
 }
 
 TEST(LoaderHook, AnswersWithAnObjectThatHasATableForEmittedCode) {
@@ -341,7 +351,7 @@ TEST_F(ListHook, LooksNoFurtherThanThePageThatTheArgumentPointsTo) {
 
 TEST_F(ListHook, ShowsAnUnwinderThatIsKnownAPersonalityForSlots) {
   UnwinderHook spec = hook_on_list();
-  spec.askers = {{{1, 2}, {}}, {{0, ~Address{0}}, layout::UnwinderTable{}}};
+  spec.askers = {{{1, 2}, {}, true}, {{0, ~Address{0}}, layout::UnwinderTable{}, true}};
   Hooked known(spec, goes_to_loader());
   alignas(kPageSize) volatile uint8_t pages[2 * kPageSize] = {};
   for (const size_t at : {kPageSize - 24, kPageSize - 16, kPageSize - 8})

@@ -2,9 +2,9 @@
 # does is what it does without probes, and each is counted for what it was.
 load helpers
 
-# probed PROGRAM PATTERN: what it prints while these functions are timed.
+# probed PROGRAM PATTERN: what it prints while these functions are timed; with $slots, where set.
 probed() {
-  "$PINPRICK" latency --allow-missing --json -o "$work/records" "$2" -- "$TARGETS/$1" 300 \
+  "$PINPRICK" latency --allow-missing ${slots:+--slots "$slots"} --json -o "$work/records" "$2" -- "$TARGETS/$1" 300 \
     2>"$work/errors"
 }
 
@@ -210,7 +210,8 @@ attached_often() {
 }
 
 @test "libgcc in a stripped program is found by what it does, and each call is counted once" {
-  local program
+  # More than can be in use: on a busy machine the controller may come late to make more.
+  local program slots=65536
   for program in thrower_static thrower_static_pie thrower_static_libgcc; do
     passes_through ${program}_stripped
     counts_right ${program}_stripped $program
@@ -247,7 +248,7 @@ attached_often() {
   start_fed dlhost
   local host=$fed
   tell "load $plugin" load
-  watch latency -p $host --allow-missing 'plugin_thrower_stripped:*' 'libc:*'
+  watch latency -p $host --allow-missing 'plugin_thrower_stripped:*'
   tell 'call 1000' call
   end_watch
   [ "$(field "$unwound")" = '[500]' ]

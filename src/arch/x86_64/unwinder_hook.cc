@@ -138,12 +138,13 @@ void HookCode::choose_header(Reg to, int8_t words) {
     code_.bind(is_slots);
   }
   for (size_t i = 0; i < headers_.size(); ++i) {
-    if (!spec_.askers[i].functions) continue;
+    const Unwinder& asker = spec_.askers[i];
+    if (!asker.functions && !asker.is_libunwind) continue;
     const auto next = code_.new_label();
-    is_asker(spec_.askers[i], words);
+    is_asker(asker, words);
     jump_if(kJumpIfAboveOrEqual, next);
-    code_.lea(to, headers_[i]);
-    code_.jmp(chosen);
+    if (asker.functions) code_.lea(to, headers_[i]);
+    code_.jmp(asker.functions ? chosen : any);
     code_.bind(next);
   }
   if (header_of_others_) {

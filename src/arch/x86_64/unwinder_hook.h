@@ -19,6 +19,8 @@ namespace pinprick::arch {
 struct Unwinder {
   Range code;                                      // calls the loader
   std::optional<layout::UnwinderTable> functions;  // no landing yet; empty: not known
+  // It needs none of what a table without a personality has for libgcc.
+  bool is_libunwind = false;
 };
 
 struct UnwinderHook {
