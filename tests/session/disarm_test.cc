@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "patch/text_edit.h"
-#include "probe/instructions.h"
 #include "scratch.h"
 #include "session/registry.h"
 #include "session/session.h"
@@ -146,7 +145,8 @@ class Disarm : public testing::Test {
     auto image = image::load_process(pid_, target->reader());
     const auto wanted = {*image::Pattern::parse("held:spin", image::PatternSyntax::glob)};
     auto matches = image::match_patterns(*image, std::vector(wanted), {}).matches;
-    auto set = probe::plan_probes(*image, probe::every_instruction(matches), probe::Kind::count);
+    image::mean_each_instruction(matches);
+    auto set = probe::plan_probes(*image, std::move(matches), probe::Kind::count);
     auto session = Session::arm(*std::move(target), *image, std::move(set), {});
     if (!session || session->report().armed == 0) return false;
     ::_exit(0);  // and leaves all that as it is

@@ -74,8 +74,8 @@ std::map<std::string, Hits> hits_in(pid_t pid) {
   const layout::Session& journal = found[0].journal;
   const auto file = open_file(found[0].file.path(), O_RDONLY);
   if (!file) return hits;
-  const char* name = &journal.names[journal.header.probe_names];
   for (size_t i = 0; i < journal.probes.size(); ++i) {
+    const std::string name(journal.probe_name(i).function);
     for (uint64_t region = 0; region <= journal.header.cpu_count; ++region) {
       uint64_t value = 0;
       const uint64_t at = journal.header.cells_offset + region * journal.header.region_size +
@@ -84,7 +84,6 @@ std::map<std::string, Hits> hits_in(pid_t pid) {
         ADD_FAILURE() << "a file that ends there";
       (region == 0 ? hits[name].locked : hits[name].on_cpus) += value;
     }
-    name += std::string_view(name).size() + 1;
   }
   return hits;
 }
