@@ -32,8 +32,9 @@
 // memory of one that ended, until it registers. (Children in their parent's memory are marked as
 // having none, arch/x86_64/vfork_hook.h.) What they do to a list, nobody restarts, so that lists may
 // come to hold a slot twice, or lead into each other. So a list only proposes: a slot belongs to the call that claims it, with the one locked
-// instruction of the way in. A slot that is claimed already is left to its owner. Lists that are
-// damaged can lose slots, never share them; additions can get lost.
+// instruction of the way in. A slot that is claimed already is left to its owner, and the call takes
+// one that was in no list yet. Lists that are damaged can lose slots, never share them; additions
+// can get lost.
 //
 // A sequence that is over is forgotten: the kernel looks at the descriptor that the area names when
 // the thread's memory is another thread's already and this code gone, and kills the process then.
@@ -295,7 +296,7 @@ enter_listed:
 claim_global:
         claim
         testl   %ecx, %ecx
-        jnz     enter_missed            // and not on to the next: the list might be a circle
+        jnz     take_fresh              // not the next of the list, which might be a circle
 enter_found:
         restore_flags_and_record
         jmp     enter_claimed

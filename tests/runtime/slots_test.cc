@@ -163,6 +163,12 @@ class Probed {
     for (uint64_t i = 0; i < spec_.slot_count; ++i) used += slots[i].return_address != 0;
     return used;
   }
+  // The first slot, whoever has it, becomes the whole global list, and its own successor.
+  void damage_list() {
+    auto* slots = reinterpret_cast<layout::Slot*>(runtime_memory_.data());
+    slots[0].global_next = 1;
+    const_cast<layout::RuntimeContext&>(context()).free_list = 1;
+  }
 
  private:
   uint64_t place_in(uint64_t region) const { return cells_[(region * kRegionSize + kPlace) / 8]; }
@@ -380,6 +386,25 @@ TEST(SlotsUnregistered, NoSlotHasTwoOwnersWhateverTheRseqAreaSays) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
+// What such threads leave behind: a list that leads to a slot in use, and from there to itself.
+TEST_P(Slots, ADamagedListCostsNoCallItsMeasurement) {
+  static Probed* probed = nullptr;
+  Probed own(kCallBack, GetParam());
+  probed = &own;
+  struct Recurse {
+    static long down(long depth) {
+      if (depth == 0) return 0;
+      probed->damage_list();
+      return probed->function<long(long (*)(long), long)>()(&Recurse::down, depth - 1) + 1;
+    }
+  };
+  constexpr long kDepth = 5;
+  EXPECT_EQ(Recurse::down(kDepth), kDepth);
+  EXPECT_EQ(own.histogram().count(), static_cast<uint64_t>(kDepth));
+  EXPECT_EQ(own.missed(), 0u);
+  EXPECT_EQ(own.slots_in_use(), 0u);
 }
 
 // The kernel looks at what the area points to when a thread registers, too: one that gets the
