@@ -210,8 +210,7 @@ Result<Generation, Message> Watch::plan_and_arm(Watched& watched, Subject& subje
           message(target::AttachError{target::AttachCause::exited, watched.name.pid, 0, 0, {}}));
     if (!set) return fail(set.error());
     warn_of_unwinding(watched.name, *set);
-    auto armed =
-        session::Session::arm(watched.target, *subject.image, *std::move(set),
+    auto armed = session::Session::arm(watched.target, *subject.image, *std::move(set),
                                        arm_options(watched));
     if (!armed) return fail(message(armed.error()));
     return Generation{std::move(subject.image), *std::move(armed)};
@@ -343,8 +342,7 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
   if (watched.has_left) finish_left(watched.name.pid);
   auto set = probe::plan_probes(image, std::move(matches), kind_, {}, risk());
   warn_of_unwinding(watched.name, set);
-  auto armed =
-      session::Session::arm(watched.target, image, std::move(set), arm_options(watched));
+  auto armed = session::Session::arm(watched.target, image, std::move(set), arm_options(watched));
   if (!armed) {
     watched.has_left = true;
     return fail(message(armed.error()));
@@ -517,8 +515,8 @@ void Watch::wait() {
         for (int descriptor : watched.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
     // A thread that comes out of the kernel stands still until we look.
     const bool is_settled = target::Stop::settle() == 0;
-    const uint64_t until = std::min(
-        {deadline, next_report, now + (soon || !is_settled ? kSoonNs : look_again_ns)});
+    const uint64_t until =
+        std::min({deadline, next_report, now + (soon || !is_settled ? kSoonNs : look_again_ns)});
     const timespec timeout = {static_cast<time_t>((until - now) / 1'000'000'000),
                               static_cast<long>((until - now) % 1'000'000'000)};
     ::ppoll(descriptors.data(), descriptors.size(), &timeout, nullptr);

@@ -166,7 +166,8 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search 
       if (one.unwinder)
         places.push_back({one.object,
                           one.unwinder->find_table,
-                          {Hook::Kind::unwinder, one.unwinder->functions, {}}, 0});
+                          {Hook::Kind::unwinder, one.unwinder->functions, {}},
+                          0});
       else
         askers.push_back({one.object->extent(), {}, false});
     }
@@ -185,7 +186,8 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search 
   const bool is_known = any_loader || !places.empty();
   if (search == Search::by_code && !is_known && !image.objects.empty())
     if (const auto* function = find_object_list(*image.objects[0]))
-      places.push_back({image.objects[0].get(), function, {Hook::Kind::object_list, {}, askers}, 0});
+      places.push_back(
+          {image.objects[0].get(), function, {Hook::Kind::object_list, {}, askers}, 0});
   return places;
 }
 

@@ -306,7 +306,8 @@ void add_prefixes(ProbeSet& set) {
     if (!planned.patch.at_begin || planned.landing || has_guests[claims[c].patch] ||
         patch.probes.empty() || patch.site() != claims[c].range.begin)
       continue;
-    const auto code = code_of(*patch.object, *set.matches[set.probes[patch.probes[0]].match].function);
+    const auto code =
+        code_of(*patch.object, *set.matches[set.probes[patch.probes[0]].match].function);
     if (!code || code->range.begin != planned.patch.site) continue;
     plan::Patch longer = plan::with_prefix(*code, planned.patch);
     const Address end = longer.touched().end + patch.object->bias();

@@ -13,8 +13,8 @@
 // at the same time; new threads, which have areas of their own, and other system calls are not
 // touched.
 //
-// From Linux 6.19 on, the kernel checks areas of more than the original size, and ends a program that
-// has written into one. There, and where nobody can hook these calls, everybody has to lock.
+// From Linux 6.19 on, the kernel checks areas of more than the original size, and ends a program
+// that has written into one. There, and where nobody can hook these calls, everybody has to lock.
 //
 // Pure, as stubs are; the bytes are for the addresses given.
 #pragma once

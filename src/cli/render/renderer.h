@@ -57,7 +57,7 @@ struct Report {
   bool is_final = false;
   std::vector<Row> rows;
   uint64_t slots_to_ask_for = 0;  // 0: no call was missed for want of a slot
-  size_t idle = 0;  // functions without a hit that have no row
+  size_t idle = 0;                // functions without a hit that have no row
 };
 
 struct ListRow {
