@@ -74,6 +74,13 @@ class ByteReader {
       position_ += n;
   }
 
+  // The next n bytes; empty where there are not so many.
+  std::span<const uint8_t> take(uint64_t n) {
+    const size_t start = position_;
+    skip(n);
+    return ok_ ? bytes_.subspan(start, n) : std::span<const uint8_t>();
+  }
+
   // The next n bytes as a reader of their own; this one moves past them.
   ByteReader sub(uint64_t n) {
     if (remaining() < n) {

@@ -38,16 +38,19 @@ Anchor anchor() {
 // Most who want the frequency have done something else for long enough.
 const Anchor kProgramStart = anchor();
 
-double measure_frequency() {
-  constexpr uint64_t kShortestNs = 10'000'000;
+double measure_frequency(uint64_t shortest_ns) {
   const uint64_t passed = monotonic_ns() - kProgramStart.ns;
-  if (passed < kShortestNs) {
-    const timespec wait = {0, static_cast<long>(kShortestNs - passed)};
+  if (passed < shortest_ns) {
+    const timespec wait = {0, static_cast<long>(shortest_ns - passed)};
     nanosleep(&wait, nullptr);
   }
   const Anchor last = anchor();
   return static_cast<double>(last.tsc - kProgramStart.tsc) * 1e9 /
          static_cast<double>(last.ns - kProgramStart.ns);
+}
+
+uint64_t multiplier_of(double frequency) {
+  return static_cast<uint64_t>(std::llround(std::ldexp(1e9 / frequency, 32)));
 }
 
 }  // namespace
@@ -73,12 +76,16 @@ bool tsc_is_invariant() {
 }
 
 double tsc_frequency() {
-  static const double frequency = measure_frequency();
+  static const double frequency = measure_frequency(10'000'000);
   return frequency;
 }
 
 uint64_t ns_multiplier() {
-  return static_cast<uint64_t>(std::llround(std::ldexp(1e9 / tsc_frequency(), 32)));
+  return multiplier_of(tsc_frequency());
+}
+
+uint64_t rough_ns_multiplier() {
+  return multiplier_of(measure_frequency(100'000));
 }
 
 }  // namespace pinprick

@@ -29,10 +29,14 @@ Result<Fd, SystemError> open_file(const std::string& path, int flags, unsigned m
 Result<std::string, SystemError> read_file(const std::string& path) {
   auto fd = open_file(path, O_RDONLY);
   if (!fd) return fail(fd.error());
+  return read_all(fd->get());
+}
+
+Result<std::string, SystemError> read_all(int fd) {
   std::string text;
   char buffer[16384];
   for (;;) {
-    ssize_t n = ::read(fd->get(), buffer, sizeof buffer);
+    ssize_t n = ::read(fd, buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail(SystemError{errno});
     if (n == 0) return text;

@@ -44,6 +44,8 @@ Result<Fd, SystemError> open_file(const std::string& path, int flags, unsigned m
 
 // The whole file; for files in /proc, whose size nobody knows beforehand.
 Result<std::string, SystemError> read_file(const std::string& path);
+// The same of one that is open, from where it stands.
+Result<std::string, SystemError> read_all(int fd);
 
 // Reads exactly out.size() bytes at `offset`, or says why not (EIO: the file ends before).
 Result<void, SystemError> read_at(int fd, std::span<uint8_t> out, uint64_t offset);

@@ -1,10 +1,13 @@
-// Numbers that follow each other, as of things that lie side by side in a vector.
+// Numbers of things that lie side by side in a vector, of which there are fewer than 2^32 - 1.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
+#include <cstdint>
 
 namespace pinprick {
 
+// Numbers that follow each other.
 struct IndexRange {
   struct Iterator {
     size_t at = 0;
@@ -16,14 +19,36 @@ struct IndexRange {
     bool operator==(const Iterator&) const = default;
   };
 
-  size_t first = 0;
-  size_t count = 0;
+  IndexRange() = default;
+  IndexRange(size_t begin, size_t size)
+      : first(static_cast<uint32_t>(begin)), count(static_cast<uint32_t>(size)) {
+    assert(begin + size <= UINT32_MAX);
+  }
+
+  uint32_t first = 0;
+  uint32_t count = 0;
 
   size_t size() const { return count; }
   bool empty() const { return count == 0; }
-  size_t operator[](size_t i) const { return first + i; }
+  size_t operator[](size_t i) const { return size_t{first} + i; }
   Iterator begin() const { return {first}; }
-  Iterator end() const { return {first + count}; }
+  Iterator end() const { return {size_t{first} + count}; }
 };
+static_assert(sizeof(IndexRange) == 8);
+
+// One number or none, in no more room than the number takes.
+class OptionalIndex {
+ public:
+  OptionalIndex() = default;
+  OptionalIndex(size_t index) : index_(static_cast<uint32_t>(index)) { assert(index < kNone); }
+
+  explicit operator bool() const { return index_ != kNone; }
+  size_t operator*() const { return index_; }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t index_ = kNone;
+};
+static_assert(sizeof(OptionalIndex) == 4);
 
 }  // namespace pinprick

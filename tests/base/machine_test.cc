@@ -69,6 +69,11 @@ TEST(Clock, TheFrequencyPredictsTheMonotonicClock) {
   EXPECT_NEAR(predicted / static_cast<double>(second.ns - first.ns), 1.0, 1e-4);
 }
 
+TEST(Clock, TheRoughMultiplierIsNearTheOneThatWasMeasuredForLonger) {
+  const auto rough = static_cast<double>(rough_ns_multiplier());
+  EXPECT_NEAR(rough / static_cast<double>(ns_multiplier()), 1.0, 0.01);
+}
+
 TEST(Address, AlignsToPowersOfTwoInBothDirections) {
   EXPECT_EQ(align_up(0, 8), 0u);
   EXPECT_EQ(align_up(1, 8), 8u);

@@ -1,0 +1,48 @@
+#include "base/process_folder.h"
+
+#include <dirent.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "base/fd.h"
+
+namespace pinprick {
+namespace {
+
+// A thread that has ended is a zombie until somebody has waited for it, and has lost its memory a
+// little before.
+bool has_ended(const std::string& folder) {
+  const auto stat = read_file(folder + "/stat");
+  if (!stat) return true;
+  // pid (command) state ...: the command may hold blanks and parentheses.
+  const size_t close = stat->rfind(')');
+  if (close == stat->npos || close + 2 >= stat->size()) return true;
+  const char state = (*stat)[close + 2];
+  return state == 'Z' || state == 'X';
+}
+
+}  // namespace
+
+std::vector<pid_t> thread_numbers(pid_t pid) {
+  std::vector<pid_t> threads;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(
+      ::opendir(("/proc/" + std::to_string(pid) + "/task").c_str()), &::closedir);
+  if (!folder) return threads;
+  while (const dirent* entry = ::readdir(folder.get()))
+    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
+      threads.push_back(static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10)));
+  return threads;
+}
+
+std::string process_folder(pid_t pid) {
+  const std::string first = "/proc/" + std::to_string(pid);
+  if (!has_ended(first)) return first;
+  for (pid_t tid : thread_numbers(pid)) {
+    const std::string folder = first + "/task/" + std::to_string(tid);
+    if (tid != pid && !has_ended(folder)) return folder;
+  }
+  return first;
+}
+
+}  // namespace pinprick
