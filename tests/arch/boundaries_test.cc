@@ -18,8 +18,8 @@
 #include <set>
 #include <string>
 
+#include "arch/code.h"
 #include "arch/disassembler.h"
-#include "arch/x86_64/decode.h"
 #include "bytes.h"
 #include "image/process.h"
 #include "library_path.h"

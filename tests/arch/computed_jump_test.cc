@@ -1,5 +1,5 @@
 // What straight code says of where the jump at its end leads.
-#include "arch/x86_64/computed_jump.h"
+#include "arch/computed_jump.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <sstream>
 
-#include "arch/x86_64/relocate.h"
+#include "arch/relocate.h"
 #include "bytes.h"
 #include "image/process.h"
 #include "library_path.h"

@@ -1,6 +1,6 @@
 // What a decoded instruction says, and that its boundaries are the right ones: by annotated bytes,
 // and over whole libraries against other disassemblers.
-#include "arch/x86_64/decode.h"
+#include "arch/code.h"
 
 #include <gtest/gtest.h>
 
@@ -147,7 +147,7 @@ TEST(Decode, WhatOnlyLooksLikeANopIsNone) {
 }
 
 TEST(Decode, KnowsWhatThePlannerTreatsApart) {
-  EXPECT_EQ(decoded({0xf3, 0x0f, 0x1e, 0xfa}).special, Special::endbr64);
+  EXPECT_EQ(decoded({0xf3, 0x0f, 0x1e, 0xfa}).special, Special::landing_pad);
   EXPECT_EQ(decoded({0xf3, 0x0f, 0x1e, 0xfb}).special, Special::none);  // endbr32: a nop here
   EXPECT_EQ(decoded({0xcc}).special, Special::int3);
   EXPECT_EQ(decoded({0xcd, 0x03}).special, Special::none);  // int $3, in two bytes

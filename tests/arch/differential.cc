@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "arch/x86_64/decode.h"
-#include "arch/x86_64/relocate.h"
+#include "arch/code.h"
+#include "arch/relocate.h"
 
 namespace pinprick::arch {
 namespace {

@@ -1,5 +1,6 @@
 // What the assembler writes, read back by capstone; references in all directions and out of reach.
 #include "arch/x86_64/emit.h"
+#include "arch/jump.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +8,8 @@
 #include <functional>
 #include <string>
 
+#include "arch/code.h"
 #include "arch/disassembler.h"
-#include "arch/x86_64/decode.h"
 #include "bytes.h"
 
 namespace pinprick::arch {
@@ -53,6 +54,16 @@ std::string text_of(const std::function<void(Assembler&)>& emit) {
 
 constexpr int32_t kOffsets[] = {0, 1, 8, -8, 127, -128, 128, -129, 0x12345678, -0x12345678};
 
+TEST(Emit, ZeroExtension) {
+  const auto extended = [](Reg reg, unsigned bytes) {
+    return text_of([&](auto& code) { code.zero_extend(reg, bytes); });
+  };
+  EXPECT_EQ(extended(Reg::rax, 4), "mov eax, eax");
+  EXPECT_EQ(extended(Reg::rbx, 4), "mov ebx, ebx");
+  EXPECT_EQ(extended(Reg::rcx, 2), "movzx ecx, cx");
+  EXPECT_EQ(extended(Reg::rdx, 1), "movzx edx, dl");
+}
+
 TEST(Emit, InstructionsOfOneRegister) {
   for (Reg r : kRegisters) {
     EXPECT_EQ(text_of([&](auto& code) { code.push(r); }), "push " + name(r));
@@ -71,13 +82,34 @@ TEST(Emit, InstructionsOfOneRegister) {
               "mov qword ptr fs:[0xffffffffffffedcc], " + name(r));
     EXPECT_EQ(text_of([&](auto& code) { code.load_fs_sx32(r, 0x1234); }),
               "movsxd " + name(r) + ", dword ptr fs:[0x1234]");
+    EXPECT_EQ(text_of([&](auto& code) { code.store_fs32(0x1234, r); }),
+              "mov dword ptr fs:[0x1234], " + name32(r));
   }
 }
 
 TEST(Emit, InstructionsOfTwoRegisters) {
   for (Reg a : kRegisters)
-    for (Reg b : kRegisters)
-      EXPECT_EQ(text_of([&](auto& code) { code.mov(a, b); }), "mov " + name(a) + ", " + name(b));
+    for (Reg b : kRegisters) {
+      const std::string operands = name(a) + ", " + name(b);
+      EXPECT_EQ(text_of([&](auto& code) { code.mov(a, b); }), "mov " + operands);
+      EXPECT_EQ(text_of([&](auto& code) { code.add(a, b); }), "add " + operands);
+      EXPECT_EQ(text_of([&](auto& code) { code.sub(a, b); }), "sub " + operands);
+      EXPECT_EQ(text_of([&](auto& code) { code.cmp(a, b); }), "cmp " + operands);
+    }
+}
+
+TEST(Emit, InstructionsOfARegisterAndANumber) {
+  for (Reg r : kRegisters) {
+    EXPECT_EQ(text_of([&](auto& code) { code.cmp_imm32(r, 0x12345678); }),
+              "cmp " + name(r) + ", 0x12345678");
+    EXPECT_EQ(text_of([&](auto& code) { code.cmp32_imm32(r, 0x12345678); }),
+              "cmp " + name32(r) + ", 0x12345678");
+    EXPECT_EQ(text_of([&](auto& code) { code.cmp32_imm8(r, 16); }), "cmp " + name32(r) + ", 0x10");
+    EXPECT_EQ(text_of([&](auto& code) { code.and32_imm32(r, 0x12345678); }),
+              "and " + name32(r) + ", 0x12345678");
+    EXPECT_EQ(text_of([&](auto& code) { code.halve32(r); }), "shr " + name32(r) + ", 1");
+    EXPECT_EQ(text_of([&](auto& code) { code.test32(r); }), "test " + name32(r) + ", " + name32(r));
+  }
 }
 
 TEST(Emit, MemoryOperandsWithEveryBaseAndEveryOffset) {
@@ -86,6 +118,12 @@ TEST(Emit, MemoryOperandsWithEveryBaseAndEveryOffset) {
       const std::string where = "[" + name(base) + offset_text(offset) + "]";
       EXPECT_EQ(text_of([&](auto& code) { code.locked_increment(base, offset); }),
                 "lock inc qword ptr " + where);
+      EXPECT_EQ(text_of([&](auto& code) { code.store_imm32(base, offset, 0x12345678); }),
+                "mov qword ptr " + where + ", 0x12345678");
+      EXPECT_EQ(text_of([&](auto& code) { code.jmp_memory(base, offset); }),
+                "jmp qword ptr " + where);
+      EXPECT_EQ(text_of([&](auto& code) { code.call_memory(base, offset); }),
+                "call qword ptr " + where);
       for (Reg r : kRegisters) {
         EXPECT_EQ(text_of([&](auto& code) { code.load(r, base, offset); }),
                   "mov " + name(r) + ", qword ptr " + where);
@@ -93,6 +131,14 @@ TEST(Emit, MemoryOperandsWithEveryBaseAndEveryOffset) {
                   "mov qword ptr " + where + ", " + name(r));
         EXPECT_EQ(text_of([&](auto& code) { code.lea(r, base, offset); }),
                   "lea " + name(r) + ", " + where);
+        EXPECT_EQ(text_of([&](auto& code) { code.add(r, base, offset); }),
+                  "add " + name(r) + ", qword ptr " + where);
+        EXPECT_EQ(text_of([&](auto& code) { code.sub(r, base, offset); }),
+                  "sub " + name(r) + ", qword ptr " + where);
+        EXPECT_EQ(text_of([&](auto& code) { code.cmp(r, base, offset); }),
+                  "cmp " + name(r) + ", qword ptr " + where);
+        EXPECT_EQ(text_of([&](auto& code) { code.cmp_memory(base, offset, r); }),
+                  "cmp qword ptr " + where + ", " + name(r));
       }
     }
   }
@@ -108,6 +154,10 @@ TEST(Emit, IndexedOperandsWithEveryBaseAndIndexThatTheyCanHave) {
                   "mov " + name(to) + ", qword ptr [" + name(base) + " + " + name(index) + "*8]");
         EXPECT_EQ(text_of([&](auto& code) { code.lea_indexed(to, base, index); }),
                   "lea " + name(to) + ", [" + name(base) + " + " + name(index) + "]");
+        EXPECT_EQ(text_of([&](auto& code) { code.lea_indexed(to, base, index, Scale::by_2); }),
+                  "lea " + name(to) + ", [" + name(base) + " + " + name(index) + "*2]");
+        EXPECT_EQ(text_of([&](auto& code) { code.cmp_indexed(base, index, to); }),
+                  "cmp qword ptr [" + name(base) + " + " + name(index) + "], " + name(to));
       }
     }
   }
@@ -132,6 +182,13 @@ TEST(Emit, ThreadLocalMemoryIsAddressedFromTheThreadPointer) {
             "mov qword ptr fs:[0xffffffffffffffa0], r9");
   EXPECT_EQ(text_of([](auto& code) { code.load_fs_sx32(Reg::rcx, 4); }),
             "movsxd rcx, dword ptr fs:[4]");
+}
+
+TEST(Emit, ThreadLocalMemoryTakesNumbers) {
+  EXPECT_EQ(text_of([](auto& code) { code.store_fs_imm32(0x968, 7); }),
+            "mov qword ptr fs:[0x968], 7");
+  EXPECT_EQ(text_of([](auto& code) { code.store_fs32_imm32(0x968, 7); }),
+            "mov dword ptr fs:[0x968], 7");
 }
 
 TEST(Emit, WideAddressesEndWithFourBytesOfOffset) {
@@ -169,7 +226,9 @@ TEST(Emit, ConditionalJumpsByTheProcessorsOwnNumbers) {
   constexpr const char* kNames[] = {"jo", "jno", "jb", "jae", "je", "jne", "jbe", "ja",
                                     "js", "jns", "jp", "jnp", "jl", "jge", "jle", "jg"};
   for (uint8_t condition = 0; condition < 16; ++condition)
-    EXPECT_EQ(text_of([&](auto& code) { code.jcc(condition, kBase + 0x100); }),
+    EXPECT_EQ(text_of([&](auto& code) {
+                code.jump_if(static_cast<Condition>(condition), kBase + 0x100);
+              }),
               std::string(kNames[condition]) + " 0x7f0000001100");
 }
 
@@ -187,7 +246,7 @@ TEST(Emit, LabelsThatAreBoundLaterAndEarlier) {
             "jmp 0x7f0000001000; jmp 0x7f000000100a");
   EXPECT_EQ(around([](auto& code, auto label) { code.jmp_short(label); }),
             "jmp 0x7f0000001000; jmp 0x7f0000001004");
-  EXPECT_EQ(around([](auto& code, auto label) { code.jz(label); }),
+  EXPECT_EQ(around([](auto& code, auto label) { code.jump_if(Condition::equal, label); }),
             "je 0x7f0000001000; je 0x7f0000001004");
   EXPECT_EQ(around([](auto& code, auto label) { code.jrcxz(label); }),
             "jrcxz 0x7f0000001000; jrcxz 0x7f0000001004");
@@ -283,7 +342,7 @@ TEST(Emit, WhatRefersBeyond2GBHasNoCode) {
   } kReferences[] = {
       {"jmp", [](auto& code, Address to) { code.jmp(to); }, 5},
       {"call", [](auto& code, Address to) { code.call(to); }, 5},
-      {"jcc", [](auto& code, Address to) { code.jcc(4, to); }, 6},
+      {"jump_if", [](auto& code, Address to) { code.jump_if(Condition::equal, to); }, 6},
       {"jmp_memory", [](auto& code, Address to) { code.jmp_memory(to); }, 6},
       {"call_memory", [](auto& code, Address to) { code.call_memory(to); }, 6},
       {"push_memory", [](auto& code, Address to) { code.push_memory(to); }, 6},
@@ -321,6 +380,26 @@ TEST(Emit, ReachIsTheDisplacementsAndSigned) {
   EXPECT_FALSE(reaches(0, 0x80000000));
   EXPECT_TRUE(reaches(0x80000000, 0));
   EXPECT_FALSE(reaches(0x80000001, 0));
+}
+
+TEST(Emit, AShortJumpHasCodeWhereItsOneByteReaches) {
+  EXPECT_EQ(encode_short_jump(kBase, kBase + 129), (Bytes{0xeb, 0x7f}));
+  EXPECT_EQ(encode_short_jump(kBase, kBase - 126), (Bytes{0xeb, 0x80}));
+  EXPECT_FALSE(encode_short_jump(kBase, kBase + 130));
+  EXPECT_FALSE(encode_short_jump(kBase, kBase - 127));
+}
+
+TEST(Emit, AJumpsDistanceIsReadFromNothingButAJump) {
+  for (size_t length = 5; length <= 8; ++length) {
+    Bytes bytes(length);
+    encode_jump(bytes, -0x12345678);
+    EXPECT_EQ(jump_distance(bytes), -0x12345678);
+    bytes[length - 5] = 0xe8;  // call
+    EXPECT_EQ(jump_distance(bytes), std::nullopt);
+  }
+  EXPECT_EQ(jump_distance(Bytes{0x48, 0xe9, 1, 0, 0, 0}), std::nullopt);
+  EXPECT_EQ(jump_distance(Bytes{0x90, 0xe9, 1, 0, 0, 0}), std::nullopt);
+  EXPECT_EQ(jump_distance(Bytes{0xeb, 1}), std::nullopt);
 }
 
 TEST(Emit, AJumpFillsWhatItIsGiven) {

@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "arch/stub_cases.h"
-#include "arch/x86_64/unwind_tables.h"
-#include "arch/x86_64/unwinder_hook.h"
+#include "arch/unwind_tables.h"
+#include "arch/unwinder_hook.h"
 #include "call_with_registers.h"
 #include "executable_memory.h"
 

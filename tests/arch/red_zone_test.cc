@@ -1,5 +1,5 @@
 // Who addresses the memory below the stack pointer, and who only moves it.
-#include "arch/x86_64/red_zone.h"
+#include "arch/red_zone.h"
 
 #include <gtest/gtest.h>
 

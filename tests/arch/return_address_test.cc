@@ -1,5 +1,5 @@
 // Functions that look at their own return address, and such that only look like it.
-#include "arch/x86_64/return_address.h"
+#include "arch/return_address.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
 #include "bytes.h"
 
 namespace pinprick::arch {
@@ -93,12 +93,14 @@ inline constexpr uint32_t kCell = 0x208;
 // push %rbp; mov %rsp,%rbp; sub $16,%rsp
 inline const Bytes kPrologue = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10};
 
-// Points at these offsets, with a counter each; in the middle of a function but for the first.
-inline std::vector<CountPoint> points_at(const std::vector<uint8_t>& offsets) {
-  std::vector<CountPoint> points;
+// Counts at these offsets, in a counter each; in the middle of a function but for the first.
+inline std::vector<StubAction> counts_at(const std::vector<uint8_t>& offsets) {
+  std::vector<StubAction> actions;
   for (size_t i = 0; i < offsets.size(); ++i)
-    points.push_back({offsets[i], kCell + 8 * static_cast<uint32_t>(i), offsets[i] != 0});
-  return points;
+    actions.push_back({.offset = offsets[i],
+                       .stack = offsets[i] == 0 ? StackUse::at_entry : StackUse::keep_red_zone,
+                       .what = CountHit{kCell + 8 * static_cast<uint32_t>(i)}});
+  return actions;
 }
 
 }  // namespace pinprick::arch

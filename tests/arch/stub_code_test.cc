@@ -6,9 +6,10 @@
 #include <cstring>
 
 #include "arch/disassembler.h"
+#include "arch/relocate.h"
 #include "arch/stub_cases.h"
-#include "arch/x86_64/relocate.h"
 #include "image/process.h"
+#include "layout/session_file.h"
 #include "library_path.h"
 
 namespace pinprick::arch {
@@ -57,12 +58,12 @@ Emitted emitted(const Emit& emit) {
   return result;
 }
 
-Emitted emitted_count_stub(const Bytes& window, bool keep_red_zone = false,
+Emitted emitted_count_stub(const Bytes& window, StackUse stack = StackUse::at_entry,
                            std::optional<RseqArea> rseq = RseqArea{-0x60}) {
   return emitted([&](Assembler& code, const ArenaEntries& entries) {
     // A cell as that of one among thousands of probes.
-    const CountPoint point = {0, 0x12340, keep_red_zone};
-    return emit_count_stub(code, entries, rseq, {&point, 1}, {kSite, window});
+    const StubAction counts = {.stack = stack, .what = CountHit{0x12340}};
+    return emit_stub(code, entries, {.rseq = rseq, .actions = {&counts, 1}}, {kSite, window});
   });
 }
 
@@ -96,7 +97,7 @@ TEST(CountStub, OfATypicalWindowAtAnEntryHasAtMost128Bytes) {
 
 TEST(CountStub, InTheMiddleOfAFunctionPaysLittleMoreForTheRedZone) {
   const Bytes window = {0x48, 0x81, 0xec, 0x88, 0, 0, 0};  // sub $0x88,%rsp
-  const Emitted inside = emitted_count_stub(window, true);
+  const Emitted inside = emitted_count_stub(window, StackUse::keep_red_zone);
   // The budget is an average of 128. A step over the red zone that leaves the flags alone takes 5
   // bytes, the one back 8.
   EXPECT_LE(inside.bytes.size() - inside.header_size, 128u + 8u);
@@ -104,16 +105,18 @@ TEST(CountStub, InTheMiddleOfAFunctionPaysLittleMoreForTheRedZone) {
 
 // What is emitted for a window, with a probe on each of its instructions, or on none.
 void expect_room_for(std::span<const uint8_t> window, Address site) {
-  std::vector<CountPoint> points;
+  std::vector<StubAction> counts;
   for (size_t at = 0; at < window.size();) {
-    points.push_back({static_cast<uint8_t>(at), 0x12345678, true});
+    counts.push_back({.offset = static_cast<uint8_t>(at),
+                      .stack = StackUse::keep_red_zone,
+                      .what = CountHit{0x12345678}});
     const auto instruction = decode(window.subspan(at), site + at);
     ASSERT_TRUE(instruction);
     at += instruction->length;
   }
   ArenaEntries entries;
-  for (Address* entry : {&entries.cpu_table, &entries.locked_count, &entries.count_for_probe[0],
-                         &entries.count_for_probe[1], &entries.enter_pointer})
+  for (Address* entry : {&entries.cpu_table, &entries.locked_count, &entries.count_for_probe,
+                         &entries.count_for_probe_in_red_zone, &entries.enter_pointer})
     *entry = align_up(site, 8);
   const Displaced displaced = {site, window};
   const auto size_of = [&](auto&& emit) {
@@ -125,14 +128,29 @@ void expect_room_for(std::span<const uint8_t> window, Address site) {
   for (const bool uses_rseq : {false, true})
     for (const bool probed : {false, true}) {
       const auto some =
-          probed ? std::span<const CountPoint>(points) : std::span<const CountPoint>();
+          probed ? std::span<const StubAction>(counts) : std::span<const StubAction>();
       const auto rseq = uses_rseq ? std::optional(RseqArea{-0x60}) : std::nullopt;
-      EXPECT_LE(
-          size_of([&](Assembler& code) { emit_count_stub(code, entries, rseq, some, displaced); }),
-          most_stub_bytes(some.size(), window.size()));
+      EXPECT_LE(size_of([&](Assembler& code) {
+                  emit_stub(code, entries, {.rseq = rseq, .actions = some}, displaced);
+                }),
+                most_stub_bytes(some.size(), window.size()));
     }
-  EXPECT_LE(size_of([&](Assembler& code) { emit_return_stub(code, entries, {}, displaced); }),
-            most_stub_bytes(1, window.size()));
+  const Metric metrics[3] = {};
+  for (size_t n : {1, 2, 3}) {
+    const StubAction times = {.what = TimeCall{.metrics = std::span(metrics).first(n)}};
+    EXPECT_LE(size_of([&](Assembler& code) {
+                emit_stub(code, entries, {.actions = {&times, 1}}, displaced);
+              }),
+              most_stub_bytes(n, window.size()));
+  }
+  for (const StackUse stack : {StackUse::at_entry, StackUse::keep_red_zone}) {
+    const StubAction records = {
+        .stack = stack, .what = RecordValue{.metric = {}, .register_number = 4, .bytes = 1}};
+    EXPECT_LE(size_of([&](Assembler& code) {
+                emit_stub(code, entries, {.actions = {&records, 1}}, displaced);
+              }),
+              most_stub_bytes(1, window.size()));
+  }
 }
 
 TEST(StubSize, OfInstructionsThatGrowMostIsNoMoreThanIsSetAside) {
@@ -161,10 +179,9 @@ TEST(StubSize, OfAStackCheckIsNoMoreThanIsSetAside) {
   const Bytes check = {0x49, 0x3b, 0x66, 0x10, 0x76, 0x10};  // cmp 16(%r14), %rsp; jbe
   ArenaEntries entries;
   entries.cpu_table = kArena;
-  const CountPoint point = {
-      .offset = 0, .cell = 0x12345678, .keep_red_zone = false, .at_stack_check = true};
+  const StubAction counts = {.stack = StackUse::none, .what = CountHit{0x12345678}};
   Assembler code(kSite);
-  emit_count_stub(code, entries, RseqArea{}, {&point, 1}, {kSite, check});
+  emit_stub(code, entries, {.rseq = RseqArea{}, .actions = {&counts, 1}}, {kSite, check});
   EXPECT_LE(code.size(), most_stub_bytes(1, check.size()));
 }
 
@@ -257,7 +274,7 @@ TEST(CountStub, SaysWhereTheCopyOfEachDisplacedInstructionBegins) {
 TEST(CountStub, HasNoCodeWhereTheDisplacedCannotBeReached) {
   Assembler code(kSite + (Address{3} << 30));
   const auto entries = emit_arena_header(code, some_arena());
-  emit_count_stub(code, entries, std::nullopt, {}, {kSite, kPrologue});
+  emit_stub(code, entries, {}, {kSite, kPrologue});
   EXPECT_FALSE(code.finish());
 }
 
@@ -286,10 +303,11 @@ TEST(RseqCountStub, AnnouncesASequenceThatEndsBehindTheOnlyStore) {
   }
 }
 
-TEST(ReturnStub, HandsItsRecordToTheRuntime) {
-  const ReturnStub spec = {0x1111, 0x2222, 0x3333, 0x4444};
+TEST(TimeCall, HandsARecordForEachMetricToTheRuntime) {
+  const Metric metrics[] = {{0x1111, 3}, {0x2222, 0}, {0x3333, 5}};
+  const StubAction times = {.what = TimeCall{.metrics = metrics}};
   const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
-    return emit_return_stub(at, entries, spec, {kSite, kPrologue});
+    return emit_stub(at, entries, {.actions = {&times, 1}}, {kSite, kPrologue});
   });
   Address at = code.stub.begin;
   const auto push = decode(code.at(at), at);
@@ -299,19 +317,116 @@ TEST(ReturnStub, HandsItsRecordToTheRuntime) {
   EXPECT_EQ(lea->special, Special::lea);
   EXPECT_EQ(jump->flow, Flow::jump_indirect);
   EXPECT_EQ(jump->memory, code.entries.enter_pointer);
-  const Address record = lea->memory;
+  Address record = lea->memory;
   EXPECT_EQ(record % 8, 0u);
-  EXPECT_EQ(code.word(record), code.stub.body);
-  EXPECT_EQ(code.word(record + 8), spec.histogram);
-  EXPECT_EQ(code.word(record + 16), spec.missed);
-  EXPECT_EQ(code.word(record + 24), spec.unwound);
-  EXPECT_EQ(code.word(record + 32), spec.lost);
-  EXPECT_EQ(code.word(record + 40), kSite);
-  EXPECT_EQ(code.stub.end, record + sizeof(layout::ProbeRecord));
+  for (const Metric& metric : metrics) {
+    EXPECT_EQ(code.word(record + PP_RECORD_BODY), code.stub.body);
+    EXPECT_EQ(code.word(record + PP_RECORD_SITE), kSite);
+    EXPECT_EQ(code.word(record + PP_RECORD_CELLS), metric.cells);
+    EXPECT_EQ(code.word(record + PP_RECORD_UNIT),
+              uint64_t{metric.fraction_bits} << 32 | 1u << metric.fraction_bits);
+    EXPECT_EQ(code.word(record + PP_RECORD_BLOCK_SIZE),
+              layout::histogram_size(metric.fraction_bits));
+    const Address next = code.word(record + PP_RECORD_NEXT);
+    record += sizeof(layout::ProbeRecord);
+    EXPECT_EQ(next, &metric == &metrics[2] ? 0 : record);
+  }
+  EXPECT_EQ(code.stub.end, record);
   EXPECT_EQ(code.stub.body, jump->end());
   EXPECT_TRUE(Disassembler()
                   .text(code.at(code.stub.body).first(kPrologue.size() + 5), code.stub.body)
                   .starts_with("push rbp; mov rbp, rsp; sub rsp, 0x10; jmp 0x7f0000100008"));
+}
+
+// The value is in rax before rcx and the flags are used; below the red zone, but for entries.
+TEST(RecordValue, TakesTheRegisterAsItIsInTheProgram) {
+  const struct {
+    uint8_t number, bytes;
+    StackUse stack;
+    const char* taken;
+  } cases[] = {
+      {0, 8, StackUse::at_entry, "push rax; push rcx; lea rcx, "},
+      {1, 8, StackUse::at_entry, "push rax; push rcx; mov rax, rcx; lea rcx, "},
+      {4, 8, StackUse::at_entry, "push rax; push rcx; lea rax, [rsp + 0x10]; lea rcx, "},
+      {4, 8, StackUse::keep_red_zone,
+       "lea rsp, [rsp - 0x80]; push rax; push rcx; lea rax, [rsp + 0x90]; lea rcx, "},
+      {15, 4, StackUse::at_entry, "push rax; push rcx; mov rax, r15; mov eax, eax; lea rcx, "},
+      {7, 1, StackUse::at_entry, "push rax; push rcx; mov rax, rdi; movzx eax, al; lea rcx, "},
+  };
+  for (const auto& one : cases) {
+    const StubAction records = {.stack = one.stack,
+                                .what = RecordValue{{0x1111, 5}, one.number, one.bytes}};
+    const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
+      return emit_stub(at, entries, {.actions = {&records, 1}}, {kSite, kPrologue});
+    });
+    const uint64_t size = code.stub.body - code.stub.begin;
+    const std::string text =
+        Disassembler().text(code.at(code.stub.begin).first(size), code.stub.begin);
+    EXPECT_TRUE(text.starts_with(one.taken)) << text;
+    EXPECT_TRUE(text.find("pop rcx; pop rax") != std::string::npos) << text;
+    Address record = 0;
+    for (Address at = code.stub.begin; at < code.stub.body;) {
+      const auto instruction = decode(code.at(at), at);
+      ASSERT_TRUE(instruction);
+      if (instruction->special == Special::lea && instruction->memory > code.stub.body)
+        record = instruction->memory;
+      at = instruction->end();
+    }
+    ASSERT_NE(record, 0u) << text;
+    EXPECT_EQ(code.word(record + PP_RECORD_CELLS), 0x1111u);
+    EXPECT_EQ(code.word(record + PP_RECORD_NEXT), 0u);
+    EXPECT_EQ(code.stub.end, record + sizeof(layout::ProbeRecord));
+  }
+}
+
+TEST(Stub, CountsCallsHandlersAndThenTimesTheCall) {
+  constexpr Address kHit = 0x7f00'1234'5000, kEnter = 0x7f00'5678'9000;
+  const Metric metric = {0x1111, 3};
+  const StubAction actions[] = {
+      {.what = CountHit{0x30}},
+      {.what = CallHandlers{.handlers = 0x7777, .routine = kHit}},
+      {.what = TimeCall{.metrics = {&metric, 1}, .enter = kEnter}},
+  };
+  const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
+    return emit_stub(at, entries, {.actions = actions}, {kSite, kPrologue});
+  });
+  std::vector<Instruction> instructions;
+  for (Address at = code.stub.begin; at < code.stub.body; at = instructions.back().end()) {
+    const auto instruction = decode(code.at(at), at);
+    ASSERT_TRUE(instruction);
+    instructions.push_back(*instruction);
+  }
+  const auto first = [&](Flow flow) {
+    return std::find_if(instructions.begin(), instructions.end(),
+                        [&](const Instruction& one) { return one.flow == flow; });
+  };
+  const auto counts = first(Flow::call), calls = first(Flow::call_indirect),
+             enters = first(Flow::jump_indirect);
+  ASSERT_TRUE(counts < calls && calls < enters && enters < instructions.end());
+  EXPECT_EQ(counts->target, code.entries.locked_count);
+  EXPECT_EQ(code.word(calls->memory), kHit);
+  EXPECT_EQ(code.word(enters->memory), kEnter);
+  // The runtime finds the handlers' record by the nop behind its return address.
+  const Instruction& nop = calls[1];
+  const Address record = nop.end() + static_cast<Address>(nop.displacement);
+  EXPECT_EQ(nop.special, Special::nop);
+  EXPECT_EQ(code.word(record), kSite);
+  EXPECT_EQ(code.word(record + 8), 0x7777u);
+  EXPECT_EQ(code.word(record + 24), calls[2].address) << "what is measured begins with the timing";
+}
+
+TEST(Stub, CallsHandlersBehindAnInstructionBetweenItsCopyAndTheNext) {
+  const StubAction calls = {
+      .offset = 1, .stack = StackUse::keep_red_zone, .what = CallHandlers{.handlers = 0x7777}};
+  const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
+    return emit_stub(at, entries, {.actions = {&calls, 1}}, {kSite, kPrologue});
+  });
+  ASSERT_EQ(code.stub.copies.size(), 3u);
+  const Address second = code.stub.body + code.stub.copies[1].offset;
+  const std::string text =
+      Disassembler().text(code.at(code.stub.body).first(second - code.stub.body), code.stub.body);
+  EXPECT_TRUE(text.starts_with("push rbp; lea rsp, [rsp - 0x80]; call ")) << text;
+  EXPECT_TRUE(text.ends_with("; lea rsp, [rsp + 0x80]")) << text;
 }
 
 TEST(SlotCode, CallsTheBodyOfItsSlotAndThenLeavesThroughTheRuntime) {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "arch/differential.h"
+#include "arch/jump.h"
 #include "arch/stub_cases.h"
 
 namespace pinprick::arch {
@@ -35,15 +36,16 @@ class StubInSandbox : public testing::TestWithParam<Path> {
   }
 
   // The state and memory after `window` at home, and after a jump to its stub in its place.
-  void run_both(const Bytes& window, bool keep_red_zone) {
-    run_both(window, {{0, kCell, keep_red_zone}});
+  void run_both(const Bytes& window, StackUse stack) {
+    run_both(window, {{.stack = stack, .what = CountHit{kCell}}});
   }
-  void run_both(const Bytes& window, const std::vector<CountPoint>& points) {
+  void run_both(const Bytes& window, const std::vector<StubAction>& actions) {
     Assembler code(sandbox.away());
     const auto entries = emit_arena_header(code, arena);
     std::optional<RseqArea> rseq;
     if (GetParam().rseq) rseq = pretended_area();
-    const Stub stub = emit_count_stub(code, entries, rseq, points, {sandbox.home(), window});
+    const Stub stub =
+        emit_stub(code, entries, {.rseq = rseq, .actions = actions}, {sandbox.home(), window});
     const auto stubs = code.finish();
     ASSERT_TRUE(stubs);
 
@@ -89,7 +91,7 @@ const Bytes kMiddle = {0x90, 0x48, 0x11, 0xc8, 0x66, 0x48, 0x0f, 0x6e, 0xd8};
 TEST_P(StubInSandbox, PreservesAllRegistersFlagsVectorsAndTheStack) {
   for (const Bytes& window : {kPrologue, kMiddle}) {
     for (int trial = 0; trial < 100; ++trial) {
-      run_both(window, false);
+      run_both(window, StackUse::at_entry);
       ASSERT_EQ(difference_of(plain, probed), "");
       ASSERT_TRUE(same_memory_from(start[Reg::rsp]));
     }
@@ -98,9 +100,8 @@ TEST_P(StubInSandbox, PreservesAllRegistersFlagsVectorsAndTheStack) {
 }
 
 TEST_P(StubInSandbox, InTheMiddleOfAFunctionPreservesTheRedZone) {
-  constexpr uint64_t kRedZone = 128;
   for (int trial = 0; trial < 100; ++trial) {
-    run_both(kMiddle, true);
+    run_both(kMiddle, StackUse::keep_red_zone);
     ASSERT_EQ(difference_of(plain, probed), "");
     ASSERT_TRUE(same_memory_from(start[Reg::rsp] - kRedZone));
   }
@@ -108,9 +109,8 @@ TEST_P(StubInSandbox, InTheMiddleOfAFunctionPreservesTheRedZone) {
 }
 
 TEST_P(StubInSandbox, WithSeveralPointsPreservesAllThatAndTheRedZone) {
-  constexpr uint64_t kRedZone = 128;
   for (int trial = 0; trial < 100; ++trial) {
-    run_both(kMiddle, points_at({1, 4}));
+    run_both(kMiddle, counts_at({1, 4}));
     ASSERT_EQ(difference_of(plain, probed), "");
     ASSERT_TRUE(same_memory_from(start[Reg::rsp] - kRedZone));
   }
@@ -124,7 +124,7 @@ const Bytes kStackCheck = {0x4c, 0x8d, 0x64, 0x24, 0xe8, 0x45, 0x31, 0xed};
 
 TEST_P(StubInSandbox, AtAStackCheckWritesNothingToTheStackEither) {
   for (int trial = 0; trial < 100; ++trial) {
-    run_both(kStackCheck, {{0, kCell, false, true}});
+    run_both(kStackCheck, StackUse::none);
     ASSERT_EQ(difference_of(plain, probed), "");
     ASSERT_TRUE(same_memory_from(sandbox.data()));
   }
@@ -133,13 +133,13 @@ TEST_P(StubInSandbox, AtAStackCheckWritesNothingToTheStackEither) {
 
 TEST_P(StubInSandbox, AtAStackCheckWithEmptyTablesCountsNothing) {
   arena.locked_cells = {};
-  run_both(kStackCheck, {{0, kCell, false, true}});
+  run_both(kStackCheck, StackUse::none);
   ASSERT_EQ(difference_of(plain, probed), "");
   EXPECT_EQ(cells.total(), 0u);
 }
 
 TEST_P(StubInSandbox, CountsInTheCellsOfItsCpuOrWithoutOneInTheLockedOnes) {
-  run_both(kPrologue, false);
+  run_both(kPrologue, StackUse::at_entry);
   const Path& path = GetParam();
   const bool registered = path.rseq && path.cpu >= 0;
   EXPECT_EQ(cells.by_lock(), registered ? 0u : 1u);

@@ -1,5 +1,6 @@
 // Stubs run in this very process, behind jumps written over the code that they displace.
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
+#include "arch/jump.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,15 +22,15 @@ namespace {
 class Counted {
  public:
   Counted(const Bytes& code, size_t displaced, std::optional<RseqArea> rseq)
-      : Counted(code, displaced, rseq, {{0, kCell, false}}) {}
+      : Counted(code, displaced, rseq, {{.what = CountHit{kCell}}}) {}
   Counted(const Bytes& code, size_t displaced, std::optional<RseqArea> rseq,
-          const std::vector<CountPoint>& points)
+          const std::vector<StubAction>& actions)
       : cells(std::max(1u, std::thread::hardware_concurrency()), kCell), memory_(1 << 16) {
     const Address function_address = memory_.address() + kFunction;
     Assembler stubs(memory_.address());
     const auto entries = emit_arena_header(stubs, cells.arena(memory_.size(), true));
-    stub = emit_count_stub(stubs, entries, rseq, points,
-                           {function_address, std::span(code).first(displaced)});
+    stub = emit_stub(stubs, entries, {.rseq = rseq, .actions = actions},
+                     {function_address, std::span(code).first(displaced)});
     const auto bytes = stubs.finish();
     EXPECT_TRUE(bytes && bytes->size() < kFunction);
     memory_.write(0, *bytes);
@@ -219,7 +220,7 @@ const Bytes kLeftEarly = {0x48, 0x89, 0xf8, 0x48, 0x85, 0xff, 0x78, 0x0a, 0x48, 
 constexpr size_t kLeftEarlyDisplaced = 17;
 
 TEST_P(CountStubs, EachPointCountsWhatComesThatFar) {
-  Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), points_at({0, 3, 6, 8, 11, 13}));
+  Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), counts_at({0, 3, 6, 8, 11, 13}));
   auto* function = counted.function<long(long)>();
   for (long i = 0; i < 700; ++i) ASSERT_EQ(function(i), 2 * i + 3);
   for (long i = 1; i <= 300; ++i) ASSERT_EQ(function(-i), i);
@@ -228,7 +229,7 @@ TEST_P(CountStubs, EachPointCountsWhatComesThatFar) {
 }
 
 TEST_P(CountStubs, InstructionsBeforeTheFirstPointAndBetweenPointsAreNotCounted) {
-  Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), points_at({6, 13}));
+  Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), counts_at({6, 13}));
   auto* function = counted.function<long(long)>();
   for (long i = 0; i < 50; ++i) ASSERT_EQ(function(i), 2 * i + 3);
   for (long i = 1; i <= 20; ++i) ASSERT_EQ(function(-i), i);
@@ -240,7 +241,7 @@ TEST_P(CountStubs, InstructionsBeforeTheFirstPointAndBetweenPointsAreNotCounted)
 TEST_P(CountStubs, ABranchBackToTheFirstInstructionCountsAgain) {
   // xor %eax,%eax; | dec %edi; inc %eax; test %edi,%edi; jne .-6 (the window's begin); nop; ret
   const Bytes loop = {0xff, 0xcf, 0xff, 0xc0, 0x85, 0xff, 0x75, 0xf8, 0x90, 0xc3};
-  Counted counted(loop, 9, rseq(), points_at({0, 2, 6, 8}));
+  Counted counted(loop, 9, rseq(), counts_at({0, 2, 6, 8}));
   CallRegisters registers = {};
   registers.rdi = 10;
   registers.flags = 0x202;
@@ -255,7 +256,7 @@ TEST_P(CountStubs, InterruptedAfterAnyInstructionEachPointCountsOnce) {
   // one once.
   std::vector<uint8_t> offsets = {0, 3, 6, 8, 11, 13};
   for (; !offsets.empty(); offsets.erase(offsets.begin())) {
-    Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), points_at(offsets));
+    Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), counts_at(offsets));
     // No more than a call has: the steps must end before it does.
     const long most = 4 + 26 * static_cast<long>(offsets.size());
     for (long steps = 1; steps <= most; ++steps) {
@@ -269,7 +270,7 @@ TEST_P(CountStubs, InterruptedAfterAnyInstructionEachPointCountsOnce) {
 }
 
 TEST_P(CountStubs, OfEightThreadsEachPointLosesNothing) {
-  Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), points_at({0, 8, 13}));
+  Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), counts_at({0, 8, 13}));
   auto* function = counted.function<long(long)>();
   constexpr long kThreads = 8, kCalls = 500'000;
   std::atomic<long> wrong = 0;

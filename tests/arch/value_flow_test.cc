@@ -1,5 +1,5 @@
 // What functions do with their arguments: functions of this file, and such as are written down.
-#include "arch/x86_64/value_flow.h"
+#include "arch/value_flow.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

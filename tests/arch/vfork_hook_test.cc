@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "arch/x86_64/vfork_hook.h"
+#include "arch/vfork_hook.h"
 #include "bytes.h"
 #include "call_with_registers.h"
 #include "executable_memory.h"

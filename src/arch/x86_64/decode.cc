@@ -1,4 +1,4 @@
-#include "arch/x86_64/decode.h"
+#include "arch/code.h"
 
 #include <Zydis/Zydis.h>
 
@@ -56,7 +56,7 @@ Special special_of(const ZydisDecodedInstruction& raw) {
                  ? Special::nop
                  : Special::none;
     case ZYDIS_MNEMONIC_ENDBR64:
-      return Special::endbr64;
+      return Special::landing_pad;
     case ZYDIS_MNEMONIC_INT3:
       return Special::int3;
     case ZYDIS_MNEMONIC_SYSCALL:

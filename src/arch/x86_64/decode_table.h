@@ -9,11 +9,18 @@
 #include <optional>
 #include <span>
 
-#include "arch/x86_64/decode.h"
+#include "arch/code.h"
+#include "arch/relocate.h"
 
 namespace pinprick::arch {
 
 // Nothing: not one of those, or no instruction at all.
 std::optional<Instruction> decode_by_table(std::span<const uint8_t> bytes, Address address);
+
+// decode() and displaceable(), always from the decoder that knows every instruction: what those two
+// are tested against.
+std::optional<Instruction> decode_without_table(std::span<const uint8_t> bytes, Address address);
+Displaceable displaceable_without_table(std::span<const uint8_t> bytes,
+                                        const Instruction& instruction);
 
 }  // namespace pinprick::arch

@@ -3,6 +3,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "arch/jump.h"
+
 namespace pinprick::arch {
 namespace {
 
@@ -12,6 +14,8 @@ constexpr uint8_t low3(Reg reg) {
 constexpr bool high(Reg reg) {
   return static_cast<uint8_t>(reg) >= 8;
 }
+constexpr uint8_t kFs = 0x64;              // a prefix
+constexpr uint8_t kAnd = 4, kCompare = 7;  // of group 1, in the place of a register
 constexpr uint8_t modrm(unsigned mod, unsigned reg, unsigned rm) {
   return static_cast<uint8_t>(mod << 6 | reg << 3 | rm);
 }
@@ -109,6 +113,11 @@ void Assembler::distance(Label from, Label to) {
   fixups_.back().from = from.id;
 }
 
+void Assembler::string(std::string_view text) {
+  code_.insert(code_.end(), text.begin(), text.end());
+  u8(0);
+}
+
 void Assembler::align(uint64_t alignment, uint8_t filler) {
   while (here() % alignment != 0) u8(filler);
 }
@@ -133,16 +142,32 @@ void Assembler::rex_w(Reg reg, Reg rm, Reg index) {
   u8(static_cast<uint8_t>(0x48 | high(reg) << 2 | high(index) << 1 | high(rm)));
 }
 
-void Assembler::modrm_memory(Reg reg, Reg base, int32_t offset) {
+void Assembler::rex_if_high(Reg rm) {
+  if (high(rm)) u8(0x41);
+}
+
+void Assembler::modrm_memory(uint8_t reg, Reg base, int32_t offset) {
   const bool none = offset == 0 && low3(base) != 5;
   const bool small = offset >= INT8_MIN && offset <= INT8_MAX;
-  u8(modrm(none ? 0 : small ? 1 : 2, low3(reg), low3(base)));
+  u8(modrm(none ? 0 : small ? 1 : 2, reg, low3(base)));
   if (low3(base) == 4) u8(0x24);  // rsp and r12 need an index byte
   if (none) return;
   if (small)
     u8(static_cast<uint8_t>(offset));
   else
     u32(static_cast<uint32_t>(offset));
+}
+
+void Assembler::modrm_fs(uint8_t reg, int32_t offset) {
+  u8(modrm(0, reg, 4));
+  u8(0x25);  // no base, no index
+  u32(static_cast<uint32_t>(offset));
+}
+
+void Assembler::modrm_indexed(Reg reg, Reg base, Reg index, Scale scale) {
+  assert(low3(base) != 5 && index != Reg::rsp);  // would mean: no base, no index
+  u8(modrm(0, low3(reg), 4));
+  u8(modrm(static_cast<uint8_t>(scale), low3(index), low3(base)));
 }
 
 void Assembler::modrm_rip(uint8_t reg, Label label) {
@@ -156,12 +181,12 @@ void Assembler::modrm_rip(uint8_t reg, Address address) {
 }
 
 void Assembler::push(Reg reg) {
-  if (high(reg)) u8(0x41);
+  rex_if_high(reg);
   u8(static_cast<uint8_t>(0x50 + low3(reg)));
 }
 
 void Assembler::pop(Reg reg) {
-  if (high(reg)) u8(0x41);
+  rex_if_high(reg);
   u8(static_cast<uint8_t>(0x58 + low3(reg)));
 }
 
@@ -197,8 +222,19 @@ void Assembler::mov(Reg to, Reg from) {
   u8(modrm(3, low3(from), low3(to)));
 }
 
+void Assembler::zero_extend(Reg reg, unsigned bytes) {
+  assert(reg <= Reg::rbx && (bytes == 1 || bytes == 2 || bytes == 4));
+  if (bytes == 4) {
+    u8(0x89);
+  } else {
+    u8(0x0f);
+    u8(bytes == 2 ? 0xb7 : 0xb6);
+  }
+  u8(modrm(3, low3(reg), low3(reg)));
+}
+
 void Assembler::mov_imm32(Reg to, uint32_t value) {
-  if (high(to)) u8(0x41);
+  rex_if_high(to);
   u8(static_cast<uint8_t>(0xb8 + low3(to)));
   u32(value);
 }
@@ -212,7 +248,7 @@ void Assembler::mov_imm64(Reg to, uint64_t value) {
 void Assembler::load(Reg to, Reg base, int32_t offset) {
   rex_w(to, base);
   u8(0x8b);
-  modrm_memory(to, base, offset);
+  modrm_memory(low3(to), base, offset);
 }
 
 void Assembler::load(Reg to, Label memory) {
@@ -222,23 +258,21 @@ void Assembler::load(Reg to, Label memory) {
 }
 
 void Assembler::load_indexed8(Reg to, Reg base, Reg index) {
-  assert(low3(base) != 5 && index != Reg::rsp);  // would mean: no base, no index
   rex_w(to, base, index);
   u8(0x8b);
-  u8(modrm(0, low3(to), 4));
-  u8(modrm(3, low3(index), low3(base)));
+  modrm_indexed(to, base, index, Scale::by_8);
 }
 
 void Assembler::store(Reg base, int32_t offset, Reg from) {
   rex_w(from, base);
   u8(0x89);
-  modrm_memory(from, base, offset);
+  modrm_memory(low3(from), base, offset);
 }
 
 void Assembler::lea(Reg to, Reg base, int32_t offset) {
   rex_w(to, base);
   u8(0x8d);
-  modrm_memory(to, base, offset);
+  modrm_memory(low3(to), base, offset);
 }
 
 void Assembler::lea_wide(Reg to, Reg base, int32_t offset) {
@@ -261,51 +295,72 @@ void Assembler::lea(Reg to, Address address) {
   modrm_rip(low3(to), address);
 }
 
-void Assembler::lea_indexed(Reg to, Reg base, Reg index) {
-  assert(low3(base) != 5 && index != Reg::rsp);
+void Assembler::lea_indexed(Reg to, Reg base, Reg index, Scale scale) {
   rex_w(to, base, index);
   u8(0x8d);
-  u8(modrm(0, low3(to), 4));
-  u8(modrm(0, low3(index), low3(base)));
+  modrm_indexed(to, base, index, scale);
+}
+
+void Assembler::store_imm32(Reg base, int32_t offset, int32_t value) {
+  rex_w(Reg::rax, base);
+  u8(0xc7);
+  modrm_memory(0, base, offset);
+  u32(static_cast<uint32_t>(value));
 }
 
 void Assembler::store_fs(int32_t offset, Reg from) {
-  u8(0x64);
+  u8(kFs);
   rex_w(from, Reg::rax);
   u8(0x89);
-  u8(modrm(0, low3(from), 4));
-  u8(0x25);
-  u32(static_cast<uint32_t>(offset));
+  modrm_fs(low3(from), offset);
+}
+
+void Assembler::store_fs_imm32(int32_t offset, int32_t value) {
+  u8(kFs);
+  rex_w(Reg::rax, Reg::rax);
+  u8(0xc7);
+  modrm_fs(0, offset);
+  u32(static_cast<uint32_t>(value));
+}
+
+void Assembler::store_fs32(int32_t offset, Reg from) {
+  u8(kFs);
+  if (high(from)) u8(0x44);
+  u8(0x89);
+  modrm_fs(low3(from), offset);
+}
+
+void Assembler::store_fs32_imm32(int32_t offset, uint32_t value) {
+  u8(kFs);
+  u8(0xc7);
+  modrm_fs(0, offset);
+  u32(value);
 }
 
 void Assembler::pop_fs(int32_t offset) {
-  u8(0x64);
+  u8(kFs);
   u8(0x8f);
-  u8(modrm(0, 0, 4));
-  u8(0x25);
-  u32(static_cast<uint32_t>(offset));
+  modrm_fs(0, offset);
 }
 
 void Assembler::load_sx32(Reg to, Reg base, int32_t offset) {
   rex_w(to, base);
   u8(0x63);
-  modrm_memory(to, base, offset);
+  modrm_memory(low3(to), base, offset);
 }
 
 void Assembler::load_fs_sx32(Reg to, int32_t offset) {
-  u8(0x64);
+  u8(kFs);
   rex_w(to, Reg::rax);
   u8(0x63);
-  u8(modrm(0, low3(to), 4));
-  u8(0x25);
-  u32(static_cast<uint32_t>(offset));
+  modrm_fs(low3(to), offset);
 }
 
 void Assembler::locked_increment(Reg base, int32_t offset) {
   u8(0xf0);
   rex_w(Reg::rax, base);
   u8(0xff);
-  modrm_memory(Reg::rax, base, offset);
+  modrm_memory(0, base, offset);
 }
 
 void Assembler::lahf() {
@@ -326,6 +381,87 @@ void Assembler::add_al(uint8_t value) {
   u8(value);
 }
 
+void Assembler::add(Reg to, Reg from) {
+  rex_w(from, to);
+  u8(0x01);
+  u8(modrm(3, low3(from), low3(to)));
+}
+
+void Assembler::add(Reg to, Reg base, int32_t offset) {
+  rex_w(to, base);
+  u8(0x03);
+  modrm_memory(low3(to), base, offset);
+}
+
+void Assembler::sub(Reg to, Reg from) {
+  rex_w(from, to);
+  u8(0x29);
+  u8(modrm(3, low3(from), low3(to)));
+}
+
+void Assembler::sub(Reg to, Reg base, int32_t offset) {
+  rex_w(to, base);
+  u8(0x2b);
+  modrm_memory(low3(to), base, offset);
+}
+
+void Assembler::cmp(Reg left, Reg right) {
+  rex_w(right, left);
+  u8(0x39);
+  u8(modrm(3, low3(right), low3(left)));
+}
+
+void Assembler::cmp(Reg left, Reg base, int32_t offset) {
+  rex_w(left, base);
+  u8(0x3b);
+  modrm_memory(low3(left), base, offset);
+}
+
+void Assembler::cmp_memory(Reg base, int32_t offset, Reg with) {
+  rex_w(with, base);
+  u8(0x39);
+  modrm_memory(low3(with), base, offset);
+}
+
+void Assembler::cmp_indexed(Reg base, Reg index, Reg with) {
+  rex_w(with, base, index);
+  u8(0x39);
+  modrm_indexed(with, base, index, Scale::by_1);
+}
+
+// eax has a form of its own, without a byte for the register.
+void Assembler::group1_imm32(uint8_t operation, Reg reg, uint32_t value) {
+  if (reg == Reg::rax) {
+    u8(static_cast<uint8_t>(operation << 3 | 5));
+  } else {
+    u8(0x81);
+    u8(modrm(3, operation, low3(reg)));
+  }
+  u32(value);
+}
+
+void Assembler::cmp_imm32(Reg reg, int32_t value) {
+  rex_w(Reg::rax, reg);
+  group1_imm32(kCompare, reg, static_cast<uint32_t>(value));
+}
+
+void Assembler::cmp32_imm32(Reg reg, uint32_t value) {
+  rex_if_high(reg);
+  group1_imm32(kCompare, reg, value);
+}
+
+void Assembler::cmp32_imm8(Reg reg, int8_t value) {
+  rex_if_high(reg);
+  u8(0x83);
+  u8(modrm(3, kCompare, low3(reg)));
+  u8(static_cast<uint8_t>(value));
+}
+
+void Assembler::and32_imm32(Reg reg, uint32_t value) {
+  rex_if_high(reg);
+  group1_imm32(kAnd, reg, value);
+}
+
 void Assembler::shift_right(Reg reg, uint8_t bits) {
   rex_w(Reg::rax, reg);
   u8(0xc1);
@@ -335,6 +471,18 @@ void Assembler::shift_right(Reg reg, uint8_t bits) {
 
 void Assembler::test(Reg reg) {
   rex_w(reg, reg);
+  u8(0x85);
+  u8(modrm(3, low3(reg), low3(reg)));
+}
+
+void Assembler::halve32(Reg reg) {
+  rex_if_high(reg);
+  u8(0xd1);
+  u8(modrm(3, 5, low3(reg)));
+}
+
+void Assembler::test32(Reg reg) {
+  if (high(reg)) u8(0x45);
   u8(0x85);
   u8(modrm(3, low3(reg), low3(reg)));
 }
@@ -370,8 +518,15 @@ void Assembler::jmp(Label to) {
 }
 
 void Assembler::jmp_short(Label to) {
-  u8(0xeb);
+  u8(kShortJumpOpcode);
   reference(to, Fixup::Form::rel8);
+}
+
+void Assembler::jmp_short(Address to) {
+  u8(kShortJumpOpcode);
+  const auto distance = static_cast<int64_t>(to - here() - 1);
+  if (distance < INT8_MIN || distance > INT8_MAX) out_of_reach_ = true;
+  u8(static_cast<uint8_t>(distance));
 }
 
 void Assembler::jmp_memory(Address memory) {
@@ -382,6 +537,12 @@ void Assembler::jmp_memory(Address memory) {
 void Assembler::jmp_memory(Label memory) {
   u8(0xff);
   modrm_rip(4, memory);
+}
+
+void Assembler::jmp_memory(Reg base, int32_t offset) {
+  rex_if_high(base);
+  u8(0xff);
+  modrm_memory(4, base, offset);
 }
 
 void Assembler::call(Address to) {
@@ -402,6 +563,13 @@ void Assembler::call_memory(Label memory) {
   u8(0xff);
   modrm_rip(2, memory);
 }
+
+void Assembler::call_memory(Reg base, int32_t offset) {
+  rex_if_high(base);
+  u8(0xff);
+  modrm_memory(2, base, offset);
+}
+
 void Assembler::nop(Label memory) {
   u8(0x0f);
   u8(0x1f);
@@ -418,49 +586,15 @@ void Assembler::jrcxz(Label to) {
   reference(to, Fixup::Form::rel8);
 }
 
-void Assembler::jz(Label to) {
-  u8(0x74);
+void Assembler::jump_if(Condition condition, Label to) {
+  u8(static_cast<uint8_t>(0x70 | static_cast<uint8_t>(condition)));
   reference(to, Fixup::Form::rel8);
 }
 
-void Assembler::jcc(uint8_t condition, Address to) {
+void Assembler::jump_if(Condition condition, Address to) {
   u8(0x0f);
-  u8(static_cast<uint8_t>(0x80 | condition));
+  u8(static_cast<uint8_t>(0x80 | static_cast<uint8_t>(condition)));
   relative32(to);
-}
-
-std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to) {
-  Assembler code(from);
-  code.jmp(to);
-  return code.finish();
-}
-
-void encode_jump(std::span<uint8_t> bytes, int32_t distance) {
-  constexpr uint8_t kShortJump = 0xeb;
-  if (bytes.size() < kJumpLength) {
-    assert(bytes.size() == kShortJumpLength);
-    bytes[0] = kShortJump;
-    bytes[1] = static_cast<uint8_t>(distance);
-    return;
-  }
-  const size_t prefixes = bytes.size() - kJumpLength;
-  const bool keeps_rex = prefixes > 0 && is_rex(bytes[0]);
-  std::fill(bytes.begin() + keeps_rex, bytes.begin() + static_cast<ptrdiff_t>(prefixes),
-            kNullPrefix);
-  bytes[prefixes] = kJumpOpcode;
-  std::memcpy(bytes.data() + prefixes + 1, &distance, sizeof distance);
-}
-
-std::optional<std::vector<uint8_t>> encode_indirect_jump(Address from, Address memory) {
-  Assembler code(from);
-  code.jmp_memory(memory);
-  return code.finish();
-}
-
-std::optional<std::vector<uint8_t>> encode_short_jump(Address from, Address to) {
-  const auto distance = static_cast<int64_t>(to - from - kShortJumpLength);
-  if (distance < INT8_MIN || distance > INT8_MAX) return std::nullopt;
-  return std::vector<uint8_t>{0xeb, static_cast<uint8_t>(distance)};
 }
 
 }  // namespace pinprick::arch

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/address.h"
@@ -32,6 +33,29 @@ enum class Reg : uint8_t {
   r14,
   r15,
 };
+
+// The condition of a jump, as instructions encode it.
+enum class Condition : uint8_t {
+  overflow,
+  no_overflow,
+  below,
+  above_or_equal,
+  equal,
+  not_equal,
+  below_or_equal,
+  above,
+  negative,
+  not_negative,
+  parity,
+  no_parity,
+  less,
+  greater_or_equal,
+  less_or_equal,
+  greater,
+};
+
+// What an index is multiplied by.
+enum class Scale : uint8_t { by_1, by_2, by_4, by_8 };
 
 class Assembler {
  public:
@@ -69,6 +93,7 @@ class Assembler {
   void u64(uint64_t value);
   void u64(Label address_of);           // the label's absolute address
   void distance(Label from, Label to);  // 8 bytes: how far apart they are
+  void string(std::string_view text);   // and a 0
   void align(uint64_t alignment, uint8_t filler);
 
   void push(Reg reg);
@@ -78,29 +103,51 @@ class Assembler {
   void push_imm(int32_t value);  // push $value, sign-extended
   void push(Label memory);       // push memory(%rip)
   void push_memory(Address memory);
+  // Names without a number are those of 64-bit instructions. _imm8 and _imm32 say how an immediate
+  // value is encoded; it is sign-extended.
   void mov(Reg to, Reg from);
+  // The upper bits become 0 but for the lowest 1, 2 or 4 bytes. Of rax, rcx, rdx or rbx.
+  void zero_extend(Reg reg, unsigned bytes);
   void mov_imm32(Reg to, uint32_t value);  // zero-extends
   void mov_imm64(Reg to, uint64_t value);
   void load(Reg to, Reg base, int32_t offset);
   void load(Reg to, Label memory);
   void load_indexed8(Reg to, Reg base, Reg index);  // to = [base + index * 8]
   void store(Reg base, int32_t offset, Reg from);
+  void store_imm32(Reg base, int32_t offset, int32_t value);
   void lea(Reg to, Reg base, int32_t offset);
   void lea_wide(Reg to, Reg base, int32_t offset);  // its last four bytes are the offset
   void lea(Reg to, Label address);
-  void lea(Reg to, Address address);              // RIP-relative
-  void lea_indexed(Reg to, Reg base, Reg index);  // to = base + index
-  void store_fs(int32_t offset, Reg from);        // %fs:offset = from
-  void pop_fs(int32_t offset);                    // pop %fs:offset
-  void load_fs_sx32(Reg to, int32_t offset);      // sign-extends a 32-bit value
+  void lea(Reg to, Address address);  // RIP-relative
+  void lea_indexed(Reg to, Reg base, Reg index, Scale scale = Scale::by_1);
+  void store_fs(int32_t offset, Reg from);  // %fs:offset = from
+  void store_fs_imm32(int32_t offset, int32_t value);
+  void store_fs32(int32_t offset, Reg from);
+  void store_fs32_imm32(int32_t offset, uint32_t value);
+  void pop_fs(int32_t offset);                // pop %fs:offset
+  void load_fs_sx32(Reg to, int32_t offset);  // sign-extends a 32-bit value
   void load_sx32(Reg to, Reg base, int32_t offset);
   void locked_increment(Reg base, int32_t offset);
   void lahf();
   void sahf();
   void seto_al();
   void add_al(uint8_t value);
+  void add(Reg to, Reg from);
+  void add(Reg to, Reg base, int32_t offset);  // to += [base + offset]
+  void sub(Reg to, Reg from);
+  void sub(Reg to, Reg base, int32_t offset);
+  void cmp(Reg left, Reg right);
+  void cmp(Reg left, Reg base, int32_t offset);         // with [base + offset]
+  void cmp_memory(Reg base, int32_t offset, Reg with);  // [base + offset] with a register
+  void cmp_indexed(Reg base, Reg index, Reg with);      // [base + index] with a register
+  void cmp_imm32(Reg reg, int32_t value);
+  void cmp32_imm8(Reg reg, int8_t value);
+  void cmp32_imm32(Reg reg, uint32_t value);
+  void and32_imm32(Reg reg, uint32_t value);
   void shift_right(Reg reg, uint8_t bits);
-  void test(Reg reg);                         // against itself
+  void halve32(Reg reg);
+  void test(Reg reg);  // against itself
+  void test32(Reg reg);
   void multiply32(Reg reg, uint32_t factor);  // 32-bit, zero-extends
   void cld();
   void std_();
@@ -108,17 +155,20 @@ class Assembler {
   void jmp(Address to);
   void jmp(Label to);        // rel32
   void jmp_short(Label to);  // rel8
+  void jmp_short(Address to);
   void jmp_memory(Address memory);
   void jmp_memory(Label memory);
+  void jmp_memory(Reg base, int32_t offset);
   void call(Address to);
   void call(Label to);
   void call_memory(Address memory);
   void call_memory(Label memory);
+  void call_memory(Reg base, int32_t offset);
   void nop(Label memory);  // 7 bytes, the last four of them how far behind its end `memory` lies
   void ret();
-  void jrcxz(Label to);  // rel8
-  void jz(Label to);     // rel8
-  void jcc(uint8_t condition, Address to);
+  void jrcxz(Label to);                         // rel8
+  void jump_if(Condition condition, Label to);  // rel8
+  void jump_if(Condition condition, Address to);
 
   // For instructions that are copied but for their last, relative field.
   void relative8(Label to);
@@ -134,7 +184,11 @@ class Assembler {
   };
 
   void rex_w(Reg reg, Reg rm, Reg index = Reg::rax);
-  void modrm_memory(Reg reg, Reg base, int32_t offset);
+  void rex_if_high(Reg rm);
+  void modrm_memory(uint8_t reg, Reg base, int32_t offset);
+  void modrm_fs(uint8_t reg, int32_t offset);
+  void modrm_indexed(Reg reg, Reg base, Reg index, Scale scale);
+  void group1_imm32(uint8_t operation, Reg reg, uint32_t value);
   void modrm_rip(uint8_t reg, Label label);
   void modrm_rip(uint8_t reg, Address address);  // the displacement ends the instruction
   void reference(Label label, Fixup::Form form);
@@ -145,33 +199,5 @@ class Assembler {
   std::vector<Fixup> fixups_;
   bool out_of_reach_ = false;
 };
-
-// Bytes of the `jmp rel32` that a probed site gets. The distance must fit: it is the caller's duty
-// to have put the stub within reach.
-inline constexpr uint8_t kJumpLength = 5;
-inline constexpr uint8_t kJumpOpcode = 0xe9;
-inline constexpr uint8_t kNullPrefix = 0x2e;  // a segment, which 64-bit code ignores
-inline constexpr uint8_t kShortJumpLength = 2;
-std::optional<std::vector<uint8_t>> encode_jump(Address from, Address to);
-// The two bytes of a `jmp rel8`; nothing where that does not reach.
-std::optional<std::vector<uint8_t>> encode_short_jump(Address from, Address to);
-
-// A jump that has just these bytes: two, or five and more. A longer one has prefixes that mean
-// nothing to it. One is the REX prefix with which the bytes begin, if they do: it stays. `distance`
-// counts from the jump's end.
-void encode_jump(std::span<uint8_t> bytes, int32_t distance);
-inline constexpr bool is_rex(uint8_t byte) {
-  return byte >> 4 == 4;
-}
-
-// The six bytes of a `jmp *memory(%rip)`.
-inline constexpr uint8_t kIndirectJumpLength = 6;
-std::optional<std::vector<uint8_t>> encode_indirect_jump(Address from, Address memory);
-
-// Can a 32-bit displacement that ends at `from` reach `to`?
-constexpr bool reaches(Address from, Address to) {
-  const int64_t distance = static_cast<int64_t>(to - from);
-  return distance >= INT32_MIN && distance <= INT32_MAX;
-}
 
 }  // namespace pinprick::arch

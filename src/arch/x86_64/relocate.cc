@@ -1,9 +1,10 @@
-#include "arch/x86_64/relocate.h"
+#include "arch/relocate.h"
 
 #include <array>
 #include <cassert>
 #include <cstring>
 
+#include "arch/jump.h"
 #include "arch/x86_64/decode_table.h"
 #include "arch/x86_64/full_decoder.h"
 
@@ -100,15 +101,9 @@ void emit_rip_relative(Assembler& code, std::span<const uint8_t> bytes,
   if (!reaches(new_end, instruction.memory)) code.mark_out_of_reach();
 }
 
-// push the address behind the original call, without touching a register.
-void emit_push_return_address(Assembler& code, Address return_address, Assembler::Label literal,
-                              bool& literal_used) {
-  if (return_address <= INT32_MAX) {
-    code.push_imm(static_cast<int32_t>(return_address));
-  } else {
-    code.push(literal);
-    literal_used = true;
-  }
+// Does a push of an immediate value push this address?
+constexpr bool fits_push(Address address) {
+  return address <= INT32_MAX;
 }
 
 }  // namespace
@@ -163,8 +158,9 @@ Displaceable displaceable_without_table(std::span<const uint8_t> bytes,
 
 void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction& instruction,
               std::vector<Between>* between) {
-  const auto note = [&](bool is_done, int8_t words) {
-    if (between != nullptr) between->push_back({code.here(), is_done, words});
+  using Original = Between::Original;
+  const auto note = [&](Original original, int8_t words) {
+    if (between != nullptr) between->push_back({code.here(), original, words});
   };
   bytes = bytes.first(instruction.length);
   // Most instructions are copied as they are, or known well enough.
@@ -186,7 +182,7 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
           (raw.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && (raw.opcode & 0xf0) == 0x70) ||
           (raw.opcode_map == ZYDIS_OPCODE_MAP_0F && (raw.opcode & 0xf0) == 0x80);
       if (is_jcc) {
-        code.jcc(raw.opcode & 0xf, instruction.target);
+        code.jump_if(static_cast<Condition>(raw.opcode & 0xf), instruction.target);
         return;
       }
       if (raw.raw.imm[0].size == 32) {  // xbegin: the abort address
@@ -200,10 +196,10 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
       const auto next = code.new_label();
       code.raw(bytes.first(raw.raw.imm[0].offset));
       code.relative8(taken);
-      note(true, 0);
+      note(Original::over, 0);
       code.jmp_short(next);
       code.bind(taken);
-      note(false, 0);
+      note(Original::to_come, 0);
       code.jmp(instruction.target);
       code.bind(next);
       return;
@@ -212,9 +208,13 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
     case Flow::call:
     case Flow::call_indirect: {
       const auto literal = code.new_label();
-      bool literal_used = false;
-      emit_push_return_address(code, instruction.end(), literal, literal_used);
-      note(false, 1);
+      const Address return_address = instruction.end();
+      // The address behind the original call, without touching a register.
+      if (fits_push(return_address))
+        code.push_imm(static_cast<int32_t>(return_address));
+      else
+        code.push(literal);
+      note(Original::to_come, 1);
       if (instruction.flow == Flow::call) {
         code.jmp(instruction.target);
       } else if (instruction.has_rip_operand) {
@@ -226,7 +226,7 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
         emit_ff_group(code, bytes, raw, 4, 8);  // 8: the push moved rsp
       }
       code.bind(literal);
-      if (literal_used) code.u64(instruction.end());
+      if (!fits_push(return_address)) code.u64(return_address);
       return;
     }
 
@@ -240,7 +240,7 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
     code.raw(bytes);
   // The kernel leaves the address behind the syscall in rcx.
   if (instruction.special == Special::syscall) {
-    note(true, 0);
+    note(Original::over, 0);
     code.lea(Reg::rcx, instruction.end());
   }
 }

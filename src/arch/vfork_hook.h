@@ -25,8 +25,8 @@
 #include <span>
 #include <vector>
 
-#include "arch/x86_64/emit.h"
-#include "arch/x86_64/stub.h"
+#include "arch/assembler.h"
+#include "arch/stub.h"
 
 namespace pinprick::arch {
 

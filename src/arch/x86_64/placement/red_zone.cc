@@ -1,4 +1,4 @@
-#include "arch/x86_64/red_zone.h"
+#include "arch/red_zone.h"
 
 #include "arch/x86_64/full_decoder.h"
 

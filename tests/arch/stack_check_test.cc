@@ -1,5 +1,5 @@
 // Where Go functions can be counted. The bytes are those of Go 1.19's compiler.
-#include "arch/x86_64/goroutine.h"
+#include "arch/stack_check.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "arch/x86_64/computed_jump.h"
+#include "arch/computed_jump.h"
 
 #include <algorithm>
 #include <array>

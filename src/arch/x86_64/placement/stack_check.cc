@@ -1,4 +1,4 @@
-#include "arch/x86_64/goroutine.h"
+#include "arch/stack_check.h"
 
 #include <algorithm>
 #include <initializer_list>

@@ -1,6 +1,6 @@
 // The code of borrowed threads, run by this one in a sandbox: home is an int3 there, where the
 // state that it brings home can be looked at.
-#include "arch/x86_64/borrowed_call.h"
+#include "arch/syscall.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <optional>
 
@@ -82,6 +83,35 @@ class BorrowedCall : public testing::Test {
     return sandbox.run(start);
   }
 
+  // The calls lie at the start of the sandbox's memory; after them what the script writes and reads
+  // besides.
+  Outcome run_script(const MachineState& home, std::vector<ScriptedCall>& calls,
+                     int32_t descriptor) {
+    const auto at = [&](size_t call) { return sandbox.data() + call * sizeof(ScriptedCall); };
+    for (size_t i = 0; i + 1 < calls.size(); ++i) calls[i].next = at(i + 1);
+    const size_t size = calls.size() * sizeof(ScriptedCall);
+    std::memcpy(sandbox.memory().data(), calls.data(), size);
+    sandbox.set_word(at(calls.size()), 0);
+    sandbox.set_word(at(calls.size()) + 8, static_cast<uint32_t>(descriptor));
+    sandbox.place_home({});
+    sandbox.place_away(borrowed_call(sandbox.away(), registers_of(home), 0));
+    user_regs_struct registers = registers_of(home);
+    start_script(registers, sandbox.away(), at(0), at(calls.size() - 1), at(calls.size()),
+                 at(calls.size()) + 8);
+    MachineState start = home;
+    start.rip = registers.rip;
+    start[Reg::rbx] = registers.rbx;
+    start[Reg::r13] = registers.r13;
+    start[Reg::r14] = registers.r14;
+    start[Reg::r15] = registers.r15;
+    const Outcome outcome = sandbox.run(start);
+    std::memcpy(calls.data(), sandbox.memory().data(), size);
+    std::memcpy(&told, sandbox.memory().data() + size, sizeof told);
+    told -= sandbox.data();
+    return outcome;
+  }
+
+  Address told = 0;  // by the script: where the call lies that it made last
   Sandbox sandbox;
   std::mt19937_64 random{31415926};
   std::optional<uint64_t> start_flags;
@@ -148,6 +178,61 @@ TEST_F(BorrowedCall, ComesHomeWhenTheCallFailsToo) {
   EXPECT_EQ(outcome.state.flags & kVisibleFlags, home.flags);
 }
 
+TEST_F(BorrowedCall, MakesTheCallsOfAScriptInOrderAndComesHome) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const Address text = sandbox.data() + 2048;
+  std::memcpy(sandbox.memory().data() + 2048, "abc", 3);
+  const auto end = static_cast<uint64_t>(ends[1]);
+  const MachineState home = random_home();
+  std::vector<ScriptedCall> calls = {
+      {SYS_write, {end, text, 1}}, {SYS_write, {end, text + 1, 2}}, {SYS_getpid}};
+  const Outcome outcome = run_script(home, calls, -1);
+  EXPECT_EQ(outcome.signal, 0);
+  EXPECT_EQ(outcome.state.rip, home.rip);
+  EXPECT_EQ(outcome.state.general, home.general);
+  EXPECT_EQ(outcome.state.flags & kVisibleFlags, home.flags);
+  EXPECT_EQ(calls[0].result, 1u);
+  EXPECT_EQ(calls[1].result, 2u);
+  EXPECT_EQ(calls[2].result, static_cast<uint64_t>(getpid()));
+  EXPECT_EQ(told, 2 * sizeof(ScriptedCall));
+  char received[4] = {};
+  EXPECT_EQ(read(ends[0], received, sizeof received), 3);
+  EXPECT_STREQ(received, "abc");
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_F(BorrowedCall, GoesOnWithTheLastCallOfAScriptWhenOneFails) {
+  const MachineState home = random_home();
+  constexpr uint64_t kNotMade = 42;
+  std::vector<ScriptedCall> calls = {{SYS_getpid},
+                                     {SYS_close, {static_cast<uint64_t>(-1)}},
+                                     {SYS_getpid, {}, 0, kNotMade},
+                                     {SYS_close, {static_cast<uint64_t>(-1)}}};
+  const Outcome outcome = run_script(home, calls, -1);
+  EXPECT_EQ(outcome.state.general, home.general);
+  EXPECT_EQ(calls[1].result, static_cast<uint64_t>(-EBADF));
+  EXPECT_EQ(calls[2].result, kNotMade);
+  EXPECT_EQ(calls[3].result, static_cast<uint64_t>(-EBADF));
+  EXPECT_EQ(told, 3 * sizeof(ScriptedCall));
+}
+
+TEST_F(BorrowedCall, GivesTheCallsOfAScriptTheDescriptorAndFiveArguments) {
+  const int file = memfd_create("script", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, 2 * kPageSize), 0);
+  const uint64_t word = 0x1234;
+  ASSERT_EQ(pwrite(file, &word, sizeof word, kPageSize), ssize_t{sizeof word});
+  const Address wanted = sandbox.data() + (2 << 20);  // nothing is mapped there yet
+  std::vector<ScriptedCall> calls = {
+      {SYS_mmap, {wanted, kPageSize, PROT_READ, MAP_SHARED | MAP_FIXED}, kPageSize}, {SYS_getpid}};
+  run_script(random_home(), calls, file);
+  ASSERT_EQ(calls[0].result, wanted);
+  EXPECT_EQ(*reinterpret_cast<const uint64_t*>(wanted), word);
+  EXPECT_EQ(mprotect(reinterpret_cast<void*>(wanted), kPageSize, PROT_NONE), 0);
+  close(file);
+}
+
 TEST_F(BorrowedCall, RestoresTheSignalMask) {
   const uint64_t kMask = signal_bit(SIGUSR1) | signal_bit(SIGCHLD) | signal_bit(64);
   const uint64_t kOnTheWay = signal_bit(SIGUSR2) | signal_bit(SIGUSR1) | signal_bit(63);
@@ -187,6 +272,39 @@ TEST_F(BorrowedCall, FitsIntoTheRoomThatIsReservedForIt) {
   user_regs_struct all_ones;
   std::memset(&all_ones, 0xff, sizeof all_ones);
   EXPECT_LE(borrowed_call(sandbox.away(), all_ones, UINT64_MAX).size(), kBorrowedCallMaxSize);
+}
+
+TEST(Restarted, RewindsToTheSystemCallInstructionAsTheKernelDoes) {
+  Registers registers = {};
+  registers.rip = 0x1002;
+  registers.orig_rax = SYS_futex;
+  for (int64_t code : {-512, -513, -514, -EINTR}) {
+    registers.rax = static_cast<uint64_t>(code);
+    const auto again = restarted(registers);
+    EXPECT_EQ(again.rip, 0x1000u);
+    EXPECT_EQ(again.rax, static_cast<uint64_t>(SYS_futex));
+    EXPECT_EQ(again.orig_rax, static_cast<uint64_t>(-1));
+  }
+  registers.rax = static_cast<uint64_t>(int64_t{-516});
+  EXPECT_EQ(restarted(registers).rax, static_cast<uint64_t>(SYS_restart_syscall));
+  registers.rax = 5;  // a call that is over
+  EXPECT_EQ(restarted(registers).rip, 0x1002u);
+  registers.orig_rax = static_cast<uint64_t>(-1);  // no call at all
+  registers.rax = static_cast<uint64_t>(int64_t{-512});
+  EXPECT_EQ(restarted(registers).rip, 0x1002u);
+}
+
+TEST(CallState, SaysWhatTheKernelWillDoAboutACall) {
+  Registers registers = {};
+  registers.orig_rax = static_cast<uint64_t>(-1);
+  EXPECT_EQ(call_state(registers), CallState::none);
+  registers.orig_rax = SYS_futex;
+  EXPECT_EQ(call_state(registers), CallState::over);
+  restart_unless_handled(registers);
+  EXPECT_EQ(syscall_result(registers), -514);  // ERESTARTNOHAND
+  EXPECT_EQ(call_state(registers), CallState::begins_again);
+  registers.rax = static_cast<uint64_t>(int64_t{-516});  // ERESTART_RESTARTBLOCK
+  EXPECT_EQ(call_state(registers), CallState::continues);
 }
 
 }  // namespace

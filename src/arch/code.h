@@ -1,23 +1,16 @@
 // One decoded instruction, as far as placing probes needs to know it.
 //
-// Pure, thread-safe, no allocation. Behind it is Zydis, and for what is common decode_table.h;
-// nothing outside src/arch/ sees them, or any opcode.
+// Pure, thread-safe, no allocation. No other module sees a decoder, or an opcode.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include "arch/native.h"
 #include "base/address.h"
 
 namespace pinprick::arch {
-
-inline constexpr size_t kMaxInstructionLength = 15;
-// What breakpoints are, ours and others'; and what lies where nobody is to execute anything.
-inline constexpr uint8_t kBreakpoint = 0xcc;
-
-// Stands before the abort address of every restartable sequence (glibc and everybody else).
-inline constexpr uint32_t kRseqSignature = 0x53053053;
 
 // Is this the code that signal handlers return to? Debuggers and unwinders know it by its bytes.
 bool is_signal_restorer(std::span<const uint8_t> function);
@@ -36,8 +29,8 @@ enum class Flow : uint8_t {
 
 enum class Special : uint8_t {
   none,
-  nop,      // any length
-  endbr64,  // landing pad of indirect-branch tracking
+  nop,          // any length
+  landing_pad,  // of indirect-branch tracking (endbr64)
   int3,
   syscall,
   lea,           // with a RIP-relative operand it takes the address of `memory`
@@ -72,7 +65,5 @@ struct Instruction {
 
 // The instruction at `bytes`, which lie at `address`; nothing where they are none or are cut off.
 std::optional<Instruction> decode(std::span<const uint8_t> bytes, Address address);
-// The same, always from the decoder that knows every instruction: what decode() is tested against.
-std::optional<Instruction> decode_without_table(std::span<const uint8_t> bytes, Address address);
 
 }  // namespace pinprick::arch

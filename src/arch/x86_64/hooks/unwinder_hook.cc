@@ -1,4 +1,4 @@
-#include "arch/x86_64/unwinder_hook.h"
+#include "arch/unwinder_hook.h"
 
 #include <elf.h>
 #include <link.h>
@@ -7,27 +7,13 @@
 #include <cstddef>
 #include <initializer_list>
 
-#include "arch/x86_64/unwind_tables.h"
+#include "arch/unwind_tables.h"
+#include "arch/x86_64/stub/arena.h"
+#include "arch/x86_64/stub/displaced.h"
 #include "layout/runtime_offsets.h"
 
 namespace pinprick::arch {
 namespace {
-
-constexpr uint8_t kCompareEcxWithRange[] = {0x83, 0xf9, sizeof(CoveredRange)};
-constexpr uint8_t kAddR11Rcx[] = {0x49, 0x01, 0xcb};          // add %rcx,%r11
-constexpr uint8_t kHalveEcx[] = {0xd1, 0xe9};                 // shr $1,%ecx
-constexpr uint8_t kSubBegin[] = {0x49, 0x2b, 0x03};           // sub (%r11),%rax
-constexpr uint8_t kCompareSize[] = {0x49, 0x3b, 0x43, 0x08};  // cmp 8(%r11),%rax
-constexpr uint8_t kAddSize[] = {0x49, 0x03, 0x43, 0x08};      // add 8(%r11),%rax
-constexpr uint8_t kSubRaxR11[] = {0x4c, 0x29, 0xd8};
-constexpr uint8_t kCompareRaxR11[] = {0x4c, 0x39, 0xd8};
-constexpr uint8_t kSubRaxRcx[] = {0x48, 0x29, 0xc8};
-constexpr uint8_t kCompareRaxRcx[] = {0x48, 0x39, 0xc8};
-constexpr uint8_t kSubRcxRsp[] = {0x48, 0x29, 0xe1};
-constexpr uint8_t kCompareRdxRax[] = {0x48, 0x39, 0xc2};
-constexpr uint8_t kTestEax[] = {0x85, 0xc0};
-constexpr uint8_t kJumpIfBelow = 0x72, kJumpIfAboveOrEqual = 0x73, kJumpIfEqual = 0x74,
-                  kJumpIfNotEqual = 0x75, kJumpIfAbove = 0x77;
 
 class HookCode {
  public:
@@ -49,17 +35,13 @@ class HookCode {
   // Where nothing else of ours is on the stack.
   void save(std::initializer_list<Reg> registers);
   void restore(std::initializer_list<Reg> registers);
-  void jump_if(uint8_t condition, Assembler::Label to) {
-    code_.u8(condition);
-    code_.relative8(to);
-  }
-  void search(const uint8_t (&compare)[4]);
+  void search(Reg address);
   void is_asker(const Unwinder& asker, int8_t words);
   void choose_header(Reg to, int8_t words);
   void put_record(Assembler::Label name);
   void emit_displaced();
-  void emit_thunks(const layout::UnwinderTable& functions, Assembler::Label fde_or_header,
-                   bool has_header);
+  enum class Entry : uint8_t { fde, header };
+  void emit_thunks(const layout::UnwinderTable& functions, Entry entry, Assembler::Label name);
   void emit_headers();
   void emit_pointers();
   SlotFrames slots() const { return {spec_.slot_code, spec_.slots, PP_RECORD_SITE}; }
@@ -91,20 +73,20 @@ void HookCode::restore(std::initializer_list<Reg> registers) {
   }
 }
 
-// r11 = the last range that begins at or before what `compare` compares with (%r11,%rcx).
-void HookCode::search(const uint8_t (&compare)[4]) {
+// r11 = the last range that begins at or before the address in that register. Changes rcx.
+void HookCode::search(Reg address) {
   const auto found = code_.new_label();
   const auto skip = code_.new_label();
   code_.mov_imm64(Reg::r11, spec_.ranges);
   code_.mov_imm32(Reg::rcx, spec_.range_count / 2 * sizeof(CoveredRange));
   const auto again = code_.bind_here();
-  code_.raw(kCompareEcxWithRange);
-  jump_if(kJumpIfBelow, found);
-  code_.raw(compare);
-  jump_if(kJumpIfAbove, skip);
-  code_.raw(kAddR11Rcx);
+  code_.cmp32_imm8(Reg::rcx, sizeof(CoveredRange));
+  code_.jump_if(Condition::below, found);
+  code_.cmp_indexed(Reg::r11, Reg::rcx, address);
+  code_.jump_if(Condition::above, skip);
+  code_.add(Reg::r11, Reg::rcx);
   code_.bind(skip);
-  code_.raw(kHalveEcx);
+  code_.halve32(Reg::rcx);
   code_.jmp_short(again);
   code_.bind(found);
 }
@@ -114,26 +96,22 @@ void HookCode::search(const uint8_t (&compare)[4]) {
 void HookCode::is_asker(const Unwinder& asker, int8_t words) {
   code_.load(Reg::rax, Reg::rsp, words * 8);
   code_.mov_imm64(Reg::rcx, asker.code.begin);
-  code_.raw(kSubRaxRcx);
+  code_.sub(Reg::rax, Reg::rcx);
   code_.mov_imm64(Reg::rcx, asker.code.size());
-  code_.raw(kCompareRaxRcx);
+  code_.cmp(Reg::rax, Reg::rcx);
 }
 
 // The header of the range that r11 points to; of slots that for the unwinder whose return address
 // is behind so many words of the stack. Changes rax and rcx.
 void HookCode::choose_header(Reg to, int8_t words) {
-  constexpr uint8_t kCompareBegin[] = {0x49, 0x39, 0x03};   // cmp %rax,(%r11)
-  constexpr uint8_t kIntoR11[] = {0x4e, 0x8d, 0x1c, 0x58};  // lea (%rax,%r11,2),%r11
-  constexpr uint8_t kIntoRdx[] = {0x4a, 0x8d, 0x14, 0x58};  // lea (%rax,%r11,2),%rdx
   static_assert(sizeof(RangeHeader) == 2 * sizeof(CoveredRange));
-  assert(to == Reg::r11 || to == Reg::rdx);
   const auto chosen = code_.new_label();
   const auto any = code_.new_label();
   if (header_of_others_) {
     const auto is_slots = code_.new_label();
     code_.mov_imm64(Reg::rax, spec_.slot_code.begin);
-    code_.raw(kCompareBegin);
-    jump_if(kJumpIfEqual, is_slots);
+    code_.cmp_memory(Reg::r11, offsetof(CoveredRange, begin), Reg::rax);
+    code_.jump_if(Condition::equal, is_slots);
     code_.jmp(any);
     code_.bind(is_slots);
   }
@@ -142,7 +120,7 @@ void HookCode::choose_header(Reg to, int8_t words) {
     if (!asker.functions && !asker.is_libunwind) continue;
     const auto next = code_.new_label();
     is_asker(asker, words);
-    jump_if(kJumpIfAboveOrEqual, next);
+    code_.jump_if(Condition::above_or_equal, next);
     if (asker.functions) code_.lea(to, headers_[i]);
     code_.jmp(asker.functions ? chosen : any);
     code_.bind(next);
@@ -154,7 +132,7 @@ void HookCode::choose_header(Reg to, int8_t words) {
   code_.bind(any);
   const Address headers = spec_.ranges + spec_.range_count * sizeof(CoveredRange);
   code_.mov_imm64(Reg::rax, headers - 2 * spec_.ranges);
-  code_.raw(to == Reg::r11 ? kIntoR11 : kIntoRdx);
+  code_.lea_indexed(to, Reg::rax, Reg::r11, Scale::by_2);
   code_.bind(chosen);
 }
 
@@ -164,9 +142,9 @@ void HookCode::emit_displaced() {
 }
 
 // For one unwinder: what its tables of slots name as the personality, where that lets it land, and
-// these tables.
-void HookCode::emit_thunks(const layout::UnwinderTable& functions, Assembler::Label fde_or_header,
-                           bool has_header) {
+// these tables. `name`: what of them the hook gives to the unwinder.
+void HookCode::emit_thunks(const layout::UnwinderTable& functions, Entry entry,
+                           Assembler::Label name) {
   if (!personality_) {
     personality_ = code_.new_label();
     unwound_ = code_.new_label();
@@ -178,34 +156,32 @@ void HookCode::emit_thunks(const layout::UnwinderTable& functions, Assembler::La
   const Address landing = code_.here();
   code_.lea(Reg::r11, table);
   code_.jmp_memory(*unwound_);
-  code_.align(8, 0xcc);
+  code_.align(8, kBreakpoint);
   code_.bind(table);
   for (uint64_t function :
        {functions.get_ip, functions.set_gr, functions.set_ip, functions.resume, uint64_t{landing}})
     code_.u64(function);
-  code_.bind_at(fde_or_header, has_header
-                                   ? emit_slot_header(code_, slots(), personality)
-                                   : emit_slot_unwind_table(code_, slots(), personality).fde);
+  code_.bind_at(name, entry == Entry::header
+                          ? emit_slot_header(code_, slots(), personality)
+                          : emit_slot_unwind_table(code_, slots(), personality).fde);
 }
 
 // Of slots: for each asker, and for all others.
 void HookCode::emit_headers() {
   for (size_t i = 0; i < headers_.size(); ++i)
     if (const auto& functions = spec_.askers[i].functions)
-      emit_thunks(*functions, headers_[i], true);
+      emit_thunks(*functions, Entry::header, headers_[i]);
   if (header_of_others_) code_.bind_at(*header_of_others_, emit_slot_header(code_, slots(), 0));
 }
 
 void HookCode::emit_pointers() {
   if (!personality_) return;
-  code_.align(8, 0xcc);
+  code_.align(8, kBreakpoint);
   code_.bind(*personality_);
   code_.u64(spec_.personality);
   code_.bind(*unwound_);
   code_.u64(spec_.unwound);
 }
-
-constexpr uint8_t kComparePc[] = {0x49, 0x39, 0x3c, 0x0b};  // cmp %rdi,(%r11,%rcx)
 
 //     push r11
 //     goto slot if pc lies in slots' code
@@ -230,17 +206,17 @@ Stub HookCode::for_unwinder() {
   save({Reg::r11});
   code_.mov(Reg::rax, Reg::rdi);
   code_.mov_imm64(Reg::r11, spec_.slot_code.begin);
-  code_.raw(kSubRaxR11);
+  code_.sub(Reg::rax, Reg::r11);
   code_.mov_imm64(Reg::r11, spec_.slot_code.size());
-  code_.raw(kCompareRaxR11);
-  jump_if(kJumpIfBelow, slot);
+  code_.cmp(Reg::rax, Reg::r11);
+  code_.jump_if(Condition::below, slot);
   code_.push(Reg::rcx);
   words_are(2);
-  search(kComparePc);
+  search(Reg::rdi);
   code_.mov(Reg::rax, Reg::rdi);
-  code_.raw(kSubBegin);
-  code_.raw(kCompareSize);
-  jump_if(kJumpIfAboveOrEqual, other);
+  code_.sub(Reg::rax, Reg::r11, offsetof(CoveredRange, begin));
+  code_.cmp(Reg::rax, Reg::r11, offsetof(CoveredRange, size));
+  code_.jump_if(Condition::above_or_equal, other);
   code_.mov_imm32(Reg::rax, 0);
   code_.store(Reg::rsi, 0, Reg::rax);
   code_.store(Reg::rsi, 8, Reg::rax);
@@ -264,7 +240,7 @@ Stub HookCode::for_unwinder() {
   restore({Reg::rcx, Reg::r11});
   emit_displaced();
   if (spec_.functions)
-    emit_thunks(*spec_.functions, fde, false);
+    emit_thunks(*spec_.functions, Entry::fde, fde);
   else
     code_.bind_at(fde, emit_slot_unwind_table(code_, slots(), 0).fde);
   emit_pointers();
@@ -284,12 +260,12 @@ Stub HookCode::for_unwinder() {
 Stub HookCode::for_finder() {
   const auto other = code_.new_label();
   save({Reg::r11, Reg::rcx});
-  search(kComparePc);
+  search(Reg::rdi);
   code_.mov(Reg::rax, Reg::rdi);
-  code_.raw(kSubBegin);
-  code_.raw(kCompareSize);
+  code_.sub(Reg::rax, Reg::r11, offsetof(CoveredRange, begin));
+  code_.cmp(Reg::rax, Reg::r11, offsetof(CoveredRange, size));
   const auto found = code_.new_label();
-  jump_if(kJumpIfBelow, found);
+  code_.jump_if(Condition::below, found);
   code_.jmp(other);
   code_.bind(found);
   code_.mov_imm32(Reg::rax, 0);
@@ -297,7 +273,7 @@ Stub HookCode::for_finder() {
   code_.store(Reg::rsi, 24, Reg::rax);
   code_.load(Reg::rax, Reg::r11, 0);
   code_.store(Reg::rsi, 8, Reg::rax);
-  code_.raw(kAddSize);
+  code_.add(Reg::rax, Reg::r11, offsetof(CoveredRange, size));
   code_.store(Reg::rsi, 16, Reg::rax);
   choose_header(Reg::r11, 2);
   code_.store(Reg::rsi, 32, Reg::r11);
@@ -312,6 +288,9 @@ Stub HookCode::for_finder() {
   stub_.end = code_.here();
   return stub_;
 }
+
+// An argument that points to our stack is this near.
+constexpr int32_t kNearStack = 65536;
 
 // What the hook has on the stack while it calls, from rsp up.
 constexpr int32_t kSegments = kTellingRecord + static_cast<int32_t>(sizeof(dl_phdr_info));
@@ -396,13 +375,7 @@ void HookCode::put_record(Assembler::Label name) {
 // The record is shown from within the loader's function, since unwinders rely on its lock. What is
 // left on the stack of our addresses is made 0: who detaches looks for it.
 Stub HookCode::for_list() {
-  constexpr uint8_t kCompareRcxWithNear[] = {0x48, 0x81, 0xf9, 0, 0, 1, 0};  // cmp $65536,%rcx
-  constexpr uint8_t kAndPage[] = {0x25, 0xff, 0x0f, 0, 0};                   // and $4095,%eax
   constexpr uint8_t kWords = 24;
-  constexpr uint8_t kComparePage[] = {0x3d, 0x00 - kWords + 256, 0x0f, 0, 0};  // cmp $4072,%eax
-  constexpr uint8_t kCompareRax[] = {0x49, 0x39, 0x04, 0x0b};  // cmp %rax,(%r11,%rcx)
-  constexpr uint8_t kForgetReturn[] = {0x48, 0xc7, 0x44, 0x24, 0xf8,
-                                       0,    0,    0,    0};  // movq $0,-8(%rsp)
   const auto look = code_.new_label();
   const auto other = code_.new_label();
   const auto found = code_.new_label();
@@ -411,35 +384,35 @@ Stub HookCode::for_list() {
   const auto done = code_.new_label();
   save({Reg::r11, Reg::rcx, Reg::rdx});
   code_.mov(Reg::rcx, Reg::rsi);
-  code_.raw(kSubRcxRsp);
-  code_.raw(kCompareRcxWithNear);
+  code_.sub(Reg::rcx, Reg::rsp);
+  code_.cmp_imm32(Reg::rcx, kNearStack);
   const auto is_near = code_.new_label();
-  jump_if(kJumpIfBelow, is_near);
+  code_.jump_if(Condition::below, is_near);
   code_.jmp(other);
   code_.bind(is_near);
   for (const Unwinder& asker : spec_.askers) {
     const auto next = code_.new_label();
     is_asker(asker, kSaved);
-    jump_if(kJumpIfAboveOrEqual, next);
+    code_.jump_if(Condition::above_or_equal, next);
     code_.jmp(look);
     code_.bind(next);
   }
   code_.mov(Reg::rax, Reg::rsi);
-  code_.raw(kAndPage);
-  code_.raw(kComparePage);
-  jump_if(kJumpIfAbove, other);
+  code_.and32_imm32(Reg::rax, kPageSize - 1);
+  code_.cmp32_imm32(Reg::rax, kPageSize - kWords);
+  code_.jump_if(Condition::above, other);
   code_.bind(look);
   code_.mov(Reg::rdx, Reg::rsi);
   const auto next = code_.bind_here();
   code_.load(Reg::rax, Reg::rdx, 0);
-  search(kCompareRax);
-  code_.raw(kSubBegin);
-  code_.raw(kCompareSize);
-  jump_if(kJumpIfBelow, found);
+  search(Reg::rax);
+  code_.sub(Reg::rax, Reg::r11, offsetof(CoveredRange, begin));
+  code_.cmp(Reg::rax, Reg::r11, offsetof(CoveredRange, size));
+  code_.jump_if(Condition::below, found);
   code_.lea(Reg::rdx, Reg::rdx, 8);
   code_.lea(Reg::rax, Reg::rsi, kWords);
-  code_.raw(kCompareRdxRax);
-  jump_if(kJumpIfBelow, next);
+  code_.cmp(Reg::rdx, Reg::rax);
+  code_.jump_if(Condition::below, next);
   code_.bind(other);
   restore({Reg::rdx, Reg::rcx, Reg::r11});
   code_.jmp(body);
@@ -453,14 +426,14 @@ Stub HookCode::for_list() {
   code_.store(Reg::rsp, kTellingArgument, Reg::rsi);
   put_record(name);
   code_.call(body);
-  code_.raw(kTestEax);
-  jump_if(kJumpIfNotEqual, done);
+  code_.test32(Reg::rax);
+  code_.jump_if(Condition::not_equal, done);
   code_.lea(Reg::rdi, spec_.tells_of_tables);
   code_.mov(Reg::rsi, Reg::rsp);
   code_.call(body);
   code_.load(Reg::rax, Reg::rsp, kTellingAnswer);
   code_.bind(done);
-  code_.raw(kForgetReturn);
+  code_.store_imm32(Reg::rsp, -8, 0);
   code_.lea(Reg::rsp, Reg::rsp, kFrame);
   restore({Reg::rdx, Reg::rcx, Reg::r11});
   code_.ret();
@@ -469,8 +442,7 @@ Stub HookCode::for_list() {
   emit_headers();
   emit_pointers();
   code_.bind(name);
-  for (char c : {'[', 'p', 'i', 'n', 'p', 'r', 'i', 'c', 'k', ']', '\0'})
-    code_.u8(static_cast<uint8_t>(c));
+  code_.string("[pinprick]");
   stub_.end = code_.here();
   return stub_;
 }

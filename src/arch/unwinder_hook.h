@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "arch/x86_64/emit.h"
-#include "arch/x86_64/stub.h"
+#include "arch/assembler.h"
+#include "arch/stub.h"
 #include "base/address.h"
 #include "layout/runtime_data.h"
 

@@ -15,8 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "arch/x86_64/emit.h"
-#include "arch/x86_64/frames.h"
+#include "arch/assembler.h"
+#include "arch/frames.h"
 #include "base/address.h"
 
 namespace pinprick::arch {

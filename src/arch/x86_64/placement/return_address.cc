@@ -1,4 +1,4 @@
-#include "arch/x86_64/return_address.h"
+#include "arch/return_address.h"
 
 #include <cstdint>
 #include <utility>

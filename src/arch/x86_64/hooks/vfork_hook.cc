@@ -1,4 +1,4 @@
-#include "arch/x86_64/vfork_hook.h"
+#include "arch/vfork_hook.h"
 
 #include <linux/sched.h>
 #include <sys/syscall.h>
@@ -9,7 +9,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "arch/x86_64/decode.h"
+#include "arch/code.h"
+#include "arch/x86_64/stub/displaced.h"
 #include "layout/runtime_offsets.h"
 
 namespace pinprick::arch {
@@ -18,12 +19,10 @@ namespace {
 constexpr uint8_t kSyscall[] = {0x0f, 0x05};
 constexpr uint8_t kMovEax = 0xb8, kMovEdi = 0xbf;
 constexpr size_t kMovLength = 5;
-constexpr uint8_t kJumpIfEqual = 0x74, kJumpIfNotEqual = 0x75, kJumpIfAboveOrEqual = 0x73,
-                  kJumpIfNegative = 0x78;
 constexpr uint32_t kSharing = CLONE_VM | CLONE_VFORK;
 // A caller's struct clone_args lies on its stack, this near. Elsewhere nobody knows whether it can
 // be read: the kernel refuses such a call, and we must not fault in its place.
-constexpr uint32_t kNearStack = 65536;
+constexpr int32_t kNearStack = 65536;
 
 uint32_t read32(std::span<const uint8_t> code, size_t at) {
   uint32_t value;
@@ -57,18 +56,9 @@ class VforkHook {
   Stub emit();
 
  private:
-  void compare_number(uint32_t number);
   void choose();
   void mark();
   void restore_flags_and_number();
-  void jump_if(uint8_t condition, Assembler::Label to) {
-    code_.u8(condition);
-    code_.relative8(to);
-  }
-  void raw32(std::initializer_list<uint8_t> opcode, uint32_t value) {
-    for (uint8_t byte : opcode) code_.u8(byte);
-    code_.u32(value);
-  }
 
   Assembler& code_;
   int32_t area_;
@@ -76,39 +66,30 @@ class VforkHook {
   Assembler::Label sharing_ = code_.new_label(), plain_ = code_.new_label();
 };
 
-// r11 is the call's number.
-void VforkHook::compare_number(uint32_t number) {
-  raw32({0x41, 0x81, 0xfb}, number);  // cmp $number,%r11d
-}
-
 // On to `sharing_` where the child will share memory and thread pointer with a parent that waits.
-// Changes rcx and flags.
+// The call's number is in r11. Changes rcx and flags.
 void VforkHook::choose() {
   const auto flags = code_.new_label();
-  compare_number(SYS_vfork);
-  jump_if(kJumpIfEqual, sharing_);
+  code_.cmp32_imm32(Reg::r11, SYS_vfork);
+  code_.jump_if(Condition::equal, sharing_);
   code_.mov(Reg::rcx, Reg::rdi);
-  compare_number(SYS_clone);
-  jump_if(kJumpIfEqual, flags);
-  compare_number(SYS_clone3);
-  jump_if(kJumpIfNotEqual, plain_);
-  constexpr uint8_t kSubRcxRsp[] = {0x48, 0x29, 0xe1};
-  code_.raw(kSubRcxRsp);
-  raw32({0x48, 0x81, 0xf9}, kNearStack);  // cmp $kNearStack,%rcx
-  jump_if(kJumpIfAboveOrEqual, plain_);
+  code_.cmp32_imm32(Reg::r11, SYS_clone);
+  code_.jump_if(Condition::equal, flags);
+  code_.cmp32_imm32(Reg::r11, SYS_clone3);
+  code_.jump_if(Condition::not_equal, plain_);
+  code_.sub(Reg::rcx, Reg::rsp);
+  code_.cmp_imm32(Reg::rcx, kNearStack);
+  code_.jump_if(Condition::above_or_equal, plain_);
   static_assert(offsetof(clone_args, flags) == 0);
   code_.load(Reg::rcx, Reg::rdi, 0);
   code_.bind(flags);
-  raw32({0x81, 0xe1}, kSharing | CLONE_SETTLS);  // and $...,%ecx
-  raw32({0x81, 0xf9}, kSharing);                 // cmp $...,%ecx
-  jump_if(kJumpIfEqual, sharing_);
+  code_.and32_imm32(Reg::rcx, kSharing | CLONE_SETTLS);
+  code_.cmp32_imm32(Reg::rcx, kSharing);
+  code_.jump_if(Condition::equal, sharing_);
 }
 
 void VforkHook::mark() {
-  constexpr uint8_t kStoreFs[] = {0x64, 0xc7, 0x04, 0x25};  // movl $...,%fs:...
-  code_.raw(kStoreFs);
-  code_.u32(static_cast<uint32_t>(area_ + PP_RSEQ_CPU_ID));
-  code_.u32(UINT32_MAX);
+  code_.store_fs32_imm32(area_ + PP_RSEQ_CPU_ID, UINT32_MAX);
 }
 
 void VforkHook::restore_flags_and_number() {
@@ -189,7 +170,7 @@ Stub VforkHook::emit() {
   next_is(0);
   code_.load_fs_sx32(Reg::rcx, area_ + PP_RSEQ_CPU_ID);
   code_.test(Reg::rcx);
-  jump_if(kJumpIfNegative, plain_);
+  code_.jump_if(Condition::negative, plain_);
   restore_flags_and_number();
   mark();
   code_.syscall();
@@ -202,14 +183,9 @@ Stub VforkHook::emit() {
   code_.store_fs(area_ + PP_RSEQ_CS, Reg::rcx);
   code_.bind(begin);
   code_.load_fs_sx32(Reg::rcx, area_ + PP_RSEQ_CPU_ID_START);
-  constexpr uint8_t kStoreEcx[] = {0x64, 0x89, 0x0c, 0x25};  // mov %ecx,%fs:...
-  code_.raw(kStoreEcx);
-  code_.u32(static_cast<uint32_t>(area_ + PP_RSEQ_CPU_ID));
+  code_.store_fs32(area_ + PP_RSEQ_CPU_ID, Reg::rcx);
   code_.bind(end);
-  constexpr uint8_t kStoreFs64[] = {0x64, 0x48, 0xc7, 0x04, 0x25};  // movq $...,%fs:...
-  code_.raw(kStoreFs64);
-  code_.u32(static_cast<uint32_t>(area_ + PP_RSEQ_CS));
-  code_.u32(0);
+  code_.store_fs_imm32(area_ + PP_RSEQ_CS, 0);
   code_.jmp_short(out);
   code_.bind(child);
   mark();

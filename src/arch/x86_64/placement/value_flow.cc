@@ -1,4 +1,4 @@
-#include "arch/x86_64/value_flow.h"
+#include "arch/value_flow.h"
 
 #include <map>
 #include <set>

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "arch/x86_64/decode.h"
-#include "arch/x86_64/emit.h"
+#include "arch/assembler.h"
+#include "arch/code.h"
 
 namespace pinprick::arch {
 
@@ -22,10 +22,6 @@ enum class Displaceable : uint8_t {
 };
 
 Displaceable displaceable(std::span<const uint8_t> bytes, const Instruction& instruction);
-// The same, always from the decoder that knows every instruction: what displaceable() is tested
-// against.
-Displaceable displaceable_without_table(std::span<const uint8_t> bytes,
-                                        const Instruction& instruction);
 
 // Appends the moved instruction. `instruction` was decoded from `bytes` and is displaceable;
 // whether everything is in reach of the new place shows in code.settle(). An instruction that does
@@ -33,9 +29,13 @@ Displaceable displaceable_without_table(std::span<const uint8_t> bytes,
 //
 // Where the copy is of several instructions, `between` hears where those behind the first begin.
 struct Between {
+  enum class Original : uint8_t {
+    to_come,
+    over,  // the original instruction has had its effect, and is not taken
+  };
   Address at = 0;
-  bool is_done = false;  // the original instruction has had its effect, and is not taken
-  int8_t words = 0;      // pushed that the original has not pushed yet
+  Original original = Original::to_come;
+  int8_t words = 0;  // pushed that the original has not pushed yet
 };
 void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction& instruction,
               std::vector<Between>* between = nullptr);

@@ -1,4 +1,4 @@
-#include "arch/x86_64/unwind_tables.h"
+#include "arch/unwind_tables.h"
 
 #include <algorithm>
 #include <array>
@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "arch/elf.h"
+#include "arch/jump.h"
 #include "layout/runtime_offsets.h"
 
 namespace pinprick::arch {
@@ -25,7 +27,8 @@ constexpr uint8_t kOpDeref = 0x06, kOpConst1u = 0x08, kOpConst8u = 0x0e, kOpCons
                   kOpAtMost = 0x2c, kOpSkip = 0x2f, kOpLiteral0 = 0x30, kOpRegister0 = 0x70,
                   kOpDerefSize = 0x94;
 constexpr uint8_t kRax = 0, kRdx = 1, kRcx = 2, kRbx = 3, kRsi = 4, kRdi = 5, kRbp = 6,
-                  kStackPointer = 7, kR12 = 12, kReturnAddress = 16;
+                  kStackPointer = kDwarfStackPointer, kR12 = 12,
+                  kReturnAddress = kDwarfReturnAddress;
 // Encodings of pointers.
 constexpr uint8_t kAbsolute = 0, kUnsigned4 = 0x03, kSigned8FromHeader = 0x3c;
 constexpr uint8_t kMinusOne = 0x7f;

@@ -1,0 +1,11 @@
+// Lengths, bytes and numbers that depend on the architecture, for the one that is compiled.
+//
+// Only headers of this folder include an architecture's own headers (here, in assembler.h, frames.h
+// and registers.h); everybody else includes the headers of this folder.
+#pragma once
+
+#if defined(__x86_64__)
+#include "arch/x86_64/constants.h"
+#else
+#error "pinprick knows x86-64 only; a second architecture is a folder beside arch/x86_64"
+#endif

@@ -1,0 +1,31 @@
+#include "arch/registers.h"
+
+namespace pinprick::arch {
+namespace {
+
+constexpr uint64_t kCodeSegment32 = 0x23;
+
+}  // namespace
+
+Address instruction_pointer(const Registers& registers) {
+  return registers.rip;
+}
+
+void set_instruction_pointer(Registers& registers, Address address) {
+  registers.rip = address;
+}
+
+Address stack_pointer(const Registers& registers) {
+  return registers.rsp;
+}
+
+bool is_64_bit(const Registers& registers) {
+  return registers.cs != kCodeSegment32;
+}
+
+// The processor reports it when the instruction is over.
+Address breakpoint_of(const Registers& registers) {
+  return registers.rip - kBreakpointLength;
+}
+
+}  // namespace pinprick::arch

@@ -1,0 +1,102 @@
+#include "arch/x86_64/stub/arena.h"
+
+#include "arch/stub.h"
+#include "layout/runtime_offsets.h"
+
+namespace pinprick::arch {
+
+static_assert(kRseqSignature == PP_RSEQ_SIGNATURE);
+
+void emit_stripe(Assembler& code, Reg reg) {
+  code.mov(reg, Reg::rsp);
+  code.shift_right(reg, 16);
+  code.multiply32(reg, 0x9e3779b1);
+  code.shift_right(reg, 32 - PP_LOCKED_STRIPES_LOG2);
+}
+
+Range tables_in_arena(uint64_t cpus) {
+  const uint64_t words = layout::kLockedStripes + layout::kUnregisteredEntries + cpus;
+  return {kPageSize, kPageSize + align_up(words * sizeof(uint64_t), kPageSize)};
+}
+
+ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
+  ArenaEntries entries;
+  code.u64(kArenaMagic);
+  code.u64(spec.size);
+  entries.enter_pointer = code.here();
+  code.u64(spec.enter);
+  code.u64(spec.unwind_tables);
+  code.align(spec.tables_apart ? kPageSize : 64, 0);
+  const auto locked_table = code.bind_here();
+  for (Address cells : spec.locked_cells) code.u64(cells);
+  for (uint32_t i = 0; i < layout::kUnregisteredEntries; ++i) code.u64(0);
+  entries.cpu_table = code.here();
+  for (Address cells : spec.cpu_cells) code.u64(cells);
+
+  // locked_count: [stripe(rsp) + rax] += 1, flags kept. Threads are spread by their stacks.
+  code.align(spec.tables_apart ? kPageSize : 16, kBreakpoint);
+  const auto nowhere = code.new_label();
+  const auto note = [&](CodeRow::Caller caller, int8_t words, uint8_t saved = 0) {
+    entries.frames.push_back({code.here(), caller, words, 0, saved});
+  };
+  using Caller = CodeRow::Caller;
+  entries.locked_count = code.here();
+  note(Caller::returned_to, 1);
+  code.push(Reg::rdx);
+  note(Caller::returned_to, 2);
+  code.mov(Reg::rdx, Reg::rax);
+  code.lahf();
+  code.seto_al();
+  code.push(Reg::rbx);
+  note(Caller::returned_to, 3, CodeRow::rbx_third);
+  emit_stripe(code, Reg::rcx);
+  code.lea(Reg::rbx, locked_table);
+  code.load_indexed8(Reg::rcx, Reg::rbx, Reg::rcx);
+  code.jrcxz(nowhere);
+  code.lea_indexed(Reg::rcx, Reg::rcx, Reg::rdx);
+  code.locked_increment(Reg::rcx, 0);
+  code.bind(nowhere);
+  code.pop(Reg::rbx);
+  note(Caller::returned_to, 2);
+  code.add_al(127);  // sets the overflow flag if seto had found it set
+  code.sahf();
+  code.pop(Reg::rdx);
+  note(Caller::returned_to, 1);
+  code.ret();
+
+  // Before a probe's code, which is `further` on by what keeps the red zone.
+  const auto count_for_probe = [&](int32_t further) {
+    code.align(16, kBreakpoint);
+    const Address begin = code.here();
+    note(Caller::inside_call, 1);
+    code.load(Reg::rcx, Reg::rsp, 0);
+    code.load_sx32(Reg::rax, Reg::rcx, kCellField + further);
+    code.lea(Reg::rcx, Reg::rcx, kCounted + further);
+    code.store(Reg::rsp, 0, Reg::rcx);
+    note(Caller::returned_to, 1);
+    code.jmp(entries.locked_count);
+    return begin;
+  };
+  entries.count_for_probe = count_for_probe(0);
+  entries.count_for_probe_in_red_zone = count_for_probe(kStepOverRedZone);
+  code.align(16, kBreakpoint);
+  entries.tells_of_tables = code.here();
+  note(Caller::returned_to, 1);
+  code.push(Reg::rbx);
+  note(Caller::returned_to, 2, CodeRow::rbx_second);
+  code.mov(Reg::rbx, Reg::rdx);
+  code.lea(Reg::rdi, Reg::rdx, kTellingRecord);
+  code.mov_imm32(Reg::rsi, kTellingRecordSize);
+  code.load(Reg::rdx, Reg::rbx, kTellingArgument);
+  code.call_memory(Reg::rbx, kTellingCallback);
+  code.store(Reg::rbx, kTellingAnswer, Reg::rax);
+  code.mov_imm32(Reg::rax, 1);
+  code.pop(Reg::rbx);
+  note(Caller::returned_to, 1);
+  code.ret();
+  code.align(16, kBreakpoint);
+  note(Caller::nowhere, 0);
+  return entries;
+}
+
+}  // namespace pinprick::arch

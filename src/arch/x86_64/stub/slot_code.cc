@@ -1,0 +1,35 @@
+#include <cassert>
+
+#include "arch/stub.h"
+#include "layout/runtime_offsets.h"
+
+namespace pinprick::arch {
+
+void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leave) {
+  for (uint64_t i = 0; i < count; ++i) {
+    const Address slot = slots + i * sizeof(layout::Slot);
+    const Address begin = code.here();
+    code.call_memory(slot + PP_SLOT_BODY);
+    assert(code.here() == begin + kSlotReturn);
+    code.push_memory(slot + PP_SLOT_RETURN_ADDRESS);
+    assert(code.here() == begin + kSlotLeaves);
+    code.push(Reg::rax);
+    code.lea(Reg::rax, slot);
+    code.jmp(leave);
+    while (code.here() < begin + kSlotCodeSize) code.u8(kBreakpoint);
+    assert(code.here() == begin + kSlotCodeSize);
+  }
+}
+
+std::vector<CodeRow> emit_slot_way_out(Assembler& code, Address leave) {
+  constexpr int8_t kReturnAddressAndRax = 2;
+  const Address begin = code.here();
+  const auto pointer = code.new_label();
+  code.jmp_memory(pointer);
+  code.bind(pointer);
+  code.u64(leave);
+  while (code.here() < begin + kSlotWayOutSize) code.u8(kBreakpoint);
+  return {{begin, CodeRow::Caller::returned_to, kReturnAddressAndRax}, {code.here()}};
+}
+
+}  // namespace pinprick::arch

@@ -1,0 +1,455 @@
+#include "arch/stub.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "arch/x86_64/stub/arena.h"
+#include "arch/x86_64/stub/displaced.h"
+#include "layout/runtime_offsets.h"
+#include "layout/session_file.h"
+
+namespace pinprick::arch {
+namespace {
+
+constexpr int8_t kRedZoneWords = kRedZone / 8;
+
+// A stub, in the order of its bytes:
+//
+//     [out of line]                what the first action has there, if it is at the site itself
+//   begin:
+//     for each action:
+//       displaced instructions up to it
+//       [jmp over; out of line; over:]
+//       the action
+//     the other displaced instructions, jump back
+//     [pointers to the runtime, records]
+//
+// The actions, and what they have out of line, are shown below at their functions. The records of
+// handlers come first, then those of values, then that of the timed call.
+class StubWriter {
+ public:
+  StubWriter(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
+             const Displaced& displaced)
+      : code_(code), arena_(arena), spec_(spec), displaced_(displaced), body_(code.new_label()) {}
+
+  Stub write();
+
+ private:
+  // Labels of one CountHit.
+  struct Sequence {
+    Assembler::Label descriptor, again, begin, end, locked;
+  };
+  // What a CallHandlers, a TimeCall or a RecordValue leaves to be written behind the code.
+  struct HandlerRecord {
+    const CallHandlers* what;
+    uint8_t offset;
+    Assembler::Label routine, record, resume;
+  };
+  struct TimeRecord {
+    const TimeCall* what;
+    Assembler::Label enter, record, body;
+  };
+
+  struct ValueRecord {
+    const RecordValue* what;
+    Assembler::Label record;
+  };
+
+  void copy_up_to(size_t offset);
+  void begin_body();
+
+  bool has_out_of_line(const StubAction& action) const;
+  void write_out_of_line(const StubAction& action);
+  void write_sequence_out_of_line(const StubAction& action);
+  void write_routine(const CallRoutine& what);
+
+  void write_action(const StubAction& action, const CountHit& what);
+  void write_action(const StubAction& action, const CallHandlers& what);
+  void write_action(const StubAction& action, const TimeCall& what);
+  void write_action(const StubAction& action, const RecordValue& what);
+  void write_action(const StubAction& action, const CallRoutine& what);
+  void write_sequence(const StubAction& action, RseqArea rseq, const CountHit& what);
+  void write_counting_without_stack(const CountHit& what);
+
+  void write_records();
+  void write_record(const HandlerRecord& one);
+  void write_record(const TimeRecord& one);
+  void write_record(const Metric& metric, Assembler::Label body, Address next);
+
+  // The words are those on the stack at the next instruction, while the action's is yet to run.
+  void words_are(const StubAction& action, int words) {
+    stub_.frames.note(code_.here(), action.offset, static_cast<int8_t>(words));
+  }
+  void leave_red_zone(const StubAction& action);
+  void return_to_red_zone(const StubAction& action);
+  static int words_left(const StubAction& action) { return keeps(action) ? kRedZoneWords : 0; }
+  static bool keeps(const StubAction& action) { return action.stack == StackUse::keep_red_zone; }
+
+  Assembler& code_;
+  const ArenaEntries& arena_;
+  const StubSpec& spec_;
+  const Displaced& displaced_;
+  Stub stub_;
+  size_t copied_ = 0;          // up to this offset
+  std::optional<Address> on_;  // where the program goes on after what was written; none: nowhere
+  Sequence sequence_;          // of the CountHit whose out of line part was written last
+  Address routine_ = 0;        // of the CallRoutine
+  Assembler::Label body_;      // where what a measured call executes begins
+  bool body_has_begun_ = false;
+  std::vector<HandlerRecord> handlers_;
+  std::vector<ValueRecord> values_;
+  std::optional<TimeRecord> timed_;
+};
+
+Stub StubWriter::write() {
+  const auto& actions = spec_.actions;
+  const bool first_is_at_site = !actions.empty() && actions.front().offset == 0;
+  if (first_is_at_site && has_out_of_line(actions.front())) write_out_of_line(actions.front());
+  stub_.begin = code_.here();
+  on_ = displaced_.address;
+  for (const StubAction& action : actions) {
+    copy_up_to(action.offset);
+    const bool is_written = first_is_at_site && &action == &actions.front();
+    if (has_out_of_line(action) && !is_written) {
+      const auto over = code_.new_label();
+      words_are(action, 0);
+      code_.jmp_short(over);
+      write_out_of_line(action);
+      code_.bind(over);
+    }
+    std::visit([&](const auto& what) { write_action(action, what); }, action.what);
+    on_ = displaced_.address + copied_;
+  }
+  begin_body();
+  copy_up_to(displaced_.bytes.size());
+  emit_way_on(code_, displaced_, on_, stub_);
+  write_records();
+  stub_.end = code_.here();
+  return std::move(stub_);
+}
+
+void StubWriter::copy_up_to(size_t offset) {
+  assert(offset >= copied_);
+  if (offset == copied_) return;
+  begin_body();
+  on_ = emit_copies(code_, displaced_, copied_, offset, stub_);
+  copied_ = offset;
+}
+
+void StubWriter::begin_body() {
+  if (!std::exchange(body_has_begun_, true)) code_.bind(body_);
+}
+
+bool StubWriter::has_out_of_line(const StubAction& action) const {
+  if (std::holds_alternative<CountHit>(action.what))
+    return spec_.rseq.has_value() && action.stack != StackUse::none;
+  return std::holds_alternative<CallRoutine>(action.what);
+}
+
+void StubWriter::write_out_of_line(const StubAction& action) {
+  if (const auto* const routine = std::get_if<CallRoutine>(&action.what))
+    write_routine(*routine);
+  else
+    write_sequence_out_of_line(action);
+}
+
+void StubWriter::leave_red_zone(const StubAction& action) {
+  words_are(action, 0);
+  if (keeps(action)) code_.lea(Reg::rsp, Reg::rsp, -kRedZone);
+  words_are(action, words_left(action));
+}
+
+void StubWriter::return_to_red_zone(const StubAction& action) {
+  if (keeps(action)) code_.lea(Reg::rsp, Reg::rsp, kRedZone);
+  words_are(action, 0);
+}
+
+// --- CountHit
+//
+//     descriptor:  struct rseq_cs {begin, end, abort = again}
+//     locked:      call count_for_probe            comes back to `counted`
+//
+//                  push rax, rcx                   below the red zone, in the middle of a function
+//                  rax = signature                 the kernel wants it right before `again`
+//     again:       rseq.rseq_cs = &descriptor
+//     begin:       rcx = cells of this CPU; if 0 goto locked
+//                  [rcx + cell] = [rcx + cell] + 1
+//     end:                                         the store before it is the one that takes effect
+//     counted:     rseq.rseq_cs = 0
+//                  pop rcx, rax
+//
+// Between begin and end the kernel sends a thread that it interrupts to `again`. A sequence that is
+// over is forgotten: the kernel looks at what the area names even when its memory is another
+// thread's already, and the stub gone. No instruction on this path touches a flag. With several
+// probes, what is out of line for the second and later ones is jumped over: jrcxz does not reach
+// far.
+
+constexpr int kSavedWords = 2;
+
+void StubWriter::write_sequence_out_of_line(const StubAction& action) {
+  sequence_.again = code_.new_label();
+  sequence_.begin = code_.new_label();
+  sequence_.end = code_.new_label();
+  sequence_.descriptor = code_.bind_here();
+  code_.u64(uint64_t{0});  // version and flags
+  code_.u64(sequence_.begin);
+  code_.distance(sequence_.begin, sequence_.end);
+  code_.u64(sequence_.again);
+  sequence_.locked = code_.bind_here();
+  words_are(action, words_left(action) + kSavedWords);
+  code_.call(keeps(action) ? arena_.count_for_probe_in_red_zone : arena_.count_for_probe);
+}
+
+void StubWriter::write_action(const StubAction& action, const CountHit& what) {
+  if (action.stack == StackUse::none) {
+    words_are(action, 0);
+    write_counting_without_stack(what);
+    return;
+  }
+  leave_red_zone(action);
+  code_.push(Reg::rax);
+  words_are(action, words_left(action) + 1);
+  code_.push(Reg::rcx);
+  words_are(action, words_left(action) + kSavedWords);
+  if (spec_.rseq) {
+    write_sequence(action, *spec_.rseq, what);
+  } else {
+    code_.mov_imm32(Reg::rax, what.cell);
+    code_.call(arena_.locked_count);
+  }
+  code_.pop(Reg::rcx);
+  words_are(action, words_left(action) + 1);
+  code_.pop(Reg::rax);
+  words_are(action, words_left(action));
+  return_to_red_zone(action);
+}
+
+void StubWriter::write_sequence(const StubAction& action, RseqArea rseq, const CountHit& what) {
+  const int32_t area = rseq.thread_pointer_offset;
+  const int words = words_left(action) + kSavedWords;
+  // Where the probe's code begins, as count_for_probe counts.
+  [[maybe_unused]] const Address start = code_.here() - 2;
+  code_.mov_imm32(Reg::rax, PP_RSEQ_SIGNATURE);
+  code_.bind(sequence_.again);
+  code_.lea(Reg::rax, sequence_.descriptor);
+  code_.store_fs(area + PP_RSEQ_CS, Reg::rax);
+  code_.bind(sequence_.begin);
+  code_.load_fs_sx32(Reg::rcx, area + PP_RSEQ_CPU_ID);
+  code_.lea(Reg::rax, arena_.cpu_table);
+  code_.load_indexed8(Reg::rcx, Reg::rax, Reg::rcx);
+  code_.jrcxz(sequence_.locked);
+  code_.lea_wide(Reg::rcx, Reg::rcx, static_cast<int32_t>(what.cell));
+  assert(code_.here() - 4 - start == kCellField);
+  code_.load(Reg::rax, Reg::rcx, 0);
+  code_.lea(Reg::rax, Reg::rax, 1);
+  code_.store(Reg::rcx, 0, Reg::rax);
+  code_.bind(sequence_.end);
+  assert(code_.here() - start == kCounted);
+  code_.push_imm(0);
+  words_are(action, words + 1);
+  code_.pop_fs(area + PP_RSEQ_CS);
+  words_are(action, words);
+}
+
+// [stripe(rsp) + cell] += 1, in r12, r13 and the flags, which are free there.
+void StubWriter::write_counting_without_stack(const CountHit& what) {
+  constexpr uint64_t kStripesBefore = layout::kLockedStripes + layout::kUnregisteredEntries;
+  const auto nowhere = code_.new_label();
+  emit_stripe(code_, Reg::r13);
+  code_.lea(Reg::r12, arena_.cpu_table - kStripesBefore * sizeof(uint64_t));
+  code_.load_indexed8(Reg::r12, Reg::r12, Reg::r13);
+  code_.test(Reg::r12);
+  code_.jump_if(Condition::equal, nowhere);
+  code_.locked_increment(Reg::r12, static_cast<int32_t>(what.cell));
+  code_.bind(nowhere);
+}
+
+// --- CallHandlers
+//
+//     [rsp -= red zone]
+//     call *routine
+//     nop record                   found by the runtime behind its return address
+//     [rsp += red zone]
+//     [rsp += 8; jump *[rsp - 24]  where calls may be measured: to a slot's code, or to `resume`
+//      resume: rsp -= 8]
+//
+//     routine: its address
+//     record:  address of the instruction, handlers, resume, body
+//
+// The runtime leaves where a call goes on in the second word below the stack pointer that it
+// returns with; data there survives signals, and so does the return address in the first. What a
+// call that goes through a slot executes begins at `body`: the next action, or the displaced
+// instructions. Handlers of later instructions measure nothing.
+
+void StubWriter::write_action(const StubAction& action, const CallHandlers& what) {
+  assert(!what.may_enter_slot || (action.offset == 0 && !keeps(action)));
+  const HandlerRecord record = {&what, action.offset, code_.new_label(), code_.new_label(),
+                                action.offset == 0 ? code_.new_label() : body_};
+  handlers_.push_back(record);
+  leave_red_zone(action);
+  code_.call_memory(record.routine);
+  code_.nop(record.record);
+  return_to_red_zone(action);
+  if (what.may_enter_slot) {
+    code_.lea(Reg::rsp, Reg::rsp, 8);
+    words_are(action, -1);
+    code_.jmp_memory(Reg::rsp, -24);
+  }
+  if (action.offset == 0) code_.bind(record.resume);
+  if (what.may_enter_slot) code_.lea(Reg::rsp, Reg::rsp, -8);
+}
+
+// --- TimeCall
+//
+//     push rax
+//     rax = &record
+//     jmp enter               -> the slot's code -> body
+//   body:
+//
+//     [enter:] [its address]
+//     record:  a layout::ProbeRecord for each metric
+
+void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
+  assert(action.offset == 0 && action.stack == StackUse::at_entry && !timed_);
+  begin_body();
+  timed_ = {&what, code_.new_label(), code_.new_label(), code_.new_label()};
+  words_are(action, 0);
+  code_.push(Reg::rax);
+  words_are(action, 1);
+  code_.lea(Reg::rax, timed_->record);
+  if (what.enter != 0)
+    code_.jmp_memory(timed_->enter);
+  else
+    code_.jmp_memory(arena_.enter_pointer);
+  code_.bind(timed_->body);
+}
+
+// --- RecordValue
+//
+//     push rax, rcx                below the red zone, in the middle of a function
+//     rax = the register, or its lower bytes
+//     rcx = &record
+//     call *add                    where timed calls have the runtime's enter routine
+//     pop rcx, rax
+//
+//     record:  a layout::ProbeRecord
+
+void StubWriter::write_action(const StubAction& action, const RecordValue& what) {
+  assert(action.stack != StackUse::none);
+  const ValueRecord record = {&what, code_.new_label()};
+  values_.push_back(record);
+  leave_red_zone(action);
+  code_.push(Reg::rax);
+  words_are(action, words_left(action) + 1);
+  code_.push(Reg::rcx);
+  const int words = words_left(action) + kSavedWords;
+  words_are(action, words);
+  const auto source = static_cast<Reg>(what.register_number);
+  if (source == Reg::rsp)
+    code_.lea(Reg::rax, Reg::rsp, words * 8);
+  else if (source != Reg::rax)
+    code_.mov(Reg::rax, source);
+  if (what.bytes < 8) code_.zero_extend(Reg::rax, what.bytes);
+  code_.lea(Reg::rcx, record.record);
+  code_.call_memory(arena_.enter_pointer);
+  code_.pop(Reg::rcx);
+  words_are(action, words_left(action) + 1);
+  code_.pop(Reg::rax);
+  words_are(action, words_left(action));
+  return_to_red_zone(action);
+}
+
+// --- CallRoutine
+//
+//     routine
+//
+//     push rdi
+//     rdi = argument
+//     call routine
+//     pop rdi
+
+void StubWriter::write_routine(const CallRoutine& what) {
+  routine_ = code_.here();
+  stub_.frames.note(routine_, StubRow::kNowhere, 0);
+  code_.raw(what.routine);
+}
+
+void StubWriter::write_action(const StubAction& action, const CallRoutine& what) {
+  assert(action.stack == StackUse::at_entry);
+  words_are(action, 0);
+  code_.push(Reg::rdi);
+  words_are(action, 1);
+  code_.mov_imm64(Reg::rdi, what.argument);
+  code_.call(routine_);
+  code_.pop(Reg::rdi);
+}
+
+// --- Records
+
+void StubWriter::write_records() {
+  if (handlers_.empty() && values_.empty() && !timed_) return;
+  code_.align(8, kBreakpoint);
+  for (const HandlerRecord& one : handlers_) write_record(one);
+  for (const ValueRecord& one : values_) {
+    code_.bind(one.record);
+    write_record(one.what->metric, body_, 0);
+  }
+  if (timed_) write_record(*timed_);
+}
+
+void StubWriter::write_record(const HandlerRecord& one) {
+  code_.bind(one.routine);
+  code_.u64(one.what->routine);
+  code_.bind(one.record);
+  code_.u64(displaced_.address + one.offset);
+  code_.u64(one.what->handlers);
+  code_.u64(one.resume);
+  code_.u64(body_);
+}
+
+void StubWriter::write_record(const TimeRecord& one) {
+  if (one.what->enter != 0) {
+    code_.bind(one.enter);
+    code_.u64(one.what->enter);
+  }
+  code_.bind(one.record);
+  const auto& metrics = one.what->metrics;
+  assert(!metrics.empty());
+  for (const Metric& metric : metrics) {
+    const Address next = code_.here() + sizeof(layout::ProbeRecord);
+    write_record(metric, one.body, &metric == &metrics.back() ? 0 : next);
+  }
+}
+
+void StubWriter::write_record(const Metric& metric, Assembler::Label body, Address next) {
+  code_.u64(body);
+  code_.u64(displaced_.address);
+  code_.u64(metric.cells);
+  code_.u64(next);
+  code_.u32(1u << metric.fraction_bits);
+  code_.u32(metric.fraction_bits);
+  code_.u32(static_cast<uint32_t>(layout::histogram_size(metric.fraction_bits)));
+  code_.u32(0);
+}
+
+}  // namespace
+
+Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
+               const Displaced& displaced) {
+  return StubWriter(code, arena, spec, displaced).write();
+}
+
+// Of a part, a point that counts or a metric: what CountHit emits, in line and out of line, which
+// is more than a record takes, or RecordValue with its own. Of what is displaced: a loop or a
+// syscall of 2 bytes becomes one of 9, which is the most of all that may stand in front of others;
+// the last one may be a call, of 24. And the way on, and alignment.
+uint64_t most_stub_bytes(size_t parts, size_t displaced) {
+  return 128 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 + kJumpLength + 8;
+}
+
+}  // namespace pinprick::arch

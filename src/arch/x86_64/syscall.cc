@@ -1,0 +1,230 @@
+#include "arch/syscall.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+
+#include "arch/assembler.h"
+
+namespace pinprick::arch {
+namespace {
+
+// The kernel's own, which it never shows to programs: how an interrupted call wants to go on.
+constexpr int64_t kRestartSys = 512, kRestartNoInterrupt = 513, kRestartNoHandler = 514,
+                  kRestartBlock = 516;
+
+constexpr uint64_t kOverflowFlag = 1 << 11;
+constexpr uint64_t kDirectionFlag = 1 << 10;
+// What the code restores: carry, parity, adjust, zero, sign, direction, overflow.
+constexpr uint64_t kRestoredFlags = 0xcd5;
+
+// Where the code holds what it restores.
+constexpr size_t kArithmeticFlags = 34;  // lahf's byte
+constexpr size_t kOverflow = 33;
+constexpr size_t kDirection = 40;  // the instruction cld or std
+constexpr uint8_t kStd = 0xfd;
+constexpr size_t kFirstRegister = 41;  // movabs each: two bytes, then the value
+constexpr size_t kPerRegister = 10;
+using Register = decltype(Registers::rax);
+constexpr Register Registers::*kRestored[] = {
+    &Registers::rax, &Registers::rbx, &Registers::rcx, &Registers::rdx, &Registers::rsi,
+    &Registers::rdi, &Registers::rbp, &Registers::r8,  &Registers::r9,  &Registers::r10,
+    &Registers::r11, &Registers::r12, &Registers::r13, &Registers::r14, &Registers::r15};
+constexpr size_t kInstructionPointer = kFirstRegister + std::size(kRestored) * kPerRegister + 6;
+constexpr size_t kSignalMask = kInstructionPointer + 8;
+constexpr size_t kScript = kSignalMask + 8;
+constexpr size_t kEnd = kScript + 64;
+
+// In the script. None of them is changed by a system call.
+constexpr Reg kCall = Reg::rbx, kTold = Reg::r13, kDescriptor = Reg::r14, kLast = Reg::r15;
+
+void emit_script(Assembler& code, Assembler::Label home) {
+  const auto script = code.new_label(), fine = code.new_label(), out = code.new_label();
+  const auto field = [](size_t offset) { return static_cast<int32_t>(offset); };
+  code.bind(script);
+  code.store(kTold, 0, kCall);
+  code.load(Reg::rax, kCall, field(offsetof(ScriptedCall, number)));
+  constexpr Reg kArguments[] = {Reg::rdi, Reg::rsi, Reg::rdx, Reg::r10};
+  for (size_t i = 0; i < std::size(kArguments); ++i)
+    code.load(kArguments[i], kCall, field(offsetof(ScriptedCall, arguments) + i * 8));
+  code.load_sx32(Reg::r8, kDescriptor, 0);
+  code.load(Reg::r9, kCall, field(offsetof(ScriptedCall, sixth)));
+  code.syscall();
+  code.store(kCall, field(offsetof(ScriptedCall, result)), Reg::rax);
+  code.load(Reg::rcx, kCall, field(offsetof(ScriptedCall, next)));
+  code.jrcxz(out);
+  code.shift_right(Reg::rax, 63);
+  code.test(Reg::rax);
+  code.jump_if(Condition::equal, fine);
+  code.mov(Reg::rcx, kLast);
+  code.bind(fine);
+  code.mov(kCall, Reg::rcx);
+  code.jmp_short(script);
+  code.bind(out);
+  code.jmp(home);
+}
+
+}  // namespace
+
+CallState call_state(const Registers& registers) {
+  if (static_cast<int64_t>(registers.orig_rax) < 0) return CallState::none;
+  switch (-syscall_result(registers)) {
+    case kRestartSys:
+    case kRestartNoInterrupt:
+    case kRestartNoHandler:
+    case EINTR:
+      return CallState::begins_again;
+    case kRestartBlock:
+      return CallState::continues;
+    default:
+      return CallState::over;
+  }
+}
+
+uint64_t syscall_number(const Registers& registers) {
+  return registers.orig_rax;
+}
+
+int64_t syscall_result(const Registers& registers) {
+  return static_cast<int64_t>(registers.rax);
+}
+
+void restart_unless_handled(Registers& registers) {
+  registers.rax = static_cast<uint64_t>(-kRestartNoHandler);
+}
+
+Registers restarted(const Registers& registers) {
+  const CallState state = call_state(registers);
+  if (state == CallState::none) return registers;
+  Registers out = registers;
+  out.orig_rax = static_cast<uint64_t>(-1);
+  if (state == CallState::over) return out;
+  out.rax = state == CallState::continues ? SYS_restart_syscall : registers.orig_rax;
+  out.rip -= kSyscallLength;
+  return out;
+}
+
+void set_returned_to(Registers& registers, Address address) {
+  registers.rcx = address;
+}
+
+Registers registers_for_call(const Registers& home, Address code, uint64_t number,
+                             const SyscallArguments& arguments) {
+  Registers registers = home;
+  registers.rip = code;
+  registers.orig_rax = static_cast<uint64_t>(-1);
+  registers.rax = number;
+  registers.rdi = arguments[0];
+  registers.rsi = arguments[1];
+  registers.rdx = arguments[2];
+  registers.r10 = arguments[3];
+  registers.r8 = arguments[4];
+  registers.r9 = arguments[5];
+  return registers;
+}
+
+std::vector<uint8_t> borrowed_call(Address at, const Registers& home, uint64_t signal_mask) {
+  Assembler code(at);
+  const auto mask = code.new_label();
+  const auto target = code.new_label();
+  const auto way_home = code.new_label();
+  code.syscall();
+
+  code.bind(way_home);
+  code.mov_imm32(Reg::rax, SYS_rt_sigprocmask);
+  code.mov_imm32(Reg::rdi, SIG_SETMASK);
+  code.lea(Reg::rsi, mask);
+  code.mov_imm32(Reg::rdx, 0);
+  code.mov_imm32(Reg::r10, sizeof signal_mask);
+  code.syscall();
+
+  // lahf's layout in ah, and al such that adding 127 overflows iff the overflow flag is to be set.
+  const auto arithmetic = static_cast<uint32_t>(home.eflags & 0xff) << 8;
+  code.mov_imm32(Reg::rax, arithmetic | ((home.eflags & kOverflowFlag) != 0 ? 1 : 0));
+  code.add_al(127);
+  code.sahf();
+  if (home.eflags & kDirectionFlag)
+    code.std_();
+  else
+    code.cld();
+
+  code.mov_imm64(Reg::rax, home.rax);
+  code.mov_imm64(Reg::rbx, home.rbx);
+  code.mov_imm64(Reg::rcx, home.rcx);
+  code.mov_imm64(Reg::rdx, home.rdx);
+  code.mov_imm64(Reg::rsi, home.rsi);
+  code.mov_imm64(Reg::rdi, home.rdi);
+  code.mov_imm64(Reg::rbp, home.rbp);
+  code.mov_imm64(Reg::r8, home.r8);
+  code.mov_imm64(Reg::r9, home.r9);
+  code.mov_imm64(Reg::r10, home.r10);
+  code.mov_imm64(Reg::r11, home.r11);
+  code.mov_imm64(Reg::r12, home.r12);
+  code.mov_imm64(Reg::r13, home.r13);
+  code.mov_imm64(Reg::r14, home.r14);
+  code.mov_imm64(Reg::r15, home.r15);
+  code.jmp_memory(target);
+  code.bind(target);
+  code.u64(home.rip);
+  code.bind(mask);
+  code.u64(signal_mask);
+  emit_script(code, way_home);
+  auto bytes = code.finish();
+  assert(bytes && bytes->size() == kEnd && kEnd <= kBorrowedCallMaxSize);
+  return *bytes;
+}
+
+void start_script(Registers& registers, Address code, Address first, Address last, Address told,
+                  Address descriptor) {
+  registers.orig_rax = static_cast<uint64_t>(-1);
+  registers.rip = code + kScript;
+  registers.rbx = first;
+  registers.r13 = told;
+  registers.r14 = descriptor;
+  registers.r15 = last;
+}
+
+std::optional<BorrowedHome> home_of_borrowed_call(Address at, std::span<const uint8_t> bytes) {
+  if (bytes.size() < kEnd) return std::nullopt;
+  const auto value_at = [&](size_t offset) {
+    uint64_t value = 0;
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
+    return value;
+  };
+  BorrowedHome home;
+  for (size_t i = 0; i < std::size(kRestored); ++i)
+    home.registers.*kRestored[i] = value_at(kFirstRegister + i * kPerRegister + 2);
+  home.registers.rip = value_at(kInstructionPointer);
+  home.signal_mask = value_at(kSignalMask);
+  home.registers.eflags = bytes[kArithmeticFlags] | (bytes[kOverflow] != 0 ? kOverflowFlag : 0) |
+                          (bytes[kDirection] == kStd ? kDirectionFlag : 0);
+  // What was read in the wrong places makes other bytes.
+  const auto again = borrowed_call(at, home.registers, home.signal_mask);
+  if (!std::equal(again.begin(), again.end(), bytes.begin())) return std::nullopt;
+  home.registers.eflags &= kRestoredFlags;
+  return home;
+}
+
+Registers registers_at_home(const BorrowedHome& home, const Registers& now) {
+  Registers registers = home.registers;
+  registers.eflags |= now.eflags & ~kRestoredFlags;
+  registers.orig_rax = static_cast<uint64_t>(-1);
+  registers.rsp = now.rsp;
+  registers.cs = now.cs;
+  registers.ss = now.ss;
+  registers.ds = now.ds;
+  registers.es = now.es;
+  registers.fs = now.fs;
+  registers.gs = now.gs;
+  registers.fs_base = now.fs_base;
+  registers.gs_base = now.gs_base;
+  return registers;
+}
+
+}  // namespace pinprick::arch

@@ -1,0 +1,51 @@
+#include "arch/registers.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include <cstring>
+#include <vector>
+
+namespace pinprick::arch {
+namespace {
+
+Address handled_at;
+std::vector<uint64_t> frame;
+
+// The words of the frame that the kernel has made for this handler.
+void keep_frame(int, siginfo_t*, void* context) {
+  const auto* const interrupted = static_cast<ucontext_t*>(context);
+  handled_at = static_cast<Address>(interrupted->uc_mcontext.gregs[REG_RIP]);
+  frame.resize(sizeof(ucontext_t) / 8);
+  std::memcpy(frame.data(), context, frame.size() * 8);
+}
+
+TEST(SignalFrameFinder, FindsWhereTheHandlerOfARealSignalReturnsTo) {
+  struct sigaction action = {}, before;
+  action.sa_sigaction = keep_frame;
+  action.sa_flags = SA_SIGINFO;
+  ASSERT_EQ(::sigaction(SIGUSR1, &action, &before), 0);
+  ::raise(SIGUSR1);
+  ::sigaction(SIGUSR1, &before, nullptr);
+  ASSERT_FALSE(frame.empty());
+  SignalFrameFinder frames;
+  bool found = false;
+  for (uint64_t word : frame)
+    if (const auto returns_to = frames.next(word)) found = found || returns_to == handled_at;
+  EXPECT_TRUE(found);
+}
+
+TEST(SignalFrameFinder, FindsNothingAmongWordsOfNoFrame) {
+  SignalFrameFinder frames;
+  for (uint64_t word : {0x1000, 0x2000, 0x34, 0x3300, 0x0}) EXPECT_FALSE(frames.next(word));
+}
+
+TEST(Registers, OfAThreadAtABreakpointNameTheBreakpoint) {
+  Registers registers = {};
+  set_instruction_pointer(registers, 0x1001);
+  EXPECT_EQ(breakpoint_of(registers), 0x1000u);
+}
+
+}  // namespace
+}  // namespace pinprick::arch
