@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "arch/x86_64/emit.h"
-#include "arch/x86_64/relocate.h"
+#include "arch/assembler.h"
+#include "arch/relocate.h"
 #include "fuzzer.h"
 
 namespace {

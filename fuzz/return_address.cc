@@ -1,7 +1,7 @@
 // Any bytes as a function that may look at its return address. Another decoder walks a path through
 // it, as the input's first bytes say: if the path reads the return address, or leaves the function
 // with it on top of the stack, that must have been found.
-#include "arch/x86_64/return_address.h"
+#include "arch/return_address.h"
 
 #include <capstone/capstone.h>
 

@@ -25,7 +25,8 @@ struct RemoveAtExit {
 
 void look_at(const session::SessionFile& file, const layout::Session& found) {
   const layout::FileHeader& header = found.header;
-  CHECK(file.read_counters(found).size() == found.probes.size());
+  CHECK(file.read_counters(found).size() == header.counter_count);
+  CHECK(file.read_unrecorded(found).size() == header.histogram_count);
   const std::vector<stats::Histogram> all = file.read_histograms(found);
   CHECK(all.size() == header.histogram_count);
   size_t histograms = 0;
@@ -92,8 +93,9 @@ std::vector<Input> seeds() {
                                          .sites = 2,
                                          .probes = 3,
                                          .functions = 2,
+                                         .counters = 3,
                                          .histograms = 2,
-                                         .blocks = blocks,
+                                         .pool_size = blocks * histogram_size(bits),
                                          .name_bytes = 32,
                                          .cpus = 2,
                                          .fraction_bits = bits});
@@ -124,8 +126,9 @@ std::vector<Input> seeds() {
     put(header.functions.offset + sizeof(FunctionEntry), FunctionEntry{0x5555'1000, 2, 12});
     std::memcpy(bytes.data() + header.names.offset, "object\0read\0write", 18);
     for (uint64_t region = 0; region < 3; ++region) {
-      const uint64_t block = end_of_blocks(header, region % blocks);
-      put(region_offset(header, region) + place_offset(header, 0), block - header.pool_offset);
+      const uint64_t block = end_of_blocks(header, region % blocks * histogram_size(bits));
+      put(region_offset(header, region) + time_cells_offset(header, 0) + offsetof(TimeCells, place),
+          block - header.pool_offset);
       for (uint64_t cell = 0; cell < 20; ++cell) put(block + cell * 16, cell * 3);
     }
     all.push_back(std::move(bytes));

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <map>
 
-#include "arch/x86_64/computed_jump.h"
-#include "arch/x86_64/decode.h"
+#include "arch/code.h"
+#include "arch/computed_jump.h"
 #include "base/task.h"
 
 namespace pinprick::image {
@@ -91,7 +91,7 @@ class Scanner {
   RegisterJumps decode_region(const Region& region, size_t index, TextFacts::Piece& piece);
   // Adds where the blocks of such a jump may begin, in code that it may lead into.
   void add_blocks(const arch::ComputedJump& jump, Range code);
-  // Adds the targets of a table in [table, end); says whether it looks like one.
+  // Adds the targets of a table in [table, end); says whether it looks like one, and stays one.
   bool follow_relative_table(Address table, Address end);
   // Adds the targets of a table in data whose entries are distances from `base`, all up to `end`:
   // what is no entry adds a target too many.
@@ -105,6 +105,8 @@ class Scanner {
   void look_behind(Address table);
   // Do the first entries of such a table lead into `range`? Data of another kind hardly does.
   bool leads_into(Range range, Address base, Address table, Address end) const;
+  // Could the program have written another table there?
+  bool may_change(Address table) const;
   bool in_data(Address address) const { return containing(object_.data, address) != nullptr; }
   // Adds the words of `part` that are addresses of text.
   void scan_words(const CodeBytes& part);
@@ -235,6 +237,11 @@ bool Scanner::leads_into(Range range, Address base, Address table, Address end) 
   return true;
 }
 
+bool Scanner::may_change(Address table) const {
+  return std::any_of(object_.changing.begin(), object_.changing.end(),
+                     [&](Range range) { return range.contains(table); });
+}
+
 bool Scanner::follow_relative_table(Address table, Address end) {
   const CodeBytes* part = containing(object_.data, table);
   if (part == nullptr) part = containing(object_.text, table);
@@ -248,7 +255,7 @@ bool Scanner::follow_relative_table(Address table, Address end) {
     targets_.add(target);
     any = true;
   }
-  return any;
+  return any && !may_change(table);
 }
 
 void Scanner::follow_half_words(Address table) {
@@ -523,74 +530,119 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     const auto is_table_from = [&](Address table, Address label) {
       return scanner.leads_into(range, label, table, end_of_table(table));
     };
-    const bool by_distance =
-        by_sum && computes_own_inside && labels.size() * tables.size() <= kMostPairs &&
-        std::any_of(tables.begin(), tables.end(), [&](Address table) {
-          return std::any_of(labels.begin(), labels.end(),
-                             [&](Address label) { return is_table_from(table, label); });
-        });
-    if (by_distance)
-      for (Address table : tables)
-        for (Address label : labels) scanner.follow_table_from(label, table, end_of_table(table));
+    const auto leads_by_distance = [&](Address table) {
+      return std::any_of(labels.begin(), labels.end(),
+                         [&](Address label) { return is_table_from(table, label); });
+    };
+    const bool may_have_distances =
+        by_sum && computes_own_inside && labels.size() * tables.size() <= kMostPairs;
+    if (!may_have_distances || std::none_of(tables.begin(), tables.end(), leads_by_distance))
+      tables.clear();
+    for (Address table : tables)
+      for (Address label : labels) scanner.follow_table_from(label, table, end_of_table(table));
+    const bool by_distance = std::any_of(tables.begin(), tables.end(), [&](Address table) {
+      return !scanner.may_change(table) && leads_by_distance(table);
+    });
     if ((by_sum && !has_table && !by_distance) || (computes_own_inside && !by_distance))
       targets.mark_opaque(range.begin);
   }
   // Now that it is known who comes in where.
   facts.for_each_block_jump([&](size_t at, const BlockJump& among) {
-    if (targets.any_in(among.code.begin + 1, among.code.end))
-      owners.for_each(regions[at].range, [&](size_t owner) {
-        targets.mark_opaque(functions.functions()[owner].range.begin);
-      });
+    owners.for_each(regions[at].range, [&](size_t owner) {
+      targets.mark_opaque_if_entered(functions.functions()[owner].range.begin,
+                                     {among.code.begin + 1, among.code.end});
+    });
   });
   return targets;
 }
 
-std::vector<Range> find_restartable_sequences(const ObjectBytes& object,
-                                              std::span<const Relocation> relocations) {
-  // struct rseq_cs: u32 version, u32 flags, u64 start, u64 length, u64 abort. In a file the
-  // addresses may be relocations' addends.
-  constexpr uint64_t kSize = 32, kStart = 8, kLength = 16, kAbort = 24;
-  constexpr uint64_t kLongest = 4096;     // of a sequence; real ones have some 10 instructions
+std::vector<Address> find_pointers_to_text(const ObjectBytes& object) {
+  std::vector<Address> found;
+  for (const CodeBytes& part : object.data) {
+    check_cancelled();
+    for (Address at = align_up(part.address, 8); at + 8 <= part.range().end; at += 8) {
+      const Address to = load<uint64_t>(part.bytes, at - part.address) - object.bias;
+      if (containing(object.text, to) != nullptr) found.push_back(to);
+    }
+  }
+  return found;
+}
+
+namespace {
+
+// struct rseq_cs: u32 version, u32 flags, u64 start, u64 length, u64 abort. In a file the addresses
+// may be relocations' addends.
+class SequenceSearch {
+ public:
+  static constexpr uint64_t kSize = 32, kStart = 8, kLength = 16, kAbort = 24;
+  static constexpr uint64_t kLongest = 4096;  // of a sequence; real ones have some 10 instructions
+
+  explicit SequenceSearch(const ObjectBytes& object) : object_(object) {}
+
+  void consider(Address start, uint64_t length, Address abort);
+  void search(const CodeBytes& part);
+  std::vector<Range> take() { return std::move(ranges_); }
+
+ private:
+  const ObjectBytes& object_;
+  std::vector<Range> ranges_;
+};
+
+void SequenceSearch::consider(Address start, uint64_t length, Address abort) {
   constexpr uint64_t kAnnouncement = 16;  // the store of the descriptor's address, before start
   constexpr uint64_t kSignature = 4;
-  std::vector<Range> ranges;
-  const auto in_text = [&](Address address) { return containing(object.text, address) != nullptr; };
-  const auto consider = [&](Address start, uint64_t length, Address abort) {
-    if (length == 0 || length > kLongest || !in_text(start) || !in_text(abort - kSignature)) return;
-    const CodeBytes* part = containing(object.text, abort - kSignature);
-    const uint64_t at = abort - kSignature - part->address;
-    if (at + kSignature > part->bytes.size() ||
-        load<uint32_t>(part->bytes, at) != arch::kRseqSignature)
-      return;
-    ranges.push_back({start - kAnnouncement, start + length});
-    ranges.push_back({abort - kSignature, abort + 1});
-  };
-  const auto search = [&](const CodeBytes& part) {
-    check_cancelled();
-    const uint64_t first = align_up(part.address, 8) - part.address;
-    for (uint64_t at = first; at + kSize <= part.bytes.size(); at += 8) {
-      if (load<uint64_t>(part.bytes, at) != 0) continue;
-      consider(load<uint64_t>(part.bytes, at + kStart) - object.bias,
-               load<uint64_t>(part.bytes, at + kLength),
-               load<uint64_t>(part.bytes, at + kAbort) - object.bias);
-    }
-  };
-  for (const CodeBytes& part : object.data) search(part);
-  for (const CodeBytes& part : object.text) search(part);  // read-only data, in one segment with it
-  if (object.bias != 0) return ranges;
+  if (length == 0 || length > kLongest || containing(object_.text, start) == nullptr) return;
+  const CodeBytes* part = containing(object_.text, abort - kSignature);
+  if (part == nullptr) return;
+  const uint64_t at = abort - kSignature - part->address;
+  if (at + kSignature > part->bytes.size() ||
+      load<uint32_t>(part->bytes, at) != arch::kRseqSignature)
+    return;
+  ranges_.push_back({start - kAnnouncement, start + length});
+  ranges_.push_back({abort - kSignature, abort + 1});
+}
+
+void SequenceSearch::search(const CodeBytes& part) {
+  check_cancelled();
+  const uint64_t first = align_up(part.address, 8) - part.address;
+  for (uint64_t at = first; at + kSize <= part.bytes.size(); at += 8) {
+    if (load<uint64_t>(part.bytes, at) != 0) continue;
+    consider(load<uint64_t>(part.bytes, at + kStart) - object_.bias,
+             load<uint64_t>(part.bytes, at + kLength),
+             load<uint64_t>(part.bytes, at + kAbort) - object_.bias);
+  }
+}
+
+}  // namespace
+
+std::vector<Range> find_restartable_sequences_in_data(const ObjectBytes& object) {
+  SequenceSearch sequences(object);
+  for (const CodeBytes& part : object.data) sequences.search(part);
+  return sequences.take();
+}
+
+std::vector<Range> find_restartable_sequences(const ObjectBytes& object,
+                                              std::span<const Relocation> relocations) {
+  using Search = SequenceSearch;
+  Search sequences(object);
+  for (const CodeBytes& part : object.data) sequences.search(part);
+  // Read-only data, in one segment with it.
+  for (const CodeBytes& part : object.text) sequences.search(part);
+  if (object.bias != 0) return sequences.take();
   for (const Relocation& relocation : relocations) {
     if (relocation.kind != Relocation::Kind::relative) continue;
-    const Address descriptor = relocation.address - kStart;
+    const Address descriptor = relocation.address - Search::kStart;
     const CodeBytes* part = containing(object.data, descriptor);
-    if (part == nullptr || descriptor + kSize > part->range().end) continue;
-    const uint64_t length = load<uint64_t>(part->bytes, descriptor + kLength - part->address);
-    if (length == 0 || length > kLongest) continue;
+    if (part == nullptr || descriptor + Search::kSize > part->range().end) continue;
+    const uint64_t length =
+        load<uint64_t>(part->bytes, descriptor + Search::kLength - part->address);
+    if (length == 0 || length > Search::kLongest) continue;
     for (const Relocation& other : relocations)
-      if (other.kind == Relocation::Kind::relative && other.address == descriptor + kAbort)
-        consider(static_cast<Address>(relocation.addend), length,
-                 static_cast<Address>(other.addend));
+      if (other.kind == Relocation::Kind::relative && other.address == descriptor + Search::kAbort)
+        sequences.consider(static_cast<Address>(relocation.addend), length,
+                           static_cast<Address>(other.addend));
   }
-  return ranges;
+  return sequences.take();
 }
 
 }  // namespace pinprick::image

@@ -49,6 +49,9 @@ struct ObjectBytes {
   // Addresses in data words have this added, when they come from memory.
   uint64_t bias = 0;
   bool fixed_addresses = false;  // not position independent: addresses may be 32 bits wide
+  // Of the data: what the program may write, where the bytes are those of the file. No table in it
+  // explains a jump, since it may be another one by now.
+  std::vector<Range> changing;
 };
 
 // The same whatever the number of threads.
@@ -57,10 +60,15 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
                                   std::span<const Address> landing_pads,
                                   size_t threads = usable_threads());
 
+// Words of `data`, as a process holds them, that are addresses of its text.
+std::vector<Address> find_pointers_to_text(const ObjectBytes& object);
+
 // Restartable sequences (rseq) of the object: their instructions, the one before that announces
 // them, and the signature before their abort address. Moving or interrupting any of these breaks
 // them.
 std::vector<Range> find_restartable_sequences(const ObjectBytes& object,
                                               std::span<const Relocation> relocations);
+// Those that `data` has descriptors of, as a process holds them.
+std::vector<Range> find_restartable_sequences_in_data(const ObjectBytes& object);
 
 }  // namespace pinprick::image

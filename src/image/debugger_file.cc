@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "arch/elf.h"
+
 namespace pinprick::image {
 namespace {
 
@@ -83,7 +85,7 @@ std::vector<uint8_t> debugger_file(std::span<const EmittedCode> code,
   header.e_ident[EI_DATA] = ELFDATA2LSB;
   header.e_ident[EI_VERSION] = EV_CURRENT;
   header.e_type = ET_EXEC;
-  header.e_machine = EM_X86_64;
+  header.e_machine = arch::kElfMachine;
   header.e_version = EV_CURRENT;
   header.e_ehsize = sizeof header;
   header.e_shoff = bytes.size();

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "arch/x86_64/unwind_tables.h"
+#include "arch/unwind_tables.h"
 #include "base/address.h"
 
 namespace pinprick::image {

@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "arch/elf.h"
 #include "base/bytes.h"
+#include "base/zero_pages.h"
 
 namespace pinprick::image {
 namespace {
@@ -47,13 +49,13 @@ Symbol to_symbol(const GElf_Sym& raw, std::string_view name) {
 
 Relocation::Kind relocation_kind(uint64_t type) {
   switch (type) {
-    case R_X86_64_RELATIVE:
+    case arch::kRelocationRelative:
       return Relocation::Kind::relative;
-    case R_X86_64_IRELATIVE:
+    case arch::kRelocationIndirect:
       return Relocation::Kind::irelative;
-    case R_X86_64_JUMP_SLOT:
-    case R_X86_64_GLOB_DAT:
-    case R_X86_64_64:
+    case arch::kRelocationJumpSlot:
+    case arch::kRelocationGlobal:
+    case arch::kRelocationAddress:
       return Relocation::Kind::symbol;
     default:
       return Relocation::Kind::other;
@@ -70,6 +72,9 @@ ElfFile& ElfFile::operator=(ElfFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(bytes_, other.bytes_);
+  std::swap(owner_, other.owner_);
+  std::swap(file_size_, other.file_size_);
+  std::swap(use_, other.use_);
   std::swap(elf_, other.elf_);
   std::swap(entry_, other.entry_);
   std::swap(bias_, other.bias_);
@@ -77,6 +82,7 @@ ElfFile& ElfFile::operator=(ElfFile&& other) noexcept {
   std::swap(segments_, other.segments_);
   std::swap(dynamic_, other.dynamic_);
   std::swap(eh_frame_header_, other.eh_frame_header_);
+  std::swap(relro_, other.relro_);
   std::swap(build_id_, other.build_id_);
   std::swap(is_go_, other.is_go_);
   return *this;
@@ -105,9 +111,30 @@ Result<ElfFile, ElfError> ElfFile::open(const std::string& path, Use use) {
 
 Result<ElfFile, ElfError> ElfFile::from_bytes(std::vector<uint8_t> bytes, std::string name,
                                               uint64_t bias, Use use) {
+  const auto owner = std::make_shared<std::vector<uint8_t>>(std::move(bytes));
+  return from_memory(*owner, owner, std::move(name), bias, use);
+}
+
+Result<ElfFile, ElfError> ElfFile::copy_of(const ElfFile& file) {
+  const auto copy = std::make_shared<ZeroPages>(file.file_size_);
+  const auto bytes = copy->bytes();
+  const auto add = [&](uint64_t offset, uint64_t size) {
+    if (offset > bytes.size() || size > bytes.size() - offset) return false;
+    return file.read_raw(bytes.subspan(offset, size), offset);
+  };
+  bool whole = bytes.size() == file.file_size_;
+  for (const Part& part : file.parts()) whole = whole && add(part.offset, part.size);
+  if (!whole) return fail(ElfError{ElfCause::unreadable, file.path_, EIO});
+  return from_memory(bytes, copy, file.path_, file.bias_, file.use_);
+}
+
+Result<ElfFile, ElfError> ElfFile::from_memory(std::span<uint8_t> bytes,
+                                               std::shared_ptr<const void> owner, std::string name,
+                                               uint64_t bias, Use use) {
   ElfFile file;
   file.path_ = std::move(name);
-  file.bytes_ = std::move(bytes);
+  file.bytes_ = bytes;
+  file.owner_ = std::move(owner);
   file.bias_ = bias;
   elf_version(EV_CURRENT);
   file.elf_ = elf_memory(reinterpret_cast<char*>(file.bytes_.data()), file.bytes_.size());
@@ -117,6 +144,8 @@ Result<ElfFile, ElfError> ElfFile::from_bytes(std::vector<uint8_t> bytes, std::s
 
 Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
   const auto broken = [&](ElfCause cause) { return fail(ElfError{cause, path_, 0}); };
+  file_size_ = file_size;
+  use_ = use;
   uint8_t identity[EI_NIDENT] = {};
   if (file_size < sizeof identity || !read_raw(identity, 0) ||
       std::memcmp(identity, ELFMAG, SELFMAG) != 0)
@@ -125,7 +154,7 @@ Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
     return broken(ElfCause::not_x86_64);
   GElf_Ehdr header;
   if (elf_ == nullptr || gelf_getehdr(elf_, &header) == nullptr) return broken(ElfCause::truncated);
-  if (header.e_machine != EM_X86_64) return broken(ElfCause::not_x86_64);
+  if (header.e_machine != arch::kElfMachine) return broken(ElfCause::not_x86_64);
   if (header.e_type != ET_EXEC && header.e_type != ET_DYN) return broken(ElfCause::not_loadable);
   entry_ = header.e_entry;
   position_independent_ = header.e_type == ET_DYN;
@@ -158,6 +187,9 @@ Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
         break;
       case PT_GNU_EH_FRAME:
         eh_frame_header_ = range;
+        break;
+      case PT_GNU_RELRO:
+        relro_ = range;
         break;
       case PT_NOTE: {
         if (program.p_offset + program.p_filesz > file_size) break;
@@ -259,6 +291,42 @@ std::span<const uint8_t> ElfFile::section(std::string_view wanted) const {
   return {};
 }
 
+std::vector<ElfFile::Part> ElfFile::parts() const {
+  std::vector<Part> holes;
+  // Whatever section headers say, what is loaded is read.
+  const auto is_loaded = [&](const GElf_Shdr& header) {
+    return use_ == Use::code &&
+           std::any_of(segments_.begin(), segments_.end(), [&](const Segment& segment) {
+             return header.sh_offset < segment.offset + segment.file_size &&
+                    segment.offset < header.sh_offset + header.sh_size;
+           });
+  };
+  size_t names = 0;
+  if (elf_getshdrstrndx(elf_, &names) == 0)
+    for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
+      GElf_Shdr header;
+      if (gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_PROGBITS ||
+          (header.sh_flags & SHF_ALLOC) != 0 || header.sh_offset > file_size_ ||
+          header.sh_size > file_size_ - header.sh_offset || is_loaded(header))
+        continue;
+      const char* name = elf_strptr(elf_, names, header.sh_name);
+      if (name == nullptr) continue;
+      for (const std::string_view prefix : {".debug_", ".zdebug_", ".gnu.debuglto_"})
+        if (std::string_view(name).starts_with(prefix))
+          holes.push_back({header.sh_offset, header.sh_size});
+    }
+  std::sort(holes.begin(), holes.end(),
+            [](const Part& a, const Part& b) { return a.offset < b.offset; });
+  std::vector<Part> parts;
+  uint64_t at = 0;
+  for (const Part& hole : holes) {
+    if (hole.offset > at) parts.push_back({at, hole.offset - at});
+    at = std::max(at, hole.offset + hole.size);
+  }
+  if (at < file_size_) parts.push_back({at, file_size_ - at});
+  return parts;
+}
+
 std::optional<ElfFile::DebugLink> ElfFile::debug_link() const {
   ByteReader reader(section(".gnu_debuglink"));
   DebugLink link;
@@ -287,7 +355,7 @@ void ElfFile::visit_symbols(uint32_t section_type, F&& visit) const {
       GElf_Sym raw;
       if (gelf_getsym(data, i, &raw) == nullptr) continue;
       const char* name = elf_strptr(elf_, header.sh_link, raw.st_name);
-      if (name != nullptr && *name != '\0') visit(raw, name);
+      if (name != nullptr && *name != '\0' && !visit(raw, name)) return;
     }
   }
 }
@@ -296,6 +364,7 @@ std::vector<Symbol> ElfFile::symbols_of_sections(uint32_t type) const {
   std::vector<Symbol> symbols;
   visit_symbols(type, [&](const GElf_Sym& raw, std::string_view name) {
     if (is_code_or_data(raw)) symbols.push_back(to_symbol(raw, name));
+    return true;
   });
   return symbols;
 }
@@ -305,8 +374,39 @@ std::vector<SymbolName> ElfFile::symbol_names() const {
   for (const uint32_t type : {SHT_SYMTAB, SHT_DYNSYM})
     visit_symbols(type, [&](const GElf_Sym& raw, std::string_view name) {
       names.push_back({name, raw.st_shndx != SHN_UNDEF});
+      return true;
     });
   return names;
+}
+
+bool ElfFile::has_symbols() const {
+  bool any = false;
+  visit_symbols(SHT_SYMTAB, [&](const GElf_Sym& raw, std::string_view) {
+    any = is_code_or_data(raw);
+    return !any;
+  });
+  return any;
+}
+
+bool ElfFile::may_name_any(std::span<const std::string_view> names) const {
+  bool any_section = false;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr) continue;
+    any_section = true;
+    if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) continue;
+    Elf_Scn* const strings = elf_getscn(elf_, header.sh_link);
+    GElf_Shdr strings_header;
+    if (strings == nullptr || gelf_getshdr(strings, &strings_header) == nullptr ||
+        strings_header.sh_size > kLargestTable)
+      continue;
+    const auto text = bytes_of(elf_rawdata(strings, nullptr));
+    if (std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+          return ::memmem(text.data(), text.size(), name.data(), name.size()) != nullptr;
+        }))
+      return true;
+  }
+  return !any_section;
 }
 
 bool ElfFile::has_symtab() const {

@@ -75,6 +75,9 @@ class ElfFile {
   // `bias`: what the loader may already have added to addresses in the dynamic section.
   static Result<ElfFile, ElfError> from_bytes(std::vector<uint8_t> bytes, std::string name,
                                               uint64_t bias = 0, Use use = Use::code);
+  // All of `file` that is ever read of it, copied: what it says is from then on a function of bytes
+  // that nobody changes. Sections with debug information, which may be large, are zeros in it.
+  static Result<ElfFile, ElfError> copy_of(const ElfFile& file);
   ElfFile(ElfFile&&) noexcept;
   ElfFile& operator=(ElfFile&&) noexcept;
   ~ElfFile();
@@ -88,6 +91,24 @@ class ElfFile {
   // From the lowest to the highest address of all segments, whole pages.
   Range extent() const;
   bool in_executable_segment(Address address) const;
+  // Written by the loader only, which then makes it read-only: whole pages; empty: none.
+  Range read_only_after_relocation() const {
+    const Range pages = {relro_.begin, align_down(relro_.end, kPageSize)};
+    return pages.empty() ? Range{} : pages;
+  }
+  // Do its bytes lie in a file that is open, or in memory?
+  bool is_open_file() const { return static_cast<bool>(fd_); }
+  uint64_t file_size() const { return file_size_; }
+
+  // A part of the file, by offset.
+  struct Part {
+    uint64_t offset = 0;
+    uint64_t size = 0;
+  };
+  // What is ever read of it, in order of offsets: all but sections with debug information.
+  std::vector<Part> parts() const;
+  // False where the file is shorter, or cannot be read.
+  bool read(const Part& part, std::span<uint8_t> out) const { return read_raw(out, part.offset); }
 
   // Hexadecimal, lower case; empty: none.
   const std::string& build_id() const { return build_id_; }
@@ -104,9 +125,14 @@ class ElfFile {
   std::span<const uint8_t> compressed_debug_file() const;
 
   bool has_symtab() const;
+  // Any that symtab() would return?
+  bool has_symbols() const;
   // Defined symbols of .symtab, and those of .dynsym (by section header or dynamic section).
   std::vector<Symbol> symtab() const;
   std::vector<Symbol> dynamic_symbols() const;
+  // False: no symbol of either table has one of these for its name, or in it. Without section
+  // headers that is not known.
+  bool may_name_any(std::span<const std::string_view> names) const;
   // Of all symbols in either table.
   std::vector<SymbolName> symbol_names() const;
   std::vector<Relocation> relocations() const;
@@ -125,8 +151,12 @@ class ElfFile {
 
  private:
   ElfFile() = default;
+  static Result<ElfFile, ElfError> from_memory(std::span<uint8_t> bytes,
+                                               std::shared_ptr<const void> owner, std::string name,
+                                               uint64_t bias, Use use);
   Result<void, ElfError> load(uint64_t file_size, Use use);
-  // `visit(const GElf_Sym&, std::string_view name)`, for each symbol that has a name.
+  // `visit(const GElf_Sym&, std::string_view name)`, for each symbol that has a name, until it
+  // returns false.
   template <class F>
   void visit_symbols(uint32_t section_type, F&& visit) const;
   std::vector<Symbol> symbols_of_sections(uint32_t type) const;
@@ -141,7 +171,10 @@ class ElfFile {
 
   std::string path_;
   Fd fd_;
-  std::vector<uint8_t> bytes_;  // instead of fd_
+  std::span<uint8_t> bytes_;  // instead of fd_; `owner_` holds them
+  std::shared_ptr<const void> owner_;
+  uint64_t file_size_ = 0;
+  Use use_ = Use::code;
   Elf* elf_ = nullptr;
   Address entry_ = 0;
   uint64_t bias_ = 0;
@@ -149,6 +182,7 @@ class ElfFile {
   std::vector<Segment> segments_;
   std::optional<Range> dynamic_;
   std::optional<Range> eh_frame_header_;
+  Range relro_;
   std::string build_id_;
   bool is_go_ = false;
 };

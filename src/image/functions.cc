@@ -4,8 +4,9 @@
 #include <iterator>
 #include <tuple>
 
-#include "arch/x86_64/decode.h"
+#include "arch/code.h"
 #include "base/task.h"
+#include "image/packed.h"
 
 namespace pinprick::image {
 namespace {
@@ -69,6 +70,40 @@ class AddressSet {
   std::vector<Address> ascending_;
   std::vector<Address> others_;
 };
+
+// A function in a file of the cache.
+struct PackedFunction {
+  Range range;
+  Address limit = 0;
+  Address lsda = 0;
+  uint32_t first_name = 0;
+  uint32_t names_and_flags = 0;
+};
+constexpr uint32_t kEnteredByCall = uint32_t{1} << 31, kIfunc = uint32_t{1} << 30;
+
+PackedFunction packed(const Function& function) {
+  return {function.range, function.limit, function.lsda, function.first_name,
+          function.name_count | (function.entered_by_call ? kEnteredByCall : 0) |
+              (function.ifunc ? kIfunc : 0)};
+}
+
+Function unpacked(const PackedFunction& packed) {
+  return {packed.range,
+          packed.limit,
+          packed.lsda,
+          (packed.names_and_flags & kEnteredByCall) != 0,
+          (packed.names_and_flags & kIfunc) != 0,
+          packed.first_name,
+          packed.names_and_flags & ~(kEnteredByCall | kIfunc)};
+}
+
+bool lies_in_code(const Function& function, std::span<const Segment> segments) {
+  return function.range.begin <= function.range.end && function.range.end <= function.limit &&
+         std::any_of(segments.begin(), segments.end(), [&](const Segment& segment) {
+           return segment.executable && segment.range.contains(function.range.begin) &&
+                  function.limit <= segment.range.end;
+         });
+}
 
 }  // namespace
 
@@ -192,6 +227,64 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
   table.named_addresses_.reserve(names.size() + entries.size());
   std::set_union(names.begin(), names.end(), entries.begin(), entries.end(),
                  std::back_inserter(table.named_addresses_));
+  table.keep_names();
+  return table;
+}
+
+// They lie in the file's tables so far.
+void FunctionTable::keep_names() {
+  size_t size = 0;
+  for (std::string_view name : names_) size += name.size() + 1;
+  std::vector<char> text;
+  text.reserve(size);
+  for (std::string_view& name : names_) {
+    const size_t at = text.size();
+    text.insert(text.end(), name.begin(), name.end());
+    text.push_back('\0');
+    name = {text.data() + at, name.size()};
+  }
+  text_ = std::make_shared<const std::vector<char>>(std::move(text));
+}
+
+void FunctionTable::append_to(std::vector<uint8_t>& bytes) const {
+  std::vector<PackedFunction> functions;
+  functions.reserve(functions_.size());
+  for (const Function& function : functions_) functions.push_back(packed(function));
+  std::vector<uint32_t> lengths;
+  lengths.reserve(names_.size());
+  for (std::string_view name : names_) lengths.push_back(static_cast<uint32_t>(name.size()));
+  append_all(bytes, std::span<const PackedFunction>(functions));
+  append_all(bytes, std::span<const uint32_t>(lengths));
+  append_all(bytes, text_ ? std::span<const char>(*text_) : std::span<const char>());
+  append_all(bytes, std::span<const Address>(named_addresses_));
+}
+
+std::optional<FunctionTable> FunctionTable::parse(ByteReader& reader,
+                                                  std::span<const Segment> segments) {
+  FunctionTable table;
+  std::vector<PackedFunction> functions;
+  std::vector<uint32_t> lengths;
+  std::vector<char> text;
+  if (!read_all(reader, functions) || !read_all(reader, lengths) || !read_all(reader, text) ||
+      !read_all(reader, table.named_addresses_))
+    return std::nullopt;
+  table.text_ = std::make_shared<const std::vector<char>>(std::move(text));
+  std::string_view rest(table.text_->data(), table.text_->size());
+  table.names_.reserve(lengths.size());
+  for (const uint32_t length : lengths) {
+    if (length >= rest.size() || rest[length] != '\0') return std::nullopt;
+    table.names_.push_back(rest.substr(0, length));
+    rest.remove_prefix(size_t{length} + 1);
+  }
+  table.functions_.reserve(functions.size());
+  for (const PackedFunction& packed : functions) {
+    const Function function = unpacked(packed);
+    const bool ascends =
+        table.functions_.empty() || table.functions_.back().range.begin < function.range.begin;
+    const bool has_names = uint64_t{function.first_name} + function.name_count <= lengths.size();
+    if (!ascends || !has_names || !lies_in_code(function, segments)) return std::nullopt;
+    table.functions_.push_back(function);
+  }
   return table;
 }
 

@@ -1,16 +1,20 @@
 // The functions of one object: ranges, names, and how they are entered.
 //
 // Made from the symbol tables and the unwind tables together, so that stripped objects have
-// functions too. Immutable once built; addresses are the object's own (add the bias).
+// functions too. Immutable once built, and needs neither file nor symbols any more; addresses are
+// the object's own (add the bias).
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/address.h"
+#include "base/bytes.h"
 #include "image/elf_file.h"
 #include "image/unwind_info.h"
 
@@ -26,6 +30,8 @@ struct Function {
   bool ifunc = false;  // a resolver: calling it answers the address of the implementation
   uint32_t first_name = 0;
   uint32_t name_count = 0;
+
+  friend bool operator==(const Function&, const Function&) = default;
 };
 
 // `foo.cold`, `foo.cold.3`: a part of foo, which lies elsewhere.
@@ -48,9 +54,22 @@ class FunctionTable {
   // there.
   const std::vector<Address>& named_addresses() const { return named_addresses_; }
 
+  // As in a file of the cache (object_value.h).
+  void append_to(std::vector<uint8_t>& bytes) const;
+  // Nothing: damaged, or its functions lie outside of these segments' code.
+  static std::optional<FunctionTable> parse(ByteReader& reader, std::span<const Segment> segments);
+
+  friend bool operator==(const FunctionTable& a, const FunctionTable& b) {
+    return a.functions_ == b.functions_ && a.names_ == b.names_ &&
+           a.named_addresses_ == b.named_addresses_;
+  }
+
  private:
+  void keep_names();
+
   std::vector<Function> functions_;  // by range.begin, which is unique
   std::vector<std::string_view> names_;
+  std::shared_ptr<const std::vector<char>> text_;  // of the names, each with a zero
   std::vector<Address> named_addresses_;
 };
 

@@ -44,13 +44,17 @@ std::optional<Program> read_program(pid_t pid, const MemoryReader& reader) {
 // Where the program's dynamic section points to `struct r_debug`: 0 before the loader has filled it
 // in, nothing without a loader.
 std::optional<Address> debug_address(pid_t pid, const MemoryReader& reader) {
-  constexpr int kMostEntries = 1000;
+  constexpr uint64_t kMostEntries = 1000;
   const auto program = read_program(pid, reader);
   if (!program || !program->has_loader) return std::nullopt;
-  Address at = program->dynamic.begin;
-  for (int i = 0; i < kMostEntries && at < program->dynamic.end; ++i, at += sizeof(Elf64_Dyn)) {
-    Elf64_Dyn entry;
-    if (!reader(at, bytes_of(entry)) || entry.d_tag == DT_NULL) return std::nullopt;
+  const Range dynamic = program->dynamic;
+  if (dynamic.empty()) return std::nullopt;
+  std::vector<Elf64_Dyn> entries(std::min(dynamic.size() / sizeof(Elf64_Dyn), kMostEntries));
+  if (!reader(dynamic.begin,
+              {reinterpret_cast<uint8_t*>(entries.data()), entries.size() * sizeof(Elf64_Dyn)}))
+    return std::nullopt;
+  for (const Elf64_Dyn& entry : entries) {
+    if (entry.d_tag == DT_NULL) break;
     if (entry.d_tag == DT_DEBUG) return entry.d_un.d_ptr;
   }
   return std::nullopt;

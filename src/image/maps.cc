@@ -1,9 +1,14 @@
 #include "image/maps.h"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+
+#include "base/process_folder.h"
 
 namespace pinprick::image {
 namespace {
@@ -66,6 +71,18 @@ bool parse_line(std::string_view line, Mapping& mapping) {
   return true;
 }
 
+// PROCMAP_QUERY of <linux/fs.h>, since Linux 6.11: the mapping that covers an address.
+struct ProcmapQuery {
+  uint64_t size = sizeof(ProcmapQuery);
+  uint64_t flags = 0;
+  uint64_t address = 0;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t unused[8] = {};
+};
+static_assert(sizeof(ProcmapQuery) == 104);
+constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
+
 }  // namespace
 
 std::vector<Mapping> parse_maps(std::string_view text) {
@@ -79,8 +96,30 @@ std::vector<Mapping> parse_maps(std::string_view text) {
 
 Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid) {
   auto text = read_file("/proc/" + std::to_string(pid) + "/maps");
+  // Every process has something mapped, but not one that ends, nor the folder of one whose first
+  // thread has ended.
+  if (text && text->empty()) text = read_file(process_folder(pid) + "/maps");
   if (!text) return fail(text.error());
+  if (text->empty()) return fail(SystemError{ESRCH});
   return parse_maps(*text);
+}
+
+MappingLookup::MappingLookup(pid_t pid) {
+  if (auto maps = open_file(process_folder(pid) + "/maps", O_RDONLY)) maps_ = *std::move(maps);
+}
+
+std::optional<Range> MappingLookup::range_at(Address address) {
+  if (!all_) {
+    ProcmapQuery query;
+    query.address = address;
+    if (::ioctl(maps_.get(), kProcmapQuery, &query) == 0) return Range{query.begin, query.end};
+    if (errno == ENOENT) return std::nullopt;
+    all_.emplace();
+    if (const auto text = read_all(maps_.get())) all_ = parse_maps(*text);
+  }
+  for (const Mapping& mapping : *all_)
+    if (mapping.range.contains(address)) return mapping.range;
+  return std::nullopt;
 }
 
 std::vector<Range> free_ranges(const std::vector<Mapping>& maps, Address lowest, Address highest) {

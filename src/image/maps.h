@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,7 +29,24 @@ struct Mapping {
   std::string path;      // of a file, or a name like [stack]; empty: anonymous
 };
 
+// Of a process that has ended an error (ESRCH): it is not that nothing is mapped.
 Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid);
+
+// Asks for single mappings of a process: a microsecond each, however many there are. Where the
+// kernel cannot be asked (before Linux 6.11) all are read when the first is asked for. Made
+// beforehand, it needs no more than that while a process stands still. Stays with the program that
+// runs when it is made.
+class MappingLookup {
+ public:
+  explicit MappingLookup(pid_t pid);
+  // As it is now; or, where all are read, as it was at the first question. Nothing: no mapping lies
+  // there, or nobody can tell.
+  std::optional<Range> range_at(Address address);
+
+ private:
+  Fd maps_;
+  std::optional<std::vector<Mapping>> all_;  // where they are not asked for
+};
 
 // Lines that do not look as the kernel writes them are left out.
 std::vector<Mapping> parse_maps(std::string_view text);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "arch/vfork_hook.h"
 #include "base/task.h"
 #include "image/code_scan.h"
 #include "image/debug_file.h"
@@ -17,17 +19,93 @@ namespace {
 // size, and so may whatever a hostile file claims.
 constexpr uint64_t kLargestFunction = uint64_t{64} << 20;
 constexpr uint64_t kLargestZeroed = uint64_t{256} << 20;
+// Of a file whose values are kept.
+constexpr uint64_t kLargestCopied = uint64_t{2} << 30;
+
+std::vector<FrameEntry> frames_of(const ElfFile& elf) {
+  const auto section = elf.eh_frame();
+  return section ? parse_eh_frame(section->data, section->address) : std::vector<FrameEntry>();
+}
+
+// `debug`: the separate debug file, or null.
+FunctionTable functions_of(const ElfFile& elf, const ElfFile* debug,
+                           std::span<const FrameEntry> frames) {
+  std::vector<Symbol> symbols = elf.symtab();
+  std::optional<ElfFile> embedded;
+  if (symbols.empty()) {
+    if (debug == nullptr && (embedded = embedded_debug_file(elf))) debug = &*embedded;
+    if (debug != nullptr) symbols = debug->symtab();
+  }
+  const auto dynamic = elf.dynamic_symbols();
+  symbols.insert(symbols.end(), dynamic.begin(), dynamic.end());
+  return FunctionTable::build(elf, symbols, frames);
+}
+
+std::vector<Address> landing_pads_in(const ObjectBytes& object,
+                                     std::span<const FrameEntry> frames) {
+  std::vector<Address> landing_pads;
+  const auto add = [&](const FrameEntry& frame, const CodeBytes& part) {
+    if (!part.range().contains(frame.lsda)) return;
+    const auto table = part.bytes.subspan(frame.lsda - part.address);
+    const auto pads = parse_landing_pads(table, frame.lsda, frame.code);
+    landing_pads.insert(landing_pads.end(), pads.begin(), pads.end());
+  };
+  for (const FrameEntry& frame : frames) {
+    check_cancelled();
+    if (frame.lsda == 0) continue;
+    for (const CodeBytes& part : object.data) add(frame, part);
+    for (const CodeBytes& part : object.text) add(frame, part);
+  }
+  return landing_pads;
+}
+
+ObjectCode code_in(const ObjectBytes& object, const FunctionTable& functions,
+                   std::span<const Relocation> relocations, std::span<const FrameEntry> frames) {
+  ObjectCode code{
+      find_branch_targets(object, functions, relocations, landing_pads_in(object, frames)),
+      find_restartable_sequences(object, relocations),
+      {}};
+  for (const CodeBytes& part : object.text)
+    for (const size_t offset : arch::find_vforks(part.bytes))
+      code.vforks.push_back(part.address + offset);
+  return code;
+}
+
+// All that is ever read of the file. False: it cannot be read.
+bool add_file(ContentHasher& hasher, const ElfFile& elf) {
+  constexpr uint64_t kAtOnce = 128 << 10;  // stays in a cache of the processor
+  const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(kAtOnce);
+  hasher.add(elf.file_size());
+  for (const ElfFile::Part& part : elf.parts()) {
+    hasher.add(part.offset);
+    hasher.add(part.size);
+    for (uint64_t at = 0; at < part.size; at += kAtOnce) {
+      check_cancelled();
+      const uint64_t size = std::min(kAtOnce, part.size - at);
+      const std::span<uint8_t> bytes(buffer.get(), size);
+      if (!elf.read({part.offset + at, size}, bytes)) return false;
+      hasher.add(bytes);
+    }
+  }
+  return true;
+}
+
+bool add_files(ContentHasher& hasher, const ElfFile& elf, const ElfFile* debug) {
+  hasher.add(uint64_t{debug != nullptr});
+  return add_file(hasher, elf) && (debug == nullptr || add_file(hasher, *debug));
+}
 
 }  // namespace
 
 Object::Object(ElfFile elf, uint64_t bias, std::vector<std::string> names, std::string path,
-               std::string root, MemoryReader reader)
+               std::string root, MemoryReader reader, ObjectStore* store)
     : elf_(std::move(elf)),
       bias_(bias),
       names_(std::move(names)),
       path_(std::move(path)),
       root_(std::move(root)),
-      reader_(std::move(reader)) {}
+      reader_(std::move(reader)),
+      store_(store) {}
 
 Range Object::extent() const {
   const Range own = elf_.extent();
@@ -43,26 +121,111 @@ std::vector<Range> Object::executable_ranges() const {
 }
 
 const std::vector<FrameEntry>& Object::frames() {
-  if (!frames_) {
-    const auto section = elf_.eh_frame();
-    frames_ = section ? parse_eh_frame(section->data, section->address) : std::vector<FrameEntry>();
-  }
+  if (!frames_) frames_ = frames_of(elf_);
   return *frames_;
 }
 
-const FunctionTable& Object::functions() {
-  if (!functions_) {
-    symbols_ = elf_.symtab();
-    if (symbols_.empty()) {
-      debug_ = find_debug_file(elf_, root_, path_);
-      if (!debug_) debug_ = embedded_debug_file(elf_);
-      if (debug_) symbols_ = debug_->symtab();
-    }
-    const auto dynamic = elf_.dynamic_symbols();
-    symbols_.insert(symbols_.end(), dynamic.begin(), dynamic.end());
-    functions_ = FunctionTable::build(elf_, symbols_, frames());
+// Null: there is none, or the object needs none.
+const ElfFile* Object::debug_file() {
+  if (!debug_) {
+    debug_.emplace();
+    if (!elf_.has_symbols())
+      if (auto found = find_debug_file(elf_, root_, path_))
+        *debug_ = std::make_unique<ElfFile>(*std::move(found));
   }
+  return debug_->get();
+}
+
+const std::optional<ContentHash>& Object::contents() {
+  if (contents_) return *contents_;
+  contents_.emplace();
+  if (store_ == nullptr || !elf_.is_open_file() || elf_.file_size() > kLargestCopied)
+    return *contents_;
+  ContentHasher hasher = store_->hasher();
+  if (add_files(hasher, elf_, debug_file())) *contents_ = hasher.finish();
+  return *contents_;
+}
+
+// Of the files, and of the text in memory. Nothing: code may be other code than the file's.
+std::optional<ContentHash> Object::contents_of_code() {
+  if (!contents() || elf_.has_text_relocations()) return std::nullopt;
+  const auto& segments = elf_.segments();
+  if (std::any_of(segments.begin(), segments.end(), [](const Segment& segment) {
+        return segment.executable &&
+               (segment.writable || segment.file_size != segment.range.size());
+      }))
+    return std::nullopt;
+  ContentHasher hasher = store_->hasher();
+  hasher.add(*contents());
+  for (const SegmentBytes& segment : text()) {
+    hasher.add(segment.address);
+    hasher.add(segment.bytes.size());
+    hasher.add(segment.bytes);
+  }
+  return hasher.finish();
+}
+
+// Null: the files are not what contents() is of any more. Then no value is kept, from here on.
+Object::Copy* Object::copy() {
+  if (copy_) return copy_->get();
+  copy_.emplace();
+  if (!contents()) return nullptr;
+  const auto make = [&]() -> std::unique_ptr<Copy> {
+    auto elf = ElfFile::copy_of(elf_);
+    if (!elf) return nullptr;
+    auto copy = std::make_unique<Copy>(Copy{*std::move(elf), {}, {}});
+    if (const ElfFile* const debug = debug_file()) {
+      auto debug_copy = ElfFile::copy_of(*debug);
+      if (!debug_copy) return nullptr;
+      copy->debug = *std::move(debug_copy);
+    }
+    ContentHasher hasher = store_->hasher();
+    const ElfFile* const debug = copy->debug ? &*copy->debug : nullptr;
+    if (!add_files(hasher, copy->elf, debug) || hasher.finish() != *contents()) return nullptr;
+    copy->frames = frames_of(copy->elf);
+    return copy;
+  };
+  *copy_ = make();
+  if (*copy_ == nullptr) contents_->reset();
+  return copy_->get();
+}
+
+bool Object::text_is_of(const Copy& copy) {
+  return std::all_of(text().begin(), text().end(), [&](const SegmentBytes& segment) {
+    const auto& segments = copy.elf.segments();
+    const auto one = std::find_if(segments.begin(), segments.end(), [&](const Segment& other) {
+      return other.executable && other.range.begin == segment.address;
+    });
+    if (one == segments.end() || one->file_size != segment.bytes.size()) return false;
+    constexpr uint64_t kAtOnce = 128 << 10;
+    const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(kAtOnce);
+    for (uint64_t at = 0; at < one->file_size; at += kAtOnce) {
+      const std::span<uint8_t> bytes(buffer.get(), std::min(kAtOnce, one->file_size - at));
+      if (!copy.elf.read({one->offset + at, bytes.size()}, bytes) ||
+          std::memcmp(bytes.data(), segment.bytes.data() + at, bytes.size()) != 0)
+        return false;
+    }
+    return true;
+  });
+}
+
+const FunctionTable& Object::functions() {
+  if (functions_) return *functions_;
+  if (const auto& key = contents()) functions_ = store_->find_functions(*key, elf_.segments());
+  if (functions_) return *functions_;
+  if (const Copy* const from = copy())
+    functions_ = store_->keep(
+        *contents(), functions_of(from->elf, from->debug ? &*from->debug : nullptr, from->frames));
+  else
+    functions_ = std::make_shared<const FunctionTable>(functions_of(elf_, debug_file(), frames()));
   return *functions_;
+}
+
+bool Object::may_name_any(std::span<const std::string_view> names) {
+  if (elf_.may_name_any(names)) return true;
+  if (elf_.has_symbols()) return false;
+  const ElfFile* const debug = debug_file();
+  return debug != nullptr ? debug->may_name_any(names) : !elf_.compressed_debug_file().empty();
 }
 
 const std::vector<Relocation>& Object::relocations() {
@@ -85,8 +248,11 @@ std::string_view Object::imported_at(Address address) {
 
 std::optional<std::string_view> Object::stack_reading_runtime() {
   if (!stack_reading_runtime_) {
-    functions();  // which finds the debug file
-    stack_reading_runtime_ = image::stack_reading_runtime(elf_, debug_ ? &*debug_ : nullptr);
+    const ElfFile* debug = debug_file();
+    std::optional<ElfFile> embedded;
+    if (debug == nullptr && !elf_.has_symbols() && (embedded = embedded_debug_file(elf_)))
+      debug = &*embedded;
+    stack_reading_runtime_ = image::stack_reading_runtime(elf_, debug);
   }
   return *stack_reading_runtime_;
 }
@@ -119,17 +285,24 @@ bool Object::read(Address address, std::span<uint8_t> out) const {
 // A segment's memory; shorter where its end is not readable, or is a huge .bss, or from a file is
 // any: addresses of code that lie there have been somewhere else before.
 Object::SegmentBytes Object::segment_bytes(const Segment& segment) const {
-  SegmentBytes out = {segment.range.begin, {}};
+  SegmentBytes out = {segment.range.begin, nullptr, {}};
+  const auto take = [&](uint64_t size, auto&& fill) {
+    out.storage = std::make_unique_for_overwrite<uint8_t[]>(size);
+    const std::span<uint8_t> bytes(out.storage.get(), size);
+    if (fill(bytes)) out.bytes = bytes;
+    return !out.bytes.empty();
+  };
   if (!reader_) {
-    out.bytes = elf_.read(segment.range);
+    take(segment.file_size, [&](std::span<uint8_t> bytes) {
+      return elf_.read({segment.offset, bytes.size()}, bytes);
+    });
     return out;
   }
   const bool whole = segment.range.size() - segment.file_size <= kLargestZeroed;
-  for (uint64_t size : {whole ? segment.range.size() : segment.file_size, segment.file_size}) {
-    out.bytes.resize(size);
-    if (reader_(segment.range.begin + bias_, out.bytes)) return out;
-  }
-  out.bytes.clear();
+  for (uint64_t size : {whole ? segment.range.size() : segment.file_size, segment.file_size})
+    if (take(size,
+             [&](std::span<uint8_t> bytes) { return reader_(segment.range.begin + bias_, bytes); }))
+      break;
   return out;
 }
 
@@ -160,7 +333,7 @@ std::span<const uint8_t> Object::code_from(Address address) {
   return {};
 }
 
-void Object::scan_code() {
+ObjectCode Object::scan_memory() {
   std::vector<SegmentBytes> data;
   for (const Segment& segment : elf_.segments())
     if (!segment.executable) data.push_back(segment_bytes(segment));
@@ -170,21 +343,69 @@ void Object::scan_code() {
   for (const SegmentBytes& segment : text())
     object.text.push_back({segment.address, segment.bytes});
   for (const SegmentBytes& segment : data) object.data.push_back({segment.address, segment.bytes});
-  std::vector<Address> landing_pads;
-  const auto add_landing_pads = [&](const FrameEntry& frame, const CodeBytes& part) {
-    if (!part.range().contains(frame.lsda)) return;
-    const auto table = part.bytes.subspan(frame.lsda - part.address);
-    const auto pads = parse_landing_pads(table, frame.lsda, frame.code);
-    landing_pads.insert(landing_pads.end(), pads.begin(), pads.end());
+  return code_in(object, functions(), relocations(), frames());
+}
+
+// With the text that is in memory, which is the copy's.
+ObjectCode Object::scan_copy(const Copy& copy) {
+  struct Part {
+    Address address = 0;
+    std::vector<uint8_t> bytes;
   };
-  for (const FrameEntry& frame : frames()) {
-    check_cancelled();
-    if (frame.lsda == 0) continue;
-    for (const CodeBytes& part : object.data) add_landing_pads(frame, part);
-    for (const CodeBytes& part : object.text) add_landing_pads(frame, part);
+  std::vector<Part> data;
+  ObjectBytes object;
+  object.fixed_addresses = !copy.elf.position_independent();
+  for (const Segment& segment : copy.elf.segments()) {
+    if (segment.executable) continue;
+    data.push_back({segment.range.begin, copy.elf.read(segment.range)});
+    if (!segment.writable) continue;
+    const Range fixed = copy.elf.read_only_after_relocation();
+    if (!segment.range.contains(fixed)) {
+      object.changing.push_back(segment.range);
+      continue;
+    }
+    object.changing.push_back({segment.range.begin, fixed.begin});
+    object.changing.push_back({fixed.end, segment.range.end});
   }
-  targets_ = find_branch_targets(object, functions(), relocations(), landing_pads);
-  reserved_ = find_restartable_sequences(object, relocations());
+  for (const SegmentBytes& segment : text())
+    object.text.push_back({segment.address, segment.bytes});
+  for (const Part& part : data) object.data.push_back({part.address, part.bytes});
+  return code_in(object, functions(), copy.elf.relocations(), copy.frames);
+}
+
+// Into its own data, where the file does not have it.
+void Object::add_what_memory_shows() {
+  std::vector<SegmentBytes> data;
+  for (const Segment& segment : elf_.segments())
+    if (!segment.executable && segment.writable) data.push_back(segment_bytes(segment));
+  ObjectBytes object;
+  object.bias = bias_;
+  object.fixed_addresses = !elf_.position_independent();
+  for (const SegmentBytes& segment : text())
+    object.text.push_back({segment.address, segment.bytes});
+  for (const SegmentBytes& segment : data) object.data.push_back({segment.address, segment.bytes});
+  targets_ = targets_->with(find_pointers_to_text(object));
+  const auto more = find_restartable_sequences_in_data(object);
+  reserved_.insert(reserved_.end(), more.begin(), more.end());
+  std::sort(reserved_.begin(), reserved_.end());
+  reserved_.erase(std::unique(reserved_.begin(), reserved_.end()), reserved_.end());
+}
+
+void Object::scan_code() {
+  functions();
+  std::shared_ptr<const ObjectCode> code;
+  const auto key = contents_of_code();
+  if (key) code = store_->find_code(*key, elf_.segments());
+  if (code == nullptr && key)
+    if (const Copy* const from = copy(); from != nullptr && text_is_of(*from))
+      code = store_->keep(*key, scan_copy(*from));
+  const bool is_of_file = code != nullptr;
+  if (!is_of_file) code = std::make_shared<const ObjectCode>(scan_memory());
+  if (copy_) copy_->reset();  // all is read of it
+  targets_ = code->targets;
+  reserved_ = code->reserved;
+  vforks_ = code->vforks;
+  if (is_of_file && reader_) add_what_memory_shows();
 }
 
 const BranchTargets& Object::targets() {
@@ -195,6 +416,11 @@ const BranchTargets& Object::targets() {
 const std::vector<Range>& Object::reserved() {
   if (!targets_) scan_code();
   return reserved_;
+}
+
+const std::vector<Address>& Object::vforks() {
+  if (!targets_) scan_code();
+  return vforks_;
 }
 
 std::string_view Object::function_name(const Function& function, std::string_view symbol) {

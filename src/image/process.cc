@@ -10,6 +10,9 @@
 #include <optional>
 #include <tuple>
 
+#include "arch/elf.h"
+#include "base/process_folder.h"
+
 namespace pinprick::image {
 namespace {
 
@@ -75,7 +78,7 @@ Result<ElfFile, ElfError> read_from_memory(const Candidate& group, const MemoryR
   if (first.offset != 0 || !reader(first.range.begin, header_bytes) ||
       std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return broken(ElfCause::not_elf);
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64 ||
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != arch::kElfMachine ||
       header.e_phentsize != sizeof(Elf64_Phdr))
     return broken(ElfCause::not_x86_64);
   std::vector<Elf64_Phdr> programs(header.e_phnum);
@@ -114,7 +117,7 @@ Result<ElfFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group) {
   auto by_mapping = ElfFile::open(
       fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, first.range.begin, first.range.end));
   if (by_mapping || by_mapping.error().cause != ElfCause::unreadable) return by_mapping;
-  const std::string path = fmt::format("/proc/{}/root{}", pid, first.path);
+  const std::string path = process_folder(pid) + "/root" + first.path;
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0)
     return fail(ElfError{ElfCause::unreadable, first.path, errno});
@@ -143,7 +146,7 @@ Range padding_of_vdso(const std::vector<Mapping>& maps, const MemoryReader& read
 }  // namespace
 
 uint64_t auxiliary_value(pid_t pid, uint64_t type) {
-  auto text = read_file(fmt::format("/proc/{}/auxv", pid));
+  auto text = read_file(process_folder(pid) + "/auxv");
   if (!text) return 0;
   for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= text->size(); at += sizeof(Elf64_auxv_t)) {
     Elf64_auxv_t entry;
@@ -155,9 +158,18 @@ uint64_t auxiliary_value(pid_t pid, uint64_t type) {
 
 std::string executable_name(pid_t pid, const MemoryReader& reader) {
   const Address at = auxiliary_value(pid, AT_EXECFN);
+  constexpr size_t kLongest = 4096;
   std::string name;
-  for (uint8_t c = 0; at != 0 && name.size() < 4096; name += static_cast<char>(c))
-    if (!reader(at + name.size(), {&c, 1}) || c == 0) break;
+  // It ends shortly before the end of the stack: none of these pieces lies in two pages.
+  while (at != 0 && name.size() < kLongest) {
+    const Address begin = at + name.size();
+    const uint64_t page_end = align_down(begin, kPageSize) + kPageSize;
+    std::vector<char> piece(std::min<uint64_t>(page_end - begin, 256));
+    if (!reader(begin, {reinterpret_cast<uint8_t*>(piece.data()), piece.size()})) break;
+    const auto zero = std::find(piece.begin(), piece.end(), '\0');
+    name.append(piece.begin(), zero);
+    if (zero != piece.end()) break;
+  }
   return base_name(name);
 }
 
@@ -176,11 +188,12 @@ Object* ProcessImage::object_at(Address code) const {
   return nullptr;
 }
 
-Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& reader) {
+Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& reader,
+                                               ObjectStore* store) {
   auto maps = read_maps(pid);
   if (!maps) return fail(maps.error());
   const Address program_headers = auxiliary_value(pid, AT_PHDR);
-  const std::string root = fmt::format("/proc/{}/root", pid);
+  const std::string root = process_folder(pid) + "/root";
 
   ProcessImage image;
   image.vdso_padding = padding_of_vdso(*maps, reader);
@@ -208,7 +221,7 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
     }
     if (replaced) image.replaced.push_back(names[0]);
     auto object = std::make_unique<Object>(*std::move(elf), *bias, std::move(names), first.path,
-                                           root, reader);
+                                           root, reader, store);
     if (is_program)
       image.objects.insert(image.objects.begin(), std::move(object));
     else
@@ -218,12 +231,13 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
   return image;
 }
 
-Result<ProcessImage, ElfError> load_file(const std::string& path) {
+Result<ProcessImage, ElfError> load_file(const std::string& path, ObjectStore* store) {
   auto elf = ElfFile::open(path);
   if (!elf) return fail(elf.error());
   ProcessImage image;
-  image.objects.push_back(std::make_unique<Object>(
-      *std::move(elf), 0, std::vector<std::string>{base_name(path)}, path, "", MemoryReader()));
+  image.objects.push_back(std::make_unique<Object>(*std::move(elf), 0,
+                                                   std::vector<std::string>{base_name(path)}, path,
+                                                   "", MemoryReader(), store));
   return image;
 }
 

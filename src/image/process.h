@@ -35,14 +35,16 @@ struct ProcessImage {
   std::vector<Range> executable_ranges() const;  // of all objects
 };
 
-// `reader` reads the memory of the process. Fails only when its maps cannot be read.
-Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& reader);
+// `reader` reads the memory of the process. `store`: where values of objects are kept; null, or it
+// outlives the image. Fails only when its maps cannot be read.
+Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& reader,
+                                               ObjectStore* store = nullptr);
 
 // The name that the program was started by (AT_EXECFN), or empty.
 std::string executable_name(pid_t pid, const MemoryReader& reader);
 
 // A file that is not running; its only object is it.
-Result<ProcessImage, ElfError> load_file(const std::string& path);
+Result<ProcessImage, ElfError> load_file(const std::string& path, ObjectStore* store = nullptr);
 
 // The value of an entry of the auxiliary vector; 0: none.
 uint64_t auxiliary_value(pid_t pid, uint64_t type);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "arch/elf.h"
 #include "base/bytes.h"
 #include "base/task.h"
 
@@ -16,10 +17,6 @@ constexpr uint8_t kOmit = 0xff;
 constexpr uint8_t kFormatMask = 0x0f;
 constexpr uint8_t kApplicationMask = 0x70;
 constexpr uint8_t kPcRelative = 0x10;
-
-// DWARF's numbers of x86-64 registers.
-constexpr uint64_t kRsp = 7;
-constexpr uint64_t kReturnAddress = 16;
 
 uint64_t read_format(ByteReader& reader, uint8_t encoding) {
   switch (encoding & kFormatMask) {
@@ -63,16 +60,16 @@ uint64_t read_pointer(ByteReader& reader, uint8_t encoding, Address section) {
 
 // The rules at a function's first instruction, as far as they matter here.
 struct EntryRules {
-  bool cfa_is_rsp_plus_8 = false;
+  bool cfa_is_stack_plus_8 = false;
   bool return_address_at_cfa_minus_8 = false;
 };
 
 // Runs call frame instructions up to the first that moves on in the code.
 void run_to_first_row(ByteReader reader, int64_t data_alignment, EntryRules& rules) {
-  uint64_t cfa_register = rules.cfa_is_rsp_plus_8 ? kRsp : UINT64_MAX;
-  uint64_t cfa_offset = rules.cfa_is_rsp_plus_8 ? 8 : 0;
+  uint64_t cfa_register = rules.cfa_is_stack_plus_8 ? arch::kDwarfStackPointer : UINT64_MAX;
+  uint64_t cfa_offset = rules.cfa_is_stack_plus_8 ? 8 : 0;
   const auto set_rule = [&](uint64_t reg, bool at_cfa_minus_8) {
-    if (reg == kReturnAddress) rules.return_address_at_cfa_minus_8 = at_cfa_minus_8;
+    if (reg == arch::kDwarfReturnAddress) rules.return_address_at_cfa_minus_8 = at_cfa_minus_8;
   };
   const auto is_minus_8 = [&](auto factor) {
     int64_t offset = 0;
@@ -137,7 +134,8 @@ void run_to_first_row(ByteReader reader, int64_t data_alignment, EntryRules& rul
         return;
     }
   }
-  rules.cfa_is_rsp_plus_8 = reader.ok() && cfa_register == kRsp && cfa_offset == 8;
+  rules.cfa_is_stack_plus_8 =
+      reader.ok() && cfa_register == arch::kDwarfStackPointer && cfa_offset == 8;
 }
 
 // Common information entry: what the frame entries that refer to it share.
@@ -253,7 +251,7 @@ std::vector<FrameEntry> parse_eh_frame(std::span<const uint8_t> bytes, Address a
     if (!body.ok() || out.code.begin == 0 || out.code.empty()) continue;
     EntryRules rules = common.rules;
     run_to_first_row(body, common.data_alignment, rules);
-    out.entered_by_call = rules.cfa_is_rsp_plus_8 && rules.return_address_at_cfa_minus_8;
+    out.entered_by_call = rules.cfa_is_stack_plus_8 && rules.return_address_at_cfa_minus_8;
     entries.push_back(out);
   }
   std::sort(entries.begin(), entries.end(),

@@ -66,5 +66,30 @@ TEST(BranchTargets, OpaqueIsSaidOfAFunctionsBegin) {
   EXPECT_FALSE(targets.contains(0x1100));
 }
 
+TEST(BranchTargets, OfAProcessAddToThoseOfTheFileAndLeaveThemAsTheyAre) {
+  BranchTargets targets({{0x1000, 0x2000}});
+  targets.add_callee(0x1100);
+  const BranchTargets more = targets.with(std::vector<Address>{0x1200, 0x1100, 0x3000, 0x1200});
+  EXPECT_TRUE(more.contains(0x1200));
+  EXPECT_TRUE(more.any_in(0x11f0, 0x1201));
+  EXPECT_FALSE(more.any_in(0x11f0, 0x1200));
+  EXPECT_FALSE(more.contains(0x3000));
+  EXPECT_TRUE(more.is_callee(0x1100));
+  EXPECT_FALSE(more.is_callee(0x1200));
+  EXPECT_FALSE(targets.contains(0x1200));
+}
+
+TEST(BranchTargets, OpaqueIsWhatSomebodyComesIntoBeItInTheProcessAlone) {
+  BranchTargets targets({{0x1000, 0x2000}});
+  targets.add(0x1104);
+  targets.mark_opaque_if_entered(0x1100, {0x1101, 0x1108});
+  targets.mark_opaque_if_entered(0x1200, {0x1201, 0x1208});
+  EXPECT_TRUE(targets.is_opaque(0x1100));
+  EXPECT_FALSE(targets.is_opaque(0x1200));
+  EXPECT_FALSE(targets.with(std::vector<Address>{0x1200, 0x1208}).is_opaque(0x1200));
+  EXPECT_TRUE(targets.with(std::vector<Address>{0x1207}).is_opaque(0x1200));
+  EXPECT_FALSE(targets.is_opaque(0x1200));
+}
+
 }  // namespace
 }  // namespace pinprick::image

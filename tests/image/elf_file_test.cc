@@ -3,10 +3,12 @@
 #include <elf.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <tuple>
 
@@ -230,6 +232,58 @@ TEST_P(Programs, ReadTheSameFromBytesAsFromAFile) {
   EXPECT_EQ(functions_of(from_bytes->symtab()), functions_of(file.symtab()));
   EXPECT_EQ(from_bytes->relocations().size(), file.relocations().size());
   EXPECT_EQ(from_bytes->eh_frame()->data, file.eh_frame()->data);
+}
+
+TEST_P(Programs, ACopySaysWhatTheFileSaysAndDoesNotChangeWithIt) {
+  const Scratch scratch;
+  const std::string path = scratch / "program";
+  std::filesystem::copy_file(path_, path);
+  const ElfFile file = open_program(path_);
+  const auto copy = ElfFile::copy_of(open_program(path));
+  write_bytes(path, std::vector<uint8_t>(std::filesystem::file_size(path_), 0xcc));
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->build_id(), file.build_id());
+  EXPECT_EQ(functions_of(copy->symtab()), functions_of(file.symtab()));
+  EXPECT_EQ(copy->relocations().size(), file.relocations().size());
+  EXPECT_EQ(copy->eh_frame()->data, file.eh_frame()->data);
+  for (const Segment& segment : file.segments())
+    EXPECT_EQ(copy->read(segment.range), file.read(segment.range));
+}
+
+TEST_P(Programs, MayHaveANameIfASymbolHasIt) {
+  const ElfFile file = open_program(path_);
+  const std::string_view nobodys[] = {"name_that_nothing_has", "nor_this"};
+  EXPECT_FALSE(file.may_name_any(nobodys));
+  for (const Symbol& symbol : file.symtab()) {
+    const std::string_view names[] = {nobodys[0], symbol.name};
+    EXPECT_TRUE(file.may_name_any(names)) << symbol.name;
+  }
+  for (const Symbol& symbol : file.dynamic_symbols())
+    EXPECT_TRUE(file.may_name_any(std::span(&symbol.name, 1))) << symbol.name;
+  const auto bare = ElfFile::from_bytes(without_section_headers(read_bytes(path_)), "bare");
+  EXPECT_TRUE(bare->may_name_any(nobodys)) << "without section headers it is not known";
+}
+
+// This program has some.
+TEST(ElfFile, NeverReadsDebugInformation) {
+  const ElfFile file = open_program("/proc/self/exe");
+  const std::string sections =
+      run_shell("readelf -SW /proc/" + std::to_string(::getpid()) + "/exe | sed 's/\\[ */[/'")
+          .output;
+  size_t checked = 0;
+  for (const std::string& line : lines_of(sections)) {
+    const auto words = words_of(line);
+    if (words.size() < 6 || !words[1].starts_with(".")) continue;
+    const uint64_t offset = hex(words[4]), size = hex(words[5]);
+    if (words[2] == "NOBITS" || size == 0) continue;
+    const auto parts = file.parts();
+    const bool is_read = std::any_of(parts.begin(), parts.end(), [&](const ElfFile::Part& part) {
+      return part.offset < offset + size && offset < part.offset + part.size;
+    });
+    EXPECT_EQ(is_read, !words[1].starts_with(".debug_")) << words[1];
+    ++checked;
+  }
+  EXPECT_GT(checked, 20u);
 }
 
 // As in memory, where there are segments and nothing else.

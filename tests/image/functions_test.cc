@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "arch/x86_64/decode.h"
+#include "arch/code.h"
 #include "image/object.h"
 #include "image/process.h"
 #include "image/programs.h"

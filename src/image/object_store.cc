@@ -1,0 +1,197 @@
+#include "image/object_store.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "image/packed.h"
+
+namespace pinprick::image {
+namespace {
+
+constexpr std::array<char, 8> kMagic = {'p', 'i', 'n', 'p', 'r', 'i', 'c', '1'};
+
+struct FileHead {
+  std::array<char, 8> magic = kMagic;
+  uint64_t kind = 0;
+  uint64_t size = 0;  // of the value
+  uint64_t key_high = 0, key_low = 0;
+  uint64_t checksum_high = 0, checksum_low = 0;
+};
+static_assert(std::has_unique_object_representations_v<FileHead>);
+
+// The description of the note; empty: there is none.
+std::span<const uint8_t> build_id_in(std::span<const uint8_t> notes) {
+  ByteReader reader(notes);
+  while (reader.remaining() >= 12) {
+    const uint32_t name_size = reader.u32();
+    const uint32_t size = reader.u32();
+    const uint32_t type = reader.u32();
+    const auto name = reader.take(align_up(name_size, 4));
+    const auto description = reader.take(align_up(size, 4));
+    if (reader.ok() && type == NT_GNU_BUILD_ID && name_size == 4 &&
+        std::memcmp(name.data(), "GNU", 4) == 0)
+      return description.first(size);
+  }
+  return {};
+}
+
+struct Program {
+  std::vector<uint8_t> build_ids;
+  bool is_known = true;
+};
+
+// The program comes first, and then what it was linked with, in an order that follows from that.
+int add_build_id(dl_phdr_info* object, size_t, void* data) {
+  auto& program = *static_cast<Program*>(data);
+  if (std::string_view(object->dlpi_name).starts_with("linux-vdso")) return 0;
+  std::span<const uint8_t> id;
+  for (size_t i = 0; i < object->dlpi_phnum && id.empty(); ++i) {
+    const ElfW(Phdr)& header = object->dlpi_phdr[i];
+    if (header.p_type == PT_NOTE)
+      id = build_id_in(
+          {reinterpret_cast<const uint8_t*>(object->dlpi_addr + header.p_vaddr), header.p_memsz});
+  }
+  program.is_known = program.is_known && !id.empty();
+  append(program.build_ids, uint64_t{id.size()});
+  program.build_ids.insert(program.build_ids.end(), id.begin(), id.end());
+  return 0;
+}
+
+}  // namespace
+
+ObjectStore::ObjectStore(std::optional<CacheFolder> folder) : folder_(std::move(folder)) {
+  Program program;
+  ::dl_iterate_phdr(&add_build_id, &program);
+  if (!program.is_known) folder_.reset();
+  key_ = folder_ ? folder_->key() : HashKey::random();
+  ContentHasher hasher(key_);
+  hasher.add(program.build_ids);
+  program_ = hasher.finish();
+}
+
+ObjectStore::~ObjectStore() {
+  write_pending();
+}
+
+ContentHasher ObjectStore::hasher() const {
+  ContentHasher hasher(key_);
+  hasher.add(program_);
+  return hasher;
+}
+
+std::string ObjectStore::file_name(ContentHash key, Kind kind) {
+  return to_hex(key) + (kind == Kind::functions ? ".functions" : ".code");
+}
+
+std::vector<uint8_t> ObjectStore::wrapped(ContentHash key, Kind kind,
+                                          std::span<const uint8_t> value) const {
+  FileHead head;
+  head.kind = static_cast<uint64_t>(kind);
+  head.size = value.size();
+  head.key_high = key.high;
+  head.key_low = key.low;
+  ContentHasher hasher(key_);
+  hasher.add({reinterpret_cast<const uint8_t*>(&head), sizeof head});
+  hasher.add(value);
+  const ContentHash checksum = hasher.finish();
+  head.checksum_high = checksum.high;
+  head.checksum_low = checksum.low;
+  std::vector<uint8_t> file;
+  file.reserve(sizeof head + value.size());
+  append(file, head);
+  file.insert(file.end(), value.begin(), value.end());
+  return file;
+}
+
+std::optional<std::span<const uint8_t>> ObjectStore::unwrapped(
+    ContentHash key, Kind kind, std::span<const uint8_t> file) const {
+  ByteReader reader(file);
+  auto head = reader.read<FileHead>();
+  if (!reader.ok() || head.magic != kMagic || head.kind != static_cast<uint64_t>(kind) ||
+      head.key_high != key.high || head.key_low != key.low || head.size != reader.remaining())
+    return std::nullopt;
+  const ContentHash checksum = {head.checksum_high, head.checksum_low};
+  head.checksum_high = head.checksum_low = 0;
+  const auto value = reader.take(head.size);
+  ContentHasher hasher(key_);
+  hasher.add({reinterpret_cast<const uint8_t*>(&head), sizeof head});
+  hasher.add(value);
+  if (hasher.finish() != checksum) return std::nullopt;
+  return value;
+}
+
+template <class T, class Parse>
+std::shared_ptr<const T> ObjectStore::find(std::map<ContentHash, std::weak_ptr<const T>>& known,
+                                           ContentHash key, Kind kind, Parse&& parse) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = known.find(key); found != known.end())
+      if (auto value = found->second.lock()) return value;
+  }
+  if (!folder_) return nullptr;
+  const std::string name = file_name(key, kind);
+  const auto file = folder_->read(name);
+  if (!file) return nullptr;
+  const auto bytes = unwrapped(key, kind, *file);
+  auto value = bytes ? parse(*bytes) : std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (!value) {
+    folder_->remove(name);
+    return nullptr;
+  }
+  ++found_in_files_;
+  auto kept = std::make_shared<const T>(*std::move(value));
+  known[key] = kept;
+  return kept;
+}
+
+template <class T>
+std::shared_ptr<const T> ObjectStore::keep(std::map<ContentHash, std::weak_ptr<const T>>& known,
+                                           ContentHash key, T value) {
+  auto kept = std::make_shared<const T>(std::move(value));
+  const std::lock_guard lock(mutex_);
+  if (auto before = known[key].lock()) return before;
+  known[key] = kept;
+  if (folder_) add_pending(key, kept);
+  return kept;
+}
+
+std::shared_ptr<const FunctionTable> ObjectStore::find_functions(
+    ContentHash key, std::span<const Segment> segments) {
+  return find(functions_, key, Kind::functions,
+              [&](std::span<const uint8_t> bytes) { return parse_functions(bytes, segments); });
+}
+
+std::shared_ptr<const ObjectCode> ObjectStore::find_code(ContentHash key,
+                                                         std::span<const Segment> segments) {
+  return find(code_, key, Kind::code,
+              [&](std::span<const uint8_t> bytes) { return parse_code(bytes, segments); });
+}
+
+std::shared_ptr<const FunctionTable> ObjectStore::keep(ContentHash key, FunctionTable value) {
+  return keep(functions_, key, std::move(value));
+}
+
+std::shared_ptr<const ObjectCode> ObjectStore::keep(ContentHash key, ObjectCode value) {
+  return keep(code_, key, std::move(value));
+}
+
+void ObjectStore::write_pending() {
+  const std::lock_guard lock(mutex_);
+  if (pending_.empty()) return;
+  const auto write = [&](ContentHash key, Kind kind, std::span<const uint8_t> value) {
+    folder_->write(file_name(key, kind), wrapped(key, kind, value));
+  };
+  for (const Pending& one : std::exchange(pending_, {})) {
+    if (one.functions) write(one.key, Kind::functions, to_bytes(*one.functions));
+    if (one.code) write(one.key, Kind::code, to_bytes(*one.code));
+  }
+  folder_->trim();
+}
+
+}  // namespace pinprick::image

@@ -1,0 +1,209 @@
+// What is kept of an object, and when it is not used.
+#include "image/object_store.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "image/process.h"
+#include "image/programs.h"
+#include "scratch.h"
+
+namespace pinprick::image {
+namespace {
+
+class ObjectStoreTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::copy_file(program("libbasic.so.1"), library_);
+    std::filesystem::create_directory(cache_);
+    std::filesystem::permissions(cache_, std::filesystem::perms::owner_all);
+  }
+  std::unique_ptr<ObjectStore> store() const {
+    auto folder = CacheFolder::open(cache_);
+    EXPECT_TRUE(folder);
+    return std::make_unique<ObjectStore>(*std::move(folder));
+  }
+  // How many of its two values came from files.
+  size_t found_of(const std::string& path) const {
+    const auto one = store();
+    auto file = load_file(path, one.get());
+    EXPECT_TRUE(file);
+    if (!file) return 0;
+    auto fresh = load_file(path);
+    EXPECT_TRUE(file->objects[0]->functions() == fresh->objects[0]->functions());
+    EXPECT_TRUE(file->objects[0]->targets() == fresh->objects[0]->targets());
+    return one->found_in_files();
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> all;
+    for (const auto& one : std::filesystem::directory_iterator(cache_))
+      if (one.path().filename() != "key") all.push_back(one.path());
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  const Scratch scratch_;
+  const std::string library_ = scratch_ / "library", cache_ = scratch_ / "cache";
+};
+
+TEST_F(ObjectStoreTest, FindsWhatAnotherProcessHasDecodedByContentsAlone) {
+  EXPECT_EQ(found_of(library_), 0u);
+  EXPECT_EQ(found_of(library_), 2u);
+  EXPECT_EQ(files().size(), 2u);
+  // Another file, with other times.
+  std::filesystem::copy_file(library_, scratch_ / "other");
+  EXPECT_EQ(found_of(scratch_ / "other"), 2u);
+}
+
+// One byte that no decoder would look at is enough.
+TEST_F(ObjectStoreTest, FindsNothingForAFileThatDiffersAnywhere) {
+  EXPECT_EQ(found_of(library_), 0u);
+  auto bytes = read_bytes(library_);
+  const auto times = std::filesystem::last_write_time(library_);
+  for (size_t at : {size_t{9}, bytes.size() / 2, bytes.size() - 1}) {
+    bytes[at] ^= 1;
+    write_bytes(library_, bytes);
+    std::filesystem::last_write_time(library_, times);
+    EXPECT_EQ(found_of(library_), 0u) << at;
+    bytes[at] ^= 1;
+  }
+  write_bytes(library_, bytes);
+  EXPECT_EQ(found_of(library_), 2u);
+}
+
+TEST_F(ObjectStoreTest, DecodesAnewWhereAFileIsDamagedAnywhere) {
+  EXPECT_EQ(found_of(library_), 0u);
+  const auto names = files();
+  ASSERT_EQ(names.size(), 2u);
+  for (const std::string& name : names) {
+    const auto whole = read_bytes(name);
+    for (size_t part = 0; part <= 40; ++part) {
+      auto damaged = whole;
+      const size_t at = std::min(part < 10 ? part * 8 : whole.size() * part / 40, whole.size() - 1);
+      damaged[at] ^= 0x10;
+      write_bytes(name, damaged);
+      EXPECT_EQ(found_of(library_), 1u) << at;
+      EXPECT_EQ(read_bytes(name), whole) << "written again";
+    }
+    for (size_t size : {size_t{0}, size_t{7}, size_t{40}, whole.size() / 2, whole.size() - 1}) {
+      std::filesystem::resize_file(name, size);
+      EXPECT_EQ(found_of(library_), 1u) << size;
+    }
+    auto longer = whole;
+    longer.push_back(0);
+    write_bytes(name, longer);
+    EXPECT_EQ(found_of(library_), 1u);
+  }
+  EXPECT_EQ(found_of(library_), 2u);
+}
+
+TEST_F(ObjectStoreTest, DecodesAnewWhereAFileIsUnderAnothersName) {
+  EXPECT_EQ(found_of(library_), 0u);
+  const auto first = files();
+  EXPECT_EQ(found_of(program("nested")), 0u);
+  for (const std::string& name : files()) {
+    if (std::find(first.begin(), first.end(), name) != first.end()) continue;
+    const bool functions = name.ends_with(".functions");
+    const std::string& other = *std::find_if(
+        first.begin(), first.end(),
+        [&](const std::string& one) { return one.ends_with(".functions") == functions; });
+    std::filesystem::copy_file(other, name, std::filesystem::copy_options::overwrite_existing);
+  }
+  EXPECT_EQ(found_of(program("nested")), 0u);
+  EXPECT_EQ(found_of(program("nested")), 2u);
+}
+
+TEST_F(ObjectStoreTest, IsOneValueForAllThatUseItAtOnce) {
+  ObjectStore nowhere;
+  auto one = load_file(library_, &nowhere), two = load_file(library_, &nowhere);
+  EXPECT_EQ(&one->objects[0]->functions(), &two->objects[0]->functions());
+}
+
+// A process whose library's bytes are chosen by the test: the file's own, but for what is changed.
+class InMemory : public ObjectStoreTest {
+ protected:
+  static constexpr uint64_t kBias = 0x7f00'0000'0000;
+
+  std::unique_ptr<Object> object(ObjectStore* store) {
+    auto elf = ElfFile::open(library_);
+    EXPECT_TRUE(elf);
+    memory_.clear();
+    for (const Segment& segment : elf->segments()) {
+      auto bytes = elf->read(segment.range);
+      bytes.resize(segment.range.size());
+      memory_.push_back({segment.range.begin + kBias, std::move(bytes)});
+      if (segment.executable) text_ = memory_.size() - 1;
+      if (segment.writable) data_ = memory_.size() - 1;
+    }
+    const auto reader = [this](Address at, std::span<uint8_t> out) {
+      for (const auto& [begin, bytes] : memory_)
+        if (at >= begin && at - begin <= bytes.size() &&
+            out.size() <= bytes.size() - (at - begin)) {
+          std::memcpy(out.data(), bytes.data() + (at - begin), out.size());
+          return true;
+        }
+      return false;
+    };
+    return std::make_unique<Object>(*std::move(elf), kBias, std::vector<std::string>{"library"},
+                                    library_, "", reader, store);
+  }
+
+  std::vector<std::pair<Address, std::vector<uint8_t>>> memory_;
+  size_t text_ = 0, data_ = 0;
+};
+
+TEST_F(InMemory, CodeIsThatOfTheFileWhereTheTextIsTheFiles) {
+  EXPECT_EQ(found_of(library_), 0u);
+  const auto one = store();
+  object(one.get())->targets();
+  EXPECT_EQ(one->found_in_files(), 2u);
+}
+
+TEST_F(InMemory, CodeThatIsNotTheFilesIsDecodedAsItIsAndNotKept) {
+  const auto one = store();
+  const auto library = object(one.get());
+  // A jump into a function, as somebody may have patched it in.
+  const Function function = library->functions().functions().front();
+  auto& [begin, text] = memory_[text_];
+  const Address jump = function.range.begin;
+  const Address target = jump + 7;
+  const uint8_t bytes[] = {0xe9, 2, 0, 0, 0};
+  std::copy_n(bytes, 5, text.begin() + static_cast<ptrdiff_t>(jump + kBias - begin));
+  EXPECT_TRUE(library->targets().contains(target));
+  one->write_pending();
+  const auto names = files();
+  EXPECT_EQ(names.size(), 1u) << "functions alone";
+  // Nor are they found by what comes later.
+  const auto fresh = store();
+  const auto again = object(fresh.get());
+  again->targets();
+  EXPECT_EQ(fresh->found_in_files(), 1u);
+  EXPECT_TRUE(again->targets() == load_file(library_)->objects[0]->targets());
+}
+
+TEST_F(InMemory, WhatTheProcessHasWrittenIntoItsDataCountsWithTheFilesCode) {
+  EXPECT_EQ(found_of(library_), 0u);
+  const auto one = store();
+  const auto library = object(one.get());
+  const Function function = library->functions().functions().front();
+  const Address label = function.range.begin + 1;
+  ASSERT_FALSE(load_file(library_)->objects[0]->targets().contains(label));
+  const uint64_t word = label + kBias;
+  auto& [begin, data] = memory_[data_];
+  const size_t at = align_up(begin, 8) - begin + 16;
+  ASSERT_LE(at + 8, data.size());
+  std::memcpy(data.data() + at, &word, sizeof word);
+  EXPECT_TRUE(library->targets().contains(label));
+  EXPECT_EQ(one->found_in_files(), 2u);
+  // Of this process alone.
+  EXPECT_FALSE(object(one.get())->targets().contains(label));
+}
+
+}  // namespace
+}  // namespace pinprick::image
