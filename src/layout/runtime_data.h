@@ -32,16 +32,28 @@ struct Slot {
   uint32_t global_next;     // index + 1 of the next one in the global list
 };
 
-// What a return probe's stub hands to the runtime. Lies beside the stub.
+// What a return probe's stub hands to the runtime: one metric that the call is recorded in. Lies
+// beside the stub. A call that is recorded in several metrics has a list of these; the first one is
+// the slot's.
 struct ProbeRecord {
-  uint64_t body;       // the displaced instructions, then the rest of the function
-  uint64_t histogram;  // offset of the histogram's place in a CPU's cells
-  uint64_t missed;     // offset of the counter of calls that found no slot
-  uint64_t unwound;    // offset of the counter of calls that were left by unwinding
-  uint64_t lost;       // offset of the counter of calls whose slot was used again
-  uint64_t site;       // the probed instruction
-  // Offset of the counter of calls that were not timed because generated code made them.
-  uint64_t from_generated;
+  uint64_t body;        // the displaced instructions, then the rest of the function
+  uint64_t site;        // the probed instruction
+  uint64_t cells;       // offset of the metric's TimeCells in a CPU's cells
+  uint64_t next;        // address of the next record of this call; 0: there is none
+  uint32_t unit;        // 1 << bits
+  uint32_t bits;        // fraction bits of the histogram
+  uint32_t block_size;  // what the histogram takes in the pool
+  uint32_t unused;
+};
+
+// The counters of one timed metric in a CPU's cells: calls that were not recorded, by cause, and
+// where the histogram of the others is.
+struct TimeCells {
+  uint64_t missed = 0;          // calls that found no slot, or no block
+  uint64_t unwound = 0;         // calls that were left by unwinding
+  uint64_t lost = 0;            // calls whose slot was used again before they returned
+  uint64_t from_generated = 0;  // calls that were not timed because generated code made them
+  uint64_t place = 0;  // of the block, from the beginning of the pool; 0: there is none yet
 };
 
 // The functions of an unwinder that the runtime calls when a slot's frame is unwound, and where it
@@ -75,8 +87,8 @@ struct alignas(4096) RuntimeContext {
   // Of blocks for histograms; 0: they all have one. Others can write what lies there, so that what
   // is read from there is checked against this.
   uint64_t pool;
-  uint64_t pool_blocks;
-  uint64_t block_size;
+  uint64_t pool_last_taken;  // the most that may be taken of it when a block is given
+  uint64_t unused;
   alignas(64) uint64_t free_list;  // global: tag << 32 | index + 1 of the first free slot
   alignas(64) uint64_t slots;
   uint64_t ns_multiplier;  // nanoseconds per TSC tick, times 2^32
@@ -84,7 +96,7 @@ struct alignas(4096) RuntimeContext {
   uint64_t reuse_from;     // when so many were used, those of calls that were left are used again
   uint64_t reusing;        // 1: so it is
   uint64_t blocks;         // where places count from: the pool, if there is one
-  uint64_t last_place;     // the largest
+  uint64_t last_place;     // the largest that a block of any size can have
   uint64_t callers;        // the table of code that calls are timed from; 0: from anywhere
   // Slots that nobody has used yet: from `fresh` on, up to `fresh_limit`, which the controller
   // moves on once it has written more.
@@ -118,12 +130,18 @@ static_assert(offsetof(Slot, claimed) == PP_SLOT_CLAIMED);
 static_assert(offsetof(Slot, reused) == PP_SLOT_REUSED);
 static_assert(offsetof(Slot, global_next) == PP_SLOT_GLOBAL_NEXT);
 static_assert(offsetof(ProbeRecord, body) == PP_RECORD_BODY);
-static_assert(offsetof(ProbeRecord, histogram) == PP_RECORD_HISTOGRAM);
-static_assert(offsetof(ProbeRecord, missed) == PP_RECORD_MISSED);
-static_assert(offsetof(ProbeRecord, unwound) == PP_RECORD_UNWOUND);
-static_assert(offsetof(ProbeRecord, lost) == PP_RECORD_LOST);
 static_assert(offsetof(ProbeRecord, site) == PP_RECORD_SITE);
-static_assert(offsetof(ProbeRecord, from_generated) == PP_RECORD_FROM_GENERATED);
+static_assert(offsetof(ProbeRecord, cells) == PP_RECORD_CELLS);
+static_assert(offsetof(ProbeRecord, next) == PP_RECORD_NEXT);
+static_assert(offsetof(ProbeRecord, unit) == PP_RECORD_UNIT);
+static_assert(offsetof(ProbeRecord, bits) == PP_RECORD_BITS);
+static_assert(offsetof(ProbeRecord, block_size) == PP_RECORD_BLOCK_SIZE);
+static_assert(offsetof(TimeCells, missed) == PP_CELLS_MISSED);
+static_assert(offsetof(TimeCells, unwound) == PP_CELLS_UNWOUND);
+static_assert(offsetof(TimeCells, lost) == PP_CELLS_LOST);
+static_assert(offsetof(TimeCells, from_generated) == PP_CELLS_FROM_GENERATED);
+static_assert(offsetof(TimeCells, place) == PP_CELLS_PLACE);
+static_assert(sizeof(TimeCells) == PP_CELLS_SIZE);
 static_assert(offsetof(UnwinderTable, get_ip) == PP_UNWINDER_GET_IP);
 static_assert(offsetof(UnwinderTable, set_gr) == PP_UNWINDER_SET_GR);
 static_assert(offsetof(UnwinderTable, set_ip) == PP_UNWINDER_SET_IP);
@@ -141,8 +159,7 @@ static_assert(offsetof(RuntimeContext, slot_count) == PP_CONTEXT_SLOT_COUNT);
 static_assert(offsetof(RuntimeContext, reuse_from) == PP_CONTEXT_REUSE_FROM);
 static_assert(offsetof(RuntimeContext, reusing) == PP_CONTEXT_REUSING);
 static_assert(offsetof(RuntimeContext, pool) == PP_CONTEXT_POOL);
-static_assert(offsetof(RuntimeContext, pool_blocks) == PP_CONTEXT_POOL_BLOCKS);
-static_assert(offsetof(RuntimeContext, block_size) == PP_CONTEXT_BLOCK_SIZE);
+static_assert(offsetof(RuntimeContext, pool_last_taken) == PP_CONTEXT_POOL_LAST_TAKEN);
 static_assert(offsetof(RuntimeContext, blocks) == PP_CONTEXT_BLOCKS);
 static_assert(offsetof(RuntimeContext, last_place) == PP_CONTEXT_LAST_PLACE);
 static_assert(offsetof(RuntimeContext, hand) == PP_CONTEXT_HAND);

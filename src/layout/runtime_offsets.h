@@ -21,18 +21,25 @@
 #define PP_SLOT_REUSED_FREE 2
 
 #define PP_RECORD_BODY 0
-#define PP_RECORD_HISTOGRAM 8
-#define PP_RECORD_MISSED 16
-#define PP_RECORD_UNWOUND 24
-#define PP_RECORD_LOST 32
-#define PP_RECORD_SITE 40
-#define PP_RECORD_FROM_GENERATED 48
+#define PP_RECORD_SITE 8
+#define PP_RECORD_CELLS 16
+#define PP_RECORD_NEXT 24
+#define PP_RECORD_UNIT 32
+#define PP_RECORD_BITS 36
+#define PP_RECORD_BLOCK_SIZE 40
+
+// What a CPU counts of a timed point (TimeCells).
+#define PP_CELLS_MISSED 0
+#define PP_CELLS_UNWOUND 8
+#define PP_CELLS_LOST 16
+#define PP_CELLS_FROM_GENERATED 24
+#define PP_CELLS_PLACE 32
+#define PP_CELLS_SIZE 40
 
 // The context ends where the runtime image begins.
 #define PP_CONTEXT_SIZE 28672
 #define PP_CONTEXT_POOL 8
-#define PP_CONTEXT_POOL_BLOCKS 16
-#define PP_CONTEXT_BLOCK_SIZE 24
+#define PP_CONTEXT_POOL_LAST_TAKEN 16
 #define PP_CONTEXT_FREE_LIST 64
 #define PP_CONTEXT_SLOTS 128
 #define PP_CONTEXT_NS_MULTIPLIER 136

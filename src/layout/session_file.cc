@@ -4,8 +4,6 @@
 #include <cstring>
 #include <iterator>
 
-#include "stats/histogram.h"
-
 namespace pinprick::layout {
 namespace {
 
@@ -15,7 +13,7 @@ constexpr uint64_t kMaxNames = uint64_t{1} << 30;
 constexpr uint64_t kMaxTables = uint64_t{1} << 30;  // readers copy them, and a file may be sparse
 constexpr uint64_t kMaxRegion = uint64_t{1} << 40;
 constexpr uint32_t kMaxCpuCount = 1 << 13;
-constexpr uint64_t kMaxBlocks = uint64_t{1} << 36;
+constexpr uint64_t kMaxPool = uint64_t{1} << 50;
 constexpr uint64_t kMaxFile = uint64_t{1} << 62;
 
 template <class T>
@@ -33,28 +31,21 @@ std::vector<T> copy_section(std::span<const uint8_t> bytes, const Section& secti
 }
 
 bool pool_fits(const FileHeader& header) {
-  if (header.pool_offset == 0) return header.histogram_count == 0 && header.pool_blocks == 0;
+  if (header.pool_offset == 0) return header.histogram_count == 0 && header.pool_size == 0;
   return header.pool_offset % kPageSize == 0 && header.pool_offset <= header.file_size &&
-         header.pool_blocks <= kMaxBlocks &&
-         end_of_blocks(header, header.pool_blocks) <= header.file_size;
+         header.pool_size <= kMaxPool &&
+         end_of_blocks(header, header.pool_size) <= header.file_size;
 }
 
 }  // namespace
 
-uint64_t histogram_size(uint32_t fraction_bits) {
-  return align_up(uint64_t{stats::slot_count(fraction_bits)} * sizeof(stats::Cell), 64);
-}
-
-std::optional<uint64_t> block_at(const FileHeader& header, uint64_t place) {
-  const uint64_t block = (place - PP_POOL_BLOCKS) / histogram_size(header.fraction_bits);
-  if (place < PP_POOL_BLOCKS || block >= header.pool_blocks ||
-      place != end_of_blocks(header, block) - header.pool_offset)
+std::optional<uint64_t> block_at(const FileHeader& header, uint64_t place, uint32_t fraction_bits) {
+  const uint64_t from = place - PP_POOL_BLOCKS;
+  const uint64_t size = histogram_size(fraction_bits);
+  if (place < PP_POOL_BLOCKS || place % kBlockAlignment != 0 || size > header.pool_size ||
+      from > header.pool_size - size)
     return std::nullopt;
   return header.pool_offset + place;
-}
-
-uint64_t end_of_blocks(const FileHeader& header, uint64_t blocks) {
-  return header.pool_offset + PP_POOL_BLOCKS + blocks * histogram_size(header.fraction_bits);
 }
 
 FileHeader lay_out(const SessionCounts& counts) {
@@ -62,6 +53,7 @@ FileHeader lay_out(const SessionCounts& counts) {
   header.header_size = sizeof(FileHeader);
   header.cpu_count = counts.cpus;
   header.fraction_bits = counts.fraction_bits;
+  header.counter_count = counts.counters;
   header.histogram_count = counts.histograms;
   uint64_t at = align_up(sizeof(FileHeader), 64);
   const auto place = [&](Section& section, uint64_t count, uint64_t entry_size) {
@@ -76,13 +68,13 @@ FileHeader lay_out(const SessionCounts& counts) {
   place(header.functions, counts.functions, sizeof(FunctionEntry));
   place(header.names, counts.name_bytes, 1);
   header.cells_offset = align_up(at, kPageSize);
-  header.region_size = align_up(place_offset(header, counts.histograms), kPageSize);
+  header.region_size = align_up(time_cells_offset(header, counts.histograms), kPageSize);
   at = region_offset(header, uint64_t{counts.cpus} + 1);
   header.loader_cell_offset = counts.loader_cell ? at : 0;
   if (counts.loader_cell) at += kPageSize;
-  header.pool_blocks = counts.blocks;
-  header.pool_offset = counts.blocks != 0 ? at : 0;
-  if (counts.blocks != 0) at = align_up(end_of_blocks(header, counts.blocks), kPageSize);
+  header.pool_size = counts.pool_size;
+  header.pool_offset = counts.pool_size != 0 ? at : 0;
+  if (counts.pool_size != 0) at = align_up(end_of_blocks(header, counts.pool_size), kPageSize);
   header.file_size = at;
   return header;
 }
@@ -94,7 +86,8 @@ ProbeName Session::probe_name(size_t probe) const {
   if (above == functions.begin() || probe >= probes.size()) return {"?", 0};
   const FunctionEntry& function = *std::prev(above);
   const ProbeEntry& entry = probes[probe];
-  return {name(function.name), sites[entry.site].address + entry.offset - function.begin};
+  return {name(function.name), sites[entry.site].address + entry.offset - function.begin,
+          name(function.value)};
 }
 
 std::string_view Session::name(uint64_t offset) const {
@@ -124,8 +117,9 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       section_fits<SiteEntry>(header.sites, tables_end) &&
       section_fits<ProbeEntry>(header.probes, tables_end) &&
       section_fits<FunctionEntry>(header.functions, tables_end) &&
+      header.counter_count <= header.probes.count &&
       header.histogram_count <= header.probes.count &&
-      place_offset(header, header.histogram_count) <= header.region_size &&
+      time_cells_offset(header, header.histogram_count) <= header.region_size &&
       (uint64_t{header.cpu_count} + 1) * header.region_size <= regions_end - header.cells_offset &&
       (header.loader_cell_offset == 0 ||
        (header.loader_cell_offset % kPageSize == 0 &&
@@ -164,11 +158,12 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   const bool probes_ok =
       std::all_of(out.probes.begin(), out.probes.end(), [&](const ProbeEntry& probe) {
         const bool known =
-            probe.kind == ProbeEntry::Kind::count || probe.kind == ProbeEntry::Kind::latency;
+            probe.kind >= ProbeEntry::Kind::count && probe.kind <= ProbeEntry::Kind::value;
         const auto index = static_cast<uint64_t>(&probe - out.probes.data());
         return known && probe.object < out.objects.size() && probe.site < out.sites.size() &&
                probe.offset < out.sites[probe.site].displaced &&
-               (probe.kind == ProbeEntry::Kind::count || index < header.histogram_count);
+               index < (probe.kind == ProbeEntry::Kind::count ? header.counter_count
+                                                              : header.histogram_count);
       });
   const bool mappings_ok =
       std::all_of(out.mappings.begin(), out.mappings.end(), [](const MappingEntry& mapping) {

@@ -6,12 +6,12 @@
 //
 // The cells are one region per CPU, behind one for threads that have to lock:
 //
-//     region 0 (locked) | CPU 0 | CPU 1 | ...       each: counters per probe | places of histograms
+//     region 0 (locked) | CPU 0 | CPU 1 | ...       each: counters | TimeCells (runtime_data.h)
 //
-// Behind them: the loader's cell, where the session follows what is loaded, and the pool. A
-// histogram of a region is a block of it, once something was recorded there: its place is the
-// distance from the pool's begin to that block, 0 before. Of the pool as much is reserved as the
-// header says; what lies behind is a hole in the file, and nobody touches it.
+// After them come the loader's cell, where the session follows what is loaded, and the pool. A
+// histogram of a region is a block of the pool once something was recorded there. Its place is the
+// distance from the pool's beginning to that block, and 0 before. As much of the pool is reserved
+// as its header says; the rest is a hole in the file, which nobody touches.
 //
 // The target, and everybody else with the user's rights, may write anything here at any time.
 // Readers take a copy and parse that (parse_session); nothing is used unchecked.
@@ -25,12 +25,14 @@
 #include <vector>
 
 #include "base/address.h"
+#include "layout/runtime_data.h"
 #include "layout/runtime_offsets.h"
+#include "stats/histogram.h"
 
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 11;
+inline constexpr uint32_t kFileVersion = 12;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -107,12 +109,14 @@ struct SiteEntry {
 };
 #pragma pack(pop)
 
-// A latency probe has the histogram with its own number. Its name is that of a FunctionEntry.
+// A counting probe has the counter with its own number, a latency or value probe the TimeCells, of
+// which values need no more than `missed`. All probes of a session are of one kind. Its name is
+// that of a FunctionEntry.
 struct ProbeEntry {
   uint32_t site = 0;
   uint32_t body = 0;  // from the copy of the site's first instruction to that of the probed one
   uint16_t object = 0;
-  enum class Kind : uint8_t { count = 1, latency = 2 } kind = Kind::count;
+  enum class Kind : uint8_t { count = 1, latency = 2, value = 3 } kind = Kind::count;
   uint8_t offset = 0;  // of the probed instruction, from the site's address
 };
 
@@ -122,6 +126,8 @@ struct FunctionEntry {
   uint64_t begin = 0;        // what the name alone stands for
   uint32_t first_probe = 0;  // ascending
   uint32_t name = 0;         // offset in names
+  uint32_t value = 0;        // of value probes: what they record, as the user wrote it; in names
+  uint32_t unused = 0;
 };
 
 // Bytes of the target's code that a borrowed thread runs on, while one is borrowed.
@@ -143,13 +149,13 @@ struct LoaderCell {
   uint64_t patience = 0;  // TSC ticks without a beat until it counts as absent
 };
 
-// At the begin of the pool.
+// At the beginning of the pool. Its blocks follow a page later, one after the other, each as large
+// as its histogram. Sizes are bytes of blocks.
 struct PoolHeader {
-  uint64_t taken = 0;  // blocks, by the target
-  uint64_t limit = 0;  // the controller's: blocks that are reserved
-  uint64_t own_limit =
-      0;                 // the same, for regions of CPUs: others have to find one when these do not
-  uint64_t refused = 0;  // calls that were recorded nowhere, for want of a block
+  uint64_t taken = 0;      // by the target
+  uint64_t limit = 0;      // what is reserved; written by the controller
+  uint64_t own_limit = 0;  // the same for regions of CPUs; the rest is for region 0
+  uint64_t refused = 0;    // calls that were recorded nowhere, for want of a block
 };
 
 struct Section {
@@ -180,12 +186,13 @@ struct FileHeader {
   Section probes;
   Section functions;
   Section names;
+  uint64_t counter_count = 0;
   uint64_t histogram_count = 0;
   uint64_t cells_offset = 0;
   uint64_t region_size = 0;
   uint64_t loader_cell_offset = 0;  // 0: none
   uint64_t pool_offset = 0;         // 0: none, and no histograms
-  uint64_t pool_blocks = 0;         // that there are addresses for
+  uint64_t pool_size = 0;           // bytes of blocks that there are addresses for
   LoanEntry loan;
 };
 
@@ -203,7 +210,7 @@ static_assert(sizeof(MappingEntry) == 24);
 static_assert(sizeof(ObjectEntry) == 64);
 static_assert(sizeof(SiteEntry) == 28);
 static_assert(sizeof(ProbeEntry) == 12);
-static_assert(sizeof(FunctionEntry) == 16);
+static_assert(sizeof(FunctionEntry) == 24);
 static_assert(sizeof(FileHeader) <= kPageSize);
 
 struct SessionCounts {
@@ -212,8 +219,9 @@ struct SessionCounts {
   uint64_t sites = 0;
   uint64_t probes = 0;
   uint64_t functions = 0;
+  uint64_t counters = 0;
   uint64_t histograms = 0;
-  uint64_t blocks = 0;  // of the pool
+  uint64_t pool_size = 0;
   uint64_t name_bytes = 0;
   uint32_t cpus = 0;
   uint32_t fraction_bits = 0;
@@ -223,30 +231,26 @@ struct SessionCounts {
 // A header whose sections have room for these; everything else at its default.
 FileHeader lay_out(const SessionCounts& counts);
 
-uint64_t histogram_size(uint32_t fraction_bits);  // of a block
+inline constexpr uint64_t kBlockAlignment = 64;
+// Of a block.
+constexpr uint64_t histogram_size(uint32_t fraction_bits) {
+  return align_up(uint64_t{stats::slot_count(fraction_bits)} * sizeof(stats::Cell),
+                  kBlockAlignment);
+}
 // Offsets inside a region.
-constexpr uint64_t counter_offset(uint64_t probe) {
-  return probe * 8;
+constexpr uint64_t counter_offset(uint64_t counter) {
+  return counter * sizeof(uint64_t);
 }
-// Of a latency probe, whose other counter that of calls without a slot is: calls that were left by
-// unwinding, and calls whose slot was used again before they returned.
-constexpr uint64_t unwound_offset(const FileHeader& header, uint64_t histogram) {
-  return counter_offset(header.probes.count + histogram);
+constexpr uint64_t time_cells_offset(const FileHeader& header, uint64_t histogram) {
+  return counter_offset(header.counter_count) + histogram * sizeof(TimeCells);
 }
-constexpr uint64_t lost_offset(const FileHeader& header, uint64_t histogram) {
-  return unwound_offset(header, header.histogram_count + histogram);
+// Returns the offset in the file of the block at that place, which may hold anything; nullopt if no
+// block of that many fraction bits can be there.
+std::optional<uint64_t> block_at(const FileHeader& header, uint64_t place, uint32_t fraction_bits);
+// Returns the end in the file of that many bytes of blocks.
+constexpr uint64_t end_of_blocks(const FileHeader& header, uint64_t bytes) {
+  return header.pool_offset + PP_POOL_BLOCKS + bytes;
 }
-// And calls that were not timed because generated code made them.
-constexpr uint64_t from_generated_offset(const FileHeader& header, uint64_t histogram) {
-  return lost_offset(header, header.histogram_count + histogram);
-}
-constexpr uint64_t place_offset(const FileHeader& header, uint64_t histogram) {
-  return from_generated_offset(header, header.histogram_count + histogram);
-}
-// Offset in the file; nothing if the place, which may hold anything, leads to no block.
-std::optional<uint64_t> block_at(const FileHeader& header, uint64_t place);
-// End in the file of so many blocks of the pool.
-uint64_t end_of_blocks(const FileHeader& header, uint64_t blocks);
 // Offset of a region in the file. Region 0 is the locked one, region 1 + n is CPU n's.
 constexpr uint64_t region_offset(const FileHeader& header, uint64_t region) {
   return header.cells_offset + region * header.region_size;
@@ -259,6 +263,7 @@ constexpr uint64_t tables_size(const FileHeader& header) {
 struct ProbeName {
   std::string_view function;
   uint64_t offset = 0;
+  std::string_view value = {};
 };
 
 // A session file's tables, copied and checked.

@@ -11,6 +11,7 @@ extern "C" {
 extern const uint8_t pp_image[], pp_image_end[];
 extern const uint8_t pp_enter[], pp_enter_locked[], pp_enter_any[], pp_enter_any_locked[];
 extern const uint8_t pp_leave[], pp_leave_locked[];
+extern const uint8_t pp_add[], pp_add_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
 extern const uint8_t pp_rendezvous[], pp_rendezvous_end[];
@@ -34,7 +35,7 @@ constexpr uint64_t kReusedFrom = 1024;
 constexpr uint64_t kReusedAfter = 8;
 
 // As in slots.S.
-enum class Fixup : uint32_t { rseq, image, bits, unit };
+enum class Fixup : uint32_t { rseq, image };
 
 template <class T, class F>
 void change(std::vector<uint8_t>& bytes, size_t at, F&& f) {
@@ -56,12 +57,6 @@ std::vector<uint8_t> fixed_up_image(Address address, const RuntimeSpec& spec) {
         break;
       case Fixup::image:
         change<uint64_t>(image, at, [&](uint64_t offset) { return address + offset; });
-        break;
-      case Fixup::bits:
-        change<uint8_t>(image, at, [&](uint8_t) { return spec.fraction_bits; });
-        break;
-      case Fixup::unit:
-        change<uint8_t>(image, at, [&](uint8_t) { return 1u << spec.fraction_bits; });
         break;
     }
   }
@@ -148,6 +143,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.data_address = address;
   out.code_address = image;
   out.enter = entry(image, enter_routine(spec));
+  out.add = entry(image, spec.rseq ? pp_add : pp_add_locked);
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
   out.personality = entry(image, pp_personality);
@@ -165,12 +161,11 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   if (spec.callers_size != 0) context.callers = callers_in(address, spec);
   context.reuse_from = std::min(kReusedFrom, spec.capacity / kReusedAfter);
   context.ns_multiplier = spec.ns_multiplier;
-  context.block_size = layout::histogram_size(spec.fraction_bits);
   context.blocks = spec.blocks.begin;
-  context.last_place = spec.blocks.size() - context.block_size;
+  context.last_place = spec.blocks.size() - layout::histogram_size(spec.most_fraction_bits);
   if (spec.has_pool) {
     context.pool = spec.blocks.begin;
-    context.pool_blocks = (spec.blocks.size() - PP_POOL_BLOCKS) / context.block_size;
+    context.pool_last_taken = context.last_place - PP_POOL_BLOCKS;
   }
   const auto locked = locked_cells(spec);
   std::copy(locked.begin(), locked.end(), context.locked_cells);

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
 #include "base/address.h"
 #include "runtime/callers.h"
 
@@ -20,7 +20,7 @@ struct RuntimeSpec {
   uint64_t capacity = 0;    // slots that there is room for
   uint64_t slot_count = 0;  // that there are
   uint32_t cpu_count = 0;
-  uint32_t fraction_bits = 0;
+  uint32_t most_fraction_bits = 0;  // of any metric
   std::optional<arch::RseqArea> rseq;
   uint64_t ns_multiplier = 0;
   // Where the target has the cells: region 0 for locked threads, then one per CPU. Or fewer, where
@@ -29,7 +29,8 @@ struct RuntimeSpec {
   uint64_t region_size = 0;
   uint32_t cell_regions = 0;  // besides region 0; 0: one per CPU
   // Blocks for histograms, into which places lead. With `has_pool` it is one (layout::PoolHeader),
-  // and places are empty at first; else each leads to a block already.
+  // and places are empty at first; else each leads to a block already. Where metrics differ in
+  // their fraction bits, what the largest histogram takes stays empty at the end.
   Range blocks;
   bool has_pool = false;
   // Of the table of code that calls are timed from, which is to be filled (CallerTable); 0: calls
@@ -58,6 +59,7 @@ struct RuntimeImage {
   Address data_address = 0;
   Address code_address = 0;
   Address enter = 0;                     // what the stubs of return probes jump to
+  Address add = 0;                       // what stubs call that record a value
   Range slot_code;                       // of all slots that there is room for
   Address personality = 0, unwound = 0;  // for unwinder hooks
 };

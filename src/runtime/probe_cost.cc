@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -77,7 +78,8 @@ void forget_sequence() {
 
 std::optional<double> measure() {
   const uint32_t cpus = possible_cpus();
-  constexpr uint64_t kPlace = 8, kHistogram = 64;
+  constexpr uint64_t kHistogram = 64;
+  static_assert(sizeof(layout::TimeCells) <= kHistogram);
   const uint64_t region = align_up(kHistogram + layout::histogram_size(kBits), kPageSize);
   const Range callers = calling_code();
   const uint64_t callers_size = CallerTable::size_for({&callers, 1});
@@ -90,7 +92,7 @@ std::optional<double> measure() {
   spec.slot_count = spec.capacity = kSlots;
   spec.cpu_count = cpus;
   spec.callers_size = callers_size;
-  spec.fraction_bits = kBits;
+  spec.most_fraction_bits = kBits;
   if (__rseq_size != 0) spec.rseq = arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
   spec.ns_multiplier = ns_multiplier();
   spec.cells = cells.address();
@@ -98,7 +100,8 @@ std::optional<double> measure() {
   spec.blocks = {cells.address(), cells.address() + (cpus + 1) * region};
   for (uint64_t i = 0; i <= cpus; ++i) {
     const uint64_t place = i * region + kHistogram;
-    std::memcpy(cells.bytes() + i * region + kPlace, &place, sizeof place);
+    std::memcpy(cells.bytes() + i * region + offsetof(layout::TimeCells, place), &place,
+                sizeof place);
   }
   const auto image = build_runtime(runtime_pages.address(), spec);
   if (!image) return std::nullopt;
@@ -119,8 +122,9 @@ std::optional<double> measure() {
   arch::Assembler code(stub_pages.address());
   const auto entries = arch::emit_arena_header(code, arena);
   const Address original = stub_pages.address() + kStubs - kPageSize;
-  const auto stub = arch::emit_return_stub(code, entries, arch::ReturnStub{kPlace, 0},
-                                           arch::Displaced{original, kFunction});
+  const arch::Metric metric = {0, kBits};
+  const arch::StubAction times = {.what = arch::TimeCall{.metrics = {&metric, 1}}};
+  const auto stub = arch::emit_stub(code, entries, {.actions = {&times, 1}}, {original, kFunction});
   const auto bytes = code.finish();
   if (!bytes || bytes->size() > kStubs - kPageSize) return std::nullopt;
   std::memcpy(stub_pages.bytes(), bytes->data(), bytes->size());

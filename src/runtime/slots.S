@@ -30,11 +30,11 @@
 //
 // But some threads have an area that names a CPU, and no registration: a new thread that got the
 // memory of one that ended, until it registers. (Children in their parent's memory are marked as
-// having none, arch/x86_64/vfork_hook.h.) What they do to a list, nobody restarts, so that lists may
-// come to hold a slot twice, or lead into each other. So a list only proposes: a slot belongs to the call that claims it, with the one locked
-// instruction of the way in. A slot that is claimed already is left to its owner, and the call takes
-// one that was in no list yet. Lists that are damaged can lose slots, never share them; additions
-// can get lost.
+// having none, arch/vfork_hook.h.) What they do to a list, nobody restarts, so that lists may
+// come to hold a slot twice, or lead into each other. So a list only proposes: a slot belongs to the
+// call that claims it, with the one locked instruction of the way in. A slot that is claimed already
+// is left to its owner, and the call takes one that was in no list yet. Lists that are damaged can
+// lose slots, never share them; additions can get lost.
 //
 // A sequence that is over is forgotten: the kernel looks at the descriptor that the area names when
 // the thread's memory is another thread's already and this code gone, and kills the process then.
@@ -257,10 +257,13 @@ find_left:
         cmpb    $PP_SLOT_REUSED_FREE, PP_SLOT_REUSED(%rdx)
         je      1f
         movq    PP_SLOT_RECORD(%rdx), %rsi
-        movq    PP_RECORD_LOST(%rsi), %rsi
         movq    CONTEXT(LOCKED_CELLS), %rcx
         jrcxz   1f
-        lock incq (%rcx,%rsi)
+0:      movq    PP_RECORD_CELLS(%rsi), %rax
+        lock incq PP_CELLS_LOST(%rcx,%rax)
+        movq    PP_RECORD_NEXT(%rsi), %rsi
+        testq   %rsi, %rsi
+        jnz     0b
 1:      movb    $PP_SLOT_REUSED_TAKEN, PP_SLOT_REUSED(%rdx)
         movq    %rdx, %rcx
         ret
@@ -359,7 +362,7 @@ enter_from_stranger:
 1:      call    locked_cells
         popq    %rdx
         frame   RECORD_IN_RDX, 5
-        movq    PP_RECORD_FROM_GENERATED(%rdx), %rsi
+        movl    $PP_CELLS_FROM_GENERATED, %esi
         jmp     enter_unmeasured
 
         frame   RECORD_ON_STACK, 6
@@ -367,10 +370,17 @@ enter_missed:
         popq    %rdx
         frame   RECORD_IN_RDX, 5
         movq    CONTEXT(LOCKED_CELLS), %rcx
-        movq    PP_RECORD_MISSED(%rdx), %rsi
+        movl    $PP_CELLS_MISSED, %esi
+// rcx = a stripe's cells, or 0; rsi = which of the TimeCells counts; rdx = record
 enter_unmeasured:
         jrcxz   1f
+        addq    %rsi, %rcx
+        movq    %rdx, %rax
+0:      movq    PP_RECORD_CELLS(%rax), %rsi
         lock incq (%rcx,%rsi)
+        movq    PP_RECORD_NEXT(%rax), %rax
+        testq   %rax, %rax
+        jnz     0b
 1:      popq    %rax
         frame   RECORD_IN_RDX, 4
         addb    $127, %al
@@ -396,8 +406,12 @@ enter_unmeasured:
         frame   NOWHERE, 0
         .p2align 5
         descriptor take
-        descriptor count
-        descriptor sum
+        descriptor leave_count
+        descriptor value_count
+        descriptor several_count
+        descriptor leave_sum
+        descriptor several_sum
+        descriptor value_sum
         descriptor give
         .globl  pp_image_end
         .hidden pp_image_end

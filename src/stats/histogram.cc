@@ -51,7 +51,7 @@ uint64_t Histogram::quantile(double p) const {
     if (here == 0) continue;
     if (below + here >= rank) {
       const auto low = static_cast<double>(slot_floor(i, bits_));
-      const auto high = static_cast<double>(slot_floor(i + 1, bits_));
+      const auto high = static_cast<double>(ceiling(i)) + 1;
       const double value = low + (high - low) * (rank - below) / here;
       // The floor of what lies behind the last slot is 2^64 as a double, and no uint64_t.
       return value < 0x1p64 ? std::min(static_cast<uint64_t>(value), maximum()) : maximum();
@@ -63,11 +63,19 @@ uint64_t Histogram::quantile(double p) const {
 
 uint64_t Histogram::maximum() const {
   for (auto i = static_cast<uint32_t>(cells_.size()); i-- > 0;) {
-    if (cells_[i].count == 0) continue;
-    if (cells_[i].count == 1 && sum_shift(i, bits_) == 0) return cells_[i].sum;
-    return slot_floor(i + 1, bits_) - 1;
+    if (cells_[i].count != 0) return ceiling(i);
   }
   return 0;
+}
+
+// All values of the slot are at least its floor, so the largest is at most what the sum leaves for
+// it. A reader may see a value's count before its sum: then the sum says nothing.
+uint64_t Histogram::ceiling(uint32_t slot) const {
+  const uint64_t last = slot_floor(slot + 1, bits_) - 1;
+  const Cell& cell = cells_[slot];
+  const uint64_t floor = slot_floor(slot, bits_);
+  if (sum_shift(slot, bits_) != 0 || cell.sum / cell.count < floor) return last;
+  return std::min(last, cell.sum - (cell.count - 1) * floor);
 }
 
 }  // namespace pinprick::stats

@@ -84,13 +84,17 @@ class Histogram {
   uint64_t average(uint32_t slot) const;
   // Sum of all values; as exact as the shifted sums allow.
   double sum() const;
-  // The value below which the fraction p (0..1) of all values lies; linear within a slot. 0 if
-  // empty.
+  // The value below which the fraction p (0..1) of all values lies; linear within a slot, up to the
+  // largest value that can be in it. 0 if empty.
   uint64_t quantile(double p) const;
-  // Upper bound of the largest value. Exact where the top slot holds one unshifted value.
+  // Upper bound of the largest value. Exact where the top slot holds one unshifted value, or none
+  // but the smallest that it can hold and one more.
   uint64_t maximum() const;
 
  private:
+  // Upper bound of the values in a slot that is not empty.
+  uint64_t ceiling(uint32_t slot) const;
+
   unsigned bits_;
   std::vector<Cell> cells_;
 };

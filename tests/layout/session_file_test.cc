@@ -12,13 +12,15 @@
 namespace pinprick::layout {
 namespace {
 
+constexpr uint64_t kBlock = histogram_size(3), kBlocks = 7;
 constexpr SessionCounts kCounts = {.mappings = 3,
                                    .objects = 2,
                                    .sites = 4,
                                    .probes = 5,
                                    .functions = 2,
+                                   .counters = 5,
                                    .histograms = 2,
-                                   .blocks = 7,
+                                   .pool_size = kBlocks * kBlock,
                                    .name_bytes = 64,
                                    .cpus = 4,
                                    .fraction_bits = 3};
@@ -107,7 +109,7 @@ std::vector<Range> table_ranges(const FileHeader& header) {
 TEST(LayOut, PlacesTablesInOrderAndNoneOverAnother) {
   for (uint64_t probes : {0u, 1u, 127u, 40'000u}) {
     SessionCounts counts = kCounts;
-    counts.sites = counts.probes = counts.histograms = probes;
+    counts.sites = counts.probes = counts.counters = counts.histograms = probes;
     const FileHeader header = lay_out(counts);
     const auto ranges = table_ranges(header);
     for (size_t i = 1; i < ranges.size(); ++i) {
@@ -139,8 +141,9 @@ TEST(LayOut, MakesHeadersThatPassTheCheck) {
                                       .objects = 3,
                                       .sites = probes,
                                       .probes = probes,
+                                      .counters = probes,
                                       .histograms = probes,
-                                      .blocks = probes * (cpus + 1),
+                                      .pool_size = probes * (cpus + 1) * kBlock,
                                       .name_bytes = probes * 20,
                                       .cpus = cpus,
                                       .fraction_bits = bits};
@@ -174,53 +177,46 @@ TEST(LayOut, BlocksLieBehindEverythingElseEachInItsOwnCacheLines) {
     const FileHeader header = lay_out(counts);
     EXPECT_GT(header.pool_offset, header.loader_cell_offset);
     EXPECT_EQ(end_of_blocks(header, 0), header.pool_offset + kPageSize);
-    EXPECT_EQ(end_of_blocks(header, 1) % 64, 0u);
-    EXPECT_GE(end_of_blocks(header, 1) - end_of_blocks(header, 0),
-              stats::slot_count(counts.fraction_bits) * sizeof(stats::Cell));
-    EXPECT_LE(end_of_blocks(header, kCounts.blocks), header.file_size);
-    EXPECT_LT(header.file_size - end_of_blocks(header, kCounts.blocks), kPageSize);
+    EXPECT_EQ(end_of_blocks(header, kBlock) % 64, 0u);
+    EXPECT_GE(kBlock, stats::slot_count(counts.fraction_bits) * sizeof(stats::Cell));
+    EXPECT_LE(end_of_blocks(header, counts.pool_size), header.file_size);
+    EXPECT_LT(header.file_size - end_of_blocks(header, counts.pool_size), kPageSize);
   }
 }
 
-TEST(BlockAt, LeadsToEachBlockAndNowhereElse) {
+TEST(BlockAt, LeadsToBlocksOfThePoolAndNowhereElse) {
   const FileHeader header = lay_out(kCounts);
-  const uint64_t size = histogram_size(header.fraction_bits);
-  for (uint64_t block = 0; block < kCounts.blocks; ++block) {
-    const uint64_t place = end_of_blocks(header, block) - header.pool_offset;
-    EXPECT_EQ(block_at(header, place), end_of_blocks(header, block));
-    EXPECT_EQ(block_at(header, place + 8), std::nullopt);
-    EXPECT_EQ(block_at(header, place - 1), std::nullopt);
+  for (unsigned bits = stats::kMinFractionBits; bits <= stats::kMaxFractionBits; ++bits) {
+    const uint64_t size = histogram_size(bits);
+    for (uint64_t from = 0; from + size <= kCounts.pool_size; from += size) {
+      const uint64_t place = end_of_blocks(header, from) - header.pool_offset;
+      EXPECT_EQ(block_at(header, place, bits), end_of_blocks(header, from));
+      EXPECT_EQ(block_at(header, place + 8, bits), std::nullopt);
+      EXPECT_EQ(block_at(header, place - 1, bits), std::nullopt);
+    }
+    const uint64_t end = end_of_blocks(header, kCounts.pool_size) - header.pool_offset;
+    for (uint64_t place : {uint64_t{0}, uint64_t{8}, PP_POOL_BLOCKS - size, end - size + 64, end,
+                           end + size, UINT64_MAX, UINT64_MAX - size + 1, UINT64_MAX / 64 * 64})
+      EXPECT_EQ(block_at(header, place, bits), std::nullopt) << place;
   }
-  const uint64_t end = end_of_blocks(header, kCounts.blocks) - header.pool_offset;
-  for (uint64_t place : {uint64_t{0}, uint64_t{8}, PP_POOL_BLOCKS - size, end, end + size,
-                         UINT64_MAX, UINT64_MAX - size + 1, UINT64_MAX / size * size})
-    EXPECT_EQ(block_at(header, place), std::nullopt) << place;
-  EXPECT_EQ(block_at(lay_out({.cpus = 1}), PP_POOL_BLOCKS), std::nullopt) << "no pool";
+  EXPECT_EQ(block_at(lay_out({.cpus = 1}), PP_POOL_BLOCKS, 3), std::nullopt) << "no pool";
 }
 
-TEST(LayOut, CountersAndPlacesOfARegionDoNotOverlap) {
+TEST(LayOut, CountersAndTimeCellsOfARegionDoNotOverlap) {
   for (uint32_t bits : {0u, 3u, 5u}) {
     SessionCounts counts = kCounts;
-    counts.probes = 17;
+    counts.counters = 17;
     counts.histograms = 17;
     counts.fraction_bits = bits;
     const FileHeader header = lay_out(counts);
     Address end = 0;
-    for (uint64_t probe = 0; probe < counts.probes; ++probe) {
+    for (uint64_t probe = 0; probe < counts.counters; ++probe) {
       EXPECT_GE(counter_offset(probe), end);
       end = counter_offset(probe) + sizeof(uint64_t);
     }
     for (uint64_t histogram = 0; histogram < counts.histograms; ++histogram) {
-      EXPECT_GE(unwound_offset(header, histogram), end);
-      end = unwound_offset(header, histogram) + sizeof(uint64_t);
-    }
-    for (uint64_t histogram = 0; histogram < counts.histograms; ++histogram) {
-      EXPECT_GE(lost_offset(header, histogram), end);
-      end = lost_offset(header, histogram) + sizeof(uint64_t);
-    }
-    for (uint64_t histogram = 0; histogram < counts.histograms; ++histogram) {
-      EXPECT_GE(place_offset(header, histogram), end);
-      end = place_offset(header, histogram) + sizeof(uint64_t);
+      EXPECT_GE(time_cells_offset(header, histogram), end);
+      end = time_cells_offset(header, histogram) + sizeof(TimeCells);
     }
     EXPECT_LE(end, header.region_size);
   }
@@ -334,21 +330,23 @@ TEST(CheckHeader, TablesThatNobodyCouldCopyAreRefused) {
 FileHeader roomy_header() {
   SessionCounts counts = kCounts;
   counts.cpus = 100;
-  counts.blocks = 100;
+  counts.pool_size = 100 * kBlock;
   FileHeader header = lay_out(counts);
   header.cpu_count = 1;
-  header.pool_blocks = kCounts.blocks;
+  header.pool_size = kCounts.pool_size;
   header.region_size *= 40;
   EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
   return header;
 }
 
-TEST(CheckHeader, NoMoreHistogramsThanProbes) {
-  FileHeader header = roomy_header();
-  header.histogram_count = header.probes.count;
-  EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
-  ++header.histogram_count;
-  EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+TEST(CheckHeader, NoMoreCountersOrHistogramsThanProbes) {
+  for (auto field : {&FileHeader::counter_count, &FileHeader::histogram_count}) {
+    FileHeader header = roomy_header();
+    header.*field = header.probes.count;
+    EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+    ++(header.*field);
+    EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+  }
 }
 
 TEST(CheckHeader, NoFinerHistogramsThanTheFormulaKnows) {
@@ -376,7 +374,7 @@ TEST(CheckHeader, EveryEntryLiesWhollyInTheTables) {
     FileHeader header = roomy_header();
     (header.*section).offset = header.cells_offset - 2 * size;
     (header.*section).count = 2;
-    header.histogram_count = 0;
+    header.counter_count = header.histogram_count = 0;
     EXPECT_EQ(check_header(header, header.file_size), std::nullopt) << size;
     ++(header.*section).offset;
     EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent) << size;
@@ -477,6 +475,7 @@ INSTANTIATE_TEST_SUITE_P(
         header_field("fraction bits 2^32-1", &FileHeader::fraction_bits, UINT32_MAX),
         header_field("more histograms than probes", &FileHeader::histogram_count,
                      kCounts.probes + 1),
+        header_field("counters", &FileHeader::counter_count, UINT64_MAX),
         header_field("histograms", &FileHeader::histogram_count, UINT64_MAX),
         header_field("cells at 0", &FileHeader::cells_offset, 0),
         header_field("cells on no page", &FileHeader::cells_offset, kPageSize + 8),
@@ -494,16 +493,15 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"more histograms than a region has room for",
                [](Sample& sample) {
                  sample.header.histogram_count = kCounts.probes;
-                 sample.header.region_size = place_offset(sample.header, kCounts.probes) - 8;
+                 sample.header.region_size = time_cells_offset(sample.header, kCounts.probes) - 8;
                }},
         header_field("histograms without a pool", &FileHeader::pool_offset, 0),
         header_field("pool on no page", &FileHeader::pool_offset, kPageSize + 8),
         header_field("pool outside", &FileHeader::pool_offset, uint64_t{1} << 40),
         header_field("pool", &FileHeader::pool_offset, UINT64_MAX - kPageSize + 1),
-        header_field("a block more", &FileHeader::pool_blocks, kCounts.blocks + 1),
-        header_field("blocks", &FileHeader::pool_blocks, UINT64_MAX / 64),
-        Damage{"finer histograms than the pool has room for",
-               [](Sample& sample) { sample.header.fraction_bits = stats::kMaxFractionBits; }}));
+        header_field("a page of blocks more", &FileHeader::pool_size,
+                     kCounts.pool_size + kPageSize),
+        header_field("blocks", &FileHeader::pool_size, UINT64_MAX - kPageSize)));
 
 INSTANTIATE_TEST_SUITE_P(
     Entries, DamagedSession,

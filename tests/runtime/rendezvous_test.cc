@@ -9,7 +9,7 @@
 #include <climits>
 #include <thread>
 
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
 #include "base/clock.h"
 #include "call_with_registers.h"
 #include "executable_memory.h"
@@ -30,9 +30,12 @@ class Hooked {
     static constexpr uint8_t kRet[] = {0xc3};
     code_.write(kPageSize, kRet);
     arch::Assembler stub(code_.address());
-    begin_ = arch::emit_routine_hook(stub, rendezvous_code(), reinterpret_cast<Address>(&cell_),
-                                     {code_.address() + kPageSize, kRet})
-                 .begin;
+    const arch::StubAction waits = {
+        .what = arch::CallRoutine{.routine = rendezvous_code(),
+                                  .argument = reinterpret_cast<Address>(&cell_)}};
+    begin_ =
+        arch::emit_stub(stub, {}, {.actions = {&waits, 1}}, {code_.address() + kPageSize, kRet})
+            .begin;
     code_.write(0, *stub.finish());
     code_.seal();
     cell_.patience = (uint64_t{1'000'000'000} << 32) / ns_multiplier();  // a second

@@ -26,6 +26,7 @@ namespace pinprick::runtime {
 namespace {
 
 constexpr unsigned kBits = 3;
+constexpr uint64_t kBlock = layout::histogram_size(kBits);
 constexpr uint64_t kSlots = 64;
 
 std::optional<arch::RseqArea> own_rseq() {
@@ -45,9 +46,11 @@ enum class Path : uint8_t { locked, rseq, shared };
 // A probed function: `code` is its body, entered through a return probe's stub.
 class Probed {
  public:
-  Probed(std::vector<uint8_t> code, Path path, uint64_t slots = kSlots, uint64_t capacity = 0)
+  Probed(std::vector<uint8_t> code, Path path, uint64_t slots = kSlots, uint64_t capacity = 0,
+         std::vector<unsigned> bits = {kBits})
       : cpus_(std::max(2u, std::thread::hardware_concurrency())),
-        cells_(((cpus_ + 1) * (kRegionSize + layout::histogram_size(kBits)) + PP_POOL_BLOCKS) / 8),
+        bits_(std::move(bits)),
+        cells_(((cpus_ + 1) * kRegionSize + PP_POOL_BLOCKS + size_of_blocks()) / 8),
         extent_(runtime_extent(std::max(slots, capacity), cpus_)),
         runtime_memory_(extent_.size()),
         stub_memory_(65536) {
@@ -55,7 +58,7 @@ class Probed {
     spec.slot_count = slots;
     spec.capacity = std::max(slots, capacity);
     spec.cpu_count = cpus_;
-    spec.fraction_bits = kBits;
+    spec.most_fraction_bits = *std::max_element(bits_.begin(), bits_.end());
     if (path != Path::locked) spec.rseq = own_rseq();
     if (path == Path::shared) spec.cell_regions = 1;
     spec.ns_multiplier = ns_multiplier();
@@ -65,6 +68,7 @@ class Probed {
                    spec.cells + cells_.size() * sizeof cells_[0]};
     spec.has_pool = true;
     allow_blocks(cpus_ + 1, cpus_);
+    if (bits_.size() > 1) allow_blocks(1000, 1000);
     const auto runtime = build_runtime(runtime_memory_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
     write(runtime->pieces);
@@ -79,13 +83,12 @@ class Probed {
     const auto cpus = cpu_cells(spec);
     arena.cpu_cells = cpus;
     const auto entries = arch::emit_arena_header(code_at, arena);
-    arch::ReturnStub stub;
-    stub.missed = 0;
-    stub.unwound = 8;
-    stub.lost = 16;
-    stub.histogram = kPlace;
+    std::vector<arch::Metric> metrics;
+    for (unsigned one : bits_) metrics.push_back({metrics.size() * sizeof(layout::TimeCells), one});
+    const arch::StubAction times = {.what = arch::TimeCall{.metrics = metrics}};
     body_address_ = stub_memory_.address() + 32768;
-    const auto placed = arch::emit_return_stub(code_at, entries, stub, {body_address_, code});
+    const auto placed =
+        arch::emit_stub(code_at, entries, {.actions = {&times, 1}}, {body_address_, code});
     entry_offset_ = placed.begin - stub_memory_.address();
     const auto bytes = code_at.finish();
     EXPECT_TRUE(bytes.has_value());
@@ -110,13 +113,14 @@ class Probed {
   F* function() {
     return stub_memory_.function<F>(entry_offset_);
   }
-  stats::Histogram histogram() const {
-    stats::Histogram sum(kBits);
+  stats::Histogram histogram(size_t metric = 0) const {
+    stats::Histogram sum(bits_[metric]);
     for (uint64_t region = 0; region <= cpus_; ++region) {
-      const uint64_t place = place_in(region);
+      const uint64_t place = cells_of(region, metric).place;
       if (place == 0) continue;
       const auto* cells = reinterpret_cast<const stats::Cell*>(spec_.blocks.begin + place);
-      for (uint32_t slot = 0; slot < stats::slot_count(kBits); ++slot) sum.add(slot, cells[slot]);
+      for (uint32_t slot = 0; slot < stats::slot_count(sum.bits()); ++slot)
+        sum.add(slot, cells[slot]);
     }
     return sum;
   }
@@ -124,7 +128,7 @@ class Probed {
   // As others might who can write the cells.
   void put_places(uint64_t place) {
     for (uint64_t region = 0; region <= cpus_; ++region)
-      cells_[(region * kRegionSize + kPlace) / 8] = place;
+      const_cast<layout::TimeCells&>(cells_of(region)).place = place;
   }
   uint64_t place_of(const void* address) const {
     return reinterpret_cast<Address>(address) - spec_.blocks.begin;
@@ -132,21 +136,21 @@ class Probed {
   uint64_t end_of_pool() const { return spec_.blocks.size(); }
   // Of which CPUs' own regions may take so many.
   void allow_blocks(uint64_t limit, uint64_t own_limit) {
-    std::atomic_ref(pool().own_limit) = own_limit;
-    std::atomic_ref(pool().limit) = limit;
+    std::atomic_ref(pool().own_limit) = own_limit * kBlock;
+    std::atomic_ref(pool().limit) = limit * kBlock;
   }
   uint32_t cpus() const { return cpus_; }
   uint64_t regions_with_a_block() const {
     uint64_t n = 0;
-    for (uint64_t region = 0; region <= cpus_; ++region) n += place_in(region) != 0;
+    for (uint64_t region = 0; region <= cpus_; ++region) n += cells_of(region).place != 0;
     return n;
   }
-  uint64_t missed() const {
+  uint64_t missed(size_t metric = 0) const {
     uint64_t sum = 0;
-    for (uint64_t region = 0; region <= cpus_; ++region) sum += cells_[region * kRegionSize / 8];
+    for (uint64_t region = 0; region <= cpus_; ++region) sum += cells_of(region, metric).missed;
     return sum;
   }
-  uint64_t lost() const { return cells_[2]; }
+  uint64_t lost(size_t metric = 0) const { return cells_of(0, metric).lost; }
   // As the kernel does in a child that is not to count.
   void empty_tables() {
     uint8_t* context = runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext);
@@ -171,7 +175,17 @@ class Probed {
   }
 
  private:
-  uint64_t place_in(uint64_t region) const { return cells_[(region * kRegionSize + kPlace) / 8]; }
+  const layout::TimeCells& cells_of(uint64_t region, size_t metric = 0) const {
+    return reinterpret_cast<const layout::TimeCells*>(&cells_[region * kRegionSize / 8])[metric];
+  }
+  uint64_t size_of_blocks() const {
+    uint64_t size = 0, largest = 0;
+    for (unsigned one : bits_) {
+      size += (cpus_ + 1) * layout::histogram_size(one);
+      largest = std::max(largest, layout::histogram_size(one));
+    }
+    return size + (bits_.size() > 1 ? largest : 0);
+  }
   // Through the file, as into another process: some of it is sealed.
   static void write(const std::vector<Piece>& pieces) {
     const auto memory = open_file("/proc/self/mem", O_RDWR);
@@ -180,10 +194,10 @@ class Probed {
   }
 
   static constexpr uint64_t kRegionSize = kPageSize;
-  static constexpr uint64_t kPlace = 24;
 
   RuntimeSpec spec_;
   uint32_t cpus_;
+  std::vector<unsigned> bits_;  // of each metric
   std::vector<uint64_t> cells_;
   RuntimeExtent extent_;
   ExecutableMemory runtime_memory_;
@@ -259,13 +273,87 @@ TEST_P(Slots, ThreadsLoseNothing) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
+// What several owners ask of one function: each has its own cells, and histograms as fine as it
+// wants.
+const std::vector<unsigned> kSeveral = {3, 0, 5};
+
+TEST_P(Slots, ACallIsTimedOnceAndRecordedInEachOfItsMetrics) {
+  Probed probed(kIncrement, GetParam(), kSlots, 0, kSeveral);
+  auto* increment = probed.function<long(long)>();
+  for (long i = 0; i < 10000; ++i) ASSERT_EQ(increment(i), i + 1);
+  const stats::Histogram finest = probed.histogram(2);
+  for (size_t metric = 0; metric < kSeveral.size(); ++metric) {
+    EXPECT_EQ(probed.histogram(metric).count(), 10000u) << metric;
+    EXPECT_EQ(probed.missed(metric), 0u) << metric;
+    // The same times: each cell of the finest lies within one of the coarser.
+    stats::Histogram coarser(kSeveral[metric]);
+    for (uint32_t slot = 0; slot < finest.cells().size(); ++slot)
+      coarser.add(stats::slot_of(stats::slot_floor(slot, 5), kSeveral[metric]),
+                  finest.cells()[slot]);
+    for (uint32_t slot = 0; slot < coarser.cells().size(); ++slot)
+      EXPECT_EQ(probed.histogram(metric).cells()[slot].count, coarser.cells()[slot].count)
+          << metric << " " << slot;
+  }
+  EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
+TEST_P(Slots, ThreadsLoseNothingOfAnyMetric) {
+  Probed probed(kIncrement, GetParam(), kSlots, 0, kSeveral);
+  auto* increment = probed.function<long(long)>();
+  constexpr int kThreads = 8;
+  constexpr long kCalls = 50000;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      for (long i = 0; i < kCalls; ++i) increment(i);
+    });
+  for (auto& thread : threads) thread.join();
+  for (size_t metric = 0; metric < kSeveral.size(); ++metric) {
+    EXPECT_EQ(probed.histogram(metric).count(), uint64_t{kThreads} * kCalls) << metric;
+    EXPECT_EQ(probed.missed(metric), 0u) << metric;
+  }
+  EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
+TEST_P(Slots, ACallThatIsNotRecordedIsMissedByEachOfItsMetrics) {
+  static Probed* probed = nullptr;
+  Probed own(kCallBack, GetParam(), kSlots, 0, kSeveral);
+  probed = &own;
+  struct Recurse {
+    static long down(long depth) {
+      if (depth == 0) return 0;
+      return probed->function<long(long (*)(long), long)>()(&Recurse::down, depth - 1) + 1;
+    }
+  };
+  constexpr uint64_t kDepth = kSlots + 10;
+  EXPECT_EQ(Recurse::down(kDepth), static_cast<long>(kDepth));
+  for (size_t metric = 0; metric < kSeveral.size(); ++metric) {
+    EXPECT_EQ(own.histogram(metric).count(), kSlots) << metric;
+    EXPECT_EQ(own.missed(metric), 10u) << metric;
+  }
+  EXPECT_EQ(own.slots_in_use(), 0u);
+}
+
+TEST_P(Slots, ACallThatFindsNoBlockIsMissedByEachOfItsMetrics) {
+  Probed probed(kIncrement, GetParam(), kSlots, 0, kSeveral);
+  probed.allow_blocks(0, 0);
+  auto* increment = probed.function<long(long)>();
+  for (long i = 0; i < 100; ++i) ASSERT_EQ(increment(i), i + 1);
+  for (size_t metric = 0; metric < kSeveral.size(); ++metric) {
+    EXPECT_EQ(probed.histogram(metric).count(), 0u) << metric;
+    EXPECT_EQ(probed.missed(metric), 100u) << metric;
+  }
+  EXPECT_EQ(probed.pool().refused, 100 * kSeveral.size());
+  EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
 TEST_P(Slots, TakeMemoryForAHistogramOnceSomethingIsRecorded) {
   Probed probed(kIncrement, GetParam());
   EXPECT_EQ(probed.pool().taken, 0u);
   for (long i = 0; i < 1000; ++i) probed.function<long(long)>()(i);
-  EXPECT_GE(probed.pool().taken, 1u);
-  EXPECT_LE(probed.pool().taken, probed.cpus());
-  EXPECT_EQ(probed.pool().taken, probed.regions_with_a_block());
+  EXPECT_GE(probed.regions_with_a_block(), 1u);
+  EXPECT_LE(probed.regions_with_a_block(), probed.cpus());
+  EXPECT_EQ(probed.pool().taken, probed.regions_with_a_block() * kBlock);
   EXPECT_EQ(probed.pool().refused, 0u);
 }
 
@@ -282,7 +370,7 @@ TEST_P(Slots, WithoutBlocksOfTheirOwnCpusShareOneAndLoseNothing) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(probed.histogram().count(), uint64_t{kThreads} * kCalls);
-  EXPECT_EQ(probed.pool().taken, 1u);
+  EXPECT_EQ(probed.pool().taken, kBlock);
   EXPECT_EQ(probed.missed(), 0u);
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
@@ -324,7 +412,8 @@ TEST_P(Slots, APoolThatClaimsMoreThanItHasGivesNoBlock) {
   Probed probed(kIncrement, GetParam());
   auto* increment = probed.function<long(long)>();
   uint64_t missed = 0;
-  for (uint64_t taken : {uint64_t{probed.cpus()} + 1, uint64_t{1} << 40, UINT64_MAX - 1}) {
+  for (uint64_t taken :
+       {(uint64_t{probed.cpus()} + 1) * kBlock, uint64_t{1} << 40, UINT64_MAX - kBlock}) {
     probed.pool().taken = taken;
     probed.allow_blocks(UINT64_MAX, UINT64_MAX);
     for (long i = 0; i < 10; ++i) ASSERT_EQ(increment(i), i + 1);
@@ -492,6 +581,21 @@ TEST_P(Slots, OfCallsThatLongjmpLeftAreUsedAgainByCallsFromTheSamePlace) {
   EXPECT_LT(probed.slots_in_use(), kSlots / 2);
   // The last one that was left has not been followed by another.
   EXPECT_EQ(probed.lost() + probed.slots_in_use(), kRounds);
+}
+
+TEST_P(Slots, OfCallsThatLongjmpLeftAreCountedAsLostByEachMetric) {
+  Probed probed(kCallBack, GetParam(), kSlots, 0, kSeveral);
+  constexpr uint64_t kRounds = 10 * kSlots;
+  const auto step = [](long i) { return i + 1; };
+  auto* call = probed.function<long(long (*)(long), long)>();
+  for (uint64_t i = 0; i < kRounds; ++i) {
+    leave_by_longjmp(probed);
+    ASSERT_EQ(call(step, 7), 8);
+  }
+  for (size_t metric = 0; metric < kSeveral.size(); ++metric) {
+    EXPECT_EQ(probed.histogram(metric).count(), kRounds) << metric;
+    EXPECT_EQ(probed.lost(metric) + probed.slots_in_use(), kRounds) << metric;
+  }
 }
 
 TEST_P(Slots, OfCallsThatLongjmpLeftAreUsedAgainByCallsThatReturn) {

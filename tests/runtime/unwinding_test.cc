@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "arch/x86_64/decode.h"
-#include "arch/x86_64/unwind_tables.h"
-#include "arch/x86_64/unwinder_hook.h"
-#include "arch/x86_64/vfork_hook.h"
+#include "arch/code.h"
+#include "arch/jump.h"
+#include "arch/unwind_tables.h"
+#include "arch/unwinder_hook.h"
+#include "arch/vfork_hook.h"
 #include "base/fd.h"
 #include "executable_memory.h"
 #include "layout/session_file.h"
@@ -29,7 +30,8 @@ extern const uint8_t unwound_room[];
 namespace pinprick::runtime {
 namespace {
 
-using arch::CountPoint;
+using arch::StackUse;
+using arch::StubAction;
 
 using stepping::address_of;
 using stepping::kProgram;
@@ -44,14 +46,14 @@ arch::RseqArea pretended_area() {
                                static_cast<char*>(__builtin_thread_pointer()))};
 }
 
-enum class Kind { count, time, hook, vfork };
+enum class Kind { count, time, value, hook, vfork };
 
 struct Shape {
   const char* name;
   long (*function)(long);
   uint8_t site = 0;       // where the jump is written, from the function's entry
   uint8_t displaced = 0;  // bytes
-  std::vector<CountPoint> points = {};
+  std::vector<StubAction> counts = {};
 };
 
 void PrintTo(const Shape& shape, std::ostream* out) {
@@ -67,6 +69,7 @@ struct Spec {
   // For histograms: in all, and for CPUs' own regions.
   uint64_t blocks = 2;
   uint64_t own_blocks = 1;
+  size_t metrics = 1;
 };
 
 class Program {
@@ -77,7 +80,7 @@ class Program {
       : arena_(kArenaSize, near()),
         extent_(runtime_extent(kSlots, 1)),
         runtime_(extent_.size(), near() + (1 << 20)),
-        cells_(kPool + PP_POOL_BLOCKS + 2 * layout::histogram_size(3)),
+        cells_(kPool + PP_POOL_BLOCKS + 2 * kBlock),
         site_(address_of(shape.function) + shape.site),
         original_(reinterpret_cast<const uint8_t*>(site_),
                   reinterpret_cast<const uint8_t*>(site_) + shape.displaced) {
@@ -86,7 +89,7 @@ class Program {
     spec.capacity = kSlots;
     spec.slot_count = std::max<uint64_t>(1, with.free_slots);
     spec.cpu_count = 1;
-    spec.fraction_bits = 3;
+    spec.most_fraction_bits = kBits;
     if (with.has_rseq) spec.rseq = pretended_area();
     spec.ns_multiplier = 1ull << 32;
     spec.cells = address_of(cells_.data());
@@ -94,8 +97,8 @@ class Program {
     spec.blocks = {spec.cells + kPool, spec.cells + cells_.size()};
     spec.has_pool = true;
     auto& pool = *reinterpret_cast<layout::PoolHeader*>(spec.blocks.begin);
-    pool.limit = with.blocks;
-    pool.own_limit = with.own_blocks;
+    pool.limit = with.blocks * kBlock;
+    pool.own_limit = with.own_blocks * kBlock;
     const auto runtime = build_runtime(runtime_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
     if (!runtime) return;
@@ -108,7 +111,7 @@ class Program {
     const auto cpus = cpu_cells(spec);
     arch::ArenaSpec arena;
     arena.size = kArenaSize;
-    arena.enter = runtime->enter;
+    arena.enter = with.kind == Kind::value ? runtime->add : runtime->enter;
     arena.locked_cells = locked_cells(spec);
     arena.cpu_cells = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
@@ -126,13 +129,20 @@ class Program {
       return stub;
     };
     const arch::Displaced displaced = {site_, original_};
+    const StubAction times = {.what = arch::TimeCall{.metrics = metrics(with)}};
+    const StubAction records = {
+        .stack = shape.site == 0 ? StackUse::at_entry : StackUse::keep_red_zone,
+        .what = arch::RecordValue{metrics(with)[0], 4, 2}};
     const auto emit = [&] {
       return add([&] {
         switch (with.kind) {
           case Kind::count:
-            return arch::emit_count_stub(code, entries, spec.rseq, shape.points, displaced);
+            return arch::emit_stub(code, entries, {.rseq = spec.rseq, .actions = shape.counts},
+                                   displaced);
           case Kind::time:
-            return arch::emit_return_stub(code, entries, {64, 0, 8, kLostOffset}, displaced);
+            return arch::emit_stub(code, entries, {.actions = {&times, 1}}, displaced);
+          case Kind::value:
+            return arch::emit_stub(code, entries, {.actions = {&records, 1}}, displaced);
           case Kind::vfork:
             return arch::emit_vfork_hook(code, pretended_area(), displaced);
           default:
@@ -200,10 +210,16 @@ class Program {
 
  private:
   static constexpr uint64_t kSlots = 4;
-  static constexpr uint64_t kLostOffset = 16;
+  static constexpr uint64_t kLostOffset = offsetof(layout::TimeCells, lost);
+  static constexpr unsigned kBits = 3;
+  static constexpr uint64_t kBlock = layout::histogram_size(kBits);
   static constexpr uint64_t kPool = 1 << 13;  // behind two regions
   static constexpr int kOthers = 20;          // some more than a group has
 
+  static std::span<const arch::Metric> metrics(const Spec& with) {
+    static constexpr arch::Metric kAll[] = {{0, kBits}, {sizeof(layout::TimeCells), 0}};
+    return std::span(kAll).first(with.metrics);
+  }
   static Address near() { return align_up(kProgram.begin, 1 << 21) - (64 << 20); }
   static void patch(Address at, std::span<const uint8_t> bytes) {
     const auto memory = open_file("/proc/self/mem", O_RDWR);
@@ -233,8 +249,8 @@ std::set<Address> expect_right_everywhere(const Shape& shape, const Spec& with) 
   return executed;
 }
 
-CountPoint at(uint8_t offset, bool keep_red_zone) {
-  return {offset, 64, keep_red_zone, false};
+StubAction count_at(uint8_t offset, StackUse stack) {
+  return {.offset = offset, .stack = stack, .what = arch::CountHit{64}};
 }
 
 const Shape kAtEntries[] = {
@@ -291,10 +307,10 @@ INSTANTIATE_TEST_SUITE_P(Inside, Unwinding, paths_of(kInside), name_of);
 INSTANTIATE_TEST_SUITE_P(Stubs, UnwindingAtEntry, paths_of(kAtEntries), name_of);
 
 TEST_P(Unwinding, FromEveryInstructionOfACountingProbeFindsTheProbedOne) {
-  for (bool keep_red_zone : {false, true}) {
-    if (shape().site != 0 && !keep_red_zone) continue;
+  for (const StackUse stack : {StackUse::at_entry, StackUse::keep_red_zone}) {
+    if (shape().site != 0 && stack == StackUse::at_entry) continue;
     Shape counted = shape();
-    counted.points = {at(0, keep_red_zone)};
+    counted.counts = {count_at(0, stack)};
     expect_right_everywhere(counted, {Kind::count, has_rseq()});
   }
 }
@@ -304,16 +320,31 @@ TEST_P(Unwinding, FromEveryInstructionOfSeveralProbesInOneStubFindsTheProbedOne)
   const std::span code(reinterpret_cast<const uint8_t*>(counted.function) + counted.site,
                        counted.displaced);
   for (uint8_t offset = 0; offset < counted.displaced;) {
-    counted.points.push_back(at(offset, offset != 0 || counted.site != 0));
+    const bool is_entry = offset == 0 && counted.site == 0;
+    counted.counts.push_back(
+        count_at(offset, is_entry ? StackUse::at_entry : StackUse::keep_red_zone));
     offset += arch::decode(code.subspan(offset), 0)->length;
   }
   expect_right_everywhere(counted, {Kind::count, has_rseq()});
-  counted.points.erase(counted.points.begin());
-  if (!counted.points.empty()) expect_right_everywhere(counted, {Kind::count, has_rseq()});
+  counted.counts.erase(counted.counts.begin());
+  if (!counted.counts.empty()) expect_right_everywhere(counted, {Kind::count, has_rseq()});
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallFindsTheTimedFunctionOrItsCaller) {
   expect_right_everywhere(shape(), {Kind::time, has_rseq()});
+}
+
+TEST_P(Unwinding, FromEveryInstructionThatRecordsAValueFindsTheFunction) {
+  for (uint64_t blocks : {2, 1, 0})
+    expect_right_everywhere(
+        shape(),
+        {.kind = Kind::value, .has_rseq = has_rseq(), .blocks = blocks, .own_blocks = blocks == 2});
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatIsRecordedInTwoMetrics) {
+  for (uint64_t slots : {1, 0})
+    expect_right_everywhere(
+        shape(), {.kind = Kind::time, .has_rseq = has_rseq(), .free_slots = slots, .metrics = 2});
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallThatFindsNoBlockOfItsCpuOrNoneAtAll) {
@@ -353,8 +384,8 @@ class UnwindingOf : public testing::Test {
 };
 
 TEST_F(UnwindingOf, ASpringboardFindsTheProbedFunction) {
-  for (const Shape& shape : {Shape{"", unwound_returns, 0, 5, {at(0, false)}},
-                             Shape{"", unwound_jumps, 0, 7, {at(0, false)}}}) {
+  for (const Shape& shape : {Shape{"", unwound_returns, 0, 5, {count_at(0, StackUse::at_entry)}},
+                             Shape{"", unwound_jumps, 0, 7, {count_at(0, StackUse::at_entry)}}}) {
     const auto executed = expect_right_everywhere(shape, {.springboard = address_of(unwound_room)});
     EXPECT_TRUE(executed.contains(address_of(unwound_room)));
   }

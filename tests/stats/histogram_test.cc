@@ -80,6 +80,26 @@ TEST(Histogram, QuantilesLieWithinTheWidthOfASlotOfTheTrueOnes) {
   }
 }
 
+// Sizes of buffers are mostly powers of two, which are the smallest values of their slots.
+TEST(Histogram, OfOneValueManyTimesTheQuantilesAndTheMaximumAreThatValue) {
+  for (unsigned bits = kMinFractionBits; bits <= kMaxFractionBits; ++bits) {
+    Histogram histogram(bits);
+    for (int i = 0; i < 1000; ++i) histogram.record(4096);
+    for (double p : {0.0, 0.5, 0.99, 1.0}) EXPECT_EQ(histogram.quantile(p), 4096u) << bits;
+    EXPECT_EQ(histogram.maximum(), 4096u) << bits;
+    histogram.record(4100);
+    EXPECT_EQ(histogram.maximum(), 4100u) << bits;
+  }
+}
+
+// A reader may see the count of a value before it is in the sum.
+TEST(Histogram, AValueThatIsNotInTheSumYetIsSomewhereInItsSlot) {
+  Histogram histogram;
+  histogram.add(slot_of(4096, histogram.bits()), {2, 4096});
+  EXPECT_GE(histogram.quantile(0.5), 4096u);
+  EXPECT_EQ(histogram.maximum(), slot_floor(slot_of(4096, histogram.bits()) + 1, 3) - 1);
+}
+
 TEST(Histogram, EmptyOneAnswersZeroEverywhere) {
   const Histogram histogram;
   EXPECT_EQ(histogram.count(), 0u);
