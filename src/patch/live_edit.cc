@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "arch/x86_64/decode.h"
+#include "arch/code.h"
 
 namespace pinprick::patch {
 namespace {

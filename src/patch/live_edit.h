@@ -50,7 +50,7 @@
 #include <span>
 #include <vector>
 
-#include "arch/x86_64/emit.h"
+#include "arch/jump.h"
 #include "base/address.h"
 #include "base/result.h"
 #include "target/self_target.h"

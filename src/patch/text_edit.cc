@@ -7,20 +7,15 @@
 #include <optional>
 #include <utility>
 
-#include "arch/x86_64/decode.h"
-#include "arch/x86_64/emit.h"
+#include "arch/code.h"
+#include "arch/jump.h"
+#include "arch/syscall.h"
 #include "base/parallel.h"
 #include "image/maps.h"
 
 namespace pinprick::patch {
 namespace {
 
-constexpr uint64_t kSyscallLength = 2;
-
-// The kernel keeps a signal frame this far below the stack pointer it found, and no further down
-// than the frame's own size; what a thread will use again lies above its stack pointer less the red
-// zone.
-constexpr uint64_t kRedZone = 128;
 // Of a stack that is not the main one more is never looked at: it may be a slice of a huge heap.
 constexpr uint64_t kLongestStack = 8 << 20;
 
@@ -36,8 +31,18 @@ TextEdit edit_of(const layout::SiteEntry& site) {
 // the processor's cache between being read and being written: the target stands still meanwhile.
 constexpr uint64_t kPageRun = 256 << 10;
 
-std::vector<size_t> in_address_order(std::span<const TextEdit> edits, std::vector<size_t> some) {
-  const auto by_address = [&](size_t a, size_t b) { return edits[a].address < edits[b].address; };
+using Numbers = std::vector<uint32_t>;
+
+Numbers numbers_of(std::span<const TextEdit> edits) {
+  Numbers all(edits.size());
+  std::iota(all.begin(), all.end(), uint32_t{0});
+  return all;
+}
+
+Numbers in_address_order(std::span<const TextEdit> edits, Numbers some) {
+  const auto by_address = [&](uint32_t a, uint32_t b) {
+    return edits[a].address < edits[b].address;
+  };
   if (!std::is_sorted(some.begin(), some.end(), by_address))
     std::sort(some.begin(), some.end(), by_address);
   return some;
@@ -46,7 +51,7 @@ std::vector<size_t> in_address_order(std::span<const TextEdit> edits, std::vecto
 // f(run of adjacent pages, indices of the edits that lie in them), until it answers false. An edit
 // that lies in two pages keeps them in one run.
 template <class F>
-void for_each_run(std::span<const TextEdit> edits, const std::vector<size_t>& order, F&& f) {
+void for_each_run(std::span<const TextEdit> edits, const Numbers& order, F&& f) {
   for (size_t first = 0; first < order.size();) {
     Range run = {align_down(edits[order[first]].address, kPageSize), 0};
     size_t last = first;
@@ -102,10 +107,7 @@ Result<void, SystemError> write_around(const target::Memory& memory, Range run,
 // thread is made.
 constexpr size_t kRunsWorthAThread = 4;
 
-struct Run {
-  Range pages;
-  std::span<const size_t> edits;
-};
+using Run = WritingOrder::Run;
 
 // `bytes`: for its use only.
 Result<void, SystemError> apply_run(const target::Memory& memory, const Run& run,
@@ -116,7 +118,7 @@ Result<void, SystemError> apply_run(const target::Memory& memory, const Run& run
   bytes.resize(run.pages.size());
   if (!memory.read(run.pages.begin, bytes)) return {};
   std::vector<Range> changed;
-  for (size_t i : run.edits) {
+  for (uint32_t i : run.edits) {
     outcomes[i] = edit_bytes(edits[i], bytes.data() + (edits[i].address - run.pages.begin));
     if (outcomes[i] == EditOutcome::written)
       changed.push_back({edits[i].address, edits[i].address + edits[i].length});
@@ -133,16 +135,21 @@ std::optional<size_t> interior_at(std::span<const Interior> interiors, Address a
   return static_cast<size_t>(found - interiors.begin());
 }
 
-// The part of the thread's stack that is in use, word by word.
+// The lowest address of the thread's stack that is in use.
+Address stack_top(const target::StoppedThread& thread) {
+  return align_down(thread.stack_pointer() - arch::kRedZone, 8);
+}
+
+// The part of the thread's stack that is in use, word by word; `stack`: the mapping of its top.
+//
+// The kernel keeps a signal frame the red zone below the stack pointer it found, and no further
+// down than the frame's own size; what a thread will use again lies above its stack pointer less
+// the red zone.
 template <class F>
-void for_each_stack_word(const std::vector<image::Mapping>& maps, const target::Memory& memory,
+void for_each_stack_word(Range stack, const target::Memory& memory,
                          const target::StoppedThread& thread, F&& f) {
-  const Address top = align_down(thread.registers.rsp - kRedZone, 8);
-  const auto stack = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
-    return mapping.range.contains(top);
-  });
-  if (stack == maps.end()) return;
-  const Address end = std::min(stack->range.end, top + kLongestStack);
+  const Address top = stack_top(thread);
+  const Address end = std::min(stack.end, top + kLongestStack);
   std::vector<uint8_t> chunk;
   for (Address at = top; at < end;) {
     const Address next = std::min(end, align_down(at, kPageSize) + 16 * kPageSize);
@@ -155,6 +162,16 @@ void for_each_stack_word(const std::vector<image::Mapping>& maps, const target::
     }
     at = next;
   }
+}
+
+template <class F>
+void for_each_stack_word(const std::vector<image::Mapping>& maps, const target::Memory& memory,
+                         const target::StoppedThread& thread, F&& f) {
+  const Address top = stack_top(thread);
+  const auto stack = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+    return mapping.range.contains(top);
+  });
+  if (stack != maps.end()) for_each_stack_word(stack->range, memory, thread, f);
 }
 
 }  // namespace
@@ -175,17 +192,15 @@ TextEdit disarming(const layout::SiteEntry& site) {
 
 std::vector<EditOutcome> examine(const target::Memory& memory, std::span<const TextEdit> edits) {
   std::vector<EditOutcome> outcomes(edits.size(), EditOutcome::unreadable);
-  std::vector<size_t> order(edits.size());
-  std::iota(order.begin(), order.end(), size_t{0});
   std::vector<uint8_t> bytes;
-  for_each_run(
-      edits, in_address_order(edits, order), [&](Range range, std::span<const size_t> some) {
-        bytes.resize(range.size());
-        if (!memory.read(range.begin, bytes)) return true;
-        for (size_t i : some)
-          outcomes[i] = edit_bytes(edits[i], bytes.data() + (edits[i].address - range.begin));
-        return true;
-      });
+  const auto order = in_address_order(edits, numbers_of(edits));
+  for_each_run(edits, order, [&](Range range, std::span<const uint32_t> some) {
+    bytes.resize(range.size());
+    if (!memory.read(range.begin, bytes)) return true;
+    for (uint32_t i : some)
+      outcomes[i] = edit_bytes(edits[i], bytes.data() + (edits[i].address - range.begin));
+    return true;
+  });
   return outcomes;
 }
 
@@ -193,14 +208,13 @@ std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
                                          const target::Memory& memory,
                                          std::span<const TextEdit> edits) {
   std::vector<Address> found;
-  std::vector<size_t> order(edits.size());
-  std::iota(order.begin(), order.end(), size_t{0});
   std::vector<uint8_t> bytes;
-  for_each_run(edits, in_address_order(edits, order), [&](Range run, std::span<const size_t> of) {
+  const auto order = in_address_order(edits, numbers_of(edits));
+  for_each_run(edits, order, [&](Range run, std::span<const uint32_t> of) {
     bytes.resize(run.size());
     if (!memory.read(run.begin, bytes)) return true;
     // What we have written there ourselves may have such bytes.
-    for (size_t i : of) {
+    for (uint32_t i : of) {
       uint8_t* site = bytes.data() + (edits[i].address - run.begin);
       if (edit_bytes(edits[i], site) != EditOutcome::different)
         std::fill_n(site, edits[i].length, uint8_t{0});
@@ -227,24 +241,32 @@ std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
   return found;
 }
 
-Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop& stop,
-                                                    const target::Memory& memory,
-                                                    std::span<const TextEdit> edits, Order order,
-                                                    std::span<const Address> foreign) {
-  assert(stop.holds());
-  std::vector<EditOutcome> outcomes(edits.size(), EditOutcome::unreadable);
+WritingOrder::WritingOrder(std::span<const TextEdit> edits, Order order) {
   for (uint8_t step = 0; step < layout::kPhases; ++step) {
     const uint8_t phase =
         order == Order::phases_upward ? step : static_cast<uint8_t>(layout::kPhases - 1 - step);
-    std::vector<size_t> some;
+    Numbers some;
     for (size_t i = 0; i < edits.size(); ++i)
-      if (edits[i].phase == phase) some.push_back(i);
-    some = in_address_order(edits, std::move(some));
-    std::vector<Run> runs;
-    for_each_run(edits, some, [&](Range pages, std::span<const size_t> of) {
+      if (edits[i].phase == phase) some.push_back(static_cast<uint32_t>(i));
+    if (some.empty()) continue;
+    edits_.push_back(in_address_order(edits, std::move(some)));
+    // What is in a vector stays where it is when the vector is moved.
+    std::vector<Run>& runs = steps_.emplace_back();
+    for_each_run(edits, edits_.back(), [&](Range pages, std::span<const uint32_t> of) {
       runs.push_back({pages, of});
       return true;
     });
+  }
+}
+
+Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop& stop,
+                                                    const target::Memory& memory,
+                                                    std::span<const TextEdit> edits,
+                                                    const WritingOrder& order,
+                                                    std::span<const Address> foreign) {
+  assert(stop.holds());
+  std::vector<EditOutcome> outcomes(edits.size(), EditOutcome::unreadable);
+  for (const std::vector<Run>& runs : order.steps()) {
     const size_t pieces = std::clamp(runs.size() / kRunsWorthAThread, size_t{1}, usable_threads());
     std::vector<std::optional<SystemError>> errors(pieces);
     for_each_piece(pieces, pieces, [&](size_t piece) {
@@ -261,27 +283,28 @@ Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop& stop,
 }
 
 std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& memory,
+                                    image::MappingLookup& mappings,
                                     std::span<const Interior> interiors) {
   std::vector<size_t> blocked;
   if (interiors.empty()) return blocked;
-  const auto maps = image::read_maps(stop.pid());
   for (target::StoppedThread& thread : stop.threads()) {
     // A call that will be made again is found two bytes before: leave that thread alone, even where
     // only those two bytes lie inside.
-    const bool in_system_call = static_cast<int64_t>(thread.registers.orig_rax) >= 0;
-    auto inside = interior_at(interiors, thread.registers.rip);
+    const bool in_system_call = arch::in_system_call(thread.registers);
+    auto inside = interior_at(interiors, thread.instruction_pointer());
     if (!inside && in_system_call)
-      inside = interior_at(interiors, thread.registers.rip - kSyscallLength);
+      inside = interior_at(interiors, thread.instruction_pointer() - arch::kSyscallLength);
     if (inside) {
       if (in_system_call)
         blocked.push_back(interiors[*inside].edit);
       else
         stop.move(thread, interiors[*inside].copy);
     }
-    if (!maps) continue;
+    const auto stack = mappings.range_at(stack_top(thread));
+    if (!stack) continue;
     const Address lowest = interiors.front().address;
     const Address highest = interiors.back().address;
-    for_each_stack_word(*maps, memory, thread, [&](Address, uint64_t word) {
+    for_each_stack_word(*stack, memory, thread, [&](Address, uint64_t word) {
       if (word < lowest || word > highest) return;
       if (const auto at = interior_at(interiors, word)) blocked.push_back(interiors[*at].edit);
     });
@@ -293,16 +316,12 @@ std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& me
 
 bool signal_returns_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
                        const target::StoppedThread& thread, std::span<const Range> ranges) {
-  // struct sigcontext: ... rsp, rip, eflags, then cs, gs, fs, ss with 16 bits each.
-  constexpr uint64_t kCodeSegment = 0x33;
-  uint64_t instruction_pointer = 0, flags = 0;
+  arch::SignalFrameFinder frames;
   bool found = false;
   for_each_stack_word(maps, memory, thread, [&](Address, uint64_t word) {
-    if ((word & 0xffff) == kCodeSegment)
-      found = found || std::any_of(ranges.begin(), ranges.end(), [&](Range range) {
-                return range.contains(instruction_pointer);
-              });
-    instruction_pointer = std::exchange(flags, word);
+    if (const auto returns_to = frames.next(word))
+      found = found || std::any_of(ranges.begin(), ranges.end(),
+                                   [&](Range range) { return range.contains(*returns_to); });
   });
   return found;
 }

@@ -62,28 +62,51 @@ std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
                                          const target::Memory& memory,
                                          std::span<const TextEdit> edits);
 
+// Which pages are written, in which order, for which edits: worked out before the process stops.
+class WritingOrder {
+ public:
+  WritingOrder(std::span<const TextEdit> edits, Order order);
+  WritingOrder(WritingOrder&&) = default;
+  WritingOrder& operator=(WritingOrder&&) = default;
+
+  struct Run {
+    Range pages;
+    std::span<const uint32_t> edits;  // by address
+  };
+  const std::vector<std::vector<Run>>& steps() const { return steps_; }
+
+ private:
+  std::vector<std::vector<uint32_t>> edits_;  // of each step
+  std::vector<std::vector<Run>> steps_;
+};
+
 // Applies what can be applied. outcomes[i] belongs to edits[i]; edits need not be sorted.
 // An error means that a write failed; earlier phases, and some other pages, are written.
 Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop& stop,
                                                     const target::Memory& memory,
-                                                    std::span<const TextEdit> edits, Order order,
+                                                    std::span<const TextEdit> edits,
+                                                    const WritingOrder& order,
                                                     std::span<const Address> foreign);
 
 // What apply() would answer now; nothing is written.
 std::vector<EditOutcome> examine(const target::Memory& memory, std::span<const TextEdit> edits);
 
 // A place between two instructions that an edit will overwrite, and where execution continues
-// instead.
+// instead. Packed, as there may be millions.
+#pragma pack(push, 4)
 struct Interior {
   Address address = 0;
   Address copy = 0;
-  size_t edit = 0;
+  uint32_t edit = 0;  // the caller's number for it
 };
+#pragma pack(pop)
+static_assert(sizeof(Interior) == 20);
 
 // Moves threads out of the way. Answers the edits that must not be applied now, since a stack holds
 // an address inside of them (a signal handler's frame, usually) or a thread cannot be moved.
 // `interiors` sorted by address.
 std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& memory,
+                                    image::MappingLookup& mappings,
                                     std::span<const Interior> interiors);
 
 // Will the thread return from a signal handler into one of the ranges? By the frames that the

@@ -6,13 +6,21 @@
 // changed. The library maps a page that says that it changes text.
 //
 //     library                                session
-//       map the page                           stop all threads
-//       look for a session's file:             look for the page: refuse if it is there
-//         refuse if there is one               map the file
-//       write text                             let them run; write stubs; stop; write text
+//       map the page, write into it            map the file
+//       look for a session's file:             look for the page:
+//         unmap the page, refuse if it is        unmap the file, refuse if it is there
+//         there                                write stubs; stop; write text
+//       write text
 //
-// All threads stand still while a session looks and maps. So either the page was mapped before,
-// and the session sees it, or the library looks after the file was mapped, and sees that.
+// Both announce first and look after, so nobody has to stand still: at least one of the two sees
+// the other. Say that the session does not see the page. Then it had not come to the place where
+// the page was looked for when that was done, or said nothing yet; so the library's look, which
+// comes after its page is there and says what it is, comes after the session's look as well, and so
+// after the session's file was mapped, which it sees. The other way round it is the same. What is
+// looked at are all mappings, one after the other; that some come and go meanwhile hides none that
+// stays. If both see the other, both refuse, and whoever tries again comes in.
+//
+// Each looks once before it announces as well, so that who is there already is not disturbed.
 //
 // The page stays for the life of the process, whatever becomes of the library's probes: a thread
 // may have been preempted in a stub for as long as it likes, and would return to an instruction

@@ -51,7 +51,7 @@ std::optional<Patch> window_with_room(const FunctionCode& function,
     if (!in_short_reach(hop, springboard) || !in_one_page(*at, end) || !is_free(Range{*at, end}))
       continue;
     const auto entered = instruction_at(function, *at);
-    if (entered && entered->special == Special::endbr64) continue;
+    if (entered && entered->special == Special::landing_pad) continue;
     if (function.targets->any_in(springboard, end)) continue;
     auto patch = displace(function, *at, end, kJumpLength);
     if (patch && patch->displaced >= 2 * kJumpLength && is_free(patch->touched()) &&
@@ -231,7 +231,7 @@ bool Planning::widen(Address site, uint8_t jump_length) {
     if (*at < limit_) return false;
     const auto before = instruction_at(function_, *at);
     if (!before || !before->falls_through() || before->is_call() ||
-        before->special == Special::endbr64)
+        before->special == Special::landing_pad)
       return false;
     if (auto patch = displace(function_, *at, instruction->end(), jump_length)) {
       add(*std::move(patch), site);

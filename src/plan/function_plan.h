@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "arch/x86_64/emit.h"
+#include "arch/jump.h"
 #include "plan/planner.h"
 
 namespace pinprick::plan {
@@ -28,6 +28,26 @@ struct Springboard {
   uint8_t length = arch::kJumpLength;  // longer by a prefix: what an earlier session left
   std::array<uint8_t, arch::kJumpLength + 1> original{};
 };
+
+// Of a PlannedPatch, or what somebody keeps of one.
+//
+// Does it lead nowhere but to its landing?
+template <class Planned>
+bool is_pun(const Planned& planned) {
+  return planned.ends_in_host || planned.patch.tactic == Tactic::pun;
+}
+// Bytes of the jump that are its own to write.
+template <class Planned>
+uint8_t own_bytes(const Planned& planned) {
+  return planned.ends_in_host ? planned.patch.displaced : planned.patch.written;
+}
+// Nobody else may change these.
+template <class Planned>
+Range claimed_by(const Planned& planned) {
+  const Window& window = planned.patch;
+  return planned.ends_in_host ? Range{window.site, window.site + window.displaced}
+                              : window.touched();
+}
 
 struct PlannedPatch {
   Patch patch;
@@ -41,14 +61,9 @@ struct PlannedPatch {
   // Of a pun: what its jump ends in are bytes of the next instruction's jump, its host's.
   bool ends_in_host = false;
 
-  // Does it lead nowhere but to its landing?
-  bool is_pun() const { return ends_in_host || patch.tactic == Tactic::pun; }
-  // Bytes of the jump that are its own to write.
-  uint8_t own() const { return ends_in_host ? patch.displaced : patch.written; }
-  // Nobody else may change these.
-  Range claimed() const {
-    return ends_in_host ? Range{patch.site, patch.site + patch.displaced} : patch.touched();
-  }
+  bool is_pun() const { return plan::is_pun(*this); }
+  uint8_t own() const { return own_bytes(*this); }
+  Range claimed() const { return claimed_by(*this); }
 };
 
 struct FunctionPlan {

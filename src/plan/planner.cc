@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "arch/x86_64/emit.h"
-#include "arch/x86_64/goroutine.h"
-#include "arch/x86_64/relocate.h"
+#include "arch/jump.h"
+#include "arch/relocate.h"
+#include "arch/stack_check.h"
 
 namespace pinprick::plan {
 namespace {
@@ -107,7 +107,7 @@ Address padding_end(const FunctionCode& function, Address at, Address needed) {
 Address entry_site(const FunctionCode& function) {
   const auto first = instruction_at(function, function.range.begin);
   const bool marked =
-      first && first->special == Special::endbr64 && function.range.contains(first->end());
+      first && first->special == Special::landing_pad && function.range.contains(first->end());
   return marked ? first->end() : function.range.begin;
 }
 
@@ -183,13 +183,13 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
   return patch;
 }
 
-Patch with_prefix(const FunctionCode& function, Patch patch) {
-  if (!patch.at_begin || patch.written != kJumpLength) return patch;
+std::optional<Patch> with_prefix(const FunctionCode& function, const Window& patch) {
+  if (!patch.at_begin || patch.written != kJumpLength) return std::nullopt;
   auto longer = displace(function, patch.site, patch.site + patch.displaced, kJumpLength + 1);
-  if (!longer || longer->tactic != patch.tactic) return patch;
+  if (!longer || longer->tactic != patch.tactic) return std::nullopt;
   for (Address at = patch.site + patch.displaced; at < patch.site + longer->displaced;) {
     const auto instruction = instruction_at(function, at);
-    if (instruction->is_call() || instruction->special == Special::syscall) return patch;
+    if (instruction->is_call() || instruction->special == Special::syscall) return std::nullopt;
     at = instruction->end();
   }
   return *std::move(longer);

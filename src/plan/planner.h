@@ -10,12 +10,13 @@
 // What is left to whoever writes it: that no thread stands, or will return to, inside the window.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "arch/x86_64/decode.h"
+#include "arch/code.h"
 #include "base/result.h"
 #include "base/short_bytes.h"
 #include "image/branch_targets.h"
@@ -28,7 +29,7 @@ struct FunctionCode {
   std::span<const uint8_t> bytes;  // from range.begin up to where the next thing begins
   const image::BranchTargets* targets = nullptr;
   std::span<const Range> reserved;  // must not be touched
-  bool is_go = false;               // then only at a stack check: arch/x86_64/goroutine.h
+  bool is_go = false;               // then only at a stack check: arch/stack_check.h
   // boundaries() of this function, where they are at hand: whoever plans many of its sites one by
   // one need not decode all of it for each.
   std::span<const Address> boundaries = {};
@@ -36,20 +37,25 @@ struct FunctionCode {
   Address limit() const { return range.begin + bytes.size(); }
 };
 
-struct Patch {
+// What a patch is, without the bytes that it replaces.
+struct Window {
   Address site = 0;
   Tactic tactic = Tactic::insn;
   uint8_t written = 0;    // bytes that the jump overwrites, from site
   uint8_t displaced = 0;  // bytes whose instructions run in the stub, from site
   bool at_begin = false;  // of its function: others may read what stands there
-  ShortBytes original;    // max(written, displaced)
+
+  Range touched() const { return {site, site + std::max(written, displaced)}; }
+};
+
+struct Patch : Window {
+  ShortBytes original;  // of touched(); of a pun that ends in its host, what is displaced
 
   // Offsets behind the first instruction at which another one began, inside the written bytes:
   // where a thread could stand in the middle of the jump.
   ShortBytes interior;
 
   std::span<const uint8_t> displaced_bytes() const { return std::span(original).first(displaced); }
-  Range touched() const { return {site, site + original.size()}; }
 };
 
 // No window is longer.
@@ -67,8 +73,8 @@ Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site, Add
 // several generators take where that leads for the function itself, and their code goes there for
 // good. So a jump at a function's begin has a prefix, which means nothing to the processor, where
 // one more byte can be had: by the same tactic, and without taking a call or a system call along
-// that the shorter jump leaves in place. Returns `patch` as it is elsewhere.
-Patch with_prefix(const FunctionCode& function, Patch patch);
+// that the shorter jump leaves in place. Returns nullopt elsewhere.
+std::optional<Patch> with_prefix(const FunctionCode& function, const Window& patch);
 
 // As plan_site(), for a jump of `jump_length` bytes at `begin`, an instruction's first address,
 // that displaces all instructions up to `end` at least.

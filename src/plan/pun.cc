@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "arch/x86_64/emit.h"
+#include "arch/jump.h"
 
 namespace pinprick::plan {
 namespace {

@@ -1,6 +1,5 @@
 #include "target/borrowed_thread.h"
 
-#include <linux/audit.h>
 #include <linux/rseq.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,9 +14,10 @@
 #include <cerrno>
 #include <utility>
 
-#include "arch/x86_64/borrowed_call.h"
+#include "arch/syscall.h"
 #include "base/clock.h"
 #include "target/procfs.h"
+#include "target/thread_registers.h"
 
 namespace pinprick::target {
 namespace {
@@ -35,19 +35,25 @@ std::optional<rseq_cs> active_sequence(const Memory& memory, const StoppedThread
       !memory.read_value(registration->area + offsetof(struct rseq, rseq_cs), descriptor) ||
       descriptor == 0 || !memory.read_value(descriptor, sequence))
     return std::nullopt;
-  const bool inside = thread.registers.rip - sequence.start_ip < sequence.post_commit_offset;
+  const bool inside =
+      thread.instruction_pointer() - sequence.start_ip < sequence.post_commit_offset;
   return inside ? std::optional(sequence) : std::nullopt;
 }
 
 // Lower is better.
 int reluctance(const StoppedThread& thread, bool in_sequence) {
   if (in_sequence) return 9;
-  const auto& registers = thread.registers;
-  if (static_cast<int64_t>(registers.orig_rax) < 0) return 0;
-  const auto again = restarted(registers);
-  if (again.rip == registers.rip) return 1;  // a call that is over
-  if (again.rax == registers.orig_rax) return 2;
-  return 3;  // restart_syscall: the kernel keeps state about it
+  switch (arch::call_state(thread.registers)) {
+    case arch::CallState::none:
+      return 0;
+    case arch::CallState::over:
+      return 1;
+    case arch::CallState::begins_again:
+      return 2;
+    case arch::CallState::continues:
+      return 3;
+  }
+  return 9;
 }
 
 // Threads, those that mind least first.
@@ -70,11 +76,11 @@ std::vector<Candidate> candidates(const Memory& memory, std::vector<StoppedThrea
   return all;
 }
 
-using Arguments = std::array<uint64_t, 6>;
+using Arguments = arch::SyscallArguments;
 
 seccomp_data seen_by_filters(uint64_t number, const Arguments& arguments, Address code) {
-  constexpr uint64_t kSyscallLength = 2;
-  seccomp_data call = {static_cast<int>(number), AUDIT_ARCH_X86_64, code + kSyscallLength, {}};
+  seccomp_data call = {
+      static_cast<int>(number), arch::kAuditArchitecture, code + arch::kSyscallLength, {}};
   std::copy(arguments.begin(), arguments.end(), call.args);
   return call;
 }
@@ -158,19 +164,83 @@ bool has_filter(pid_t pid, pid_t tid) {
   return status && status->seccomp != SECCOMP_MODE_DISABLED;
 }
 
+// Threads in the order in which they are to be looked at: those that run, which are in user code
+// most likely, those that sleep, and those that sleep and cannot be woken.
+std::vector<pid_t> threads_to_look_at(pid_t pid) {
+  std::vector<pid_t> running, sleeping, deaf;
+  for (pid_t tid : list_threads(pid)) {
+    const auto status = read_thread_status(pid, tid);
+    if (!status || status->ending || status->kernel_worker) continue;
+    (status->state == 'R' ? running : status->state == 'D' ? deaf : sleeping).push_back(tid);
+  }
+  running.insert(running.end(), sleeping.begin(), sleeping.end());
+  running.insert(running.end(), deaf.begin(), deaf.end());
+  return running;
+}
+
+// How reluctant a thread may be to be taken without a look at others.
+constexpr int kWilling = 2;
+
+Result<Stop, AttachError> stop_first_willing(pid_t pid, const Memory& memory, Address code) {
+  AttachError why{AttachCause::exited, pid, 0, 0, {}};
+  std::optional<pid_t> best;
+  int least = 0;
+  for (pid_t tid : threads_to_look_at(pid)) {
+    auto stop = Stop::one_thread(pid, tid);
+    if (!stop) {
+      if (stop.error().cause != AttachCause::exited) why = stop.error();
+      if (why.cause == AttachCause::already_traced || why.cause == AttachCause::not_permitted)
+        return fail(why);
+      continue;
+    }
+    const StoppedThread& thread = stop->threads()[0];
+    if (thread.is_worker()) continue;
+    if (auto suspended = suspend_filters(pid, tid, code); !suspended) {
+      why = suspended.error();
+      continue;
+    }
+    const int reluctant = reluctance(thread, active_sequence(memory, thread).has_value());
+    if (reluctant <= kWilling) return stop;
+    if (best && least <= reluctant) continue;
+    best = tid;
+    least = reluctant;
+  }
+  if (best) return Stop::one_thread(pid, *best);
+  return fail(why);
+}
+
 }  // namespace
+
+Result<Stop, AttachError> stop_one_to_borrow(pid_t pid, const Memory& memory, Address code) {
+  constexpr int kAttempts = 5;
+  constexpr uint64_t kPauseNs = 100'000'000;
+  for (int attempt = 1;; ++attempt) {
+    auto stop = stop_first_willing(pid, memory, code);
+    if (stop || attempt == kAttempts) return stop;
+    const auto cause = stop.error().cause;
+    // It has ended, but others may go on; or it waits for its child of vfork.
+    if (cause != AttachCause::exited && cause != AttachCause::thread_unstoppable) return stop;
+    if (list_threads(pid).empty()) return stop;
+    if (cause == AttachCause::thread_unstoppable) sleep_ns(kPauseNs);
+  }
+}
 
 Result<void, AttachError> can_be_borrowed_from(pid_t pid) {
   const auto tids = list_threads(pid);
   if (tids.empty()) return fail(AttachError{AttachCause::no_such_process, pid, 0, 0, {}});
   if (!std::all_of(tids.begin(), tids.end(), [&](pid_t tid) { return has_filter(pid, tid); }))
     return {};
-  auto stop = Stop::all_threads(pid);
-  if (!stop) return fail(stop.error());
-  Result<void, AttachError> able;
-  for (const StoppedThread& thread : stop->threads()) {
-    // To let it go ends the suspension.
-    auto filters = suspend_filters(pid, thread.tid, thread.registers.rip);
+  // To let it go ends the suspension.
+  Result<void, AttachError> able = fail(AttachError{AttachCause::exited, pid, 0, 0, {}});
+  for (pid_t tid : tids) {
+    auto stop = Stop::one_thread(pid, tid);
+    if (!stop) {
+      if (stop.error().cause != AttachCause::exited) able = fail(stop.error());
+      continue;
+    }
+    const StoppedThread& thread = stop->threads()[0];
+    if (thread.is_worker()) continue;
+    auto filters = suspend_filters(pid, tid, thread.instruction_pointer());
     if (filters) return {};
     able = fail(filters.error());
   }
@@ -206,10 +276,10 @@ Result<BorrowedThread, AttachError> BorrowedThread::borrow(Stop& stop, const Mem
   // What the kernel does to a thread it interrupts there. Without it the thread would finish its
   // sequence although others may have run in between.
   if (chosen.sequence) stop.move(*chosen.thread, chosen.sequence->abort_ip);
-  const user_regs_struct home = chosen.thread->registers;
+  const arch::Registers home = chosen.thread->registers;
   const pid_t tid = chosen.thread->tid;
 
-  const auto code = arch::borrowed_call(room.address, restarted(home), mask);
+  const auto code = arch::borrowed_call(room.address, arch::restarted(home), mask);
   if (code.size() > room.original.size())
     return fail(AttachError{AttachCause::no_room, pid, 0, 0, {}});
   if (auto written = memory.write(room.address, code); !written)
@@ -218,7 +288,7 @@ Result<BorrowedThread, AttachError> BorrowedThread::borrow(Stop& stop, const Mem
 }
 
 BorrowedThread::BorrowedThread(Stop& stop, const Memory& memory, Room room, SeccompFilters filters,
-                               pid_t tid, const user_regs_struct& home, uint64_t mask)
+                               pid_t tid, const arch::Registers& home, uint64_t mask)
     : stop_(stop),
       memory_(memory),
       room_(std::move(room)),
@@ -237,77 +307,147 @@ BorrowedThread::BorrowedThread(BorrowedThread&& other) noexcept
       mask_(other.mask_),
       holds_(std::exchange(other.holds_, false)),
       away_(other.away_),
-      ended_(other.ended_) {}
+      ended_(other.ended_),
+      went_home_(other.went_home_) {}
 
 BorrowedThread::~BorrowedThread() {
-  if (!holds_) return;
+  if (!holds_ || went_home_) return;
   if (away_) {
     set_mask(tid_, mask_);
-    ptrace(PTRACE_SETREGS, tid_, nullptr, &home_);
+    write_registers(tid_, home_);
   }
   static_cast<void>(memory_.write(room_.address, room_.original));
   ptrace(PTRACE_SETOPTIONS, tid_, nullptr, data(PTRACE_O_TRACESYSGOOD));
 }
 
-// Runs the thread to the next entry or exit of a call. Most are over sooner than a processor wakes
-// up that has gone to sleep.
+// Waits for the thread to stop: its status; 0 if `is_enough` says so before; nothing: it has ended.
+// Most calls are over sooner than a processor wakes up that has gone to sleep; and to yield, where
+// others have work, may take all of their time slice.
+std::optional<int> BorrowedThread::next_stop(const std::function<bool()>& is_enough) {
+  constexpr int kAttempts = 200, kWithoutYielding = 64;  // some 50 us
+  constexpr uint64_t kPauseNs = 50'000;
+  for (int attempt = 0;; ++attempt) {
+    int status = 0;
+    const pid_t waited = waitpid(tid_, &status, __WALL | WNOHANG);
+    if (waited == tid_ && WIFSTOPPED(status)) return status;
+    if (waited != 0) return std::nullopt;
+    if (is_enough && is_enough()) return 0;
+    if (attempt < kWithoutYielding) {
+      for (int i = 0; i < 8; ++i) __builtin_ia32_pause();
+      continue;
+    }
+    if (attempt < kAttempts) {
+      sched_yield();
+      continue;
+    }
+    // The end of a process's first thread is told only after the ends of all others have been
+    // asked for, and nobody does that meanwhile.
+    const auto now = read_thread_status(stop_.pid(), tid_);
+    if (!now || now->ending) return std::nullopt;
+    sleep_ns(kPauseNs);
+  }
+}
+
+namespace {
+
+// A group stop begins or ends; it takes effect when the thread is resumed for good. The signal that
+// begins one cannot be blocked, and would be lost if we kept it.
+uint64_t signal_to_deliver(int status) {
+  const bool delivers = status >> 16 == 0;
+  return delivers && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0;
+}
+
+}  // namespace
+
+// Runs the thread to the next entry or exit of a call.
 bool BorrowedThread::run_to_call_stop() {
   uint64_t signal = 0;
   for (;;) {
     if (ptrace(PTRACE_SYSCALL, tid_, nullptr, data(signal)) != 0) return false;
-    int status = 0;
-    pid_t waited = 0;
-    constexpr int kAttempts = 200;
-    constexpr uint64_t kPauseNs = 50'000;
-    for (int attempt = 0; waited == 0; ++attempt) {
-      waited = waitpid(tid_, &status, __WALL | WNOHANG);
-      if (waited != 0) break;
-      if (attempt < kAttempts) {
-        sched_yield();
-        continue;
-      }
-      // The end of a process's first thread is told only after the ends of all others have been
-      // asked for, and nobody does that meanwhile.
-      const auto now = read_thread_status(stop_.pid(), tid_);
-      if (!now || now->ending) return false;
-      sleep_ns(kPauseNs);
-    }
-    if (waited != tid_ || !WIFSTOPPED(status)) return false;
-    if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return true;
-    // A group stop begins or ends; it takes effect when the thread is resumed for good. The signal
-    // that begins one cannot be blocked, and would be lost if we kept it.
-    const bool delivers = status >> 16 == 0;
-    signal = delivers && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0;
+    const auto status = next_stop();
+    if (!status) return false;
+    if (WSTOPSIG(*status) == (SIGTRAP | 0x80)) return true;
+    signal = signal_to_deliver(*status);
   }
 }
 
-Result<uint64_t, SystemError> BorrowedThread::call(uint64_t number, uint64_t a, uint64_t b,
-                                                   uint64_t c, uint64_t d, uint64_t e, uint64_t f) {
-  if (!survives(filters_, seen_by_filters(number, {a, b, c, d, e, f}, room_.address)))
-    return fail(SystemError{EPERM});
-  user_regs_struct registers = home_;
-  registers.rip = room_.address;
-  registers.orig_rax = static_cast<uint64_t>(-1);
-  registers.rax = number;
-  registers.rdi = a;
-  registers.rsi = b;
-  registers.rdx = c;
-  registers.r10 = d;
-  registers.r8 = e;
-  registers.r9 = f;
+// Gives it registers of ours, and keeps signals off it.
+bool BorrowedThread::start(const arch::Registers& registers) {
+  if (!write_registers(tid_, registers)) return false;
+  if (!away_ && !set_mask(tid_, UINT64_MAX)) return false;
+  away_ = true;
+  return true;
+}
+
+Result<void, SystemError> BorrowedThread::run(const Script& script) {
   const auto gone = [&] {
     ended_ = true;
     return fail(SystemError{ESRCH});
   };
-  if (ptrace(PTRACE_SETREGS, tid_, nullptr, &registers) != 0) return gone();
-  if (!away_ && !set_mask(tid_, UINT64_MAX)) return gone();
-  away_ = true;
-  if (!run_to_call_stop() || !run_to_call_stop() ||
-      ptrace(PTRACE_GETREGS, tid_, nullptr, &registers) != 0)
-    return gone();
-  const auto result = static_cast<int64_t>(registers.rax);
+  if (!filters_.empty()) return run_one_by_one(script);
+  arch::Registers registers = home_;
+  arch::start_script(registers, room_.address, script.first, script.last, script.told,
+                     script.descriptor);
+  if (!start(registers)) return gone();
+  const auto waits_for_us = [&] {
+    Address at = 0;
+    return memory_.read_value(script.told, at) && at == script.last;
+  };
+  for (uint64_t signal = 0;;) {
+    if (ptrace(PTRACE_CONT, tid_, nullptr, data(signal)) != 0) return gone();
+    const auto status = next_stop(waits_for_us);
+    if (!status) return gone();
+    if (*status == 0) break;
+    signal = signal_to_deliver(*status);
+  }
+  if (ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) != 0) return gone();
+  for (;;) {
+    const auto status = next_stop();
+    if (!status) return gone();
+    if (*status >> 16 == PTRACE_EVENT_STOP) break;
+    if (ptrace(PTRACE_CONT, tid_, nullptr, data(signal_to_deliver(*status))) != 0) return gone();
+  }
+  if (!read_registers(tid_, registers)) return gone();
+  if (arch::instruction_pointer(registers) - room_.address < room_.original.size()) return {};
+  away_ = false;
+  went_home_ = true;
+  if (leave_to_kernel(registers)) write_registers(tid_, registers);
+  return fail(SystemError{ETIMEDOUT});
+}
+
+Result<void, SystemError> BorrowedThread::run_one_by_one(const Script& script) {
+  for (Address at = script.first; at != script.last;) {
+    arch::ScriptedCall scripted;
+    int32_t descriptor = -1;
+    if (!memory_.read_value(at, scripted) || !memory_.read_value(script.descriptor, descriptor))
+      return fail(SystemError{EFAULT});
+    const auto& arguments = scripted.arguments;
+    const auto made = call(scripted.number, arguments[0], arguments[1], arguments[2], arguments[3],
+                           static_cast<uint64_t>(int64_t{descriptor}), scripted.sixth);
+    if (ended_) return fail(made.error());
+    scripted.result = made ? *made : static_cast<uint64_t>(-int64_t{made.error().number});
+    if (!memory_.write_value(at, scripted)) return fail(SystemError{EFAULT});
+    at = made ? scripted.next : script.last;
+  }
+  return {};
+}
+
+Result<uint64_t, SystemError> BorrowedThread::call(uint64_t number, uint64_t a, uint64_t b,
+                                                   uint64_t c, uint64_t d, uint64_t e, uint64_t f) {
+  const Arguments arguments = {a, b, c, d, e, f};
+  if (!survives(filters_, seen_by_filters(number, arguments, room_.address)))
+    return fail(SystemError{EPERM});
+  auto registers = arch::registers_for_call(home_, room_.address, number, arguments);
+  const auto gone = [&] {
+    ended_ = true;
+    return fail(SystemError{ESRCH});
+  };
+  if (ended_ || went_home_) return fail(SystemError{ESRCH});
+  if (!start(registers)) return gone();
+  if (!run_to_call_stop() || !run_to_call_stop() || !read_registers(tid_, registers)) return gone();
+  const int64_t result = arch::syscall_result(registers);
   if (result < 0 && result >= -4095) return fail(SystemError{static_cast<int>(-result)});
-  return registers.rax;
+  return static_cast<uint64_t>(result);
 }
 
 }  // namespace pinprick::target

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ struct Scratch {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   char byte = 0;
 };
+static_assert(sizeof(Scratch) <= Handover::kScratchSize);
 
 int32_t received_descriptor(const Scratch& scratch) {
   cmsghdr control;
@@ -53,13 +55,9 @@ int32_t received_descriptor(const Scratch& scratch) {
 
 }  // namespace
 
-Handover::Handover(BorrowedThread& thread, const Memory& memory, pid_t pid, Address scratch,
+Handover::Handover(BorrowedThread& thread, const RemoteTarget& target, Address scratch,
                    Journal journal)
-    : thread_(thread),
-      memory_(memory),
-      pid_(pid),
-      scratch_(scratch),
-      journal_(std::move(journal)) {}
+    : thread_(thread), target_(target), scratch_(scratch), journal_(std::move(journal)) {}
 
 Handover::~Handover() {
   close_all();
@@ -75,7 +73,7 @@ void Handover::close_all() {
 }
 
 AttachError Handover::failed(const char* what, int error) const {
-  return AttachError{AttachCause::handover_failed, pid_, 0, error, what};
+  return AttachError{AttachCause::handover_failed, target_.pid(), 0, error, what};
 }
 
 Handover::Descriptors Handover::told(const Memory& memory, Address at) {
@@ -85,7 +83,7 @@ Handover::Descriptors Handover::told(const Memory& memory, Address at) {
   return {scratch.ends[0], scratch.ends[1], received_descriptor(scratch)};
 }
 
-Result<int, AttachError> Handover::give(int descriptor, int pidfd) {
+Result<void, AttachError> Handover::send(int descriptor) {
   Scratch scratch;
   const auto inside = [&](size_t offset) { return scratch_ + offset; };
   scratch.part = {reinterpret_cast<void*>(inside(offsetof(Scratch, byte))), 1};
@@ -93,23 +91,49 @@ Result<int, AttachError> Handover::give(int descriptor, int pidfd) {
   scratch.header.msg_iovlen = 1;
   scratch.header.msg_control = reinterpret_cast<void*>(inside(offsetof(Scratch, control)));
   scratch.header.msg_controllen = sizeof scratch.control;
-  if (auto written = memory_.write_value(scratch_, scratch); !written)
+  constexpr int32_t kNone = -1;
+  std::memcpy(scratch.control + CMSG_LEN(0), &kNone, sizeof kNone);
+  if (auto written = target_.memory().write_value(scratch_, scratch); !written)
     return fail(failed("writing its memory", written.error().number));
 
   auto made = thread_.call(SYS_socketpair, AF_UNIX, kSocketType | SOCK_CLOEXEC, 0,
                            inside(offsetof(Scratch, ends)));
   if (!made) return fail(failed("socketpair", made.error().number));
-  open_ = told(memory_, scratch_);
+  open_ = told(target_.memory(), scratch_);
   if (open_[0] < 0) return fail(failed("reading its memory", EFAULT));
   journal_(open_);
 
-  const Fd ours(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, open_[1], 0)));
-  if (!ours) return fail(failed("pidfd_getfd", errno));
-  if (!send_descriptor(ours.get(), descriptor)) return fail(failed("sendmsg", errno));
-  auto received = thread_.call(SYS_recvmsg, static_cast<uint64_t>(open_[0]),
-                               inside(offsetof(Scratch, header)), MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (!received) return fail(failed("recvmsg", received.error().number));
-  open_ = told(memory_, scratch_);
+  auto ours = target_.copy_descriptor(open_[1]);
+  auto theirs = target_.copy_descriptor(open_[0]);
+  if (!ours || !theirs)
+    return fail(failed("pidfd_getfd", ours ? theirs.error().number : ours.error().number));
+  // An option of the socket, whoever sets it.
+  constexpr timeval kPatience = {2, 0};
+  if (::setsockopt(theirs->get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience) != 0)
+    return fail(failed("setsockopt", errno));
+  our_end_ = *std::move(ours);
+  if (!send_descriptor(our_end_.get(), descriptor)) return fail(failed("sendmsg", errno));
+  return {};
+}
+
+std::vector<arch::ScriptedCall> Handover::receiving() const {
+  return {{SYS_close, {static_cast<uint64_t>(open_[1])}},
+          {SYS_recvmsg,
+           {static_cast<uint64_t>(open_[0]), scratch_ + offsetof(Scratch, header),
+            MSG_CMSG_CLOEXEC | MSG_DONTWAIT}}};
+}
+
+arch::ScriptedCall Handover::waiting() const {
+  return {SYS_recvfrom, {static_cast<uint64_t>(open_[0]), scratch_ + offsetof(Scratch, byte), 1}};
+}
+
+Address Handover::received_at() const {
+  return scratch_ + offsetof(Scratch, control) + CMSG_LEN(0);
+}
+
+Result<int, AttachError> Handover::received() {
+  open_ = told(target_.memory(), scratch_);
+  open_[1] = -1;
   if (open_[2] < 0)  // no room for another descriptor, usually
     return fail(failed("recvmsg", EMFILE));
   journal_(open_);

@@ -6,8 +6,12 @@
 
 #include <array>
 #include <functional>
+#include <vector>
 
+#include "arch/syscall.h"
+#include "base/fd.h"
 #include "target/borrowed_thread.h"
+#include "target/remote_target.h"
 
 namespace pinprick::target {
 
@@ -22,15 +26,26 @@ class Handover {
   using Journal = std::function<void(const Descriptors&)>;
 
   // `scratch`: a readable and writable page of the target that nobody uses.
-  Handover(BorrowedThread& thread, const Memory& memory, pid_t pid, Address scratch,
-           Journal journal);
+  Handover(BorrowedThread& thread, const RemoteTarget& target, Address scratch, Journal journal);
   ~Handover();
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
 
-  // The target's descriptor for the same open file; close() it through the borrowed thread is this
-  // class's business.
-  Result<int, AttachError> give(int descriptor, int pidfd);
+  // Sends the descriptor: the target has yet to receive it, by a script of calls.
+  Result<void, AttachError> send(int descriptor);
+  // Its first call closes the target's own copy of the end that we have, so that nobody has it but
+  // us, and the next one receives the descriptor.
+  std::vector<arch::ScriptedCall> receiving() const;
+  // Its last one waits at the other end until we are no more, or for some seconds at most.
+  arch::ScriptedCall waiting() const;
+  // Where the received one stands in the target; -1 before.
+  Address received_at() const;
+  // After that: the target's descriptor for the same open file. To close it, and the socket,
+  // through the borrowed thread is this class's business.
+  Result<int, AttachError> received();
+
+  // Of the scratch page: what this class uses of it, from its begin.
+  static constexpr uint64_t kScratchSize = 256;
 
   // What the kernel told the target: the descriptors that the scratch page names, open or not. The
   // calls that open them write there themselves, so it knows what a journal may not know yet.
@@ -41,11 +56,11 @@ class Handover {
   void close_all();
 
   BorrowedThread& thread_;
-  const Memory& memory_;
-  pid_t pid_;
+  const RemoteTarget& target_;
   Address scratch_;
   Journal journal_;
   Descriptors open_ = {-1, -1, -1};
+  Fd our_end_;
 };
 
 }  // namespace pinprick::target

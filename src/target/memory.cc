@@ -1,13 +1,14 @@
 #include "target/memory.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
+
+#include "base/process_folder.h"
 
 namespace pinprick::target {
 
 Result<Memory, SystemError> Memory::open(pid_t pid) {
-  auto fd = open_file(fmt::format("/proc/{}/mem", pid), O_RDWR);
+  auto fd = open_file(process_folder(pid) + "/mem", O_RDWR);
   if (!fd) return fail(fd.error());
   return Memory(*std::move(fd));
 }

@@ -1,6 +1,5 @@
 #include "target/procfs.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -9,10 +8,10 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <memory>
 #include <string_view>
 
 #include "base/fd.h"
+#include "base/process_folder.h"
 
 namespace pinprick::target {
 namespace {
@@ -83,7 +82,19 @@ std::optional<ProcessStatus> read_from(const std::string& folder) {
 }  // namespace
 
 std::optional<ProcessStatus> read_status(pid_t pid) {
-  return read_from(fmt::format("/proc/{}", pid));
+  const std::string first = fmt::format("/proc/{}", pid);
+  auto status = read_from(first);
+  if (!status || (status->state != 'Z' && status->state != 'X')) return status;
+  const std::string folder = process_folder(pid);
+  const auto living = folder == first ? std::nullopt : read_from(folder);
+  if (!living) return status;
+  // What names the process stays that of its first thread.
+  const uint64_t start_time = status->start_time;
+  std::string command = std::move(status->command);
+  status = living;
+  status->start_time = start_time;
+  status->command = std::move(command);
+  return status;
 }
 
 std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid) {
@@ -92,27 +103,20 @@ std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid) {
 
 std::optional<std::string> executable_path(pid_t pid) {
   std::error_code error;
-  const auto path = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error);
+  const auto path = std::filesystem::read_symlink(process_folder(pid) + "/exe", error);
   if (error) return std::nullopt;
   return path.string();
 }
 
 std::vector<pid_t> list_threads(pid_t pid) {
-  std::vector<pid_t> threads;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(
-      ::opendir(fmt::format("/proc/{}/task", pid).c_str()), &::closedir);
-  if (!folder) return threads;
-  while (const dirent* entry = ::readdir(folder.get()))
-    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
-      threads.push_back(static_cast<pid_t>(parse_number(entry->d_name)));
-  return threads;
+  return thread_numbers(pid);
 }
 
 // By /proc/PID/pagemap: a word for each page.
 bool is_private_copy(pid_t pid, Address address) {
   constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
   constexpr uint64_t kOfFile = uint64_t{1} << 61;
-  const auto pagemap = open_file(fmt::format("/proc/{}/pagemap", pid), O_RDONLY);
+  const auto pagemap = open_file(process_folder(pid) + "/pagemap", O_RDONLY);
   uint64_t page = 0;
   if (!pagemap || ::pread(pagemap->get(), &page, sizeof page,
                           static_cast<off_t>(address / kPageSize * sizeof page)) != sizeof page)

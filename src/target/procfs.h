@@ -26,6 +26,7 @@ struct ProcessStatus {
   bool shadow_stack = false;
 };
 
+// Of a process whose first thread has ended: the state and what threads have of one that lives.
 std::optional<ProcessStatus> read_status(pid_t pid);
 std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid);
 

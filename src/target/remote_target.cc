@@ -2,19 +2,22 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "base/process_folder.h"
+
 namespace pinprick::target {
 namespace {
 
+constexpr unsigned kOfThread = O_EXCL;  // PIDFD_THREAD, since Linux 6.9
+
 // 64-bit ELF? By the program in memory; a 32-bit program has no 64-bit ELF header at its base.
 std::optional<bool> is_64_bit(pid_t pid) {
-  auto fd = open_file(fmt::format("/proc/{}/exe", pid), O_RDONLY);
+  auto fd = open_file(process_folder(pid) + "/exe", O_RDONLY);
   if (!fd) return std::nullopt;
   uint8_t identity[EI_NIDENT] = {};
   if (!read_at(fd->get(), identity, 0)) return std::nullopt;
@@ -63,12 +66,26 @@ bool RemoteTarget::has_exited() const {
   return ::poll(&poll_set, 1, 0) == 1;
 }
 
+Result<Fd, SystemError> RemoteTarget::copy_descriptor(int descriptor) const {
+  const auto copy_by = [&](int pidfd) {
+    return Fd(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, descriptor, 0)));
+  };
+  if (Fd copy = copy_by(pidfd_->get())) return copy;
+  const int error = errno;
+  // A first thread that has ended has no descriptors any more.
+  for (pid_t tid : list_threads(pid_)) {
+    const Fd thread(static_cast<int>(::syscall(SYS_pidfd_open, tid, kOfThread)));
+    if (!thread) continue;
+    if (Fd copy = copy_by(thread.get())) return copy;
+  }
+  return fail(SystemError{error});
+}
+
 bool RemoteTarget::ends() const {
   constexpr int kMomentMs = 1000;
   if (has_exited()) return true;
   const auto status = read_status(pid_);
   if (status && !status->ending) return false;
-  // Or its first thread has ended, and others go on.
   pollfd poll_set = {pidfd_->get(), POLLIN, 0};
   return ::poll(&poll_set, 1, kMomentMs) == 1;
 }

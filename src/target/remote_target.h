@@ -36,6 +36,8 @@ class RemoteTarget {
   bool has_exited() const;
   // Readable as soon as it has.
   int exit_descriptor() const { return pidfd_->get(); }
+  // A copy for us of one of its descriptors.
+  Result<Fd, SystemError> copy_descriptor(int descriptor) const;
   // Has it exited, or will it? One that was killed, or is on its way out, is waited for, a second
   // at most: on that way all kinds of things fail.
   bool ends() const;

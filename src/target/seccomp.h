@@ -23,6 +23,7 @@ class SeccompFilters {
   // Of a thread that we trace. Takes CAP_SYS_ADMIN; fails also where we are under a filter.
   static Result<SeccompFilters, SystemError> read(pid_t tid);
 
+  bool empty() const { return programs_.empty(); }
   // The strictest answer of all filters, without its data.
   uint32_t action(const seccomp_data& call) const;
 

@@ -4,8 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "arch/x86_64/decode.h"
-#include "arch/x86_64/emit.h"
+#include "arch/jump.h"
 
 namespace pinprick::target {
 namespace {

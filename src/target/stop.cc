@@ -14,17 +14,13 @@
 #include <optional>
 #include <utility>
 
+#include "arch/syscall.h"
 #include "base/clock.h"
 #include "target/procfs.h"
+#include "target/thread_registers.h"
 
 namespace pinprick::target {
 namespace {
-
-// The kernel's own, which it never shows to programs: how an interrupted call wants to go on.
-constexpr int64_t kRestartSys = 512, kRestartNoInterrupt = 513, kRestartNoHandler = 514,
-                  kRestartBlock = 516;
-constexpr uint64_t kSyscallLength = 2;
-constexpr uint64_t kCodeSegment32 = 0x23;
 
 constexpr int event_of(int status) {
   return status >> 16;
@@ -34,14 +30,10 @@ void* data(long value) {
   return reinterpret_cast<void*>(value);
 }
 
-bool in_system_call(const user_regs_struct& registers) {
-  return static_cast<int64_t>(registers.orig_rax) >= 0;
-}
-
 // A call that ended with EINTR while the process was being stopped.
-bool was_disturbed(const user_regs_struct& registers) {
-  return in_system_call(registers) && static_cast<int64_t>(registers.rax) == -EINTR &&
-         registers.orig_rax != SYS_close;
+bool was_disturbed(const arch::Registers& registers) {
+  return arch::in_system_call(registers) && arch::syscall_result(registers) == -EINTR &&
+         arch::syscall_number(registers) != SYS_close;
 }
 
 // Threads that no stop could stop in time, by process.
@@ -71,6 +63,15 @@ pid_t wait_once(pid_t pid, pid_t tid, int& status) {
   return seen.si_pid;
 }
 
+// Why a thread could not be seized; `exited`: it has ended.
+AttachError refusal(pid_t pid, pid_t tid, int error) {
+  const auto status = read_thread_status(pid, tid);
+  if (!status || status->state == 'Z' || status->state == 'X')
+    return {AttachCause::exited, pid, 0, error, {}};
+  const auto cause = status->tracer != 0 ? AttachCause::already_traced : AttachCause::not_permitted;
+  return {cause, pid, status->tracer, error, {}};
+}
+
 void pause_briefly(int attempt) {
   if (attempt < 200) {
     sched_yield();
@@ -82,29 +83,17 @@ void pause_briefly(int attempt) {
 
 }  // namespace
 
-user_regs_struct restarted(const user_regs_struct& registers) {
-  if (!in_system_call(registers)) return registers;
-  user_regs_struct out = registers;
-  out.orig_rax = static_cast<uint64_t>(-1);
-  switch (-static_cast<int64_t>(registers.rax)) {
-    case kRestartSys:
-    case kRestartNoInterrupt:
-    case kRestartNoHandler:
-    case EINTR:
-      out.rax = registers.orig_rax;
-      break;
-    case kRestartBlock:
-      out.rax = SYS_restart_syscall;
-      break;
-    default:
-      return out;
-  }
-  out.rip -= kSyscallLength;
-  return out;
+// The kernel takes it from here: EINTR if a handler runs, the call again if not. To decide that
+// ourselves would miss a signal that arrives before the thread runs.
+bool leave_to_kernel(arch::Registers& registers) {
+  if (!was_disturbed(registers)) return false;
+  arch::restart_unless_handled(registers);
+  return true;
 }
 
 Stop::Stop(Stop&& other) noexcept
     : pid_(other.pid_),
+      is_whole_(other.is_whole_),
       since_ns_(other.since_ns_),
       threads_(std::exchange(other.threads_, {})),
       seized_(std::exchange(other.seized_, {})),
@@ -117,6 +106,7 @@ Stop::~Stop() {
 Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms, unsigned attempts) {
   settle();
   Stop stop(pid);
+  stop.is_whole_ = true;
   stop.adopt_unsettled();
   for (unsigned attempt = 1;; ++attempt) {
     stop.since_ns_ = stop.threads_.empty() ? 0 : monotonic_ns();
@@ -132,6 +122,29 @@ Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms, uns
     const uint64_t deadline = monotonic_ns() + uint64_t{patience_ms} * 1'000'000;
     for (pid_t tid : stop.to_wait_for()) stop.wait_for(tid, deadline, timed_out);
   }
+}
+
+Result<Stop, AttachError> Stop::one_thread(pid_t pid, pid_t tid, unsigned patience_ms) {
+  settle();
+  const auto refuse = [&](AttachCause cause, pid_t other, int error) {
+    return fail(AttachError{cause, pid, other, error, {}});
+  };
+  if (const auto kept = unsettled.find(pid);
+      kept != unsettled.end() &&
+      std::find(kept->second.begin(), kept->second.end(), tid) != kept->second.end())
+    return refuse(AttachCause::thread_unstoppable, tid, 0);
+  Stop stop(pid);
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, data(PTRACE_O_TRACESYSGOOD)) != 0)
+    return fail(refusal(pid, tid, errno));
+  stop.seized_ = {tid};
+  stop.interrupt(stop.seized_);
+  bool timed_out = false;
+  const uint64_t deadline = stop.since_ns_ + uint64_t{patience_ms} * 1'000'000;
+  if (!stop.wait_for(tid, deadline, timed_out))
+    return refuse(timed_out ? AttachCause::thread_unstoppable : AttachCause::exited,
+                  timed_out ? tid : 0, 0);
+  if (!arch::is_64_bit(stop.threads_[0].registers)) return refuse(AttachCause::not_64_bit, tid, 0);
+  return stop;
 }
 
 // The first thread last: that it was killed is told when the ends of all others are known.
@@ -206,14 +219,9 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
     StoppedThread thread;
     thread.tid = tid;
     // Killed meanwhile: its end is yet to come.
-    if (ptrace(PTRACE_GETREGS, tid, nullptr, &thread.registers) != 0) continue;
+    if (!read_registers(tid, thread.registers)) continue;
     std::erase(seized_, tid);
-    if (was_disturbed(thread.registers)) {
-      // The kernel takes it from here: EINTR if a handler runs, the call again if not. To decide
-      // that ourselves would miss a signal that arrives before the thread runs.
-      thread.registers.rax = static_cast<uint64_t>(-kRestartNoHandler);
-      ptrace(PTRACE_SETREGS, tid, nullptr, &thread.registers);
-    }
+    if (leave_to_kernel(thread.registers)) write_registers(tid, thread.registers);
     threads_.push_back(thread);
     return true;
   }
@@ -246,16 +254,13 @@ Result<void, AttachError> Stop::gather(unsigned patience_ms) {
         (before && before->state == 'R' ? running : found).push_back(tid);
         continue;
       }
-      const int error = errno;
-      const auto status = read_thread_status(pid_, tid);
-      if (!status || status->state == 'Z' || status->state == 'X') {
+      const AttachError error = refusal(pid_, tid, errno);
+      if (error.cause == AttachCause::exited) {
         others_.push_back(tid);  // a leader that ended before its threads stays listed
         continue;
       }
-      if (error == ESRCH) continue;
-      const auto cause =
-          status->tracer != 0 ? AttachCause::already_traced : AttachCause::not_permitted;
-      refused = AttachError{cause, pid_, status->tracer, error, {}};
+      if (error.system_error == ESRCH) continue;
+      refused = error;
       break;
     }
     running.insert(running.end(), found.begin(), found.end());
@@ -271,14 +276,14 @@ Result<void, AttachError> Stop::gather(unsigned patience_ms) {
   }
   if (threads_.empty()) return fail(AttachError{AttachCause::exited, pid_, 0, 0, {}});
   for (const StoppedThread& thread : threads_)
-    if (thread.registers.cs == kCodeSegment32)
+    if (!arch::is_64_bit(thread.registers))
       return fail(AttachError{AttachCause::not_64_bit, pid_, thread.tid, 0, {}});
   return {};
 }
 
 void Stop::move(StoppedThread& thread, uint64_t instruction_pointer) {
-  thread.registers.rip = instruction_pointer;
-  ptrace(PTRACE_SETREGS, thread.tid, nullptr, &thread.registers);
+  arch::set_instruction_pointer(thread.registers, instruction_pointer);
+  write_registers(thread.tid, thread.registers);
 }
 
 void Stop::set_signal_mask(const StoppedThread& thread, uint64_t mask) {
@@ -289,7 +294,7 @@ void Stop::set_signal_mask(const StoppedThread& thread, uint64_t mask) {
 // everybody after it stands still for longer.
 uint64_t Stop::let_go() {
   std::stable_partition(threads_.begin(), threads_.end(), [](const StoppedThread& thread) {
-    return in_system_call(thread.registers);
+    return arch::in_system_call(thread.registers);
   });
   uint64_t last_ns = monotonic_ns();
   for (const StoppedThread& thread : threads_) {

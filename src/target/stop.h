@@ -1,4 +1,5 @@
-// All threads of a process, stopped: the only state in which its text is written.
+// All threads of a process, stopped: the only state in which its text is written. Or one of them,
+// which makes system calls for us while the others go on (borrowed_thread.h).
 //
 // PTRACE_SEIZE and INTERRUPT; the destructor resumes. Everything happens on the thread that made
 // the Stop (ptrace is per thread). When the controller dies, the kernel resumes all threads:
@@ -23,12 +24,12 @@
 #pragma once
 
 #include <sys/types.h>
-#include <sys/user.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "arch/registers.h"
 #include "base/result.h"
 #include "target/attach_error.h"
 
@@ -36,9 +37,11 @@ namespace pinprick::target {
 
 struct StoppedThread {
   pid_t tid = 0;
-  user_regs_struct registers = {};  // what it will run with; change through move()
+  arch::Registers registers = {};  // what it will run with; change through move()
+  Address instruction_pointer() const { return arch::instruction_pointer(registers); }
+  Address stack_pointer() const { return arch::stack_pointer(registers); }
   // A worker of the kernel's: by this it is marked for debuggers.
-  bool is_worker() const { return registers.rip == 0 && registers.rsp == 0; }
+  bool is_worker() const { return instruction_pointer() == 0 && stack_pointer() == 0; }
 };
 
 class Stop {
@@ -48,6 +51,9 @@ class Stop {
   // others go on, and it is tried again. After the last attempt it is kept for settle().
   static Result<Stop, AttachError> all_threads(pid_t pid, unsigned patience_ms = 200,
                                                unsigned attempts = 5);
+
+  // This thread alone. One that has not stopped after `patience_ms` is kept for settle().
+  static Result<Stop, AttachError> one_thread(pid_t pid, pid_t tid, unsigned patience_ms = 200);
 
   // Lets threads go that no attempt could stop and that have come out of the kernel since. Returns
   // how many have not: to be called again, soon and until it returns 0, by a controller that lives
@@ -66,8 +72,9 @@ class Stop {
   // The signals that it blocks from now on; bit n - 1 for signal n.
   void set_signal_mask(const StoppedThread& thread, uint64_t mask);
 
-  // Does it still hold the process? Not after resume(): then it is no proof of a stop any more.
-  bool holds() const { return !threads_.empty(); }
+  // Does it hold the process as a whole? Not after resume(): then it is no proof of a stop any
+  // more.
+  bool holds() const { return is_whole_ && !threads_.empty(); }
   // Resumes everything now, and is used up by that. Returns for how long the first thread had been
   // stopped, in nanoseconds.
   uint64_t resume() &&;
@@ -85,14 +92,15 @@ class Stop {
   bool wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out);
 
   pid_t pid_ = 0;
+  bool is_whole_ = false;
   uint64_t since_ns_ = 0;
   std::vector<StoppedThread> threads_;
   std::vector<pid_t> seized_;  // not stopped yet
   std::vector<pid_t> others_;  // listed, but ended, or workers of the kernel's
 };
 
-// The registers that make a thread in a system call begin it anew, as the kernel would; the same
-// registers where nothing is to be restarted.
-user_regs_struct restarted(const user_regs_struct& registers);
+// A call that our stop has ended with EINTR: the kernel is to say whether it is. Returns true if
+// the registers are others then.
+bool leave_to_kernel(arch::Registers& registers);
 
 }  // namespace pinprick::target

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "arch/disassembler.h"
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
 #include "bytes.h"
 #include "image/process.h"
 #include "library_path.h"
@@ -87,9 +87,8 @@ class Libraries : public testing::TestWithParam<const char*> {
     arch::Assembler stub(patch.site + (1 << 30));
     arch::ArenaEntries arena;
     arena.locked_count = stub.here();
-    const arch::CountPoint point;
-    arch::emit_count_stub(stub, arena, std::nullopt, {&point, 1},
-                          {patch.site, patch.displaced_bytes()});
+    const arch::StubAction counts = {.what = arch::CountHit{}};
+    arch::emit_stub(stub, arena, {.actions = {&counts, 1}}, {patch.site, patch.displaced_bytes()});
     ASSERT_TRUE(stub.finish());
   }
 

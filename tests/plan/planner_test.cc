@@ -79,7 +79,8 @@ TEST(PlanNop, WithSomethingElseAmongThemIsAWindow) {
 Patch prefixed(const Function& function, uint64_t offset = 0) {
   const auto patch = function.plan(offset);
   EXPECT_TRUE(patch);
-  return with_prefix(function.code(), patch ? *patch : Patch());
+  if (!patch) return {};
+  return with_prefix(function.code(), *patch).value_or(*patch);
 }
 
 TEST(Prefix, TakesTheNextByteOfAWindow) {

@@ -16,8 +16,9 @@ namespace pinprick::target {
 
 // What child and test both see.
 struct Shared {
-  volatile uint64_t rounds;    // how often the child went round its loop
-  volatile uint64_t failures;  // how often it saw something wrong
+  volatile uint64_t rounds;         // how often the child went round its loop
+  volatile uint64_t others_rounds;  // and a second loop of it
+  volatile uint64_t failures;       // how often it saw something wrong
   volatile int stop;
 };
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <set>
 
-#include "arch/x86_64/emit.h"
+#include "arch/jump.h"
 
 namespace pinprick::target {
 namespace {

@@ -368,25 +368,5 @@ TEST(Stop, AThreadThatComesBackInTimeIsWaitedForWhileTheOthersGoOn) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-TEST(Restarted, RewindsToTheSystemCallInstructionAsTheKernelDoes) {
-  user_regs_struct registers = {};
-  registers.rip = 0x1002;
-  registers.orig_rax = SYS_futex;
-  for (int64_t code : {-512, -513, -514, -EINTR}) {
-    registers.rax = static_cast<uint64_t>(code);
-    const auto again = restarted(registers);
-    EXPECT_EQ(again.rip, 0x1000u);
-    EXPECT_EQ(again.rax, static_cast<uint64_t>(SYS_futex));
-    EXPECT_EQ(again.orig_rax, static_cast<uint64_t>(-1));
-  }
-  registers.rax = static_cast<uint64_t>(int64_t{-516});
-  EXPECT_EQ(restarted(registers).rax, static_cast<uint64_t>(SYS_restart_syscall));
-  registers.rax = 5;  // a call that is over
-  EXPECT_EQ(restarted(registers).rip, 0x1002u);
-  registers.orig_rax = static_cast<uint64_t>(-1);  // no call at all
-  registers.rax = static_cast<uint64_t>(int64_t{-512});
-  EXPECT_EQ(restarted(registers).rip, 0x1002u);
-}
-
 }  // namespace
 }  // namespace pinprick::target
