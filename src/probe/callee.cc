@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "arch/x86_64/decode.h"
-#include "arch/x86_64/red_zone.h"
+#include "arch/code.h"
+#include "arch/red_zone.h"
 
 namespace pinprick::probe {
 namespace {

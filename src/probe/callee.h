@@ -7,11 +7,17 @@
 // stripped objects by who leads there, and what they do.
 #pragma once
 
+#include "arch/stub.h"
 #include "image/object.h"
 
 namespace pinprick::probe {
 
 // False where it cannot be told.
 bool is_called(image::Object& object, const image::Function& function);
+
+// What stubs may use of the stack at the entry of code that is called, and anywhere else.
+constexpr arch::StackUse stack_use(bool at_called_entry) {
+  return at_called_entry ? arch::StackUse::at_entry : arch::StackUse::keep_red_zone;
+}
 
 }  // namespace pinprick::probe

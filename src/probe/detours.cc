@@ -30,13 +30,6 @@ std::vector<plan::FunctionCode> neighbours_of(image::Object& object,
 
 }  // namespace
 
-void Taken::add(const plan::PlannedPatch& patch, size_t index) {
-  const bool has_long_jump = patch.patch.written == arch::kJumpLength;
-  add(patch.claimed(), has_long_jump ? static_cast<uint32_t>(index) : kNone);
-  if (patch.springboard && !patch.host)
-    add({patch.springboard->address, patch.springboard->address + arch::kJumpLength});
-}
-
 void Taken::add(Range range, uint32_t long_jump) {
   const Claim claim = {static_cast<uint32_t>(range.size()), long_jump};
   if (ascending_.empty() || ascending_.back().first < range.begin)
@@ -111,15 +104,17 @@ std::optional<plan::PlannedPatch> find_pun(image::Object& object, const image::F
 
 namespace {
 
-// A patch of its own for the instruction, which may be another function's. `is_reached`: it is
-// known to be executed.
+// Is an instruction known to be executed?
+enum class Reached : uint8_t { perhaps, surely };
+
+// A patch of its own for the instruction, which may be another function's.
 std::optional<plan::Patch> window_at(image::Object& object, const image::Function& function,
-                                     Address site, bool is_reached, const Taken& taken) {
+                                     Address site, Reached reached, const Taken& taken) {
   const auto displaced = [&](const plan::FunctionCode& code) -> std::optional<plan::Patch> {
-    if (!is_reached && !plan::begins_block(code, site)) return std::nullopt;
+    if (reached == Reached::perhaps && !plan::begins_block(code, site)) return std::nullopt;
     // Indirect jumps may have to find one.
     const auto first = plan::instruction_at(code, site);
-    if (first && first->special == arch::Special::endbr64) return std::nullopt;
+    if (first && first->special == arch::Special::landing_pad) return std::nullopt;
     auto patch = plan::plan_site(code, site);
     return patch && taken.is_free(patch->touched()) ? std::optional(*std::move(patch))
                                                     : std::nullopt;
@@ -144,7 +139,8 @@ std::optional<Eviction> find_evicting_pun(image::Object& object, const image::Fu
   const Address next = instruction->end();
   eviction.there = taken.long_jump_at(next);
   if (!eviction.there) {
-    auto window = window_at(object, function, next, instruction->falls_through(), taken);
+    const auto reached = instruction->falls_through() ? Reached::surely : Reached::perhaps;
+    auto window = window_at(object, function, next, reached, taken);
     if (!window) return std::nullopt;
     eviction.next.patch = *std::move(window);
   }

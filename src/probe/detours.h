@@ -17,8 +17,14 @@ namespace pinprick::probe {
 class Taken {
  public:
   void add(Range range) { add(range, kNone); }
-  // `index`: by which whoever asks knows it.
-  void add(const plan::PlannedPatch& patch, size_t index);
+  // A plan::PlannedPatch, or what is kept of one. `index`: by which whoever asks knows it.
+  template <class Planned>
+  void add(const Planned& planned, size_t index) {
+    const bool has_long_jump = planned.patch.written == arch::kJumpLength;
+    add(planned.claimed(), has_long_jump ? static_cast<uint32_t>(index) : kNone);
+    if (planned.springboard && !planned.host)
+      add({planned.springboard->address, planned.springboard->address + arch::kJumpLength});
+  }
   bool is_free(Range range) const;
   // The patch that has its own long jump there, straight to its stub.
   std::optional<size_t> long_jump_at(Address site) const;

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "arch/x86_64/decode.h"
-#include "arch/x86_64/value_flow.h"
+#include "arch/code.h"
+#include "arch/value_flow.h"
 
 namespace pinprick::probe {
 namespace {

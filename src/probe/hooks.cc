@@ -6,7 +6,7 @@
 #include <set>
 #include <string_view>
 
-#include "arch/x86_64/vfork_hook.h"
+#include "arch/vfork_hook.h"
 #include "probe/hidden_unwinder.h"
 
 namespace pinprick::probe {
@@ -17,6 +17,7 @@ template <size_t N>
 std::array<const image::Function*, N> functions_of(image::Object& object,
                                                    const std::array<std::string_view, N>& wanted) {
   std::array<const image::Function*, N> found{};
+  if (!object.may_name_any(wanted)) return found;
   const image::FunctionTable& table = object.functions();
   for (const image::Function& function : table.functions())
     for (std::string_view name : table.names(function))
@@ -87,12 +88,9 @@ const image::Function* function_before(image::Object& object, Address address) {
 }
 
 void add_vforks(image::Object& object, std::vector<HookPlace>& places) {
-  for (Range range : object.executable_ranges()) {
-    const Address begin = range.begin - object.bias();
-    for (size_t offset : arch::find_vforks(object.code_from(begin)))
-      if (const auto* function = function_before(object, begin + offset))
-        places.push_back({&object, function, {Hook::Kind::vfork, {}, {}}, begin + offset});
-  }
+  for (Address call : object.vforks())
+    if (const auto* function = function_before(object, call))
+      places.push_back({&object, function, {Hook::Kind::vfork, {}, {}}, call});
 }
 
 // Go's has the number in memory. Returns false if it is not found.
@@ -235,6 +233,7 @@ UnwinderCode unwinder_code(const image::ProcessImage& image, Search search) {
       continue;
     }
     std::set<Address> named;
+    if (!object->may_name_any(kBegins)) continue;
     const image::FunctionTable& table = object->functions();
     for (const image::Function& function : table.functions())
       for (std::string_view name : table.names(function)) {

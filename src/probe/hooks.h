@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "arch/x86_64/unwinder_hook.h"
+#include "arch/unwinder_hook.h"
 #include "image/process.h"
 #include "layout/runtime_data.h"
 

@@ -1,12 +1,13 @@
 #include "probe/probe.h"
 
 #include <algorithm>
+#include <cassert>
 #include <iterator>
 #include <mutex>
 #include <unordered_set>
 #include <utility>
 
-#include "arch/x86_64/vfork_hook.h"
+#include "arch/vfork_hook.h"
 #include "base/parallel.h"
 #include "base/task.h"
 #include "probe/callee.h"
@@ -63,7 +64,7 @@ class FunctionProbes {
   void plan(SeenSites& seen);
 
  private:
-  std::optional<plan::Reason> why_not_timed(const image::Match& match, bool at_entry) const;
+  std::optional<plan::Reason> why_not_timed(const Wanted& wanted) const;
   void skip(const Wanted& wanted, plan::Reason reason, Address where);
   void skip_all(plan::Refusal refusal);
   std::vector<Wanted> wanted(SeenSites& seen) const;
@@ -90,11 +91,13 @@ void FunctionProbes::skip_all(plan::Refusal refusal) {
   }
 }
 
-std::optional<plan::Reason> FunctionProbes::why_not_timed(const image::Match& match,
-                                                          bool at_entry) const {
+std::optional<plan::Reason> FunctionProbes::why_not_timed(const Wanted& wanted) const {
   if (kind_ != Kind::latency) return std::nullopt;
-  if (!at_entry) return plan::Reason::not_called;
-  return why_not_return_probed(return_candidate(*match.object, *match.function, code_, is_called_));
+  if (!wanted.at_entry) return plan::Reason::not_called;
+  const image::Match& match = matches_[wanted.match];
+  auto candidate = return_candidate(*match.object, *match.function, code_);
+  candidate.is_called = is_called_;
+  return why_not_return_probed(candidate);
 }
 
 // By address, each once: the entry may be meant by both its addresses.
@@ -127,6 +130,8 @@ void FunctionProbes::plan(SeenSites& seen) {
   if (matches_.front().unresolved) return skip_all({plan::Reason::unresolved_ifunc});
   if (kind_ == Kind::latency)
     if (const auto refusal = why_nothing_return_probed(object)) return skip_all(*refusal);
+  // To record a value takes some stack, which Go's functions do not have where they can be probed.
+  if (kind_ == Kind::value && object.elf().is_go()) return skip_all({plan::Reason::goroutine});
   const auto code = code_of(object, function);
   if (!code) return skip_all({plan::Reason::unreadable});
   code_ = *code;
@@ -135,7 +140,7 @@ void FunctionProbes::plan(SeenSites& seen) {
   const Address entry = plan::entry_site(code_);
   std::vector<Wanted> all = wanted(seen);
   std::erase_if(all, [&](const Wanted& one) {
-    const auto reason = why_not_timed(matches_[one.match], one.at_entry);
+    const auto reason = why_not_timed(one);
     if (reason) skip(one, *reason, one.site);
     return reason.has_value();
   });
@@ -158,25 +163,29 @@ void FunctionProbes::plan(SeenSites& seen) {
   for (const auto& [site, refusal] : plan.refused)
     skip(wanted_at(site), refusal.reason, refusal.where);
   const size_t first = set_.patches.size();
-  for (plan::PlannedPatch& planned : plan.patches) {
+  for (const plan::PlannedPatch& planned : plan.patches) {
     SitePatch patch;
     patch.object = &object;
-    if (planned.host) patch.host = first + *planned.host;
+    patch.plan = planned;
+    if (planned.host) patch.plan.host = first + *planned.host;
     patch.probes = next_probes(set_, planned.points.size());
     for (uint8_t offset : planned.points) {
       const Address site = planned.patch.site + offset;
-      set_.probes.push_back({static_cast<uint32_t>(first_ + wanted_at(site).match),
-                             static_cast<uint32_t>(set_.patches.size()), offset,
-                             !is_called_ || site != entry});
+      set_.probes.emplace_back(first_ + wanted_at(site).match, set_.patches.size(), offset,
+                               stack_use(is_called_ && site == entry));
     }
-    patch.plan = std::move(planned);
     set_.patches.push_back(std::move(patch));
   }
 }
 
+// Behind the last place between instructions at which no thread may stand, from the site.
+uint8_t interior_end(const plan::Patch& patch) {
+  return patch.interior.empty() ? uint8_t{0} : static_cast<uint8_t>(patch.interior.back() + 1);
+}
+
 // Unwinders and children meet nothing of ours where there are no probes.
-bool is_wanted(const HookPlace& place, bool any_probes) {
-  return any_probes || !place.hook.is_for_probes();
+bool is_wanted(const HookPlace& place, size_t probes) {
+  return probes != 0 || !place.hook.is_for_probes();
 }
 
 std::optional<SitePatch> plan_hook(const HookPlace& place) {
@@ -193,13 +202,13 @@ std::optional<SitePatch> plan_hook(const HookPlace& place) {
   if (!planned) return std::nullopt;
   SitePatch patch;
   patch.object = &object;
-  patch.plan.patch = *std::move(planned);
-  patch.hook = std::make_shared<const Hook>(place.hook);
+  patch.plan = SitePlan(*planned);
+  patch.hook = place.hook;
   return patch;
 }
 
 arch::Displaced displaced(const SitePatch& patch) {
-  return {patch.site(), patch.plan.patch.displaced_bytes()};
+  return {patch.site(), patch.original().first(patch.plan.patch.displaced)};
 }
 
 // How many matches of one function come first.
@@ -253,14 +262,12 @@ void append(ProbeSet& set, ProbeSet piece) {
   const size_t first_patch = set.patches.size();
   const size_t first_probe = set.probes.size();
   for (SitePatch& patch : piece.patches) {
-    patch.probes.first += first_probe;
-    if (patch.host) *patch.host += first_patch;
+    patch.probes = {first_probe + patch.probes.first, patch.probes.size()};
+    if (patch.plan.host) patch.plan.host = first_patch + *patch.plan.host;
     set.patches.push_back(std::move(patch));
   }
-  for (Probe& probe : piece.probes) {
-    probe.patch += static_cast<uint32_t>(first_patch);
-    set.probes.push_back(probe);
-  }
+  for (const Probe& probe : piece.probes)
+    set.probes.push_back(probe.of_patch(first_patch + probe.patch));
   std::move(piece.skipped.begin(), piece.skipped.end(), std::back_inserter(set.skipped));
 }
 
@@ -276,11 +283,11 @@ std::vector<Claim> claims_of(const std::vector<SitePatch>& patches) {
   claims.reserve(patches.size());
   for (size_t i = 0; i < patches.size(); ++i) {
     check_cancelled();
-    const plan::PlannedPatch& planned = patches[i].plan;
+    const SitePlan& planned = patches[i].plan;
     const uint64_t bias = patches[i].object->bias();
     const Range claimed = planned.claimed();
     claims.push_back({{claimed.begin + bias, claimed.end + bias}, i});
-    if (!planned.springboard || patches[i].host) continue;
+    if (!planned.springboard || planned.host) continue;
     const Address board = planned.springboard->address + bias;
     claims.push_back({{board, board + arch::kJumpLength}, i});
   }
@@ -298,21 +305,24 @@ std::vector<Claim> claims_of(const std::vector<SitePatch>& patches) {
 void add_prefixes(ProbeSet& set) {
   std::vector<bool> has_guests(set.patches.size());
   for (const SitePatch& patch : set.patches)
-    if (patch.host) has_guests[*patch.host] = true;
+    if (patch.plan.host) has_guests[*patch.plan.host] = true;
   const auto claims = claims_of(set.patches);
   for (size_t c = 0; c < claims.size(); ++c) {
     SitePatch& patch = set.patches[claims[c].patch];
-    plan::PlannedPatch& planned = patch.plan;
+    SitePlan& planned = patch.plan;
     if (!planned.patch.at_begin || planned.landing || has_guests[claims[c].patch] ||
         patch.probes.empty() || patch.site() != claims[c].range.begin)
       continue;
     const auto code =
         code_of(*patch.object, *set.matches[set.probes[patch.probes[0]].match].function);
     if (!code || code->range.begin != planned.patch.site) continue;
-    plan::Patch longer = plan::with_prefix(*code, planned.patch);
-    const Address end = longer.touched().end + patch.object->bias();
-    if (c + 1 == claims.size() || claims[c + 1].range.begin >= end)
-      planned.patch = std::move(longer);
+    const auto longer = plan::with_prefix(*code, planned.patch);
+    if (!longer) continue;
+    const Address end = longer->touched().end + patch.object->bias();
+    if (c + 1 == claims.size() || claims[c + 1].range.begin >= end) {
+      planned.patch = *longer;
+      planned.interior_end = interior_end(*longer);
+    }
   }
 }
 
@@ -337,7 +347,7 @@ std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
   }
   // Their springboards lie in windows that will not be there, or their last bytes will not be.
   for (size_t i = 0; i < patches.size(); ++i)
-    if (patches[i].host && collides[*patches[i].host]) collides[i] = true;
+    if (patches[i].plan.host && collides[*patches[i].plan.host]) collides[i] = true;
   return collides;
 }
 
@@ -351,25 +361,24 @@ void drop_collisions(ProbeSet& set) {
     SitePatch& patch = set.patches[i];
     const IndexRange its_probes = patch.probes;
     place[i] = static_cast<uint32_t>(patches);
-    patch.probes.first = probes;
+    patch.probes = {probes, its_probes.size()};
     for (size_t index : its_probes) {
-      Probe probe = set.probes[index];
+      const Probe probe = set.probes[index];
       if (collides[i]) {
         const Address site = patch.plan.patch.site + probe.offset;
         set.skipped.push_back({set.match_of(probe), {plan::Reason::neighbour, site}});
         continue;
       }
-      probe.patch = place[i];
-      set.probes[probes++] = probe;
+      set.probes[probes++] = probe.of_patch(place[i]);
     }
     if (collides[i]) continue;
     if (patches != i) set.patches[patches] = std::move(patch);
     ++patches;
   }
   set.patches.resize(patches);
-  set.probes.resize(probes);
+  set.probes.erase(set.probes.begin() + static_cast<ptrdiff_t>(probes), set.probes.end());
   for (SitePatch& patch : set.patches)
-    if (patch.host) *patch.host = place[*patch.host];
+    if (patch.plan.host) patch.plan.host = place[*patch.plan.host];
 }
 
 // A second chance for what was skipped, now that all else is planned: room in other functions, or
@@ -383,7 +392,7 @@ class LastResorts {
 
  private:
   bool place(size_t skipped);
-  void add(SitePatch patch, size_t skipped);
+  void add(const plan::PlannedPatch& planned, OptionalIndex host, size_t skipped);
   Address last_behind(Address site) const;
 
   ProbeSet& set_;
@@ -418,39 +427,33 @@ bool LastResorts::place(size_t skipped) {
   const image::Function& function = *one.match.function;
   const Address site = one.match.site - object.bias();
   Taken& taken = taken_[&object];
-  SitePatch patch;
-  patch.object = &object;
   if (may_have_detour(one.refusal.reason)) {
     const Address last = last_behind(one.match.site) - object.bias();
     if (auto detour = find_detour(object, function, site, last, taken)) {
       SitePatch window;
       window.object = &object;
-      window.plan.patch = std::move(detour->window);
-      patch.plan = std::move(detour->hop);
-      patch.host = set_.patches.size();
+      window.plan = SitePlan(detour->window);
+      const size_t host = set_.patches.size();
       set_.patches.push_back(std::move(window));
-      add(std::move(patch), skipped);
+      add(detour->hop, host, skipped);
       return true;
     }
   }
   if (auto pun = find_pun(object, function, site, taken, landings_)) {
-    patch.plan = *std::move(pun);
-    add(std::move(patch), skipped);
+    add(*pun, {}, skipped);
     return true;
   }
   if (auto eviction = find_evicting_pun(object, function, site, taken, landings_)) {
-    patch.plan = std::move(eviction->pun);
-    patch.host = eviction->there;
-    if (patch.host) {
-      set_.patches[*patch.host].plan.landing = eviction->next.landing;
+    const size_t host = eviction->there.value_or(set_.patches.size());
+    if (eviction->there) {
+      set_.patches[host].plan.landing = eviction->next.landing;
     } else {
       SitePatch next;
       next.object = &object;
-      next.plan = std::move(eviction->next);
-      patch.host = set_.patches.size();
+      next.plan = eviction->next;
       set_.patches.push_back(std::move(next));
     }
-    add(std::move(patch), skipped);
+    add(eviction->pun, host, skipped);
     return true;
   }
   return false;
@@ -469,15 +472,18 @@ Address LastResorts::last_behind(Address site) const {
 }
 
 // With what else was skipped and is displaced now. All its probes follow each other.
-void LastResorts::add(SitePatch patch, size_t skipped) {
-  const image::Object& object = *patch.object;
+void LastResorts::add(const plan::PlannedPatch& planned, OptionalIndex host, size_t skipped) {
+  image::Object& object = *set_.skipped[skipped].match.object;
+  SitePatch patch;
+  patch.object = &object;
+  patch.plan = planned;
+  patch.plan.host = host;
   const Address begin = patch.site();
   const auto add_probe = [&](size_t i, uint8_t offset) {
     const image::Match& match = set_.skipped[i].match;
     const bool at_entry = match.at_entry();
-    const bool keep_red_zone = !at_entry || !is_called(*match.object, *match.function);
-    set_.probes.push_back({static_cast<uint32_t>(set_.matches.size()),
-                           static_cast<uint32_t>(set_.patches.size()), offset, keep_red_zone});
+    const bool is_call = at_entry && is_called(*match.object, *match.function);
+    set_.probes.emplace_back(set_.matches.size(), set_.patches.size(), offset, stack_use(is_call));
     set_.matches.push_back(match);
     placed_[i] = true;
   };
@@ -487,9 +493,7 @@ void LastResorts::add(SitePatch patch, size_t skipped) {
   for (auto next = by_site_.upper_bound(begin); next != by_site_.end() && next->first < end;
        ++next) {
     if (placed_[next->second] || set_.skipped[next->second].match.object != &object) continue;
-    const auto offset = static_cast<uint8_t>(next->first - begin);
-    patch.plan.points.push_back(offset);
-    add_probe(next->second, offset);
+    add_probe(next->second, static_cast<uint8_t>(next->first - begin));
   }
   patch.probes = {first, set_.probes.size() - first};
   set_.patches.push_back(std::move(patch));
@@ -497,15 +501,30 @@ void LastResorts::add(SitePatch patch, size_t skipped) {
 
 }  // namespace
 
+SitePlan::SitePlan(const plan::Patch& only)
+    : patch(only), interior_end(probe::interior_end(only)) {}
+
+SitePlan::SitePlan(const plan::PlannedPatch& planned) : SitePlan(planned.patch) {
+  springboard = planned.springboard;
+  landing = planned.landing;
+  ends_in_host = planned.ends_in_host;
+}
+
+std::span<const uint8_t> SitePatch::original() const {
+  const auto text = object->code_from(plan.patch.site);
+  assert(plan.claimed().size() <= text.size());
+  return text.first(plan.claimed().size());
+}
+
 ReturnCandidate return_candidate(image::Object& object, const image::Function& function,
-                                 const plan::FunctionCode& code, bool is_called) {
-  return {object.functions().names(function),
-          code.bytes.first(function.range.size()),
-          is_called,
-          function.range.begin + object.bias() == object.entry(),
-          is_libunwind(object),
-          &object,
-          function.range.begin};
+                                 const plan::FunctionCode& code) {
+  return {.names = object.functions().names(function),
+          .code = code.bytes.first(function.range.size()),
+          .is_called = false,
+          .is_program_entry = function.range.begin + object.bias() == object.entry(),
+          .is_in_unwinder = is_libunwind(object),
+          .object = &object,
+          .begin = function.range.begin};
 }
 
 std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function) {
@@ -524,7 +543,7 @@ void load_code(std::span<const image::Match> matches, std::span<const HookPlace>
   for (const image::Match& match : matches)
     if (objects.empty() || match.object != objects.back()) objects.push_back(match.object);
   for (const HookPlace& place : hooks)
-    if (is_wanted(place, !matches.empty())) objects.push_back(place.object);
+    if (is_wanted(place, matches.size())) objects.push_back(place.object);
   std::sort(objects.begin(), objects.end());
   objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
   size_t bytes = 0;
@@ -609,7 +628,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
   });
   LastResorts(set, kind, std::move(landings)).plan();
   for (const HookPlace& place : hooks) {
-    if (!is_wanted(place, !set.probes.empty())) continue;
+    if (!is_wanted(place, set.probes.size())) continue;
     if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));
   }
   add_prefixes(set);
@@ -676,19 +695,9 @@ std::optional<arch::Stub> placed_by(arch::Assembler& code, F&& emit) {
 
 }  // namespace
 
-std::optional<arch::Stub> place_count_stub(arch::Assembler& code, const SitePatch& patch,
-                                           const arch::ArenaEntries& arena,
-                                           std::optional<arch::RseqArea> rseq,
-                                           std::span<const arch::CountPoint> points) {
-  return placed_by(
-      code, [&] { return arch::emit_count_stub(code, arena, rseq, points, displaced(patch)); });
-}
-
-std::optional<arch::Stub> place_return_stub(arch::Assembler& code, const SitePatch& patch,
-                                            const arch::ArenaEntries& arena,
-                                            const arch::ReturnStub& spec) {
-  return placed_by(code,
-                   [&] { return arch::emit_return_stub(code, arena, spec, displaced(patch)); });
+std::optional<arch::Stub> place_stub(arch::Assembler& code, const SitePatch& patch,
+                                     const arch::ArenaEntries& arena, const arch::StubSpec& spec) {
+  return placed_by(code, [&] { return arch::emit_stub(code, arena, spec, displaced(patch)); });
 }
 
 std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SitePatch& patch,
@@ -707,12 +716,6 @@ std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SiteP
 std::optional<arch::Stub> place_vfork_hook(arch::Assembler& code, const SitePatch& patch,
                                            arch::RseqArea rseq) {
   return placed_by(code, [&] { return arch::emit_vfork_hook(code, rseq, displaced(patch)); });
-}
-
-std::optional<arch::Stub> place_routine_hook(arch::Assembler& code, const SitePatch& patch,
-                                             std::span<const uint8_t> routine, Address argument) {
-  return placed_by(
-      code, [&] { return arch::emit_routine_hook(code, routine, argument, displaced(patch)); });
 }
 
 }  // namespace pinprick::probe

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "arch/x86_64/decode.h"
-#include "arch/x86_64/return_address.h"
+#include "arch/code.h"
+#include "arch/return_address.h"
 
 namespace pinprick::probe {
 namespace {
@@ -82,7 +82,7 @@ std::optional<plan::Reason> reason_by_name(std::string_view name) {
 
 std::optional<arch::Instruction> instruction_at(image::Object& object, Address at) {
   auto instruction = arch::decode(object.code_from(at), at);
-  if (instruction && instruction->special == arch::Special::endbr64)
+  if (instruction && instruction->special == arch::Special::landing_pad)
     instruction = arch::decode(object.code_from(instruction->end()), instruction->end());
   return instruction;
 }
@@ -148,7 +148,7 @@ std::optional<ProfilerCall> find_profiler_call(image::Object& object, std::span<
     one = arch::decode(code.subspan(at), begin + at);
     if (!one) return std::nullopt;
     if (one->flow != arch::Flow::next) break;
-    is_first = is_first && one->special == arch::Special::endbr64;
+    is_first = is_first && one->special == arch::Special::landing_pad;
   }
   if (!one || !one->is_call()) return std::nullopt;
   const auto is = [&](std::string_view wanted) {

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
-#include "arch/x86_64/decode.h"
+#include "arch/code.h"
 #include "probe/callee.h"
 #include "probe/probe.h"
 
 namespace pinprick::probe {
 namespace {
-
-constexpr uint8_t kBreakpointLength = 1;
 
 // Reasons that are about the bytes behind the first instruction.
 bool is_about_room(plan::Reason reason) {
@@ -57,20 +55,20 @@ Result<plan::Patch, plan::Refusal> breakpoint_at(const Site& site) {
   const auto boundaries = plan::boundaries(site.code);
   if (!std::binary_search(boundaries.begin(), boundaries.end(), site.address))
     return fail(plan::Refusal{plan::Reason::mid_instruction, site.address});
-  return plan::displace(site.code, site.address, site.address + 1, kBreakpointLength);
+  return plan::displace(site.code, site.address, site.address + 1, arch::kBreakpointLength);
 }
 
 SinglePlan planned(const Site& site, plan::Patch patch) {
   SinglePlan plan;
   plan.patch = std::move(patch);
-  plan.keep_red_zone = !site.is_called || !site.at_entry;
+  plan.stack = stack_use(site.is_called && site.at_entry);
   return plan;
 }
 
 }  // namespace
 
 Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, Wanted wanted,
-                                              bool allow_breakpoint) {
+                                              Breakpoints breakpoints) {
   const auto site = site_of(match);
   if (!site) return fail(site.error());
   if (wanted == Wanted::calls) {
@@ -79,8 +77,8 @@ Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, Wanted 
       return fail(*refusal);
     }
     if (!site->at_entry) return fail(plan::Refusal{plan::Reason::not_called, site->address});
-    const auto candidate =
-        return_candidate(*match.object, *match.function, site->code, site->is_called);
+    auto candidate = return_candidate(*match.object, *match.function, site->code);
+    candidate.is_called = site->is_called;
     if (auto reason = why_not_return_probed(candidate))
       return fail(plan::Refusal{*reason, site->address});
     // Other probes at the entry would share it, and this one comes behind its first instruction.
@@ -94,7 +92,8 @@ Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, Wanted 
   }
   auto patch = plan::plan_site(site->code, site->address);
   if (patch) return planned(*site, *std::move(patch));
-  if (!allow_breakpoint || !is_about_room(patch.error().reason)) return fail(patch.error());
+  if (breakpoints == Breakpoints::none || !is_about_room(patch.error().reason))
+    return fail(patch.error());
   return plan_breakpoint(match, patch.error().reason);
 }
 

@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "arch/stub.h"
 #include "base/result.h"
 #include "image/match.h"
 #include "plan/planner.h"
@@ -19,9 +20,11 @@ enum class Wanted : uint8_t {
   after_first,  // hits, and what the instruction did
 };
 
+enum class Breakpoints : uint8_t { none, where_no_jump_fits };
+
 struct SinglePlan {
   plan::Patch patch;  // in the object's own addresses; `written` is 1 for a breakpoint
-  bool keep_red_zone = false;
+  arch::StackUse stack = arch::StackUse::at_entry;
   // Of a breakpoint: why it is no jump.
   std::optional<plan::Reason> no_jump;
 
@@ -29,7 +32,7 @@ struct SinglePlan {
 };
 
 Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, Wanted wanted,
-                                              bool allow_breakpoint);
+                                              Breakpoints breakpoints);
 
 // A breakpoint where something else stands in the way of a jump.
 Result<SinglePlan, plan::Refusal> plan_breakpoint(const image::Match& match, plan::Reason no_jump);

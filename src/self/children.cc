@@ -17,22 +17,13 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "arch/x86_64/vfork_hook.h"
+#include "arch/vfork_hook.h"
 #include "base/address.h"
 #include "base/machine.h"
+#include "runtime/vfork.h"
 #include "self/loaded_object.h"
 
 namespace pinprick::self {
-
-// In vfork.S.
-extern "C" pid_t pp_vfork();
-extern "C" void pp_put_cpu_back();
-
-// What it answers with where there is no child.
-extern "C" __attribute__((visibility("hidden"))) pid_t pp_vfork_failed(int result) {
-  errno = -result;
-  return -1;
-}
 
 namespace {
 

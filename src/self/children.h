@@ -3,7 +3,7 @@
 //
 // Such a child shares its parent's rseq area, while the kernel keeps none for it. So the area says
 // as long as it runs that there is no registration, and what counts in the child locks
-// (arch/x86_64/vfork_hook.h, where attached sessions do the same).
+// (arch/vfork_hook.h, where attached sessions do the same).
 //
 // No text is written for it: threads start with all signals blocked, posix_spawn's child runs so,
 // and a breakpoint there would end the process. Objects call these functions through pointers that

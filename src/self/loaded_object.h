@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "arch/elf.h"
 #include "base/address.h"
 
 namespace pinprick::self {
@@ -58,7 +59,7 @@ class LoadedObject {
   }
   static bool imports(const ElfW(Rela) & one) {
     const auto type = ELF64_R_TYPE(one.r_info);
-    return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT;
+    return type == arch::kRelocationJumpSlot || type == arch::kRelocationGlobal;
   }
   Address* place_of(const ElfW(Rela) & one) const {
     return reinterpret_cast<Address*>(info_.dlpi_addr + one.r_offset);

@@ -310,10 +310,13 @@ Result<Registry::Planned, Error> Registry::plan(const Request& request,
   const auto refuse = [&](plan::Reason reason) {
     return fail(refused(text_of(request.where), reason));
   };
-  auto single = probe::plan_single(match, attachment.wanted(), attachment.allow_breakpoint);
+  auto single =
+      probe::plan_single(match, attachment.wanted(),
+                         attachment.allow_breakpoint ? probe::Breakpoints::where_no_jump_fits
+                                                     : probe::Breakpoints::none);
   if (!single) return refuse(single.error().reason);
   Planned planned;
-  planned.keep_red_zone = single->keep_red_zone;
+  planned.stack = single->stack;
   planned.no_jump = single->no_jump;
   const Address address = planned.address = single->patch.site + match.object->bias();
   single->patch.site = address;
@@ -376,7 +379,7 @@ Result<Site*, Error> Registry::site_for(const Request& request, Displaced& displ
   place->object = match->object->extent();
   place->name = match->name();
   place->object_name = match->object->name();
-  place->keep_red_zone = planned->keep_red_zone;
+  place->stack = planned->stack;
   place->no_jump = planned->no_jump;
   place->breakpoint.patch = std::move(planned->breakpoint);
   if (planned->jump) place->jump.emplace().patch = *std::move(planned->jump);
@@ -417,6 +420,7 @@ Result<void, Error> Registry::attach(Attachment& attachment, Site& site) {
     if (auto made = timing_.make_slots(); !made) return fail(system_error(made.error()));
     if (!site.histogram) site.histogram = timing_.new_histogram();
     if (!site.histogram) return fail(error_of(Cause::too_many, site.name));
+    site.metric = Timing::metric_of(*site.histogram);
     latency->at_begin = timing_.read(*site.histogram);
     latency->missed_at_begin = timing_.missed(*site.histogram);
     latency->unwound_at_begin = timing_.unwound(*site.histogram);
@@ -444,25 +448,41 @@ void Registry::give_back(Attachment& attachment) {
     return_states_.give(state->shared);
 }
 
+// The actions of a stub of that shape.
+std::vector<arch::StubAction> Registry::actions_of(const Site& site, const Shape& shape,
+                                                   const arch::Displaced& displaced) const {
+  using arch::StackUse;
+  std::vector<arch::StubAction> actions;
+  if (shape.counts && site.cell)
+    actions.push_back({.stack = site.stack, .what = arch::CountHit{*site.cell}});
+  if (shape.before) {
+    const auto routine = site.stack == StackUse::keep_red_zone ? pp_hit_inside : pp_hit;
+    actions.push_back(
+        {.stack = site.stack,
+         .what = arch::CallHandlers{.handlers = reinterpret_cast<uint64_t>(&site.before),
+                                    .routine = reinterpret_cast<Address>(routine),
+                                    .may_enter_slot = shape.measures}});
+  }
+  if (shape.times) {
+    actions.push_back(
+        {.what = arch::TimeCall{.metrics = {&*site.metric, 1}, .enter = timing_.enter()}});
+  }
+  if (shape.behind)
+    actions.push_back(
+        {.offset = arch::decode(displaced.bytes, displaced.address)->length,
+         .stack = StackUse::keep_red_zone,
+         .what = arch::CallHandlers{.handlers = reinterpret_cast<uint64_t>(&site.behind),
+                                    .routine = reinterpret_cast<Address>(pp_hit_inside)}});
+  return actions;
+}
+
 Result<void, Error> Registry::make_stub(Site& site, Form& form) {
   const Shape shape = wanted_shape(site, form);
   const auto has = std::find_if(form.stubs.begin(), form.stubs.end(),
                                 [&](const Form::Stub& stub) { return stub.shape == shape; });
   if (has != form.stubs.end()) return {};
-  arch::HandlerStub spec;
-  if (shape.counts) spec.cell = site.cell;
-  spec.keep_red_zone = site.keep_red_zone;
-  spec.before = shape.before ? reinterpret_cast<uint64_t>(&site.before) : 0;
-  spec.behind = shape.behind ? reinterpret_cast<uint64_t>(&site.behind) : 0;
-  spec.measures = shape.measures;
-  spec.hit = reinterpret_cast<Address>(site.keep_red_zone ? pp_hit_inside : pp_hit);
-  spec.hit_behind = reinterpret_cast<Address>(pp_hit_inside);
-  if (shape.times) {
-    spec.enter = timing_.enter();
-    spec.timed = Timing::cells_of(*site.histogram);
-  }
   const arch::Displaced displaced = {site.address, form.patch.displaced_bytes()};
-  auto stub = stubs_.place(site.object, spec, displaced);
+  auto stub = stubs_.place(site.object, actions_of(site, shape, displaced), displaced);
   if (stub && !form.patch.interior.empty() && !form.springboard) {
     form.springboard = stubs_.springboard(site.object, site.address, form.patch.interior);
     if (!form.springboard) stub.reset();

@@ -82,7 +82,7 @@ class Registry {
     std::optional<plan::Patch> jump;
     plan::Patch breakpoint;
     std::optional<plan::Reason> no_jump;
-    bool keep_red_zone = false;
+    arch::StackUse stack = arch::StackUse::at_entry;
     std::vector<Site*> in_the_way;  // become breakpoints; those without probes go altogether
   };
   // Sites in the way of others, with why they were no jumps before.
@@ -99,6 +99,8 @@ class Registry {
 
   // Step 1 of placing, for what is attached to the sites now.
   Result<void, Error> prepare(const target::SelfTarget& self, std::span<Site* const> sites);
+  std::vector<arch::StubAction> actions_of(const Site& site, const Shape& shape,
+                                           const arch::Displaced& displaced) const;
   Result<void, Error> make_stub(Site& site, Form& form);
   Form* wanted_form(Site& site) const;  // null: none
   static Shape wanted_shape(const Site& site, const Form& form);

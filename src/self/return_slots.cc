@@ -4,8 +4,8 @@
 
 #include <cerrno>
 
-#include "arch/x86_64/stub.h"
-#include "arch/x86_64/unwind_tables.h"
+#include "arch/stub.h"
+#include "arch/unwind_tables.h"
 #include "runtime/activations.h"
 #include "runtime/handlers.h"
 #include "self/unwinding.h"
@@ -17,7 +17,6 @@ using runtime::kSlots;
 
 constexpr uint64_t kDataSize = kSlots * sizeof(layout::Slot);
 // The code begins with the way to pp_returned, which may be out of a jump's reach.
-constexpr uint64_t kWayOut = 64;
 constexpr uint64_t kCodeSize = kSlots << PP_SLOT_CODE_SIZE_LOG2;
 
 // For the frame of a slot, which the unwinder finds between a measured function and its caller:
@@ -44,7 +43,7 @@ void cover_slots(const arch::SlotFrames& frames, _Unwind_Personality_Fn personal
 
 Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
   if (runtime::slots != nullptr) return {};
-  const uint64_t code_size = align_up(kWayOut + kCodeSize, kPageSize);
+  const uint64_t code_size = align_up(arch::kSlotWayOutSize + kCodeSize, kPageSize);
   void* const memory = map(kDataSize + code_size);
   void* const calls = map(kSlots * sizeof(runtime::Activation));
   if (memory == MAP_FAILED || calls == MAP_FAILED) return fail(SystemError{ENOMEM});
@@ -54,11 +53,7 @@ Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
     return fail(SystemError{errno});
 
   arch::Assembler code(code_begin);
-  const auto pointer = code.new_label();
-  code.jmp_memory(pointer);
-  code.bind(pointer);
-  code.u64(reinterpret_cast<uint64_t>(pp_returned));
-  code.align(kWayOut, 0xcc);
+  const auto way_out = arch::emit_slot_way_out(code, reinterpret_cast<Address>(pp_returned));
   const Address first = code.here();
   arch::emit_slot_code(code, data, kSlots, code_begin);
   if (auto done = self.memory().write(code_begin, *code.finish()); !done) return done;
@@ -73,11 +68,8 @@ Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
   runtime::slots = slots;
   // What the record of such a call is, is the runtime's: the stub's (handlers.cc).
   cover_slots({runtime::slot_code, data, PP_HIT_ADDRESS}, &personality);
-  cover({code_begin, first}, arch::RangeKind::stubs, [&](arch::Assembler& table) {
-    constexpr int8_t kReturnAddressAndRax = 2;
-    return arch::emit_code_unwind_table(
-        table, {{code_begin, arch::CodeRow::Caller::returned_to, kReturnAddressAndRax}, {first}});
-  });
+  cover({code_begin, first}, arch::RangeKind::stubs,
+        [&](arch::Assembler& table) { return arch::emit_code_unwind_table(table, way_out); });
   tell_unwinders();
   return {};
 }

@@ -3,7 +3,7 @@
 
 #include <unwind.h>
 
-#include "arch/x86_64/unwind_tables.h"
+#include "arch/unwind_tables.h"
 #include "base/address.h"
 #include "base/fd.h"
 #include "base/result.h"

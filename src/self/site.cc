@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "arch/x86_64/decode.h"
-#include "arch/x86_64/emit.h"
+#include "arch/code.h"
+#include "arch/jump.h"
 
 namespace pinprick::self {
 

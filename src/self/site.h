@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
 #include "pinprick/probe.h"
 #include "probe/single.h"
 #include "runtime/handlers.h"
@@ -134,7 +134,7 @@ struct Site {
   Address address = 0;
   Range object;
   std::string name, object_name;
-  bool keep_red_zone = false;
+  arch::StackUse stack = arch::StackUse::at_entry;
   std::optional<Form> jump;             // none: none fits, ever
   Form breakpoint;                      // of the first instruction
   std::optional<plan::Reason> no_jump;  // why it is not to be the jump
@@ -142,7 +142,8 @@ struct Site {
   runtime::HitPoint before{}, behind{};
   std::optional<uint32_t> cell;
   std::optional<uint32_t> histogram;
-  Form* in_place = nullptr;  // of the two; null: the text is the program's own
+  std::optional<arch::Metric> metric;  // with the histogram
+  Form* in_place = nullptr;            // of the two; null: the text is the program's own
   bool gone = false;
 
   std::vector<Attachment*> attachments;  // in the order in which they run

@@ -102,13 +102,15 @@ StubSpace::Arena* StubSpace::arena_for(Range object) {
   return &arenas_.back();
 }
 
-std::optional<arch::Stub> StubSpace::place(Range object, const arch::HandlerStub& spec,
+std::optional<arch::Stub> StubSpace::place(Range object, std::span<const arch::StubAction> actions,
                                            const arch::Displaced& displaced) {
   Arena* const arena = arena_for(object);
   if (arena == nullptr) return std::nullopt;
   const Address at = align_up(arena->next, kStubAlignment);
   arch::Assembler code(at);
-  arch::Stub stub = arch::emit_handler_stub(code, arena->entries, rseq_, spec, displaced);
+  arch::Stub stub =
+      arch::emit_stub(code, arena->entries, {.rseq = rseq_, .actions = actions}, displaced);
+  code.align(kStubAlignment, arch::kBreakpoint);
   const auto bytes = code.finish();
   if (!bytes || bytes->size() > kMostStub - kStubAlignment) return std::nullopt;
   arena->unwritten.resize(at - arena->unwritten_at);

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "arch/x86_64/stub.h"
-#include "arch/x86_64/unwind_tables.h"
+#include "arch/stub.h"
+#include "arch/unwind_tables.h"
 #include "base/address.h"
 #include "patch/live_edit.h"
 #include "runtime/image.h"
@@ -25,7 +25,7 @@ class StubSpace {
   StubSpace();
 
   // Nothing: no memory within reach of the object.
-  std::optional<arch::Stub> place(Range object, const arch::HandlerStub& spec,
+  std::optional<arch::Stub> place(Range object, std::span<const arch::StubAction> actions,
                                   const arch::Displaced& displaced);
 
   // For a site whose jump has boundaries under it. Leads to `stub`; another one is stored there.

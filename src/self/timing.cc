@@ -20,9 +20,8 @@
 namespace pinprick::self {
 namespace {
 
-// A region: three counters for each histogram and its place, then the histograms.
-constexpr uint64_t kWords = 4;
-constexpr uint64_t kCounters = uint64_t{Timing::kMostHistograms} * kWords * sizeof(uint64_t);
+// A region: layout::TimeCells for each histogram, then the histograms.
+constexpr uint64_t kCounters = uint64_t{Timing::kMostHistograms} * sizeof(layout::TimeCells);
 
 uint64_t one_histogram() {
   return layout::histogram_size(runtime::kFractionBits);
@@ -76,7 +75,7 @@ Result<void, SystemError> Timing::make_slots() {
   runtime::RuntimeSpec spec;
   spec.capacity = spec.slot_count = kSlots;
   spec.cpu_count = cells.cpus;
-  spec.fraction_bits = runtime::kFractionBits;
+  spec.most_fraction_bits = runtime::kFractionBits;
   if (cells.has_rseq) spec.rseq = arch::RseqArea{cells.rseq_offset};
   spec.ns_multiplier = cells.ns_multiplier;
   spec.cells = cells_;
@@ -107,8 +106,7 @@ Result<void, SystemError> Timing::make_slots() {
 std::optional<uint32_t> Timing::new_histogram() {
   if (cells_ == 0 || used_ == kMostHistograms) return std::nullopt;
   for (uint64_t region = 0; region < regions_; ++region)
-    *reinterpret_cast<uint64_t*>(cells_ + region * region_size() + cells_of(used_).histogram) =
-        region * region_size() + histogram_at(used_);
+    cells_of(used_, region).place = region * region_size() + histogram_at(used_);
   return used_++;
 }
 
@@ -116,10 +114,13 @@ uint64_t Timing::histogram_at(uint32_t histogram) {
   return kCounters + histogram * one_histogram();
 }
 
-arch::ReturnStub Timing::cells_of(uint32_t histogram) {
-  const uint64_t counters = uint64_t{histogram} * kWords * sizeof(uint64_t);
-  return {counters + 3 * sizeof(uint64_t), counters, counters + sizeof(uint64_t),
-          counters + 2 * sizeof(uint64_t)};
+arch::Metric Timing::metric_of(uint32_t histogram) {
+  return {histogram * sizeof(layout::TimeCells), runtime::kFractionBits};
+}
+
+layout::TimeCells& Timing::cells_of(uint32_t histogram, uint64_t region) const {
+  return *reinterpret_cast<layout::TimeCells*>(cells_ + region * region_size() +
+                                               metric_of(histogram).cells);
 }
 
 stats::Histogram Timing::read(uint32_t histogram) const {
@@ -134,25 +135,23 @@ stats::Histogram Timing::read(uint32_t histogram) const {
   return all;
 }
 
-uint64_t Timing::sum(uint64_t offset) const {
+uint64_t Timing::sum(uint32_t histogram, uint64_t layout::TimeCells::*counter) const {
   uint64_t sum = 0;
   for (uint64_t region = 0; region < regions_; ++region)
-    sum +=
-        __atomic_load_n(reinterpret_cast<const uint64_t*>(cells_ + region * region_size() + offset),
-                        __ATOMIC_RELAXED);
+    sum += __atomic_load_n(&(cells_of(histogram, region).*counter), __ATOMIC_RELAXED);
   return sum;
 }
 
 uint64_t Timing::missed(uint32_t histogram) const {
-  return sum(cells_of(histogram).missed);
+  return sum(histogram, &layout::TimeCells::missed);
 }
 
 uint64_t Timing::unwound(uint32_t histogram) const {
-  return sum(cells_of(histogram).unwound);
+  return sum(histogram, &layout::TimeCells::unwound);
 }
 
 uint64_t Timing::lost(uint32_t histogram) const {
-  return sum(cells_of(histogram).lost);
+  return sum(histogram, &layout::TimeCells::lost);
 }
 
 }  // namespace pinprick::self

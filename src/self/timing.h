@@ -9,10 +9,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
 #include "base/address.h"
 #include "base/fd.h"
 #include "base/result.h"
+#include "layout/runtime_data.h"
 #include "stats/histogram.h"
 
 namespace pinprick::self {
@@ -31,8 +32,8 @@ class Timing {
   // A new one; nothing where there are no more.
   std::optional<uint32_t> new_histogram();
 
-  // Offsets in a region.
-  static arch::ReturnStub cells_of(uint32_t histogram);
+  static arch::Metric metric_of(uint32_t histogram);
+  // Offset in a region.
   static uint64_t histogram_at(uint32_t histogram);
   stats::Histogram read(uint32_t histogram) const;
   uint64_t missed(uint32_t histogram) const;   // calls without a slot
@@ -40,7 +41,8 @@ class Timing {
   uint64_t lost(uint32_t histogram) const;     // whose slot was used again before they returned
 
  private:
-  uint64_t sum(uint64_t offset) const;
+  layout::TimeCells& cells_of(uint32_t histogram, uint64_t region) const;
+  uint64_t sum(uint32_t histogram, uint64_t layout::TimeCells::*counter) const;
 
   Address cells_ = 0;
   uint64_t regions_ = 0;

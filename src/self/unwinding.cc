@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
 #include "image/debugger_file.h"
 #include "probe/hidden_unwinder.h"
 #include "self/debugger.h"

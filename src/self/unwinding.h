@@ -1,5 +1,5 @@
 // Tells unwinders of emitted code in one's own process: where to find its tables
-// (arch/x86_64/unwind_tables.h).
+// (arch/unwind_tables.h).
 //
 // GCC's unwinder asks glibc for the table of an address, `_dl_find_object`, through a pointer that
 // the loader has set. That pointer is made to lead here: addresses of ours are answered, all others
@@ -24,7 +24,7 @@
 
 #include <functional>
 
-#include "arch/x86_64/unwind_tables.h"
+#include "arch/unwind_tables.h"
 #include "base/address.h"
 #include "image/object.h"
 #include "layout/runtime_data.h"

@@ -1,9 +1,7 @@
 #include "session/arming.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -11,50 +9,20 @@
 #include <cassert>
 #include <cstring>
 
-#include "arch/x86_64/vfork_hook.h"
+#include "arch/vfork_hook.h"
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/task.h"
-#include "patch/text_owner.h"
 #include "plan/pun.h"
-#include "session/borrowing.h"
-#include "session/ownership.h"
 #include "session/registry.h"
 #include "session/runtime_directory.h"
 #include "target/address_space.h"
-#include "target/handover.h"
 
 namespace pinprick::session {
 namespace {
 
 using layout::MappingEntry;
 using target::AttachCause;
-
-// rseq as all threads have it, and as children that share it can be marked, or nothing: then
-// everybody counts with locked instructions.
-std::optional<arch::RseqArea> common_rseq(target::Stop& stop) {
-  if (kernel_checks_rseq()) return std::nullopt;
-  std::optional<arch::RseqArea> common;
-  std::vector<Address> bases;
-  for (const auto& thread : stop.threads()) {
-    if (thread.is_worker()) continue;  // never counts anything
-    // A thread that borrows another one's thread pointer would use the other's area.
-    const Address base = thread.registers.fs_base;
-    if (base == 0 || std::find(bases.begin(), bases.end(), base) != bases.end())
-      return std::nullopt;
-    bases.push_back(base);
-    const auto registration = target::rseq_registration(thread.tid);
-    if (!registration) continue;  // not registered yet: it reads as such, and locks
-    const auto distance = static_cast<int64_t>(registration->area - base);
-    if (registration->signature != arch::kRseqSignature ||
-        registration->size != arch::kMarkableRseqSize || distance != static_cast<int32_t>(distance))
-      return std::nullopt;
-    const arch::RseqArea area = {static_cast<int32_t>(distance)};
-    if (common && !(*common == area)) return std::nullopt;
-    common = area;
-  }
-  return common;
-}
 
 // Regions of cells besides the first: one per CPU, if that takes no more than its share of the
 // machine's memory, and of what is left in the folder; or as many as are of use to threads that
@@ -76,10 +44,22 @@ void choose_sizes(layout::SessionCounts& counts, const std::string& folder) {
     while (counts.cpus > 1 && size() > most) --counts.cpus;
     counts.cpus = std::max(counts.cpus, 1u);
   }
-  const uint64_t room =
-      (most - std::min(most, size())) / layout::histogram_size(counts.fraction_bits);
+  const uint64_t block = layout::histogram_size(counts.fraction_bits);
+  const uint64_t room = (most - std::min(most, size())) / block;
   const uint64_t own = std::max(room - std::min(room, counts.histograms), room / 2);
-  counts.blocks = counts.histograms + std::min(counts.histograms * counts.cpus, own);
+  counts.pool_size = (counts.histograms + std::min(counts.histograms * counts.cpus, own)) * block;
+}
+
+layout::ProbeEntry::Kind entry_kind(probe::Kind kind) {
+  switch (kind) {
+    case probe::Kind::count:
+      return layout::ProbeEntry::Kind::count;
+    case probe::Kind::latency:
+      return layout::ProbeEntry::Kind::latency;
+    case probe::Kind::value:
+      return layout::ProbeEntry::Kind::value;
+  }
+  return layout::ProbeEntry::Kind::count;
 }
 
 template <size_t N>
@@ -131,14 +111,14 @@ Result<void, SessionError> Arming::choose_addresses(const std::vector<image::Map
     return at.has_value();
   };
   for (Range pages : landings_) space.wish(pages);
-  bool placed =
-      plan_mapping(MappingEntry::Kind::scratch, space.take_anywhere(kPageSize), kPageSize);
+  const uint64_t scratch = scratch_size(arenas_.size() + landings_.size() + 4);
+  bool placed = plan_mapping(MappingEntry::Kind::scratch, space.take_anywhere(scratch), scratch);
   const layout::FileHeader& header = journal.header;
   const uint64_t tables = layout::tables_size(header);
   const uint64_t cells = header.file_size - header.cells_offset;
   placed &= plan_mapping(MappingEntry::Kind::tables, space.take_anywhere(tables), tables);
   placed &= plan_mapping(MappingEntry::Kind::cells, space.take_anywhere(cells), cells);
-  if (measures()) {
+  if (has_histograms()) {
     const auto extent = runtime::runtime_extent(capacity_, usable_cpus(), callers_size_);
     const auto at = space.take_anywhere(extent.size());
     runtime_address_ = at.value_or(0);
@@ -194,8 +174,12 @@ Result<void, SessionError> Arming::create_file() {
     const Address begin = match.each_instruction
                               ? match.site
                               : set_.patches[probe.patch].site() + probe.offset - match.offset();
-    journal.functions.push_back(
-        {begin, static_cast<uint32_t>(index), add_name(match.function_name)});
+    layout::FunctionEntry function;
+    function.begin = begin;
+    function.first_probe = static_cast<uint32_t>(index);
+    function.name = add_name(match.function_name);
+    if (set_.kind == probe::Kind::value) function.value = add_name(set_.value_of(probe).text);
+    journal.functions.push_back(function);
   };
   const auto add_entries = [&](size_t i, size_t object) {
     check_cancelled();
@@ -214,7 +198,7 @@ Result<void, SessionError> Arming::create_file() {
     if (patch.plan.springboard || patch.plan.ends_in_host) site.phase = Phase::dependent;
     if (patch.hook)
       site.phase = patch.hook->is_for_probes() ? Phase::unwinder_hook : Phase::loader_hook;
-    std::copy_n(patch.plan.patch.original.begin(), site.own, site.original);
+    std::copy_n(patch.original().begin(), site.own, site.original);
     journal.sites.push_back(site);
     if (patch.plan.springboard) {
       layout::SiteEntry board;
@@ -228,9 +212,9 @@ Result<void, SessionError> Arming::create_file() {
       layout::ProbeEntry probe;
       add_function(set_.probes[j], j);
       probe.object = static_cast<uint16_t>(object);
-      probe.kind = measures() ? layout::ProbeEntry::Kind::latency : layout::ProbeEntry::Kind::count;
+      probe.kind = entry_kind(set_.kind);
       probe.site = site_[i];
-      probe.offset = set_.probes[j].offset;
+      probe.offset = static_cast<uint8_t>(set_.probes[j].offset);
       journal.probes.push_back(probe);
     }
   };
@@ -253,12 +237,13 @@ Result<void, SessionError> Arming::create_file() {
   }
 
   layout::SessionCounts counts;
-  counts.mappings = 3 + arenas_.size() + landings_.size() + (measures() ? 2 : 0);
+  counts.mappings = 3 + arenas_.size() + landings_.size() + (has_histograms() ? 2 : 0);
   counts.objects = arenas_.size();
   counts.sites = journal.sites.size();
   counts.probes = journal.probes.size();
   counts.functions = journal.functions.size();
-  counts.histograms = measures() ? journal.probes.size() : 0;
+  counts.counters = has_histograms() ? 0 : journal.probes.size();
+  counts.histograms = has_histograms() ? journal.probes.size() : 0;
   counts.name_bytes = names.size();
   counts.fraction_bits = options_.fraction_bits;
   counts.loader_cell = has_loader_hook();
@@ -269,11 +254,14 @@ Result<void, SessionError> Arming::create_file() {
   header.start_time = target().start_time();
   header.controller = ::getpid();
   header.created_ns = realtime_ns();
-  header.ns_multiplier = ns_multiplier();
+  // To measure it well takes 10 ms; counts and values are no times, and the loader's patience need
+  // not be exact.
+  header.ns_multiplier = times() ? ns_multiplier() : rough_ns_multiplier();
   copy_text(header.boot_id, boot_id());
   copy_text(header.command, target().command());
   journal.names.assign(names.begin(), names.end());
-  if (measures()) {
+  if (has_histograms()) capacity_ = 1;
+  if (times()) {
     capacity_ = options_.slots != 0 ? options_.slots : kMostSlots;
     callers_size_ = runtime::CallerTable::size_for(caller_code());
   }
@@ -298,134 +286,10 @@ Result<void, SessionError> Arming::create_file() {
   return {};
 }
 
-Result<void, SessionError> Arming::map_at(target::BorrowedThread& thread, size_t index,
-                                          int protection, int flags, int descriptor,
-                                          uint64_t offset) {
-  MappingEntry& entry = journal().mappings[index];
-  entry.progress = MappingEntry::Progress::begun;
-  if (auto written = file().write_mapping(journal(), index); !written)
-    return fail(SessionError(written.error()));
-  auto mapped = thread.call(SYS_mmap, entry.address, entry.size, static_cast<uint64_t>(protection),
-                            static_cast<uint64_t>(flags | MAP_FIXED_NOREPLACE),
-                            static_cast<uint64_t>(int64_t{descriptor}), offset);
-  if (!mapped)
-    return fail(SessionError(
-        attach_error(AttachCause::call_refused, mapped.error().number,
-                     (protection & PROT_EXEC) != 0 ? "mmap of executable memory" : "mmap")));
-  if (*mapped != entry.address) {
-    // A kernel that does not know MAP_FIXED_NOREPLACE takes the address as a hint.
-    static_cast<void>(thread.call(SYS_munmap, *mapped, entry.size));
-    return fail(SessionError(attach_error(AttachCause::no_address_space)));
-  }
-  if (!mark(target().memory(), entry))
-    return fail(SessionError(attach_error(AttachCause::memory_refused)));
-  entry.progress = MappingEntry::Progress::mapped;
-  if (auto written = file().write_mapping(journal(), index); !written)
-    return fail(SessionError(written.error()));
-  return {};
-}
-
-Result<void, SessionError> Arming::map(target::BorrowedThread& thread, MappingEntry::Kind kind,
-                                       int protection, int flags, int descriptor, uint64_t offset) {
-  return map_at(thread, mapping_of(kind), protection, flags, descriptor, offset);
-}
-
-Result<void, SessionError> Arming::map_all(target::BorrowedThread& thread) {
-  constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
-  const layout::FileHeader& header = journal().header;
-  if (auto r = map(thread, MappingEntry::Kind::scratch, PROT_READ | PROT_WRITE, kAnonymous, -1, 0);
-      !r)
-    return r;
-  {
-    // Another open file than the one that we hold locked: the target's mapping keeps its open file,
-    // and the lock with it, beyond our death.
-    auto fd = open_file(file().path(), O_RDWR | O_NOFOLLOW);
-    if (!fd)
-      return fail(
-          SessionError(attach_error(AttachCause::handover_failed, fd.error().number, "open")));
-    target::Handover handover(thread, target().memory(), target().pid(),
-                              journal().mappings[mapping_of(MappingEntry::Kind::scratch)].address,
-                              [&](const target::Handover::Descriptors& open) {
-                                std::copy(open.begin(), open.end(),
-                                          journal().header.handover_descriptors);
-                                static_cast<void>(file().write_header(journal().header));
-                              });
-    auto descriptor = handover.give(fd->get(), target().exit_descriptor());
-    if (!descriptor) return fail(SessionError(descriptor.error()));
-    if (auto r = map(thread, MappingEntry::Kind::tables, PROT_READ, MAP_SHARED, *descriptor, 0); !r)
-      return r;
-    if (auto r = map(thread, MappingEntry::Kind::cells, PROT_READ | PROT_WRITE, MAP_SHARED,
-                     *descriptor, header.cells_offset);
-        !r)
-      return r;
-  }
-  for (size_t i = 0; i < journal().mappings.size(); ++i) {
-    const auto kind = journal().mappings[i].kind;
-    int protection = 0;
-    if (kind == MappingEntry::Kind::runtime_data) protection = PROT_READ | PROT_WRITE;
-    if (layout::is_code(kind)) protection = PROT_READ | PROT_EXEC;
-    if (protection == 0 || journal().mappings[i].address == 0) continue;
-    if (auto r = map_at(thread, i, protection, kAnonymous, -1, 0); !r) return r;
-    if (auto r = forget_at_fork(thread, journal().mappings[i]); !r) return r;
-  }
-  MappingEntry& scratch = journal().mappings[mapping_of(MappingEntry::Kind::scratch)];
-  static_cast<void>(thread.call(SYS_munmap, scratch.address, scratch.size));
-  scratch = {0, 0, MappingEntry::Kind::scratch, {}};
-  if (auto r = file().write_tables(journal()); !r) return fail(SessionError(r.error()));
-  return {};
-}
-
-// A child that is not to count does not know where cells are.
-Result<void, SessionError> Arming::forget_at_fork(target::BorrowedThread& thread,
-                                                  const MappingEntry& mapping) {
-  Range tables;
-  if (mapping.kind == MappingEntry::Kind::stubs) tables = arch::tables_in_arena(usable_cpus());
-  if (mapping.kind == MappingEntry::Kind::runtime_data) {
-    const uint64_t context = mapping.size - sizeof(layout::RuntimeContext);
-    tables = {context + layout::kCellTablesBegin, context + layout::kCellTablesEnd};
-  }
-  if (options_.count_children || tables.empty()) return {};
-  auto advised =
-      thread.call(SYS_madvise, mapping.address + tables.begin, tables.size(), MADV_WIPEONFORK);
-  if (!advised)
-    return fail(
-        SessionError(attach_error(AttachCause::call_refused, advised.error().number, "madvise")));
-  return {};
-}
-
-Result<void, SessionError> Arming::map_memory() {
-  const Task::Scope to_the_end(nullptr);
-  auto stopped = target::Stop::all_threads(target().pid());
-  if (!stopped) return fail(SessionError(stopped.error()));
-  target::Stop stop = *std::move(stopped);
-  if (!target().same_image())
-    return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
-  // While nobody can begin to, and before the file is mapped (patch/text_owner.h).
-  const auto maps = image::read_maps(target().pid());
-  if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
-  if (patch::library_changes_text(target().memory(), *maps))
-    return fail(SessionError(attach_error(AttachCause::probes_itself)));
-  if (possible_cpus() <= layout::kMaxCpus && marks_children()) rseq_ = common_rseq(stop);
-  session_.report_.locked = !runtime_spec().has_cells_per_cpu();
-  // Counting stubs have no other use for it.
-  if (session_.report_.locked && !measures()) rseq_.reset();
-  if (auto chosen = choose_addresses_again(); !chosen) return chosen;
-  auto mapped =
-      with_borrowed_thread(stop, target(), *session_.image_, file(), journal(),
-                           [&](target::BorrowedThread& thread) { return map_all(thread); });
-  session_.report_.stopped_ns += std::move(stop).resume();
-  return mapped;
-}
-
 Result<void, SessionError> Arming::run() {
   for (auto step : {&Arming::lay_out, &Arming::create_file, &Arming::map_memory,
                     &Arming::write_stubs, &Arming::write_text})
     if (auto done = (this->*step)(); !done) return done;
-  session_.probes_.reserve(set_.probes.size());
-  for (uint32_t i = 0; i < set_.probes.size(); ++i)
-    if (armed_[set_.probes[i].patch]) session_.probes_.push_back({set_.probes[i].match, i});
-  session_.matches_ = std::move(set_.matches);
-  session_.report_.armed = session_.probes_.size();
   for (const Arena& arena : arenas_) {
     ObjectSites sites = arena.sites;
     for (size_t i : arena.patches) {
@@ -437,6 +301,15 @@ Result<void, SessionError> Arming::run() {
   for (size_t i = 0; i < set_.patches.size(); ++i)
     if (is_hook(i, probe::Hook::Kind::loader) && armed_[i])
       session_.loader_ = LoaderWatch::start(file().path(), journal());
+  // What was planned is not needed any more, and goes before what is armed comes.
+  set_.patches = std::vector<probe::SitePatch>();  // `= {}` would keep the memory
+  session_.probes_.reserve(set_.probes.size());
+  for (uint32_t i = 0; i < set_.probes.size(); ++i)
+    if (armed_[set_.probes[i].patch])
+      session_.probes_.push_back({static_cast<uint32_t>(set_.probes[i].match), i});
+  session_.matches_ = std::move(set_.matches);
+  session_.values_ = std::move(set_.values);
+  session_.report_.armed = session_.probes_.size();
   return {};
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "arch/x86_64/stub.h"
-#include "arch/x86_64/unwind_tables.h"
+#include "arch/stub.h"
+#include "arch/unwind_tables.h"
 #include "image/process.h"
 #include "patch/text_edit.h"
 #include "probe/probe.h"
@@ -16,6 +16,7 @@
 #include "session/session.h"
 #include "session/session_error.h"
 #include "target/borrowed_thread.h"
+#include "target/handover.h"
 
 namespace pinprick::session {
 
@@ -50,8 +51,8 @@ struct StubPiece {
   // Per patch: its shape, and the room of its stub, whole alignments; 0: there is none.
   std::vector<uint16_t> shape_of;
   std::vector<uint32_t> room_of;
-  std::vector<std::string> shapes;         // that its stubs have, each once
-  std::vector<patch::Interior> interiors;  // their `edit` is the patch
+  std::vector<std::string> shapes;  // that its stubs have, each once
+  std::vector<patch::Interior> interiors;
 };
 
 class Arming {
@@ -68,12 +69,25 @@ class Arming {
   Result<void, SessionError> choose_addresses_again();
   Result<void, SessionError> map_memory();
   Result<void, SessionError> map_all(target::BorrowedThread& thread);
-  Result<void, SessionError> forget_at_fork(target::BorrowedThread& thread,
-                                            const layout::MappingEntry& mapping);
+  void unmap_all(target::BorrowedThread& thread);
+  void note_rseq();
+  bool all_have_rseq(target::Stop& stop) const;
+  struct Script;
+  Script script(const target::Handover& handover, size_t scratch) const;
+  Result<void, SessionError> run_script(target::BorrowedThread& thread, Script& script,
+                                        const target::Handover& handover, Address scratch);
+  Result<void, SessionError> note_results(target::BorrowedThread& thread, const Script& script,
+                                          bool has_descriptor);
+  Result<void, SessionError> map_scratch(target::BorrowedThread& thread, size_t index);
+  Result<void, SessionError> note_mapped(target::BorrowedThread& thread, size_t index,
+                                         uint64_t result);
+  std::optional<arch::ScriptedCall> forget_at_fork(const layout::MappingEntry& mapping) const;
+  static uint64_t scratch_size(size_t mappings);
   Result<void, SessionError> write_stubs();
   Result<void, SessionError> write_text();
   void lead_through_kept_stubs();
   void put_first_what_may_stay();
+  void move_to_front(IndexRange patches, IndexRange probes);
   bool may_be_known(const probe::SitePatch& patch) const;
   void drop(size_t patch, plan::Reason reason);
   void drop_what_needs_hooks();
@@ -86,36 +100,46 @@ class Arming {
   std::string shape_of(size_t patch, const arch::Stub& stub, Address at, uint64_t room) const;
   void lay_out_unwind_tables();
   arch::UnwindSpec unwind_spec(const arch::StubShapes& shapes) const;
-  // `points`: for its use only.
+  // `actions`: for its use only.
   std::optional<arch::Stub> place_stub(const probe::SitePatch& patch, arch::Assembler& code,
                                        const arch::ArenaEntries& entries,
-                                       std::vector<arch::CountPoint>& points) const;
+                                       std::vector<arch::StubAction>& actions) const;
+  arch::Metric metric_of(size_t probe) const;
+  decltype(arch::StubAction::what) action_of(size_t probe) const;
   uint64_t most_room(const probe::SitePatch& patch) const;
   Result<void, SessionError> emit_stubs(const std::vector<arch::ArenaEntries>& entries,
                                         arch::StubShapes& shapes);
   void emit_piece(StubPiece& piece, const arch::ArenaEntries& entries);
+  void take_over(StubPiece& piece, arch::StubShapes& shapes);
   void keep_interiors(StubPiece& piece, size_t patch, const arch::Stub& stub) const;
   // What is to be written into the text, ready before the target stops.
   struct Edits {
     std::vector<patch::TextEdit> edits;
-    std::vector<uint32_t> patch_of;          // of each edit
-    std::vector<patch::Interior> interiors;  // by address
+    std::vector<uint32_t> patch_of;  // of each edit
+    patch::WritingOrder order{{}, patch::Order::phases_upward};
   };
-  Edits edits();
-  Result<bool, SessionError> try_to_write_text(Edits& edits, std::span<const Address> foreign,
-                                               bool last_attempt);
+  Edits edits() const;
+  enum class TextStop : uint8_t {
+    written,
+    thread_in_hook,  // nothing was written: a thread is in the way of a hook
+    other_rseq,      // nothing was written: not all threads have rseq as the stubs would have it
+  };
+  Result<TextStop, SessionError> try_to_write_text(Edits& edits, image::MappingLookup& mappings,
+                                                   std::span<const Address> foreign,
+                                                   bool last_attempt);
+  Result<void, SessionError> announce_text();
+  Result<void, SessionError> build_locked();
+  void forget_stubs();
   void drop_changed(const Edits& edits);
   void keep_armed(Edits& edits) const;
   Result<void, SessionError> note_left_out();
 
-  Result<void, SessionError> map(target::BorrowedThread& thread, layout::MappingEntry::Kind kind,
-                                 int protection, int flags, int descriptor, uint64_t offset);
-  Result<void, SessionError> map_at(target::BorrowedThread& thread, size_t index, int protection,
-                                    int flags, int descriptor, uint64_t offset);
   runtime::RuntimeSpec runtime_spec() const;
   std::vector<Range> caller_code() const;
   arch::ArenaSpec arena_spec(const Arena& arena, const std::vector<Address>& cpus) const;
-  bool measures() const { return set_.kind == probe::Kind::latency; }
+  bool times() const { return set_.kind == probe::Kind::latency; }
+  // With the runtime: times calls, or records values.
+  bool has_histograms() const { return set_.kind != probe::Kind::count; }
   bool is_hook(size_t patch, probe::Hook::Kind kind) const {
     const auto& hook = set_.patches[patch].hook;
     return hook && hook->kind == kind;
@@ -139,17 +163,20 @@ class Arming {
   Session& session_;
   const ArmOptions& options_;
   probe::ProbeSet set_;
-  std::vector<bool> armed_;  // per patch; false: dropped, or not yet
+  std::vector<bool> armed_;     // per patch; false: dropped, or not yet
+  bool is_less_armed_ = false;  // something was dropped
   std::vector<Arena> arenas_;
-  std::vector<StubPiece> pieces_;         // by arena and address
-  std::vector<uint32_t> site_;            // per patch: the index of its SiteEntry; that of its
-                                          // springboard, where it has one, is the next
-  std::vector<size_t> with_springboard_;  // those patches
-  std::vector<size_t> guests_;            // patches that rely on another one
-  std::vector<size_t> puns_;              // patches that lead to memory of our own
-  std::vector<Address> stubs_of_puns_;    // in the same order
-  std::vector<Range> landings_;           // pages that puns lead to, in the target
-  std::optional<arch::RseqArea> rseq_;
+  std::vector<StubPiece> pieces_;           // by arena and address
+  std::vector<patch::Interior> interiors_;  // by address; their `edit` is the patch
+  std::vector<uint32_t> site_;              // per patch: the index of its SiteEntry; that of its
+                                            // springboard, where it has one, is the next
+  std::vector<size_t> with_springboard_;    // those patches
+  std::vector<size_t> guests_;              // patches that rely on another one
+  std::vector<size_t> puns_;                // patches that lead to memory of our own
+  std::vector<Address> stubs_of_puns_;      // in the same order
+  std::vector<Range> landings_;             // pages that puns lead to, in the target
+  std::optional<arch::RseqArea> rseq_;  // as the borrowed thread has it; all are looked at later
+  bool is_address_taken_ = false;       // by the program, since it was chosen
   Address runtime_address_ = 0;
   uint64_t capacity_ = 0;
   uint64_t callers_size_ = 0;
@@ -157,6 +184,7 @@ class Arming {
   arch::UnwinderHook hook_;
   std::vector<arch::CodeRow> runtime_frames_;
   std::map<size_t, std::vector<uint8_t>> hidden_;  // by patch: springboards in its window
+  size_t skipped_before_stubs_ = 0;                // of the report
   uint64_t unwind_room_ = 0;  // for the unwind tables, behind the stubs of the first arena
   Address unwind_tables_ = 0;
 };

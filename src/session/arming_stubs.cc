@@ -3,6 +3,8 @@
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <mutex>
+#include <span>
 #include <unordered_map>
 
 #include "base/clock.h"
@@ -44,27 +46,42 @@ std::vector<Range> pages_of_landings(const std::vector<probe::SitePatch>& patche
 
 std::optional<arch::Stub> Arming::place_stub(const probe::SitePatch& patch, arch::Assembler& code,
                                              const arch::ArenaEntries& entries,
-                                             std::vector<arch::CountPoint>& points) const {
-  const layout::FileHeader& header = session_.journal_.header;
+                                             std::vector<arch::StubAction>& actions) const {
+  using arch::StackUse;
   if (patch.hook && patch.hook->kind == probe::Hook::Kind::vfork)
     return probe::place_vfork_hook(code, patch, rseq_.value_or(arch::RseqArea{}));
-  if (patch.hook)
-    return patch.hook->is_for_unwinding()
-               ? probe::place_unwinder_hook(code, patch, entries, hook_)
-               : probe::place_routine_hook(code, patch, runtime::rendezvous_code(), loader_cell());
-  if (measures() && !patch.probes.empty()) {
+  if (patch.hook && patch.hook->is_for_unwinding())
+    return probe::place_unwinder_hook(code, patch, entries, hook_);
+  arch::Metric metric;
+  actions.clear();
+  if (patch.hook) {
+    actions.push_back({.what = arch::CallRoutine{.routine = runtime::rendezvous_code(),
+                                                 .argument = loader_cell()}});
+  } else if (times() && !patch.probes.empty()) {
     const size_t i = patch.probes[0];
-    return probe::place_return_stub(
-        code, patch, entries,
-        {layout::place_offset(header, i), layout::counter_offset(i),
-         layout::unwound_offset(header, i), layout::lost_offset(header, i),
-         layout::from_generated_offset(header, i)});
+    metric = metric_of(i);
+    actions.push_back({.what = arch::TimeCall{.metrics = {&metric, 1}}});
+  } else {
+    const bool is_go = patch.object->elf().is_go();
+    for (size_t i : patch.probes)
+      actions.push_back({.offset = static_cast<uint8_t>(set_.probes[i].offset),
+                         .stack = is_go ? StackUse::none : set_.probes[i].stack(),
+                         .what = action_of(i)});
   }
-  points.clear();
-  for (size_t i : patch.probes)
-    points.push_back({set_.probes[i].offset, static_cast<uint32_t>(layout::counter_offset(i)),
-                      set_.probes[i].keep_red_zone, patch.object->elf().is_go()});
-  return probe::place_count_stub(code, patch, entries, rseq_, points);
+  return probe::place_stub(code, patch, entries, {.rseq = rseq_, .actions = actions});
+}
+
+arch::Metric Arming::metric_of(size_t probe) const {
+  const layout::FileHeader& header = session_.journal_.header;
+  return {layout::time_cells_offset(header, probe), header.fraction_bits};
+}
+
+// Of a probe that counts, or records a value.
+decltype(arch::StubAction::what) Arming::action_of(size_t probe) const {
+  if (set_.kind != probe::Kind::value)
+    return arch::CountHit{static_cast<uint32_t>(layout::counter_offset(probe))};
+  const select::Value& value = set_.value_of(set_.probes[probe]).value;
+  return arch::RecordValue{metric_of(probe), value.register_number, value.bytes};
 }
 
 // In the target. 0 before anything is laid out.
@@ -79,17 +96,19 @@ Address Arming::loader_cell() const {
 // there are few: no size depends on the address. Memory that stubs do not need is never touched.
 Result<void, SessionError> Arming::lay_out() {
   constexpr size_t kPiece = 512;
-  if (measures()) hook_.slot_code = {0, 1};
+  if (times()) hook_.slot_code = {0, 1};
   put_first_what_may_stay();
   lead_through_kept_stubs();
   for (size_t i = 0; i < set_.patches.size(); ++i) {
     const probe::SitePatch& patch = set_.patches[i];
     if (patch.plan.springboard) with_springboard_.push_back(i);
     if (patch.plan.landing) puns_.push_back(i);
-    if (patch.host) guests_.push_back(i);
-    if (patch.host && patch.plan.springboard)
-      hidden_[*patch.host].push_back(static_cast<uint8_t>(
-          patch.plan.springboard->address - set_.patches[*patch.host].plan.patch.site));
+    if (!patch.plan.host) continue;
+    guests_.push_back(i);
+    const size_t host = *patch.plan.host;
+    if (patch.plan.springboard)
+      hidden_[host].push_back(static_cast<uint8_t>(patch.plan.springboard->address -
+                                                   set_.patches[host].plan.patch.site));
   }
   landings_ = pages_of_landings(set_.patches, puns_);
   for (size_t i = 0; i < set_.patches.size(); ++i) {
@@ -104,11 +123,11 @@ Result<void, SessionError> Arming::lay_out() {
         arenas_.back().size += arch::tables_in_arena(usable_cpus()).end + kPageSize;
     }
     Arena& arena = arenas_.back();
-    if (arena.patches.empty()) arena.patches.first = i;
+    if (arena.patches.empty()) arena.patches = {i, 0};
     if (arena.patches.size() % kPiece == 0) {
       pieces_.push_back({});
       pieces_.back().arena = arenas_.size() - 1;
-      pieces_.back().patches.first = i;
+      pieces_.back().patches = {i, 0};
     }
     const uint64_t room = most_room(patch);
     pieces_.back().patches.count += 1;
@@ -120,42 +139,67 @@ Result<void, SessionError> Arming::lay_out() {
   return {};
 }
 
-// Those of an object's stubs that may have to stay come first, so that they fill few pages.
+// Those of an object's stubs that may have to stay come first, so that they fill few pages. In
+// place: there may be millions.
 void Arming::put_first_what_may_stay() {
-  std::vector<size_t> order;
-  order.reserve(set_.patches.size());
-  for (size_t first = 0, end = 0; first < set_.patches.size(); first = end) {
-    while (end < set_.patches.size() && set_.patches[end].object == set_.patches[first].object)
-      ++end;
-    for (bool known : {true, false})
-      for (size_t i = first; i < end; ++i)
-        if (may_be_known(set_.patches[i]) == known) order.push_back(i);
-  }
-  if (std::is_sorted(order.begin(), order.end())) return;
-  std::vector<probe::SitePatch> patches;
-  std::vector<probe::Probe> probes;
-  std::vector<size_t> place(order.size());
-  patches.reserve(order.size());
-  probes.reserve(set_.probes.size());
-  for (size_t i : order) {
-    place[i] = patches.size();
-    probe::SitePatch& patch = patches.emplace_back(std::move(set_.patches[i]));
-    const IndexRange its_probes = patch.probes;
-    patch.probes.first = probes.size();
-    for (size_t j : its_probes) {
-      probes.push_back(set_.probes[j]);
-      probes.back().patch = static_cast<uint32_t>(place[i]);
+  std::vector<uint32_t> place(set_.patches.size());
+  bool is_moved = false;
+  size_t end = 0, end_probe = 0;
+  while (end < set_.patches.size()) {
+    const size_t first = end, first_probe = end_probe;
+    size_t known = 0;
+    for (; end < set_.patches.size() && set_.patches[end].object == set_.patches[first].object;
+         ++end) {
+      known += may_be_known(set_.patches[end]) ? 1 : 0;
+      end_probe += set_.patches[end].probes.size();
     }
+    size_t front = first, back = first + known;
+    for (size_t i = first; i < end; ++i)
+      place[i] = static_cast<uint32_t>(may_be_known(set_.patches[i]) ? front++ : back++);
+    const auto of = std::span(place).subspan(first, end - first);
+    if (std::is_sorted(of.begin(), of.end())) continue;
+    is_moved = true;
+    move_to_front({first, end - first}, {first_probe, end_probe - first_probe});
   }
-  for (probe::SitePatch& patch : patches)
-    if (patch.host) patch.host = static_cast<uint32_t>(place[*patch.host]);
-  set_.patches = std::move(patches);
-  set_.probes = std::move(probes);
+  if (!is_moved) return;
+  for (probe::SitePatch& patch : set_.patches)
+    if (patch.plan.host) patch.plan.host = place[*patch.plan.host];
+}
+
+// Of these patches those that may be known. All their probes lie in `probes`, in the same order.
+void Arming::move_to_front(IndexRange patches, IndexRange probes) {
+  std::vector<probe::SitePatch> known;  // the last one first, as their probes
+  std::vector<probe::Probe> probes_of_known;
+  size_t to = patches.first + patches.size();
+  size_t to_probe = probes.first + probes.size();
+  const auto take_probe = [&](const probe::Probe& probe) {
+    set_.probes[--to_probe] = probe.of_patch(to);
+  };
+  for (size_t i = to; i-- > patches.first;) {
+    probe::SitePatch& patch = set_.patches[i];
+    const IndexRange its = patch.probes;
+    if (may_be_known(patch)) {
+      for (size_t j = its.size(); j-- > 0;) probes_of_known.push_back(set_.probes[its[j]]);
+      known.push_back(std::move(patch));
+      continue;
+    }
+    --to;
+    for (size_t j = its.size(); j-- > 0;) take_probe(set_.probes[its[j]]);
+    patch.probes = {to_probe, its.size()};
+    if (to != i) set_.patches[to] = std::move(patch);
+  }
+  auto next = probes_of_known.begin();
+  for (probe::SitePatch& patch : known) {
+    --to;
+    for (size_t j = 0; j < patch.probes.size(); ++j) take_probe(*next++);
+    patch.probes = {to_probe, patch.probes.size()};
+    set_.patches[to] = std::move(patch);
+  }
 }
 
 // Does its jump make a function's first byte that of a jump?
 bool Arming::may_be_known(const probe::SitePatch& patch) const {
-  const plan::Patch& jump = patch.plan.patch;
+  const plan::Window& jump = patch.plan.patch;
   return !patch.hook && jump.at_begin && jump.written == arch::kJumpLength;
 }
 
@@ -169,7 +213,7 @@ void Arming::lead_through_kept_stubs() {
   const auto kept = kept_stubs(target().memory(), *maps);
   if (kept.empty()) return;
   for (probe::SitePatch& patch : set_.patches) {
-    if (!may_be_known(patch) || patch.plan.springboard || patch.plan.landing || patch.host)
+    if (!may_be_known(patch) || patch.plan.springboard || patch.plan.landing || patch.plan.host)
       continue;
     const auto found = kept.find(patch.site());
     plan::Springboard board;
@@ -190,8 +234,15 @@ uint64_t Arming::most_room(const probe::SitePatch& patch) const {
            (may_be_known(patch) ? kStubAlignment : 0);
   const Address at = align_up(patch.site(), kStubAlignment);
   arch::Assembler code(at);
-  std::vector<arch::CountPoint> points;
-  place_stub(patch, code, {at, at, {at, at}, at, at, {}}, points);
+  std::vector<arch::StubAction> actions;
+  const arch::ArenaEntries entries = {.cpu_table = at,
+                                      .locked_count = at,
+                                      .count_for_probe = at,
+                                      .count_for_probe_in_red_zone = at,
+                                      .tells_of_tables = at,
+                                      .enter_pointer = at,
+                                      .frames = {}};
+  place_stub(patch, code, entries, actions);
   return align_up(code.size(), kStubAlignment);
 }
 
@@ -222,7 +273,7 @@ void Arming::lay_out_unwind_tables() {
     spec.cpu_cells = cpus;
     arena.routines = arch::emit_arena_header(head, spec).frames;
   }
-  if (measures()) runtime_frames_ = runtime::image_frames(0);
+  if (has_histograms()) runtime_frames_ = runtime::image_frames(0);
   arch::Assembler tables(0);
   const auto header = arch::emit_unwind_tables(tables, unwind_spec(shapes));
   hook_.range_count = static_cast<uint32_t>(header.range_count);
@@ -292,7 +343,7 @@ runtime::RuntimeSpec Arming::runtime_spec() const {
   spec.slot_count = std::min(capacity_, kFirstSlots + kSlotsPerCpu * usable_cpus());
   spec.cpu_count = usable_cpus();
   spec.cell_regions = header.cpu_count;
-  spec.fraction_bits = header.fraction_bits;
+  spec.most_fraction_bits = header.fraction_bits;
   spec.rseq = rseq_;
   spec.ns_multiplier = header.ns_multiplier;
   spec.cells = session_.journal_.mappings[mapping_of(MappingEntry::Kind::cells)].address;
@@ -302,7 +353,7 @@ runtime::RuntimeSpec Arming::runtime_spec() const {
       return spec.cells + (offset - header.cells_offset);
     };
     spec.blocks = {in_target(header.pool_offset),
-                   in_target(layout::end_of_blocks(header, header.pool_blocks))};
+                   in_target(layout::end_of_blocks(header, header.pool_size))};
     spec.has_pool = true;
   }
   return spec;
@@ -330,7 +381,7 @@ arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address
 // What the site and its springboard will hold. False: the stub is out of reach.
 bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
   layout::SiteEntry& site = journal().sites[site_[patch]];
-  const plan::PlannedPatch& planned = set_.patches[patch].plan;
+  const probe::SitePlan& planned = set_.patches[patch].plan;
   const auto fits = []<class T>(Address from, Address to, T) {
     const auto distance = static_cast<int64_t>(to - from);
     return distance == static_cast<T>(distance);
@@ -363,10 +414,10 @@ bool Arming::ends_as_others_say(size_t patch, const layout::SiteEntry& site) con
   std::array<uint8_t, layout::kMaxSiteLength> jump, others;
   std::copy_n(site.original, jump.size(), jump.begin());
   arch::encode_jump(std::span(jump).first(site.length), site.jump);
-  const plan::PlannedPatch& planned = set_.patches[patch].plan;
+  const probe::SitePlan& planned = set_.patches[patch].plan;
   const auto own = std::min(planned.patch.written, planned.patch.displaced);
   if (planned.ends_in_host) {
-    const probe::SitePatch& host = set_.patches[*set_.patches[patch].host];
+    const probe::SitePatch& host = set_.patches[*planned.host];
     const Address landing = landing_of(host);
     if (landing == 0) return false;
     arch::encode_jump(std::span(others).first(arch::kJumpLength),
@@ -381,21 +432,21 @@ bool Arming::ends_as_others_say(size_t patch, const layout::SiteEntry& site) con
 void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries) {
   advance(piece.patches.size());
   arch::Assembler code(piece.stubs.begin);
-  std::vector<arch::CountPoint> points;
+  std::vector<arch::StubAction> actions;
   std::unordered_map<std::string, uint16_t> shapes;
   piece.shape_of.resize(piece.patches.size());
   piece.room_of.resize(piece.patches.size());
   for (size_t i : piece.patches) {
     const size_t before = code.size();
     const Address at = code.here();
-    auto stub = place_stub(set_.patches[i], code, entries, points);
+    auto stub = place_stub(set_.patches[i], code, entries, actions);
     // What may have to lie there later is to be written at once (kept_memory.h).
     if (stub && may_be_known(set_.patches[i]) &&
         align_down(stub->begin, kPageSize) !=
             align_down(stub->begin + kKeptJumpLength - 1, kPageSize)) {
       code.take_back(before);
       for (uint64_t j = 0; j < kStubAlignment; ++j) code.u8(arch::kBreakpoint);
-      stub = place_stub(set_.patches[i], code, entries, points);
+      stub = place_stub(set_.patches[i], code, entries, actions);
     }
     const size_t size = code.size() - before;
     code.align(kStubAlignment, arch::kBreakpoint);
@@ -422,18 +473,21 @@ void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries) {
     }
   }
   piece.shapes.resize(shapes.size());
-  for (const auto& [shape, number] : shapes) piece.shapes[number] = shape;
+  while (!shapes.empty()) {
+    auto shape = shapes.extract(shapes.begin());
+    piece.shapes[shape.mapped()] = std::move(shape.key());
+  }
   piece.stubs.end = code.here();
   if (auto written = target().memory().write(piece.stubs.begin, code.bytes()); !written)
     piece.refused = written.error().number;
 }
 
 void Arming::keep_interiors(StubPiece& piece, size_t patch, const arch::Stub& stub) const {
-  for (uint8_t offset : set_.patches[patch].plan.patch.interior)
-    for (const arch::Copy& copy : stub.copies)
-      if (copy.window_offset == offset)
-        piece.interiors.push_back(
-            {set_.patches[patch].site() + offset, stub.body + copy.offset, patch});
+  const probe::SitePatch& planned = set_.patches[patch];
+  for (const arch::Copy& copy : stub.copies)
+    if (copy.window_offset != 0 && copy.window_offset < planned.plan.interior_end)
+      piece.interiors.push_back({planned.site() + copy.window_offset, stub.body + copy.offset,
+                                 static_cast<uint32_t>(patch)});
 }
 
 // `shapes`: of all of them, and of what lies between.
@@ -450,54 +504,92 @@ Result<void, SessionError> Arming::emit_stubs(const std::vector<arch::ArenaEntri
     assert(ends[i] <= arenas_[i].address + arenas_[i].size - (i == 0 ? unwind_room_ : 0));
   begin_step("building", set_.patches.size(), "stubs");
   stubs_of_puns_.resize(puns_.size());
-  for_each_piece(pieces_.size(), usable_threads(),
-                 [&](size_t piece) { emit_piece(pieces_[piece], entries[pieces_[piece].arena]); });
-  for (StubPiece& piece : pieces_) {
+  // Room for all, so that they need not move; what is not used takes no memory.
+  constexpr size_t kInteriors = 2;  // of a patch, on average
+  interiors_.reserve(kInteriors * set_.patches.size());
+  // What there is to say of a piece's stubs is taken over as soon as those before it were, so that
+  // there is never much.
+  std::mutex mutex;
+  std::vector<bool> is_emitted(pieces_.size());
+  size_t taken = 0;
+  for_each_piece(pieces_.size(), usable_threads(), [&](size_t number) {
+    emit_piece(pieces_[number], entries[pieces_[number].arena]);
+    const std::lock_guard lock(mutex);
+    is_emitted[number] = true;
+    for (; taken < pieces_.size() && is_emitted[taken]; ++taken) take_over(pieces_[taken], shapes);
+  });
+  for (const StubPiece& piece : pieces_)
     if (piece.refused != 0)
       return fail(SessionError(attach_error(AttachCause::memory_refused, piece.refused)));
-    arch::StubArena& stubs = arenas_[piece.arena].frames;
-    // What lies between pieces is no stub, nor is anybody there.
-    for (Address at = stubs.begin + stubs.size; at < piece.stubs.begin;) {
-      const uint64_t gap = std::min(piece.stubs.begin - at, kGap);
-      stubs.shapes.push_back(shapes.add({}, gap));
-      at += gap;
-    }
-    for (size_t i = 0; i < piece.patches.size(); ++i) {
-      if (piece.room_of[i] == 0)
-        drop(piece.patches[i], plan::Reason::out_of_reach);
-      else
-        stubs.shapes.push_back(shapes.add(piece.shapes[piece.shape_of[i]], piece.room_of[i]));
-    }
-    piece.shapes = {};
-    piece.shape_of = {};
-    piece.room_of = {};
-    stubs.size = piece.stubs.end - stubs.begin;
-    session_.report_.stub_bytes += piece.bytes;
-  }
+  const auto by_address = [](const auto& a, const auto& b) { return a.address < b.address; };
+  if (!std::is_sorted(interiors_.begin(), interiors_.end(), by_address))
+    std::sort(interiors_.begin(), interiors_.end(), by_address);
   return {};
 }
 
+// For one piece after the other, by one thread at a time. Others emit meanwhile: they change
+// nothing that this looks at, and look at nothing that it changes.
+void Arming::take_over(StubPiece& piece, arch::StubShapes& shapes) {
+  arch::StubArena& stubs = arenas_[piece.arena].frames;
+  // What lies between pieces is no stub, nor is anybody there.
+  for (Address at = stubs.begin + stubs.size; at < piece.stubs.begin;) {
+    const uint64_t gap = std::min(piece.stubs.begin - at, kGap);
+    stubs.shapes.push_back(shapes.add({}, gap));
+    at += gap;
+  }
+  for (size_t i = 0; i < piece.patches.size(); ++i) {
+    if (piece.room_of[i] == 0)
+      drop(piece.patches[i], plan::Reason::out_of_reach);
+    else
+      stubs.shapes.push_back(shapes.add(piece.shapes[piece.shape_of[i]], piece.room_of[i]));
+  }
+  stubs.size = piece.stubs.end - stubs.begin;
+  interiors_.insert(interiors_.end(), piece.interiors.begin(), piece.interiors.end());
+  session_.report_.stub_bytes += piece.bytes;
+  // Not by `= {}`, which keeps the memory.
+  const auto release = []<class T>(std::vector<T>& of) { of = std::vector<T>(); };
+  release(piece.shapes);
+  release(piece.shape_of);
+  release(piece.room_of);
+  release(piece.interiors);
+}
+
+// As if none had been written.
+void Arming::forget_stubs() {
+  session_.report_.skipped.resize(skipped_before_stubs_);
+  session_.report_.stub_bytes = 0;
+  interiors_.clear();
+  for (Arena& arena : arenas_) arena.frames = {};
+  for (StubPiece& piece : pieces_) {
+    piece.bytes = 0;
+  }
+}
+
 Result<void, SessionError> Arming::write_stubs() {
+  skipped_before_stubs_ = session_.report_.skipped.size();
   const auto refused = [&](const SystemError& error) {
     return fail(SessionError(attach_error(AttachCause::memory_refused, error.number)));
   };
   const runtime::RuntimeSpec spec = runtime_spec();
-  if (measures()) {
+  if (has_histograms()) {
     const auto runtime = runtime::build_runtime(runtime_address_, spec);
     if (!runtime) return fail(SessionError(attach_error(AttachCause::no_address_space)));
-    enter_ = runtime->enter;
-    hook_.slot_code = runtime->slot_code;
-    hook_.slots = runtime->data_address;
-    hook_.personality = runtime->personality;
-    hook_.unwound = runtime->unwound;
+    enter_ = times() ? runtime->enter : runtime->add;
+    if (times()) {
+      hook_.slot_code = runtime->slot_code;
+      hook_.slots = runtime->data_address;
+      hook_.personality = runtime->personality;
+      hook_.unwound = runtime->unwound;
+    }
     runtime_frames_ = runtime::image_frames(runtime->code_address);
     for (const runtime::Piece& piece : runtime->pieces)
       if (auto written = target().memory().write(piece.address, piece.bytes); !written)
         return refused(written.error());
     session_.runtime_.emplace(Session::Runtime{
-        runtime_address_, spec, std::min(SessionFile::kFirstBlocks, journal().header.pool_blocks),
+        runtime_address_, spec, std::min(SessionFile::kFirstBlocks, journal().header.pool_size),
         runtime::CallerTable(runtime::callers_in(runtime_address_, spec), callers_size_)});
-    for (const runtime::Piece& piece : session_.runtime_->callers.update(caller_code()))
+    const auto callers = times() ? caller_code() : std::vector<Range>();
+    for (const runtime::Piece& piece : session_.runtime_->callers.update(callers))
       if (auto written = target().memory().write(piece.address, piece.bytes); !written)
         return refused(written.error());
   }

@@ -13,6 +13,7 @@ using target::AttachCause;
 void Arming::drop(size_t patch, plan::Reason reason) {
   if (!armed_[patch]) return;
   armed_[patch] = false;
+  is_less_armed_ = true;
   for (size_t i : set_.patches[patch].probes) {
     const probe::Probe& probe = set_.probes[i];
     session_.report_.skipped.push_back(
@@ -26,7 +27,7 @@ void Arming::drop(size_t patch, plan::Reason reason) {
 void Arming::drop_what_needs_hooks() {
   const auto is_needed = [&](size_t i) {
     return is_hook(i, probe::Hook::Kind::vfork) ? rseq_.has_value()
-                                                : measures() && serves_unwinding(i);
+                                                : times() && serves_unwinding(i);
   };
   for (size_t i = 0; i < set_.patches.size(); ++i)
     if (!armed_[i] && is_needed(i))
@@ -36,36 +37,23 @@ void Arming::drop_what_needs_hooks() {
 // What lies in the window of a patch, or ends in its jump, must not be written without that patch.
 void Arming::drop_guests() {
   for (size_t i : guests_)
-    if (!armed_[*set_.patches[i].host]) drop(i, plan::Reason::thread_inside);
+    if (!armed_[*set_.patches[i].plan.host]) drop(i, plan::Reason::thread_inside);
 }
 
-// Once: what the pieces know is used up.
-Arming::Edits Arming::edits() {
+Arming::Edits Arming::edits() const {
   Edits all;
   all.edits.reserve(set_.patches.size() + with_springboard_.size());
   all.patch_of.reserve(all.edits.capacity());
-  size_t interior_count = 0;
-  for (const StubPiece& piece : pieces_) interior_count += piece.interiors.size();
-  all.interiors.reserve(interior_count);
   const auto add = [&](size_t patch, size_t site) {
     all.edits.push_back(patch::arming(session_.journal_.sites[site]));
     all.patch_of.push_back(static_cast<uint32_t>(patch));
   };
-  for (StubPiece& piece : pieces_) {
-    const auto interiors = std::exchange(piece.interiors, {});
-    auto interior = interiors.begin();
-    for (size_t i : piece.patches) {
-      for (; interior != interiors.end() && interior->edit == i; ++interior)
-        if (armed_[i])
-          all.interiors.push_back({interior->address, interior->copy, all.edits.size()});
-      if (!armed_[i]) continue;
-      add(i, site_[i]);
-      if (set_.patches[i].plan.springboard) add(i, site_[i] + 1);
-    }
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    if (!armed_[i]) continue;
+    add(i, site_[i]);
+    if (set_.patches[i].plan.springboard) add(i, site_[i] + 1);
   }
-  const auto by_address = [](const auto& a, const auto& b) { return a.address < b.address; };
-  if (!std::is_sorted(all.interiors.begin(), all.interiors.end(), by_address))
-    std::sort(all.interiors.begin(), all.interiors.end(), by_address);
+  all.order = patch::WritingOrder(all.edits, patch::Order::phases_upward);
   return all;
 }
 
@@ -76,7 +64,7 @@ void Arming::drop_changed(const Edits& all) {
   if (with_springboard_.empty() && guests_.empty()) return;
   std::vector<bool> shared(set_.patches.size());
   for (size_t i : with_springboard_) shared[i] = true;
-  for (size_t i : guests_) shared[i] = shared[*set_.patches[i].host] = true;
+  for (size_t i : guests_) shared[i] = shared[*set_.patches[i].plan.host] = true;
   std::vector<patch::TextEdit> some;
   std::vector<size_t> patch_of;
   for (size_t e = 0; e < all.edits.size(); ++e) {
@@ -89,9 +77,8 @@ void Arming::drop_changed(const Edits& all) {
     if (held[e] != patch::EditOutcome::written) drop(patch_of[e], plan::Reason::text_changed);
 }
 
+// After a drop: what is to be written no longer has those.
 void Arming::keep_armed(Edits& all) const {
-  all.interiors.clear();
-  if (std::find(armed_.begin(), armed_.end(), false) == armed_.end()) return;
   size_t kept = 0;
   for (size_t e = 0; e < all.edits.size(); ++e) {
     if (!armed_[all.patch_of[e]]) continue;
@@ -100,27 +87,54 @@ void Arming::keep_armed(Edits& all) const {
   }
   all.edits.resize(kept);
   all.patch_of.resize(kept);
+  all.order = patch::WritingOrder(all.edits, patch::Order::phases_upward);
+}
+
+// From here on the file has to be believed: whatever a site holds, it is one of the two.
+Result<void, SessionError> Arming::announce_text() {
+  drop_what_needs_hooks();
+  drop_guests();
+  std::erase_if(interiors_, [&](const patch::Interior& one) { return !armed_[one.edit]; });
+  journal().header.state = layout::SessionState::armed;
+  for (const auto& written :
+       {file().write_tables(journal()), file().write_header(journal().header)})
+    if (!written) return fail(SessionError(written.error()));
+  return {};
 }
 
 Result<void, SessionError> Arming::write_text() {
   check_cancelled();
   const Task::Scope to_the_end(nullptr);
-  drop_guests();
-  // From here on the file has to be believed: whatever a site holds, it is one of the two.
-  journal().header.state = layout::SessionState::armed;
-  for (const auto& written :
-       {file().write_tables(journal()), file().write_header(journal().header)})
-    if (!written) return fail(SessionError(written.error()));
-
+  if (auto announced = announce_text(); !announced) return announced;
   Edits edits = this->edits();
   const auto foreign = patch::foreign_breakpoints(*session_.image_, target().memory(), edits.edits);
+  image::MappingLookup mappings(target().pid());
   constexpr int kAttempts = 20;
   for (int attempt = 1;; ++attempt) {
-    auto written = try_to_write_text(edits, foreign, attempt == kAttempts);
-    if (!written) return fail(written.error());
-    if (*written) return note_left_out();
-    sleep_ns(1'000'000);
+    auto outcome = try_to_write_text(edits, mappings, foreign, attempt == kAttempts);
+    if (!outcome) return fail(outcome.error());
+    switch (*outcome) {
+      case TextStop::written:
+        return note_left_out();
+      case TextStop::thread_in_hook:
+        sleep_ns(1'000'000);
+        break;
+      case TextStop::other_rseq:
+        if (auto built = build_locked(); !built) return built;
+        edits = this->edits();
+        break;
+    }
   }
+}
+
+// Stubs that lock, in place of those that rely on a restartable sequence: nobody has come to one
+// yet, as no jump leads there.
+Result<void, SessionError> Arming::build_locked() {
+  rseq_.reset();
+  note_rseq();
+  forget_stubs();
+  if (auto written = write_stubs(); !written) return written;
+  return announce_text();
 }
 
 // What such a site holds is not ours, nor anybody's who came after us.
@@ -139,37 +153,44 @@ Result<void, SessionError> Arming::note_left_out() {
   return {};
 }
 
-// False: a thread is in the way of a hook, and nothing was written.
-Result<bool, SessionError> Arming::try_to_write_text(Edits& edits, std::span<const Address> foreign,
-                                                     bool last_attempt) {
+// Everything that can be known before has been: what is left to do while the process stands still
+// is to look where its threads are, and to write.
+Result<Arming::TextStop, SessionError> Arming::try_to_write_text(Edits& edits,
+                                                                 image::MappingLookup& mappings,
+                                                                 std::span<const Address> foreign,
+                                                                 bool last_attempt) {
   auto stopped = target::Stop::all_threads(target().pid());
   if (!stopped) return fail(SessionError(stopped.error()));
   target::Stop stop = *std::move(stopped);
+  const auto let_go = [&] { session_.report_.stopped_ns += std::move(stop).resume(); };
   if (!target().same_image())
     return fail(SessionError(attach_error(AttachCause::exec_during_attach)));
-
-  const auto busy = patch::clear_interiors(stop, target().memory(), edits.interiors);
-  const auto is_in_hook = [&](size_t edit) {
-    return set_.patches[edits.patch_of[edit]].hook != nullptr;
-  };
-  if (!last_attempt && std::any_of(busy.begin(), busy.end(), is_in_hook)) {
-    session_.report_.stopped_ns += std::move(stop).resume();
-    return false;
+  if (rseq_ && !all_have_rseq(stop)) {
+    let_go();
+    return TextStop::other_rseq;
   }
-  for (size_t edit : busy) drop(edits.patch_of[edit], plan::Reason::thread_inside);
+  const auto busy = patch::clear_interiors(stop, target().memory(), mappings, interiors_);
+  const auto is_in_hook = [&](size_t patch) { return set_.patches[patch].hook.has_value(); };
+  if (!last_attempt && std::any_of(busy.begin(), busy.end(), is_in_hook)) {
+    let_go();
+    return TextStop::thread_in_hook;
+  }
+  is_less_armed_ = false;
+  for (size_t patch : busy) drop(patch, plan::Reason::thread_inside);
   drop_changed(edits);
-  drop_what_needs_hooks();
-  drop_guests();
-  keep_armed(edits);
-  const auto outcomes =
-      patch::apply(stop, target().memory(), edits.edits, patch::Order::phases_upward, foreign);
-  session_.report_.stopped_ns += std::move(stop).resume();
+  if (is_less_armed_) {
+    drop_what_needs_hooks();
+    drop_guests();
+    keep_armed(edits);
+  }
+  const auto outcomes = patch::apply(stop, target().memory(), edits.edits, edits.order, foreign);
+  let_go();
   if (!outcomes)
     return fail(SessionError(attach_error(AttachCause::memory_refused, outcomes.error().number)));
   for (size_t e = 0; e < outcomes->size(); ++e)
     if ((*outcomes)[e] != patch::EditOutcome::written)
       drop(edits.patch_of[e], plan::Reason::text_changed);
-  return true;
+  return TextStop::written;
 }
 
 }  // namespace pinprick::session

@@ -1,10 +1,13 @@
 #include "session/borrowing.h"
 
+#include <elf.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
 
-#include "arch/x86_64/borrowed_call.h"
+#include "arch/syscall.h"
+#include "patch/text_edit.h"
 
 namespace pinprick::session {
 
@@ -17,23 +20,9 @@ bool bring_home(target::Stop& stop, const target::RemoteTarget& target, Range lo
   if (!target.memory().read(loan.begin, code)) return false;
   const auto home = arch::home_of_borrowed_call(loan.begin, code);
   if (!home) return false;
-  // The rest was never changed.
-  user_regs_struct registers = home->registers;
-  const user_regs_struct& now = thread.registers;
-  registers.eflags |= now.eflags & ~arch::kBorrowedFlags;
-  registers.orig_rax = static_cast<uint64_t>(-1);
-  registers.rsp = now.rsp;
-  registers.cs = now.cs;
-  registers.ss = now.ss;
-  registers.ds = now.ds;
-  registers.es = now.es;
-  registers.fs = now.fs;
-  registers.gs = now.gs;
-  registers.fs_base = now.fs_base;
-  registers.gs_base = now.gs_base;
-  thread.registers = registers;
+  thread.registers = arch::registers_at_home(*home, thread.registers);
   stop.set_signal_mask(thread, home->signal_mask);
-  stop.move(thread, registers.rip);
+  stop.move(thread, thread.instruction_pointer());
   return true;
 }
 
@@ -43,16 +32,23 @@ struct Room {
   std::string path;
 };
 
-std::vector<Room> rooms(const image::ProcessImage& image) {
+// In what stays mapped as long as the program runs: the program, its loader, the vDSO.
+std::vector<Room> rooms(const image::ProcessImage& image, pid_t pid) {
   std::vector<Room> found;
   const auto add = [&](Range free, const std::string& path) {
     const Address begin = align_up(free.begin, 16);
     if (begin + layout::kLoanSize <= free.end)
       found.push_back({{begin, begin + layout::kLoanSize}, path});
   };
-  for (const auto& object : image.objects)
+  const Address headers = image::auxiliary_value(pid, AT_PHDR);
+  const Address loader = image::auxiliary_value(pid, AT_BASE);
+  for (const auto& object : image.objects) {
+    const bool stays =
+        object->extent().contains(headers) || (loader != 0 && object->extent().contains(loader));
+    if (!stays) continue;
     for (Range code : object->executable_ranges())
       add({code.end, align_up(code.end, kPageSize)}, object->path());
+  }
   add(image.vdso_padding, "[vdso]");
   return found;
 }
@@ -63,30 +59,35 @@ bool is_still_there(const Room& room, const std::vector<image::Mapping>& maps) {
   });
 }
 
+// What a loan's code lies in can be told by the code alone.
+bool is_lent(Address at, std::span<const uint8_t> bytes) {
+  return arch::home_of_borrowed_call(at, bytes).has_value();
+}
+
 }  // namespace
 
 Result<void, SessionError> with_borrowed_thread(
-    target::Stop& stop, const target::RemoteTarget& target, const image::ProcessImage& image,
-    SessionFile& file, layout::Session& journal,
+    const target::RemoteTarget& target, const image::ProcessImage& image, SessionFile& file,
+    layout::Session& journal,
     const std::function<Result<void, SessionError>(target::BorrowedThread&)>& work) {
   using target::AttachCause;
   using target::AttachError;
+  const auto refuse = [&](AttachCause cause) {
+    return fail(SessionError(AttachError{cause, target.pid(), 0, 0, {}}));
+  };
   const auto maps = image::read_maps(target.pid());
-  const std::vector<Room> all = rooms(image);
+  const std::vector<Room> all = rooms(image, target.pid());
   target::Room room;
   room.original.resize(layout::kLoanSize);
   const auto usable = std::find_if(all.begin(), all.end(), [&](const Room& one) {
     return maps && is_still_there(one, *maps) &&
-           target.memory().read(one.range.begin, room.original);
+           target.memory().read(one.range.begin, room.original) &&
+           !is_lent(one.range.begin, room.original);
   });
-  if (usable == all.end())
-    return fail(SessionError(AttachError{AttachCause::no_room, target.pid(), 0, 0, {}}));
-  room.address = usable->range.begin;
-
   layout::LoanEntry& loan = journal.header.loan;
   // The journal holds one. (An earlier one that could not be repaid.)
-  if (loan.active != 0)
-    return fail(SessionError(AttachError{AttachCause::no_room, target.pid(), 0, 0, {}}));
+  if (usable == all.end() || loan.active != 0) return refuse(AttachCause::no_room);
+  room.address = usable->range.begin;
   loan.address = room.address;
   loan.active = 1;
   std::memcpy(loan.original, room.original.data(), sizeof loan.original);
@@ -94,13 +95,20 @@ Result<void, SessionError> with_borrowed_thread(
     return fail(SessionError(written.error()));
 
   Result<void, SessionError> result;
-  {
-    auto thread = target::BorrowedThread::borrow(stop, target.memory(), std::move(room));
+  bool is_over = true;
+  if (auto stop = target::stop_one_to_borrow(target.pid(), target.memory(), room.address); !stop) {
+    result = fail(SessionError(stop.error()));
+  } else if (!target.same_image()) {
+    result = refuse(AttachCause::exec_during_attach);
+  } else {
+    auto thread = target::BorrowedThread::borrow(*stop, target.memory(), std::move(room));
     result = thread ? work(*thread) : fail(SessionError(thread.error()));
+    is_over = !thread || !thread->went_home();
     // Whatever of it failed then.
     if (thread && thread->has_ended())
-      result = fail(SessionError(AttachError{AttachCause::exited, target.pid(), 0, 0, {}}));
+      result = refuse(target.ends() ? AttachCause::exited : AttachCause::exec_during_attach);
   }
+  if (!is_over) return result;
   loan.active = 0;
   if (auto written = file.write_header(journal.header); !written && result)
     return fail(SessionError(written.error()));
@@ -112,12 +120,15 @@ void repay_loan(target::Stop& stop, const target::RemoteTarget& target, SessionF
   layout::LoanEntry& loan = journal.header.loan;
   if (loan.active == 0) return;
   const Range range = {loan.address, loan.address + sizeof loan.original};
-  for (auto& thread : stop.threads())
-    if (range.contains(thread.registers.rip) && !bring_home(stop, target, range, thread)) return;
+  const auto maps = image::read_maps(target.pid());
+  for (auto& thread : stop.threads()) {
+    if (!maps || patch::signal_returns_to(*maps, target.memory(), thread, {&range, 1})) return;
+    if (range.contains(thread.instruction_pointer()) && !bring_home(stop, target, range, thread))
+      return;
+  }
   // Something else may lie there by now, or nothing: then there is nothing of ours to take back.
   std::vector<uint8_t> there(range.size());
-  const bool is_ours = target.memory().read(range.begin, there) &&
-                       arch::home_of_borrowed_call(range.begin, there).has_value();
+  const bool is_ours = target.memory().read(range.begin, there) && is_lent(range.begin, there);
   if (is_ours && !target.memory().write(loan.address, loan.original)) return;
   loan.active = 0;
   static_cast<void>(file.write_header(journal.header));

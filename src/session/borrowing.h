@@ -14,17 +14,20 @@
 
 namespace pinprick::session {
 
-// Runs `work` with a borrowed thread. What the thread runs on (the tail of some object's last page
-// of code, behind the end of the code, or of the vDSO) is written to the journal before, and marked
-// as gone after. Errors of `work` come back as they are, unless the process has ended. `image` may
-// be older than the stop: nobody runs where objects were that are gone.
+// Runs `work` with a borrowed thread, while all others go on. What the thread runs on is written to
+// the journal before, and marked as gone after: the tail of the last page of code of the program or
+// of its loader, after the end of the code, or of the vDSO. Nobody ever executes anything there,
+// and none of these can be unloaded by the others meanwhile, as a library could. A room in which
+// the code of an earlier loan still lies is not taken: a thread may be in it. Errors of `work` come
+// back as they are, unless the process has ended or runs another program. `image` may be older.
 Result<void, SessionError> with_borrowed_thread(
-    target::Stop& stop, const target::RemoteTarget& target, const image::ProcessImage& image,
-    SessionFile& file, layout::Session& journal,
+    const target::RemoteTarget& target, const image::ProcessImage& image, SessionFile& file,
+    layout::Session& journal,
     const std::function<Result<void, SessionError>(target::BorrowedThread&)>& work);
 
 // Puts back what a dead controller's borrowed thread ran on. A thread that is still there (it has
-// not run since, or stands in a group stop) is brought home first.
+// not run since, or stands in a group stop) is brought home first. Where a signal handler will
+// return there, all stays for another time.
 void repay_loan(target::Stop& stop, const target::RemoteTarget& target, SessionFile& file,
                 layout::Session& journal);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
 
 namespace pinprick::session {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
 #include "base/clock.h"
 #include "layout/runtime_data.h"
 #include "patch/text_edit.h"
@@ -52,17 +52,17 @@ bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
              const std::vector<image::Mapping>& maps, const probe::UnwinderCode& unwinders,
              const SlotUse& use) {
   if (unwinders.ranges.empty() && !unwinders.has_llvm_inside) return false;
-  const Address rsp = thread.registers.rsp;
+  const Address top = thread.stack_pointer();
   const auto stack = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
-    return mapping.range.contains(rsp);
+    return mapping.range.contains(top);
   });
   if (stack == maps.end()) return false;
   Address oldest = 0;
   for (size_t i : use.waiting)
-    if (use.slots[i].stack >= rsp && use.slots[i].stack < stack->range.end)
+    if (use.slots[i].stack >= top && use.slots[i].stack < stack->range.end)
       oldest = std::max(oldest, use.slots[i].stack);
   // About to land in a slot's frame, it has overwritten what the slot is known by.
-  if (contains(unwinders.ranges, thread.registers.rip)) return oldest != 0 || use.lost != 0;
+  if (contains(unwinders.ranges, thread.instruction_pointer())) return oldest != 0 || use.lost != 0;
   // Behind the slots that were ever used, and no further than there may be some.
   const auto code_of = [&](uint64_t slot) { return use.first_code() + slot * arch::kSlotCodeSize; };
   std::vector<Range> known = unwinders.ranges;
@@ -102,7 +102,7 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
     if (contains(presence.code, hook) && hook < body) called.push_back({hook, body});
   }
   for (const auto& thread : stop.threads())
-    if (contains(presence.code, thread.registers.rip) ||
+    if (contains(presence.code, thread.instruction_pointer()) ||
         patch::signal_returns_to(presence.maps, target.memory(), thread, no_slots) ||
         unwinds(thread, target.memory(), presence.maps, unwinders, presence.slots) ||
         (!called.empty() &&
@@ -116,7 +116,7 @@ class Restoring {
  public:
   Restoring(const target::RemoteTarget& target, const image::ProcessImage& image,
             const layout::Session& journal, Armed armed)
-      : target_(target), memory_(target.memory()), armed_(armed) {
+      : target_(target), memory_(target.memory()), mappings_(target.pid()), armed_(armed) {
     if (journal.header.state != layout::SessionState::armed) return;
     using Phase = layout::SiteEntry::Phase;
     for (const layout::SiteEntry& site : journal.sites)
@@ -126,6 +126,7 @@ class Restoring {
     for (const auto* some : {&left_, &hooks_})
       for (const layout::SiteEntry* site : *some) edits.push_back(patch::disarming(*site));
     foreign_ = patch::foreign_breakpoints(image, memory_, edits);
+    probes_ = Edits(left_);
   }
 
   // All but the hooks in unwinders.
@@ -138,25 +139,36 @@ class Restoring {
   Result<void, SystemError> restore_hooks(target::Stop& stop, DisarmReport& report);
 
  private:
-  std::vector<bool> in_use(target::Stop& stop, std::span<const patch::TextEdit> edits) const;
-  Result<void, SystemError> apply(target::Stop& stop, std::span<const patch::TextEdit> edits,
-                                  DisarmReport& report);
+  std::vector<bool> in_use(target::Stop& stop, std::span<const patch::TextEdit> edits);
+  // Worked out before the process stops, as far as that goes.
+  struct Edits {
+    Edits() = default;
+    explicit Edits(const std::vector<const layout::SiteEntry*>& sites) {
+      edits.reserve(sites.size());
+      for (const layout::SiteEntry* site : sites) edits.push_back(patch::disarming(*site));
+      order = patch::WritingOrder(edits, patch::Order::phases_downward);
+    }
+    std::vector<patch::TextEdit> edits;
+    patch::WritingOrder order{{}, patch::Order::phases_downward};
+  };
+  Result<void, SystemError> apply(target::Stop& stop, const Edits& all, DisarmReport& report);
   void count(const patch::TextEdit& edit, patch::EditOutcome outcome, DisarmReport& report);
 
   const target::RemoteTarget& target_;
   const target::Memory& memory_;
+  image::MappingLookup mappings_;
   const Armed armed_;
   bool may_lead_to_us_ = false;  // what somebody has written over a jump of ours
   std::vector<const layout::SiteEntry*> left_;
   std::vector<const layout::SiteEntry*> hooks_;
+  Edits probes_;                  // of left_
   std::vector<Address> foreign_;  // breakpoints
 };
 
 // A thread may stand at a springboard: it has made the short jump to there, but not the long one.
 // It is moved on to where that leads. One whose signal handler will return there still needs it,
 // and with it the jump in front of a window that the springboard lies in: its bytes are no code.
-std::vector<bool> Restoring::in_use(target::Stop& stop,
-                                    std::span<const patch::TextEdit> edits) const {
+std::vector<bool> Restoring::in_use(target::Stop& stop, std::span<const patch::TextEdit> edits) {
   std::vector<bool> used(edits.size());
   const auto is_springboard = [](const layout::SiteEntry& site) { return site.displaced == 0; };
   if (std::none_of(left_.begin(), left_.end(), [&](auto* site) { return is_springboard(*site); }))
@@ -165,10 +177,10 @@ std::vector<bool> Restoring::in_use(target::Stop& stop,
   std::vector<patch::Interior> springboards;
   for (size_t i = 0; i < left_.size(); ++i)
     if (is_springboard(*left_[i]) && held[i] == patch::EditOutcome::written)
-      springboards.push_back({left_[i]->address, left_[i]->target(), i});
+      springboards.push_back({left_[i]->address, left_[i]->target(), static_cast<uint32_t>(i)});
   std::sort(springboards.begin(), springboards.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
-  for (size_t blocked : patch::clear_interiors(stop, memory_, springboards)) {
+  for (size_t blocked : patch::clear_interiors(stop, memory_, mappings_, springboards)) {
     const Address springboard = left_[blocked]->address;
     for (size_t i = 0; i < left_.size(); ++i)
       if (i == blocked || springboard - left_[i]->address < left_[i]->displaced) used[i] = true;
@@ -177,27 +189,22 @@ std::vector<bool> Restoring::in_use(target::Stop& stop,
 }
 
 Result<void, SystemError> Restoring::restore(target::Stop& stop, DisarmReport& report) {
-  std::vector<patch::TextEdit> edits;
-  for (const layout::SiteEntry* site : left_) edits.push_back(patch::disarming(*site));
-  const auto used = in_use(stop, edits);
+  const auto used = in_use(stop, probes_.edits);
   std::vector<const layout::SiteEntry*> later;
-  size_t now = 0;
-  for (size_t i = 0; i < edits.size(); ++i) {
-    if (used[i])
-      later.push_back(left_[i]);
-    else
-      edits[now++] = edits[i];
+  if (std::find(used.begin(), used.end(), true) != used.end()) {
+    std::vector<const layout::SiteEntry*> now;
+    for (size_t i = 0; i < left_.size(); ++i) (used[i] ? later : now).push_back(left_[i]);
+    probes_ = Edits(now);
   }
-  edits.resize(now);
-  if (auto applied = apply(stop, edits, report); !applied) return applied;
+  if (auto applied = apply(stop, probes_, report); !applied) return applied;
   left_ = std::move(later);
+  probes_ = Edits(left_);
   return {};
 }
 
 Result<void, SystemError> Restoring::restore_hooks(target::Stop& stop, DisarmReport& report) {
-  std::vector<patch::TextEdit> edits;
-  for (const layout::SiteEntry* site : hooks_) edits.push_back(patch::disarming(*site));
-  const auto outcomes = patch::apply(stop, memory_, edits, patch::Order::phases_downward, foreign_);
+  const Edits all(hooks_);
+  const auto outcomes = patch::apply(stop, memory_, all.edits, all.order, foreign_);
   if (!outcomes) return fail(outcomes.error());
   std::vector<const layout::SiteEntry*> left;
   for (size_t i = 0; i < hooks_.size(); ++i)
@@ -207,12 +214,11 @@ Result<void, SystemError> Restoring::restore_hooks(target::Stop& stop, DisarmRep
   return {};
 }
 
-Result<void, SystemError> Restoring::apply(target::Stop& stop,
-                                           std::span<const patch::TextEdit> edits,
+Result<void, SystemError> Restoring::apply(target::Stop& stop, const Edits& all,
                                            DisarmReport& report) {
-  const auto outcomes = patch::apply(stop, memory_, edits, patch::Order::phases_downward, foreign_);
+  const auto outcomes = patch::apply(stop, memory_, all.edits, all.order, foreign_);
   if (!outcomes) return fail(outcomes.error());
-  for (size_t i = 0; i < edits.size(); ++i) count(edits[i], (*outcomes)[i], report);
+  for (size_t i = 0; i < all.edits.size(); ++i) count(all.edits[i], (*outcomes)[i], report);
   return {};
 }
 
@@ -248,7 +254,7 @@ void Restoring::count(const patch::TextEdit& edit, patch::EditOutcome outcome,
   }
 }
 
-Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Stop& stop,
+Result<void, SessionError> unmap(const target::RemoteTarget& target,
                                  const image::ProcessImage& image, SessionFile& file,
                                  layout::Session& journal, const std::vector<image::Mapping>& maps,
                                  const KeptMemory& kept) {
@@ -274,7 +280,7 @@ Result<void, SessionError> unmap(const target::RemoteTarget& target, target::Sto
       static_cast<void>(thread.call(SYS_madvise, range.begin, range.size(), MADV_DONTNEED));
     return {};
   };
-  return with_borrowed_thread(stop, target, image, file, journal, work);
+  return with_borrowed_thread(target, image, file, journal, work);
 }
 
 // Nothing was done yet that would have to be undone.
@@ -349,6 +355,8 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
   std::optional<target::Stop> stop(*std::move(stopped));
   file.write_absent(journal);
   repay_loan(*stop, target, file, journal);
+  if (const auto maps = image::read_maps(target.pid()))
+    note_results_of_script(target.memory(), journal, *maps, file);
 
   // Nobody enters any more; who is on the way through a stub now is out of it in a moment: once it
   // has had the processor, which takes longer the more there is to do on this machine. It is not
@@ -416,11 +424,19 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
     else if (auto noted = note_disarmed(); !noted)
       return fail(noted.error());
   }
+  std::optional<KeptMemory> kept;
   if (!report.memory_left) {
-    const auto kept =
+    auto needed =
         keep_what_is_needed(target.memory(), journal, presence.slots, presence.maps, presence.code);
-    if (!kept) return refused(kept.error());
-    auto unmapped = unmap(target, *stop, image, file, journal, presence.maps, *kept);
+    if (!needed) return refused(needed.error());
+    kept = *std::move(needed);
+  }
+  // Nobody is in what goes now, no stack leads there, and the text does not lead there any more: so
+  // nobody comes there while it goes, and nobody has to stand still for it.
+  report.stopped_ns += std::move(*stop).resume();
+  stop.reset();
+  if (kept) {
+    auto unmapped = unmap(target, image, file, journal, presence.maps, *kept);
     report.is_filtered = report.memory_left = !unmapped && is_filtered(unmapped.error());
     if (!unmapped && !report.is_filtered) return fail(unmapped.error());
     if (unmapped) {
@@ -430,7 +446,6 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
       file.remove();
     }
   }
-  report.stopped_ns += std::move(*stop).resume();
   return report;
 }
 

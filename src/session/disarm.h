@@ -5,7 +5,8 @@
 //     2  the file says `disarmed`, once nothing had to stay
 //     3  threads that stand in a stub are brought back to the text; calls in flight, which would
 //        return through a slot, get their own return address back
-//     4  when nobody is left inside: the target unmaps our memory, and the file goes. What somebody
+//     4  when nobody is left inside: all run again, one of them unmaps our memory, and the file
+//     goes. What somebody
 //        may come to later stays, as memory that needs nothing else of ours (kept_memory.h).
 //        Otherwise all stays until a later detach finds nobody there.
 #pragma once

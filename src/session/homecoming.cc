@@ -5,7 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "arch/x86_64/stub.h"
+#include "arch/code.h"
+#include "arch/stub.h"
+#include "arch/syscall.h"
 
 namespace pinprick::session {
 namespace {
@@ -90,7 +92,7 @@ void bring_home(target::Stop& stop, const target::Memory& memory, const layout::
     return above == bodies->begin() ? std::nullopt : home_of(at, *std::prev(above), memory);
   };
   for (target::StoppedThread& thread : stop.threads()) {
-    const Address at = thread.registers.rip;
+    const Address at = thread.instruction_pointer();
     const auto mapping = std::find_if(journal.mappings.begin(), journal.mappings.end(),
                                       [&](const layout::MappingEntry& candidate) {
                                         return at - candidate.address < candidate.size;
@@ -98,8 +100,7 @@ void bring_home(target::Stop& stop, const target::Memory& memory, const layout::
     if (mapping == journal.mappings.end()) continue;
     const auto home = home_from(mapping->kind, at);
     if (!home) continue;
-    // The kernel leaves there where the call returned to.
-    if (home->behind_system_call) thread.registers.rcx = home->address;
+    if (home->behind_system_call) arch::set_returned_to(thread.registers, home->address);
     stop.move(thread, home->address);
   }
 }

@@ -6,8 +6,8 @@
 #include <optional>
 #include <set>
 
-#include "arch/x86_64/emit.h"
-#include "arch/x86_64/stub.h"
+#include "arch/jump.h"
+#include "arch/stub.h"
 
 namespace pinprick::session {
 namespace {
@@ -154,12 +154,10 @@ std::map<Address, Address> kept_stubs(const target::Memory& memory,
     bytes.resize(range.size());
     if (!memory.read(range.begin, bytes)) return;
     for (size_t i = 0; i + kKeptJumpLength <= bytes.size(); ++i) {
-      const auto jump = std::span(bytes).subspan(i, kKeptJumpLength);
-      if (jump[0] != arch::kNullPrefix || jump[1] != arch::kJumpOpcode) continue;
-      int32_t distance;
-      std::memcpy(&distance, jump.data() + 2, sizeof distance);
+      const auto distance = arch::jump_distance(std::span(bytes).subspan(i, kKeptJumpLength));
+      if (!distance) continue;
       const Address at = range.begin + i;
-      found.emplace(at + kKeptJumpLength + static_cast<uint64_t>(int64_t{distance}), at);
+      found.emplace(at + kKeptJumpLength + static_cast<uint64_t>(int64_t{*distance}), at);
     }
   };
   for (const image::Mapping& mapping : maps) {

@@ -13,12 +13,13 @@
 #include <optional>
 #include <utility>
 
-#include "arch/x86_64/decode.h"
+#include "arch/code.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "image/process.h"
 #include "target/memory.h"
 #include "target/stop.h"
+#include "target/thread_registers.h"
 
 namespace pinprick::session {
 namespace {
@@ -96,13 +97,12 @@ bool run_to_entry(pid_t pid, const target::Memory& memory, const SignalTreatment
       !memory.write_value(entry, arch::kBreakpoint))
     return false;
   if (ptrace(PTRACE_CONT, pid, nullptr, nullptr) != 0 || !wait_for_trap(pid)) return false;
-  user_regs_struct registers;
-  if (ptrace(PTRACE_GETREGS, pid, nullptr, &registers) != 0 || registers.rip != entry + 1)
+  arch::Registers registers;
+  if (!target::read_registers(pid, registers) || arch::breakpoint_of(registers) != entry)
     return false;
-  registers.rip = entry;
+  arch::set_instruction_pointer(registers, entry);
   return (!treatment.blocks(SIGTRAP) || block_traps_again(pid)) &&
-         memory.write_value(entry, original) &&
-         ptrace(PTRACE_SETREGS, pid, nullptr, &registers) == 0;
+         memory.write_value(entry, original) && target::write_registers(pid, registers);
 }
 
 void kill_and_reap(pid_t pid) {

@@ -4,14 +4,14 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
 
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
+#include "base/process_folder.h"
 #include "layout/runtime_data.h"
 #include "probe/landing_space.h"
 #include "target/handover.h"
@@ -60,7 +60,7 @@ bool is_untouched(const target::Memory& memory, Range range) {
 }
 
 std::string descriptor_path(pid_t pid, int descriptor) {
-  return fmt::format("/proc/{}/fd/{}", pid, descriptor);
+  return fmt::format("{}/fd/{}", process_folder(pid), descriptor);
 }
 
 bool is_this_file(pid_t pid, int descriptor, const SessionFile& file) {
@@ -71,7 +71,7 @@ bool is_this_file(pid_t pid, int descriptor, const SessionFile& file) {
 }
 
 bool closes_on_exec(pid_t pid, int descriptor) {
-  const auto text = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, descriptor));
+  const auto text = read_file(fmt::format("{}/fdinfo/{}", process_folder(pid), descriptor));
   const size_t at = text ? text->find("flags:") : std::string::npos;
   return at != std::string::npos &&
          (std::strtoul(text->c_str() + at + 6, nullptr, 8) & O_CLOEXEC) != 0;
@@ -79,20 +79,19 @@ bool closes_on_exec(pid_t pid, int descriptor) {
 
 // One end of a socket pair that this very process made, of the kind that the handover makes.
 bool is_pair_end(const target::RemoteTarget& target, int descriptor) {
-  const Fd end(
-      static_cast<int>(::syscall(SYS_pidfd_getfd, target.exit_descriptor(), descriptor, 0)));
+  const auto end = target.copy_descriptor(descriptor);
   if (!end) return false;
   int domain = 0, type = 0;
   ucred maker = {};
   socklen_t size = sizeof domain;
-  if (::getsockopt(end.get(), SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX)
+  if (::getsockopt(end->get(), SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX)
     return false;
   size = sizeof type;
-  if (::getsockopt(end.get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+  if (::getsockopt(end->get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
       type != target::Handover::kSocketType)
     return false;
   size = sizeof maker;
-  return ::getsockopt(end.get(), SOL_SOCKET, SO_PEERCRED, &maker, &size) == 0 &&
+  return ::getsockopt(end->get(), SOL_SOCKET, SO_PEERCRED, &maker, &size) == 0 &&
          maker.pid == target.pid() && closes_on_exec(target.pid(), descriptor);
 }
 
@@ -133,6 +132,40 @@ bool is_ours(const target::Memory& memory, const MappingEntry& entry,
   uint64_t value = 0;
   if (memory.read_value(mark->address, value) && value == mark->value) return true;
   return entry.progress == Progress::begun && is_untouched(memory, range);
+}
+
+void note_results_of_script(const target::Memory& memory, layout::Session& journal,
+                            const std::vector<image::Mapping>& maps, const SessionFile& file) {
+  const auto is_begun = [](const MappingEntry& entry) {
+    return entry.kind != MappingEntry::Kind::scratch &&
+           entry.progress == MappingEntry::Progress::begun;
+  };
+  if (std::none_of(journal.mappings.begin(), journal.mappings.end(), is_begun)) return;
+  const auto scratch =
+      std::find_if(journal.mappings.begin(), journal.mappings.end(),
+                   [](const auto& entry) { return entry.kind == MappingEntry::Kind::scratch; });
+  if (scratch == journal.mappings.end() || !is_ours(memory, *scratch, maps, file)) return;
+  Address next = 0;
+  const Address table = scratch->address + kScript + sizeof next;
+  constexpr uint64_t kMost = 64 << 20;  // whatever the file and the target claim
+  const uint64_t size = std::min(scratch->size, kMost) - kScript - sizeof next;
+  std::vector<arch::ScriptedCall> calls(size / sizeof(arch::ScriptedCall));
+  if (!memory.read_value(scratch->address + kScript, next) ||
+      !memory.read(table, {reinterpret_cast<uint8_t*>(calls.data()),
+                           calls.size() * sizeof(arch::ScriptedCall)}))
+    return;
+  for (MappingEntry& entry : journal.mappings) {
+    if (!is_begun(entry)) continue;
+    const auto call = std::find_if(calls.begin(), calls.end(), [&](const auto& one) {
+      return one.number == SYS_mmap && one.arguments[0] == entry.address;
+    });
+    // What came of that one may not be written yet.
+    const bool is_at_hand =
+        call != calls.end() &&
+        next == table + static_cast<size_t>(call - calls.begin()) * sizeof(arch::ScriptedCall);
+    if (!is_at_hand && (call == calls.end() || call->result != entry.address))
+      entry.progress = MappingEntry::Progress::none;
+  }
 }
 
 std::vector<int> our_descriptors(const target::RemoteTarget& target, const layout::Session& journal,

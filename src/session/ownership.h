@@ -2,10 +2,12 @@
 // may have died before, or after; and the target goes on in the meantime, and may put something of
 // its own where ours was, or was to be.
 //
-// Memory: a mapping of the session file is known by the file, anonymous memory by a mark in it. All
-// threads stand still from before a mapping is journaled as begun until it is marked, so the one
-// moment in which the two cannot be told apart is between a controller's death and a target's
-// mapping of untouched memory at exactly our address.
+// Memory: a mapping of the session file is known by the file, anonymous memory by a mark in it. It
+// is mapped where nothing is (MAP_FIXED_NOREPLACE), and if something is there by then the journal
+// says so at once. Where the controller died before it could say so, the script that maps memory
+// says what came of each of its calls (note_results_of_script). So ours and the target's cannot be
+// told apart in one case alone: what was being mapped just then, and the scratch page, if what lies
+// at exactly that address is memory that the target has mapped there and never touched.
 //
 // Descriptors: the file by the file, the two ends of the socket pair by being such a pair.
 #pragma once
@@ -15,6 +17,7 @@
 #include "image/maps.h"
 #include "layout/session_file.h"
 #include "session/session_file.h"
+#include "target/handover.h"
 #include "target/memory.h"
 #include "target/remote_target.h"
 
@@ -25,6 +28,15 @@ bool mark(const target::Memory& memory, const layout::MappingEntry& entry);
 
 bool is_ours(const target::Memory& memory, const layout::MappingEntry& entry,
              const std::vector<image::Mapping>& maps, const SessionFile& file);
+
+// Where the script of calls that map memory begins in the scratch page: first the address of the
+// call that comes next, then the calls.
+inline constexpr uint64_t kScript = target::Handover::kScratchSize;
+
+// Takes back from the journal of a controller that is gone what its script did not map: another
+// mapping was there, or the call was not made.
+void note_results_of_script(const target::Memory& memory, layout::Session& journal,
+                            const std::vector<image::Mapping>& maps, const SessionFile& file);
 
 // Those of the target that were opened to hand the file over, and are still open.
 std::vector<int> our_descriptors(const target::RemoteTarget& target, const layout::Session& journal,

@@ -85,7 +85,9 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
     const layout::ProbeEntry& probe = journal_.probes[armed.index];
     offset = match.offset_of(journal_.sites[probe.site].address + probe.offset);
   }
-  return {match.object->name(), match.function_name, offset};
+  const std::string_view value =
+      kind_ == probe::Kind::value ? values_[match.pattern].text : std::string_view();
+  return {match.object->name(), match.function_name, offset, value};
 }
 
 std::vector<uint64_t> Session::counters() const {
@@ -95,6 +97,23 @@ std::vector<uint64_t> Session::counters() const {
   const auto hits = kernel_->hits();
   counters.insert(counters.end(), hits.begin(), hits.end());
   return counters;
+}
+
+std::vector<Unrecorded> Session::unrecorded() const {
+  auto calls = file_->read_unrecorded(journal_);
+  for (size_t i = 0; i < lost_.size() && i < calls.size(); ++i) calls[i].lost = lost_[i];
+  return calls;
+}
+
+bool Session::has_hits() const {
+  const auto hits = counters();
+  if (std::any_of(hits.begin(), hits.end(), [](uint64_t n) { return n != 0; })) return true;
+  if (!file_) return false;
+  const auto calls = file_->read_unrecorded(journal_);
+  return file_->read_pool(journal_).taken != 0 ||
+         std::any_of(calls.begin(), calls.end(), [](const Unrecorded& one) {
+           return (one.missed | one.unwound | one.lost | one.from_generated) != 0;
+         });
 }
 
 std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
@@ -127,7 +146,7 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
 // is written.
 bool Session::provide() {
   if (!runtime_ || state_ != State::armed) return false;
-  while (file_->extend_pool(journal_, runtime_->blocks)) continue;
+  while (file_->extend_pool(journal_, runtime_->pool_bytes)) continue;
   return provide_slots();
 }
 
@@ -167,7 +186,7 @@ Address Session::Runtime::context() const {
 }
 
 void Session::admit_callers(std::span<const Range> code) {
-  if (!runtime_ || state_ != State::armed) return;
+  if (!runtime_ || runtime_->spec.callers_size == 0 || state_ != State::armed) return;
   for (const runtime::Piece& piece : runtime_->callers.update(code))
     if (!target_.memory().write(piece.address, piece.bytes)) return;  // it has ended
 }
@@ -200,6 +219,7 @@ Session::Session(Session&& other) noexcept
       image_(other.image_),
       kind_(other.kind_),
       matches_(std::move(other.matches_)),
+      values_(std::move(other.values_)),
       probes_(std::move(other.probes_)),
       report_(std::move(other.report_)),
       journal_(std::move(other.journal_)),

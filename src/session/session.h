@@ -4,10 +4,10 @@
 // from which any pinprick can finish the detach (disarm.h):
 //
 //     1  session file: what will be mapped where, every site with its old and its new bytes
-//     2  stop 1: the target maps its memory, gets the cells
+//     2  the target maps its memory, gets the cells: one thread does, the others run
 //     3  stubs, slots and code are written into it; nobody jumps there yet
 //     4  the file says `armed`
-//     5  stop 2: the text is written
+//     5  all threads stop, the text is written
 //
 // A task that is cancelled (base/task.h) ends it before 2, within 3, or before 4, and what was done
 // is undone: the text has never been touched.
@@ -48,7 +48,7 @@ struct ArmOptions {
 struct ArmReport {
   size_t armed = 0;
   std::vector<probe::Skipped> skipped;  // those of the plan, and those that arming had to leave out
-  uint64_t stopped_ns = 0;              // of the target, both stops together
+  uint64_t stopped_ns = 0;              // the target as a whole, while its text was written
   uint64_t stub_bytes = 0;
   bool locked = false;           // without rseq: counting takes locked instructions
   size_t trapped = 0;            // of those armed: by breakpoints of the kernel's
@@ -65,7 +65,8 @@ struct ArmedProbe {
 struct ProbeName {
   std::string_view object;
   std::string_view function;
-  uint64_t offset = 0;  // of the instruction, from the function's begin
+  uint64_t offset = 0;          // of the instruction, from the function's begin
+  std::string_view value = {};  // of value probes: what they record
 };
 
 // Where an object's sites are among those of the journal.
@@ -102,15 +103,15 @@ class Session {
   const image::Match& match_of(const ArmedProbe& probe) const { return matches_[probe.match]; }
   // Lives as long as the image.
   ProbeName name_of(const ArmedProbe& probe) const;
-  // By ArmedProbe::index: hits of counting probes; of return probes the calls that found no slot.
+  // By ArmedProbe::index, of counting probes.
   std::vector<uint64_t> counters() const;
-  // Of return probes: calls that were left by unwinding.
-  std::vector<uint64_t> unwound() const { return file_->read_unwound(journal_); }
-  // And calls that neither returned nor were unwound, as far as it is known: once nothing is armed
-  // any more, all of them; before, those whose slot was needed again.
-  std::vector<uint64_t> lost() const { return lost_.empty() ? file_->read_lost(journal_) : lost_; }
-  // By ArmedProbe::index, of return probes.
+  // By ArmedProbe::index, of return probes. `lost` are calls that neither returned nor were
+  // unwound, as far as it is known: once nothing is armed any more, all of them; before, those
+  // whose slot was needed again.
+  std::vector<Unrecorded> unrecorded() const;
   std::vector<stats::Histogram> histograms() const { return file_->read_histograms(journal_); }
+  // Has any probe been hit?
+  bool has_hits() const;
 
   // To be called now and then: more slots, and more blocks for histograms, when more than half of
   // those that there are were needed. Returns true if that should be soon: a quarter of the slots
@@ -126,10 +127,8 @@ class Session {
   std::vector<Range> code() const;
   // The return address of a call that was not timed for that reason, since the last such answer.
   std::optional<Address> take_stranger();
-  // Return probes: calls that were not timed for that reason.
-  std::vector<uint64_t> from_generated() const { return file_->read_from_generated(journal_); }
 
-  // Calls that were not recorded, for want of a block: of those that counters() has as missed.
+  // Calls that were not recorded, for want of a block: of those that unrecorded() has as missed.
   uint64_t refused() const { return file_ ? file_->read_pool(journal_).refused : 0; }
 
   // Of a session that was armed with a hook in the loader: told by it when objects come or go.
@@ -154,6 +153,7 @@ class Session {
   const image::ProcessImage* image_;
   probe::Kind kind_ = probe::Kind::count;
   std::vector<image::Match> matches_;
+  std::vector<probe::RecordedValue> values_;  // by the matches' pattern
   std::vector<ArmedProbe> probes_;
   ArmReport report_;
   layout::Session journal_;
@@ -165,7 +165,7 @@ class Session {
   struct Runtime {
     Address address = 0;
     runtime::RuntimeSpec spec;
-    uint64_t blocks = 0;  // of the pool, that are reserved
+    uint64_t pool_bytes = 0;  // that are reserved
     runtime::CallerTable callers = {};
     Address context() const;
   };

@@ -64,7 +64,7 @@ Result<void, FileError> SessionFile::fill(const layout::Session& session) {
   };
   if (::ftruncate(fd_.get(), static_cast<off_t>(header.file_size)) != 0)
     return no_space(errno, header.file_size);
-  const uint64_t first = std::min(kFirstBlocks, header.pool_blocks);
+  const uint64_t first = std::min(kFirstBlocks, header.pool_size);
   const uint64_t reserved =
       header.pool_offset == 0 ? header.file_size : layout::end_of_blocks(header, first);
   // Zeros are made by a file system that cannot reserve space, too, but only by writing them.
@@ -175,31 +175,43 @@ std::vector<uint64_t> SessionFile::sum_counters(const layout::Session& session, 
 }
 
 std::vector<uint64_t> SessionFile::read_counters(const layout::Session& session) const {
-  return sum_counters(session, layout::counter_offset(0), session.probes.size());
+  return sum_counters(session, layout::counter_offset(0), session.header.counter_count);
 }
 
-std::vector<uint64_t> SessionFile::read_unwound(const layout::Session& session) const {
-  return sum_counters(session, layout::unwound_offset(session.header, 0),
-                      session.header.histogram_count);
+std::vector<layout::TimeCells> SessionFile::read_time_cells(const layout::Session& session,
+                                                            uint64_t region) const {
+  std::vector<layout::TimeCells> cells(session.header.histogram_count);
+  if (!read_at(fd_.get(),
+               {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},
+               layout::region_offset(session.header, region) +
+                   layout::time_cells_offset(session.header, 0)))
+    cells.clear();
+  return cells;
 }
 
-std::vector<uint64_t> SessionFile::read_lost(const layout::Session& session) const {
-  return sum_counters(session, layout::lost_offset(session.header, 0),
-                      session.header.histogram_count);
-}
-
-std::vector<uint64_t> SessionFile::read_from_generated(const layout::Session& session) const {
-  return sum_counters(session, layout::from_generated_offset(session.header, 0),
-                      session.header.histogram_count);
+std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& session) const {
+  std::vector<Unrecorded> sums(session.header.histogram_count);
+  for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
+    const auto region = read_time_cells(session, i);
+    for (size_t histogram = 0; histogram < region.size(); ++histogram) {
+      sums[histogram].missed += region[histogram].missed;
+      sums[histogram].unwound += region[histogram].unwound;
+      sums[histogram].lost += region[histogram].lost;
+      sums[histogram].from_generated += region[histogram].from_generated;
+    }
+  }
+  return sums;
 }
 
 // In the end there is a block for each histogram besides those that regions of CPUs have, for all
-// threads that find none of their CPU's; and of what there is by now, they leave a quarter.
-Result<void, FileError> SessionFile::limit_pool(const layout::FileHeader& header, uint64_t blocks) {
+// threads that find none of their CPU's. Of what there is by now, the regions of CPUs leave a
+// quarter.
+Result<void, FileError> SessionFile::limit_pool(const layout::FileHeader& header, uint64_t bytes) {
   if (header.pool_offset == 0) return {};
-  const bool all = blocks == header.pool_blocks;
-  const uint64_t own = header.pool_blocks - std::min(header.pool_blocks, header.histogram_count);
-  const uint64_t limits[] = {blocks, all ? own : std::min(own, blocks - blocks / 4)};
+  const bool all = bytes == header.pool_size;
+  const uint64_t shared = header.histogram_count * layout::histogram_size(header.fraction_bits);
+  const uint64_t own = header.pool_size - std::min(header.pool_size, shared);
+  const uint64_t limits[] = {bytes, all ? own : std::min(own, bytes - bytes / 4)};
   static_assert(offsetof(layout::PoolHeader, own_limit) ==
                 offsetof(layout::PoolHeader, limit) + sizeof(uint64_t));
   return write(header.pool_offset + offsetof(layout::PoolHeader, limit), limits, sizeof limits);
@@ -213,17 +225,17 @@ layout::PoolHeader SessionFile::read_pool(const layout::Session& session) const 
   return pool;
 }
 
-bool SessionFile::extend_pool(const layout::Session& session, uint64_t& blocks) {
+bool SessionFile::extend_pool(const layout::Session& session, uint64_t& bytes) {
   const layout::FileHeader& header = session.header;
-  if (read_pool(session).taken < blocks / 2 || blocks >= header.pool_blocks) return false;
-  const uint64_t more = std::min(header.pool_blocks, 2 * blocks);
-  const uint64_t begin = layout::end_of_blocks(header, blocks);
+  if (read_pool(session).taken < bytes / 2 || bytes >= header.pool_size) return false;
+  const uint64_t more = std::min(header.pool_size, 2 * bytes);
+  const uint64_t begin = layout::end_of_blocks(header, bytes);
   const uint64_t end = layout::end_of_blocks(header, more);
   if (::posix_fallocate(fd_.get(), static_cast<off_t>(begin), static_cast<off_t>(end - begin)) !=
           0 ||
       !limit_pool(header, more))
     return false;
-  blocks = more;
+  bytes = more;
   return true;
 }
 
@@ -231,14 +243,11 @@ std::vector<stats::Histogram> SessionFile::read_histograms(const layout::Session
   const layout::FileHeader& header = session.header;
   std::vector<stats::Histogram> sums(header.histogram_count,
                                      stats::Histogram(header.fraction_bits));
-  std::vector<uint64_t> places(sums.size());
   std::vector<stats::Cell> cells(stats::slot_count(header.fraction_bits));
   for (uint64_t i = 0; i <= header.cpu_count; ++i) {
-    if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(places.data()), places.size() * 8},
-                 layout::region_offset(header, i) + layout::place_offset(header, 0)))
-      continue;
-    for (size_t histogram = 0; histogram < places.size(); ++histogram) {
-      const auto block = layout::block_at(header, places[histogram]);
+    const auto region = read_time_cells(session, i);
+    for (size_t histogram = 0; histogram < region.size(); ++histogram) {
+      const auto block = layout::block_at(header, region[histogram].place, header.fraction_bits);
       if (!block ||
           !read_at(fd_.get(),
                    {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},

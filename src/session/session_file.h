@@ -38,6 +38,14 @@ struct FileError {
   uint64_t size = 0;
 };
 
+// Calls of a timed function that are in no histogram, by cause.
+struct Unrecorded {
+  uint64_t missed = 0;          // there was no slot, or no block
+  uint64_t unwound = 0;         // left by unwinding
+  uint64_t lost = 0;            // left by longjmp, as far as it is known
+  uint64_t from_generated = 0;  // not timed because generated code made them
+};
+
 class SessionFile {
  public:
   // Makes the file with the session's header and tables, its cells zero, and locks it.
@@ -61,18 +69,17 @@ class SessionFile {
   // Sums over all regions.
   std::vector<uint64_t> read_counters(const layout::Session& session) const;
   // By histogram.
-  std::vector<uint64_t> read_unwound(const layout::Session& session) const;
-  std::vector<uint64_t> read_lost(const layout::Session& session) const;
-  std::vector<uint64_t> read_from_generated(const layout::Session& session) const;
+  std::vector<Unrecorded> read_unrecorded(const layout::Session& session) const;
   // All of them, in order; those without a block take no memory.
   std::vector<stats::Histogram> read_histograms(const layout::Session& session) const;
 
-  // Of the pool so many blocks are reserved at first, as far as it has them.
-  static constexpr uint64_t kFirstBlocks = 4096;
+  // So many bytes of blocks are reserved at first, if the pool has as many.
+  static constexpr uint64_t kFirstBlocks =
+      4096 * layout::histogram_size(stats::kDefaultFractionBits);
   layout::PoolHeader read_pool(const layout::Session& session) const;
-  // Reserves as many again, and adds them to `blocks`, when half of those were taken. False: there
-  // was no need, or there is no room.
-  bool extend_pool(const layout::Session& session, uint64_t& blocks);
+  // Reserves as many bytes again, and adds them to `bytes`, when half of those were taken. Returns
+  // false if there was no need, or there is no room.
+  bool extend_pool(const layout::Session& session, uint64_t& bytes);
 
   // Threads of the target that loaded something need not wait for anybody any more.
   void write_absent(const layout::Session& session);
@@ -84,7 +91,10 @@ class SessionFile {
   static Result<SessionFile, FileError> open_unnamed(const std::string& path);
   Result<void, FileError> fill(const layout::Session& session);
   Result<void, FileError> give_name();
-  Result<void, FileError> limit_pool(const layout::FileHeader& header, uint64_t blocks);
+  Result<void, FileError> limit_pool(const layout::FileHeader& header, uint64_t bytes);
+  // Of one region; empty if it cannot be read.
+  std::vector<layout::TimeCells> read_time_cells(const layout::Session& session,
+                                                 uint64_t region) const;
   std::vector<uint64_t> sum_counters(const layout::Session& session, uint64_t first,
                                      size_t count) const;
   Result<void, FileError> write(uint64_t offset, const void* bytes, size_t size);

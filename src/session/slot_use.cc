@@ -5,7 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "arch/x86_64/stub.h"
+#include "arch/stub.h"
 
 namespace pinprick::session {
 namespace {
@@ -89,14 +89,19 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
 
 std::vector<uint64_t> calls_lost(const target::Memory& memory, const SlotUse& use,
                                  const SessionFile& file, const layout::Session& journal) {
-  std::vector<uint64_t> lost = file.read_lost(journal);
-  std::unordered_map<Address, uint64_t> left;  // by record
+  std::vector<uint64_t> lost;
+  for (const Unrecorded& calls : file.read_unrecorded(journal)) lost.push_back(calls.lost);
+  std::unordered_map<Address, uint64_t> left;  // by the first record
   for (size_t i : use.left) ++left[use.slots[i].record];
-  for (const auto& [at, calls] : left) {
+  for (const auto& [first, calls] : left) {
     layout::ProbeRecord record;
-    if (!memory.read_value(at, record)) continue;
-    const uint64_t histogram = (record.lost - layout::lost_offset(journal.header, 0)) / 8;
-    if (histogram < lost.size()) lost[histogram] += calls;
+    size_t records = 0;
+    for (Address at = first; at != 0 && records <= lost.size() && memory.read_value(at, record);
+         at = record.next, ++records) {
+      const uint64_t histogram =
+          (record.cells - layout::time_cells_offset(journal.header, 0)) / sizeof(layout::TimeCells);
+      if (histogram < lost.size()) lost[histogram] += calls;
+    }
   }
   return lost;
 }

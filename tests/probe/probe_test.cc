@@ -8,7 +8,8 @@
 #include <set>
 #include <string>
 
-#include "arch/x86_64/emit.h"
+#include "arch/assembler.h"
+#include "arch/jump.h"
 #include "probe/every_function.h"
 
 namespace pinprick::probe {
@@ -49,13 +50,13 @@ TEST_F(OverlappingFunctions, NeverWriteTheSameBytesTwice) {
   EXPECT_EQ(set.probes.size() + set.skipped.size(), wanted);
   std::vector<Range> written;
   for (const SitePatch& patch : set.patches) {
-    const plan::PlannedPatch& planned = patch.plan;
+    const SitePlan& planned = patch.plan;
     written.push_back({planned.patch.site, planned.patch.site + planned.patch.written});
     if (planned.springboard)
       written.push_back({planned.springboard->address, planned.springboard->address + 5});
-    if (patch.host) {
-      ASSERT_LT(*patch.host, set.patches.size());
-      const Range window = set.patches[*patch.host].plan.patch.touched();
+    if (planned.host) {
+      ASSERT_LT(*planned.host, set.patches.size());
+      const Range window = set.patches[*planned.host].plan.patch.touched();
       EXPECT_TRUE(window.contains(planned.springboard->address));
     }
     for (size_t probe : patch.probes) EXPECT_EQ(&set.patches[set.probes[probe].patch], &patch);
@@ -102,8 +103,8 @@ TEST_F(PunsThatEvict, PlaceAJumpForTheNextInstructionWhereNobodyProbesIt) {
   const ProbeSet set = plan({entry("one")});
   ASSERT_EQ(set.probes.size(), 1u);
   const SitePatch& one = patch_of(set, "one");
-  ASSERT_TRUE(one.host);
-  const SitePatch& next = set.patches.at(*one.host);
+  ASSERT_TRUE(one.plan.host);
+  const SitePatch& next = set.patches.at(*one.plan.host);
   expect_one_ends_in(one, next);
   EXPECT_TRUE(next.probes.empty());
 }
@@ -112,8 +113,8 @@ TEST_F(PunsThatEvict, ShareTheJumpOfTheNextInstructionsProbe) {
   const ProbeSet set = plan({entry("one"), entry("behind_one"), entry("prefixed")});
   ASSERT_EQ(set.probes.size(), 3u);
   const SitePatch& one = patch_of(set, "one");
-  ASSERT_TRUE(one.host);
-  EXPECT_EQ(&set.patches.at(*one.host), &patch_of(set, "behind_one"));
+  ASSERT_TRUE(one.plan.host);
+  EXPECT_EQ(&set.patches.at(*one.plan.host), &patch_of(set, "behind_one"));
   expect_one_ends_in(one, patch_of(set, "behind_one"));
 }
 
@@ -127,10 +128,10 @@ TEST_F(PunsThatEvict, AreNotWhereAHookComesBeforeTheOther) {
   ASSERT_EQ(set.probes.size(), 1u);
   EXPECT_EQ(set.match_of(set.probes[0]).name(), "prefixed");
   const SitePatch& prefixed = patch_of(set, "prefixed");
-  ASSERT_TRUE(prefixed.host);
-  EXPECT_EQ(prefixed.plan.patch.site + 2, set.patches.at(*prefixed.host).plan.patch.site);
+  ASSERT_TRUE(prefixed.plan.host);
+  EXPECT_EQ(prefixed.plan.patch.site + 2, set.patches.at(*prefixed.plan.host).plan.patch.site);
   for (const SitePatch& patch : set.patches)
-    EXPECT_EQ(patch.plan.patch.site == next.function->range.begin, patch.hook != nullptr);
+    EXPECT_EQ(patch.plan.patch.site == next.function->range.begin, patch.hook.has_value());
 }
 
 // parts.S, where each function and each part stands for a way to be entered.
@@ -177,7 +178,8 @@ TEST_P(Parts, ThatMayHaveDataInTheRedZoneKeepItAndAreNotTimed) {
       const Address address = addresses_.at(name);
       const Probe* counted = find(counted_, address);
       ASSERT_NE(counted, nullptr) << name;
-      EXPECT_TRUE(counted->keep_red_zone) << name << (stripped ? ", stripped" : "");
+      EXPECT_EQ(counted->stack(), arch::StackUse::keep_red_zone)
+          << name << (stripped ? ", stripped" : "");
       EXPECT_EQ(find(timed_, address), nullptr) << name << (stripped ? ", stripped" : "");
     }
   }
@@ -191,7 +193,8 @@ TEST_P(Parts, FunctionsAreKnownByWhoCallsThemHoldsThemOrByDoingNoHarm) {
       const Address address = addresses_.at(name);
       const Probe* counted = find(counted_, address);
       ASSERT_NE(counted, nullptr) << name;
-      EXPECT_FALSE(counted->keep_red_zone) << name << (stripped ? ", stripped" : "");
+      EXPECT_EQ(counted->stack(), arch::StackUse::at_entry)
+          << name << (stripped ? ", stripped" : "");
       EXPECT_NE(find(timed_, address), nullptr) << name << (stripped ? ", stripped" : "");
     }
   }

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <variant>
 
 #include "base/fd.h"
 #include "scratch.h"
@@ -124,7 +125,7 @@ TEST_F(Arming, SaysOfAPunWhoseHostLeadsNowhereThatItHasNoStub) {
   const probe::SitePatch& pun = set_.patches[set_.probes[0].patch];
   ASSERT_TRUE(pun.plan.ends_in_host);
   const Address site = pun.site();
-  set_.patches[*pun.host].plan.landing = align_down(site, kPageSize);  // where the program is
+  set_.patches[*pun.plan.host].plan.landing = align_down(site, kPageSize);  // where the program is
   auto session = Session::arm(*std::move(target_), image_, std::move(set_), {});
   ASSERT_TRUE(session);
   EXPECT_EQ(session->report().armed, 1u);
@@ -163,6 +164,68 @@ TEST_F(Arming, LeavesOutAPunThatWouldEndInAJumpThatIsNotWritten) {
   ASSERT_TRUE(change_byte(program.pid(), behind_one, 0x31, 0x33));
   EXPECT_THAT(left_out_of_armed(1), ElementsAre(Pair(testing::_, "one")));
   EXPECT_TRUE(change_byte(program.pid(), behind_one, 0x33, 0x31)) << "as it was";
+}
+
+// Where ours is to be mapped the program maps something, and the other way round.
+TEST_F(Arming, ChoosesOtherAddressesIfTheProgramTakesThoseMeanwhile) {
+  Punned program(TARGETS "walls");
+  int armed = 0;
+  for (int round = 0; round < 30; ++round) {
+    ASSERT_NO_FATAL_FAILURE(look_at(program));
+    ASSERT_NO_FATAL_FAILURE(plan({"walls:tick"}));
+    auto session = Session::arm(*std::move(target_), image_, std::move(set_), {});
+    EXPECT_TRUE(program.is_right());
+    if (!session) {
+      const auto* refused = std::get_if<target::AttachError>(&session.error());
+      ASSERT_TRUE(refused);
+      // Each time that it was tried.
+      EXPECT_EQ(refused->cause, target::AttachCause::no_address_space) << refused->detail;
+      continue;
+    }
+    ++armed;
+    EXPECT_EQ(session->counters()[session->probes()[0].index], 1000u);
+    const auto disarmed = session->disarm();
+    EXPECT_TRUE(disarmed && !disarmed->memory_left);
+    EXPECT_TRUE(program.is_right());
+  }
+  EXPECT_GT(armed, 0);
+  EXPECT_TRUE(find_sessions(program.pid()).sessions.empty());
+}
+
+// The borrowed thread has its area where glibc puts it, or where it does not: the other one has it
+// elsewhere, which is found when all of them stand still.
+TEST_F(Arming, CountsExactlyWhereThreadsHaveTheirRseqAreasInDifferentPlaces) {
+  Punned program(TARGETS "odd_rseq");
+  ASSERT_NO_FATAL_FAILURE(look_at(program));
+  ASSERT_NO_FATAL_FAILURE(plan({"odd_rseq:tick"}));
+  auto session = Session::arm(*std::move(target_), image_, std::move(set_), {});
+  ASSERT_TRUE(session);
+  EXPECT_EQ(session->report().armed, 1u);
+  EXPECT_TRUE(session->report().locked);
+  EXPECT_TRUE(program.is_right());
+  EXPECT_EQ(session->counters()[session->probes()[0].index], 2000u);
+  const auto disarmed = session->disarm();
+  EXPECT_TRUE(disarmed && !disarmed->memory_left);
+  EXPECT_TRUE(program.is_right());
+}
+
+TEST_F(Arming, TimesExactlyWhereThreadsHaveTheirRseqAreasInDifferentPlaces) {
+  Punned program(TARGETS "odd_rseq");
+  ASSERT_NO_FATAL_FAILURE(look_at(program));
+  auto matches =
+      image::match_patterns(
+          image_, {{*image::Pattern::parse("odd_rseq:tick", image::PatternSyntax::glob)}}, {})
+          .matches;
+  set_ = probe::plan_probes(image_, std::move(matches), probe::Kind::latency);
+  auto session = Session::arm(*std::move(target_), image_, std::move(set_), {});
+  ASSERT_TRUE(session);
+  EXPECT_EQ(session->report().armed, 1u);
+  EXPECT_TRUE(session->report().locked);
+  EXPECT_TRUE(program.is_right());
+  EXPECT_EQ(session->histograms()[session->probes()[0].index].count(), 2000u);
+  const auto disarmed = session->disarm();
+  EXPECT_TRUE(disarmed && !disarmed->memory_left);
+  EXPECT_TRUE(program.is_right());
 }
 
 }  // namespace

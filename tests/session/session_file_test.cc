@@ -11,7 +11,8 @@
 namespace pinprick::session {
 namespace {
 
-constexpr uint64_t kFirst = SessionFile::kFirstBlocks;
+constexpr uint64_t kBlock = layout::histogram_size(3);
+constexpr uint64_t kFirst = SessionFile::kFirstBlocks / kBlock;
 
 // Of latency probes, `blocks` for their histograms.
 layout::Session session_of(uint64_t histograms, uint64_t blocks) {
@@ -19,7 +20,7 @@ layout::Session session_of(uint64_t histograms, uint64_t blocks) {
   session.header = layout::lay_out({.sites = 1,
                                     .probes = histograms,
                                     .histograms = histograms,
-                                    .blocks = blocks,
+                                    .pool_size = blocks * kBlock,
                                     .name_bytes = 1,
                                     .cpus = 2,
                                     .fraction_bits = 3});
@@ -36,7 +37,7 @@ class PoolOfAFile : public testing::Test {
     auto made = SessionFile::create(scratch_ / "1-1.session", session_);
     ASSERT_TRUE(made);
     file_.emplace(*std::move(made));
-    reserved_ = std::min(kFirst, blocks);
+    reserved_ = std::min(kFirst, blocks) * kBlock;
   }
   uint64_t size() const { return status().st_size; }
   uint64_t memory() const { return status().st_blocks * 512; }
@@ -46,14 +47,16 @@ class PoolOfAFile : public testing::Test {
     ASSERT_TRUE(write_at(file_->descriptor(),
                          {reinterpret_cast<const uint8_t*>(&value), sizeof value}, offset));
   }
-  void take(uint64_t blocks) { put(session_.header.pool_offset, blocks); }
+  void take(uint64_t blocks) { put(session_.header.pool_offset, blocks * kBlock); }
+  uint64_t limit() const { return pool().limit / kBlock; }
+  uint64_t own_limit() const { return pool().own_limit / kBlock; }
   layout::PoolHeader pool() const { return file_->read_pool(session_); }
   stats::Histogram histogram(size_t number) const {
     return file_->read_histograms(session_).at(number);
   }
   bool extend() { return file_->extend_pool(session_, reserved_); }
   uint64_t end_of_blocks(uint64_t blocks) const {
-    return layout::end_of_blocks(session_.header, blocks);
+    return layout::end_of_blocks(session_.header, blocks * kBlock);
   }
 
   Scratch scratch_;
@@ -71,8 +74,8 @@ class PoolOfAFile : public testing::Test {
 
 TEST_F(PoolOfAFile, OfFewBlocksIsReservedWhole) {
   make(3, 9);
-  EXPECT_EQ(pool().limit, 9u);
-  EXPECT_EQ(pool().own_limit, 6u) << "one for each histogram that all share";
+  EXPECT_EQ(limit(), 9u);
+  EXPECT_EQ(own_limit(), 6u) << "one for each histogram that all share";
   EXPECT_GE(memory(), end_of_blocks(9));
   take(9);
   EXPECT_FALSE(extend());
@@ -82,18 +85,18 @@ TEST_F(PoolOfAFile, TakesMemoryAsBlocksAreTaken) {
   make(10'000, 30'000);
   EXPECT_GE(size(), end_of_blocks(30'000));
   for (uint64_t blocks : {kFirst, 2 * kFirst, 4 * kFirst}) {
-    EXPECT_EQ(pool().limit, blocks);
-    EXPECT_EQ(pool().own_limit, blocks - blocks / 4);
+    EXPECT_EQ(limit(), blocks);
+    EXPECT_EQ(own_limit(), blocks - blocks / 4);
     EXPECT_GE(memory(), end_of_blocks(blocks));
     EXPECT_LT(memory(), end_of_blocks(blocks + 600));
     take(blocks / 2 - 1);
     EXPECT_FALSE(extend());
-    EXPECT_EQ(pool().limit, blocks);
+    EXPECT_EQ(limit(), blocks);
     take(blocks / 2);
     EXPECT_TRUE(extend());
   }
-  EXPECT_EQ(pool().limit, 30'000u) << "and no more than there are";
-  EXPECT_EQ(pool().own_limit, 20'000u);
+  EXPECT_EQ(limit(), 30'000u) << "and no more than there are";
+  EXPECT_EQ(own_limit(), 20'000u);
   EXPECT_EQ(size(), session_.header.file_size);
   take(30'000);
   EXPECT_FALSE(extend());
@@ -102,25 +105,26 @@ TEST_F(PoolOfAFile, TakesMemoryAsBlocksAreTaken) {
 TEST_F(PoolOfAFile, KeepsABlockForEachHistogramFromRegionsOfCpusFromTheBeginning) {
   make(10'000, 12'000);
   do {
-    EXPECT_LE(pool().own_limit, 2'000u);
-    EXPECT_GT(pool().own_limit, 0u);
-    take(pool().limit);
+    EXPECT_LE(own_limit(), 2'000u);
+    EXPECT_GT(own_limit(), 0u);
+    take(limit());
   } while (extend());
-  EXPECT_EQ(pool().limit, 12'000u);
+  EXPECT_EQ(limit(), 12'000u);
 }
 
 TEST_F(PoolOfAFile, WhateverTheTargetClaimsToHaveTakenIsNeverMoreThanThereIs) {
   make(10'000, 30'000);
-  take(UINT64_MAX);
+  put(session_.header.pool_offset, UINT64_MAX);
   while (extend()) continue;
-  EXPECT_EQ(pool().limit, 30'000u);
+  EXPECT_EQ(limit(), 30'000u);
 }
 
 TEST_F(PoolOfAFile, HoldsWhatIsAddedUpForAHistogram) {
   make(2, 6);
   const auto place_at = [&](uint64_t region, uint64_t histogram) {
     return layout::region_offset(session_.header, region) +
-           layout::place_offset(session_.header, histogram);
+           layout::time_cells_offset(session_.header, histogram) +
+           offsetof(layout::TimeCells, place);
   };
   const auto place_of = [&](uint64_t block) {
     return end_of_blocks(block) - session_.header.pool_offset;
@@ -147,7 +151,8 @@ TEST_F(PoolOfAFile, HistogramsTakeMemoryOnlyWhereSomethingWasRecorded) {
   for (size_t i = 0; i < kCalled; ++i) {
     const uint64_t histogram = i * (kFunctions / kCalled);
     put(layout::region_offset(session_.header, 1) +
-            layout::place_offset(session_.header, histogram),
+            layout::time_cells_offset(session_.header, histogram) +
+            offsetof(layout::TimeCells, place),
         end_of_blocks(i) - session_.header.pool_offset);
     put(end_of_blocks(i), stats::Cell{i + 1, 0});
   }

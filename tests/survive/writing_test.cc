@@ -3,11 +3,14 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
-#include "image/maps.h"
+#include "image/process.h"
 #include "survive/killing.h"
 #include "survive/runtime_folder.h"
 #include "survive/subjects.h"
+#include "target/memory.h"
 #include "target/procfs.h"
 
 namespace pinprick::survive {
@@ -27,12 +30,17 @@ TEST_P(Writing, TextOnlyWhileNobodyRuns) {
   runtime_folder();
   const auto subject = start_steady();
   ASSERT_EQ(subject->check(), "");
-  const auto maps = image::read_maps(subject->pid());
-  ASSERT_TRUE(maps);
+  const auto memory = target::Memory::open(subject->pid());
+  ASSERT_TRUE(memory);
+  const auto image = image::load_process(
+      subject->pid(),
+      [&](Address address, std::span<uint8_t> out) { return memory->read(address, out); });
+  ASSERT_TRUE(image);
+  // Not what lies after it in its last page: nobody ever executes that but a borrowed thread.
+  const std::vector<Range> text = image->executable_ranges();
   const auto is_text = [&](uint64_t address) {
-    return std::any_of(maps->begin(), maps->end(), [&](const image::Mapping& mapping) {
-      return mapping.executable && mapping.inode != 0 && mapping.range.contains(address);
-    });
+    return std::any_of(text.begin(), text.end(),
+                       [&](Range range) { return range.contains(address); });
   };
   Command arguments = {GetParam(), "-p", std::to_string(subject->pid()), "-d", "0.005"};
   const Command patterns = subject->patterns();
@@ -44,7 +52,7 @@ TEST_P(Writing, TextOnlyWhileNobodyRuns) {
     EXPECT_TRUE(stands_still(subject->pid())) << std::hex << a[3] << ", " << a[2] << " bytes";
   });
   EXPECT_TRUE(report.ending.exited_with(0)) << report.output;
-  EXPECT_GE(writes, 4) << "to borrow a thread, the probes, and both again";
+  EXPECT_GE(writes, 2) << "the probes come and go";
   EXPECT_EQ(subject->check(), "");
 }
 
