@@ -16,10 +16,10 @@ _pinprick_probed_pids() {
 
 _pinprick() {
   local word=$2 previous=$3 verb="" i
-  local verbs="doctor list count latency status detach"
+  local verbs="doctor list count latency hist status detach"
   local common="-h --help --json --color -p --pid"
   local patterns="-x --exclude -r --regex"
-  local watching="-d --duration -i --interval -o --output -a --all --top --allow-missing --children --follow-exec --fail-on-loss"
+  local watching="-d --duration -i --interval -o --output -a --all --top --allow-missing --children --follow-exec --fail-on-loss --no-cache"
   COMPREPLY=()
 
   for ((i = 1; i < COMP_CWORD; ++i)); do
@@ -70,9 +70,10 @@ _pinprick() {
   case $verb in
     "") words="$verbs -h --help -V --version" ;;
     doctor) words=$common ;;
-    list) words="$common $patterns -f --file -s --summary --instructions --together" ;;
+    list) words="$common $patterns -f --file -s --summary --instructions --together --no-cache" ;;
     count) words="$common $patterns $watching --instructions --trap --" ;;
     latency) words="$common $patterns $watching --bits --slots --force --" ;;
+    hist) words="$common $patterns $watching --bits --" ;;
     status) words="$common -a --all --symbols" ;;
     detach) words="$common -a --all" ;;
   esac

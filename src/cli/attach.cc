@@ -5,19 +5,45 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/cache_folder.h"
 #include "base/clock.h"
 #include "image/loader.h"
 
 namespace pinprick::cli {
+
+namespace {
+
+Result<probe::RecordedValue, Message> recorded_value(std::string_view text,
+                                                     const image::Pattern& pattern) {
+  const auto value = select::parse_value(text);
+  if (!value) return fail(message(value.error(), pattern.text()));
+  if (value->is_argument && pattern.offset() != 0)
+    return fail(
+        Message{"bad_value",
+                fmt::format("'{} {}': an argument is where the ABI has it when the function "
+                            "begins, not at an offset; name a register there: %rdi",
+                            pattern.text(), text),
+                kUsage});
+  return probe::RecordedValue{*value, std::string(text)};
+}
+
+}  // namespace
 
 Result<Patterns, Message> parse_patterns(const Options& options) {
   const auto syntax = options.regex ? image::PatternSyntax::regex : image::PatternSyntax::glob;
   Patterns patterns;
   for (auto [texts, parsed] : {std::pair(&options.patterns, &patterns.wanted),
                                std::pair(&options.excluded, &patterns.excluded)}) {
+    const bool has_values = options.verb == "hist" && parsed == &patterns.wanted;
     for (const std::string& text : *texts) {
-      auto pattern = image::Pattern::parse(text, syntax);
+      const auto spec = has_values ? select::split_spec(text) : select::PointAndValue{text, {}};
+      auto pattern = image::Pattern::parse(spec.point, syntax);
       if (!pattern) return fail(message(pattern.error()));
+      if (has_values) {
+        auto value = recorded_value(spec.value, *pattern);
+        if (!value) return fail(value.error());
+        patterns.values.push_back(*std::move(value));
+      }
       // Every instruction of a function may lie in its parts, too.
       if (parsed == &patterns.wanted && !options.instructions) pattern->leave_out_parts();
       parsed->push_back(*std::move(pattern));
@@ -27,6 +53,11 @@ Result<Patterns, Message> parse_patterns(const Options& options) {
 }
 
 namespace {
+
+std::unique_ptr<image::ObjectStore>& store() {
+  static auto one = std::make_unique<image::ObjectStore>();
+  return one;
+}
 
 // A process that ends loses its memory, and with it the files behind, before it counts as ended.
 bool is_gone(const target::RemoteTarget& target) {
@@ -39,13 +70,23 @@ Result<image::ProcessImage, SystemError> load_settled(pid_t pid,
   constexpr uint64_t kPatienceNs = 300'000'000;
   for (const uint64_t begin = monotonic_ns();; sleep_ns(1'000'000)) {
     const bool was_idle = !image::loader_is_at_work(pid, reader);
-    auto image = image::load_process(pid, reader);
+    auto image = image::load_process(pid, reader, &object_store());
     const bool settled = was_idle && !image::loader_is_at_work(pid, reader);
     if (settled || !image || monotonic_ns() - begin > kPatienceNs) return image;
   }
 }
 
 }  // namespace
+
+void use_cache() {
+  const auto path = user_cache_path("pinprick");
+  auto folder = path ? CacheFolder::open(*path) : std::nullopt;
+  if (folder) store() = std::make_unique<image::ObjectStore>(*std::move(folder));
+}
+
+image::ObjectStore& object_store() {
+  return *store();
+}
 
 Result<Subject, Message> look_at(pid_t pid) {
   auto target = target::RemoteTarget::open(pid);

@@ -21,6 +21,7 @@ namespace pinprick::cli {
 struct Patterns {
   std::vector<image::Pattern> wanted;
   std::vector<image::Pattern> excluded;
+  std::vector<probe::RecordedValue> values;  // hist: of each wanted one
 };
 
 Result<Patterns, Message> parse_patterns(const Options& options);
@@ -31,6 +32,11 @@ struct Subject {
   std::unique_ptr<image::ProcessImage> image;
   std::vector<std::string> warnings;
 };
+
+// What is known of objects: kept for this process, and from use_cache() on in the user's cache. To
+// be called before anything is looked at.
+void use_cache();
+image::ObjectStore& object_store();
 
 Result<Subject, Message> look_at(pid_t pid);
 Result<Subject, Message> look_at(const target::RemoteTarget& target);

@@ -92,7 +92,8 @@ int run_list(const Options& given, Renderer& renderer) {
   auto patterns = parse_patterns(options);
   if (!patterns) return give_up(renderer, patterns.error());
   if (!options.file.empty() || !options.summary.empty()) {
-    auto image = image::load_file(options.file.empty() ? options.summary : options.file);
+    auto image =
+        image::load_file(options.file.empty() ? options.summary : options.file, &object_store());
     if (!image) return give_up(renderer, message(image.error()));
     return options.file.empty() ? summarize_image(*image, *patterns, options, renderer)
                                 : list_image(*image, *patterns, options, renderer);

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/heap.h"
+#include "cli/attach.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/render/json.h"
@@ -15,6 +16,10 @@
 
 namespace pinprick::cli {
 namespace {
+
+bool plans(const std::string& verb) {
+  return verb == "list" || verb == "count" || verb == "latency";
+}
 
 int run(const Options& options) {
   // With -- COMMAND the program keeps its stdout.
@@ -42,11 +47,12 @@ int run(const Options& options) {
     const char* name;
     int (*run)(const Options&, Renderer&);
   };
-  constexpr Verb kVerbs[] = {{"doctor", run_doctor}, {"list", run_list},
-                             {"count", run_count},   {"latency", run_latency},
-                             {"status", run_status}, {"detach", run_detach}};
+  constexpr Verb kVerbs[] = {{"doctor", run_doctor},   {"list", run_list}, {"count", run_count},
+                             {"latency", run_latency}, {"hist", run_hist}, {"status", run_status},
+                             {"detach", run_detach}};
   // These show, and remove, what is left of programs that have ended.
   if (options.verb != "status" && options.verb != "detach") session::remove_files_of_dead();
+  if (options.cache && plans(options.verb)) use_cache();
   for (const Verb& verb : kVerbs)
     if (options.verb == verb.name) return verb.run(options, *renderer);
   return kUsage;

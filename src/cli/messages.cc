@@ -209,6 +209,30 @@ Message message(const image::PatternError& error) {
           fmt::format("bad pattern '{}': {}", error.pattern, image::explanation(error)), kUsage};
 }
 
+Message message(const select::ValueError& error, const std::string& point) {
+  using Cause = select::ValueError::Cause;
+  const auto say = [&](const std::string& why) {
+    return Message{"bad_value", fmt::format("'{}': {}", point, why), kUsage};
+  };
+  switch (error.cause) {
+    case Cause::no_value:
+      return say(fmt::format("no value to record; as in '{} $arg3', or %rdx", point));
+    case Cause::unknown_argument:
+      return say(fmt::format("'{}' is no argument in a register: $arg1 to $arg6", error.text));
+    case Cause::unknown_register:
+      return say(
+          fmt::format("'{}' is no register of 64 bits, such as %rdi or %r8; for less of it "
+                      "there are types: %rdi:u32",
+                      error.text));
+    case Cause::unknown_type:
+      return say(fmt::format("'{}' is none of the types u8, u16, u32 and u64", error.text));
+    case Cause::signed_type:
+      return say(fmt::format("histograms are of numbers from 0 on; u{} instead of {}",
+                             error.text.substr(1), error.text));
+  }
+  return say("bad value");
+}
+
 std::string why_no_breakpoints(const SystemError& error) {
   switch (error.number) {
     case EPERM:

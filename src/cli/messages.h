@@ -6,6 +6,7 @@
 #include "cli/exit_code.h"
 #include "image/elf_file.h"
 #include "image/pattern.h"
+#include "select/value.h"
 #include "session/launch.h"
 #include "session/session_error.h"
 #include "target/attach_error.h"
@@ -26,5 +27,7 @@ std::string why_no_breakpoints(const SystemError& error);
 Message message(const session::LaunchError& error);
 Message message(const image::ElfError& error);
 Message message(const image::PatternError& error);
+// Of what is to be recorded at `point`.
+Message message(const select::ValueError& error, const std::string& point);
 
 }  // namespace pinprick::cli

@@ -80,6 +80,18 @@ constexpr const char* kLatencyFooter =
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something\n"
     "was lost (with --fail-on-loss). With -- COMMAND: the command's own, or 125.";
 
+constexpr const char* kHistFooter =
+    "Values follow the pattern, in the same word:\n"
+    "  'libc:write $arg3'        an argument: $arg1 to $arg6\n"
+    "  'gzip:fill_window+0x2a %rax'   a register at an instruction\n"
+    "  'libc:memset $arg2:u8'    less of it: u8, u16, u32\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick hist -p 4242 'libc:write $arg3'          how much is written at once\n"
+    "  pinprick hist 'libc:malloc $arg1' -- ls -l        a program from its start\n"
+    "\n"
+    "Ends as `pinprick count` does, with the same exit status.";
+
 constexpr const char* kDoctorFooter =
     "Example:\n"
     "  pinprick doctor -p 4242      can this process be probed, by me, here?\n"
@@ -171,6 +183,12 @@ void add_patterns(CLI::App& app, Options& options) {
                "FUNCTION is a POSIX extended regular expression for the whole name");
 }
 
+void add_cache(CLI::App& app, Options& options) {
+  app.add_flag_callback(
+      "--no-cache", [&options] { options.cache = false; },
+      "Decode all anew; keep nothing of it in the user's cache");
+}
+
 void add_instructions(CLI::App& app, Options& options) {
   app.add_flag("--instructions", options.instructions,
                "Every instruction of the functions, not only their entries");
@@ -207,12 +225,15 @@ void add_watching(CLI::App& app, Options& options) {
                "When the process runs another program, probe that");
   app.add_flag("--fail-on-loss", options.fail_on_loss,
                "Exit with 5 when a call was missed, or new code was not probed");
+  add_cache(app, options);
   add_common(app, options);
   const std::string name = app.get_name();
   describe(app,
            {name + " [OPTIONS] -p PID PATTERN...",
             name + " [OPTIONS] PATTERN... -- COMMAND [ARGUMENT...]"},
-           std::string(kPatternFooter) + (name == "count" ? kCountFooter : kLatencyFooter));
+           std::string(kPatternFooter) + (name == "count"     ? kCountFooter
+                                          : name == "latency" ? kLatencyFooter
+                                                              : kHistFooter));
 }
 
 int complain(const std::string& text, const std::string& verb) {
@@ -224,7 +245,7 @@ int complain(const std::string& text, const std::string& verb) {
 // What CLI11 cannot check: combinations.
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
-  const bool watches = verb == "count" || verb == "latency";
+  const bool watches = verb == "count" || verb == "latency" || verb == "hist";
   if (options.has_command() && !watches) return "this verb takes no -- COMMAND";
   if (watches || verb == "list") {
     const int sources = (options.pids.empty() ? 0 : 1) + (options.has_command() ? 1 : 0) +
@@ -280,6 +301,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   summary->expected(0, 1)->type_name("ELF");
   list->add_flag("--together", options.together,
                  "With --summary --instructions: all at once, not each alone");
+  add_cache(*list, options);
   add_common(*list, options);
   describe(*list,
            {"list [OPTIONS] -p PID [PATTERN...]", "list [OPTIONS] --file ELF [PATTERN...]",
@@ -292,13 +314,19 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   count->add_flag("--trap", options.trap,
                   "Where no jump fits, a breakpoint that the kernel counts (root)");
 
+  const auto add_bits = [&options](CLI::App& verb) {
+    verb.add_option("--bits", options.bits,
+                    "2^BITS histogram slots for each power of two (default 3)")
+        ->type_name("0..5")
+        ->check(CLI::Range(stats::kMinFractionBits, stats::kMaxFractionBits).description(""));
+  };
+  auto* hist = app.add_subcommand("hist", "What values arguments and registers have");
+  add_watching(*hist, options);
+  add_bits(*hist);
+
   auto* latency = app.add_subcommand("latency", "How long functions take, from call to return");
   add_watching(*latency, options);
-  latency
-      ->add_option("--bits", options.bits,
-                   "2^BITS histogram slots for each power of two (default 3)")
-      ->type_name("0..5")
-      ->check(CLI::Range(stats::kMinFractionBits, stats::kMaxFractionBits).description(""));
+  add_bits(*latency);
   latency
       ->add_option("--slots", options.slots,
                    "Calls in flight at once, over all threads; more go unmeasured")

@@ -39,6 +39,7 @@ struct Options {
   bool count_children = true;
   bool instructions = false;
   bool together = false;
+  bool cache = true;
   Color color = Color::automatic;
 
   bool has_command() const { return !command.empty(); }

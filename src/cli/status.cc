@@ -64,19 +64,20 @@ SessionRow row_of(const FoundSession& found) {
   row.sites = journal.probes.size();
   row.slots = slots_of(found);
   const auto counters = found.file.read_counters(journal);
-  const auto unwound = found.file.read_unwound(journal);
-  const auto lost = found.file.read_lost(journal);
-  const auto from_generated = found.file.read_from_generated(journal);
+  const auto unrecorded = found.file.read_unrecorded(journal);
   const auto histograms = found.file.read_histograms(journal);
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
-    const auto [function, offset] = journal.probe_name(i);
-    const ProbeName name = {journal.name(journal.objects[probe.object].name), function, offset};
+    const auto [function, offset, value] = journal.probe_name(i);
+    const ProbeName name = {journal.name(journal.objects[probe.object].name), function, offset,
+                            value};
     if (probe.kind == layout::ProbeEntry::Kind::count)
       row.counts.push_back({name, counters[i]});
+    else if (probe.kind == layout::ProbeEntry::Kind::value)
+      row.values.push_back({name, histograms[i], unrecorded[i].missed});
     else
-      row.latencies.push_back(
-          {name, histograms[i], counters[i], unwound[i], lost[i], from_generated[i]});
+      row.latencies.push_back({name, histograms[i], unrecorded[i].missed, unrecorded[i].unwound,
+                               unrecorded[i].lost, unrecorded[i].from_generated});
   }
   return row;
 }

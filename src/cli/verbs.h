@@ -10,6 +10,7 @@ int run_doctor(const Options& options, Renderer& renderer);
 int run_list(const Options& options, Renderer& renderer);
 int run_count(const Options& options, Renderer& renderer);
 int run_latency(const Options& options, Renderer& renderer);
+int run_hist(const Options& options, Renderer& renderer);
 int run_status(const Options& options, Renderer& renderer);
 int run_detach(const Options& options, Renderer& renderer);
 

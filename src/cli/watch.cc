@@ -165,13 +165,31 @@ std::optional<probe::HookPlace> follows_by(const Subject& subject, const Pattern
   return notifies ? probe::place_in_loader(*subject.image, *notifies) : std::nullopt;
 }
 
+// Of two values of one function only the first would be recorded. `matches`: of all patterns
+// together.
+std::optional<Message> meant_twice(image::ProcessImage& image, const Patterns& patterns,
+                                   size_t matches) {
+  if (patterns.values.size() < 2) return std::nullopt;
+  size_t each = 0;
+  for (const image::Pattern& one : patterns.wanted)
+    each += image::match_patterns(image, {one}, patterns.excluded).matches.size();
+  if (each == matches) return std::nullopt;
+  return Message{"bad_value",
+                 "a function is meant by two of the patterns; `pinprick hist` records one value of "
+                 "a function at a time",
+                 kUsage};
+}
+
 Result<probe::ProbeSet, Message> Watch::plan(const Subject& subject) {
   image::ProcessImage& image = *subject.image;
   const auto loader = follows_by(subject, patterns_);
   auto matches = match(image, patterns_, options_.allow_missing, loader.has_value());
   if (!matches) return fail(matches.error());
+  if (auto twice = meant_twice(image, patterns_, matches->size())) return fail(*std::move(twice));
   if (options_.instructions) image::mean_each_instruction(*matches);
-  return probe::plan_probes(image, *std::move(matches), kind_, loader, risk());
+  auto set = probe::plan_probes(image, *std::move(matches), kind_, loader, risk());
+  set.values = patterns_.values;
+  return set;
 }
 
 // Memory that an earlier session had to leave: who was in it may be out by now.
@@ -341,6 +359,7 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
   if (options_.instructions) image::mean_each_instruction(matches);
   if (watched.has_left) finish_left(watched.name.pid);
   auto set = probe::plan_probes(image, std::move(matches), kind_, {}, risk());
+  set.values = patterns_.values;
   warn_of_unwinding(watched.name, set);
   auto armed = session::Session::arm(watched.target, image, std::move(set), arm_options(watched));
   if (!armed) {
@@ -443,6 +462,8 @@ Result<void, Message> Watch::begin() {
   for (pid_t pid : pids)
     if (auto armed = arm(pid); !armed) return armed;
   if (launched_) launched_->release();
+  // What is decoded later is written at the end.
+  object_store().write_pending();
   return {};
 }
 
@@ -458,10 +479,7 @@ void Watch::warn_of_exec(const Watched& watched) {
   }
   const auto status = target::read_status(watched.name.pid);
   if (!launched_ || !status || status->command == watched.name.command) return;
-  const auto has_hits = [](const Generation& generation) {
-    const auto hits = generation.session.counters();
-    return std::any_of(hits.begin(), hits.end(), [](uint64_t n) { return n != 0; });
-  };
+  const auto has_hits = [](const Generation& generation) { return generation.session.has_hits(); };
   if (std::none_of(watched.generations.begin(), watched.generations.end(), has_hits))
     renderer_.warning(fmt::format("{} has probably executed {}, {}", watched.name.command,
                                   status->command, kRemedy));
@@ -492,9 +510,9 @@ void Watch::wait() {
   uint64_t intervals = 1;
   // Nobody tells when slots or blocks run short, nor of an exec, which changes the program without
   // ending the process: look now and then, and often if it matters.
-  const uint64_t look_again_ns = options_.follow_exec                  ? 2'000'000
-                                 : kind_ == Kind::latency || launched_ ? 10'000'000
-                                                                       : 500'000'000;
+  const uint64_t look_again_ns = options_.follow_exec                ? 2'000'000
+                                 : kind_ != Kind::count || launched_ ? 10'000'000
+                                                                     : 500'000'000;
   constexpr uint64_t kSoonNs = 1'000'000;
   bool soon = false;
   for (;;) {
@@ -539,6 +557,10 @@ void Watch::report_all(bool is_final) {
   for (Watched& watched : watched_) {
     if (kind_ == Kind::count) {
       renderer_.counts(watched.counts(is_final, shows_idle));
+    } else if (kind_ == Kind::value) {
+      const auto values = watched.values(is_final, shows_idle);
+      for (const ValueRow& row : values.rows) lost_ = lost_ || row.missed != 0;
+      renderer_.values(values);
     } else {
       auto latencies = watched.latencies(is_final, shows_idle);
       uint64_t missed = 0, refused = 0;
@@ -634,6 +656,10 @@ int Watch::run() {
 
 int run_count(const Options& options, Renderer& renderer) {
   return Watch(options, Kind::count, renderer).run();
+}
+
+int run_hist(const Options& options, Renderer& renderer) {
+  return Watch(options, Kind::value, renderer).run();
 }
 
 int run_latency(const Options& options, Renderer& renderer) {

@@ -23,6 +23,11 @@ void add(LatencyRow& to, const LatencyRow& from) {
   to.from_generated += from.from_generated;
 }
 
+void add(ValueRow& to, const ValueRow& from) {
+  to.histogram.merge(from.histogram);
+  to.missed += from.missed;
+}
+
 // The rows of all generations. What was unloaded and loaded again is one row.
 template <class Row>
 class Rows {
@@ -49,12 +54,12 @@ class Rows {
   std::vector<Row> take() { return std::move(rows_); }
 
  private:
-  using Name = std::tuple<std::string_view, std::string_view, uint64_t>;
+  using Name = std::tuple<std::string_view, std::string_view, uint64_t, std::string_view>;
   using Names = std::map<Name, size_t>;
   using Key = std::pair<Name, size_t>;
 
   static Key key_of(const Row& row, Names& seen) {
-    const Name name(row.name.object, row.name.function, row.name.offset);
+    const Name name(row.name.object, row.name.function, row.name.offset, row.name.value);
     return {name, seen[name]++};
   }
 
@@ -87,22 +92,41 @@ std::vector<LatencyRow> rows_of(Generation& generation, bool is_final, bool idle
   const session::Session& session = generation.session;
   std::vector<LatencyRow> rows;
   if (idle) rows.reserve(session.probes().size());
-  Recorded now = {session.histograms(), session.counters(), session.unwound(), session.lost(),
-                  session.from_generated()};
+  Recorded now = {session.histograms(), session.unrecorded()};
   const Recorded& last = generation.last;
   const bool whole = is_final || last.histograms.empty();
-  const auto since = [&](const std::vector<uint64_t>& all, const std::vector<uint64_t>& before,
-                         size_t i) { return all[i] - (whole ? 0 : before[i]); };
   for (const session::ArmedProbe& armed : session.probes()) {
     const size_t i = armed.index;
     LatencyRow row;
-    row.missed = since(now.counters, last.counters, i);
-    row.unwound = since(now.unwound, last.unwound, i);
-    row.lost = since(now.lost, last.lost, i);
-    row.from_generated = since(now.from_generated, last.from_generated, i);
+    const session::Unrecorded before = whole ? session::Unrecorded() : last.unrecorded[i];
+    const session::Unrecorded& all = now.unrecorded[i];
+    row.missed = all.missed - before.missed;
+    row.unwound = all.unwound - before.unwound;
+    row.lost = all.lost - before.lost;
+    row.from_generated = all.from_generated - before.from_generated;
     row.histogram = is_final ? std::move(now.histograms[i])
                     : whole  ? now.histograms[i]
                              : now.histograms[i].since(last.histograms[i]);
+    if (!row.has_calls() && !idle) continue;
+    row.name = session.name_of(armed);
+    rows.push_back(std::move(row));
+  }
+  if (!is_final) generation.last = std::move(now);
+  return rows;
+}
+
+template <>
+std::vector<ValueRow> rows_of(Generation& generation, bool is_final, bool idle) {
+  const session::Session& session = generation.session;
+  std::vector<ValueRow> rows;
+  Recorded now = {session.histograms(), session.unrecorded()};
+  const Recorded& last = generation.last;
+  const bool whole = is_final || last.histograms.empty();
+  for (const session::ArmedProbe& armed : session.probes()) {
+    const size_t i = armed.index;
+    ValueRow row;
+    row.missed = now.unrecorded[i].missed - (whole ? 0 : last.unrecorded[i].missed);
+    row.histogram = whole ? now.histograms[i] : now.histograms[i].since(last.histograms[i]);
     if (!row.has_calls() && !idle) continue;
     row.name = session.name_of(armed);
     rows.push_back(std::move(row));
@@ -126,6 +150,7 @@ void add_past(Generation& generation, Past<Row>& past) {
     for (Row& row : to) {
       keep(row.name.object);
       keep(row.name.function);
+      keep(row.name.value);
     }
   };
   add(past.since_report, false);
@@ -174,10 +199,17 @@ uint64_t Watched::slots_to_ask_for() const {
 }
 
 void Watched::retire(std::list<Generation>::iterator generation) {
-  if (kind_ == probe::Kind::count)
-    add_past(*generation, past_counts_);
-  else
-    add_past(*generation, past_latencies_);
+  switch (kind_) {
+    case probe::Kind::count:
+      add_past(*generation, past_counts_);
+      break;
+    case probe::Kind::latency:
+      add_past(*generation, past_latencies_);
+      break;
+    case probe::Kind::value:
+      add_past(*generation, past_values_);
+      break;
+  }
   generations.erase(generation);
 }
 
@@ -205,6 +237,10 @@ Report<Row> Watched::report(bool is_final, Past<Row>& past, const ShowsIdle& sho
 
 Report<CountRow> Watched::counts(bool is_final, const ShowsIdle& shows_idle) {
   return report(is_final, past_counts_, shows_idle);
+}
+
+Report<ValueRow> Watched::values(bool is_final, const ShowsIdle& shows_idle) {
+  return report(is_final, past_values_, shows_idle);
 }
 
 Report<LatencyRow> Watched::latencies(bool is_final, const ShowsIdle& shows_idle) {

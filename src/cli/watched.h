@@ -22,10 +22,7 @@ namespace pinprick::cli {
 // By return probes, in all.
 struct Recorded {
   std::vector<stats::Histogram> histograms = {};
-  std::vector<uint64_t> counters = {};
-  std::vector<uint64_t> unwound = {};
-  std::vector<uint64_t> lost = {};
-  std::vector<uint64_t> from_generated = {};
+  std::vector<session::Unrecorded> unrecorded = {};
 };
 
 // What was armed at one time: all that was there at first, then what was loaded.
@@ -87,12 +84,13 @@ class Watched {
   // What the generation has recorded stays; it goes, with all that it holds.
   void retire(std::list<Generation>::iterator generation);
 
-  // Of counting probes, and of return probes: since the last report, or of all times. What was
-  // unloaded and loaded again is one row. `shows_idle`: of a number of functions, are rows without
-  // a hit wanted? The report's names are the sessions'.
+  // Of counting probes, of return probes, and of those that record values: since the last report,
+  // or of all times. What was unloaded and loaded again is one row. `shows_idle`: of a number of
+  // functions, are rows without a hit wanted? The report's names are the sessions'.
   using ShowsIdle = std::function<bool(size_t)>;
   Report<CountRow> counts(bool is_final, const ShowsIdle& shows_idle);
   Report<LatencyRow> latencies(bool is_final, const ShowsIdle& shows_idle);
+  Report<ValueRow> values(bool is_final, const ShowsIdle& shows_idle);
 
  private:
   template <class Row>
@@ -101,6 +99,7 @@ class Watched {
   probe::Kind kind_;
   Past<CountRow> past_counts_;
   Past<LatencyRow> past_latencies_;
+  Past<ValueRow> past_values_;
 };
 
 }  // namespace pinprick::cli

@@ -91,6 +91,7 @@ have_reported() { [ "$(reported 2>/dev/null)" = "$1" ]; }
   ends_with_test $second
   patiently has_begun $second "$TARGETS/ticker"
   watch count -p $first -p $second ticker:tick
+  patiently grep -q "\"armed\",\"pid\":$second," "$work/records"
   tell "tick 50" ticked
   end_watch
   [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['pid'] == $first][0]")" -eq 50 ]

@@ -8,6 +8,8 @@ setup() {
   # Its sessions are nobody else's.
   runtime=$(mktemp -d /dev/shm/pinprick-test.XXXXXX 2>/dev/null || echo "$work/runtime")
   export XDG_RUNTIME_DIR=$runtime
+  # And so is what it has decoded.
+  export XDG_CACHE_HOME=$work/cache
   started=()
 }
 

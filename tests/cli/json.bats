@@ -48,7 +48,7 @@ everywhere = types.pop('all')
 for verb in types: expect(verb, seen_types[verb] - everywhere, types[verb])
 for record in records:
     for probe in record.get('probes', []):
-        expect('probes', set(probe), fields['latency' if 'count' in probe else 'count']
+        expect('probes', set(probe), fields['hist' if 'value' in probe else 'latency' if 'count' in probe else 'count']
                - {'pid', 'seconds', 'final'})
 sys.exit('\n'.join(wrong) or 0)
 PYTHON
@@ -66,9 +66,13 @@ add() { sed "s/^{/{\"verb\":\"$1\",/" >>"$work/all"; }
   "$PINPRICK" count --json -p 999999999 main | add count || true
 
   TICKER=dlhost start_ticker
-  for verb in count latency; do
-    [ $verb = count ] || local timed=dlhost:_start
-    watch $verb --allow-missing -p "$ticker" 'plugin*:plugin_*' dlhost:call libc:__restore_rt $timed
+  for verb in count latency hist; do
+    local value='' timed=''
+    [ $verb != latency ] || timed=dlhost:_start
+    [ $verb != hist ] || value=' $arg1'
+    # shellcheck disable=SC2086
+    watch $verb --allow-missing -p "$ticker" "plugin*:plugin_*$value" "dlhost:call$value" \
+      "libc:__restore_rt$value" $timed
     tell "load $TARGETS/plugin_textrel.so" load
     tell unload unload
     tell "load $TARGETS/plugin.so" load
@@ -85,7 +89,9 @@ add() { sed "s/^{/{\"verb\":\"$1\",/" >>"$work/all"; }
   end_ticker
   rm "$work/in" "$work/out"
 
-  for verb in count latency; do
+  for verb in count latency hist; do
+    local value=''
+    [ $verb != hist ] || value=' $arg1'
     mkfifo "$work/in"
     # The shell waits until it is known, and the program until the shell's end is.
     sh -c 'read x; exec "$0"' "$TARGETS/ticker" <"$work/in" >"$work/out" 3>&- &
@@ -93,7 +99,7 @@ add() { sed "s/^{/{\"verb\":\"$1\",/" >>"$work/all"; }
     ends_with_test $ticker
     exec 7>"$work/in"
     patiently has_begun $ticker /bin/sh
-    watch $verb --allow-missing --follow-exec -p "$ticker" libc:read ticker:tick
+    watch $verb --allow-missing --follow-exec -p "$ticker" "libc:read$value" "ticker:tick$value"
     echo go >&7
     until_line "$work/records" '"type":"executed"'
     tell ready ready

@@ -47,6 +47,17 @@ Json latency_fields(const LatencyRow& row) {
           {"slots", slots_of(h)}};
 }
 
+Json value_fields(const ValueRow& row) {
+  const auto& h = row.histogram;
+  return {{"object", row.name.object}, {"function", text_of(row.name)},
+          {"value", row.name.value},   {"count", h.count()},
+          {"missed", row.missed},      {"sum", h.sum()},
+          {"p50", h.quantile(0.5)},    {"p90", h.quantile(0.9)},
+          {"p99", h.quantile(0.99)},   {"p999", h.quantile(0.999)},
+          {"max", h.maximum()},        {"bits", h.bits()},
+          {"slots", slots_of(h)}};
+}
+
 Json count_fields(const CountRow& row) {
   return {{"object", row.name.object}, {"function", text_of(row.name)}, {"hits", row.hits}};
 }
@@ -149,6 +160,15 @@ void JsonRenderer::latencies(const Report<LatencyRow>& report) {
   data_.flush();
 }
 
+void JsonRenderer::values(const Report<ValueRow>& report) {
+  for (const ValueRow& row : report.rows) {
+    Json record = head("hist", report);
+    record.update(value_fields(row));
+    write(data_, record);
+  }
+  data_.flush();
+}
+
 void JsonRenderer::detached(const ProcessName& process, const session::DisarmReport& report) {
   put(data_, {{"type", "detached"},
               {"pid", process.pid},
@@ -198,6 +218,7 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
     Json probes = Json::array();
     for (const CountRow& count : row.counts) probes.push_back(count_fields(count));
     for (const LatencyRow& latency : row.latencies) probes.push_back(latency_fields(latency));
+    for (const ValueRow& value : row.values) probes.push_back(value_fields(value));
     Json record = {
         {"type", "session"},        {"pid", row.process.pid}, {"command", row.process.command},
         {"state", name(row.state)}, {"file", row.file},       {"age_s", row.age_s},

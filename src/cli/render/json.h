@@ -22,6 +22,7 @@ class JsonRenderer : public Renderer {
   bool shows_idle(size_t) const override { return true; }
   void counts(const Report<CountRow>& report) override;
   void latencies(const Report<LatencyRow>& report) override;
+  void values(const Report<ValueRow>& report) override;
   void detached(const ProcessName& process, const session::DisarmReport& report) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;

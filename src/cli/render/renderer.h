@@ -49,6 +49,14 @@ struct LatencyRow {
   }
 };
 
+// Values that hits recorded.
+struct ValueRow {
+  ProbeName name;
+  stats::Histogram histogram;
+  uint64_t missed = 0;  // hits that found no memory for their histogram
+  bool has_calls() const { return histogram.count() + missed != 0; }
+};
+
 // Of one process. An interval, or the whole time.
 template <class Row>
 struct Report {
@@ -93,6 +101,7 @@ struct SessionRow {
   std::optional<SlotFigures> slots;  // while the target lives
   std::vector<CountRow> counts;
   std::vector<LatencyRow> latencies;
+  std::vector<ValueRow> values;
 };
 
 enum class Health : uint8_t { ok, note, bad };
@@ -122,6 +131,7 @@ class Renderer {
   virtual bool shows_idle(size_t functions) const = 0;
   virtual void counts(const Report<CountRow>& report) = 0;
   virtual void latencies(const Report<LatencyRow>& report) = 0;
+  virtual void values(const Report<ValueRow>& report) = 0;
   virtual void detached(const ProcessName& process, const session::DisarmReport& report) = 0;
 
   virtual void functions(const std::vector<ListRow>& rows) = 0;

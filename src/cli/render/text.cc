@@ -168,39 +168,40 @@ void TextRenderer::counts(const Report<CountRow>& report) {
   data_.flush();
 }
 
+void TextRenderer::draw(const stats::Histogram& h, std::string (*show)(double)) {
+  const uint64_t n = h.count();
+  std::map<unsigned, uint64_t> octaves;
+  for (uint32_t slot = 0; slot < h.cells().size(); ++slot)
+    if (h.cells()[slot].count != 0)
+      octaves[stats::find_last_set(stats::slot_floor(slot, h.bits()))] += h.cells()[slot].count;
+  uint64_t most = 0;
+  for (const auto& [octave, count] : octaves) most = std::max(most, count);
+  const int width = std::clamp(data_.columns() - 24, 20, 60);
+  for (unsigned octave = octaves.begin()->first; octave <= octaves.rbegin()->first; ++octave) {
+    const uint64_t count = octaves.contains(octave) ? octaves[octave] : 0;
+    const auto bar = static_cast<size_t>(
+        std::lround(static_cast<double>(count) / static_cast<double>(most) * width));
+    const double floor = octave == 0 ? 0 : std::ldexp(1, static_cast<int>(octave) - 1);
+    data_.print("{:>10} |{:<{}}{:>8}\n", show(floor),
+                std::string(std::max<size_t>(bar, count != 0 ? 1 : 0), '#'), width,
+                percentage(static_cast<double>(count) / static_cast<double>(n)));
+  }
+  const auto quantile = [&](double p) { return show(static_cast<double>(h.quantile(p))); };
+  data_.print("p50 {}  p90 {}  p99 {}  p99.9 {}  max {}  mean {}  n={}\n", quantile(0.5),
+              quantile(0.9), quantile(0.99), quantile(0.999),
+              show(static_cast<double>(h.maximum())), show(h.sum() / static_cast<double>(n)),
+              with_commas(n));
+}
+
 void TextRenderer::histogram(const LatencyRow& row, double seconds) {
   const auto& h = row.histogram;
   const uint64_t n = h.count();
   data_.print("{:<50} {:>10} calls/s\n", data_.bold(text_of(row.name)),
               rate(seconds > 0 ? static_cast<double>(n) / seconds : 0));
-  if (n != 0) {
-    // A line per power of two.
-    std::map<unsigned, uint64_t> octaves;
-    for (uint32_t slot = 0; slot < h.cells().size(); ++slot)
-      if (h.cells()[slot].count != 0)
-        octaves[stats::find_last_set(stats::slot_floor(slot, h.bits()))] += h.cells()[slot].count;
-    uint64_t most = 0;
-    for (const auto& [octave, count] : octaves) most = std::max(most, count);
-    const int width = std::clamp(data_.columns() - 24, 20, 60);
-    for (unsigned octave = octaves.begin()->first; octave <= octaves.rbegin()->first; ++octave) {
-      const uint64_t count = octaves.contains(octave) ? octaves[octave] : 0;
-      const auto bar = static_cast<size_t>(
-          std::lround(static_cast<double>(count) / static_cast<double>(most) * width));
-      const double floor = octave == 0 ? 0 : std::ldexp(1, static_cast<int>(octave) - 1);
-      data_.print("{:>10} |{:<{}}{:>8}\n", duration_ns(floor),
-                  std::string(std::max<size_t>(bar, count != 0 ? 1 : 0), '#'), width,
-                  percentage(static_cast<double>(count) / static_cast<double>(n)));
-    }
-    data_.print("p50 {}  p90 {}  p99 {}  p99.9 {}  max {}  mean {}  n={}\n",
-                duration_ns(static_cast<double>(h.quantile(0.5))),
-                duration_ns(static_cast<double>(h.quantile(0.9))),
-                duration_ns(static_cast<double>(h.quantile(0.99))),
-                duration_ns(static_cast<double>(h.quantile(0.999))),
-                duration_ns(static_cast<double>(h.maximum())),
-                duration_ns(h.sum() / static_cast<double>(n)), with_commas(n));
-  } else {
+  if (n != 0)
+    draw(h, duration_ns);
+  else
     data_.print("no call returned\n");
-  }
   if (row.missed != 0)
     data_.print("{}\n", data_.styled(fmt::format("missed {}: no slot was free, or no memory",
                                                  with_commas(row.missed)),
@@ -277,6 +278,68 @@ void TextRenderer::latencies(const Report<LatencyRow>& report) {
         from_generated == 0 ? ""
                             : fmt::format("  from generated code {}", with_commas(from_generated)),
         cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
+  }
+  data_.flush();
+}
+
+namespace {
+
+std::string label(const ProbeName& name) {
+  return fmt::format("{} {}", text_of(name), name.value);
+}
+
+}  // namespace
+
+void TextRenderer::value_table(std::span<const ValueRow* const> rows, double seconds) {
+  data_.print("{:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "hits", "hits/s", "p50", "p90",
+              "p99", "max", "sum", "value");
+  for (const ValueRow* row : rows) {
+    const auto& h = row->histogram;
+    const auto quantile = [&](double p) { return magnitude(static_cast<double>(h.quantile(p))); };
+    data_.print("{:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}\n", with_commas(h.count()),
+                rate(seconds > 0 ? static_cast<double>(h.count()) / seconds : 0), quantile(0.5),
+                quantile(0.9), quantile(0.99), magnitude(static_cast<double>(h.maximum())),
+                magnitude(h.sum()), data_.bold(label(row->name)),
+                row->missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row->missed)));
+  }
+}
+
+void TextRenderer::value_reports(const std::vector<ValueRow>& rows, size_t idle, double seconds) {
+  const size_t total = rows.size() + idle;
+  const auto shown = rows_to_show(rows, shows_idle(total), [](const ValueRow& row) {
+    return static_cast<double>(row.histogram.count());
+  });
+  const auto top = top_of(shown);
+  if (shown.size() > kFew) {
+    value_table(top, seconds);
+  } else {
+    for (const ValueRow* row : top) {
+      const auto& h = row->histogram;
+      data_.print("{:<50} {:>10} hits/s\n", data_.bold(label(row->name)),
+                  rate(seconds > 0 ? static_cast<double>(h.count()) / seconds : 0));
+      if (h.count() != 0)
+        draw(h, magnitude);
+      else
+        data_.print("no hit\n");
+      if (row->missed != 0)
+        data_.print(
+            "{}\n",
+            data_.styled(fmt::format("missed {}: no memory", with_commas(row->missed)), kYellow));
+    }
+  }
+  if (top.size() < shown.size())
+    data_.print("{}\n", data_.faint(plural(shown.size() - top.size(), "other function")));
+  if (shown.size() < total)
+    data_.print("{}\n", data_.faint(plural(total - shown.size(), "function") + " without a hit"));
+}
+
+void TextRenderer::values(const Report<ValueRow>& report) {
+  heading(report.process, report.seconds, report.is_final);
+  value_reports(report.rows, report.idle, report.seconds);
+  if (report.is_final) {
+    uint64_t missed = 0;
+    for (const ValueRow& row : report.rows) missed += row.missed;
+    data_.print("missed {}\n", with_commas(missed));
   }
   data_.flush();
 }
@@ -396,6 +459,7 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
     if (row.state == SessionRow::State::left_behind && !all_) continue;
     if (!row.counts.empty()) count_table(row.counts, 0, row.age_s);
     if (!row.latencies.empty()) latency_reports(row.latencies, 0, row.age_s);
+    if (!row.values.empty()) value_reports(row.values, 0, row.age_s);
   }
   data_.flush();
 }

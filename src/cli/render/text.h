@@ -32,6 +32,7 @@ class TextRenderer : public Renderer {
   bool shows_idle(size_t functions) const override;
   void counts(const Report<CountRow>& report) override;
   void latencies(const Report<LatencyRow>& report) override;
+  void values(const Report<ValueRow>& report) override;
   void detached(const ProcessName& process, const session::DisarmReport& report) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
@@ -47,6 +48,10 @@ class TextRenderer : public Renderer {
   void count_table(const std::vector<CountRow>& rows, size_t idle, double seconds);
   void latency_reports(const std::vector<LatencyRow>& rows, size_t idle, double seconds);
   void histogram(const LatencyRow& row, double seconds);
+  // A line per power of two, and the quantiles; `show`: how a value is written.
+  void draw(const stats::Histogram& histogram, std::string (*show)(double));
+  void value_reports(const std::vector<ValueRow>& rows, size_t idle, double seconds);
+  void value_table(std::span<const ValueRow* const> rows, double seconds);
   void latency_table(std::span<const LatencyRow* const> rows, double seconds);
   // The first rows of `shown`, as many as --top allows.
   template <class Row>

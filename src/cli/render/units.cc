@@ -42,6 +42,13 @@ std::string rate(double per_second) {
   return scaled(per_second, kUnits, 4, 1000);
 }
 
+std::string magnitude(double value) {
+  constexpr double kAsItIs = 1e7;
+  static constexpr const char* kUnits[] = {"", "k", "M", "G", "T", "P", "E"};
+  if (value < kAsItIs) return with_commas(static_cast<uint64_t>(std::llround(value)));
+  return scaled(value, kUnits, 7, 1000);
+}
+
 std::string percentage(double fraction) {
   return fmt::format("{:.1f}%", fraction * 100);
 }

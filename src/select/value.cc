@@ -1,0 +1,79 @@
+#include "select/value.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace pinprick::select {
+namespace {
+
+constexpr std::array<std::string_view, 16> kRegisters = {"ax",  "cx",  "dx",  "bx", "sp",  "bp",
+                                                         "si",  "di",  "r8",  "r9", "r10", "r11",
+                                                         "r12", "r13", "r14", "r15"};
+// rdi, rsi, rdx, rcx, r8, r9
+constexpr std::array<uint8_t, 6> kArguments = {7, 6, 2, 1, 8, 9};
+
+std::optional<uint8_t> register_named(std::string_view name) {
+  for (size_t i = 0; i < kRegisters.size(); ++i) {
+    const bool is_old = kRegisters[i][0] != 'r';
+    if (name == kRegisters[i] ||
+        (is_old && name.starts_with('r') && name.substr(1) == kRegisters[i]))
+      return static_cast<uint8_t>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Value, ValueError> parse_value(std::string_view text) {
+  using Cause = ValueError::Cause;
+  const auto wrong = [](Cause cause, std::string_view what) {
+    return fail(ValueError{cause, std::string(what)});
+  };
+  const size_t colon = text.find(':');
+  const std::string_view what = text.substr(0, colon);
+  Value value;
+  constexpr std::string_view kArg = "$arg";
+  if (what.starts_with('$')) {
+    const bool is_digit = what.starts_with(kArg) && what.size() == kArg.size() + 1 &&
+                          what.back() >= '1' &&
+                          static_cast<size_t>(what.back() - '1') < kArguments.size();
+    if (!is_digit) return wrong(Cause::unknown_argument, what);
+    value.register_number = kArguments[static_cast<size_t>(what.back() - '1')];
+    value.is_argument = true;
+  } else if (what.starts_with('%')) {
+    const auto number = register_named(what.substr(1));
+    if (!number) return wrong(Cause::unknown_register, what);
+    value.register_number = *number;
+  } else {
+    return wrong(Cause::no_value, text);
+  }
+  if (colon == text.npos) return value;
+  const std::string_view type = text.substr(colon + 1);
+  constexpr std::pair<std::string_view, uint8_t> kWidths[] = {
+      {"8", 1}, {"16", 2}, {"32", 4}, {"64", 8}};
+  const auto width = std::find_if(std::begin(kWidths), std::end(kWidths), [&](const auto& one) {
+    return !type.empty() && type.substr(1) == one.first;
+  });
+  if (width == std::end(kWidths) || (type[0] != 'u' && type[0] != 's' && type[0] != 'x'))
+    return wrong(Cause::unknown_type, type);
+  if (type[0] == 's') return wrong(Cause::signed_type, type);
+  value.bytes = width->second;
+  return value;
+}
+
+PointAndValue split_spec(std::string_view spec) {
+  const size_t at = std::max(spec.rfind(" $") == spec.npos ? 0 : spec.rfind(" $") + 1,
+                             spec.rfind(" %") == spec.npos ? 0 : spec.rfind(" %") + 1);
+  if (at == 0) return {spec, {}};
+  std::string_view point = spec.substr(0, at), value = spec.substr(at);
+  const auto trim = [](std::string_view text) {
+    while (text.ends_with(' ')) text.remove_suffix(1);
+    while (text.starts_with(' ')) text.remove_prefix(1);
+    return text;
+  };
+  return {trim(point), trim(value)};
+}
+
+}  // namespace pinprick::select
