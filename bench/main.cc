@@ -1,4 +1,4 @@
-// pinprick-bench TARGETS OUT [hits] [mass] [redis] [self] [slots]
+// pinprick-bench TARGETS OUT [hits] [arm] [mass] [redis] [self] [slots] [stops]
 //
 // Measures, prints tables, writes OUT/results.json and OUT/facts.json. TARGETS holds the programs
 // to be probed. What is measured, and what the files contain, stands in scripts/bench.
@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "arm_cost.h"
 #include "hit_cost.h"
 #include "interrupts.h"
 #include "mass_cost.h"
@@ -17,6 +18,7 @@
 #include "results.h"
 #include "self_cost.h"
 #include "slot_designs.h"
+#include "stop_cost.h"
 
 namespace pinprick::bench {
 namespace {
@@ -49,10 +51,24 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
     fmt::print("\n");
     if (const int status = write(); status != cli::kOk) return status;
   }
+  if (wanted("arm")) {
+    fmt::print("One probe, from the start of pinprick until it is in\n\n");
+    std::fflush(stdout);
+    if (auto done = measure_arm(PINPRICK, interrupts, results); !done)
+      return fail_with(done.error());
+    if (const int status = write(); status != cli::kOk) return status;
+  }
   if (wanted("mass")) {
     fmt::print("Many probes at once, each on a function of a program that runs\n\n");
     std::fflush(stdout);
     if (auto done = measure_mass(targets, interrupts, results); !done)
+      return fail_with(done.error());
+    if (const int status = write(); status != cli::kOk) return status;
+  }
+  if (wanted("stops")) {
+    fmt::print("How long a process stands still for one probe\n\n");
+    std::fflush(stdout);
+    if (auto done = measure_stops(targets, interrupts, results); !done)
       return fail_with(done.error());
     if (const int status = write(); status != cli::kOk) return status;
   }
@@ -84,11 +100,13 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
 int main(int argc, char** argv) {
   const std::set<std::string> groups(argv + std::min(argc, 3), argv + argc);
   const bool known = std::all_of(groups.begin(), groups.end(), [](const std::string& group) {
-    return group == "hits" || group == "mass" || group == "redis" || group == "self" ||
-           group == "slots";
+    return group == "hits" || group == "arm" || group == "mass" || group == "redis" ||
+           group == "self" || group == "slots" || group == "stops";
   });
   if (argc < 3 || !known) {
-    fmt::print(stderr, "usage: pinprick-bench TARGETS OUT [hits] [mass] [redis] [self] [slots]\n");
+    fmt::print(
+        stderr,
+        "usage: pinprick-bench TARGETS OUT [hits] [arm] [mass] [redis] [self] [slots] [stops]\n");
     return pinprick::cli::kUsage;
   }
   return pinprick::bench::run(argv[1], argv[2], groups);
