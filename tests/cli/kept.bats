@@ -4,8 +4,11 @@ load helpers
 
 # Executable memory without a file, in bytes.
 generated_code() {
-  awk '$2 ~ /x/ && $5 == 0 && NF == 5 { split($1, a, "-"); sum += strtonum("0x" a[2]) - strtonum("0x" a[1]) }
-       END { print sum + 0 }' "/proc/$1/maps"
+  local range rights offset device inode path sum=0
+  while read -r range rights offset device inode path; do
+    [[ "$rights" != *x* || "$inode" != 0 || -n "$path" ]] || sum=$((sum + 0x${range#*-} - 0x${range%-*}))
+  done <"/proc/$1/maps"
+  echo $sum
 }
 
 # All its mappings, and those in memory; in KB.
