@@ -4,6 +4,7 @@
 // Pure, thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,6 +33,14 @@ bool is_rex(uint8_t byte);
 // The bytes of a jump to the address that lies at `memory`, kIndirectJumpLength of them. Returns
 // nullopt if `memory` is out of reach.
 std::optional<std::vector<uint8_t>> encode_indirect_jump(Address from, Address memory);
+
+// A link is kLinkLength bytes of a stub where another one's can be led in: a jump to that one, or
+// nothing. encode_link: `to` is 0 for nothing; returns nullopt if it is out of reach.
+inline constexpr uint8_t kLinkLength = kJumpLength;
+using LinkBytes = std::array<uint8_t, kLinkLength>;
+std::optional<LinkBytes> encode_link(Address at, Address to);
+// Where the link at `at` leads, 0 for nothing. Returns nullopt if the bytes are no link.
+std::optional<Address> link_target(Address at, const LinkBytes& bytes);
 
 // Can a 32-bit displacement that ends at `from` reach `to`?
 constexpr bool reaches(Address from, Address to) {

@@ -75,6 +75,9 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec);
 struct Displaced {
   Address address = 0;
   std::span<const uint8_t> bytes;  // whole instructions, displaceable
+  // The stub has a link in front of their copies (or at its begin, see emit_vfork_hook), which
+  // leads here; 0: nowhere yet. Without a value it has no link.
+  std::optional<Address> link = {};
 };
 
 // Where the copy of a displaced instruction begins.

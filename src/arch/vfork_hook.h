@@ -43,7 +43,7 @@ std::vector<size_t> find_vforks(std::span<const uint8_t> code);
 std::optional<size_t> find_system_call(std::span<const uint8_t> code);
 
 // For a system call, with which the displaced bytes begin. It works for any number: what the call
-// is stands in the registers.
+// is stands in the registers. A link lies at its begin: one hook is enough.
 Stub emit_vfork_hook(Assembler& code, RseqArea rseq, const Displaced& displaced);
 
 }  // namespace pinprick::arch

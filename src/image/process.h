@@ -29,6 +29,7 @@ struct ProcessImage {
   std::vector<std::string> replaced;  // read from memory, since the file is not to be had
   bool maps_unwinder = false;         // libgcc_s, libunwind, or a C++ runtime
   std::vector<Mapping> maps;          // of the process; empty: it is a file
+  std::vector<Range> taken;           // text that others' probes have changed, by address
   Range vdso_padding;                 // zeros from the end of the vDSO to the end of its last page
 
   Object* object_at(Address code) const;

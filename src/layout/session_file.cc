@@ -153,7 +153,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {
     const bool is_jump = site.length == kShortSiteLength || site.length >= kLongSiteLength;
     return is_jump && site.length <= kMaxSiteLength && site.own > 0 && site.own <= site.length &&
-           static_cast<uint8_t>(site.phase) < kPhases;
+           static_cast<uint8_t>(site.phase) < kPhases && site.link <= SiteEntry::Link::at_begin;
   });
   const bool probes_ok =
       std::all_of(out.probes.begin(), out.probes.end(), [&](const ProbeEntry& probe) {

@@ -32,7 +32,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 12;
+inline constexpr uint32_t kFileVersion = 13;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -102,10 +102,19 @@ struct SiteEntry {
     loader_hook = 3,
     gone = 4,      // unloaded: what is there now is not what was probed
     left_out = 5,  // arming has left it as it was
-  } phase = Phase::usual;
+  } phase : 4 = Phase::usual;
+  // Where the stub has a link (arch/jump.h), by which another session's stub for the same site is
+  // led in; session/shared_sites.h.
+  enum class Link : uint8_t {
+    none = 0,
+    before_body = 1,
+    at_begin = 2,
+  } link : 2 = Link::none;
+  uint8_t unused : 2 = 0;
 
   Address end() const { return address + length; }
   Address target() const { return end() + static_cast<uint64_t>(int64_t{jump}); }
+  Address copy() const { return address + static_cast<uint64_t>(int64_t{body}); }
 };
 #pragma pack(pop)
 

@@ -31,17 +31,24 @@ bool library_changes_text(const target::Memory& memory, const std::vector<image:
   });
 }
 
+std::optional<layout::FileHeader> mapped_session(const target::Memory& memory,
+                                                 const image::Mapping& mapping) {
+  layout::FileHeader header;
+  if (!mapping.shared || mapping.writable || mapping.offset != 0 ||
+      mapping.path.find(layout::kFileSuffix) == mapping.path.npos ||
+      !memory.read_value(mapping.range.begin, header) || header.magic != layout::kFileMagic)
+    return std::nullopt;
+  return header;
+}
+
 std::optional<AttachedSession> session_changes_text(const target::Memory& memory,
                                                     const std::vector<image::Mapping>& maps) {
   for (const image::Mapping& mapping : maps) {
-    layout::FileHeader header;
-    if (!mapping.shared || mapping.writable || mapping.offset != 0 ||
-        !mapping.path.ends_with(layout::kFileSuffix) ||
-        !memory.read_value(mapping.range.begin, header) || header.magic != layout::kFileMagic)
-      continue;
+    const auto header = mapped_session(memory, mapping);
+    if (!header) continue;
     // Of another version nothing more can be read.
-    if (header.version != layout::kFileVersion) return AttachedSession{};
-    if (header.state != layout::SessionState::disarmed) return AttachedSession{header.controller};
+    if (header->version != layout::kFileVersion) return AttachedSession{};
+    if (header->state != layout::SessionState::disarmed) return AttachedSession{header->controller};
   }
   return std::nullopt;
 }

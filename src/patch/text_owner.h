@@ -37,12 +37,18 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "image/maps.h"
+#include "layout/session_file.h"
 #include "target/memory.h"
 
 namespace pinprick::patch {
 
 // Is the page in the process whose memory and mappings these are?
 bool library_changes_text(const target::Memory& memory, const std::vector<image::Mapping>& maps);
+
+// The header of the session's file that is mapped there; of another version only `magic`, `version`
+// and `header_size` mean anything.
+std::optional<layout::FileHeader> mapped_session(const target::Memory& memory,
+                                                 const image::Mapping& mapping);
 
 struct AttachedSession {
   pid_t controller = 0;  // in its own namespace; 0: unknown; it may have ended

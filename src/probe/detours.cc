@@ -41,6 +41,9 @@ void Taken::add(Range range, uint32_t long_jump) {
 }
 
 bool Taken::is_free(Range range) const {
+  const auto is_of_others = [&](Range other) { return other.overlaps(range); };
+  if (heeds_others_ && std::any_of(of_others_.begin(), of_others_.end(), is_of_others))
+    return false;
   const auto ends_before = [&](const auto& entry) {
     return entry.first + entry.second.size <= range.begin;
   };

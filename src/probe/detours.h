@@ -25,6 +25,10 @@ class Taken {
     if (planned.springboard && !planned.host)
       add({planned.springboard->address, planned.springboard->address + arch::kJumpLength});
   }
+  // By address.
+  void add_of_others(Range range) { of_others_.push_back(range); }
+  // Is what others have taken not free, either?
+  void heed_others(bool heeds) { heeds_others_ = heeds; }
   bool is_free(Range range) const;
   // The patch that has its own long jump there, straight to its stub.
   std::optional<size_t> long_jump_at(Address site) const;
@@ -43,6 +47,8 @@ class Taken {
   // By begin; none overlaps another.
   std::vector<std::pair<Address, Claim>> ascending_;
   std::map<Address, Claim> others_;
+  std::vector<Range> of_others_;
+  bool heeds_others_ = true;
 };
 
 // Could there be a way around what is in the way of this site's own jump?

@@ -207,8 +207,8 @@ std::optional<SitePatch> plan_hook(const HookPlace& place) {
   return patch;
 }
 
-arch::Displaced displaced(const SitePatch& patch) {
-  return {patch.site(), patch.original().first(patch.plan.patch.displaced)};
+arch::Displaced displaced(const SitePatch& patch, std::optional<Address> link) {
+  return {patch.site(), patch.original().first(patch.plan.patch.displaced), link};
 }
 
 // How many matches of one function come first.
@@ -385,8 +385,12 @@ void drop_collisions(ProbeSet& set) {
 // a jump that needs none.
 class LastResorts {
  public:
-  LastResorts(ProbeSet& set, Kind kind, LandingSpace landings)
-      : set_(set), kind_(kind), landings_(std::move(landings)), placed_(set.skipped.size()) {}
+  LastResorts(ProbeSet& set, Kind kind, LandingSpace landings, std::span<const Range> by_others)
+      : set_(set),
+        kind_(kind),
+        landings_(std::move(landings)),
+        by_others_(by_others),
+        placed_(set.skipped.size()) {}
 
   void plan();
 
@@ -398,6 +402,7 @@ class LastResorts {
   ProbeSet& set_;
   Kind kind_;
   LandingSpace landings_;
+  std::span<const Range> by_others_;
   std::map<const image::Object*, Taken> taken_;
   std::vector<bool> placed_;           // of those skipped
   std::map<Address, size_t> by_site_;  // those that may be placed, in the process's addresses
@@ -412,6 +417,10 @@ void LastResorts::plan() {
     check_cancelled();
     taken_[set_.patches[i].object].add(set_.patches[i].plan, i);
   }
+  for (auto& [object, taken] : taken_)
+    for (const Range range : by_others_)
+      if (object->extent().contains(range))
+        taken.add_of_others({range.begin - object->bias(), range.end - object->bias()});
   for (size_t i = 0; i < set_.skipped.size(); ++i)
     if (!placed_[i] && may_have_pun(set_.skipped[i].refusal.reason)) {
       check_cancelled();
@@ -427,6 +436,10 @@ bool LastResorts::place(size_t skipped) {
   const image::Function& function = *one.match.function;
   const Address site = one.match.site - object.bias();
   Taken& taken = taken_[&object];
+  // A site that they have, too, gets what they have there, however it is planned.
+  taken.heed_others(std::none_of(by_others_.begin(), by_others_.end(), [&](Range range) {
+    return range.begin == site + object.bias();
+  }));
   if (may_have_detour(one.refusal.reason)) {
     const Address last = last_behind(one.match.site) - object.bias();
     if (auto detour = find_detour(object, function, site, last, taken)) {
@@ -591,7 +604,7 @@ std::vector<image::Match> instructions_of(std::span<const image::Match> matches)
 }
 
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<const HookPlace> hooks,
-                     LandingSpace landings) {
+                     LandingSpace landings, std::span<const Range> taken_by_others) {
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   if (!std::is_sorted(matches.begin(), matches.end(), by_site))
     std::stable_sort(matches.begin(), matches.end(), by_site);
@@ -626,7 +639,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
       append(set, *std::exchange(planned[taken], std::nullopt));
     }
   });
-  LastResorts(set, kind, std::move(landings)).plan();
+  LastResorts(set, kind, std::move(landings), taken_by_others).plan();
   for (const HookPlace& place : hooks) {
     if (!is_wanted(place, set.probes.size())) continue;
     if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));
@@ -668,7 +681,8 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
                   [&](const image::Match& match) { skip(match, plan::Reason::returns_otherwise); });
     matches.erase(first, matches.end());
   }
-  ProbeSet set = plan_probes(std::move(matches), kind, hooks, LandingSpace::around(image));
+  ProbeSet set =
+      plan_probes(std::move(matches), kind, hooks, LandingSpace::around(image), image.taken);
   set.may_unwind_elsewhere = is_unknown;
   set.skipped.insert(set.skipped.end(), std::make_move_iterator(skipped.begin()),
                      std::make_move_iterator(skipped.end()));
@@ -696,13 +710,16 @@ std::optional<arch::Stub> placed_by(arch::Assembler& code, F&& emit) {
 }  // namespace
 
 std::optional<arch::Stub> place_stub(arch::Assembler& code, const SitePatch& patch,
-                                     const arch::ArenaEntries& arena, const arch::StubSpec& spec) {
-  return placed_by(code, [&] { return arch::emit_stub(code, arena, spec, displaced(patch)); });
+                                     const arch::ArenaEntries& arena, const arch::StubSpec& spec,
+                                     std::optional<Address> link) {
+  return placed_by(code,
+                   [&] { return arch::emit_stub(code, arena, spec, displaced(patch, link)); });
 }
 
 std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SitePatch& patch,
                                               const arch::ArenaEntries& arena,
-                                              arch::UnwinderHook spec) {
+                                              arch::UnwinderHook spec,
+                                              std::optional<Address> link) {
   spec.functions = patch.hook->functions;
   using At = arch::UnwinderHook::At;
   spec.at = patch.hook->kind == Hook::Kind::unwinder       ? At::unwinder
@@ -710,12 +727,13 @@ std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SiteP
                                                            : At::object_list;
   spec.askers = patch.hook->askers;
   spec.tells_of_tables = arena.tells_of_tables;
-  return placed_by(code, [&] { return arch::emit_unwinder_hook(code, spec, displaced(patch)); });
+  return placed_by(code,
+                   [&] { return arch::emit_unwinder_hook(code, spec, displaced(patch, link)); });
 }
 
 std::optional<arch::Stub> place_vfork_hook(arch::Assembler& code, const SitePatch& patch,
-                                           arch::RseqArea rseq) {
-  return placed_by(code, [&] { return arch::emit_vfork_hook(code, rseq, displaced(patch)); });
+                                           arch::RseqArea rseq, std::optional<Address> link) {
+  return placed_by(code, [&] { return arch::emit_vfork_hook(code, rseq, displaced(patch, link)); });
 }
 
 }  // namespace pinprick::probe

@@ -136,19 +136,24 @@ enum class Risk : bool { none, unknown_unwinder };
 // if given.
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
                      const std::optional<HookPlace>& loader = {}, Risk risk = Risk::none);
-// `landings`: where puns may lead.
+// `landings`: where puns may lead. `taken_by_others`: what probes that have no room at their own
+// sites must not change, in the process's addresses.
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
-                     std::span<const HookPlace> hooks = {}, LandingSpace landings = {});
+                     std::span<const HookPlace> hooks = {}, LandingSpace landings = {},
+                     std::span<const Range> taken_by_others = {});
 
-// The stub of a patch, emitted where `code` ends. Returns nullopt, and emits nothing, if something
-// that it refers to is out of reach from there.
+// The stub of a patch, emitted where `code` ends; with a link if `link` has a value
+// (arch::Displaced). Returns nullopt, and emits nothing, if something that it refers to is out of
+// reach from there.
 std::optional<arch::Stub> place_stub(arch::Assembler& code, const SitePatch& patch,
-                                     const arch::ArenaEntries& arena, const arch::StubSpec& spec);
+                                     const arch::ArenaEntries& arena, const arch::StubSpec& spec,
+                                     std::optional<Address> link = {});
 // `spec`: what the session has; the rest is the patch's, and the arena's.
 std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SitePatch& patch,
                                               const arch::ArenaEntries& arena,
-                                              arch::UnwinderHook spec);
+                                              arch::UnwinderHook spec,
+                                              std::optional<Address> link = {});
 std::optional<arch::Stub> place_vfork_hook(arch::Assembler& code, const SitePatch& patch,
-                                           arch::RseqArea rseq);
+                                           arch::RseqArea rseq, std::optional<Address> link = {});
 
 }  // namespace pinprick::probe

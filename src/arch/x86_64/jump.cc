@@ -54,4 +54,23 @@ std::optional<int32_t> jump_distance(std::span<const uint8_t> bytes) {
   return std::equal(bytes.begin(), bytes.end(), jump) ? std::optional(distance) : std::nullopt;
 }
 
+namespace {
+constexpr LinkBytes kNoLink = {0x0f, 0x1f, 0x44, 0x00, 0x00};  // nop
+}
+
+std::optional<LinkBytes> encode_link(Address at, Address to) {
+  if (to == 0) return kNoLink;
+  if (!reaches(at + kLinkLength, to)) return std::nullopt;
+  LinkBytes bytes = {};
+  encode_jump(bytes, static_cast<int32_t>(to - at - kLinkLength));
+  return bytes;
+}
+
+std::optional<Address> link_target(Address at, const LinkBytes& bytes) {
+  if (bytes == kNoLink) return Address{0};
+  const auto distance = jump_distance(bytes);
+  if (!distance) return std::nullopt;
+  return at + kLinkLength + static_cast<uint64_t>(int64_t{*distance});
+}
+
 }  // namespace pinprick::arch

@@ -100,6 +100,7 @@ void VforkHook::restore_flags_and_number() {
 
 //     descriptor: struct rseq_cs {begin, end, abort = again}
 //   stub:
+//                 [link to another session's hook, which does all of this itself]
 //                 r11 = rax, the number; al, ah = flags
 //                 goto sharing if the child shares memory and thread pointer, and its parent waits
 //     plain:      flags, rax
@@ -153,6 +154,7 @@ Stub VforkHook::emit() {
   code_.distance(begin, end);
   code_.u64(again);
   stub.begin = code_.here();
+  if (displaced_.link) emit_link(code_, *displaced_.link, sizeof kSyscall, stub);
   next_is(0);
   code_.mov(Reg::r11, Reg::rax);
   code_.lahf();

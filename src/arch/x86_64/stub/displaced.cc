@@ -4,9 +4,19 @@
 #include <vector>
 
 #include "arch/code.h"
+#include "arch/jump.h"
 #include "arch/relocate.h"
 
 namespace pinprick::arch {
+
+void emit_link(Assembler& code, Address to, uint8_t length, Stub& stub) {
+  stub.frames.note(code.here(), 0, 0, length);
+  if (to != 0) {
+    code.jmp(to);  // settle() says whether it is within reach
+    return;
+  }
+  code.raw(*encode_link(code.here(), 0));
+}
 
 std::optional<Address> emit_copies(Assembler& code, const Displaced& displaced, size_t from,
                                    size_t to, Stub& stub) {
@@ -17,7 +27,10 @@ std::optional<Address> emit_copies(Assembler& code, const Displaced& displaced, 
     const auto bytes = displaced.bytes.subspan(from, to - from);
     const auto instruction = decode(bytes, displaced.address + from);
     assert(instruction && instruction->length <= bytes.size());
-    if (stub.copies.empty()) stub.body = code.here();
+    if (stub.copies.empty()) {
+      if (displaced.link) emit_link(code, *displaced.link, instruction->length, stub);
+      stub.body = code.here();
+    }
     const auto offset = static_cast<uint8_t>(from);
     stub.copies.push_back({offset, static_cast<uint32_t>(code.here() - stub.body)});
     stub.frames.note(code.here(), offset, 0, instruction->length);

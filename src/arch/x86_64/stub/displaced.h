@@ -13,7 +13,10 @@ namespace pinprick::arch {
 // code.
 void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub, size_t from = 0);
 
-// The two parts of that. The displaced instructions at offsets from `from` up to `to`; returns
+// A link (jump.h) to `to`, in front of a displaced instruction of that length.
+void emit_link(Assembler& code, Address to, uint8_t length, Stub& stub);
+
+// The two parts of emit_displaced(). The displaced instructions at offsets from `from` up to `to`; returns
 // where the program goes on after them, or nullopt if it does not.
 std::optional<Address> emit_copies(Assembler& code, const Displaced& displaced, size_t from,
                                    size_t to, Stub& stub);

@@ -449,7 +449,7 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 // syscall of 2 bytes becomes one of 9, which is the most of all that may stand in front of others;
 // the last one may be a call, of 24. And the way on, and alignment.
 uint64_t most_stub_bytes(size_t parts, size_t displaced) {
-  return 128 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 + kJumpLength + 8;
+  return 128 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 + 2 * kJumpLength + 8;
 }
 
 }  // namespace pinprick::arch
