@@ -89,17 +89,6 @@ bool Arming::has_loader_hook() const {
   return false;
 }
 
-// Those of this process, or of an earlier session of ours, which stays as long as this one.
-bool Arming::marks_children() const {
-  if (set_.marks_children) return true;
-  const auto found = find_sessions(session_.target_.pid());
-  return std::any_of(found.sessions.begin(), found.sessions.end(), [](const FoundSession& one) {
-    const auto& header = one.journal.header;
-    return one.target_lives && header.controller == ::getpid() &&
-           header.state == layout::SessionState::armed;
-  });
-}
-
 Result<void, SessionError> Arming::choose_addresses(const std::vector<image::Mapping>& maps) {
   // Other addresses than an earlier session's: nongnu's libunwind keeps in a cache, as long as the
   // process lives, where in our tables it has found the rules for an address.
@@ -194,6 +183,7 @@ Result<void, SessionError> Arming::create_file() {
     site.tactic = tactic & 127;
     site.at_begin = patch.plan.patch.at_begin;
     site.displaced = patch.plan.patch.displaced;
+    site.link = kind_of_link(i);
     using Phase = layout::SiteEntry::Phase;
     if (patch.plan.springboard || patch.plan.ends_in_host) site.phase = Phase::dependent;
     if (patch.hook)
@@ -205,6 +195,7 @@ Result<void, SessionError> Arming::create_file() {
       board.address = patch.plan.springboard->address + patch.object->bias();
       board.length = board.own = patch.plan.springboard->length & 15;
       board.tactic = tactic & 127;
+      board.link = kind_of_link(i);
       std::copy_n(patch.plan.springboard->original.begin(), board.own, board.original);
       journal.sites.push_back(board);
     }
@@ -269,11 +260,8 @@ Result<void, SessionError> Arming::create_file() {
   if (!maps) return fail(SessionError(attach_error(AttachCause::exited)));
   if (auto chosen = choose_addresses(*maps); !chosen) return chosen;
 
-  // Whoever comes at the same moment looks after we have made our file, or we after theirs.
-  const Fd turn = take_turn(*folder);
-  // Another session of ours is no stranger's: this one extends it.
-  if (auto other = occupant(target().pid())) return fail(*std::move(other));
-  // An earlier session may have had to leave memory behind, and its file with it.
+  if (auto closed = why_closed(target().pid())) return fail(*std::move(closed));
+  // Other sessions have files of their own.
   constexpr unsigned kMostSessions = 1000;
   auto created = Result<SessionFile, FileError>(fail(FileError{}));
   for (unsigned number = 0; number < kMostSessions; ++number) {

@@ -15,6 +15,7 @@
 #include "runtime/image.h"
 #include "session/session.h"
 #include "session/session_error.h"
+#include "session/shared_sites.h"
 #include "target/borrowed_thread.h"
 #include "target/handover.h"
 
@@ -85,6 +86,18 @@ class Arming {
   static uint64_t scratch_size(size_t mappings);
   Result<void, SessionError> write_stubs();
   Result<void, SessionError> write_text();
+  void find_shared();
+  bool fits_in(size_t patch);
+  void drop_hosts_without_guests();
+  bool share(size_t patch, const OtherSite& other);
+  bool take_window(size_t patch, const OtherSite& other);
+  std::optional<size_t> host_at(const OtherSite& window, image::Object& object);
+  layout::SiteEntry::Link kind_of_link(size_t patch) const;
+  std::optional<Address> link_of(const probe::SitePatch& patch) const;
+  size_t index_of(const probe::SitePatch& patch) const {
+    return static_cast<size_t>(&patch - set_.patches.data());
+  }
+  patch::TextEdit edit_of(size_t patch, size_t site) const;
   void lead_through_kept_stubs();
   void put_first_what_may_stay();
   void move_to_front(IndexRange patches, IndexRange probes);
@@ -144,7 +157,7 @@ class Arming {
     const auto& hook = set_.patches[patch].hook;
     return hook && hook->kind == kind;
   }
-  bool marks_children() const;
+  bool marks_children() const { return set_.marks_children; }
   bool serves_unwinding(size_t patch) const {
     const auto& hook = set_.patches[patch].hook;
     return hook && hook->is_for_unwinding();
@@ -175,6 +188,9 @@ class Arming {
   std::vector<size_t> puns_;                // patches that lead to memory of our own
   std::vector<Address> stubs_of_puns_;      // in the same order
   std::vector<Range> landings_;             // pages that puns lead to, in the target
+  OtherSites others_;
+  std::map<size_t, Place> shared_;      // by patch: those at sites that other sessions have, too
+  std::vector<size_t> in_the_way_;      // patches that cannot be where others' are
   std::optional<arch::RseqArea> rseq_;  // as the borrowed thread has it; all are looked at later
   bool is_address_taken_ = false;       // by the program, since it was chosen
   Address runtime_address_ = 0;

@@ -49,9 +49,9 @@ std::optional<arch::Stub> Arming::place_stub(const probe::SitePatch& patch, arch
                                              std::vector<arch::StubAction>& actions) const {
   using arch::StackUse;
   if (patch.hook && patch.hook->kind == probe::Hook::Kind::vfork)
-    return probe::place_vfork_hook(code, patch, rseq_.value_or(arch::RseqArea{}));
+    return probe::place_vfork_hook(code, patch, rseq_.value_or(arch::RseqArea{}), link_of(patch));
   if (patch.hook && patch.hook->is_for_unwinding())
-    return probe::place_unwinder_hook(code, patch, entries, hook_);
+    return probe::place_unwinder_hook(code, patch, entries, hook_, link_of(patch));
   arch::Metric metric;
   actions.clear();
   if (patch.hook) {
@@ -68,7 +68,152 @@ std::optional<arch::Stub> Arming::place_stub(const probe::SitePatch& patch, arch
                          .stack = is_go ? StackUse::none : set_.probes[i].stack(),
                          .what = action_of(i)});
   }
-  return probe::place_stub(code, patch, entries, {.rseq = rseq_, .actions = actions});
+  return probe::place_stub(code, patch, entries, {.rseq = rseq_, .actions = actions},
+                           link_of(patch));
+}
+
+// Which of our patches are at sites of other sessions, and which cannot be where others' are.
+void Arming::find_shared() {
+  others_ = OtherSites::find(target().pid(), target().memory());
+  if (others_.empty()) return;
+  // Hosts before what lies in their windows.
+  const size_t count = set_.patches.size();
+  for (const bool guests : {false, true})
+    for (size_t i = 0; i < count; ++i)
+      if (static_cast<bool>(set_.patches[i].plan.host) == guests && !fits_in(i))
+        in_the_way_.push_back(i);
+  drop_hosts_without_guests();
+}
+
+// Windows that were planned as room for springboards alone, where others' springboards are used.
+void Arming::drop_hosts_without_guests() {
+  std::vector<bool> needed(set_.patches.size());
+  for (const probe::SitePatch& patch : set_.patches)
+    if (patch.plan.host) needed[*patch.plan.host] = true;
+  for (size_t i = 0; i < set_.patches.size(); ++i)
+    if (!needed[i] && set_.patches[i].probes.empty() && !set_.patches[i].hook &&
+        !shared_.contains(i))
+      in_the_way_.push_back(i);
+}
+
+// False: something of another session is where the patch would be.
+bool Arming::fits_in(size_t patch) {
+  const probe::SitePlan& plan = set_.patches[patch].plan;
+  const uint64_t bias = set_.patches[patch].object->bias();
+  const auto in = [&](Range own) { return others_.in({own.begin + bias, own.end + bias}); };
+  const auto touching = in(plan.claimed());
+  std::vector<const OtherSite*> at_site;
+  for (const OtherSite* one : touching) {
+    const bool is_known =
+        std::any_of(touching.begin(), touching.end(), [&](const OtherSite* other) {
+          // Springboards that lie in a window, behind its jump, go with that; and all that share a
+          // springboard have the same jump to it.
+          const bool lies_in = one->entry.displaced == 0 &&
+                               other->entry.end() <= one->entry.address &&
+                               other->touched().contains(one->touched());
+          const bool is_same = one->leads_on && other->leads_on && other < one &&
+                               other->entry.address == one->entry.address;
+          return lies_in || is_same;
+        });
+    if (!is_known) at_site.push_back(one);
+  }
+  if (at_site.size() == 1 && share(patch, *at_site[0])) return true;
+  if (!at_site.empty()) return false;
+  const bool host_is_shared = plan.host && shared_.contains(*plan.host);
+  if (!plan.springboard) return !host_is_shared;
+  auto at_board =
+      in({plan.springboard->address, plan.springboard->address + plan.springboard->length});
+  // In a window that we share its bytes are anybody's who needs some.
+  std::erase_if(at_board, [&](const OtherSite* other) {
+    return host_is_shared && other->entry.address == set_.patches[*plan.host].site();
+  });
+  return at_board.empty();
+}
+
+// With the window and the springboard that are there already: the instructions are displaced for
+// all by the last stub, and where one jump stays, all stay that it needs.
+bool Arming::share(size_t patch, const OtherSite& other) {
+  image::Object& object = *set_.patches[patch].object;
+  for (size_t i : set_.patches[patch].probes)
+    if (set_.probes[i].offset != 0) return false;
+  const OtherSite* head = &other;
+  OptionalIndex host;
+  if (other.leads_on) {
+    const Address board = other.entry.target();
+    head = nullptr;
+    for (const OtherSite* there : others_.in({board, board + arch::kJumpLength}))
+      if (there->entry.address == board && there->entry.displaced == 0)
+        head = there;
+      else if (const auto found = host_at(*there, object))
+        host = *found;
+      else
+        return false;
+  }
+  if (head == nullptr || !head->is_shareable || !take_window(patch, other)) return false;
+  probe::SitePlan& plan = set_.patches[patch].plan;
+  plan.springboard = {};
+  plan.host = host;
+  if (head != &other) {
+    plan::Springboard board;
+    board.address = head->entry.address - object.bias();
+    board.length = head->entry.length;
+    std::copy_n(head->entry.original, head->entry.length, board.original.begin());
+    plan.springboard = board;
+  }
+  shared_[patch] =
+      others_.place_for(target().memory(), *head, times() && !set_.patches[patch].hook);
+  return true;
+}
+
+// False: ours is another kind of patch, or was planned for other bytes.
+bool Arming::take_window(size_t patch, const OtherSite& other) {
+  probe::SitePatch& ours = set_.patches[patch];
+  plan::Window& window = ours.plan.patch;
+  if (other.entry.address != ours.site() || ours.plan.landing || ours.plan.ends_in_host ||
+      ours.plan.is_pun() || other.entry.own != other.entry.length)
+    return false;
+  window.written = other.entry.length;
+  window.displaced = other.entry.displaced;
+  window.tactic = static_cast<plan::Tactic>(other.entry.tactic);
+  window.at_begin = other.entry.at_begin;
+  ours.plan.interior_end = 0;
+  return std::equal(other.entry.original, other.entry.original + other.entry.own,
+                    ours.original().begin());
+}
+
+// Our patch at the site of the window that a springboard lies in; makes one if there is none.
+std::optional<size_t> Arming::host_at(const OtherSite& window, image::Object& object) {
+  const auto found = std::find_if(
+      set_.patches.begin(), set_.patches.end(),
+      [&](const probe::SitePatch& patch) { return patch.site() == window.entry.address; });
+  const auto index = static_cast<size_t>(found - set_.patches.begin());
+  if (found != set_.patches.end())
+    return shared_.contains(index) ? std::optional(index) : std::nullopt;
+  if (!window.is_shareable) return std::nullopt;
+  probe::SitePatch host;
+  host.object = &object;
+  host.plan.patch.site = window.entry.address - object.bias();
+  host.plan.patch.written = window.entry.length;
+  host.plan.patch.displaced = window.entry.displaced;
+  host.probes = {set_.probes.size(), 0};
+  set_.patches.push_back(std::move(host));
+  if (share(index, window)) return index;
+  set_.patches.pop_back();
+  return std::nullopt;
+}
+
+layout::SiteEntry::Link Arming::kind_of_link(size_t patch) const {
+  using Link = layout::SiteEntry::Link;
+  const bool is_timed = times() && !set_.patches[patch].hook;
+  if (!is_timed && !shared_.contains(patch)) return Link::none;
+  return is_hook(patch, probe::Hook::Kind::vfork) ? Link::at_begin : Link::before_body;
+}
+
+std::optional<Address> Arming::link_of(const probe::SitePatch& patch) const {
+  const size_t index = index_of(patch);
+  if (kind_of_link(index) == layout::SiteEntry::Link::none) return std::nullopt;
+  const auto shared = shared_.find(index);
+  return shared == shared_.end() ? Address{0} : shared->second.below;
 }
 
 arch::Metric Arming::metric_of(size_t probe) const {
@@ -98,6 +243,7 @@ Result<void, SessionError> Arming::lay_out() {
   constexpr size_t kPiece = 512;
   if (times()) hook_.slot_code = {0, 1};
   put_first_what_may_stay();
+  find_shared();
   lead_through_kept_stubs();
   for (size_t i = 0; i < set_.patches.size(); ++i) {
     const probe::SitePatch& patch = set_.patches[i];
@@ -213,7 +359,8 @@ void Arming::lead_through_kept_stubs() {
   const auto kept = kept_stubs(target().memory(), *maps);
   if (kept.empty()) return;
   for (probe::SitePatch& patch : set_.patches) {
-    if (!may_be_known(patch) || patch.plan.springboard || patch.plan.landing || patch.plan.host)
+    if (!may_be_known(patch) || patch.plan.springboard || patch.plan.landing || patch.plan.host ||
+        shared_.contains(index_of(patch)))
       continue;
     const auto found = kept.find(patch.site());
     plan::Springboard board;
@@ -362,8 +509,8 @@ runtime::RuntimeSpec Arming::runtime_spec() const {
 // Calls that begin in a slot or a stub of ours, by a tail call for example, are timed as well.
 std::vector<Range> Arming::caller_code() const {
   std::vector<Range> code = session_.image_->executable_ranges();
-  for (const auto& ours : {session_.code(), options_.callers})
-    code.insert(code.end(), ours.begin(), ours.end());
+  for (const auto& probes : {session_.code(), options_.callers, others_.code()})
+    code.insert(code.end(), probes.begin(), probes.end());
   return code;
 }
 
@@ -406,6 +553,14 @@ bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
   }
   if (!lead(site, to) || !fits(site.address, stub.body, int32_t{})) return false;
   site.body = static_cast<int32_t>(stub.body - site.address);
+  if (planned.springboard) {
+    layout::SiteEntry& board = journal().sites[site_[patch] + 1];
+    if (!fits(board.address, stub.body, int32_t{})) return false;
+    board.body = static_cast<int32_t>(stub.body - board.address);
+  }
+  if (const auto shared = shared_.find(patch);
+      shared != shared_.end() && !OtherSites::arming(head_of(journal(), site), shared->second))
+    return false;
   return !planned.is_pun() || ends_as_others_say(patch, site);
 }
 
@@ -596,6 +751,7 @@ Result<void, SessionError> Arming::write_stubs() {
 
   const auto cpus = runtime::cpu_cells(spec);
   armed_.assign(set_.patches.size(), true);
+  for (size_t i : in_the_way_) drop(i, plan::Reason::neighbour);
   // Where everybody locks there is nothing that a child could damage.
   for (size_t i = 0; i < set_.patches.size() && !rseq_; ++i)
     if (is_hook(i, probe::Hook::Kind::vfork)) armed_[i] = false;

@@ -40,18 +40,31 @@ void Arming::drop_guests() {
     if (!armed_[*set_.patches[i].plan.host]) drop(i, plan::Reason::thread_inside);
 }
 
+// Of the patch's site, or of its springboard, which come after each other.
+patch::TextEdit Arming::edit_of(size_t patch, size_t site) const {
+  const auto& journal = session_.journal_;
+  const auto shared = shared_.find(patch);
+  if (shared == shared_.end()) return patch::arming(journal.sites[site]);
+  // write_jumps() has seen that there is one.
+  if (&head_of(journal, journal.sites[site]) == &journal.sites[site])
+    return OtherSites::arming(journal.sites[site], shared->second).value();
+  patch::TextEdit there_already = patch::arming(journal.sites[site]);
+  std::copy(std::begin(there_already.after), std::end(there_already.after), there_already.before);
+  return there_already;
+}
+
 Arming::Edits Arming::edits() const {
   Edits all;
   all.edits.reserve(set_.patches.size() + with_springboard_.size());
   all.patch_of.reserve(all.edits.capacity());
-  const auto add = [&](size_t patch, size_t site) {
-    all.edits.push_back(patch::arming(session_.journal_.sites[site]));
+  const auto add = [&](size_t patch, const patch::TextEdit& edit) {
+    all.edits.push_back(edit);
     all.patch_of.push_back(static_cast<uint32_t>(patch));
   };
   for (size_t i = 0; i < set_.patches.size(); ++i) {
     if (!armed_[i]) continue;
-    add(i, site_[i]);
-    if (set_.patches[i].plan.springboard) add(i, site_[i] + 1);
+    add(i, edit_of(i, site_[i]));
+    if (set_.patches[i].plan.springboard) add(i, edit_of(i, site_[i] + 1));
   }
   all.order = patch::WritingOrder(all.edits, patch::Order::phases_upward);
   return all;

@@ -20,6 +20,8 @@
 #include "session/homecoming.h"
 #include "session/kept_memory.h"
 #include "session/ownership.h"
+#include "session/shared_sites.h"
+#include "session/turn.h"
 #include "target/procfs.h"
 
 namespace pinprick::session {
@@ -71,8 +73,23 @@ bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
   return oldest != 0 && patch::stack_leads_to(maps, memory, thread, known, oldest);
 }
 
+// Has the thread, in the middle of what another session's code does with a return address, one of a
+// slot of ours? In a register, or in the words at the top of its stack.
+bool holds_slot(const SlotUse& use, const target::StoppedThread& thread,
+                const target::Memory& memory) {
+  constexpr size_t kWords = 24;
+  uint64_t words[sizeof thread.registers / sizeof(uint64_t) + kWords] = {};
+  std::memcpy(words, &thread.registers, sizeof thread.registers);
+  const auto top = reinterpret_cast<uint8_t*>(words + sizeof thread.registers / sizeof(uint64_t));
+  static_cast<void>(memory.read(thread.stack_pointer(), {top, kWords * sizeof(uint64_t)}));
+  return std::any_of(std::begin(words), std::end(words), [&](uint64_t word) {
+    return !use.slots.empty() && word - use.first_code() < use.room * arch::kSlotCodeSize;
+  });
+}
+
 Result<Presence, SystemError> look_around(target::Stop& stop, const target::RemoteTarget& target,
                                           const SessionFile& file, const layout::Session& journal,
+                                          const OtherSites& others,
                                           const probe::UnwinderCode& unwinders) {
   Presence presence;
   auto maps = image::read_maps(target.pid());
@@ -87,7 +104,7 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
       called.push_back({at, at + 1});
     }
     if (entry.kind == MappingEntry::Kind::runtime_data)
-      presence.slots = look_at_slots(target.memory(), entry);
+      presence.slots = look_at_slots(target.memory(), entry, others.slots());
     if (!layout::is_code(entry.kind)) continue;
     presence.code.push_back({entry.address, entry.address + entry.size});
     no_slots.push_back(presence.code.back());
@@ -101,8 +118,12 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
     const Address body = site.address + static_cast<uint64_t>(int64_t{site.body});
     if (contains(presence.code, hook) && hook < body) called.push_back({hook, body});
   }
+  const auto takes_over = [&](const target::StoppedThread& thread) {
+    return contains(others.code(), thread.instruction_pointer()) &&
+           holds_slot(presence.slots, thread, target.memory());
+  };
   for (const auto& thread : stop.threads())
-    if (contains(presence.code, thread.instruction_pointer()) ||
+    if (contains(presence.code, thread.instruction_pointer()) || takes_over(thread) ||
         patch::signal_returns_to(presence.maps, target.memory(), thread, no_slots) ||
         unwinds(thread, target.memory(), presence.maps, unwinders, presence.slots) ||
         (!called.empty() &&
@@ -115,16 +136,21 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
 class Restoring {
  public:
   Restoring(const target::RemoteTarget& target, const image::ProcessImage& image,
-            const layout::Session& journal, Armed armed)
+            const layout::Session& journal, const OtherSites& others, Armed armed)
       : target_(target), memory_(target.memory()), mappings_(target.pid()), armed_(armed) {
     if (journal.header.state != layout::SessionState::armed) return;
     using Phase = layout::SiteEntry::Phase;
-    for (const layout::SiteEntry& site : journal.sites)
-      if (site.phase != Phase::gone && site.phase != Phase::left_out)
-        (site.phase == Phase::unwinder_hook ? hooks_ : left_).push_back(&site);
     std::vector<patch::TextEdit> edits;
-    for (const auto* some : {&left_, &hooks_})
-      for (const layout::SiteEntry* site : *some) edits.push_back(patch::disarming(*site));
+    for (const layout::SiteEntry& site : journal.sites) {
+      if (site.phase == Phase::gone || site.phase == Phase::left_out) continue;
+      const bool is_shared = others.last_at(memory_, head_of(journal, site)) != nullptr;
+      // What leads to a springboard stays as long as that leads to anybody.
+      if (is_shared && &head_of(journal, site) != &site) continue;
+      const auto edit = others.disarming(memory_, site);
+      if (!edit) continue;
+      (site.phase == Phase::unwinder_hook ? hooks_ : left_).push_back({&site, *edit, is_shared});
+      edits.push_back(*edit);
+    }
     foreign_ = patch::foreign_breakpoints(image, memory_, edits);
     probes_ = Edits(left_);
   }
@@ -135,17 +161,22 @@ class Restoring {
   // As much as can be done now.
   Result<void, SystemError> restore(target::Stop& stop, DisarmReport& report);
   // When nobody is in our code, and no stack leads there: who unwinds would not know the way. A
-  // hook that a later session's lies upon stays: done() is false then.
+  // hook that somebody has written over stays: done() is false then.
   Result<void, SystemError> restore_hooks(target::Stop& stop, DisarmReport& report);
 
  private:
+  struct Site {
+    const layout::SiteEntry* entry;
+    patch::TextEdit edit;  // that takes its stub out
+    bool is_shared = false;
+  };
   std::vector<bool> in_use(target::Stop& stop, std::span<const patch::TextEdit> edits);
   // Worked out before the process stops, as far as that goes.
   struct Edits {
     Edits() = default;
-    explicit Edits(const std::vector<const layout::SiteEntry*>& sites) {
+    explicit Edits(const std::vector<Site>& sites) {
       edits.reserve(sites.size());
-      for (const layout::SiteEntry* site : sites) edits.push_back(patch::disarming(*site));
+      for (const Site& site : sites) edits.push_back(site.edit);
       order = patch::WritingOrder(edits, patch::Order::phases_downward);
     }
     std::vector<patch::TextEdit> edits;
@@ -159,8 +190,8 @@ class Restoring {
   image::MappingLookup mappings_;
   const Armed armed_;
   bool may_lead_to_us_ = false;  // what somebody has written over a jump of ours
-  std::vector<const layout::SiteEntry*> left_;
-  std::vector<const layout::SiteEntry*> hooks_;
+  std::vector<Site> left_;
+  std::vector<Site> hooks_;
   Edits probes_;                  // of left_
   std::vector<Address> foreign_;  // breakpoints
 };
@@ -170,29 +201,32 @@ class Restoring {
 // and with it the jump in front of a window that the springboard lies in: its bytes are no code.
 std::vector<bool> Restoring::in_use(target::Stop& stop, std::span<const patch::TextEdit> edits) {
   std::vector<bool> used(edits.size());
-  const auto is_springboard = [](const layout::SiteEntry& site) { return site.displaced == 0; };
-  if (std::none_of(left_.begin(), left_.end(), [&](auto* site) { return is_springboard(*site); }))
-    return used;
+  const auto is_springboard = [](const Site& site) {
+    return site.entry->displaced == 0 && !site.is_shared;
+  };
+  if (std::none_of(left_.begin(), left_.end(), is_springboard)) return used;
   const auto held = patch::examine(memory_, edits);
   std::vector<patch::Interior> springboards;
   for (size_t i = 0; i < left_.size(); ++i)
-    if (is_springboard(*left_[i]) && held[i] == patch::EditOutcome::written)
-      springboards.push_back({left_[i]->address, left_[i]->target(), static_cast<uint32_t>(i)});
+    if (is_springboard(left_[i]) && held[i] == patch::EditOutcome::written)
+      springboards.push_back(
+          {left_[i].entry->address, left_[i].entry->target(), static_cast<uint32_t>(i)});
   std::sort(springboards.begin(), springboards.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
   for (size_t blocked : patch::clear_interiors(stop, memory_, mappings_, springboards)) {
-    const Address springboard = left_[blocked]->address;
+    const Address springboard = left_[blocked].entry->address;
     for (size_t i = 0; i < left_.size(); ++i)
-      if (i == blocked || springboard - left_[i]->address < left_[i]->displaced) used[i] = true;
+      if (i == blocked || springboard - left_[i].entry->address < left_[i].entry->displaced)
+        used[i] = true;
   }
   return used;
 }
 
 Result<void, SystemError> Restoring::restore(target::Stop& stop, DisarmReport& report) {
   const auto used = in_use(stop, probes_.edits);
-  std::vector<const layout::SiteEntry*> later;
+  std::vector<Site> later;
   if (std::find(used.begin(), used.end(), true) != used.end()) {
-    std::vector<const layout::SiteEntry*> now;
+    std::vector<Site> now;
     for (size_t i = 0; i < left_.size(); ++i) (used[i] ? later : now).push_back(left_[i]);
     probes_ = Edits(now);
   }
@@ -206,7 +240,7 @@ Result<void, SystemError> Restoring::restore_hooks(target::Stop& stop, DisarmRep
   const Edits all(hooks_);
   const auto outcomes = patch::apply(stop, memory_, all.edits, all.order, foreign_);
   if (!outcomes) return fail(outcomes.error());
-  std::vector<const layout::SiteEntry*> left;
+  std::vector<Site> left;
   for (size_t i = 0; i < hooks_.size(); ++i)
     if ((*outcomes)[i] == patch::EditOutcome::different) left.push_back(hooks_[i]);
   hooks_ = std::move(left);
@@ -343,7 +377,8 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
       std::any_of(journal.sites.begin(), journal.sites.end(), [](const layout::SiteEntry& site) {
         return site.phase == layout::SiteEntry::Phase::unwinder_hook;
       });
-  Restoring text(target, image, journal, armed);
+  const OtherSites others = OtherSites::find(target.pid(), target.memory(), file.path());
+  Restoring text(target, image, journal, others, armed);
   const bool has_slots = std::any_of(
       journal.mappings.begin(), journal.mappings.end(),
       [](const MappingEntry& entry) { return entry.kind == MappingEntry::Kind::runtime_data; });
@@ -388,8 +423,8 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
     if (text.done())
       if (auto noted = note_disarmed(); !noted) return fail(noted.error());
     // Not before: what a copy belongs to is read from the text.
-    if (text.probes_done()) bring_home(*stop, target.memory(), journal);
-    auto seen = look_around(*stop, target, file, journal, unwinders);
+    if (text.probes_done()) bring_home(*stop, target.memory(), journal, others);
+    auto seen = look_around(*stop, target, file, journal, others, unwinders);
     if (!seen) return refused(seen.error());
     presence = *std::move(seen);
     if (!text.probes_done()) ++presence.threads_inside;
@@ -426,8 +461,10 @@ Result<DisarmReport, SessionError> take_out(const target::RemoteTarget& target,
   }
   std::optional<KeptMemory> kept;
   if (!report.memory_left) {
+    auto probes = presence.code;
+    probes.insert(probes.end(), others.code().begin(), others.code().end());
     auto needed =
-        keep_what_is_needed(target.memory(), journal, presence.slots, presence.maps, presence.code);
+        keep_what_is_needed(target.memory(), journal, presence.slots, presence.maps, probes);
     if (!needed) return refused(needed.error());
     kept = *std::move(needed);
   }
@@ -458,6 +495,8 @@ Result<DisarmReport, SessionError> disarm(const target::RemoteTarget& target,
                                           Armed armed) {
   const bool was_over = target.has_exited() || !target.same_image();
   if (!was_over) {
+    const auto turn = Turn::take(target.pid(), Turn::kLongPatienceNs);
+    if (!turn) return fail(turn.error());
     auto report = take_out(target, image, file, journal, patience_ns, armed);
     const bool is_done = report && !report->memory_left;
     if (is_done || !target.is_over()) return report;

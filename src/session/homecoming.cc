@@ -50,12 +50,24 @@ struct Home {
   bool behind_system_call = false;
 };
 
-std::optional<Home> home_of(Address at, const Body& body, const target::Memory& memory) {
+// The program's own instructions that the site displaces, whatever is in the text. False: nobody
+// can read them.
+bool read_displaced(const layout::SiteEntry& site, const target::Memory& memory,
+                    const OtherSites& others, std::span<uint8_t> bytes) {
+  if (!memory.read(site.address, bytes)) return false;
+  others.put_back(site.address, bytes);
+  std::copy_n(site.original, std::min<size_t>(site.own, bytes.size()), bytes.begin());
+  return true;
+}
+
+std::optional<Home> home_of(Address at, const Body& body, const target::Memory& memory,
+                            const OtherSites& others) {
   if (body.end <= body.begin) return std::nullopt;  // the file says so; it may say anything
   std::array<uint8_t, UINT8_MAX> room;
-  const auto bytes = std::span(room).first(body.end - body.begin);
+  if (!read_displaced(*body.site, memory, others, std::span(room).first(body.end)))
+    return std::nullopt;
+  const auto bytes = std::span(room).first(body.end).subspan(body.begin);
   const Address first = body.site->address + body.begin;
-  if (!memory.read(first, bytes)) return std::nullopt;
   const auto copies = arch::copies_of({first, bytes}, body.address);
   if (!copies) return std::nullopt;
   for (const arch::Copy& copy : *copies) {
@@ -70,6 +82,24 @@ std::optional<Home> home_of(Address at, const Body& body, const target::Memory& 
   return std::nullopt;
 }
 
+// Where others are at the site the program's instructions run in the last one's stub. Returns
+// nullopt if they do not lie there one after the other.
+std::optional<Address> in_last_stub(Address home, const layout::SiteEntry& site,
+                                    const layout::Session& journal, const target::Memory& memory,
+                                    const OtherSites& others) {
+  const OtherSite* const last = others.last_at(memory, head_of(journal, site));
+  if (last == nullptr || home == site.address || home - site.address >= site.displaced) return home;
+  if (last->has_inner || last->entry.link == layout::SiteEntry::Link::at_begin) return std::nullopt;
+  std::array<uint8_t, UINT8_MAX> room;
+  const auto bytes = std::span(room).first(site.displaced);
+  if (!read_displaced(site, memory, others, bytes)) return std::nullopt;
+  const auto copies = arch::copies_of({site.address, bytes}, last->entry.copy());
+  if (!copies) return std::nullopt;
+  for (const arch::Copy& copy : *copies)
+    if (site.address + copy.window_offset == home) return last->entry.copy() + copy.offset;
+  return std::nullopt;
+}
+
 // A springboard in memory of our own: nobody has executed anything of the site yet.
 std::optional<Home> site_of_springboard(Address at, const layout::Session& journal) {
   for (const layout::SiteEntry& site : journal.sites)
@@ -80,7 +110,8 @@ std::optional<Home> site_of_springboard(Address at, const layout::Session& journ
 
 }  // namespace
 
-void bring_home(target::Stop& stop, const target::Memory& memory, const layout::Session& journal) {
+void bring_home(target::Stop& stop, const target::Memory& memory, const layout::Session& journal,
+                const OtherSites& others) {
   using Kind = layout::MappingEntry::Kind;
   std::optional<std::vector<Body>> bodies;
   const auto home_from = [&](Kind kind, Address at) -> std::optional<Home> {
@@ -89,7 +120,12 @@ void bring_home(target::Stop& stop, const target::Memory& memory, const layout::
     if (!bodies) bodies = bodies_of(journal);
     const auto above = std::upper_bound(bodies->begin(), bodies->end(), at,
                                         [](Address a, const Body& b) { return a < b.address; });
-    return above == bodies->begin() ? std::nullopt : home_of(at, *std::prev(above), memory);
+    if (above == bodies->begin()) return std::nullopt;
+    const Body& body = *std::prev(above);
+    auto home = home_of(at, body, memory, others);
+    if (!home || others.empty()) return home;
+    const auto there = in_last_stub(home->address, *body.site, journal, memory, others);
+    return there ? std::optional(Home{*there, home->behind_system_call}) : std::nullopt;
   };
   for (target::StoppedThread& thread : stop.threads()) {
     const Address at = thread.instruction_pointer();

@@ -6,12 +6,15 @@
 #pragma once
 
 #include "layout/session_file.h"
+#include "session/shared_sites.h"
 #include "target/memory.h"
 #include "target/stop.h"
 
 namespace pinprick::session {
 
-// The text of the sites has been restored. Threads elsewhere in a stub stay where they are.
-void bring_home(target::Stop& stop, const target::Memory& memory, const layout::Session& journal);
+// The sites are the program's again, or those of others, where home is the copy in the last one's
+// stub. Threads elsewhere in a stub stay where they are.
+void bring_home(target::Stop& stop, const target::Memory& memory, const layout::Session& journal,
+                const OtherSites& others);
 
 }  // namespace pinprick::session

@@ -39,7 +39,8 @@ struct KeptMemory {
   uint64_t slot_bytes = 0;
 };
 
-// Writes what is said above; nothing is unmapped yet. `code`: what is ours and executable.
+// Writes what is said above; nothing is unmapped yet. `code`: what sessions have there
+// that is executable.
 Result<KeptMemory, SystemError> keep_what_is_needed(const target::Memory& memory,
                                                     const layout::Session& journal,
                                                     const SlotUse& use,

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/machine.h"
 #include "image/maps.h"
 #include "patch/text_owner.h"
@@ -82,17 +84,8 @@ void remove_files_of_dead() {
   }
 }
 
-std::optional<SessionError> occupant(pid_t pid) {
+std::optional<SessionError> why_closed(pid_t pid) {
   const FoundSessions found = find_sessions(pid);
-  for (const FoundSession& session : found.sessions) {
-    const auto& header = session.journal.header;
-    if (!session.target_lives) continue;
-    if (session.controller_lives && header.controller == ::getpid()) continue;
-    if (session.controller_lives)
-      return SessionError(Occupied{pid, header.controller, session.journal.probes.size()});
-    if (header.state != layout::SessionState::disarmed)
-      return SessionError(Occupied{pid, 0, session.journal.probes.size()});
-  }
   const auto status = target::read_status(pid);
   for (const FileError& error : found.unreadable) {
     struct stat file = {};
@@ -105,6 +98,17 @@ std::optional<SessionError> occupant(pid_t pid) {
   const auto maps = image::read_maps(pid);
   if (memory && maps && patch::library_changes_text(*memory, *maps))
     return SessionError(target::AttachError{target::AttachCause::probes_itself, pid, 0, 0, {}});
+  if (memory && maps)
+    for (const image::Mapping& mapping : *maps)
+      if (const auto header = patch::mapped_session(*memory, mapping);
+          header && header->pid == pid && header->state != layout::SessionState::disarmed &&
+          std::none_of(found.sessions.begin(), found.sessions.end(),
+                       [&](const FoundSession& session) {
+                         const auto& known = session.journal.header;
+                         return known.created_ns == header->created_ns &&
+                                known.controller == header->controller;
+                       }))
+        return SessionError(Occupied{pid, header->controller});
   return std::nullopt;
 }
 

@@ -39,9 +39,8 @@ FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt);
 // a controller that was killed has left does not fill the folder when its target is gone as well.
 void remove_files_of_dead();
 
-// Whose probes are in the process, if anybody's but our own: another controller's, or its own by
-// libpinprick; or the file that would say so, if it cannot be read, as another version's. Sessions
-// that only left memory behind do not count.
-std::optional<SessionError> occupant(pid_t pid);
+// Why no session can be added to those that the process has: it probes itself by libpinprick, or
+// has a session whose file cannot be read or is of another version, so that nobody knows its sites.
+std::optional<SessionError> why_closed(pid_t pid);
 
 }  // namespace pinprick::session

@@ -62,12 +62,6 @@ Result<std::string, SystemError> runtime_directory() {
   return fail(SystemError{error});
 }
 
-Fd take_turn(const std::string& folder) {
-  Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd) ::flock(fd.get(), LOCK_EX);
-  return fd;
-}
-
 std::vector<std::string> find_session_files(std::optional<pid_t> pid) {
   const std::string prefix = pid ? fmt::format("{}-", *pid) : std::string();
   std::vector<std::string> folders = candidates();

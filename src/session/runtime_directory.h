@@ -19,10 +19,6 @@ namespace pinprick::session {
 // where there is no tmpfs, the last one on whatever there is.
 Result<std::string, SystemError> runtime_directory();
 
-// Held: nobody else makes a session in this folder. Without a value where that cannot be had, which
-// costs no more than the certainty of it.
-Fd take_turn(const std::string& folder);
-
 // Session files of all users whose folders can be read; of one process by its name.
 std::vector<std::string> find_session_files(std::optional<pid_t> pid);
 

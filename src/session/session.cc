@@ -8,12 +8,15 @@
 #include "base/task.h"
 #include "patch/text_edit.h"
 #include "session/arming.h"
+#include "session/turn.h"
 
 namespace pinprick::session {
 
 Result<Session, SessionError> Session::arm(target::RemoteTarget target,
                                            const image::ProcessImage& image, probe::ProbeSet set,
                                            const ArmOptions& options) {
+  const auto turn = Turn::take(target.pid());
+  if (!turn) return fail(turn.error());
   Session session(std::move(target), image);
   session.report_.skipped = std::move(set.skipped);
   session.kind_ = set.kind;
@@ -43,6 +46,9 @@ void Session::trap_skipped() {
   std::vector<Range> taken;
   for (const layout::SiteEntry& site : journal_.sites)
     taken.push_back({site.address, site.address + std::max(site.length, site.displaced)});
+  const OtherSites others =
+      OtherSites::find(target_.pid(), target_.memory(), file_ ? file_->path() : std::string());
+  for (const OtherSite* other : others.in({0, UINT64_MAX})) taken.push_back(other->touched());
   std::sort(taken.begin(), taken.end(), [](Range a, Range b) { return a.begin < b.begin; });
   const auto is_free = [&](Address address) {
     const auto next = std::upper_bound(taken.begin(), taken.end(), address,
@@ -116,6 +122,14 @@ bool Session::has_hits() const {
          });
 }
 
+// Of a site whose text holds another jump than ours: is ours behind it, or lost? Alone, somebody
+// has changed it, and may do so again.
+bool Session::is_in_place(const layout::SiteEntry& site) const {
+  const auto others = OtherSites::find(target_.pid(), target_.memory(), file_->path());
+  const layout::SiteEntry& head = head_of(journal_, site);
+  return !others.has_any_at(head.address) || others.share_with(target_.memory(), head);
+}
+
 std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
   std::vector<Unloaded> unloaded;
   if (!file_ || state_ != State::armed) return unloaded;
@@ -132,7 +146,9 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
     const auto edit = patch::arming(journal_.sites[sites.armed]);
     const auto held = patch::examine(target_.memory(), {&edit, 1})[0];
     if (held == patch::EditOutcome::already) continue;
-    if (held == patch::EditOutcome::different && object != now.objects.end()) continue;
+    if (held == patch::EditOutcome::different && object != now.objects.end() &&
+        is_in_place(journal_.sites[sites.armed]))
+      continue;
     for (size_t i = sites.begin; i < sites.end; ++i) journal_.sites[i].phase = Phase::gone;
     sites.armed = sites.end;
     unloaded.push_back({std::string(journal_.name(entry.name)),
@@ -187,7 +203,10 @@ Address Session::Runtime::context() const {
 
 void Session::admit_callers(std::span<const Range> code) {
   if (!runtime_ || runtime_->spec.callers_size == 0 || state_ != State::armed) return;
-  for (const runtime::Piece& piece : runtime_->callers.update(code))
+  std::vector<Range> all(code.begin(), code.end());
+  const OtherSites others = OtherSites::find(target_.pid(), target_.memory(), file_->path());
+  all.insert(all.end(), others.code().begin(), others.code().end());
+  for (const runtime::Piece& piece : runtime_->callers.update(all))
     if (!target_.memory().write(piece.address, piece.bytes)) return;  // it has ended
 }
 

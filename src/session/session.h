@@ -12,8 +12,9 @@
 // A task that is cancelled (base/task.h) ends it before 2, within 3, or before 4, and what was done
 // is undone: the text has never been touched.
 //
-// A process may have several sessions of one controller: each later one extends the first by what
-// was loaded since. They are taken out in the other order (hooks of one lie upon those of another).
+// A process may have several sessions, of several controllers, or of one that follows what is
+// loaded: each later one has what was loaded since. They come and go in any order, one at a time
+// (turn.h), and share what they have in common (shared_sites.h).
 #pragma once
 
 #include <memory>
@@ -85,7 +86,8 @@ struct Unloaded {
 
 class Session {
  public:
-  // `image` is of `target`, and outlives the session. With nothing left to arm there is no session
+  // `image` is of `target`, read by reader_without_jumps() in the same turn, and outlives the
+  // session. With nothing left to arm there is no session
   // (report.armed is 0), and nothing in the target.
   static Result<Session, SessionError> arm(target::RemoteTarget target,
                                            const image::ProcessImage& image, probe::ProbeSet set,
@@ -119,9 +121,9 @@ class Session {
   bool provide();
   // How many slots to begin with, where calls found none.
   uint64_t slots_to_ask_for() const;
-  // Calls are timed that are made from objects of the process, or from what sessions of ours have
-  // in it: a runtime may look at the return addresses of code that it has generated. To be called
-  // with all of that when it has changed.
+  // Calls are timed that are made from objects of the process, or from what sessions have in it,
+  // those of others as they are now: a runtime may look at the return addresses of code that it has
+  // generated. To be called with all of that when it has changed.
   void admit_callers(std::span<const Range> code);
   // What this session has there.
   std::vector<Range> code() const;
@@ -170,6 +172,7 @@ class Session {
     Address context() const;
   };
   bool provide_slots();
+  bool is_in_place(const layout::SiteEntry& site) const;
   std::optional<Runtime> runtime_;
   // Probes whose index is that of no entry in the file, in its order.
   std::optional<target::KernelUprobes> kernel_;

@@ -9,11 +9,16 @@
 
 namespace pinprick::session {
 
-// Another pinprick's probes are in the process.
+// Another pinprick's probes are in the process, and nothing can be known of them: its session file
+// is another user's, or gone.
 struct Occupied {
   pid_t pid = 0;
-  pid_t controller = 0;  // 0: it is gone, and its probes are orphaned
-  size_t probes = 0;
+  pid_t controller = 0;
+};
+
+// Another pinprick is changing the process, and was not done in time.
+struct Busy {
+  pid_t pid = 0;
 };
 
 // No folder for session files.
@@ -21,6 +26,7 @@ struct NoRuntimeDirectory {
   int system_error = 0;
 };
 
-using SessionError = std::variant<target::AttachError, FileError, Occupied, NoRuntimeDirectory>;
+using SessionError =
+    std::variant<target::AttachError, FileError, Occupied, Busy, NoRuntimeDirectory>;
 
 }  // namespace pinprick::session

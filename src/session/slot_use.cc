@@ -1,6 +1,7 @@
 #include "session/slot_use.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <unordered_map>
@@ -47,15 +48,57 @@ class StackWords {
   std::unordered_map<Address, std::vector<uint8_t>> pages_;
 };
 
-}  // namespace
-
-SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data) {
-  SlotUse use;
+std::optional<layout::RuntimeContext> context_in(const target::Memory& memory,
+                                                 const layout::MappingEntry& data) {
   layout::RuntimeContext context;
   if (data.size < sizeof context ||
       !memory.read_value(data.address + data.size - sizeof context, context) ||
       context.magic != layout::kContextMagic)
-    return use;
+    return std::nullopt;
+  return context;
+}
+
+// Slots of other sessions.
+class OtherSlots {
+ public:
+  OtherSlots(const target::Memory& memory, const std::vector<layout::MappingEntry>& mappings) {
+    for (const layout::MappingEntry& data : mappings) {
+      const auto context = context_in(memory, data);
+      layout::Slot first;
+      if (context && context->slot_count <= data.size / sizeof first &&
+          memory.read_value(data.address, first))
+        areas_.push_back({data.address, first.code, context->slot_count});
+    }
+  }
+  // Where the slot that this return address belongs to has its own, if it is one of these.
+  std::optional<Address> returned_from(uint64_t return_address) const {
+    for (const Area& area : areas_) {
+      const uint64_t distance = return_address - arch::kSlotReturn - area.first_code;
+      if (distance / arch::kSlotCodeSize < area.count && distance % arch::kSlotCodeSize == 0)
+        return area.address + distance / arch::kSlotCodeSize * sizeof(layout::Slot) +
+               offsetof(layout::Slot, return_address);
+    }
+    return std::nullopt;
+  }
+  size_t size() const { return areas_.size(); }
+
+ private:
+  struct Area {
+    Address address = 0;
+    Address first_code = 0;
+    uint64_t count = 0;
+  };
+  std::vector<Area> areas_;
+};
+
+}  // namespace
+
+SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data,
+                      const std::vector<layout::MappingEntry>& others) {
+  SlotUse use;
+  const auto found = context_in(memory, data);
+  if (!found) return use;
+  const layout::RuntimeContext& context = *found;
   const uint64_t room =
       std::min(context.slot_count, (data.size - sizeof context) / sizeof(layout::Slot));
   use.address = data.address;
@@ -68,11 +111,32 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
   }
   std::vector<bool> reached(use.slots.size());
   StackWords stacks(memory);
+  const OtherSlots other_slots(memory, others);
+  // On the stack, or in a slot of another session whose address lies there instead, and so on: one
+  // call has as many slots as there are sessions that time it, or it and what it calls by a tail
+  // call.
+  const auto place_of = [&](const layout::Slot& slot) -> std::optional<Address> {
+    constexpr size_t kMostInALine = 64;
+    Address place = slot.stack;
+    for (size_t i = 0; i <= other_slots.size() * kMostInALine; ++i) {
+      uint64_t word = 0;
+      const auto there = i == 0                           ? stacks.at(place)
+                         : memory.read_value(place, word) ? std::optional(word)
+                                                          : std::nullopt;
+      if (!there) return std::nullopt;
+      if (*there == slot.code + arch::kSlotReturn) return place;
+      const auto next = other_slots.returned_from(*there);
+      if (!next) return std::nullopt;
+      place = *next;
+    }
+    return std::nullopt;
+  };
   for (size_t i = 0; i < use.slots.size(); ++i) {
     const layout::Slot& slot = use.slots[i];
-    if (slot.return_address == 0 || stacks.at(slot.stack) != slot.code + arch::kSlotReturn)
-      continue;
+    const auto place = slot.return_address == 0 ? std::nullopt : place_of(slot);
+    if (!place) continue;
     use.waiting.push_back(i);
+    use.waiting_at.push_back(*place);
     for (std::optional<size_t> at = i; at && !reached[*at];
          at = slot_returned_to(use, use.slots[*at].return_address))
       reached[*at] = true;
@@ -108,7 +172,8 @@ std::vector<uint64_t> calls_lost(const target::Memory& memory, const SlotUse& us
 
 size_t release_calls(const target::Memory& memory, const SlotUse& use) {
   size_t released = 0;
-  for (size_t i : use.waiting) {
+  for (size_t w = 0; w < use.waiting.size(); ++w) {
+    const size_t i = use.waiting[w];
     Address home = use.slots[i].return_address;
     std::vector<size_t> chain = {i};
     while (const auto next = slot_returned_to(use, home)) {
@@ -121,7 +186,7 @@ size_t release_calls(const target::Memory& memory, const SlotUse& use) {
           memory.write_value(use.address + slot * sizeof(layout::Slot) + field, value));
     };
     for (size_t slot : chain) set(slot, offsetof(layout::Slot, body), kReleased);
-    if (!memory.write_value(use.slots[i].stack, home)) continue;
+    if (!memory.write_value(use.waiting_at[w], home)) continue;
     for (size_t slot : chain)  // who else may come to one that was used again has to find home
       if (use.slots[slot].reused == 0) set(slot, offsetof(layout::Slot, return_address), 0);
     released += chain.size();

@@ -15,6 +15,7 @@ struct SlotUse {
   std::vector<layout::Slot> slots;  // that were ever used
   Address address = 0;              // of the first one in the target
   std::vector<size_t> waiting;      // calls that will return to their slot
+  std::vector<Address> waiting_at;  // where the address of that lies, of each
   size_t lost = 0;                  // slots of calls that were left: in use, but on no stack
   std::vector<size_t> left;         // of them, those whose call the runtime has not counted as lost
   std::vector<size_t> kept;         // all that are lost: who had one may come back to it
@@ -23,12 +24,15 @@ struct SlotUse {
 };
 
 // Who returns where. A slot is waited for if its address lies where the call's return address was,
-// or if a slot that is waited for returns to it in turn: a tail call leaves one behind the other.
+// or if a slot that is waited for returns to it in turn: a tail call leaves one behind the other,
+// and so does a call that another session times as well, in whose slot the address then lies.
 // Others were left by longjmp, belong to a thread that ended, or to a stack that somebody moved
 // elsewhere; or a detach that did not come to its end had begun to release them (release_calls).
 // One that was used again is lost for good: who had it first may come back.
-// `data`: the mapping that the slots are in. Of a target that runs on, a guess.
-SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data);
+// `data`: the mapping that the slots are in; `others`: those of other sessions. Of a target that
+// runs on, a guess.
+SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data,
+                      const std::vector<layout::MappingEntry>& others = {});
 
 // By histogram, as the runtime has counted them, and with `use`: calls that were left.
 std::vector<uint64_t> calls_lost(const target::Memory& memory, const SlotUse& use,
