@@ -75,7 +75,7 @@ _pinprick() {
     latency) words="$common $patterns $watching --bits --slots --force --" ;;
     hist) words="$common $patterns $watching --bits --" ;;
     status) words="$common -a --all --symbols" ;;
-    detach) words="$common -a --all" ;;
+    detach) words="$common -a --all --owner" ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }

@@ -8,6 +8,7 @@
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "image/loader.h"
+#include "session/shared_sites.h"
 
 namespace pinprick::cli {
 
@@ -96,7 +97,10 @@ Result<Subject, Message> look_at(pid_t pid) {
 
 Result<Subject, Message> look_at(const target::RemoteTarget& target) {
   const pid_t pid = target.pid();
-  auto image = load_settled(pid, target.reader());
+  const auto others =
+      std::make_shared<const session::OtherSites>(session::OtherSites::find(pid, target.memory()));
+  auto image = load_settled(pid, session::reader_without_jumps(others, target.reader()));
+  if (image) image->taken = others->taken();
   const bool incomplete = !image || image->objects.empty() || !image->unreadable.empty();
   if (incomplete && is_gone(target))
     return fail(message(target::AttachError{target::AttachCause::exited, pid, 0, 0, {}}));

@@ -141,7 +141,7 @@ CheckRow process(pid_t pid) {
     row.finding = message.text;
     return row;
   };
-  if (auto other = session::occupant(pid)) return bad(message(*other));
+  if (auto closed = session::why_closed(pid)) return bad(message(*closed));
   if (auto willing = target::can_be_borrowed_from(pid); !willing)
     return bad(message(willing.error()));
   auto subject = look_at(pid);

@@ -142,19 +142,17 @@ Message message(const session::SessionError& error) {
   if (const auto* attach = std::get_if<target::AttachError>(&error)) return message(*attach);
   if (const auto* file = std::get_if<session::FileError>(&error)) return message(*file);
   if (const auto* occupied = std::get_if<session::Occupied>(&error)) {
-    if (occupied->controller != 0)
-      return {"occupied",
-              fmt::format("{} is being probed by pinprick {}; end that one first",
-                          process(occupied->pid), occupied->controller),
-              kAttachRefused};
-    return {
-        "orphaned",
-        fmt::format("{} still has {} probe{} of a pinprick that is gone; see `pinprick status -p "
-                    "{}`, and remove with `pinprick detach -p {}`",
-                    process(occupied->pid), occupied->probes, occupied->probes == 1 ? "" : "s",
-                    occupied->pid, occupied->pid),
-        kAttachRefused};
+    return {"occupied",
+            fmt::format("{} is being probed by pinprick {}, whose session file cannot be read, so "
+                        "that nobody can add to it; end that one first",
+                        process(occupied->pid), occupied->controller),
+            kAttachRefused};
   }
+  if (const auto* busy = std::get_if<session::Busy>(&error))
+    return {"busy",
+            fmt::format("another pinprick has been changing {} for too long; try again",
+                        process(busy->pid)),
+            kAttachRefused};
   const auto& folder = std::get<session::NoRuntimeDirectory>(error);
   return {"no_runtime_directory",
           fmt::format("no folder for session files{}; set XDG_RUNTIME_DIR to one of your own",

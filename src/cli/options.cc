@@ -110,6 +110,7 @@ constexpr const char* kDetachFooter =
     "Examples:\n"
     "  pinprick detach -p 4242      after the pinprick that probed it was killed\n"
     "  pinprick detach --all        everywhere\n"
+    "  pinprick detach -p 4242 --owner 77    only what pinprick 77 put there\n"
     "\n"
     "Probes of a pinprick that still runs stay: end that one with Ctrl-C.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 no probes there, 4 refused.";
@@ -349,6 +350,9 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   auto* detach = app.add_subcommand("detach", "Remove the probes of a pinprick that is gone");
   add_pids(*detach, options, "Process to clean up (repeatable)");
   detach->add_flag("-a,--all", options.all, "All processes that have orphaned probes");
+  detach->add_option("--owner", options.owner, "Only probes of the pinprick that had this PID")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber);
   add_common(*detach, options);
   describe(*detach, {"detach [OPTIONS] -p PID", "detach [OPTIONS] --all"}, kDetachFooter);
 

@@ -16,6 +16,7 @@ enum class Color : unsigned char { automatic, always, never };
 struct Options {
   std::string verb;
   std::vector<pid_t> pids;
+  pid_t owner = 0;                   // detach: only what this pinprick put there; 0: all
   std::vector<std::string> command;  // behind --
   std::vector<std::string> patterns;
   std::vector<std::string> excluded;

@@ -56,7 +56,7 @@ SessionRow row_of(const FoundSession& found) {
   row.process = {journal.header.pid, text_of(journal.header.command)};
   row.file = found.file.path();
   row.state = state_of(found);
-  if (found.controller_lives) row.controller = journal.header.controller;
+  row.controller = journal.header.controller;
   const uint64_t now = realtime_ns();
   row.age_s = now > journal.header.created_ns
                   ? static_cast<double>(now - journal.header.created_ns) / 1e9
@@ -82,7 +82,8 @@ SessionRow row_of(const FoundSession& found) {
   return row;
 }
 
-// What one controller armed in one process, at once or as libraries were loaded, is one row.
+// What one controller armed in one process, at once or as libraries were loaded, is one row: that
+// of an owner.
 std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
   std::vector<SessionRow> rows;
   for (const FoundSession& session : sessions) {
@@ -105,6 +106,7 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
     }
     std::move(row.counts.begin(), row.counts.end(), std::back_inserter(same->counts));
     std::move(row.latencies.begin(), row.latencies.end(), std::back_inserter(same->latencies));
+    std::move(row.values.begin(), row.values.end(), std::back_inserter(same->values));
   }
   return rows;
 }
@@ -166,11 +168,10 @@ int run_status(const Options& options, Renderer& renderer) {
 
 int run_detach(const Options& options, Renderer& renderer) {
   auto found = find(options);
-  // The last first: its hooks may lie upon those of earlier ones.
-  std::stable_sort(found.sessions.begin(), found.sessions.end(),
-                   [](const FoundSession& a, const FoundSession& b) {
-                     return a.journal.header.created_ns > b.journal.header.created_ns;
-                   });
+  if (options.owner != 0)
+    std::erase_if(found.sessions, [&](const FoundSession& session) {
+      return session.journal.header.controller != options.owner;
+    });
   bool failed = false, refused = false;
   std::vector<pid_t> seen;
   std::map<pid_t, std::pair<ProcessName, session::DisarmReport>> reports;
@@ -179,8 +180,12 @@ int run_detach(const Options& options, Renderer& renderer) {
     seen.push_back(pid);
     if (session.controller_lives) {
       if (options.all && options.pids.empty()) continue;
-      renderer.error(message(
-          session::SessionError(session::Occupied{pid, session.journal.header.controller, 0})));
+      const pid_t owner = session.journal.header.controller;
+      renderer.error({"live",
+                      fmt::format("pinprick {} is still measuring process {}: end that one with "
+                                  "Ctrl-C, or kill -INT {}",
+                                  owner, pid, owner),
+                      kAttachRefused});
       refused = true;
       continue;
     }
@@ -197,7 +202,8 @@ int run_detach(const Options& options, Renderer& renderer) {
   for (pid_t pid : options.pids) {
     if (std::find(seen.begin(), seen.end(), pid) != seen.end()) continue;
     renderer.error({"nothing_matched",
-                    fmt::format("no probes of pinprick are known in process {}", pid),
+                    fmt::format("no probes of pinprick{} are known in process {}",
+                                options.owner == 0 ? "" : fmt::format(" {}", options.owner), pid),
                     kNothingMatched});
     renderer.flush();
     return kNothingMatched;

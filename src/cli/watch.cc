@@ -21,6 +21,8 @@
 #include "probe/hooks.h"
 #include "session/registry.h"
 #include "session/runtime_directory.h"
+#include "session/shared_sites.h"
+#include "session/turn.h"
 #include "target/borrowed_thread.h"
 #include "target/procfs.h"
 
@@ -199,7 +201,7 @@ void Watch::finish_left(pid_t pid) {
 }
 
 Result<void, Message> Watch::arm(pid_t pid) {
-  if (auto other = session::occupant(pid)) return fail(message(*other));
+  if (auto closed = session::why_closed(pid)) return fail(message(*closed));
   finish_left(pid);
   auto target = target::RemoteTarget::open(pid);
   if (!target) return fail(message(target.error()));
@@ -242,6 +244,8 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
   const uint64_t begin_ns = monotonic_ns();
   if (auto willing = target::can_be_borrowed_from(watched.name.pid); !willing)
     return fail(message(willing.error()));
+  const auto turn = session::Turn::take(watched.name.pid);
+  if (!turn) return fail(message(turn.error()));
   auto subject = look_at(watched.target);
   if (!subject) return fail(subject.error());
   for (const std::string& warning : subject->warnings) renderer_.warning(warning);
@@ -285,11 +289,10 @@ void Watch::follow(Watched& watched) {
 // Not while the loader is at work: it tells of what it is about to do, and again when it is done.
 void Watch::look_again(Watched& watched) {
   if (image::loader_is_at_work(watched.name.pid, watched.target.reader())) return;
+  const auto turn = session::Turn::take(watched.name.pid);
+  if (!turn) return not_probed(watched, message(turn.error()));
   auto subject = look_at(watched.target);
-  if (!subject) {
-    not_probed(watched, subject.error());
-    return;
-  }
+  if (!subject) return not_probed(watched, subject.error());
   forget_unloaded(watched, *subject->image);
   const std::set<Place> now = places(*subject->image);
   const std::set<Place> before = std::exchange(watched.known, now);
@@ -317,6 +320,10 @@ void Watch::look_for_callers(Watched& watched) {
       for (const image::Mapping& mapping : *maps)
         if (mapping.inode != 0 && mapping.range.contains(*stranger))
           is_new |= watched.strange.insert(mapping.range.begin).second;
+      // A slot of somebody who times what calls ours at its end.
+      const auto others = session::OtherSites::find(watched.name.pid, watched.target.memory());
+      is_new |= std::any_of(others.code().begin(), others.code().end(),
+                            [&](Range code) { return code.contains(*stranger); });
     }
   if (!is_new || image::loader_is_at_work(watched.name.pid, watched.target.reader())) return;
   auto subject = look_at(watched.target);
@@ -333,8 +340,6 @@ void Watch::not_probed(const Watched& watched, const Message& why) {
 
 Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image::ProcessImage> now,
                                         const std::set<Place>& before) {
-  // Where threads may return to sessions of ours, they are many; each takes memory.
-  constexpr size_t kMostGenerations = 256;
   const uint64_t begin_ns = monotonic_ns();
   image::ProcessImage& image = *now;
   auto matches = image::match_patterns(image, patterns_.wanted, patterns_.excluded,
@@ -344,14 +349,6 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
                      .matches;
   leave_out_unfinished(watched, matches);
   if (matches.empty()) return {};
-  if (watched.generations.size() == kMostGenerations) {
-    if (std::exchange(watched.is_full, true)) return {};
-    return fail(Message{"too_many_loads",
-                        fmt::format("it has {} libraries with probes that were added one by one, "
-                                    "and no more are added; start pinprick again to probe all",
-                                    kMostGenerations - 1),
-                        kFailed});
-  }
   std::vector<std::string> names;
   for (const image::Match& match : matches)
     if (names.empty() || names.back() != match.object->name())
@@ -395,8 +392,8 @@ void Watch::leave_out_unfinished(const Watched& watched, std::vector<image::Matc
   if (warned_of != nullptr) incomplete_ = lost_ = true;
 }
 
-// Probes in objects that are not there any more. A session of nothing else goes; but not where
-// hooks of later ones may lie upon its own.
+// Probes in objects that are not there any more. A session of nothing else goes, but for the first,
+// which has the hook in the loader.
 void Watch::forget_unloaded(Watched& watched, const image::ProcessImage& image) {
   std::vector<std::string> names;
   for (Generation& generation : watched.generations)
@@ -406,17 +403,14 @@ void Watch::forget_unloaded(Watched& watched, const image::ProcessImage& image) 
     }
   if (!names.empty()) renderer_.unloaded(watched.name, names);
   if (watched.generations.empty()) return;
-  for (auto next = std::prev(watched.generations.end()); next != watched.generations.begin();) {
-    const auto generation = next--;
-    if (generation->session.is_gone()) {
-      // What has to be left is tried once more at the end.
-      const auto report = generation->session.disarm(&image);
-      if (!report || report->memory_left) break;
-      note(watched, report);
-      watched.retire(generation);
-    } else {
-      break;
-    }
+  for (auto next = std::next(watched.generations.begin()); next != watched.generations.end();) {
+    const auto generation = next++;
+    if (!generation->session.is_gone()) continue;
+    // What has to be left is tried once more at the end.
+    const auto report = generation->session.disarm(&image);
+    if (!report || report->memory_left) continue;
+    note(watched, report);
+    watched.retire(generation);
   }
 }
 
@@ -434,7 +428,6 @@ bool Watch::follow_exec(Watched& watched) {
     static_cast<void>(watched.generations.back().session.disarm());
     watched.retire(std::prev(watched.generations.end()));
   }
-  watched.is_full = false;
   watched.target = *std::move(target);
   watched.name.command = watched.target.command();
   renderer_.executed(watched.name);
@@ -577,7 +570,6 @@ void Watch::report_all(bool is_final) {
   }
 }
 
-// The last generation first: its hooks may lie upon those of earlier ones.
 void Watch::disarm_all() {
   for (Watched& watched : watched_) {
     // What was loaded meanwhile may have brought an unwinder, or be gone.

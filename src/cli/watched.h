@@ -59,7 +59,6 @@ class Watched {
   uint64_t looked_ns = 0;          // when it was last looked at for calls from elsewhere
   std::set<Address> strange;       // mappings of files that were looked at for that
   bool has_left = false;  // something could not be armed, and may not have been taken out again
-  bool is_full = false;   // no generation can be added; that was said
   uint64_t armed_ns = 0;
   uint64_t ended_ns = 0;  // 0: still there
   uint64_t last_ns = 0;

@@ -223,7 +223,7 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
         {"type", "session"},        {"pid", row.process.pid}, {"command", row.process.command},
         {"state", name(row.state)}, {"file", row.file},       {"age_s", row.age_s},
         {"sites", row.sites},       {"probes", probes}};
-    if (row.controller != 0) record["controller"] = row.controller;
+    record["controller"] = row.controller;
     if (row.slots)
       record["slots"] = {{"in_use", row.slots->in_use},
                          {"lost", row.slots->lost},

@@ -95,7 +95,7 @@ struct SessionRow {
   ProcessName process;
   std::string file;
   enum class State : uint8_t { live, orphaned, left_behind, target_gone } state = State::live;
-  pid_t controller = 0;
+  pid_t controller = 0;  // that owns it; it may be gone
   double age_s = 0;
   size_t sites = 0;
   std::optional<SlotFigures> slots;  // while the target lives

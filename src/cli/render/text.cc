@@ -436,7 +436,9 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
         break;
       case SessionRow::State::orphaned:
         state =
-            data_.styled("orphaned: its pinprick is gone; `pinprick detach` removes them", kYellow);
+            data_.styled(fmt::format("orphaned: pinprick {} is gone; `pinprick detach` removes them",
+                                     row.controller),
+                         kYellow);
         break;
       case SessionRow::State::left_behind:
         state = data_.styled("detached; some memory is still mapped", kYellow);
