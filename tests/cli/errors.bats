@@ -247,28 +247,6 @@ counted_and_timed() {
   end_ticker
 }
 
-five_are_told() { [ "$(cat "$work"/c? | grep -c -E 'is being probed by|traced by .*\(pinprick\)')" -eq 5 ]; }
-
-@test "of controllers that come at the same moment one gets in, and the others are told" {
-  start_ticker
-  local i pids=() in=0 told=0
-  for i in 1 2 3 4 5 6; do
-    "$PINPRICK" count -p $ticker ticker:tick >"$work/c$i" 2>&1 3>&- 7>&- &
-    pids+=($!)
-    ends_with_test $!
-  done
-  patiently five_are_told
-  kill -INT "${pids[@]}" 2>/dev/null || true
-  for i in "${pids[@]}"; do
-    if wait "$i"; then in=$((in + 1)); elif [ $? -eq 4 ]; then told=$((told + 1)); fi
-  done
-  cat "$work"/c?
-  [ $in -eq 1 ]
-  [ $told -eq 5 ]
-  no_trace $ticker
-  end_ticker
-}
-
 @test "a program that we start keeps its own way with SIGPIPE" {
   run "$PINPRICK" count 'bash:main' --allow-missing -- bash -c 'kill -PIPE $$; echo survived'
   echo "$output"

@@ -29,8 +29,8 @@
 namespace pinprick::survive {
 namespace {
 
-constexpr int kUsualKills = 152;
-constexpr int kCases = 19;
+constexpr int kUsualKills = 184;
+constexpr int kCases = 23;
 
 bool is_full() {
   return environment("KILLS") == "all";
@@ -73,6 +73,8 @@ struct Case {
   bool detach = false;   // kill `detach`, not what armed
   bool stopped = false;  // the target is in a group stop
   How how = How::at_stops;
+  // What others do in the target meanwhile, who live on, and leave before or after the clean-up.
+  std::vector<const char*> company = {};
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -84,6 +86,7 @@ class Survive : public testing::TestWithParam<Case> {
   void SetUp() override { begin(); }
 
   void TearDown() override {
+    company_.clear();
     subject_.reset();
     detach_everything();
   }
@@ -91,6 +94,7 @@ class Survive : public testing::TestWithParam<Case> {
   // A new target, and how it looks untouched.
   void begin() {
     runtime_folder();
+    company_.clear();
     subject_.reset();
     detach_everything();
     subject_ = GetParam().start();
@@ -101,8 +105,8 @@ class Survive : public testing::TestWithParam<Case> {
 
   std::string pid() const { return std::to_string(subject_->pid()); }
 
-  Command watch(const char* duration) const {
-    Command arguments = {GetParam().verb, "-p", pid(), "--json", "-d", duration};
+  Command watch(const char* duration, const char* verb = GetParam().verb) const {
+    Command arguments = {verb, "-p", pid(), "--json", "-d", duration};
     const Command patterns = subject_->patterns();
     arguments.insert(arguments.end(), patterns.begin(), patterns.end());
     return pinprick(arguments);
@@ -111,6 +115,7 @@ class Survive : public testing::TestWithParam<Case> {
   void make_orphan() {
     Program orphan(watch("1000"));
     ASSERT_TRUE(orphan.hear_of("\"type\":\"armed\"")) << orphan.rest();
+    owner_ = std::to_string(orphan.pid());
     orphan.kill(SIGKILL);
     orphan.wait();
   }
@@ -118,10 +123,32 @@ class Survive : public testing::TestWithParam<Case> {
   Command victim() {
     if (!GetParam().detach) return watch("0.005");
     make_orphan();
-    return pinprick({"detach", "-p", pid()});
+    return pinprick({"detach", "-p", pid(), "--owner", owner_});
+  }
+
+  void invite() {
+    for (const char* verb : GetParam().company) {
+      company_.push_back(std::make_unique<Program>(watch("1000", verb)));
+      ASSERT_TRUE(company_.back()->hear_of("\"type\":\"armed\"")) << company_.back()->rest();
+    }
+  }
+  // In any order; empty, or what went wrong.
+  std::string say_goodbye() {
+    std::shuffle(company_.begin(), company_.end(), random_numbers());
+    for (; !company_.empty(); company_.pop_back()) {
+      Program& one = *company_.back();
+      one.kill(SIGINT);
+      const std::string output = one.rest();
+      if (const Ending ending = one.wait(); !ending.exited_with(0))
+        return "one of the company: " + ending.text() + ": " + output;
+      if (output.find("\"memory_left\":false") == output.npos)
+        return "one of the company leaves something behind: " + output;
+    }
+    return "";
   }
 
   KillReport strike(const std::function<KillReport(const Command&)>& kill) {
+    invite();
     const Command command = victim();
     subject_->stir();
     if (GetParam().stopped) ::kill(subject_->pid(), SIGSTOP);
@@ -136,8 +163,10 @@ class Survive : public testing::TestWithParam<Case> {
   bool one_kill(const std::function<KillReport(const Command&)>& kill, KillReport& report);
 
   std::unique_ptr<Subject> subject_;
+  std::vector<std::unique_ptr<Program>> company_;
   Footprint before_;
-  int again_ = 0;  // detaches that had to leave something behind at first
+  std::string owner_;  // of the orphan
+  int again_ = 0;      // detaches that had to leave something behind at first
 };
 
 std::string Survive::detach_all() {
@@ -167,6 +196,14 @@ std::string Survive::aftermath() {
   if (!status.ending.exited_with(0)) return "status: " + status.ending.text() + status.output;
   if (files.empty() != (status.output.find("\"type\":\"session\"") == std::string::npos))
     return "status does not say what is there: " + status.output;
+  if (!company_.empty() && random_numbers()() % 2 == 0) {
+    // The one that was killed is cleaned up beside them, who are left alone.
+    const auto detach = run(pinprick({"detach", "-p", pid()}));
+    if (!detach.ending.exited_with(4))
+      return "detach beside others: " + detach.ending.text() + ": " + detach.output;
+    if (std::string wrong = subject_->check(); !wrong.empty()) return wrong + ", beside others";
+  }
+  if (std::string wrong = say_goodbye(); !wrong.empty()) return wrong;
   if (std::string wrong = detach_all(); !wrong.empty()) return wrong;
   if (GetParam().stopped) ::kill(subject_->pid(), SIGCONT);
   if (std::string wrong = subject_->check(); !wrong.empty()) return wrong + ", after detach";
@@ -216,7 +253,7 @@ TEST_P(Survive, a_kill) {
   std::cout << kills << " kills; " << again_ << " times detach had to be called again\n";
 }
 
-constexpr Case kAll[] = {
+const Case kAll[] = {
     {"count", "count", start_steady},
     {"latency", "latency", start_steady},
     {"detach_of_count", "count", start_steady, true},
@@ -236,6 +273,22 @@ constexpr Case kAll[] = {
     {"latency_at_any_moment", "latency", start_steady, false, false, How::at_moments},
     {"detach_at_any_moment", "latency", start_steady, true, false, How::at_moments},
     {"detach_of_exceptions_at_any_moment", "latency", start_thrower, true, false, How::at_moments},
+    {"count_beside_latency", "count", start_steady, false, false, How::at_stops, {"latency"}},
+    {"latency_beside_both",
+     "latency",
+     start_steady,
+     false,
+     false,
+     How::at_stops,
+     {"count", "latency"}},
+    {"detach_beside_latency", "latency", start_steady, true, false, How::at_stops, {"latency"}},
+    {"latency_of_exceptions_beside_latency",
+     "latency",
+     start_thrower,
+     false,
+     false,
+     How::at_moments,
+     {"latency"}},
 };
 static_assert(std::size(kAll) == kCases);
 

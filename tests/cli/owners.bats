@@ -1,0 +1,337 @@
+# Several pinpricks in one process: each sees its own hits, and the last to leave leaves nothing.
+load helpers
+
+# owner NAME VERB ARGUMENTS...: a pinprick in the background, armed, whose records are $work/NAME.
+owner() {
+  local name=$1
+  : >"$work/$name"
+  "$PINPRICK" "${@:2}" --json >"$work/$name" 2>"$work/$name.errors" 3>&- 7>&- &
+  owner_pid[$name]=$!
+  ends_with_test $!
+  until_line "$work/$name" '"type":"armed"' || { cat "$work/$name.errors" >&2; return 1; }
+}
+end_owner() {
+  local status=0
+  kill "-${2:-INT}" "${owner_pid[$1]}"
+  wait "${owner_pid[$1]}" || status=$?
+  [ $status -eq 0 ] || [ "${2:-INT}" = KILL ] || tail -n 3 "$work/$1" "$work/$1.errors" >&2
+  return $status
+}
+# of NAME FUNCTION [FIELD]: of its last report.
+of() {
+  python3 -c '
+import json, sys
+r = [json.loads(line) for line in open(sys.argv[1])]
+x = [x for x in r if x.get("function") == sys.argv[2] and x.get("final")]
+print(x[0].get(sys.argv[3]) if x else 0)' "$work/$1" "$2" "${3:-hits}"
+}
+left_nothing() { no_trace "$1" && [ -z "$(ls -A "$runtime/pinprick")" ]; }
+
+setup_file() { bats_require_minimum_version 1.5.0; }
+
+@test "count and latency on the same functions, begun and ended in any order: each has its own calls" {
+  declare -A owner_pid
+  start_ticker 4
+  for order in "A B C" "A C B" "B A C" "B C A" "C A B" "C B A"; do
+    owner A count -p $ticker ticker:tick ticker:nap
+    tell "tick 400" ticked
+    owner B latency -p $ticker ticker:tick
+    tell "tick 400" ticked
+    owner C count -p $ticker 'ticker:tick' 'ticker:recurse'
+    tell "tick 400" ticked
+    tell "recurse 9" recursed
+    declare -A ticks=([A]=1200 [B]=800 [C]=400)
+    local left="A B C"
+    for name in $order; do
+      end_owner $name
+      left=${left/$name/}
+      tell "tick 400" ticked
+      for other in $left; do ticks[$other]=$((ticks[$other] + 400)); done
+    done
+    [ "$(of A tick)" -eq ${ticks[A]} ]
+    [ "$(of B tick count)" -eq ${ticks[B]} ]
+    [ "$(of B tick missed)" -eq 0 ]
+    [ "$(of C tick)" -eq ${ticks[C]} ]
+    [ "$(of C recurse)" -eq 10 ]
+    left_nothing $ticker
+  done
+  end_ticker
+}
+
+@test "one function is timed, counted and recorded by four at once" {
+  declare -A owner_pid
+  start_ticker 2
+  owner A latency -p $ticker ticker:tick ticker:recurse
+  owner B latency -p $ticker ticker:tick ticker:recurse
+  owner C hist -p $ticker 'ticker:recurse $arg1'
+  owner D count -p $ticker 'ticker:*'
+  tell "tick 1000" ticked
+  tell "recurse 99" recursed
+  for name in B D A C; do
+    end_owner $name
+    tell "recurse 9" recursed
+  done
+  [ "$(of A tick count)" -eq 1000 ]
+  [ "$(of B tick count)" -eq 1000 ]
+  [ "$(of D tick)" -eq 1000 ]
+  [ "$(of B recurse count)" -eq 100 ]
+  [ "$(of D recurse)" -eq 110 ]
+  [ "$(of A recurse count)" -eq 120 ]
+  [ "$(of C recurse count)" -eq 130 ]
+  [ "$(of A recurse missed)$(of B recurse missed)" = 00 ]
+  left_nothing $ticker
+  end_ticker
+}
+
+@test "calls that two are timing return home whichever of the two leaves first, and leave nothing" {
+  declare -A owner_pid
+  for first in A B; do
+    start_ticker
+    owner A latency -p $ticker ticker:nap
+    owner B latency -p $ticker ticker:nap
+    echo "nap 1500" >&7
+    # In the call, whose slots are both in use.
+    # clock_nanosleep, and what the kernel makes of it when it was interrupted.
+    in_nap() { [[ "$(cat /proc/$ticker/syscall)" =~ ^(230|219)\  ]]; }
+    patiently in_nap
+    end_owner $first
+    in_nap
+    end_owner $([ $first = A ] && echo B || echo A)
+    left_nothing $ticker
+    until_line "$work/out" napped
+    tell "nap 1" napped
+    end_ticker
+    rm "$work/in" "$work/out"
+  done
+}
+
+@test "six that come at the same moment all get in, one after the other" {
+  declare -A owner_pid
+  start_ticker 2
+  local i verbs=(count latency count latency count latency)
+  for i in 0 1 2 3 4 5; do
+    "$PINPRICK" "${verbs[$i]}" -p $ticker ticker:tick --json >"$work/$i" 2>&1 3>&- 7>&- &
+    owner_pid[$i]=$!
+    ends_with_test $!
+  done
+  for i in 0 1 2 3 4 5; do until_line "$work/$i" '"type":"armed"'; done
+  tell "tick 500" ticked
+  # All of them at once again.
+  kill -INT "${owner_pid[@]}"
+  for i in 0 1 2 3 4 5; do wait ${owner_pid[$i]}; done
+  for i in 0 2 4; do [ "$(of $i tick)" -eq 500 ]; done
+  for i in 1 3 5; do [ "$(of $i tick count)" -eq 500 ]; done
+  left_nothing $ticker
+  end_ticker
+}
+
+@test "killed with -9 in any order: the others go on, and a newcomer cleans up after those that are gone" {
+  declare -A owner_pid
+  start_ticker 2
+  owner A latency -p $ticker ticker:tick
+  owner B count -p $ticker ticker:tick ticker:nap
+  owner C latency -p $ticker ticker:tick ticker:nap
+  tell "tick 100" ticked
+  end_owner A KILL || true
+  tell "tick 100" ticked
+  "$PINPRICK" status -p $ticker --json >"$work/status"
+  [ "$(grep -c '"state":"live"' "$work/status")" -eq 2 ]
+  grep '"state":"orphaned"' "$work/status" | grep -q "\"controller\":${owner_pid[A]}\\b"
+  owner D count -p $ticker ticker:tick
+  [ "$("$PINPRICK" status -p $ticker --json | grep -c '"state":"orphaned"')" -eq 0 ]
+  tell "tick 100" ticked
+  end_owner B KILL || true
+  run "$PINPRICK" detach -p $ticker --owner ${owner_pid[B]}
+  [ "$status" -eq 0 ]
+  tell "tick 100" ticked
+  run "$PINPRICK" detach -p $ticker
+  [ "$status" -eq 4 ]
+  [[ "$output" == *"pinprick ${owner_pid[C]} is still measuring"* ]]
+  end_owner C
+  [ "$(of C tick count)" -eq 400 ]
+  end_owner D
+  [ "$(of D tick)" -eq 200 ]
+  left_nothing $ticker
+  end_ticker
+}
+
+@test "exceptions pass through functions that two are timing, whoever leaves first" {
+  declare -A owner_pid
+  local expected
+  expected=$(seq 40 | "$TARGETS/thrower" 40 lines)
+  for first in A B; do
+    start_fed thrower 40 lines
+    owner A latency -p $fed 'thrower:*'
+    owner B latency -p $fed 'thrower:*' 'libstdc++:__cxa_throw'
+    for i in $(seq 20); do echo >&7; done
+    end_owner $first
+    for i in $(seq 20); do echo >&7; done
+    end_fed
+    for name in A B; do [ $name = $first ] || wait ${owner_pid[$name]}; done
+    [ "$(cat "$work/out")" = "$expected" ]
+    rm "$work/in" "$work/out"
+  done
+}
+
+@test "two that follow what is loaded both have the library's calls, constructors included" {
+  declare -A owner_pid
+  start_fed dlhost
+  owner A count -p $fed plugin:plugin_* libc:strlen --allow-missing
+  owner B latency -p $fed plugin:plugin_* --allow-missing
+  tell "load $TARGETS/plugin.so" load
+  tell "call 10" call
+  end_owner A
+  tell unload unload
+  tell "load $TARGETS/plugin.so" load
+  end_owner B
+  [ "$(of A plugin_step)" -eq 15 ]
+  [ "$(of B plugin_step count)" -eq 20 ]
+  left_nothing $fed
+  end_fed
+}
+
+@test "a library that comes back to the same place is probed again by all who follow it" {
+  declare -A owner_pid
+  start_fed dlhost
+  owner A count -p $fed plugin:plugin_step --allow-missing
+  owner B latency -p $fed plugin:plugin_step --allow-missing
+  owner C count -p $fed plugin:plugin_step --allow-missing
+  tell "cycle $TARGETS/plugin.so 12" cycle
+  tell "load $TARGETS/plugin.so" load
+  tell "call 10" call
+  for name in B A C; do end_owner $name; done
+  # Each time five from the constructor, and ten.
+  [ "$(of A plugin_step)" -eq 195 ]
+  [ "$(of B plugin_step count)" -eq 195 ]
+  [ "$(of C plugin_step)" -eq 195 ]
+  left_nothing $fed
+  end_fed
+}
+
+@test "functions that a jump reaches by a springboard alone are shared, too" {
+  declare -A owner_pid
+  start_fed crowded
+  for order in "A B C" "B C A" "C A B"; do
+    owner A count -p $fed 'crowded:one' 'crowded:two' 'crowded:three' 'crowded:four' 'crowded:roomy'
+    owner B latency -p $fed 'crowded:one' 'crowded:three'
+    owner C count -p $fed 'crowded:one' 'crowded:two' 'crowded:roomy'
+    for name in A B C; do
+      [ "$(grep -c '"type":"skipped"' "$work/$name")" -eq 0 ] || { cat "$work/$name" >&2; return 1; }
+    done
+    tell "call 500" called
+    declare -A calls=([A]=1000 [B]=1000 [C]=1000)
+    local left="A B C"
+    for name in $order; do
+      end_owner $name
+      left=${left/$name/}
+      tell "call 50" called
+      for other in $left; do calls[$other]=$((calls[$other] + 100)); done
+    done
+    for name in one two three four roomy; do [ "$(of A $name)" -eq ${calls[A]} ]; done
+    for name in one three; do [ "$(of B $name count)" -eq ${calls[B]} ]; done
+    for name in one two roomy; do [ "$(of C $name)" -eq ${calls[C]} ]; done
+    left_nothing $fed
+  done
+  end_fed
+}
+
+# random_changes PROGRAM/REASONS FUNCTION=COMMAND=CALLS...: CALLS of the function for each number in `COMMAND
+# NUMBER`, plus what stands behind a plus sign.
+random_changes() {
+  python3 - "$PINPRICK" "$fed" "$work/in" "$work/out" "${STEPS:-250}" "$@" <<'PYTHON'
+import json, os, random, signal, subprocess, sys, time
+pinprick, pid, fifo, answers, steps = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])
+seed = int(os.environ.get("SEED") or random.randrange(1 << 32))
+print('seed', seed)
+choose = random.Random(seed)
+to = open(fifo, 'w', buffering=1)
+said = open(answers)
+said.read()
+def tell(line):
+    to.write(line + '\n')
+    while True:
+        answer = said.readline()
+        if answer.endswith('\n'): break
+        time.sleep(0.001)
+    assert 'WRONG' not in answer, answer
+program, allowed = sys.argv[6].split('/')
+commands = {}  # by their word: how many calls of each function they make, and how many more
+for text in sys.argv[7:]:
+    function, command, calls, more = text.split('=')
+    commands.setdefault(command, {})[function] = int(calls), int(more)
+functions = [function for of in commands.values() for function in of]
+owners = {}
+for step in range(steps):
+    what = choose.choice(['begin', 'begin', 'end', 'kill', 'call', 'call'])
+    if what == 'begin' and len(owners) < 6:
+        verb = choose.choice(['count', 'latency'])
+        mine = choose.sample(functions, choose.randint(1, len(functions)))
+        out = subprocess.Popen([pinprick, verb, '-p', pid, '--json'] + [program + ':' + f for f in mine],
+                               stdout=subprocess.PIPE, text=True)
+        while (record := json.loads(out.stdout.readline()))['type'] != 'armed':
+            # Where there is no room at the site itself, what others have there may be in the way.
+            assert record['type'] == 'skipped' and record['reason'] in allowed, record
+            mine.remove(record['function'])
+        assert record['armed'] == len(mine), record
+        if mine: owners[out] = (verb, {f: 0 for f in mine})
+        else: assert out.wait() == 3
+    elif what in ('end', 'kill') and owners:
+        out = choose.choice(list(owners))
+        verb, expected = owners.pop(out)
+        if what == 'kill':
+            out.kill(); out.wait()
+            continue
+        out.send_signal(signal.SIGINT)
+        rest = [json.loads(line) for line in out.stdout]
+        assert out.wait() in (0, 1), rest
+        for record in rest:
+            if record.get('final') and record['type'] in ('count', 'latency'):
+                got = record['hits' if verb == 'count' else 'count'] + record.get('missed', 0)
+                assert got == expected[record['function']], (step, verb, record, expected)
+                assert record.get('missed', 0) == 0, record
+    elif what == 'call':
+        command = choose.choice(list(commands))
+        n = 2 * choose.randint(0, 25)
+        tell(f'{command} {n}')
+        for verb, expected in owners.values():
+            for f, (calls, more) in commands[command].items():
+                if f in expected: expected[f] += calls * n + more
+for out in owners:
+    out.send_signal(signal.SIGINT)
+    out.stdout.read()
+    assert out.wait() in (0, 1)
+PYTHON
+  "$PINPRICK" detach -p $fed || [ $? -eq 3 ]
+  left_nothing $fed
+}
+
+@test "random changes by six at once: each counts what a simple model says" {
+  start_ticker 2
+  random_changes ticker/ tick=tick=1=0 recurse=recurse=1=1 nap=nap=0=1
+  end_ticker
+}
+
+@test "random changes by six at once where springboards are shared" {
+  start_fed crowded
+  random_changes crowded/neighbour,text_changed one=call=2=0 two=call=2=0 three=call=2=0 four=call=2=0 roomy=call=2=0
+  end_fed
+}
+
+@test "many that come and go beside one that stays leave no more than that one has" {
+  declare -A owner_pid
+  start_ticker
+  sizes() { wc -l <"/proc/$ticker/maps"; ls "/proc/$ticker/fd" | wc -l; awk '/^VmSize/ { print $2 }' "/proc/$ticker/status"; }
+  owner A latency -p $ticker ticker:tick ticker:nap
+  "$PINPRICK" latency -p $ticker -d 0.001 ticker:tick >/dev/null
+  local before i
+  before=$(sizes)
+  for i in $(seq "${ROUNDS:-40}"); do
+    "$PINPRICK" $([ $((i % 2)) -eq 0 ] && echo count || echo latency) -p $ticker -d 0.001 ticker:tick ticker:recurse >/dev/null
+    tell "tick 10" ticked
+  done
+  [ "$(sizes)" = "$before" ]
+  end_owner A
+  [ "$(of A tick count)" -eq $((10 * ${ROUNDS:-40})) ]
+  left_nothing $ticker
+  end_ticker
+}
