@@ -16,7 +16,7 @@ _pinprick_probed_pids() {
 
 _pinprick() {
   local word=$2 previous=$3 verb="" i
-  local verbs="doctor list count latency hist status detach"
+  local verbs="doctor list count latency hist status detach keep"
   local common="-h --help --json --color -p --pid"
   local patterns="-x --exclude -r --regex"
   local watching="-d --duration -i --interval -o --output -a --all --top --allow-missing --children --follow-exec --fail-on-loss --no-cache"
@@ -40,7 +40,7 @@ _pinprick() {
   case $previous in
     -p | --pid)
       local pids
-      if [ "$verb" = detach ]; then pids=$(_pinprick_probed_pids); else pids=$(_pinprick_pids); fi
+      if [ "$verb" = detach ] || [ "$verb" = keep ]; then pids=$(_pinprick_probed_pids); else pids=$(_pinprick_pids); fi
       mapfile -t COMPREPLY < <(compgen -W "$pids" -- "$word")
       return
       ;;
@@ -76,6 +76,7 @@ _pinprick() {
     hist) words="$common $patterns $watching --bits --" ;;
     status) words="$common -a --all --symbols" ;;
     detach) words="$common -a --all --owner" ;;
+    keep) words="$common -d --duration" ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }

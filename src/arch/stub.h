@@ -178,6 +178,8 @@ inline constexpr uint64_t kSlotReturn = PP_SLOT_CODE_RETURN;
 inline constexpr uint64_t kSlotLeaves = kSlotReturn + kPushMemoryLength;
 inline constexpr uint8_t kSlotGoesHome = kReturnOpcode;
 void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leave);
+// The `leave` of a slot's code, which lies at `code`. Returns nullopt if the bytes are none.
+std::optional<Address> where_slot_leaves(std::span<const uint8_t> bytes, Address code);
 // Where slots' code can go to leave, if `leave` itself may be out of its reach. Answers what an
 // unwinder has to know there.
 inline constexpr uint64_t kSlotWayOutSize = 64;

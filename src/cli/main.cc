@@ -18,7 +18,7 @@ namespace pinprick::cli {
 namespace {
 
 bool plans(const std::string& verb) {
-  return verb == "list" || verb == "count" || verb == "latency";
+  return verb == "list" || verb == "count" || verb == "latency" || verb == "hist";
 }
 
 int run(const Options& options) {
@@ -49,9 +49,10 @@ int run(const Options& options) {
   };
   constexpr Verb kVerbs[] = {{"doctor", run_doctor},   {"list", run_list}, {"count", run_count},
                              {"latency", run_latency}, {"hist", run_hist}, {"status", run_status},
-                             {"detach", run_detach}};
+                             {"detach", run_detach},   {"keep", run_keep}};
   // These show, and remove, what is left of programs that have ended.
-  if (options.verb != "status" && options.verb != "detach") session::remove_files_of_dead();
+  if (options.verb != "status" && options.verb != "detach" && options.verb != "keep")
+    session::remove_files_of_dead();
   if (options.cache && plans(options.verb)) use_cache();
   for (const Verb& verb : kVerbs)
     if (options.verb == verb.name) return verb.run(options, *renderer);

@@ -115,6 +115,15 @@ constexpr const char* kDetachFooter =
     "Probes of a pinprick that still runs stay: end that one with Ctrl-C.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 no probes there, 4 refused.";
 
+constexpr const char* kKeepFooter =
+    "Example:\n"
+    "  pinprick keep -p 4242        after the pinprick that probed it was killed\n"
+    "\n"
+    "The probes go on recording without a pinprick. What they need from one are more slots for\n"
+    "calls in flight and more room for histograms: those are seen to, until Ctrl-C. The probes\n"
+    "stay then, too; `pinprick detach` takes them out.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 no such probes there, 4 refused.";
+
 // CLI11 knows no two ways to call a verb.
 class Help : public CLI::Formatter {
  public:
@@ -265,6 +274,7 @@ std::optional<std::string> contradiction(const Options& options) {
   if (watches && options.patterns.empty()) return "no PATTERN: which functions?";
   if (verb == "detach" && options.pids.empty() && !options.all)
     return "no process: give -p PID, or --all";
+  if (verb == "keep" && options.pids.empty()) return "no process: give -p PID";
   return std::nullopt;
 }
 
@@ -355,6 +365,15 @@ ParseOutcome parse_command_line(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   add_common(*detach, options);
   describe(*detach, {"detach [OPTIONS] -p PID", "detach [OPTIONS] --all"}, kDetachFooter);
+
+  auto* keep = app.add_subcommand("keep", "Look after the probes of a pinprick that is gone");
+  add_pids(*keep, options, "Process with the probes (repeatable)");
+  keep->add_option("-d,--duration", options.duration_s,
+                   "Stop after so many seconds; else at Ctrl-C")
+      ->type_name("SECONDS")
+      ->check(kPositive);
+  add_common(*keep, options);
+  describe(*keep, {"keep [OPTIONS] -p PID"}, kKeepFooter);
 
   std::string verb_given;
   try {

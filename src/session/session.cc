@@ -8,6 +8,7 @@
 #include "base/task.h"
 #include "patch/text_edit.h"
 #include "session/arming.h"
+#include "session/providing.h"
 #include "session/turn.h"
 
 namespace pinprick::session {
@@ -158,41 +159,18 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
   return unloaded;
 }
 
-// Nobody waits for this, and the target goes on meanwhile: it sees what is new when the last word
-// is written.
 bool Session::provide() {
   if (!runtime_ || state_ != State::armed) return false;
   while (file_->extend_pool(journal_, runtime_->pool_bytes)) continue;
-  return provide_slots();
+  const Provided slots = provide_slots(target_.memory(), journal_);
+  if (slots.slots != 0) runtime_->spec.slot_count = slots.slots;
+  return slots.soon;
 }
 
 uint64_t Session::slots_to_ask_for() const {
   if (!runtime_) return 0;
   const runtime::RuntimeSpec& spec = runtime_->spec;
   return spec.slot_count < spec.capacity ? spec.capacity : 2 * spec.capacity;
-}
-
-// Those who needed all that there were need many more.
-bool Session::provide_slots() {
-  const Address address = runtime_->address;
-  runtime::RuntimeSpec& spec = runtime_->spec;
-  const Address context_at = runtime_->context();
-  uint64_t fresh = 0;
-  if (spec.slot_count == spec.capacity ||
-      !target_.memory().read_value(context_at + offsetof(layout::RuntimeContext, fresh), fresh))
-    return false;
-  if (fresh < spec.slot_count / 2) return fresh >= spec.slot_count / 4;
-  const uint64_t first = spec.slot_count;
-  runtime::RuntimeSpec more = spec;
-  more.slot_count = std::min(spec.capacity, (fresh < first ? 2 : 4) * first);
-  const auto pieces = runtime::build_slots(address, more, first);
-  if (!pieces) return false;
-  for (const runtime::Piece& piece : *pieces)
-    if (!target_.memory().write(piece.address, piece.bytes)) return false;
-  if (target_.memory().write_value(context_at + offsetof(layout::RuntimeContext, fresh_limit),
-                                   more.slot_count))
-    spec = more;
-  return spec.slot_count < spec.capacity;
 }
 
 Address Session::Runtime::context() const {

@@ -171,7 +171,6 @@ class Session {
     runtime::CallerTable callers = {};
     Address context() const;
   };
-  bool provide_slots();
   bool is_in_place(const layout::SiteEntry& site) const;
   std::optional<Runtime> runtime_;
   // Probes whose index is that of no entry in the file, in its order.

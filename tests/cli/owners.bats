@@ -155,6 +155,41 @@ setup_file() { bats_require_minimum_version 1.5.0; }
   end_ticker
 }
 
+@test "keep provides slots for probes whose pinprick is gone, and newcomers leave them alone" {
+  declare -A owner_pid
+  start_ticker
+  owner A latency -p $ticker ticker:recurse
+  end_owner A KILL || true
+  run "$PINPRICK" keep -p $$
+  [ "$status" -eq 3 ]
+  "$PINPRICK" keep -p $ticker --json >"$work/keep" 7>&- 3>&- &
+  local keep=$!
+  ends_with_test $keep
+  until_line "$work/keep" '"type":"kept".*"probes":1'
+  "$PINPRICK" status -p $ticker --json | grep '"state":"live"' | grep -q "\"controller\":$keep\b"
+  missed() { "$PINPRICK" status -p $ticker --json | grep -oE '"missed":[0-9]+' | cut -d: -f2; }
+  # More at once than there are at first, and soon none of them is missed.
+  tell "recurse 60000" recursed
+  deep_calls_are_recorded() {
+    local before
+    before=$(missed)
+    tell "recurse 60000" recursed
+    [ "$(missed)" -eq "$before" ]
+  }
+  patiently deep_calls_are_recorded
+  owner B count -p $ticker ticker:recurse
+  tell "recurse 9" recursed
+  end_owner B
+  [ "$(of B recurse)" -eq 10 ]
+  "$PINPRICK" status -p $ticker --json | grep -q '"state":"live"'
+  kill -INT $keep
+  wait $keep
+  "$PINPRICK" status -p $ticker --json | grep -q '"state":"orphaned"'
+  "$PINPRICK" detach -p $ticker --owner $keep
+  left_nothing $ticker
+  end_ticker
+}
+
 @test "exceptions pass through functions that two are timing, whoever leaves first" {
   declare -A owner_pid
   local expected

@@ -142,6 +142,10 @@ void JsonRenderer::executed(const ProcessName& process) {
   put(data_, {{"type", "executed"}, {"pid", process.pid}, {"command", process.command}});
 }
 
+void JsonRenderer::kept(pid_t pid, size_t probes) {
+  put(data_, {{"type", "kept"}, {"pid", pid}, {"probes", probes}});
+}
+
 void JsonRenderer::counts(const Report<CountRow>& report) {
   for (const CountRow& row : report.rows) {
     Json record = head("count", report);

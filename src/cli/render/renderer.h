@@ -127,6 +127,8 @@ class Renderer {
   virtual void unloaded(const ProcessName& process, const std::vector<std::string>& objects) = 0;
   // The process runs another program.
   virtual void executed(const ProcessName& process) = 0;
+  // Probes whose pinprick is gone are looked after.
+  virtual void kept(pid_t pid, size_t probes) = 0;
   // Are rows without a hit of any use, where there are so many functions?
   virtual bool shows_idle(size_t functions) const = 0;
   virtual void counts(const Report<CountRow>& report) = 0;

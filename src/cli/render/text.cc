@@ -122,6 +122,11 @@ void TextRenderer::executed(const ProcessName& process) {
   notes_.print("{} runs {} now\n", process.pid, process.command);
 }
 
+void TextRenderer::kept(pid_t pid, size_t probes) {
+  notes_.print("keeping {} in process {}, until Ctrl-C; `pinprick status` shows what they record\n",
+               plural(probes, "probe"), pid);
+}
+
 void TextRenderer::heading(const ProcessName& process, double seconds, bool is_final) {
   if (several_)
     data_.print("{}{}\n", data_.styled(fmt::format("{} ({})", process.pid, process.command), kCyan),
@@ -435,10 +440,10 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
         state = data_.styled(fmt::format("live, by pinprick {}", row.controller), kGreen);
         break;
       case SessionRow::State::orphaned:
-        state =
-            data_.styled(fmt::format("orphaned: pinprick {} is gone; `pinprick detach` removes them",
-                                     row.controller),
-                         kYellow);
+        state = data_.styled(
+            fmt::format("orphaned: pinprick {} is gone; `pinprick detach` removes them",
+                        row.controller),
+            kYellow);
         break;
       case SessionRow::State::left_behind:
         state = data_.styled("detached; some memory is still mapped", kYellow);

@@ -16,8 +16,8 @@ void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub, siz
 // A link (jump.h) to `to`, in front of a displaced instruction of that length.
 void emit_link(Assembler& code, Address to, uint8_t length, Stub& stub);
 
-// The two parts of emit_displaced(). The displaced instructions at offsets from `from` up to `to`; returns
-// where the program goes on after them, or nullopt if it does not.
+// The two parts of emit_displaced(). The displaced instructions at offsets from `from` up to `to`;
+// returns where the program goes on after them, or nullopt if it does not.
 std::optional<Address> emit_copies(Assembler& code, const Displaced& displaced, size_t from,
                                    size_t to, Stub& stub);
 // The jump to `on`, if there is one. Unwinders find the site by it, so that where there is none

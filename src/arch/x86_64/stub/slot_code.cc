@@ -1,5 +1,6 @@
 #include <cassert>
 
+#include "arch/code.h"
 #include "arch/stub.h"
 #include "layout/runtime_offsets.h"
 
@@ -19,6 +20,17 @@ void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leav
     while (code.here() < begin + kSlotCodeSize) code.u8(kBreakpoint);
     assert(code.here() == begin + kSlotCodeSize);
   }
+}
+
+std::optional<Address> where_slot_leaves(std::span<const uint8_t> bytes, Address code) {
+  if (bytes.size() < kSlotCodeSize) return std::nullopt;
+  for (size_t at = kSlotLeaves; at < kSlotCodeSize;) {
+    const auto instruction = decode(bytes.subspan(at), code + at);
+    if (!instruction) break;
+    if (instruction->flow == Flow::jump) return instruction->target;
+    at += instruction->length;
+  }
+  return std::nullopt;
 }
 
 std::vector<CodeRow> emit_slot_way_out(Assembler& code, Address leave) {

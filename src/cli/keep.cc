@@ -1,0 +1,89 @@
+// pinprick keep: looks after probes whose pinprick is gone, so that they can stay.
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <list>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cli/attach.h"
+#include "cli/verbs.h"
+#include "session/providing.h"
+#include "target/remote_target.h"
+
+namespace pinprick::cli {
+namespace {
+
+struct Kept {
+  target::RemoteTarget target;
+  std::vector<session::Adopted> sessions;
+};
+
+constexpr uint64_t kLookNs = 10'000'000, kSoonNs = 1'000'000, kLookForMoreNs = 1'000'000'000;
+
+// Another one may be killed at any time.
+void adopt(Kept& kept) {
+  auto more = session::Adopted::all_of(kept.target.pid());
+  std::move(more.begin(), more.end(), std::back_inserter(kept.sessions));
+}
+
+size_t probes_of(const Kept& kept) {
+  size_t probes = 0;
+  for (const session::Adopted& one : kept.sessions) probes += one.journal().probes.size();
+  return probes;
+}
+
+void watch(std::list<Kept>& all, int signals, double seconds) {
+  const uint64_t begin = monotonic_ns();
+  for (uint64_t looked = begin; !all.empty();) {
+    if (seconds > 0 && static_cast<double>(monotonic_ns() - begin) / 1e9 >= seconds) return;
+    const bool looks = monotonic_ns() - looked > kLookForMoreNs;
+    if (looks) looked = monotonic_ns();
+    bool soon = false;
+    for (Kept& kept : all) {
+      if (looks) adopt(kept);
+      for (session::Adopted& one : kept.sessions) soon = one.provide(kept.target.memory()) || soon;
+    }
+    all.remove_if([](const Kept& kept) { return kept.target.is_over(); });
+    const timespec pause = {0, static_cast<long>(soon ? kSoonNs : kLookNs)};
+    pollfd signal = {signals, POLLIN, 0};
+    if (::ppoll(&signal, 1, &pause, nullptr) != 0) return;
+  }
+}
+
+}  // namespace
+
+int run_keep(const Options& options, Renderer& renderer) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&set, signal);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  const Fd signals(signalfd(-1, &set, SFD_CLOEXEC));
+  std::list<Kept> all;
+  for (pid_t pid : options.pids) {
+    auto target = target::RemoteTarget::open(pid);
+    if (!target) {
+      const Message why = message(target.error());
+      renderer.error(why);
+      return why.exit;
+    }
+    all.push_back({*std::move(target), {}});
+    adopt(all.back());
+    if (all.back().sessions.empty()) {
+      renderer.error({"nothing_matched",
+                      fmt::format("process {} has no probes whose pinprick is gone", pid),
+                      kNothingMatched});
+      return kNothingMatched;
+    }
+    renderer.kept(pid, probes_of(all.back()));
+  }
+  renderer.flush();
+  watch(all, signals.get(), options.duration_s);
+  return renderer.is_broken() ? kFailed : kOk;
+}
+
+}  // namespace pinprick::cli
