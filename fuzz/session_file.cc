@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "fuzzer.h"
+#include "session/shared_sites.h"
 
 namespace {
 
@@ -58,6 +59,22 @@ void look_at(const session::SessionFile& file, const layout::Session& found) {
     CHECK(mapping.address + mapping.size >= mapping.address);
 }
 
+// As another owner's, and as that of one that leaves, in a process that has other bytes there.
+void share(const layout::Session& found) {
+  static const auto memory = target::Memory::open(::getpid());
+  CHECK(memory);
+  const layout::Session* const journals[] = {&found, &found};
+  const session::OtherSites others(journals, *memory);
+  uint8_t bytes[64] = {};
+  for (const layout::SiteEntry& site : found.sites) {
+    others.put_back(site.address - 8, bytes);
+    for (const session::OtherSite* other : others.in({site.address, site.end()}))
+      session::OtherSites::arming(site, others.place_for(*memory, *other, true));
+    others.disarming(*memory, session::head_of(found, site));
+    others.last_at(*memory, site);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -78,7 +95,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto file = session::SessionFile::open(path(), session::SessionFile::Lock::none);
   CHECK(file);
-  if (const auto found = file->read()) look_at(*file, *found);
+  if (const auto found = file->read()) {
+    look_at(*file, *found);
+    share(*found);
+  }
   return 0;
 }
 

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -15,10 +17,11 @@ namespace pinprick::session {
 
 Result<Turn, SessionError> Turn::take(pid_t pid, uint64_t patience_ns) {
   static std::mutex mutex;
-  static std::map<pid_t, std::weak_ptr<const Fd>> held;
+  // By process, and by us: a forked child has what its parent has, but is another controller.
+  static std::map<std::pair<pid_t, pid_t>, std::weak_ptr<const Fd>> held;
   const std::lock_guard lock(mutex);
   std::erase_if(held, [](const auto& one) { return one.second.expired(); });
-  if (const auto found = held.find(pid); found != held.end())
+  if (const auto found = held.find({pid, ::getpid()}); found != held.end())
     if (auto folder = found->second.lock()) return Turn(std::move(folder));
 
   auto folder = std::make_shared<Fd>(
@@ -32,7 +35,7 @@ Result<Turn, SessionError> Turn::take(pid_t pid, uint64_t patience_ns) {
     sleep_ns(pause_ns);
     pause_ns = std::min(2 * pause_ns, kLongestPauseNs);
   }
-  held[pid] = folder;
+  held[{pid, ::getpid()}] = folder;
   return Turn(std::move(folder));
 }
 
