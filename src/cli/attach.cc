@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "image/loader.h"
 #include "session/shared_sites.h"
+#include "session/turn.h"
 
 namespace pinprick::cli {
 
@@ -89,9 +90,18 @@ image::ObjectStore& object_store() {
   return *store();
 }
 
-Result<Subject, Message> look_at(pid_t pid) {
+// Not while another one has stopped it: then it is traced.
+Result<target::RemoteTarget, Message> open_target(pid_t pid) {
+  const auto turn = session::Turn::take(pid);
+  if (!turn) return fail(message(turn.error()));
   auto target = target::RemoteTarget::open(pid);
   if (!target) return fail(message(target.error()));
+  return *std::move(target);
+}
+
+Result<Subject, Message> look_at(pid_t pid) {
+  auto target = open_target(pid);
+  if (!target) return fail(target.error());
   return look_at(*target);
 }
 
@@ -122,6 +132,8 @@ Result<Subject, Message> look_at(const target::RemoteTarget& target) {
 
 Result<session::DisarmReport, Message> finish(const session::FoundSession& found,
                                               uint64_t patience_ns) {
+  const auto turn = session::Turn::take(found.journal.header.pid);
+  if (!turn) return fail(message(turn.error()));
   auto file = session::SessionFile::open(found.file.path(), session::SessionFile::Lock::exclusive);
   if (!file) return fail(message(file.error()));
   auto journal = file->read();  // again, now that it is ours

@@ -38,6 +38,8 @@ struct Subject {
 void use_cache();
 image::ObjectStore& object_store();
 
+// In turn with other pinpricks (session/turn.h).
+Result<target::RemoteTarget, Message> open_target(pid_t pid);
 Result<Subject, Message> look_at(pid_t pid);
 Result<Subject, Message> look_at(const target::RemoteTarget& target);
 

@@ -65,11 +65,10 @@ int run_keep(const Options& options, Renderer& renderer) {
   const Fd signals(signalfd(-1, &set, SFD_CLOEXEC));
   std::list<Kept> all;
   for (pid_t pid : options.pids) {
-    auto target = target::RemoteTarget::open(pid);
+    auto target = open_target(pid);
     if (!target) {
-      const Message why = message(target.error());
-      renderer.error(why);
-      return why.exit;
+      renderer.error(target.error());
+      return target.error().exit;
     }
     all.push_back({*std::move(target), {}});
     adopt(all.back());

@@ -201,10 +201,12 @@ void Watch::finish_left(pid_t pid) {
 }
 
 Result<void, Message> Watch::arm(pid_t pid) {
+  const auto turn = session::Turn::take(pid);
+  if (!turn) return fail(message(turn.error()));
   if (auto closed = session::why_closed(pid)) return fail(message(*closed));
   finish_left(pid);
-  auto target = target::RemoteTarget::open(pid);
-  if (!target) return fail(message(target.error()));
+  auto target = open_target(pid);
+  if (!target) return fail(target.error());
   ProcessName name = {pid, target->command()};
   Watched watched(std::move(name), *std::move(target), kind_);
   if (auto armed = arm_program(watched); !armed) {
@@ -417,10 +419,10 @@ void Watch::forget_unloaded(Watched& watched, const image::ProcessImage& image) 
 // Another program in the same process: what there was is gone, with all its memory. False: it
 // cannot be looked at, or there is none.
 bool Watch::follow_exec(Watched& watched) {
-  auto target = target::RemoteTarget::open(watched.name.pid);
+  auto target = open_target(watched.name.pid);
   if (!target) {
     // A process that is about to end has no program any more, either.
-    if (!watched.target.ends()) renderer_.warning(message(target.error()).text);
+    if (!watched.target.ends()) renderer_.warning(target.error().text);
     return false;
   }
   if (target->start_time() != watched.target.start_time() || target->ends()) return false;

@@ -2,7 +2,12 @@
 // seconds long; TURMOIL_SECONDS in the environment says otherwise.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <iostream>
 #include <random>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "survive/runtime_folder.h"
@@ -50,9 +55,13 @@ std::string joined(const Command& command) {
   return line;
 }
 
-TEST(Turmoil, comes_out_right_whatever_is_probed) {
+uint64_t seconds_wanted() {
   const std::string wanted = environment("TURMOIL_SECONDS");
-  const uint64_t seconds = wanted.empty() ? 5 : std::stoull(wanted);
+  return wanted.empty() ? 5 : std::stoull(wanted);
+}
+
+TEST(Turmoil, comes_out_right_whatever_is_probed) {
+  const uint64_t seconds = seconds_wanted();
   runtime_folder();
   const auto subject = start_turmoil();
   ASSERT_EQ(subject->check(), "");
@@ -72,6 +81,42 @@ TEST(Turmoil, comes_out_right_whatever_is_probed) {
   }
   RecordProperty("attached", attached);
   EXPECT_GT(attached, 0);
+}
+
+TEST(Turmoil, comes_out_right_where_three_probe_at_once) {
+  runtime_folder();
+  const auto subject = start_turmoil();
+  ASSERT_EQ(subject->check(), "");
+  const uint64_t seed = std::random_device{}();
+  const uint64_t end = monotonic_ns() + seconds_wanted() * 1'000'000'000;
+  std::atomic<int> attached = 0;
+  std::vector<std::string> wrong(3);
+  std::vector<std::thread> owners;
+  for (size_t i = 0; i < wrong.size(); ++i)
+    owners.emplace_back([&, i] {
+      AnyProbes probes(seed + i);
+      for (; monotonic_ns() < end && wrong[i].empty(); ++attached) {
+        const Command command = probes.next(subject->pid());
+        const auto done = run(pinprick(command));
+        // 1: what was named cannot be shared. 3: nothing of that can be probed.
+        const bool went =
+            done.ending.exited_with(0) || done.ending.exited_with(1) || done.ending.exited_with(3);
+        const bool failed = done.output.find("\"type\":\"error\"") != std::string::npos;
+        if (!went || (failed && !done.ending.exited_with(3)))
+          wrong[i] = joined(command) + done.output;
+      }
+    });
+  std::string check;
+  while (monotonic_ns() < end && check.empty()) check = subject->check();
+  for (std::thread& owner : owners) owner.join();
+  EXPECT_EQ(check, "") << "seed " << seed;
+  for (const std::string& one : wrong) EXPECT_EQ(one, "") << "seed " << seed;
+  ASSERT_EQ(subject->check(), "");
+  // What threads that waited within a call have kept: they have ended by now.
+  run(pinprick({"detach", "-p", std::to_string(subject->pid())}));
+  EXPECT_EQ(session_files().size(), 0u);
+  RecordProperty("attached", attached);
+  std::cout << attached << " came and went\n";
 }
 
 }  // namespace
