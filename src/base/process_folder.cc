@@ -36,10 +36,10 @@ std::vector<pid_t> thread_numbers(pid_t pid) {
 }
 
 std::string process_folder(pid_t pid) {
-  const std::string first = "/proc/" + std::to_string(pid);
+  std::string first = "/proc/" + std::to_string(pid);
   if (!has_ended(first)) return first;
   for (pid_t tid : thread_numbers(pid)) {
-    const std::string folder = first + "/task/" + std::to_string(tid);
+    std::string folder = first + "/task/" + std::to_string(tid);
     if (tid != pid && !has_ended(folder)) return folder;
   }
   return first;

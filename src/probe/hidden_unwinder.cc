@@ -128,6 +128,7 @@ std::vector<Address> Search::by_votes() const {
       if (at(target) != nullptr) ++votes[target];
   }
   std::vector<Address> all;
+  all.reserve(votes.size());
   for (const auto& [target, count] : votes) all.push_back(target);
   std::stable_sort(all.begin(), all.end(),
                    [&](Address a, Address b) { return votes.at(a) > votes.at(b); });

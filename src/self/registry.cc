@@ -280,14 +280,14 @@ void Registry::forget_what_is_gone() {
 
 Result<image::Match, Error> Registry::resolve(const Where& where) {
   if (where.address() != nullptr) {
-    auto match = image_.at(reinterpret_cast<Address>(*where.address()));
+    const auto match = image_.at(reinterpret_cast<Address>(*where.address()));
     if (!match) return fail(error_of(Cause::not_found, text_of(where)));
-    return *std::move(match);
+    return *match;
   }
-  auto matches = image_.matching(*where.name());
+  const auto matches = image_.matching(*where.name());
   if (!matches) return fail(matches.error());
   if (matches->size() > 1) return fail(error_of(Cause::ambiguous, *where.name()));
-  return std::move(matches->front());
+  return matches->front();
 }
 
 std::vector<Site*> Registry::others_in(Range range, Address site_address) const {

@@ -159,7 +159,7 @@ class Paths {
 
   void go_to(Address target, const Frame& frame) {
     if (target - begin_ < code_.size())
-      pending_.push_back({target - begin_, frame});
+      pending_.emplace_back(target - begin_, frame);
     else if (frame.from_rsp == 0)
       use_.forwards_to.push_back(target);
   }
