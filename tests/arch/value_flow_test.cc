@@ -11,6 +11,15 @@ namespace {
 
 using Kind = Value::Kind;
 
+// Sanitizers would add branches and calls: other functions than those that are written here.
+#if __has_attribute(disable_sanitizer_instrumentation)
+#define AS_WRITTEN                                                    \
+  __attribute__((noinline, used, no_sanitize("address", "undefined"), \
+                 disable_sanitizer_instrumentation))
+#else
+#define AS_WRITTEN __attribute__((noinline, used))
+#endif
+
 // As an unwinder has it.
 struct Context {
   long* registers[18];
@@ -19,14 +28,13 @@ struct Context {
   char by_value[18];
 };
 
-extern "C" [[gnu::noinline, gnu::used]] void value_flow_sets(Context* context, long address) {
+extern "C" AS_WRITTEN void value_flow_sets(Context* context, long address) {
   context->address = address;
 }
-extern "C" [[gnu::noinline, gnu::used]] long value_flow_gets(Context* context) {
+extern "C" AS_WRITTEN long value_flow_gets(Context* context) {
   return context->address;
 }
-extern "C" [[gnu::noinline, gnu::used]] void value_flow_sets_register(Context* context, int number,
-                                                                      long value) {
+extern "C" AS_WRITTEN void value_flow_sets_register(Context* context, int number, long value) {
   if (number > 17) __builtin_trap();
   if (context->by_value[number] != 0)
     context->registers[number] = reinterpret_cast<long*>(value);
