@@ -43,11 +43,15 @@ void mark() {
 // As clone() is declared, with all that it may be given.
 // NOLINTNEXTLINE(cert-dcl50-cpp)
 int clone_child(int (*function)(void*), void* stack, int flags, void* argument, ...) {
+  // Only as many as the flags ask for are given, in this order.
+  const bool has_child_tid = (flags & (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID)) != 0;
+  const bool has_tls = has_child_tid || (flags & CLONE_SETTLS) != 0;
+  const bool has_parent_tid = has_tls || (flags & (CLONE_PARENT_SETTID | CLONE_PIDFD)) != 0;
   va_list more;
   va_start(more, argument);
-  auto* const parent_tid = va_arg(more, pid_t*);
-  void* const tls = va_arg(more, void*);
-  auto* const child_tid = va_arg(more, pid_t*);
+  auto* const parent_tid = has_parent_tid ? va_arg(more, pid_t*) : nullptr;
+  void* const tls = has_tls ? va_arg(more, void*) : nullptr;
+  auto* const child_tid = has_child_tid ? va_arg(more, pid_t*) : nullptr;
   va_end(more);
   constexpr int kSharing = CLONE_VM | CLONE_VFORK;
   if ((flags & (kSharing | CLONE_SETTLS)) != kSharing || !is_registered())
