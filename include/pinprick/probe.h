@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -89,6 +90,10 @@ class Probe {
   // Hits of a disabled probe cost nothing, and are not counted as missed.
   Result<void, Error> enable();
   Result<void, Error> disable();
+  // Many take about as long as one. All of them, or none: after an error each probe is enabled or
+  // disabled as it was before. One that was moved from is left out.
+  static Result<void, Error> enable(std::span<Probe> probes);
+  static Result<void, Error> disable(std::span<Probe> probes);
 
   const void* address() const;
   std::string name() const;  // function+0xoffset
@@ -133,8 +138,11 @@ class ReturnProbe {
   ReturnProbe& operator=(ReturnProbe&&) noexcept;
   ~ReturnProbe();
 
+  // As of a probe. Calls that are followed when it is disabled are followed to their end.
   Result<void, Error> enable();
   Result<void, Error> disable();
+  static Result<void, Error> enable(std::span<ReturnProbe> probes);
+  static Result<void, Error> disable(std::span<ReturnProbe> probes);
 
   const void* address() const;
   uint64_t missed() const;

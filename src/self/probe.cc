@@ -11,6 +11,7 @@ namespace {
 using detail::CounterState;
 using detail::ReturnState;
 using self::address_of;
+using self::attachments_of;
 using self::only;
 using self::place_all;
 using self::Registry;
@@ -78,10 +79,16 @@ Probe::~Probe() {
 }
 
 Result<void, Error> Probe::enable() {
-  return Registry::get().set_enabled(*state_, true);
+  return enable({this, 1});
 }
 Result<void, Error> Probe::disable() {
-  return Registry::get().set_enabled(*state_, false);
+  return disable({this, 1});
+}
+Result<void, Error> Probe::enable(std::span<Probe> probes) {
+  return Registry::get().set_enabled(attachments_of(probes, &Probe::state_), true);
+}
+Result<void, Error> Probe::disable(std::span<Probe> probes) {
+  return Registry::get().set_enabled(attachments_of(probes, &Probe::state_), false);
 }
 
 const void* Probe::address() const {
@@ -143,10 +150,16 @@ ReturnProbe::~ReturnProbe() {
 }
 
 Result<void, Error> ReturnProbe::enable() {
-  return Registry::get().set_enabled(*state_, true);
+  return enable({this, 1});
 }
 Result<void, Error> ReturnProbe::disable() {
-  return Registry::get().set_enabled(*state_, false);
+  return disable({this, 1});
+}
+Result<void, Error> ReturnProbe::enable(std::span<ReturnProbe> probes) {
+  return Registry::get().set_enabled(attachments_of(probes, &ReturnProbe::state_), true);
+}
+Result<void, Error> ReturnProbe::disable(std::span<ReturnProbe> probes) {
+  return Registry::get().set_enabled(attachments_of(probes, &ReturnProbe::state_), false);
 }
 
 const void* ReturnProbe::address() const {

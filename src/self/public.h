@@ -1,6 +1,7 @@
 // What the public objects have in common: each owns an attachment of the registry.
 #pragma once
 
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,16 @@ template <class Public>
 Result<Public, Error> only(Result<std::vector<Public>, Error> all) {
   if (!all) return fail(all.error());
   return std::move(all->front());
+}
+
+// Without those that were moved from.
+template <class Public, class State>
+std::vector<Attachment*> attachments_of(std::span<Public> all, State* Public::*state) {
+  std::vector<Attachment*> attachments;
+  attachments.reserve(all.size());
+  for (Public& one : all)
+    if (one.*state != nullptr) attachments.push_back(one.*state);
+  return attachments;
 }
 
 inline void remove_one(Attachment* attachment) {

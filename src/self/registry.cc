@@ -167,6 +167,12 @@ Result<void, Error> in_pieces(std::span<const Change> changes, F&& f) {
   return {};
 }
 
+template <class T>
+void keep_one_of_each(std::vector<T*>& all) {
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+}
+
 }  // namespace
 
 // One call into the library: nothing that it does hits a probe, and what it retires is destroyed
@@ -622,6 +628,14 @@ Result<void, Error> Registry::commit(const target::SelfTarget& self, std::span<S
   });
 }
 
+// Text that cannot be written now stays: its lists say what runs there.
+void Registry::put_back(const target::SelfTarget& self, std::span<Site* const> sites,
+                        Retired& retired) {
+  // Stubs of before may have done more than what is needed now.
+  if (prepare(self, sites) && commit(self, sites, retired)) return;
+  for (Site* site : sites) publish(*site, retired);
+}
+
 Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> requests) {
   Operation operation(*this);
   if (auto clear = not_attached(); !clear) return fail(clear.error());
@@ -653,8 +667,7 @@ Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> req
     sites.push_back(*site);
   }
   for (const auto& [site, former] : displaced) sites.push_back(site);
-  std::sort(sites.begin(), sites.end());
-  sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
+  keep_one_of_each(sites);
   if (auto ready = prepare(*self, sites); !ready) return undo(ready.error());
   if (auto done = commit(*self, sites, operation.retired); !done) {
     put_back();
@@ -725,30 +738,32 @@ void Registry::remove(std::span<Attachment* const> attachments) {
   // Where the text cannot be written, handlers are gone all the same.
   const auto self = target::SelfTarget::open();
   if (self) add_those_with_room_now(*self, sites);
-  std::sort(sites.begin(), sites.end());
-  sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
+  keep_one_of_each(sites);
   if (!self || !commit(*self, sites, operation.retired))
     for (Site* site : sites) publish(*site, operation.retired);
 }
 
-Result<void, Error> Registry::set_enabled(Attachment& attachment, bool enabled) {
+Result<void, Error> Registry::set_enabled(std::span<Attachment* const> attachments, bool enabled) {
   Operation operation(*this);
-  if (attachment.enabled == enabled) return {};
+  std::vector<Attachment*> changed;
+  std::copy_if(attachments.begin(), attachments.end(), std::back_inserter(changed),
+               [&](const Attachment* one) { return one->enabled != enabled; });
+  if (changed.empty()) return {};
   if (auto fresh = refresh(); !fresh) return fresh;
   const auto self = target::SelfTarget::open();
   if (!self) return fail(system_error(self.error()));
-  attachment.enabled = enabled;
-  Site* const site[] = {attachment.site};
-  if (attachment.site->gone) return {};
-  auto done = prepare(*self, site);
-  if (!done) {
-    attachment.enabled = !enabled;
-    return done;
+  std::vector<Site*> sites;
+  for (Attachment* attachment : changed) {
+    attachment->enabled = enabled;
+    if (!attachment->site->gone) sites.push_back(attachment->site);
   }
-  done = commit(*self, site, operation.retired);
+  keep_one_of_each(sites);
+  auto done = prepare(*self, sites);
+  const bool was_prepared = done.ok();
+  if (done) done = commit(*self, sites, operation.retired);
   if (done) return done;
-  attachment.enabled = !enabled;
-  publish(*attachment.site, operation.retired);
+  for (Attachment* attachment : changed) attachment->enabled = !enabled;
+  if (was_prepared) put_back(*self, sites, operation.retired);
   return done;
 }
 

@@ -47,7 +47,8 @@ class Registry {
   // Answers the attachments, in order.
   Result<std::vector<Attachment*>, Error> place(std::vector<Request> requests);
   void remove(std::span<Attachment* const> attachments);
-  Result<void, Error> set_enabled(Attachment& attachment, bool enabled);
+  // All of them, or none.
+  Result<void, Error> set_enabled(std::span<Attachment* const> attachments, bool enabled);
 
   Result<std::vector<Where>, Error> find(std::string_view pattern);
   Result<void, Error> block(const Where& function);
@@ -108,6 +109,8 @@ class Registry {
   // Steps 2 to 4.
   Result<void, Error> commit(const target::SelfTarget& self, std::span<Site* const> sites,
                              Retired& retired);
+  // After a commit() that has failed, for sites of which the same is wanted again as before it.
+  void put_back(const target::SelfTarget& self, std::span<Site* const> sites, Retired& retired);
   static void publish(Site& site, Retired& retired);
   static void lead_to(Site& site, Form& form);
   static Result<void, Error> no_room_after_all(const Site& site);
