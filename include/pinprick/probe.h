@@ -52,7 +52,7 @@ Result<std::vector<Where>, Error> find_functions(std::string_view pattern);
 enum class Placement : uint8_t {
   jump,
   breakpoint,  // a hit costs microseconds: a signal
-  disabled,    // nothing at the moment
+  disabled,    // nothing at the moment; or all are disarmed
   gone,        // its code is not mapped any more
 };
 
@@ -177,6 +177,18 @@ class Counter {
 // those that do not allow it included: for looking into what jumps do. As the kernel's
 // debug.kprobes-optimization. No probed code may run with SIGTRAP blocked then.
 Result<void, Error> optimise(bool wanted);
+
+// Takes everything that is placed out of the text, or puts it back: probes, return probes, counters
+// and what is in latency.h. As the kernel's debug file kprobes/enabled. Each probe stays enabled or
+// disabled: a disabled one stays so after arm_all(), and one that is placed or enabled while all
+// are disarmed takes effect with arm_all(). Until then hits cost nothing, and are neither counted
+// nor missed; counts stay what they were. Calls that are followed when all are disarmed are
+// followed to their end.
+//
+// What handlers still run when disarm_all() is called from outside of handlers has ended when it
+// returns. All or nothing: an error leaves everything as it was. All are armed at first.
+Result<void, Error> disarm_all();
+Result<void, Error> arm_all();
 
 // No probe may be placed in this function from now on.
 Result<void, Error> block(const Where& function);

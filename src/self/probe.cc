@@ -220,6 +220,12 @@ Result<std::vector<Where>, Error> find_functions(std::string_view pattern) {
 Result<void, Error> optimise(bool wanted) {
   return Registry::get().optimise(wanted);
 }
+Result<void, Error> disarm_all() {
+  return Registry::get().set_armed(false);
+}
+Result<void, Error> arm_all() {
+  return Registry::get().set_armed(true);
+}
 Result<void, Error> block(const Where& function) {
   return Registry::get().block(function);
 }

@@ -498,9 +498,13 @@ Result<void, Error> Registry::make_stub(Site& site, Form& form) {
   return {};
 }
 
-Form* Registry::wanted_form(Site& site) const {
+Form* Registry::form_when_armed(Site& site) const {
   if (site.gone || site.needed().empty()) return nullptr;
   return site.jump && !site.no_jump && optimised_ ? &*site.jump : &site.breakpoint;
+}
+
+Form* Registry::wanted_form(Site& site) const {
+  return armed_ ? form_when_armed(site) : nullptr;
 }
 
 // What its stub has to do: not less than it does.
@@ -515,16 +519,17 @@ bool Registry::is_as_wanted(Site& site) const {
          (form == nullptr || form->stubs[form->in_use].shape.covers(site.needed()));
 }
 
+// While all are disarmed, too: what cannot be placed is refused now, and not by arm_all().
 Result<void, Error> Registry::prepare(const target::SelfTarget& self,
                                       std::span<Site* const> sites) {
   bool writes = false;
   for (Site* site : sites) {
-    Form* const form = wanted_form(*site);
+    Form* const form = form_when_armed(*site);
     if (form == nullptr) continue;
     if (auto claimed = claim_text(self); !claimed) return claimed;
     if (site->needed().measures)
       if (auto made = make_return_slots(self); !made) return fail(system_error(made.error()));
-    if (is_as_wanted(*site)) continue;
+    if (armed_ && is_as_wanted(*site)) continue;
     if (site->in_place == nullptr) {
       std::vector<uint8_t> there(form->patch.original.size());
       const bool can_be_read = self.memory().read(site->address, there);
@@ -534,7 +539,7 @@ Result<void, Error> Registry::prepare(const target::SelfTarget& self,
         return fail(refused(site->name, plan::Reason::text_changed));
       }
     }
-    writes = true;
+    writes = armed_;
     auto made = make_stub(*site, *form);
     if (!made && !form->is_breakpoint() && (site->in_place || site->allows_breakpoint())) {
       site->no_jump = plan::Reason::out_of_reach;
@@ -552,7 +557,14 @@ Result<void, Error> Registry::no_room_after_all(const Site& site) {
   return fail(refused(site.name, plan::Reason::neighbour));
 }
 
-void Registry::publish(Site& site, Retired& retired) {
+void Registry::publish(Site& site, Retired& retired) const {
+  // A thread may be in the stub, or its jump still be there as SIGTRAP is blocked.
+  if (!armed_) {
+    exchange(site.before.handlers, std::unique_ptr<OwnedHandlers>(), retired.handlers);
+    exchange(site.behind.handlers, std::unique_ptr<OwnedHandlers>(), retired.handlers);
+    exchange(site.before.returns, std::unique_ptr<runtime::ReturnList>(), retired.returns);
+    return;
+  }
   exchange(site.before.handlers,
            handler_list(site, [](const detail::ProbeState& p) -> const Handler& { return p.pre; }),
            retired.handlers);
@@ -709,21 +721,37 @@ void Registry::add_those_with_room_now(const target::SelfTarget& self, std::vect
   }
 }
 
-Result<void, Error> Registry::optimise(bool wanted) {
-  Operation operation(*this);
-  if (optimised_ == wanted) return {};
+Result<void, Error> Registry::change_all(bool Registry::*what, bool wanted, Retired& retired) {
+  if (this->*what == wanted) return {};
   if (auto fresh = refresh(); !fresh) return fresh;
   const auto self = target::SelfTarget::open();
   if (!self) return fail(system_error(self.error()));
   std::vector<Site*> sites;
   for (const auto& [address, site] : sites_)
     if (!site->gone) sites.push_back(site.get());
-  optimised_ = wanted;
+  this->*what = wanted;
   auto done = prepare(*self, sites);
-  if (done) done = commit(*self, sites, operation.retired);
-  // What was changed already changes back when its probes do.
-  if (!done) optimised_ = !wanted;
+  const bool was_prepared = done.ok();
+  if (done) done = commit(*self, sites, retired);
+  if (done) return done;
+  this->*what = !wanted;
+  if (was_prepared) put_back(*self, sites, retired);
   return done;
+}
+
+Result<void, Error> Registry::optimise(bool wanted) {
+  Operation operation(*this);
+  return change_all(&Registry::optimised_, wanted, operation.retired);
+}
+
+// A thread that comes to block SIGTRAP between two pieces of disarming leaves jumps in place, as
+// when a probe is disabled: they run no handlers.
+Result<void, Error> Registry::set_armed(bool armed) {
+  Operation operation(*this);
+  if (!armed && std::any_of(sites_.begin(), sites_.end(),
+                            [](const auto& one) { return one.second->in_place != nullptr; }))
+    if (auto ready = ready_for_breakpoints(); !ready) return ready;
+  return change_all(&Registry::armed_, armed, operation.retired);
 }
 
 void Registry::remove(std::span<Attachment* const> attachments) {
@@ -807,7 +835,7 @@ Placement Registry::placement(const Attachment& attachment) {
   static_cast<void>(refresh());
   const Site& site = *attachment.site;
   if (site.gone) return Placement::gone;
-  if (site.in_place == nullptr || !attachment.enabled) return Placement::disabled;
+  if (site.in_place == nullptr || !attachment.enabled || !armed_) return Placement::disabled;
   return site.in_place->is_breakpoint() ? Placement::breakpoint : Placement::jump;
 }
 

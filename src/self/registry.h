@@ -57,6 +57,7 @@ class Registry {
   Placement placement(const Attachment& attachment);
   std::string_view why_no_jump(const Attachment& attachment);
   Result<void, Error> optimise(bool wanted);
+  Result<void, Error> set_armed(bool armed);
   uint64_t count(const detail::CounterState& counter);
   struct NewSpan {
     std::shared_ptr<runtime::Span> span;
@@ -103,15 +104,19 @@ class Registry {
   std::vector<arch::StubAction> actions_of(const Site& site, const Shape& shape,
                                            const arch::Displaced& displaced) const;
   Result<void, Error> make_stub(Site& site, Form& form);
-  Form* wanted_form(Site& site) const;  // null: none
+  // Null: none.
+  Form* form_when_armed(Site& site) const;
+  Form* wanted_form(Site& site) const;
   static Shape wanted_shape(const Site& site, const Form& form);
   bool is_as_wanted(Site& site) const;
   // Steps 2 to 4.
   Result<void, Error> commit(const target::SelfTarget& self, std::span<Site* const> sites,
                              Retired& retired);
+  // One of the members that say what is wanted of all sites.
+  Result<void, Error> change_all(bool Registry::*what, bool wanted, Retired& retired);
   // After a commit() that has failed, for sites of which the same is wanted again as before it.
   void put_back(const target::SelfTarget& self, std::span<Site* const> sites, Retired& retired);
-  static void publish(Site& site, Retired& retired);
+  void publish(Site& site, Retired& retired) const;
   static void lead_to(Site& site, Form& form);
   static Result<void, Error> no_room_after_all(const Site& site);
 
@@ -127,6 +132,7 @@ class Registry {
   ReturnStates return_states_;
   Retired deferred_;
   bool optimised_ = true;
+  bool armed_ = true;
 };
 
 }  // namespace pinprick::self

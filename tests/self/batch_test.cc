@@ -15,6 +15,7 @@
 #include "self/callers.h"
 #include "self/functions.h"
 #include "self/place.h"
+#include "self/trap_signal.h"
 
 namespace pinprick {
 namespace {
@@ -48,23 +49,6 @@ std::vector<Probe> on_all(std::vector<uint64_t>& hits) {
 void call_all() {
   for (size_t i = 0; i < kStressFunctions; ++i) EXPECT_TRUE(call_stress_function(i, 7));
 }
-
-// Of the calling thread.
-class BlockedTrapSignal {
- public:
-  BlockedTrapSignal() { change(SIG_BLOCK); }
-  BlockedTrapSignal(const BlockedTrapSignal&) = delete;
-  BlockedTrapSignal& operator=(const BlockedTrapSignal&) = delete;
-  ~BlockedTrapSignal() { change(SIG_UNBLOCK); }
-
- private:
-  static void change(int how) {
-    sigset_t set;
-    ::sigemptyset(&set);
-    ::sigaddset(&set, SIGTRAP);
-    ::pthread_sigmask(how, &set, nullptr);
-  }
-};
 
 TEST(EnablingABatch, EnablesTheProbesThatItNamesAndNoOthers) {
   std::vector<uint64_t> hits;
