@@ -25,6 +25,7 @@ void print_goals(const Results& results) {
   print_limit(results, "handler-return", "entry and return handlers add", kReturnNs, 1, "ns");
   print_limit(results, "register-40000", "placing 40,000 probes takes", kBatchNs, 1e9, "s");
   print_limit(results, "unregister-40000", "removing them takes", kBatchNs, 1e9, "s");
+  print_limit(results, "enable-batch-20000", "enabling 20,000 of them takes", kBatchNs, 1e9, "s");
   const Record* const trap = results.find("trap", kPinprick, 1);
   const Record* const bare = results.find("trap", kSignal, 1);
   if (trap == nullptr || bare == nullptr) return;

@@ -3,7 +3,7 @@
 //     NAME ENGINE THREADS BASE_NS NS
 //
 // and a last line `done`. Nanoseconds per call and thread, medians of runs in turn without and with
-// the probe; of register-N and unregister-N, the whole batch while two threads call the functions.
+// the probe; of batches (register-N and so on) all of it while two threads call the functions.
 // A wrong count or result ends it with status 1.
 #include <pinprick/latency.h>
 #include <pinprick/probe.h>
@@ -199,14 +199,38 @@ uint64_t call_all() {
   return sum;
 }
 
+// Two threads that call them all the time.
+class Callers {
+ public:
+  Callers() = default;
+  Callers(const Callers&) = delete;
+  Callers& operator=(const Callers&) = delete;
+  ~Callers() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void run() const {
+    while (!stop_) expect(call_all() == expected_, "a function answers something else");
+  }
+
+  const uint64_t expected_ = call_all();
+  std::atomic<bool> stop_{false};
+  std::thread threads_[2] = {std::thread([this] { run(); }), std::thread([this] { run(); })};
+};
+
+constexpr int kRounds = 5;
+
+template <class F>
+double ns_of(F&& f) {
+  const auto begin = Clock::now();
+  f();
+  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+}
+
 void measure_many() {
-  const uint64_t expected = call_all();
-  std::atomic<bool> stop{false};
-  const auto call = [&] {
-    while (!stop) expect(call_all() == expected, "a function answers something else");
-  };
-  std::thread callers[] = {std::thread(call), std::thread(call)};
-  constexpr int kRounds = 5;
+  const Callers callers;
   std::vector<double> placing, removing, unoptimising, optimising;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<pinprick::ProbeSpec> specs;
@@ -225,23 +249,44 @@ void measure_many() {
     optimising.push_back(std::chrono::duration<double, std::nano>(optimised - unoptimised).count());
     removing.push_back(std::chrono::duration<double, std::nano>(removed - optimised).count());
   }
-  // Every second one, each by itself, as the kernel's are enabled.
-  std::vector<pinprick::ProbeSpec> specs;
-  for (uint64_t i = 0; i < many_count; ++i)
-    specs.push_back({.where = many(i), .pre = kCount, .enabled = false});
-  auto registered = must(Probe::place(std::move(specs)));
-  const auto begin = Clock::now();
-  for (size_t i = 0; i < registered.size(); i += 2) must(registered[i].enable());
-  const std::chrono::duration<double, std::nano> enabling = Clock::now() - begin;
-  Probe::remove(std::move(registered));
-  stop = true;
-  for (std::thread& caller : callers) caller.join();
-  report("enable-" + std::to_string(many_count / 2), "pinprick", 2, 0, enabling.count());
   const std::string number = std::to_string(many_count);
   report("register-" + number, "pinprick", 2, 0, median(placing));
   report("unregister-" + number, "pinprick", 2, 0, median(removing));
   report("unoptimise-" + number, "pinprick", 2, 0, median(unoptimising));
   report("optimise-" + number, "pinprick", 2, 0, median(optimising));
+}
+
+// Every second of them is enabled and disabled; all are disarmed and armed.
+void measure_enabling() {
+  const Callers callers;
+  const auto place_from = [](uint64_t first) {
+    std::vector<pinprick::ProbeSpec> specs;
+    for (uint64_t i = first; i < many_count; i += 2)
+      specs.push_back({.where = many(i), .pre = kCount, .enabled = false});
+    return must(Probe::place(std::move(specs)));
+  };
+  auto probes = place_from(0), others = place_from(1);
+  const double one_by_one = ns_of([&] {
+    for (Probe& probe : probes) must(probe.enable());
+  });
+  must(Probe::disable(probes));
+  std::vector<double> enabling, disabling, disarming, arming;
+  for (int round = 0; round < kRounds; ++round) {
+    enabling.push_back(ns_of([&] { must(Probe::enable(probes)); }));
+    must(Probe::enable(others));
+    disarming.push_back(ns_of([] { must(pinprick::disarm_all()); }));
+    arming.push_back(ns_of([] { must(pinprick::arm_all()); }));
+    disabling.push_back(ns_of([&] { must(Probe::disable(probes)); }));
+    must(Probe::disable(others));
+  }
+  Probe::remove(std::move(probes));
+  Probe::remove(std::move(others));
+  const std::string half = std::to_string(many_count / 2), number = std::to_string(many_count);
+  report("enable-" + half, "pinprick", 2, 0, one_by_one);
+  report("enable-batch-" + half, "pinprick", 2, 0, median(enabling));
+  report("disable-batch-" + half, "pinprick", 2, 0, median(disabling));
+  report("disarm-" + number, "pinprick", 2, 0, median(disarming));
+  report("arm-" + number, "pinprick", 2, 0, median(arming));
 }
 
 }  // namespace
@@ -251,5 +296,6 @@ int main() {
   measure_handlers();
   measure_trap();
   measure_many();
+  measure_enabling();
   std::cout << "done" << std::endl;
 }
