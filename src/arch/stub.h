@@ -44,7 +44,8 @@ inline constexpr uint64_t kArenaMagic = 0x31414e45'52414e50;  // "PNARENA1"
 
 struct ArenaSpec {
   uint64_t size = 0;
-  Address enter = 0;  // the runtime's routine that stubs go to: for timed calls or values; 0: none
+  Address enter =
+      0;  // the runtime's routine that stubs go to: for timed calls, values or spans; 0: none
   Address unwind_tables = 0;
   std::array<Address, layout::kLockedStripes> locked_cells{};
   std::span<const Address> cpu_cells;  // by CPU number
@@ -143,6 +144,13 @@ struct RecordValue {
   uint8_t bytes = 8;            // 1, 2, 4 or 8: the others count as 0
 };
 
+// Begins a span, or ends it and records how long it took. The arena's routine does it.
+struct PassSpan {
+  Metric metric;       // its cells are layout::SpanCells
+  uint16_t start = 0;  // where a thread keeps when it began (layout::span_start_offset)
+  bool ends = false;
+};
+
 // Calls `routine`, of which the stub has a copy, with `argument`. It is position independent, and
 // keeps all registers but the one with the argument, and the flags. At entries only.
 struct CallRoutine {
@@ -153,7 +161,7 @@ struct CallRoutine {
 struct StubAction {
   uint8_t offset = 0;  // of the instruction, from the site
   StackUse stack = StackUse::at_entry;
-  std::variant<CountHit, CallHandlers, TimeCall, RecordValue, CallRoutine> what;
+  std::variant<CountHit, CallHandlers, TimeCall, RecordValue, PassSpan, CallRoutine> what;
 };
 
 struct StubSpec {
@@ -167,7 +175,8 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
                const Displaced& displaced);
 
 // Upper bound on the size of a stub, with its alignment, that displaces that many bytes and has
-// that many parts: points that count or record a value, or metrics in which calls are timed.
+// that many parts: actions that count, record a value or pass a span, or metrics in which calls are
+// timed.
 uint64_t most_stub_bytes(size_t parts, size_t displaced);
 
 // Code of `count` slots whose data begins at `slots`; each 32 bytes, in the slots' order.

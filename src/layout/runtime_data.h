@@ -6,13 +6,15 @@
 // there are.
 //
 //     lower addresses                                                       higher
-//     | slots | free-list head per CPU | callers | reusable | context | image | slots' code |
-//     |<-------------------- read, write ------------------------------->|<- read, execute ->|
+//     | slots | free-list head per CPU | callers | threads | reusable | context | image | slots'
+//     code |
+//     |<------------------------- read, write ------------------------------->|<- read, execute ->|
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "base/address.h"
 #include "layout/runtime_offsets.h"
 
 namespace pinprick::layout {
@@ -43,7 +45,10 @@ struct ProbeRecord {
   uint32_t unit;        // 1 << bits
   uint32_t bits;        // fraction bits of the histogram
   uint32_t block_size;  // what the histogram takes in the pool
-  uint32_t unused;
+  // Of a point of a span only: where its start is in a thread's entry, and whether the point ends
+  // the span. One that does not begins it.
+  uint16_t span_start;
+  uint16_t span_ends;
 };
 
 // The counters of one timed metric in a CPU's cells: calls that were not recorded, by cause, and
@@ -54,6 +59,26 @@ struct TimeCells {
   uint64_t lost = 0;            // calls whose slot was used again before they returned
   uint64_t from_generated = 0;  // calls that were not timed because generated code made them
   uint64_t place = 0;  // of the block, from the beginning of the pool; 0: there is none yet
+};
+
+// The same of a span: hits that it did not record, by cause. `missed` are starts of threads that
+// found no entry in the table, and spans that found no block.
+struct SpanCells {
+  uint64_t missed = 0;
+  uint64_t repeated = 0;   // starts of a span that had begun already
+  uint64_t unmatched = 0;  // ends of a span that had not begun
+  uint64_t unused = 0;
+  uint64_t place = 0;
+};
+
+// What a thread keeps of spans (runtime/span.inc): when each of those began that have not ended.
+struct ThreadEntry {
+  // The address of the thread's control block, times 2^16, plus its TID; the highest bit says that
+  // the thread is still making the entry its own. 0: nobody's.
+  uint64_t owner;
+  uint32_t tid;
+  uint32_t dead;  // written by the controller: the thread with this TID has ended
+  // Behind it, by span: when it began, in TSC ticks; 0: it has not begun.
 };
 
 // The functions of an unwinder that the runtime calls when a slot's frame is unwound, and where it
@@ -106,6 +131,11 @@ struct alignas(4096) RuntimeContext {
   // The return address of a call that came from elsewhere, for the controller to look what is
   // there, and to make it 0 again.
   uint64_t stranger;
+  // Of spans. No thread comes here before the controller has written where a thread has its TID,
+  // from its control block on.
+  alignas(64) uint64_t threads;  // the table
+  uint64_t thread_size;          // of an entry
+  int64_t tid_offset;
   // Where cells are, on pages of their own: a child that is not to count gets them empty from the
   // kernel (MADV_WIPEONFORK). 0 means to nobody's cells.
   alignas(4096) uint64_t locked_cells[kLockedStripes];
@@ -136,6 +166,17 @@ static_assert(offsetof(ProbeRecord, next) == PP_RECORD_NEXT);
 static_assert(offsetof(ProbeRecord, unit) == PP_RECORD_UNIT);
 static_assert(offsetof(ProbeRecord, bits) == PP_RECORD_BITS);
 static_assert(offsetof(ProbeRecord, block_size) == PP_RECORD_BLOCK_SIZE);
+static_assert(offsetof(ProbeRecord, span_start) == PP_RECORD_SPAN_START);
+static_assert(offsetof(ProbeRecord, span_ends) == PP_RECORD_SPAN_ENDS);
+static_assert(offsetof(SpanCells, missed) == PP_CELLS_MISSED);
+static_assert(offsetof(SpanCells, repeated) == PP_CELLS_REPEATED);
+static_assert(offsetof(SpanCells, unmatched) == PP_CELLS_UNMATCHED);
+static_assert(offsetof(SpanCells, place) == PP_CELLS_PLACE);
+static_assert(sizeof(SpanCells) == sizeof(TimeCells));
+static_assert(offsetof(ThreadEntry, owner) == PP_THREAD_OWNER);
+static_assert(offsetof(ThreadEntry, tid) == PP_THREAD_TID);
+static_assert(offsetof(ThreadEntry, dead) == PP_THREAD_DEAD);
+static_assert(sizeof(ThreadEntry) == PP_THREAD_STARTS);
 static_assert(offsetof(TimeCells, missed) == PP_CELLS_MISSED);
 static_assert(offsetof(TimeCells, unwound) == PP_CELLS_UNWOUND);
 static_assert(offsetof(TimeCells, lost) == PP_CELLS_LOST);
@@ -165,12 +206,31 @@ static_assert(offsetof(RuntimeContext, last_place) == PP_CONTEXT_LAST_PLACE);
 static_assert(offsetof(RuntimeContext, hand) == PP_CONTEXT_HAND);
 static_assert(offsetof(RuntimeContext, callers) == PP_CONTEXT_CALLERS);
 static_assert(offsetof(RuntimeContext, stranger) == PP_CONTEXT_STRANGER);
+static_assert(offsetof(RuntimeContext, threads) == PP_CONTEXT_THREADS);
+static_assert(offsetof(RuntimeContext, thread_size) == PP_CONTEXT_THREAD_SIZE);
+static_assert(offsetof(RuntimeContext, tid_offset) == PP_CONTEXT_TID_OFFSET);
 static_assert(PP_REUSABLE_SIZE == sizeof(uint32_t) << PP_REUSABLE_LOG2);
 static_assert(offsetof(RuntimeContext, fresh) == PP_CONTEXT_FRESH);
 static_assert(offsetof(RuntimeContext, fresh_limit) == PP_CONTEXT_FRESH_LIMIT);
 static_assert(offsetof(RuntimeContext, locked_cells) == PP_CONTEXT_LOCKED_CELLS);
 static_assert(offsetof(RuntimeContext, cpu_cells) == PP_CONTEXT_CPU_CELLS);
 static_assert(offsetof(RuntimeContext, cpu_free) == PP_CONTEXT_CPU_FREE);
+
+// Spans that one session can have: what a thread keeps of them is not to be a page.
+inline constexpr uint64_t kMostSpans = 254;
+// Of an entry of the table of threads.
+constexpr uint64_t thread_entry_size(uint64_t spans) {
+  return align_up(sizeof(ThreadEntry) + spans * sizeof(uint64_t), 64);
+}
+// As many as hashes, and those that the last of them may lead to besides.
+inline constexpr uint64_t kThreadEntries = (1 << PP_THREADS_LOG2) + PP_THREAD_WINDOW - 1;
+constexpr uint64_t thread_table_size(uint64_t spans) {
+  return spans == 0 ? 0 : align_up(kThreadEntries * thread_entry_size(spans), kPageSize);
+}
+// Where the start of a span is in an entry.
+constexpr uint16_t span_start_offset(uint64_t span) {
+  return static_cast<uint16_t>(sizeof(ThreadEntry) + span * sizeof(uint64_t));
+}
 
 // Of a context's pages, those that say where cells are.
 inline constexpr uint64_t kCellTablesBegin = offsetof(RuntimeContext, locked_cells);

@@ -27,6 +27,9 @@
 #define PP_RECORD_UNIT 32
 #define PP_RECORD_BITS 36
 #define PP_RECORD_BLOCK_SIZE 40
+// Of a point of a span.
+#define PP_RECORD_SPAN_START 44
+#define PP_RECORD_SPAN_ENDS 46
 
 // What a CPU counts of a timed point (TimeCells).
 #define PP_CELLS_MISSED 0
@@ -35,6 +38,9 @@
 #define PP_CELLS_FROM_GENERATED 24
 #define PP_CELLS_PLACE 32
 #define PP_CELLS_SIZE 40
+// Of a span (SpanCells), in place of those of calls.
+#define PP_CELLS_REPEATED 8
+#define PP_CELLS_UNMATCHED 16
 
 // The context ends where the runtime image begins.
 #define PP_CONTEXT_SIZE 28672
@@ -53,6 +59,9 @@
 #define PP_CONTEXT_FRESH_LIMIT 200
 #define PP_CONTEXT_HAND 208
 #define PP_CONTEXT_STRANGER 216
+#define PP_CONTEXT_THREADS 256
+#define PP_CONTEXT_THREAD_SIZE 264
+#define PP_CONTEXT_TID_OFFSET 272
 #define PP_CONTEXT_LOCKED_CELLS 4096
 #define PP_CONTEXT_CPU_CELLS 4176
 #define PP_CONTEXT_CPU_FREE 16400
@@ -63,6 +72,15 @@
 // Before the context: the numbers of slots, plus one, by a hash of whose calls have them.
 #define PP_REUSABLE_LOG2 14
 #define PP_REUSABLE_SIZE 65536
+
+// In the table of threads (ThreadEntry): a thread's entry is one of so many, the first of which is
+// found by a hash of its control block's address.
+#define PP_THREADS_LOG2 13
+#define PP_THREAD_WINDOW 16
+#define PP_THREAD_OWNER 0
+#define PP_THREAD_TID 8
+#define PP_THREAD_DEAD 12
+#define PP_THREAD_STARTS 16
 
 #define PP_MAX_CPUS 1024
 #define PP_LOCKED_STRIPES_LOG2 3

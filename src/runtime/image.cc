@@ -12,6 +12,7 @@ extern const uint8_t pp_image[], pp_image_end[];
 extern const uint8_t pp_enter[], pp_enter_locked[], pp_enter_any[], pp_enter_any_locked[];
 extern const uint8_t pp_leave[], pp_leave_locked[];
 extern const uint8_t pp_add[], pp_add_locked[];
+extern const uint8_t pp_span[], pp_span_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
 extern const uint8_t pp_rendezvous[], pp_rendezvous_end[];
@@ -80,6 +81,10 @@ uint64_t callers_offset(uint64_t capacity, uint32_t cpu_count) {
   return align_up(heads_offset(capacity) + cpu_count * kCacheLine, kPageSize);
 }
 
+uint64_t threads_offset(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size) {
+  return callers_offset(capacity, cpu_count) + align_up(callers_size, kPageSize);
+}
+
 const uint8_t* enter_routine(const RuntimeSpec& spec) {
   if (spec.callers_size == 0) return spec.rseq ? pp_enter_any : pp_enter_any_locked;
   return spec.rseq ? pp_enter : pp_enter_locked;
@@ -87,14 +92,24 @@ const uint8_t* enter_routine(const RuntimeSpec& spec) {
 
 }  // namespace
 
-RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size) {
-  return {callers_offset(capacity, cpu_count) + callers_size + PP_REUSABLE_SIZE +
-              sizeof(layout::RuntimeContext),
+RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size,
+                             uint64_t spans) {
+  return {threads_offset(capacity, cpu_count, callers_size) + layout::thread_table_size(spans) +
+              PP_REUSABLE_SIZE + sizeof(layout::RuntimeContext),
           align_up(image_size() + capacity * arch::kSlotCodeSize, kPageSize)};
 }
 
 Address callers_in(Address address, const RuntimeSpec& spec) {
   return address + callers_offset(spec.capacity, spec.cpu_count);
+}
+
+RuntimeExtent runtime_extent(const RuntimeSpec& spec) {
+  return runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size, spec.spans);
+}
+
+Range threads_in(Address address, const RuntimeSpec& spec) {
+  const Address begin = address + threads_offset(spec.capacity, spec.cpu_count, spec.callers_size);
+  return {begin, begin + layout::thread_table_size(spec.spans)};
 }
 
 std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec) {
@@ -116,8 +131,7 @@ std::vector<Address> cpu_cells(const RuntimeSpec& spec) {
 
 std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec& spec,
                                               uint64_t first) {
-  const Address image =
-      address + runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size).data_size;
+  const Address image = address + runtime_extent(spec).data_size;
   const Address code_address = image + image_size() + first * arch::kSlotCodeSize;
   Piece data = {address + first * sizeof(layout::Slot), {}};
   data.bytes.resize((spec.slot_count - first) * sizeof(layout::Slot));
@@ -137,13 +151,15 @@ std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec
 std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& spec) {
   assert(spec.slot_count > 0 && spec.slot_count <= spec.capacity &&
          spec.cpu_count <= layout::kMaxCpus);
-  const RuntimeExtent extent = runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size);
+  assert(spec.spans <= layout::kMostSpans);
+  const RuntimeExtent extent = runtime_extent(spec);
   const Address image = address + extent.data_size;
   RuntimeImage out;
   out.data_address = address;
   out.code_address = image;
   out.enter = entry(image, enter_routine(spec));
   out.add = entry(image, spec.rseq ? pp_add : pp_add_locked);
+  out.span = entry(image, spec.rseq ? pp_span : pp_span_locked);
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
   out.personality = entry(image, pp_personality);
@@ -159,6 +175,11 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   context.slot_count = spec.capacity;
   context.fresh_limit = spec.slot_count;
   if (spec.callers_size != 0) context.callers = callers_in(address, spec);
+  if (spec.spans != 0) {
+    context.threads = threads_in(address, spec).begin;
+    context.thread_size = layout::thread_entry_size(spec.spans);
+    context.tid_offset = spec.tid_offset;
+  }
   context.reuse_from = std::min(kReusedFrom, spec.capacity / kReusedAfter);
   context.ns_multiplier = spec.ns_multiplier;
   context.blocks = spec.blocks.begin;

@@ -36,6 +36,9 @@ struct RuntimeSpec {
   // Of the table of code that calls are timed from, which is to be filled (CallerTable); 0: calls
   // from anywhere are timed.
   uint64_t callers_size = 0;
+  // Between points of which the time is measured; 0: none.
+  uint64_t spans = 0;
+  int64_t tid_offset = 0;  // of a thread's TID in its control block, if it is known already
 
   bool has_cells_per_cpu() const {
     return rseq && (cell_regions == 0 || cell_regions >= cpu_count);
@@ -49,10 +52,15 @@ struct RuntimeExtent {
   uint64_t size() const { return data_size + code_size; }
 };
 
-RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size = 0);
+RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size = 0,
+                             uint64_t spans = 0);
+RuntimeExtent runtime_extent(const RuntimeSpec& spec);
 
 // Where the table is, in a runtime at `address` that was made with that size for it.
 Address callers_in(Address address, const RuntimeSpec& spec);
+
+// The table of what threads keep of spans.
+Range threads_in(Address address, const RuntimeSpec& spec);
 
 struct RuntimeImage {
   std::vector<Piece> pieces;
@@ -60,6 +68,7 @@ struct RuntimeImage {
   Address code_address = 0;
   Address enter = 0;                     // what the stubs of return probes jump to
   Address add = 0;                       // what stubs call that record a value
+  Address span = 0;                      // what stubs of a span's points call
   Range slot_code;                       // of all slots that there is room for
   Address personality = 0, unwound = 0;  // for unwinder hooks
 };

@@ -400,6 +400,7 @@ enter_unmeasured:
         jmp     *-40(%rsp)
 
 #include "runtime/leave.inc"
+#include "runtime/span.inc"
 #include "runtime/unwound.inc"
 
         .subsection 2

@@ -150,6 +150,12 @@ void expect_room_for(std::span<const uint8_t> window, Address site) {
                 emit_stub(code, entries, {.actions = {&records, 1}}, displaced);
               }),
               most_stub_bytes(1, window.size()));
+    const StubAction passes = {.stack = stack, .what = PassSpan{}};
+    const StubAction several[] = {passes, passes, passes};
+    EXPECT_LE(size_of([&](Assembler& code) {
+                emit_stub(code, entries, {.actions = several}, displaced);
+              }),
+              most_stub_bytes(3, window.size()));
   }
 }
 
@@ -376,6 +382,38 @@ TEST(RecordValue, TakesTheRegisterAsItIsInTheProgram) {
     EXPECT_EQ(code.word(record + PP_RECORD_CELLS), 0x1111u);
     EXPECT_EQ(code.word(record + PP_RECORD_NEXT), 0u);
     EXPECT_EQ(code.stub.end, record + sizeof(layout::ProbeRecord));
+  }
+}
+
+// A point may end one span and begin others: a call each, in their order.
+TEST(PassSpan, HandsItsRecordToTheRuntime) {
+  for (const StackUse stack : {StackUse::at_entry, StackUse::keep_red_zone}) {
+    const StubAction actions[] = {{.stack = stack, .what = PassSpan{{0x1111, 5}, 0x20, true}},
+                                  {.stack = stack, .what = PassSpan{{0x2222, 3}, 0x18, false}}};
+    const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
+      return emit_stub(at, entries, {.actions = actions}, {kSite, kPrologue});
+    });
+    const uint64_t size = code.stub.body - code.stub.begin;
+    const std::string text =
+        Disassembler().text(code.at(code.stub.begin).first(size), code.stub.begin);
+    EXPECT_TRUE(text.starts_with(stack == StackUse::at_entry
+                                     ? "push rax; push rcx; lea rcx, "
+                                     : "lea rsp, [rsp - 0x80]; push rax; push rcx; lea rcx, "))
+        << text;
+    std::vector<Address> records;
+    for (Address at = code.stub.begin; at < code.stub.body;) {
+      const auto instruction = decode(code.at(at), at);
+      ASSERT_TRUE(instruction);
+      if (instruction->special == Special::lea && instruction->memory > code.stub.body)
+        records.push_back(instruction->memory);
+      at = instruction->end();
+    }
+    ASSERT_EQ(records.size(), 2u) << text;
+    EXPECT_EQ(code.word(records[0] + PP_RECORD_CELLS), 0x1111u);
+    EXPECT_EQ(code.word(records[1] + PP_RECORD_CELLS), 0x2222u);
+    EXPECT_EQ(code.word(records[0] + PP_RECORD_BLOCK_SIZE) >> 32, 0x1'0020u);
+    EXPECT_EQ(code.word(records[1] + PP_RECORD_BLOCK_SIZE) >> 32, 0x18u);
+    EXPECT_EQ(code.stub.end, records[1] + sizeof(layout::ProbeRecord));
   }
 }
 

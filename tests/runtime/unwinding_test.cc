@@ -46,7 +46,7 @@ arch::RseqArea pretended_area() {
                                static_cast<char*>(__builtin_thread_pointer()))};
 }
 
-enum class Kind { count, time, value, hook, vfork };
+enum class Kind { count, time, value, start, end, hook, vfork };
 
 struct Shape {
   const char* name;
@@ -70,6 +70,12 @@ struct Spec {
   uint64_t blocks = 2;
   uint64_t own_blocks = 1;
   size_t metrics = 1;
+  // Of a span: whether all entries of the thread's window are those of ended threads; and whether
+  // the first of them is its own, and the span has begun.
+  bool has_entry = false;
+  bool has_begun = false;
+
+  bool records() const { return kind != Kind::start && (kind != Kind::end || has_begun); }
 };
 
 class Program {
@@ -78,7 +84,7 @@ class Program {
 
   Program(const Shape& shape, const Spec& with)
       : arena_(kArenaSize, near()),
-        extent_(runtime_extent(kSlots, 1)),
+        extent_(runtime_extent(kSlots, 1, 0, 1)),
         runtime_(extent_.size(), near() + (1 << 20)),
         cells_(kPool + PP_POOL_BLOCKS + 2 * kBlock),
         site_(address_of(shape.function) + shape.site),
@@ -99,19 +105,25 @@ class Program {
     auto& pool = *reinterpret_cast<layout::PoolHeader*>(spec.blocks.begin);
     pool.limit = with.blocks * kBlock;
     pool.own_limit = with.own_blocks * kBlock;
+    spec.spans = 1;
+    spec.tid_offset = kTidOffset;
     const auto runtime = build_runtime(runtime_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
     if (!runtime) return;
     for (const Piece& piece : runtime->pieces)
       runtime_.write(piece.address - runtime_.address(), piece.bytes);
     if (with.free_slots == 0) context().fresh = context().fresh_limit;
+    if (with.has_entry) add_entries(threads_in(runtime_.address(), spec), with.has_begun);
     runtime_.seal(extent_.data_size);
 
     arch::Assembler code(arena_.address());
     const auto cpus = cpu_cells(spec);
     arch::ArenaSpec arena;
     arena.size = kArenaSize;
-    arena.enter = with.kind == Kind::value ? runtime->add : runtime->enter;
+    const bool is_span = with.kind == Kind::start || with.kind == Kind::end;
+    arena.enter = is_span                    ? runtime->span
+                  : with.kind == Kind::value ? runtime->add
+                                             : runtime->enter;
     arena.locked_cells = locked_cells(spec);
     arena.cpu_cells = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
@@ -133,6 +145,10 @@ class Program {
     const StubAction records = {
         .stack = shape.site == 0 ? StackUse::at_entry : StackUse::keep_red_zone,
         .what = arch::RecordValue{metrics(with)[0], 4, 2}};
+    const StubAction passes = {
+        .stack = records.stack,
+        .what =
+            arch::PassSpan{metrics(with)[0], layout::span_start_offset(0), with.kind == Kind::end}};
     const auto emit = [&] {
       return add([&] {
         switch (with.kind) {
@@ -143,6 +159,9 @@ class Program {
             return arch::emit_stub(code, entries, {.actions = {&times, 1}}, displaced);
           case Kind::value:
             return arch::emit_stub(code, entries, {.actions = {&records, 1}}, displaced);
+          case Kind::start:
+          case Kind::end:
+            return arch::emit_stub(code, entries, {.actions = {&passes, 1}}, displaced);
           case Kind::vfork:
             return arch::emit_vfork_hook(code, pretended_area(), displaced);
           default:
@@ -220,6 +239,21 @@ class Program {
     static constexpr arch::Metric kAll[] = {{0, kBits}, {sizeof(layout::TimeCells), 0}};
     return std::span(kAll).first(with.metrics);
   }
+  // Where glibc has a thread's TID; any word that stays as it is will do.
+  static constexpr int64_t kTidOffset = 0x2d0;
+  static void add_entries(Range threads, bool has_begun) {
+    const auto control_block = address_of(static_cast<char*>(__builtin_thread_pointer()));
+    uint32_t tid = 0;
+    std::memcpy(&tid, reinterpret_cast<char*>(control_block) + kTidOffset, sizeof tid);
+    const uint64_t home = control_block * 0x9e3779b97f4a7c15 >> (64 - PP_THREADS_LOG2);
+    for (uint64_t i = 0; i < PP_THREAD_WINDOW; ++i) {
+      auto* const entry =
+          reinterpret_cast<uint64_t*>(threads.begin + (home + i) * layout::thread_entry_size(1));
+      const bool is_own = i == 0 && has_begun;
+      entry[0] = is_own ? (control_block << 16) + tid : uint64_t{1} << 40;
+      entry[2] = 1;
+    }
+  }
   static Address near() { return align_up(kProgram.begin, 1 << 21) - (64 << 20); }
   static void patch(Address at, std::span<const uint8_t> bytes) {
     const auto memory = open_file("/proc/self/mem", O_RDWR);
@@ -245,7 +279,7 @@ std::set<Address> expect_right_everywhere(const Shape& shape, const Spec& with) 
   const Program program(shape, with);
   auto executed = stepping::expect_right_everywhere(
       shape.function, expected, [&](Address at) { return program.is_ours(at); });
-  EXPECT_EQ(stepping::steps.aborted.empty(), !with.has_rseq);
+  EXPECT_EQ(stepping::steps.aborted.empty(), !with.has_rseq || !with.records());
   return executed;
 }
 
@@ -339,6 +373,17 @@ TEST_P(Unwinding, FromEveryInstructionThatRecordsAValueFindsTheFunction) {
     expect_right_everywhere(
         shape(),
         {.kind = Kind::value, .has_rseq = has_rseq(), .blocks = blocks, .own_blocks = blocks == 2});
+}
+
+TEST_P(Unwinding, FromEveryInstructionThatBeginsOrEndsASpanFindsTheFunction) {
+  for (const Kind kind : {Kind::start, Kind::end})
+    for (const bool has_entry : {false, true})
+      for (const bool has_begun : {false, true})
+        if (has_entry || !has_begun)
+          expect_right_everywhere(shape(), {.kind = kind,
+                                            .has_rseq = has_rseq(),
+                                            .has_entry = has_entry,
+                                            .has_begun = has_begun});
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatIsRecordedInTwoMetrics) {

@@ -30,7 +30,7 @@ constexpr int8_t kRedZoneWords = kRedZone / 8;
 //     [pointers to the runtime, records]
 //
 // The actions, and what they have out of line, are shown below at their functions. The records of
-// handlers come first, then those of values, then that of the timed call.
+// handlers come first, then those of values and spans, then that of the timed call.
 class StubWriter {
  public:
   StubWriter(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
@@ -44,7 +44,8 @@ class StubWriter {
   struct Sequence {
     Assembler::Label descriptor, again, begin, end, locked;
   };
-  // What a CallHandlers, a TimeCall or a RecordValue leaves to be written behind the code.
+  // What a CallHandlers, a TimeCall, a RecordValue or a PassSpan leaves to be written behind the
+  // code.
   struct HandlerRecord {
     const CallHandlers* what;
     uint8_t offset;
@@ -55,8 +56,13 @@ class StubWriter {
     Assembler::Label enter, record, body;
   };
 
+  struct MetricRecord {
+    Metric metric;
+    uint16_t span_start = 0;
+    bool ends_span = false;
+  };
   struct ValueRecord {
-    const RecordValue* what;
+    MetricRecord what;
     Assembler::Label record;
   };
 
@@ -72,14 +78,17 @@ class StubWriter {
   void write_action(const StubAction& action, const CallHandlers& what);
   void write_action(const StubAction& action, const TimeCall& what);
   void write_action(const StubAction& action, const RecordValue& what);
+  void write_action(const StubAction& action, const PassSpan& what);
   void write_action(const StubAction& action, const CallRoutine& what);
+  void save_for_record(const StubAction& action);
+  void call_with_record(const StubAction& action, const MetricRecord& what);
   void write_sequence(const StubAction& action, RseqArea rseq, const CountHit& what);
   void write_counting_without_stack(const CountHit& what);
 
   void write_records();
   void write_record(const HandlerRecord& one);
   void write_record(const TimeRecord& one);
-  void write_record(const Metric& metric, Assembler::Label body, Address next);
+  void write_record(const MetricRecord& what, Assembler::Label body, Address next);
 
   // The words are those on the stack at the next instruction, while the action's is yet to run.
   void words_are(const StubAction& action, int words) {
@@ -340,21 +349,29 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
 //     record:  a layout::ProbeRecord
 
 void StubWriter::write_action(const StubAction& action, const RecordValue& what) {
-  assert(action.stack != StackUse::none);
-  const ValueRecord record = {&what, code_.new_label()};
-  values_.push_back(record);
-  leave_red_zone(action);
-  code_.push(Reg::rax);
-  words_are(action, words_left(action) + 1);
-  code_.push(Reg::rcx);
+  save_for_record(action);
   const int words = words_left(action) + kSavedWords;
-  words_are(action, words);
   const auto source = static_cast<Reg>(what.register_number);
   if (source == Reg::rsp)
     code_.lea(Reg::rax, Reg::rsp, words * 8);
   else if (source != Reg::rax)
     code_.mov(Reg::rax, source);
   if (what.bytes < 8) code_.zero_extend(Reg::rax, what.bytes);
+  call_with_record(action, {what.metric});
+}
+
+void StubWriter::save_for_record(const StubAction& action) {
+  assert(action.stack != StackUse::none);
+  leave_red_zone(action);
+  code_.push(Reg::rax);
+  words_are(action, words_left(action) + 1);
+  code_.push(Reg::rcx);
+  words_are(action, words_left(action) + kSavedWords);
+}
+
+void StubWriter::call_with_record(const StubAction& action, const MetricRecord& what) {
+  const ValueRecord record = {what, code_.new_label()};
+  values_.push_back(record);
   code_.lea(Reg::rcx, record.record);
   code_.call_memory(arena_.enter_pointer);
   code_.pop(Reg::rcx);
@@ -362,6 +379,20 @@ void StubWriter::write_action(const StubAction& action, const RecordValue& what)
   code_.pop(Reg::rax);
   words_are(action, words_left(action));
   return_to_red_zone(action);
+}
+
+// --- PassSpan
+//
+//     push rax, rcx                below the red zone, in the middle of a function
+//     rcx = &record
+//     call *span                   where timed calls have the runtime's enter routine
+//     pop rcx, rax
+//
+//     record:  a layout::ProbeRecord
+
+void StubWriter::write_action(const StubAction& action, const PassSpan& what) {
+  save_for_record(action);
+  call_with_record(action, {what.metric, what.start, what.ends});
 }
 
 // --- CallRoutine
@@ -397,7 +428,7 @@ void StubWriter::write_records() {
   for (const HandlerRecord& one : handlers_) write_record(one);
   for (const ValueRecord& one : values_) {
     code_.bind(one.record);
-    write_record(one.what->metric, body_, 0);
+    write_record(one.what, body_, 0);
   }
   if (timed_) write_record(*timed_);
 }
@@ -422,11 +453,12 @@ void StubWriter::write_record(const TimeRecord& one) {
   assert(!metrics.empty());
   for (const Metric& metric : metrics) {
     const Address next = code_.here() + sizeof(layout::ProbeRecord);
-    write_record(metric, one.body, &metric == &metrics.back() ? 0 : next);
+    write_record({metric}, one.body, &metric == &metrics.back() ? 0 : next);
   }
 }
 
-void StubWriter::write_record(const Metric& metric, Assembler::Label body, Address next) {
+void StubWriter::write_record(const MetricRecord& what, Assembler::Label body, Address next) {
+  const Metric& metric = what.metric;
   code_.u64(body);
   code_.u64(displaced_.address);
   code_.u64(metric.cells);
@@ -434,7 +466,7 @@ void StubWriter::write_record(const Metric& metric, Assembler::Label body, Addre
   code_.u32(1u << metric.fraction_bits);
   code_.u32(metric.fraction_bits);
   code_.u32(static_cast<uint32_t>(layout::histogram_size(metric.fraction_bits)));
-  code_.u32(0);
+  code_.u32(what.span_start | (what.ends_span ? uint32_t{1} << 16 : 0));
 }
 
 }  // namespace
@@ -445,9 +477,9 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 }
 
 // Of a part, a point that counts or a metric: what CountHit emits, in line and out of line, which
-// is more than a record takes, or RecordValue with its own. Of what is displaced: a loop or a
-// syscall of 2 bytes becomes one of 9, which is the most of all that may stand in front of others;
-// the last one may be a call, of 24. And the way on, and alignment.
+// is more than a record takes, or RecordValue or PassSpan with its own. Of what is displaced: a
+// loop or a syscall of 2 bytes becomes one of 9, which is the most of all that may stand in front
+// of others; the last one may be a call, of 24. And the way on, and alignment.
 uint64_t most_stub_bytes(size_t parts, size_t displaced) {
   return 128 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 + 2 * kJumpLength + 8;
 }
