@@ -66,6 +66,7 @@ FileHeader lay_out(const SessionCounts& counts) {
   place(header.probes, counts.probes, sizeof(ProbeEntry));
   at = align_up(at, kPageSize);
   place(header.functions, counts.functions, sizeof(FunctionEntry));
+  place(header.spans, counts.spans, sizeof(SpanEntry));
   place(header.names, counts.name_bytes, 1);
   header.cells_offset = align_up(at, kPageSize);
   header.region_size = align_up(time_cells_offset(header, counts.histograms), kPageSize);
@@ -117,8 +118,10 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       section_fits<SiteEntry>(header.sites, tables_end) &&
       section_fits<ProbeEntry>(header.probes, tables_end) &&
       section_fits<FunctionEntry>(header.functions, tables_end) &&
+      section_fits<SpanEntry>(header.spans, tables_end, kMostSpans) &&
       header.counter_count <= header.probes.count &&
-      header.histogram_count <= header.probes.count &&
+      header.histogram_count <= std::max(header.probes.count, header.spans.count) &&
+      header.spans.count <= header.histogram_count &&
       time_cells_offset(header, header.histogram_count) <= header.region_size &&
       (uint64_t{header.cpu_count} + 1) * header.region_size <= regions_end - header.cells_offset &&
       (header.loader_cell_offset == 0 ||
@@ -148,6 +151,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   out.sites = copy_section<SiteEntry>(bytes, header.sites);
   out.probes = copy_section<ProbeEntry>(bytes, header.probes);
   out.functions = copy_section<FunctionEntry>(bytes, header.functions);
+  out.spans = copy_section<SpanEntry>(bytes, header.spans);
   out.names = copy_section<char>(bytes, header.names);
 
   const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {
@@ -158,13 +162,17 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   const bool probes_ok =
       std::all_of(out.probes.begin(), out.probes.end(), [&](const ProbeEntry& probe) {
         const bool known =
-            probe.kind >= ProbeEntry::Kind::count && probe.kind <= ProbeEntry::Kind::value;
+            probe.kind >= ProbeEntry::Kind::count && probe.kind <= ProbeEntry::Kind::span;
         const auto index = static_cast<uint64_t>(&probe - out.probes.data());
         return known && probe.object < out.objects.size() && probe.site < out.sites.size() &&
                probe.offset < out.sites[probe.site].displaced &&
-               index < (probe.kind == ProbeEntry::Kind::count ? header.counter_count
-                                                              : header.histogram_count);
+               (probe.kind == ProbeEntry::Kind::span ||
+                index < (probe.kind == ProbeEntry::Kind::count ? header.counter_count
+                                                               : header.histogram_count));
       });
+  const bool spans_ok = std::all_of(out.spans.begin(), out.spans.end(), [&](const SpanEntry& span) {
+    return span.start < out.probes.size() && span.end < out.probes.size();
+  });
   const bool mappings_ok =
       std::all_of(out.mappings.begin(), out.mappings.end(), [](const MappingEntry& mapping) {
         using Kind = MappingEntry::Kind;
@@ -172,7 +180,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
                mapping.address + mapping.size >= mapping.address && mapping.kind >= Kind::scratch &&
                mapping.kind <= Kind::springboards;
       });
-  if (!sites_ok || !probes_ok || !mappings_ok) return ParseError::inconsistent;
+  if (!sites_ok || !probes_ok || !spans_ok || !mappings_ok) return ParseError::inconsistent;
   return std::nullopt;
 }
 

@@ -1,7 +1,7 @@
 // The file that controller and target share: journal, probe table, cells. Versioned; offsets, never
 // pointers. docs/data.md describes it for other readers.
 //
-//     FileHeader | mappings | objects | sites | probes | functions | names | cells
+//     FileHeader | mappings | objects | sites | probes | functions | spans | names | cells
 //     |<------ mapped read-only in the target ------->|                   |<- mapped read-write ->|
 //
 // The cells are one region per CPU, behind one for threads that have to lock:
@@ -119,13 +119,13 @@ struct SiteEntry {
 #pragma pack(pop)
 
 // A counting probe has the counter with its own number, a latency or value probe the TimeCells, of
-// which values need no more than `missed`. All probes of a session are of one kind. Its name is
-// that of a FunctionEntry.
+// which values need no more than `missed`. Points of spans have nothing of their own. All probes of
+// a session are of one kind. Its name is that of a FunctionEntry.
 struct ProbeEntry {
   uint32_t site = 0;
   uint32_t body = 0;  // from the copy of the site's first instruction to that of the probed one
   uint16_t object = 0;
-  enum class Kind : uint8_t { count = 1, latency = 2, value = 3 } kind = Kind::count;
+  enum class Kind : uint8_t { count = 1, latency = 2, value = 3, span = 4 } kind = Kind::count;
   uint8_t offset = 0;  // of the probed instruction, from the site's address
 };
 
@@ -136,6 +136,15 @@ struct FunctionEntry {
   uint32_t first_probe = 0;  // ascending
   uint32_t name = 0;         // offset in names
   uint32_t value = 0;        // of value probes: what they record, as the user wrote it; in names
+  uint32_t unused = 0;
+};
+
+// From a hit of one probe to the next hit of another, or of the same, in the same thread. Has the
+// SpanCells with its own number.
+struct SpanEntry {
+  uint32_t start = 0;  // probes
+  uint32_t end = 0;
+  uint32_t name = 0;  // as the user wrote it; offset in names
   uint32_t unused = 0;
 };
 
@@ -194,6 +203,7 @@ struct FileHeader {
   Section sites;
   Section probes;
   Section functions;
+  Section spans;
   Section names;
   uint64_t counter_count = 0;
   uint64_t histogram_count = 0;
@@ -220,6 +230,7 @@ static_assert(sizeof(ObjectEntry) == 64);
 static_assert(sizeof(SiteEntry) == 28);
 static_assert(sizeof(ProbeEntry) == 12);
 static_assert(sizeof(FunctionEntry) == 24);
+static_assert(sizeof(SpanEntry) == 16);
 static_assert(sizeof(FileHeader) <= kPageSize);
 
 struct SessionCounts {
@@ -228,6 +239,7 @@ struct SessionCounts {
   uint64_t sites = 0;
   uint64_t probes = 0;
   uint64_t functions = 0;
+  uint64_t spans = 0;
   uint64_t counters = 0;
   uint64_t histograms = 0;
   uint64_t pool_size = 0;
@@ -283,6 +295,7 @@ struct Session {
   std::vector<SiteEntry> sites;
   std::vector<ProbeEntry> probes;
   std::vector<FunctionEntry> functions;
+  std::vector<SpanEntry> spans;
   std::vector<char> names;
 
   // A name by its offset; "?" for offsets that lead nowhere.

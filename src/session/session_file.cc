@@ -151,7 +151,8 @@ Result<void, FileError> SessionFile::write_tables(const layout::Session& session
   const layout::FileHeader& header = session.header;
   for (auto result : {put(header.mappings, session.mappings), put(header.objects, session.objects),
                       put(header.sites, session.sites), put(header.probes, session.probes),
-                      put(header.functions, session.functions), put(header.names, session.names)})
+                      put(header.functions, session.functions), put(header.spans, session.spans),
+                      put(header.names, session.names)})
     if (!result) return result;
   return {};
 }
@@ -200,6 +201,12 @@ std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& sess
       sums[histogram].from_generated += region[histogram].from_generated;
     }
   }
+  if (session.spans.empty()) return sums;
+  // They are layout::SpanCells.
+  static_assert(offsetof(layout::SpanCells, repeated) == offsetof(layout::TimeCells, unwound) &&
+                offsetof(layout::SpanCells, unmatched) == offsetof(layout::TimeCells, lost));
+  for (Unrecorded& hits : sums)
+    hits = {.missed = hits.missed, .repeated = hits.unwound, .unmatched = hits.lost};
   return sums;
 }
 

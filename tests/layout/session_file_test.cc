@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -18,6 +19,7 @@ constexpr SessionCounts kCounts = {.mappings = 3,
                                    .sites = 4,
                                    .probes = 5,
                                    .functions = 2,
+                                   .spans = 2,
                                    .counters = 5,
                                    .histograms = 2,
                                    .pool_size = kBlocks * kBlock,
@@ -33,6 +35,7 @@ struct Sample {
   std::vector<SiteEntry> sites;
   std::vector<ProbeEntry> probes;
   std::vector<FunctionEntry> functions;
+  std::vector<SpanEntry> spans;
   std::vector<char> names;
 
   Sample() {
@@ -46,6 +49,7 @@ struct Sample {
     names.assign(text.begin(), text.end());
     names.resize(kCounts.name_bytes);
     functions = {{0x5555'1000, 0, 10}, {0x5555'0ffe, 3, 15}};
+    spans = {{4, 3, 10}, {3, 3, 15}};
     objects.resize(kCounts.objects);
     objects[1].bias = 0x5555'0000;
     for (uint64_t i = 0; i < kCounts.sites; ++i) {
@@ -77,6 +81,7 @@ struct Sample {
     put(out, header.sites, sites);
     put(out, header.probes, probes);
     put(out, header.functions, functions);
+    put(out, header.spans, spans);
     put(out, header.names, names);
     return out;
   }
@@ -102,6 +107,7 @@ std::vector<Range> table_ranges(const FileHeader& header) {
           range(header.sites, sizeof(SiteEntry)),
           range(header.probes, sizeof(ProbeEntry)),
           range(header.functions, sizeof(FunctionEntry)),
+          range(header.spans, sizeof(SpanEntry)),
           range(header.names, 1),
           {header.cells_offset, header.file_size}};
 }
@@ -110,6 +116,7 @@ TEST(LayOut, PlacesTablesInOrderAndNoneOverAnother) {
   for (uint64_t probes : {0u, 1u, 127u, 40'000u}) {
     SessionCounts counts = kCounts;
     counts.sites = counts.probes = counts.counters = counts.histograms = probes;
+    counts.spans = std::min(probes, kMostSpans);
     const FileHeader header = lay_out(counts);
     const auto ranges = table_ranges(header);
     for (size_t i = 1; i < ranges.size(); ++i) {
@@ -126,6 +133,7 @@ TEST(LayOut, GivesEveryTableTheRoomItWasAskedFor) {
   EXPECT_EQ(header.sites.count, kCounts.sites);
   EXPECT_EQ(header.probes.count, kCounts.probes);
   EXPECT_EQ(header.functions.count, kCounts.functions);
+  EXPECT_EQ(header.spans.count, kCounts.spans);
   EXPECT_EQ(header.names.count, kCounts.name_bytes);
   EXPECT_EQ(header.histogram_count, kCounts.histograms);
   EXPECT_EQ(header.cpu_count, kCounts.cpus);
@@ -235,6 +243,7 @@ TEST(ParseSession, GivesBackWhatWasWritten) {
   EXPECT_TRUE(same(session.sites, sample.sites));
   EXPECT_TRUE(same(session.probes, sample.probes));
   EXPECT_TRUE(same(session.functions, sample.functions));
+  EXPECT_TRUE(same(session.spans, sample.spans));
   EXPECT_TRUE(same(session.names, sample.names));
 }
 
@@ -342,11 +351,21 @@ FileHeader roomy_header() {
 TEST(CheckHeader, NoMoreCountersOrHistogramsThanProbes) {
   for (auto field : {&FileHeader::counter_count, &FileHeader::histogram_count}) {
     FileHeader header = roomy_header();
+    header.spans.count = 0;
     header.*field = header.probes.count;
     EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
     ++(header.*field);
     EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
   }
+}
+
+// Few points may have many spans.
+TEST(CheckHeader, EachSpanHasAHistogram) {
+  FileHeader header = roomy_header();
+  header.spans.count = header.histogram_count = header.probes.count + 1;
+  EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+  ++header.spans.count;
+  EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
 }
 
 TEST(CheckHeader, NoFinerHistogramsThanTheFormulaKnows) {
@@ -374,7 +393,7 @@ TEST(CheckHeader, EveryEntryLiesWhollyInTheTables) {
     FileHeader header = roomy_header();
     (header.*section).offset = header.cells_offset - 2 * size;
     (header.*section).count = 2;
-    header.counter_count = header.histogram_count = 0;
+    header.counter_count = header.histogram_count = header.spans.count = 0;
     EXPECT_EQ(check_header(header, header.file_size), std::nullopt) << size;
     ++(header.*section).offset;
     EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent) << size;
@@ -420,7 +439,8 @@ std::vector<Damage> damaged_sections() {
   const Named sections[] = {
       {"mappings", &FileHeader::mappings},   {"objects", &FileHeader::objects},
       {"sites", &FileHeader::sites},         {"probes", &FileHeader::probes},
-      {"functions", &FileHeader::functions}, {"names", &FileHeader::names}};
+      {"functions", &FileHeader::functions}, {"spans", &FileHeader::spans},
+      {"names", &FileHeader::names}};
   std::vector<Damage> damages;
   for (const Named& named : sections) {
     const auto section = named.section;
@@ -517,12 +537,16 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"probe of no kind",
                [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind{0}; }},
         Damage{"probe of an unknown kind",
-               [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind{3}; }},
+               [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind{5}; }},
         Damage{"probe in no object",
                [](Sample& sample) { sample.probes[4].object = kCounts.objects; }},
         Damage{"probe at no site", [](Sample& sample) { sample.probes[4].site = kCounts.sites; }},
         Damage{"latency without a histogram",
                [](Sample& sample) { sample.probes[2].kind = ProbeEntry::Kind::latency; }},
+        Damage{"span that begins at no probe",
+               [](Sample& sample) { sample.spans[1].start = kCounts.probes; }},
+        Damage{"span that ends at no probe",
+               [](Sample& sample) { sample.spans[0].end = UINT32_MAX; }},
         Damage{"mapping on no page", [](Sample& sample) { sample.mappings[2].address += 8; }},
         Damage{"mapping of no whole pages", [](Sample& sample) { sample.mappings[0].size -= 1; }},
         Damage{"mapping around the end of memory",
