@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "image/loader.h"
+#include "layout/runtime_data.h"
+#include "select/span.h"
 #include "session/shared_sites.h"
 #include "session/turn.h"
 
@@ -29,12 +32,46 @@ Result<probe::RecordedValue, Message> recorded_value(std::string_view text,
   return probe::RecordedValue{*value, std::string(text)};
 }
 
+// In place of the spans, their points.
+Result<std::vector<std::string>, Message> points_of(const std::vector<std::string>& spans) {
+  std::vector<std::string> points;
+  for (const std::string& text : spans) {
+    if (!select::is_span(text))
+      return fail(Message{"bad_span",
+                          fmt::format("'{}' is no span, but others are: measure calls and spans by "
+                                      "two commands, one after the other",
+                                      text),
+                          kUsage});
+    const auto span = select::parse_span(text);
+    if (!span) return fail(message(span.error(), text));
+    points.emplace_back(span->start);
+    points.emplace_back(span->end);
+  }
+  if (spans.size() > layout::kMostSpans)
+    return fail(Message{"bad_span",
+                        fmt::format("{} spans at once are too many; {} are possible", spans.size(),
+                                    layout::kMostSpans),
+                        kUsage});
+  return points;
+}
+
 }  // namespace
+
+bool means_spans(const Options& options) {
+  return options.verb == "latency" && !options.regex &&
+         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span);
+}
 
 Result<Patterns, Message> parse_patterns(const Options& options) {
   const auto syntax = options.regex ? image::PatternSyntax::regex : image::PatternSyntax::glob;
   Patterns patterns;
-  for (auto [texts, parsed] : {std::pair(&options.patterns, &patterns.wanted),
+  std::vector<std::string> wanted = options.patterns;
+  if (means_spans(options)) {
+    auto points = points_of(wanted);
+    if (!points) return fail(points.error());
+    patterns.spans = std::exchange(wanted, *std::move(points));
+  }
+  for (auto [texts, parsed] : {std::pair(&std::as_const(wanted), &patterns.wanted),
                                std::pair(&options.excluded, &patterns.excluded)}) {
     const bool has_values = options.verb == "hist" && parsed == &patterns.wanted;
     for (const std::string& text : *texts) {
@@ -183,6 +220,51 @@ Result<std::vector<image::Match>, Message> match(image::ProcessImage& image,
     return fail(Message{"nothing_matched", "every match is excluded; nothing is left to probe",
                         kNothingMatched});
   return std::move(matches.matches);
+}
+
+namespace {
+
+Result<image::Match, Message> match_point(image::ProcessImage& image, const Patterns& patterns,
+                                          size_t point) {
+  constexpr size_t kNamed = 3;
+  Patterns one;
+  one.wanted = {patterns.wanted[point]};
+  one.excluded = patterns.excluded;
+  auto matches = match(image, one, false);
+  if (!matches) return fail(matches.error());
+  if (matches->size() > 1) {
+    std::string names;
+    for (size_t i = 0; i < std::min(matches->size(), kNamed); ++i)
+      names += fmt::format("{}{}:{}", i == 0 ? "" : ", ", (*matches)[i].object->name(),
+                           (*matches)[i].name());
+    return fail(
+        Message{"bad_span",
+                fmt::format("'{}': '{}' means {} places, {}{}; a point of a span is one",
+                            patterns.spans[point / 2], one.wanted[0].text(), matches->size(), names,
+                            matches->size() > kNamed ? " and others" : ""),
+                kUsage});
+  }
+  matches->front().pattern = static_cast<uint32_t>(point);
+  return matches->front();
+}
+
+}  // namespace
+
+Result<std::vector<probe::SpanMatches>, Message> match_spans(image::ProcessImage& image,
+                                                             const Patterns& patterns,
+                                                             bool allow_missing) {
+  std::vector<probe::SpanMatches> spans;
+  for (size_t i = 0; i < patterns.spans.size(); ++i) {
+    const auto start = match_point(image, patterns, 2 * i);
+    const auto end = start ? match_point(image, patterns, 2 * i + 1) : start;
+    if (start && end) {
+      spans.push_back({patterns.spans[i], *start, *end});
+    } else {
+      const Message& why = start ? end.error() : start.error();
+      if (!allow_missing || why.cause != "nothing_matched") return fail(why);
+    }
+  }
+  return spans;
 }
 
 bool may_match_later(const image::ProcessImage& image, const Patterns& patterns) {

@@ -22,7 +22,11 @@ struct Patterns {
   std::vector<image::Pattern> wanted;
   std::vector<image::Pattern> excluded;
   std::vector<probe::RecordedValue> values;  // hist: of each wanted one
+  std::vector<std::string> spans;            // latency: of two wanted ones each, start and end
 };
+
+// Do the patterns of `latency` name spans?
+bool means_spans(const Options& options);
 
 Result<Patterns, Message> parse_patterns(const Options& options);
 
@@ -53,6 +57,12 @@ Result<session::DisarmReport, Message> finish(const session::FoundSession& found
 Result<std::vector<image::Match>, Message> match(image::ProcessImage& image,
                                                  const Patterns& patterns, bool allow_missing,
                                                  bool later = false);
+
+// The points of the patterns' spans, each of which is one place. With `allow_missing`, without
+// spans of which a point is nowhere.
+Result<std::vector<probe::SpanMatches>, Message> match_spans(image::ProcessImage& image,
+                                                             const Patterns& patterns,
+                                                             bool allow_missing);
 
 // May objects that are not loaded yet hold what the patterns mean?
 bool may_match_later(const image::ProcessImage& image, const Patterns& patterns);

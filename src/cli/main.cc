@@ -41,7 +41,9 @@ int run(const Options& options) {
   else
     renderer = std::make_unique<TextRenderer>(data, Output::standard_error(options.color),
                                               options.pids.size() > 1, options.all, options.top,
-                                              options.instructions ? "instruction" : "function");
+                                              options.instructions   ? "instruction"
+                                              : means_spans(options) ? "span"
+                                                                     : "function");
 
   struct Verb {
     const char* name;

@@ -98,6 +98,15 @@ Message message(const target::AttachError& error) {
       return refuse("handover_failed",
                     fmt::format("it could not be given the shared file, {} failed{}", error.detail,
                                 reason(error.system_error)));
+    case AttachCause::no_thread_ids:
+      return refuse(
+          "no_thread_ids",
+          "its threads cannot be told apart, as spans need it: their control blocks do not "
+          "hold their TIDs. A static program has them once it has begun: attach with -p");
+    case AttachCause::no_thread_pointers:
+      return refuse("no_thread_pointers",
+                    "spans need Linux 5.9, and a processor on which programs can read the thread "
+                    "pointer (fsgsbase in /proc/cpuinfo)");
     case AttachCause::probes_itself:
       return refuse("probes_itself",
                     "it has placed probes in itself with libpinprick, and only one of the two can "
@@ -229,6 +238,21 @@ Message message(const select::ValueError& error, const std::string& point) {
                              error.text.substr(1), error.text));
   }
   return say("bad value");
+}
+
+Message message(select::SpanError error, const std::string& span) {
+  const auto say = [&](const std::string& why) {
+    return Message{"bad_span", fmt::format("'{}': {}", span, why), kUsage};
+  };
+  switch (error) {
+    case select::SpanError::no_start:
+      return say("nothing in front of the dots; as in 'START..END'");
+    case select::SpanError::no_end:
+      return say("nothing behind the dots; as in 'START..END'");
+    case select::SpanError::several:
+      return say("a span has two points; for dots within a name write '?'");
+  }
+  return say("bad span");
 }
 
 std::string why_no_breakpoints(const SystemError& error) {

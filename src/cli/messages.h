@@ -6,6 +6,7 @@
 #include "cli/exit_code.h"
 #include "image/elf_file.h"
 #include "image/pattern.h"
+#include "select/span.h"
 #include "select/value.h"
 #include "session/launch.h"
 #include "session/session_error.h"
@@ -29,5 +30,6 @@ Message message(const image::ElfError& error);
 Message message(const image::PatternError& error);
 // Of what is to be recorded at `point`.
 Message message(const select::ValueError& error, const std::string& point);
+Message message(select::SpanError error, const std::string& span);
 
 }  // namespace pinprick::cli

@@ -70,6 +70,7 @@ constexpr const char* kLatencyFooter =
     "Examples:\n"
     "  pinprick latency -p 4242 processCommand            until Ctrl-C\n"
     "  pinprick latency -p 4242 -i 1 -d 60 'lookupKey*'   each second for a minute\n"
+    "  pinprick latency -p 4242 readQuery..writeReply     from one function to the next other\n"
     "  pinprick latency libc:read -- sort file            a program from its start\n"
     "\n"
     "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first;\n"

@@ -75,9 +75,20 @@ SessionRow row_of(const FoundSession& found) {
       row.counts.push_back({name, counters[i]});
     else if (probe.kind == layout::ProbeEntry::Kind::value)
       row.values.push_back({name, histograms[i], unrecorded[i].missed});
-    else
+    else if (probe.kind == layout::ProbeEntry::Kind::latency)
       row.latencies.push_back({name, histograms[i], unrecorded[i].missed, unrecorded[i].unwound,
                                unrecorded[i].lost, unrecorded[i].from_generated});
+  }
+  for (size_t i = 0; i < journal.spans.size(); ++i) {
+    const layout::SpanEntry& span = journal.spans[i];
+    LatencyRow latency = {{journal.name(journal.objects[journal.probes[span.start].object].name),
+                           journal.name(span.name)},
+                          histograms[i]};
+    latency.missed = unrecorded[i].missed;
+    latency.is_span = true;
+    latency.repeated = unrecorded[i].repeated;
+    latency.unmatched = unrecorded[i].unmatched;
+    row.latencies.push_back(std::move(latency));
   }
   return row;
 }

@@ -79,6 +79,7 @@ class Watch {
   Result<Generation, Message> plan_and_arm(Watched& watched, Subject& subject);
   bool follow_exec(Watched& watched);
   Result<probe::ProbeSet, Message> plan(const Subject& subject);
+  Result<probe::ProbeSet, Message> plan_spans(const Subject& subject);
   void follow(Watched& watched);
   void look_again(Watched& watched);
   Result<void, Message> arm_loaded(Watched& watched, std::unique_ptr<image::ProcessImage> now,
@@ -182,7 +183,36 @@ std::optional<Message> meant_twice(image::ProcessImage& image, const Patterns& p
                  kUsage};
 }
 
+// Of what is there now: nothing is to be waited for. Where a point cannot be probed there is no
+// span.
+Result<probe::ProbeSet, Message> Watch::plan_spans(const Subject& subject) {
+  image::ProcessImage& image = *subject.image;
+  auto spans = match_spans(image, patterns_, options_.allow_missing);
+  if (!spans) return fail(spans.error());
+  std::vector<image::Match> points;
+  for (const probe::SpanMatches& span : *spans) {
+    points.push_back(span.start);
+    points.push_back(span.end);
+  }
+  const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
+  std::stable_sort(points.begin(), points.end(), by_site);
+  const auto same = [](const image::Match& a, const image::Match& b) { return a.site == b.site; };
+  points.erase(std::unique(points.begin(), points.end(), same), points.end());
+  auto set = probe::plan_probes(image, std::move(points), kind_);
+  if (!set.skipped.empty() && !options_.allow_missing) {
+    const probe::Skipped& first = set.skipped.front();
+    return fail(Message{
+        "nothing_armed",
+        fmt::format("'{}': {} cannot be probed: {}", patterns_.spans[first.match.pattern / 2],
+                    first.match.name(), plan::sentence(first.refusal)),
+        kNothingMatched});
+  }
+  probe::set_spans(set, *spans);
+  return set;
+}
+
 Result<probe::ProbeSet, Message> Watch::plan(const Subject& subject) {
+  if (kind_ == Kind::span) return plan_spans(subject);
   image::ProcessImage& image = *subject.image;
   const auto loader = follows_by(subject, patterns_);
   auto matches = match(image, patterns_, options_.allow_missing, loader.has_value());
@@ -265,8 +295,14 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
                   options_.duration_s == 0 && !launched_);
   renderer_.flush();
   note_skipped(report);
-  if (report.armed == 0 && armed->session.loader() == nullptr)
-    return fail(Message{"nothing_armed", "none of the functions can be probed", kNothingMatched});
+  if (report.armed == 0 && armed->session.loader() == nullptr) {
+    // The next program may have what this one has not.
+    if (kind_ == Kind::span && options_.allow_missing && options_.follow_exec) return {};
+    return fail(Message{"nothing_armed",
+                        kind_ == Kind::span ? "none of the spans can be measured"
+                                            : "none of the functions can be probed",
+                        kNothingMatched});
+  }
   watched.generations.push_back(*std::move(armed));
   // What was loaded since we looked had nobody to wait for.
   if (watched.loader() != nullptr) look_again(watched);
@@ -565,7 +601,8 @@ void Watch::report_all(bool is_final) {
       }
       for (const Generation& generation : watched.generations)
         refused += generation.session.refused();
-      if (is_final && missed > refused) latencies.slots_to_ask_for = watched.slots_to_ask_for();
+      if (is_final && missed > refused && kind_ == Kind::latency)
+        latencies.slots_to_ask_for = watched.slots_to_ask_for();
       renderer_.latencies(latencies);
     }
     watched.last_ns = monotonic_ns();
@@ -657,7 +694,7 @@ int run_hist(const Options& options, Renderer& renderer) {
 }
 
 int run_latency(const Options& options, Renderer& renderer) {
-  return Watch(options, Kind::latency, renderer).run();
+  return Watch(options, means_spans(options) ? Kind::span : Kind::latency, renderer).run();
 }
 
 }  // namespace pinprick::cli

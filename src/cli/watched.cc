@@ -21,6 +21,8 @@ void add(LatencyRow& to, const LatencyRow& from) {
   to.unwound += from.unwound;
   to.lost += from.lost;
   to.from_generated += from.from_generated;
+  to.repeated += from.repeated;
+  to.unmatched += from.unmatched;
 }
 
 void add(ValueRow& to, const ValueRow& from) {
@@ -104,6 +106,9 @@ std::vector<LatencyRow> rows_of(Generation& generation, bool is_final, bool idle
     row.unwound = all.unwound - before.unwound;
     row.lost = all.lost - before.lost;
     row.from_generated = all.from_generated - before.from_generated;
+    row.repeated = all.repeated - before.repeated;
+    row.unmatched = all.unmatched - before.unmatched;
+    row.is_span = session.kind() == probe::Kind::span;
     row.histogram = is_final ? std::move(now.histograms[i])
                     : whole  ? now.histograms[i]
                              : now.histograms[i].since(last.histograms[i]);
@@ -204,6 +209,7 @@ void Watched::retire(std::list<Generation>::iterator generation) {
       add_past(*generation, past_counts_);
       break;
     case probe::Kind::latency:
+    case probe::Kind::span:
       add_past(*generation, past_latencies_);
       break;
     case probe::Kind::value:
@@ -244,7 +250,9 @@ Report<ValueRow> Watched::values(bool is_final, const ShowsIdle& shows_idle) {
 }
 
 Report<LatencyRow> Watched::latencies(bool is_final, const ShowsIdle& shows_idle) {
-  return report(is_final, past_latencies_, shows_idle);
+  auto all = report(is_final, past_latencies_, shows_idle);
+  all.has_spans = kind_ == probe::Kind::span;
+  return all;
 }
 
 }  // namespace pinprick::cli

@@ -130,8 +130,10 @@ void FunctionProbes::plan(SeenSites& seen) {
   if (matches_.front().unresolved) return skip_all({plan::Reason::unresolved_ifunc});
   if (kind_ == Kind::latency)
     if (const auto refusal = why_nothing_return_probed(object)) return skip_all(*refusal);
-  // To record a value takes some stack, which Go's functions do not have where they can be probed.
-  if (kind_ == Kind::value && object.elf().is_go()) return skip_all({plan::Reason::goroutine});
+  // To record a value, or pass a span, takes some stack, which Go's functions do not have where
+  // they can be probed.
+  if ((kind_ == Kind::value || kind_ == Kind::span) && object.elf().is_go())
+    return skip_all({plan::Reason::goroutine});
   const auto code = code_of(object, function);
   if (!code) return skip_all({plan::Reason::unreadable});
   code_ = *code;
@@ -691,6 +693,29 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
       [](const SitePatch& patch) { return patch.hook && patch.hook->kind == Hook::Kind::vfork; });
   set.marks_children = vforks && static_cast<size_t>(planned) == vforks->size();
   return set;
+}
+
+// A function's entry may be meant by its first instruction, or by the one behind an endbr64; there
+// is one probe.
+void set_spans(ProbeSet& set, std::span<const SpanMatches> spans) {
+  const auto match_of = [&](const image::Match& point) -> OptionalIndex {
+    OptionalIndex found;
+    Address at = 0;
+    for (const Probe& probe : set.probes) {
+      const image::Match& match = set.matches[probe.match];
+      const Address site = set.patches[probe.patch].site() + probe.offset;
+      if (match.function != point.function || site < point.site) continue;
+      if (site != point.site && !(point.at_entry() && match.at_entry())) continue;
+      if (found && at <= site) continue;
+      found = probe.match;
+      at = site;
+    }
+    return found;
+  };
+  for (const SpanMatches& span : spans) {
+    const OptionalIndex start = match_of(span.start), end = match_of(span.end);
+    if (start && end) set.spans.push_back({span.text, *start, *end});
+  }
 }
 
 namespace {

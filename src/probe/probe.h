@@ -20,12 +20,24 @@
 
 namespace pinprick::probe {
 
-enum class Kind : uint8_t { count, latency, value };
+enum class Kind : uint8_t { count, latency, value, span };
 
 // Of Kind::value: what is recorded, and how the user wrote it.
 struct RecordedValue {
   select::Value value;
   std::string text;
+};
+
+// Of Kind::span: from a hit of one point to the next hit of another, or of the same, in the same
+// thread; and how the user wrote it.
+struct Span {
+  std::string text;
+  size_t start = 0;  // ProbeSet::matches of their probes
+  size_t end = 0;
+};
+struct SpanMatches {
+  std::string text;
+  image::Match start, end;
 };
 
 // What is kept of a PlannedPatch, of which there may be millions. Its original bytes are the
@@ -98,6 +110,7 @@ struct ProbeSet {
   Kind kind = Kind::count;
   std::vector<image::Match> matches;
   std::vector<RecordedValue> values;  // by the matches' pattern, of Kind::value
+  std::vector<Span> spans;            // of Kind::span
   // By object and address; then those that found their place last, and hooks.
   std::vector<SitePatch> patches;
   std::vector<Probe> probes;  // by patch
@@ -141,6 +154,10 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
                      std::span<const HookPlace> hooks = {}, LandingSpace landings = {},
                      std::span<const Range> taken_by_others = {});
+
+// Sets the spans of a set whose probes were planned for their points. A span of which a point was
+// skipped is left out.
+void set_spans(ProbeSet& set, std::span<const SpanMatches> spans);
 
 // The stub of a patch, emitted where `code` ends; with a link if `link` has a value
 // (arch::Displaced). Returns nullopt, and emits nothing, if something that it refers to is out of

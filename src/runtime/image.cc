@@ -1,5 +1,7 @@
 #include "runtime/image.h"
 
+#include <sys/auxv.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -199,6 +201,11 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   last.bytes.resize(sizeof context);
   std::memcpy(last.bytes.data(), &context, sizeof context);
   return out;
+}
+
+bool can_read_thread_pointers() {
+  constexpr unsigned long kFsgsbase = 2;  // HWCAP2_FSGSBASE of x86
+  return (::getauxval(AT_HWCAP2) & kFsgsbase) != 0;
 }
 
 std::vector<arch::CodeRow> image_frames(Address image) {

@@ -76,6 +76,9 @@ struct RuntimeImage {
 // Nothing if the target's rseq area is not within reach of an fs-relative displacement.
 std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& spec);
 
+// Can a program see where its control blocks are, as the runtime of spans does?
+bool can_read_thread_pointers();
+
 // Where the callers of whoever is in the image are; the last row: behind the image.
 std::vector<arch::CodeRow> image_frames(Address image);
 

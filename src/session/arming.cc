@@ -58,6 +58,8 @@ layout::ProbeEntry::Kind entry_kind(probe::Kind kind) {
       return layout::ProbeEntry::Kind::latency;
     case probe::Kind::value:
       return layout::ProbeEntry::Kind::value;
+    case probe::Kind::span:
+      return layout::ProbeEntry::Kind::span;
   }
   return layout::ProbeEntry::Kind::count;
 }
@@ -108,7 +110,8 @@ Result<void, SessionError> Arming::choose_addresses(const std::vector<image::Map
   placed &= plan_mapping(MappingEntry::Kind::tables, space.take_anywhere(tables), tables);
   placed &= plan_mapping(MappingEntry::Kind::cells, space.take_anywhere(cells), cells);
   if (has_histograms()) {
-    const auto extent = runtime::runtime_extent(capacity_, usable_cpus(), callers_size_);
+    const auto extent =
+        runtime::runtime_extent(capacity_, usable_cpus(), callers_size_, set_.spans.size());
     const auto at = space.take_anywhere(extent.size());
     runtime_address_ = at.value_or(0);
     placed &= plan_mapping(MappingEntry::Kind::runtime_data, at, extent.data_size);
@@ -227,6 +230,10 @@ Result<void, SessionError> Arming::create_file() {
     arena.sites.end = arena.sites.armed = journal.sites.size();
   }
 
+  journal.spans = span_entries();
+  for (size_t i = 0; i < journal.spans.size(); ++i)
+    journal.spans[i].name = add_name(set_.spans[i].text);
+
   layout::SessionCounts counts;
   counts.mappings = 3 + arenas_.size() + landings_.size() + (has_histograms() ? 2 : 0);
   counts.objects = arenas_.size();
@@ -235,6 +242,7 @@ Result<void, SessionError> Arming::create_file() {
   counts.functions = journal.functions.size();
   counts.counters = has_histograms() ? 0 : journal.probes.size();
   counts.histograms = has_histograms() ? journal.probes.size() : 0;
+  if (has_spans()) counts.histograms = counts.spans = journal.spans.size();
   counts.name_bytes = names.size();
   counts.fraction_bits = options_.fraction_bits;
   counts.loader_cell = has_loader_hook();
@@ -247,7 +255,7 @@ Result<void, SessionError> Arming::create_file() {
   header.created_ns = realtime_ns();
   // To measure it well takes 10 ms; counts and values are no times, and the loader's patience need
   // not be exact.
-  header.ns_multiplier = times() ? ns_multiplier() : rough_ns_multiplier();
+  header.ns_multiplier = times() || has_spans() ? ns_multiplier() : rough_ns_multiplier();
   copy_text(header.boot_id, boot_id());
   copy_text(header.command, target().command());
   journal.names.assign(names.begin(), names.end());
@@ -275,6 +283,8 @@ Result<void, SessionError> Arming::create_file() {
 }
 
 Result<void, SessionError> Arming::run() {
+  if (has_spans() && !runtime::can_read_thread_pointers())
+    return fail(SessionError(attach_error(AttachCause::no_thread_pointers)));
   for (auto step : {&Arming::lay_out, &Arming::create_file, &Arming::map_memory,
                     &Arming::write_stubs, &Arming::write_text})
     if (auto done = (this->*step)(); !done) return done;
@@ -292,7 +302,8 @@ Result<void, SessionError> Arming::run() {
   // What was planned is not needed any more, and goes before what is armed comes.
   set_.patches = std::vector<probe::SitePatch>();  // `= {}` would keep the memory
   session_.probes_.reserve(set_.probes.size());
-  for (uint32_t i = 0; i < set_.probes.size(); ++i)
+  if (has_spans()) session_.probes_ = armed_spans();
+  for (uint32_t i = 0; i < set_.probes.size() && !has_spans(); ++i)
     if (armed_[set_.probes[i].patch])
       session_.probes_.push_back({static_cast<uint32_t>(set_.probes[i].match), i});
   session_.matches_ = std::move(set_.matches);

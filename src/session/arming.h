@@ -117,7 +117,13 @@ class Arming {
   std::optional<arch::Stub> place_stub(const probe::SitePatch& patch, arch::Assembler& code,
                                        const arch::ArenaEntries& entries,
                                        std::vector<arch::StubAction>& actions) const;
-  arch::Metric metric_of(size_t probe) const;
+  arch::Metric metric_of(size_t histogram) const;
+  void add_span_actions(size_t probe, arch::StubAction action,
+                        std::vector<arch::StubAction>& actions) const;
+  size_t span_actions(size_t probe) const;
+  std::vector<layout::SpanEntry> span_entries() const;
+  std::vector<ArmedProbe> armed_spans() const;
+  Result<void, SessionError> note_tid_offset(target::Stop& stop);
   decltype(arch::StubAction::what) action_of(size_t probe) const;
   uint64_t most_room(const probe::SitePatch& patch) const;
   Result<void, SessionError> emit_stubs(const std::vector<arch::ArenaEntries>& entries,
@@ -151,7 +157,8 @@ class Arming {
   std::vector<Range> caller_code() const;
   arch::ArenaSpec arena_spec(const Arena& arena, const std::vector<Address>& cpus) const;
   bool times() const { return set_.kind == probe::Kind::latency; }
-  // With the runtime: times calls, or records values.
+  bool has_spans() const { return set_.kind == probe::Kind::span; }
+  // With the runtime: times calls, records values, or has spans.
   bool has_histograms() const { return set_.kind != probe::Kind::count; }
   bool is_hook(size_t patch, probe::Hook::Kind kind) const {
     const auto& hook = set_.patches[patch].hook;

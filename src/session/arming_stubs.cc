@@ -63,10 +63,17 @@ std::optional<arch::Stub> Arming::place_stub(const probe::SitePatch& patch, arch
     actions.push_back({.what = arch::TimeCall{.metrics = {&metric, 1}}});
   } else {
     const bool is_go = patch.object->elf().is_go();
-    for (size_t i : patch.probes)
-      actions.push_back({.offset = static_cast<uint8_t>(set_.probes[i].offset),
-                         .stack = is_go ? StackUse::none : set_.probes[i].stack(),
-                         .what = action_of(i)});
+    for (size_t i : patch.probes) {
+      arch::StubAction action = {.offset = static_cast<uint8_t>(set_.probes[i].offset),
+                                 .stack = is_go ? StackUse::none : set_.probes[i].stack(),
+                                 .what = {}};
+      if (has_spans()) {
+        add_span_actions(i, action, actions);
+        continue;
+      }
+      action.what = action_of(i);
+      actions.push_back(action);
+    }
   }
   return probe::place_stub(code, patch, entries, {.rseq = rseq_, .actions = actions},
                            link_of(patch));
@@ -216,9 +223,9 @@ std::optional<Address> Arming::link_of(const probe::SitePatch& patch) const {
   return shared == shared_.end() ? Address{0} : shared->second.below;
 }
 
-arch::Metric Arming::metric_of(size_t probe) const {
+arch::Metric Arming::metric_of(size_t histogram) const {
   const layout::FileHeader& header = session_.journal_.header;
-  return {layout::time_cells_offset(header, probe), header.fraction_bits};
+  return {layout::time_cells_offset(header, histogram), header.fraction_bits};
 }
 
 // Of a probe that counts, or records a value.
@@ -375,10 +382,15 @@ void Arming::lead_through_kept_stubs() {
 
 // No stub of the patch takes more.
 uint64_t Arming::most_room(const probe::SitePatch& patch) const {
-  if (!patch.hook)
-    return align_up(arch::most_stub_bytes(patch.probes.size(), patch.plan.patch.displaced),
-                    kStubAlignment) +
+  if (!patch.hook) {
+    size_t parts = patch.probes.size();
+    if (has_spans()) {
+      parts = 0;
+      for (size_t i : patch.probes) parts += span_actions(i);
+    }
+    return align_up(arch::most_stub_bytes(parts, patch.plan.patch.displaced), kStubAlignment) +
            (may_be_known(patch) ? kStubAlignment : 0);
+  }
   const Address at = align_up(patch.site(), kStubAlignment);
   arch::Assembler code(at);
   std::vector<arch::StubAction> actions;
@@ -487,6 +499,7 @@ runtime::RuntimeSpec Arming::runtime_spec() const {
   runtime::RuntimeSpec spec;
   spec.capacity = capacity_;
   spec.callers_size = callers_size_;
+  spec.spans = set_.spans.size();
   spec.slot_count = std::min(capacity_, kFirstSlots + kSlotsPerCpu * usable_cpus());
   spec.cpu_count = usable_cpus();
   spec.cell_regions = header.cpu_count;
@@ -729,7 +742,7 @@ Result<void, SessionError> Arming::write_stubs() {
   if (has_histograms()) {
     const auto runtime = runtime::build_runtime(runtime_address_, spec);
     if (!runtime) return fail(SessionError(attach_error(AttachCause::no_address_space)));
-    enter_ = times() ? runtime->enter : runtime->add;
+    enter_ = times() ? runtime->enter : has_spans() ? runtime->span : runtime->add;
     if (times()) {
       hook_.slot_code = runtime->slot_code;
       hook_.slots = runtime->data_address;

@@ -182,6 +182,8 @@ Result<Arming::TextStop, SessionError> Arming::try_to_write_text(Edits& edits,
     let_go();
     return TextStop::other_rseq;
   }
+  if (has_spans())
+    if (auto noted = note_tid_offset(stop); !noted) return fail(noted.error());
   const auto busy = patch::clear_interiors(stop, target().memory(), mappings, interiors_);
   const auto is_in_hook = [&](size_t patch) { return set_.patches[patch].hook.has_value(); };
   if (!last_attempt && std::any_of(busy.begin(), busy.end(), is_in_hook)) {

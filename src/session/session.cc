@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/task.h"
 #include "patch/text_edit.h"
 #include "session/arming.h"
 #include "session/providing.h"
 #include "session/turn.h"
+#include "target/procfs.h"
 
 namespace pinprick::session {
 
@@ -87,6 +90,8 @@ void Session::trap_skipped() {
 
 ProbeName Session::name_of(const ArmedProbe& armed) const {
   const image::Match& match = match_of(armed);
+  if (kind_ == probe::Kind::span)
+    return {match.object->name(), journal_.name(journal_.spans[armed.index].name)};
   uint64_t offset = match.offset();
   if (match.each_instruction) {
     const layout::ProbeEntry& probe = journal_.probes[armed.index];
@@ -119,7 +124,8 @@ bool Session::has_hits() const {
   const auto calls = file_->read_unrecorded(journal_);
   return file_->read_pool(journal_).taken != 0 ||
          std::any_of(calls.begin(), calls.end(), [](const Unrecorded& one) {
-           return (one.missed | one.unwound | one.lost | one.from_generated) != 0;
+           return (one.missed | one.unwound | one.lost | one.from_generated | one.repeated |
+                   one.unmatched) != 0;
          });
 }
 
@@ -162,9 +168,38 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
 bool Session::provide() {
   if (!runtime_ || state_ != State::armed) return false;
   while (file_->extend_pool(journal_, runtime_->pool_bytes)) continue;
+  sweep_threads();
   const Provided slots = provide_slots(target_.memory(), journal_);
   if (slots.slots != 0) runtime_->spec.slot_count = slots.slots;
   return slots.soon;
+}
+
+// Marks what threads that have ended had in the table: first the table is read, then the threads,
+// so that a thread which is missing there has ended. In vain if its entry was claimed meanwhile, by
+// a thread with another TID.
+void Session::sweep_threads() {
+  constexpr uint64_t kPauseNs = 250'000'000;
+  if (runtime_->spec.spans == 0 || monotonic_ns() - runtime_->swept_ns < kPauseNs) return;
+  runtime_->swept_ns = monotonic_ns();
+  const Range table = runtime::threads_in(runtime_->address, runtime_->spec);
+  std::vector<uint8_t> bytes(table.size());
+  if (!target_.memory().read(table.begin, bytes)) return;
+  const pid_t pid = target_.pid();
+  std::vector<pid_t> tids = target::list_threads(pid);
+  if (tids.empty()) return;
+  if (target::tid_inside(pid, pid) != pid)
+    for (pid_t& tid : tids) tid = target::tid_inside(pid, tid);
+  std::sort(tids.begin(), tids.end());
+  const uint64_t size = layout::thread_entry_size(runtime_->spec.spans);
+  for (uint64_t i = 0; i < layout::kThreadEntries; ++i) {
+    layout::ThreadEntry entry;
+    std::memcpy(&entry, bytes.data() + i * size, sizeof entry);
+    if (entry.owner == 0 || entry.tid == entry.dead ||
+        std::binary_search(tids.begin(), tids.end(), static_cast<pid_t>(entry.tid)))
+      continue;
+    const Address dead = table.begin + i * size + offsetof(layout::ThreadEntry, dead);
+    static_cast<void>(target_.memory().write_value(dead, entry.tid));
+  }
 }
 
 uint64_t Session::slots_to_ask_for() const {
@@ -174,9 +209,7 @@ uint64_t Session::slots_to_ask_for() const {
 }
 
 Address Session::Runtime::context() const {
-  return address +
-         runtime::runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size).data_size -
-         sizeof(layout::RuntimeContext);
+  return address + runtime::runtime_extent(spec).data_size - sizeof(layout::RuntimeContext);
 }
 
 void Session::admit_callers(std::span<const Range> code) {

@@ -57,7 +57,8 @@ struct ArmReport {
   std::optional<SystemError> trap_refused;  // by the kernel
 };
 
-// A probe that is in the target, and its place in the session's tables.
+// A probe that is in the target, or a span of which both points are, and its place in the session's
+// tables.
 struct ArmedProbe {
   uint32_t match = 0;
   uint32_t index = 0;
@@ -101,15 +102,15 @@ class Session {
 
   probe::Kind kind() const { return kind_; }
   const std::vector<ArmedProbe>& probes() const { return probes_; }
-  // What was matched: a function, an instruction of it, or all of them.
+  // What was matched: a function, the start of a span, an instruction of it, or all of them.
   const image::Match& match_of(const ArmedProbe& probe) const { return matches_[probe.match]; }
-  // Lives as long as the image.
+  // Lives as long as the image, or the session.
   ProbeName name_of(const ArmedProbe& probe) const;
   // By ArmedProbe::index, of counting probes.
   std::vector<uint64_t> counters() const;
-  // By ArmedProbe::index, of return probes. `lost` are calls that neither returned nor were
-  // unwound, as far as it is known: once nothing is armed any more, all of them; before, those
-  // whose slot was needed again.
+  // By ArmedProbe::index, of return probes, values and spans. `lost` are calls that neither
+  // returned nor were unwound, as far as it is known: once nothing is armed any more, all of them;
+  // before, those whose slot was needed again.
   std::vector<Unrecorded> unrecorded() const;
   std::vector<stats::Histogram> histograms() const { return file_->read_histograms(journal_); }
   // Has any probe been hit?
@@ -169,9 +170,11 @@ class Session {
     runtime::RuntimeSpec spec;
     uint64_t pool_bytes = 0;  // that are reserved
     runtime::CallerTable callers = {};
+    uint64_t swept_ns = 0;  // when threads that have ended were looked for
     Address context() const;
   };
   bool is_in_place(const layout::SiteEntry& site) const;
+  void sweep_threads();
   std::optional<Runtime> runtime_;
   // Probes whose index is that of no entry in the file, in its order.
   std::optional<target::KernelUprobes> kernel_;

@@ -25,6 +25,8 @@ enum class AttachCause : uint8_t {
   call_refused,        // the kernel refused `detail` in the target
   memory_refused,      // /proc/PID/mem cannot be written
   handover_failed,     // the shared file did not reach the target
+  no_thread_ids,       // no place in the threads' control blocks holds their TIDs
+  no_thread_pointers,  // programs cannot read them: without FSGSBASE
   probes_itself,       // by libpinprick (patch/text_owner.h)
 };
 

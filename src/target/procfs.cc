@@ -112,6 +112,16 @@ std::vector<pid_t> list_threads(pid_t pid) {
   return thread_numbers(pid);
 }
 
+// NSpid: one for each namespace, from the reader's on.
+pid_t tid_inside(pid_t pid, pid_t tid) {
+  const auto status = read_file(fmt::format("/proc/{}/task/{}/status", pid, tid));
+  if (!status) return 0;
+  const std::string_view ids = field(*status, "NSpid");
+  if (ids.empty()) return tid;  // a kernel without namespaces of PIDs
+  const size_t last = ids.find_last_of(" \t");
+  return static_cast<pid_t>(parse_number(last == ids.npos ? ids : ids.substr(last)));
+}
+
 // By /proc/PID/pagemap: a word for each page.
 bool is_private_copy(pid_t pid, Address address) {
   constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;

@@ -36,6 +36,10 @@ std::optional<std::string> executable_path(pid_t pid);
 // Threads that have not exited; empty: the process is gone.
 std::vector<pid_t> list_threads(pid_t pid);
 
+// The thread's ID in the innermost PID namespace that it is in, where the program sees it; 0: it is
+// gone.
+pid_t tid_inside(pid_t pid, pid_t tid);
+
 // Is the page at the address one of the process's own, as a page of a private file mapping becomes
 // when it is written to? Otherwise it is the file's, or nothing is mapped. True if nobody can tell.
 bool is_private_copy(pid_t pid, Address address);

@@ -116,6 +116,12 @@ TEST(ReadStatus, ThereIsNoneOfAProcessThatDoesNotExist) {
   EXPECT_FALSE(read_thread_status(::getpid(), INT32_MAX));
 }
 
+TEST(TidInside, IsTheTidWhereNamespacesAreTheSame) {
+  EXPECT_EQ(tid_inside(::getpid(), ::gettid()), ::gettid());
+  std::thread([] { EXPECT_EQ(tid_inside(::getpid(), ::gettid()), ::gettid()); }).join();
+  EXPECT_EQ(tid_inside(::getpid(), 999'999'999), 0);
+}
+
 TEST(ListThreads, NamesEveryThreadOnceAndNoneThatIsGone) {
   std::atomic<pid_t> tid = 0;
   std::atomic<bool> leave = false;

@@ -37,6 +37,8 @@ Json latency_fields(const LatencyRow& row) {
           {"unwound", row.unwound},
           {"lost", row.lost},
           {"from_generated", row.from_generated},
+          {"repeated_starts", row.repeated},
+          {"unmatched_ends", row.unmatched},
           {"sum_ns", h.sum()},
           {"p50_ns", h.quantile(0.5)},
           {"p90_ns", h.quantile(0.9)},

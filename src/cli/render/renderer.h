@@ -37,6 +37,7 @@ struct CountRow {
   bool has_calls() const { return hits != 0; }
 };
 
+// A function's calls; or a span.
 struct LatencyRow {
   ProbeName name;
   stats::Histogram histogram;
@@ -44,8 +45,12 @@ struct LatencyRow {
   uint64_t unwound = 0;         // calls that were left by an exception, or by cancellation
   uint64_t lost = 0;            // calls that were left otherwise: by longjmp, or with their thread
   uint64_t from_generated = 0;  // calls that generated code made: not timed
+  // Of a span.
+  bool is_span = false;
+  uint64_t repeated = 0;   // starts, when it had begun
+  uint64_t unmatched = 0;  // ends, when it had not
   bool has_calls() const {
-    return histogram.count() + missed + unwound + lost + from_generated != 0;
+    return histogram.count() + missed + unwound + lost + from_generated + repeated + unmatched != 0;
   }
 };
 
@@ -66,6 +71,7 @@ struct Report {
   std::vector<Row> rows;
   uint64_t slots_to_ask_for = 0;  // 0: no call was missed for want of a slot
   size_t idle = 0;                // functions without a hit that have no row
+  bool has_spans = false;         // in place of functions
 };
 
 struct ListRow {

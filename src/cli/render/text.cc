@@ -201,16 +201,21 @@ void TextRenderer::draw(const stats::Histogram& h, std::string (*show)(double)) 
 void TextRenderer::histogram(const LatencyRow& row, double seconds) {
   const auto& h = row.histogram;
   const uint64_t n = h.count();
-  data_.print("{:<50} {:>10} calls/s\n", data_.bold(text_of(row.name)),
-              rate(seconds > 0 ? static_cast<double>(n) / seconds : 0));
+  data_.print("{:<50} {:>10} {}/s\n", data_.bold(text_of(row.name)),
+              rate(seconds > 0 ? static_cast<double>(n) / seconds : 0),
+              row.is_span ? "spans" : "calls");
   if (n != 0)
     draw(h, duration_ns);
   else
-    data_.print("no call returned\n");
+    data_.print("{}\n", row.is_span ? "no span ended" : "no call returned");
   if (row.missed != 0)
-    data_.print("{}\n", data_.styled(fmt::format("missed {}: no slot was free, or no memory",
-                                                 with_commas(row.missed)),
+    data_.print("{}\n", data_.styled(fmt::format("missed {}: {}", with_commas(row.missed),
+                                                 row.is_span ? "too many threads, or no memory"
+                                                             : "no slot was free, or no memory"),
                                      kYellow));
+  if (row.repeated != 0)
+    data_.print("repeated starts {}: the first one counts\n", with_commas(row.repeated));
+  if (row.unmatched != 0) data_.print("ends without a start {}\n", with_commas(row.unmatched));
   if (row.unwound != 0) data_.print("left by exception {}\n", with_commas(row.unwound));
   if (row.lost != 0) data_.print("left by longjmp {}\n", with_commas(row.lost));
   if (row.from_generated != 0)
@@ -218,13 +223,15 @@ void TextRenderer::histogram(const LatencyRow& row, double seconds) {
 }
 
 void TextRenderer::latency_table(std::span<const LatencyRow* const> rows, double seconds) {
-  data_.print("{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}\n", "calls", "calls/s", "p50", "p90",
-              "p99", "max", "total", "function");
+  const bool is_span = !rows.empty() && rows.front()->is_span;
+  data_.print("{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}\n", is_span ? "spans" : "calls",
+              is_span ? "spans/s" : "calls/s", "p50", "p90", "p99", "max", "total",
+              is_span ? "span" : "function");
   for (const LatencyRow* row : rows) {
     const auto& h = row->histogram;
     const uint64_t n = h.count();
     data_.print(
-        "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}{}{}\n", with_commas(n),
+        "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}{}{}{}{}\n", with_commas(n),
         rate(seconds > 0 ? static_cast<double>(n) / seconds : 0),
         duration_ns(static_cast<double>(h.quantile(0.5))),
         duration_ns(static_cast<double>(h.quantile(0.9))),
@@ -236,13 +243,18 @@ void TextRenderer::latency_table(std::span<const LatencyRow* const> rows, double
         row->lost == 0 ? "" : fmt::format(" (left by longjmp {})", with_commas(row->lost)),
         row->from_generated == 0
             ? ""
-            : fmt::format(" (from generated code {})", with_commas(row->from_generated)));
+            : fmt::format(" (from generated code {})", with_commas(row->from_generated)),
+        row->repeated == 0 ? "" : fmt::format(" (repeated starts {})", with_commas(row->repeated)),
+        row->unmatched == 0
+            ? ""
+            : fmt::format(" (ends without a start {})", with_commas(row->unmatched)));
   }
 }
 
 void TextRenderer::latency_reports(const std::vector<LatencyRow>& rows, size_t idle,
                                    double seconds) {
   const size_t total = rows.size() + idle;
+  const bool is_span = probed_ == "span";
   const auto shown = rows_to_show(rows, shows_idle(total),
                                   [](const LatencyRow& row) { return row.histogram.sum(); });
   const auto top = top_of(shown);
@@ -254,18 +266,33 @@ void TextRenderer::latency_reports(const std::vector<LatencyRow>& rows, size_t i
   if (top.size() < shown.size()) {
     uint64_t calls = 0;
     for (size_t i = top.size(); i < shown.size(); ++i) calls += shown[i]->histogram.count();
-    data_.print("{}\n", data_.faint(fmt::format("{}, {}",
-                                                plural(shown.size() - top.size(), "other function"),
-                                                plural(calls, "call"))));
+    data_.print("{}\n", data_.faint(fmt::format(
+                            "{}, {}", plural(shown.size() - top.size(), "other " + probed_),
+                            plural(calls, is_span ? "span" : "call"))));
   }
   if (shown.size() < total)
-    data_.print("{}\n", data_.faint(plural(total - shown.size(), "function") + " without a call"));
+    data_.print("{}\n", data_.faint(plural(total - shown.size(), probed_) +
+                                    (is_span ? " without a hit" : " without a call")));
+}
+
+// The last line.
+void TextRenderer::span_losses(const Report<LatencyRow>& report) {
+  uint64_t missed = 0, repeated = 0, unmatched = 0;
+  for (const LatencyRow& row : report.rows) {
+    missed += row.missed;
+    repeated += row.repeated;
+    unmatched += row.unmatched;
+  }
+  data_.print("missed {}  repeated starts {}  ends without a start {}\n", with_commas(missed),
+              with_commas(repeated), with_commas(unmatched));
 }
 
 void TextRenderer::latencies(const Report<LatencyRow>& report) {
   heading(report.process, report.seconds, report.is_final);
   latency_reports(report.rows, report.idle, report.seconds);
-  if (report.is_final) {
+  if (report.is_final && report.has_spans) {
+    span_losses(report);
+  } else if (report.is_final) {
     uint64_t missed = 0, unwound = 0, lost = 0, from_generated = 0;
     for (const LatencyRow& row : report.rows) {
       missed += row.missed;

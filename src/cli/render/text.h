@@ -47,6 +47,7 @@ class TextRenderer : public Renderer {
               uint64_t elapsed_ns, const std::string& end);
   void heading(const ProcessName& process, double seconds, bool is_final);
   void count_table(const std::vector<CountRow>& rows, size_t idle, double seconds);
+  void span_losses(const Report<LatencyRow>& report);
   void latency_reports(const std::vector<LatencyRow>& rows, size_t idle, double seconds);
   void histogram(const LatencyRow& row, double seconds);
   // A line per power of two, and the quantiles; `show`: how a value is written.
