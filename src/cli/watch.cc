@@ -553,9 +553,12 @@ void Watch::wait() {
     const uint64_t now = monotonic_ns();
     if (now >= deadline) return;
     if (now >= next_report) {
-      ++intervals;
       report_all(false);
       if (renderer_.is_broken()) return;
+      // Those that have passed meanwhile are left out: with reports that take longer than the
+      // interval nobody would look for Ctrl-C.
+      const double passed = static_cast<double>(monotonic_ns() - start) / 1e9;
+      intervals = static_cast<uint64_t>(passed / options_.interval_s) + 1;
       continue;
     }
     std::vector<pollfd> descriptors = {{interrupts_.descriptor(), POLLIN, 0}};

@@ -43,6 +43,18 @@ os.execv(sys.argv[1], sys.argv[1:])' "$PINPRICK" "$@"
   no_trace $fed
 }
 
+@test "Ctrl-C ends reports that take longer than their interval" {
+  start_hive
+  "$PINPRICK" latency -p $fed -i 0.001 'hive:hive_*' >"$work/table" 2>"$work/notes" 3>&- 7>&- &
+  watcher=$!
+  ends_with_test $watcher
+  until_line "$work/table" '^70,000 functions without a call'
+  kill -INT $watcher
+  patiently eval '! kill -0 $watcher 2>/dev/null'
+  wait $watcher
+  no_trace $fed
+}
+
 @test "--top shows those with the most hits, and what the others add up to" {
   start_hive
   "$PINPRICK" count --top 3 -p $fed 'hive:hive_*' >"$work/table" 2>"$work/notes" 3>&- 7>&- &
