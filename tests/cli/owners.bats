@@ -190,6 +190,34 @@ setup_file() { bats_require_minimum_version 1.5.0; }
   end_ticker
 }
 
+@test "spans share their points with calls that others time and count" {
+  declare -A owner_pid
+  start_ticker
+  owner A latency -p $ticker ticker:tick ticker:nap
+  owner B latency -p $ticker ticker:nap..ticker:tick
+  owner C count -p $ticker ticker:tick
+  owner D latency -p $ticker ticker:nap..ticker:tick ticker:tick..ticker:tick
+  tell "nap 0" napped
+  tell "tick 5" ticked
+  end_owner A
+  tell "nap 0" napped
+  tell "nap 0" napped
+  tell "tick 2" ticked
+  for name in D B C; do end_owner $name; done
+  local span=ticker:nap..ticker:tick
+  for name in B D; do
+    [ "$(of $name $span count)" -eq 2 ]
+    [ "$(of $name $span repeated_starts)" -eq 1 ]
+    [ "$(of $name $span unmatched_ends)" -eq 5 ]
+  done
+  [ "$(of D ticker:tick..ticker:tick count)" -eq 6 ]
+  [ "$(of A tick count)" -eq 5 ]
+  [ "$(of A nap count)" -eq 1 ]
+  [ "$(of C tick)" -eq 7 ]
+  left_nothing $ticker
+  end_ticker
+}
+
 @test "exceptions pass through functions that two are timing, whoever leaves first" {
   declare -A owner_pid
   local expected
