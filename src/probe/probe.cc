@@ -439,9 +439,8 @@ bool LastResorts::place(size_t skipped) {
   const Address site = one.match.site - object.bias();
   Taken& taken = taken_[&object];
   // A site that they have, too, gets what they have there, however it is planned.
-  taken.heed_others(std::none_of(by_others_.begin(), by_others_.end(), [&](Range range) {
-    return range.begin == site + object.bias();
-  }));
+  taken.heed_others(std::none_of(by_others_.begin(), by_others_.end(),
+                                 [&](Range range) { return range.begin == site + object.bias(); }));
   if (may_have_detour(one.refusal.reason)) {
     const Address last = last_behind(one.match.site) - object.bias();
     if (auto detour = find_detour(object, function, site, last, taken)) {
