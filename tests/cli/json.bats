@@ -85,6 +85,7 @@ add() { sed "s/^{/{\"verb\":\"$1\",/" >>"$work/all"; }
   watch count -p "$ticker" dlhost:call
   kill -KILL "$watcher"
   wait "$watcher" || true
+  "$PINPRICK" keep -p "$ticker" -d 0.01 --json | add keep
   "$PINPRICK" detach -p "$ticker" --json | add detach
   end_ticker
   rm "$work/in" "$work/out"

@@ -165,7 +165,7 @@ setup_file() { bats_require_minimum_version 1.5.0; }
   "$PINPRICK" keep -p $ticker --json >"$work/keep" 7>&- 3>&- &
   local keep=$!
   ends_with_test $keep
-  until_line "$work/keep" '"type":"kept".*"probes":1'
+  until_line "$work/keep" '"type":"kept".*"probe_count":1'
   "$PINPRICK" status -p $ticker --json | grep '"state":"live"' | grep -q "\"controller\":$keep\b"
   missed() { "$PINPRICK" status -p $ticker --json | grep -oE '"missed":[0-9]+' | cut -d: -f2; }
   # More at once than there are at first, and soon none of them is missed.

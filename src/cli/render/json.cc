@@ -145,7 +145,7 @@ void JsonRenderer::executed(const ProcessName& process) {
 }
 
 void JsonRenderer::kept(pid_t pid, size_t probes) {
-  put(data_, {{"type", "kept"}, {"pid", pid}, {"probes", probes}});
+  put(data_, {{"type", "kept"}, {"pid", pid}, {"probe_count", probes}});
 }
 
 void JsonRenderer::counts(const Report<CountRow>& report) {
