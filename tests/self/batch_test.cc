@@ -234,50 +234,67 @@ void block_trap_signal(int how) {
                : "rcx", "r11", "memory");
 }
 
-// A large batch is written in pieces. A thread that blocks SIGTRAP as soon as it sees the first
-// change stops what comes after: then nothing of it is enabled.
-TEST(EnablingABatch, ThatIsStoppedBetweenItsPiecesEnablesNone) {
-  uint64_t hits = 0;
+// More than a piece: on libc's functions, and on the stress functions first.
+std::vector<Probe> on_libc(bool enabled, uint64_t& hits) {
   std::vector<Probe> probes;
-  for (const Where& where : must(find_functions("libc:*")))
-    if (auto probe = Probe::place({.where = where,
-                                   .pre = integer_only<&count>(&hits),
-                                   .allow_breakpoint = false,
-                                   .enabled = false}))
+  const auto add = [&](const Where& where) {
+    if (auto probe =
+            Probe::place({.where = where, .pre = integer_only<&count>(&hits), .enabled = enabled}))
       probes.push_back(*std::move(probe));
-  ASSERT_GT(probes.size(), 1500u);
+  };
+  for (size_t i = 0; i < kStressFunctions; ++i) add(stress_functions[i]);
+  for (const Where& where : must(find_functions("libc:*"))) add(where);
+  EXPECT_GT(probes.size(), 1500u);
+  return probes;
+}
+
+// A large batch is written in pieces. Calls `change` while a thread waits for the first change of
+// text, and then blocks SIGTRAP; `and_then` is called while it does. False: it came too late.
+template <class Change, class Then>
+bool is_stopped_between_pieces(std::span<const Probe> probes, Change&& change, Then&& and_then) {
   std::vector<const volatile uint8_t*> sites;
   std::vector<uint8_t> original;
   for (const Probe& probe : probes) {
     sites.push_back(static_cast<const volatile uint8_t*>(probe.address()));
     original.push_back(uint8_t{*sites.back()});
   }
-  constexpr int kTries = 100;
+  std::atomic<bool> looks{false}, changed{false}, done{false};
+  std::thread watcher([&] {
+    looks = true;
+    while (!changed && !done)
+      for (size_t n = 0; n < sites.size() && !changed; ++n)
+        if (*sites[n] != original[n]) changed = true;
+    block_trap_signal(SIG_BLOCK);
+    while (!done) {
+    }
+    block_trap_signal(SIG_UNBLOCK);
+  });
+  while (!looks) {
+  }
+  const Result<void, Error> result = change();
+  if (!result) {
+    EXPECT_EQ(result.error().cause, Cause::signal_blocked);
+    and_then();
+  }
+  done = true;
+  watcher.join();
+  return !result.ok();
+}
+
+constexpr int kTries = 100;
+
+TEST(EnablingABatch, ThatIsStoppedBetweenItsPiecesEnablesNone) {
+  uint64_t hits = 0;
+  std::vector<Probe> probes = on_libc(false, hits);
   bool stopped = false;
   for (int i = 0; i < kTries && !stopped; ++i) {
-    std::atomic<bool> looks{false}, changed{false}, done{false};
-    std::thread watcher([&] {
-      looks = true;
-      while (!changed && !done)
-        for (size_t n = 0; n < sites.size() && !changed; ++n)
-          if (*sites[n] != original[n]) changed = true;
-      block_trap_signal(SIG_BLOCK);
-      while (!done) {
-      }
-      block_trap_signal(SIG_UNBLOCK);
-    });
-    while (!looks) {
-    }
-    const auto enabled = Probe::enable(probes);
-    stopped = !enabled.ok();
-    const uint64_t before = __atomic_load_n(&hits, __ATOMIC_RELAXED);
-    if (stopped) {
-      EXPECT_EQ(enabled.error().cause, Cause::signal_blocked);
-      EXPECT_FALSE(::dlsym(RTLD_DEFAULT, "no_such_function_anywhere"));
-      EXPECT_EQ(__atomic_load_n(&hits, __ATOMIC_RELAXED), before);
-    }
-    done = true;
-    watcher.join();
+    stopped = is_stopped_between_pieces(
+        probes, [&] { return Probe::enable(probes); },
+        [&] {
+          const uint64_t before = hits;
+          call_all();
+          EXPECT_EQ(hits, before);
+        });
     if (stopped) {
       for (const Probe& probe : probes) EXPECT_EQ(probe.placement(), Placement::disabled);
     }
@@ -287,9 +304,33 @@ TEST(EnablingABatch, ThatIsStoppedBetweenItsPiecesEnablesNone) {
   // It works when nobody is in its way.
   ASSERT_TRUE(Probe::enable(probes).ok());
   const uint64_t before = hits;
-  EXPECT_FALSE(::dlsym(RTLD_DEFAULT, "no_such_function_anywhere"));
+  call_all();
   EXPECT_GT(hits, before);
   EXPECT_TRUE(Probe::disable(probes).ok());
+}
+
+TEST(ArmingAll, ThatIsStoppedBetweenItsPiecesArmsNone) {
+  uint64_t hits = 0;
+  ASSERT_TRUE(disarm_all().ok());
+  std::vector<Probe> probes = on_libc(true, hits);
+  bool stopped = false;
+  for (int i = 0; i < kTries && !stopped; ++i) {
+    stopped = is_stopped_between_pieces(
+        probes, [] { return arm_all(); },
+        [&] {
+          const uint64_t before = hits;
+          call_all();
+          EXPECT_EQ(hits, before);
+        });
+    if (!stopped) {
+      EXPECT_TRUE(disarm_all().ok());
+    }
+  }
+  EXPECT_TRUE(stopped);
+  ASSERT_TRUE(arm_all().ok());
+  const uint64_t before = hits;
+  call_all();
+  EXPECT_GT(hits, before);
 }
 
 // -------------------------------------------------------------------------------- under threads
@@ -343,32 +384,29 @@ TEST(EnablingABatch, TakesEffectAtOnceAndLosesNoHitOfOthersWhileThreadsCall) {
   EXPECT_EQ(all_hits, calls);
 }
 
+// The handler goes on until the text is the program's own again, and a while longer.
 TEST(DisablingABatch, ReturnsWhenNoHandlerRunsAnyMore) {
-  std::vector<ProbeSpec> specs;
-  std::atomic<bool> may_run{false};
-  std::atomic<uint64_t> late{0}, hits{0};
-  for (size_t i = 0; i < kStressFunctions; i += 5)
-    specs.push_back({.where = stress_functions[i],
-                     .pre =
-                         [&](Registers&) {
-                           ++hits;
-                           for (int n = 0; n < 100; ++n)
-                             if (!may_run) ++late;
-                         },
-                     .allow_breakpoint = true,
-                     .enabled = false});
-  auto probes = must(Probe::place(std::move(specs)));
-  Callers callers;
-  for (int round = 0; round < 100; ++round) {
-    may_run = true;
+  const auto* const first_byte = reinterpret_cast<const volatile uint8_t*>(&self_window);
+  const uint8_t original = *first_byte;
+  std::atomic<bool> runs{false}, is_over{false};
+  uint64_t others = 0;
+  std::vector<Probe> probes;
+  probes.push_back(place({.where = self_window, .pre = [&](Registers&) {
+                            runs = true;
+                            while (*first_byte != original) std::this_thread::yield();
+                            for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+                            is_over = true;
+                          }}));
+  probes.push_back(place(disabled(self_insn, others)));
+  for (int round = 0; round < 10; ++round) {
     ASSERT_TRUE(Probe::enable(probes).ok());
-    for (const uint64_t before = hits; hits == before;) std::this_thread::yield();
-    ASSERT_TRUE(Probe::disable(probes).ok());
-    may_run = false;
+    runs = is_over = false;
+    std::thread caller([] { self_window(1, 1); });
+    while (!runs) std::this_thread::yield();
+    EXPECT_TRUE(Probe::disable(probes).ok());
+    EXPECT_TRUE(is_over);
+    caller.join();
   }
-  callers.stop();
-  EXPECT_EQ(late, 0u);
-  EXPECT_EQ(callers.wrong(), 0u);
 }
 
 // --------------------------------------------------------------------------------- from handlers
