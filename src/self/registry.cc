@@ -602,13 +602,16 @@ Result<void, Error> Registry::commit(const target::SelfTarget& self, std::span<S
     Change& change = removing.emplace_back(Change{site, form, edit_of(*site->in_place)});
     change.edit.to_breakpoint = form != nullptr;
   }
+  Result<void, Error> can_remove;
   auto done = in_pieces(removing, [&](std::span<const Change> piece) -> Result<void, Error> {
     // Without SIGTRAP nothing can be taken out safely: such jumps stay, and lead to empty lists.
-    // But one that should have become a breakpoint has failed to.
-    if (auto ready = ready_for_breakpoints(); !ready) {
+    // But one that should have become a breakpoint has failed to. A thread that has blocked it all
+    // through one look is not waited for again with each piece.
+    if (can_remove) can_remove = ready_for_breakpoints();
+    if (!can_remove) {
       const bool only_removes = std::all_of(
           piece.begin(), piece.end(), [](const Change& change) { return change.to == nullptr; });
-      return only_removes ? Result<void, Error>() : ready;
+      return only_removes ? Result<void, Error>() : can_remove;
     }
     if (auto written = patch::remove_live(self, edits_of(piece)); !written)
       return fail(system_error(written.error()));
