@@ -22,7 +22,6 @@ namespace {
 
 using testing::Each;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 PINPRICK_INTEGER_ONLY void count(Registers&, void* user) noexcept {
   __atomic_fetch_add(static_cast<uint64_t*>(user), 1, __ATOMIC_RELAXED);
@@ -69,8 +68,8 @@ TEST(DisablingABatch, LeavesTheTextAsItWas) {
   std::vector<std::vector<uint8_t>> before;
   const auto text = [] {
     std::vector<std::vector<uint8_t>> all;
-    for (size_t i = 0; i < kStressFunctions; ++i) {
-      const auto* const bytes = reinterpret_cast<const volatile uint8_t*>(stress_functions[i]);
+    for (auto* function : stress_functions) {
+      const auto* const bytes = reinterpret_cast<const volatile uint8_t*>(function);
       all.emplace_back(bytes, bytes + 16);
     }
     return all;
@@ -111,6 +110,7 @@ TEST(EnablingABatch, OfNoneDoesNothing) {
 TEST(EnablingABatch, LeavesOutProbesThatWereMovedFrom) {
   uint64_t hits = 0;
   std::vector<Probe> probes;
+  probes.reserve(2);
   for (int i = 0; i < 2; ++i) probes.push_back(place(disabled(self_insn, hits)));
   const Probe moved = std::move(probes[0]);
   ASSERT_TRUE(Probe::enable(probes).ok());
@@ -122,6 +122,7 @@ TEST(EnablingABatch, LeavesOutProbesThatWereMovedFrom) {
 TEST(EnablingABatch, MayHoldSeveralProbesAtOneAddress) {
   std::vector<uint64_t> hits(3);
   std::vector<Probe> probes;
+  probes.reserve(hits.size());
   for (uint64_t& one : hits) probes.push_back(place(disabled(self_insn, one)));
   ASSERT_TRUE(Probe::enable(probes).ok());
   self_insn(1);
@@ -242,7 +243,7 @@ std::vector<Probe> on_libc(bool enabled, uint64_t& hits) {
             Probe::place({.where = where, .pre = integer_only<&count>(&hits), .enabled = enabled}))
       probes.push_back(*std::move(probe));
   };
-  for (size_t i = 0; i < kStressFunctions; ++i) add(stress_functions[i]);
+  for (auto* function : stress_functions) add(function);
   for (const Where& where : must(find_functions("libc:*"))) add(where);
   EXPECT_GT(probes.size(), 1500u);
   return probes;

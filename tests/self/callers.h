@@ -12,7 +12,7 @@
 
 namespace pinprick {
 
-inline constexpr size_t kStressFunctions = 5 * 64;
+inline constexpr size_t kStressFunctions = sizeof(stress_functions) / sizeof(*stress_functions);
 
 // False if it returns something else than it should.
 inline bool call_stress_function(size_t index, long value) {
