@@ -285,8 +285,8 @@ void measure_enabling() {
   report("enable-" + half, "pinprick", 2, 0, one_by_one);
   report("enable-batch-" + half, "pinprick", 2, 0, median(enabling));
   report("disable-batch-" + half, "pinprick", 2, 0, median(disabling));
-  report("disarm-" + number, "pinprick", 2, 0, median(disarming));
-  report("arm-" + number, "pinprick", 2, 0, median(arming));
+  report("self-disarm-all-" + number, "pinprick", 2, 0, median(disarming));
+  report("self-arm-all-" + number, "pinprick", 2, 0, median(arming));
 }
 
 }  // namespace
