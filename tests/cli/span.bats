@@ -105,6 +105,14 @@ assert spans + missed == 12000 and missed == unmatched and missed < 200 and repe
   end_fed
 }
 
+# A thread may be about to return into the bytes of the jump just then: that is refused for once.
+measured() {
+  "$PINPRICK" latency --json -p "$1" -d 0.1 -o "$work/records" work..work && return
+  cat "$work/records" >&2
+  grep -q '"reason":"thread_inside"' "$work/records" || touch "$work/refused_otherwise"
+  return 1
+}
+
 # Each thread calls work() 200 times.
 @test "while threads are born and die all the time none is taken for another" {
   "$TARGETS/thread_storm" >"$work/out" 3>&- &
@@ -112,7 +120,8 @@ assert spans + missed == 12000 and missed == unmatched and missed < 200 and repe
   ends_with_test $storm
   until_line "$work/out" ready
   for round in 1 2 3 4 5; do
-    "$PINPRICK" latency --json -p $storm -d 0.1 -o "$work/records" work..work
+    patiently measured $storm
+    [ ! -e "$work/refused_otherwise" ]
     span_row work..work >"$work/figures"
     cat "$work/figures"
     # Of threads that the probes met or left at their work there are a few.
