@@ -20,7 +20,7 @@ deps:
 	@scripts/install-deps build
 
 build: configure
-	@cmake --build $(BUILD) -j $(JOBS) --target pinprick pinprick_library
+	@cmake --build $(BUILD) -j $(JOBS) --target pinprick pinprick_shared
 
 configure:
 	@cmake --preset release -B $(BUILD) --log-level=WARNING

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "session/registry.h"
+#include "ledger/discovery.h"
 
 namespace pinprick::bench {
 
@@ -21,7 +21,7 @@ Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patt
 }
 
 Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patterns,
-                                probe::Kind kind,
+                                placement::Kind kind,
                                 const std::function<bool(const image::Match&)>& wanted) {
   auto found = find(pid, patterns);
   if (!found) return fail(found.error());
@@ -30,20 +30,20 @@ Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patte
     matches.erase(std::remove_if(matches.begin(), matches.end(), std::not_fn(wanted)),
                   matches.end());
   auto session =
-      session::Session::arm(std::move(subject.target), *subject.image,
-                            probe::plan_probes(*subject.image, std::move(matches), kind), {});
+      engine::Session::arm(std::move(subject.target), *subject.image,
+                           placement::plan_probes(*subject.image, std::move(matches), kind), {});
   if (!session) return fail(cli::message(session.error()));
   if (session->report().armed == 0)
     return fail(cli::Message{"nothing_armed", "none of the functions can be probed"});
   return Armed{std::move(subject.image), *std::move(session)};
 }
 
-Result<session::DisarmReport, cli::Message> disarm(session::Session& session) {
+Result<engine::DisarmReport, cli::Message> disarm(engine::Session& session) {
   auto report = session.disarm();
   if (!report) return fail(cli::message(report.error()));
   if (report->target_gone)
     return fail(cli::Message{"target_gone", "the target ended while it was measured"});
-  // Springboards and the windows that make room for them come out as well.
+  // Trampolines and the windows that make room for them come out as well.
   if (report->restored < session.report().armed)
     return fail(cli::Message{
         "not_restored",
@@ -53,13 +53,13 @@ Result<session::DisarmReport, cli::Message> disarm(session::Session& session) {
 
 LeftRecords::~LeftRecords() {
   if (pid_ == 0) return;
-  for (auto& left : session::find_sessions(pid_).sessions)
+  for (auto& left : ledger::find_sessions(pid_).sessions)
     if (!left.controller_lives && !left.target_lives) left.file.remove();
 }
 
-uint64_t hits(const session::Session& session) {
+uint64_t hits(const engine::Session& session) {
   uint64_t sum = 0;
-  if (session.kind() == probe::Kind::count) {
+  if (session.kind() == placement::Kind::count) {
     const auto counters = session.counters();
     for (const auto& probe : session.probes()) sum += counters[probe.index];
   } else {

@@ -12,9 +12,9 @@
 #include "base/result.h"
 #include "cli/attach.h"
 #include "cli/messages.h"
+#include "engine/session.h"
 #include "image/process.h"
-#include "probe/probe.h"
-#include "session/session.h"
+#include "placement/probe_set.h"
 
 namespace pinprick::bench {
 
@@ -27,17 +27,17 @@ Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patt
 
 struct Armed {
   std::unique_ptr<image::ProcessImage> image;
-  session::Session session;
+  engine::Session session;
 };
 
 // Looks at the process anew each time: symbols, decoding and planning are part of arming.
 // `wanted` empty: whatever matches.
 Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patterns,
-                                probe::Kind kind,
+                                placement::Kind kind,
                                 const std::function<bool(const image::Match&)>& wanted = {});
 
 // Fails unless everything that was armed came out.
-Result<session::DisarmReport, cli::Message> disarm(session::Session& session);
+Result<engine::DisarmReport, cli::Message> disarm(engine::Session& session);
 
 // Removes, when it goes, the records of sessions whose memory had to stay in a process that has
 // ended since. So it has to go after the process.
@@ -53,6 +53,6 @@ class LeftRecords {
 };
 
 // Hits that were counted, or calls that were measured, by all probes together.
-uint64_t hits(const session::Session& session);
+uint64_t hits(const engine::Session& session);
 
 }  // namespace pinprick::bench

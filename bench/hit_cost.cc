@@ -16,7 +16,7 @@
 namespace pinprick::bench {
 namespace {
 
-using probe::Kind;
+using placement::Kind;
 
 // The base and the probed function are measured in turn, this often.
 constexpr int kPairs = 21;

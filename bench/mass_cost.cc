@@ -18,7 +18,7 @@
 namespace pinprick::bench {
 namespace {
 
-using probe::Kind;
+using placement::Kind;
 
 constexpr std::array<size_t, 4> kSizes = {1'000, 10'000, 40'000, 100'000};
 constexpr size_t kHitSize = 40'000;
@@ -136,7 +136,7 @@ class MassCost {
     auto armed = arm(pid, {kEveryFunction}, Kind::count);
     if (!armed) return fail(armed.error());
     const uint64_t middle = monotonic_ns();
-    const session::ArmReport& report = armed->session.report();
+    const engine::ArmReport& report = armed->session.report();
     if (report.armed < size)
       return fail(cli::Message{"not_armed",
                                fmt::format("only {} of {} functions armed", report.armed, size)});
@@ -151,7 +151,7 @@ class MassCost {
     return {};
   }
 
-  void keep_facts(pid_t pid, size_t size, const session::ArmReport& report) {
+  void keep_facts(pid_t pid, size_t size, const engine::ArmReport& report) {
     const auto a_probe = [&](uint64_t bytes) {
       return static_cast<double>(bytes) / static_cast<double>(report.armed);
     };

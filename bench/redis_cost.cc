@@ -25,7 +25,7 @@
 namespace pinprick::bench {
 namespace {
 
-using probe::Kind;
+using placement::Kind;
 
 constexpr int kArmings = 5;
 // Many short runs: what disturbs them comes in bursts of seconds.
@@ -175,7 +175,7 @@ class RedisCost {
       const uint64_t middle = monotonic_ns();
       if (auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
       const uint64_t end = monotonic_ns();
-      const session::ArmReport& report = armed->session.report();
+      const engine::ArmReport& report = armed->session.report();
       arm_ns.push_back(static_cast<double>(middle - begin));
       stop_ns.push_back(static_cast<double>(report.stopped_ns));
       disarm_ns.push_back(static_cast<double>(end - middle));
@@ -188,7 +188,7 @@ class RedisCost {
     return {};
   }
 
-  void keep_facts(const session::ArmReport& report) {
+  void keep_facts(const engine::ArmReport& report) {
     const double bytes = static_cast<double>(report.stub_bytes) / static_cast<double>(report.armed);
     results_.add_fact("redis_functions", report.armed + report.skipped.size());
     results_.add_fact("redis_functions_armed", report.armed);

@@ -74,7 +74,7 @@ Result<void, cli::Message> measure(const std::string& program, size_t threads,
   for (int i = 0; i < kRuns; ++i) {
     auto floor = measure_floor(child->pid(), *memory, text);
     if (!floor) return fail(floor.error());
-    auto armed = bench::arm(child->pid(), {kFunction}, probe::Kind::count);
+    auto armed = bench::arm(child->pid(), {kFunction}, placement::Kind::count);
     if (!armed) return fail(armed.error());
     const auto disarmed = bench::disarm(armed->session);
     if (!disarmed) return fail(disarmed.error());

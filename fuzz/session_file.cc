@@ -1,13 +1,13 @@
 // The file that controller and target share, as a hostile target might leave it.
-#include "session/session_file.h"
+#include "ledger/session_file.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "engine/shared_sites.h"
 #include "fuzzer.h"
-#include "session/shared_sites.h"
 
 namespace {
 
@@ -24,7 +24,7 @@ struct RemoveAtExit {
   ~RemoveAtExit() { ::unlink(path().c_str()); }
 };
 
-void look_at(const session::SessionFile& file, const layout::Session& found) {
+void look_at(const ledger::SessionFile& file, const layout::Session& found) {
   const layout::FileHeader& header = found.header;
   CHECK(file.read_counters(found).size() == header.counter_count);
   CHECK(file.read_unrecorded(found).size() == header.histogram_count);
@@ -64,13 +64,13 @@ void share(const layout::Session& found) {
   static const auto memory = target::Memory::open(::getpid());
   CHECK(memory);
   const layout::Session* const journals[] = {&found, &found};
-  const session::OtherSites others(journals, *memory);
+  const engine::OtherSites others(journals, *memory);
   uint8_t bytes[64] = {};
   for (const layout::SiteEntry& site : found.sites) {
     others.put_back(site.address - 8, bytes);
-    for (const session::OtherSite* other : others.in({site.address, site.end()}))
-      session::OtherSites::arming(site, others.place_for(*memory, *other, true));
-    others.disarming(*memory, session::head_of(found, site));
+    for (const engine::OtherSite* other : others.in({site.address, site.end()}))
+      engine::OtherSites::arming(site, others.place_for(*memory, *other, true));
+    others.disarming(*memory, engine::head_of(found, site));
     others.last_at(*memory, site);
   }
 }
@@ -93,7 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const uint64_t wanted = std::clamp<uint64_t>(header.file_size, size, uint64_t{16} << 20);
     CHECK(::truncate(path().c_str(), static_cast<off_t>(wanted)) == 0);
   }
-  const auto file = session::SessionFile::open(path(), session::SessionFile::Lock::none);
+  const auto file = ledger::SessionFile::open(path(), ledger::SessionFile::Lock::none);
   CHECK(file);
   if (const auto found = file->read()) {
     look_at(*file, *found);

@@ -1,5 +1,5 @@
 // System calls of a stopped thread: the one that it is in, and those that it makes for us while it
-// is borrowed.
+// is hijacked.
 //
 // Pure, thread-safe.
 #pragma once
@@ -51,7 +51,7 @@ using SyscallArguments = std::array<uint64_t, 6>;
 Registers registers_for_call(const Registers& home, Address code, uint64_t number,
                              const SyscallArguments& arguments);
 
-// The few bytes that a borrowed thread runs to make system calls, one or a script of them, and then
+// The few bytes that a hijacked thread runs to make system calls, one or a script of them, and then
 // go back to its own work without anybody's help. They lie at `at`:
 //
 //             syscall                              a single call; its caller sets the registers
@@ -68,9 +68,9 @@ Registers registers_for_call(const Registers& home, Address code, uint64_t numbe
 // Flags are the arithmetic ones and the direction; the others stay as the thread was started with.
 // `home`: the registers the thread would have run with (a call to be restarted already rewound).
 // No stack is used: the thread's may be at its end, or be a coroutine's few bytes.
-std::vector<uint8_t> borrowed_call(Address at, const Registers& home, uint64_t signal_mask);
+std::vector<uint8_t> remote_call(Address at, const Registers& home, uint64_t signal_mask);
 
-inline constexpr uint64_t kBorrowedCallMaxSize = 320;
+inline constexpr uint64_t kRemoteCallMaxSize = 320;
 
 // One call of a script, in memory of the thread's process. The fifth argument is the descriptor
 // that start_script() names the place of, whatever call it is: mmap() is the one that wants it, and
@@ -92,15 +92,15 @@ void start_script(Registers& registers, Address code, Address first, Address las
 
 // What such code brings a thread back to: the registers and the mask that it was made with. Of the
 // registers only those that the code restores are set, and the flags that it does.
-struct BorrowedHome {
+struct RemoteCallOrigin {
   Registers registers = {};
   uint64_t signal_mask = 0;
 };
-// Returns nullopt if the bytes at `at` are not exactly what borrowed_call() makes.
-std::optional<BorrowedHome> home_of_borrowed_call(Address at, std::span<const uint8_t> bytes);
+// Returns nullopt if the bytes at `at` are not exactly what remote_call() makes.
+std::optional<RemoteCallOrigin> origin_of_remote_call(Address at, std::span<const uint8_t> bytes);
 
 // The registers with which a thread that runs such code goes home at once. `now`: its registers, of
 // which the code never changes the rest.
-Registers registers_at_home(const BorrowedHome& home, const Registers& now);
+Registers registers_at_origin(const RemoteCallOrigin& home, const Registers& now);
 
 }  // namespace pinprick::arch

@@ -63,15 +63,15 @@ struct StubTables {
 // that are not there is that of the end (StubShapes::of_end).
 UnwindTable emit_stub_unwind_table(Assembler& code, Range stubs, const StubTables& tables);
 
-// Of memory that holds nothing but springboards, each an indirect jump (encode_indirect_jump):
+// Of memory that holds nothing but trampolines, each an indirect jump (encode_indirect_jump):
 // behind the pointer to the stub lies the address of the site.
-UnwindTable emit_springboard_unwind_table(Assembler& code, Range chunk);
+UnwindTable emit_trampoline_unwind_table(Assembler& code, Range chunk);
 
 // What stubs with the same frames share.
 class StubShapes {
  public:
   // `begin`: where the first byte emitted for the stub is, which has `room` bytes up to the next.
-  // `hidden`: where, from the site, springboards lie in its place. Empty: its frames cannot be
+  // `hidden`: where, from the site, trampolines lie in its place. Empty: its frames cannot be
   // told.
   static std::string shape_of(const StubFrames& frames, Address begin, uint64_t room,
                               std::span<const uint8_t> hidden = {});
@@ -100,7 +100,7 @@ struct StubArena {
 
 // A jump to a stub that lies apart from its site. A thread stands at its first byte only; around it
 // may be instructions that another stub stands in for.
-struct Springboard {
+struct Trampoline {
   Address address = 0;
   Address site = 0;
 };
@@ -109,7 +109,7 @@ struct UnwindSpec {
   SlotFrames slots;                        // without code: there are none
   std::vector<std::vector<CodeRow>> code;  // of shared routines; the last row: where they end
   std::vector<StubArena> arenas;
-  std::vector<Springboard> springboards;
+  std::vector<Trampoline> trampolines;
   const StubShapes* shapes = nullptr;
 };
 
@@ -141,7 +141,7 @@ struct RangeHeader {
   uint64_t entry_distance = 0;  // and of the entry
 };
 // Behind the headers, one for each.
-enum class RangeKind : uint32_t { stubs = 0, slots = 1, springboard = 2 };
+enum class RangeKind : uint32_t { stubs = 0, slots = 1, trampoline = 2 };
 static_assert(sizeof(CoveredRange) == 16 && sizeof(RangeHeader) == 32);
 
 // One that lies at `at`.

@@ -8,18 +8,18 @@
 
 #include "base/cache_folder.h"
 #include "base/clock.h"
+#include "engine/shared_sites.h"
 #include "image/loader.h"
 #include "layout/runtime_data.h"
+#include "ledger/turn.h"
 #include "select/span.h"
-#include "session/shared_sites.h"
-#include "session/turn.h"
 
 namespace pinprick::cli {
 
 namespace {
 
-Result<probe::RecordedValue, Message> recorded_value(std::string_view text,
-                                                     const image::Pattern& pattern) {
+Result<placement::RecordedValue, Message> recorded_value(std::string_view text,
+                                                         const image::Pattern& pattern) {
   const auto value = select::parse_value(text);
   if (!value) return fail(message(value.error(), pattern.text()));
   if (value->is_argument && pattern.offset() != 0)
@@ -29,7 +29,7 @@ Result<probe::RecordedValue, Message> recorded_value(std::string_view text,
                             "begins, not at an offset; name a register there: %rdi",
                             pattern.text(), text),
                 kUsage});
-  return probe::RecordedValue{*value, std::string(text)};
+  return placement::RecordedValue{*value, std::string(text)};
 }
 
 // In place of the spans, their points.
@@ -106,12 +106,12 @@ bool is_gone(const target::RemoteTarget& target) {
 // While the loader is at work, what is mapped may lack what its objects need: an unwinder, say.
 Result<image::ProcessImage, SystemError> load_settled(pid_t pid,
                                                       const image::MemoryReader& reader) {
-  constexpr uint64_t kPatienceNs = 300'000'000;
+  constexpr uint64_t kTimeoutNs = 300'000'000;
   for (const uint64_t begin = monotonic_ns();; sleep_ns(1'000'000)) {
     const bool was_idle = !image::loader_is_at_work(pid, reader);
     auto image = image::load_process(pid, reader, &object_store());
     const bool settled = was_idle && !image::loader_is_at_work(pid, reader);
-    if (settled || !image || monotonic_ns() - begin > kPatienceNs) return image;
+    if (settled || !image || monotonic_ns() - begin > kTimeoutNs) return image;
   }
 }
 
@@ -129,7 +129,7 @@ image::ObjectStore& object_store() {
 
 // Not while another one has stopped it: then it is traced.
 Result<target::RemoteTarget, Message> open_target(pid_t pid) {
-  const auto turn = session::Turn::take(pid);
+  const auto turn = ledger::Turn::take(pid);
   if (!turn) return fail(message(turn.error()));
   auto target = target::RemoteTarget::open(pid);
   if (!target) return fail(message(target.error()));
@@ -145,8 +145,8 @@ Result<Subject, Message> look_at(pid_t pid) {
 Result<Subject, Message> look_at(const target::RemoteTarget& target) {
   const pid_t pid = target.pid();
   const auto others =
-      std::make_shared<const session::OtherSites>(session::OtherSites::find(pid, target.memory()));
-  auto image = load_settled(pid, session::reader_without_jumps(others, target.reader()));
+      std::make_shared<const engine::OtherSites>(engine::OtherSites::find(pid, target.memory()));
+  auto image = load_settled(pid, engine::reader_without_jumps(others, target.reader()));
   if (image) image->taken = others->taken();
   const bool incomplete = !image || image->objects.empty() || !image->unreadable.empty();
   if (incomplete && is_gone(target))
@@ -167,17 +167,17 @@ Result<Subject, Message> look_at(const target::RemoteTarget& target) {
   return subject;
 }
 
-Result<session::DisarmReport, Message> finish(const session::FoundSession& found,
-                                              uint64_t patience_ns) {
-  const auto turn = session::Turn::take(found.journal.header.pid);
+Result<engine::DisarmReport, Message> finish(const ledger::FoundSession& found,
+                                             uint64_t timeout_ns) {
+  const auto turn = ledger::Turn::take(found.journal.header.pid);
   if (!turn) return fail(message(turn.error()));
-  auto file = session::SessionFile::open(found.file.path(), session::SessionFile::Lock::exclusive);
+  auto file = ledger::SessionFile::open(found.file.path(), ledger::SessionFile::Lock::exclusive);
   if (!file) return fail(message(file.error()));
   auto journal = file->read();  // again, now that it is ours
   if (!journal) return fail(message(journal.error()));
   if (!found.target_lives) {
     file->remove();
-    session::DisarmReport gone;
+    engine::DisarmReport gone;
     gone.target_gone = true;
     return gone;
   }
@@ -185,10 +185,10 @@ Result<session::DisarmReport, Message> finish(const session::FoundSession& found
   if (!subject) return fail(subject.error());
   // Not before: a program that somebody runs as another user is the same process. What was opened
   // now is not what comes after an exec.
-  if (!session::is_believed(*file, found.journal.header.pid))
+  if (!ledger::is_trusted(*file, found.journal.header.pid))
     return fail(
-        message(session::FileError{session::FileError::Cause::stranger, file->path(), 0, {}, 0}));
-  auto report = session::disarm(subject->target, *subject->image, *file, *journal, patience_ns);
+        message(ledger::FileError{ledger::FileError::Cause::untrusted, file->path(), 0, {}, 0}));
+  auto report = engine::disarm(subject->target, *subject->image, *file, *journal, timeout_ns);
   if (!report) return fail(message(report.error()));
   return *report;
 }
@@ -250,10 +250,10 @@ Result<image::Match, Message> match_point(image::ProcessImage& image, const Patt
 
 }  // namespace
 
-Result<std::vector<probe::SpanMatches>, Message> match_spans(image::ProcessImage& image,
-                                                             const Patterns& patterns,
-                                                             bool allow_missing) {
-  std::vector<probe::SpanMatches> spans;
+Result<std::vector<placement::SpanMatches>, Message> match_spans(image::ProcessImage& image,
+                                                                 const Patterns& patterns,
+                                                                 bool allow_missing) {
+  std::vector<placement::SpanMatches> spans;
   for (size_t i = 0; i < patterns.spans.size(); ++i) {
     const auto start = match_point(image, patterns, 2 * i);
     const auto end = start ? match_point(image, patterns, 2 * i + 1) : start;

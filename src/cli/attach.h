@@ -9,11 +9,11 @@
 #include "base/result.h"
 #include "cli/messages.h"
 #include "cli/options.h"
+#include "engine/disarm.h"
 #include "image/match.h"
 #include "image/process.h"
-#include "probe/probe.h"
-#include "session/disarm.h"
-#include "session/registry.h"
+#include "ledger/discovery.h"
+#include "placement/probe_set.h"
 #include "target/remote_target.h"
 
 namespace pinprick::cli {
@@ -21,8 +21,8 @@ namespace pinprick::cli {
 struct Patterns {
   std::vector<image::Pattern> wanted;
   std::vector<image::Pattern> excluded;
-  std::vector<probe::RecordedValue> values;  // hist: of each wanted one
-  std::vector<std::string> spans;            // latency: of two wanted ones each, start and end
+  std::vector<placement::RecordedValue> values;  // hist: of each wanted one
+  std::vector<std::string> spans;                // latency: of two wanted ones each, start and end
 };
 
 // Do the patterns of `latency` name spans?
@@ -48,9 +48,9 @@ Result<Subject, Message> look_at(pid_t pid);
 Result<Subject, Message> look_at(const target::RemoteTarget& target);
 
 // Takes out what the session of a controller that is gone, or that had to leave memory behind, has
-// in its target. `patience_ns`: how long to wait for threads to leave it.
-Result<session::DisarmReport, Message> finish(const session::FoundSession& found,
-                                              uint64_t patience_ns = session::kDisarmPatienceNs);
+// in its target. `timeout_ns`: how long to wait for threads to leave it.
+Result<engine::DisarmReport, Message> finish(const ledger::FoundSession& found,
+                                             uint64_t timeout_ns = engine::kDisarmTimeoutNs);
 
 // The functions that the patterns mean. Patterns without a match are errors, unless allowed; so is
 // it that there is no match at all, unless some may come (`later`).
@@ -60,9 +60,9 @@ Result<std::vector<image::Match>, Message> match(image::ProcessImage& image,
 
 // The points of the patterns' spans, each of which is one place. With `allow_missing`, without
 // spans of which a point is nowhere.
-Result<std::vector<probe::SpanMatches>, Message> match_spans(image::ProcessImage& image,
-                                                             const Patterns& patterns,
-                                                             bool allow_missing);
+Result<std::vector<placement::SpanMatches>, Message> match_spans(image::ProcessImage& image,
+                                                                 const Patterns& patterns,
+                                                                 bool allow_missing);
 
 // May objects that are not loaded yet hold what the patterns mean?
 bool may_match_later(const image::ProcessImage& image, const Patterns& patterns);

@@ -16,11 +16,11 @@
 #include "cli/attach.h"
 #include "cli/verbs.h"
 #include "layout/runtime_data.h"
-#include "probe/hooks.h"
+#include "ledger/discovery.h"
+#include "ledger/runtime_directory.h"
+#include "placement/hooks.h"
 #include "runtime/probe_cost.h"
-#include "session/registry.h"
-#include "session/runtime_directory.h"
-#include "target/borrowed_thread.h"
+#include "target/hijacked_thread.h"
 #include "target/kernel_uprobes.h"
 #include "target/memory.h"
 #include "target/procfs.h"
@@ -108,7 +108,7 @@ CheckRow restartable_sequences() {
 }
 
 CheckRow runtime_folder() {
-  auto folder = session::runtime_directory();
+  auto folder = ledger::runtime_directory();
   if (!folder)
     return {"runtime folder", Health::bad, std::strerror(folder.error().number),
             "set XDG_RUNTIME_DIR to a folder of your own, on a tmpfs"};
@@ -141,9 +141,8 @@ CheckRow process(pid_t pid) {
     row.finding = message.text;
     return row;
   };
-  if (auto closed = session::why_closed(pid)) return bad(message(*closed));
-  if (auto willing = target::can_be_borrowed_from(pid); !willing)
-    return bad(message(willing.error()));
+  if (auto closed = ledger::why_closed(pid)) return bad(message(*closed));
+  if (auto willing = target::can_be_hijacked(pid); !willing) return bad(message(willing.error()));
   auto subject = look_at(pid);
   if (!subject) return bad(subject.error());
   row.finding = fmt::format("{}, {} threads, {} objects", subject->target.command(),
@@ -152,8 +151,8 @@ CheckRow process(pid_t pid) {
     row.health = Health::note;
     row.remedy += (row.remedy.empty() ? "" : "; ") + std::string(text);
   };
-  const auto hooks = probe::places_of_hooks(*subject->image, probe::Search::by_code);
-  if (probe::may_unwind_elsewhere(*subject->image, hooks))
+  const auto hooks = placement::places_of_hooks(*subject->image, placement::Search::by_code);
+  if (placement::may_unwind_elsewhere(*subject->image, hooks))
     note("can unwind, but its unwinder was not found: latency refuses it without --force");
   for (const std::string& warning : subject->warnings) note(warning.c_str());
   return row;

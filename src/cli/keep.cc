@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "cli/attach.h"
 #include "cli/verbs.h"
-#include "session/providing.h"
+#include "engine/providing.h"
 #include "target/remote_target.h"
 
 namespace pinprick::cli {
@@ -20,20 +20,20 @@ namespace {
 
 struct Kept {
   target::RemoteTarget target;
-  std::vector<session::Adopted> sessions;
+  std::vector<engine::Adopted> sessions;
 };
 
 constexpr uint64_t kLookNs = 10'000'000, kSoonNs = 1'000'000, kLookForMoreNs = 1'000'000'000;
 
 // Another one may be killed at any time.
 void adopt(Kept& kept) {
-  auto more = session::Adopted::all_of(kept.target.pid());
+  auto more = engine::Adopted::all_of(kept.target.pid());
   std::move(more.begin(), more.end(), std::back_inserter(kept.sessions));
 }
 
 size_t probes_of(const Kept& kept) {
   size_t probes = 0;
-  for (const session::Adopted& one : kept.sessions) probes += one.journal().probes.size();
+  for (const engine::Adopted& one : kept.sessions) probes += one.journal().probes.size();
   return probes;
 }
 
@@ -46,7 +46,7 @@ void watch(std::list<Kept>& all, int signals, double seconds) {
     bool soon = false;
     for (Kept& kept : all) {
       if (looks) adopt(kept);
-      for (session::Adopted& one : kept.sessions) soon = one.provide(kept.target.memory()) || soon;
+      for (engine::Adopted& one : kept.sessions) soon = one.provide(kept.target.memory()) || soon;
     }
     all.remove_if([](const Kept& kept) { return kept.target.is_over(); });
     const timespec pause = {0, static_cast<long>(soon ? kSoonNs : kLookNs)};

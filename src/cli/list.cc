@@ -6,16 +6,16 @@
 #include "cli/attach.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
-#include "probe/summary.h"
+#include "placement/summary.h"
 
 namespace pinprick::cli {
 namespace {
 
 std::vector<ListRow> rows_of(const image::ProcessImage& image,
                              const std::vector<image::Match>& matches) {
-  const auto landings = probe::LandingSpace::around(image);
-  const auto counted = probe::plan_probes(matches, probe::Kind::count, {}, landings);
-  const auto timed = probe::plan_probes(matches, probe::Kind::latency, {}, landings);
+  const auto islands = placement::IslandSpace::around(image);
+  const auto counted = placement::plan_probes(matches, placement::Kind::count, {}, islands);
+  const auto timed = placement::plan_probes(matches, placement::Kind::latency, {}, islands);
   std::map<Address, plan::Reason> not_timed;
   for (const auto& skipped : timed.skipped) not_timed[skipped.match.site] = skipped.refusal.reason;
 
@@ -68,17 +68,17 @@ int summarize_image(image::ProcessImage& image, const Patterns& patterns, const 
   if (!matches) return give_up(renderer, matches.error());
   SummaryRow row;
   row.object = image.objects.front()->name();
-  auto sites = probe::Sites::entries;
+  auto sites = placement::Sites::entries;
   row.sites = "entries";
   if (options.instructions) {
-    sites = options.together ? probe::Sites::together : probe::Sites::instructions;
+    sites = options.together ? placement::Sites::together : placement::Sites::instructions;
     row.sites = options.together ? "instructions together" : "instructions";
   }
   {
     Task task;
     const Progress progress(task, true);
     const Task::Scope scope(&task);
-    row.summary = probe::summarize(*matches, sites, probe::LandingSpace::around(image));
+    row.summary = placement::summarize(*matches, sites, placement::IslandSpace::around(image));
   }
   renderer.summary(row);
   return renderer.is_broken() ? kFailed : kOk;

@@ -12,7 +12,7 @@
 #include "cli/render/json.h"
 #include "cli/render/text.h"
 #include "cli/verbs.h"
-#include "session/registry.h"
+#include "ledger/discovery.h"
 
 namespace pinprick::cli {
 namespace {
@@ -54,7 +54,7 @@ int run(const Options& options) {
                              {"detach", run_detach},   {"keep", run_keep}};
   // These show, and remove, what is left of programs that have ended.
   if (options.verb != "status" && options.verb != "detach" && options.verb != "keep")
-    session::remove_files_of_dead();
+    ledger::remove_files_of_dead();
   if (options.cache && plans(options.verb)) use_cache();
   for (const Verb& verb : kVerbs)
     if (options.verb == verb.name) return verb.run(options, *renderer);

@@ -115,8 +115,8 @@ Message message(const target::AttachError& error) {
   return refuse("unknown", "unknown cause");
 }
 
-Message message(const session::FileError& error) {
-  using Cause = session::FileError::Cause;
+Message message(const ledger::FileError& error) {
+  using Cause = ledger::FileError::Cause;
   switch (error.cause) {
     case Cause::exists:
       return {"session_exists",
@@ -129,8 +129,8 @@ Message message(const session::FileError& error) {
       return {"session_unreadable",
               fmt::format("cannot use {}: {}", error.path, describe(error.parse_error)),
               kAttachRefused};
-    case Cause::stranger:
-      return {"session_of_stranger",
+    case Cause::untrusted:
+      return {"untrusted_session",
               fmt::format("{} belongs to somebody who does not own the process; it is not believed",
                           error.path),
               kAttachRefused};
@@ -147,22 +147,22 @@ Message message(const session::FileError& error) {
           kFailed};
 }
 
-Message message(const session::SessionError& error) {
+Message message(const ledger::SessionError& error) {
   if (const auto* attach = std::get_if<target::AttachError>(&error)) return message(*attach);
-  if (const auto* file = std::get_if<session::FileError>(&error)) return message(*file);
-  if (const auto* occupied = std::get_if<session::Occupied>(&error)) {
+  if (const auto* file = std::get_if<ledger::FileError>(&error)) return message(*file);
+  if (const auto* occupied = std::get_if<ledger::Occupied>(&error)) {
     return {"occupied",
             fmt::format("{} is being probed by pinprick {}, whose session file cannot be read, so "
                         "that nobody can add to it; end that one first",
                         process(occupied->pid), occupied->controller),
             kAttachRefused};
   }
-  if (const auto* busy = std::get_if<session::Busy>(&error))
+  if (const auto* busy = std::get_if<ledger::Busy>(&error))
     return {"busy",
             fmt::format("another pinprick has been changing {} for too long; try again",
                         process(busy->pid)),
             kAttachRefused};
-  const auto& folder = std::get<session::NoRuntimeDirectory>(error);
+  const auto& folder = std::get<ledger::NoRuntimeDirectory>(error);
   return {"no_runtime_directory",
           fmt::format("no folder for session files{}; set XDG_RUNTIME_DIR to one of your own",
                       reason(folder.system_error)),

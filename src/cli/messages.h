@@ -6,10 +6,10 @@
 #include "cli/exit_code.h"
 #include "image/elf_file.h"
 #include "image/pattern.h"
+#include "ledger/session_error.h"
 #include "select/span.h"
 #include "select/value.h"
 #include "session/launch.h"
-#include "session/session_error.h"
 #include "target/attach_error.h"
 
 namespace pinprick::cli {
@@ -21,8 +21,8 @@ struct Message {
 };
 
 Message message(const target::AttachError& error);
-Message message(const session::FileError& error);
-Message message(const session::SessionError& error);
+Message message(const ledger::FileError& error);
+Message message(const ledger::SessionError& error);
 // Why the kernel keeps no breakpoints for us (target/kernel_uprobes.h).
 std::string why_no_breakpoints(const SystemError& error);
 Message message(const session::LaunchError& error);

@@ -11,15 +11,15 @@
 #include "base/clock.h"
 #include "cli/attach.h"
 #include "cli/verbs.h"
-#include "session/debugger_symbols.h"
-#include "session/disarm.h"
-#include "session/registry.h"
-#include "session/slot_use.h"
+#include "engine/debugger_symbols.h"
+#include "engine/disarm.h"
+#include "engine/slot_use.h"
+#include "ledger/discovery.h"
 
 namespace pinprick::cli {
 namespace {
 
-using session::FoundSession;
+using ledger::FoundSession;
 
 SessionRow::State state_of(const FoundSession& found) {
   if (found.controller_lives) return SessionRow::State::live;
@@ -43,7 +43,7 @@ std::optional<SlotFigures> slots_of(const FoundSession& found) {
   if (data == mappings.end() || !found.target_lives) return std::nullopt;
   const auto memory = target::Memory::open(found.journal.header.pid);
   if (!memory) return std::nullopt;
-  const session::SlotUse use = session::look_at_slots(*memory, *data);
+  const engine::SlotUse use = engine::look_at_slots(*memory, *data);
   if (use.room == 0) return std::nullopt;
   const auto taken = std::count_if(use.slots.begin(), use.slots.end(),
                                    [](const auto& slot) { return slot.return_address != 0; });
@@ -123,11 +123,11 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
 }
 
 // Of the processes asked for, or of all.
-session::FoundSessions find(const Options& options) {
-  if (options.pids.empty()) return session::find_sessions();
-  session::FoundSessions all;
+ledger::FoundSessions find(const Options& options) {
+  if (options.pids.empty()) return ledger::find_sessions();
+  ledger::FoundSessions all;
   for (pid_t pid : options.pids) {
-    auto found = session::find_sessions(pid);
+    auto found = ledger::find_sessions(pid);
     std::move(found.sessions.begin(), found.sessions.end(), std::back_inserter(all.sessions));
     std::move(found.unreadable.begin(), found.unreadable.end(), std::back_inserter(all.unreadable));
   }
@@ -142,9 +142,9 @@ Result<void, Message> write_symbols(const Options& options,
   if (!memory)
     return fail(message(target::AttachError{
         target::AttachCause::not_permitted, pid, 0, memory.error().number, {}}));
-  std::vector<session::UnwindTablesCopy> tables;
+  std::vector<engine::UnwindTablesCopy> tables;
   for (const FoundSession& found : sessions)
-    if (auto copy = session::unwind_tables(*memory, found.journal))
+    if (auto copy = engine::unwind_tables(*memory, found.journal))
       tables.push_back(*std::move(copy));
   if (tables.empty())
     return fail(Message{
@@ -152,7 +152,7 @@ Result<void, Message> write_symbols(const Options& options,
         fmt::format("no probes of pinprick are in process {}: debuggers need no help there", pid),
         kNothingMatched});
   auto file = open_file(options.symbols, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  const auto written = file ? write_at(file->get(), session::debugger_symbols(tables), 0)
+  const auto written = file ? write_at(file->get(), engine::debugger_symbols(tables), 0)
                             : Result<void, SystemError>(fail(file.error()));
   if (!written)
     return fail(Message{
@@ -185,7 +185,7 @@ int run_detach(const Options& options, Renderer& renderer) {
     });
   bool failed = false, refused = false;
   std::vector<pid_t> seen;
-  std::map<pid_t, std::pair<ProcessName, session::DisarmReport>> reports;
+  std::map<pid_t, std::pair<ProcessName, engine::DisarmReport>> reports;
   for (const FoundSession& session : found.sessions) {
     const pid_t pid = session.journal.header.pid;
     seen.push_back(pid);

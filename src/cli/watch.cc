@@ -17,19 +17,19 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "cli/watched.h"
+#include "engine/shared_sites.h"
 #include "image/loader.h"
-#include "probe/hooks.h"
-#include "session/registry.h"
-#include "session/runtime_directory.h"
-#include "session/shared_sites.h"
-#include "session/turn.h"
-#include "target/borrowed_thread.h"
+#include "ledger/discovery.h"
+#include "ledger/runtime_directory.h"
+#include "ledger/turn.h"
+#include "placement/hooks.h"
+#include "target/hijacked_thread.h"
 #include "target/procfs.h"
 
 namespace pinprick::cli {
 namespace {
 
-using probe::Kind;
+using placement::Kind;
 
 // Signals that mean: print the result, detach, end. Blocked from before the first probe is in
 // place, so that none of them can end us halfway.
@@ -78,8 +78,8 @@ class Watch {
   Result<void, Message> arm_program(Watched& watched);
   Result<Generation, Message> plan_and_arm(Watched& watched, Subject& subject);
   bool follow_exec(Watched& watched);
-  Result<probe::ProbeSet, Message> plan(const Subject& subject);
-  Result<probe::ProbeSet, Message> plan_spans(const Subject& subject);
+  Result<placement::ProbeSet, Message> plan(const Subject& subject);
+  Result<placement::ProbeSet, Message> plan_spans(const Subject& subject);
   void follow(Watched& watched);
   void look_again(Watched& watched);
   Result<void, Message> arm_loaded(Watched& watched, std::unique_ptr<image::ProcessImage> now,
@@ -87,15 +87,15 @@ class Watch {
   void not_probed(const Watched& watched, const Message& why);
   void leave_out_unfinished(const Watched& watched, std::vector<image::Match>& matches);
   void forget_unloaded(Watched& watched, const image::ProcessImage& image);
-  void note_skipped(const session::ArmReport& report);
-  void warn_of_traps(const session::ArmReport& report);
+  void note_skipped(const engine::ArmReport& report);
+  void warn_of_traps(const engine::ArmReport& report);
   void warn_of_refused(const Watched& watched);
-  void warn_of_unwinding(const ProcessName& process, const probe::ProbeSet& set);
+  void warn_of_unwinding(const ProcessName& process, const placement::ProbeSet& set);
   void look_for_callers(Watched& watched);
-  probe::Risk risk() const {
-    return options_.force ? probe::Risk::unknown_unwinder : probe::Risk::none;
+  placement::Risk risk() const {
+    return options_.force ? placement::Risk::unknown_unwinder : placement::Risk::none;
   }
-  session::ArmOptions arm_options(const Watched& watched) const {
+  engine::ArmOptions arm_options(const Watched& watched) const {
     return {options_.bits, options_.slots, options_.count_children, options_.trap,
             watched.our_code()};
   }
@@ -106,7 +106,7 @@ class Watch {
   void report_all(bool is_final);
   int end();
   void disarm_all();
-  void note(Watched& watched, const Result<session::DisarmReport, session::SessionError>& report);
+  void note(Watched& watched, const Result<engine::DisarmReport, ledger::SessionError>& report);
   int command_status();
   int fail_with(const Message& message);
 
@@ -124,13 +124,13 @@ class Watch {
 
 // A wildcard means what can be probed of all that it matches, as --instructions does; a function's
 // name means that one.
-void Watch::note_skipped(const session::ArmReport& report) {
+void Watch::note_skipped(const engine::ArmReport& report) {
   if (options_.instructions) return;
-  for (const probe::Skipped& skipped : report.skipped)
+  for (const placement::Skipped& skipped : report.skipped)
     if (!patterns_.wanted[skipped.match.pattern].has_wildcard()) incomplete_ = true;
 }
 
-void Watch::warn_of_traps(const session::ArmReport& report) {
+void Watch::warn_of_traps(const engine::ArmReport& report) {
   if (report.trap_refused) renderer_.warning("--trap: " + why_no_breakpoints(*report.trap_refused));
 }
 
@@ -139,14 +139,14 @@ void Watch::warn_of_refused(const Watched& watched) {
   for (const Generation& generation : watched.generations) refused += generation.session.refused();
   if (refused == 0) return;
   lost_ = true;
-  const auto folder = session::runtime_directory();
+  const auto folder = ledger::runtime_directory();
   renderer_.warning(
       fmt::format("{} of the calls that were missed are so since {} had no room for their "
                   "functions' histograms; time fewer functions, or see to more room there",
                   refused, folder ? *folder : "the runtime directory"));
 }
 
-void Watch::warn_of_unwinding(const ProcessName& process, const probe::ProbeSet& set) {
+void Watch::warn_of_unwinding(const ProcessName& process, const placement::ProbeSet& set) {
   if (!set.may_unwind_elsewhere || set.probes.empty()) return;
   renderer_.warning(fmt::format(
       "{} can unwind its stack, but its unwinder was not found: an exception that passes through a "
@@ -156,7 +156,7 @@ void Watch::warn_of_unwinding(const ProcessName& process, const probe::ProbeSet&
 }
 
 // Where the loader of the process can be made to wait for us, if what it loads may matter.
-std::optional<probe::HookPlace> follows_by(const Subject& subject, const Patterns& patterns) {
+std::optional<placement::HookPlace> follows_by(const Subject& subject, const Patterns& patterns) {
   const pid_t pid = subject.target.pid();
   if (!may_match_later(*subject.image, patterns)) return std::nullopt;
   // A filter, be it of one thread, might end the process for the system call by which it would
@@ -165,7 +165,7 @@ std::optional<probe::HookPlace> follows_by(const Subject& subject, const Pattern
     if (const auto status = target::read_thread_status(pid, tid); status && status->seccomp != 0)
       return std::nullopt;
   const auto notifies = image::loader_notifies_at(pid, subject.target.reader());
-  return notifies ? probe::place_in_loader(*subject.image, *notifies) : std::nullopt;
+  return notifies ? placement::place_in_loader(*subject.image, *notifies) : std::nullopt;
 }
 
 // Of two values of one function only the first would be recorded. `matches`: of all patterns
@@ -185,12 +185,12 @@ std::optional<Message> meant_twice(image::ProcessImage& image, const Patterns& p
 
 // Of what is there now: nothing is to be waited for. Where a point cannot be probed there is no
 // span.
-Result<probe::ProbeSet, Message> Watch::plan_spans(const Subject& subject) {
+Result<placement::ProbeSet, Message> Watch::plan_spans(const Subject& subject) {
   image::ProcessImage& image = *subject.image;
   auto spans = match_spans(image, patterns_, options_.allow_missing);
   if (!spans) return fail(spans.error());
   std::vector<image::Match> points;
-  for (const probe::SpanMatches& span : *spans) {
+  for (const placement::SpanMatches& span : *spans) {
     points.push_back(span.start);
     points.push_back(span.end);
   }
@@ -198,20 +198,20 @@ Result<probe::ProbeSet, Message> Watch::plan_spans(const Subject& subject) {
   std::stable_sort(points.begin(), points.end(), by_site);
   const auto same = [](const image::Match& a, const image::Match& b) { return a.site == b.site; };
   points.erase(std::unique(points.begin(), points.end(), same), points.end());
-  auto set = probe::plan_probes(image, std::move(points), kind_);
+  auto set = placement::plan_probes(image, std::move(points), kind_);
   if (!set.skipped.empty() && !options_.allow_missing) {
-    const probe::Skipped& first = set.skipped.front();
+    const placement::Skipped& first = set.skipped.front();
     return fail(Message{
         "nothing_armed",
         fmt::format("'{}': {} cannot be probed: {}", patterns_.spans[first.match.pattern / 2],
                     first.match.name(), plan::sentence(first.refusal)),
         kNothingMatched});
   }
-  probe::set_spans(set, *spans);
+  placement::set_spans(set, *spans);
   return set;
 }
 
-Result<probe::ProbeSet, Message> Watch::plan(const Subject& subject) {
+Result<placement::ProbeSet, Message> Watch::plan(const Subject& subject) {
   if (kind_ == Kind::span) return plan_spans(subject);
   image::ProcessImage& image = *subject.image;
   const auto loader = follows_by(subject, patterns_);
@@ -219,21 +219,21 @@ Result<probe::ProbeSet, Message> Watch::plan(const Subject& subject) {
   if (!matches) return fail(matches.error());
   if (auto twice = meant_twice(image, patterns_, matches->size())) return fail(*std::move(twice));
   if (options_.instructions) image::mean_each_instruction(*matches);
-  auto set = probe::plan_probes(image, *std::move(matches), kind_, loader, risk());
+  auto set = placement::plan_probes(image, *std::move(matches), kind_, loader, risk());
   set.values = patterns_.values;
   return set;
 }
 
 // Memory that an earlier session had to leave: who was in it may be out by now.
 void Watch::finish_left(pid_t pid) {
-  for (const session::FoundSession& left : session::find_sessions(pid).sessions)
+  for (const ledger::FoundSession& left : ledger::find_sessions(pid).sessions)
     if (left.target_lives && !left.controller_lives) static_cast<void>(finish(left, 0));
 }
 
 Result<void, Message> Watch::arm(pid_t pid) {
-  const auto turn = session::Turn::take(pid);
+  const auto turn = ledger::Turn::take(pid);
   if (!turn) return fail(message(turn.error()));
-  if (auto closed = session::why_closed(pid)) return fail(message(*closed));
+  if (auto closed = ledger::why_closed(pid)) return fail(message(*closed));
   finish_left(pid);
   auto target = open_target(pid);
   if (!target) return fail(target.error());
@@ -262,8 +262,8 @@ Result<Generation, Message> Watch::plan_and_arm(Watched& watched, Subject& subje
           message(target::AttachError{target::AttachCause::exited, watched.name.pid, 0, 0, {}}));
     if (!set) return fail(set.error());
     warn_of_unwinding(watched.name, *set);
-    auto armed = session::Session::arm(watched.target, *subject.image, *std::move(set),
-                                       arm_options(watched));
+    auto armed =
+        engine::Session::arm(watched.target, *subject.image, *std::move(set), arm_options(watched));
     if (!armed) return fail(message(armed.error()));
     return Generation{std::move(subject.image), *std::move(armed)};
   } catch (const Cancelled&) {
@@ -274,9 +274,9 @@ Result<Generation, Message> Watch::plan_and_arm(Watched& watched, Subject& subje
 
 Result<void, Message> Watch::arm_program(Watched& watched) {
   const uint64_t begin_ns = monotonic_ns();
-  if (auto willing = target::can_be_borrowed_from(watched.name.pid); !willing)
+  if (auto willing = target::can_be_hijacked(watched.name.pid); !willing)
     return fail(message(willing.error()));
-  const auto turn = session::Turn::take(watched.name.pid);
+  const auto turn = ledger::Turn::take(watched.name.pid);
   if (!turn) return fail(message(turn.error()));
   auto subject = look_at(watched.target);
   if (!subject) return fail(subject.error());
@@ -289,7 +289,7 @@ Result<void, Message> Watch::arm_program(Watched& watched) {
       error.text += "; if the command only executes the program: --allow-missing --follow-exec";
     return fail(std::move(error));
   }
-  const session::ArmReport& report = armed->session.report();
+  const engine::ArmReport& report = armed->session.report();
   warn_of_traps(report);
   renderer_.armed(watched.name, report, monotonic_ns() - begin_ns,
                   options_.duration_s == 0 && !launched_);
@@ -327,7 +327,7 @@ void Watch::follow(Watched& watched) {
 // Not while the loader is at work: it tells of what it is about to do, and again when it is done.
 void Watch::look_again(Watched& watched) {
   if (image::loader_is_at_work(watched.name.pid, watched.target.reader())) return;
-  const auto turn = session::Turn::take(watched.name.pid);
+  const auto turn = ledger::Turn::take(watched.name.pid);
   if (!turn) return not_probed(watched, message(turn.error()));
   auto subject = look_at(watched.target);
   if (!subject) return not_probed(watched, subject.error());
@@ -350,18 +350,18 @@ void Watch::look_for_callers(Watched& watched) {
   bool is_new = false;
   std::optional<std::vector<image::Mapping>> maps;
   for (Generation& generation : watched.generations)
-    if (const auto stranger = generation.session.take_stranger()) {
+    if (const auto unknown_caller = generation.session.take_unknown_caller()) {
       if (!maps)
         if (auto read = image::read_maps(watched.name.pid)) maps = *std::move(read);
       if (!maps) return;
       // A file may hold generated code: once looked at, it is no news.
       for (const image::Mapping& mapping : *maps)
-        if (mapping.inode != 0 && mapping.range.contains(*stranger))
+        if (mapping.inode != 0 && mapping.range.contains(*unknown_caller))
           is_new |= watched.strange.insert(mapping.range.begin).second;
       // A slot of somebody who times what calls ours at its end.
-      const auto others = session::OtherSites::find(watched.name.pid, watched.target.memory());
+      const auto others = engine::OtherSites::find(watched.name.pid, watched.target.memory());
       is_new |= std::any_of(others.code().begin(), others.code().end(),
-                            [&](Range code) { return code.contains(*stranger); });
+                            [&](Range code) { return code.contains(*unknown_caller); });
     }
   if (!is_new || image::loader_is_at_work(watched.name.pid, watched.target.reader())) return;
   auto subject = look_at(watched.target);
@@ -393,10 +393,10 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
       names.push_back(match.object->name());
   if (options_.instructions) image::mean_each_instruction(matches);
   if (watched.has_left) finish_left(watched.name.pid);
-  auto set = probe::plan_probes(image, std::move(matches), kind_, {}, risk());
+  auto set = placement::plan_probes(image, std::move(matches), kind_, {}, risk());
   set.values = patterns_.values;
   warn_of_unwinding(watched.name, set);
-  auto armed = session::Session::arm(watched.target, image, std::move(set), arm_options(watched));
+  auto armed = engine::Session::arm(watched.target, image, std::move(set), arm_options(watched));
   if (!armed) {
     watched.has_left = true;
     return fail(message(armed.error()));
@@ -408,7 +408,7 @@ Result<void, Message> Watch::arm_loaded(Watched& watched, std::unique_ptr<image:
   if (report.armed == 0) return {};
   // Each object is an open file.
   std::set<const image::Object*> probed;
-  for (const session::ArmedProbe& one : armed->probes()) probed.insert(armed->match_of(one).object);
+  for (const engine::ArmedProbe& one : armed->probes()) probed.insert(armed->match_of(one).object);
   std::erase_if(now->objects, [&](const auto& object) { return !probed.contains(object.get()); });
   watched.generations.push_back({std::move(now), *std::move(armed)});
   return {};
@@ -435,7 +435,7 @@ void Watch::leave_out_unfinished(const Watched& watched, std::vector<image::Matc
 void Watch::forget_unloaded(Watched& watched, const image::ProcessImage& image) {
   std::vector<std::string> names;
   for (Generation& generation : watched.generations)
-    for (session::Unloaded& object : generation.session.note_unloaded(image)) {
+    for (engine::Unloaded& object : generation.session.note_unloaded(image)) {
       watched.known.erase({object.path, object.bias});
       names.push_back(std::move(object.name));
     }
@@ -625,7 +625,7 @@ void Watch::disarm_all() {
 }
 
 void Watch::note(Watched& watched,
-                 const Result<session::DisarmReport, session::SessionError>& report) {
+                 const Result<engine::DisarmReport, ledger::SessionError>& report) {
   if (!report) {
     renderer_.error(message(report.error()));
     disarm_failed_ = true;

@@ -75,12 +75,12 @@ std::vector<Row> rows_of(Generation& generation, bool is_final, bool idle);
 
 template <>
 std::vector<CountRow> rows_of(Generation& generation, bool is_final, bool idle) {
-  const session::Session& session = generation.session;
+  const engine::Session& session = generation.session;
   std::vector<CountRow> rows;
   if (idle) rows.reserve(session.probes().size());
   auto counters = session.counters();
   if (!is_final) generation.last_counters.resize(counters.size());
-  for (const session::ArmedProbe& armed : session.probes()) {
+  for (const engine::ArmedProbe& armed : session.probes()) {
     const size_t i = armed.index;
     const uint64_t hits = counters[i] - (is_final ? 0 : generation.last_counters[i]);
     if (hits != 0 || idle) rows.push_back({session.name_of(armed), hits});
@@ -91,24 +91,24 @@ std::vector<CountRow> rows_of(Generation& generation, bool is_final, bool idle) 
 
 template <>
 std::vector<LatencyRow> rows_of(Generation& generation, bool is_final, bool idle) {
-  const session::Session& session = generation.session;
+  const engine::Session& session = generation.session;
   std::vector<LatencyRow> rows;
   if (idle) rows.reserve(session.probes().size());
   Recorded now = {session.histograms(), session.unrecorded()};
   const Recorded& last = generation.last;
   const bool whole = is_final || last.histograms.empty();
-  for (const session::ArmedProbe& armed : session.probes()) {
+  for (const engine::ArmedProbe& armed : session.probes()) {
     const size_t i = armed.index;
     LatencyRow row;
-    const session::Unrecorded before = whole ? session::Unrecorded() : last.unrecorded[i];
-    const session::Unrecorded& all = now.unrecorded[i];
+    const ledger::Unrecorded before = whole ? ledger::Unrecorded() : last.unrecorded[i];
+    const ledger::Unrecorded& all = now.unrecorded[i];
     row.missed = all.missed - before.missed;
     row.unwound = all.unwound - before.unwound;
     row.lost = all.lost - before.lost;
     row.from_generated = all.from_generated - before.from_generated;
     row.repeated = all.repeated - before.repeated;
     row.unmatched = all.unmatched - before.unmatched;
-    row.is_span = session.kind() == probe::Kind::span;
+    row.is_span = session.kind() == placement::Kind::span;
     row.histogram = is_final ? std::move(now.histograms[i])
                     : whole  ? now.histograms[i]
                              : now.histograms[i].since(last.histograms[i]);
@@ -122,12 +122,12 @@ std::vector<LatencyRow> rows_of(Generation& generation, bool is_final, bool idle
 
 template <>
 std::vector<ValueRow> rows_of(Generation& generation, bool is_final, bool idle) {
-  const session::Session& session = generation.session;
+  const engine::Session& session = generation.session;
   std::vector<ValueRow> rows;
   Recorded now = {session.histograms(), session.unrecorded()};
   const Recorded& last = generation.last;
   const bool whole = is_final || last.histograms.empty();
-  for (const session::ArmedProbe& armed : session.probes()) {
+  for (const engine::ArmedProbe& armed : session.probes()) {
     const size_t i = armed.index;
     ValueRow row;
     row.missed = now.unrecorded[i].missed - (whole ? 0 : last.unrecorded[i].missed);
@@ -205,14 +205,14 @@ uint64_t Watched::slots_to_ask_for() const {
 
 void Watched::retire(std::list<Generation>::iterator generation) {
   switch (kind_) {
-    case probe::Kind::count:
+    case placement::Kind::count:
       add_past(*generation, past_counts_);
       break;
-    case probe::Kind::latency:
-    case probe::Kind::span:
+    case placement::Kind::latency:
+    case placement::Kind::span:
       add_past(*generation, past_latencies_);
       break;
-    case probe::Kind::value:
+    case placement::Kind::value:
       add_past(*generation, past_values_);
       break;
   }
@@ -251,7 +251,7 @@ Report<ValueRow> Watched::values(bool is_final, const ShowsIdle& shows_idle) {
 
 Report<LatencyRow> Watched::latencies(bool is_final, const ShowsIdle& shows_idle) {
   auto all = report(is_final, past_latencies_, shows_idle);
-  all.has_spans = kind_ == probe::Kind::span;
+  all.has_spans = kind_ == placement::Kind::span;
   return all;
 }
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "cli/render/renderer.h"
+#include "engine/session.h"
 #include "image/process.h"
-#include "probe/probe.h"
-#include "session/session.h"
+#include "placement/probe_set.h"
 #include "target/remote_target.h"
 
 namespace pinprick::cli {
@@ -22,13 +22,13 @@ namespace pinprick::cli {
 // By return probes, in all.
 struct Recorded {
   std::vector<stats::Histogram> histograms = {};
-  std::vector<session::Unrecorded> unrecorded = {};
+  std::vector<ledger::Unrecorded> unrecorded = {};
 };
 
 // What was armed at one time: all that was there at first, then what was loaded.
 struct Generation {
   std::unique_ptr<image::ProcessImage> image;
-  session::Session session;
+  engine::Session session;
   std::vector<uint64_t> last_counters = {};  // at the last report
   Recorded last = {};                        // the same of return probes
 };
@@ -47,14 +47,14 @@ std::set<Place> places(const image::ProcessImage& image);
 
 class Watched {
  public:
-  Watched(ProcessName process, target::RemoteTarget running, probe::Kind kind)
+  Watched(ProcessName process, target::RemoteTarget running, placement::Kind kind)
       : name(std::move(process)), target(std::move(running)), kind_(kind) {}
 
   ProcessName name;
   target::RemoteTarget target;        // the program that it runs
   std::list<Generation> generations;  // the first one has the hook in the loader
   std::set<Place> known;              // objects that were looked at, and are still there
-  std::optional<session::DisarmReport> disarmed;
+  std::optional<engine::DisarmReport> disarmed;
   std::vector<Range> object_code;  // where they hold code
   uint64_t looked_ns = 0;          // when it was last looked at for calls from elsewhere
   std::set<Address> strange;       // mappings of files that were looked at for that
@@ -63,7 +63,7 @@ class Watched {
   uint64_t ended_ns = 0;  // 0: still there
   uint64_t last_ns = 0;
 
-  session::LoaderWatch* loader() const {
+  engine::LoaderWatch* loader() const {
     return generations.empty() ? nullptr : generations.front().session.loader();
   }
   // That generations of ours have in it.
@@ -95,7 +95,7 @@ class Watched {
   template <class Row>
   Report<Row> report(bool is_final, Past<Row>& past, const ShowsIdle& shows_idle);
 
-  probe::Kind kind_;
+  placement::Kind kind_;
   Past<CountRow> past_counts_;
   Past<LatencyRow> past_latencies_;
   Past<ValueRow> past_values_;

@@ -130,7 +130,7 @@ struct alignas(4096) RuntimeContext {
   uint64_t hand;  // the slot that is to be noted next, in the table of reusable ones
   // The return address of a call that came from elsewhere, for the controller to look what is
   // there, and to make it 0 again.
-  uint64_t stranger;
+  uint64_t unknown_caller;
   // Of spans. No thread comes here before the controller has written where a thread has its TID,
   // from its control block on.
   alignas(64) uint64_t threads;  // the table
@@ -205,7 +205,7 @@ static_assert(offsetof(RuntimeContext, blocks) == PP_CONTEXT_BLOCKS);
 static_assert(offsetof(RuntimeContext, last_place) == PP_CONTEXT_LAST_PLACE);
 static_assert(offsetof(RuntimeContext, hand) == PP_CONTEXT_HAND);
 static_assert(offsetof(RuntimeContext, callers) == PP_CONTEXT_CALLERS);
-static_assert(offsetof(RuntimeContext, stranger) == PP_CONTEXT_STRANGER);
+static_assert(offsetof(RuntimeContext, unknown_caller) == PP_CONTEXT_UNKNOWN_CALLER);
 static_assert(offsetof(RuntimeContext, threads) == PP_CONTEXT_THREADS);
 static_assert(offsetof(RuntimeContext, thread_size) == PP_CONTEXT_THREAD_SIZE);
 static_assert(offsetof(RuntimeContext, tid_offset) == PP_CONTEXT_TID_OFFSET);

@@ -58,7 +58,7 @@
 #define PP_CONTEXT_FRESH 192
 #define PP_CONTEXT_FRESH_LIMIT 200
 #define PP_CONTEXT_HAND 208
-#define PP_CONTEXT_STRANGER 216
+#define PP_CONTEXT_UNKNOWN_CALLER 216
 #define PP_CONTEXT_THREADS 256
 #define PP_CONTEXT_THREAD_SIZE 264
 #define PP_CONTEXT_TID_OFFSET 272
@@ -105,9 +105,9 @@
 // LoaderCell, in the session file.
 #define PP_LOADER_REQUESTS 0
 #define PP_LOADER_ANSWERED 4
-#define PP_LOADER_BEAT 8
-#define PP_LOADER_ABSENT 12
-#define PP_LOADER_PATIENCE 16
+#define PP_LOADER_HEARTBEAT 8
+#define PP_LOADER_CONTROLLER_GONE 12
+#define PP_LOADER_TIMEOUT 16
 
 // From the code of one slot to that of the next.
 #define PP_SLOT_CODE_SIZE_LOG2 5

@@ -178,7 +178,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
         using Kind = MappingEntry::Kind;
         return mapping.address % kPageSize == 0 && mapping.size % kPageSize == 0 &&
                mapping.address + mapping.size >= mapping.address && mapping.kind >= Kind::scratch &&
-               mapping.kind <= Kind::springboards;
+               mapping.kind <= Kind::islands;
       });
   if (!sites_ok || !probes_ok || !spans_ok || !mappings_ok) return ParseError::inconsistent;
   return std::nullopt;

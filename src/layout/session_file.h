@@ -52,18 +52,18 @@ struct MappingEntry {
     stubs = 4,         // anonymous, executable
     runtime_data = 5,  // anonymous, read-write: slots
     runtime_code = 6,  // anonymous, executable
-    springboards = 7,  // anonymous, executable: where puns lead; at 0: not to be had
+    islands = 7,       // anonymous, executable: where puns lead; at 0: not to be had
   } kind = Kind::scratch;
   enum class Progress : uint32_t {
     none = 0,    // not begun: whatever is there is not ours
-    mapped = 1,  // and marked (session/ownership.h)
+    mapped = 1,  // and marked (engine/ownership.h)
     begun = 2,   // mapped or not, marked or not
   } progress = Progress::none;
 };
 
 constexpr bool is_code(MappingEntry::Kind kind) {
   return kind == MappingEntry::Kind::stubs || kind == MappingEntry::Kind::runtime_code ||
-         kind == MappingEntry::Kind::springboards;
+         kind == MappingEntry::Kind::islands;
 }
 
 struct ObjectEntry {
@@ -75,7 +75,7 @@ struct ObjectEntry {
 
 // The journal: what is written where, and what was there. Packed, as there may be millions.
 //
-// What is written is a jump: of two bytes to a springboard nearby, else of five, behind prefixes
+// What is written is a jump: of two bytes to a trampoline nearby, else of five, behind prefixes
 // that mean nothing to it.
 inline constexpr size_t kMaxSiteLength = 8;
 inline constexpr uint8_t kShortSiteLength = 2;
@@ -98,7 +98,7 @@ struct SiteEntry {
   enum class Phase : uint8_t {
     unwinder_hook = 0,  // nobody may unwind over slots without, nor children count
     usual = 1,
-    dependent = 2,  // a jump that needs one of the usual: a springboard, or its last bytes
+    dependent = 2,  // a jump that needs one of the usual: a trampoline, or its last bytes
     loader_hook = 3,
     gone = 4,      // unloaded: what is there now is not what was probed
     left_out = 5,  // arming has left it as it was
@@ -148,23 +148,23 @@ struct SpanEntry {
   uint32_t unused = 0;
 };
 
-// Bytes of the target's code that a borrowed thread runs on, while one is borrowed.
-inline constexpr size_t kLoanSize = 320;
-struct LoanEntry {
+// Bytes of the target's code that a hijacked thread runs on, while one is hijacked.
+inline constexpr size_t kHijackSize = 320;
+struct HijackEntry {
   uint64_t address = 0;
   uint32_t active = 0;
   uint32_t unused = 0;
-  uint8_t original[kLoanSize] = {};
+  uint8_t original[kHijackSize] = {};
 };
 
 // Where a thread that loads or unloads libraries tells the controller, and waits until it has
-// looked (runtime/rendezvous.S). By futex(2): shared words.
+// looked (runtime/loader_handshake.S). By futex(2): shared words.
 struct LoaderCell {
-  uint32_t requests = 0;  // the thread's: one more
-  uint32_t answered = 0;  // the controller's: the last request it has dealt with
-  uint32_t beat = 0;      // changes while the controller is at it
-  uint32_t absent = 0;    // not 0: nobody waits
-  uint64_t patience = 0;  // TSC ticks without a beat until it counts as absent
+  uint32_t requests = 0;         // the thread's: one more
+  uint32_t answered = 0;         // the controller's: the last request it has dealt with
+  uint32_t heartbeat = 0;        // changes while the controller is at it
+  uint32_t controller_gone = 0;  // not 0: nobody waits
+  uint64_t timeout = 0;          // TSC ticks without a heartbeat until it counts as absent
 };
 
 // At the beginning of the pool. Its blocks follow a page later, one after the other, each as large
@@ -212,14 +212,14 @@ struct FileHeader {
   uint64_t loader_cell_offset = 0;  // 0: none
   uint64_t pool_offset = 0;         // 0: none, and no histograms
   uint64_t pool_size = 0;           // bytes of blocks that there are addresses for
-  LoanEntry loan;
+  HijackEntry hijack;
 };
 
 static_assert(offsetof(LoaderCell, requests) == PP_LOADER_REQUESTS);
 static_assert(offsetof(LoaderCell, answered) == PP_LOADER_ANSWERED);
-static_assert(offsetof(LoaderCell, beat) == PP_LOADER_BEAT);
-static_assert(offsetof(LoaderCell, absent) == PP_LOADER_ABSENT);
-static_assert(offsetof(LoaderCell, patience) == PP_LOADER_PATIENCE);
+static_assert(offsetof(LoaderCell, heartbeat) == PP_LOADER_HEARTBEAT);
+static_assert(offsetof(LoaderCell, controller_gone) == PP_LOADER_CONTROLLER_GONE);
+static_assert(offsetof(LoaderCell, timeout) == PP_LOADER_TIMEOUT);
 static_assert(offsetof(PoolHeader, taken) == PP_POOL_TAKEN);
 static_assert(offsetof(PoolHeader, limit) == PP_POOL_LIMIT);
 static_assert(offsetof(PoolHeader, own_limit) == PP_POOL_OWN_LIMIT);

@@ -9,7 +9,7 @@
 //
 // After each step a membarrier makes every thread of the process fetch its instructions anew: what
 // was fetched before the step is executed or dropped before the step is over. The stub is chosen so
-// that the bytes of its distance at the boundaries are 0xcc (target/springboard_space.h). Why every
+// that the bytes of its distance at the boundaries are 0xcc (target/trampoline_space.h). Why every
 // thread is safe, wherever it stands:
 //
 //   - Before the jump, at the site: it executes the first instruction, the breakpoint, or the jump.

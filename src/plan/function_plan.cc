@@ -33,7 +33,7 @@ bool is_reached(const FunctionCode& function, std::span<const Address> boundarie
   return true;
 }
 
-// The nearest window, of one function, that has room for a springboard of a short jump at `hop`.
+// The nearest window, of one function, that has room for a trampoline of a short jump at `hop`.
 template <class IsFree>
 std::optional<Patch> window_with_room(const FunctionCode& function,
                                       std::span<const Address> boundaries, Address hop,
@@ -46,13 +46,13 @@ std::optional<Patch> window_with_room(const FunctionCode& function,
   for (auto at = first; at != boundaries.end() && *at < hop + 128; ++at) {
     if (best && distance(*at) >= distance(best->site)) continue;
     // What is cheap to find out comes first.
-    const Address springboard = *at + kJumpLength;
-    const Address end = springboard + kJumpLength;
-    if (!in_short_reach(hop, springboard) || !in_one_page(*at, end) || !is_free(Range{*at, end}))
+    const Address trampoline = *at + kJumpLength;
+    const Address end = trampoline + kJumpLength;
+    if (!in_short_reach(hop, trampoline) || !in_one_page(*at, end) || !is_free(Range{*at, end}))
       continue;
     const auto entered = instruction_at(function, *at);
     if (entered && entered->special == Special::landing_pad) continue;
-    if (function.targets->any_in(springboard, end)) continue;
+    if (function.targets->any_in(trampoline, end)) continue;
     auto patch = displace(function, *at, end, kJumpLength);
     if (patch && patch->displaced >= 2 * kJumpLength && is_free(patch->touched()) &&
         is_reached(function, boundaries, *at))
@@ -61,7 +61,7 @@ std::optional<Patch> window_with_room(const FunctionCode& function,
   return best;
 }
 
-// Whoever stands anywhere in a window would run into the springboard that lies there.
+// Whoever stands anywhere in a window would run into the trampoline that lies there.
 void keep_everybody_out(Patch& window, std::span<const Address> boundaries) {
   window.interior.clear();
   const Address end = window.site + window.displaced;
@@ -70,12 +70,12 @@ void keep_everybody_out(Patch& window, std::span<const Address> boundaries) {
     window.interior.push_back(static_cast<uint8_t>(*boundary - window.site));
 }
 
-Springboard springboard_at(const FunctionCode& function, Address address) {
-  Springboard springboard;
-  springboard.address = address;
+Trampoline trampoline_at(const FunctionCode& function, Address address) {
+  Trampoline trampoline;
+  trampoline.address = address;
   const auto bytes = function.bytes.subspan(address - function.range.begin);
-  std::copy_n(bytes.begin(), kJumpLength, springboard.original.begin());
-  return springboard;
+  std::copy_n(bytes.begin(), kJumpLength, trampoline.original.begin());
+  return trampoline;
 }
 
 // Ranges that do not overlap, in order of address; and what each is for.
@@ -128,13 +128,13 @@ class Planning {
   bool extend_hop(Address site);
   bool widen(Address site, uint8_t jump_length);
   void add(Patch patch, Address site);
-  void place_springboards();
+  void place_trampolines();
   void hop(size_t index);
   std::optional<Address> padding_for(Address hop);
   std::optional<std::pair<size_t, Address>> room_in_windows(Address hop) const;
   std::optional<size_t> evict_for(Address hop);
   bool is_free(Range range) const {
-    return !windows_.overlaps(range) && !springboards_.overlaps(range);
+    return !windows_.overlaps(range) && !trampolines_.overlaps(range);
   }
   void refuse(Address site, Refusal refusal) { plan_.refused.emplace_back(site, refusal); }
   std::span<const Address> boundaries(Address end);
@@ -150,8 +150,8 @@ class Planning {
     Refusal refusal;  // of the long jump
   };
   std::vector<Hop> hops_;
-  Occupancy windows_;  // what all patches touch, while springboards are placed
-  Occupancy springboards_;
+  Occupancy windows_;  // what all patches touch, while trampolines are placed
+  Occupancy trampolines_;
   std::vector<Address> boundaries_;
 };
 
@@ -318,7 +318,7 @@ std::optional<std::pair<size_t, Address>> Planning::room_in_windows(Address hop)
     for (Address begin = patch.site + kJumpLength; begin + kJumpLength <= end; ++begin) {
       const Range range = {begin, begin + kJumpLength};
       if (in_short_reach(hop, begin) && in_one_page(patch.site, range.end) &&
-          !springboards_.overlaps(range) && !function_.targets->any_in(range.begin, range.end)) {
+          !trampolines_.overlaps(range) && !function_.targets->any_in(range.begin, range.end)) {
         best = std::pair(entry.patch, begin);
         break;
       }
@@ -327,7 +327,7 @@ std::optional<std::pair<size_t, Address>> Planning::room_in_windows(Address hop)
   return best;
 }
 
-// A window without probes that makes room for a springboard; the nearest.
+// A window without probes that makes room for a trampoline; the nearest.
 std::optional<size_t> Planning::evict_for(Address hop) {
   auto window = window_with_room(function_, boundaries(hop + 128), hop,
                                  [&](Range range) { return is_free(range); });
@@ -342,27 +342,27 @@ std::optional<size_t> Planning::evict_for(Address hop) {
 void Planning::hop(size_t index) {
   const Address at = plan_.patches[hops_[index].patch].patch.site;
   std::optional<Address> address = padding_for(at);
-  std::optional<size_t> host;
+  std::optional<size_t> depends_on;
   if (!address) {
     auto room = room_in_windows(at);
     if (!room && evict_for(at)) room = room_in_windows(at);
     if (room) {
-      host = room->first;
+      depends_on = room->first;
       address = room->second;
     }
   }
   PlannedPatch& planned = plan_.patches[hops_[index].patch];
   if (!address) return;
-  planned.patch.tactic = host ? Tactic::evict : Tactic::hop;
-  planned.host = host;
-  planned.springboard = springboard_at(function_, *address);
-  springboards_.add({*address, *address + kJumpLength}, hops_[index].patch);
-  if (!host) return;
-  Patch& window = plan_.patches[*host].patch;
+  planned.patch.tactic = depends_on ? Tactic::evict : Tactic::hop;
+  planned.depends_on = depends_on;
+  planned.trampoline = trampoline_at(function_, *address);
+  trampolines_.add({*address, *address + kJumpLength}, hops_[index].patch);
+  if (!depends_on) return;
+  Patch& window = plan_.patches[*depends_on].patch;
   keep_everybody_out(window, boundaries(window.site + window.displaced));
 }
 
-void Planning::place_springboards() {
+void Planning::place_trampolines() {
   if (hops_.empty()) return;
   for (size_t i = 0; i < plan_.patches.size(); ++i)
     windows_.add(plan_.patches[i].patch.touched(), i);
@@ -371,13 +371,13 @@ void Planning::place_springboards() {
 
 FunctionPlan Planning::run(std::span<const Address> sites) {
   for (Address site : sites) place(site);
-  place_springboards();
+  place_trampolines();
 
-  // Hops that found no springboard go; nobody depends on them.
+  // Hops that found no trampoline go; nobody depends on them.
   std::vector<bool> dropped(plan_.patches.size());
   for (const Hop& hop : hops_) {
     const PlannedPatch& planned = plan_.patches[hop.patch];
-    if (planned.springboard) continue;
+    if (planned.trampoline) continue;
     dropped[hop.patch] = true;
     for (uint8_t point : planned.points) refuse(planned.patch.site + point, hop.refusal);
   }
@@ -393,8 +393,8 @@ FunctionPlan Planning::run(std::span<const Address> sites) {
   sorted.refused = std::move(plan_.refused);
   for (size_t i : order) {
     sorted.patches.push_back(std::move(plan_.patches[i]));
-    auto& host = sorted.patches.back().host;
-    if (host) host = place_of[*host];
+    auto& depends_on = sorted.patches.back().depends_on;
+    if (depends_on) depends_on = place_of[*depends_on];
   }
   return sorted;
 }
@@ -406,9 +406,9 @@ FunctionPlan plan_function(const FunctionCode& function, std::span<const Address
   return Planning(function, placing).run(sites);
 }
 
-std::optional<Detour> plan_detour(const FunctionCode& function, Address site, Address last,
-                                  std::span<const FunctionCode> neighbours,
-                                  const std::function<bool(Range)>& is_free) {
+std::optional<FarHop> plan_far_hop(const FunctionCode& function, Address site, Address last,
+                                   std::span<const FunctionCode> neighbours,
+                                   const std::function<bool(Range)>& is_free) {
   if (site == function.range.begin) site = entry_site(function);
   if (!is_boundary(function, site)) return std::nullopt;
   auto jump = displace(function, site, last + 1, kShortJumpLength);
@@ -422,13 +422,13 @@ std::optional<Detour> plan_detour(const FunctionCode& function, Address site, Ad
         neighbour, all, site, [&](Range range) { return !range.overlaps(near) && is_free(range); });
     if (!window) continue;
     keep_everybody_out(*window, all);
-    Detour detour;
-    detour.hop.points = {0};
-    detour.hop.patch = *std::move(jump);
-    detour.hop.patch.tactic = Tactic::evict;
-    detour.hop.springboard = springboard_at(neighbour, window->site + kJumpLength);
-    detour.window = *std::move(window);
-    return detour;
+    FarHop far_hop;
+    far_hop.hop.points = {0};
+    far_hop.hop.patch = *std::move(jump);
+    far_hop.hop.patch.tactic = Tactic::evict;
+    far_hop.hop.trampoline = trampoline_at(neighbour, window->site + kJumpLength);
+    far_hop.window = *std::move(window);
+    return far_hop;
   }
   return std::nullopt;
 }

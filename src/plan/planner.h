@@ -49,7 +49,7 @@ struct Window {
 };
 
 struct Patch : Window {
-  ShortBytes original;  // of touched(); of a pun that ends in its host, what is displaced
+  ShortBytes original;  // of touched(); of a pun that ends in the next jump, what is displaced
 
   // Offsets behind the first instruction at which another one began, inside the written bytes:
   // where a thread could stand in the middle of the jump.

@@ -67,11 +67,11 @@ bool has_breakpoint(std::span<const uint8_t> bytes) {
   return std::find(bytes.begin(), bytes.end(), arch::kBreakpoint) != bytes.end();
 }
 
-PlannedPatch patch_of(const Place& place, Tactic tactic, uint8_t length, Address landing,
+PlannedPatch patch_of(const Place& place, Tactic tactic, uint8_t length, Address island,
                       std::span<const uint8_t> original) {
   PlannedPatch planned;
   planned.points = {0};
-  planned.landing = landing;
+  planned.island = island;
   planned.patch.tactic = tactic;
   planned.patch.site = place.instruction.address;
   planned.patch.at_begin = place.at_begin;
@@ -83,7 +83,7 @@ PlannedPatch patch_of(const Place& place, Tactic tactic, uint8_t length, Address
 
 std::optional<PlannedPatch> plan_pun_at(const Place& place, std::span<const uint8_t> text,
                                         const std::function<bool(Range)>& is_free,
-                                        const TakeLanding& take) {
+                                        const TakeIsland& take) {
   const Address site = place.instruction.address;
   for (uint8_t prefixes = place.kept; prefixes < place.end_of_prefixes(); ++prefixes) {
     const auto length = static_cast<uint8_t>(kJumpLength + prefixes);
@@ -94,8 +94,8 @@ std::optional<PlannedPatch> plan_pun_at(const Place& place, std::span<const uint
     uint32_t distance;
     std::memcpy(&distance, text.data() + length - kDistanceSize, sizeof distance);
     const unsigned chosen = kDistanceSize - (length - place.room);
-    if (const auto landing = take(candidates(site + length, distance, chosen, kDistanceSize)))
-      return patch_of(place, Tactic::pun, length, *landing, original);
+    if (const auto island = take(candidates(site + length, distance, chosen, kDistanceSize)))
+      return patch_of(place, Tactic::pun, length, *island, original);
   }
   return std::nullopt;
 }
@@ -103,7 +103,7 @@ std::optional<PlannedPatch> plan_pun_at(const Place& place, std::span<const uint
 // One of the first, and one of those that it leaves to the other jump.
 template <class Others>
 std::optional<std::pair<Address, Address>> take_both(
-    const Candidates& first, Others&& others, const TakeLanding& take,
+    const Candidates& first, Others&& others, const TakeIsland& take,
     const std::function<void(Address)>& give_back) {
   // All that one leaves may lie at the same place in their pages, too near to the end. Those behind
   // it on its page, 16 at most, leave places next to that; those on other pages, any.
@@ -118,14 +118,14 @@ std::optional<std::pair<Address, Address>> take_both(
     else
       in_vain.push_back(*one);
   }
-  for (Address landing : in_vain) give_back(landing);
+  for (Address island : in_vain) give_back(island);
   return both;
 }
 
 // `original`: the instruction's bytes.
 std::optional<EvictingPun> plan_evicting_pun_at(const Place& place,
                                                 std::span<const uint8_t> original,
-                                                const TakeLanding& take,
+                                                const TakeIsland& take,
                                                 const std::function<void(Address)>& give_back) {
   const Address next = place.instruction.end();
   if (has_breakpoint(original.subspan(place.room))) return std::nullopt;
@@ -140,19 +140,19 @@ std::optional<EvictingPun> plan_evicting_pun_at(const Place& place,
     uint32_t value = uint32_t{arch::kJumpOpcode} << (8 * before);
     for (unsigned i = 0; i < before; ++i) value |= uint32_t{original[first + i]} << (8 * i);
     const auto chosen = static_cast<unsigned>(place.room - first);
-    const auto landings = take_both(
+    const auto islands = take_both(
         candidates(end, value, chosen, before + 1),
-        [&](Address landing) {
-          const uint64_t distance = static_cast<uint32_t>(landing - end);
+        [&](Address island) {
+          const uint64_t distance = static_cast<uint32_t>(island - end);
           const auto shared = static_cast<uint32_t>(distance >> (8 * (before + 1)));
           return candidates(next + kJumpLength, shared, 0, kDistanceSize - before - 1);
         },
         take, give_back);
-    if (!landings) continue;
+    if (!islands) continue;
     EvictingPun planned;
-    planned.pun = patch_of(place, Tactic::evict, length, landings->first, original);
-    planned.pun.ends_in_host = true;
-    planned.landing = landings->second;
+    planned.pun = patch_of(place, Tactic::evict, length, islands->first, original);
+    planned.pun.ends_in_next_jump = true;
+    planned.island = islands->second;
     return planned;
   }
   return std::nullopt;
@@ -163,7 +163,7 @@ std::optional<EvictingPun> plan_evicting_pun_at(const Place& place,
 std::optional<PlannedPatch> plan_pun(const FunctionCode& function, Address site,
                                      std::span<const uint8_t> text,
                                      const std::function<bool(Range)>& is_free,
-                                     const TakeLanding& take) {
+                                     const TakeIsland& take) {
   for (const Place& place : places_at(function, site))
     if (auto planned = plan_pun_at(place, text, is_free, take)) return planned;
   return std::nullopt;
@@ -171,7 +171,7 @@ std::optional<PlannedPatch> plan_pun(const FunctionCode& function, Address site,
 
 std::optional<EvictingPun> plan_evicting_pun(const FunctionCode& function, Address site,
                                              const std::function<bool(Range)>& is_free,
-                                             const TakeLanding& take,
+                                             const TakeIsland& take,
                                              const std::function<void(Address)>& give_back) {
   for (const Place& place : places_at(function, site)) {
     const Range range = {site, place.instruction.end()};

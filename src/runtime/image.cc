@@ -17,7 +17,7 @@ extern const uint8_t pp_add[], pp_add_locked[];
 extern const uint8_t pp_span[], pp_span_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
-extern const uint8_t pp_rendezvous[], pp_rendezvous_end[];
+extern const uint8_t pp_loader_handshake[], pp_loader_handshake_end[];
 struct Frame {
   uint32_t at;
   uint8_t caller;
@@ -227,8 +227,8 @@ Address resumed_at(Address image) {
   return entry(image, pp_resumed);
 }
 
-std::span<const uint8_t> rendezvous_code() {
-  return {pp_rendezvous, pp_rendezvous_end};
+std::span<const uint8_t> loader_handshake_code() {
+  return {pp_loader_handshake, pp_loader_handshake_end};
 }
 
 }  // namespace pinprick::runtime

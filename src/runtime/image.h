@@ -85,8 +85,8 @@ std::vector<arch::CodeRow> image_frames(Address image);
 // The return address of an unwinder that goes on from a frame of the image's own.
 Address resumed_at(Address image);
 
-// rendezvous.S: where the loader's hook waits. At any address; its argument is a LoaderCell.
-std::span<const uint8_t> rendezvous_code();
+// loader handshake.S: where the loader's hook waits. At any address; its argument is a LoaderCell.
+std::span<const uint8_t> loader_handshake_code();
 
 // Slots from `first` on, up to `spec.slot_count`; to be written before the context's `fresh_limit`
 // says that they are there. Nothing: out of reach.

@@ -152,7 +152,7 @@
         find_caller
         jrcxz   1f
         jmp     enter_global
-1:      jmp     enter_from_stranger
+1:      jmp     enter_from_unknown_caller
         .size   pp_enter_locked, . - pp_enter_locked
 
 // Whoever calls: where all callers are known to take slots for what they are.
@@ -177,7 +177,7 @@ enter_known:
         movq    CONTEXT(REUSING), %rcx
         jrcxz   enter_taking
         jmp     enter_reusing
-1:      jmp     enter_from_stranger
+1:      jmp     enter_from_unknown_caller
 enter_taking:
         begin_sequence take, PP_CONTEXT_CPU_FREE
         jrcxz   take_global
@@ -352,13 +352,13 @@ enter_looking:
 
 // The caller is code that no object holds: its runtime may look for the return address. The first
 // such address since the controller has looked is noted for it. Such calls may be many.
-enter_from_stranger:
+enter_from_unknown_caller:
         frame   RECORD_IN_RAX, 4
         save_flags_and_record
-        cmpq    $0, CONTEXT(STRANGER)
+        cmpq    $0, CONTEXT(UNKNOWN_CALLER)
         jne     1f
         movq    48(%rsp), %rcx
-        movq    %rcx, CONTEXT(STRANGER)
+        movq    %rcx, CONTEXT(UNKNOWN_CALLER)
 1:      call    locked_cells
         popq    %rdx
         frame   RECORD_IN_RDX, 5

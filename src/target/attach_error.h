@@ -20,7 +20,7 @@ enum class AttachCause : uint8_t {
   thread_unstoppable,  // thread `other` hangs in the kernel
   seccomp,             // it has a filter that we may not read and suspend
   seccomp_deadly,      // its filter would end it at `detail`, should we die
-  no_room,             // nowhere to put the few bytes that a borrowed thread runs
+  no_room,             // nowhere to put the few bytes that a hijacked thread runs
   no_address_space,    // no free range where one is needed
   call_refused,        // the kernel refused `detail` in the target
   memory_refused,      // /proc/PID/mem cannot be written

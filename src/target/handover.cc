@@ -55,7 +55,7 @@ int32_t received_descriptor(const Scratch& scratch) {
 
 }  // namespace
 
-Handover::Handover(BorrowedThread& thread, const RemoteTarget& target, Address scratch,
+Handover::Handover(HijackedThread& thread, const RemoteTarget& target, Address scratch,
                    Journal journal)
     : thread_(thread), target_(target), scratch_(scratch), journal_(std::move(journal)) {}
 
@@ -108,8 +108,8 @@ Result<void, AttachError> Handover::send(int descriptor) {
   if (!ours || !theirs)
     return fail(failed("pidfd_getfd", ours ? theirs.error().number : ours.error().number));
   // An option of the socket, whoever sets it.
-  constexpr timeval kPatience = {2, 0};
-  if (::setsockopt(theirs->get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience) != 0)
+  constexpr timeval kTimeout = {2, 0};
+  if (::setsockopt(theirs->get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof kTimeout) != 0)
     return fail(failed("setsockopt", errno));
   our_end_ = *std::move(ours);
   if (!send_descriptor(our_end_.get(), descriptor)) return fail(failed("sendmsg", errno));

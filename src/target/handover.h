@@ -10,7 +10,7 @@
 
 #include "arch/syscall.h"
 #include "base/fd.h"
-#include "target/borrowed_thread.h"
+#include "target/hijacked_thread.h"
 #include "target/remote_target.h"
 
 namespace pinprick::target {
@@ -26,7 +26,7 @@ class Handover {
   using Journal = std::function<void(const Descriptors&)>;
 
   // `scratch`: a readable and writable page of the target that nobody uses.
-  Handover(BorrowedThread& thread, const RemoteTarget& target, Address scratch, Journal journal);
+  Handover(HijackedThread& thread, const RemoteTarget& target, Address scratch, Journal journal);
   ~Handover();
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
@@ -41,7 +41,7 @@ class Handover {
   // Where the received one stands in the target; -1 before.
   Address received_at() const;
   // After that: the target's descriptor for the same open file. To close it, and the socket,
-  // through the borrowed thread is this class's business.
+  // through the hijacked thread is this class's business.
   Result<int, AttachError> received();
 
   // Of the scratch page: what this class uses of it, from its begin.
@@ -55,7 +55,7 @@ class Handover {
   AttachError failed(const char* what, int error) const;
   void close_all();
 
-  BorrowedThread& thread_;
+  HijackedThread& thread_;
   const RemoteTarget& target_;
   Address scratch_;
   Journal journal_;

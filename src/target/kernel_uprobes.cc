@@ -195,11 +195,11 @@ Result<void, SystemError> KernelUprobes::place(pid_t pid, const std::string& pat
 
 void KernelUprobes::remove(const Memory& memory) {
   links_.clear();
-  constexpr uint64_t kPatienceNs = 10'000'000'000;
+  constexpr uint64_t kTimeoutNs = 10'000'000'000;
   const uint64_t begin_ns = monotonic_ns();
   for (const Original& original : originals_)
     for (uint8_t byte = 0; memory.read_value(original.address, byte) && byte != original.byte &&
-                           monotonic_ns() - begin_ns < kPatienceNs;)
+                           monotonic_ns() - begin_ns < kTimeoutNs;)
       sleep_ns(1'000'000);
 }
 

@@ -103,7 +103,7 @@ Stop::~Stop() {
   let_all_go();
 }
 
-Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms, unsigned attempts) {
+Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned timeout_ms, unsigned attempts) {
   settle();
   Stop stop(pid);
   stop.is_whole_ = true;
@@ -111,7 +111,7 @@ Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms, uns
   for (unsigned attempt = 1;; ++attempt) {
     stop.since_ns_ = stop.threads_.empty() ? 0 : monotonic_ns();
     stop.others_.clear();  // a number may be another thread's by now
-    auto gathered = stop.gather(patience_ms);
+    auto gathered = stop.gather(timeout_ms);
     if (gathered) return stop;
     if (gathered.error().cause != AttachCause::thread_unstoppable || attempt == attempts)
       return fail(gathered.error());
@@ -119,12 +119,12 @@ Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned patience_ms, uns
     // and then waits for them.
     stop.let_go();
     bool timed_out = false;
-    const uint64_t deadline = monotonic_ns() + uint64_t{patience_ms} * 1'000'000;
+    const uint64_t deadline = monotonic_ns() + uint64_t{timeout_ms} * 1'000'000;
     for (pid_t tid : stop.to_wait_for()) stop.wait_for(tid, deadline, timed_out);
   }
 }
 
-Result<Stop, AttachError> Stop::one_thread(pid_t pid, pid_t tid, unsigned patience_ms) {
+Result<Stop, AttachError> Stop::one_thread(pid_t pid, pid_t tid, unsigned timeout_ms) {
   settle();
   const auto refuse = [&](AttachCause cause, pid_t other, int error) {
     return fail(AttachError{cause, pid, other, error, {}});
@@ -139,7 +139,7 @@ Result<Stop, AttachError> Stop::one_thread(pid_t pid, pid_t tid, unsigned patien
   stop.seized_ = {tid};
   stop.interrupt(stop.seized_);
   bool timed_out = false;
-  const uint64_t deadline = stop.since_ns_ + uint64_t{patience_ms} * 1'000'000;
+  const uint64_t deadline = stop.since_ns_ + uint64_t{timeout_ms} * 1'000'000;
   if (!stop.wait_for(tid, deadline, timed_out))
     return refuse(timed_out ? AttachCause::thread_unstoppable : AttachCause::exited,
                   timed_out ? tid : 0, 0);
@@ -229,7 +229,7 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
 
 // Those that run come first in what is found: one that sleeps wakes up to stop, maybe on our CPU,
 // and whoever else wants that CPU goes next, and on, as long as nothing stops it.
-Result<void, AttachError> Stop::gather(unsigned patience_ms) {
+Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
   const auto is_known = [&](pid_t tid) {
     return std::find(seized_.begin(), seized_.end(), tid) != seized_.end() ||
            std::find(others_.begin(), others_.end(), tid) != others_.end() ||
@@ -266,7 +266,7 @@ Result<void, AttachError> Stop::gather(unsigned patience_ms) {
     running.insert(running.end(), found.begin(), found.end());
     interrupt(running);
     if (refused) return fail(*refused);
-    const uint64_t deadline = since_ns_ + uint64_t{patience_ms} * 1'000'000;
+    const uint64_t deadline = since_ns_ + uint64_t{timeout_ms} * 1'000'000;
     for (pid_t tid : to_wait_for()) {
       bool timed_out = false;
       wait_for(tid, deadline, timed_out);

@@ -1,9 +1,9 @@
 // All threads of a process, stopped: the only state in which its text is written. Or one of them,
-// which makes system calls for us while the others go on (borrowed_thread.h).
+// which makes system calls for us while the others go on (hijacked_thread.h).
 //
 // PTRACE_SEIZE and INTERRUPT; the destructor resumes. Everything happens on the thread that made
 // the Stop (ptrace is per thread). When the controller dies, the kernel resumes all threads:
-// nothing here needs the controller to finish what it began (borrowed_thread.h says why borrowing
+// nothing here needs the controller to finish what it began (hijacked_thread.h says why hijacking
 // a thread does not). So a thread's registers are changed at the moment that this is decided, and
 // not when it is let go: what is written next may rely on it.
 //
@@ -47,13 +47,13 @@ struct StoppedThread {
 class Stop {
  public:
   // Threads that come and go meanwhile are followed. A thread that has not stopped after
-  // `patience_ms` (it hangs in the kernel, or waits for its child of vfork) ends the attempt: all
+  // `timeout_ms` (it hangs in the kernel, or waits for its child of vfork) ends the attempt: all
   // others go on, and it is tried again. After the last attempt it is kept for settle().
-  static Result<Stop, AttachError> all_threads(pid_t pid, unsigned patience_ms = 200,
+  static Result<Stop, AttachError> all_threads(pid_t pid, unsigned timeout_ms = 200,
                                                unsigned attempts = 5);
 
-  // This thread alone. One that has not stopped after `patience_ms` is kept for settle().
-  static Result<Stop, AttachError> one_thread(pid_t pid, pid_t tid, unsigned patience_ms = 200);
+  // This thread alone. One that has not stopped after `timeout_ms` is kept for settle().
+  static Result<Stop, AttachError> one_thread(pid_t pid, pid_t tid, unsigned timeout_ms = 200);
 
   // Lets threads go that no attempt could stop and that have come out of the kernel since. Returns
   // how many have not: to be called again, soon and until it returns 0, by a controller that lives
@@ -81,7 +81,7 @@ class Stop {
 
  private:
   explicit Stop(pid_t pid) : pid_(pid) {}
-  Result<void, AttachError> gather(unsigned patience_ms);
+  Result<void, AttachError> gather(unsigned timeout_ms);
   void adopt_unsettled();
   void keep_unsettled();
   void interrupt(const std::vector<pid_t>& tids);

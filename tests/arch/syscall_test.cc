@@ -1,4 +1,4 @@
-// The code of borrowed threads, run by this one in a sandbox: home is an int3 there, where the
+// The code of hijacked threads, run by this one in a sandbox: home is an int3 there, where the
 // state that it brings home can be looked at.
 #include "arch/syscall.h"
 
@@ -31,7 +31,7 @@ void set_own_signal_mask(uint64_t mask) {
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, sizeof mask);
 }
 
-class BorrowedCall : public testing::Test {
+class RemoteCall : public testing::Test {
  protected:
   void SetUp() override { mask_before_ = own_signal_mask(); }
   void TearDown() override { set_own_signal_mask(mask_before_); }
@@ -65,11 +65,11 @@ class BorrowedCall : public testing::Test {
     return home;
   }
 
-  // Starts the code for `home` with the call's registers, as whoever borrows a thread does.
+  // Starts the code for `home` with the call's registers, as whoever hijacks a thread does.
   Outcome run(const MachineState& home, uint64_t mask, uint64_t number,
               std::array<uint64_t, 6> arguments = {}) {
     sandbox.place_home({});
-    sandbox.place_away(borrowed_call(sandbox.away(), registers_of(home), mask));
+    sandbox.place_away(remote_call(sandbox.away(), registers_of(home), mask));
     MachineState start = home;
     start.rip = sandbox.away();
     start[Reg::rax] = number;
@@ -94,7 +94,7 @@ class BorrowedCall : public testing::Test {
     sandbox.set_word(at(calls.size()), 0);
     sandbox.set_word(at(calls.size()) + 8, static_cast<uint32_t>(descriptor));
     sandbox.place_home({});
-    sandbox.place_away(borrowed_call(sandbox.away(), registers_of(home), 0));
+    sandbox.place_away(remote_call(sandbox.away(), registers_of(home), 0));
     user_regs_struct registers = registers_of(home);
     start_script(registers, sandbox.away(), at(0), at(calls.size() - 1), at(calls.size()),
                  at(calls.size()) + 8);
@@ -120,7 +120,7 @@ class BorrowedCall : public testing::Test {
   uint64_t mask_before_ = 0;
 };
 
-TEST_F(BorrowedCall, ComesHomeWithEveryRegisterAndFlagAndOnItsOwnStack) {
+TEST_F(RemoteCall, ComesHomeWithEveryRegisterAndFlagAndOnItsOwnStack) {
   for (int trial = 0; trial < 200; ++trial) {
     const MachineState home = random_home();
     const Outcome outcome = run(home, 0, SYS_getpid);
@@ -131,7 +131,7 @@ TEST_F(BorrowedCall, ComesHomeWithEveryRegisterAndFlagAndOnItsOwnStack) {
   }
 }
 
-TEST_F(BorrowedCall, BringsBackEveryCombinationOfFlagsWhateverTheyWereOnTheWay) {
+TEST_F(RemoteCall, BringsBackEveryCombinationOfFlagsWhateverTheyWereOnTheWay) {
   for (uint64_t bits = 0; bits < 128; ++bits) {
     MachineState home = random_home();
     home.flags = 0;
@@ -147,7 +147,7 @@ TEST_F(BorrowedCall, BringsBackEveryCombinationOfFlagsWhateverTheyWereOnTheWay) 
   }
 }
 
-TEST_F(BorrowedCall, MakesTheCallWithAllSixArguments) {
+TEST_F(RemoteCall, MakesTheCallWithAllSixArguments) {
   const MachineState home = random_home();
   const Address wanted = sandbox.data() + (1 << 20);  // nothing is mapped there yet
   const Outcome outcome =
@@ -159,7 +159,7 @@ TEST_F(BorrowedCall, MakesTheCallWithAllSixArguments) {
   EXPECT_EQ(mprotect(reinterpret_cast<void*>(wanted), kPageSize, PROT_NONE), 0);
 }
 
-TEST_F(BorrowedCall, MakesTheCallOnce) {
+TEST_F(RemoteCall, MakesTheCallOnce) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   sandbox.memory()[0] = 'x';
@@ -171,14 +171,14 @@ TEST_F(BorrowedCall, MakesTheCallOnce) {
   close(ends[0]);
 }
 
-TEST_F(BorrowedCall, ComesHomeWhenTheCallFailsToo) {
+TEST_F(RemoteCall, ComesHomeWhenTheCallFailsToo) {
   const MachineState home = random_home();
   const Outcome outcome = run(home, 0, SYS_close, {static_cast<uint64_t>(-1)});
   EXPECT_EQ(outcome.state.general, home.general);
   EXPECT_EQ(outcome.state.flags & kVisibleFlags, home.flags);
 }
 
-TEST_F(BorrowedCall, MakesTheCallsOfAScriptInOrderAndComesHome) {
+TEST_F(RemoteCall, MakesTheCallsOfAScriptInOrderAndComesHome) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const Address text = sandbox.data() + 2048;
@@ -203,7 +203,7 @@ TEST_F(BorrowedCall, MakesTheCallsOfAScriptInOrderAndComesHome) {
   close(ends[1]);
 }
 
-TEST_F(BorrowedCall, GoesOnWithTheLastCallOfAScriptWhenOneFails) {
+TEST_F(RemoteCall, GoesOnWithTheLastCallOfAScriptWhenOneFails) {
   const MachineState home = random_home();
   constexpr uint64_t kNotMade = 42;
   std::vector<ScriptedCall> calls = {{SYS_getpid},
@@ -218,7 +218,7 @@ TEST_F(BorrowedCall, GoesOnWithTheLastCallOfAScriptWhenOneFails) {
   EXPECT_EQ(told, 3 * sizeof(ScriptedCall));
 }
 
-TEST_F(BorrowedCall, GivesTheCallsOfAScriptTheDescriptorAndFiveArguments) {
+TEST_F(RemoteCall, GivesTheCallsOfAScriptTheDescriptorAndFiveArguments) {
   const int file = memfd_create("script", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(file, 2 * kPageSize), 0);
   const uint64_t word = 0x1234;
@@ -233,7 +233,7 @@ TEST_F(BorrowedCall, GivesTheCallsOfAScriptTheDescriptorAndFiveArguments) {
   close(file);
 }
 
-TEST_F(BorrowedCall, RestoresTheSignalMask) {
+TEST_F(RemoteCall, RestoresTheSignalMask) {
   const uint64_t kMask = signal_bit(SIGUSR1) | signal_bit(SIGCHLD) | signal_bit(64);
   const uint64_t kOnTheWay = signal_bit(SIGUSR2) | signal_bit(SIGUSR1) | signal_bit(63);
   set_own_signal_mask(kOnTheWay);
@@ -243,7 +243,7 @@ TEST_F(BorrowedCall, RestoresTheSignalMask) {
   EXPECT_EQ(own_signal_mask(), 0u);
 }
 
-TEST_F(BorrowedCall, TouchesNoMemory) {
+TEST_F(RemoteCall, TouchesNoMemory) {
   // Not even below rsp: the stack may be at its end, or be a coroutine's few bytes.
   fill_randomly(sandbox.memory(), random);
   const Bytes before(sandbox.memory().begin(), sandbox.memory().end());
@@ -251,7 +251,7 @@ TEST_F(BorrowedCall, TouchesNoMemory) {
   EXPECT_EQ(Bytes(sandbox.memory().begin(), sandbox.memory().end()), before);
 }
 
-TEST_F(BorrowedCall, NeedsNoUsableStack) {
+TEST_F(RemoteCall, NeedsNoUsableStack) {
   MachineState home = random_home();
   home[Reg::rsp] = 8;
   const Outcome outcome = run(home, 0, SYS_getpid);
@@ -259,7 +259,7 @@ TEST_F(BorrowedCall, NeedsNoUsableStack) {
   EXPECT_EQ(outcome.state.general, home.general);
 }
 
-TEST_F(BorrowedCall, GoesHomeHoweverFarThatIs) {
+TEST_F(RemoteCall, GoesHomeHoweverFarThatIs) {
   MachineState home = random_home();
   home.rip = 0x1234;  // below what may be mapped: arriving there faults
   const Outcome outcome = run(home, 0, SYS_getpid);
@@ -268,10 +268,10 @@ TEST_F(BorrowedCall, GoesHomeHoweverFarThatIs) {
   EXPECT_EQ(outcome.state.general, home.general);
 }
 
-TEST_F(BorrowedCall, FitsIntoTheRoomThatIsReservedForIt) {
+TEST_F(RemoteCall, FitsIntoTheRoomThatIsReservedForIt) {
   user_regs_struct all_ones;
   std::memset(&all_ones, 0xff, sizeof all_ones);
-  EXPECT_LE(borrowed_call(sandbox.away(), all_ones, UINT64_MAX).size(), kBorrowedCallMaxSize);
+  EXPECT_LE(remote_call(sandbox.away(), all_ones, UINT64_MAX).size(), kRemoteCallMaxSize);
 }
 
 TEST(Restarted, RewindsToTheSystemCallInstructionAsTheKernelDoes) {

@@ -37,7 +37,7 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   slots=$("$PINPRICK" status -p $jumper --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["slots"])')
   [[ "$slots" == "{'in_use': 0, 'lost': 100, 'most': 1"* ]]
   end_watch
-  [ "$(field '[x["calls_lost"] for x in r if x["type"] == "detached"][0]')" -eq 100 ]
+  [ "$(field '[x["calls_abandoned"] for x in r if x["type"] == "detached"][0]')" -eq 100 ]
   [ "$(seen leap lost)" -eq 100 ]
   text_is_original $jumper
   echo >&7
@@ -55,7 +55,7 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   slots=$("$PINPRICK" status -p $jumper --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["slots"]["lost"])')
   [ "$slots" -lt 128 ]
   end_watch
-  [ "$(field '[(x["calls_lost"], x["memory_left"]) for x in r if x["type"] == "detached"][0]')" = '(5000, False)' ]
+  [ "$(field '[(x["calls_abandoned"], x["memory_left"]) for x in r if x["type"] == "detached"][0]')" = '(5000, False)' ]
   [ "$(seen leap lost)" -eq 5000 ]
   [ "$(seen arrives count)" -eq 5000 ]
   [ "$(seen arrives lost)" -eq 0 ]

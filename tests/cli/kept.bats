@@ -107,7 +107,7 @@ start_follower() {
     leaps=$((leaps + 5000))
     until_line "$work/out" "^leap $leaps\$"
     end_watch
-    [ "$(field '[x["calls_lost"] for x in r if x["type"] == "detached"][0]')" -eq 5000 ]
+    [ "$(field '[x["calls_abandoned"] for x in r if x["type"] == "detached"][0]')" -eq 5000 ]
     [ "$(field '[x["memory_left"] for x in r if x["type"] == "detached"][0]')" = False ]
     # 64 bytes of data and 32 of code each; the rest of a page at either end.
     kept=$(field '[x["kept_slot_bytes"] for x in r if x["type"] == "detached"][0]')
@@ -138,7 +138,7 @@ start_follower() {
   echo >&7
   until_line "$work/out" left
   end_watch
-  [ "$(field '[x["calls_lost"] for x in r if x["type"] == "detached"][0]')" -eq 2 ]
+  [ "$(field '[x["calls_abandoned"] for x in r if x["type"] == "detached"][0]')" -eq 2 ]
   text_is_original $recalled
   no_trace $recalled
   # A page with the slots, one with their code.

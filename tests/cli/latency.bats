@@ -179,7 +179,7 @@ sum_of() { field "sum(x['$1'] for x in r if x.get('final') and x['type'] == 'lat
   }
   patiently measured
   end_watch
-  [ "$(field '[x["calls_lost"] > 4096 and not x["memory_left"] and x["kept_slot_bytes"] > 0 for x in r if x["type"] == "detached"]')" = '[True]' ]
+  [ "$(field '[x["calls_abandoned"] > 4096 and not x["memory_left"] and x["kept_slot_bytes"] > 0 for x in r if x["type"] == "detached"]')" = '[True]' ]
   text_is_original $ticker
   tell "tick 100" ticked
   end_ticker

@@ -271,7 +271,7 @@ setup_file() { bats_require_minimum_version 1.5.0; }
   end_fed
 }
 
-@test "functions that a jump reaches by a springboard alone are shared, too" {
+@test "functions that a jump reaches by a trampoline alone are shared, too" {
   declare -A owner_pid
   start_fed crowded
   for order in "A B C" "B C A" "C A B"; do
@@ -374,7 +374,7 @@ PYTHON
   end_ticker
 }
 
-@test "random changes by six at once where springboards are shared" {
+@test "random changes by six at once where trampolines are shared" {
   start_fed crowded
   random_changes crowded/neighbour,text_changed one=call=2=0 two=call=2=0 three=call=2=0 four=call=2=0 roomy=call=2=0
   end_fed

@@ -1,5 +1,5 @@
 // Several probes in one function: bytes before, and after the jumps are written. `jj` is a jump of
-// five bytes, `ss` a short one, `bb` a springboard.
+// five bytes, `ss` a short one, `bb` a trampoline.
 #include "plan/function_plan.h"
 
 #include <gmock/gmock.h>
@@ -32,10 +32,10 @@ struct Expected {
 std::string after(const Function& function, const FunctionPlan& plan) {
   std::vector<Mark> marks;
   for (const PlannedPatch& planned : plan.patches) {
-    const bool is_short = planned.springboard.has_value();
+    const bool is_short = planned.trampoline.has_value();
     marks.push_back({planned.patch.site, planned.patch.written, is_short ? "ss" : "jj"});
     EXPECT_EQ(planned.patch.written, is_short ? 2 : 5);
-    if (is_short) marks.push_back({planned.springboard->address, 5, "bb"});
+    if (is_short) marks.push_back({planned.trampoline->address, 5, "bb"});
   }
   return function.after(marks);
 }
@@ -257,9 +257,9 @@ TEST(Hop, LeadsToPaddingThatHoldsTheJump) {
   const Function function = Function(kXorRet, kNop7).branch_to(2);
   expect_plan(function, {0}, "ss ss c3 bb bb bb bb bb 00 00", {{0, Tactic::hop, 2, {0}}});
   const auto patch = function.plan_all({0}).patches[0];
-  ASSERT_EQ(patch.springboard->length, 5);
-  EXPECT_TRUE(std::equal(kNop7.begin(), kNop7.begin() + 5, patch.springboard->original.begin()));
-  EXPECT_FALSE(patch.host);
+  ASSERT_EQ(patch.trampoline->length, 5);
+  EXPECT_TRUE(std::equal(kNop7.begin(), kNop7.begin() + 5, patch.trampoline->original.begin()));
+  EXPECT_FALSE(patch.depends_on);
   EXPECT_EQ(patch.patch.original, kXorEax);
   EXPECT_THAT(patch.patch.interior, IsEmpty());
 }
@@ -328,7 +328,7 @@ TEST(Hop, NotToTooLittlePadding) {
   expect_refused(Function(kXorRet, repeated(0x90, 4)).branch_to(2), {0}, Reason::branch_inside, 0);
 }
 
-TEST(Hop, EachHasASpringboardOfItsOwn) {
+TEST(Hop, EachHasATrampolineOfItsOwn) {
   const Bytes two = joined({kXorEax, kXorEax, kRet});
   const auto function = [&](size_t padding) {
     return Function(two, repeated(0x90, padding)).branch_to(2).branch_to(4);
@@ -356,26 +356,26 @@ void crowd_targets(Function& function, uint64_t begin, uint64_t end) {
 }
 
 TEST(Hop, ReachesTo127BytesBehindIt) {
-  const auto function = [](size_t distance) {  // from behind the short jump to the springboard
+  const auto function = [](size_t distance) {  // from behind the short jump to the trampoline
     Function one(joined({kXorEax, crowd(distance - 1), kRet}), repeated(0xcc, 5));
     crowd_targets(one, 2, distance + 2);
     return one;
   };
   const FunctionPlan plan = function(127).plan_all({0});
   ASSERT_EQ(plan.patches.size(), 1u);
-  EXPECT_EQ(plan.patches[0].springboard->address, at(129));
+  EXPECT_EQ(plan.patches[0].trampoline->address, at(129));
   expect_refused(function(128), {0}, Reason::branch_inside, 0);
 }
 
 TEST(Hop, ReachesTo128BytesBeforeItsEnd) {
-  const auto function = [](size_t distance) {  // from the springboard to behind the short jump
+  const auto function = [](size_t distance) {  // from the trampoline to behind the short jump
     Function one(joined({kRet, repeated(0xcc, 5), crowd(distance - 7), kXorRet}));
     crowd_targets(one, 6, distance - 1);
     return one.branch_to(distance + 1);
   };
   const FunctionPlan plan = function(128).plan_all({127});
   ASSERT_EQ(plan.patches.size(), 1u);
-  EXPECT_EQ(plan.patches[0].springboard->address, at(1));
+  EXPECT_EQ(plan.patches[0].trampoline->address, at(1));
   expect_refused(function(129), {128}, Reason::too_short, 131);
 }
 
@@ -386,7 +386,7 @@ TEST(Evict, MakesRoomBehindTheJumpOfAnotherWindow) {
   expect_plan(function, {0}, "ss ss c3 jj jj jj jj jj bb bb bb bb bb c3",
               {{0, Tactic::evict, 2, {0}}, {3, Tactic::window, 10, {}}});
   const FunctionPlan plan = function.plan_all({0});
-  EXPECT_EQ(plan.patches[0].host, 1u);
+  EXPECT_EQ(plan.patches[0].depends_on, 1u);
   EXPECT_EQ(plan.patches[1].patch.original, kTen);
   // Nobody may be left anywhere in the window: behind the jump lies another one.
   EXPECT_THAT(plan.patches[1].patch.interior, ElementsAre(4, 5, 8));
@@ -397,7 +397,7 @@ TEST(Evict, TakesAWindowThatIsThereForItsOwnProbes) {
   expect_plan(function, {0, 3, 7, 8, 11}, "ss ss c3 jj jj jj jj jj bb bb bb bb bb c3",
               {{0, Tactic::evict, 2, {0}}, {3, Tactic::window, 10, {0, 4, 5, 8}}});
   const FunctionPlan plan = function.plan_all({0, 3, 7, 8, 11});
-  EXPECT_EQ(plan.patches[0].host, 1u);
+  EXPECT_EQ(plan.patches[0].depends_on, 1u);
   EXPECT_THAT(plan.patches[1].patch.interior, ElementsAre(4, 5, 8));
 }
 
@@ -409,8 +409,8 @@ TEST(Evict, OneWindowHasRoomForAsManyAsItsLengthAllows) {
   EXPECT_EQ(after(function, plan),
             "ss ss ss ss c3 jj jj jj jj jj bb bb bb bb bb bb bb bb bb bb c3");
   ASSERT_EQ(plan.patches.size(), 3u);
-  EXPECT_EQ(plan.patches[0].host, 2u);
-  EXPECT_EQ(plan.patches[1].host, 2u);
+  EXPECT_EQ(plan.patches[0].depends_on, 2u);
+  EXPECT_EQ(plan.patches[1].depends_on, 2u);
   EXPECT_THAT(plan.patches[2].patch.interior, ElementsAre(4, 5, 8, 10));
 }
 
@@ -479,9 +479,9 @@ TEST(Evict, ReachesOnlyAsFarAsAShortJump) {
     crowd_targets(one, 2, window + 1);
     return one.branch_to(window + 10);
   };
-  const FunctionPlan plan = function(124).plan_all({0});  // the springboard at 129
+  const FunctionPlan plan = function(124).plan_all({0});  // the trampoline at 129
   ASSERT_EQ(plan.patches.size(), 2u);
-  EXPECT_EQ(plan.patches[0].springboard->address, at(129));
+  EXPECT_EQ(plan.patches[0].trampoline->address, at(129));
   expect_refused(function(125), {0}, Reason::branch_inside, 0);
 }
 
@@ -521,15 +521,15 @@ TEST(PageEdge, AShortJumpAcrossItBeginsEarlierOrIsRefused) {
   expect_refused(crowded.branch_to(kEdge - 1), {kEdge - 1}, Reason::page_edge, kEdge - 1);
 }
 
-TEST(PageEdge, ASpringboardLiesOnOneSide) {
+TEST(PageEdge, ATrampolineLiesOnOneSide) {
   // xor | ret, then padding from 4 bytes before the edge on
   Function function = before_edge(7, kXorRet, repeated(0xcc, 12));
   const FunctionPlan plan = function.branch_to(kEdge - 5).plan_all({kEdge - 7});
   ASSERT_EQ(plan.patches.size(), 1u);
-  EXPECT_EQ(plan.patches[0].springboard->address, at(kEdge));
+  EXPECT_EQ(plan.patches[0].trampoline->address, at(kEdge));
 }
 
-TEST(PageEdge, ASpringboardLiesInThePageOfItsHostsJump) {
+TEST(PageEdge, ATrampolineLiesInThePageOfTheJumpThatItDependsOn) {
   // The window's jump before the edge, and ten bytes behind it: they would be there without it, if
   // the controller dies between the two pages.
   const Bytes window = joined({kMov5, kSub16, kTen});
@@ -546,7 +546,7 @@ TEST(PageEdge, ASpringboardLiesInThePageOfItsHostsJump) {
   }
 }
 
-TEST(PageEdge, AnExistingWindowAcrossItIsNoHost) {
+TEST(PageEdge, AnExistingWindowAcrossItIsNoDependency) {
   const Bytes window = joined({kSub16, kMovRspRbp, kTen});  // 7 bytes before the edge, 10 behind it
   Function function = before_edge(3 + 7, joined({kXorRet, window, kRet}));
   function.branch_to(kEdge - 8).branch_to(kEdge - 7);
@@ -591,7 +591,7 @@ TEST(Refused, TheSignalRestorerInEveryWay) {
   expect_refused(Function(restorer, repeated(0x90, 20)), {7}, Reason::reserved, 7);
 }
 
-TEST(Refused, AllProbesOfAHopThatFindsNoSpringboard) {
+TEST(Refused, AllProbesOfAHopThatFindsNoTrampoline) {
   const Function function = Function(joined({kPush, kPushRbp, kRet})).branch_to(2);
   const FunctionPlan plan = function.plan_all({0, 1});
   EXPECT_THAT(plan.patches, IsEmpty());
@@ -644,10 +644,10 @@ TEST(Instructions, EndWhereNothingCanBeDecoded) {
   EXPECT_THAT(offsets(Function({0x31, 0xc0, 0xb8, 0x2a}, {0, 0, 0})), ElementsAre(0));
 }
 
-// --- Detours: room in another function
+// --- FarHop: room in another function
 
 // `whole` is two functions, the second of which begins at `second`.
-std::optional<Detour> detour_of(
+std::optional<FarHop> far_hop_of(
     const Function& whole, uint64_t second, uint64_t site = 0,
     const std::function<bool(Range)>& is_free = [](Range) { return true; },
     std::optional<uint64_t> last = {}) {
@@ -656,73 +656,73 @@ std::optional<Detour> detour_of(
   function.range.end = neighbour.range.begin = at(second);
   function.bytes = all.bytes.first(second);
   neighbour.bytes = all.bytes.subspan(second);
-  return plan_detour(function, at(site), at(last.value_or(site)), {&neighbour, 1}, is_free);
+  return plan_far_hop(function, at(site), at(last.value_or(site)), {&neighbour, 1}, is_free);
 }
 
 const Bytes kThree = joined({kXorEax, kRet});
 const Bytes kRoomy = joined({kMov5, kMov5, kRet});
 
-TEST(Detour, IsAShortJumpToASpringboardInAWindowOfANeighbour) {
-  const auto detour = detour_of(Function(joined({kThree, kRoomy})), 3);
-  ASSERT_TRUE(detour);
-  EXPECT_EQ(detour->hop.patch.site, at(0));
-  EXPECT_EQ(detour->hop.patch.written, 2);
-  EXPECT_EQ(detour->hop.patch.displaced, 2);
-  EXPECT_EQ(detour->hop.patch.tactic, Tactic::evict);
-  EXPECT_THAT(detour->hop.points, ElementsAre(0));
-  EXPECT_EQ(detour->hop.springboard->address, at(8));
-  EXPECT_TRUE(std::equal(kMov5.begin(), kMov5.end(), detour->hop.springboard->original.begin()));
-  EXPECT_EQ(detour->window.site, at(3));
-  EXPECT_EQ(detour->window.written, 5);
-  EXPECT_EQ(detour->window.displaced, 10);
-  EXPECT_THAT(detour->window.interior, ElementsAre(5)) << "where nobody may stand";
+TEST(FarHop, IsAShortJumpToATrampolineInAWindowOfANeighbour) {
+  const auto far_hop = far_hop_of(Function(joined({kThree, kRoomy})), 3);
+  ASSERT_TRUE(far_hop);
+  EXPECT_EQ(far_hop->hop.patch.site, at(0));
+  EXPECT_EQ(far_hop->hop.patch.written, 2);
+  EXPECT_EQ(far_hop->hop.patch.displaced, 2);
+  EXPECT_EQ(far_hop->hop.patch.tactic, Tactic::evict);
+  EXPECT_THAT(far_hop->hop.points, ElementsAre(0));
+  EXPECT_EQ(far_hop->hop.trampoline->address, at(8));
+  EXPECT_TRUE(std::equal(kMov5.begin(), kMov5.end(), far_hop->hop.trampoline->original.begin()));
+  EXPECT_EQ(far_hop->window.site, at(3));
+  EXPECT_EQ(far_hop->window.written, 5);
+  EXPECT_EQ(far_hop->window.displaced, 10);
+  EXPECT_THAT(far_hop->window.interior, ElementsAre(5)) << "where nobody may stand";
 }
 
-TEST(Detour, MovesWhatIsToMoveWithIt) {
+TEST(FarHop, MovesWhatIsToMoveWithIt) {
   const Function whole(joined({kThree, kRoomy}));
   const auto is_free = [](Range) { return true; };
-  const auto both = detour_of(whole, 3, 0, is_free, 2);
+  const auto both = far_hop_of(whole, 3, 0, is_free, 2);
   ASSERT_TRUE(both);
   EXPECT_EQ(both->hop.patch.written, 2);
   EXPECT_EQ(both->hop.patch.displaced, 3);
   EXPECT_THAT(both->hop.patch.interior, IsEmpty()) << "who stands at the return executes it";
   const auto not_both = [&](const Function& function, const auto& free) {
-    const auto one = detour_of(function, 3, 0, free, 2);
+    const auto one = far_hop_of(function, 3, 0, free, 2);
     return one && one->hop.patch.displaced == 2;
   };
   EXPECT_TRUE(not_both(Function(joined({kThree, kRoomy})).branch_to(2), is_free));
   EXPECT_TRUE(not_both(whole, [](Range range) { return !range.contains(at(2)); }));
 }
 
-TEST(Detour, NeedsTwoBytes) {
-  EXPECT_FALSE(detour_of(Function(joined({kRet, kRoomy})), 1));
-  EXPECT_FALSE(detour_of(Function(joined({kPush, kRet, kRoomy})).branch_to(1), 2));
+TEST(FarHop, NeedsTwoBytes) {
+  EXPECT_FALSE(far_hop_of(Function(joined({kRet, kRoomy})), 1));
+  EXPECT_FALSE(far_hop_of(Function(joined({kPush, kRet, kRoomy})).branch_to(1), 2));
 }
 
-TEST(Detour, NeedsAWindowThatNobodyComesInto) {
-  EXPECT_FALSE(detour_of(Function(joined({kThree, kRoomy})).branch_to(8), 3));
-  EXPECT_FALSE(detour_of(Function(joined({kThree, kMov5, kRet})), 3)) << "too small";
+TEST(FarHop, NeedsAWindowThatNobodyComesInto) {
+  EXPECT_FALSE(far_hop_of(Function(joined({kThree, kRoomy})).branch_to(8), 3));
+  EXPECT_FALSE(far_hop_of(Function(joined({kThree, kMov5, kRet})), 3)) << "too small";
   const Function single(joined({kThree, kMov11, kRet}));
-  EXPECT_TRUE(detour_of(single, 3));
-  EXPECT_FALSE(detour_of(Function(single).branch_to(9), 3));
+  EXPECT_TRUE(far_hop_of(single, 3));
+  EXPECT_FALSE(far_hop_of(Function(single).branch_to(9), 3));
 }
 
-TEST(Detour, TakesNothingThatIsTaken) {
+TEST(FarHop, TakesNothingThatIsTaken) {
   for (uint64_t taken : {0, 1, 3, 7, 8, 12}) {
     const Range range = {at(taken), at(taken + 1)};
-    EXPECT_FALSE(detour_of(Function(joined({kThree, kRoomy})), 3, 0, [&](Range wanted) {
+    EXPECT_FALSE(far_hop_of(Function(joined({kThree, kRoomy})), 3, 0, [&](Range wanted) {
       return !wanted.overlaps(range);
     })) << taken;
   }
 }
 
-TEST(Detour, ReachesAsFarAsAShortJump) {
+TEST(FarHop, ReachesAsFarAsAShortJump) {
   const auto with_gap = [](size_t gap) {
     return Function(joined({kThree, repeated(0xc3, gap), kRoomy})).branch_to(3 + gap);
   };
-  // From behind the jump to the springboard, 5 bytes behind the window's begin.
-  EXPECT_TRUE(detour_of(with_gap(127 + 2 - 3 - 5), 3));
-  EXPECT_FALSE(detour_of(with_gap(127 + 2 - 3 - 5 + 1), 3));
+  // From behind the jump to the trampoline, 5 bytes behind the window's begin.
+  EXPECT_TRUE(far_hop_of(with_gap(127 + 2 - 3 - 5), 3));
+  EXPECT_FALSE(far_hop_of(with_gap(127 + 2 - 3 - 5 + 1), 3));
 }
 
 }  // namespace

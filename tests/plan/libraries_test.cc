@@ -57,8 +57,8 @@ class Libraries : public testing::TestWithParam<const char*> {
     return all;
   }
 
-  // `hosts`: a springboard lies in its window.
-  void check(const FunctionCode& code, const Patch& patch, bool hosts = false) {
+  // `is_depended_on`: a trampoline lies in its window.
+  void check(const FunctionCode& code, const Patch& patch, bool is_depended_on = false) {
     SCOPED_TRACE(testing::Message() << std::hex << patch.site);
     ASSERT_TRUE(code.range.contains(patch.site));
     ASSERT_GE(patch.displaced, 1);
@@ -72,7 +72,7 @@ class Libraries : public testing::TestWithParam<const char*> {
     const bool is_single =
         arch::decode(patch.displaced_bytes(), patch.site)->end() == displaced_end;
     const Address closed_end =
-        is_single && !hosts ? written_end : std::max(written_end, displaced_end);
+        is_single && !is_depended_on ? written_end : std::max(written_end, displaced_end);
     for (Address a = patch.site + 1; a < closed_end; ++a) ASSERT_FALSE(code.targets->contains(a));
     const auto begins = boundaries(code, patch.site, displaced_end);
     if (begins.empty()) return;
@@ -80,7 +80,7 @@ class Libraries : public testing::TestWithParam<const char*> {
     std::vector<uint8_t> interior;
     for (Address begin : begins)
       if (begin > patch.site &&
-          begin < (hosts ? displaced_end : std::min(written_end, displaced_end)))
+          begin < (is_depended_on ? displaced_end : std::min(written_end, displaced_end)))
         interior.push_back(static_cast<uint8_t>(begin - patch.site));
     ASSERT_EQ(patch.interior, interior);
     // And there is a stub for it.
@@ -196,30 +196,30 @@ class FunctionPlans : public Libraries {
       SCOPED_TRACE(testing::Message() << std::hex << planned.patch.site);
       ASSERT_NO_FATAL_FAILURE(check_patch(code, plan, planned));
       taken.push_back(planned.patch.touched());
-      if (planned.springboard && !planned.host) taken.push_back(board(planned));
+      if (planned.trampoline && !planned.depends_on) taken.push_back(board(planned));
     }
     std::sort(taken.begin(), taken.end());
     for (size_t i = 1; i < taken.size(); ++i)
       ASSERT_LE(taken[i - 1].end, taken[i].begin) << std::hex << taken[i].begin;
-    ASSERT_NO_FATAL_FAILURE(check_guests(plan));
+    ASSERT_NO_FATAL_FAILURE(check_dependents(plan));
   }
 
  private:
   static Range board(const PlannedPatch& planned) {
-    return {planned.springboard->address, planned.springboard->address + arch::kJumpLength};
+    return {planned.trampoline->address, planned.trampoline->address + arch::kJumpLength};
   }
 
   void check_patch(const FunctionCode& code, const FunctionPlan& plan,
                    const PlannedPatch& planned) {
     const Patch& patch = planned.patch;
-    const bool hosts =
-        std::any_of(plan.patches.begin(), plan.patches.end(), [&](const PlannedPatch& guest) {
-          return guest.host && &plan.patches[*guest.host] == &planned;
+    const bool is_depended_on =
+        std::any_of(plan.patches.begin(), plan.patches.end(), [&](const PlannedPatch& dependent) {
+          return dependent.depends_on && &plan.patches[*dependent.depends_on] == &planned;
         });
-    ASSERT_NO_FATAL_FAILURE(check(code, patch, hosts));
+    ASSERT_NO_FATAL_FAILURE(check(code, patch, is_depended_on));
     ASSERT_TRUE(in_one_page(patch.site, patch.site + patch.written));
-    ASSERT_EQ(patch.written, planned.springboard ? arch::kShortJumpLength : arch::kJumpLength);
-    ASSERT_TRUE(hosts || !planned.points.empty()) << "it is there for nobody";
+    ASSERT_EQ(patch.written, planned.trampoline ? arch::kShortJumpLength : arch::kJumpLength);
+    ASSERT_TRUE(is_depended_on || !planned.points.empty()) << "it is there for nobody";
     ASSERT_TRUE(std::is_sorted(planned.points.begin(), planned.points.end()));
     const auto begins = boundaries(code, patch.site, patch.site + patch.displaced);
     for (uint8_t point : planned.points) {
@@ -228,11 +228,11 @@ class FunctionPlans : public Libraries {
                   std::binary_search(begins.begin(), begins.end(), patch.site + point))
           << +point;
     }
-    if (planned.springboard) check_springboard(code, plan, planned);
+    if (planned.trampoline) check_trampoline(code, plan, planned);
   }
 
-  void check_springboard(const FunctionCode& code, const FunctionPlan& plan,
-                         const PlannedPatch& planned) {
+  void check_trampoline(const FunctionCode& code, const FunctionPlan& plan,
+                        const PlannedPatch& planned) {
     const Range board = this->board(planned);
     const auto distance =
         static_cast<int64_t>(board.begin - planned.patch.site - arch::kShortJumpLength);
@@ -241,23 +241,24 @@ class FunctionPlans : public Libraries {
     ASSERT_LE(board.end, code.limit());
     for (Address a = board.begin; a < board.end; ++a) {
       ASSERT_FALSE(code.targets->contains(a));
-      ASSERT_EQ(planned.springboard->original[a - board.begin], code.bytes[a - code.range.begin]);
+      ASSERT_EQ(planned.trampoline->original[a - board.begin], code.bytes[a - code.range.begin]);
     }
     for (Range reserved : code.reserved) ASSERT_FALSE(reserved.overlaps(board));
-    if (!planned.host) return;
-    ASSERT_LT(*planned.host, plan.patches.size());
-    const Patch& host = plan.patches[*planned.host].patch;
-    ASSERT_FALSE(plan.patches[*planned.host].springboard);
-    ASSERT_GE(board.begin, host.site + host.written);
-    ASSERT_LE(board.end, host.site + host.displaced);
-    ASSERT_TRUE(in_one_page(host.site, board.end)) << "written with the jump of its host";
+    if (!planned.depends_on) return;
+    ASSERT_LT(*planned.depends_on, plan.patches.size());
+    const Patch& depends_on = plan.patches[*planned.depends_on].patch;
+    ASSERT_FALSE(plan.patches[*planned.depends_on].trampoline);
+    ASSERT_GE(board.begin, depends_on.site + depends_on.written);
+    ASSERT_LE(board.end, depends_on.site + depends_on.displaced);
+    ASSERT_TRUE(in_one_page(depends_on.site, board.end))
+        << "written with the jump that it depends on";
   }
 
-  // Springboards in one window do not overlap each other.
-  static void check_guests(const FunctionPlan& plan) {
+  // Trampolines in one window do not overlap each other.
+  static void check_dependents(const FunctionPlan& plan) {
     std::vector<Range> boards;
     for (const PlannedPatch& planned : plan.patches)
-      if (planned.springboard) boards.push_back(board(planned));
+      if (planned.trampoline) boards.push_back(board(planned));
     std::sort(boards.begin(), boards.end());
     for (size_t i = 1; i < boards.size(); ++i) ASSERT_LE(boards[i - 1].end, boards[i].begin);
   }

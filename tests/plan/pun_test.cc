@@ -15,9 +15,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 // Takes the `nth` range that it is asked for, at its begin; keeps all.
-class Landings {
+class Islands {
  public:
-  explicit Landings(size_t nth = 1) : nth_(nth) {}
+  explicit Islands(size_t nth = 1) : nth_(nth) {}
   std::optional<Address> operator()(const Candidates& wanted) {
     EXPECT_EQ(wanted.count, 1u);
     asked.push_back({wanted.first, wanted.first + wanted.width});
@@ -30,16 +30,16 @@ class Landings {
 };
 
 std::optional<PlannedPatch> pun(
-    const Function& function, Landings& landings, uint64_t offset = 0, Bytes text = {},
+    const Function& function, Islands& islands, uint64_t offset = 0, Bytes text = {},
     const std::function<bool(Range)>& is_free = [](Range) { return true; }) {
   const FunctionCode code = function.code();
   const auto rest = text.empty() ? code.bytes.subspan(offset) : std::span<const uint8_t>(text);
-  return plan_pun(code, at(offset), rest, is_free, std::ref(landings));
+  return plan_pun(code, at(offset), rest, is_free, std::ref(islands));
 }
 
 // All ranges that are asked for, when none of them has room.
 std::vector<Range> asked(const Function& function, uint64_t offset = 0, Bytes text = {}) {
-  Landings none(0);
+  Islands none(0);
   EXPECT_FALSE(pun(function, none, offset, text));
   return none.asked;
 }
@@ -75,10 +75,10 @@ TEST(Pun, TriesWithPrefixesWhatItsInstructionHasRoomFor) {
 }
 
 TEST(Pun, SaysWhatTheJumpCoversAndWhatMoves) {
-  Landings second(2);
+  Islands second(2);
   const auto planned = pun(Function(kMovRspRbp, kRest), second);
   ASSERT_TRUE(planned);
-  EXPECT_EQ(planned->landing, second.asked[1].begin);
+  EXPECT_EQ(planned->island, second.asked[1].begin);
   EXPECT_EQ(planned->patch.tactic, Tactic::pun);
   EXPECT_EQ(planned->patch.site, at(0));
   EXPECT_EQ(planned->patch.written, 6) << "a prefix, and a jump";
@@ -86,15 +86,15 @@ TEST(Pun, SaysWhatTheJumpCoversAndWhatMoves) {
   EXPECT_EQ(planned->patch.original, (Bytes{0x48, 0x89, 0xe5, 0x11, 0x12, 0x13}));
   EXPECT_THAT(planned->patch.interior, IsEmpty());
   EXPECT_THAT(planned->points, ElementsAre(0));
-  EXPECT_FALSE(planned->springboard);
+  EXPECT_FALSE(planned->trampoline);
 }
 
 TEST(Pun, ChangesNothingBehindWhereSomebodyComesIntoItsInstruction) {
   // lock subq $-16,(%rdi), which is jumped into behind its prefix
   const Bytes locked = {0xf0, 0x48, 0x83, 0x2f, 0xf0};
-  Landings landings;
-  const auto planned = pun(Function(locked, kRest).branch_to(1), landings);
-  EXPECT_THAT(landings.asked, ElementsAre(from(0, 5, int32_t(0xf02f8348), 1)));
+  Islands islands;
+  const auto planned = pun(Function(locked, kRest).branch_to(1), islands);
+  EXPECT_THAT(islands.asked, ElementsAre(from(0, 5, int32_t(0xf02f8348), 1)));
   ASSERT_TRUE(planned);
   EXPECT_EQ(planned->patch.displaced, 5);
 }
@@ -142,8 +142,8 @@ TEST(Pun, IsNoLongerThanAJournalHasRoomFor) {
     EXPECT_EQ(sizes, (is_store ? std::vector<uint64_t>{1 << 24, 1 << 16, 1 << 8, 1}
                                : std::vector<uint64_t>{uint64_t{1} << 32, 1 << 24, 1 << 16, 1}));
     for (uint64_t nth = 1; nth <= sizes.size(); ++nth) {
-      Landings landings(nth);
-      const auto planned = pun(Function(code, joined({kRest, kRest})), landings, edge);
+      Islands islands(nth);
+      const auto planned = pun(Function(code, joined({kRest, kRest})), islands, edge);
       ASSERT_TRUE(planned);
       EXPECT_LE(planned->patch.written, kLongestPun);
     }
@@ -163,9 +163,9 @@ TEST(Pun, DoesWithoutBytesThatMightBeABreakpoint) {
 
 TEST(Pun, NeedsBytesThatNobodyElseChanges) {
   for (uint64_t taken = 0; taken < 6; ++taken) {
-    Landings landings;
+    Islands islands;
     const auto is_free = [&](Range wanted) { return !wanted.overlaps({at(taken), at(taken + 1)}); };
-    EXPECT_EQ(pun(Function(kRet, kRest), landings, 0, {}, is_free).has_value(), taken == 5);
+    EXPECT_EQ(pun(Function(kRet, kRest), islands, 0, {}, is_free).has_value(), taken == 5);
   }
 }
 
@@ -211,7 +211,7 @@ class Free {
 };
 
 std::optional<EvictingPun> evicting_pun(
-    const Function& function, TakeLanding take, uint64_t offset = 0,
+    const Function& function, TakeIsland take, uint64_t offset = 0,
     const std::function<bool(Range)>& is_free = [](Range) { return true; },
     const std::function<void(Address)>& give_back = [](Address) {}) {
   return plan_evicting_pun(function.code(), at(offset), is_free, take, give_back);
@@ -236,8 +236,8 @@ Led led(const Function& function, const EvictingPun& planned, uint64_t offset = 
   };
   const PlannedPatch& pun = planned.pun;
   const Address next = pun.patch.site + pun.patch.displaced;
-  write(next, 5, 5, planned.landing);
-  write(pun.patch.site, pun.patch.written, pun.own(), *pun.landing);
+  write(next, 5, 5, planned.island);
+  write(pun.patch.site, pun.patch.written, pun.own(), *pun.island);
   const auto first = arch::decode(std::span(bytes).subspan(offset), at(offset));
   const auto second = arch::decode(std::span(bytes).subspan(next - kBegin), next);
   if (!first || !second) return {};
@@ -257,15 +257,15 @@ TEST(EvictingPun, EndsInTheNextInstructionsJumpAndBothLeadWhereTheySay) {
       const auto planned = evicting_pun(function, free);
       ASSERT_TRUE(planned) << first.size();
       const PlannedPatch& pun = planned->pun;
-      EXPECT_TRUE(pun.ends_in_host);
+      EXPECT_TRUE(pun.ends_in_next_jump);
       EXPECT_EQ(pun.patch.tactic, Tactic::evict);
       EXPECT_EQ(pun.patch.displaced, first.size());
       EXPECT_EQ(pun.own(), first.size()) << "the others are the next one's";
       EXPECT_EQ(pun.claimed(), (Range{at(0), at(first.size())}));
       EXPECT_GT(pun.patch.written, first.size());
       const Led jumps = led(function, *planned);
-      EXPECT_EQ(jumps.pun, pun.landing);
-      EXPECT_EQ(jumps.next, planned->landing);
+      EXPECT_EQ(jumps.pun, pun.island);
+      EXPECT_EQ(jumps.next, planned->island);
       EXPECT_EQ(jumps.length, pun.patch.written);
     }
   }
@@ -281,7 +281,7 @@ TEST(EvictingPun, ChoosesOnlyWhatNobodyJumpsInto) {
     const auto planned = evicting_pun(one, above);
     ASSERT_TRUE(planned);
     const Led jumps = led(one, *planned);
-    EXPECT_EQ(jumps.pun, planned->pun.landing);
+    EXPECT_EQ(jumps.pun, planned->pun.island);
     for (uint64_t i = entered; i < kSub16.size(); ++i) EXPECT_EQ(jumps.bytes[i], kSub16[i]);
   }
 }
@@ -313,11 +313,11 @@ TEST(EvictingPun, TriesOtherPlacesWhereTheOtherJumpHasNoneAndGivesThoseBack) {
           if (is_own) taken.push_back(nth);
           return nth;
         },
-        0, [](Range) { return true; }, [&](Address landing) { given.push_back(landing); });
+        0, [](Range) { return true; }, [&](Address island) { given.push_back(island); });
     EXPECT_EQ(planned.has_value(), in_vain < 1000);
     if (planned) {
       EXPECT_EQ(taken.size(), in_vain + 1);
-      EXPECT_EQ(planned->pun.landing, taken.back());
+      EXPECT_EQ(planned->pun.island, taken.back());
       EXPECT_EQ(led(function, *planned).pun, taken.back());
       taken.pop_back();
     }

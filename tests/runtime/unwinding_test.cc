@@ -64,7 +64,7 @@ struct Spec {
   Kind kind = Kind::count;
   bool has_rseq = false;
   uint64_t free_slots = 1;
-  Address springboard = 0;    // 0: the site leads to the stub
+  Address trampoline = 0;     // 0: the site leads to the stub
   arch::UnwinderHook hook{};  // of that kind
   // For histograms: in all, and for CPUs' own regions.
   uint64_t blocks = 2;
@@ -177,8 +177,8 @@ class Program {
     tables.slots = {runtime->slot_code, runtime->data_address, PP_RECORD_SITE};
     tables.code = {entries.frames, image_frames(runtime->code_address)};
     tables.shapes = &shapes;
-    springboard_ = with.springboard;
-    if (springboard_ != 0) tables.springboards.push_back({springboard_, site_});
+    trampoline_ = with.trampoline;
+    if (trampoline_ != 0) tables.trampolines.push_back({trampoline_, site_});
     code.align(16, 0);
     const auto header = arch::emit_unwind_tables(code, tables);
     const auto bytes = code.finish();
@@ -188,13 +188,13 @@ class Program {
     arena_.seal();
     frames_ = reinterpret_cast<void*>(header.frames);
     __register_frame(frames_);
-    const Address to = springboard_ == 0 ? site_ : springboard_;
+    const Address to = trampoline_ == 0 ? site_ : trampoline_;
     const auto jump = arch::encode_jump(to, stub_.begin);
     const auto short_jump = arch::encode_short_jump(site_, to);
     EXPECT_TRUE(jump.has_value() && short_jump.has_value());
     if (!jump || !short_jump) return;
     patch(to, *jump);
-    if (springboard_ != 0) patch(site_, *short_jump);
+    if (trampoline_ != 0) patch(site_, *short_jump);
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -204,7 +204,7 @@ class Program {
   }
 
   bool is_ours(Address at) const {
-    return at == springboard_ ||
+    return at == trampoline_ ||
            Range{arena_.address(), runtime_.address() + extent_.size()}.contains(at);
   }
   const arch::Stub& stub() const { return stub_; }
@@ -265,7 +265,7 @@ class Program {
   ExecutableMemory runtime_;
   std::vector<uint8_t> cells_;
   Address site_;
-  Address springboard_ = 0;
+  Address trampoline_ = 0;
   std::vector<uint8_t> original_;
   arch::Stub stub_;
   void* frames_ = nullptr;
@@ -428,10 +428,10 @@ class UnwindingOf : public testing::Test {
   struct sigaction before_ = {};
 };
 
-TEST_F(UnwindingOf, ASpringboardFindsTheProbedFunction) {
+TEST_F(UnwindingOf, ATrampolineFindsTheProbedFunction) {
   for (const Shape& shape : {Shape{"", unwound_returns, 0, 5, {count_at(0, StackUse::at_entry)}},
                              Shape{"", unwound_jumps, 0, 7, {count_at(0, StackUse::at_entry)}}}) {
-    const auto executed = expect_right_everywhere(shape, {.springboard = address_of(unwound_room)});
+    const auto executed = expect_right_everywhere(shape, {.trampoline = address_of(unwound_room)});
     EXPECT_TRUE(executed.contains(address_of(unwound_room)));
   }
 }

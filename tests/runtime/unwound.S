@@ -120,7 +120,7 @@ unwound_begin:
         ret
         end unwound_returns
 
-// For springboards to the functions around it.
+// For trampolines to the functions around it.
         .globl  unwound_room
 unwound_room:
         .skip   8, 0x90

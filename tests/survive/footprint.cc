@@ -109,8 +109,8 @@ std::string differences(const Footprint& before, const Footprint& after) {
 }
 
 bool comes_to_stand(pid_t pid) {
-  constexpr uint64_t kPatienceNs = 10'000'000'000;
-  for (const uint64_t begin = monotonic_ns(); monotonic_ns() - begin < kPatienceNs; sched_yield())
+  constexpr uint64_t kTimeoutNs = 10'000'000'000;
+  for (const uint64_t begin = monotonic_ns(); monotonic_ns() - begin < kTimeoutNs; sched_yield())
     if (const auto status = target::read_status(pid); status && status->state == 'T') return true;
   return false;
 }

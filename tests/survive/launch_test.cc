@@ -16,9 +16,9 @@ namespace {
 
 // What orphans of the test end with, none within 20 seconds: nothing.
 std::vector<Ending> endings_of_orphans() {
-  constexpr uint64_t kPatienceNs = 20'000'000'000;
+  constexpr uint64_t kTimeoutNs = 20'000'000'000;
   std::vector<Ending> endings;
-  for (const uint64_t begin = monotonic_ns(); monotonic_ns() - begin < kPatienceNs; sched_yield()) {
+  for (const uint64_t begin = monotonic_ns(); monotonic_ns() - begin < kTimeoutNs; sched_yield()) {
     Ending ending;
     const pid_t pid = ::waitpid(-1, &ending.status, WNOHANG | __WALL);
     if (pid < 0) return endings;  // no children any more

@@ -15,7 +15,7 @@
 namespace pinprick::survive {
 namespace {
 
-constexpr int kPatienceMs = 30'000;
+constexpr int kTimeoutMs = 30'000;
 
 }  // namespace
 
@@ -90,7 +90,7 @@ bool Program::read_more(int timeout_ms) {
 std::string Program::hear() {
   size_t end;
   while ((end = heard_.find('\n')) == heard_.npos)
-    if (!read_more(kPatienceMs)) return "";
+    if (!read_more(kTimeoutMs)) return "";
   std::string line = heard_.substr(0, end);
   heard_.erase(0, end + 1);
   return line;
@@ -117,7 +117,7 @@ Ending Program::wait() {
 }
 
 std::string Program::rest() {
-  while (read_more(kPatienceMs)) {
+  while (read_more(kTimeoutMs)) {
   }
   return std::move(heard_);
 }

@@ -137,8 +137,8 @@ class Redis : public Subject {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     socket_.copy(address.sun_path, sizeof address.sun_path - 1);
-    const timeval patience = {20, 0};
-    ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const timeval timeout = {20, 0};
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     broken_ = ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0;
     while (!ending_ && !broken_) {
       const std::string request = "INCR n\r\n";

@@ -36,7 +36,7 @@ TEST_P(Writing, TextOnlyWhileNobodyRuns) {
       subject->pid(),
       [&](Address address, std::span<uint8_t> out) { return memory->read(address, out); });
   ASSERT_TRUE(image);
-  // Not what lies after it in its last page: nobody ever executes that but a borrowed thread.
+  // Not what lies after it in its last page: nobody ever executes that but a hijacked thread.
   const std::vector<Range> text = image->executable_ranges();
   const auto is_text = [&](uint64_t address) {
     return std::any_of(text.begin(), text.end(),

@@ -1,4 +1,4 @@
-// A child process of the test to stop, borrow and look into; killed at the end if it still lives.
+// A child process of the test to stop, hijack and look into; killed at the end if it still lives.
 #pragma once
 
 #include <sched.h>

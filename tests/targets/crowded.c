@@ -1,4 +1,4 @@
-// Tiny functions one right after the other: a jump to a probe has to go by a springboard, or leave
+// Tiny functions one right after the other: a jump to a probe has to go by a trampoline, or leave
 // bytes of its neighbours alone. One command per line on stdin:
 //     call N     each of them N times, on two threads
 // answered with a line. Compiled without alignment of functions.

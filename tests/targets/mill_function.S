@@ -1,6 +1,6 @@
 // long mill(long seed): a function of many short blocks, so that its instructions need every tactic
 // at once: windows that are left in their middle, hops to padding, windows that make room for a
-// springboard. Lives on flags, on the red zone and on the addresses of what it reads.
+// trampoline. Lives on flags, on the red zone and on the addresses of what it reads.
     .text
     .globl mill
     .type mill, @function

@@ -129,7 +129,7 @@ Registers registers_for_call(const Registers& home, Address code, uint64_t numbe
   return registers;
 }
 
-std::vector<uint8_t> borrowed_call(Address at, const Registers& home, uint64_t signal_mask) {
+std::vector<uint8_t> remote_call(Address at, const Registers& home, uint64_t signal_mask) {
   Assembler code(at);
   const auto mask = code.new_label();
   const auto target = code.new_label();
@@ -176,7 +176,7 @@ std::vector<uint8_t> borrowed_call(Address at, const Registers& home, uint64_t s
   code.u64(signal_mask);
   emit_script(code, way_home);
   auto bytes = code.finish();
-  assert(bytes && bytes->size() == kEnd && kEnd <= kBorrowedCallMaxSize);
+  assert(bytes && bytes->size() == kEnd && kEnd <= kRemoteCallMaxSize);
   return *bytes;
 }
 
@@ -190,14 +190,14 @@ void start_script(Registers& registers, Address code, Address first, Address las
   registers.r15 = last;
 }
 
-std::optional<BorrowedHome> home_of_borrowed_call(Address at, std::span<const uint8_t> bytes) {
+std::optional<RemoteCallOrigin> origin_of_remote_call(Address at, std::span<const uint8_t> bytes) {
   if (bytes.size() < kEnd) return std::nullopt;
   const auto value_at = [&](size_t offset) {
     uint64_t value = 0;
     std::memcpy(&value, bytes.data() + offset, sizeof value);
     return value;
   };
-  BorrowedHome home;
+  RemoteCallOrigin home;
   for (size_t i = 0; i < std::size(kRestored); ++i)
     home.registers.*kRestored[i] = value_at(kFirstRegister + i * kPerRegister + 2);
   home.registers.rip = value_at(kInstructionPointer);
@@ -205,13 +205,13 @@ std::optional<BorrowedHome> home_of_borrowed_call(Address at, std::span<const ui
   home.registers.eflags = bytes[kArithmeticFlags] | (bytes[kOverflow] != 0 ? kOverflowFlag : 0) |
                           (bytes[kDirection] == kStd ? kDirectionFlag : 0);
   // What was read in the wrong places makes other bytes.
-  const auto again = borrowed_call(at, home.registers, home.signal_mask);
+  const auto again = remote_call(at, home.registers, home.signal_mask);
   if (!std::equal(again.begin(), again.end(), bytes.begin())) return std::nullopt;
   home.registers.eflags &= kRestoredFlags;
   return home;
 }
 
-Registers registers_at_home(const BorrowedHome& home, const Registers& now) {
+Registers registers_at_origin(const RemoteCallOrigin& home, const Registers& now) {
   Registers registers = home.registers;
   registers.eflags |= now.eflags & ~kRestoredFlags;
   registers.orig_rax = static_cast<uint64_t>(-1);

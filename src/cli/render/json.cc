@@ -99,7 +99,7 @@ void JsonRenderer::warning(const std::string& text) {
   put(data_, {{"type", "warning"}, {"message", text}});
 }
 
-void JsonRenderer::skipped(const ProcessName& process, const session::ArmReport& report) {
+void JsonRenderer::skipped(const ProcessName& process, const engine::ArmReport& report) {
   for (const auto& skipped : report.skipped)
     put(data_, {{"type", "skipped"},
                 {"pid", process.pid},
@@ -109,7 +109,7 @@ void JsonRenderer::skipped(const ProcessName& process, const session::ArmReport&
                 {"message", plan::sentence(skipped.refusal)}});
 }
 
-void JsonRenderer::armed(const ProcessName& process, const session::ArmReport& report,
+void JsonRenderer::armed(const ProcessName& process, const engine::ArmReport& report,
                          uint64_t elapsed_ns, bool) {
   skipped(process, report);
   put(data_, {{"type", "armed"},
@@ -125,7 +125,7 @@ void JsonRenderer::armed(const ProcessName& process, const session::ArmReport& r
 }
 
 void JsonRenderer::loaded(const ProcessName& process, const std::vector<std::string>& objects,
-                          const session::ArmReport& report, uint64_t elapsed_ns) {
+                          const engine::ArmReport& report, uint64_t elapsed_ns) {
   skipped(process, report);
   put(data_, {{"type", "loaded"},
               {"pid", process.pid},
@@ -175,7 +175,7 @@ void JsonRenderer::values(const Report<ValueRow>& report) {
   data_.flush();
 }
 
-void JsonRenderer::detached(const ProcessName& process, const session::DisarmReport& report) {
+void JsonRenderer::detached(const ProcessName& process, const engine::DisarmReport& report) {
   put(data_, {{"type", "detached"},
               {"pid", process.pid},
               {"restored", report.restored},
@@ -183,7 +183,7 @@ void JsonRenderer::detached(const ProcessName& process, const session::DisarmRep
               {"gone", report.gone},
               {"released", report.released},
               {"threads_inside", report.threads_inside},
-              {"calls_lost", report.calls_lost},
+              {"calls_abandoned", report.calls_abandoned},
               {"kept_slot_bytes", report.kept_slot_bytes},
               {"kept_stub_bytes", report.kept_stub_bytes},
               {"is_filtered", report.is_filtered},

@@ -13,10 +13,10 @@ class JsonRenderer : public Renderer {
 
   void error(const Message& message) override;
   void warning(const std::string& text) override;
-  void armed(const ProcessName& process, const session::ArmReport& report, uint64_t elapsed_ns,
+  void armed(const ProcessName& process, const engine::ArmReport& report, uint64_t elapsed_ns,
              bool until_interrupt) override;
   void loaded(const ProcessName& process, const std::vector<std::string>& objects,
-              const session::ArmReport& report, uint64_t elapsed_ns) override;
+              const engine::ArmReport& report, uint64_t elapsed_ns) override;
   void unloaded(const ProcessName& process, const std::vector<std::string>& objects) override;
   void executed(const ProcessName& process) override;
   void kept(pid_t pid, size_t probes) override;
@@ -24,7 +24,7 @@ class JsonRenderer : public Renderer {
   void counts(const Report<CountRow>& report) override;
   void latencies(const Report<LatencyRow>& report) override;
   void values(const Report<ValueRow>& report) override;
-  void detached(const ProcessName& process, const session::DisarmReport& report) override;
+  void detached(const ProcessName& process, const engine::DisarmReport& report) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
   void sessions(const std::vector<SessionRow>& rows) override;
@@ -33,7 +33,7 @@ class JsonRenderer : public Renderer {
   void flush() override { data_.flush(); }
 
  private:
-  void skipped(const ProcessName& process, const session::ArmReport& report);
+  void skipped(const ProcessName& process, const engine::ArmReport& report);
 
   Output data_;
 };

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "cli/messages.h"
+#include "engine/disarm.h"
+#include "engine/session.h"
 #include "image/match.h"
+#include "placement/probe_set.h"
+#include "placement/summary.h"
 #include "plan/tactic.h"
-#include "probe/probe.h"
-#include "probe/summary.h"
-#include "session/disarm.h"
-#include "session/session.h"
 #include "stats/histogram.h"
 
 namespace pinprick::cli {
@@ -26,7 +26,7 @@ struct ProcessName {
 
 // A function, or an instruction of one. There may be millions: so rows keep no names of their own;
 // these live as long as what the rows are of.
-using session::ProbeName;
+using engine::ProbeName;
 inline std::string text_of(const ProbeName& name) {
   return image::name_at(name.function, name.offset);
 }
@@ -86,7 +86,7 @@ struct ListRow {
 struct SummaryRow {
   std::string object;
   std::string sites;  // of which kind: "entries", "instructions", "instructions together"
-  probe::Summary summary;
+  placement::Summary summary;
 };
 
 // Of timed calls.
@@ -125,11 +125,11 @@ class Renderer {
   virtual void error(const Message& message) = 0;
   virtual void warning(const std::string& text) = 0;
 
-  virtual void armed(const ProcessName& process, const session::ArmReport& report,
+  virtual void armed(const ProcessName& process, const engine::ArmReport& report,
                      uint64_t elapsed_ns, bool until_interrupt) = 0;
   // Objects that were loaded, or unloaded, while we watched; where there is something to probe.
   virtual void loaded(const ProcessName& process, const std::vector<std::string>& objects,
-                      const session::ArmReport& report, uint64_t elapsed_ns) = 0;
+                      const engine::ArmReport& report, uint64_t elapsed_ns) = 0;
   virtual void unloaded(const ProcessName& process, const std::vector<std::string>& objects) = 0;
   // The process runs another program.
   virtual void executed(const ProcessName& process) = 0;
@@ -140,7 +140,7 @@ class Renderer {
   virtual void counts(const Report<CountRow>& report) = 0;
   virtual void latencies(const Report<LatencyRow>& report) = 0;
   virtual void values(const Report<ValueRow>& report) = 0;
-  virtual void detached(const ProcessName& process, const session::DisarmReport& report) = 0;
+  virtual void detached(const ProcessName& process, const engine::DisarmReport& report) = 0;
 
   virtual void functions(const std::vector<ListRow>& rows) = 0;
   virtual void summary(const SummaryRow& row) = 0;

@@ -70,7 +70,7 @@ void TextRenderer::warning(const std::string& text) {
 
 // "armed 3 of 4 functions in 18 ms", and what was skipped, and why.
 void TextRenderer::arming(const std::string& verb, const ProcessName& process,
-                          const session::ArmReport& report, uint64_t elapsed_ns,
+                          const engine::ArmReport& report, uint64_t elapsed_ns,
                           const std::string& end) {
   const size_t wanted = report.armed + report.skipped.size();
   const std::string functions =
@@ -102,13 +102,13 @@ void TextRenderer::arming(const std::string& verb, const ProcessName& process,
   }
 }
 
-void TextRenderer::armed(const ProcessName& process, const session::ArmReport& report,
+void TextRenderer::armed(const ProcessName& process, const engine::ArmReport& report,
                          uint64_t elapsed_ns, bool until_interrupt) {
   arming("armed", process, report, elapsed_ns, until_interrupt ? "; Ctrl-C to stop" : "");
 }
 
 void TextRenderer::loaded(const ProcessName& process, const std::vector<std::string>& objects,
-                          const session::ArmReport& report, uint64_t elapsed_ns) {
+                          const engine::ArmReport& report, uint64_t elapsed_ns) {
   arming(fmt::format("{} loaded: armed", fmt::join(objects, ", ")), process, report, elapsed_ns,
          "");
 }
@@ -376,7 +376,7 @@ void TextRenderer::values(const Report<ValueRow>& report) {
   data_.flush();
 }
 
-void TextRenderer::detached(const ProcessName& process, const session::DisarmReport& report) {
+void TextRenderer::detached(const ProcessName& process, const engine::DisarmReport& report) {
   const std::string who =
       several_ ? fmt::format("{} ({}): ", process.pid, process.command) : std::string();
   if (report.target_gone) {
@@ -400,7 +400,7 @@ void TextRenderer::detached(const ProcessName& process, const session::DisarmRep
   if (report.kept_slot_bytes != 0)
     kept += fmt::format(
         "; {} KB stay mapped, as {} neither returned nor still on a stack (longjmp?) may come back",
-        kilobytes(report.kept_slot_bytes), plural(report.calls_lost, "measured call"));
+        kilobytes(report.kept_slot_bytes), plural(report.calls_abandoned, "measured call"));
   if (!report.memory_left) {
     const bool is_clean = kept.empty() && report.foreign == 0;
     notes_.print("{}detached{}{}{}\n", who, is_clean ? " cleanly" : "", unmeasured, kept);
@@ -409,9 +409,9 @@ void TextRenderer::detached(const ProcessName& process, const session::DisarmRep
   std::string why;
   if (report.threads_inside != 0)
     why = fmt::format("{} still inside a stub", plural(report.threads_inside, "thread"));
-  if (report.calls_lost != 0)
+  if (report.calls_abandoned != 0)
     why += fmt::format("{}{} neither returned nor still on a stack (longjmp?)",
-                       why.empty() ? "" : ", ", plural(report.calls_lost, "measured call"));
+                       why.empty() ? "" : ", ", plural(report.calls_abandoned, "measured call"));
   if (report.foreign_held != 0)
     why += fmt::format("{}what was written over {} may lead there", why.empty() ? "" : ", ",
                        plural(report.foreign_held, "site"));
@@ -439,7 +439,7 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
 }
 
 void TextRenderer::summary(const SummaryRow& row) {
-  const probe::Summary& summary = row.summary;
+  const placement::Summary& summary = row.summary;
   const auto percent = [&](size_t n) {
     return summary.sites == 0 ? 0.0
                               : 100.0 * static_cast<double>(n) / static_cast<double>(summary.sites);

@@ -324,7 +324,7 @@ void code_rules(Assembler& at, const std::vector<CodeRow>& rows, const SlotFrame
 // on the stack (and a few) 1.
 //
 // An unwinder looks for the byte before the address that it is given. Nearly any byte of the
-// instruction does; the last one is no springboard's, unless the instruction has no other.
+// instruction does; the last one is no trampoline's, unless the instruction has no other.
 constexpr uint8_t kBackNowhere = 0xff;
 constexpr uint8_t kWordsBias = 8;
 constexpr uint16_t kLastEnd = 0xffff;
@@ -449,7 +449,7 @@ UnwindTable emit_stub_unwind_table(Assembler& code, Range stubs, const StubTable
   return emit_table(code, kNotKeptInStubs, stubs, [&](Assembler& at) { stub_rules(at, tables); });
 }
 
-UnwindTable emit_springboard_unwind_table(Assembler& code, Range chunk) {
+UnwindTable emit_trampoline_unwind_table(Assembler& code, Range chunk) {
   Expression site;
   site.reg(kReturnAddress).plus(kIndirectJumpLength - sizeof(int32_t));
   site.op(kOpDup).deref(4).byte(32).op(kOpShl).byte(32).op(kOpShra).op(kOpPlus);
@@ -547,8 +547,8 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
   for (const StubArena& arena : spec.arenas)
     entries.push_back({{arena.begin, arena.begin + arena.size}, Kind::stubs});
   const size_t first_board = entries.size();
-  for (const Springboard& board : spec.springboards)
-    entries.push_back({{board.address, board.address + 1}, Kind::springboard});
+  for (const Trampoline& board : spec.trampolines)
+    entries.push_back({{board.address, board.address + 1}, Kind::trampoline});
 
   const Address begin = code.here();
   UnwindTablesHeader header;
@@ -577,10 +577,10 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
       entry.fde = emit_fde(at, stub_cie, entry.range,
                            [&](Assembler& rules) { stub_rules(rules, tables[i]); });
     }
-    for (size_t i = 0; i < spec.springboards.size(); ++i) {
+    for (size_t i = 0; i < spec.trampolines.size(); ++i) {
       Entry& entry = entries[first_board + i];
       Expression site;
-      site.word(spec.springboards[i].site + kAsIfCalled);
+      site.word(spec.trampolines[i].site + kAsIfCalled);
       entry.fde = emit_fde(at, stub_cie, entry.range,
                            [&](Assembler& rules) { return_address_is(rules, site); });
     }

@@ -1,0 +1,513 @@
+#include "engine/disarm.h"
+#include "engine/slot_use.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "arch/stub.h"
+#include "base/clock.h"
+#include "engine/kept_memory.h"
+#include "engine/ownership.h"
+#include "engine/redirect.h"
+#include "engine/remote_calls.h"
+#include "engine/shared_sites.h"
+#include "layout/runtime_data.h"
+#include "ledger/turn.h"
+#include "patch/text_edit.h"
+#include "placement/hooks.h"
+#include "runtime/image.h"
+#include "target/procfs.h"
+
+namespace pinprick::engine {
+namespace {
+
+using layout::MappingEntry;
+
+bool contains(const std::vector<Range>& ranges, Address address) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](Range range) { return range.contains(address); });
+}
+
+// Who is, or will come back, where.
+struct Presence {
+  std::vector<image::Mapping> maps;
+  std::vector<Range> code;  // mapped, executable, ours
+  SlotUse slots;
+  size_t threads_inside = 0;
+};
+
+// Is the thread in an unwinder that may have come by a slot? Then it knows where the slot's return
+// address lies, and will look there again. Some function of the unwinder is on the stack below a
+// call that returns to a slot; in between may be other such calls, of what the unwinder calls in
+// turn, a personality routine for example. What was left on the stack by a call that is over looks
+// the same: then we wait in vain.
+//
+// A program that steps by itself (unw_step) holds what the unwinder has learned meanwhile. Of a
+// slot that is, with LLVM's, where the range of its tables ends. Others leave that on the stack.
+bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
+             const std::vector<image::Mapping>& maps, const placement::UnwinderCode& unwinders,
+             const SlotUse& use) {
+  if (unwinders.ranges.empty() && !unwinders.has_llvm_inside) return false;
+  const Address top = thread.stack_pointer();
+  const auto stack = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+    return mapping.range.contains(top);
+  });
+  if (stack == maps.end()) return false;
+  Address oldest = 0;
+  for (size_t i : use.waiting)
+    if (use.slots[i].stack >= top && use.slots[i].stack < stack->range.end)
+      oldest = std::max(oldest, use.slots[i].stack);
+  // About to land in a slot's frame, it has overwritten what the slot is known by.
+  if (contains(unwinders.ranges, thread.instruction_pointer())) return oldest != 0 || use.lost != 0;
+  // Behind the slots that were ever used, and no further than there may be some.
+  const auto code_of = [&](uint64_t slot) { return use.first_code() + slot * arch::kSlotCodeSize; };
+  std::vector<Range> known = unwinders.ranges;
+  if (unwinders.has_llvm_inside)
+    known.push_back({code_of(use.slots.size()), code_of(use.room) + 1});
+  return oldest != 0 && patch::stack_leads_to(maps, memory, thread, known, oldest);
+}
+
+// Has the thread, in the middle of what another session's code does with a return address, one of a
+// slot of ours? In a register, or in the words at the top of its stack.
+bool holds_slot(const SlotUse& use, const target::StoppedThread& thread,
+                const target::Memory& memory) {
+  constexpr size_t kWords = 24;
+  uint64_t words[sizeof thread.registers / sizeof(uint64_t) + kWords] = {};
+  std::memcpy(words, &thread.registers, sizeof thread.registers);
+  const auto top = reinterpret_cast<uint8_t*>(words + sizeof thread.registers / sizeof(uint64_t));
+  static_cast<void>(memory.read(thread.stack_pointer(), {top, kWords * sizeof(uint64_t)}));
+  return std::any_of(std::begin(words), std::end(words), [&](uint64_t word) {
+    return !use.slots.empty() && word - use.first_code() < use.room * arch::kSlotCodeSize;
+  });
+}
+
+Result<Presence, SystemError> look_around(target::Stop& stop, const target::RemoteTarget& target,
+                                          const ledger::SessionFile& file,
+                                          const layout::Session& journal, const OtherSites& others,
+                                          const placement::UnwinderCode& unwinders) {
+  Presence presence;
+  auto maps = image::read_maps(target.pid());
+  if (!maps) return fail(maps.error());  // not: nothing is mapped
+  presence.maps = *std::move(maps);
+  std::vector<Range> no_slots;  // without the slots' code: who returns there is known by its slot
+  std::vector<Range> called;    // from where our code calls what is not ours
+  for (const MappingEntry& entry : journal.mappings) {
+    if (!is_ours(target.memory(), entry, presence.maps, file)) continue;
+    if (entry.kind == MappingEntry::Kind::runtime_code) {
+      const Address at = runtime::resumed_at(entry.address);
+      called.push_back({at, at + 1});
+    }
+    if (entry.kind == MappingEntry::Kind::runtime_data)
+      presence.slots = look_at_slots(target.memory(), entry, others.slots());
+    if (!layout::is_code(entry.kind)) continue;
+    presence.code.push_back({entry.address, entry.address + entry.size});
+    no_slots.push_back(presence.code.back());
+    if (no_slots.back().contains(presence.slots.first_code()))
+      no_slots.back().end = presence.slots.first_code();
+  }
+  for (const layout::SiteEntry& site : journal.sites) {
+    if (site.phase != layout::SiteEntry::Phase::unwinder_hook) continue;
+    // A hook that lists objects calls the hooked function; it makes 0 of the return address.
+    const Address hook = site.target();
+    const Address body = site.address + static_cast<uint64_t>(int64_t{site.body});
+    if (contains(presence.code, hook) && hook < body) called.push_back({hook, body});
+  }
+  const auto takes_over = [&](const target::StoppedThread& thread) {
+    return contains(others.code(), thread.instruction_pointer()) &&
+           holds_slot(presence.slots, thread, target.memory());
+  };
+  for (const auto& thread : stop.threads())
+    if (contains(presence.code, thread.instruction_pointer()) || takes_over(thread) ||
+        patch::signal_returns_to(presence.maps, target.memory(), thread, no_slots) ||
+        unwinds(thread, target.memory(), presence.maps, unwinders, presence.slots) ||
+        (!called.empty() &&
+         patch::stack_leads_to(presence.maps, target.memory(), thread, called, ~Address{0})))
+      ++presence.threads_inside;
+  return presence;
+}
+
+// The program's text, put back.
+class Restoring {
+ public:
+  Restoring(const target::RemoteTarget& target, const image::ProcessImage& image,
+            const layout::Session& journal, const OtherSites& others, Armed armed)
+      : target_(target), memory_(target.memory()), mappings_(target.pid()), armed_(armed) {
+    if (journal.header.state != layout::SessionState::armed) return;
+    using Phase = layout::SiteEntry::Phase;
+    std::vector<patch::TextEdit> edits;
+    for (const layout::SiteEntry& site : journal.sites) {
+      if (site.phase == Phase::gone || site.phase == Phase::left_out) continue;
+      const bool is_shared = others.last_at(memory_, head_of(journal, site)) != nullptr;
+      // What leads to a trampoline stays as long as that leads to anybody.
+      if (is_shared && &head_of(journal, site) != &site) continue;
+      const auto edit = others.disarming(memory_, site);
+      if (!edit) continue;
+      (site.phase == Phase::unwinder_hook ? hooks_ : left_).push_back({&site, *edit, is_shared});
+      edits.push_back(*edit);
+    }
+    foreign_ = patch::foreign_breakpoints(image, memory_, edits);
+    probes_ = Edits(left_);
+  }
+
+  // All but the hooks in unwinders.
+  bool probes_done() const { return left_.empty(); }
+  bool done() const { return left_.empty() && hooks_.empty() && !may_lead_to_us_; }
+  // As much as can be done now.
+  Result<void, SystemError> restore(target::Stop& stop, DisarmReport& report);
+  // When nobody is in our code, and no stack leads there: who unwinds would not know the way. A
+  // hook that somebody has written over stays: done() is false then.
+  Result<void, SystemError> restore_hooks(target::Stop& stop, DisarmReport& report);
+
+ private:
+  struct Site {
+    const layout::SiteEntry* entry;
+    patch::TextEdit edit;  // that takes its stub out
+    bool is_shared = false;
+  };
+  std::vector<bool> in_use(target::Stop& stop, std::span<const patch::TextEdit> edits);
+  // Worked out before the process stops, as far as that goes.
+  struct Edits {
+    Edits() = default;
+    explicit Edits(const std::vector<Site>& sites) {
+      edits.reserve(sites.size());
+      for (const Site& site : sites) edits.push_back(site.edit);
+      order = patch::WritingOrder(edits, patch::Order::phases_downward);
+    }
+    std::vector<patch::TextEdit> edits;
+    patch::WritingOrder order{{}, patch::Order::phases_downward};
+  };
+  Result<void, SystemError> apply(target::Stop& stop, const Edits& all, DisarmReport& report);
+  void count(const patch::TextEdit& edit, patch::EditOutcome outcome, DisarmReport& report);
+
+  const target::RemoteTarget& target_;
+  const target::Memory& memory_;
+  image::MappingLookup mappings_;
+  const Armed armed_;
+  bool may_lead_to_us_ = false;  // what somebody has written over a jump of ours
+  std::vector<Site> left_;
+  std::vector<Site> hooks_;
+  Edits probes_;                  // of left_
+  std::vector<Address> foreign_;  // breakpoints
+};
+
+// A thread may stand at a trampoline: it has made the short jump to there, but not the long one.
+// It is moved on to where that leads. One whose signal handler will return there still needs it,
+// and with it the jump in front of a window that the trampoline lies in: its bytes are no code.
+std::vector<bool> Restoring::in_use(target::Stop& stop, std::span<const patch::TextEdit> edits) {
+  std::vector<bool> used(edits.size());
+  const auto is_trampoline = [](const Site& site) {
+    return site.entry->displaced == 0 && !site.is_shared;
+  };
+  if (std::none_of(left_.begin(), left_.end(), is_trampoline)) return used;
+  const auto held = patch::examine(memory_, edits);
+  std::vector<patch::Interior> trampolines;
+  for (size_t i = 0; i < left_.size(); ++i)
+    if (is_trampoline(left_[i]) && held[i] == patch::EditOutcome::written)
+      trampolines.push_back(
+          {left_[i].entry->address, left_[i].entry->target(), static_cast<uint32_t>(i)});
+  std::sort(trampolines.begin(), trampolines.end(),
+            [](const auto& a, const auto& b) { return a.address < b.address; });
+  for (size_t blocked : patch::clear_interiors(stop, memory_, mappings_, trampolines)) {
+    const Address trampoline = left_[blocked].entry->address;
+    for (size_t i = 0; i < left_.size(); ++i)
+      if (i == blocked || trampoline - left_[i].entry->address < left_[i].entry->displaced)
+        used[i] = true;
+  }
+  return used;
+}
+
+Result<void, SystemError> Restoring::restore(target::Stop& stop, DisarmReport& report) {
+  const auto used = in_use(stop, probes_.edits);
+  std::vector<Site> later;
+  if (std::find(used.begin(), used.end(), true) != used.end()) {
+    std::vector<Site> now;
+    for (size_t i = 0; i < left_.size(); ++i) (used[i] ? later : now).push_back(left_[i]);
+    probes_ = Edits(now);
+  }
+  if (auto applied = apply(stop, probes_, report); !applied) return applied;
+  left_ = std::move(later);
+  probes_ = Edits(left_);
+  return {};
+}
+
+Result<void, SystemError> Restoring::restore_hooks(target::Stop& stop, DisarmReport& report) {
+  const Edits all(hooks_);
+  const auto outcomes = patch::apply(stop, memory_, all.edits, all.order, foreign_);
+  if (!outcomes) return fail(outcomes.error());
+  std::vector<Site> left;
+  for (size_t i = 0; i < hooks_.size(); ++i)
+    if ((*outcomes)[i] == patch::EditOutcome::different) left.push_back(hooks_[i]);
+  hooks_ = std::move(left);
+  report.foreign += hooks_.size();
+  return {};
+}
+
+Result<void, SystemError> Restoring::apply(target::Stop& stop, const Edits& all,
+                                           DisarmReport& report) {
+  const auto outcomes = patch::apply(stop, memory_, all.edits, all.order, foreign_);
+  if (!outcomes) return fail(outcomes.error());
+  for (size_t i = 0; i < all.edits.size(); ++i) count(all.edits[i], (*outcomes)[i], report);
+  return {};
+}
+
+// What is not as we left it was overwritten, or belongs to something that was loaded since: pages
+// that nobody has written to are still the file's.
+void Restoring::count(const patch::TextEdit& edit, patch::EditOutcome outcome,
+                      DisarmReport& report) {
+  // A hook is no probe.
+  const bool is_hook = edit.phase == static_cast<uint8_t>(layout::SiteEntry::Phase::loader_hook);
+  switch (outcome) {
+    case patch::EditOutcome::written:
+      if (!is_hook) ++report.restored;
+      return;
+    case patch::EditOutcome::unreadable:
+      ++report.gone;
+      return;
+    case patch::EditOutcome::already:
+      if (armed_ == Armed::perhaps_partly) return;
+      if (target::is_private_copy(target_.pid(), edit.address))
+        ++report.foreign;
+      else
+        ++report.gone;
+      return;
+    case patch::EditOutcome::different:
+      if (!target::is_private_copy(target_.pid(), edit.address)) {
+        ++report.gone;
+        return;
+      }
+      ++report.foreign;
+      ++report.foreign_held;
+      may_lead_to_us_ = true;
+      return;
+  }
+}
+
+Result<void, ledger::SessionError> unmap(const target::RemoteTarget& target,
+                                         const image::ProcessImage& image,
+                                         ledger::SessionFile& file, layout::Session& journal,
+                                         const std::vector<image::Mapping>& maps,
+                                         const KeptMemory& kept) {
+  const auto descriptors = our_descriptors(target, journal, maps, file);
+  std::vector<MappingEntry> mapped;
+  for (const MappingEntry& entry : journal.mappings)
+    if (is_ours(target.memory(), entry, maps, file)) mapped.push_back(entry);
+  if (descriptors.empty() && mapped.empty()) return {};
+
+  const auto work = [&](target::HijackedThread& thread) -> Result<void, ledger::SessionError> {
+    for (int descriptor : descriptors)
+      static_cast<void>(thread.call(SYS_close, static_cast<uint64_t>(descriptor)));
+    for (const MappingEntry& entry : mapped) {
+      for (Range part : not_kept({entry.address, entry.address + entry.size}, kept)) {
+        auto unmapped = thread.call(SYS_munmap, part.begin, part.size());
+        if (!unmapped)
+          return fail(ledger::SessionError(target::AttachError{target::AttachCause::call_refused,
+                                                               target.pid(), 0,
+                                                               unmapped.error().number, "munmap"}));
+      }
+    }
+    for (Range range : kept.unused)
+      static_cast<void>(thread.call(SYS_madvise, range.begin, range.size(), MADV_DONTNEED));
+    return {};
+  };
+  return with_hijacked_thread(target, image, file, journal, work);
+}
+
+// Nothing was done yet that would have to be undone.
+bool is_untouched(const layout::Session& journal) {
+  return journal.header.state == layout::SessionState::preparing &&
+         journal.header.hijack.active == 0 &&
+         std::all_of(journal.mappings.begin(), journal.mappings.end(),
+                     [](const MappingEntry& entry) {
+                       return entry.progress == MappingEntry::Progress::none;
+                     });
+}
+
+// Another program's text, at the same addresses, is none of ours.
+Result<target::Stop, ledger::SessionError> stop_program(const target::RemoteTarget& target) {
+  auto stopped = target::Stop::all_threads(target.pid());
+  if (!stopped) return fail(ledger::SessionError(stopped.error()));
+  if (!target.same_image())
+    return fail(ledger::SessionError(
+        target::AttachError{target::AttachCause::exec_during_attach, target.pid(), 0, 0, {}}));
+  return *std::move(stopped);
+}
+
+bool is_filtered(const ledger::SessionError& error) {
+  const auto* attach = std::get_if<target::AttachError>(&error);
+  return attach != nullptr && (attach->cause == target::AttachCause::seccomp ||
+                               attach->cause == target::AttachCause::seccomp_deadly);
+}
+
+}  // namespace
+
+DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
+  restored += other.restored;
+  foreign += other.foreign;
+  foreign_held += other.foreign_held;
+  gone += other.gone;
+  released += other.released;
+  threads_inside += other.threads_inside;
+  calls_abandoned += other.calls_abandoned;
+  kept_slot_bytes += other.kept_slot_bytes;
+  kept_stub_bytes += other.kept_stub_bytes;
+  is_filtered = is_filtered || other.is_filtered;
+  memory_left = memory_left || other.memory_left;
+  target_gone = target_gone || other.target_gone;
+  stopped_ns += other.stopped_ns;
+  return *this;
+}
+
+namespace {
+
+Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& target,
+                                                    const image::ProcessImage& image,
+                                                    ledger::SessionFile& file,
+                                                    layout::Session& journal, uint64_t timeout_ns,
+                                                    Armed armed) {
+  DisarmReport report;
+  if (is_untouched(journal)) {
+    file.remove();
+    return report;
+  }
+  const bool has_hooks =
+      std::any_of(journal.sites.begin(), journal.sites.end(), [](const layout::SiteEntry& site) {
+        return site.phase == layout::SiteEntry::Phase::unwinder_hook;
+      });
+  const OtherSites others = OtherSites::find(target.pid(), target.memory(), file.path());
+  Restoring text(target, image, journal, others, armed);
+  const bool has_slots = std::any_of(
+      journal.mappings.begin(), journal.mappings.end(),
+      [](const MappingEntry& entry) { return entry.kind == MappingEntry::Kind::runtime_data; });
+  const auto unwinders = has_hooks && has_slots
+                             ? placement::unwinder_code(image, placement::Search::by_code)
+                             : placement::UnwinderCode();
+  auto stopped = stop_program(target);
+  if (!stopped) return fail(stopped.error());
+  std::optional<target::Stop> stop(*std::move(stopped));
+  file.write_controller_gone(journal);
+  undo_hijack(*stop, target, file, journal);
+  if (const auto maps = image::read_maps(target.pid()))
+    note_results_of_script(target.memory(), journal, *maps, file);
+
+  // Nobody enters any more; who is on the way through a stub now is out of it in a moment: once it
+  // has had the processor, which takes longer the more there is to do on this machine. It is not
+  // made to hurry: a thread that we step has a SIGTRAP coming if we die.
+  constexpr uint64_t kLongestPauseNs = 16'000'000;
+  uint64_t pause_ns = 250'000;
+  uint64_t waited_ns = 0;
+  Presence presence;
+  const auto refused = [&](const SystemError& error) {
+    return fail(ledger::SessionError(target::AttachError{
+        target::AttachCause::memory_refused, target.pid(), 0, error.number, {}}));
+  };
+  const auto note_disarmed = [&]() -> Result<void, ledger::SessionError> {
+    if (journal.header.state == layout::SessionState::disarmed) return {};
+    journal.header.state = layout::SessionState::disarmed;
+    if (auto written = file.write_header(journal.header); !written)
+      return fail(ledger::SessionError(written.error()));
+    return {};
+  };
+  const auto note_lost = [&] {
+    report.threads_inside = presence.threads_inside;
+    report.lost = calls_abandoned(target.memory(), presence.slots, file, journal);
+    report.calls_abandoned = std::accumulate(report.lost.begin(), report.lost.end(), uint64_t{0});
+  };
+  for (;;) {
+    const uint64_t begin_ns = monotonic_ns();
+    if (!text.probes_done())
+      if (auto restored = text.restore(*stop, report); !restored) return refused(restored.error());
+    if (text.done())
+      if (auto noted = note_disarmed(); !noted) return fail(noted.error());
+    // Not before: what a copy belongs to is read from the text.
+    if (text.probes_done()) redirect_threads(*stop, target.memory(), journal, others);
+    auto seen = look_around(*stop, target, file, journal, others, unwinders);
+    if (!seen) return refused(seen.error());
+    presence = *std::move(seen);
+    if (!text.probes_done()) ++presence.threads_inside;
+    if (presence.threads_inside == 0 || waited_ns >= timeout_ns) break;
+    report.stopped_ns += std::move(*stop).resume();
+    stop.reset();
+    // It runs for as long as it stood still, at least: with millions of sites a look takes a while.
+    const uint64_t pause = std::max(pause_ns, monotonic_ns() - begin_ns);
+    sleep_ns(pause);
+    waited_ns += pause;
+    pause_ns = std::min(pause_ns * 2, kLongestPauseNs);
+    auto again = stop_program(target);
+    if (!again) {
+      // It runs, and nobody knows who is where by now: what is left stays for a later detach.
+      note_lost();
+      report.memory_left = true;
+      return report;
+    }
+    stop.emplace(*std::move(again));
+  }
+  note_lost();
+  report.memory_left = presence.threads_inside != 0;
+  // Not while somebody may be on the way from a slot to its return address. Where there are no
+  // slots the text comes first: who is in a stub now, and stays, is not unwound from there any
+  // more.
+  if (report.threads_inside == 0 || !has_slots) {
+    report.released = release_calls(target.memory(), presence.slots);
+    if (auto restored = text.restore_hooks(*stop, report); !restored)
+      return refused(restored.error());
+    if (!text.done())
+      report.memory_left = true;
+    else if (auto noted = note_disarmed(); !noted)
+      return fail(noted.error());
+  }
+  std::optional<KeptMemory> kept;
+  if (!report.memory_left) {
+    auto probes = presence.code;
+    probes.insert(probes.end(), others.code().begin(), others.code().end());
+    auto needed =
+        keep_what_is_needed(target.memory(), journal, presence.slots, presence.maps, probes);
+    if (!needed) return refused(needed.error());
+    kept = *std::move(needed);
+  }
+  // Nobody is in what goes now, no stack leads there, and the text does not lead there any more: so
+  // nobody comes there while it goes, and nobody has to stand still for it.
+  report.stopped_ns += std::move(*stop).resume();
+  stop.reset();
+  if (kept) {
+    auto unmapped = unmap(target, image, file, journal, presence.maps, *kept);
+    report.is_filtered = report.memory_left = !unmapped && is_filtered(unmapped.error());
+    if (!unmapped && !report.is_filtered) return fail(unmapped.error());
+    if (unmapped) {
+      mark_kept(target.memory(), *kept);
+      report.kept_slot_bytes = kept->slot_bytes;
+      report.kept_stub_bytes = kept->stub_bytes;
+      file.remove();
+    }
+  }
+  return report;
+}
+
+}  // namespace
+
+// Whatever goes wrong, or is left: of a program that is over nothing has to be undone.
+Result<DisarmReport, ledger::SessionError> disarm(const target::RemoteTarget& target,
+                                                  const image::ProcessImage& image,
+                                                  ledger::SessionFile& file,
+                                                  layout::Session& journal, uint64_t timeout_ns,
+                                                  Armed armed) {
+  const bool was_over = target.has_exited() || !target.same_image();
+  if (!was_over) {
+    const auto turn = ledger::Turn::take(target.pid(), ledger::Turn::kLongTimeoutNs);
+    if (!turn) return fail(turn.error());
+    auto report = take_out(target, image, file, journal, timeout_ns, armed);
+    const bool is_done = report && !report->memory_left;
+    if (is_done || !target.is_over()) return report;
+  }
+  DisarmReport report;
+  report.target_gone = true;
+  file.remove();
+  return report;
+}
+
+}  // namespace pinprick::engine

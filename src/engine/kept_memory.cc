@@ -1,0 +1,177 @@
+#include "engine/kept_memory.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include "arch/jump.h"
+#include "arch/stub.h"
+
+namespace pinprick::engine {
+namespace {
+
+using layout::MappingEntry;
+using layout::SiteEntry;
+using KeptJump = std::array<uint8_t, kKeptJumpLength>;
+
+constexpr uint64_t kKeptMagic = 0x3154'5045'4b4e'5050;  // "PPNKEPT1"
+
+struct Mark {
+  uint64_t magic = kKeptMagic;
+  uint64_t size = 0;
+};
+
+Range pages_around(Range range) {
+  return {align_down(range.begin, kPageSize), align_up(range.end, kPageSize)};
+}
+
+const MappingEntry* mapping_around(const layout::Session& journal, MappingEntry::Kind kind,
+                                   Address address) {
+  const auto found = std::find_if(
+      journal.mappings.begin(), journal.mappings.end(), [&](const MappingEntry& entry) {
+        return entry.kind == kind && address - entry.address < entry.size;
+      });
+  return found == journal.mappings.end() ? nullptr : &*found;
+}
+
+// Of pages that are kept, by number: one range from the first to the last, and what lies between.
+void keep_pages(const std::set<Address>& pages, KeptMemory& kept) {
+  if (pages.empty()) return;
+  // Each takes the target a system call.
+  constexpr uint64_t kWorthwhile = 4 * kPageSize;
+  Address end = *pages.begin();
+  for (Address page : pages) {
+    if (page - end >= kWorthwhile) kept.unused.push_back({end, page});
+    end = page + kPageSize;
+  }
+  kept.ranges.push_back({*pages.begin(), end});
+  kept.slot_bytes += pages.size() * kPageSize;
+}
+
+Result<void, SystemError> keep_slots(const target::Memory& memory, const layout::Session& journal,
+                                     const SlotUse& use, KeptMemory& kept) {
+  std::set<Address> data, code;
+  for (size_t i : use.kept) {
+    const Address slot = use.address + i * sizeof(layout::Slot);
+    const Address code_of_slot = use.first_code() + i * arch::kSlotCodeSize;
+    // What the target says of itself is not to be believed.
+    if (mapping_around(journal, MappingEntry::Kind::runtime_data, slot) == nullptr ||
+        mapping_around(journal, MappingEntry::Kind::runtime_code, code_of_slot) == nullptr)
+      continue;
+    if (auto written = memory.write_value(code_of_slot + arch::kSlotLeaves, arch::kSlotGoesHome);
+        !written)
+      return written;
+    data.insert(align_down(slot, kPageSize));
+    code.insert(align_down(code_of_slot, kPageSize));
+  }
+  keep_pages(data, kept);
+  keep_pages(code, kept);
+  return {};
+}
+
+// Did the site begin with the byte of a jump, as a function?
+bool may_be_known(const SiteEntry& site) {
+  using Phase = SiteEntry::Phase;
+  return site.at_begin != 0 && site.length == layout::kLongSiteLength && site.displaced != 0 &&
+         (site.phase == Phase::usual || site.phase == Phase::dependent);
+}
+
+std::optional<KeptJump> jump_home(Address from, Address to) {
+  if (!arch::reaches(from + kKeptJumpLength, to)) return std::nullopt;
+  KeptJump jump{};
+  arch::encode_jump(jump, static_cast<int32_t>(to - from - kKeptJumpLength));
+  return jump;
+}
+
+Result<void, SystemError> keep_stubs(const target::Memory& memory, const layout::Session& journal,
+                                     KeptMemory& kept) {
+  std::map<Address, Address> end_of;  // of what is kept of an arena, by its address
+  for (const SiteEntry& site : journal.sites) {
+    if (!may_be_known(site)) continue;
+    const Address at = site.target();
+    if (const auto* arena = mapping_around(journal, MappingEntry::Kind::stubs, at)) {
+      const auto jump = jump_home(at, site.address);
+      if (!jump) continue;
+      if (auto written = memory.write(at, *jump); !written) return written;
+      Address& end = end_of[arena->address];
+      end = std::max(end, align_up(at + jump->size(), kPageSize));
+    } else if (mapping_around(journal, MappingEntry::Kind::islands, at) != nullptr) {
+      // A pun's: it takes the address to go to from behind itself.
+      const Address word = at + arch::kIndirectJumpLength;
+      if (auto written = memory.write_value(word, site.address); !written) return written;
+      kept.ranges.push_back(pages_around({at, word + sizeof(Address)}));
+    }
+  }
+  for (const auto& [begin, end] : end_of) {
+    kept.ranges.push_back({begin, end});
+    kept.stubs.push_back({begin, end});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<KeptMemory, SystemError> keep_what_is_needed(const target::Memory& memory,
+                                                    const layout::Session& journal,
+                                                    const SlotUse& use,
+                                                    const std::vector<image::Mapping>& maps,
+                                                    const std::vector<Range>& code) {
+  KeptMemory kept;
+  if (image::has_anonymous_code(maps, code))
+    if (auto done = keep_stubs(memory, journal, kept); !done) return fail(done.error());
+  for (Range range : kept.ranges) kept.stub_bytes += range.size();
+  if (auto done = keep_slots(memory, journal, use, kept); !done) return fail(done.error());
+  std::sort(kept.ranges.begin(), kept.ranges.end(),
+            [](Range a, Range b) { return a.begin < b.begin; });
+  return kept;
+}
+
+void mark_kept(const target::Memory& memory, const KeptMemory& kept) {
+  for (Range range : kept.stubs)
+    static_cast<void>(memory.write_value(range.begin, Mark{kKeptMagic, range.size()}));
+}
+
+std::vector<Range> not_kept(Range whole, const KeptMemory& kept) {
+  std::vector<Range> parts;
+  Address at = whole.begin;
+  for (Range range : kept.ranges) {
+    if (!range.overlaps(whole)) continue;
+    if (range.begin > at) parts.push_back({at, range.begin});
+    at = std::max(at, range.end);
+  }
+  if (at < whole.end) parts.push_back({at, whole.end});
+  return parts;
+}
+
+std::map<Address, Address> kept_stubs(const target::Memory& memory,
+                                      const std::vector<image::Mapping>& maps) {
+  constexpr uint64_t kMost = 256 << 20;
+  std::map<Address, Address> found;
+  std::vector<uint8_t> bytes;
+  const auto look_through = [&](Range range) {
+    bytes.resize(range.size());
+    if (!memory.read(range.begin, bytes)) return;
+    for (size_t i = 0; i + kKeptJumpLength <= bytes.size(); ++i) {
+      const auto distance = arch::jump_distance(std::span(bytes).subspan(i, kKeptJumpLength));
+      if (!distance) continue;
+      const Address at = range.begin + i;
+      found.emplace(at + kKeptJumpLength + static_cast<uint64_t>(int64_t{*distance}), at);
+    }
+  };
+  for (const image::Mapping& mapping : maps) {
+    if (!image::is_anonymous_code(mapping) || mapping.writable || mapping.inode != 0) continue;
+    for (Address page = mapping.range.begin; page < mapping.range.end;) {
+      Mark mark;
+      const bool is_marked = memory.read_value(page, mark) && mark.magic == kKeptMagic &&
+                             mark.size != 0 && mark.size % kPageSize == 0 && mark.size <= kMost &&
+                             mark.size <= mapping.range.end - page;
+      if (is_marked) look_through({page, page + mark.size});
+      page += is_marked ? mark.size : kPageSize;
+    }
+  }
+  return found;
+}
+
+}  // namespace pinprick::engine

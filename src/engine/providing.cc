@@ -1,0 +1,95 @@
+#include "engine/providing.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "arch/stub.h"
+#include "layout/runtime_data.h"
+#include "ledger/discovery.h"
+
+namespace pinprick::engine {
+namespace {
+
+using layout::MappingEntry;
+using layout::RuntimeContext;
+
+const MappingEntry* mapping_of(const layout::Session& journal, MappingEntry::Kind kind) {
+  const auto found =
+      std::find_if(journal.mappings.begin(), journal.mappings.end(),
+                   [&](const MappingEntry& mapping) { return mapping.kind == kind; });
+  return found == journal.mappings.end() ? nullptr : &*found;
+}
+
+// Slots from `first` up to `end`, whose code leaves as that of the first one does.
+bool write_slots(const target::Memory& memory, Address slots, Address code, uint64_t first,
+                 uint64_t end) {
+  std::array<uint8_t, arch::kSlotCodeSize> bytes;
+  if (!memory.read(code, bytes)) return false;
+  const auto leave = arch::where_slot_leaves(bytes, code);
+  if (!leave) return false;
+  std::vector<layout::Slot> data(end - first);
+  for (uint64_t i = first; i < end; ++i) data[i - first].code = code + i * arch::kSlotCodeSize;
+  const Address begin = code + first * arch::kSlotCodeSize;
+  arch::Assembler assembler(begin);
+  arch::emit_slot_code(assembler, slots + first * sizeof(layout::Slot), end - first, *leave);
+  const auto emitted = assembler.finish();
+  return emitted && memory.write(begin, *emitted) &&
+         memory.write(
+             slots + first * sizeof(layout::Slot),
+             {reinterpret_cast<const uint8_t*>(data.data()), data.size() * sizeof(layout::Slot)});
+}
+
+}  // namespace
+
+Provided provide_slots(const target::Memory& memory, const layout::Session& journal) {
+  const MappingEntry* const data = mapping_of(journal, MappingEntry::Kind::runtime_data);
+  const MappingEntry* const code = mapping_of(journal, MappingEntry::Kind::runtime_code);
+  RuntimeContext context;
+  if (data == nullptr || code == nullptr || data->size < sizeof context) return {};
+  const Address context_at = data->address + data->size - sizeof context;
+  layout::Slot slot;
+  if (!memory.read_value(context_at, context) || context.magic != layout::kContextMagic ||
+      !memory.read_value(data->address, slot) || slot.code - code->address >= code->size)
+    return {};
+  // What the process says of itself is not to be believed.
+  const uint64_t room = std::min({context.slot_count, (data->size - sizeof context) / sizeof slot,
+                                  (code->address + code->size - slot.code) / arch::kSlotCodeSize});
+  const uint64_t first = context.fresh_limit;
+  if (first == 0 || first > room) return {};
+  if (first == room) return {room, false};
+  if (context.fresh < first / 2) return {first, context.fresh >= first / 4};
+  const uint64_t end = std::min(room, (context.fresh < first ? 2 : 4) * first);
+  if (!write_slots(memory, data->address, slot.code, first, end) ||
+      !memory.write_value(context_at + offsetof(RuntimeContext, fresh_limit), end))
+    return {first, false};
+  return {end, end < room};
+}
+
+std::vector<Adopted> Adopted::all_of(pid_t pid) {
+  std::vector<Adopted> adopted;
+  for (const ledger::FoundSession& found : ledger::find_sessions(pid).sessions) {
+    if (!found.target_lives || found.controller_lives ||
+        found.journal.header.state != layout::SessionState::armed)
+      continue;
+    auto file = ledger::SessionFile::open(found.file.path(), ledger::SessionFile::Lock::exclusive);
+    if (!file) continue;
+    auto journal = file->read();  // again, now that it is ours
+    if (!journal || !ledger::is_trusted(*file, pid)) continue;
+    journal->header.controller = ::getpid();
+    if (!file->write_header(journal->header)) continue;
+    adopted.push_back({*std::move(file), *std::move(journal)});
+  }
+  return adopted;
+}
+
+bool Adopted::provide(const target::Memory& memory) {
+  uint64_t bytes = file_.read_pool(journal_).limit;
+  while (bytes != 0 && file_.extend_pool(journal_, bytes)) continue;
+  return provide_slots(memory, journal_).soon;
+}
+
+}  // namespace pinprick::engine

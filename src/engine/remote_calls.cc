@@ -1,0 +1,138 @@
+#include "engine/remote_calls.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "arch/syscall.h"
+#include "patch/text_edit.h"
+
+namespace pinprick::engine {
+
+namespace {
+
+// Does for the thread what the code that it runs on would do.
+bool redirect_threads(target::Stop& stop, const target::RemoteTarget& target, Range hijack,
+                      target::StoppedThread& thread) {
+  std::vector<uint8_t> code(hijack.size());
+  if (!target.memory().read(hijack.begin, code)) return false;
+  const auto home = arch::origin_of_remote_call(hijack.begin, code);
+  if (!home) return false;
+  thread.registers = arch::registers_at_origin(*home, thread.registers);
+  stop.set_signal_mask(thread, home->signal_mask);
+  stop.move(thread, thread.instruction_pointer());
+  return true;
+}
+
+// Free bytes at the end of code, and of what: a path as in maps.
+struct Room {
+  Range range;
+  std::string path;
+};
+
+// In what stays mapped as long as the program runs: the program, its loader, the vDSO.
+std::vector<Room> rooms(const image::ProcessImage& image, pid_t pid) {
+  std::vector<Room> found;
+  const auto add = [&](Range free, const std::string& path) {
+    const Address begin = align_up(free.begin, 16);
+    if (begin + layout::kHijackSize <= free.end)
+      found.push_back({{begin, begin + layout::kHijackSize}, path});
+  };
+  const Address headers = image::auxiliary_value(pid, AT_PHDR);
+  const Address loader = image::auxiliary_value(pid, AT_BASE);
+  for (const auto& object : image.objects) {
+    const bool stays =
+        object->extent().contains(headers) || (loader != 0 && object->extent().contains(loader));
+    if (!stays) continue;
+    for (Range code : object->executable_ranges())
+      add({code.end, align_up(code.end, kPageSize)}, object->path());
+  }
+  add(image.vdso_padding, "[vdso]");
+  return found;
+}
+
+bool is_still_there(const Room& room, const std::vector<image::Mapping>& maps) {
+  return std::any_of(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+    return mapping.range.contains(room.range) && mapping.executable && mapping.path == room.path;
+  });
+}
+
+// What a hijack's code lies in can be told by the code alone.
+bool is_lent(Address at, std::span<const uint8_t> bytes) {
+  return arch::origin_of_remote_call(at, bytes).has_value();
+}
+
+}  // namespace
+
+Result<void, ledger::SessionError> with_hijacked_thread(
+    const target::RemoteTarget& target, const image::ProcessImage& image, ledger::SessionFile& file,
+    layout::Session& journal,
+    const std::function<Result<void, ledger::SessionError>(target::HijackedThread&)>& work) {
+  using target::AttachCause;
+  using target::AttachError;
+  const auto refuse = [&](AttachCause cause) {
+    return fail(ledger::SessionError(AttachError{cause, target.pid(), 0, 0, {}}));
+  };
+  const auto maps = image::read_maps(target.pid());
+  const std::vector<Room> all = rooms(image, target.pid());
+  target::Room room;
+  room.original.resize(layout::kHijackSize);
+  const auto usable = std::find_if(all.begin(), all.end(), [&](const Room& one) {
+    return maps && is_still_there(one, *maps) &&
+           target.memory().read(one.range.begin, room.original) &&
+           !is_lent(one.range.begin, room.original);
+  });
+  layout::HijackEntry& hijack = journal.header.hijack;
+  // The journal holds one. (An earlier one that could not be repaid.)
+  if (usable == all.end() || hijack.active != 0) return refuse(AttachCause::no_room);
+  room.address = usable->range.begin;
+  hijack.address = room.address;
+  hijack.active = 1;
+  std::memcpy(hijack.original, room.original.data(), sizeof hijack.original);
+  if (auto written = file.write_header(journal.header); !written)
+    return fail(ledger::SessionError(written.error()));
+
+  Result<void, ledger::SessionError> result;
+  bool is_over = true;
+  if (auto stop = target::stop_one_to_hijack(target.pid(), target.memory(), room.address); !stop) {
+    result = fail(ledger::SessionError(stop.error()));
+  } else if (!target.same_image()) {
+    result = refuse(AttachCause::exec_during_attach);
+  } else {
+    auto thread = target::HijackedThread::hijack(*stop, target.memory(), std::move(room));
+    result = thread ? work(*thread) : fail(ledger::SessionError(thread.error()));
+    is_over = !thread || !thread->went_home();
+    // Whatever of it failed then.
+    if (thread && thread->has_ended())
+      result = refuse(target.ends() ? AttachCause::exited : AttachCause::exec_during_attach);
+  }
+  if (!is_over) return result;
+  hijack.active = 0;
+  if (auto written = file.write_header(journal.header); !written && result)
+    return fail(ledger::SessionError(written.error()));
+  return result;
+}
+
+void undo_hijack(target::Stop& stop, const target::RemoteTarget& target, ledger::SessionFile& file,
+                 layout::Session& journal) {
+  layout::HijackEntry& hijack = journal.header.hijack;
+  if (hijack.active == 0) return;
+  const Range range = {hijack.address, hijack.address + sizeof hijack.original};
+  const auto maps = image::read_maps(target.pid());
+  for (auto& thread : stop.threads()) {
+    if (!maps || patch::signal_returns_to(*maps, target.memory(), thread, {&range, 1})) return;
+    if (range.contains(thread.instruction_pointer()) &&
+        !redirect_threads(stop, target, range, thread))
+      return;
+  }
+  // Something else may lie there by now, or nothing: then there is nothing of ours to take back.
+  std::vector<uint8_t> there(range.size());
+  const bool is_ours = target.memory().read(range.begin, there) && is_lent(range.begin, there);
+  if (is_ours && !target.memory().write(hijack.address, hijack.original)) return;
+  hijack.active = 0;
+  static_cast<void>(file.write_header(journal.header));
+}
+
+}  // namespace pinprick::engine

@@ -1,0 +1,285 @@
+#include "engine/session.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/task.h"
+#include "engine/arming.h"
+#include "engine/providing.h"
+#include "ledger/turn.h"
+#include "patch/text_edit.h"
+#include "target/procfs.h"
+
+namespace pinprick::engine {
+
+Result<Session, ledger::SessionError> Session::arm(target::RemoteTarget target,
+                                                   const image::ProcessImage& image,
+                                                   placement::ProbeSet set,
+                                                   const ArmOptions& options) {
+  const auto turn = ledger::Turn::take(target.pid());
+  if (!turn) return fail(turn.error());
+  Session session(std::move(target), image);
+  session.report_.skipped = std::move(set.skipped);
+  session.kind_ = set.kind;
+  const bool counts = set.kind == placement::Kind::count;
+  if (!set.patches.empty()) {
+    Arming arming(session, std::move(set), options);
+    if (auto armed = arming.run(); !armed) {
+      if (session.file_) static_cast<void>(session.disarm());
+      return fail(armed.error());
+    }
+    session.is_armed_ = true;
+  }
+  const auto& skipped = session.report_.skipped;
+  if (counts && std::any_of(skipped.begin(), skipped.end(), [](const placement::Skipped& one) {
+        return plan::leaves_room_for_breakpoint(one.refusal.reason);
+      })) {
+    if (options.trap)
+      session.trap_skipped();
+    else
+      session.report_.trap_would_help = true;
+  }
+  return session;
+}
+
+// Not where a jump of ours lies: the kernel knows the file's bytes, and would go on in its middle.
+void Session::trap_skipped() {
+  std::vector<Range> taken;
+  for (const layout::SiteEntry& site : journal_.sites)
+    taken.push_back({site.address, site.address + std::max(site.length, site.displaced)});
+  const OtherSites others =
+      OtherSites::find(target_.pid(), target_.memory(), file_ ? file_->path() : std::string());
+  for (const OtherSite* other : others.in({0, UINT64_MAX})) taken.push_back(other->touched());
+  std::sort(taken.begin(), taken.end(), [](Range a, Range b) { return a.begin < b.begin; });
+  const auto is_free = [&](Address address) {
+    const auto next = std::upper_bound(taken.begin(), taken.end(), address,
+                                       [](Address a, Range range) { return a < range.begin; });
+    return next == taken.begin() || !std::prev(next)->contains(address);
+  };
+  std::vector<Address> addresses;
+  std::vector<size_t> skipped;
+  for (size_t i = 0; i < report_.skipped.size(); ++i) {
+    const placement::Skipped& one = report_.skipped[i];
+    if (!plan::leaves_room_for_breakpoint(one.refusal.reason) || !is_free(one.match.site)) continue;
+    addresses.push_back(one.match.site);
+    skipped.push_back(i);
+  }
+  if (addresses.empty()) return;
+  auto placed = target::KernelUprobes::place(target_.pid(), target_.memory(), addresses);
+  if (!placed) {
+    report_.trap_refused = placed.error();
+    return;
+  }
+  kernel_ = *std::move(placed);
+  std::vector<bool> armed(report_.skipped.size());
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    if (!kernel_->placed()[i]) continue;
+    probes_.push_back({static_cast<uint32_t>(matches_.size()),
+                       static_cast<uint32_t>(journal_.probes.size() + i)});
+    matches_.push_back(report_.skipped[skipped[i]].match);
+    armed[skipped[i]] = true;
+    ++report_.trapped;
+  }
+  report_.armed += report_.trapped;
+  size_t i = 0;
+  std::erase_if(report_.skipped, [&](const placement::Skipped&) { return armed[i++]; });
+}
+
+ProbeName Session::name_of(const ArmedProbe& armed) const {
+  const image::Match& match = match_of(armed);
+  if (kind_ == placement::Kind::span)
+    return {match.object->name(), journal_.name(journal_.spans[armed.index].name)};
+  uint64_t offset = match.offset();
+  if (match.each_instruction) {
+    const layout::ProbeEntry& probe = journal_.probes[armed.index];
+    offset = match.offset_of(journal_.sites[probe.site].address + probe.offset);
+  }
+  const std::string_view value =
+      kind_ == placement::Kind::value ? values_[match.pattern].text : std::string_view();
+  return {match.object->name(), match.function_name, offset, value};
+}
+
+std::vector<uint64_t> Session::counters() const {
+  std::vector<uint64_t> counters;
+  if (file_) counters = file_->read_counters(journal_);
+  if (!kernel_) return counters;
+  const auto hits = kernel_->hits();
+  counters.insert(counters.end(), hits.begin(), hits.end());
+  return counters;
+}
+
+std::vector<ledger::Unrecorded> Session::unrecorded() const {
+  auto calls = file_->read_unrecorded(journal_);
+  for (size_t i = 0; i < lost_.size() && i < calls.size(); ++i) calls[i].lost = lost_[i];
+  return calls;
+}
+
+bool Session::has_hits() const {
+  const auto hits = counters();
+  if (std::any_of(hits.begin(), hits.end(), [](uint64_t n) { return n != 0; })) return true;
+  if (!file_) return false;
+  const auto calls = file_->read_unrecorded(journal_);
+  return file_->read_pool(journal_).taken != 0 ||
+         std::any_of(calls.begin(), calls.end(), [](const ledger::Unrecorded& one) {
+           return (one.missed | one.unwound | one.lost | one.from_generated | one.repeated |
+                   one.unmatched) != 0;
+         });
+}
+
+// Of a site whose text holds another jump than ours: is ours behind it, or lost? Alone, somebody
+// has changed it, and may do so again.
+bool Session::is_in_place(const layout::SiteEntry& site) const {
+  const auto others = OtherSites::find(target_.pid(), target_.memory(), file_->path());
+  const layout::SiteEntry& head = head_of(journal_, site);
+  return !others.has_any_at(head.address) || others.share_with(target_.memory(), head);
+}
+
+std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
+  std::vector<Unloaded> unloaded;
+  if (!file_ || state_ != State::armed) return unloaded;
+  using Phase = layout::SiteEntry::Phase;
+  for (const layout::ObjectEntry& entry : journal_.objects) {
+    const auto object = std::find_if(now.objects.begin(), now.objects.end(), [&](const auto& one) {
+      return one->bias() == entry.bias && one->path() == journal_.name(entry.path);
+    });
+    // Unloaded and loaded again to the same place, it holds its own bytes.
+    ObjectSites& sites = sites_of_objects_[static_cast<size_t>(&entry - journal_.objects.data())];
+    if (sites.armed == sites.end) continue;
+    // The text is the truth: a file that cannot be read just now is not gone. Unloaded and loaded
+    // again to the same place, an object holds its own bytes.
+    const auto edit = patch::arming(journal_.sites[sites.armed]);
+    const auto held = patch::examine(target_.memory(), {&edit, 1})[0];
+    if (held == patch::EditOutcome::already) continue;
+    if (held == patch::EditOutcome::different && object != now.objects.end() &&
+        is_in_place(journal_.sites[sites.armed]))
+      continue;
+    for (size_t i = sites.begin; i < sites.end; ++i) journal_.sites[i].phase = Phase::gone;
+    sites.armed = sites.end;
+    unloaded.push_back({std::string(journal_.name(entry.name)),
+                        std::string(journal_.name(entry.path)), entry.bias});
+  }
+  if (!unloaded.empty()) static_cast<void>(file_->write_tables(journal_));
+  return unloaded;
+}
+
+bool Session::provide() {
+  if (!runtime_ || state_ != State::armed) return false;
+  while (file_->extend_pool(journal_, runtime_->pool_bytes)) continue;
+  sweep_threads();
+  const Provided slots = provide_slots(target_.memory(), journal_);
+  if (slots.slots != 0) runtime_->spec.slot_count = slots.slots;
+  return slots.soon;
+}
+
+// Marks what threads that have ended had in the table: first the table is read, then the threads,
+// so that a thread which is missing there has ended. In vain if its entry was claimed meanwhile, by
+// a thread with another TID.
+void Session::sweep_threads() {
+  constexpr uint64_t kPauseNs = 250'000'000;
+  if (runtime_->spec.spans == 0 || monotonic_ns() - runtime_->swept_ns < kPauseNs) return;
+  runtime_->swept_ns = monotonic_ns();
+  const Range table = runtime::threads_in(runtime_->address, runtime_->spec);
+  std::vector<uint8_t> bytes(table.size());
+  if (!target_.memory().read(table.begin, bytes)) return;
+  const pid_t pid = target_.pid();
+  std::vector<pid_t> tids = target::list_threads(pid);
+  if (tids.empty()) return;
+  if (target::tid_inside(pid, pid) != pid)
+    for (pid_t& tid : tids) tid = target::tid_inside(pid, tid);
+  std::sort(tids.begin(), tids.end());
+  const uint64_t size = layout::thread_entry_size(runtime_->spec.spans);
+  for (uint64_t i = 0; i < layout::kThreadEntries; ++i) {
+    layout::ThreadEntry entry;
+    std::memcpy(&entry, bytes.data() + i * size, sizeof entry);
+    if (entry.owner == 0 || entry.tid == entry.dead ||
+        std::binary_search(tids.begin(), tids.end(), static_cast<pid_t>(entry.tid)))
+      continue;
+    const Address dead = table.begin + i * size + offsetof(layout::ThreadEntry, dead);
+    static_cast<void>(target_.memory().write_value(dead, entry.tid));
+  }
+}
+
+uint64_t Session::slots_to_ask_for() const {
+  if (!runtime_) return 0;
+  const runtime::RuntimeSpec& spec = runtime_->spec;
+  return spec.slot_count < spec.capacity ? spec.capacity : 2 * spec.capacity;
+}
+
+Address Session::Runtime::context() const {
+  return address + runtime::runtime_extent(spec).data_size - sizeof(layout::RuntimeContext);
+}
+
+void Session::admit_callers(std::span<const Range> code) {
+  if (!runtime_ || runtime_->spec.callers_size == 0 || state_ != State::armed) return;
+  std::vector<Range> all(code.begin(), code.end());
+  const OtherSites others = OtherSites::find(target_.pid(), target_.memory(), file_->path());
+  all.insert(all.end(), others.code().begin(), others.code().end());
+  for (const runtime::Piece& piece : runtime_->callers.update(all))
+    if (!target_.memory().write(piece.address, piece.bytes)) return;  // it has ended
+}
+
+std::vector<Range> Session::code() const {
+  std::vector<Range> code;
+  for (const layout::MappingEntry& entry : journal_.mappings)
+    if (layout::is_code(entry.kind)) code.push_back({entry.address, entry.address + entry.size});
+  return code;
+}
+
+std::optional<Address> Session::take_unknown_caller() {
+  if (!runtime_ || state_ != State::armed) return std::nullopt;
+  const Address at = runtime_->context() + offsetof(layout::RuntimeContext, unknown_caller);
+  Address unknown_caller = 0;
+  if (!target_.memory().read_value(at, unknown_caller) || unknown_caller == 0) return std::nullopt;
+  static_cast<void>(target_.memory().write_value(at, Address{0}));
+  return unknown_caller;
+}
+
+bool Session::is_gone() const {
+  return !kernel_ && std::all_of(sites_of_objects_.begin(), sites_of_objects_.end(),
+                                 [](const ObjectSites& sites) {
+                                   return !sites.has_probes || sites.armed == sites.end;
+                                 });
+}
+
+Session::Session(Session&& other) noexcept
+    : target_(std::move(other.target_)),
+      image_(other.image_),
+      kind_(other.kind_),
+      matches_(std::move(other.matches_)),
+      values_(std::move(other.values_)),
+      probes_(std::move(other.probes_)),
+      report_(std::move(other.report_)),
+      journal_(std::move(other.journal_)),
+      file_(std::exchange(other.file_, std::nullopt)),
+      sites_of_objects_(std::move(other.sites_of_objects_)),
+      loader_(std::move(other.loader_)),
+      runtime_(std::move(other.runtime_)),
+      kernel_(std::move(other.kernel_)),
+      is_armed_(other.is_armed_),
+      state_(other.state_) {}
+
+Session::~Session() {
+  if (file_ && state_ == State::armed) static_cast<void>(disarm());
+}
+
+Result<DisarmReport, ledger::SessionError> Session::disarm(const image::ProcessImage* now) {
+  if (state_ == State::disarmed) return DisarmReport{};
+  const Task::Scope undoing(nullptr);
+  if (kernel_) kernel_->remove(target_.memory());
+  if (!file_) return DisarmReport{};
+  state_ = State::left;
+  loader_.reset();
+  // Once: what an earlier attempt has put back nobody has overwritten.
+  const Armed armed = std::exchange(is_armed_, false) ? Armed::completely : Armed::perhaps_partly;
+  auto report = engine::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_,
+                               kDisarmTimeoutNs, armed);
+  if (report && !report->memory_left) state_ = State::disarmed;
+  if (report && !report->lost.empty()) lost_ = report->lost;
+  return report;
+}
+
+}  // namespace pinprick::engine

@@ -1,0 +1,187 @@
+// A session: probes of one controller in one target, from arming to disarming.
+//
+// Arming, in order; a controller that dies at any point leaves a target that runs on, and a file
+// from which any pinprick can finish the detach (disarm.h):
+//
+//     1  session file: what will be mapped where, every site with its old and its new bytes
+//     2  the target maps its memory, gets the cells: one thread does, the others run
+//     3  stubs, slots and code are written into it; nobody jumps there yet
+//     4  the file says `armed`
+//     5  all threads stop, the text is written
+//
+// A task that is cancelled (base/task.h) ends it before 2, within 3, or before 4, and what was done
+// is undone: the text has never been touched.
+//
+// A process may have several sessions, of several controllers, or of one that follows what is
+// loaded: each later one has what was loaded since. They come and go in any order, one at a time
+// (turn.h), and share what they have in common (shared_sites.h).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/disarm.h"
+#include "engine/load_tracking.h"
+#include "image/process.h"
+#include "layout/session_file.h"
+#include "ledger/session_error.h"
+#include "ledger/session_file.h"
+#include "placement/probe_set.h"
+#include "runtime/image.h"
+#include "stats/histogram.h"
+#include "target/kernel_uprobes.h"
+#include "target/remote_target.h"
+
+namespace pinprick::engine {
+
+struct ArmOptions {
+  unsigned fraction_bits = stats::kDefaultFractionBits;
+  uint64_t slots = 0;          // of return probes; 0: as many as usual
+  bool count_children = true;  // what forked children do
+  bool trap = false;           // the kernel may count what no jump can be placed at
+  std::vector<Range> callers;  // code that calls are timed from, besides the image's objects
+};
+
+struct ArmReport {
+  size_t armed = 0;
+  std::vector<placement::Skipped>
+      skipped;              // those of the plan, and those that arming had to leave out
+  uint64_t stopped_ns = 0;  // the target as a whole, while its text was written
+  uint64_t stub_bytes = 0;
+  bool locked = false;           // without rseq: counting takes locked instructions
+  size_t trapped = 0;            // of those armed: by breakpoints of the kernel's
+  bool trap_would_help = false;  // ArmOptions::trap was not asked for, and could have helped
+  std::optional<SystemError> trap_refused;  // by the kernel
+};
+
+// A probe that is in the target, or a span of which both points are, and its place in the session's
+// tables.
+struct ArmedProbe {
+  uint32_t match = 0;
+  uint32_t index = 0;
+};
+
+struct ProbeName {
+  std::string_view object;
+  std::string_view function;
+  uint64_t offset = 0;          // of the instruction, from the function's begin
+  std::string_view value = {};  // of value probes: what they record
+};
+
+// Where an object's sites are among those of the journal.
+struct ObjectSites {
+  size_t begin = 0;
+  size_t end = 0;
+  size_t armed = 0;         // one whose jump is in the text; `end`: there is none
+  bool has_probes = false;  // not hooks alone
+};
+
+struct Unloaded {
+  std::string name;
+  std::string path;
+  uint64_t bias = 0;
+};
+
+class Session {
+ public:
+  // `image` is of `target`, read by reader_without_jumps() in the same turn, and outlives the
+  // session. With nothing left to arm there is no session
+  // (report.armed is 0), and nothing in the target.
+  static Result<Session, ledger::SessionError> arm(target::RemoteTarget target,
+                                                   const image::ProcessImage& image,
+                                                   placement::ProbeSet set,
+                                                   const ArmOptions& options);
+  Session(Session&& other) noexcept;
+  Session& operator=(Session&&) = delete;
+  ~Session();
+
+  const ArmReport& report() const { return report_; }
+  const target::RemoteTarget& target() const { return target_; }
+
+  placement::Kind kind() const { return kind_; }
+  const std::vector<ArmedProbe>& probes() const { return probes_; }
+  // What was matched: a function, the start of a span, an instruction of it, or all of them.
+  const image::Match& match_of(const ArmedProbe& probe) const { return matches_[probe.match]; }
+  // Lives as long as the image, or the session.
+  ProbeName name_of(const ArmedProbe& probe) const;
+  // By ArmedProbe::index, of counting probes.
+  std::vector<uint64_t> counters() const;
+  // By ArmedProbe::index, of return probes, values and spans. `lost` are calls that neither
+  // returned nor were unwound, as far as it is known: once nothing is armed any more, all of them;
+  // before, those whose slot was needed again.
+  std::vector<ledger::Unrecorded> unrecorded() const;
+  std::vector<stats::Histogram> histograms() const { return file_->read_histograms(journal_); }
+  // Has any probe been hit?
+  bool has_hits() const;
+
+  // To be called now and then: more slots, and more blocks for histograms, when more than half of
+  // those that there are were needed. Returns true if that should be soon: a quarter of the slots
+  // was needed, and there can be more.
+  bool provide();
+  // How many slots to begin with, where calls found none.
+  uint64_t slots_to_ask_for() const;
+  // Calls are timed that are made from objects of the process, or from what sessions have in it,
+  // those of others as they are now: a runtime may look at the return addresses of code that it has
+  // generated. To be called with all of that when it has changed.
+  void admit_callers(std::span<const Range> code);
+  // What this session has there.
+  std::vector<Range> code() const;
+  // The return address of a call that was not timed for that reason, since the last such answer.
+  std::optional<Address> take_unknown_caller();
+
+  // Calls that were not recorded, for want of a block: of those that unrecorded() has as missed.
+  uint64_t refused() const { return file_ ? file_->read_pool(journal_).refused : 0; }
+
+  // Of a session that was armed with a hook in the loader: told by it when objects come or go.
+  LoaderWatch* loader() const { return loader_.get(); }
+  // Objects that are not in `now` any more, or are again: where they were is not touched any more.
+  std::vector<Unloaded> note_unloaded(const image::ProcessImage& now);
+  // Nothing of it is left in any text, but hooks.
+  bool is_gone() const;
+
+  // Undoes everything. Counters and histograms stay readable. What had to be left is tried again by
+  // another call; the destructor does it silently if nobody did at all. `now`: the target's image,
+  // if its objects are others than when it was armed: an unwinder may have come.
+  Result<DisarmReport, ledger::SessionError> disarm(const image::ProcessImage* now = nullptr);
+
+ private:
+  explicit Session(target::RemoteTarget target, const image::ProcessImage& image)
+      : target_(std::move(target)), image_(&image) {}
+  friend class Arming;
+  void trap_skipped();
+
+  target::RemoteTarget target_;
+  const image::ProcessImage* image_;
+  placement::Kind kind_ = placement::Kind::count;
+  std::vector<image::Match> matches_;
+  std::vector<placement::RecordedValue> values_;  // by the matches' pattern
+  std::vector<ArmedProbe> probes_;
+  ArmReport report_;
+  layout::Session journal_;
+  std::optional<ledger::SessionFile> file_;
+  std::vector<uint64_t> lost_;                 // when it was disarmed
+  std::vector<ObjectSites> sites_of_objects_;  // by journal_.objects
+  std::unique_ptr<LoaderWatch> loader_;
+  // Of return probes: where it is in the target.
+  struct Runtime {
+    Address address = 0;
+    runtime::RuntimeSpec spec;
+    uint64_t pool_bytes = 0;  // that are reserved
+    runtime::CallerTable callers = {};
+    uint64_t swept_ns = 0;  // when threads that have ended were looked for
+    Address context() const;
+  };
+  bool is_in_place(const layout::SiteEntry& site) const;
+  void sweep_threads();
+  std::optional<Runtime> runtime_;
+  // Probes whose index is that of no entry in the file, in its order.
+  std::optional<target::KernelUprobes> kernel_;
+  bool is_armed_ = false;  // all that could be, and nothing taken out again
+  enum class State : uint8_t { armed, left, disarmed } state_ = State::armed;
+};
+
+}  // namespace pinprick::engine

@@ -1,0 +1,260 @@
+#include "engine/shared_sites.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "arch/jump.h"
+#include "ledger/discovery.h"
+
+namespace pinprick::engine {
+namespace {
+
+using layout::MappingEntry;
+using layout::SiteEntry;
+using Phase = SiteEntry::Phase;
+
+bool is_armed(const SiteEntry& site) {
+  return site.phase != Phase::gone && site.phase != Phase::left_out && site.jump != 0;
+}
+
+// The jump at the site, had it this target.
+std::optional<patch::TextEdit> with_jump_to(patch::TextEdit edit, const SiteEntry& site,
+                                            Address to) {
+  if (!arch::reaches(site.end(), to)) return std::nullopt;
+  uint8_t jump[layout::kMaxSiteLength];
+  std::copy(std::begin(site.original), std::end(site.original), jump);
+  arch::encode_jump(std::span(jump).first(site.length), static_cast<int32_t>(to - site.end()));
+  std::copy_n(jump, site.own, edit.after);
+  return edit;
+}
+
+Address link_of(const SiteEntry& site) {
+  switch (site.link) {
+    case SiteEntry::Link::before_body:
+      return site.copy() - arch::kLinkLength;
+    case SiteEntry::Link::at_begin:
+      return site.target();
+    case SiteEntry::Link::none:
+      break;
+  }
+  return 0;
+}
+
+// 0: nowhere, or it has none.
+Address led_to(const target::Memory& memory, const SiteEntry& site) {
+  const Address link = link_of(site);
+  arch::LinkBytes bytes;
+  if (link == 0 || !memory.read(link, bytes)) return 0;
+  return arch::link_target(link, bytes).value_or(0);
+}
+
+std::optional<patch::TextEdit> link_edit(Address link, Address before, Address after, Phase phase) {
+  const auto from = arch::encode_link(link, before);
+  const auto to = arch::encode_link(link, after);
+  if (!from || !to) return std::nullopt;
+  patch::TextEdit edit;
+  edit.address = link;
+  edit.length = arch::kLinkLength;
+  edit.phase = static_cast<uint8_t>(phase);
+  std::copy(from->begin(), from->end(), edit.before);
+  std::copy(to->begin(), to->end(), edit.after);
+  return edit;
+}
+
+bool has_trampoline(const layout::Session& journal, size_t i) {
+  return i + 1 < journal.sites.size() && journal.sites[i].displaced != 0 &&
+         journal.sites[i + 1].displaced == 0 &&
+         journal.sites[i].target() == journal.sites[i + 1].address;
+}
+
+void add_sites(const layout::Session& journal, std::vector<OtherSite>& sites) {
+  const auto is_stub = [&](Address address) {
+    return std::any_of(
+        journal.mappings.begin(), journal.mappings.end(), [&](const MappingEntry& entry) {
+          return entry.kind == MappingEntry::Kind::stubs && address - entry.address < entry.size;
+        });
+  };
+  std::vector<uint32_t> place(journal.sites.size(), UINT32_MAX);
+  for (size_t i = 0; i < journal.sites.size(); ++i) {
+    const SiteEntry& entry = journal.sites[i];
+    if (!is_armed(entry)) continue;
+    place[i] = static_cast<uint32_t>(sites.size());
+    OtherSite site;
+    site.entry = entry;
+    site.is_shareable = entry.length >= layout::kLongSiteLength && entry.own == entry.length &&
+                        entry.body != 0 && is_stub(entry.target());
+    site.leads_on = has_trampoline(journal, i);
+    sites.push_back(site);
+  }
+  for (const layout::ProbeEntry& probe : journal.probes) {
+    const size_t head = probe.site + (has_trampoline(journal, probe.site) ? 1 : 0);
+    if (place[head] == UINT32_MAX) continue;
+    OtherSite& site = sites[place[head]];
+    site.times = site.times || probe.kind == layout::ProbeEntry::Kind::latency;
+    site.has_inner = site.has_inner || probe.offset != 0;
+  }
+}
+
+}  // namespace
+
+const SiteEntry& head_of(const layout::Session& journal, const SiteEntry& site) {
+  const auto i = static_cast<size_t>(&site - journal.sites.data());
+  return has_trampoline(journal, i) ? journal.sites[i + 1] : site;
+}
+
+Range OtherSite::touched() const {
+  return {entry.address, entry.address + std::max<uint64_t>(entry.length, entry.displaced)};
+}
+
+OtherSites::OtherSites(std::span<const layout::Session* const> journals,
+                       const target::Memory& memory) {
+  for (const layout::Session* journal : journals) {
+    for (const MappingEntry& entry : journal->mappings) {
+      if (entry.progress == MappingEntry::Progress::none) continue;
+      if (entry.kind == MappingEntry::Kind::runtime_data) slots_.push_back(entry);
+      if (layout::is_code(entry.kind)) code_.push_back({entry.address, entry.address + entry.size});
+    }
+    if (journal->header.state == layout::SessionState::armed) add_sites(*journal, sites_);
+  }
+  std::stable_sort(sites_.begin(), sites_.end(), [](const OtherSite& a, const OtherSite& b) {
+    return a.entry.address < b.entry.address;
+  });
+  std::vector<patch::TextEdit> jumps;
+  jumps.reserve(sites_.size());
+  for (const OtherSite& site : sites_) jumps.push_back(patch::arming(site.entry));
+  const auto held = patch::examine(memory, jumps);
+  for (size_t i = 0; i < held.size(); ++i)
+    sites_[i].is_in_text = held[i] == patch::EditOutcome::already;
+}
+
+OtherSites OtherSites::find(pid_t pid, const target::Memory& memory, const std::string& own) {
+  const ledger::FoundSessions found = ledger::find_sessions(pid);
+  std::vector<const layout::Session*> journals;
+  for (const ledger::FoundSession& session : found.sessions)
+    if (session.target_lives && session.file.path() != own) journals.push_back(&session.journal);
+  return OtherSites(journals, memory);
+}
+
+OtherSites::Candidates OtherSites::at(Address address) const {
+  const auto first =
+      std::lower_bound(sites_.begin(), sites_.end(), address,
+                       [](const OtherSite& site, Address a) { return site.entry.address < a; });
+  auto end = first;
+  while (end != sites_.end() && end->entry.address == address) ++end;
+  return {first, end};
+}
+
+std::vector<const OtherSite*> OtherSites::in(Range range) const {
+  constexpr uint64_t kLongest = UINT8_MAX;
+  std::vector<const OtherSite*> found;
+  const Address from = range.begin - std::min(range.begin, kLongest);
+  auto site =
+      std::lower_bound(sites_.begin(), sites_.end(), from,
+                       [](const OtherSite& one, Address a) { return one.entry.address < a; });
+  for (; site != sites_.end() && site->entry.address < range.end; ++site)
+    if (site->is_in_text && site->touched().overlaps(range)) found.push_back(&*site);
+  return found;
+}
+
+void OtherSites::put_back(Address address, std::span<uint8_t> bytes) const {
+  const Address end = address + bytes.size();
+  for (const OtherSite* site : in({address, end})) {
+    const SiteEntry& entry = site->entry;
+    for (uint8_t i = 0; i < entry.own; ++i)
+      if (entry.address + i >= address && entry.address + i < end)
+        bytes[entry.address + i - address] = entry.original[i];
+  }
+}
+
+std::vector<OtherSites::Member> OtherSites::list_at(const target::Memory& memory, Address address,
+                                                    const SiteEntry* self) const {
+  std::vector<Member> candidates;
+  if (self != nullptr) candidates.push_back({self, nullptr});
+  for (const OtherSite& other : at(address))
+    if (other.is_shareable) candidates.push_back({&other.entry, &other});
+  std::vector<Member> list;
+  const auto first = std::find_if(candidates.begin(), candidates.end(), [&](const Member& member) {
+    const auto jump = patch::arming(*member.entry);
+    return patch::examine(memory, {&jump, 1})[0] == patch::EditOutcome::already;
+  });
+  for (auto next = first; next != candidates.end() && list.size() < candidates.size();) {
+    list.push_back(*next);
+    const Address to = led_to(memory, *next->entry);
+    if (to == 0) break;
+    next = std::find_if(candidates.begin(), candidates.end(),
+                        [&](const Member& member) { return member.entry->target() == to; });
+  }
+  return list;
+}
+
+Place OtherSites::place_for(const target::Memory& memory, const OtherSite& other,
+                            bool times) const {
+  const auto list = list_at(memory, other.entry.address, nullptr);
+  const auto timed = std::find_if(list.rbegin(), list.rend(), [](const Member& member) {
+    return member.other->times && member.entry->link != SiteEntry::Link::none;
+  });
+  if (times && timed != list.rend()) return {link_of(*timed->entry), led_to(memory, *timed->entry)};
+  return {0, other.entry.target()};
+}
+
+std::optional<patch::TextEdit> OtherSites::arming(const SiteEntry& site, Place place) {
+  if (place.link != 0) return link_edit(place.link, place.below, site.target(), site.phase);
+  patch::TextEdit edit = patch::arming(site);
+  if (place.below == 0) return edit;
+  const auto there = with_jump_to(edit, site, place.below);
+  if (!there) return std::nullopt;
+  std::copy(std::begin(there->after), std::end(there->after), edit.before);
+  return edit;
+}
+
+std::optional<patch::TextEdit> OtherSites::disarming(const target::Memory& memory,
+                                                     const SiteEntry& site) const {
+  const patch::TextEdit alone = patch::disarming(site);
+  if (at(site.address).empty()) return alone;
+  const auto list = list_at(memory, site.address, &site);
+  const auto self = std::find_if(list.begin(), list.end(),
+                                 [](const Member& member) { return member.other == nullptr; });
+  if (self == list.end()) return list.empty() ? std::optional(alone) : std::nullopt;
+  const Address below = led_to(memory, site);
+  if (self == list.begin())
+    return below == 0 ? alone : with_jump_to(alone, site, below).value_or(alone);
+  const Address link = link_of(*std::prev(self)->entry);
+  return link_edit(link, site.target(), below, site.phase).value_or(alone);
+}
+
+bool OtherSites::share_with(const target::Memory& memory, const SiteEntry& self) const {
+  if (at(self.address).empty()) return false;
+  const auto list = list_at(memory, self.address, &self);
+  return std::any_of(list.begin(), list.end(),
+                     [](const Member& member) { return member.other == nullptr; });
+}
+
+const OtherSite* OtherSites::last_at(const target::Memory& memory, const SiteEntry& self) const {
+  if (at(self.address).empty()) return nullptr;
+  const auto list = list_at(memory, self.address, &self);
+  const auto last = std::find_if(list.rbegin(), list.rend(),
+                                 [](const Member& member) { return member.other != nullptr; });
+  return last == list.rend() ? nullptr : last->other;
+}
+
+std::vector<Range> OtherSites::taken() const {
+  std::vector<Range> all;
+  for (const OtherSite& site : sites_)
+    if (site.is_in_text) all.push_back(site.touched());
+  return all;
+}
+
+image::MemoryReader reader_without_jumps(std::shared_ptr<const OtherSites> others,
+                                         image::MemoryReader reader) {
+  if (others->empty()) return reader;
+  return [others = std::move(others), reader = std::move(reader)](Address address,
+                                                                  std::span<uint8_t> out) {
+    if (!reader(address, out)) return false;
+    others->put_back(address, out);
+    return true;
+  };
+}
+
+}  // namespace pinprick::engine

@@ -1,0 +1,198 @@
+#include "engine/slot_use.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+
+#include "arch/stub.h"
+
+namespace pinprick::engine {
+namespace {
+
+// In place of a slot's body.
+constexpr uint64_t kReleased = 1;
+
+// The slot that a return address belongs to.
+std::optional<size_t> slot_returned_to(const SlotUse& use, Address return_address) {
+  const uint64_t distance = return_address - arch::kSlotReturn - use.first_code();
+  const uint64_t index = distance / arch::kSlotCodeSize;
+  if (index >= use.slots.size() || distance % arch::kSlotCodeSize != 0) return std::nullopt;
+  return index;
+}
+
+// Words of stacks, of which each page is read once: the slots of thousands of calls that were left
+// lie close together there, and the target stands still meanwhile.
+class StackWords {
+ public:
+  explicit StackWords(const target::Memory& memory) : memory_(memory) {}
+  std::optional<uint64_t> at(Address address) {
+    uint64_t word = 0;
+    const Address page = align_down(address, kPageSize);
+    if (address - page > kPageSize - sizeof word)
+      return memory_.read_value(address, word) ? std::optional(word) : std::nullopt;
+    const auto [entry, is_new] = pages_.try_emplace(page);
+    std::vector<uint8_t>& bytes = entry->second;
+    if (is_new) {
+      bytes.resize(kPageSize);
+      if (!memory_.read(page, bytes)) bytes.clear();
+    }
+    if (bytes.empty()) return std::nullopt;
+    std::memcpy(&word, bytes.data() + (address - page), sizeof word);
+    return word;
+  }
+
+ private:
+  const target::Memory& memory_;
+  std::unordered_map<Address, std::vector<uint8_t>> pages_;
+};
+
+std::optional<layout::RuntimeContext> context_in(const target::Memory& memory,
+                                                 const layout::MappingEntry& data) {
+  layout::RuntimeContext context;
+  if (data.size < sizeof context ||
+      !memory.read_value(data.address + data.size - sizeof context, context) ||
+      context.magic != layout::kContextMagic)
+    return std::nullopt;
+  return context;
+}
+
+// Slots of other sessions.
+class OtherSlots {
+ public:
+  OtherSlots(const target::Memory& memory, const std::vector<layout::MappingEntry>& mappings) {
+    for (const layout::MappingEntry& data : mappings) {
+      const auto context = context_in(memory, data);
+      layout::Slot first;
+      if (context && context->slot_count <= data.size / sizeof first &&
+          memory.read_value(data.address, first))
+        areas_.push_back({data.address, first.code, context->slot_count});
+    }
+  }
+  // Where the slot that this return address belongs to has its own, if it is one of these.
+  std::optional<Address> returned_from(uint64_t return_address) const {
+    for (const Area& area : areas_) {
+      const uint64_t distance = return_address - arch::kSlotReturn - area.first_code;
+      if (distance / arch::kSlotCodeSize < area.count && distance % arch::kSlotCodeSize == 0)
+        return area.address + distance / arch::kSlotCodeSize * sizeof(layout::Slot) +
+               offsetof(layout::Slot, return_address);
+    }
+    return std::nullopt;
+  }
+  size_t size() const { return areas_.size(); }
+
+ private:
+  struct Area {
+    Address address = 0;
+    Address first_code = 0;
+    uint64_t count = 0;
+  };
+  std::vector<Area> areas_;
+};
+
+}  // namespace
+
+SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data,
+                      const std::vector<layout::MappingEntry>& others) {
+  SlotUse use;
+  const auto found = context_in(memory, data);
+  if (!found) return use;
+  const layout::RuntimeContext& context = *found;
+  const uint64_t room =
+      std::min(context.slot_count, (data.size - sizeof context) / sizeof(layout::Slot));
+  use.address = data.address;
+  use.room = room;
+  use.slots.resize(std::min(context.fresh, room));  // no others were ever used
+  if (use.slots.empty() || !memory.read(data.address, {reinterpret_cast<uint8_t*>(use.slots.data()),
+                                                       use.slots.size() * sizeof(layout::Slot)})) {
+    use.slots.clear();
+    return use;
+  }
+  std::vector<bool> reached(use.slots.size());
+  StackWords stacks(memory);
+  const OtherSlots other_slots(memory, others);
+  // On the stack, or in a slot of another session whose address lies there instead, and so on: one
+  // call has as many slots as there are sessions that time it, or it and what it calls by a tail
+  // call.
+  const auto place_of = [&](const layout::Slot& slot) -> std::optional<Address> {
+    constexpr size_t kMostInALine = 64;
+    Address place = slot.stack;
+    for (size_t i = 0; i <= other_slots.size() * kMostInALine; ++i) {
+      uint64_t word = 0;
+      const auto there = i == 0                           ? stacks.at(place)
+                         : memory.read_value(place, word) ? std::optional(word)
+                                                          : std::nullopt;
+      if (!there) return std::nullopt;
+      if (*there == slot.code + arch::kSlotReturn) return place;
+      const auto next = other_slots.returned_from(*there);
+      if (!next) return std::nullopt;
+      place = *next;
+    }
+    return std::nullopt;
+  };
+  for (size_t i = 0; i < use.slots.size(); ++i) {
+    const layout::Slot& slot = use.slots[i];
+    const auto place = slot.return_address == 0 ? std::nullopt : place_of(slot);
+    if (!place) continue;
+    use.waiting.push_back(i);
+    use.waiting_at.push_back(*place);
+    for (std::optional<size_t> at = i; at && !reached[*at];
+         at = slot_returned_to(use, use.slots[*at].return_address))
+      reached[*at] = true;
+  }
+  for (size_t i = 0; i < use.slots.size(); ++i) {
+    const layout::Slot& slot = use.slots[i];
+    const bool left = slot.return_address != 0 && slot.body != kReleased && !reached[i];
+    if (left && slot.reused != PP_SLOT_REUSED_FREE) use.left.push_back(i);
+    if (left || slot.reused != 0) use.kept.push_back(i);
+  }
+  use.lost = use.kept.size();
+  return use;
+}
+
+std::vector<uint64_t> calls_abandoned(const target::Memory& memory, const SlotUse& use,
+                                      const ledger::SessionFile& file,
+                                      const layout::Session& journal) {
+  std::vector<uint64_t> lost;
+  for (const ledger::Unrecorded& calls : file.read_unrecorded(journal)) lost.push_back(calls.lost);
+  std::unordered_map<Address, uint64_t> left;  // by the first record
+  for (size_t i : use.left) ++left[use.slots[i].record];
+  for (const auto& [first, calls] : left) {
+    layout::ProbeRecord record;
+    size_t records = 0;
+    for (Address at = first; at != 0 && records <= lost.size() && memory.read_value(at, record);
+         at = record.next, ++records) {
+      const uint64_t histogram =
+          (record.cells - layout::time_cells_offset(journal.header, 0)) / sizeof(layout::TimeCells);
+      if (histogram < lost.size()) lost[histogram] += calls;
+    }
+  }
+  return lost;
+}
+
+size_t release_calls(const target::Memory& memory, const SlotUse& use) {
+  size_t released = 0;
+  for (size_t w = 0; w < use.waiting.size(); ++w) {
+    const size_t i = use.waiting[w];
+    Address home = use.slots[i].return_address;
+    std::vector<size_t> chain = {i};
+    while (const auto next = slot_returned_to(use, home)) {
+      if (chain.size() > use.slots.size()) break;  // a circle: not of our making
+      chain.push_back(*next);
+      home = use.slots[*next].return_address;
+    }
+    const auto set = [&](size_t slot, size_t field, uint64_t value) {
+      static_cast<void>(
+          memory.write_value(use.address + slot * sizeof(layout::Slot) + field, value));
+    };
+    for (size_t slot : chain) set(slot, offsetof(layout::Slot, body), kReleased);
+    if (!memory.write_value(use.waiting_at[w], home)) continue;
+    for (size_t slot : chain)  // who else may come to one that was used again has to find home
+      if (use.slots[slot].reused == 0) set(slot, offsetof(layout::Slot, return_address), 0);
+    released += chain.size();
+  }
+  return released;
+}
+
+}  // namespace pinprick::engine

@@ -1,0 +1,115 @@
+#include "ledger/discovery.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/machine.h"
+#include "image/maps.h"
+#include "ledger/runtime_directory.h"
+#include "patch/text_owner.h"
+#include "target/procfs.h"
+
+namespace pinprick::ledger {
+namespace {
+
+bool is_same_process(const layout::FileHeader& header) {
+  if (std::string_view(header.boot_id, sizeof header.boot_id).substr(0, 31) !=
+      std::string_view(boot_id()).substr(0, 31))
+    return false;
+  const auto status = target::read_status(header.pid);
+  return status && status->start_time == header.start_time && status->state != 'Z' &&
+         status->state != 'X';
+}
+
+bool may_write(uid_t user, pid_t pid) {
+  struct stat process = {};
+  return user == 0 || user == ::geteuid() ||
+         (::stat(fmt::format("/proc/{}", pid).c_str(), &process) == 0 && user == process.st_uid);
+}
+
+}  // namespace
+
+bool is_trusted(const SessionFile& file, pid_t pid) {
+  const auto owner = file.owner();
+  return owner && may_write(*owner, pid);
+}
+
+FoundSessions find_sessions(std::optional<pid_t> pid) {
+  FoundSessions found;
+  for (const std::string& path : find_session_files(pid)) {
+    auto file = SessionFile::open(path, SessionFile::Lock::none);
+    if (!file) {
+      found.unreadable.push_back(file.error());
+      continue;
+    }
+    const bool locked = file->is_locked();
+    auto journal = file->read();
+    if (!journal) {
+      found.unreadable.push_back(journal.error());
+      continue;
+    }
+    const bool lives = is_same_process(journal->header);
+    if (lives && !is_trusted(*file, journal->header.pid)) {
+      found.unreadable.push_back({FileError::Cause::untrusted, path, 0, {}, 0});
+      continue;
+    }
+    if (!lives && !locked && journal->header.state != layout::SessionState::armed) {
+      // In a folder of somebody else's the name may mean another file by now.
+      if (file->owner() == ::geteuid()) file->remove();
+      continue;
+    }
+    found.sessions.push_back({*std::move(file), *std::move(journal), locked, lives});
+  }
+  return found;
+}
+
+void remove_files_of_dead() {
+  for (const std::string& path : find_session_files(std::nullopt)) {
+    const auto named = process_named(path);
+    if (!named) continue;
+    const auto status = target::read_status(named->pid);
+    if (status && status->start_time == named->start_time && status->state != 'Z' &&
+        status->state != 'X')
+      continue;
+    auto file = open_file(path, O_RDWR | O_NOFOLLOW);
+    struct stat there = {};
+    // The kernel gives the lease to the only one who has the file open.
+    if (file && ::fstat(file->get(), &there) == 0 && there.st_uid == ::geteuid() &&
+        ::fcntl(file->get(), F_SETLEASE, F_WRLCK) == 0)
+      ::unlink(path.c_str());
+  }
+}
+
+std::optional<SessionError> why_closed(pid_t pid) {
+  const FoundSessions found = find_sessions(pid);
+  const auto status = target::read_status(pid);
+  for (const FileError& error : found.unreadable) {
+    struct stat file = {};
+    if (status && error.cause == FileError::Cause::not_a_session &&
+        names_process(error.path, pid, status->start_time) &&
+        ::lstat(error.path.c_str(), &file) == 0 && may_write(file.st_uid, pid))
+      return SessionError(error);
+  }
+  const auto memory = target::Memory::open(pid);
+  const auto maps = image::read_maps(pid);
+  if (memory && maps && patch::library_changes_text(*memory, *maps))
+    return SessionError(target::AttachError{target::AttachCause::probes_itself, pid, 0, 0, {}});
+  if (memory && maps)
+    for (const image::Mapping& mapping : *maps)
+      if (const auto header = patch::mapped_session(*memory, mapping);
+          header && header->pid == pid && header->state != layout::SessionState::disarmed &&
+          std::none_of(found.sessions.begin(), found.sessions.end(),
+                       [&](const FoundSession& session) {
+                         const auto& known = session.journal.header;
+                         return known.created_ns == header->created_ns &&
+                                known.controller == header->controller;
+                       }))
+        return SessionError(Occupied{pid, header->controller});
+  return std::nullopt;
+}
+
+}  // namespace pinprick::ledger

@@ -1,0 +1,108 @@
+#include "ledger/runtime_directory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+
+#include "layout/session_file.h"
+
+namespace pinprick::ledger {
+namespace {
+
+using layout::kFileSuffix;
+
+std::vector<std::string> candidates() {
+  std::vector<std::string> paths;
+  const uid_t user = ::geteuid();
+  if (const char* xdg = ::secure_getenv("XDG_RUNTIME_DIR"); xdg != nullptr && *xdg == '/')
+    paths.emplace_back(std::string(xdg) + "/pinprick");
+  if (user == 0) paths.emplace_back("/run/pinprick");
+  paths.push_back(fmt::format("/run/user/{}/pinprick", user));
+  paths.push_back(fmt::format("/dev/shm/pinprick-{}", user));
+  return paths;
+}
+
+// Makes the folder if it is not there. Nobody else may own it, or reach it through a link of
+// theirs.
+int prepare(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno;
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) != 0) return errno;
+  if (!S_ISDIR(status.st_mode)) return ENOTDIR;
+  if (status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) return EPERM;
+  return 0;
+}
+
+bool on_tmpfs(const std::string& path) {
+  struct statfs status = {};
+  return ::statfs(path.c_str(), &status) == 0 && status.f_type == TMPFS_MAGIC;
+}
+
+}  // namespace
+
+Result<std::string, SystemError> runtime_directory() {
+  int error = ENOENT;
+  const auto paths = candidates();
+  for (const std::string& path : paths) {
+    const std::string parent = std::filesystem::path(path).parent_path();
+    if (!on_tmpfs(parent) && path != paths.back()) continue;
+    error = prepare(path);
+    if (error == 0) return path;
+  }
+  return fail(SystemError{error});
+}
+
+std::vector<std::string> find_session_files(std::optional<pid_t> pid) {
+  const std::string prefix = pid ? fmt::format("{}-", *pid) : std::string();
+  std::vector<std::string> folders = candidates();
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored))
+    if (entry.path().filename().string().starts_with("pinprick-")) folders.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator("/run/user", ignored))
+    folders.push_back(entry.path() / "pinprick");
+  std::sort(folders.begin(), folders.end());
+  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
+
+  std::vector<std::string> files;
+  for (const std::string& folder : folders)
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+      if (entry.path().extension() == kFileSuffix &&
+          entry.path().filename().string().starts_with(prefix))
+        files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string session_file_name(pid_t pid, uint64_t start_time, unsigned number) {
+  return number == 0 ? fmt::format("{}-{}{}", pid, start_time, kFileSuffix)
+                     : fmt::format("{}-{}-{}{}", pid, start_time, number, kFileSuffix);
+}
+
+std::optional<NamedProcess> process_named(const std::string& path) {
+  const std::string name = std::filesystem::path(path).stem();
+  NamedProcess process;
+  const char* const end = name.data() + name.size();
+  const auto pid = std::from_chars(name.data(), end, process.pid);
+  if (pid.ec != std::errc{} || pid.ptr == end || *pid.ptr != '-') return std::nullopt;
+  const auto start = std::from_chars(pid.ptr + 1, end, process.start_time);
+  if (start.ec != std::errc{} || (start.ptr != end && *start.ptr != '-')) return std::nullopt;
+  return process;
+}
+
+bool names_process(const std::string& path, pid_t pid, uint64_t start_time) {
+  const std::string name = std::filesystem::path(path).stem();
+  const std::string process = fmt::format("{}-{}", pid, start_time);
+  return name == process || name.starts_with(process + "-");
+}
+
+}  // namespace pinprick::ledger

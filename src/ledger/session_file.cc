@@ -1,0 +1,281 @@
+#include "ledger/session_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
+
+namespace pinprick::ledger {
+namespace {
+
+struct flock whole_file() {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+// 0, or why not; never waits.
+int lock(int fd) {
+  const struct flock wanted = whole_file();
+  return ::fcntl(fd, F_OFD_SETLK, &wanted) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+Result<SessionFile, FileError> SessionFile::create(const std::string& path,
+                                                   const layout::Session& session) {
+  auto file = open_unnamed(path);
+  if (!file) return file;
+  auto done = file->fill(session);
+  if (done) done = file->give_name();
+  if (done) return file;
+  if (file->has_name_) file->remove();
+  return fail(done.error());
+}
+
+// A file system without unnamed files (an old overlay, say) gets a named one at once. Then a
+// controller that dies before fill() is through leaves a file that says nothing; it did nothing
+// either.
+Result<SessionFile, FileError> SessionFile::open_unnamed(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  auto fd = open_file(folder, O_RDWR | O_TMPFILE, 0600);
+  const bool unnamed = fd.ok();
+  if (!fd) fd = open_file(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!fd) {
+    const bool exists = fd.error().number == EEXIST;
+    return fail(FileError{
+        exists ? FileError::Cause::exists : FileError::Cause::system, path, fd.error().number, {}});
+  }
+  SessionFile file(*std::move(fd), path);
+  file.has_name_ = !unnamed;
+  return file;
+}
+
+Result<void, FileError> SessionFile::fill(const layout::Session& session) {
+  if (const int error = lock(fd_.get()); error != 0) return fail(system_error(error));
+  const layout::FileHeader& header = session.header;
+  const auto no_space = [&](int error, uint64_t size) {
+    return fail(FileError{FileError::Cause::no_space, path_, error, {}, size});
+  };
+  if (::ftruncate(fd_.get(), static_cast<off_t>(header.file_size)) != 0)
+    return no_space(errno, header.file_size);
+  const uint64_t first = std::min(kFirstBlocks, header.pool_size);
+  const uint64_t reserved =
+      header.pool_offset == 0 ? header.file_size : layout::end_of_blocks(header, first);
+  // Zeros are made by a file system that cannot reserve space, too, but only by writing them.
+  if (const int error = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(reserved)); error != 0)
+    return no_space(error, reserved);
+  if (auto limited = limit_pool(header, first); !limited) return limited;
+  if (auto written = write_header(session.header); !written) return written;
+  if (session.header.loader_cell_offset != 0) {
+    layout::LoaderCell cell;
+    constexpr uint64_t kSecond = 1'000'000'000;
+    cell.timeout = (kSecond << 32) / std::max<uint64_t>(session.header.ns_multiplier, 1);
+    if (auto written = write(session.header.loader_cell_offset, &cell, sizeof cell); !written)
+      return written;
+  }
+  return write_tables(session);
+}
+
+Result<void, FileError> SessionFile::give_name() {
+  if (has_name_) return {};
+  // Through /proc, since AT_EMPTY_PATH needs a capability.
+  const std::string self = "/proc/self/fd/" + std::to_string(fd_.get());
+  if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    const int error = errno;
+    if (error == EEXIST) return fail(FileError{FileError::Cause::exists, path_, error, {}});
+    return fail(system_error(error));
+  }
+  has_name_ = true;
+  return {};
+}
+
+Result<SessionFile, FileError> SessionFile::open(const std::string& path, Lock mode) {
+  auto fd = open_file(path, (mode == Lock::none ? O_RDONLY : O_RDWR) | O_NOFOLLOW);
+  if (!fd) return fail(FileError{FileError::Cause::system, path, fd.error().number, {}});
+  SessionFile file(*std::move(fd), path);
+  if (mode == Lock::none) return file;
+  if (const int error = lock(file.fd_.get()); error != 0)
+    return fail(FileError{FileError::Cause::locked, path, error, {}});
+  return file;
+}
+
+std::optional<uid_t> SessionFile::owner() const {
+  struct stat status = {};
+  return ::fstat(fd_.get(), &status) == 0 ? std::optional(status.st_uid) : std::nullopt;
+}
+
+bool SessionFile::is_locked() const {
+  struct flock question = whole_file();
+  return ::fcntl(fd_.get(), F_OFD_GETLK, &question) == 0 && question.l_type != F_UNLCK;
+}
+
+Result<layout::Session, FileError> SessionFile::read() const {
+  struct stat status = {};
+  if (::fstat(fd_.get(), &status) != 0) return fail(system_error(errno));
+  const auto size = static_cast<uint64_t>(status.st_size);
+  const auto bad = [&](layout::ParseError error) {
+    return fail(FileError{FileError::Cause::not_a_session, path_, 0, error});
+  };
+  if (size < sizeof(layout::FileHeader)) return bad(layout::ParseError::truncated);
+  layout::FileHeader header;
+  if (auto got = read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&header), sizeof header}, 0); !got)
+    return fail(system_error(got.error().number));
+  if (auto error = layout::check_header(header, size)) return bad(*error);
+  std::vector<uint8_t> bytes(header.cells_offset);
+  if (auto got = read_at(fd_.get(), bytes, 0); !got) return fail(system_error(got.error().number));
+  layout::Session session;
+  if (auto error = layout::parse_session(bytes, size, session)) return bad(*error);
+  return session;
+}
+
+Result<void, FileError> SessionFile::write(uint64_t offset, const void* bytes, size_t size) {
+  auto written = write_at(fd_.get(), {static_cast<const uint8_t*>(bytes), size}, offset);
+  if (!written) return fail(system_error(written.error().number));
+  return {};
+}
+
+Result<void, FileError> SessionFile::write_header(const layout::FileHeader& header) {
+  return write(0, &header, sizeof header);
+}
+
+Result<void, FileError> SessionFile::write_tables(const layout::Session& session) {
+  const auto put = [&](const layout::Section& section, const auto& entries) {
+    return write(section.offset, entries.data(), entries.size() * sizeof entries[0]);
+  };
+  const layout::FileHeader& header = session.header;
+  for (auto result : {put(header.mappings, session.mappings), put(header.objects, session.objects),
+                      put(header.sites, session.sites), put(header.probes, session.probes),
+                      put(header.functions, session.functions), put(header.spans, session.spans),
+                      put(header.names, session.names)})
+    if (!result) return result;
+  return {};
+}
+
+Result<void, FileError> SessionFile::write_mapping(const layout::Session& session, size_t index) {
+  return write(session.header.mappings.offset + index * sizeof(layout::MappingEntry),
+               &session.mappings[index], sizeof(layout::MappingEntry));
+}
+
+std::vector<uint64_t> SessionFile::sum_counters(const layout::Session& session, uint64_t first,
+                                                size_t count) const {
+  std::vector<uint64_t> sums(count);
+  std::vector<uint64_t> region(count);
+  for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
+    auto got = read_at(fd_.get(), {reinterpret_cast<uint8_t*>(region.data()), count * 8},
+                       layout::region_offset(session.header, i) + first);
+    if (!got) continue;
+    for (size_t p = 0; p < count; ++p) sums[p] += region[p];
+  }
+  return sums;
+}
+
+std::vector<uint64_t> SessionFile::read_counters(const layout::Session& session) const {
+  return sum_counters(session, layout::counter_offset(0), session.header.counter_count);
+}
+
+std::vector<layout::TimeCells> SessionFile::read_time_cells(const layout::Session& session,
+                                                            uint64_t region) const {
+  std::vector<layout::TimeCells> cells(session.header.histogram_count);
+  if (!read_at(fd_.get(),
+               {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},
+               layout::region_offset(session.header, region) +
+                   layout::time_cells_offset(session.header, 0)))
+    cells.clear();
+  return cells;
+}
+
+std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& session) const {
+  std::vector<Unrecorded> sums(session.header.histogram_count);
+  for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
+    const auto region = read_time_cells(session, i);
+    for (size_t histogram = 0; histogram < region.size(); ++histogram) {
+      sums[histogram].missed += region[histogram].missed;
+      sums[histogram].unwound += region[histogram].unwound;
+      sums[histogram].lost += region[histogram].lost;
+      sums[histogram].from_generated += region[histogram].from_generated;
+    }
+  }
+  if (session.spans.empty()) return sums;
+  // They are layout::SpanCells.
+  static_assert(offsetof(layout::SpanCells, repeated) == offsetof(layout::TimeCells, unwound) &&
+                offsetof(layout::SpanCells, unmatched) == offsetof(layout::TimeCells, lost));
+  for (Unrecorded& hits : sums)
+    hits = {.missed = hits.missed, .repeated = hits.unwound, .unmatched = hits.lost};
+  return sums;
+}
+
+// In the end there is a block for each histogram besides those that regions of CPUs have, for all
+// threads that find none of their CPU's. Of what there is by now, the regions of CPUs leave a
+// quarter.
+Result<void, FileError> SessionFile::limit_pool(const layout::FileHeader& header, uint64_t bytes) {
+  if (header.pool_offset == 0) return {};
+  const bool all = bytes == header.pool_size;
+  const uint64_t shared = header.histogram_count * layout::histogram_size(header.fraction_bits);
+  const uint64_t own = header.pool_size - std::min(header.pool_size, shared);
+  const uint64_t limits[] = {bytes, all ? own : std::min(own, bytes - bytes / 4)};
+  static_assert(offsetof(layout::PoolHeader, own_limit) ==
+                offsetof(layout::PoolHeader, limit) + sizeof(uint64_t));
+  return write(header.pool_offset + offsetof(layout::PoolHeader, limit), limits, sizeof limits);
+}
+
+layout::PoolHeader SessionFile::read_pool(const layout::Session& session) const {
+  layout::PoolHeader pool;
+  if (session.header.pool_offset == 0) return pool;
+  static_cast<void>(read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&pool), sizeof pool},
+                            session.header.pool_offset));
+  return pool;
+}
+
+bool SessionFile::extend_pool(const layout::Session& session, uint64_t& bytes) {
+  const layout::FileHeader& header = session.header;
+  if (read_pool(session).taken < bytes / 2 || bytes >= header.pool_size) return false;
+  const uint64_t more = std::min(header.pool_size, 2 * bytes);
+  const uint64_t begin = layout::end_of_blocks(header, bytes);
+  const uint64_t end = layout::end_of_blocks(header, more);
+  if (::posix_fallocate(fd_.get(), static_cast<off_t>(begin), static_cast<off_t>(end - begin)) !=
+          0 ||
+      !limit_pool(header, more))
+    return false;
+  bytes = more;
+  return true;
+}
+
+std::vector<stats::Histogram> SessionFile::read_histograms(const layout::Session& session) const {
+  const layout::FileHeader& header = session.header;
+  std::vector<stats::Histogram> sums(header.histogram_count,
+                                     stats::Histogram(header.fraction_bits));
+  std::vector<stats::Cell> cells(stats::slot_count(header.fraction_bits));
+  for (uint64_t i = 0; i <= header.cpu_count; ++i) {
+    const auto region = read_time_cells(session, i);
+    for (size_t histogram = 0; histogram < region.size(); ++histogram) {
+      const auto block = layout::block_at(header, region[histogram].place, header.fraction_bits);
+      if (!block ||
+          !read_at(fd_.get(),
+                   {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},
+                   *block))
+        continue;
+      for (uint32_t slot = 0; slot < cells.size(); ++slot) sums[histogram].add(slot, cells[slot]);
+    }
+  }
+  return sums;
+}
+
+void SessionFile::write_controller_gone(const layout::Session& session) {
+  if (session.header.loader_cell_offset == 0) return;
+  constexpr uint32_t kYes = 1;
+  static_cast<void>(
+      write(session.header.loader_cell_offset + offsetof(layout::LoaderCell, controller_gone),
+            &kYes, sizeof kYes));
+}
+
+void SessionFile::remove() {
+  ::unlink(path_.c_str());
+}
+
+}  // namespace pinprick::ledger

@@ -1,0 +1,189 @@
+#include "library/children.h"
+
+#include <link.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/rseq.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "arch/vfork_hook.h"
+#include "base/address.h"
+#include "base/machine.h"
+#include "library/loaded_object.h"
+#include "runtime/vfork.h"
+
+namespace pinprick::library {
+
+namespace {
+
+volatile struct ::rseq& area() {
+  return *reinterpret_cast<volatile struct ::rseq*>(static_cast<char*>(__builtin_thread_pointer()) +
+                                                    __rseq_offset);
+}
+
+bool is_registered() {
+  return static_cast<int32_t>(area().cpu_id) >= 0;
+}
+
+void mark() {
+  area().cpu_id = static_cast<uint32_t>(RSEQ_CPU_ID_UNINITIALIZED);
+}
+
+// As clone() is declared, with all that it may be given.
+// NOLINTNEXTLINE(cert-dcl50-cpp)
+int clone_child(int (*function)(void*), void* stack, int flags, void* argument, ...) {
+  // Only as many as the flags ask for are given, in this order.
+  const bool has_child_tid = (flags & (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID)) != 0;
+  const bool has_tls = has_child_tid || (flags & CLONE_SETTLS) != 0;
+  const bool has_parent_tid = has_tls || (flags & (CLONE_PARENT_SETTID | CLONE_PIDFD)) != 0;
+  va_list more;
+  va_start(more, argument);
+  auto* const parent_tid = has_parent_tid ? va_arg(more, pid_t*) : nullptr;
+  void* const tls = has_tls ? va_arg(more, void*) : nullptr;
+  auto* const child_tid = has_child_tid ? va_arg(more, pid_t*) : nullptr;
+  va_end(more);
+  constexpr int kSharing = CLONE_VM | CLONE_VFORK;
+  if ((flags & (kSharing | CLONE_SETTLS)) != kSharing || !is_registered())
+    return ::clone(function, stack, flags, argument, parent_tid, tls, child_tid);
+  struct Child {
+    int (*function)(void*);
+    void* argument;
+  };
+  Child child = {function, argument};
+  mark();
+  const int result = ::clone(
+      [](void* of_child) {
+        mark();  // again: the kernel may have written the parent's CPU
+        const Child called = *static_cast<Child*>(of_child);
+        return called.function(called.argument);
+      },
+      stack, flags, &child, parent_tid, tls, child_tid);
+  pp_put_cpu_back();
+  return result;
+}
+
+// While it lives the calling thread has no rseq area. It may be cancelled meanwhile.
+class Unregistered {
+ public:
+  Unregistered() {
+    constexpr int kNoSeccomp = 0;
+    if (is_registered() && ::prctl(PR_GET_SECCOMP) == kNoSeccomp)
+      is_ours_ = call(RSEQ_FLAG_UNREGISTER);
+  }
+  Unregistered(const Unregistered&) = delete;
+  Unregistered& operator=(const Unregistered&) = delete;
+  ~Unregistered() {
+    if (is_ours_) call(0);
+  }
+
+ private:
+  static bool call(int flags) {
+    const int error = errno;
+    const bool done = ::syscall(SYS_rseq, &area(), arch::kMarkableRseqSize, flags, RSEQ_SIG) == 0;
+    errno = error;
+    return done;
+  }
+
+  bool is_ours_ = false;
+};
+
+int spawn_child(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
+                const posix_spawnattr_t* attributes, char* const* arguments,
+                char* const* environment) {
+  const Unregistered unregistered;
+  return ::posix_spawn(pid, path, actions, attributes, arguments, environment);
+}
+
+int spawn_child_of_path(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
+                        const posix_spawnattr_t* attributes, char* const* arguments,
+                        char* const* environment) {
+  const Unregistered unregistered;
+  return ::posix_spawnp(pid, file, actions, attributes, arguments, environment);
+}
+
+int run_command(const char* command) {
+  const Unregistered unregistered;
+  return ::system(command);  // NOLINT(cert-env33-c): it is what the program called
+}
+
+FILE* open_command(const char* command, const char* mode) {
+  const Unregistered unregistered;
+  return ::popen(command, mode);  // NOLINT(cert-env33-c)
+}
+
+struct Function {
+  std::string_view name;
+  Address own;  // the C library's, or what stands in for it
+  Address marking;
+};
+
+template <class F>
+Address address_of(F* function) {
+  return reinterpret_cast<Address>(function);
+}
+
+const std::array<Function, 7>& functions() {
+  static const std::array<Function, 7> all = {{
+      {"vfork", address_of(&::vfork), address_of(&pp_vfork)},
+      {"__vfork", address_of(&::vfork), address_of(&pp_vfork)},
+      {"clone", address_of(&::clone), address_of(&clone_child)},
+      {"posix_spawn", address_of(&::posix_spawn), address_of(&spawn_child)},
+      {"posix_spawnp", address_of(&::posix_spawnp), address_of(&spawn_child_of_path)},
+      {"system", address_of(&::system), address_of(&run_command)},
+      {"popen", address_of(&::popen), address_of(&open_command)},
+  }};
+  return all;
+}
+
+// An import that the loader has set leads to the C library's function, or to another version of it,
+// or to somebody else's, which is left alone. One that it has yet to set leads into its own object.
+void lead_to_marking(const LoadedObject& object) {
+  const Range own = object.extent();
+  if (own.contains(address_of(&clone_child))) return;
+  object.for_each_import([&](std::string_view name, Address* import) {
+    const auto function = std::find_if(functions().begin(), functions().end(),
+                                       [&](const Function& one) { return one.name == name; });
+    if (function == functions().end()) return;
+    const Address leads_to = __atomic_load_n(import, __ATOMIC_RELAXED);
+    if (leads_to == function->own || own.contains(leads_to)) lead(import, function->marking);
+  });
+}
+
+struct Loaded {
+  unsigned long long added = 0;  // objects, ever
+  bool is_known = false;
+};
+
+}  // namespace
+
+bool can_mark_children() {
+  return __rseq_size != 0 && __rseq_size <= arch::kMarkableRseqSize && !kernel_checks_rseq();
+}
+
+void mark_children() {
+  static Loaded loaded;
+  static const bool is_possible = can_mark_children();
+  if (!is_possible) return;
+  loaded.is_known = false;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void*) {
+        if (!loaded.is_known && loaded.added == info->dlpi_adds) return 1;
+        loaded = {info->dlpi_adds, true};
+        lead_to_marking(LoadedObject(*info));
+        return 0;
+      },
+      nullptr);
+}
+
+}  // namespace pinprick::library

@@ -1,0 +1,168 @@
+#include "pinprick/latency.h"
+
+#include <cmath>
+#include <utility>
+
+#include "library/public.h"
+#include "library/registry.h"
+
+namespace pinprick {
+
+using detail::LatencyState;
+using library::Registry;
+using library::Request;
+
+// ----------------------------------------------------------------------------------- Histogram
+
+Histogram::Histogram() : times_(std::make_shared<stats::Histogram>(runtime::kFractionBits)) {}
+Histogram::Histogram(stats::Histogram times)
+    : times_(std::make_shared<stats::Histogram>(std::move(times))) {}
+
+uint64_t Histogram::count() const {
+  return times_->count();
+}
+uint64_t Histogram::sum() const {
+  return static_cast<uint64_t>(times_->sum());
+}
+double Histogram::mean() const {
+  const uint64_t n = count();
+  return n == 0 ? 0 : times_->sum() / static_cast<double>(n);
+}
+uint64_t Histogram::quantile(double p) const {
+  return times_->quantile(p);
+}
+uint64_t Histogram::maximum() const {
+  return times_->maximum();
+}
+Histogram Histogram::since(const Histogram& earlier) const {
+  return Histogram(times_->since(*earlier.times_));
+}
+std::vector<Histogram::Slot> Histogram::slots() const {
+  std::vector<Slot> slots;
+  const auto& cells = times_->cells();
+  for (uint32_t i = 0; i < cells.size(); ++i)
+    if (cells[i].count != 0)
+      slots.push_back({stats::slot_floor(i, times_->bits()),
+                       stats::slot_floor(i + 1, times_->bits()), cells[i].count});
+  return slots;
+}
+
+// ------------------------------------------------------------------------------------- Latency
+
+Result<Latency, Error> Latency::place(Where where) {
+  return library::only(place(std::vector<Where>{std::move(where)}));
+}
+
+Result<std::vector<Latency>, Error> Latency::place(std::vector<Where> where) {
+  std::vector<Request> requests;
+  requests.reserve(where.size());
+  for (Where& one : where) requests.push_back({std::move(one), std::make_unique<LatencyState>()});
+  return library::place_all<LatencyState, Latency>(
+      std::move(requests), [](LatencyState* state) { return Latency(state); });
+}
+
+void Latency::remove(std::vector<Latency> latencies) {
+  std::vector<library::Attachment*> attachments;
+  for (Latency& latency : latencies)
+    if (auto* const state = std::exchange(latency.state_, nullptr)) attachments.push_back(state);
+  Registry::get().remove(attachments);
+}
+
+Latency::Latency(Latency&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+Latency& Latency::operator=(Latency&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+Latency::~Latency() {
+  library::remove_one(state_);
+}
+
+const void* Latency::address() const {
+  return library::address_of(state_);
+}
+std::string Latency::name() const {
+  return state_->site->name;
+}
+Histogram Latency::snapshot() const {
+  const auto now = Registry::get().timing().read(*state_->site->histogram);
+  return Histogram(now.since(state_->at_begin));
+}
+uint64_t Latency::missed() const {
+  return Registry::get().timing().missed(*state_->site->histogram) - state_->missed_at_begin;
+}
+uint64_t Latency::unwound() const {
+  return Registry::get().timing().unwound(*state_->site->histogram) - state_->unwound_at_begin;
+}
+
+uint64_t Latency::lost() const {
+  return Registry::get().timing().lost(*state_->site->histogram) - state_->lost_at_begin;
+}
+
+// ---------------------------------------------------------------------------------------- Span
+
+namespace detail {
+
+struct SpanState {
+  std::shared_ptr<runtime::Span> span;
+  uint32_t histogram = 0;
+  stats::Histogram at_begin;
+  std::vector<library::Attachment*> ends;
+};
+
+}  // namespace detail
+
+Result<Span, Error> Span::place(SpanSpec spec) {
+  Registry& registry = Registry::get();
+  const auto made = registry.new_span();
+  if (!made) return fail(Error{Cause::too_many, {}, {}, 0});
+  auto state = std::make_unique<detail::SpanState>();
+  state->span = made->span;
+  state->histogram = made->histogram;
+  state->at_begin = registry.timing().read(state->histogram);
+  // At one and the same site the way that ends there is recorded before the next begins.
+  constexpr int kEndsFirst = 1;
+  std::vector<Request> requests;
+  const auto end = [&](Where where, detail::Call handler, int priority) {
+    auto one = std::make_unique<detail::SpanEndState>();
+    one->span = state->span;
+    one->pre = Handler(handler, state->span.get(), true);
+    one->priority = priority;
+    one->allow_breakpoint = spec.allow_breakpoint;
+    requests.push_back({std::move(where), std::move(one)});
+  };
+  end(std::move(spec.from), &runtime::begin_span, 0);
+  end(std::move(spec.to), &runtime::end_span, kEndsFirst);
+  auto placed = registry.place(std::move(requests));
+  if (!placed) return fail(placed.error());
+  state->ends = *std::move(placed);
+  return Span(std::move(state));
+}
+
+Span::Span(std::unique_ptr<detail::SpanState> state) : state_(std::move(state)) {}
+Span::Span(Span&&) noexcept = default;
+Span& Span::operator=(Span&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+Span::~Span() {
+  if (state_) Registry::get().remove(state_->ends);
+}
+
+Histogram Span::snapshot() const {
+  const auto now = Registry::get().timing().read(state_->histogram);
+  return Histogram(now.since(state_->at_begin));
+}
+uint64_t Span::unmatched_starts() const {
+  return state_->span->unmatched_begins.load(std::memory_order_relaxed);
+}
+uint64_t Span::unmatched_ends() const {
+  return state_->span->unmatched_ends.load(std::memory_order_relaxed);
+}
+uint64_t Span::missed() const {
+  uint64_t sum = 0;
+  for (const library::Attachment* end : state_->ends)
+    sum += static_cast<const detail::SpanEndState*>(end)->missed.load(std::memory_order_relaxed);
+  return sum;
+}
+
+}  // namespace pinprick

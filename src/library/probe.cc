@@ -1,0 +1,239 @@
+#include "pinprick/probe.h"
+
+#include <utility>
+
+#include "library/public.h"
+#include "library/registry.h"
+
+namespace pinprick {
+namespace {
+
+using detail::CounterState;
+using detail::ReturnState;
+using library::address_of;
+using library::attachments_of;
+using library::only;
+using library::place_all;
+using library::Registry;
+using library::remove_one;
+using library::Request;
+
+std::atomic<uint64_t> exceptions_of_handlers;
+
+Error no_handler(const Where& where) {
+  return {Cause::no_handler, where.name() != nullptr ? *where.name() : std::string(), {}, 0};
+}
+
+}  // namespace
+
+namespace detail {
+
+void count_handler_exception() noexcept {
+  exceptions_of_handlers.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace detail
+
+uint64_t handler_exceptions() {
+  return exceptions_of_handlers.load(std::memory_order_relaxed);
+}
+
+// --------------------------------------------------------------------------------------- Probe
+
+Result<Probe, Error> Probe::place(ProbeSpec spec) {
+  std::vector<ProbeSpec> one;
+  one.push_back(std::move(spec));
+  return only(place(std::move(one)));
+}
+
+Result<std::vector<Probe>, Error> Probe::place(std::vector<ProbeSpec> specs) {
+  std::vector<Request> requests;
+  for (ProbeSpec& spec : specs) {
+    if (!spec.pre && !spec.post) return fail(no_handler(spec.where));
+    auto state = std::make_unique<detail::ProbeState>();
+    state->pre = std::move(spec.pre);
+    state->post = std::move(spec.post);
+    state->priority = spec.priority;
+    state->allow_breakpoint = spec.allow_breakpoint;
+    state->enabled = spec.enabled;
+    requests.push_back({std::move(spec.where), std::move(state)});
+  }
+  return place_all<detail::ProbeState, Probe>(
+      std::move(requests), [](detail::ProbeState* state) { return Probe(state); });
+}
+
+void Probe::remove(std::vector<Probe> probes) {
+  std::vector<library::Attachment*> attachments;
+  for (Probe& probe : probes)
+    if (auto* const state = std::exchange(probe.state_, nullptr)) attachments.push_back(state);
+  Registry::get().remove(attachments);
+}
+
+Probe::Probe(Probe&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+Probe& Probe::operator=(Probe&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+Probe::~Probe() {
+  remove_one(state_);
+}
+
+Result<void, Error> Probe::enable() {
+  return enable({this, 1});
+}
+Result<void, Error> Probe::disable() {
+  return disable({this, 1});
+}
+Result<void, Error> Probe::enable(std::span<Probe> probes) {
+  return Registry::get().set_enabled(attachments_of(probes, &Probe::state_), true);
+}
+Result<void, Error> Probe::disable(std::span<Probe> probes) {
+  return Registry::get().set_enabled(attachments_of(probes, &Probe::state_), false);
+}
+
+const void* Probe::address() const {
+  return address_of(state_);
+}
+std::string Probe::name() const {
+  return state_->site->name;
+}
+Placement Probe::placement() const {
+  return Registry::get().placement(*state_);
+}
+std::string_view Probe::why_no_jump() const {
+  return Registry::get().why_no_jump(*state_);
+}
+uint64_t Probe::missed() const {
+  return state_->missed.load(std::memory_order_relaxed);
+}
+
+// --------------------------------------------------------------------------------- ReturnProbe
+
+Result<ReturnProbe, Error> ReturnProbe::place(ReturnProbeSpec spec) {
+  std::vector<ReturnProbeSpec> one;
+  one.push_back(std::move(spec));
+  return only(place(std::move(one)));
+}
+
+Result<std::vector<ReturnProbe>, Error> ReturnProbe::place(std::vector<ReturnProbeSpec> specs) {
+  std::vector<Request> requests;
+  for (ReturnProbeSpec& spec : specs) {
+    if (!spec.on_return) return fail(no_handler(spec.where));
+    auto state = std::make_unique<ReturnState>();
+    state->on_entry = std::move(spec.on_entry);
+    state->on_return = std::move(spec.on_return);
+    state->data_size = spec.data_size;
+    state->max_active = spec.max_active;
+    state->allow_breakpoint = spec.allow_breakpoint;
+    state->enabled = spec.enabled;
+    requests.push_back({std::move(spec.where), std::move(state)});
+  }
+  return place_all<ReturnState, ReturnProbe>(std::move(requests),
+                                             [](ReturnState* state) { return ReturnProbe(state); });
+}
+
+void ReturnProbe::remove(std::vector<ReturnProbe> probes) {
+  std::vector<library::Attachment*> attachments;
+  for (ReturnProbe& probe : probes)
+    if (auto* const state = std::exchange(probe.state_, nullptr)) attachments.push_back(state);
+  Registry::get().remove(attachments);
+}
+
+ReturnProbe::ReturnProbe(ReturnProbe&& other) noexcept
+    : state_(std::exchange(other.state_, nullptr)) {}
+ReturnProbe& ReturnProbe::operator=(ReturnProbe&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+ReturnProbe::~ReturnProbe() {
+  remove_one(state_);
+}
+
+Result<void, Error> ReturnProbe::enable() {
+  return enable({this, 1});
+}
+Result<void, Error> ReturnProbe::disable() {
+  return disable({this, 1});
+}
+Result<void, Error> ReturnProbe::enable(std::span<ReturnProbe> probes) {
+  return Registry::get().set_enabled(attachments_of(probes, &ReturnProbe::state_), true);
+}
+Result<void, Error> ReturnProbe::disable(std::span<ReturnProbe> probes) {
+  return Registry::get().set_enabled(attachments_of(probes, &ReturnProbe::state_), false);
+}
+
+const void* ReturnProbe::address() const {
+  return address_of(state_);
+}
+uint64_t ReturnProbe::missed() const {
+  return state_->shared->missed.load(std::memory_order_relaxed);
+}
+uint64_t ReturnProbe::unwound() const {
+  return state_->shared->unwound.load(std::memory_order_relaxed);
+}
+uint64_t ReturnProbe::lost() const {
+  return state_->shared->lost.load(std::memory_order_relaxed);
+}
+
+// ------------------------------------------------------------------------------------- Counter
+
+Result<Counter, Error> Counter::place(Where where) {
+  return only(place(std::vector<Where>{std::move(where)}));
+}
+
+Result<std::vector<Counter>, Error> Counter::place(std::vector<Where> where) {
+  std::vector<Request> requests;
+  requests.reserve(where.size());
+  for (Where& one : where) requests.push_back({std::move(one), std::make_unique<CounterState>()});
+  return place_all<CounterState, Counter>(std::move(requests),
+                                          [](CounterState* state) { return Counter(state); });
+}
+
+void Counter::remove(std::vector<Counter> counters) {
+  std::vector<library::Attachment*> attachments;
+  for (Counter& counter : counters)
+    if (auto* const state = std::exchange(counter.state_, nullptr)) attachments.push_back(state);
+  Registry::get().remove(attachments);
+}
+
+Counter::Counter(Counter&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+Counter& Counter::operator=(Counter&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+Counter::~Counter() {
+  remove_one(state_);
+}
+
+const void* Counter::address() const {
+  return address_of(state_);
+}
+uint64_t Counter::value() const {
+  return Registry::get().count(*state_);
+}
+
+// ----------------------------------------------------------------------------------- all of them
+
+Result<std::vector<Where>, Error> find_functions(std::string_view pattern) {
+  return Registry::get().find(pattern);
+}
+Result<void, Error> optimise(bool wanted) {
+  return Registry::get().optimise(wanted);
+}
+Result<void, Error> disarm_all() {
+  return Registry::get().set_armed(false);
+}
+Result<void, Error> arm_all() {
+  return Registry::get().set_armed(true);
+}
+Result<void, Error> block(const Where& function) {
+  return Registry::get().block(function);
+}
+std::string blocked() {
+  return Registry::get().blocked();
+}
+std::string list_probes() {
+  return Registry::get().list();
+}
+
+}  // namespace pinprick

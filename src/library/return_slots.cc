@@ -1,0 +1,77 @@
+#include "library/return_slots.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "arch/stub.h"
+#include "arch/unwind_tables.h"
+#include "library/unwinding.h"
+#include "runtime/activations.h"
+#include "runtime/handlers.h"
+
+namespace pinprick::library {
+namespace {
+
+using runtime::kSlots;
+
+constexpr uint64_t kDataSize = kSlots * sizeof(layout::Slot);
+// The code begins with the way to pp_returned, which may be out of a jump's reach.
+constexpr uint64_t kCodeSize = kSlots << PP_SLOT_CODE_SIZE_LOG2;
+
+// For the frame of a slot, which the unwinder finds between a measured function and its caller:
+// nobody catches anything here. When the stack is taken down, the unwinder lands in pp_landed for
+// the slot to be given back, and goes on from where the function was called.
+_Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_Exception* exception,
+                                _Unwind_Context* context) {
+  if ((actions & _UA_CLEANUP_PHASE) == 0) return _URC_CONTINUE_UNWIND;
+  return land(__builtin_return_address(0), exception, context, runtime::slot_code, runtime::slots,
+              pp_landed);
+}
+
+void* map(uint64_t size) {
+  return ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+}  // namespace
+
+void cover_slots(const arch::SlotFrames& frames, _Unwind_Personality_Fn personality) {
+  cover(frames.code, arch::RangeKind::slots, [&](arch::Assembler& code) {
+    return arch::emit_slot_unwind_table(code, frames, reinterpret_cast<Address>(personality));
+  });
+}
+
+Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
+  if (runtime::slots != nullptr) return {};
+  const uint64_t code_size = align_up(arch::kSlotWayOutSize + kCodeSize, kPageSize);
+  void* const memory = map(kDataSize + code_size);
+  void* const calls = map(kSlots * sizeof(runtime::Activation));
+  if (memory == MAP_FAILED || calls == MAP_FAILED) return fail(SystemError{ENOMEM});
+  const auto data = reinterpret_cast<Address>(memory);
+  const Address code_begin = data + kDataSize;
+  if (::mprotect(reinterpret_cast<void*>(code_begin), code_size, PROT_READ | PROT_EXEC) != 0)
+    return fail(SystemError{errno});
+
+  arch::Assembler code(code_begin);
+  const auto way_out = arch::emit_slot_way_out(code, reinterpret_cast<Address>(pp_returned));
+  const Address first = code.here();
+  arch::emit_slot_code(code, data, kSlots, code_begin);
+  if (auto done = self.memory().write(code_begin, *code.finish()); !done) return done;
+
+  auto* const slots = static_cast<layout::Slot*>(memory);
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    slots[i].code = first + (uint64_t{i} << PP_SLOT_CODE_SIZE_LOG2);
+    slots[i].global_next = i + 1 < kSlots ? i + 2 : 0;
+  }
+  runtime::activations = static_cast<runtime::Activation*>(calls);
+  runtime::slot_code = {first, first + kCodeSize};
+  runtime::slots = slots;
+  // What the record of such a call is, is the runtime's: the stub's (handlers.cc).
+  cover_slots({runtime::slot_code, data, PP_HIT_ADDRESS}, &personality);
+  cover({code_begin, first}, arch::RangeKind::stubs,
+        [&](arch::Assembler& table) { return arch::emit_code_unwind_table(table, way_out); });
+  tell_unwinders();
+  return {};
+}
+
+}  // namespace pinprick::library

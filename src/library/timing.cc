@@ -1,0 +1,157 @@
+#include "library/timing.h"
+
+#include <sys/mman.h>
+#include <sys/rseq.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "layout/session_file.h"
+#include "library/children.h"
+#include "library/return_slots.h"
+#include "library/unwinding.h"
+#include "runtime/activations.h"
+#include "runtime/image.h"
+#include "runtime/spans.h"
+
+namespace pinprick::library {
+namespace {
+
+// A region: layout::TimeCells for each histogram, then the histograms.
+constexpr uint64_t kCounters = uint64_t{Timing::kMostHistograms} * sizeof(layout::TimeCells);
+
+uint64_t one_histogram() {
+  return layout::histogram_size(runtime::kFractionBits);
+}
+
+uint64_t region_size() {
+  return align_up(kCounters + Timing::kMostHistograms * one_histogram(), kPageSize);
+}
+
+uint32_t cpu_count() {
+  return std::min(possible_cpus(), layout::kMaxCpus);
+}
+
+_Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_Exception* exception,
+                                _Unwind_Context* context) {
+  if ((actions & _UA_CLEANUP_PHASE) == 0) return _URC_CONTINUE_UNWIND;
+  return land(__builtin_return_address(0), exception, context, runtime::timed_slot_code,
+              runtime::timed_slots, pp_landed_timed);
+}
+
+}  // namespace
+
+Result<void, SystemError> Timing::make_histograms() {
+  if (cells_ != 0) return {};
+  // Takes memory where something was recorded.
+  const uint64_t regions = cpu_count() + 1;
+  void* const memory = ::mmap(nullptr, regions * region_size(), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return fail(SystemError{errno});
+  cells_ = reinterpret_cast<Address>(memory);
+  regions_ = regions;
+  runtime::HistogramCells& cells = runtime::histogram_cells;
+  cells.regions = cells_;
+  cells.region_size = region_size();
+  cells.cpus = cpu_count();
+  cells.has_rseq = can_mark_children();
+  cells.rseq_offset = static_cast<int32_t>(__rseq_offset);
+  cells.ns_multiplier = ns_multiplier();
+  return {};
+}
+
+Result<void, SystemError> Timing::make_slots() {
+  if (enter_ != 0) return {};
+  if (auto made = make_histograms(); !made) return made;
+  const auto extent = runtime::runtime_extent(kSlots, cpu_count());
+  void* const memory =
+      ::mmap(nullptr, extent.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return fail(SystemError{errno});
+
+  const runtime::HistogramCells& cells = runtime::histogram_cells;
+  runtime::RuntimeSpec spec;
+  spec.capacity = spec.slot_count = kSlots;
+  spec.cpu_count = cells.cpus;
+  spec.most_fraction_bits = runtime::kFractionBits;
+  if (cells.has_rseq) spec.rseq = arch::RseqArea{cells.rseq_offset};
+  spec.ns_multiplier = cells.ns_multiplier;
+  spec.cells = cells_;
+  spec.region_size = cells.region_size;
+  spec.blocks = {cells_, cells_ + regions_ * cells.region_size};
+  const auto begin = reinterpret_cast<Address>(memory);
+  const auto image = runtime::build_runtime(begin, spec);
+  if (!image) return fail(SystemError{EFAULT});
+  for (const runtime::Piece& piece : image->pieces)
+    std::memcpy(reinterpret_cast<void*>(piece.address), piece.bytes.data(), piece.bytes.size());
+  if (::mprotect(reinterpret_cast<void*>(image->code_address), extent.code_size,
+                 PROT_READ | PROT_EXEC) != 0)
+    return fail(SystemError{errno});
+
+  runtime::timed_slots = static_cast<layout::Slot*>(memory);
+  runtime::timed_slot_code = image->slot_code;
+  pp_timed_unwound = image->unwound;
+  const arch::SlotFrames slots = {image->slot_code, begin, PP_RECORD_SITE};
+  cover_slots(slots, &personality);
+  const auto rows = runtime::image_frames(image->code_address);
+  cover({rows.front().from, rows.back().from}, arch::RangeKind::stubs,
+        [&](arch::Assembler& table) { return arch::emit_code_unwind_table(table, rows, slots); });
+  tell_unwinders();
+  enter_ = image->enter;
+  return {};
+}
+
+std::optional<uint32_t> Timing::new_histogram() {
+  if (cells_ == 0 || used_ == kMostHistograms) return std::nullopt;
+  for (uint64_t region = 0; region < regions_; ++region)
+    cells_of(used_, region).place = region * region_size() + histogram_at(used_);
+  return used_++;
+}
+
+uint64_t Timing::histogram_at(uint32_t histogram) {
+  return kCounters + histogram * one_histogram();
+}
+
+arch::Metric Timing::metric_of(uint32_t histogram) {
+  return {histogram * sizeof(layout::TimeCells), runtime::kFractionBits};
+}
+
+layout::TimeCells& Timing::cells_of(uint32_t histogram, uint64_t region) const {
+  return *reinterpret_cast<layout::TimeCells*>(cells_ + region * region_size() +
+                                               metric_of(histogram).cells);
+}
+
+stats::Histogram Timing::read(uint32_t histogram) const {
+  stats::Histogram all(runtime::kFractionBits);
+  const uint64_t offset = histogram_at(histogram);
+  for (uint64_t region = 0; region < regions_; ++region) {
+    const auto* cell = reinterpret_cast<const uint64_t*>(cells_ + region * region_size() + offset);
+    for (uint32_t slot = 0; slot < stats::slot_count(all.bits()); ++slot, cell += 2)
+      all.add(slot, {__atomic_load_n(cell, __ATOMIC_RELAXED),
+                     __atomic_load_n(cell + 1, __ATOMIC_RELAXED)});
+  }
+  return all;
+}
+
+uint64_t Timing::sum(uint32_t histogram, uint64_t layout::TimeCells::*counter) const {
+  uint64_t sum = 0;
+  for (uint64_t region = 0; region < regions_; ++region)
+    sum += __atomic_load_n(&(cells_of(histogram, region).*counter), __ATOMIC_RELAXED);
+  return sum;
+}
+
+uint64_t Timing::missed(uint32_t histogram) const {
+  return sum(histogram, &layout::TimeCells::missed);
+}
+
+uint64_t Timing::unwound(uint32_t histogram) const {
+  return sum(histogram, &layout::TimeCells::unwound);
+}
+
+uint64_t Timing::lost(uint32_t histogram) const {
+  return sum(histogram, &layout::TimeCells::lost);
+}
+
+}  // namespace pinprick::library

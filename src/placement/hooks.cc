@@ -1,0 +1,259 @@
+#include "placement/hooks.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "arch/vfork_hook.h"
+#include "placement/hidden_unwinder.h"
+
+namespace pinprick::placement {
+namespace {
+
+// The functions of these names, in their order; null: there is none.
+template <size_t N>
+std::array<const image::Function*, N> functions_of(image::Object& object,
+                                                   const std::array<std::string_view, N>& wanted) {
+  std::array<const image::Function*, N> found{};
+  if (!object.may_name_any(wanted)) return found;
+  const image::FunctionTable& table = object.functions();
+  for (const image::Function& function : table.functions())
+    for (std::string_view name : table.names(function))
+      for (size_t i = 0; i < N; ++i)
+        if (name == wanted[i]) found[i] = &function;
+  return found;
+}
+
+constexpr std::string_view kLlvmStep = "__unw_step";
+
+// What an unwinder consists of, as far as slots need it; what libgcc's is found by; and what says
+// that it is one of those that bring all of these, but ask the loader.
+constexpr std::array<std::string_view, 7> kUnwinder = {
+    "_Unwind_GetIP",    "_Unwind_SetGR", "_Unwind_SetIP",       "_Unwind_Resume",
+    "_Unwind_Find_FDE", kLlvmStep,       "_ULx86_64_init_local"};
+using FoundFunctions = std::array<const image::Function*, kUnwinder.size()>;
+
+std::optional<layout::UnwinderTable> unwinder_functions(const image::Object& object,
+                                                        const FoundFunctions& found) {
+  layout::UnwinderTable table = {};
+  uint64_t* const fields[] = {&table.get_ip, &table.set_gr, &table.set_ip, &table.resume};
+  for (size_t i = 0; i < std::size(fields); ++i) {
+    if (found[i] == nullptr) return std::nullopt;
+    *fields[i] = found[i]->range.begin + object.bias();
+  }
+  return table;
+}
+
+// LLVM's has an _Unwind_Find_FDE, too, but does not call it itself. A program with nongnu's may
+// have libgcc's as well.
+bool asks_loader(const image::Object& object, const FoundFunctions& found) {
+  const bool is_llvm = found[5] != nullptr, is_nongnu = found[6] != nullptr;
+  return is_libunwind(object) || is_llvm || (is_nongnu && found[4] == nullptr);
+}
+
+// The program itself, and libraries whose names say that they are unwinders.
+std::vector<image::Object*> candidates(const image::ProcessImage& image) {
+  std::vector<image::Object*> objects;
+  for (size_t i = 0; i < image.objects.size(); ++i)
+    if (i == 0 || image.objects[i]->name().starts_with("libgcc_s.so") ||
+        is_libunwind(*image.objects[i]))
+      objects.push_back(image.objects[i].get());
+  return objects;
+}
+
+constexpr std::string_view kFindObject = "_dl_find_object", kListObjects = "dl_iterate_phdr";
+
+bool is_c_library(const image::Object& object) {
+  return object.name().starts_with("libc.so") || object.name().starts_with("ld-musl-") ||
+         object.name().starts_with("libc.musl-");
+}
+
+// Before glibc 2.34 this one has a vfork, too.
+bool has_system_calls(const image::Object& object) {
+  return is_c_library(object) || object.name().starts_with("libpthread.so");
+}
+
+// The last that begins at or before the address. The C library ends a function's unwind entry in
+// front of such a system call, as it is another one's stack that it returns on: without symbols
+// it lies behind the end.
+const image::Function* function_before(image::Object& object, Address address) {
+  const auto& functions = object.functions().functions();
+  const auto above = std::upper_bound(
+      functions.begin(), functions.end(), address,
+      [](Address at, const image::Function& function) { return at < function.range.begin; });
+  if (above == functions.begin() || address >= std::prev(above)->limit) return nullptr;
+  return &*std::prev(above);
+}
+
+void add_vforks(image::Object& object, std::vector<HookPlace>& places) {
+  for (Address call : object.vforks())
+    if (const auto* function = function_before(object, call))
+      places.push_back({&object, function, {Hook::Kind::vfork, {}, {}}, call});
+}
+
+// Go's has the number in memory. Returns false if it is not found.
+bool add_vfork_of_go(image::Object& object, std::vector<HookPlace>& places) {
+  const auto found =
+      functions_of<2>(object, {"syscall.rawVforkSyscall", "syscall.rawVforkSyscall.abi0"});
+  for (const image::Function* function : found) {
+    if (function == nullptr) continue;
+    if (const auto offset = arch::find_system_call(object.code(*function))) {
+      places.push_back(
+          {&object, function, {Hook::Kind::vfork, {}, {}}, function->range.begin + *offset});
+      return true;
+    }
+  }
+  return false;
+}
+
+bool imports_table_lookup(image::Object& object) {
+  const auto& relocations = object.relocations();
+  return std::any_of(relocations.begin(), relocations.end(), [](const image::Relocation& one) {
+    return one.symbol == kFindObject || one.symbol == kListObjects;
+  });
+}
+
+struct Hidden {
+  image::Object* object = nullptr;
+  std::optional<HiddenUnwinder> unwinder;  // empty: it asks the loader, as LLVM's does
+};
+
+// Where symbols do not say what there is: in a static program, and in what calls those functions of
+// the loader that unwinders need.
+std::vector<Hidden> hidden_unwinders(const image::ProcessImage& image) {
+  std::vector<Hidden> all;
+  const bool is_static = std::none_of(image.objects.begin(), image.objects.end(),
+                                      [](const auto& object) { return is_c_library(*object); });
+  for (size_t i = 0; i < image.objects.size(); ++i) {
+    image::Object& object = *image.objects[i];
+    const bool may_be = (i == 0 && is_static) || imports_table_lookup(object);
+    if (!may_be || is_c_library(object)) continue;
+    const auto found = functions_of(object, kUnwinder);
+    if (unwinder_functions(object, found) || asks_loader(object, found)) continue;
+    if (auto unwinder = find_hidden_unwinder(object))
+      all.push_back({&object, std::move(unwinder)});
+    else if (looks_for_unwind_tables(object))
+      all.push_back({&object, {}});
+  }
+  return all;
+}
+
+}  // namespace
+
+bool is_libunwind(const image::Object& object) {
+  return object.name().starts_with("libunwind.so");
+}
+
+std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search search) {
+  std::vector<HookPlace> places;
+  std::vector<arch::Unwinder> askers;
+  for (image::Object* object : candidates(image)) {
+    const auto found = functions_of(*object, kUnwinder);
+    const auto functions = unwinder_functions(*object, found);
+    const bool asks = asks_loader(*object, found);
+    if (!functions && !asks) continue;
+    if (asks)
+      askers.push_back({object->extent(), functions, true});
+    else if (found[4] != nullptr)
+      places.push_back({object, found[4], {Hook::Kind::unwinder, functions, {}}, 0});
+  }
+  if (search == Search::by_code)
+    for (const Hidden& one : hidden_unwinders(image)) {
+      if (one.unwinder)
+        places.push_back({one.object,
+                          one.unwinder->find_table,
+                          {Hook::Kind::unwinder, one.unwinder->functions, {}},
+                          0});
+      else
+        askers.push_back({one.object->extent(), {}, false});
+    }
+  bool any_loader = false;
+  for (size_t i = 0; i < image.objects.size(); ++i) {
+    image::Object* const object = image.objects[i].get();
+    // A static program is its own C library.
+    if (i != 0 && !is_c_library(*object)) continue;
+    const auto found = functions_of<2>(*object, {kFindObject, kListObjects});
+    if (found[0] != nullptr)
+      places.push_back({object, found[0], {Hook::Kind::object_table, {}, askers}, 0});
+    if (found[1] != nullptr)
+      places.push_back({object, found[1], {Hook::Kind::object_list, {}, askers}, 0});
+    any_loader = any_loader || found[1] != nullptr;
+  }
+  const bool is_known = any_loader || !places.empty();
+  if (search == Search::by_code && !is_known && !image.objects.empty())
+    if (const auto* function = find_object_list(*image.objects[0]))
+      places.push_back(
+          {image.objects[0].get(), function, {Hook::Kind::object_list, {}, askers}, 0});
+  return places;
+}
+
+std::optional<std::vector<HookPlace>> places_of_vforks(const image::ProcessImage& image) {
+  std::vector<HookPlace> places;
+  const bool has_c_library = std::any_of(image.objects.begin(), image.objects.end(),
+                                         [](const auto& object) { return is_c_library(*object); });
+  for (size_t i = 0; i < image.objects.size(); ++i) {
+    image::Object& object = *image.objects[i];
+    if (i == 0 && object.elf().is_go() && !add_vfork_of_go(object, places)) return std::nullopt;
+    // A static program is its own C library.
+    if (has_system_calls(object) || (i == 0 && !has_c_library)) add_vforks(object, places);
+  }
+  if (places.empty()) return std::nullopt;
+  return places;
+}
+
+bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<HookPlace>& places) {
+  if (image.objects.empty()) return false;
+  // All others ask the loader.
+  const bool is_hooked = std::any_of(places.begin(), places.end(), [](const HookPlace& place) {
+    return place.hook.kind == Hook::Kind::unwinder || place.hook.kind == Hook::Kind::object_list;
+  });
+  if (is_hooked) return false;
+  if (image.maps_unwinder) return true;
+  // It has landing pads, and no library to find them: so it carries an unwinder itself.
+  return may_run_landing_pads(*image.objects.front());
+}
+
+std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Address notifies) {
+  image::Object* object = image.object_at(notifies);
+  if (object == nullptr) return std::nullopt;
+  const image::Function* function = object->functions().find(notifies - object->bias());
+  if (function == nullptr || function->range.begin != notifies - object->bias())
+    return std::nullopt;
+  return HookPlace{object, function, {Hook::Kind::loader, {}, {}}, 0};
+}
+
+UnwinderCode unwinder_code(const image::ProcessImage& image, Search search) {
+  constexpr std::string_view kBegins[] = {"_Unwind_", "unw_", "__unw_", "_ULx86_64_", "_Ux86_64_"};
+  UnwinderCode code;
+  for (image::Object* object : candidates(image)) {
+    if (is_libunwind(*object)) {
+      code.ranges.push_back(object->extent());
+      continue;
+    }
+    std::set<Address> named;
+    if (!object->may_name_any(kBegins)) continue;
+    const image::FunctionTable& table = object->functions();
+    for (const image::Function& function : table.functions())
+      for (std::string_view name : table.names(function)) {
+        if (std::none_of(std::begin(kBegins), std::end(kBegins),
+                         [&](std::string_view begin) { return name.starts_with(begin); }))
+          continue;
+        named.insert(function.range.begin);
+        if (name == kLlvmStep) code.has_llvm_inside = true;
+      }
+    const auto ranges = with_callees(*object, named);
+    code.ranges.insert(code.ranges.end(), ranges.begin(), ranges.end());
+  }
+  if (search == Search::by_code)
+    for (const Hidden& one : hidden_unwinders(image)) {
+      if (one.unwinder)
+        code.ranges.insert(code.ranges.end(), one.unwinder->code.begin(), one.unwinder->code.end());
+      else
+        code.has_llvm_inside = true;
+    }
+  return code;
+}
+
+}  // namespace pinprick::placement

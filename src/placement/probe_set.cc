@@ -1,0 +1,763 @@
+#include "placement/probe_set.h"
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <mutex>
+#include <unordered_set>
+#include <utility>
+
+#include "arch/vfork_hook.h"
+#include "base/parallel.h"
+#include "base/task.h"
+#include "placement/callee.h"
+#include "placement/hops.h"
+
+namespace pinprick::placement {
+namespace {
+
+// The next so many that will be added.
+IndexRange next_probes(const ProbeSet& set, size_t count) {
+  return {set.probes.size(), count};
+}
+
+// An instruction that is to have a probe.
+struct Wanted {
+  Address site = 0;  // the object's own
+  size_t match = 0;  // index into the function's
+  bool at_entry = false;
+  bool after_call = false;  // timed from after the call of a profiler's function (return_site())
+};
+
+// The instructions of functions that were looked at before, where functions lie inside of each
+// other: each belongs to the first.
+class SeenSites {
+ public:
+  // To be asked once for each function, in their order. `next`: the one behind, if any.
+  void enter(const image::Match& match, const image::Match* next) {
+    const Range range = range_of(match);
+    if (range.begin >= end_) seen_.clear();
+    const bool inside = range.begin < end_;
+    end_ = std::max(end_, range.end);
+    counts_ = inside || (next != nullptr && range_of(*next).begin < end_);
+  }
+  bool is_new(Address address) { return !counts_ || seen_.insert(address).second; }
+
+  static Range range_of(const image::Match& match) {
+    const Range own = match.function->range;
+    return {own.begin + match.object->bias(), own.end + match.object->bias()};
+  }
+
+ private:
+  std::unordered_set<Address> seen_;
+  Address end_ = 0;
+  bool counts_ = false;
+};
+
+// Probes on one function.
+class FunctionProbes {
+ public:
+  // `first`: the index of the first of the matches among all.
+  FunctionProbes(std::span<const image::Match> matches, size_t first, Kind kind, ProbeSet& set)
+      : matches_(matches), first_(first), kind_(kind), set_(set) {}
+
+  void plan(SeenSites& seen);
+
+ private:
+  std::optional<plan::Reason> why_not_timed(const Wanted& wanted) const;
+  void skip(const Wanted& wanted, plan::Reason reason, Address where);
+  void skip_all(plan::Refusal refusal);
+  std::vector<Wanted> wanted(SeenSites& seen) const;
+
+  std::span<const image::Match> matches_;
+  size_t first_;
+  Kind kind_;
+  ProbeSet& set_;
+  plan::FunctionCode code_;
+  bool is_called_ = false;
+};
+
+void FunctionProbes::skip(const Wanted& wanted, plan::Reason reason, Address where) {
+  image::Match match = matches_[wanted.match];
+  if (std::exchange(match.each_instruction, false) || wanted.after_call)
+    match.site = wanted.site + match.object->bias();
+  set_.skipped.push_back({match, {reason, where}});
+}
+
+void FunctionProbes::skip_all(plan::Refusal refusal) {
+  for (const image::Match& match : matches_) {
+    refusal.where = match.site - match.object->bias();
+    set_.skipped.push_back({match, refusal});
+  }
+}
+
+std::optional<plan::Reason> FunctionProbes::why_not_timed(const Wanted& wanted) const {
+  if (kind_ != Kind::latency) return std::nullopt;
+  if (!wanted.at_entry) return plan::Reason::not_called;
+  const image::Match& match = matches_[wanted.match];
+  auto candidate = return_candidate(*match.object, *match.function, code_);
+  candidate.is_called = is_called_;
+  return why_not_return_probed(candidate);
+}
+
+// By address, each once: the entry may be meant by both its addresses.
+std::vector<Wanted> FunctionProbes::wanted(SeenSites& seen) const {
+  const image::Object& object = *matches_.front().object;
+  const Address entry = plan::entry_site(code_);
+  std::vector<Wanted> all;
+  for (size_t i = 0; i < matches_.size(); ++i) {
+    if (matches_[i].each_instruction) {
+      for (Address site : plan::instructions(code_))
+        if (seen.is_new(site + object.bias())) all.push_back({site, i, site == entry});
+      continue;
+    }
+    const Address site = matches_[i].site - object.bias();
+    const bool at_entry = site == code_.range.begin || site == entry;
+    all.push_back({at_entry ? entry : site, i, at_entry});
+  }
+  if (matches_.size() == 1) return all;
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Wanted& a, const Wanted& b) { return a.site < b.site; });
+  all.erase(std::unique(all.begin(), all.end(),
+                        [](const Wanted& a, const Wanted& b) { return a.site == b.site; }),
+            all.end());
+  return all;
+}
+
+void FunctionProbes::plan(SeenSites& seen) {
+  image::Object& object = *matches_.front().object;
+  const image::Function& function = *matches_.front().function;
+  if (matches_.front().unresolved) return skip_all({plan::Reason::unresolved_ifunc});
+  if (kind_ == Kind::latency)
+    if (const auto refusal = why_nothing_return_probed(object)) return skip_all(*refusal);
+  // To record a value, or pass a span, takes some stack, which Go's functions do not have where
+  // they can be probed.
+  if ((kind_ == Kind::value || kind_ == Kind::span) && object.elf().is_go())
+    return skip_all({plan::Reason::goroutine});
+  const auto code = code_of(object, function);
+  if (!code) return skip_all({plan::Reason::unreadable});
+  code_ = *code;
+  is_called_ = is_called(object, function);
+
+  const Address entry = plan::entry_site(code_);
+  std::vector<Wanted> all = wanted(seen);
+  std::erase_if(all, [&](const Wanted& one) {
+    const auto reason = why_not_timed(one);
+    if (reason) skip(one, *reason, one.site);
+    return reason.has_value();
+  });
+  std::vector<Address> sites;
+  sites.reserve(all.size());
+  for (Wanted& one : all) {
+    if (kind_ == Kind::latency) {
+      const Address site = return_site(object, code_.bytes, code_.range.begin, entry);
+      one.after_call = site != one.site;
+      one.site = site;
+    }
+    sites.push_back(one.site);
+  }
+  const auto wanted_at = [&](Address site) -> const Wanted& {
+    const auto found = std::lower_bound(sites.begin(), sites.end(), site);
+    return all[static_cast<size_t>(found - sites.begin())];
+  };
+  const auto placing = kind_ == Kind::latency ? plan::Placing::at_site : plan::Placing::anywhere;
+  auto plan = plan::plan_function(code_, sites, placing);
+  for (const auto& [site, refusal] : plan.refused)
+    skip(wanted_at(site), refusal.reason, refusal.where);
+  const size_t first = set_.patches.size();
+  for (const plan::PlannedPatch& planned : plan.patches) {
+    SitePatch patch;
+    patch.object = &object;
+    patch.plan = planned;
+    if (planned.depends_on) patch.plan.depends_on = first + *planned.depends_on;
+    patch.probes = next_probes(set_, planned.points.size());
+    for (uint8_t offset : planned.points) {
+      const Address site = planned.patch.site + offset;
+      set_.probes.emplace_back(first_ + wanted_at(site).match, set_.patches.size(), offset,
+                               stack_use(is_called_ && site == entry));
+    }
+    set_.patches.push_back(std::move(patch));
+  }
+}
+
+// Behind the last place between instructions at which no thread may stand, from the site.
+uint8_t interior_end(const plan::Patch& patch) {
+  return patch.interior.empty() ? uint8_t{0} : static_cast<uint8_t>(patch.interior.back() + 1);
+}
+
+// Unwinders and children meet nothing of ours where there are no probes.
+bool is_wanted(const HookPlace& place, size_t probes) {
+  return probes != 0 || !place.hook.is_for_probes();
+}
+
+std::optional<SitePatch> plan_hook(const HookPlace& place) {
+  image::Object& object = *place.object;
+  auto code = code_of(object, *place.function);
+  if (!code) return std::nullopt;
+  if (place.hook.kind == Hook::Kind::vfork) {
+    // Neither an unwind entry that ends in front of the call nor what Go's runtime does elsewhere
+    // counts here: signals are blocked, and nobody else's stack is looked at.
+    code->range.end = code->limit();
+    code->is_go = false;
+  }
+  auto planned = plan::plan_site(*code, place.site != 0 ? place.site : plan::entry_site(*code));
+  if (!planned) return std::nullopt;
+  SitePatch patch;
+  patch.object = &object;
+  patch.plan = SitePlan(*planned);
+  patch.hook = place.hook;
+  return patch;
+}
+
+arch::Displaced displaced(const SitePatch& patch, std::optional<Address> link) {
+  return {patch.site(), patch.original().first(patch.plan.patch.displaced), link};
+}
+
+// How many matches of one function come first.
+size_t same_function(std::span<const image::Match> matches) {
+  size_t n = 1;
+  while (n < matches.size() && matches[n].function == matches[0].function) ++n;
+  return n;
+}
+
+// Matches that one thread plans: of whole functions, and with them of those that lie inside.
+struct MatchPiece {
+  size_t first = 0;
+  size_t count = 0;
+  size_t functions = 0;
+};
+
+std::vector<MatchPiece> pieces_of(std::span<const image::Match> matches) {
+  constexpr size_t kPiece = 512, kPieceOfInstructions = 64;
+  const bool each = std::any_of(matches.begin(), matches.end(),
+                                [](const image::Match& match) { return match.each_instruction; });
+  const size_t most = each ? kPieceOfInstructions : kPiece;
+  std::vector<MatchPiece> pieces;
+  Address end = 0;  // of the functions so far
+  for (size_t i = 0; i < matches.size();) {
+    const Range range = SeenSites::range_of(matches[i]);
+    if (pieces.empty() || (pieces.back().count >= most && (!each || range.begin >= end)))
+      pieces.push_back({i, 0, 0});
+    const size_t n = same_function(matches.subspan(i));
+    pieces.back().count += n;
+    pieces.back().functions += 1;
+    end = std::max(end, range.end);
+    i += n;
+  }
+  return pieces;
+}
+
+// Room for all that may come, so that it need not move; what is not used takes no memory.
+void reserve_for(std::span<const image::Match> matches, size_t hooks, ProbeSet& set) {
+  constexpr uint64_t kShortest = 3, kShortestPatch = 6;  // on average
+  size_t probes = 0, patches = hooks;
+  for (const image::Match& match : matches) {
+    const uint64_t bytes = match.each_instruction ? match.function->range.size() : 0;
+    probes += 1 + bytes / kShortest;
+    patches += 2 + bytes / kShortestPatch;  // one may need another one nearby
+  }
+  set.probes.reserve(probes);
+  set.patches.reserve(patches);
+}
+
+void append(ProbeSet& set, ProbeSet piece) {
+  const size_t first_patch = set.patches.size();
+  const size_t first_probe = set.probes.size();
+  for (SitePatch& patch : piece.patches) {
+    patch.probes = {first_probe + patch.probes.first, patch.probes.size()};
+    if (patch.plan.depends_on) patch.plan.depends_on = first_patch + *patch.plan.depends_on;
+    set.patches.push_back(std::move(patch));
+  }
+  for (const Probe& probe : piece.probes)
+    set.probes.push_back(probe.of_patch(first_patch + probe.patch));
+  std::move(piece.skipped.begin(), piece.skipped.end(), std::back_inserter(set.skipped));
+}
+
+// Bytes that nobody but the patch may change, in the process.
+struct Claim {
+  Range range;
+  size_t patch;
+};
+
+// By address.
+std::vector<Claim> claims_of(const std::vector<SitePatch>& patches) {
+  std::vector<Claim> claims;
+  claims.reserve(patches.size());
+  for (size_t i = 0; i < patches.size(); ++i) {
+    check_cancelled();
+    const SitePlan& planned = patches[i].plan;
+    const uint64_t bias = patches[i].object->bias();
+    const Range claimed = planned.claimed();
+    claims.push_back({{claimed.begin + bias, claimed.end + bias}, i});
+    if (!planned.trampoline || planned.depends_on) continue;
+    const Address board = planned.trampoline->address + bias;
+    claims.push_back({{board, board + arch::kJumpLength}, i});
+  }
+  const auto by_address = [](const Claim& a, const Claim& b) {
+    return a.range.begin < b.range.begin;
+  };
+  if (!std::is_sorted(claims.begin(), claims.end(), by_address))
+    std::stable_sort(claims.begin(), claims.end(), by_address);
+  check_cancelled();
+  return claims;
+}
+
+// Jumps at a function's begin, as far as others leave them the byte. What somebody's trampoline or
+// pun relies on stays as it is.
+void add_prefixes(ProbeSet& set) {
+  std::vector<bool> has_dependents(set.patches.size());
+  for (const SitePatch& patch : set.patches)
+    if (patch.plan.depends_on) has_dependents[*patch.plan.depends_on] = true;
+  const auto claims = claims_of(set.patches);
+  for (size_t c = 0; c < claims.size(); ++c) {
+    SitePatch& patch = set.patches[claims[c].patch];
+    SitePlan& planned = patch.plan;
+    if (!planned.patch.at_begin || planned.island || has_dependents[claims[c].patch] ||
+        patch.probes.empty() || patch.site() != claims[c].range.begin)
+      continue;
+    const auto code =
+        code_of(*patch.object, *set.matches[set.probes[patch.probes[0]].match].function);
+    if (!code || code->range.begin != planned.patch.site) continue;
+    const auto longer = plan::with_prefix(*code, planned.patch);
+    if (!longer) continue;
+    const Address end = longer->touched().end + patch.object->bias();
+    if (c + 1 == claims.size() || claims[c + 1].range.begin >= end) {
+      planned.patch = *longer;
+      planned.interior_end = interior_end(*longer);
+    }
+  }
+}
+
+// Patches that touch what an earlier one touches. Within a function the planner keeps them apart;
+// but functions may lie inside of each other, or overlap. Hooks come before all others.
+std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
+  const auto claims = claims_of(patches);
+  std::vector<bool> collides(patches.size());
+  for (const Claim& hook : claims)
+    if (patches[hook.patch].hook)
+      for (const Claim& claim : claims)
+        if (claim.patch != hook.patch && claim.range.begin < hook.range.end &&
+            hook.range.begin < claim.range.end)
+          collides[claim.patch] = true;
+  Address taken = 0;
+  for (const Claim& claim : claims) {
+    if (collides[claim.patch]) continue;
+    if (claim.range.begin < taken)
+      collides[claim.patch] = true;
+    else
+      taken = claim.range.end;
+  }
+  // Their trampolines lie in windows that will not be there, or their last bytes will not be.
+  for (size_t i = 0; i < patches.size(); ++i)
+    if (patches[i].plan.depends_on && collides[*patches[i].plan.depends_on]) collides[i] = true;
+  return collides;
+}
+
+// In place: there may be millions, of which a few go.
+void drop_collisions(ProbeSet& set) {
+  const auto collides = colliding(set.patches);
+  if (std::find(collides.begin(), collides.end(), true) == collides.end()) return;
+  std::vector<uint32_t> place(set.patches.size());
+  size_t patches = 0, probes = 0;
+  for (size_t i = 0; i < set.patches.size(); ++i) {
+    SitePatch& patch = set.patches[i];
+    const IndexRange its_probes = patch.probes;
+    place[i] = static_cast<uint32_t>(patches);
+    patch.probes = {probes, its_probes.size()};
+    for (size_t index : its_probes) {
+      const Probe probe = set.probes[index];
+      if (collides[i]) {
+        const Address site = patch.plan.patch.site + probe.offset;
+        set.skipped.push_back({set.match_of(probe), {plan::Reason::neighbour, site}});
+        continue;
+      }
+      set.probes[probes++] = probe.of_patch(place[i]);
+    }
+    if (collides[i]) continue;
+    if (patches != i) set.patches[patches] = std::move(patch);
+    ++patches;
+  }
+  set.patches.resize(patches);
+  set.probes.erase(set.probes.begin() + static_cast<ptrdiff_t>(probes), set.probes.end());
+  for (SitePatch& patch : set.patches)
+    if (patch.plan.depends_on) patch.plan.depends_on = place[*patch.plan.depends_on];
+}
+
+// A second chance for what was skipped, now that all else is planned: room in other functions, or
+// a jump that needs none.
+class LastResorts {
+ public:
+  LastResorts(ProbeSet& set, Kind kind, IslandSpace islands, std::span<const Range> by_others)
+      : set_(set),
+        kind_(kind),
+        islands_(std::move(islands)),
+        by_others_(by_others),
+        placed_(set.skipped.size()) {}
+
+  void plan();
+
+ private:
+  bool place(size_t skipped);
+  void add(const plan::PlannedPatch& planned, OptionalIndex depends_on, size_t skipped);
+  Address last_behind(Address site) const;
+
+  ProbeSet& set_;
+  Kind kind_;
+  IslandSpace islands_;
+  std::span<const Range> by_others_;
+  std::map<const image::Object*, Taken> taken_;
+  std::vector<bool> placed_;           // of those skipped
+  std::map<Address, size_t> by_site_;  // those that may be placed, in the process's addresses
+};
+
+void LastResorts::plan() {
+  for (size_t i = 0; i < set_.skipped.size(); ++i)
+    if (may_have_pun(set_.skipped[i].refusal.reason))
+      by_site_.emplace(set_.skipped[i].match.site, i);
+  if (by_site_.empty()) return;
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    check_cancelled();
+    taken_[set_.patches[i].object].add(set_.patches[i].plan, i);
+  }
+  for (auto& [object, taken] : taken_)
+    for (const Range range : by_others_)
+      if (object->extent().contains(range))
+        taken.add_of_others({range.begin - object->bias(), range.end - object->bias()});
+  for (size_t i = 0; i < set_.skipped.size(); ++i)
+    if (!placed_[i] && may_have_pun(set_.skipped[i].refusal.reason)) {
+      check_cancelled();
+      place(i);
+    }
+  size_t i = 0;
+  std::erase_if(set_.skipped, [&](const Skipped&) { return placed_[i++]; });
+}
+
+bool LastResorts::place(size_t skipped) {
+  const Skipped& one = set_.skipped[skipped];
+  image::Object& object = *one.match.object;
+  const image::Function& function = *one.match.function;
+  const Address site = one.match.site - object.bias();
+  Taken& taken = taken_[&object];
+  // A site that they have, too, gets what they have there, however it is planned.
+  taken.heed_others(std::none_of(by_others_.begin(), by_others_.end(),
+                                 [&](Range range) { return range.begin == site + object.bias(); }));
+  if (may_have_hop(one.refusal.reason)) {
+    const Address last = last_behind(one.match.site) - object.bias();
+    if (auto far_hop = find_far_hop(object, function, site, last, taken)) {
+      SitePatch window;
+      window.object = &object;
+      window.plan = SitePlan(far_hop->window);
+      const size_t depends_on = set_.patches.size();
+      set_.patches.push_back(std::move(window));
+      add(far_hop->hop, depends_on, skipped);
+      return true;
+    }
+  }
+  if (auto pun = find_pun(object, function, site, taken, islands_)) {
+    add(*pun, {}, skipped);
+    return true;
+  }
+  if (auto eviction = find_evicting_pun(object, function, site, taken, islands_)) {
+    const size_t depends_on = eviction->there.value_or(set_.patches.size());
+    if (eviction->there) {
+      set_.patches[depends_on].plan.island = eviction->next.island;
+    } else {
+      SitePatch next;
+      next.object = &object;
+      next.plan = eviction->next;
+      set_.patches.push_back(std::move(next));
+    }
+    add(eviction->pun, depends_on, skipped);
+    return true;
+  }
+  return false;
+}
+
+// Where the last one of those begins that were skipped as well, one instruction behind the other.
+Address LastResorts::last_behind(Address site) const {
+  if (kind_ == Kind::latency) return site;
+  Address last = site;
+  for (auto next = by_site_.upper_bound(site);
+       next != by_site_.end() && next->first <= last + arch::kMaxInstructionLength &&
+       next->first <= site + plan::kFarHopTail;
+       ++next)
+    last = next->first;
+  return last;
+}
+
+// With what else was skipped and is displaced now. All its probes follow each other.
+void LastResorts::add(const plan::PlannedPatch& planned, OptionalIndex depends_on, size_t skipped) {
+  image::Object& object = *set_.skipped[skipped].match.object;
+  SitePatch patch;
+  patch.object = &object;
+  patch.plan = planned;
+  patch.plan.depends_on = depends_on;
+  const Address begin = patch.site();
+  const auto add_probe = [&](size_t i, uint8_t offset) {
+    const image::Match& match = set_.skipped[i].match;
+    const bool at_entry = match.at_entry();
+    const bool is_call = at_entry && is_called(*match.object, *match.function);
+    set_.probes.emplace_back(set_.matches.size(), set_.patches.size(), offset, stack_use(is_call));
+    set_.matches.push_back(match);
+    placed_[i] = true;
+  };
+  const size_t first = set_.probes.size();
+  add_probe(skipped, 0);
+  const Address end = begin + patch.plan.patch.displaced;
+  for (auto next = by_site_.upper_bound(begin); next != by_site_.end() && next->first < end;
+       ++next) {
+    if (placed_[next->second] || set_.skipped[next->second].match.object != &object) continue;
+    add_probe(next->second, static_cast<uint8_t>(next->first - begin));
+  }
+  patch.probes = {first, set_.probes.size() - first};
+  set_.patches.push_back(std::move(patch));
+}
+
+}  // namespace
+
+SitePlan::SitePlan(const plan::Patch& only)
+    : patch(only), interior_end(placement::interior_end(only)) {}
+
+SitePlan::SitePlan(const plan::PlannedPatch& planned) : SitePlan(planned.patch) {
+  trampoline = planned.trampoline;
+  island = planned.island;
+  ends_in_next_jump = planned.ends_in_next_jump;
+}
+
+std::span<const uint8_t> SitePatch::original() const {
+  const auto text = object->code_from(plan.patch.site);
+  assert(plan.claimed().size() <= text.size());
+  return text.first(plan.claimed().size());
+}
+
+ReturnCandidate return_candidate(image::Object& object, const image::Function& function,
+                                 const plan::FunctionCode& code) {
+  return {.names = object.functions().names(function),
+          .code = code.bytes.first(function.range.size()),
+          .is_called = false,
+          .is_program_entry = function.range.begin + object.bias() == object.entry(),
+          .is_in_unwinder = is_libunwind(object),
+          .object = &object,
+          .begin = function.range.begin};
+}
+
+std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function) {
+  plan::FunctionCode code;
+  code.range = function.range;
+  code.bytes = object.code(function);
+  if (code.bytes.empty()) return std::nullopt;
+  code.targets = &object.targets();
+  code.reserved = object.reserved();
+  code.is_go = object.elf().is_go();
+  return code;
+}
+
+void load_code(std::span<const image::Match> matches, std::span<const HookPlace> hooks, Kind kind) {
+  std::vector<image::Object*> objects;
+  for (const image::Match& match : matches)
+    if (objects.empty() || match.object != objects.back()) objects.push_back(match.object);
+  for (const HookPlace& place : hooks)
+    if (is_wanted(place, matches.size())) objects.push_back(place.object);
+  std::sort(objects.begin(), objects.end());
+  objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
+  size_t bytes = 0;
+  for (const image::Object* object : objects)
+    for (const Range range : object->executable_ranges()) bytes += range.size();
+  begin_step("decoding", bytes, "bytes");
+  // Text is decoded on all processors. What else one thread has to do for an object goes on beside
+  // the next one's.
+  constexpr size_t kAtOnce = 2;
+  for_each_piece(objects.size(), std::min(kAtOnce, usable_threads()), [&](size_t i) {
+    objects[i]->targets();  // and, for these, functions and all text
+    if (kind != Kind::latency) return;
+    objects[i]->stack_reading_runtime();
+    objects[i]->imported_at(0);
+  });
+}
+
+image::Match ProbeSet::match_of(const Probe& probe) const {
+  image::Match match = matches[probe.match];
+  if (std::exchange(match.each_instruction, false))
+    match.site = patches[probe.patch].site() + probe.offset;
+  return match;
+}
+
+std::vector<image::Match> instructions_of(std::span<const image::Match> matches) {
+  std::vector<image::Match> all;
+  SeenSites seen;
+  for (size_t i = 0; i < matches.size(); ++i) {
+    const image::Match& match = matches[i];
+    const auto code =
+        match.each_instruction ? code_of(*match.object, *match.function) : std::nullopt;
+    if (!code) {
+      all.push_back(match);
+      continue;
+    }
+    seen.enter(match, i + 1 < matches.size() ? &matches[i + 1] : nullptr);
+    for (Address site : plan::instructions(*code)) {
+      image::Match one = match;
+      one.each_instruction = false;
+      one.site = site + match.object->bias();
+      if (seen.is_new(one.site)) all.push_back(one);
+    }
+  }
+  return all;
+}
+
+ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<const HookPlace> hooks,
+                     IslandSpace islands, std::span<const Range> taken_by_others) {
+  const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
+  if (!std::is_sorted(matches.begin(), matches.end(), by_site))
+    std::stable_sort(matches.begin(), matches.end(), by_site);
+  load_code(matches, hooks, kind);
+  const auto pieces = pieces_of(matches);
+  size_t functions = 0;
+  for (const MatchPiece& piece : pieces) functions += piece.functions;
+  begin_step("planning", functions, "functions");
+  ProbeSet set;
+  set.kind = kind;
+  reserve_for(matches, hooks.size(), set);
+  set.matches = std::move(matches);
+  // Each piece's part is taken over as soon as those before it were, so that there are never many.
+  std::vector<std::optional<ProbeSet>> planned(pieces.size());
+  std::mutex mutex;
+  size_t taken = 0;
+  for_each_piece(pieces.size(), usable_threads(), [&](size_t number) {
+    const MatchPiece& piece = pieces[number];
+    ProbeSet part;
+    SeenSites seen;
+    const size_t end = piece.first + piece.count;
+    for (size_t i = piece.first; i < end;) {
+      advance(1);
+      const size_t n = same_function(std::span(set.matches).subspan(i, end - i));
+      seen.enter(set.matches[i], i + n < end ? &set.matches[i + n] : nullptr);
+      FunctionProbes(std::span(set.matches).subspan(i, n), i, kind, part).plan(seen);
+      i += n;
+    }
+    const std::lock_guard lock(mutex);
+    planned[number] = std::move(part);
+    for (; taken < planned.size() && planned[taken]; ++taken) {
+      append(set, *std::exchange(planned[taken], std::nullopt));
+    }
+  });
+  LastResorts(set, kind, std::move(islands), taken_by_others).plan();
+  for (const HookPlace& place : hooks) {
+    if (!is_wanted(place, set.probes.size())) continue;
+    if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));
+  }
+  add_prefixes(set);
+  drop_collisions(set);
+  return set;
+}
+
+ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
+                     const std::optional<HookPlace>& loader, Risk risk) {
+  const bool times = kind == Kind::latency;
+  std::vector<HookPlace> hooks = places_of_hooks(image, times ? Search::by_code : Search::by_names);
+  // A place that no jump fits into is none.
+  if (times && !matches.empty()) {
+    load_code(matches, hooks, kind);
+    std::erase_if(hooks, [](const HookPlace& place) { return !plan_hook(place); });
+  }
+  const bool is_unknown = times && may_unwind_elsewhere(image, hooks);
+  const auto vforks = places_of_vforks(image);
+  if (vforks) hooks.insert(hooks.end(), vforks->begin(), vforks->end());
+  if (loader) hooks.push_back(*loader);
+  std::vector<Skipped> skipped;
+  const auto skip = [&](const image::Match& match, plan::Reason reason) {
+    skipped.push_back({match, {reason, match.site - match.object->bias()}});
+  };
+  if (is_unknown && risk == Risk::none)
+    for (const image::Match& match : std::exchange(matches, {}))
+      skip(match, plan::Reason::may_be_unwound);
+  if (times && !matches.empty()) {
+    const UnwinderCode code = unwinder_code(image, Search::by_code);
+    const auto unwinds = [&](const image::Match& match) {
+      return std::any_of(code.ranges.begin(), code.ranges.end(),
+                         [&](Range range) { return range.contains(match.site); });
+    };
+    const auto first = std::stable_partition(
+        matches.begin(), matches.end(), [&](const image::Match& match) { return !unwinds(match); });
+    std::for_each(first, matches.end(),
+                  [&](const image::Match& match) { skip(match, plan::Reason::returns_otherwise); });
+    matches.erase(first, matches.end());
+  }
+  ProbeSet set =
+      plan_probes(std::move(matches), kind, hooks, IslandSpace::around(image), image.taken);
+  set.may_unwind_elsewhere = is_unknown;
+  set.skipped.insert(set.skipped.end(), std::make_move_iterator(skipped.begin()),
+                     std::make_move_iterator(skipped.end()));
+  const auto planned = std::count_if(
+      set.patches.begin(), set.patches.end(),
+      [](const SitePatch& patch) { return patch.hook && patch.hook->kind == Hook::Kind::vfork; });
+  set.marks_children = vforks && static_cast<size_t>(planned) == vforks->size();
+  return set;
+}
+
+// A function's entry may be meant by its first instruction, or by the one behind an endbr64; there
+// is one probe.
+void set_spans(ProbeSet& set, std::span<const SpanMatches> spans) {
+  const auto match_of = [&](const image::Match& point) -> OptionalIndex {
+    OptionalIndex found;
+    Address at = 0;
+    for (const Probe& probe : set.probes) {
+      const image::Match& match = set.matches[probe.match];
+      const Address site = set.patches[probe.patch].site() + probe.offset;
+      if (match.function != point.function || site < point.site) continue;
+      if (site != point.site && !(point.at_entry() && match.at_entry())) continue;
+      if (found && at <= site) continue;
+      found = probe.match;
+      at = site;
+    }
+    return found;
+  };
+  for (const SpanMatches& span : spans) {
+    const OptionalIndex start = match_of(span.start), end = match_of(span.end);
+    if (start && end) set.spans.push_back({span.text, *start, *end});
+  }
+}
+
+namespace {
+
+// `emit`: into the assembler, what arch::emit_... answers.
+template <class F>
+std::optional<arch::Stub> placed_by(arch::Assembler& code, F&& emit) {
+  const size_t before = code.size();
+  std::optional<arch::Stub> stub = emit();
+  if (!code.settle()) {
+    code.take_back(before);
+    stub.reset();
+  }
+  return stub;
+}
+
+}  // namespace
+
+std::optional<arch::Stub> place_stub(arch::Assembler& code, const SitePatch& patch,
+                                     const arch::ArenaEntries& arena, const arch::StubSpec& spec,
+                                     std::optional<Address> link) {
+  return placed_by(code,
+                   [&] { return arch::emit_stub(code, arena, spec, displaced(patch, link)); });
+}
+
+std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SitePatch& patch,
+                                              const arch::ArenaEntries& arena,
+                                              arch::UnwinderHook spec,
+                                              std::optional<Address> link) {
+  spec.functions = patch.hook->functions;
+  using At = arch::UnwinderHook::At;
+  spec.at = patch.hook->kind == Hook::Kind::unwinder       ? At::unwinder
+            : patch.hook->kind == Hook::Kind::object_table ? At::object_table
+                                                           : At::object_list;
+  spec.askers = patch.hook->askers;
+  spec.tells_of_tables = arena.tells_of_tables;
+  return placed_by(code,
+                   [&] { return arch::emit_unwinder_hook(code, spec, displaced(patch, link)); });
+}
+
+std::optional<arch::Stub> place_vfork_hook(arch::Assembler& code, const SitePatch& patch,
+                                           arch::RseqArea rseq, std::optional<Address> link) {
+  return placed_by(code, [&] { return arch::emit_vfork_hook(code, rseq, displaced(patch, link)); });
+}
+
+}  // namespace pinprick::placement

@@ -1,0 +1,110 @@
+#include "placement/single.h"
+
+#include <algorithm>
+
+#include "arch/code.h"
+#include "placement/callee.h"
+#include "placement/probe_set.h"
+
+namespace pinprick::placement {
+namespace {
+
+// Reasons that are about the bytes behind the first instruction.
+bool is_about_room(plan::Reason reason) {
+  switch (reason) {
+    case plan::Reason::branch_inside:
+    case plan::Reason::call_inside:
+    case plan::Reason::too_short:
+    case plan::Reason::indirect_jumps:
+    case plan::Reason::page_edge:
+    case plan::Reason::privileged:
+    case plan::Reason::inexact:
+    case plan::Reason::undecodable:
+    case plan::Reason::reserved:
+    case plan::Reason::foreign_breakpoint:
+      return true;
+    default:
+      return false;
+  }
+}
+
+struct Site {
+  plan::FunctionCode code;
+  Address address = 0;  // the object's own
+  bool at_entry = false;
+  bool is_called = false;
+};
+
+Result<Site, plan::Refusal> site_of(const image::Match& match) {
+  image::Object& object = *match.object;
+  const Address wanted = match.site - object.bias();
+  if (match.unresolved) return fail(plan::Refusal{plan::Reason::unresolved_ifunc, wanted});
+  const auto code = code_of(object, *match.function);
+  if (!code) return fail(plan::Refusal{plan::Reason::unreadable, wanted});
+  const Address entry = plan::entry_site(*code);
+  const bool at_entry = wanted == entry || wanted == match.function->range.begin;
+  return Site{*code, at_entry ? entry : wanted, at_entry, is_called(object, *match.function)};
+}
+
+Result<plan::Patch, plan::Refusal> breakpoint_at(const Site& site) {
+  if (!site.code.range.contains(site.address))
+    return fail(plan::Refusal{plan::Reason::outside, site.address});
+  // A breakpoint's own signal handler returns there.
+  if (arch::is_signal_restorer(site.code.bytes))
+    return fail(plan::Refusal{plan::Reason::reserved, site.address});
+  const auto boundaries = plan::boundaries(site.code);
+  if (!std::binary_search(boundaries.begin(), boundaries.end(), site.address))
+    return fail(plan::Refusal{plan::Reason::mid_instruction, site.address});
+  return plan::displace(site.code, site.address, site.address + 1, arch::kBreakpointLength);
+}
+
+SinglePlan planned(const Site& site, plan::Patch patch) {
+  SinglePlan plan;
+  plan.patch = std::move(patch);
+  plan.stack = stack_use(site.is_called && site.at_entry);
+  return plan;
+}
+
+}  // namespace
+
+Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, Wanted wanted,
+                                              Breakpoints breakpoints) {
+  const auto site = site_of(match);
+  if (!site) return fail(site.error());
+  if (wanted == Wanted::calls) {
+    if (auto refusal = why_nothing_return_probed(*match.object)) {
+      refusal->where = site->address;
+      return fail(*refusal);
+    }
+    if (!site->at_entry) return fail(plan::Refusal{plan::Reason::not_called, site->address});
+    auto candidate = return_candidate(*match.object, *match.function, site->code);
+    candidate.is_called = site->is_called;
+    if (auto reason = why_not_return_probed(candidate))
+      return fail(plan::Refusal{*reason, site->address});
+    // Other probes at the entry would share it, and this one comes behind its first instruction.
+    if (return_site(*match.object, candidate.code, candidate.begin, site->address) != site->address)
+      return fail(plan::Refusal{plan::Reason::reads_return_address, site->address});
+  }
+  if (wanted == Wanted::after_first) {
+    const auto first = plan::instruction_at(site->code, site->address);
+    if (first && first->flow != arch::Flow::next)
+      return fail(plan::Refusal{plan::Reason::inexact, site->address});
+  }
+  auto patch = plan::plan_site(site->code, site->address);
+  if (patch) return planned(*site, *std::move(patch));
+  if (breakpoints == Breakpoints::none || !is_about_room(patch.error().reason))
+    return fail(patch.error());
+  return plan_breakpoint(match, patch.error().reason);
+}
+
+Result<SinglePlan, plan::Refusal> plan_breakpoint(const image::Match& match, plan::Reason no_jump) {
+  const auto site = site_of(match);
+  if (!site) return fail(site.error());
+  auto patch = breakpoint_at(*site);
+  if (!patch) return fail(patch.error());
+  SinglePlan plan = planned(*site, *std::move(patch));
+  plan.no_jump = no_jump;
+  return plan;
+}
+
+}  // namespace pinprick::placement

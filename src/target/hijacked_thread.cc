@@ -1,0 +1,453 @@
+#include "target/hijacked_thread.h"
+
+#include <linux/rseq.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "arch/syscall.h"
+#include "base/clock.h"
+#include "target/procfs.h"
+#include "target/thread_registers.h"
+
+namespace pinprick::target {
+namespace {
+
+void* data(uint64_t value) {
+  return reinterpret_cast<void*>(value);
+}
+
+// The restartable sequence the thread is inside of, if any.
+std::optional<rseq_cs> active_sequence(const Memory& memory, const StoppedThread& thread) {
+  const auto registration = rseq_registration(thread.tid);
+  uint64_t descriptor = 0;
+  rseq_cs sequence = {};
+  if (!registration ||
+      !memory.read_value(registration->area + offsetof(struct rseq, rseq_cs), descriptor) ||
+      descriptor == 0 || !memory.read_value(descriptor, sequence))
+    return std::nullopt;
+  const bool inside =
+      thread.instruction_pointer() - sequence.start_ip < sequence.post_commit_offset;
+  return inside ? std::optional(sequence) : std::nullopt;
+}
+
+// Lower is better.
+int reluctance(const StoppedThread& thread, bool in_sequence) {
+  if (in_sequence) return 9;
+  switch (arch::call_state(thread.registers)) {
+    case arch::CallState::none:
+      return 0;
+    case arch::CallState::over:
+      return 1;
+    case arch::CallState::begins_again:
+      return 2;
+    case arch::CallState::continues:
+      return 3;
+  }
+  return 9;
+}
+
+// Threads, those that mind least first.
+struct Candidate {
+  std::optional<rseq_cs> sequence;
+  StoppedThread* thread = nullptr;
+  int reluctance = 0;
+};
+
+std::vector<Candidate> candidates(const Memory& memory, std::vector<StoppedThread>& threads) {
+  std::vector<Candidate> all;
+  for (StoppedThread& thread : threads) {
+    if (thread.is_worker()) continue;
+    const auto sequence = active_sequence(memory, thread);
+    all.push_back({sequence, &thread, reluctance(thread, sequence.has_value())});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    return a.reluctance < b.reluctance;
+  });
+  return all;
+}
+
+using Arguments = arch::SyscallArguments;
+
+seccomp_data seen_by_filters(uint64_t number, const Arguments& arguments, Address code) {
+  seccomp_data call = {
+      static_cast<int>(number), arch::kAuditArchitecture, code + arch::kSyscallLength, {}};
+  std::copy(arguments.begin(), arguments.end(), call.args);
+  return call;
+}
+
+// A call that is refused with an error does no harm. Nobody knows what a supervisor
+// (SECCOMP_RET_USER_NOTIF) would do.
+bool survives(const SeccompFilters& filters, const seccomp_data& call) {
+  switch (filters.action(call)) {
+    case SECCOMP_RET_ALLOW:
+    case SECCOMP_RET_LOG:
+    case SECCOMP_RET_ERRNO:
+    case SECCOMP_RET_TRACE:  // without a tracer: ENOSYS
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The first of what a hijack may ask for that the thread could not survive, or 0. Addresses are
+// known only later: call() looks again.
+int deadly_call(const SeccompFilters& filters, Address code) {
+  const std::pair<int, Arguments> kCalls[] = {
+      {SYS_mmap, {0, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, 3, 0}},
+      {SYS_mmap, {0, kPageSize, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED_NOREPLACE, 3, 0}},
+      {SYS_munmap, {0, kPageSize}},
+      {SYS_socketpair, {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC}},
+      {SYS_recvmsg, {3, 0, MSG_CMSG_CLOEXEC | MSG_DONTWAIT}},
+      {SYS_close, {3}},
+  };
+  for (const auto& [number, arguments] : kCalls)
+    if (!survives(filters, seen_by_filters(number, arguments, code))) return number;
+  // The way home has to be open: else the thread would go on with all signals blocked.
+  const Arguments home = {SIG_SETMASK, code, 0, sizeof(uint64_t)};
+  const uint32_t action = filters.action(seen_by_filters(SYS_rt_sigprocmask, home, code));
+  const bool open = action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG;
+  return open ? 0 : SYS_rt_sigprocmask;
+}
+
+const char* name_of_call(int number) {
+  switch (number) {
+    case SYS_mmap:
+      return "mmap";
+    case SYS_munmap:
+      return "munmap";
+    case SYS_socketpair:
+      return "socketpair";
+    case SYS_recvmsg:
+      return "recvmsg";
+    case SYS_close:
+      return "close";
+    default:
+      return "rt_sigprocmask";
+  }
+}
+
+// Suspends the thread's filters, where it has some, until it is let go.
+Result<SeccompFilters, AttachError> suspend_filters(pid_t pid, pid_t tid, Address code) {
+  const auto refuse = [&](AttachCause cause, int error, const char* detail) {
+    return fail(AttachError{cause, pid, tid, error, detail});
+  };
+  const auto status = read_thread_status(pid, tid);
+  if (!status || status->seccomp == SECCOMP_MODE_DISABLED) return SeccompFilters();
+  if (status->seccomp == SECCOMP_MODE_STRICT) return refuse(AttachCause::seccomp_deadly, 0, "mmap");
+  auto filters = SeccompFilters::read(tid);
+  if (!filters) return refuse(AttachCause::seccomp, filters.error().number, "");
+  if (const int number = deadly_call(*filters, code); number != 0)
+    return refuse(AttachCause::seccomp_deadly, 0, name_of_call(number));
+  if (ptrace(PTRACE_SETOPTIONS, tid, nullptr,
+             data(PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP)) != 0)
+    return refuse(AttachCause::seccomp, errno, "");
+  return *std::move(filters);
+}
+
+bool set_mask(pid_t tid, uint64_t mask) {
+  return ptrace(PTRACE_SETSIGMASK, tid, data(sizeof mask), &mask) == 0;
+}
+
+// False also for a thread that is gone.
+bool has_filter(pid_t pid, pid_t tid) {
+  const auto status = read_thread_status(pid, tid);
+  return status && status->seccomp != SECCOMP_MODE_DISABLED;
+}
+
+// Threads in the order in which they are to be looked at: those that run, which are in user code
+// most likely, those that sleep, and those that sleep and cannot be woken.
+std::vector<pid_t> threads_to_look_at(pid_t pid) {
+  std::vector<pid_t> running, sleeping, deaf;
+  for (pid_t tid : list_threads(pid)) {
+    const auto status = read_thread_status(pid, tid);
+    if (!status || status->ending || status->kernel_worker) continue;
+    (status->state == 'R' ? running : status->state == 'D' ? deaf : sleeping).push_back(tid);
+  }
+  running.insert(running.end(), sleeping.begin(), sleeping.end());
+  running.insert(running.end(), deaf.begin(), deaf.end());
+  return running;
+}
+
+// How reluctant a thread may be to be taken without a look at others.
+constexpr int kWilling = 2;
+
+Result<Stop, AttachError> stop_first_willing(pid_t pid, const Memory& memory, Address code) {
+  AttachError why{AttachCause::exited, pid, 0, 0, {}};
+  std::optional<pid_t> best;
+  int least = 0;
+  for (pid_t tid : threads_to_look_at(pid)) {
+    auto stop = Stop::one_thread(pid, tid);
+    if (!stop) {
+      if (stop.error().cause != AttachCause::exited) why = stop.error();
+      if (why.cause == AttachCause::already_traced || why.cause == AttachCause::not_permitted)
+        return fail(why);
+      continue;
+    }
+    const StoppedThread& thread = stop->threads()[0];
+    if (thread.is_worker()) continue;
+    if (auto suspended = suspend_filters(pid, tid, code); !suspended) {
+      why = suspended.error();
+      continue;
+    }
+    const int reluctant = reluctance(thread, active_sequence(memory, thread).has_value());
+    if (reluctant <= kWilling) return stop;
+    if (best && least <= reluctant) continue;
+    best = tid;
+    least = reluctant;
+  }
+  if (best) return Stop::one_thread(pid, *best);
+  return fail(why);
+}
+
+}  // namespace
+
+Result<Stop, AttachError> stop_one_to_hijack(pid_t pid, const Memory& memory, Address code) {
+  constexpr int kAttempts = 5;
+  constexpr uint64_t kPauseNs = 100'000'000;
+  for (int attempt = 1;; ++attempt) {
+    auto stop = stop_first_willing(pid, memory, code);
+    if (stop || attempt == kAttempts) return stop;
+    const auto cause = stop.error().cause;
+    // It has ended, but others may go on; or it waits for its child of vfork.
+    if (cause != AttachCause::exited && cause != AttachCause::thread_unstoppable) return stop;
+    if (list_threads(pid).empty()) return stop;
+    if (cause == AttachCause::thread_unstoppable) sleep_ns(kPauseNs);
+  }
+}
+
+Result<void, AttachError> can_be_hijacked(pid_t pid) {
+  const auto tids = list_threads(pid);
+  if (tids.empty()) return fail(AttachError{AttachCause::no_such_process, pid, 0, 0, {}});
+  if (!std::all_of(tids.begin(), tids.end(), [&](pid_t tid) { return has_filter(pid, tid); }))
+    return {};
+  // To let it go ends the suspension.
+  Result<void, AttachError> able = fail(AttachError{AttachCause::exited, pid, 0, 0, {}});
+  for (pid_t tid : tids) {
+    auto stop = Stop::one_thread(pid, tid);
+    if (!stop) {
+      if (stop.error().cause != AttachCause::exited) able = fail(stop.error());
+      continue;
+    }
+    const StoppedThread& thread = stop->threads()[0];
+    if (thread.is_worker()) continue;
+    auto filters = suspend_filters(pid, tid, thread.instruction_pointer());
+    if (filters) return {};
+    able = fail(filters.error());
+  }
+  return able;
+}
+
+std::optional<RseqRegistration> rseq_registration(pid_t tid) {
+  __ptrace_rseq_configuration configuration = {};
+  const long size =
+      ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, data(sizeof configuration), &configuration);
+  if (size < static_cast<long>(sizeof configuration) || configuration.rseq_abi_pointer == 0)
+    return std::nullopt;
+  return RseqRegistration{configuration.rseq_abi_pointer, configuration.signature,
+                          configuration.rseq_abi_size};
+}
+
+Result<HijackedThread, AttachError> HijackedThread::hijack(Stop& stop, const Memory& memory,
+                                                           Room room) {
+  const pid_t pid = stop.pid();
+  const auto exited = [&] { return fail(AttachError{AttachCause::exited, pid, 0, 0, {}}); };
+  auto filters = Result<SeccompFilters, AttachError>(exited());
+  Candidate chosen;
+  uint64_t mask = 0;
+  for (const Candidate& candidate : candidates(memory, stop.threads())) {
+    auto suspended = suspend_filters(pid, candidate.thread->tid, room.address);
+    // One that has ended by now says nothing about the others.
+    if (ptrace(PTRACE_GETSIGMASK, candidate.thread->tid, data(sizeof mask), &mask) != 0) continue;
+    filters = std::move(suspended);
+    chosen = candidate;
+    if (filters) break;
+  }
+  if (!filters) return fail(filters.error());
+  // What the kernel does to a thread it interrupts there. Without it the thread would finish its
+  // sequence although others may have run in between.
+  if (chosen.sequence) stop.move(*chosen.thread, chosen.sequence->abort_ip);
+  const arch::Registers home = chosen.thread->registers;
+  const pid_t tid = chosen.thread->tid;
+
+  const auto code = arch::remote_call(room.address, arch::restarted(home), mask);
+  if (code.size() > room.original.size())
+    return fail(AttachError{AttachCause::no_room, pid, 0, 0, {}});
+  if (auto written = memory.write(room.address, code); !written)
+    return fail(AttachError{AttachCause::memory_refused, pid, 0, written.error().number, {}});
+  return HijackedThread(stop, memory, std::move(room), *std::move(filters), tid, home, mask);
+}
+
+HijackedThread::HijackedThread(Stop& stop, const Memory& memory, Room room, SeccompFilters filters,
+                               pid_t tid, const arch::Registers& home, uint64_t mask)
+    : stop_(stop),
+      memory_(memory),
+      room_(std::move(room)),
+      filters_(std::move(filters)),
+      tid_(tid),
+      home_(home),
+      mask_(mask) {}
+
+HijackedThread::HijackedThread(HijackedThread&& other) noexcept
+    : stop_(other.stop_),
+      memory_(other.memory_),
+      room_(std::move(other.room_)),
+      filters_(std::move(other.filters_)),
+      tid_(other.tid_),
+      home_(other.home_),
+      mask_(other.mask_),
+      holds_(std::exchange(other.holds_, false)),
+      away_(other.away_),
+      ended_(other.ended_),
+      went_home_(other.went_home_) {}
+
+HijackedThread::~HijackedThread() {
+  if (!holds_ || went_home_) return;
+  if (away_) {
+    set_mask(tid_, mask_);
+    write_registers(tid_, home_);
+  }
+  static_cast<void>(memory_.write(room_.address, room_.original));
+  ptrace(PTRACE_SETOPTIONS, tid_, nullptr, data(PTRACE_O_TRACESYSGOOD));
+}
+
+// Waits for the thread to stop: its status; 0 if `is_enough` says so before; nothing: it has ended.
+// Most calls are over sooner than a processor wakes up that has gone to sleep; and to yield, where
+// others have work, may take all of their time slice.
+std::optional<int> HijackedThread::next_stop(const std::function<bool()>& is_enough) {
+  constexpr int kAttempts = 200, kWithoutYielding = 64;  // some 50 us
+  constexpr uint64_t kPauseNs = 50'000;
+  for (int attempt = 0;; ++attempt) {
+    int status = 0;
+    const pid_t waited = waitpid(tid_, &status, __WALL | WNOHANG);
+    if (waited == tid_ && WIFSTOPPED(status)) return status;
+    if (waited != 0) return std::nullopt;
+    if (is_enough && is_enough()) return 0;
+    if (attempt < kWithoutYielding) {
+      for (int i = 0; i < 8; ++i) __builtin_ia32_pause();
+      continue;
+    }
+    if (attempt < kAttempts) {
+      sched_yield();
+      continue;
+    }
+    // The end of a process's first thread is told only after the ends of all others have been
+    // asked for, and nobody does that meanwhile.
+    const auto now = read_thread_status(stop_.pid(), tid_);
+    if (!now || now->ending) return std::nullopt;
+    sleep_ns(kPauseNs);
+  }
+}
+
+namespace {
+
+// A group stop begins or ends; it takes effect when the thread is resumed for good. The signal that
+// begins one cannot be blocked, and would be lost if we kept it.
+uint64_t signal_to_deliver(int status) {
+  const bool delivers = status >> 16 == 0;
+  return delivers && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0;
+}
+
+}  // namespace
+
+// Runs the thread to the next entry or exit of a call.
+bool HijackedThread::run_to_call_stop() {
+  uint64_t signal = 0;
+  for (;;) {
+    if (ptrace(PTRACE_SYSCALL, tid_, nullptr, data(signal)) != 0) return false;
+    const auto status = next_stop();
+    if (!status) return false;
+    if (WSTOPSIG(*status) == (SIGTRAP | 0x80)) return true;
+    signal = signal_to_deliver(*status);
+  }
+}
+
+// Gives it registers of ours, and keeps signals off it.
+bool HijackedThread::start(const arch::Registers& registers) {
+  if (!write_registers(tid_, registers)) return false;
+  if (!away_ && !set_mask(tid_, UINT64_MAX)) return false;
+  away_ = true;
+  return true;
+}
+
+Result<void, SystemError> HijackedThread::run(const Script& script) {
+  const auto gone = [&] {
+    ended_ = true;
+    return fail(SystemError{ESRCH});
+  };
+  if (!filters_.empty()) return run_one_by_one(script);
+  arch::Registers registers = home_;
+  arch::start_script(registers, room_.address, script.first, script.last, script.told,
+                     script.descriptor);
+  if (!start(registers)) return gone();
+  const auto waits_for_us = [&] {
+    Address at = 0;
+    return memory_.read_value(script.told, at) && at == script.last;
+  };
+  for (uint64_t signal = 0;;) {
+    if (ptrace(PTRACE_CONT, tid_, nullptr, data(signal)) != 0) return gone();
+    const auto status = next_stop(waits_for_us);
+    if (!status) return gone();
+    if (*status == 0) break;
+    signal = signal_to_deliver(*status);
+  }
+  if (ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) != 0) return gone();
+  for (;;) {
+    const auto status = next_stop();
+    if (!status) return gone();
+    if (*status >> 16 == PTRACE_EVENT_STOP) break;
+    if (ptrace(PTRACE_CONT, tid_, nullptr, data(signal_to_deliver(*status))) != 0) return gone();
+  }
+  if (!read_registers(tid_, registers)) return gone();
+  if (arch::instruction_pointer(registers) - room_.address < room_.original.size()) return {};
+  away_ = false;
+  went_home_ = true;
+  if (leave_to_kernel(registers)) write_registers(tid_, registers);
+  return fail(SystemError{ETIMEDOUT});
+}
+
+Result<void, SystemError> HijackedThread::run_one_by_one(const Script& script) {
+  for (Address at = script.first; at != script.last;) {
+    arch::ScriptedCall scripted;
+    int32_t descriptor = -1;
+    if (!memory_.read_value(at, scripted) || !memory_.read_value(script.descriptor, descriptor))
+      return fail(SystemError{EFAULT});
+    const auto& arguments = scripted.arguments;
+    const auto made = call(scripted.number, arguments[0], arguments[1], arguments[2], arguments[3],
+                           static_cast<uint64_t>(int64_t{descriptor}), scripted.sixth);
+    if (ended_) return fail(made.error());
+    scripted.result = made ? *made : static_cast<uint64_t>(-int64_t{made.error().number});
+    if (!memory_.write_value(at, scripted)) return fail(SystemError{EFAULT});
+    at = made ? scripted.next : script.last;
+  }
+  return {};
+}
+
+Result<uint64_t, SystemError> HijackedThread::call(uint64_t number, uint64_t a, uint64_t b,
+                                                   uint64_t c, uint64_t d, uint64_t e, uint64_t f) {
+  const Arguments arguments = {a, b, c, d, e, f};
+  if (!survives(filters_, seen_by_filters(number, arguments, room_.address)))
+    return fail(SystemError{EPERM});
+  auto registers = arch::registers_for_call(home_, room_.address, number, arguments);
+  const auto gone = [&] {
+    ended_ = true;
+    return fail(SystemError{ESRCH});
+  };
+  if (ended_ || went_home_) return fail(SystemError{ESRCH});
+  if (!start(registers)) return gone();
+  if (!run_to_call_stop() || !run_to_call_stop() || !read_registers(tid_, registers)) return gone();
+  const int64_t result = arch::syscall_result(registers);
+  if (result < 0 && result >= -4095) return fail(SystemError{static_cast<int>(-result)});
+  return static_cast<uint64_t>(result);
+}
+
+}  // namespace pinprick::target

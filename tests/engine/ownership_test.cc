@@ -1,0 +1,99 @@
+// What a controller that died in the midst of mapping memory leaves, told apart from what the
+// target has mapped. Here the target is this process.
+#include "engine/ownership.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "scratch.h"
+
+namespace pinprick::engine {
+namespace {
+
+using layout::MappingEntry;
+
+class OwnershipOfAScript : public testing::Test {
+ protected:
+  OwnershipOfAScript() {
+    layout::Session session;
+    session.header = layout::lay_out({.mappings = 2, .name_bytes = 1, .cpus = 1});
+    session.mappings.resize(2);
+    session.names.resize(1);
+    auto made = ledger::SessionFile::create(folder_ / "1-1.session", session);
+    EXPECT_TRUE(made);
+    file_.emplace(*std::move(made));
+    auto memory = target::Memory::open(::getpid());
+    EXPECT_TRUE(memory);
+    memory_.emplace(*std::move(memory));
+    journal_.mappings = {{page(PROT_READ | PROT_WRITE), kPageSize, MappingEntry::Kind::scratch,
+                          MappingEntry::Progress::mapped},
+                         {page(PROT_READ | PROT_EXEC), kPageSize, MappingEntry::Kind::stubs,
+                          MappingEntry::Progress::begun}};
+    EXPECT_TRUE(mark(*memory_, journal_.mappings[0]));
+  }
+  ~OwnershipOfAScript() override {
+    for (const MappingEntry& entry : journal_.mappings)
+      ::munmap(reinterpret_cast<void*>(entry.address), entry.size);
+  }
+
+  Address table() const { return journal_.mappings[0].address + kScript + sizeof(uint64_t); }
+  // The script's second call is the one that was to map the stubs.
+  void write_script(uint64_t result, Address next) {
+    const Address stubs = journal_.mappings[1].address;
+    const arch::ScriptedCall calls[2] = {{SYS_close, {3}},
+                                         {SYS_mmap, {stubs, kPageSize}, 0, result}};
+    EXPECT_TRUE(memory_->write_value(table(), calls));
+    EXPECT_TRUE(memory_->write_value(table() - sizeof next, next));
+  }
+  Address second_call() const { return table() + sizeof(arch::ScriptedCall); }
+  bool are_stubs_ours() {
+    const auto maps = image::read_maps(::getpid());
+    note_results_of_script(*memory_, journal_, *maps, *file_);
+    return is_ours(*memory_, journal_.mappings[1], *maps, *file_);
+  }
+
+  layout::Session journal_;
+
+ private:
+  // Apart from others, so that it is a mapping of its own.
+  static Address page(int protection) {
+    void* const at = ::mmap(nullptr, 3 * kPageSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(at, MAP_FAILED);
+    const Address middle = reinterpret_cast<Address>(at) + kPageSize;
+    EXPECT_EQ(::mprotect(reinterpret_cast<void*>(middle), kPageSize, protection), 0);
+    return middle;
+  }
+
+  Scratch folder_;
+  std::optional<ledger::SessionFile> file_;
+  std::optional<target::Memory> memory_;
+};
+
+TEST_F(OwnershipOfAScript, WhatItMappedIsOurs) {
+  write_script(journal_.mappings[1].address, second_call() + sizeof(arch::ScriptedCall));
+  EXPECT_TRUE(are_stubs_ours());
+}
+
+TEST_F(OwnershipOfAScript, WhatLayThereWhenItsCallWasRefusedIsTheTargets) {
+  write_script(static_cast<uint64_t>(-EEXIST), second_call() + sizeof(arch::ScriptedCall));
+  EXPECT_FALSE(are_stubs_ours());
+}
+
+TEST_F(OwnershipOfAScript, WhatLiesThereWithoutACallIsTheTargets) {
+  EXPECT_FALSE(are_stubs_ours()) << "the script was not even written";
+  write_script(0, table());
+  journal_.mappings[1].progress = MappingEntry::Progress::begun;
+  EXPECT_FALSE(are_stubs_ours()) << "it came to the first call only";
+}
+
+TEST_F(OwnershipOfAScript, WhatWasBeingMappedJustThenIsTakenForOurs) {
+  write_script(0, second_call());
+  EXPECT_TRUE(are_stubs_ours());
+}
+
+}  // namespace
+}  // namespace pinprick::engine

@@ -1,0 +1,112 @@
+// Which calls will return to their slots, where two sessions time the same call: in this process's
+// own memory, which stands for that of a target.
+#include "engine/slot_use.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "arch/stub.h"
+
+namespace pinprick::engine {
+namespace {
+
+using testing::Test;
+
+constexpr size_t kSlots = 8;
+constexpr size_t kSize = kPageSize + sizeof(layout::RuntimeContext);  // the slots, the context
+
+// Slots whose code lies nowhere: that it is not executed is all that these tests rely on.
+class Slots {
+ public:
+  explicit Slots(Address code) {
+    memory_ = static_cast<uint8_t*>(
+        ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    for (size_t i = 0; i < kSlots; ++i) slot(i).code = code + i * arch::kSlotCodeSize;
+    auto* const context = reinterpret_cast<layout::RuntimeContext*>(memory_ + kPageSize);
+    context->magic = layout::kContextMagic;
+    context->slot_count = context->fresh = kSlots;
+  }
+  ~Slots() { ::munmap(memory_, kSize); }
+  layout::Slot& slot(size_t i) { return reinterpret_cast<layout::Slot*>(memory_)[i]; }
+  uint64_t returns_to(size_t i) { return slot(i).code + arch::kSlotReturn; }
+  layout::MappingEntry mapping() const {
+    return {reinterpret_cast<Address>(memory_), kSize, layout::MappingEntry::Kind::runtime_data,
+            layout::MappingEntry::Progress::mapped};
+  }
+
+ private:
+  uint8_t* memory_;
+};
+
+class SlotUseTest : public Test {
+ protected:
+  // A call that a stub of `slots` has taken over: what lies at `place` becomes the slot's.
+  void time(Slots& slots, size_t i, uint64_t& place) {
+    slots.slot(i).return_address = place;
+    slots.slot(i).stack = reinterpret_cast<Address>(&place);
+    place = slots.returns_to(i);
+  }
+
+  Result<target::Memory, SystemError> memory_ = target::Memory::open(::getpid());
+  Slots first_{0x10000}, second_{0x20000}, third_{0x30000};
+  uint64_t stack_[4] = {0xca11e0, 0xca11e1, 0xca11e2, 0xca11e3};
+};
+
+TEST_F(SlotUseTest, FindsACallThatNobodyElseTimesOnTheStack) {
+  time(first_, 2, stack_[1]);
+  const SlotUse use = look_at_slots(*memory_, first_.mapping(), {second_.mapping()});
+  EXPECT_EQ(use.waiting, std::vector<size_t>{2});
+  EXPECT_EQ(use.lost, 0u);
+  EXPECT_EQ(release_calls(*memory_, use), 1u);
+  EXPECT_EQ(stack_[1], 0xca11e1u);
+}
+
+TEST_F(SlotUseTest, FindsACallThatTwoOthersTimeInTheLastOnesSlotAndGivesItsAddressBackThere) {
+  time(first_, 1, stack_[0]);
+  time(second_, 3, stack_[0]);
+  time(third_, 0, stack_[0]);
+  const SlotUse use =
+      look_at_slots(*memory_, first_.mapping(), {third_.mapping(), second_.mapping()});
+  EXPECT_EQ(use.waiting, std::vector<size_t>{1});
+  EXPECT_EQ(use.lost, 0u) << "it is no call that longjmp has left";
+  EXPECT_EQ(release_calls(*memory_, use), 1u);
+  EXPECT_EQ(stack_[0], third_.returns_to(0)) << "the stack is the last one's";
+  EXPECT_EQ(third_.slot(0).return_address, second_.returns_to(3));
+  EXPECT_EQ(second_.slot(3).return_address, 0xca11e0u) << "not the slot that goes";
+}
+
+TEST_F(SlotUseTest, TakesTheOneInTheMiddleOutOfTheLine) {
+  time(first_, 1, stack_[0]);
+  time(second_, 3, stack_[0]);
+  time(third_, 0, stack_[0]);
+  const SlotUse use =
+      look_at_slots(*memory_, second_.mapping(), {first_.mapping(), third_.mapping()});
+  EXPECT_EQ(release_calls(*memory_, use), 1u);
+  EXPECT_EQ(third_.slot(0).return_address, first_.returns_to(1));
+  EXPECT_EQ(first_.slot(1).return_address, 0xca11e0u);
+}
+
+TEST_F(SlotUseTest, TakesACallForLostWhereNoSlotOnTheStackLeadsToIt) {
+  time(first_, 1, stack_[0]);
+  time(second_, 3, stack_[0]);
+  stack_[0] = 0xdead;  // longjmp, and another call
+  const SlotUse use = look_at_slots(*memory_, first_.mapping(), {second_.mapping()});
+  EXPECT_TRUE(use.waiting.empty());
+  EXPECT_EQ(use.lost, 1u);
+}
+
+TEST_F(SlotUseTest, EndsWhereSlotsLeadToEachOtherForEver) {
+  time(first_, 1, stack_[0]);
+  stack_[0] = second_.returns_to(0);
+  second_.slot(0).return_address = third_.returns_to(0);
+  third_.slot(0).return_address = second_.returns_to(0);
+  const SlotUse use =
+      look_at_slots(*memory_, first_.mapping(), {second_.mapping(), third_.mapping()});
+  EXPECT_TRUE(use.waiting.empty());
+}
+
+}  // namespace
+}  // namespace pinprick::engine

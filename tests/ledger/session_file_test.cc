@@ -1,0 +1,172 @@
+// The file of a session: what of it takes memory, and what is made of what the target wrote there.
+#include "ledger/session_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "scratch.h"
+
+namespace pinprick::ledger {
+namespace {
+
+constexpr uint64_t kBlock = layout::histogram_size(3);
+constexpr uint64_t kFirst = SessionFile::kFirstBlocks / kBlock;
+
+// Of latency probes, `blocks` for their histograms.
+layout::Session session_of(uint64_t histograms, uint64_t blocks) {
+  layout::Session session;
+  session.header = layout::lay_out({.sites = 1,
+                                    .probes = histograms,
+                                    .histograms = histograms,
+                                    .pool_size = blocks * kBlock,
+                                    .name_bytes = 1,
+                                    .cpus = 2,
+                                    .fraction_bits = 3});
+  session.sites.resize(1);
+  session.probes.resize(histograms);
+  session.names.resize(1);
+  return session;
+}
+
+class PoolOfAFile : public testing::Test {
+ protected:
+  void make(uint64_t histograms, uint64_t blocks) {
+    session_ = session_of(histograms, blocks);
+    auto made = SessionFile::create(scratch_ / "1-1.session", session_);
+    ASSERT_TRUE(made);
+    file_.emplace(*std::move(made));
+    reserved_ = std::min(kFirst, blocks) * kBlock;
+  }
+  uint64_t size() const { return status().st_size; }
+  uint64_t memory() const { return status().st_blocks * 512; }
+  // As the target does.
+  template <class T>
+  void put(uint64_t offset, const T& value) {
+    ASSERT_TRUE(write_at(file_->descriptor(),
+                         {reinterpret_cast<const uint8_t*>(&value), sizeof value}, offset));
+  }
+  void take(uint64_t blocks) { put(session_.header.pool_offset, blocks * kBlock); }
+  uint64_t limit() const { return pool().limit / kBlock; }
+  uint64_t own_limit() const { return pool().own_limit / kBlock; }
+  layout::PoolHeader pool() const { return file_->read_pool(session_); }
+  stats::Histogram histogram(size_t number) const {
+    return file_->read_histograms(session_).at(number);
+  }
+  bool extend() { return file_->extend_pool(session_, reserved_); }
+  uint64_t end_of_blocks(uint64_t blocks) const {
+    return layout::end_of_blocks(session_.header, blocks * kBlock);
+  }
+
+  Scratch scratch_;
+  layout::Session session_;
+  std::optional<SessionFile> file_;
+  uint64_t reserved_ = 0;
+
+ private:
+  struct stat status() const {
+    struct stat status = {};
+    EXPECT_EQ(::fstat(file_->descriptor(), &status), 0);
+    return status;
+  }
+};
+
+TEST_F(PoolOfAFile, OfFewBlocksIsReservedWhole) {
+  make(3, 9);
+  EXPECT_EQ(limit(), 9u);
+  EXPECT_EQ(own_limit(), 6u) << "one for each histogram that all share";
+  EXPECT_GE(memory(), end_of_blocks(9));
+  take(9);
+  EXPECT_FALSE(extend());
+}
+
+TEST_F(PoolOfAFile, TakesMemoryAsBlocksAreTaken) {
+  make(10'000, 30'000);
+  EXPECT_GE(size(), end_of_blocks(30'000));
+  for (uint64_t blocks : {kFirst, 2 * kFirst, 4 * kFirst}) {
+    EXPECT_EQ(limit(), blocks);
+    EXPECT_EQ(own_limit(), blocks - blocks / 4);
+    EXPECT_GE(memory(), end_of_blocks(blocks));
+    EXPECT_LT(memory(), end_of_blocks(blocks + 600));
+    take(blocks / 2 - 1);
+    EXPECT_FALSE(extend());
+    EXPECT_EQ(limit(), blocks);
+    take(blocks / 2);
+    EXPECT_TRUE(extend());
+  }
+  EXPECT_EQ(limit(), 30'000u) << "and no more than there are";
+  EXPECT_EQ(own_limit(), 20'000u);
+  EXPECT_EQ(size(), session_.header.file_size);
+  take(30'000);
+  EXPECT_FALSE(extend());
+}
+
+TEST_F(PoolOfAFile, KeepsABlockForEachHistogramFromRegionsOfCpusFromTheBeginning) {
+  make(10'000, 12'000);
+  do {
+    EXPECT_LE(own_limit(), 2'000u);
+    EXPECT_GT(own_limit(), 0u);
+    take(limit());
+  } while (extend());
+  EXPECT_EQ(limit(), 12'000u);
+}
+
+TEST_F(PoolOfAFile, WhateverTheTargetClaimsToHaveTakenIsNeverMoreThanThereIs) {
+  make(10'000, 30'000);
+  put(session_.header.pool_offset, UINT64_MAX);
+  while (extend()) continue;
+  EXPECT_EQ(limit(), 30'000u);
+}
+
+TEST_F(PoolOfAFile, HoldsWhatIsAddedUpForAHistogram) {
+  make(2, 6);
+  const auto place_at = [&](uint64_t region, uint64_t histogram) {
+    return layout::region_offset(session_.header, region) +
+           layout::time_cells_offset(session_.header, histogram) +
+           offsetof(layout::TimeCells, place);
+  };
+  const auto place_of = [&](uint64_t block) {
+    return end_of_blocks(block) - session_.header.pool_offset;
+  };
+  for (uint64_t block = 0; block < 3; ++block)
+    put(end_of_blocks(block) + 7 * sizeof(stats::Cell), stats::Cell{1 + block, 10});
+  EXPECT_EQ(histogram(1).count(), 0u) << "nobody's";
+  put(place_at(0, 1), place_of(2));
+  put(place_at(2, 1), place_of(1));
+  EXPECT_EQ(histogram(0).count(), 0u);
+  EXPECT_EQ(histogram(1).count(), 5u);
+  EXPECT_EQ(histogram(1).cells()[7].sum, 20u);
+  // And places that lead to no block count for nothing.
+  for (uint64_t place : {place_of(0) + 8, place_of(6), uint64_t{8}, UINT64_MAX}) {
+    put(place_at(1, 1), place);
+    EXPECT_EQ(histogram(1).count(), 5u);
+  }
+}
+
+// As of the 70,000 functions of a large program, of which some hundred are called.
+TEST_F(PoolOfAFile, HistogramsTakeMemoryOnlyWhereSomethingWasRecorded) {
+  constexpr size_t kFunctions = 70'000, kCalled = 500;
+  make(kFunctions, 2 * kFunctions);
+  for (size_t i = 0; i < kCalled; ++i) {
+    const uint64_t histogram = i * (kFunctions / kCalled);
+    put(layout::region_offset(session_.header, 1) +
+            layout::time_cells_offset(session_.header, histogram) +
+            offsetof(layout::TimeCells, place),
+        end_of_blocks(i) - session_.header.pool_offset);
+    put(end_of_blocks(i), stats::Cell{i + 1, 0});
+  }
+  const auto histograms = file_->read_histograms(session_);
+  ASSERT_EQ(histograms.size(), kFunctions);
+  size_t with_cells = 0, bytes = histograms.capacity() * sizeof histograms[0];
+  for (const stats::Histogram& one : histograms) {
+    with_cells += !one.cells().empty();
+    bytes += one.cells().capacity() * sizeof(stats::Cell);
+  }
+  EXPECT_EQ(with_cells, kCalled);
+  EXPECT_LT(bytes, 10u << 20);
+  EXPECT_EQ(histograms[kFunctions - kFunctions / kCalled].count(), kCalled);
+}
+
+}  // namespace
+}  // namespace pinprick::ledger

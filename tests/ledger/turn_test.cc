@@ -1,0 +1,90 @@
+#include "ledger/turn.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <optional>
+#include <string>
+
+namespace pinprick::ledger {
+namespace {
+
+constexpr uint64_t kShort = 20'000'000;
+
+// Another controller that has the turn of a process, until it is killed.
+class Holder {
+ public:
+  explicit Holder(pid_t of) {
+    int ready[2];
+    if (::pipe(ready) != 0) return;
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      const auto turn = Turn::take(of, kShort);
+      static_cast<void>(!::write(ready[1], turn ? "y" : "n", 1));
+      ::pause();
+      ::_exit(0);
+    }
+    static_cast<void>(!::read(ready[0], &answer_, 1));
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  ~Holder() { end(); }
+  bool has_it() const { return answer_ == 'y'; }
+  pid_t pid() const { return pid_; }
+  void end() {
+    if (pid_ == 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  char answer_ = 0;
+};
+
+TEST(Turn, IsOneControllersAtATime) {
+  Holder other(::getpid());
+  ASSERT_TRUE(other.has_it());
+  const auto refused = Turn::take(::getpid(), kShort);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(std::get<Busy>(refused.error()).pid, ::getpid());
+}
+
+TEST(Turn, ComesWhenItsHolderIsKilled) {
+  Holder other(::getpid());
+  ASSERT_TRUE(other.has_it());
+  other.end();
+  EXPECT_TRUE(Turn::take(::getpid(), kShort));
+}
+
+TEST(Turn, IsTheSameWhenTheSameControllerTakesItAgain) {
+  auto outer = std::optional(Turn::take(::getpid(), kShort));
+  ASSERT_TRUE(*outer);
+  {
+    const auto inner = Turn::take(::getpid(), kShort);
+    EXPECT_TRUE(inner);
+  }
+  EXPECT_FALSE(Holder(::getpid()).has_it()) << "the outer one is still held";
+  outer.reset();
+  EXPECT_TRUE(Holder(::getpid()).has_it());
+}
+
+TEST(Turn, OfAProcessHasNothingToDoWithThatOfAnother) {
+  const auto own = Turn::take(::getpid(), kShort);
+  EXPECT_TRUE(Holder(::getppid()).has_it());
+}
+
+TEST(Turn, OfAProcessThatIsGoneIsAnybodys) {
+  Holder gone(::getpid());
+  const pid_t pid = gone.pid();
+  gone.end();
+  EXPECT_TRUE(Turn::take(pid, kShort));
+}
+
+}  // namespace
+}  // namespace pinprick::ledger

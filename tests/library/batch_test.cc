@@ -1,0 +1,470 @@
+// Many probes enabled and disabled together.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "library/callers.h"
+#include "library/functions.h"
+#include "library/place.h"
+#include "library/trap_signal.h"
+#include "pinprick/probe.h"
+
+namespace pinprick {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+
+PINPRICK_INTEGER_ONLY void count(Registers&, void* user) noexcept {
+  __atomic_fetch_add(static_cast<uint64_t*>(user), 1, __ATOMIC_RELAXED);
+}
+
+const Handler kNothing = [](Registers&) {};
+
+ProbeSpec disabled(Where where, uint64_t& hits) {
+  return {.where = std::move(where),
+          .pre = integer_only<&count>(&hits),
+          .allow_breakpoint = true,
+          .enabled = false};
+}
+
+// One on each of the stress functions, disabled, with the hits of each.
+std::vector<Probe> on_all(std::vector<uint64_t>& hits) {
+  std::vector<ProbeSpec> specs;
+  hits.assign(kStressFunctions, 0);
+  for (size_t i = 0; i < kStressFunctions; ++i)
+    specs.push_back(disabled(stress_functions[i], hits[i]));
+  return must(Probe::place(std::move(specs)));
+}
+
+void call_all() {
+  for (size_t i = 0; i < kStressFunctions; ++i) EXPECT_TRUE(call_stress_function(i, 7));
+}
+
+TEST(EnablingABatch, EnablesTheProbesThatItNamesAndNoOthers) {
+  std::vector<uint64_t> hits;
+  std::vector<Probe> probes = on_all(hits);
+  const std::span<Probe> half = std::span(probes).first(kStressFunctions / 2);
+  ASSERT_TRUE(Probe::enable(half).ok());
+  call_all();
+  for (size_t i = 0; i < kStressFunctions; ++i) EXPECT_EQ(hits[i], i < half.size() ? 1u : 0u) << i;
+  ASSERT_TRUE(Probe::enable(probes).ok());  // half of them are
+  call_all();
+  for (size_t i = 0; i < kStressFunctions; ++i) EXPECT_EQ(hits[i], i < half.size() ? 2u : 1u) << i;
+  ASSERT_TRUE(Probe::disable(half).ok());
+  call_all();
+  EXPECT_THAT(hits, Each(2u));
+}
+
+TEST(DisablingABatch, LeavesTheTextAsItWas) {
+  std::vector<std::vector<uint8_t>> before;
+  const auto text = [] {
+    std::vector<std::vector<uint8_t>> all;
+    for (auto* function : stress_functions) {
+      const auto* const bytes = reinterpret_cast<const volatile uint8_t*>(function);
+      all.emplace_back(bytes, bytes + 16);
+    }
+    return all;
+  };
+  before = text();
+  std::vector<uint64_t> hits;
+  std::vector<Probe> probes = on_all(hits);
+  ASSERT_TRUE(Probe::enable(probes).ok());
+  EXPECT_NE(text(), before);
+  ASSERT_TRUE(Probe::disable(probes).ok());
+  EXPECT_EQ(text(), before);
+}
+
+// membarrier has no wrapper in libc, so it is called by syscall(). Its number does not depend on
+// how many probes there are as long as they are one piece.
+TEST(EnablingABatch, TakesAsManyBarriersForManyAsForOne) {
+  std::vector<uint64_t> hits;
+  std::vector<Probe> probes = on_all(hits);
+  const Counter calls = must(Counter::place("libc:syscall"));
+  const auto calls_for = [&](std::span<Probe> some) {
+    const uint64_t before = calls.value();
+    EXPECT_TRUE(Probe::enable(some).ok());
+    EXPECT_TRUE(Probe::disable(some).ok());
+    return calls.value() - before;
+  };
+  const uint64_t for_one = calls_for(std::span(probes).first(1));
+  EXPECT_GT(for_one, 0u);
+  EXPECT_EQ(calls_for(probes), for_one);
+}
+
+TEST(EnablingABatch, OfNoneDoesNothing) {
+  EXPECT_TRUE(Probe::enable(std::span<Probe>()).ok());
+  EXPECT_TRUE(Probe::disable(std::span<Probe>()).ok());
+  EXPECT_TRUE(ReturnProbe::enable(std::span<ReturnProbe>()).ok());
+  EXPECT_TRUE(ReturnProbe::disable(std::span<ReturnProbe>()).ok());
+}
+
+TEST(EnablingABatch, LeavesOutProbesThatWereMovedFrom) {
+  uint64_t hits = 0;
+  std::vector<Probe> probes;
+  probes.reserve(2);
+  for (int i = 0; i < 2; ++i) probes.push_back(place(disabled(self_insn, hits)));
+  const Probe moved = std::move(probes[0]);
+  ASSERT_TRUE(Probe::enable(probes).ok());
+  self_insn(1);
+  EXPECT_EQ(hits, 1u);
+}
+
+// A span has each object once: two at one address are what comes next to it.
+TEST(EnablingABatch, MayHoldSeveralProbesAtOneAddress) {
+  std::vector<uint64_t> hits(3);
+  std::vector<Probe> probes;
+  probes.reserve(hits.size());
+  for (uint64_t& one : hits) probes.push_back(place(disabled(self_insn, one)));
+  ASSERT_TRUE(Probe::enable(probes).ok());
+  self_insn(1);
+  EXPECT_THAT(hits, Each(1u));
+  ASSERT_TRUE(Probe::disable(std::span(probes).first(2)).ok());
+  self_insn(1);
+  EXPECT_THAT(hits, ElementsAre(1u, 1u, 2u));
+}
+
+TEST(EnablingABatch, WorksOnReturnProbes) {
+  std::vector<uint64_t> returns(3);
+  std::vector<ReturnProbeSpec> specs;
+  long (*const functions[])(long) = {self_insn, self_nop, self_marked};
+  for (size_t i = 0; i < 3; ++i)
+    specs.push_back(
+        {.where = functions[i], .on_return = integer_only<&count>(&returns[i]), .enabled = false});
+  auto probes = must(ReturnProbe::place(std::move(specs)));
+  const auto call = [&] {
+    for (auto* function : functions) function(1);
+  };
+  call();
+  ASSERT_TRUE(ReturnProbe::enable(std::span(probes).first(2)).ok());
+  call();
+  EXPECT_THAT(returns, ElementsAre(1u, 1u, 0u));
+  ASSERT_TRUE(ReturnProbe::enable(probes).ok());
+  ASSERT_TRUE(ReturnProbe::disable(std::span(probes).first(1)).ok());
+  call();
+  EXPECT_THAT(returns, ElementsAre(1u, 2u, 1u));
+}
+
+TEST(EnablingABatch, EnablesTheOthersWhereOneIsGone) {
+  void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr);
+  uint64_t hits = 0;
+  std::vector<Probe> probes;
+  probes.push_back(place(disabled(::dlsym(library, "unloaded_function"), hits)));
+  probes.push_back(place(disabled(self_insn, hits)));
+  ::dlclose(library);
+  ASSERT_TRUE(Probe::enable(probes).ok());
+  EXPECT_EQ(probes[0].placement(), Placement::gone);
+  self_insn(1);
+  EXPECT_EQ(hits, 1u);
+}
+
+// ------------------------------------------------------------------------------- all or nothing
+
+TEST(EnablingABatch, ThatIsRefusedLeavesEachProbeAsItWas) {
+  std::vector<uint64_t> hits;
+  std::vector<Probe> probes = on_all(hits);
+  ASSERT_TRUE(probes[3].enable().ok());
+  {
+    const BlockedTrapSignal blocked;
+    const auto enabled = Probe::enable(probes);
+    ASSERT_FALSE(enabled.ok());
+    EXPECT_EQ(enabled.error().cause, Cause::signal_blocked);
+    call_all();
+  }
+  for (size_t i = 0; i < kStressFunctions; ++i) EXPECT_EQ(hits[i], i == 3 ? 1u : 0u) << i;
+  for (size_t i = 0; i < kStressFunctions; ++i)
+    EXPECT_EQ(probes[i].placement() == Placement::disabled, i != 3) << i;
+  ASSERT_TRUE(probes[3].disable().ok());
+  ASSERT_TRUE(Probe::enable(probes).ok());
+  call_all();
+  for (size_t i = 0; i < kStressFunctions; ++i) EXPECT_EQ(hits[i], i == 3 ? 2u : 1u) << i;
+}
+
+// What keeps the last of them out is found only when the text is written: a neighbour that was
+// removed while SIGTRAP was blocked is still in the text.
+TEST(EnablingABatch, ThatFailsHalfWayLeavesEachProbeAsItWas) {
+  uint64_t hits = 0, others = 0;
+  const Probe beside = place({.where = self_insn, .pre = integer_only<&count>(&others)});
+  std::vector<Probe> probes;
+  for (const Where& where : {Where(self_insn), Where(self_nop), Where(self_window)})
+    probes.push_back(place(disabled(where, hits)));
+  {
+    std::optional<Probe> inner =
+        place({.where = inside(self_window, kSecondOfWindow), .pre = kNothing});
+    const BlockedTrapSignal blocked;
+    inner.reset();
+  }
+  const auto enabled = Probe::enable(probes);
+  ASSERT_FALSE(enabled.ok());
+  EXPECT_EQ(enabled.error().cause, Cause::refused);
+  for (const Probe& probe : probes) EXPECT_EQ(probe.placement(), Placement::disabled);
+  EXPECT_EQ(self_insn(5), 1005);
+  EXPECT_EQ(self_nop(5), 6);
+  EXPECT_EQ(self_window(10, 7), 37);
+  EXPECT_EQ(hits, 0u);
+  EXPECT_EQ(others, 1u);
+  // All that can be is enabled without the one.
+  ASSERT_TRUE(Probe::enable(std::span(probes).first(2)).ok());
+  self_insn(5);
+  self_nop(5);
+  EXPECT_EQ(hits, 2u);
+  // Whoever comes to the neighbour's place takes it over, and takes it out.
+  { const Probe taker = place({.where = inside(self_window, kSecondOfWindow), .pre = kNothing}); }
+  EXPECT_TRUE(Probe::enable(probes).ok());
+  self_window(10, 7);
+  EXPECT_EQ(hits, 3u);
+}
+
+// By the system call itself: libc's functions are being probed.
+void block_trap_signal(int how) {
+  const uint64_t set = uint64_t{1} << (SIGTRAP - 1);
+  long result = SYS_rt_sigprocmask;
+  register long size asm("r10") = sizeof set;
+  asm volatile("syscall"
+               : "+a"(result)
+               : "D"(static_cast<long>(how)), "S"(&set), "d"(nullptr), "r"(size)
+               : "rcx", "r11", "memory");
+}
+
+// More than a piece: on libc's functions, and on the stress functions first.
+std::vector<Probe> on_libc(bool enabled, uint64_t& hits) {
+  std::vector<Probe> probes;
+  const auto add = [&](const Where& where) {
+    if (auto probe =
+            Probe::place({.where = where, .pre = integer_only<&count>(&hits), .enabled = enabled}))
+      probes.push_back(*std::move(probe));
+  };
+  for (auto* function : stress_functions) add(function);
+  for (const Where& where : must(find_functions("libc:*"))) add(where);
+  EXPECT_GT(probes.size(), 1500u);
+  return probes;
+}
+
+// A large batch is written in pieces. Calls `change` while a thread waits for the first change of
+// text, and then blocks SIGTRAP; `and_then` is called while it does. False: it came too late.
+template <class Change, class Then>
+bool is_stopped_between_pieces(std::span<const Probe> probes, Change&& change, Then&& and_then) {
+  std::vector<const volatile uint8_t*> sites;
+  std::vector<uint8_t> original;
+  for (const Probe& probe : probes) {
+    sites.push_back(static_cast<const volatile uint8_t*>(probe.address()));
+    original.push_back(uint8_t{*sites.back()});
+  }
+  std::atomic<bool> looks{false}, changed{false}, done{false};
+  std::thread watcher([&] {
+    looks = true;
+    while (!changed && !done)
+      for (size_t n = 0; n < sites.size() && !changed; ++n)
+        if (*sites[n] != original[n]) changed = true;
+    block_trap_signal(SIG_BLOCK);
+    while (!done) {
+    }
+    block_trap_signal(SIG_UNBLOCK);
+  });
+  while (!looks) {
+  }
+  const Result<void, Error> result = change();
+  if (!result) {
+    EXPECT_EQ(result.error().cause, Cause::signal_blocked);
+    and_then();
+  }
+  done = true;
+  watcher.join();
+  return !result.ok();
+}
+
+constexpr int kTries = 100;
+
+TEST(EnablingABatch, ThatIsStoppedBetweenItsPiecesEnablesNone) {
+  uint64_t hits = 0;
+  std::vector<Probe> probes = on_libc(false, hits);
+  bool stopped = false;
+  for (int i = 0; i < kTries && !stopped; ++i) {
+    stopped = is_stopped_between_pieces(
+        probes, [&] { return Probe::enable(probes); },
+        [&] {
+          const uint64_t before = hits;
+          call_all();
+          EXPECT_EQ(hits, before);
+        });
+    if (stopped) {
+      for (const Probe& probe : probes) EXPECT_EQ(probe.placement(), Placement::disabled);
+    }
+    EXPECT_TRUE(Probe::disable(probes).ok());
+  }
+  EXPECT_TRUE(stopped);
+  // It works when nobody is in its way.
+  ASSERT_TRUE(Probe::enable(probes).ok());
+  const uint64_t before = hits;
+  call_all();
+  EXPECT_GT(hits, before);
+  EXPECT_TRUE(Probe::disable(probes).ok());
+}
+
+TEST(ArmingAll, ThatIsStoppedBetweenItsPiecesArmsNone) {
+  uint64_t hits = 0;
+  ASSERT_TRUE(disarm_all().ok());
+  std::vector<Probe> probes = on_libc(true, hits);
+  bool stopped = false;
+  for (int i = 0; i < kTries && !stopped; ++i) {
+    stopped = is_stopped_between_pieces(
+        probes, [] { return arm_all(); },
+        [&] {
+          const uint64_t before = hits;
+          call_all();
+          EXPECT_EQ(hits, before);
+        });
+    if (!stopped) {
+      EXPECT_TRUE(disarm_all().ok());
+    }
+  }
+  EXPECT_TRUE(stopped);
+  ASSERT_TRUE(arm_all().ok());
+  const uint64_t before = hits;
+  call_all();
+  EXPECT_GT(hits, before);
+}
+
+// -------------------------------------------------------------------------------- under threads
+
+thread_local bool is_measured;
+
+PINPRICK_INTEGER_ONLY void count_if_measured(Registers&, void* user) noexcept {
+  if (is_measured) ++*static_cast<uint64_t*>(user);
+}
+
+TEST(EnablingABatch, TakesEffectAtOnceAndLosesNoHitOfOthersWhileThreadsCall) {
+  uint64_t all_hits = 0;
+  std::vector<uint64_t> hits(kStressFunctions);
+  std::vector<ProbeSpec> staying, toggled;
+  std::vector<Where> counted;
+  for (size_t i = 0; i < kStressFunctions; ++i) {
+    // Half of the sites are in the text all the time, half come and go.
+    if (i % 2 == 0) {
+      staying.push_back({.where = stress_functions[i],
+                         .pre = integer_only<&count>(&all_hits),
+                         .allow_breakpoint = true});
+      counted.emplace_back(stress_functions[i]);
+    }
+    toggled.push_back({.where = stress_functions[i],
+                       .pre = integer_only<&count_if_measured>(&hits[i]),
+                       .allow_breakpoint = true,
+                       .enabled = false});
+  }
+  auto probes = must(Probe::place(std::move(toggled)));
+  const auto others = must(Probe::place(std::move(staying)));
+  uint64_t own_calls = 0;
+  Callers callers;
+  constexpr uint64_t kRounds = 100;
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    ASSERT_TRUE(Probe::enable(probes).ok());
+    is_measured = true;
+    call_all();
+    is_measured = false;
+    ASSERT_TRUE(Probe::disable(probes).ok());
+    ASSERT_THAT(hits, Each(round));
+    is_measured = true;
+    call_all();
+    is_measured = false;
+    ASSERT_THAT(hits, Each(round));
+    own_calls += 2 * counted.size();
+  }
+  callers.stop();
+  uint64_t calls = own_calls;
+  for (size_t i = 0; i < kStressFunctions; i += 2) calls += callers.calls_of(i);
+  EXPECT_EQ(callers.wrong(), 0u);
+  EXPECT_EQ(all_hits, calls);
+}
+
+// The handler goes on until the text is the program's own again, and a while longer.
+TEST(DisablingABatch, ReturnsWhenNoHandlerRunsAnyMore) {
+  const auto* const first_byte = reinterpret_cast<const volatile uint8_t*>(&self_window);
+  const uint8_t original = *first_byte;
+  std::atomic<bool> runs{false}, is_over{false};
+  uint64_t others = 0;
+  std::vector<Probe> probes;
+  probes.push_back(place({.where = self_window, .pre = [&](Registers&) {
+                            runs = true;
+                            while (*first_byte != original) std::this_thread::yield();
+                            for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+                            is_over = true;
+                          }}));
+  probes.push_back(place(disabled(self_insn, others)));
+  for (int round = 0; round < 10; ++round) {
+    ASSERT_TRUE(Probe::enable(probes).ok());
+    runs = is_over = false;
+    std::thread caller([] { self_window(1, 1); });
+    while (!runs) std::this_thread::yield();
+    EXPECT_TRUE(Probe::disable(probes).ok());
+    EXPECT_TRUE(is_over);
+    caller.join();
+  }
+}
+
+// --------------------------------------------------------------------------------- from handlers
+
+TEST(EnablingABatch, WorksFromAHandlerOnItselfToo) {
+  uint64_t hits = 0;
+  int own_hits = 0;
+  std::vector<Probe> probes;
+  probes.push_back(place({.where = self_window, .pre = [&](Registers&) {
+                            ++own_hits;
+                            EXPECT_TRUE(Probe::disable(probes).ok());
+                          }}));
+  for (auto* function : {self_insn, self_nop}) probes.push_back(place(disabled(function, hits)));
+  const Probe enabler = place(
+      {.where = self_marked, .pre = [&](Registers&) { EXPECT_TRUE(Probe::enable(probes).ok()); }});
+  const auto call = [] {
+    EXPECT_EQ(self_insn(5), 1005);
+    EXPECT_EQ(self_nop(5), 6);
+    EXPECT_EQ(self_window(10, 7), 37);
+  };
+  ASSERT_TRUE(Probe::enable(probes).ok());
+  for (int round = 1; round <= 10; ++round) {
+    call();  // the last of the three disables all
+    call();
+    EXPECT_EQ(own_hits, round);
+    EXPECT_EQ(hits, 2u * static_cast<uint64_t>(round));
+    EXPECT_EQ(self_marked(5), 7);
+  }
+}
+
+TEST(EnablingABatch, WorksFromHandlersOfManyThreadsAtOnce) {
+  uint64_t hits = 0;
+  std::vector<uint64_t> toggled_hits;
+  std::vector<Probe> probes = on_all(toggled_hits);
+  std::vector<ProbeSpec> specs;
+  for (size_t i = 0; i < kStressFunctions; i += 64)
+    specs.push_back({.where = stress_functions[i],
+                     .pre =
+                         [&, i](Registers&) {
+                           const auto some = std::span(probes).subspan(i, 64);
+                           const uint64_t n = __atomic_fetch_add(&hits, 1, __ATOMIC_RELAXED);
+                           EXPECT_TRUE(
+                               (n % 2 == 0 ? Probe::enable(some) : Probe::disable(some)).ok());
+                         },
+                     .allow_breakpoint = true});
+  Callers callers;
+  {
+    const auto togglers = must(Probe::place(std::move(specs)));
+    while (__atomic_load_n(&hits, __ATOMIC_RELAXED) < 1000) std::this_thread::yield();
+  }
+  ASSERT_TRUE(Probe::disable(probes).ok());
+  callers.stop();
+  EXPECT_EQ(callers.wrong(), 0u);
+  const auto before = toggled_hits;
+  call_all();
+  EXPECT_EQ(toggled_hits, before);
+}
+
+}  // namespace
+}  // namespace pinprick

@@ -1,0 +1,409 @@
+// Times of calls and spans in this very process, without handlers.
+#include "pinprick/latency.h"
+
+#include <execinfo.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "library/cancel.h"
+#include "library/functions.h"
+#include "library/in_child.h"
+#include "library/leaps.h"
+#include "library/place.h"
+
+namespace pinprick {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+uint64_t ns_since(Clock::time_point begin) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
+}
+
+long spin(long ns) {
+  const auto begin = Clock::now();
+  while (ns_since(begin) < static_cast<uint64_t>(ns)) {
+  }
+  return ns;
+}
+
+Latency time_calls(Where where) {
+  return must(Latency::place(std::move(where)));
+}
+
+TEST(Latency, TimesCallsHoweverManyLongjmpHasLeft) {
+  const Latency latency = time_calls(leaves_by_turns);
+  for (long i = 0; i < 100000; ++i) call_by_turns(i);
+  EXPECT_EQ(latency.snapshot().count(), 50000u);
+  EXPECT_EQ(latency.unwound(), 25000u);
+  EXPECT_EQ(latency.missed(), 0u);
+  // Of the others, those whose slots were not needed again.
+  EXPECT_LE(latency.lost(), 25000u);
+  EXPECT_GT(latency.lost(), 20000u);
+}
+
+TEST(Latency, CountsEachCallAndLeavesTheResultAlone) {
+  const Latency latency = time_calls(self_window);
+  for (long i = 0; i < 1000; ++i) ASSERT_EQ(self_window(i, 7), 3 * i + 7);
+  EXPECT_EQ(latency.snapshot().count(), 1000u);
+  EXPECT_EQ(latency.missed(), 0u);
+}
+
+TEST(Latency, IsNoLessThanTheCallAndNoMoreThanWhatIsAroundIt) {
+  constexpr long kNs = 300'000;
+  const Latency latency = time_calls(self_call_back);
+  const auto begin = Clock::now();
+  self_call_back(&spin, kNs);
+  const uint64_t around = ns_since(begin);
+  const Histogram times = latency.snapshot();
+  // The rate of the time stamp counter is known to some 50 ppm.
+  EXPECT_GE(times.sum(), uint64_t{kNs} * 999 / 1000);
+  EXPECT_LE(times.sum(), around * 1001 / 1000);
+  EXPECT_LE(times.quantile(0.5), times.maximum());
+}
+
+uint64_t shortest(const Latency& latency) {
+  return latency.snapshot().slots().front().from;
+}
+
+TEST(Latency, LeavesOutWhatHandlersAtTheEntryAndTheReturnTake) {
+  constexpr long kNs = 2'000'000;
+  const Probe probe = place({.where = self_window, .pre = [](Registers&) { spin(kNs); }});
+  const ReturnProbe other =
+      place(ReturnProbeSpec{.where = self_window, .on_return = [](Registers&) { spin(kNs); }});
+  const Latency latency = time_calls(self_window);
+  // A call in which the processor was taken away is longer. If the handlers were in it all would
+  // be.
+  do {
+    EXPECT_EQ(self_window(1, 1), 4);
+  } while (shortest(latency) >= uint64_t{kNs} && latency.snapshot().count() < 100);
+  EXPECT_LT(shortest(latency), uint64_t{kNs});
+}
+
+TEST(Latency, JoinsHandlersAndCountersAtItsFunction) {
+  int hits = 0, returns = 0;
+  std::vector<void*> to;
+  const Probe probe = place({.where = self_factorial, .pre = [&](Registers& r) {
+                               ++hits;
+                               to.push_back(*reinterpret_cast<void**>(r.rsp));
+                             }});
+  const Counter counter = must(Counter::place(self_factorial));
+  const Latency latency = time_calls(self_factorial);
+  const ReturnProbe other =
+      place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers& r) {
+                              ++returns;
+                              EXPECT_EQ(reinterpret_cast<void*>(r.ip), to.at(to.size() - returns));
+                            }});
+  EXPECT_EQ(self_factorial(4), 24);
+  EXPECT_EQ(hits, 4);
+  EXPECT_EQ(returns, 4);
+  EXPECT_EQ(counter.value(), 4u);
+  EXPECT_EQ(latency.snapshot().count(), 4u);
+}
+
+TEST(Latency, BeginsAtZeroEachTimeItIsPlaced) {
+  {
+    const Latency before = time_calls(self_window);
+    self_window(1, 1);
+  }
+  self_window(1, 1);
+  const Latency latency = time_calls(self_window);
+  EXPECT_EQ(latency.snapshot().count(), 0u);
+  self_window(1, 1);
+  const Latency beside = time_calls(self_window);
+  self_window(1, 1);
+  EXPECT_EQ(latency.snapshot().count(), 2u);
+  EXPECT_EQ(beside.snapshot().count(), 1u);
+}
+
+TEST(Latency, OfWhatHappensMeanwhileIsADifferenceOfSnapshots) {
+  const Latency latency = time_calls(self_window);
+  self_window(1, 1);
+  const Histogram before = latency.snapshot();
+  self_window(1, 1);
+  self_window(1, 1);
+  const Histogram meanwhile = latency.snapshot().since(before);
+  EXPECT_EQ(meanwhile.count(), 2u);
+  uint64_t sum = 0;
+  for (const Histogram::Slot& slot : meanwhile.slots()) {
+    EXPECT_LT(slot.from, slot.to);
+    sum += slot.count;
+  }
+  EXPECT_EQ(sum, 2u);
+}
+
+TEST(Latency, IsEmptyWithoutCalls) {
+  const Histogram nothing;
+  EXPECT_EQ(nothing.count(), 0u);
+  EXPECT_EQ(nothing.quantile(0.99), 0u);
+  EXPECT_EQ(nothing.mean(), 0.0);
+  EXPECT_TRUE(nothing.slots().empty());
+}
+
+long throw_it(long n) {
+  throw std::runtime_error(std::to_string(n));
+}
+
+void catch_many(int calls) {
+  for (int i = 0; i < calls; ++i) {
+    std::string what;
+    try {
+      self_call_back(&throw_it, i);
+    } catch (const std::runtime_error& error) {
+      what = error.what();
+    }
+    ASSERT_EQ(what, std::to_string(i));
+  }
+}
+
+TEST(Latency, LetsExceptionsPassAndCountsThem) {
+  const Latency latency = time_calls(self_call_back);
+  catch_many(10000);  // more often than there are slots
+  EXPECT_EQ(latency.unwound(), 10000u);
+  EXPECT_EQ(latency.missed(), 0u);
+  EXPECT_EQ(latency.snapshot().count(), 0u);
+}
+
+TEST(Latency, LetsExceptionsPassThroughAReturnProbeAsWell) {
+  int returns = 0;
+  const Latency latency = time_calls(self_call_back);
+  const ReturnProbe other =
+      place(ReturnProbeSpec{.where = self_call_back, .on_return = [&](Registers&) { ++returns; }});
+  catch_many(100);
+  EXPECT_EQ(latency.unwound(), 100u);
+  EXPECT_EQ(other.unwound(), 100u);
+  EXPECT_EQ(returns, 0);
+}
+
+TEST(Latency, LetsThreadsBeCancelledInACallFromAnUnalignedStack) {
+  const Latency latency = time_calls(self_waits);
+  cleaned = 0;
+  cancel_in(
+      [](std::atomic<long>& begun) { self_unaligned(&self_waits, reinterpret_cast<long>(&begun)); },
+      0);
+  EXPECT_EQ(cleaned, 1);
+  EXPECT_EQ(latency.unwound(), 1u);
+}
+
+std::vector<void*> stack;
+long look_at_stack(long n) {
+  stack.resize(32);
+  stack.resize(static_cast<size_t>(::backtrace(stack.data(), static_cast<int>(stack.size()))));
+  return n;
+}
+
+TEST(Latency, LetsBacktracesThrough) {
+  self_call_back(&look_at_stack, 1);
+  const auto bare = stack;
+  const Latency latency = time_calls(self_call_back);
+  self_call_back(&look_at_stack, 1);
+  // The slot's frame is one more; behind it everything is as without.
+  ASSERT_EQ(stack.size(), bare.size() + 1);
+  EXPECT_EQ(stack.back(), bare.back());
+}
+
+TEST(Latency, MissesCallsBeyondAllSlotsAndRecovers) {
+  const Latency latency = time_calls(self_factorial);
+  self_factorial(10000);
+  const uint64_t missed = latency.missed();
+  EXPECT_GT(missed, 0u);
+  EXPECT_EQ(latency.snapshot().count() + missed, 10000u);
+  self_factorial(1000);
+  EXPECT_EQ(latency.missed(), missed);
+}
+
+TEST(Latency, CountsCallsOfAllThreads) {
+  const Latency latency = time_calls(self_factorial);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([] {
+      for (int n = 0; n < 5000; ++n) self_factorial(5);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(latency.snapshot().count() + latency.missed(), 8u * 5000 * 5);
+  EXPECT_EQ(latency.missed(), 0u);
+}
+
+std::optional<Latency> ended_in_flight;
+long end_it(long n) {
+  ended_in_flight.reset();
+  return n;
+}
+
+TEST(Latency, RemovedWhileACallIsUnderWayLetsItReturn) {
+  ended_in_flight = time_calls(self_call_back);
+  EXPECT_EQ(self_call_back(&end_it, 5), 6);
+}
+
+TEST(Latency, IsRefusedWhereNothingReturns) {
+  EXPECT_FALSE(Latency::place("libc:setjmp").ok());
+  EXPECT_FALSE(Latency::place(inside(self_window, kSecondOfWindow)).ok());
+}
+
+TEST(Latency, IsPlacedByPattern) {
+  const auto latencies = must(Latency::place(must(find_functions("self_??????"))));
+  ASSERT_GT(latencies.size(), 1u);
+  self_window(1, 1);
+  uint64_t calls = 0;
+  for (const Latency& latency : latencies)
+    if (latency.name() == "self_window") calls += latency.snapshot().count();
+  EXPECT_EQ(calls, 1u);
+}
+
+TEST(Latency, AForkedChildCountsForItself) {
+  const Latency latency = time_calls(self_window);
+  self_window(1, 1);
+  in_child([&] {
+    self_window(1, 1);
+    EXPECT_EQ(latency.snapshot().count(), 2u);
+  });
+  EXPECT_EQ(latency.snapshot().count(), 1u);
+}
+
+TEST(Latency, TimesWhatHandlersCall) {
+  const Latency latency = time_calls(self_insn);
+  const Probe probe = place({.where = self_window, .pre = [](Registers&) { self_insn(1); }});
+  self_window(1, 1);
+  EXPECT_EQ(latency.snapshot().count(), 1u);
+}
+
+// ---------------------------------------------------------------------------------------- spans
+
+Span span(Where from, Where to) {
+  return must(Span::place({.from = std::move(from), .to = std::move(to)}));
+}
+
+TEST(Span, IsTheTimeFromOneSiteToAnother) {
+  constexpr long kNs = 300'000;
+  const Span way = span(self_insn, self_nop);
+  const auto begin = Clock::now();
+  self_insn(1);
+  spin(kNs);
+  self_nop(1);
+  const uint64_t around = ns_since(begin);
+  const Histogram times = way.snapshot();
+  EXPECT_EQ(times.count(), 1u);
+  EXPECT_GE(times.sum(), uint64_t{kNs} * 999 / 1000);
+  EXPECT_LE(times.sum(), around * 1001 / 1000);
+  EXPECT_EQ(way.unmatched_starts() + way.unmatched_ends() + way.missed(), 0u);
+}
+
+TEST(Span, IsMeasuredFromTheLatestStart) {
+  constexpr long kNs = 20'000'000;
+  const Span way = span(self_insn, self_nop);
+  self_insn(1);
+  spin(kNs);
+  self_insn(1);
+  self_nop(1);
+  self_nop(1);
+  EXPECT_EQ(way.snapshot().count(), 1u);
+  EXPECT_LT(way.snapshot().sum(), uint64_t{kNs});
+  EXPECT_EQ(way.unmatched_starts(), 1u);
+  EXPECT_EQ(way.unmatched_ends(), 1u);
+}
+
+TEST(Span, DoesNotLeadFromThreadToThread) {
+  const Span way = span(self_insn, self_nop);
+  self_insn(1);
+  std::thread([] { self_nop(1); }).join();
+  EXPECT_EQ(way.snapshot().count(), 0u);
+  EXPECT_EQ(way.unmatched_ends(), 1u);
+}
+
+TEST(Span, DoesNotLeadFromAThreadThatHasEndedToTheNext) {
+  const Span way = span(self_insn, self_nop);
+  // The record of a thread that has ended is another thread's when somebody has waited for
+  // handlers.
+  for (int i = 0; i < 100; ++i) {
+    std::thread([] { self_insn(1); }).join();
+    {
+      const Probe other = place({.where = self_window, .pre = [](Registers&) {}});
+    }
+    std::thread([] { self_nop(1); }).join();
+  }
+  EXPECT_EQ(way.snapshot().count(), 0u);
+  EXPECT_EQ(way.unmatched_ends(), 100u);
+}
+
+TEST(Span, FromASiteToItselfIsTheTimeBetweenHits) {
+  const Span way = span(self_insn, self_insn);
+  for (int i = 0; i < 10; ++i) self_insn(1);
+  EXPECT_EQ(way.snapshot().count(), 9u);
+  EXPECT_EQ(way.unmatched_starts(), 0u);
+  EXPECT_EQ(way.unmatched_ends(), 1u);
+}
+
+TEST(Span, KnowsNothingOfTheOneBefore) {
+  {
+    const Span before = span(self_insn, self_nop);
+    self_insn(1);
+    self_nop(1);
+    self_insn(1);
+  }
+  const Span way = span(self_insn, self_nop);
+  EXPECT_EQ(way.snapshot().count(), 0u);
+  self_nop(1);
+  EXPECT_EQ(way.snapshot().count(), 0u);
+  EXPECT_EQ(way.unmatched_ends(), 1u);
+}
+
+TEST(Span, MissesWhatHandlersHit) {
+  const Span way = span(self_insn, self_nop);
+  const Probe probe = place({.where = self_window, .pre = [](Registers&) {
+                               self_insn(1);
+                               self_nop(1);
+                             }});
+  self_window(1, 1);
+  EXPECT_EQ(way.snapshot().count(), 0u);
+  EXPECT_EQ(way.missed(), 2u);
+}
+
+TEST(Span, ThereAreAsManyAsOneMayHave) {
+  std::vector<Span> all;
+  for (;;) {
+    auto one = Span::place({.from = self_insn, .to = self_nop});
+    if (!one) {
+      EXPECT_EQ(one.error().cause, Cause::too_many);
+      break;
+    }
+    all.push_back(*std::move(one));
+  }
+  EXPECT_EQ(all.size(), 256u);
+  self_insn(1);
+  self_nop(1);
+  for (const Span& one : all) EXPECT_EQ(one.snapshot().count(), 1u);
+  all.clear();
+  const Span again = span(self_insn, self_nop);
+  self_insn(1);
+  self_nop(1);
+  EXPECT_EQ(again.snapshot().count(), 1u);
+}
+
+TEST(Span, IsCountedOnceByEachOfManyThreads) {
+  const Span way = span(self_insn, self_nop);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([] {
+      for (int n = 0; n < 5000; ++n) {
+        self_insn(1);
+        self_nop(1);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(way.snapshot().count(), 8u * 5000);
+}
+
+TEST(Span, WithAnEndThatCannotBeProbedIsNotPlacedAtAll) {
+  EXPECT_FALSE(Span::place({.from = self_insn, .to = "no_such_function_anywhere"}).ok());
+  EXPECT_EQ(list_probes().find("self_insn"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pinprick

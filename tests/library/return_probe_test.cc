@@ -1,0 +1,294 @@
+// Return probes in this very process.
+#include <execinfo.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "library/cancel.h"
+#include "library/functions.h"
+#include "library/leaps.h"
+#include "library/place.h"
+#include "pinprick/probe.h"
+
+namespace pinprick {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(ReturnProbe, SeesTheReturnValueAndMayChangeIt) {
+  long seen = 0;
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_window, .on_return = [&](Registers& r) {
+                              seen = static_cast<long>(r.return_value());
+                              r.set_return_value(1);
+                            }});
+  EXPECT_EQ(self_window(10, 7), 1);
+  EXPECT_EQ(seen, 37);
+}
+
+TEST(ReturnProbe, IsGivenTypedReturnValues) {
+  double half = 0;
+  const ReturnProbe probe = place(ReturnProbeSpec{
+      .where = self_half, .on_return = on_return<double>([&](double value) { half = value; })});
+  EXPECT_EQ(self_half(3.0), 1.5);
+  EXPECT_EQ(half, 1.5);
+}
+
+TEST(ReturnProbe, ShowsWhereTheCallReturnsTo) {
+  void* to = nullptr;
+  const void* back = nullptr;
+  const Probe entry = place(
+      {.where = self_window, .pre = [&](Registers& r) { to = *reinterpret_cast<void**>(r.rsp); }});
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_window, .on_return = [&](Registers& r) {
+                              back = reinterpret_cast<void*>(r.ip);
+                            }});
+  self_window(1, 1);
+  EXPECT_EQ(to, back);
+}
+
+TEST(ReturnProbe, FindsStackArgumentsInTheirPlace) {
+  int returns = 0;
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_seven, .on_return = [&](Registers&) { ++returns; }});
+  EXPECT_EQ(self_seven(1, 2, 3, 4, 5, 6, 7), 7);
+  EXPECT_EQ(returns, 1);
+}
+
+TEST(ReturnProbe, FollowsEachLevelOfARecursion) {
+  std::vector<long> values;
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers& r) {
+                              values.push_back(static_cast<long>(r.rax));
+                            }});
+  EXPECT_EQ(self_factorial(4), 24);
+  EXPECT_THAT(values, ElementsAre(1, 2, 6, 24));
+}
+
+TEST(ReturnProbe, HandsDataFromEntryToReturnOfTheSameCall) {
+  std::vector<std::pair<long, long>> calls;
+  const ReturnProbe probe = place(ReturnProbeSpec{
+      .where = self_factorial,
+      .on_entry = [](Registers& r, void* data) { *static_cast<uint64_t*>(data) = r.rdi; },
+      .on_return = [&](Registers& r,
+                       void* data) { calls.emplace_back(*static_cast<uint64_t*>(data), r.rax); },
+      .data_size = 8});
+  self_factorial(3);
+  EXPECT_THAT(calls, ElementsAre(std::pair(1, 1), std::pair(2, 2), std::pair(3, 6)));
+}
+
+TEST(ReturnProbe, LeavesOutCallsThatItsEntryHandlerDeclines) {
+  std::vector<long> values;
+  const ReturnProbe probe = place(ReturnProbeSpec{
+      .where = self_window,
+      .on_entry = [](Registers& r) { return r.rdi > 1; },
+      .on_return = [&](Registers& r) { values.push_back(static_cast<long>(r.rax)); }});
+  self_window(1, 0);
+  self_window(2, 0);
+  EXPECT_THAT(values, ElementsAre(6));
+  EXPECT_EQ(probe.missed(), 0u);
+}
+
+TEST(ReturnProbe, MissesCallsBeyondItsLimit) {
+  int returns = 0;
+  const ReturnProbe probe = place(ReturnProbeSpec{
+      .where = self_factorial, .on_return = [&](Registers&) { ++returns; }, .max_active = 3});
+  EXPECT_EQ(self_factorial(5), 120);
+  EXPECT_EQ(returns, 3);
+  EXPECT_EQ(probe.missed(), 2u);
+  EXPECT_EQ(self_factorial(3), 6);
+  EXPECT_EQ(returns, 6);
+}
+
+TEST(ReturnProbe, MissesCallsBeyondAllSlotsAndRecovers) {
+  int returns = 0;
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers&) { ++returns; }});
+  self_factorial(10000);
+  EXPECT_GT(probe.missed(), 0u);
+  EXPECT_EQ(returns + probe.missed(), 10000u);
+  returns = 0;
+  self_factorial(1000);
+  EXPECT_EQ(returns, 1000);
+}
+
+TEST(ReturnProbe, FollowsCallsHoweverManyLongjmpHasLeft) {
+  long returns = 0;
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = leaves_by_turns, .on_return = [&](Registers&) { ++returns; }});
+  for (long i = 0; i < 100000; ++i) call_by_turns(i);
+  EXPECT_EQ(returns, 50000);
+  EXPECT_EQ(probe.unwound(), 25000u);
+  EXPECT_EQ(probe.missed(), 0u);
+  // Of the others, those whose slots were not needed again.
+  EXPECT_LE(probe.lost(), 25000u);
+  EXPECT_GT(probe.lost(), 20000u);
+}
+
+TEST(ReturnProbe, GetsBackWhatItsLimitCountsFromCallsThatLongjmpHasLeft) {
+  long returns = 0;
+  const ReturnProbe probe = place(ReturnProbeSpec{
+      .where = leaves_by_turns, .on_return = [&](Registers&) { ++returns; }, .max_active = 2});
+  for (long i = 0; i < 100000; ++i) call_by_turns(i);
+  EXPECT_GT(returns, 40000);
+}
+
+TEST(ReturnProbe, SharesItsFunctionWithOthers) {
+  int first = 0, second = 0, hits = 0;
+  const ReturnProbe one =
+      place(ReturnProbeSpec{.where = self_window, .on_return = [&](Registers&) { ++first; }});
+  {
+    const ReturnProbe two =
+        place(ReturnProbeSpec{.where = self_window, .on_return = [&](Registers&) { ++second; }});
+    const Probe probe = place({.where = self_window, .pre = [&](Registers&) { ++hits; }});
+    EXPECT_EQ(self_window(10, 7), 37);
+  }
+  EXPECT_EQ(self_window(10, 7), 37);
+  EXPECT_EQ(first, 2);
+  EXPECT_EQ(second, 1);
+  EXPECT_EQ(hits, 1);
+}
+
+long remove_it(long n);
+std::optional<ReturnProbe> removed_in_flight;
+long remove_it(long n) {
+  removed_in_flight.reset();
+  return n;
+}
+
+TEST(ReturnProbe, RemovedWhileACallIsUnderWayRunsNoMore) {
+  int returns = 0;
+  removed_in_flight =
+      place(ReturnProbeSpec{.where = self_call_back, .on_return = [&](Registers&) { ++returns; }});
+  EXPECT_EQ(self_call_back(&remove_it, 5), 6);
+  EXPECT_EQ(returns, 0);
+}
+
+long raise_exception(long n) {
+  throw std::runtime_error(std::to_string(n));
+}
+
+TEST(ReturnProbe, LetsExceptionsPassAndCountsThem) {
+  int returns = 0;
+  const ReturnProbe outer =
+      place(ReturnProbeSpec{.where = self_call_back, .on_return = [&](Registers&) { ++returns; }});
+  for (int i = 0; i < 10000; ++i) {  // more often than there are slots
+    std::string what;
+    try {
+      self_call_back(&raise_exception, i);
+    } catch (const std::runtime_error& error) {
+      what = error.what();
+    }
+    ASSERT_EQ(what, std::to_string(i));
+  }
+  EXPECT_EQ(outer.unwound(), 10000u);
+  EXPECT_EQ(outer.missed(), 0u);
+  EXPECT_EQ(returns, 0);
+  EXPECT_EQ(self_call_back([](long a) { return a; }, 1), 2);
+  EXPECT_EQ(returns, 1);
+}
+
+std::vector<void*> trace;
+long take_backtrace(long n) {
+  trace.resize(32);
+  trace.resize(static_cast<size_t>(::backtrace(trace.data(), static_cast<int>(trace.size()))));
+  return n;
+}
+
+TEST(ReturnProbe, LetsBacktracesThrough) {
+  self_call_back(&take_backtrace, 1);
+  const auto bare = trace;
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_call_back, .on_return = [](Registers&) {}});
+  self_call_back(&take_backtrace, 1);
+  // The slot's frame is one more; behind it everything is as without.
+  ASSERT_EQ(trace.size(), bare.size() + 1);
+  EXPECT_EQ(trace.back(), bare.back());
+}
+
+TEST(ReturnProbe, IsRefusedWhereNothingReturns) {
+  const auto probe =
+      ReturnProbe::place(ReturnProbeSpec{.where = "libc:setjmp", .on_return = [](Registers&) {}});
+  EXPECT_FALSE(probe.ok());
+  const auto inside_one = ReturnProbe::place(ReturnProbeSpec{
+      .where = inside(self_window, kSecondOfWindow), .on_return = [](Registers&) {}});
+  ASSERT_FALSE(inside_one.ok());
+  EXPECT_EQ(inside_one.error().cause, Cause::refused);
+}
+
+// A caller need not align its stack where nothing is thrown.
+TEST(ReturnProbe, LetsThreadsBeCancelledInACallFromAnUnalignedStack) {
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_waits, .on_return = [](Registers&) {}});
+  cleaned = 0;
+  cancel_in(
+      [](std::atomic<long>& begun) { self_unaligned(&self_waits, reinterpret_cast<long>(&begun)); },
+      0);
+  cancel_in([](std::atomic<long>& begun) { self_waits(reinterpret_cast<long>(&begun)); }, 0);
+  EXPECT_EQ(cleaned, 2);
+  EXPECT_EQ(probe.unwound(), 2u);
+}
+
+TEST(ReturnProbe, WithTooMuchDataIsRefused) {
+  const auto probe = ReturnProbe::place(
+      ReturnProbeSpec{.where = self_window, .on_return = [](Registers&) {}, .data_size = 4097});
+  ASSERT_FALSE(probe.ok());
+  EXPECT_EQ(probe.error().cause, Cause::data_too_large);
+}
+
+TEST(ReturnProbe, ADisabledOneFollowsNoCalls) {
+  int returns = 0;
+  ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_window, .on_return = [&](Registers&) { ++returns; }});
+  ASSERT_TRUE(probe.disable().ok());
+  self_window(1, 1);
+  EXPECT_EQ(returns, 0);
+  ASSERT_TRUE(probe.enable().ok());
+  self_window(1, 1);
+  EXPECT_EQ(returns, 1);
+}
+
+TEST(ReturnProbe, FollowsCallsOfAllThreads) {
+  std::atomic<int> returns{0};
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers&) { ++returns; }});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([] {
+      for (int n = 0; n < 1000; ++n) self_factorial(5);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(returns + static_cast<int>(probe.missed()), 8 * 1000 * 5);
+  EXPECT_EQ(probe.missed(), 0u);
+}
+
+TEST(ReturnProbe, FollowsCallsOfManyThreadsThatComeAndGo) {
+  std::atomic<int> returns{0};
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers&) { ++returns; }});
+  constexpr int kThreads = 3000, kDepth = 8;  // more than there are slots
+  for (int i = 0; i < kThreads; ++i) std::thread([] { self_factorial(kDepth); }).join();
+  EXPECT_EQ(returns, kThreads * kDepth);
+  EXPECT_EQ(probe.missed(), 0u);
+}
+
+TEST(ReturnProbe, HasForOneThreadWhatThoseKeptThatHaveEnded) {
+  int returns = 0;
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers&) { ++returns; }});
+  constexpr long kMoreThanThereAre = 10000;
+  self_factorial(kMoreThanThereAre);
+  const int at_once = returns;
+  ASSERT_LT(at_once, kMoreThanThereAre);
+  for (int i = 0; i < 100; ++i) std::thread([] { self_factorial(8); }).join();
+  returns = 0;
+  self_factorial(kMoreThanThereAre);
+  // The last of them may not have ended quite yet for the kernel.
+  EXPECT_GE(returns, at_once - 8 * 10);
+}
+
+}  // namespace
+}  // namespace pinprick

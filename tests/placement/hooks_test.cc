@@ -1,0 +1,41 @@
+// Where a process is changed for pinprick's own sake.
+#include "placement/hooks.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "image/match.h"
+#include "image/pattern.h"
+#include "placement/probe_set.h"
+
+namespace pinprick::placement {
+namespace {
+
+// vfork, clone and clone3 of the C library, which is part of the program.
+class ChildrenOf : public testing::TestWithParam<const char*> {};
+
+TEST_P(ChildrenOf, AreMarkedAtEachSystemCallThatStartsThem) {
+  auto image = image::load_file(TARGETS + std::string(GetParam()));
+  ASSERT_TRUE(image);
+  const auto places = places_of_vforks(*image);
+  ASSERT_TRUE(places);
+  EXPECT_EQ(places->size(), 3u);
+  const auto all = *image::Pattern::parse("*", image::PatternSyntax::glob);
+  auto matches = image::match_patterns(*image, {all}, {}).matches;
+  ASSERT_FALSE(matches.empty());
+  EXPECT_TRUE(plan_probes(*image, {matches.front()}, Kind::count).marks_children);
+}
+
+INSTANTIATE_TEST_SUITE_P(StaticPrograms, ChildrenOf,
+                         testing::Values("spawner_static", "spawner_static_stripped"),
+                         [](const auto& program) { return std::string(program.param); });
+
+TEST(Children, AreNotSaidToBeMarkedWhereNobodyKnowsWhatStartsThem) {
+  auto image = image::load_file(TARGETS "steady");  // without its C library
+  ASSERT_TRUE(image);
+  EXPECT_FALSE(places_of_vforks(*image));
+}
+
+}  // namespace
+}  // namespace pinprick::placement
