@@ -154,7 +154,7 @@ void measure_handlers() {
     const Probe probe = must(Probe::place({.where = shape_mov, .pre = kCount}));
     for (int i = 0; i < 1000; ++i) shape_mov(1);
   }
-  expect(hits == 1000, "hits were lost");
+  expect(hits == 1000, "hits were abandoned");
 }
 
 // The round trip through the kernel by itself: a breakpoint of the program's own, whose handler

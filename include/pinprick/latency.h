@@ -60,9 +60,9 @@ class Histogram {
 // Other than with handlers, calls from handlers and from the library itself are timed, too.
 //
 // Exceptions, cancellation and backtraces find their way through timed calls; a call that ends so
-// is counted as unwound. One that longjmp leaves is counted as lost, when what it holds is needed
-// again. Calls that began before it was placed are not timed. What cannot be return
-// probed cannot be timed.
+// is counted as unwound. One that longjmp leaves is counted as abandoned, when what it holds is
+// needed again. Calls that began before it was placed are not timed. What cannot be return probed
+// cannot be timed.
 class Latency {
  public:
   static Result<Latency, Error> place(Where where);
@@ -79,9 +79,9 @@ class Latency {
   // Since it was placed. Calls that were under way when one before it was removed may be among
   // them.
   Histogram snapshot() const;
-  uint64_t missed() const;   // calls beyond 8192 at once, in the process
-  uint64_t unwound() const;  // by exceptions and the like: not in the histogram
-  uint64_t lost() const;     // as far as it is known
+  uint64_t missed() const;     // calls beyond 8192 at once, in the process
+  uint64_t unwound() const;    // by exceptions and the like: not in the histogram
+  uint64_t abandoned() const;  // as far as it is known
 
  private:
   explicit Latency(detail::LatencyState* state) : state_(state) {}

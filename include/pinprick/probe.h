@@ -126,8 +126,8 @@ struct ReturnProbeSpec {
 // Calls a handler when a function returns. Exceptions, cancellation and backtraces find their way
 // through followed calls; a call that ends so is counted as unwound, and its on_return does not
 // run. Nor does that of calls which began before the probe was placed, or end after it was removed.
-// A call that longjmp leaves is not seen to end: it is counted as lost when what it holds is needed
-// again.
+// A call that longjmp leaves is not seen to end: it is counted as abandoned when what it holds is
+// needed again.
 class ReturnProbe {
  public:
   static Result<ReturnProbe, Error> place(ReturnProbeSpec spec);
@@ -147,7 +147,7 @@ class ReturnProbe {
   const void* address() const;
   uint64_t missed() const;
   uint64_t unwound() const;
-  uint64_t lost() const;
+  uint64_t abandoned() const;
 
  private:
   explicit ReturnProbe(detail::ReturnState* state) : state_(state) {}

@@ -47,7 +47,8 @@ std::optional<SlotFigures> slots_of(const FoundSession& found) {
   if (use.room == 0) return std::nullopt;
   const auto taken = std::count_if(use.slots.begin(), use.slots.end(),
                                    [](const auto& slot) { return slot.return_address != 0; });
-  return SlotFigures{static_cast<size_t>(taken) - use.lost, use.lost, use.slots.size(), use.room};
+  return SlotFigures{static_cast<size_t>(taken) - use.abandoned, use.abandoned, use.slots.size(),
+                     use.room};
 }
 
 SessionRow row_of(const FoundSession& found) {
@@ -77,7 +78,7 @@ SessionRow row_of(const FoundSession& found) {
       row.values.push_back({name, histograms[i], unrecorded[i].missed});
     else if (probe.kind == layout::ProbeEntry::Kind::latency)
       row.latencies.push_back({name, histograms[i], unrecorded[i].missed, unrecorded[i].unwound,
-                               unrecorded[i].lost, unrecorded[i].from_generated});
+                               unrecorded[i].abandoned, unrecorded[i].from_generated});
   }
   for (size_t i = 0; i < journal.spans.size(); ++i) {
     const layout::SpanEntry& span = journal.spans[i];
@@ -111,7 +112,7 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
     same->sites += row.sites;
     if (same->slots && row.slots) {
       same->slots->in_use += row.slots->in_use;
-      same->slots->lost += row.slots->lost;
+      same->slots->abandoned += row.slots->abandoned;
       same->slots->most += row.slots->most;
       same->slots->room += row.slots->room;
     }

@@ -19,7 +19,7 @@ void add(LatencyRow& to, const LatencyRow& from) {
   to.histogram.merge(from.histogram);
   to.missed += from.missed;
   to.unwound += from.unwound;
-  to.lost += from.lost;
+  to.abandoned += from.abandoned;
   to.from_generated += from.from_generated;
   to.repeated += from.repeated;
   to.unmatched += from.unmatched;
@@ -104,7 +104,7 @@ std::vector<LatencyRow> rows_of(Generation& generation, bool is_final, bool idle
     const ledger::Unrecorded& all = now.unrecorded[i];
     row.missed = all.missed - before.missed;
     row.unwound = all.unwound - before.unwound;
-    row.lost = all.lost - before.lost;
+    row.abandoned = all.abandoned - before.abandoned;
     row.from_generated = all.from_generated - before.from_generated;
     row.repeated = all.repeated - before.repeated;
     row.unmatched = all.unmatched - before.unmatched;

@@ -64,7 +64,8 @@ bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
     if (use.slots[i].stack >= top && use.slots[i].stack < stack->range.end)
       oldest = std::max(oldest, use.slots[i].stack);
   // About to land in a slot's frame, it has overwritten what the slot is known by.
-  if (contains(unwinders.ranges, thread.instruction_pointer())) return oldest != 0 || use.lost != 0;
+  if (contains(unwinders.ranges, thread.instruction_pointer()))
+    return oldest != 0 || use.abandoned != 0;
   // Behind the slots that were ever used, and no further than there may be some.
   const auto code_of = [&](uint64_t slot) { return use.first_code() + slot * arch::kSlotCodeSize; };
   std::vector<Range> known = unwinders.ranges;
@@ -413,10 +414,11 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
       return fail(ledger::SessionError(written.error()));
     return {};
   };
-  const auto note_lost = [&] {
+  const auto note_abandoned = [&] {
     report.threads_inside = presence.threads_inside;
-    report.lost = calls_abandoned(target.memory(), presence.slots, file, journal);
-    report.calls_abandoned = std::accumulate(report.lost.begin(), report.lost.end(), uint64_t{0});
+    report.abandoned = calls_abandoned(target.memory(), presence.slots, file, journal);
+    report.calls_abandoned =
+        std::accumulate(report.abandoned.begin(), report.abandoned.end(), uint64_t{0});
   };
   for (;;) {
     const uint64_t begin_ns = monotonic_ns();
@@ -441,13 +443,13 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
     auto again = stop_program(target);
     if (!again) {
       // It runs, and nobody knows who is where by now: what is left stays for a later detach.
-      note_lost();
+      note_abandoned();
       report.memory_left = true;
       return report;
     }
     stop.emplace(*std::move(again));
   }
-  note_lost();
+  note_abandoned();
   report.memory_left = presence.threads_inside != 0;
   // Not while somebody may be on the way from a slot to its return address. Where there are no
   // slots the text comes first: who is in a stub now, and stays, is not unwound from there any

@@ -37,12 +37,12 @@ struct DisarmReport {
   // Measured calls that never returned: left by longjmp, or on a stack that was moved to where we
   // do not see it. Since nobody can tell, what they would return through stays.
   size_t calls_abandoned = 0;
-  uint64_t kept_slot_bytes = 0;  // that these calls would return through
-  uint64_t kept_stub_bytes = 0;  // that generated code may have the address of
-  std::vector<uint64_t> lost;    // of them, by histogram; empty: nobody could look, or of a sum
-  bool is_filtered = false;      // a seccomp filter that it has by now forbids to unmap
-  bool memory_left = false;      // so it could not be unmapped yet
-  bool target_gone = false;      // it ended, or runs another program: nothing to undo
+  uint64_t kept_slot_bytes = 0;     // that these calls would return through
+  uint64_t kept_stub_bytes = 0;     // that generated code may have the address of
+  std::vector<uint64_t> abandoned;  // of them, by histogram; empty: nobody could look, or of a sum
+  bool is_filtered = false;         // a seccomp filter that it has by now forbids to unmap
+  bool memory_left = false;         // so it could not be unmapped yet
+  bool target_gone = false;         // it ended, or runs another program: nothing to undo
   uint64_t stopped_ns = 0;
 
   // Of several sessions of one process.

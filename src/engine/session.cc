@@ -114,7 +114,8 @@ std::vector<uint64_t> Session::counters() const {
 
 std::vector<ledger::Unrecorded> Session::unrecorded() const {
   auto calls = file_->read_unrecorded(journal_);
-  for (size_t i = 0; i < lost_.size() && i < calls.size(); ++i) calls[i].lost = lost_[i];
+  for (size_t i = 0; i < abandoned_.size() && i < calls.size(); ++i)
+    calls[i].abandoned = abandoned_[i];
   return calls;
 }
 
@@ -125,7 +126,7 @@ bool Session::has_hits() const {
   const auto calls = file_->read_unrecorded(journal_);
   return file_->read_pool(journal_).taken != 0 ||
          std::any_of(calls.begin(), calls.end(), [](const ledger::Unrecorded& one) {
-           return (one.missed | one.unwound | one.lost | one.from_generated | one.repeated |
+           return (one.missed | one.unwound | one.abandoned | one.from_generated | one.repeated |
                    one.unmatched) != 0;
          });
 }
@@ -278,7 +279,7 @@ Result<DisarmReport, ledger::SessionError> Session::disarm(const image::ProcessI
   auto report = engine::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_,
                                kDisarmTimeoutNs, armed);
   if (report && !report->memory_left) state_ = State::disarmed;
-  if (report && !report->lost.empty()) lost_ = report->lost;
+  if (report && !report->abandoned.empty()) abandoned_ = report->abandoned;
   return report;
 }
 

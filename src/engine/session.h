@@ -110,7 +110,7 @@ class Session {
   ProbeName name_of(const ArmedProbe& probe) const;
   // By ArmedProbe::index, of counting probes.
   std::vector<uint64_t> counters() const;
-  // By ArmedProbe::index, of return probes, values and spans. `lost` are calls that neither
+  // By ArmedProbe::index, of return probes, values and spans. `abandoned` are calls that neither
   // returned nor were unwound, as far as it is known: once nothing is armed any more, all of them;
   // before, those whose slot was needed again.
   std::vector<ledger::Unrecorded> unrecorded() const;
@@ -163,7 +163,7 @@ class Session {
   ArmReport report_;
   layout::Session journal_;
   std::optional<ledger::SessionFile> file_;
-  std::vector<uint64_t> lost_;                 // when it was disarmed
+  std::vector<uint64_t> abandoned_;            // when it was disarmed
   std::vector<ObjectSites> sites_of_objects_;  // by journal_.objects
   std::unique_ptr<LoaderWatch> loader_;
   // Of return probes: where it is in the target.

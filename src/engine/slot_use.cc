@@ -147,28 +147,30 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
     if (left && slot.reused != PP_SLOT_REUSED_FREE) use.left.push_back(i);
     if (left || slot.reused != 0) use.kept.push_back(i);
   }
-  use.lost = use.kept.size();
+  use.abandoned = use.kept.size();
   return use;
 }
 
 std::vector<uint64_t> calls_abandoned(const target::Memory& memory, const SlotUse& use,
                                       const ledger::SessionFile& file,
                                       const layout::Session& journal) {
-  std::vector<uint64_t> lost;
-  for (const ledger::Unrecorded& calls : file.read_unrecorded(journal)) lost.push_back(calls.lost);
+  std::vector<uint64_t> abandoned;
+  for (const ledger::Unrecorded& calls : file.read_unrecorded(journal))
+    abandoned.push_back(calls.abandoned);
   std::unordered_map<Address, uint64_t> left;  // by the first record
   for (size_t i : use.left) ++left[use.slots[i].record];
   for (const auto& [first, calls] : left) {
     layout::ProbeRecord record;
     size_t records = 0;
-    for (Address at = first; at != 0 && records <= lost.size() && memory.read_value(at, record);
+    for (Address at = first;
+         at != 0 && records <= abandoned.size() && memory.read_value(at, record);
          at = record.next, ++records) {
       const uint64_t histogram =
           (record.cells - layout::time_cells_offset(journal.header, 0)) / sizeof(layout::TimeCells);
-      if (histogram < lost.size()) lost[histogram] += calls;
+      if (histogram < abandoned.size()) abandoned[histogram] += calls;
     }
   }
-  return lost;
+  return abandoned;
 }
 
 size_t release_calls(const target::Memory& memory, const SlotUse& use) {

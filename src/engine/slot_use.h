@@ -16,10 +16,10 @@ struct SlotUse {
   Address address = 0;              // of the first one in the target
   std::vector<size_t> waiting;      // calls that will return to their slot
   std::vector<Address> waiting_at;  // where the address of that lies, of each
-  size_t lost = 0;                  // slots of calls that were left: in use, but on no stack
-  std::vector<size_t> left;         // of them, those whose call the runtime has not counted as lost
-  std::vector<size_t> kept;         // all that are lost: who had one may come back to it
-  uint64_t room = 0;                // slots that there can be
+  size_t abandoned = 0;             // slots of calls that were left: in use, but on no stack
+  std::vector<size_t> left;  // of them, those whose call the runtime has not counted as abandoned
+  std::vector<size_t> kept;  // all that are abandoned: who had one may come back to it
+  uint64_t room = 0;         // slots that there can be
   Address first_code() const { return slots.empty() ? 0 : slots.front().code; }
 };
 
@@ -28,7 +28,7 @@ struct SlotUse {
 // and so does a call that another session times as well, in whose slot the address then lies.
 // Others were left by longjmp, belong to a thread that ended, or to a stack that somebody moved
 // elsewhere; or a detach that did not come to its end had begun to release them (release_calls).
-// One that was used again is lost for good: who had it first may come back.
+// One that was used again is abandoned for good: who had it first may come back.
 // `data`: the mapping that the slots are in; `others`: those of other sessions. Of a target that
 // runs on, a guess.
 SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data,

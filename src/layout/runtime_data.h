@@ -56,7 +56,7 @@ struct ProbeRecord {
 struct TimeCells {
   uint64_t missed = 0;          // calls that found no slot, or no block
   uint64_t unwound = 0;         // calls that were left by unwinding
-  uint64_t lost = 0;            // calls whose slot was used again before they returned
+  uint64_t abandoned = 0;       // calls whose slot was used again before they returned
   uint64_t from_generated = 0;  // calls that were not timed because generated code made them
   uint64_t place = 0;  // of the block, from the beginning of the pool; 0: there is none yet
 };
@@ -179,7 +179,7 @@ static_assert(offsetof(ThreadEntry, dead) == PP_THREAD_DEAD);
 static_assert(sizeof(ThreadEntry) == PP_THREAD_STARTS);
 static_assert(offsetof(TimeCells, missed) == PP_CELLS_MISSED);
 static_assert(offsetof(TimeCells, unwound) == PP_CELLS_UNWOUND);
-static_assert(offsetof(TimeCells, lost) == PP_CELLS_LOST);
+static_assert(offsetof(TimeCells, abandoned) == PP_CELLS_ABANDONED);
 static_assert(offsetof(TimeCells, from_generated) == PP_CELLS_FROM_GENERATED);
 static_assert(offsetof(TimeCells, place) == PP_CELLS_PLACE);
 static_assert(sizeof(TimeCells) == PP_CELLS_SIZE);

@@ -34,7 +34,7 @@
 // What a CPU counts of a timed point (TimeCells).
 #define PP_CELLS_MISSED 0
 #define PP_CELLS_UNWOUND 8
-#define PP_CELLS_LOST 16
+#define PP_CELLS_ABANDONED 16
 #define PP_CELLS_FROM_GENERATED 24
 #define PP_CELLS_PLACE 32
 #define PP_CELLS_SIZE 40

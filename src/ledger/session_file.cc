@@ -197,16 +197,16 @@ std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& sess
     for (size_t histogram = 0; histogram < region.size(); ++histogram) {
       sums[histogram].missed += region[histogram].missed;
       sums[histogram].unwound += region[histogram].unwound;
-      sums[histogram].lost += region[histogram].lost;
+      sums[histogram].abandoned += region[histogram].abandoned;
       sums[histogram].from_generated += region[histogram].from_generated;
     }
   }
   if (session.spans.empty()) return sums;
   // They are layout::SpanCells.
   static_assert(offsetof(layout::SpanCells, repeated) == offsetof(layout::TimeCells, unwound) &&
-                offsetof(layout::SpanCells, unmatched) == offsetof(layout::TimeCells, lost));
+                offsetof(layout::SpanCells, unmatched) == offsetof(layout::TimeCells, abandoned));
   for (Unrecorded& hits : sums)
-    hits = {.missed = hits.missed, .repeated = hits.unwound, .unmatched = hits.lost};
+    hits = {.missed = hits.missed, .repeated = hits.unwound, .unmatched = hits.abandoned};
   return sums;
 }
 

@@ -42,7 +42,7 @@ struct FileError {
 struct Unrecorded {
   uint64_t missed = 0;          // there was no slot, no block, or no entry for the thread
   uint64_t unwound = 0;         // left by unwinding
-  uint64_t lost = 0;            // left by longjmp, as far as it is known
+  uint64_t abandoned = 0;       // left by longjmp, as far as it is known
   uint64_t from_generated = 0;  // not timed because generated code made them
   uint64_t repeated = 0;        // starts of a span that had begun
   uint64_t unmatched = 0;       // ends of a span that had not begun

@@ -94,8 +94,8 @@ uint64_t Latency::unwound() const {
   return Registry::get().timing().unwound(*state_->site->histogram) - state_->unwound_at_begin;
 }
 
-uint64_t Latency::lost() const {
-  return Registry::get().timing().lost(*state_->site->histogram) - state_->lost_at_begin;
+uint64_t Latency::abandoned() const {
+  return Registry::get().timing().abandoned(*state_->site->histogram) - state_->abandoned_at_begin;
 }
 
 // ---------------------------------------------------------------------------------------- Span

@@ -171,8 +171,8 @@ uint64_t ReturnProbe::missed() const {
 uint64_t ReturnProbe::unwound() const {
   return state_->shared->unwound.load(std::memory_order_relaxed);
 }
-uint64_t ReturnProbe::lost() const {
-  return state_->shared->lost.load(std::memory_order_relaxed);
+uint64_t ReturnProbe::abandoned() const {
+  return state_->shared->abandoned.load(std::memory_order_relaxed);
 }
 
 // ------------------------------------------------------------------------------------- Counter

@@ -415,7 +415,7 @@ Result<void, Error> Registry::attach(Attachment& attachment, Site& site) {
     state->shared->items = state->items.get();
     state->shared->missed = 0;
     state->shared->unwound = 0;
-    state->shared->lost = 0;
+    state->shared->abandoned = 0;
   }
   if (auto* const counter = dynamic_cast<detail::CounterState*>(&attachment)) {
     if (!site.cell) site.cell = stubs_.new_cell();
@@ -430,7 +430,7 @@ Result<void, Error> Registry::attach(Attachment& attachment, Site& site) {
     latency->at_begin = timing_.read(*site.histogram);
     latency->missed_at_begin = timing_.missed(*site.histogram);
     latency->unwound_at_begin = timing_.unwound(*site.histogram);
-    latency->lost_at_begin = timing_.lost(*site.histogram);
+    latency->abandoned_at_begin = timing_.abandoned(*site.histogram);
   }
   attachment.site = &site;
   const auto behind =

@@ -91,7 +91,7 @@ struct LatencyState : library::Attachment {
   placement::Wanted wanted() const override { return placement::Wanted::calls; }
   library::Shape shape() const override { return {.times = true}; }
   stats::Histogram at_begin;
-  uint64_t missed_at_begin = 0, unwound_at_begin = 0, lost_at_begin = 0;
+  uint64_t missed_at_begin = 0, unwound_at_begin = 0, abandoned_at_begin = 0;
 };
 
 // One end of a span: a probe with a handler of the library's.

@@ -150,8 +150,8 @@ uint64_t Timing::unwound(uint32_t histogram) const {
   return sum(histogram, &layout::TimeCells::unwound);
 }
 
-uint64_t Timing::lost(uint32_t histogram) const {
-  return sum(histogram, &layout::TimeCells::lost);
+uint64_t Timing::abandoned(uint32_t histogram) const {
+  return sum(histogram, &layout::TimeCells::abandoned);
 }
 
 }  // namespace pinprick::library

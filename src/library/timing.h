@@ -36,9 +36,9 @@ class Timing {
   // Offset in a region.
   static uint64_t histogram_at(uint32_t histogram);
   stats::Histogram read(uint32_t histogram) const;
-  uint64_t missed(uint32_t histogram) const;   // calls without a slot
-  uint64_t unwound(uint32_t histogram) const;  // that were left by unwinding
-  uint64_t lost(uint32_t histogram) const;     // whose slot was used again before they returned
+  uint64_t missed(uint32_t histogram) const;     // calls without a slot
+  uint64_t unwound(uint32_t histogram) const;    // that were left by unwinding
+  uint64_t abandoned(uint32_t histogram) const;  // whose slot was used again before they returned
 
  private:
   layout::TimeCells& cells_of(uint32_t histogram, uint64_t region) const;

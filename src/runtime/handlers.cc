@@ -174,7 +174,7 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
   layout::Slot* slot = take_left_slot(return_address, stack);
   if (__builtin_expect(slot != nullptr, false))
     for_each_participant(activation_of(*slot), [](ReturnProbeState& probe, uint32_t item) {
-      count(probe.lost);
+      count(probe.abandoned);
       finish(probe, item);
     });
   else

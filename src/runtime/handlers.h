@@ -48,7 +48,7 @@ struct ReturnProbeState {
   ItemPool* items;  // null: neither data nor a limit of its own
   std::atomic<uint64_t> missed;
   std::atomic<uint64_t> unwound;
-  std::atomic<uint64_t> lost;
+  std::atomic<uint64_t> abandoned;
 };
 
 struct ReturnList {

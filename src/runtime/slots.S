@@ -260,7 +260,7 @@ find_left:
         movq    CONTEXT(LOCKED_CELLS), %rcx
         jrcxz   1f
 0:      movq    PP_RECORD_CELLS(%rsi), %rax
-        lock incq PP_CELLS_LOST(%rcx,%rax)
+        lock incq PP_CELLS_ABANDONED(%rcx,%rax)
         movq    PP_RECORD_NEXT(%rsi), %rsi
         testq   %rsi, %rsi
         jnz     0b

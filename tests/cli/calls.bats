@@ -35,10 +35,10 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   echo >&7
   until_line "$work/out" '^leap 100$'
   slots=$("$PINPRICK" status -p $jumper --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["slots"])')
-  [[ "$slots" == "{'in_use': 0, 'lost': 100, 'most': 1"* ]]
+  [[ "$slots" == "{'in_use': 0, 'abandoned': 100, 'most': 1"* ]]
   end_watch
   [ "$(field '[x["calls_abandoned"] for x in r if x["type"] == "detached"][0]')" -eq 100 ]
-  [ "$(seen leap lost)" -eq 100 ]
+  [ "$(seen leap abandoned)" -eq 100 ]
   text_is_original $jumper
   echo >&7
   until_line "$work/out" '^leap 200$'
@@ -52,13 +52,13 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   watch latency --slots 256 -p $jumper jumper:leap jumper:arrives
   echo >&7
   until_line "$work/out" '^leap 5000$'
-  slots=$("$PINPRICK" status -p $jumper --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["slots"]["lost"])')
+  slots=$("$PINPRICK" status -p $jumper --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["slots"]["abandoned"])')
   [ "$slots" -lt 128 ]
   end_watch
   [ "$(field '[(x["calls_abandoned"], x["memory_left"]) for x in r if x["type"] == "detached"][0]')" = '(5000, False)' ]
-  [ "$(seen leap lost)" -eq 5000 ]
+  [ "$(seen leap abandoned)" -eq 5000 ]
   [ "$(seen arrives count)" -eq 5000 ]
-  [ "$(seen arrives lost)" -eq 0 ]
+  [ "$(seen arrives abandoned)" -eq 0 ]
   text_is_original $jumper
   echo >&7
   until_line "$work/out" '^leap 10000$'

@@ -59,7 +59,7 @@ TEST_F(SlotUseTest, FindsACallThatNobodyElseTimesOnTheStack) {
   time(first_, 2, stack_[1]);
   const SlotUse use = look_at_slots(*memory_, first_.mapping(), {second_.mapping()});
   EXPECT_EQ(use.waiting, std::vector<size_t>{2});
-  EXPECT_EQ(use.lost, 0u);
+  EXPECT_EQ(use.abandoned, 0u);
   EXPECT_EQ(release_calls(*memory_, use), 1u);
   EXPECT_EQ(stack_[1], 0xca11e1u);
 }
@@ -71,7 +71,7 @@ TEST_F(SlotUseTest, FindsACallThatTwoOthersTimeInTheLastOnesSlotAndGivesItsAddre
   const SlotUse use =
       look_at_slots(*memory_, first_.mapping(), {third_.mapping(), second_.mapping()});
   EXPECT_EQ(use.waiting, std::vector<size_t>{1});
-  EXPECT_EQ(use.lost, 0u) << "it is no call that longjmp has left";
+  EXPECT_EQ(use.abandoned, 0u) << "it is no call that longjmp has left";
   EXPECT_EQ(release_calls(*memory_, use), 1u);
   EXPECT_EQ(stack_[0], third_.returns_to(0)) << "the stack is the last one's";
   EXPECT_EQ(third_.slot(0).return_address, second_.returns_to(3));
@@ -95,7 +95,7 @@ TEST_F(SlotUseTest, TakesACallForLostWhereNoSlotOnTheStackLeadsToIt) {
   stack_[0] = 0xdead;  // longjmp, and another call
   const SlotUse use = look_at_slots(*memory_, first_.mapping(), {second_.mapping()});
   EXPECT_TRUE(use.waiting.empty());
-  EXPECT_EQ(use.lost, 1u);
+  EXPECT_EQ(use.abandoned, 1u);
 }
 
 TEST_F(SlotUseTest, EndsWhereSlotsLeadToEachOtherForEver) {

@@ -45,8 +45,8 @@ TEST(Latency, TimesCallsHoweverManyLongjmpHasLeft) {
   EXPECT_EQ(latency.unwound(), 25000u);
   EXPECT_EQ(latency.missed(), 0u);
   // Of the others, those whose slots were not needed again.
-  EXPECT_LE(latency.lost(), 25000u);
-  EXPECT_GT(latency.lost(), 20000u);
+  EXPECT_LE(latency.abandoned(), 25000u);
+  EXPECT_GT(latency.abandoned(), 20000u);
 }
 
 TEST(Latency, CountsEachCallAndLeavesTheResultAlone) {

@@ -403,8 +403,9 @@ TEST(Breakpoint, IsOnlyPlacedWhereItIsAllowed) {
 
 TEST(List, SaysWhatIsPlacedAsTheKernelDoes) {
   Probe probe = place({.where = self_window, .pre = kNothing});
-  EXPECT_THAT(list_probes(), testing::ContainsRegex("[0-9a-f]{16}  k  self_window\\+0x0  library_test "
-                                                    "\\[OPTIMIZED\\]\n"));
+  EXPECT_THAT(list_probes(),
+              testing::ContainsRegex("[0-9a-f]{16}  k  self_window\\+0x0  library_test "
+                                     "\\[OPTIMIZED\\]\n"));
   ASSERT_TRUE(probe.disable().ok());
   EXPECT_THAT(list_probes(), HasSubstr("self_window+0x0  library_test [DISABLED]\n"));
 }

@@ -124,8 +124,8 @@ TEST(ReturnProbe, FollowsCallsHoweverManyLongjmpHasLeft) {
   EXPECT_EQ(probe.unwound(), 25000u);
   EXPECT_EQ(probe.missed(), 0u);
   // Of the others, those whose slots were not needed again.
-  EXPECT_LE(probe.lost(), 25000u);
-  EXPECT_GT(probe.lost(), 20000u);
+  EXPECT_LE(probe.abandoned(), 25000u);
+  EXPECT_GT(probe.abandoned(), 20000u);
 }
 
 TEST(ReturnProbe, GetsBackWhatItsLimitCountsFromCallsThatLongjmpHasLeft) {

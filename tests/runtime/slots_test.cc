@@ -150,7 +150,7 @@ class Probed {
     for (uint64_t region = 0; region <= cpus_; ++region) sum += cells_of(region, metric).missed;
     return sum;
   }
-  uint64_t lost(size_t metric = 0) const { return cells_of(0, metric).lost; }
+  uint64_t abandoned(size_t metric = 0) const { return cells_of(0, metric).abandoned; }
   // As the kernel does in a child that is not to count.
   void empty_tables() {
     uint8_t* context = runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext);
@@ -580,7 +580,7 @@ TEST_P(Slots, OfCallsThatLongjmpLeftAreUsedAgainByCallsFromTheSamePlace) {
   EXPECT_EQ(probed.histogram().count(), kRounds);
   EXPECT_LT(probed.slots_in_use(), kSlots / 2);
   // The last one that was left has not been followed by another.
-  EXPECT_EQ(probed.lost() + probed.slots_in_use(), kRounds);
+  EXPECT_EQ(probed.abandoned() + probed.slots_in_use(), kRounds);
 }
 
 TEST_P(Slots, OfCallsThatLongjmpLeftAreCountedAsLostByEachMetric) {
@@ -594,7 +594,7 @@ TEST_P(Slots, OfCallsThatLongjmpLeftAreCountedAsLostByEachMetric) {
   }
   for (size_t metric = 0; metric < kSeveral.size(); ++metric) {
     EXPECT_EQ(probed.histogram(metric).count(), kRounds) << metric;
-    EXPECT_EQ(probed.lost(metric) + probed.slots_in_use(), kRounds) << metric;
+    EXPECT_EQ(probed.abandoned(metric) + probed.slots_in_use(), kRounds) << metric;
   }
 }
 
@@ -667,9 +667,9 @@ TEST_P(Slots, UsedAgainLeadEveryoneHomeWhoReturnsToThem) {
     }
     resume(0);
     Recurse::down(2 * kSlots);  // no slot is left, so that all are looked at
-    const uint64_t left = own.lost();
+    const uint64_t left = own.abandoned();
     resume(1);
-    shared += own.lost() - left;
+    shared += own.abandoned() - left;
     resume(0);
     for (uint64_t i = 0; i < 2 * kSlots; ++i)  // others would take a slot that came back
       ASSERT_EQ(own.function<long(long (*)(long), long)>()([](long value) { return value; }, 3), 3);

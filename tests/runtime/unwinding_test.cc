@@ -212,7 +212,7 @@ class Program {
     return *reinterpret_cast<layout::RuntimeContext*>(runtime_.data() + extent_.data_size -
                                                       sizeof(layout::RuntimeContext));
   }
-  uint64_t lost() const { return cells_[kLostOffset]; }
+  uint64_t abandoned() const { return cells_[kAbandonedOffset]; }
   // As if the last call had not come back: in no list, and known to the table.
   void leave_slot() {
     auto& slot = *reinterpret_cast<layout::Slot*>(runtime_.data());
@@ -229,7 +229,7 @@ class Program {
 
  private:
   static constexpr uint64_t kSlots = 4;
-  static constexpr uint64_t kLostOffset = offsetof(layout::TimeCells, lost);
+  static constexpr uint64_t kAbandonedOffset = offsetof(layout::TimeCells, abandoned);
   static constexpr unsigned kBits = 3;
   static constexpr uint64_t kBlock = layout::histogram_size(kBits);
   static constexpr uint64_t kPool = 1 << 13;  // behind two regions
@@ -410,7 +410,7 @@ TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatLooksForASlotThatWasLeft
     if (is_left) program.leave_slot();
     stepping::expect_right_everywhere(shape().function, expected,
                                       [&](Address at) { return program.is_ours(at); });
-    EXPECT_EQ(program.lost(), is_left ? 1u : 0u);
+    EXPECT_EQ(program.abandoned(), is_left ? 1u : 0u);
   }
 }
 

@@ -35,7 +35,7 @@ Json latency_fields(const LatencyRow& row) {
           {"count", h.count()},
           {"missed", row.missed},
           {"unwound", row.unwound},
-          {"lost", row.lost},
+          {"abandoned", row.abandoned},
           {"from_generated", row.from_generated},
           {"repeated_starts", row.repeated},
           {"unmatched_ends", row.unmatched},
@@ -232,7 +232,7 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
     record["controller"] = row.controller;
     if (row.slots)
       record["slots"] = {{"in_use", row.slots->in_use},
-                         {"lost", row.slots->lost},
+                         {"abandoned", row.slots->abandoned},
                          {"most", row.slots->most},
                          {"room", row.slots->room}};
     put(data_, record);

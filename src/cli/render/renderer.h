@@ -43,14 +43,16 @@ struct LatencyRow {
   stats::Histogram histogram;
   uint64_t missed = 0;          // calls that found no free slot
   uint64_t unwound = 0;         // calls that were left by an exception, or by cancellation
-  uint64_t lost = 0;            // calls that were left otherwise: by longjmp, or with their thread
+  uint64_t abandoned = 0;       // calls that were left otherwise: by longjmp, or with their thread
   uint64_t from_generated = 0;  // calls that generated code made: not timed
   // Of a span.
   bool is_span = false;
   uint64_t repeated = 0;   // starts, when it had begun
   uint64_t unmatched = 0;  // ends, when it had not
   bool has_calls() const {
-    return histogram.count() + missed + unwound + lost + from_generated + repeated + unmatched != 0;
+    return histogram.count() + missed + unwound + abandoned + from_generated + repeated +
+               unmatched !=
+           0;
   }
 };
 
@@ -91,10 +93,10 @@ struct SummaryRow {
 
 // Of timed calls.
 struct SlotFigures {
-  size_t in_use = 0;  // calls that will return
-  size_t lost = 0;    // left by longjmp, or on a stack that was moved to where we do not see it
-  size_t most = 0;    // that were needed at once
-  uint64_t room = 0;  // that there can be
+  size_t in_use = 0;     // calls that will return
+  size_t abandoned = 0;  // left by longjmp, or on a stack that was moved to where we do not see it
+  size_t most = 0;       // that were needed at once
+  uint64_t room = 0;     // that there can be
 };
 
 struct SessionRow {

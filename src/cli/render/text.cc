@@ -217,7 +217,7 @@ void TextRenderer::histogram(const LatencyRow& row, double seconds) {
     data_.print("repeated starts {}: the first one counts\n", with_commas(row.repeated));
   if (row.unmatched != 0) data_.print("ends without a start {}\n", with_commas(row.unmatched));
   if (row.unwound != 0) data_.print("left by exception {}\n", with_commas(row.unwound));
-  if (row.lost != 0) data_.print("left by longjmp {}\n", with_commas(row.lost));
+  if (row.abandoned != 0) data_.print("left by longjmp {}\n", with_commas(row.abandoned));
   if (row.from_generated != 0)
     data_.print("from generated code {}: not timed\n", with_commas(row.from_generated));
 }
@@ -240,7 +240,8 @@ void TextRenderer::latency_table(std::span<const LatencyRow* const> rows, double
         data_.bold(text_of(row->name)),
         row->missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row->missed)),
         row->unwound == 0 ? "" : fmt::format(" (left by exception {})", with_commas(row->unwound)),
-        row->lost == 0 ? "" : fmt::format(" (left by longjmp {})", with_commas(row->lost)),
+        row->abandoned == 0 ? ""
+                            : fmt::format(" (left by longjmp {})", with_commas(row->abandoned)),
         row->from_generated == 0
             ? ""
             : fmt::format(" (from generated code {})", with_commas(row->from_generated)),
@@ -293,11 +294,11 @@ void TextRenderer::latencies(const Report<LatencyRow>& report) {
   if (report.is_final && report.has_spans) {
     span_losses(report);
   } else if (report.is_final) {
-    uint64_t missed = 0, unwound = 0, lost = 0, from_generated = 0;
+    uint64_t missed = 0, unwound = 0, abandoned = 0, from_generated = 0;
     for (const LatencyRow& row : report.rows) {
       missed += row.missed;
       unwound += row.unwound;
-      lost += row.lost;
+      abandoned += row.abandoned;
       from_generated += row.from_generated;
     }
     const auto cost = runtime::return_probe_cost();
@@ -306,7 +307,7 @@ void TextRenderer::latencies(const Report<LatencyRow>& report) {
         report.slots_to_ask_for == 0
             ? ""
             : fmt::format(" (--slots {} begins with more)", report.slots_to_ask_for),
-        with_commas(unwound), with_commas(lost),
+        with_commas(unwound), with_commas(abandoned),
         from_generated == 0 ? ""
                             : fmt::format("  from generated code {}", with_commas(from_generated)),
         cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
@@ -486,10 +487,10 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
       data_.print(
           "slots: {} in use, {} at most, room for {}{}\n", with_commas(row.slots->in_use),
           with_commas(row.slots->most), with_commas(row.slots->room),
-          row.slots->lost == 0
+          row.slots->abandoned == 0
               ? ""
               : fmt::format("; {} more kept by calls that were left by longjmp, or moved away",
-                            with_commas(row.slots->lost)));
+                            with_commas(row.slots->abandoned)));
     if (row.state == SessionRow::State::left_behind && !all_) continue;
     if (!row.counts.empty()) count_table(row.counts, 0, row.age_s);
     if (!row.latencies.empty()) latency_reports(row.latencies, 0, row.age_s);
