@@ -50,6 +50,7 @@ struct ArenaSpec {
   std::array<Address, layout::kLockedStripes> locked_cells{};
   std::span<const Address> cpu_cells;  // by CPU number
   bool tables_apart = false;
+  bool has_switches = false;  // all of its stubs that have actions (StubSpec)
 };
 
 // Of an arena whose tables lie apart, from its begin.
@@ -87,10 +88,20 @@ struct Copy {
   uint32_t offset = 0;        // of its copy, from the first one
 };
 
+// Turns what a stub does at one instruction off and on: a nop in front of it, in whose place a jump
+// over it can be written. It is a link (jump.h) that leads to `past`. One instruction either way,
+// so that no thread can stand inside it.
+struct Switch {
+  uint8_t offset = 0;  // of the instruction, from the site
+  Address at = 0;
+  Address past = 0;
+};
+
 struct Stub {
   Address begin = 0;
   Address end = 0;
   Address body = 0;  // where the copy of the first displaced instruction begins
+  std::vector<Switch> switches;
   // A thread that stands between two displaced instructions when the jump is written is moved to
   // the copy of the second.
   std::vector<Copy> copies;
@@ -166,6 +177,8 @@ struct StubAction {
 
 struct StubSpec {
   std::optional<RseqArea> rseq = {};
+  // What is done at each instruction has a switch. Not with handlers. As ArenaSpec::has_switches.
+  bool has_switches = false;
   // By offset, and at one instruction in the order in which they are done. Without any, the stub
   // only stands in for the displaced instructions.
   std::span<const StubAction> actions = {};
@@ -174,9 +187,9 @@ struct StubSpec {
 Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
                const Displaced& displaced);
 
-// Upper bound on the size of a stub, with its alignment, that displaces that many bytes and has
-// that many parts: actions that count, record a value or pass a span, or metrics in which calls are
-// timed.
+// Upper bound on the size of a stub, with its alignment and switches, that displaces that many
+// bytes and has that many parts: actions that count, record a value or pass a span, or metrics in
+// which calls are timed.
 uint64_t most_stub_bytes(size_t parts, size_t displaced);
 
 // Code of `count` slots whose data begins at `slots`; each 32 bytes, in the slots' order.

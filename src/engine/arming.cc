@@ -211,6 +211,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
       probe.site = site_[i];
       probe.offset = static_cast<uint8_t>(set_.probes[j].offset);
       journal.probes.push_back(probe);
+      if (options_.has_switches) journal.switches.push_back({});
     }
   };
   journal.sites.reserve(set_.patches.size());
@@ -244,6 +245,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
   counts.counters = has_histograms() ? 0 : journal.probes.size();
   counts.histograms = has_histograms() ? journal.probes.size() : 0;
   if (has_spans()) counts.histograms = counts.spans = journal.spans.size();
+  counts.switches = journal.switches.size();
   counts.name_bytes = names.size();
   counts.fraction_bits = options_.fraction_bits;
   counts.loader_cell = has_loader_hook();

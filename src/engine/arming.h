@@ -105,6 +105,8 @@ class Arming {
   void drop(size_t patch, plan::Reason reason);
   void drop_what_needs_hooks();
   void drop_dependents();
+  bool has_edit_across_pages(const placement::SitePatch& patch, const arch::Stub& stub) const;
+  void note_probes(size_t patch, const arch::Stub& stub);
   bool write_jumps(size_t patch, const arch::Stub& stub);
   bool ends_as_others_say(size_t patch, const layout::SiteEntry& site) const;
   Result<void, ledger::SessionError> write_trampolines();

@@ -77,8 +77,10 @@ std::optional<arch::Stub> Arming::place_stub(const placement::SitePatch& patch,
       actions.push_back(action);
     }
   }
-  return placement::place_stub(code, patch, entries, {.rseq = rseq_, .actions = actions},
-                               link_of(patch));
+  return placement::place_stub(
+      code, patch, entries,
+      {.rseq = rseq_, .has_switches = options_.has_switches && !patch.hook, .actions = actions},
+      link_of(patch));
 }
 
 // Which of our patches are at sites of other sessions, and which cannot be where others' are.
@@ -390,8 +392,12 @@ uint64_t Arming::most_room(const placement::SitePatch& patch) const {
       parts = 0;
       for (size_t i : patch.probes) parts += span_actions(i);
     }
+    // Few stubs lie at a page's end, but each may.
+    const size_t edits = (may_be_known(patch) ? 1 : 0) +
+                         (kind_of_link(index_of(patch)) != layout::SiteEntry::Link::none ? 1 : 0) +
+                         (options_.has_switches ? patch.probes.size() : 0);
     return align_up(arch::most_stub_bytes(parts, patch.plan.patch.displaced), kStubAlignment) +
-           (may_be_known(patch) ? kStubAlignment : 0);
+           edits * kStubAlignment;
   }
   const Address at = align_up(patch.site(), kStubAlignment);
   arch::Assembler code(at);
@@ -537,6 +543,7 @@ arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address
   spec.locked_cells = runtime::locked_cells(runtime_spec());
   spec.cpu_cells = cpus;
   spec.tables_apart = !options_.count_children;
+  spec.has_switches = options_.has_switches;
   return spec;
 }
 
@@ -610,12 +617,11 @@ void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries) {
     const size_t before = code.size();
     const Address at = code.here();
     auto stub = place_stub(set_.patches[i], code, entries, actions);
-    // What may have to lie there later is to be written at once (kept_memory.h).
-    if (stub && may_be_known(set_.patches[i]) &&
-        align_down(stub->begin, kPageSize) !=
-            align_down(stub->begin + kKeptJumpLength - 1, kPageSize)) {
+    for (uint64_t padding = kStubAlignment;
+         stub && code.size() <= piece.room && has_edit_across_pages(set_.patches[i], *stub);
+         padding += kStubAlignment) {
       code.take_back(before);
-      for (uint64_t j = 0; j < kStubAlignment; ++j) code.u8(arch::kBreakpoint);
+      for (uint64_t j = 0; j < padding; ++j) code.u8(arch::kBreakpoint);
       stub = place_stub(set_.patches[i], code, entries, actions);
     }
     const size_t size = code.size() - before;
@@ -634,9 +640,7 @@ void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries) {
             .first;
     piece.shape_of[i - piece.patches.first] = shape->second;
     keep_interiors(piece, i, *stub);
-    for (size_t j : set_.patches[i].probes)
-      for (const arch::Copy& copy : stub->copies)
-        if (copy.window_offset == set_.probes[j].offset) journal().probes[j].body = copy.offset;
+    note_probes(i, *stub);
     if (set_.patches[i].plan.island) {
       const auto pun = std::lower_bound(puns_.begin(), puns_.end(), i);
       stubs_of_puns_[static_cast<size_t>(pun - puns_.begin())] = stub->begin;
@@ -650,6 +654,36 @@ void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries) {
   piece.stubs.end = code.here();
   if (auto written = target().memory().write(piece.stubs.begin, code.bytes()); !written)
     piece.refused = written.error().number;
+}
+
+// Would something that is written into the stub later lie in two pages? Each is to be written at
+// once: a controller may be killed between two pages.
+bool Arming::has_edit_across_pages(const placement::SitePatch& patch,
+                                   const arch::Stub& stub) const {
+  const auto is_across = [](Address begin, uint64_t length) {
+    return align_down(begin, kPageSize) != align_down(begin + length - 1, kPageSize);
+  };
+  using Link = layout::SiteEntry::Link;
+  const Link link = kind_of_link(index_of(patch));
+  // What may have to lie there later (kept_memory.h).
+  if (may_be_known(patch) && is_across(stub.begin, kKeptJumpLength)) return true;
+  if (link == Link::at_begin && is_across(stub.begin, arch::kLinkLength)) return true;
+  if (link == Link::before_body && is_across(stub.body - arch::kLinkLength, arch::kLinkLength))
+    return true;
+  return std::any_of(stub.switches.begin(), stub.switches.end(),
+                     [&](const arch::Switch& one) { return is_across(one.at, arch::kLinkLength); });
+}
+
+// Where a stub has what belongs to its probes.
+void Arming::note_probes(size_t patch, const arch::Stub& stub) {
+  const auto from_body = [&](Address at) { return static_cast<int32_t>(at - stub.body); };
+  for (size_t i : set_.patches[patch].probes) {
+    for (const arch::Copy& copy : stub.copies)
+      if (copy.window_offset == set_.probes[i].offset) journal().probes[i].body = copy.offset;
+    for (const arch::Switch& one : stub.switches)
+      if (one.offset == set_.probes[i].offset)
+        journal().switches[i] = {.at = from_body(one.at), .past = from_body(one.past)};
+  }
 }
 
 void Arming::keep_interiors(StubPiece& piece, size_t patch, const arch::Stub& stub) const {

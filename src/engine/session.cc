@@ -267,6 +267,14 @@ Session::~Session() {
   if (file_ && state_ == State::armed) static_cast<void>(disarm());
 }
 
+Result<SwitchReport, ledger::SessionError> Session::turn(std::span<const uint32_t> probes,
+                                                         Switched to) {
+  if (state_ != State::armed || !file_) return SwitchReport{.unswitched = probes.size()};
+  const auto turn = ledger::Turn::take(target_.pid());
+  if (!turn) return fail(turn.error());
+  return switch_probes(target_, *file_, journal_, probes, to);
+}
+
 Result<DisarmReport, ledger::SessionError> Session::disarm(const image::ProcessImage* now) {
   if (state_ == State::disarmed) return DisarmReport{};
   const Task::Scope undoing(nullptr);

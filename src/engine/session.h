@@ -26,6 +26,7 @@
 
 #include "engine/disarm.h"
 #include "engine/load_tracking.h"
+#include "engine/switches.h"
 #include "image/process.h"
 #include "layout/session_file.h"
 #include "ledger/session_error.h"
@@ -44,6 +45,7 @@ struct ArmOptions {
   bool count_children = true;  // what forked children do
   bool trap = false;           // the kernel may count what no jump can be placed at
   std::vector<Range> callers;  // code that calls are timed from, besides the image's objects
+  bool has_switches = false;   // probes can be turned off and on (switches.h); a hit pays a nop
 };
 
 struct ArmReport {
@@ -142,6 +144,10 @@ class Session {
   std::vector<Unloaded> note_unloaded(const image::ProcessImage& now);
   // Nothing of it is left in any text, but hooks.
   bool is_gone() const;
+
+  // Turns these probes off or on, by ArmedProbe::index, in one batch: switches.h. Of a session that
+  // was armed with switches.
+  Result<SwitchReport, ledger::SessionError> turn(std::span<const uint32_t> probes, Switched to);
 
   // Undoes everything. Counters and histograms stay readable. What had to be left is tried again by
   // another call; the destructor does it silently if nobody did at all. `now`: the target's image,

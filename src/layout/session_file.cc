@@ -67,6 +67,7 @@ FileHeader lay_out(const SessionCounts& counts) {
   at = align_up(at, kPageSize);
   place(header.functions, counts.functions, sizeof(FunctionEntry));
   place(header.spans, counts.spans, sizeof(SpanEntry));
+  place(header.switches, counts.switches, sizeof(SwitchEntry));
   place(header.names, counts.name_bytes, 1);
   header.cells_offset = align_up(at, kPageSize);
   header.region_size = align_up(time_cells_offset(header, counts.histograms), kPageSize);
@@ -119,6 +120,8 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       section_fits<ProbeEntry>(header.probes, tables_end) &&
       section_fits<FunctionEntry>(header.functions, tables_end) &&
       section_fits<SpanEntry>(header.spans, tables_end, kMostSpans) &&
+      section_fits<SwitchEntry>(header.switches, tables_end) &&
+      (header.switches.count == 0 || header.switches.count == header.probes.count) &&
       header.counter_count <= header.probes.count &&
       header.histogram_count <= std::max(header.probes.count, header.spans.count) &&
       header.spans.count <= header.histogram_count &&
@@ -152,6 +155,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   out.probes = copy_section<ProbeEntry>(bytes, header.probes);
   out.functions = copy_section<FunctionEntry>(bytes, header.functions);
   out.spans = copy_section<SpanEntry>(bytes, header.spans);
+  out.switches = copy_section<SwitchEntry>(bytes, header.switches);
   out.names = copy_section<char>(bytes, header.names);
 
   const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {

@@ -1,8 +1,9 @@
 // The file that controller and target share: journal, probe table, cells. Versioned; offsets, never
 // pointers. docs/data.md describes it for other readers.
 //
-//     FileHeader | mappings | objects | sites | probes | functions | spans | names | cells
-//     |<------ mapped read-only in the target ------->|                   |<- mapped read-write ->|
+//     FileHeader | mappings | objects | sites | probes |    mapped read-only in the target
+//     functions | spans | switches | names |                not mapped
+//     cells                                                 mapped read-write
 //
 // The cells are one region per CPU, behind one for threads that have to lock:
 //
@@ -32,7 +33,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 13;
+inline constexpr uint32_t kFileVersion = 14;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -148,6 +149,16 @@ struct SpanEntry {
   uint32_t unused = 0;
 };
 
+// Of the probe with its number, in a session that was armed with switches: by it the probe is
+// turned off and on (engine/switches.h). Both are from the copy of the first instruction that its
+// site displaced.
+struct SwitchEntry {
+  int32_t at = 0;      // where the switch lies
+  int32_t past = 0;    // where it leads while the probe is off
+  uint32_t is_on = 1;  // as it was last known to be
+  uint32_t unused = 0;
+};
+
 // Bytes of the target's code that a hijacked thread runs on, while one is hijacked.
 inline constexpr size_t kHijackSize = 320;
 struct HijackEntry {
@@ -204,6 +215,7 @@ struct FileHeader {
   Section probes;
   Section functions;
   Section spans;
+  Section switches;  // one for each probe, or none
   Section names;
   uint64_t counter_count = 0;
   uint64_t histogram_count = 0;
@@ -231,6 +243,7 @@ static_assert(sizeof(SiteEntry) == 28);
 static_assert(sizeof(ProbeEntry) == 12);
 static_assert(sizeof(FunctionEntry) == 24);
 static_assert(sizeof(SpanEntry) == 16);
+static_assert(sizeof(SwitchEntry) == 16);
 static_assert(sizeof(FileHeader) <= kPageSize);
 
 struct SessionCounts {
@@ -240,6 +253,7 @@ struct SessionCounts {
   uint64_t probes = 0;
   uint64_t functions = 0;
   uint64_t spans = 0;
+  uint64_t switches = 0;
   uint64_t counters = 0;
   uint64_t histograms = 0;
   uint64_t pool_size = 0;
@@ -296,6 +310,7 @@ struct Session {
   std::vector<ProbeEntry> probes;
   std::vector<FunctionEntry> functions;
   std::vector<SpanEntry> spans;
+  std::vector<SwitchEntry> switches;
   std::vector<char> names;
 
   // A name by its offset; "?" for offsets that lead nowhere.

@@ -152,7 +152,7 @@ Result<void, FileError> SessionFile::write_tables(const layout::Session& session
   for (auto result : {put(header.mappings, session.mappings), put(header.objects, session.objects),
                       put(header.sites, session.sites), put(header.probes, session.probes),
                       put(header.functions, session.functions), put(header.spans, session.spans),
-                      put(header.names, session.names)})
+                      put(header.switches, session.switches), put(header.names, session.names)})
     if (!result) return result;
   return {};
 }

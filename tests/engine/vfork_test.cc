@@ -93,7 +93,8 @@ class ChildrenInTheSameMemory : public testing::TestWithParam<const char*> {
   ChildrenInTheSameMemory() { ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1); }
 
   // With probes on what the children call.
-  Result<Session, ledger::SessionError> arm(Spawner& program, placement::Kind kind) {
+  Result<Session, ledger::SessionError> arm(Spawner& program, placement::Kind kind,
+                                            const ArmOptions& options = {}) {
     auto target = target::RemoteTarget::open(program.pid());
     EXPECT_TRUE(target) << "a child of one's own";
     auto image = image::load_process(program.pid(), target->reader());
@@ -106,7 +107,7 @@ class ChildrenInTheSameMemory : public testing::TestWithParam<const char*> {
     auto set = placement::plan_probes(image_, std::move(matches), kind);
     EXPECT_TRUE(set.marks_children);
     EXPECT_TRUE(set.skipped.empty());
-    return Session::arm(*std::move(target), image_, std::move(set), {});
+    return Session::arm(*std::move(target), image_, std::move(set), options);
   }
 
   const Scratch folder_;
@@ -135,6 +136,21 @@ TEST_P(ChildrenInTheSameMemory, CountLikeThreadsWithoutACpuAndLeaveTheirParentsC
   EXPECT_FALSE(disarmed->memory_left);
   EXPECT_EQ(disarmed->foreign, 0u);
   EXPECT_EQ(program.round(), "shared 0 own 1 parent 1");
+}
+
+TEST_P(ChildrenInTheSameMemory, AreCountedByProbesThatCanBeTurnedOff) {
+  Spawner program(GetParam());
+  EXPECT_EQ(program.round(), "shared 0 own 1 parent 1");
+  ArmOptions options;
+  options.has_switches = true;
+  auto session = arm(program, placement::Kind::count, options);
+  ASSERT_TRUE(session);
+  if (session->report().locked) GTEST_SKIP() << "no rseq: nothing is counted by CPU here";
+  EXPECT_EQ(program.round(), "shared 1 own 1 parent 1");
+  auto hits = hits_in(program.pid());
+  EXPECT_EQ(hits["in_vfork"].locked, kCalls);
+  EXPECT_EQ(hits["in_thread"].on_cpus, kCalls);
+  EXPECT_FALSE(session->disarm()->memory_left);
 }
 
 TEST_P(ChildrenInTheSameMemory, AreTimedWithoutTakingSlotsFromTheListOfACpu) {

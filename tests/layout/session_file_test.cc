@@ -20,6 +20,7 @@ constexpr SessionCounts kCounts = {.mappings = 3,
                                    .probes = 5,
                                    .functions = 2,
                                    .spans = 2,
+                                   .switches = 5,
                                    .counters = 5,
                                    .histograms = 2,
                                    .pool_size = kBlocks * kBlock,
@@ -36,6 +37,7 @@ struct Sample {
   std::vector<ProbeEntry> probes;
   std::vector<FunctionEntry> functions;
   std::vector<SpanEntry> spans;
+  std::vector<SwitchEntry> switches = {{-90, -5}, {-40, 0}, {-41, -5, 0}, {-50, 0}, {16, 60}};
   std::vector<char> names;
 
   Sample() {
@@ -82,6 +84,7 @@ struct Sample {
     put(out, header.probes, probes);
     put(out, header.functions, functions);
     put(out, header.spans, spans);
+    put(out, header.switches, switches);
     put(out, header.names, names);
     return out;
   }
@@ -108,6 +111,7 @@ std::vector<Range> table_ranges(const FileHeader& header) {
           range(header.probes, sizeof(ProbeEntry)),
           range(header.functions, sizeof(FunctionEntry)),
           range(header.spans, sizeof(SpanEntry)),
+          range(header.switches, sizeof(SwitchEntry)),
           range(header.names, 1),
           {header.cells_offset, header.file_size}};
 }
@@ -116,6 +120,7 @@ TEST(LayOut, PlacesTablesInOrderAndNoneOverAnother) {
   for (uint64_t probes : {0u, 1u, 127u, 40'000u}) {
     SessionCounts counts = kCounts;
     counts.sites = counts.probes = counts.counters = counts.histograms = probes;
+    counts.switches = probes;
     counts.spans = std::min(probes, kMostSpans);
     const FileHeader header = lay_out(counts);
     const auto ranges = table_ranges(header);
@@ -134,6 +139,7 @@ TEST(LayOut, GivesEveryTableTheRoomItWasAskedFor) {
   EXPECT_EQ(header.probes.count, kCounts.probes);
   EXPECT_EQ(header.functions.count, kCounts.functions);
   EXPECT_EQ(header.spans.count, kCounts.spans);
+  EXPECT_EQ(header.switches.count, kCounts.switches);
   EXPECT_EQ(header.names.count, kCounts.name_bytes);
   EXPECT_EQ(header.histogram_count, kCounts.histograms);
   EXPECT_EQ(header.cpu_count, kCounts.cpus);
@@ -244,6 +250,7 @@ TEST(ParseSession, GivesBackWhatWasWritten) {
   EXPECT_TRUE(same(session.probes, sample.probes));
   EXPECT_TRUE(same(session.functions, sample.functions));
   EXPECT_TRUE(same(session.spans, sample.spans));
+  EXPECT_TRUE(same(session.switches, sample.switches));
   EXPECT_TRUE(same(session.names, sample.names));
 }
 
@@ -359,6 +366,16 @@ TEST(CheckHeader, NoMoreCountersOrHistogramsThanProbes) {
   }
 }
 
+TEST(CheckHeader, EachProbeHasASwitchOrNone) {
+  FileHeader header = roomy_header();
+  for (const uint64_t wrong : {header.probes.count - 1, header.probes.count + 1}) {
+    header.switches.count = wrong;
+    EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+  }
+  header.switches.count = 0;
+  EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+}
+
 // Few points may have many spans.
 TEST(CheckHeader, EachSpanHasAHistogram) {
   FileHeader header = roomy_header();
@@ -394,6 +411,7 @@ TEST(CheckHeader, EveryEntryLiesWhollyInTheTables) {
     (header.*section).offset = header.cells_offset - 2 * size;
     (header.*section).count = 2;
     header.counter_count = header.histogram_count = header.spans.count = 0;
+    header.switches.count = 0;
     EXPECT_EQ(check_header(header, header.file_size), std::nullopt) << size;
     ++(header.*section).offset;
     EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent) << size;
@@ -440,7 +458,7 @@ std::vector<Damage> damaged_sections() {
       {"mappings", &FileHeader::mappings},   {"objects", &FileHeader::objects},
       {"sites", &FileHeader::sites},         {"probes", &FileHeader::probes},
       {"functions", &FileHeader::functions}, {"spans", &FileHeader::spans},
-      {"names", &FileHeader::names}};
+      {"switches", &FileHeader::switches},   {"names", &FileHeader::names}};
   std::vector<Damage> damages;
   for (const Named& named : sections) {
     const auto section = named.section;

@@ -1,5 +1,6 @@
 #include "arch/x86_64/stub/arena.h"
 
+#include "arch/jump.h"
 #include "arch/stub.h"
 #include "layout/runtime_offsets.h"
 
@@ -64,7 +65,8 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   note(Caller::returned_to, 1);
   code.ret();
 
-  // Before a probe's code, which is `further` on by what keeps the red zone.
+  // Before a probe's code, which is `further` on by its switch and what keeps the red zone.
+  const int32_t after_switch = spec.has_switches ? kLinkLength : 0;
   const auto count_for_probe = [&](int32_t further) {
     code.align(16, kBreakpoint);
     const Address begin = code.here();
@@ -77,8 +79,8 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
     code.jmp(entries.locked_count);
     return begin;
   };
-  entries.count_for_probe = count_for_probe(0);
-  entries.count_for_probe_in_red_zone = count_for_probe(kStepOverRedZone);
+  entries.count_for_probe = count_for_probe(after_switch);
+  entries.count_for_probe_in_red_zone = count_for_probe(after_switch + kStepOverRedZone);
   code.align(16, kBreakpoint);
   entries.tells_of_tables = code.here();
   note(Caller::returned_to, 1);

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "arch/jump.h"
 #include "arch/x86_64/stub/arena.h"
 #include "arch/x86_64/stub/displaced.h"
 #include "layout/runtime_offsets.h"
@@ -25,6 +26,7 @@ constexpr int8_t kRedZoneWords = kRedZone / 8;
 //     for each action:
 //       displaced instructions up to it
 //       [jmp over; out of line; over:]
+//       [switch, if it is the first one at its instruction]
 //       the action
 //     the other displaced instructions, jump back
 //     [pointers to the runtime, records]
@@ -68,6 +70,8 @@ class StubWriter {
 
   void copy_up_to(size_t offset);
   void begin_body();
+  void write_switch(const StubAction& action);
+  void end_switch(uint8_t offset);
 
   bool has_out_of_line(const StubAction& action) const;
   void write_out_of_line(const StubAction& action);
@@ -131,8 +135,11 @@ Stub StubWriter::write() {
       write_out_of_line(action);
       code_.bind(over);
     }
+    write_switch(action);
     std::visit([&](const auto& what) { write_action(action, what); }, action.what);
     on_ = displaced_.address + copied_;
+    if (&action == &actions.back() || (&action)[1].offset != action.offset)
+      end_switch(action.offset);
   }
   begin_body();
   copy_up_to(displaced_.bytes.size());
@@ -152,6 +159,20 @@ void StubWriter::copy_up_to(size_t offset) {
 
 void StubWriter::begin_body() {
   if (!std::exchange(body_has_begun_, true)) code_.bind(body_);
+}
+
+void StubWriter::write_switch(const StubAction& action) {
+  const bool is_first = &action == &spec_.actions.front() || (&action)[-1].offset != action.offset;
+  if (!spec_.has_switches || !is_first) return;
+  assert(!std::holds_alternative<CallHandlers>(action.what));
+  words_are(action, 0);
+  stub_.switches.push_back({action.offset, code_.here(), 0});
+  code_.raw(*encode_link(code_.here(), 0));
+}
+
+void StubWriter::end_switch(uint8_t offset) {
+  if (!stub_.switches.empty() && stub_.switches.back().offset == offset)
+    stub_.switches.back().past = code_.here();
 }
 
 bool StubWriter::has_out_of_line(const StubAction& action) const {
@@ -481,7 +502,7 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 // loop or a syscall of 2 bytes becomes one of 9, which is the most of all that may stand in front
 // of others; the last one may be a call, of 24. And the way on, and alignment.
 uint64_t most_stub_bytes(size_t parts, size_t displaced) {
-  return 128 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 + 2 * kJumpLength + 8;
+  return 136 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 + 2 * kJumpLength + 8;
 }
 
 }  // namespace pinprick::arch
