@@ -1,8 +1,10 @@
-#include "pinprick/error.h"
+#include "library/error.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 namespace pinprick {
 
@@ -39,3 +41,23 @@ std::string Error::message() const {
 }
 
 }  // namespace pinprick
+
+namespace pinprick::library {
+
+Error error_of(Cause cause, std::string site, std::string_view detail) {
+  return {cause, std::move(site), std::string(detail), 0};
+}
+
+Error refused(std::string site, plan::Reason reason) {
+  return error_of(Cause::refused, std::move(site), plan::sentence(reason));
+}
+
+Error system_error(const SystemError& error) {
+  return {Cause::system, {}, {}, error.number};
+}
+
+std::string text_of(const Where& where) {
+  return where.name() != nullptr ? *where.name() : fmt::format("{}", *where.address());
+}
+
+}  // namespace pinprick::library

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "library/error.h"
 #include "library/public.h"
 #include "library/registry.h"
 
@@ -114,7 +115,7 @@ struct SpanState {
 Result<Span, Error> Span::place(SpanSpec spec) {
   Registry& registry = Registry::get();
   const auto made = registry.new_span();
-  if (!made) return fail(Error{Cause::too_many, {}, {}, 0});
+  if (!made) return fail(library::error_of(Cause::too_many, {}));
   auto state = std::make_unique<detail::SpanState>();
   state->span = made->span;
   state->histogram = made->histogram;

@@ -1,17 +1,16 @@
 #include "library/own_image.h"
 
-#include <fmt/format.h>
 #include <link.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <memory>
 
-#include "placement/signals_blocked.h"
-#include "runtime/handlers.h"
+#include "library/error.h"
+#include "library/text_access.h"
 #include "target/memory.h"
 
 namespace pinprick::library {
+
 OwnImage::Generation OwnImage::now() {
   Generation generation;
   ::dl_iterate_phdr(
@@ -24,6 +23,8 @@ OwnImage::Generation OwnImage::now() {
 }
 
 Result<bool, SystemError> OwnImage::refresh() {
+  const bool has_foreign_probes = !not_attached();
+  if (has_foreign_probes_ && !has_foreign_probes) forget();
   const Generation generation = now();
   if (generation_ == generation) return false;
   auto opened = target::Memory::open(::getpid());
@@ -36,8 +37,8 @@ Result<bool, SystemError> OwnImage::refresh() {
   });
   if (!loaded) return fail(loaded.error());
   image_ = *std::move(loaded);
-  ifunc_implementations_.clear();
   generation_ = generation;
+  has_foreign_probes_ = has_foreign_probes;
   return true;
 }
 
@@ -58,7 +59,7 @@ std::optional<image::Match> OwnImage::at(Address address) const {
 
 Result<std::vector<image::Match>, Error> OwnImage::matching(std::string_view text) {
   const auto error = [&](Cause cause, std::string_view detail = {}) {
-    return fail(Error{cause, std::string(text), std::string(detail), 0});
+    return fail(error_of(cause, std::string(text), detail));
   };
   auto pattern = image::Pattern::parse(text, image::PatternSyntax::glob);
   if (!pattern) return error(Cause::bad_pattern, image::explanation(pattern.error()));
@@ -67,48 +68,16 @@ Result<std::vector<image::Match>, Error> OwnImage::matching(std::string_view tex
   return std::move(matches.matches);
 }
 
-bool OwnImage::implements_ifunc(const image::Match& match) {
-  image::Object& object = *match.object;
-  const auto [known, is_new] = ifunc_implementations_.try_emplace(&object);
-  std::set<Address>& all = known->second;
-  if (is_new)
-    for (const image::Function& function : object.functions().functions())
-      if (function.ifunc)
-        for (Address address : image::implementations(image_, object, function))
-          all.insert(address);
-  return all.contains(match.function->range.begin + object.bias());
-}
-
-bool OwnImage::is_own_code(Address address) const {
-  const auto* own = image_.object_at(reinterpret_cast<Address>(pp_hit));
-  return own != nullptr && own->contains_code(address);
-}
-
-std::string_view OwnImage::why_never_probed(const image::Match& match) {
-  if (is_own_code(match.site)) return "it is code of libpinprick itself";
-  if (!placement::runs_with_signals_blocked(*match.object, *match.function) ||
-      implements_ifunc(match))
-    return {};
-  return match.object->functions().names(*match.function).empty()
-             ? "the C library may run it with all signals blocked, and has no name for it; install "
-               "the C library's debug symbols"
-             : "the C library runs it with all signals blocked";
-}
-
-std::vector<std::pair<Range, std::string>> OwnImage::never_probed() {
-  std::vector<std::pair<Range, std::string>> all;
-  for (const auto& object : image_.objects) {
-    const Address bias = object->bias();
-    const bool is_own = object.get() == image_.object_at(reinterpret_cast<Address>(pp_hit));
-    if (!is_own && !placement::is_c_library(*object)) continue;
-    for (const image::Function& function : object->functions().functions()) {
-      auto match = at(function.range.begin + bias);
-      if (!match || why_never_probed(*match).empty()) continue;
-      all.emplace_back(Range{function.range.begin + bias, function.range.end + bias},
-                       match->name());
-    }
+Result<image::Match, Error> OwnImage::find(const Where& where) {
+  if (where.address() != nullptr) {
+    const auto match = at(reinterpret_cast<Address>(*where.address()));
+    if (!match) return fail(error_of(Cause::not_found, text_of(where)));
+    return *match;
   }
-  return all;
+  const auto matches = matching(*where.name());
+  if (!matches) return fail(matches.error());
+  if (matches->size() > 1) return fail(error_of(Cause::ambiguous, *where.name()));
+  return matches->front();
 }
 
 }  // namespace pinprick::library

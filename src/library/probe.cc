@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "library/error.h"
 #include "library/public.h"
 #include "library/registry.h"
 
@@ -21,7 +22,8 @@ using library::Request;
 std::atomic<uint64_t> exceptions_of_handlers;
 
 Error no_handler(const Where& where) {
-  return {Cause::no_handler, where.name() != nullptr ? *where.name() : std::string(), {}, 0};
+  return library::error_of(Cause::no_handler,
+                           where.name() != nullptr ? *where.name() : std::string());
 }
 
 }  // namespace

@@ -7,16 +7,6 @@
 
 namespace pinprick::library {
 
-bool Shape::covers(const Shape& other) const {
-  return counts >= other.counts && before >= other.before && behind >= other.behind &&
-         measures >= other.measures && times >= other.times;
-}
-
-Shape Shape::with(const Shape& other) const {
-  return {counts || other.counts, before || other.before, behind || other.behind,
-          measures || other.measures, times || other.times};
-}
-
 Shape Site::needed() const {
   Shape shape;
   for (const Attachment* attachment : attachments)
@@ -33,17 +23,6 @@ std::vector<uint8_t> Form::written() const {
   if (is_breakpoint()) return {arch::kBreakpoint};
   return *arch::encode_jump(patch.site,
                             trampoline ? trampoline->address : stubs[in_use].stub.begin);
-}
-
-runtime::ReturnProbeState* ReturnStates::take() {
-  if (free_.empty()) return new runtime::ReturnProbeState{};
-  runtime::ReturnProbeState* const state = free_.back();
-  free_.pop_back();
-  return state;
-}
-
-void ReturnStates::give(runtime::ReturnProbeState* state) {
-  free_.push_back(state);
 }
 
 }  // namespace pinprick::library

@@ -1,0 +1,86 @@
+// What is attached to sites of one's own process: probes, return probes, counters, and what times
+// calls and spans.
+//
+// The registry owns an attachment from place() on; the public objects point to it. It changes with
+// the registry's lock held, except for its counters of what was missed, which hits add to. It is
+// destroyed when no handler can be using it (reclaimer.h), without the lock, as its handlers'
+// closures are the program's.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "library/stub_shape.h"
+#include "pinprick/probe.h"
+#include "placement/single.h"
+#include "runtime/handlers.h"
+#include "runtime/spans.h"
+#include "stats/histogram.h"
+
+namespace pinprick::library {
+
+struct Site;
+
+struct Attachment {
+  virtual ~Attachment() = default;
+  virtual placement::Wanted wanted() const = 0;
+  virtual Shape shape() const = 0;
+
+  Site* site = nullptr;
+  bool enabled = true;
+  int priority = 0;
+  bool allow_breakpoint = false;
+};
+
+}  // namespace pinprick::library
+
+namespace pinprick::detail {
+
+struct ProbeState : library::Attachment {
+  placement::Wanted wanted() const override {
+    return post ? placement::Wanted::after_first : placement::Wanted::hits;
+  }
+  library::Shape shape() const override {
+    return {.before = static_cast<bool>(pre), .behind = static_cast<bool>(post)};
+  }
+  Handler pre, post;
+  std::atomic<uint64_t> missed{0};
+};
+
+struct ReturnState : library::Attachment {
+  placement::Wanted wanted() const override { return placement::Wanted::calls; }
+  library::Shape shape() const override { return {.before = true, .measures = true}; }
+  Handler on_entry, on_return;
+  size_t data_size = 0;
+  uint32_t max_active = 0;
+  // From when it is attached on:
+  runtime::ReturnProbeState* shared = nullptr;
+  uint64_t generation = 0;
+  std::vector<uint32_t> item_links;
+  std::vector<std::byte> item_data;
+  std::unique_ptr<runtime::ItemPool> items;
+};
+
+// Into the site's histogram, which stays with it.
+struct LatencyState : library::Attachment {
+  placement::Wanted wanted() const override { return placement::Wanted::calls; }
+  library::Shape shape() const override { return {.times = true}; }
+  stats::Histogram at_begin;
+  uint64_t missed_at_begin = 0, unwound_at_begin = 0, abandoned_at_begin = 0;
+};
+
+// One end of a span: a probe with a handler of the library's.
+struct SpanEndState : ProbeState {
+  std::shared_ptr<runtime::Span> span;
+};
+
+struct CounterState : library::Attachment {
+  placement::Wanted wanted() const override { return placement::Wanted::hits; }
+  library::Shape shape() const override { return {.counts = true}; }
+  uint64_t at_begin = 0;
+};
+
+}  // namespace pinprick::detail

@@ -1,0 +1,124 @@
+#include "library/batch.h"
+
+#include <algorithm>
+
+#include "library/error.h"
+#include "library/neighbours.h"
+#include "library/return_slots.h"
+#include "library/site_stubs.h"
+#include "library/text_access.h"
+#include "library/wanted_form.h"
+
+namespace pinprick::library {
+namespace {
+
+// What is in the way could not be taken out, as SIGTRAP is blocked or a debugger is there.
+Result<std::vector<TextChange>, Error> no_room_after_all(const Site& site) {
+  if (auto ready = ready_for_breakpoints(); !ready) return fail(ready.error());
+  return fail(refused(site.name, plan::Reason::neighbour));
+}
+
+}  // namespace
+
+// While all are disarmed, too: what cannot be placed is refused now, and not by arm_all().
+Result<void, Error> Batch::prepare(std::span<Site* const> sites) {
+  const Modes& modes = parts_.modes;
+  bool writes = false;
+  for (Site* site : sites) {
+    Form* const form = form_when_armed(*site, modes);
+    if (form == nullptr) continue;
+    if (auto claimed = claim_text(self_); !claimed) return claimed;
+    if (site->needed().measures)
+      if (auto made = make_return_slots(self_); !made) return fail(system_error(made.error()));
+    if (modes.armed && is_as_wanted(*site, modes)) continue;
+    if (site->in_place == nullptr) {
+      std::vector<uint8_t> there(form->patch.original.size());
+      const bool can_be_read = self_.memory().read(site->address, there);
+      parts_.sites.restore(site->address, there);
+      if (!can_be_read || there != form->patch.original) {
+        parts_.image.forget();
+        return fail(refused(site->name, plan::Reason::text_changed));
+      }
+    }
+    writes = modes.armed;
+    auto made = make_stub(*site, *form, parts_.stubs, parts_.timing);
+    if (!made && !form->is_breakpoint() && (site->in_place || site->allows_breakpoint())) {
+      site->no_jump = plan::Reason::out_of_reach;
+      made = make_stub(*site, site->breakpoint, parts_.stubs, parts_.timing);
+    }
+    if (!made) return made;
+  }
+  if (!writes) return {};
+  return ready_for_breakpoints();
+}
+
+std::vector<TextChange> Batch::publish_and_find_removals(std::span<Site* const> sites) {
+  std::vector<TextChange> removing;
+  for (Site* site : sites) {
+    publish(*site, parts_.modes, retired_);
+    Form* const form = wanted_form(*site, parts_.modes);
+    if (site->in_place == nullptr || site->in_place == form) continue;
+    if (form != nullptr && !form->is_breakpoint()) continue;
+    if (form != nullptr) lead_to(*site, *form);
+    removing.push_back(removal(*site, form));
+  }
+  return removing;
+}
+
+Result<std::vector<TextChange>, Error> Batch::lead_and_find_placements(
+    std::span<Site* const> sites) {
+  std::vector<TextChange> placing;
+  for (Site* site : sites) {
+    Form* const form = wanted_form(*site, parts_.modes);
+    if (form == nullptr || is_as_wanted(*site, parts_.modes)) continue;
+    const auto others = parts_.sites.others_in(form->touched(), site->address);
+    if (std::any_of(others.begin(), others.end(),
+                    [](const Site* other) { return other->in_place != nullptr; })) {
+      if (site->in_place == nullptr) return no_room_after_all(*site);
+      site->no_jump = plan::Reason::neighbour;  // it stays what it is
+      continue;
+    }
+    lead_to(*site, *form);
+    // A breakpoint, or a jump to a trampoline, stays as it is.
+    const bool leads_on = form->is_breakpoint() || form->trampoline;
+    if (site->in_place != form || !leads_on) placing.push_back(placement(*site, *form));
+  }
+  return placing;
+}
+
+Result<void, Error> Batch::commit(std::span<Site* const> sites) {
+  if (auto written = parts_.stubs.write(self_); !written)
+    return fail(system_error(written.error()));
+  if (auto done = take_out(self_, publish_and_find_removals(sites)); !done) return done;
+  const auto placing = lead_and_find_placements(sites);
+  if (!placing) return fail(placing.error());
+  return put_in(self_, *placing);
+}
+
+// Text that cannot be written now stays: its lists say what runs there.
+void Batch::put_back(std::span<Site* const> sites) {
+  // Stubs of before may have done more than what is needed now.
+  if (prepare(sites) && commit(sites)) return;
+  for (Site* site : sites) publish(*site, parts_.modes, retired_);
+}
+
+void Batch::add_those_with_room_now(std::vector<Site*>& sites) {
+  const std::vector<Site*> removed = sites;
+  for (const Site* site : removed) {
+    if (!site->attachments.empty() || site->gone) continue;
+    for (const auto& [address, other] : parts_.sites.near({site->address, site->address})) {
+      const auto went = neighbours_that_went(*other, parts_.sites);
+      if (!went) continue;
+      other->no_jump.reset();
+      Site* const one[] = {other.get()};
+      if (prepare(one)) {
+        sites.push_back(other.get());
+        sites.insert(sites.end(), went->begin(), went->end());
+      } else {
+        other->no_jump = plan::Reason::neighbour;
+      }
+    }
+  }
+}
+
+}  // namespace pinprick::library

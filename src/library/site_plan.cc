@@ -1,0 +1,22 @@
+#include "library/site_plan.h"
+
+#include <utility>
+
+namespace pinprick::library {
+
+Result<SitePlan, plan::Reason> plan_site(const image::Match& match, placement::Wanted wanted,
+                                         placement::Breakpoints breakpoints) {
+  auto single = placement::plan_single(match, wanted, breakpoints);
+  if (!single) return fail(single.error().reason);
+  SitePlan planned;
+  planned.stack = single->stack;
+  planned.no_jump = single->no_jump;
+  planned.address = single->patch.site + match.object->bias();
+  single->patch.site = planned.address;
+  planned.breakpoint =
+      single->is_breakpoint() ? single->patch : plan::under_breakpoint(single->patch);
+  if (!single->is_breakpoint()) planned.jump = std::move(single->patch);
+  return planned;
+}
+
+}  // namespace pinprick::library

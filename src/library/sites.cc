@@ -1,0 +1,92 @@
+#include "library/sites.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "runtime/traps.h"
+#include "target/memory.h"
+
+namespace pinprick::library {
+namespace {
+
+bool is_planned_as(const Site& site, const SitePlan& planned) {
+  return site.breakpoint.patch.original == planned.breakpoint.original &&
+         site.jump.has_value() == planned.jump.has_value() &&
+         (!site.jump || site.jump->patch.original == planned.jump->original);
+}
+
+}  // namespace
+
+Site* Sites::find(Address address) const {
+  const auto known = sites_.find(address);
+  return known == sites_.end() ? nullptr : known->second.get();
+}
+
+std::vector<Site*> Sites::others_in(Range range, Address site_address) const {
+  std::vector<Site*> others;
+  for (const auto& [address, site] : near(range)) {
+    if (address == site_address || site->gone) continue;
+    const bool is_to_be = !site->attachments.empty() && site->touched().overlaps(range);
+    if (is_to_be || (site->in_place != nullptr && site->in_place->touched().overlaps(range)))
+      others.push_back(site.get());
+  }
+  return others;
+}
+
+Site& Sites::take(SitePlan planned, const image::Match& match) {
+  std::unique_ptr<Site>& place = sites_[planned.address];
+  if (place && !place->gone) {
+    if (!place->attachments.empty()) return *place;
+    if (place->in_place != nullptr || is_planned_as(*place, planned)) {
+      place->no_jump = planned.no_jump;
+      return *place;
+    }
+  }
+  if (place) former_sites_.push_back(std::move(place));
+  place = std::make_unique<Site>();
+  place->address = planned.address;
+  place->object = match.object->extent();
+  place->name = match.name();
+  place->object_name = match.object->name();
+  place->stack = planned.stack;
+  place->no_jump = planned.no_jump;
+  place->breakpoint.patch = std::move(planned.breakpoint);
+  if (planned.jump) place->jump.emplace().patch = *std::move(planned.jump);
+  return *place;
+}
+
+void Sites::restore(Address at, std::span<uint8_t> bytes) const {
+  const Range range = {at, at + bytes.size()};
+  for (const auto& [address, site] : near(range)) {
+    if (site->in_place == nullptr) continue;
+    const plan::Patch& patch = site->in_place->patch;
+    for (size_t i = 0; i < patch.written; ++i)
+      if (range.contains(address + i)) bytes[address + i - at] = patch.original[i];
+  }
+}
+
+// What somebody has written into our jump may be taken out again, and leads to us then. So such a
+// site is not gone.
+void Sites::forget_what_is_gone(const image::ProcessImage& objects) {
+  const auto memory = target::Memory::open(::getpid());
+  if (!memory) return;
+  for (const auto& [address, site] : sites_) {
+    if (site->gone) continue;
+    const image::Object* const object = objects.object_at(address);
+    const bool is_mapped = object != nullptr && object->extent() == site->object &&
+                           object->name() == site->object_name;
+    if (is_mapped && site->in_place == nullptr) continue;
+    if (is_mapped) {
+      const auto& original = site->in_place->patch.original;
+      std::vector<uint8_t> there(site->in_place->written().size());
+      if (memory->read(address, there) && !std::equal(there.begin(), there.end(), original.begin()))
+        continue;
+    }
+    site->in_place = nullptr;
+    site->gone = true;
+    runtime::forget_continuations((site->jump ? *site->jump : site->breakpoint).touched());
+  }
+}
+
+}  // namespace pinprick::library

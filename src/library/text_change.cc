@@ -1,0 +1,74 @@
+#include "library/text_change.h"
+
+#include <vector>
+
+#include "library/error.h"
+#include "library/text_access.h"
+
+namespace pinprick::library {
+namespace {
+
+patch::LiveEdit edit_of(const Form& form) {
+  const auto written = form.written();
+  patch::LiveEdit edit;
+  edit.site = form.patch.site;
+  edit.length = static_cast<uint8_t>(written.size());
+  std::copy(written.begin(), written.end(), edit.jump.begin());
+  std::copy_n(form.patch.original.begin(), written.size(), edit.original.begin());
+  edit.interior = form.patch.interior;
+  return edit;
+}
+
+std::vector<patch::LiveEdit> edits_of(std::span<const TextChange> changes) {
+  std::vector<patch::LiveEdit> edits;
+  for (const TextChange& change : changes) edits.push_back(change.edit);
+  return edits;
+}
+
+void note_done(std::span<const TextChange> changes) {
+  for (const TextChange& change : changes) change.site->in_place = change.to;
+}
+
+}  // namespace
+
+TextChange removal(Site& site, Form* to) {
+  TextChange change = {&site, to, edit_of(*site.in_place)};
+  change.edit.to_breakpoint = to != nullptr;
+  return change;
+}
+
+TextChange placement(Site& site, Form& form) {
+  return {&site, &form, edit_of(form)};
+}
+
+Result<void, Error> take_out(const target::SelfTarget& self, std::span<const TextChange> changes) {
+  Result<void, Error> can_remove;
+  return in_pieces(changes, [&](std::span<const TextChange> piece) -> Result<void, Error> {
+    // Without SIGTRAP nothing can be taken out safely: such jumps stay, and lead to empty lists.
+    // But one that should have become a breakpoint has failed to. A thread that has blocked it all
+    // through one look is not waited for again with each piece.
+    if (can_remove) can_remove = ready_for_breakpoints();
+    if (!can_remove) {
+      const bool only_removes =
+          std::all_of(piece.begin(), piece.end(),
+                      [](const TextChange& change) { return change.to == nullptr; });
+      return only_removes ? Result<void, Error>() : can_remove;
+    }
+    if (auto written = patch::remove_live(self, edits_of(piece)); !written)
+      return fail(system_error(written.error()));
+    note_done(piece);
+    return {};
+  });
+}
+
+Result<void, Error> put_in(const target::SelfTarget& self, std::span<const TextChange> changes) {
+  return in_pieces(changes, [&](std::span<const TextChange> piece) -> Result<void, Error> {
+    if (auto ready = ready_for_breakpoints(); !ready) return ready;
+    if (auto written = patch::place_live(self, edits_of(piece)); !written)
+      return fail(system_error(written.error()));
+    note_done(piece);
+    return {};
+  });
+}
+
+}  // namespace pinprick::library
