@@ -4,19 +4,23 @@
 
 #include <algorithm>
 
+#include "image/object_store.h"
 #include "ledger/discovery.h"
+#include "session/matching.h"
+#include "session/selection.h"
 
 namespace pinprick::bench {
 
 Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patterns) {
-  cli::Options options;
-  options.patterns = patterns;
-  auto parsed = cli::parse_patterns(options);
-  if (!parsed) return fail(parsed.error());
-  auto subject = cli::look_at(pid);
-  if (!subject) return fail(subject.error());
-  auto matches = cli::match(*subject->image, *parsed, false);
-  if (!matches) return fail(matches.error());
+  static image::ObjectStore store;
+  session::SelectionSpec spec;
+  spec.wanted = patterns;
+  const auto selection = session::parse_selection(spec);
+  if (!selection) return fail(cli::message(selection.error()));
+  auto subject = session::look_at(pid, store);
+  if (!subject) return fail(cli::message(subject.error()));
+  auto matches = session::match(*subject->image, *selection, session::Unmatched::refuse);
+  if (!matches) return fail(cli::message(matches.error()));
   return Found{*std::move(subject), *std::move(matches)};
 }
 

@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/attach.h"
 #include "cli/messages.h"
 #include "engine/session.h"
 #include "image/process.h"
 #include "placement/probe_set.h"
+#include "session/subject.h"
 
 namespace pinprick::bench {
 
 struct Found {
-  cli::Subject subject;
+  session::Subject subject;
   std::vector<image::Match> matches;
 };
 

@@ -13,13 +13,15 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
-#include "cli/attach.h"
+#include "cli/object_store.h"
 #include "cli/verbs.h"
+#include "cli/warnings.h"
 #include "layout/runtime_data.h"
 #include "ledger/discovery.h"
 #include "ledger/runtime_directory.h"
 #include "placement/hooks.h"
 #include "runtime/probe_cost.h"
+#include "session/subject.h"
 #include "target/hijacked_thread.h"
 #include "target/kernel_uprobes.h"
 #include "target/memory.h"
@@ -143,18 +145,18 @@ CheckRow process(pid_t pid) {
   };
   if (auto closed = ledger::why_closed(pid)) return bad(message(*closed));
   if (auto willing = target::can_be_hijacked(pid); !willing) return bad(message(willing.error()));
-  auto subject = look_at(pid);
-  if (!subject) return bad(subject.error());
+  auto subject = session::look_at(pid, object_store());
+  if (!subject) return bad(message(subject.error()));
   row.finding = fmt::format("{}, {} threads, {} objects", subject->target.command(),
                             target::list_threads(pid).size(), subject->image->objects.size());
-  const auto note = [&](const char* text) {
+  const auto note = [&](const std::string& text) {
     row.health = Health::note;
-    row.remedy += (row.remedy.empty() ? "" : "; ") + std::string(text);
+    row.remedy += (row.remedy.empty() ? "" : "; ") + text;
   };
   const auto hooks = placement::places_of_hooks(*subject->image, placement::Search::by_code);
   if (placement::may_unwind_elsewhere(*subject->image, hooks))
     note("can unwind, but its unwinder was not found: latency refuses it without --force");
-  for (const std::string& warning : subject->warnings) note(warning.c_str());
+  for (const std::string& object : subject->image->replaced) note(warning::object_replaced(object));
   return row;
 }
 

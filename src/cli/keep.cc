@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "cli/attach.h"
 #include "cli/verbs.h"
 #include "engine/providing.h"
+#include "session/subject.h"
 #include "target/remote_target.h"
 
 namespace pinprick::cli {
@@ -65,10 +65,11 @@ int run_keep(const Options& options, Renderer& renderer) {
   const Fd signals(signalfd(-1, &set, SFD_CLOEXEC));
   std::list<Kept> all;
   for (pid_t pid : options.pids) {
-    auto target = open_target(pid);
+    auto target = session::open_target(pid);
     if (!target) {
-      renderer.error(target.error());
-      return target.error().exit;
+      const Message why = message(target.error());
+      renderer.error(why);
+      return why.exit;
     }
     all.push_back({*std::move(target), {}});
     adopt(all.back());

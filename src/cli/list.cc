@@ -3,10 +3,14 @@
 #include <map>
 #include <tuple>
 
-#include "cli/attach.h"
+#include "cli/object_store.h"
 #include "cli/output.h"
+#include "cli/patterns.h"
 #include "cli/verbs.h"
+#include "cli/warnings.h"
 #include "placement/summary.h"
+#include "session/matching.h"
+#include "session/subject.h"
 
 namespace pinprick::cli {
 namespace {
@@ -46,10 +50,10 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
   return rows;
 }
 
-int list_image(image::ProcessImage& image, const Patterns& patterns, const Options& options,
-               Renderer& renderer) {
-  auto matches = match(image, patterns, false);
-  if (!matches) return give_up(renderer, matches.error());
+int list_image(image::ProcessImage& image, const session::Selection& selection,
+               const Options& options, Renderer& renderer) {
+  auto matches = session::match(image, selection, session::Unmatched::refuse);
+  if (!matches) return give_up(renderer, message(matches.error()));
   if (options.instructions) image::mean_each_instruction(*matches);
   std::vector<ListRow> rows;
   {
@@ -62,10 +66,10 @@ int list_image(image::ProcessImage& image, const Patterns& patterns, const Optio
   return renderer.is_broken() ? kFailed : kOk;
 }
 
-int summarize_image(image::ProcessImage& image, const Patterns& patterns, const Options& options,
-                    Renderer& renderer) {
-  auto matches = match(image, patterns, false);
-  if (!matches) return give_up(renderer, matches.error());
+int summarize_image(image::ProcessImage& image, const session::Selection& selection,
+                    const Options& options, Renderer& renderer) {
+  auto matches = session::match(image, selection, session::Unmatched::refuse);
+  if (!matches) return give_up(renderer, message(matches.error()));
   SummaryRow row;
   row.object = image.objects.front()->name();
   auto sites = placement::Sites::entries;
@@ -89,21 +93,22 @@ int summarize_image(image::ProcessImage& image, const Patterns& patterns, const 
 int run_list(const Options& given, Renderer& renderer) {
   Options options = given;
   if (options.patterns.empty()) options.patterns = {"*"};
-  auto patterns = parse_patterns(options);
-  if (!patterns) return give_up(renderer, patterns.error());
+  auto selection = parse_patterns(options);
+  if (!selection) return give_up(renderer, selection.error());
   if (!options.file.empty() || !options.summary.empty()) {
     auto image =
         image::load_file(options.file.empty() ? options.summary : options.file, &object_store());
     if (!image) return give_up(renderer, message(image.error()));
-    return options.file.empty() ? summarize_image(*image, *patterns, options, renderer)
-                                : list_image(*image, *patterns, options, renderer);
+    return options.file.empty() ? summarize_image(*image, *selection, options, renderer)
+                                : list_image(*image, *selection, options, renderer);
   }
   int status = kOk;
   for (pid_t pid : options.pids) {
-    auto subject = look_at(pid);
-    if (!subject) return give_up(renderer, subject.error());
-    for (const std::string& warning : subject->warnings) renderer.warning(warning);
-    if (int result = list_image(*subject->image, *patterns, options, renderer); result != kOk)
+    auto subject = session::look_at(pid, object_store());
+    if (!subject) return give_up(renderer, message(subject.error()));
+    for (const std::string& object : subject->image->replaced)
+      renderer.warning(warning::object_replaced(object));
+    if (int result = list_image(*subject->image, *selection, options, renderer); result != kOk)
       status = result;
   }
   return status;

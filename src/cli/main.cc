@@ -6,9 +6,10 @@
 #include <new>
 
 #include "base/heap.h"
-#include "cli/attach.h"
+#include "cli/object_store.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/patterns.h"
 #include "cli/render/json.h"
 #include "cli/render/text.h"
 #include "cli/verbs.h"
@@ -49,9 +50,9 @@ int run(const Options& options) {
     const char* name;
     int (*run)(const Options&, Renderer&);
   };
-  constexpr Verb kVerbs[] = {{"doctor", run_doctor},   {"list", run_list}, {"count", run_count},
-                             {"latency", run_latency}, {"hist", run_hist}, {"status", run_status},
-                             {"detach", run_detach},   {"keep", run_keep}};
+  constexpr Verb kVerbs[] = {{"doctor", run_doctor}, {"list", run_list},  {"count", run_watch},
+                             {"latency", run_watch}, {"hist", run_watch}, {"status", run_status},
+                             {"detach", run_detach}, {"keep", run_keep}};
   // These show, and remove, what is left of programs that have ended.
   if (options.verb != "status" && options.verb != "detach" && options.verb != "keep")
     ledger::remove_files_of_dead();

@@ -162,6 +162,7 @@ Message message(const ledger::SessionError& error) {
             fmt::format("another pinprick has been changing {} for too long; try again",
                         process(busy->pid)),
             kAttachRefused};
+  if (const auto* unreadable = std::get_if<image::ElfError>(&error)) return message(*unreadable);
   const auto& folder = std::get<ledger::NoRuntimeDirectory>(error);
   return {"no_runtime_directory",
           fmt::format("no folder for session files{}; set XDG_RUNTIME_DIR to one of your own",
@@ -210,49 +211,37 @@ Message message(const image::ElfError& error) {
   return refuse("unknown", "unknown cause");
 }
 
-Message message(const image::PatternError& error) {
-  const bool later = error.cause == image::PatternCause::not_implemented;
-  return {later ? "not_implemented" : "bad_pattern",
-          fmt::format("bad pattern '{}': {}", error.pattern, image::explanation(error)), kUsage};
+namespace {
+
+Message message(const session::MeantTwice&) {
+  return {"bad_value",
+          "a function is meant by two of the patterns; `pinprick hist` records one value of "
+          "a function at a time",
+          kUsage};
 }
 
-Message message(const select::ValueError& error, const std::string& point) {
-  using Cause = select::ValueError::Cause;
-  const auto say = [&](const std::string& why) {
-    return Message{"bad_value", fmt::format("'{}': {}", point, why), kUsage};
-  };
-  switch (error.cause) {
-    case Cause::no_value:
-      return say(fmt::format("no value to record; as in '{} $arg3', or %rdx", point));
-    case Cause::unknown_argument:
-      return say(fmt::format("'{}' is no argument in a register: $arg1 to $arg6", error.text));
-    case Cause::unknown_register:
-      return say(
-          fmt::format("'{}' is no register of 64 bits, such as %rdi or %r8; for less of it "
-                      "there are types: %rdi:u32",
-                      error.text));
-    case Cause::unknown_type:
-      return say(fmt::format("'{}' is none of the types u8, u16, u32 and u64", error.text));
-    case Cause::signed_type:
-      return say(fmt::format("histograms are of numbers from 0 on; u{} instead of {}",
-                             error.text.substr(1), error.text));
-  }
-  return say("bad value");
+Message message(const session::PointRefused& refused) {
+  return {"nothing_armed",
+          fmt::format("'{}': {} cannot be probed: {}", refused.span, refused.point,
+                      plan::sentence(refused.refusal)),
+          kNothingMatched};
 }
 
-Message message(select::SpanError error, const std::string& span) {
-  const auto say = [&](const std::string& why) {
-    return Message{"bad_span", fmt::format("'{}': {}", span, why), kUsage};
-  };
-  switch (error) {
-    case select::SpanError::no_start:
-      return say("nothing in front of the dots; as in 'START..END'");
-    case select::SpanError::no_end:
-      return say("nothing behind the dots; as in 'START..END'");
-    case select::SpanError::several:
-      return say("a span has two points; for dots within a name write '?'");
-  }
-  return say("bad span");
+Message message(const session::NothingArmed& nothing) {
+  return {"nothing_armed",
+          nothing.kind == placement::Kind::span ? "none of the spans can be measured"
+                                                : "none of the functions can be probed",
+          kNothingMatched};
+}
+
+Message message(const session::Interrupted&) {
+  return {"interrupted", "interrupted before any probe was in; nothing was changed", kInterrupted};
+}
+
+}  // namespace
+
+Message message(const session::MeasurementError& error) {
+  return std::visit([](const auto& cause) { return message(cause); }, error);
 }
 
 std::string why_no_breakpoints(const SystemError& error) {

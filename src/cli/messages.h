@@ -5,11 +5,11 @@
 
 #include "cli/exit_code.h"
 #include "image/elf_file.h"
-#include "image/pattern.h"
 #include "ledger/session_error.h"
-#include "select/span.h"
-#include "select/value.h"
 #include "session/launch.h"
+#include "session/matching.h"
+#include "session/measurement_error.h"
+#include "session/selection.h"
 #include "target/attach_error.h"
 
 namespace pinprick::cli {
@@ -27,9 +27,8 @@ Message message(const ledger::SessionError& error);
 std::string why_no_breakpoints(const SystemError& error);
 Message message(const session::LaunchError& error);
 Message message(const image::ElfError& error);
-Message message(const image::PatternError& error);
-// Of what is to be recorded at `point`.
-Message message(const select::ValueError& error, const std::string& point);
-Message message(select::SpanError error, const std::string& span);
+Message message(const session::SelectionError& error);
+Message message(const session::MatchError& error);
+Message message(const session::MeasurementError& error);
 
 }  // namespace pinprick::cli

@@ -9,12 +9,13 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "cli/attach.h"
+#include "cli/object_store.h"
 #include "cli/verbs.h"
 #include "engine/debugger_symbols.h"
 #include "engine/disarm.h"
 #include "engine/slot_use.h"
 #include "ledger/discovery.h"
+#include "session/left_over.h"
 
 namespace pinprick::cli {
 namespace {
@@ -187,12 +188,12 @@ int run_detach(const Options& options, Renderer& renderer) {
   bool failed = false, refused = false;
   std::vector<pid_t> seen;
   std::map<pid_t, std::pair<ProcessName, engine::DisarmReport>> reports;
-  for (const FoundSession& session : found.sessions) {
-    const pid_t pid = session.journal.header.pid;
+  for (const FoundSession& one : found.sessions) {
+    const pid_t pid = one.journal.header.pid;
     seen.push_back(pid);
-    if (session.controller_lives) {
+    if (one.controller_lives) {
       if (options.all && options.pids.empty()) continue;
-      const pid_t owner = session.journal.header.controller;
+      const pid_t owner = one.journal.header.controller;
       renderer.error({"live",
                       fmt::format("pinprick {} is still measuring process {}: end that one with "
                                   "Ctrl-C, or kill -INT {}",
@@ -201,12 +202,12 @@ int run_detach(const Options& options, Renderer& renderer) {
       refused = true;
       continue;
     }
-    const auto report = finish(session);
-    if (!report) renderer.error(report.error());
+    const auto report = session::take_out_left_over(one, object_store());
+    if (!report) renderer.error(message(report.error()));
     failed = failed || !report || report->foreign != 0;
     if (!report) continue;
     auto& [name, sum] = reports[pid];
-    name = {pid, text_of(session.journal.header.command)};
+    name = {pid, text_of(one.journal.header.command)};
     sum += *report;
   }
   for (const auto& [pid, report] : reports) renderer.detached(report.first, report.second);

@@ -8,9 +8,8 @@ namespace pinprick::cli {
 
 int run_doctor(const Options& options, Renderer& renderer);
 int run_list(const Options& options, Renderer& renderer);
-int run_count(const Options& options, Renderer& renderer);
-int run_latency(const Options& options, Renderer& renderer);
-int run_hist(const Options& options, Renderer& renderer);
+// count, latency and hist.
+int run_watch(const Options& options, Renderer& renderer);
 int run_status(const Options& options, Renderer& renderer);
 int run_detach(const Options& options, Renderer& renderer);
 int run_keep(const Options& options, Renderer& renderer);

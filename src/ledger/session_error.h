@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/fd.h"
+#include "image/elf_file.h"
 #include "ledger/session_file.h"
 #include "target/attach_error.h"
 
@@ -26,7 +27,8 @@ struct NoRuntimeDirectory {
   int system_error = 0;
 };
 
-using SessionError =
-    std::variant<target::AttachError, FileError, Occupied, Busy, NoRuntimeDirectory>;
+// An image::ElfError: no object of the process can be read.
+using SessionError = std::variant<target::AttachError, FileError, Occupied, Busy,
+                                  NoRuntimeDirectory, image::ElfError>;
 
 }  // namespace pinprick::ledger

@@ -15,66 +15,21 @@
 #include "placement/probe_set.h"
 #include "placement/summary.h"
 #include "plan/tactic.h"
+#include "session/report.h"
 #include "stats/histogram.h"
 
 namespace pinprick::cli {
 
-struct ProcessName {
-  pid_t pid = 0;
-  std::string command;
-};
+using session::CountRow;
+using session::LatencyRow;
+using session::ProcessName;
+using session::Report;
+using session::ValueRow;
 
-// A function, or an instruction of one. There may be millions: so rows keep no names of their own;
-// these live as long as what the rows are of.
 using engine::ProbeName;
 inline std::string text_of(const ProbeName& name) {
   return image::name_at(name.function, name.offset);
 }
-
-struct CountRow {
-  ProbeName name;
-  uint64_t hits = 0;
-  bool has_calls() const { return hits != 0; }
-};
-
-// A function's calls; or a span.
-struct LatencyRow {
-  ProbeName name;
-  stats::Histogram histogram;
-  uint64_t missed = 0;          // calls that found no free slot
-  uint64_t unwound = 0;         // calls that were left by an exception, or by cancellation
-  uint64_t abandoned = 0;       // calls that were left otherwise: by longjmp, or with their thread
-  uint64_t from_generated = 0;  // calls that generated code made: not timed
-  // Of a span.
-  bool is_span = false;
-  uint64_t repeated = 0;   // starts, when it had begun
-  uint64_t unmatched = 0;  // ends, when it had not
-  bool has_calls() const {
-    return histogram.count() + missed + unwound + abandoned + from_generated + repeated +
-               unmatched !=
-           0;
-  }
-};
-
-// Values that hits recorded.
-struct ValueRow {
-  ProbeName name;
-  stats::Histogram histogram;
-  uint64_t missed = 0;  // hits that found no memory for their histogram
-  bool has_calls() const { return histogram.count() + missed != 0; }
-};
-
-// Of one process. An interval, or the whole time.
-template <class Row>
-struct Report {
-  ProcessName process;
-  double seconds = 0;
-  bool is_final = false;
-  std::vector<Row> rows;
-  uint64_t slots_to_ask_for = 0;  // 0: no call was missed for want of a slot
-  size_t idle = 0;                // functions without a hit that have no row
-  bool has_spans = false;         // in place of functions
-};
 
 struct ListRow {
   std::string object;
@@ -120,10 +75,8 @@ struct CheckRow {
   std::string remedy;
 };
 
-class Renderer {
+class Renderer : public session::ReportSink {
  public:
-  virtual ~Renderer() = default;
-
   virtual void error(const Message& message) = 0;
   virtual void warning(const std::string& text) = 0;
 
@@ -137,11 +90,6 @@ class Renderer {
   virtual void executed(const ProcessName& process) = 0;
   // Probes whose pinprick is gone are looked after.
   virtual void kept(pid_t pid, size_t probes) = 0;
-  // Are rows without a hit of any use, where there are so many functions?
-  virtual bool shows_idle(size_t functions) const = 0;
-  virtual void counts(const Report<CountRow>& report) = 0;
-  virtual void latencies(const Report<LatencyRow>& report) = 0;
-  virtual void values(const Report<ValueRow>& report) = 0;
   virtual void detached(const ProcessName& process, const engine::DisarmReport& report) = 0;
 
   virtual void functions(const std::vector<ListRow>& rows) = 0;

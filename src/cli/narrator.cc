@@ -1,0 +1,67 @@
+#include "cli/narrator.h"
+
+#include "cli/messages.h"
+#include "cli/output.h"
+#include "cli/warnings.h"
+
+namespace pinprick::cli {
+
+std::shared_ptr<void> Narrator::watch(Task& task) {
+  return std::make_shared<Progress>(task, !options_.json, interrupts_);
+}
+
+void Narrator::object_replaced(const ProcessName&, const std::string& object) {
+  renderer_.warning(warning::object_replaced(object));
+}
+
+void Narrator::may_unwind_elsewhere(const ProcessName& process) {
+  renderer_.warning(warning::may_unwind_elsewhere(process.command));
+}
+
+void Narrator::warn_of_traps(const engine::ArmReport& report) {
+  if (report.trap_refused) renderer_.warning("--trap: " + why_no_breakpoints(*report.trap_refused));
+}
+
+void Narrator::armed(const ProcessName& process, const engine::ArmReport& report,
+                     uint64_t elapsed_ns) {
+  warn_of_traps(report);
+  const bool until_interrupt = options_.duration_s == 0 && !options_.has_command();
+  renderer_.armed(process, report, elapsed_ns, until_interrupt);
+  renderer_.flush();
+}
+
+void Narrator::loaded(const ProcessName& process, const std::vector<std::string>& objects,
+                      const engine::ArmReport& report, uint64_t elapsed_ns) {
+  warn_of_traps(report);
+  renderer_.loaded(process, objects, report, elapsed_ns);
+}
+
+void Narrator::unloaded(const ProcessName& process, const std::vector<std::string>& objects) {
+  renderer_.unloaded(process, objects);
+}
+
+void Narrator::code_unfinished(const ProcessName& process, const std::string& object) {
+  renderer_.warning(warning::code_unfinished(process.command, object));
+}
+
+void Narrator::load_missed(const ProcessName&, const session::MeasurementError& why) {
+  renderer_.warning(warning::load_missed(message(why)));
+}
+
+void Narrator::load_timed_out(const ProcessName& process) {
+  renderer_.warning(warning::load_timed_out(process.command));
+}
+
+void Narrator::executed(const ProcessName& process) {
+  renderer_.executed(process);
+}
+
+void Narrator::exec_missed(const ProcessName&, const session::MeasurementError& why) {
+  renderer_.warning(message(why).text);
+}
+
+void Narrator::disarm_failed(const ProcessName&, const ledger::SessionError& why) {
+  renderer_.error(message(why));
+}
+
+}  // namespace pinprick::cli

@@ -1,0 +1,40 @@
+// Tells the user, through a renderer, what happens to the processes that are measured.
+#pragma once
+
+#include "cli/options.h"
+#include "cli/render/renderer.h"
+#include "session/measurement_listener.h"
+
+namespace pinprick::cli {
+
+class Narrator : public session::MeasurementListener {
+ public:
+  // Planning and arming are cancelled when the descriptor `interrupts` becomes readable. `options`
+  // and `renderer` outlive the narrator.
+  Narrator(const Options& options, Renderer& renderer, int interrupts)
+      : options_(options), renderer_(renderer), interrupts_(interrupts) {}
+
+  std::shared_ptr<void> watch(Task& task) override;
+  void object_replaced(const ProcessName& process, const std::string& object) override;
+  void may_unwind_elsewhere(const ProcessName& process) override;
+  void armed(const ProcessName& process, const engine::ArmReport& report,
+             uint64_t elapsed_ns) override;
+  void loaded(const ProcessName& process, const std::vector<std::string>& objects,
+              const engine::ArmReport& report, uint64_t elapsed_ns) override;
+  void unloaded(const ProcessName& process, const std::vector<std::string>& objects) override;
+  void code_unfinished(const ProcessName& process, const std::string& object) override;
+  void load_missed(const ProcessName& process, const session::MeasurementError& why) override;
+  void load_timed_out(const ProcessName& process) override;
+  void executed(const ProcessName& process) override;
+  void exec_missed(const ProcessName& process, const session::MeasurementError& why) override;
+  void disarm_failed(const ProcessName& process, const ledger::SessionError& why) override;
+
+ private:
+  void warn_of_traps(const engine::ArmReport& report);
+
+  const Options& options_;
+  Renderer& renderer_;
+  int interrupts_;
+};
+
+}  // namespace pinprick::cli

@@ -1,0 +1,20 @@
+// Parses what the options of count, latency, hist and list select.
+#pragma once
+
+#include "base/result.h"
+#include "cli/messages.h"
+#include "cli/options.h"
+#include "placement/probe_set.h"
+#include "session/selection.h"
+
+namespace pinprick::cli {
+
+// Do the patterns of `latency` name spans?
+bool means_spans(const Options& options);
+
+// Follows from the verb and its patterns. For `list` it is Kind::count.
+placement::Kind kind_of(const Options& options);
+
+Result<session::Selection, Message> parse_patterns(const Options& options);
+
+}  // namespace pinprick::cli

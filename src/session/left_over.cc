@@ -1,0 +1,40 @@
+#include "session/left_over.h"
+
+#include "ledger/turn.h"
+#include "session/subject.h"
+
+namespace pinprick::session {
+
+Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
+    const ledger::FoundSession& found, image::ObjectStore& store, uint64_t timeout_ns) {
+  const pid_t pid = found.journal.header.pid;
+  const auto turn = ledger::Turn::take(pid);
+  if (!turn) return fail(turn.error());
+  auto file = ledger::SessionFile::open(found.file.path(), ledger::SessionFile::Lock::exclusive);
+  if (!file) return fail(ledger::SessionError(file.error()));
+  auto journal = file->read();  // again, now that it is ours
+  if (!journal) return fail(ledger::SessionError(journal.error()));
+  if (!found.target_lives) {
+    file->remove();
+    engine::DisarmReport gone;
+    gone.target_gone = true;
+    return gone;
+  }
+  auto subject = look_at(pid, store);
+  if (!subject) return fail(subject.error());
+  // Not before: a program that somebody runs as another user is the same process. What was opened
+  // now is not what comes after an exec.
+  if (!ledger::is_trusted(*file, pid))
+    return fail(ledger::SessionError(
+        ledger::FileError{ledger::FileError::Cause::untrusted, file->path(), 0, {}, 0}));
+  return engine::disarm(subject->target, *subject->image, *file, *journal, timeout_ns);
+}
+
+// Memory that an earlier session had to leave: who was in it may be out by now.
+void take_out_left_overs(pid_t pid, image::ObjectStore& store) {
+  for (const ledger::FoundSession& left : ledger::find_sessions(pid).sessions)
+    if (left.target_lives && !left.controller_lives)
+      static_cast<void>(take_out_left_over(left, store, 0));
+}
+
+}  // namespace pinprick::session

@@ -1,0 +1,27 @@
+// What owners have left in a process: probes whose controller is gone, and memory that a controller
+// had to leave there because a thread was still in it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "engine/disarm.h"
+#include "image/process.h"
+#include "ledger/discovery.h"
+#include "ledger/session_error.h"
+
+namespace pinprick::session {
+
+// Takes out what such a session has in its process. If the process is gone, only the session file
+// is removed. `timeout_ns` says how long to wait for threads to leave the memory.
+Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
+    const ledger::FoundSession& found, image::ObjectStore& store,
+    uint64_t timeout_ns = engine::kDisarmTimeoutNs);
+
+// Takes out all that can be taken out of the process without waiting. The next owner tries the rest
+// again.
+void take_out_left_overs(pid_t pid, image::ObjectStore& store);
+
+}  // namespace pinprick::session

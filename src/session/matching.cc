@@ -1,0 +1,79 @@
+#include "session/matching.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pinprick::session {
+namespace {
+
+Result<image::Match, MatchError> match_point(image::ProcessImage& image, const Selection& selection,
+                                             size_t point) {
+  constexpr size_t kNamed = 3;
+  Selection one;
+  one.wanted = {selection.wanted[point]};
+  one.excluded = selection.excluded;
+  auto matches = match(image, one, Unmatched::refuse);
+  if (!matches) return fail(matches.error());
+  if (matches->size() > 1) {
+    AmbiguousPoint error{selection.spans[point / 2], one.wanted[0].text(), matches->size(), {}};
+    for (size_t i = 0; i < std::min(matches->size(), kNamed); ++i)
+      error.some.push_back((*matches)[i].object->name() + ":" + (*matches)[i].name());
+    return fail(MatchError(std::move(error)));
+  }
+  matches->front().pattern = static_cast<uint32_t>(point);
+  return matches->front();
+}
+
+}  // namespace
+
+Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
+                                                    const Selection& selection, Unmatched unmatched,
+                                                    Loads loads) {
+  using Remedy = NothingMatched::Remedy;
+  auto matches = image::match_patterns(image, selection.wanted, selection.excluded);
+  if (!matches.only_unreadable.empty()) {
+    const auto& pattern = selection.wanted[matches.only_unreadable.front()];
+    for (const auto& object : image.unreadable)
+      if (pattern.matches_object(object.names)) return fail(MatchError(object.error));
+  }
+  const bool accepts = unmatched == Unmatched::accept;
+  const bool later = loads == Loads::tracked;
+  if (accepts && later) return std::move(matches.matches);
+  if (!matches.unmatched.empty() && (!accepts || matches.matches.empty())) {
+    NothingMatched error;
+    for (size_t i : matches.unmatched) error.patterns.push_back(selection.wanted[i].text());
+    error.remedy = later                     ? Remedy::await_loads
+                   : matches.matches.empty() ? Remedy::none
+                                             : Remedy::accept;
+    return fail(MatchError(std::move(error)));
+  }
+  if (matches.matches.empty()) return fail(MatchError(NothingMatched{}));
+  return std::move(matches.matches);
+}
+
+Result<std::vector<placement::SpanMatches>, MatchError> match_spans(image::ProcessImage& image,
+                                                                    const Selection& selection,
+                                                                    Unmatched unmatched) {
+  std::vector<placement::SpanMatches> spans;
+  for (size_t i = 0; i < selection.spans.size(); ++i) {
+    const auto start = match_point(image, selection, 2 * i);
+    const auto end = start ? match_point(image, selection, 2 * i + 1) : start;
+    if (start && end) {
+      spans.push_back({selection.spans[i], *start, *end});
+      continue;
+    }
+    const MatchError& why = start ? end.error() : start.error();
+    if (unmatched == Unmatched::refuse || !std::holds_alternative<NothingMatched>(why))
+      return fail(why);
+  }
+  return spans;
+}
+
+bool may_match_later(const image::ProcessImage& image, const Selection& selection) {
+  const auto& program = image.objects.front()->names();
+  return std::any_of(selection.wanted.begin(), selection.wanted.end(), [&](const auto& pattern) {
+    return !pattern.names_object() || !pattern.matches_object(program);
+  });
+}
+
+}  // namespace pinprick::session

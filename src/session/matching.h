@@ -1,0 +1,55 @@
+// Finds what a selection means in a process: functions, and the points of spans.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "image/elf_file.h"
+#include "image/match.h"
+#include "image/process.h"
+#include "placement/probe_set.h"
+#include "session/selection.h"
+
+namespace pinprick::session {
+
+// Are patterns that match nothing, and spans with such a point, an error?
+enum class Unmatched : uint8_t { refuse, accept };
+
+// Will objects that the process loads later be probed?
+enum class Loads : uint8_t { ignored, tracked };
+
+struct NothingMatched {
+  std::vector<std::string> patterns;  // empty: there were matches, and all are excluded
+  // What Unmatched::accept would do about it.
+  enum class Remedy : uint8_t { none, accept, await_loads } remedy = Remedy::none;
+};
+
+// A point of a span matches more than one place.
+struct AmbiguousPoint {
+  std::string span;
+  std::string point;
+  size_t places = 0;
+  std::vector<std::string> some;  // the first of them: object:function
+};
+
+// With image::ElfError the object that a pattern names is there, but cannot be read.
+using MatchError = std::variant<image::ElfError, NothingMatched, AmbiguousPoint>;
+
+// Returns the functions that the patterns match. It is an error if there are none at all, unless
+// unmatched patterns are accepted and loads are tracked.
+Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
+                                                    const Selection& selection, Unmatched unmatched,
+                                                    Loads loads = Loads::ignored);
+
+// Returns the points of the selected spans.
+Result<std::vector<placement::SpanMatches>, MatchError> match_spans(image::ProcessImage& image,
+                                                                    const Selection& selection,
+                                                                    Unmatched unmatched);
+
+// May the patterns match in objects that are not loaded yet?
+bool may_match_later(const image::ProcessImage& image, const Selection& selection);
+
+}  // namespace pinprick::session

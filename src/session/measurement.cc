@@ -1,0 +1,280 @@
+#include "session/measurement.h"
+
+#include <algorithm>
+#include <iterator>
+#include <type_traits>
+
+#include "base/clock.h"
+#include "base/task.h"
+#include "ledger/discovery.h"
+#include "ledger/turn.h"
+#include "session/left_over.h"
+#include "target/hijacked_thread.h"
+#include "target/procfs.h"
+
+namespace pinprick::session {
+namespace {
+
+using placement::Kind;
+using AllResults = std::variant<Results<CountRow>, Results<LatencyRow>, Results<ValueRow>>;
+
+AllResults results_of(Kind kind) {
+  switch (kind) {
+    case Kind::count:
+      return Results<CountRow>();
+    case Kind::latency:
+    case Kind::span:
+      return Results<LatencyRow>();
+    case Kind::value:
+      break;
+  }
+  return Results<ValueRow>();
+}
+
+void show(const Report<CountRow>& report, ReportSink& sink) {
+  sink.counts(report);
+}
+void show(const Report<LatencyRow>& report, ReportSink& sink) {
+  sink.latencies(report);
+}
+void show(const Report<ValueRow>& report, ReportSink& sink) {
+  sink.values(report);
+}
+
+}  // namespace
+
+Shortfall& Shortfall::operator|=(const Shortfall& other) {
+  incomplete |= other.incomplete;
+  missed |= other.missed;
+  disarm_failed |= other.disarm_failed;
+  return *this;
+}
+
+Measurement::Measurement(ProcessName process, target::RemoteTarget target,
+                         const MeasurementSpec& spec, image::ObjectStore& store,
+                         MeasurementListener& listener)
+    : process_(std::move(process)),
+      target_(std::move(target)),
+      spec_(&spec),
+      store_(&store),
+      listener_(&listener),
+      results_(results_of(spec.selection.kind)) {}
+
+Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const MeasurementSpec& spec,
+                                                         image::ObjectStore& store,
+                                                         MeasurementListener& listener) {
+  const auto turn = ledger::Turn::take(pid);
+  if (!turn) return fail(MeasurementError(turn.error()));
+  if (auto closed = ledger::why_closed(pid)) return fail(MeasurementError(*closed));
+  take_out_left_overs(pid, store);
+  auto target = open_target(pid);
+  if (!target) return fail(MeasurementError(target.error()));
+  ProcessName process = {pid, target->command()};
+  Measurement measurement(std::move(process), *std::move(target), spec, store, listener);
+  if (auto armed = measurement.arm_program(); !armed) {
+    if (!measurement.target_.is_over()) return fail(armed.error());
+    return fail(measurement.error_of_exit());
+  }
+  measurement.armed_ns_ = measurement.reported_ns_ = monotonic_ns();
+  return measurement;
+}
+
+MeasurementError Measurement::error_of_exit() const {
+  return ledger::SessionError(
+      target::AttachError{target::AttachCause::exited, process_.pid, 0, 0, {}});
+}
+
+Result<Batch, MeasurementError> Measurement::arm(std::unique_ptr<image::ProcessImage> image,
+                                                 placement::ProbeSet set) {
+  if (set.may_unwind_elsewhere && !set.probes.empty()) listener_->may_unwind_elsewhere(process_);
+  engine::ArmOptions options = spec_->arming;
+  options.callers = code_of(batches_);
+  auto armed = engine::Session::arm(target_, *image, std::move(set), options);
+  if (!armed) return fail(MeasurementError(armed.error()));
+  return Batch{std::move(image), *std::move(armed)};
+}
+
+// The task can be cancelled until the first jump is written. What was done is then undone, and
+// nothing was changed.
+Result<Batch, MeasurementError> Measurement::plan_and_arm(Subject& subject) {
+  Task task;
+  const auto watched = listener_->watch(task);
+  object_code_ = subject.image->executable_ranges();
+  try {
+    const Task::Scope scope(&task);
+    auto set = plan(subject, *spec_);
+    // A process that ends meanwhile has no code to read, and planning fails for some other reason.
+    if (!subject.target.same_image()) return fail(error_of_exit());
+    if (!set) return fail(set.error());
+    return arm(std::move(subject.image), *std::move(set));
+  } catch (const Cancelled&) {
+    return fail(MeasurementError(Interrupted{}));
+  }
+}
+
+Result<void, MeasurementError> Measurement::arm_program() {
+  const uint64_t begin_ns = monotonic_ns();
+  if (auto willing = target::can_be_hijacked(process_.pid); !willing)
+    return fail(MeasurementError(ledger::SessionError(willing.error())));
+  const auto turn = ledger::Turn::take(process_.pid);
+  if (!turn) return fail(MeasurementError(turn.error()));
+  auto subject = look_at(target_, *store_);
+  if (!subject) return fail(MeasurementError(subject.error()));
+  for (const std::string& object : subject->image->replaced)
+    listener_->object_replaced(process_, object);
+  known_ = objects_in(*subject->image);
+  auto armed = plan_and_arm(*subject);
+  if (!armed) return fail(armed.error());
+  const engine::ArmReport& report = armed->session.report();
+  listener_->armed(process_, report, monotonic_ns() - begin_ns);
+  note_skipped(report);
+  if (report.armed == 0 && armed->session.loader() == nullptr) {
+    const Kind kind = spec_->selection.kind;
+    // The next program may have the points that this one lacks.
+    if (kind == Kind::span && spec_->unmatched == Unmatched::accept &&
+        spec_->exec == Exec::followed)
+      return {};
+    return fail(MeasurementError(NothingArmed{kind}));
+  }
+  batches_.push_back(*std::move(armed));
+  // What was loaded after we had looked, and before the hook was armed, did not wait for us.
+  if (loader_of(batches_) != nullptr) look_again();
+  return {};
+}
+
+// A wildcard selects whatever can be probed of what it matches, as Sites::every_instruction does. A
+// name selects one function.
+void Measurement::note_skipped(const engine::ArmReport& report) {
+  const Selection& selection = spec_->selection;
+  if (selection.sites == Sites::every_instruction) return;
+  for (const placement::Skipped& skipped : report.skipped)
+    if (!selection.wanted[skipped.match.pattern].has_wildcard()) shortfall_.incomplete = true;
+}
+
+std::vector<int> Measurement::descriptors() const {
+  std::vector<int> all = {target_.exit_descriptor()};
+  if (const engine::LoaderWatch* loader = loader_of(batches_)) all.push_back(loader->descriptor());
+  return all;
+}
+
+bool Measurement::look_after() {
+  bool soon = false;
+  for (Batch& batch : batches_) soon = batch.session.provide() || soon;
+  if (has_loaded()) track_loads();
+  if (spec_->selection.kind != Kind::latency || !callers_.finds_new(target_, batches_)) return soon;
+  if (const auto subject = look_at(target_, *store_)) {
+    object_code_ = subject->image->executable_ranges();
+    admit_callers();
+  }
+  return soon;
+}
+
+bool Measurement::notice_end() {
+  if (has_ended() || !is_gone()) return false;
+  if (spec_->exec == Exec::followed && !target_.has_exited() && follow_exec()) return false;
+  ended_ns_ = monotonic_ns();
+  return true;
+}
+
+// The process runs another program: the old one is gone, and all memory that we had there. Returns
+// false if the new one cannot be opened, or if there is none.
+bool Measurement::follow_exec() {
+  auto target = open_target(process_.pid);
+  if (!target) {
+    // A process that is about to end has no program either.
+    if (!target_.ends()) listener_->exec_missed(process_, target.error());
+    return false;
+  }
+  if (target->start_time() != target_.start_time() || target->ends()) return false;
+  while (!batches_.empty()) {
+    static_cast<void>(batches_.back().session.disarm());
+    retire(std::prev(batches_.end()));
+  }
+  target_ = *std::move(target);
+  process_.command = target_.command();
+  listener_->executed(process_);
+  if (auto armed = arm_program(); !armed && !target_.is_over()) {
+    listener_->exec_missed(process_, armed.error());
+    shortfall_.missed = true;
+  }
+  return true;
+}
+
+// A process that runs another program, such as one that was started by a wrapper, is not probed any
+// more. If it has ended since, its name may still tell; but it may have changed the name itself.
+std::optional<ExecutedProgram> Measurement::executed_program() const {
+  using Certainty = ExecutedProgram::Certainty;
+  const auto program = target::executable_path(process_.pid);
+  if (program && !target_.has_exited()) return ExecutedProgram{*program, Certainty::certain};
+  const auto status = target::read_status(process_.pid);
+  if (!status || status->command == process_.command || have_hits(batches_)) return std::nullopt;
+  return ExecutedProgram{status->command, Certainty::probable};
+}
+
+void Measurement::end(uint64_t now_ns) {
+  if (!has_ended()) ended_ns_ = now_ns;
+}
+
+void Measurement::retire(Batches::iterator batch) {
+  std::visit([&](auto& results) { results.retire(batches_, batch); }, results_);
+}
+
+void Measurement::disarm() {
+  // Objects that were loaded since may have an unwinder, and others may be gone.
+  std::unique_ptr<image::ProcessImage> now;
+  if (loader_of(batches_) != nullptr && !is_gone())
+    if (auto subject = look_at(target_, *store_)) now = std::move(subject->image);
+  std::for_each(batches_.rbegin(), batches_.rend(),
+                [&](Batch& last) { note(last.session.disarm(now.get())); });
+  if (has_left_over_) take_out_left_overs(process_.pid, *store_);
+}
+
+void Measurement::note(const Result<engine::DisarmReport, ledger::SessionError>& report) {
+  if (!report) {
+    listener_->disarm_failed(process_, report.error());
+    shortfall_.disarm_failed = true;
+    return;
+  }
+  if (!disarmed_) disarmed_.emplace();
+  *disarmed_ += *report;
+  if (report->foreign != 0) shortfall_.disarm_failed = true;
+}
+
+Shortfall Measurement::shortfall() const {
+  Shortfall all = shortfall_;
+  all.missed |= refused() != 0;
+  return all;
+}
+
+template <class Row>
+void Measurement::note_missed(Report<Row>& report) {
+  if constexpr (std::is_same_v<Row, ValueRow>) {
+    for (const ValueRow& row : report.rows) shortfall_.missed |= row.missed != 0;
+  } else if constexpr (std::is_same_v<Row, LatencyRow>) {
+    report.has_spans = spec_->selection.kind == Kind::span;
+    uint64_t missed = 0;
+    for (const LatencyRow& row : report.rows) {
+      missed += row.missed;
+      shortfall_.missed |= row.missed + row.from_generated != 0;
+    }
+    if (report.is_final && missed > refused() && !report.has_spans)
+      report.slots_to_ask_for = slots_to_ask_for(batches_);
+  }
+}
+
+void Measurement::report(Period period, ReportSink& sink) {
+  const uint64_t until_ns = has_ended() ? ended_ns_ : monotonic_ns();
+  const uint64_t from_ns = period == Period::whole ? armed_ns_ : reported_ns_;
+  std::visit(
+      [&](auto& results) {
+        auto report = results.report(batches_, period, sink);
+        report.process = process_;
+        report.seconds = static_cast<double>(until_ns - from_ns) / 1e9;
+        note_missed(report);
+        show(report, sink);
+      },
+      results_);
+  reported_ns_ = monotonic_ns();
+}
+
+}  // namespace pinprick::session

@@ -1,0 +1,143 @@
+// One process under measurement by one owner, from arming its first probe to disarming the last.
+// The process may load and unload objects and execute other programs meanwhile: each gets a batch
+// of probes of its own (docs/load-tracking.md). The results are the sum of all batches.
+//
+// One thread uses it. It waits for descriptors(), and calls notice_end() and look_after() now and
+// then. Changes to the process wait for their turn (turn.h). What happens, and what could not be
+// done, is told to a listener.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "image/process.h"
+#include "session/batch.h"
+#include "session/caller_watch.h"
+#include "session/measurement_error.h"
+#include "session/measurement_listener.h"
+#include "session/planning.h"
+#include "session/report.h"
+#include "session/results.h"
+#include "session/subject.h"
+#include "target/remote_target.h"
+
+namespace pinprick::session {
+
+// In what the results fall short of what was asked for.
+struct Shortfall {
+  bool incomplete = false;     // a function that was selected by name is not probed
+  bool missed = false;         // hits or calls were not recorded although probes were armed
+  bool disarm_failed = false;  // a probe may still be there, or was overwritten by others
+
+  Shortfall& operator|=(const Shortfall& other);
+};
+
+// What a process has executed while it was measured, and what is not probed.
+struct ExecutedProgram {
+  std::string name;
+  // Of a process that has ended only a name is known, which it may have set itself.
+  enum class Certainty : uint8_t { probable, certain } certainty = Certainty::certain;
+};
+
+class Measurement {
+ public:
+  // Takes out what dead owners have left in the process, and arms what `spec` selects. `spec`,
+  // `store` and `listener` outlive the measurement.
+  static Result<Measurement, MeasurementError> begin(pid_t pid, const MeasurementSpec& spec,
+                                                     image::ObjectStore& store,
+                                                     MeasurementListener& listener);
+
+  const ProcessName& process() const { return process_; }
+
+  // Readable when the process has ended, or has loaded or unloaded something.
+  std::vector<int> descriptors() const;
+  // Provides slots and histograms, probes what was loaded, and admits callers. Call it now and then
+  // until the end was noticed; call it soon if it returns true.
+  bool look_after();
+
+  // Was the end noticed?
+  bool has_ended() const { return ended_ns_ != 0; }
+  // Looks whether the process has ended or runs another program. With Exec::followed the
+  // measurement goes on in that one. Returns true when it notices the end, once.
+  bool notice_end();
+  // With Exec::ends: the program that the process runs instead, or has probably run.
+  std::optional<ExecutedProgram> executed_program() const;
+  // Ends it now, unless its end was noticed before.
+  void end(uint64_t now_ns);
+
+  // Takes out all probes. Results stay readable.
+  void disarm();
+  // What was taken out so far; nothing if nothing was.
+  const std::optional<engine::DisarmReport>& disarmed() const { return disarmed_; }
+
+  // Hands a report to the sink. The names in its rows are valid during the call.
+  void report(Period period, ReportSink& sink);
+  // How many calls were missed for want of memory for histograms.
+  uint64_t refused() const { return refused_by(batches_); }
+  Shortfall shortfall() const;
+
+ private:
+  // Where an object was loaded.
+  using LoadedAt = std::pair<std::string, uint64_t>;
+  static std::set<LoadedAt> objects_in(const image::ProcessImage& image);
+
+  Measurement(ProcessName process, target::RemoteTarget target, const MeasurementSpec& spec,
+              image::ObjectStore& store, MeasurementListener& listener);
+
+  Result<void, MeasurementError> arm_program();
+  Result<Batch, MeasurementError> plan_and_arm(Subject& subject);
+  Result<Batch, MeasurementError> arm(std::unique_ptr<image::ProcessImage> image,
+                                      placement::ProbeSet set);
+  void note_skipped(const engine::ArmReport& report);
+  bool follow_exec();
+  void retire(Batches::iterator batch);
+  void note(const Result<engine::DisarmReport, ledger::SessionError>& report);
+
+  // measurement_loads.cc
+  bool has_loaded() const;
+  void track_loads();
+  void look_again();
+  Result<void, MeasurementError> arm_loaded(std::unique_ptr<image::ProcessImage> now,
+                                            const std::set<LoadedAt>& before);
+  void leave_out_unfinished(std::vector<image::Match>& matches);
+  void note_load_missed(const MeasurementError& why);
+  void forget_unloaded(const image::ProcessImage& now);
+  void admit_callers();
+
+  // Has the process ended, or does it run another program?
+  bool is_gone() const { return target_.has_exited() || !target_.same_image(); }
+  MeasurementError error_of_exit() const;
+  template <class Row>
+  void note_missed(Report<Row>& report);
+
+  ProcessName process_;
+  target::RemoteTarget target_;  // the program that it runs
+  const MeasurementSpec* spec_;
+  image::ObjectStore* store_;
+  MeasurementListener* listener_;
+
+  Batches batches_;
+  std::set<LoadedAt> known_;        // objects that were there at the last look
+  std::vector<Range> object_code_;  // where objects have code
+  CallerWatch callers_;
+  // Arming has failed, and its memory may not have been taken out again.
+  bool has_left_over_ = false;
+
+  std::variant<Results<CountRow>, Results<LatencyRow>, Results<ValueRow>> results_;
+  std::optional<engine::DisarmReport> disarmed_;
+  Shortfall shortfall_;
+  uint64_t armed_ns_ = 0;
+  uint64_t ended_ns_ = 0;  // 0: not yet
+  uint64_t reported_ns_ = 0;
+};
+
+}  // namespace pinprick::session

@@ -1,0 +1,34 @@
+// Why a process cannot be measured, or not with all probes that were selected.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "ledger/session_error.h"
+#include "plan/planner.h"
+#include "session/matching.h"
+
+namespace pinprick::session {
+
+// Two patterns with a value each match one function. Only one value could be recorded there.
+struct MeantTwice {};
+
+// A point of a span cannot be probed.
+struct PointRefused {
+  std::string span;
+  std::string point;
+  plan::Refusal refusal;
+};
+
+// None of the selected functions or spans can be probed.
+struct NothingArmed {
+  placement::Kind kind = placement::Kind::count;
+};
+
+// The task was cancelled before any probe was armed. Nothing was changed.
+struct Interrupted {};
+
+using MeasurementError = std::variant<ledger::SessionError, MatchError, MeantTwice, PointRefused,
+                                      NothingArmed, Interrupted>;
+
+}  // namespace pinprick::session

@@ -1,0 +1,137 @@
+// Load tracking: objects that come and go while their process is measured.
+#include <poll.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/clock.h"
+#include "image/loader.h"
+#include "ledger/turn.h"
+#include "session/left_over.h"
+#include "session/measurement.h"
+
+namespace pinprick::session {
+
+std::set<Measurement::LoadedAt> Measurement::objects_in(const image::ProcessImage& image) {
+  std::set<LoadedAt> objects;
+  for (const auto& object : image.objects) objects.emplace(object->path(), object->bias());
+  return objects;
+}
+
+bool Measurement::has_loaded() const {
+  const engine::LoaderWatch* const loader = loader_of(batches_);
+  pollfd request = {loader != nullptr ? loader->descriptor() : -1, POLLIN, 0};
+  return ::poll(&request, 1, 0) == 1;
+}
+
+// The process waits until the loader is answered, and has not run any of what it has loaded.
+void Measurement::track_loads() {
+  const auto request = loader_of(batches_)->take();
+  if (!request) return;
+  look_again();
+  if (loader_of(batches_)->answer(*request)) return;
+  listener_->load_timed_out(process_);
+  shortfall_.missed = true;
+}
+
+// Nothing is done while the loader is at work: it tells us when it starts, and again when it is
+// done.
+void Measurement::look_again() {
+  if (image::loader_is_at_work(process_.pid, target_.reader())) return;
+  const auto turn = ledger::Turn::take(process_.pid);
+  if (!turn) return note_load_missed(turn.error());
+  auto subject = look_at(target_, *store_);
+  if (!subject) return note_load_missed(subject.error());
+  forget_unloaded(*subject->image);
+  const std::set<LoadedAt> now = objects_in(*subject->image);
+  const std::set<LoadedAt> before = std::exchange(known_, now);
+  object_code_ = subject->image->executable_ranges();
+  if (!std::includes(before.begin(), before.end(), now.begin(), now.end()))
+    if (auto armed = arm_loaded(std::move(subject->image), before); !armed)
+      note_load_missed(armed.error());
+  admit_callers();
+}
+
+void Measurement::note_load_missed(const MeasurementError& why) {
+  if (target_.is_over()) return;
+  listener_->load_missed(process_, why);
+  shortfall_.incomplete = shortfall_.missed = true;
+}
+
+Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::ProcessImage> now,
+                                                       const std::set<LoadedAt>& before) {
+  const uint64_t begin_ns = monotonic_ns();
+  auto matches = match_loaded(*now, spec_->selection, [&](const image::Object& object) {
+    return !before.contains({object.path(), object.bias()});
+  });
+  leave_out_unfinished(matches);
+  if (matches.empty()) return {};
+  std::vector<std::string> names;
+  for (const image::Match& match : matches)
+    if (names.empty() || names.back() != match.object->name())
+      names.push_back(match.object->name());
+  if (has_left_over_) take_out_left_overs(process_.pid, *store_);
+  auto set = plan_loaded(*now, std::move(matches), *spec_);
+  auto batch = arm(std::move(now), std::move(set));
+  if (!batch) {
+    has_left_over_ = true;
+    return fail(batch.error());
+  }
+  const engine::ArmReport& report = batch->session.report();
+  listener_->loaded(process_, names, report, monotonic_ns() - begin_ns);
+  note_skipped(report);
+  if (report.armed == 0) return {};
+  // Each object is an open file.
+  std::set<const image::Object*> probed;
+  for (const engine::ArmedProbe& one : batch->session.probes())
+    probed.insert(batch->session.match_of(one).object);
+  std::erase_if(batch->image->objects,
+                [&](const auto& object) { return !probed.contains(object.get()); });
+  batches_.push_back(*std::move(batch));
+  return {};
+}
+
+// The loader tells us of an object before it relocates it. Relocations in the text would be written
+// into our jumps, and nobody is told when they are done.
+void Measurement::leave_out_unfinished(std::vector<image::Match>& matches) {
+  const image::Object* unfinished = nullptr;
+  std::erase_if(matches, [&](const image::Match& match) {
+    if (!match.object->elf().has_text_relocations()) return false;
+    if (std::exchange(unfinished, match.object) != match.object)
+      listener_->code_unfinished(process_, match.object->name());
+    return true;
+  });
+  if (unfinished != nullptr) shortfall_.incomplete = shortfall_.missed = true;
+}
+
+// Marks the probes in objects that are not there any more. A batch that has no others is taken out,
+// but not the first one, which has the hook in the loader.
+void Measurement::forget_unloaded(const image::ProcessImage& now) {
+  std::vector<std::string> names;
+  for (Batch& batch : batches_)
+    for (engine::Unloaded& object : batch.session.note_unloaded(now)) {
+      known_.erase({object.path, object.bias});
+      names.push_back(std::move(object.name));
+    }
+  if (!names.empty()) listener_->unloaded(process_, names);
+  if (batches_.empty()) return;
+  for (auto next = std::next(batches_.begin()); next != batches_.end();) {
+    const auto batch = next++;
+    if (!batch->session.is_gone()) continue;
+    // What cannot be taken out now is tried again at the end.
+    const auto report = batch->session.disarm(&now);
+    if (!report || report->memory_left) continue;
+    note(report);
+    retire(batch);
+  }
+}
+
+// Calls are timed if they come from objects, or from the code of our batches.
+void Measurement::admit_callers() {
+  std::vector<Range> code = code_of(batches_);
+  code.insert(code.end(), object_code_.begin(), object_code_.end());
+  for (Batch& batch : batches_) batch.session.admit_callers(code);
+}
+
+}  // namespace pinprick::session

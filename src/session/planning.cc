@@ -1,0 +1,98 @@
+#include "session/planning.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "image/loader.h"
+#include "placement/hooks.h"
+#include "target/procfs.h"
+
+namespace pinprick::session {
+namespace {
+
+// Returns where the loader of the process can be made to wait for us, if what it loads may matter.
+std::optional<placement::HookPlace> tracks_loads_by(const Subject& subject,
+                                                    const Selection& selection) {
+  const pid_t pid = subject.target.pid();
+  if (!may_match_later(*subject.image, selection)) return std::nullopt;
+  // A filter, be it of one thread, might end the process for the system call by which it would
+  // wait.
+  for (const pid_t tid : target::list_threads(pid))
+    if (const auto status = target::read_thread_status(pid, tid); status && status->seccomp != 0)
+      return std::nullopt;
+  const auto notifies = image::loader_notifies_at(pid, subject.target.reader());
+  return notifies ? placement::place_in_loader(*subject.image, *notifies) : std::nullopt;
+}
+
+// Do two patterns match one function? Only the first one's value would be recorded. `matches` is
+// the number of matches of all patterns together.
+bool means_twice(image::ProcessImage& image, const Selection& selection, size_t matches) {
+  if (selection.values.size() < 2) return false;
+  size_t each = 0;
+  for (const image::Pattern& one : selection.wanted)
+    each += image::match_patterns(image, {one}, selection.excluded).matches.size();
+  return each != matches;
+}
+
+// Returns the points of all spans, each site once.
+std::vector<image::Match> points_of(const std::vector<placement::SpanMatches>& spans) {
+  std::vector<image::Match> points;
+  for (const placement::SpanMatches& span : spans) {
+    points.push_back(span.start);
+    points.push_back(span.end);
+  }
+  const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
+  std::stable_sort(points.begin(), points.end(), by_site);
+  const auto same = [](const image::Match& a, const image::Match& b) { return a.site == b.site; };
+  points.erase(std::unique(points.begin(), points.end(), same), points.end());
+  return points;
+}
+
+Result<placement::ProbeSet, MeasurementError> plan_spans(const Subject& subject,
+                                                         const MeasurementSpec& spec) {
+  image::ProcessImage& image = *subject.image;
+  auto spans = match_spans(image, spec.selection, spec.unmatched);
+  if (!spans) return fail(MeasurementError(spans.error()));
+  auto set = placement::plan_probes(image, points_of(*spans), placement::Kind::span);
+  if (!set.skipped.empty() && spec.unmatched == Unmatched::refuse) {
+    const placement::Skipped& first = set.skipped.front();
+    return fail(MeasurementError(PointRefused{spec.selection.spans[first.match.pattern / 2],
+                                              first.match.name(), first.refusal}));
+  }
+  placement::set_spans(set, *spans);
+  return set;
+}
+
+}  // namespace
+
+Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
+                                                   const MeasurementSpec& spec) {
+  const Selection& selection = spec.selection;
+  if (selection.kind == placement::Kind::span) return plan_spans(subject, spec);
+  image::ProcessImage& image = *subject.image;
+  const auto loader = tracks_loads_by(subject, selection);
+  auto matches = match(image, selection, spec.unmatched, loader ? Loads::tracked : Loads::ignored);
+  if (!matches) return fail(MeasurementError(matches.error()));
+  if (means_twice(image, selection, matches->size())) return fail(MeasurementError(MeantTwice{}));
+  if (selection.sites == Sites::every_instruction) image::mean_each_instruction(*matches);
+  auto set = placement::plan_probes(image, *std::move(matches), selection.kind, loader, spec.risk);
+  set.values = selection.values;
+  return set;
+}
+
+std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selection& selection,
+                                       const std::function<bool(const image::Object&)>& is_new) {
+  return image::match_patterns(image, selection.wanted, selection.excluded, is_new).matches;
+}
+
+placement::ProbeSet plan_loaded(const image::ProcessImage& image, std::vector<image::Match> matches,
+                                const MeasurementSpec& spec) {
+  const Selection& selection = spec.selection;
+  if (selection.sites == Sites::every_instruction) image::mean_each_instruction(matches);
+  auto set = placement::plan_probes(image, std::move(matches), selection.kind, {}, spec.risk);
+  set.values = selection.values;
+  return set;
+}
+
+}  // namespace pinprick::session

@@ -1,0 +1,45 @@
+// Plans the probes of a measurement. Nothing in the process is changed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/session.h"
+#include "image/match.h"
+#include "image/process.h"
+#include "placement/probe_set.h"
+#include "session/matching.h"
+#include "session/measurement_error.h"
+#include "session/selection.h"
+#include "session/subject.h"
+
+namespace pinprick::session {
+
+// What becomes of a measurement when its process executes another program.
+enum class Exec : uint8_t { ends, followed };
+
+// What is measured, and how.
+struct MeasurementSpec {
+  Selection selection;
+  Unmatched unmatched = Unmatched::refuse;
+  placement::Risk risk = placement::Risk::none;
+  Exec exec = Exec::ends;
+  engine::ArmOptions arming;  // the measurement sets `callers`
+};
+
+// Plans probes in all objects that are there now. A hook in the loader is added if patterns may
+// match in what is loaded later, and if that can be tracked. Spans are not looked for in what is
+// loaded later. A span with a point that cannot be probed is left out, if unmatched spans are
+// accepted.
+Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
+                                                   const MeasurementSpec& spec);
+
+// Returns what the patterns match in the objects for which `is_new` returns true.
+std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selection& selection,
+                                       const std::function<bool(const image::Object&)>& is_new);
+placement::ProbeSet plan_loaded(const image::ProcessImage& image, std::vector<image::Match> matches,
+                                const MeasurementSpec& spec);
+
+}  // namespace pinprick::session

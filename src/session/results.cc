@@ -1,0 +1,139 @@
+#include "session/results.h"
+
+#include <string_view>
+#include <utility>
+
+#include "session/row_sum.h"
+
+namespace pinprick::session {
+namespace {
+
+// Functions without a hit.
+enum class Idle : bool { left_out, included };
+
+// Returns the rows of one batch.
+template <class Row>
+std::vector<Row> rows_of(Batch& batch, Period period, Idle idle);
+
+template <>
+std::vector<CountRow> rows_of(Batch& batch, Period period, Idle idle) {
+  const engine::Session& session = batch.session;
+  const bool whole = period == Period::whole;
+  std::vector<CountRow> rows;
+  if (idle == Idle::included) rows.reserve(session.probes().size());
+  auto counters = session.counters();
+  if (!whole) batch.last.counters.resize(counters.size());
+  for (const engine::ArmedProbe& armed : session.probes()) {
+    const size_t i = armed.index;
+    const uint64_t hits = counters[i] - (whole ? 0 : batch.last.counters[i]);
+    if (hits != 0 || idle == Idle::included) rows.push_back({session.name_of(armed), hits});
+  }
+  if (!whole) batch.last.counters = std::move(counters);
+  return rows;
+}
+
+template <>
+std::vector<LatencyRow> rows_of(Batch& batch, Period period, Idle idle) {
+  const engine::Session& session = batch.session;
+  std::vector<LatencyRow> rows;
+  if (idle == Idle::included) rows.reserve(session.probes().size());
+  Recorded now = {{}, session.histograms(), session.unrecorded()};
+  const Recorded& last = batch.last;
+  const bool whole = period == Period::whole;
+  const bool from_start = whole || last.histograms.empty();
+  for (const engine::ArmedProbe& armed : session.probes()) {
+    const size_t i = armed.index;
+    LatencyRow row;
+    const ledger::Unrecorded before = from_start ? ledger::Unrecorded() : last.unrecorded[i];
+    const ledger::Unrecorded& all = now.unrecorded[i];
+    row.missed = all.missed - before.missed;
+    row.unwound = all.unwound - before.unwound;
+    row.abandoned = all.abandoned - before.abandoned;
+    row.from_generated = all.from_generated - before.from_generated;
+    row.repeated = all.repeated - before.repeated;
+    row.unmatched = all.unmatched - before.unmatched;
+    row.is_span = session.kind() == placement::Kind::span;
+    row.histogram = whole        ? std::move(now.histograms[i])
+                    : from_start ? now.histograms[i]
+                                 : now.histograms[i].since(last.histograms[i]);
+    if (!row.has_calls() && idle == Idle::left_out) continue;
+    row.name = session.name_of(armed);
+    rows.push_back(std::move(row));
+  }
+  if (!whole) batch.last = std::move(now);
+  return rows;
+}
+
+template <>
+std::vector<ValueRow> rows_of(Batch& batch, Period period, Idle idle) {
+  const engine::Session& session = batch.session;
+  std::vector<ValueRow> rows;
+  Recorded now = {{}, session.histograms(), session.unrecorded()};
+  const Recorded& last = batch.last;
+  const bool from_start = period == Period::whole || last.histograms.empty();
+  for (const engine::ArmedProbe& armed : session.probes()) {
+    const size_t i = armed.index;
+    ValueRow row;
+    row.missed = now.unrecorded[i].missed - (from_start ? 0 : last.unrecorded[i].missed);
+    row.histogram = from_start ? now.histograms[i] : now.histograms[i].since(last.histograms[i]);
+    if (!row.has_calls() && idle == Idle::left_out) continue;
+    row.name = session.name_of(armed);
+    rows.push_back(std::move(row));
+  }
+  if (period == Period::interval) batch.last = std::move(now);
+  return rows;
+}
+
+}  // namespace
+
+template <class Row>
+void Results<Row>::keep_names(std::vector<Row>& rows) {
+  const auto keep = [&](std::string_view& name) {
+    auto known = names_.find(name);
+    if (known == names_.end()) known = names_.emplace(name).first;
+    name = *known;
+  };
+  for (Row& row : rows) {
+    keep(row.name.object);
+    keep(row.name.function);
+    keep(row.name.value);
+  }
+}
+
+template <class Row>
+void Results<Row>::retire(Batches& batches, Batches::iterator batch) {
+  for (auto [rows, period] :
+       {std::pair(&interval_, Period::interval), std::pair(&whole_, Period::whole)}) {
+    RowSum<Row> sum;
+    sum.add_all(std::move(*rows));
+    sum.add_all(rows_of<Row>(*batch, period, Idle::included));
+    *rows = sum.take();
+    keep_names(*rows);
+  }
+  batches.erase(batch);
+}
+
+template <class Row>
+Report<Row> Results<Row>::report(Batches& batches, Period period, const ReportSink& sink) {
+  Report<Row> report;
+  report.is_final = period == Period::whole;
+  auto before = period == Period::whole ? whole_ : std::exchange(interval_, {});
+  size_t functions = before.size();
+  for (const Batch& batch : batches) functions += batch.session.probes().size();
+  // Functions with the same name are told apart by their order. So all of them have to be there
+  // when the rows of several batches are added up.
+  const bool one = before.empty() && batches.size() == 1;
+  const Idle idle = !one || sink.shows_idle(functions) ? Idle::included : Idle::left_out;
+  RowSum<Row> sum;
+  sum.add_all(std::move(before));
+  for (Batch& batch : batches) sum.add_all(rows_of<Row>(batch, period, idle));
+  report.rows = sum.take();
+  if (idle == Idle::left_out) report.idle = functions - report.rows.size();
+  return report;
+}
+
+template class Results<CountRow>;
+template class Results<LatencyRow>;
+template class Results<ValueRow>;
+
+}  // namespace pinprick::session

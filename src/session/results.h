@@ -1,0 +1,40 @@
+// What all batches of one owner have recorded in a process: those that are in place, and those that
+// were retired.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "session/batch.h"
+#include "session/report.h"
+
+namespace pinprick::session {
+
+// An interval starts at the last report of an interval. The whole time starts when the first batch
+// was armed.
+enum class Period : uint8_t { interval, whole };
+
+template <class Row>
+class Results {
+ public:
+  // Keeps what the batch has recorded, and destroys the batch.
+  void retire(Batches& batches, Batches::iterator batch);
+
+  // Returns a report with rows and the number of functions without one. Its names are owned by the
+  // batches and by these results. A function without a hit has a row if the sink wants it, or if
+  // there is more than one batch.
+  Report<Row> report(Batches& batches, Period period, const ReportSink& sink);
+
+ private:
+  void keep_names(std::vector<Row>& rows);
+
+  // Of the batches that were retired.
+  std::vector<Row> whole_;
+  std::vector<Row> interval_;
+  std::set<std::string, std::less<>> names_;
+};
+
+}  // namespace pinprick::session

@@ -1,0 +1,52 @@
+// Adds up the rows of several batches of probes. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace pinprick::session {
+
+// A function has one row, even if its object was unloaded and loaded again.
+template <class Row>
+class RowSum {
+ public:
+  // Adds the rows of one batch. Functions with the same name are told apart by their order.
+  void add_all(std::vector<Row> batch) {
+    if (rows_.empty()) {  // the usual case: there is one batch, and nothing to look up
+      rows_ = std::move(batch);
+      return;
+    }
+    if (index_.empty()) {
+      Names seen;
+      for (size_t i = 0; i < rows_.size(); ++i) index_.emplace(key_of(rows_[i], seen), i);
+    }
+    Names seen;
+    for (Row& row : batch) {
+      const auto [at, is_new] = index_.try_emplace(key_of(row, seen), rows_.size());
+      if (is_new)
+        rows_.push_back(std::move(row));
+      else
+        rows_[at->second].add(row);
+    }
+  }
+  std::vector<Row> take() { return std::move(rows_); }
+
+ private:
+  using Name = std::tuple<std::string_view, std::string_view, uint64_t, std::string_view>;
+  using Names = std::map<Name, size_t>;
+  using Key = std::pair<Name, size_t>;
+
+  static Key key_of(const Row& row, Names& seen) {
+    const Name name(row.name.object, row.name.function, row.name.offset, row.name.value);
+    return {name, seen[name]++};
+  }
+
+  std::vector<Row> rows_;
+  std::map<Key, size_t> index_;
+};
+
+}  // namespace pinprick::session

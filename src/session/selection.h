@@ -1,0 +1,71 @@
+// What a user has selected, parsed: functions, values to record, and spans. Pure. matching.h finds
+// what a selection means in a process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "image/pattern.h"
+#include "placement/probe_set.h"
+#include "select/span.h"
+#include "select/value.h"
+
+namespace pinprick::session {
+
+enum class Sites : uint8_t { named, every_instruction };
+
+// The texts that the user wrote.
+struct SelectionSpec {
+  placement::Kind kind = placement::Kind::count;
+  // Patterns; for Kind::value each with a value; for Kind::span spans.
+  std::vector<std::string> wanted;
+  std::vector<std::string> excluded;
+  image::PatternSyntax syntax = image::PatternSyntax::glob;
+  Sites sites = Sites::named;
+};
+
+struct Selection {
+  placement::Kind kind = placement::Kind::count;
+  Sites sites = Sites::named;
+  std::vector<image::Pattern> wanted;
+  std::vector<image::Pattern> excluded;
+  std::vector<placement::RecordedValue> values;  // of Kind::value: one for each wanted pattern
+  std::vector<std::string> spans;  // of Kind::span: two wanted patterns each, start and end
+};
+
+// The value to record at `point` makes no sense.
+struct BadValue {
+  std::string point;
+  select::ValueError error;
+};
+
+// An argument is in its register only at the entry of a function.
+struct ArgumentAtOffset {
+  std::string point;
+  std::string value;
+};
+
+struct BadSpan {
+  std::string text;
+  select::SpanError error = select::SpanError::no_start;
+};
+
+// Some of the texts are spans, and this one is not.
+struct NoSpan {
+  std::string text;
+};
+
+struct TooManySpans {
+  size_t spans = 0;
+  size_t most = 0;  // that are possible at once
+};
+
+using SelectionError =
+    std::variant<image::PatternError, BadValue, ArgumentAtOffset, BadSpan, NoSpan, TooManySpans>;
+
+Result<Selection, SelectionError> parse_selection(const SelectionSpec& spec);
+
+}  // namespace pinprick::session

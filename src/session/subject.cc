@@ -1,0 +1,69 @@
+#include "session/subject.h"
+
+#include <utility>
+
+#include "base/clock.h"
+#include "engine/shared_sites.h"
+#include "image/loader.h"
+#include "ledger/turn.h"
+
+namespace pinprick::session {
+namespace {
+
+// A process that ends loses its memory, and the files that are mapped there, before it counts as
+// ended.
+bool is_gone(const target::RemoteTarget& target) {
+  return target.has_exited() || !target.same_image();
+}
+
+// While the loader is at work, what is mapped may lack what its objects need: an unwinder, say.
+Result<image::ProcessImage, SystemError> load_settled(pid_t pid, const image::MemoryReader& reader,
+                                                      image::ObjectStore& store) {
+  constexpr uint64_t kTimeoutNs = 300'000'000;
+  for (const uint64_t begin = monotonic_ns();; sleep_ns(1'000'000)) {
+    const bool was_idle = !image::loader_is_at_work(pid, reader);
+    auto image = image::load_process(pid, reader, &store);
+    const bool settled = was_idle && !image::loader_is_at_work(pid, reader);
+    if (settled || !image || monotonic_ns() - begin > kTimeoutNs) return image;
+  }
+}
+
+}  // namespace
+
+// Not while another one has stopped it: then it is traced.
+Result<target::RemoteTarget, ledger::SessionError> open_target(pid_t pid) {
+  const auto turn = ledger::Turn::take(pid);
+  if (!turn) return fail(turn.error());
+  auto target = target::RemoteTarget::open(pid);
+  if (!target) return fail(ledger::SessionError(target.error()));
+  return *std::move(target);
+}
+
+Result<Subject, ledger::SessionError> look_at(pid_t pid, image::ObjectStore& store) {
+  auto target = open_target(pid);
+  if (!target) return fail(target.error());
+  return look_at(*target, store);
+}
+
+Result<Subject, ledger::SessionError> look_at(const target::RemoteTarget& target,
+                                              image::ObjectStore& store) {
+  using target::AttachCause;
+  const pid_t pid = target.pid();
+  const auto refuse = [&](AttachCause cause, int system_error) {
+    return fail(ledger::SessionError(target::AttachError{cause, pid, 0, system_error, {}}));
+  };
+  const auto others =
+      std::make_shared<const engine::OtherSites>(engine::OtherSites::find(pid, target.memory()));
+  auto image = load_settled(pid, engine::reader_without_jumps(others, target.reader()), store);
+  if (image) image->taken = others->taken();
+  const bool incomplete = !image || image->objects.empty() || !image->unreadable.empty();
+  if (incomplete && is_gone(target)) return refuse(AttachCause::exited, 0);
+  if (!image) return refuse(AttachCause::not_permitted, image.error().number);
+  if (image->objects.empty()) {
+    if (image->unreadable.empty()) return refuse(AttachCause::exited, 0);
+    return fail(ledger::SessionError(image->unreadable.front().error));
+  }
+  return Subject{target, std::make_unique<image::ProcessImage>(*std::move(image))};
+}
+
+}  // namespace pinprick::session

@@ -1,0 +1,79 @@
+#include "session/row_sum.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "session/report.h"
+
+namespace pinprick::session {
+namespace {
+
+using testing::ElementsAre;
+
+CountRow row(std::string_view object, std::string_view function, uint64_t hits,
+             uint64_t offset = 0) {
+  return {{object, function, offset}, hits};
+}
+
+std::vector<std::string> sum_of(std::vector<std::vector<CountRow>> batches) {
+  RowSum<CountRow> sum;
+  for (auto& batch : batches) sum.add_all(std::move(batch));
+  std::vector<std::string> rows;
+  for (const CountRow& one : sum.take())
+    rows.push_back(std::string(one.name.object) + ":" + std::string(one.name.function) + "+" +
+                   std::to_string(one.name.offset) + " " + std::to_string(one.hits));
+  return rows;
+}
+
+TEST(RowSum, AddsWhatIsOfOneFunctionInSeveralBatches) {
+  EXPECT_THAT(sum_of({{row("a.so", "f", 1), row("a.so", "g", 10)},
+                      {row("b.so", "f", 100)},
+                      {row("a.so", "g", 5), row("a.so", "f", 2)}}),
+              ElementsAre("a.so:f+0 3", "a.so:g+0 15", "b.so:f+0 100"));
+}
+
+TEST(RowSum, KeepsInstructionsOfAFunctionApart) {
+  EXPECT_THAT(sum_of({{row("a.so", "f", 1), row("a.so", "f", 2, 4)}, {row("a.so", "f", 30, 4)}}),
+              ElementsAre("a.so:f+0 1", "a.so:f+4 32"));
+}
+
+TEST(RowSum, TellsFunctionsOfOneNameApartByTheirOrder) {
+  EXPECT_THAT(sum_of({{row("a.so", "init", 1), row("a.so", "init", 2)},
+                      {row("a.so", "init", 10), row("a.so", "init", 20), row("a.so", "init", 40)}}),
+              ElementsAre("a.so:init+0 11", "a.so:init+0 22", "a.so:init+0 40"));
+}
+
+TEST(RowSum, OfNothingIsNothing) {
+  EXPECT_TRUE(sum_of({{}, {}}).empty());
+  EXPECT_THAT(sum_of({{}, {row("a.so", "f", 1)}}), ElementsAre("a.so:f+0 1"));
+}
+
+TEST(RowSum, AddsAllThatLatencyRowsHave) {
+  LatencyRow some;
+  some.name = {"a.so", "f"};
+  some.histogram.record(100);
+  some.missed = 1;
+  some.unwound = 2;
+  some.abandoned = 3;
+  some.from_generated = 4;
+  some.repeated = 5;
+  some.unmatched = 6;
+  RowSum<LatencyRow> sum;
+  sum.add_all({some});
+  sum.add_all({some});
+  const auto rows = sum.take();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].histogram.count(), 2u);
+  EXPECT_EQ(rows[0].missed, 2u);
+  EXPECT_EQ(rows[0].unwound, 4u);
+  EXPECT_EQ(rows[0].abandoned, 6u);
+  EXPECT_EQ(rows[0].from_generated, 8u);
+  EXPECT_EQ(rows[0].repeated, 10u);
+  EXPECT_EQ(rows[0].unmatched, 12u);
+}
+
+}  // namespace
+}  // namespace pinprick::session

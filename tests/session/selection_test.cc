@@ -1,0 +1,122 @@
+#include "session/selection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "layout/runtime_data.h"
+
+namespace pinprick::session {
+namespace {
+
+using placement::Kind;
+using testing::ElementsAre;
+
+SelectionSpec spec_of(Kind kind, std::vector<std::string> wanted) {
+  SelectionSpec spec;
+  spec.kind = kind;
+  spec.wanted = std::move(wanted);
+  return spec;
+}
+
+std::vector<std::string> texts(const std::vector<image::Pattern>& patterns) {
+  std::vector<std::string> texts;
+  texts.reserve(patterns.size());
+  for (const image::Pattern& pattern : patterns) texts.push_back(pattern.text());
+  return texts;
+}
+
+template <class Cause>
+Cause cause_of(Kind kind, std::vector<std::string> wanted) {
+  const auto selection = parse_selection(spec_of(kind, std::move(wanted)));
+  EXPECT_FALSE(selection);
+  if (selection) return {};
+  const Cause* const cause = std::get_if<Cause>(&selection.error());
+  EXPECT_NE(cause, nullptr) << "another cause: " << selection.error().index();
+  return cause != nullptr ? *cause : Cause{};
+}
+
+TEST(Selection, OfSpansHasTwoPatternsForEach) {
+  const auto selection = parse_selection(spec_of(Kind::span, {"read..write", "libc:a..libc:b"}));
+  ASSERT_TRUE(selection);
+  EXPECT_THAT(texts(selection->wanted), ElementsAre("read", "write", "libc:a", "libc:b"));
+  EXPECT_THAT(selection->spans, ElementsAre("read..write", "libc:a..libc:b"));
+}
+
+TEST(Selection, OfCallsTakesDotsForAPartOfAName) {
+  const auto selection = parse_selection(spec_of(Kind::count, {"read..write"}));
+  ASSERT_TRUE(selection);
+  EXPECT_THAT(texts(selection->wanted), ElementsAre("read..write"));
+  EXPECT_TRUE(selection->spans.empty());
+}
+
+TEST(Selection, OfValuesHasOneForEachPattern) {
+  const auto selection =
+      parse_selection(spec_of(Kind::value, {"write $arg3", "libc:read+4 %rdi:u32"}));
+  ASSERT_TRUE(selection);
+  EXPECT_THAT(texts(selection->wanted), ElementsAre("write", "libc:read+4"));
+  ASSERT_EQ(selection->values.size(), 2u);
+  EXPECT_EQ(selection->values[0].text, "$arg3");
+  EXPECT_EQ(selection->values[1].text, "%rdi:u32");
+}
+
+TEST(Selection, MeansPartsOfFunctionsOnlyWithEveryInstruction) {
+  SelectionSpec spec = spec_of(Kind::count, {"f*"});
+  spec.excluded = {"g*"};
+  const auto named = parse_selection(spec);
+  spec.sites = Sites::every_instruction;
+  const auto every = parse_selection(spec);
+  ASSERT_TRUE(named && every);
+  EXPECT_FALSE(named->wanted[0].means_part(true));
+  EXPECT_TRUE(every->wanted[0].means_part(true));
+  EXPECT_TRUE(named->excluded[0].means_part(true))
+      << "an excluded function is excluded with its parts";
+}
+
+TEST(Selection, RefusesWhatIsNoSpanAmongSpans) {
+  EXPECT_EQ(cause_of<NoSpan>(Kind::span, {"a..b", "malloc"}).text, "malloc");
+}
+
+TEST(Selection, RefusesASpanWithoutAPoint) {
+  const auto bad = cause_of<BadSpan>(Kind::span, {"a..b", "..c"});
+  EXPECT_EQ(bad.text, "..c");
+  EXPECT_EQ(bad.error, select::SpanError::no_start);
+}
+
+TEST(Selection, RefusesMoreSpansThanThereIsRoomFor) {
+  std::vector<std::string> spans(layout::kMostSpans, "a..b");
+  EXPECT_TRUE(parse_selection(spec_of(Kind::span, spans)));
+  spans.emplace_back("a..b");
+  const auto many = cause_of<TooManySpans>(Kind::span, spans);
+  EXPECT_EQ(many.spans, layout::kMostSpans + 1);
+  EXPECT_EQ(many.most, layout::kMostSpans);
+}
+
+TEST(Selection, RefusesAPatternWithoutAValueToRecord) {
+  const auto bad = cause_of<BadValue>(Kind::value, {"libc:write"});
+  EXPECT_EQ(bad.point, "libc:write");
+  EXPECT_EQ(bad.error.cause, select::ValueError::Cause::no_value);
+}
+
+TEST(Selection, RefusesAnArgumentAtAnOffsetIntoAFunction) {
+  const auto bad = cause_of<ArgumentAtOffset>(Kind::value, {"write+4 $arg3"});
+  EXPECT_EQ(bad.point, "write+4");
+  EXPECT_EQ(bad.value, "$arg3");
+}
+
+TEST(Selection, RefusesWhatIsNoPattern) {
+  EXPECT_EQ(cause_of<image::PatternError>(Kind::count, {"f", ""}).cause,
+            image::PatternCause::empty);
+  SelectionSpec spec = spec_of(Kind::count, {"f"});
+  spec.excluded = {"("};
+  spec.syntax = image::PatternSyntax::regex;
+  const auto selection = parse_selection(spec);
+  ASSERT_FALSE(selection);
+  EXPECT_EQ(std::get<image::PatternError>(selection.error()).cause, image::PatternCause::bad_regex);
+}
+
+}  // namespace
+}  // namespace pinprick::session
