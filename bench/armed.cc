@@ -26,16 +26,17 @@ Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patt
 
 Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patterns,
                                 placement::Kind kind,
-                                const std::function<bool(const image::Match&)>& wanted) {
+                                const std::function<bool(const image::Match&)>& wanted,
+                                const engine::ArmOptions& options) {
   auto found = find(pid, patterns);
   if (!found) return fail(found.error());
   auto& [subject, matches] = *found;
   if (wanted)
     matches.erase(std::remove_if(matches.begin(), matches.end(), std::not_fn(wanted)),
                   matches.end());
-  auto session =
-      engine::Session::arm(std::move(subject.target), *subject.image,
-                           placement::plan_probes(*subject.image, std::move(matches), kind), {});
+  auto session = engine::Session::arm(
+      std::move(subject.target), *subject.image,
+      placement::plan_probes(*subject.image, std::move(matches), kind), options);
   if (!session) return fail(cli::message(session.error()));
   if (session->report().armed == 0)
     return fail(cli::Message{"nothing_armed", "none of the functions can be probed"});

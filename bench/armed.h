@@ -34,7 +34,8 @@ struct Armed {
 // `wanted` empty: whatever matches.
 Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patterns,
                                 placement::Kind kind,
-                                const std::function<bool(const image::Match&)>& wanted = {});
+                                const std::function<bool(const image::Match&)>& wanted = {},
+                                const engine::ArmOptions& options = {});
 
 // Fails unless everything that was armed came out.
 Result<engine::DisarmReport, cli::Message> disarm(engine::Session& session);

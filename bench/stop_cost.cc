@@ -70,27 +70,39 @@ Result<void, cli::Message> measure(const std::string& program, size_t threads,
   const Address text = found->matches.front().site;
   const auto memory = target::Memory::open(child->pid());
   if (!memory) return fail(cli::Message{"memory", "its memory cannot be opened"});
-  std::vector<double> arm, disarm, whole, standing;
+  // As of a controller that lives on: it has decoded the objects before, and has a probe there.
+  auto first = bench::arm(child->pid(), {"main"}, placement::Kind::count);
+  if (!first) return fail(first.error());
+  std::vector<double> arm, disarm, whole, standing, adding, removing;
   for (int i = 0; i < kRuns; ++i) {
     auto floor = measure_floor(child->pid(), *memory, text);
     if (!floor) return fail(floor.error());
+    const uint64_t begin = monotonic_ns();
     auto armed = bench::arm(child->pid(), {kFunction}, placement::Kind::count);
     if (!armed) return fail(armed.error());
+    const uint64_t middle = monotonic_ns();
     const auto disarmed = bench::disarm(armed->session);
     if (!disarmed) return fail(disarmed.error());
+    adding.push_back(static_cast<double>(middle - begin));
+    removing.push_back(static_cast<double>(monotonic_ns() - middle));
     arm.push_back(static_cast<double>(armed->session.report().stopped_ns));
     disarm.push_back(static_cast<double>(disarmed->stopped_ns));
     whole.push_back(floor->whole);
     standing.push_back(floor->standing);
   }
+  if (const auto disarmed = bench::disarm(first->session); !disarmed)
+    return fail(disarmed.error());
   const std::string many = threads == 1 ? "" : fmt::format("-{}", threads);
   const double stop = median(arm), least = median(whole);
   results.add({"stop-one" + many, kPinprick, threads, 0, stop});
   results.add({"stop-disarm-one" + many, kPinprick, threads, 0, median(disarm)});
+  results.add({"add-one" + many, kPinprick, threads, 0, median(adding)});
+  results.add({"remove-one" + many, kPinprick, threads, 0, median(removing)});
   results.add({"ptrace-floor" + many, kKernel, threads, 0, least});
   results.add({"ptrace-standing" + many, kKernel, threads, 0, median(standing)});
-  fmt::print("{:>7} | {:>9} {:>9} | {:>9} {:>9} | {:>6.1f}\n", threads, cli::duration_ns(stop),
-             cli::duration_ns(median(disarm)), cli::duration_ns(least),
+  fmt::print("{:>7} | {:>9} {:>9} | {:>9} {:>9} | {:>9} {:>9} | {:>6.1f}\n", threads,
+             cli::duration_ns(median(adding)), cli::duration_ns(median(removing)),
+             cli::duration_ns(stop), cli::duration_ns(median(disarm)), cli::duration_ns(least),
              cli::duration_ns(median(standing)), stop / least);
   std::fflush(stdout);
   results.add_fact(fmt::format("stop_one_over_ptrace_floor_{}", threads), stop / least);
@@ -101,8 +113,8 @@ Result<void, cli::Message> measure(const std::string& program, size_t threads,
 
 Result<void, cli::Message> measure_stops(const std::string& targets, const Interrupts& interrupts,
                                          Results& results) {
-  fmt::print("{:>7} | {:>9} {:>9} | {:>9} {:>9} | {:>6}\n", "threads", "arm", "disarm", "floor",
-             "standing", "ratio");
+  fmt::print("{:>7} | {:>9} {:>9} | {:>9} {:>9} | {:>9} {:>9} | {:>6}\n", "threads", "add",
+             "remove", "stopped", "removing", "floor", "standing", "ratio");
   for (size_t threads : kThreads)
     if (auto done = measure(targets + "/still_target", threads, interrupts, results); !done)
       return done;

@@ -393,18 +393,17 @@ void Object::add_what_memory_shows() {
 
 void Object::scan_code() {
   functions();
-  std::shared_ptr<const ObjectCode> code;
   const auto key = contents_of_code();
-  if (key) code = store_->find_code(*key, elf_.segments());
-  if (code == nullptr && key)
+  if (key) code_ = store_->find_code(*key, elf_.segments());
+  if (code_ == nullptr && key)
     if (const Copy* const from = copy(); from != nullptr && text_is_of(*from))
-      code = store_->keep(*key, scan_copy(*from));
-  const bool is_of_file = code != nullptr;
-  if (!is_of_file) code = std::make_shared<const ObjectCode>(scan_memory());
+      code_ = store_->keep(*key, scan_copy(*from));
+  const bool is_of_file = code_ != nullptr;
+  if (!is_of_file) code_ = std::make_shared<const ObjectCode>(scan_memory());
   if (copy_) copy_->reset();  // all is read of it
-  targets_ = code->targets;
-  reserved_ = code->reserved;
-  vforks_ = code->vforks;
+  targets_ = code_->targets;
+  reserved_ = code_->reserved;
+  vforks_ = code_->vforks;
   if (is_of_file && reader_) add_what_memory_shows();
 }
 

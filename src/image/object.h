@@ -122,6 +122,8 @@ class Object {
   std::shared_ptr<const FunctionTable> functions_;
   std::optional<std::optional<std::string_view>> stack_reading_runtime_;
   std::optional<std::vector<std::pair<Address, std::string_view>>> imports_;  // by address
+  // Held so that the store finds it for the next image, while this one lives.
+  std::shared_ptr<const ObjectCode> code_;
   std::optional<BranchTargets> targets_;
   std::vector<Range> reserved_;
   std::vector<Address> vforks_;

@@ -131,7 +131,10 @@ std::shared_ptr<const T> ObjectStore::find(std::map<ContentHash, std::weak_ptr<c
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = known.find(key); found != known.end())
-      if (auto value = found->second.lock()) return value;
+      if (auto value = found->second.lock()) {
+        ++found_in_use_;
+        return value;
+      }
   }
   if (!folder_) return nullptr;
   const std::string name = file_name(key, kind);

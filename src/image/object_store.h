@@ -61,8 +61,9 @@ class ObjectStore {
   // Writes what is new into the folder. Takes milliseconds: not before what has to be quick.
   void write_pending();
 
-  // For tests: how many values were found in files.
+  // For tests: how many values were found in files, and in use.
   size_t found_in_files() const { return found_in_files_; }
+  size_t found_in_use() const { return found_in_use_; }
 
  private:
   enum class Kind : uint32_t { functions = 1, code = 2 };
@@ -96,7 +97,7 @@ class ObjectStore {
     pending_.push_back({key, nullptr, std::move(value)});
   }
   std::vector<Pending> pending_;
-  size_t found_in_files_ = 0;
+  size_t found_in_files_ = 0, found_in_use_ = 0;
 };
 
 }  // namespace pinprick::image

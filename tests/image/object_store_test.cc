@@ -123,6 +123,10 @@ TEST_F(ObjectStoreTest, IsOneValueForAllThatUseItAtOnce) {
   ObjectStore nowhere;
   auto one = load_file(library_, &nowhere), two = load_file(library_, &nowhere);
   EXPECT_EQ(&one->objects[0]->functions(), &two->objects[0]->functions());
+  EXPECT_EQ(nowhere.found_in_use(), 1u);
+  one->objects[0]->targets();
+  EXPECT_EQ(two->objects[0]->targets(), one->objects[0]->targets());
+  EXPECT_EQ(nowhere.found_in_use(), 2u) << "the code is not decoded twice, either";
 }
 
 // A process whose library's bytes are chosen by the test: the file's own, but for what is changed.
