@@ -25,9 +25,9 @@ std::string reason(int error) {
 std::string_view describe(layout::ParseError error) {
   switch (error) {
     case layout::ParseError::not_a_session:
-      return "it is no session file";
+      return "it is not a session file";
     case layout::ParseError::version:
-      return "another version of pinprick wrote it; use that one";
+      return "another version of pinprick wrote it; use that version";
     case layout::ParseError::truncated:
       return "it is truncated";
     case layout::ParseError::inconsistent:
@@ -49,11 +49,11 @@ Message message(const target::AttachError& error) {
       return refuse("no_such_process", "no such process");
     case AttachCause::not_permitted:
       return refuse("not_permitted",
-                    "not permitted; be the user it runs as, or root, and see `pinprick doctor` for "
-                    "kernel.yama.ptrace_scope");
+                    "not permitted; run pinprick as root or as the user of the process, and see "
+                    "`pinprick doctor` for kernel.yama.ptrace_scope");
     case AttachCause::already_traced:
-      return refuse("already_traced",
-                    fmt::format("it is being traced by {}; end that first", process(error.other)));
+      return refuse("already_traced", fmt::format("it is being traced by {}; end that tracer first",
+                                                  process(error.other)));
     case AttachCause::not_64_bit:
       return refuse("not_64_bit", "it is a 32-bit program; only x86-64 programs can be probed");
     case AttachCause::is_ourselves:
@@ -67,27 +67,31 @@ Message message(const target::AttachError& error) {
       return refuse("exec_during_attach", "it started another program meanwhile; try again");
     case AttachCause::thread_unstoppable:
       return refuse("thread_unstoppable",
-                    fmt::format("its thread {} does not stop (it hangs in the kernel, or waits for "
-                                "a child of vfork); nothing was changed, try again",
+                    fmt::format("its thread {} does not stop: it is blocked in the kernel, or "
+                                "waits for a child of vfork; nothing was changed, try again",
                                 error.other));
     case AttachCause::seccomp:
       return refuse("seccomp",
-                    "its seccomp filter would judge our system calls; run as root, who may suspend "
-                    "the filter");
+                    "its seccomp filter would see the system calls that pinprick makes in it; run "
+                    "pinprick as root, which may suspend the filter");
     case AttachCause::seccomp_deadly:
-      return refuse("seccomp_deadly",
-                    fmt::format("its seccomp filter could end it at {}, which has to be called in "
-                                "it; start it with `-- COMMAND`, before it has the filter",
-                                error.detail));
+      return refuse(
+          "seccomp_deadly",
+          fmt::format("its seccomp filter may kill it for {}, a system call that pinprick "
+                      "has to make in it; start it with `-- COMMAND`, so that it is "
+                      "probed before it installs the filter",
+                      error.detail));
     case AttachCause::no_room:
-      return refuse("no_room", "none of its code pages has a few free bytes to work from");
+      return refuse("no_room",
+                    "none of its code pages has the few free bytes that pinprick works from");
     case AttachCause::no_address_space:
-      return refuse("no_address_space", "no free address range within 2 GB of the code to probe");
+      return refuse("no_address_space",
+                    "there is no free address range within 2 GB of the code to probe");
     case AttachCause::call_refused:
       return refuse(
           "call_refused",
-          fmt::format("the kernel refuses it {}{}; a security policy or a memory limit of "
-                      "the process",
+          fmt::format("the kernel refused it {}{}; look for a security policy, or a memory "
+                      "limit of the process",
                       error.detail, reason(error.system_error)));
     case AttachCause::memory_refused:
       return refuse("memory_refused",
@@ -96,21 +100,23 @@ Message message(const target::AttachError& error) {
                                 reason(error.system_error)));
     case AttachCause::handover_failed:
       return refuse("handover_failed",
-                    fmt::format("it could not be given the shared file, {} failed{}", error.detail,
-                                reason(error.system_error)));
+                    fmt::format("the shared file could not be handed to it: {} failed{}",
+                                error.detail, reason(error.system_error)));
     case AttachCause::no_thread_ids:
       return refuse(
           "no_thread_ids",
-          "its threads cannot be told apart, as spans need it: their control blocks do not "
-          "hold their TIDs. A static program has them once it has begun: attach with -p");
+          "spans have to tell its threads apart, but their control blocks do not hold their "
+          "TIDs; a static program sets them when it starts: attach with -p after that");
     case AttachCause::no_thread_pointers:
-      return refuse("no_thread_pointers",
-                    "spans need Linux 5.9, and a processor on which programs can read the thread "
-                    "pointer (fsgsbase in /proc/cpuinfo)");
+      return refuse(
+          "no_thread_pointers",
+          "spans need Linux 5.9, and a processor that lets programs read the thread pointer "
+          "(fsgsbase in /proc/cpuinfo)");
     case AttachCause::probes_itself:
-      return refuse("probes_itself",
-                    "it has placed probes in itself with libpinprick, and only one of the two can "
-                    "change its code; start it anew without them");
+      return refuse(
+          "probes_itself",
+          "it probes itself with libpinprick, and only one of the two can change its code; "
+          "run it without its own probes");
   }
   return refuse("unknown", "unknown cause");
 }
@@ -120,7 +126,7 @@ Message message(const ledger::FileError& error) {
   switch (error.cause) {
     case Cause::exists:
       return {"session_exists",
-              fmt::format("{} is there already; `pinprick status` shows whose it is", error.path),
+              fmt::format("{} exists already; `pinprick status` shows whose it is", error.path),
               kAttachRefused};
     case Cause::locked:
       return {"session_locked", fmt::format("{} is in use by another pinprick", error.path),
@@ -131,7 +137,8 @@ Message message(const ledger::FileError& error) {
               kAttachRefused};
     case Cause::untrusted:
       return {"untrusted_session",
-              fmt::format("{} belongs to somebody who does not own the process; it is not believed",
+              fmt::format("{} is not used: its owner does not own the process; that user may "
+                          "remove it",
                           error.path),
               kAttachRefused};
     case Cause::no_space:
@@ -151,23 +158,25 @@ Message message(const ledger::SessionError& error) {
   if (const auto* attach = std::get_if<target::AttachError>(&error)) return message(*attach);
   if (const auto* file = std::get_if<ledger::FileError>(&error)) return message(*file);
   if (const auto* occupied = std::get_if<ledger::Occupied>(&error)) {
-    return {"occupied",
-            fmt::format("{} is being probed by pinprick {}, whose session file cannot be read, so "
-                        "that nobody can add to it; end that one first",
-                        process(occupied->pid), occupied->controller),
-            kAttachRefused};
+    return {
+        "occupied",
+        fmt::format(
+            "{} is being probed by pinprick {}, but the session file of that one cannot be read; "
+            "end it first",
+            process(occupied->pid), occupied->controller),
+        kAttachRefused};
   }
   if (const auto* busy = std::get_if<ledger::Busy>(&error))
     return {"busy",
-            fmt::format("another pinprick has been changing {} for too long; try again",
-                        process(busy->pid)),
+            fmt::format("another pinprick is still changing {}; try again", process(busy->pid)),
             kAttachRefused};
   if (const auto* unreadable = std::get_if<image::ElfError>(&error)) return message(*unreadable);
   const auto& folder = std::get<ledger::NoRuntimeDirectory>(error);
-  return {"no_runtime_directory",
-          fmt::format("no folder for session files{}; set XDG_RUNTIME_DIR to one of your own",
-                      reason(folder.system_error)),
-          kFailed};
+  return {
+      "no_runtime_directory",
+      fmt::format("there is no folder for session files{}; set XDG_RUNTIME_DIR to one of your own",
+                  reason(folder.system_error)),
+      kFailed};
 }
 
 Message message(const session::LaunchError& error) {
@@ -184,7 +193,9 @@ Message message(const session::LaunchError& error) {
     case Cause::not_64_bit:
       return refuse("not_64_bit", "it is a 32-bit program; only x86-64 programs can be probed");
     case Cause::ended_early:
-      return refuse("ended_early", "it ended before it reached its entry point");
+      return refuse(
+          "ended_early",
+          "it ended before it reached its entry point; run it without pinprick to see why");
     case Cause::cannot_hold:
       return refuse("cannot_hold", fmt::format("ptrace does not work here{}; see `pinprick doctor`",
                                                reason(error.system_error)));
@@ -215,7 +226,7 @@ namespace {
 
 Message message(const session::MeantTwice&) {
   return {"bad_value",
-          "a function is meant by two of the patterns; `pinprick hist` records one value of "
+          "two of the patterns match the same function; `pinprick hist` records one value of "
           "a function at a time",
           kUsage};
 }
@@ -248,11 +259,11 @@ std::string why_no_breakpoints(const SystemError& error) {
   switch (error.number) {
     case EPERM:
     case EACCES:
-      return "the kernel keeps breakpoints for root only (CAP_SYS_ADMIN), or not at all here";
+      return "the kernel grants breakpoints to root only (CAP_SYS_ADMIN), or not at all here";
     case EINVAL:
     case ENOSYS:
     case EOPNOTSUPP:
-      return "breakpoints that the kernel counts for a whole process need Linux 6.10";
+      return "the kernel counts breakpoints of a whole process from Linux 6.10 on";
     default:
       return fmt::format("the kernel refuses breakpoints: {}", std::strerror(error.number));
   }

@@ -39,7 +39,7 @@ constexpr const char* kPatternFooter =
     "  'net::Conn::read(char*, *' one overload, by the signature from its (\n"
     "  redis-server:call+0x1f    one instruction (count only)\n"
     "  gzip+0x3500               a function without a symbol, as `pinprick list` names it\n"
-    "  '*.cold'                  parts of functions, which are not meant otherwise\n"
+    "  '*.cold'                  parts of functions, which other patterns leave out\n"
     "\n";
 
 constexpr const char* kListFooter =
@@ -120,9 +120,9 @@ constexpr const char* kKeepFooter =
     "Example:\n"
     "  pinprick keep -p 4242        after the pinprick that probed it was killed\n"
     "\n"
-    "The probes go on recording without a pinprick. What they need from one are more slots for\n"
-    "calls in flight and more room for histograms: those are seen to, until Ctrl-C. The probes\n"
-    "stay then, too; `pinprick detach` takes them out.\n"
+    "Such probes go on recording. Until Ctrl-C this pinprick gives them what they would run out\n"
+    "of: slots for calls in flight, and space for histograms. The probes stay after that;\n"
+    "`pinprick detach` takes them out.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 no such probes there, 4 refused.";
 
 // CLI11 knows no two ways to call a verb.
@@ -208,11 +208,11 @@ void add_instructions(CLI::App& app, Options& options) {
 void add_watching(CLI::App& app, Options& options) {
   add_pids(app, options, "Process to attach to (repeatable)");
   add_patterns(app, options);
-  app.add_option("-d,--duration", options.duration_s, "Stop after so many seconds; else at Ctrl-C")
+  app.add_option("-d,--duration", options.duration_s, "Stop after SECONDS; without it, at Ctrl-C")
       ->type_name("SECONDS")
       ->check(kPositive);
   app.add_option("-i,--interval", options.interval_s,
-                 "Report every so many seconds, and the whole at the end")
+                 "Report every SECONDS, and the sum at the end")
       ->type_name("SECONDS")
       ->check(kPositive);
   app.add_option("-o,--output", options.output, "Write the results to a file")->type_name("FILE");
@@ -302,7 +302,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   add_common(*doctor, options);
   describe(*doctor, {"doctor [OPTIONS] [-p PID]"}, kDoctorFooter);
 
-  auto* list = app.add_subcommand("list", "Functions that a pattern means, and how each is probed");
+  auto* list = app.add_subcommand("list", "Functions that a pattern matches, and how each is probed");
   add_pids(*list, options, "Process to look at (repeatable)");
   list->add_option("-f,--file", options.file, "A program or library instead of a process")
       ->type_name("ELF");
@@ -347,7 +347,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   latency->add_flag("--force", options.force,
                     "Time functions although an exception that passes may end the program");
 
-  auto* status = app.add_subcommand("status", "Probes that are in place, whoever put them there");
+  auto* status = app.add_subcommand("status", "Probes that are in place, of all owners");
   add_pids(*status, options, "Only this process (repeatable)");
   status->add_flag("-a,--all", options.all,
                    "Show functions without a hit, and results of detached sessions");
@@ -363,14 +363,14 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   detach->add_flag("-a,--all", options.all, "All processes that have orphaned probes");
   detach->add_option("--owner", options.owner, "Only probes of the pinprick that had this PID")
       ->type_name("PID")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
   add_common(*detach, options);
   describe(*detach, {"detach [OPTIONS] -p PID", "detach [OPTIONS] --all"}, kDetachFooter);
 
   auto* keep = app.add_subcommand("keep", "Look after the probes of a pinprick that is gone");
   add_pids(*keep, options, "Process with the probes (repeatable)");
   keep->add_option("-d,--duration", options.duration_s,
-                   "Stop after so many seconds; else at Ctrl-C")
+                   "Stop after SECONDS; without it, at Ctrl-C")
       ->type_name("SECONDS")
       ->check(kPositive);
   add_common(*keep, options);

@@ -24,18 +24,19 @@ Message message(const session::BadValue& bad) {
   };
   switch (error.cause) {
     case Cause::no_value:
-      return say(fmt::format("no value to record; as in '{} $arg3', or %rdx", point));
+      return say(fmt::format("it names no value to record; write '{} $arg3', or %rdx", point));
     case Cause::unknown_argument:
-      return say(fmt::format("'{}' is no argument in a register: $arg1 to $arg6", error.text));
+      return say(fmt::format("'{}' is not an argument in a register; these are $arg1 to $arg6",
+                             error.text));
     case Cause::unknown_register:
       return say(
-          fmt::format("'{}' is no register of 64 bits, such as %rdi or %r8; for less of it "
-                      "there are types: %rdi:u32",
+          fmt::format("'{}' is not a 64-bit register such as %rdi or %r8; for a part of one, "
+                      "add a type: %rdi:u32",
                       error.text));
     case Cause::unknown_type:
-      return say(fmt::format("'{}' is none of the types u8, u16, u32 and u64", error.text));
+      return say(fmt::format("'{}' is not one of the types u8, u16, u32 and u64", error.text));
     case Cause::signed_type:
-      return say(fmt::format("histograms are of numbers from 0 on; u{} instead of {}",
+      return say(fmt::format("a histogram has no negative values; write u{} instead of {}",
                              error.text.substr(1), error.text));
   }
   return say("bad value");
@@ -47,35 +48,36 @@ Message message(const session::BadSpan& bad) {
   };
   switch (bad.error) {
     case select::SpanError::no_start:
-      return say("nothing in front of the dots; as in 'START..END'");
+      return say("the start is missing; write 'START..END'");
     case select::SpanError::no_end:
-      return say("nothing behind the dots; as in 'START..END'");
+      return say("the end is missing; write 'START..END'");
     case select::SpanError::several:
-      return say("a span has two points; for dots within a name write '?'");
+      return say("a span has two points; write '?' for the dots of a name");
   }
   return say("bad span");
 }
 
 Message message(const session::ArgumentAtOffset& bad) {
   return {"bad_value",
-          fmt::format("'{} {}': an argument is where the ABI has it when the function "
-                      "begins, not at an offset; name a register there: %rdi",
+          fmt::format("'{} {}': an argument is in its register at the function's entry only; "
+                      "at an offset name the register: %rdi",
                       bad.point, bad.value),
           kUsage};
 }
 
 Message message(const session::NoSpan& bad) {
   return {"bad_span",
-          fmt::format("'{}' is no span, but others are: measure calls and spans by "
-                      "two commands, one after the other",
+          fmt::format("'{}' is a function, but others are spans; measure calls and spans with "
+                      "one command each",
                       bad.text),
           kUsage};
 }
 
 Message message(const session::TooManySpans& bad) {
-  return {"bad_span",
-          fmt::format("{} spans at once are too many; {} are possible", bad.spans, bad.most),
-          kUsage};
+  return {
+      "bad_span",
+      fmt::format("{} spans are too many for one command; {} are possible", bad.spans, bad.most),
+      kUsage};
 }
 
 Message message(const session::NothingMatched& error) {
@@ -100,8 +102,8 @@ Message message(const session::AmbiguousPoint& error) {
   for (const std::string& name : error.some)
     names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
   return {"bad_span",
-          fmt::format("'{}': '{}' means {} places, {}{}; a point of a span is one", error.span,
-                      error.point, error.places, names,
+          fmt::format("'{}': '{}' matches {} places, {}{}; a point of a span has to be one place",
+                      error.span, error.point, error.places, names,
                       error.places > error.some.size() ? " and others" : ""),
           kUsage};
 }

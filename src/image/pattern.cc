@@ -50,9 +50,9 @@ bool parse_offset(std::string_view digits, uint64_t& offset) {
 std::string explanation(const PatternError& error) {
   switch (error.cause) {
     case PatternCause::empty:
-      return "no function named; write [object:]function, with * and ?";
+      return "it names no function; write [object:]function, with * and ?";
     case PatternCause::bad_offset:
-      return fmt::format("'{}' is no offset; write +0x1f", error.detail);
+      return fmt::format("'{}' is not an offset; write +0x1f", error.detail);
     case PatternCause::bad_regex:
       return fmt::format("not a regular expression: {}", error.detail);
     case PatternCause::not_implemented:

@@ -101,41 +101,41 @@ std::string_view sentence(Reason reason) {
     case Reason::unreadable:
       return "its code cannot be read";
     case Reason::undecodable:
-      return "there is no instruction we know";
+      return "its bytes are not an instruction that pinprick knows";
     case Reason::mid_instruction:
       return "the address lies inside an instruction";
     case Reason::outside:
       return "the address lies outside of the function";
     case Reason::foreign_breakpoint:
-      return "there is a breakpoint of somebody else's";
+      return "another tool has a breakpoint there";
     case Reason::privileged:
-      return "a privileged instruction, which faults anyway";
+      return "it is a privileged instruction, which faults in a program";
     case Reason::inexact:
-      return "an instruction that cannot be moved without changing what it does";
+      return "the instruction would do something else if it were moved";
     case Reason::branch_inside:
       return "the program jumps into its first bytes";
     case Reason::call_inside:
       return "a call returns into its first bytes";
     case Reason::too_short:
-      return "shorter than a jump, and no padding follows";
+      return "it is shorter than a jump, and no padding follows";
     case Reason::indirect_jumps:
-      return "computed jumps that could lead into its first bytes";
+      return "computed jumps may lead into its first bytes";
     case Reason::page_edge:
-      return "the jump would lie in two pages, and a page is what can be written at once";
+      return "the jump would lie in two pages, which cannot be written at once";
     case Reason::reserved:
-      return "code that must not be changed (restartable sequence, signal return)";
+      return "its code must not be changed (restartable sequence, signal return)";
     case Reason::neighbour:
       return "the jump of another probe lies there";
     case Reason::out_of_reach:
-      return "no free memory within 2 GB of it";
+      return "there is no free memory within 2 GB of it";
     case Reason::unresolved_ifunc:
-      return "an IFUNC that nothing in the process has resolved yet";
+      return "it is an IFUNC that the process has not resolved yet";
     case Reason::not_called:
-      return "not entered by a call, so it does not return";
+      return "it is not entered by a call, so it does not return";
     case Reason::reads_return_address:
-      return "uses its own return address";
+      return "it uses its own return address";
     case Reason::returns_otherwise:
-      return "does not return the way it was called";
+      return "it does not return the way it was called";
     case Reason::goroutine:
       return "a goroutine may be suspended, or panic, in its first instructions";
     case Reason::runtime_reads_stack:
@@ -145,7 +145,7 @@ std::string_view sentence(Reason reason) {
     case Reason::may_be_unwound:
       return "an exception may pass through it, and the program's unwinder was not found";
     case Reason::text_changed:
-      return "its code changed while we looked";
+      return "its code changed during the attach";
     case Reason::thread_inside:
       return "a thread is about to continue inside its first bytes";
   }

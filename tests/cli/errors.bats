@@ -97,7 +97,7 @@ refused() {
   start_ticker
   run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:tick' 'ticker:_start'
   [ "$status" -eq 1 ]
-  [[ "$output" == *"skipped _start: not entered by a call"* ]]
+  [[ "$output" == *"skipped _start: it is not entered by a call"* ]]
   run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:tick' 'ticker:_start' --allow-missing
   [ "$status" -eq 0 ]
   run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:_start'
@@ -105,7 +105,7 @@ refused() {
   # A wildcard means what can be probed; but who was named as well is wanted.
   run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:tick' 'ticker:_star*'
   [ "$status" -eq 0 ]
-  [[ "$output" == *"skipped _start: not entered by a call"* ]]
+  [[ "$output" == *"skipped _start: it is not entered by a call"* ]]
   run "$PINPRICK" latency -p $ticker -d 0.01 -r 'ticker:(tick|_start)'
   [ "$status" -eq 0 ]
   run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:*' 'ticker:_start'
@@ -238,10 +238,10 @@ counted_and_timed() {
 @test "limits of the target: descriptors, address space" {
   start_ticker
   prlimit --pid $ticker --nofile=3:
-  refused 4 'shared file, socketpair failed: Too many open files' count -p $ticker -d 0.01 ticker:tick
+  refused 4 'shared file could not be handed to it: socketpair failed: Too many open files' count -p $ticker -d 0.01 ticker:tick
   prlimit --pid $ticker --nofile=1024:
   prlimit --pid $ticker --as=1000000:
-  refused 4 'refuses it mmap.*memory limit' count -p $ticker -d 0.01 ticker:tick
+  refused 4 'refused it mmap.*memory limit' count -p $ticker -d 0.01 ticker:tick
   no_trace $ticker
   tell "tick 10" ticked
   end_ticker

@@ -132,12 +132,12 @@ sys.exit(not wanted * (1 - 1e-5) <= got <= wanted)" "$sum" "${values[$type]}"
     [[ $output == *"$words"* ]]
     [ "${#lines[@]}" -eq 1 ]
   done <<'END'
-libc:write|no value to record; as in 'libc:write $arg3', or %rdx
-libc:write $arg7|'$arg7' is no argument in a register: $arg1 to $arg6
-libc:write %edx|'%edx' is no register of 64 bits
+libc:write|it names no value to record; write 'libc:write $arg3', or %rdx
+libc:write $arg7|'$arg7' is not an argument in a register; these are $arg1 to $arg6
+libc:write %edx|'%edx' is not a 64-bit register
 libc:write $arg3:s32|u32 instead of s32
-libc:write $arg3:int|none of the types u8, u16, u32 and u64
-libc:write+0x4 $arg3|not at an offset; name a register there
+libc:write $arg3:int|not one of the types u8, u16, u32 and u64
+libc:write+0x4 $arg3|at an offset name the register
 END
 }
 

@@ -234,7 +234,7 @@ assert spans > 199 * (unmatched - 32)" "$work/figures"
   run "$PINPRICK" latency begin..end -- "$TARGETS/spans_static" <<<ready
   echo "$output"
   [ "$status" -eq 125 ]
-  [[ $output == *"its threads cannot be told apart"*"attach with -p"* ]]
+  [[ $output == *"spans have to tell its threads apart"*"attach with -p"* ]]
   [[ $output != *done* ]]
 }
 
@@ -301,14 +301,14 @@ assert spans > 199 * (unmatched - 32)" "$work/figures"
     [[ $output == *"$words"* ]]
     [ "${#lines[@]}" -eq 1 ]
   done <<'END'
-..end|2|nothing in front of the dots
-begin..|2|nothing behind the dots
-begin..turn..end|2|a span has two points; for dots within a name write '?'
-begin..end turn|2|'turn' is no span, but others are
+..end|2|the start is missing
+begin..|2|the end is missing
+begin..turn..end|2|a span has two points; write '?'
+begin..end turn|2|'turn' is a function, but others are spans
 begin..absent|3|no function matches 'absent'
 absent..end|3|no function matches 'absent'
 begin..nothing_such*|3|no function matches 'nothing_such*'
-begin..spans:*r*|2|'begin..spans:*r*': 'spans:*r*' means
+begin..spans:*r*|2|'begin..spans:*r*': 'spans:*r*' matches
 begin..end+0x1|3|'begin..end+0x1': end+0x1 cannot be probed
 END
   no_trace "$spans"

@@ -55,7 +55,7 @@ load helpers
   chown 65534 "$file"
   run "$PINPRICK" detach -p $ticker
   echo "$output"
-  [[ "$output" == *"belongs to somebody who does not own the process"* ]]
+  [[ "$output" == *"its owner does not own the process"* ]]
   run text_is_original $ticker
   [ "$status" -ne 0 ]
   chown 0 "$file"

@@ -189,7 +189,7 @@ start_host() { TICKER=dlhost start_ticker; }
   status=0
   end_watch || status=$?
   [ "$status" -eq 5 ]
-  [ "$(field 'len([x for x in r if x["type"] == "warning" and "waited for pinprick in vain" in x["message"]])')" -eq 1 ]
+  [ "$(field 'len([x for x in r if x["type"] == "warning" and "did not probe it in time" in x["message"]])')" -eq 1 ]
   end_ticker
   # With a command, instead of the command's own status.
   echo "load $TARGETS/plugin_textrel.so" >"$work/commands"
