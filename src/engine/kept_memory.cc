@@ -100,7 +100,8 @@ Result<void, SystemError> keep_stubs(const target::Memory& memory, const layout:
     } else if (mapping_around(journal, MappingEntry::Kind::islands, at) != nullptr) {
       // A pun's: it takes the address to go to from behind itself.
       const Address word = at + arch::kIndirectJumpLength;
-      if (auto written = memory.write_value(word, site.address); !written) return written;
+      const Address home = site.address;  // which is packed
+      if (auto written = memory.write_value(word, home); !written) return written;
       kept.ranges.push_back(pages_around({at, word + sizeof(Address)}));
     }
   }
