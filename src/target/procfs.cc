@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/process_folder.h"
 
@@ -99,6 +100,17 @@ std::optional<ProcessStatus> read_status(pid_t pid) {
 
 std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid) {
   return read_from(fmt::format("/proc/{}/task/{}", pid, tid));
+}
+
+bool lets_go(pid_t tracer) {
+  constexpr uint64_t kTimeoutNs = 1'000'000'000;
+  for (const uint64_t begin = monotonic_ns(); monotonic_ns() - begin < kTimeoutNs;
+       sleep_ns(200'000)) {
+    const auto status = read_status(tracer);
+    if (!status || status->state == 'Z' || status->state == 'X') return true;
+    if (!status->ending) return false;
+  }
+  return false;
 }
 
 std::optional<std::string> executable_path(pid_t pid) {

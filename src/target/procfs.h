@@ -30,6 +30,11 @@ struct ProcessStatus {
 std::optional<ProcessStatus> read_status(pid_t pid);
 std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid);
 
+// Returns false if `tracer` goes on tracing. Waits for one that is ending, a second at most: the
+// kernel lets go of what a process has locked before it lets go of what the process traces, so that
+// the next one may come upon threads that a dying one still holds.
+bool lets_go(pid_t tracer);
+
 // The program that it runs; nothing of a process that has ended, or is another user's.
 std::optional<std::string> executable_path(pid_t pid);
 

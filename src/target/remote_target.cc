@@ -47,7 +47,8 @@ Result<RemoteTarget, AttachError> RemoteTarget::open(pid_t pid) {
     return refuse(AttachCause::not_permitted, error);
   }
   target.memory_ = std::make_shared<const Memory>(*std::move(memory));
-  if (status->tracer != 0) return refuse(AttachCause::already_traced, 0, status->tracer);
+  if (status->tracer != 0 && !lets_go(status->tracer))
+    return refuse(AttachCause::already_traced, 0, status->tracer);
   if (const auto wide = is_64_bit(pid); wide && !*wide) return refuse(AttachCause::not_64_bit);
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd) return refuse(AttachCause::no_such_process, errno);

@@ -72,6 +72,17 @@ AttachError refusal(pid_t pid, pid_t tid, int error) {
   return {cause, pid, status->tracer, error, {}};
 }
 
+// Returns nullopt if the thread is traced by us now.
+std::optional<AttachError> seize(pid_t pid, pid_t tid) {
+  constexpr int kAttempts = 3;
+  for (int attempt = 1;; ++attempt) {
+    if (ptrace(PTRACE_SEIZE, tid, nullptr, data(PTRACE_O_TRACESYSGOOD)) == 0) return std::nullopt;
+    const AttachError error = refusal(pid, tid, errno);
+    if (error.cause != AttachCause::already_traced || attempt == kAttempts || !lets_go(error.other))
+      return error;
+  }
+}
+
 void pause_briefly(int attempt) {
   if (attempt < 200) {
     sched_yield();
@@ -134,8 +145,7 @@ Result<Stop, AttachError> Stop::one_thread(pid_t pid, pid_t tid, unsigned timeou
       std::find(kept->second.begin(), kept->second.end(), tid) != kept->second.end())
     return refuse(AttachCause::thread_unstoppable, tid, 0);
   Stop stop(pid);
-  if (ptrace(PTRACE_SEIZE, tid, nullptr, data(PTRACE_O_TRACESYSGOOD)) != 0)
-    return fail(refusal(pid, tid, errno));
+  if (auto refused = seize(pid, tid)) return fail(*refused);
   stop.seized_ = {tid};
   stop.interrupt(stop.seized_);
   bool timed_out = false;
@@ -249,17 +259,17 @@ Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
         others_.push_back(tid);
         continue;
       }
-      if (ptrace(PTRACE_SEIZE, tid, nullptr, data(PTRACE_O_TRACESYSGOOD)) == 0) {
+      const auto error = seize(pid_, tid);
+      if (!error) {
         seized_.push_back(tid);
         (before && before->state == 'R' ? running : found).push_back(tid);
         continue;
       }
-      const AttachError error = refusal(pid_, tid, errno);
-      if (error.cause == AttachCause::exited) {
+      if (error->cause == AttachCause::exited) {
         others_.push_back(tid);  // a leader that ended before its threads stays listed
         continue;
       }
-      if (error.system_error == ESRCH) continue;
+      if (error->system_error == ESRCH) continue;
       refused = error;
       break;
     }

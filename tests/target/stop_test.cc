@@ -187,6 +187,27 @@ TEST(Stop, SaysWhoTracesAlready) {
   EXPECT_EQ(child.finish(), 0);
 }
 
+// A pinprick that is killed gives its turn to the next one before it lets go of its threads.
+TEST(Stop, WaitsUntilATracerThatWasKilledHasLetGo) {
+  Child child(spin);
+  for (int i = 0; i < 10; ++i) {
+    Child tracer([pid = child.pid()](Shared& shared) {
+      if (ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) != 0) shared.failures = 1;
+      // Memory that the kernel has to free before it lets go.
+      if (mmap(nullptr, 64 << 20, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) == MAP_FAILED)
+        shared.failures = 1;
+      for (;; sched_yield()) shared.rounds = shared.rounds + 1;
+    });
+    tracer.wait_until_running();
+    ASSERT_EQ(tracer.shared().failures, 0);
+    kill(tracer.pid(), SIGKILL);
+    const auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok()) << "attempt " << i;
+  }
+  EXPECT_EQ(child.finish(), 0);
+}
+
 TEST(Stop, AProcessThatEndedIsSaidToHaveEnded) {
   Child child([](Shared&) {});
   siginfo_t info;
