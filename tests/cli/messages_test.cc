@@ -118,7 +118,7 @@ void list_selections(Listing& all) {
   all.add(message(session::SelectionError(session::TooManySpans{70, 64})));
   using Remedy = session::NothingMatched::Remedy;
   for (const Remedy remedy : {Remedy::none, Remedy::accept, Remedy::await_loads})
-    all.add(message(session::MatchError(session::NothingMatched{{"raed", "wriet"}, remedy})));
+    all.add(message(session::MatchError(session::NothingMatched{{"no_such", "nor_this"}, remedy})));
   all.add(message(session::MatchError(session::NothingMatched{{}, Remedy::none})));
   all.add(message(session::MatchError(
       session::AmbiguousPoint{"op*..close", "op*", 3, {"libc:open", "libc:open64"}})));
