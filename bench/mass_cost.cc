@@ -88,6 +88,8 @@ class MassCost {
       print_line(size);
     }
     fmt::print("\n");
+    if (auto done = switches(kHitSize); !done) return done;
+    fmt::print("\n");
     const size_t begin = results_.records().size();
     for (size_t size : {size_t{1}, kHitSize})
       if (auto done = hits(size); !done) return done;
@@ -163,6 +165,44 @@ class MassCost {
       results_.add_fact(fmt::format("shared_bytes_per_probe_{}", size), a_probe(shared));
     }
     results_.add_fact(fmt::format("stub_bytes_per_probe_{}", size), a_probe(report.stub_bytes));
+  }
+
+  // Every second one of them off and on again, each time in one batch.
+  Result<void, cli::Message> switches(size_t size) {
+    auto target = start(size);
+    if (!target) return fail(target.error());
+    if (auto calling = target->call(); !calling) return calling;
+    const size_t threads = target::list_threads(target->pid()).size();
+    engine::ArmOptions options;
+    options.has_switches = true;
+    auto armed = arm(target->pid(), {kEveryFunction}, Kind::count, {}, options);
+    if (!armed) return fail(armed.error());
+    std::vector<uint32_t> some;
+    for (size_t i = 0; i < armed->session.probes().size(); i += 2)
+      some.push_back(armed->session.probes()[i].index);
+    std::vector<double> all[2], stopped[2];
+    for (int i = 0; i < 2 * kRuns; ++i) {
+      const bool turns_on = i % 2 != 0;
+      const uint64_t begin = monotonic_ns();
+      const auto turned =
+          armed->session.turn(some, turns_on ? engine::Switched::on : engine::Switched::off);
+      if (!turned) return fail(cli::message(turned.error()));
+      all[turns_on].push_back(static_cast<double>(monotonic_ns() - begin));
+      stopped[turns_on].push_back(static_cast<double>(turned->stopped_ns));
+      if (turned->changed != some.size())
+        return fail(cli::Message{"not_switched", fmt::format("only {} of {} probes were switched",
+                                                             turned->changed, some.size())});
+    }
+    if (const auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
+    for (const bool turns_on : {false, true}) {
+      const std::string name = fmt::format("switch-{}-{}", turns_on ? "on" : "off", some.size());
+      results_.add({name, kPinprick, threads, 0, median(all[turns_on])});
+      results_.add({"stop-" + name, kPinprick, threads, 0, median(stopped[turns_on])});
+      fmt::print("{} of {}: {}, stopped for {}\n", name, size,
+                 cli::duration_ns(median(all[turns_on])),
+                 cli::duration_ns(median(stopped[turns_on])));
+    }
+    return {};
   }
 
   // The system calls alone: no symbols are read, nothing is decoded.
