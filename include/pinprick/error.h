@@ -1,4 +1,5 @@
-// Why a probe could not be placed: a closed list of causes, with what they are about.
+// Error: why a probe could not be placed, enabled or disabled. A closed list of causes, each with
+// what it is about.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +12,26 @@ namespace pinprick {
 enum class Cause : uint8_t {
   bad_pattern,     // detail: what is wrong with it
   not_found,       // no such function, or no function at that address
-  ambiguous,       // a name means more than one function: find_functions() lists them
+  ambiguous,       // a name matches several functions: find_functions() lists them
   refused,         // this instruction cannot be probed; detail: the reason (docs/placing.md)
   blacklisted,     // detail: why (blocked() lists all such functions)
-  no_handler,      // a probe without any
-  too_many,        // return probes at one address, or calls that are to be followed at once
-  data_too_large,  // over 4096 bytes for a call
-  debugger,        // a debugger holds the process, and would take our breakpoints for its own
-  signal_blocked,  // a thread blocks SIGTRAP: a breakpoint, even for a moment, could end the
+  no_handler,      // the probe has no handler
+  too_many,        // too many return probes at one address, tracked calls, counters or histograms
+  data_too_large,  // data_size is over 4096 bytes
+  debugger,        // a debugger is attached, and would take our breakpoints for its own
+  signal_blocked,  // a thread blocks SIGTRAP: a breakpoint, even for a moment, could kill the
                    // process
   system,          // a system call failed; system_error is its errno
-  attached,        // pinprick has probes in this process from outside; detail: which
+  attached,        // the pinprick command has probes in this process; detail: which
 };
 
 struct Error {
   Cause cause = Cause::system;
-  std::string site;    // as it was asked for
+  std::string site;    // as the caller named it
   std::string detail;  // may be empty
   int system_error = 0;
 
-  std::string message() const;  // one line, with the remedy where there is one
+  std::string message() const;  // one line, with the remedy if there is one
 };
 
 }  // namespace pinprick

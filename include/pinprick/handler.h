@@ -1,4 +1,4 @@
-// What runs when a probe is hit: any callable.
+// Handler: what runs when a probe is hit. Any callable will do.
 //
 //     Handler([&](Registers& registers) { ... })          probes; of return probes also bool(...)
 //     Handler([&](Registers& registers, void* data) ...)  return probes with data for each call
@@ -6,30 +6,30 @@
 //     on_return<int>([&](int result) { ... })
 //     integer_only<&function>(user)                       the fast way, see below
 //
-// A handler runs in the thread that hit the probe, before the instruction, in place of whatever
-// that thread was doing:
+// A handler runs on the thread that hit the probe, before the probed instruction, while that thread
+// is in the middle of the probed code:
 //
 //   - It may do what the code around the probe may do at this point. A handler in the middle of
 //     malloc must not allocate; at the entry of malloc it may. It must not wait for a lock that the
 //     probed code can hold.
-//   - Hits of probes while it runs, in its own thread, run no handlers: each probe counts them as
+//   - While it runs, probes that its thread hits run no handlers; each probe counts such hits as
 //     missed.
-//   - It may place, enable, disable and remove probes, itself included. What it removes may run
-//     until it returns, and is destroyed later.
-//   - An exception that it throws ends there, and is counted (handler_exceptions()). It must not
-//     leave by longjmp, nor end its thread.
-//   - It may fork; handlers go on in both processes.
+//   - It may place, enable, disable and remove probes, including its own. A removed handler may
+//     still run until it returns; it is destroyed later.
+//   - An exception that leaves it is caught and counted (handler_exceptions()). It must not longjmp
+//     out, nor end its thread.
+//   - It may fork; handlers run in both processes from then on.
 //
-// Vector and floating-point registers: a compiler uses them for anything, copying for example. So
-// all of them are saved around handlers, which takes some hundred nanoseconds, and handlers may see
-// and change them. A function that is compiled without them can be declared so, and costs a few
-// nanoseconds:
+// Compilers use vector and floating-point registers freely, to copy memory for example. By default
+// all of them are therefore saved around handlers, which costs some hundred nanoseconds per hit;
+// such handlers can read and change them. A function that is compiled without these registers can
+// be declared so, and then costs a few nanoseconds:
 //
 //     PINPRICK_INTEGER_ONLY void count(Registers&) noexcept { ++hits; }
 //     probe.pre = integer_only<&count>();
 //
-// Everything that it calls has to be compiled so as well. Getting this wrong damages the program's
-// floating-point data, silently.
+// Everything that it calls must be compiled without them, too. A mistake here silently corrupts the
+// program's floating-point data.
 #pragma once
 
 #include <cstring>
@@ -49,7 +49,7 @@ using Call = bool (*)(Registers& registers, void* closure, void* activation) noe
 
 void count_handler_exception() noexcept;
 
-// f(registers) or f(registers, data); what answers nothing answers true.
+// Calls f(registers) or f(registers, data). Returns true if f returns nothing.
 template <class F>
 bool invoke_handler(F& f, Registers& registers, void* data) {
   const auto run = [&]() -> decltype(auto) {
@@ -99,7 +99,7 @@ PINPRICK_INTEGER_ONLY bool call_integer_only(Registers& registers, void* user,
 
 class Handler {
  public:
-  Handler() = default;  // none
+  Handler() = default;  // no handler
 
   template <class F>
   requires(std::is_invocable_v<F&, Registers&> || std::is_invocable_v<F&, Registers&, void*>)
@@ -120,8 +120,9 @@ class Handler {
   bool integer_only_ = false;
 };
 
-// A function marked PINPRICK_INTEGER_ONLY: (Registers&), (Registers&, void* user) or
-// (Registers&, void* user, void* data); noexcept. `user` has to live as long as the handler.
+// Returns a handler that calls a function marked PINPRICK_INTEGER_ONLY, without saving vector
+// registers. The function is noexcept and takes (Registers&), (Registers&, void* user) or
+// (Registers&, void* user, void* data). `user` must outlive the handler.
 template <auto kFunction>
 Handler integer_only(void* user = nullptr) {
   return Handler(&detail::call_integer_only<kFunction>, user, true);
@@ -129,7 +130,7 @@ Handler integer_only(void* user = nullptr) {
 
 namespace detail {
 
-// Reads arguments in the order of the ABI.
+// Reads arguments in the order in which the ABI passes them.
 class Arguments {
  public:
   explicit Arguments(const Registers& registers) : registers_(registers) {}
@@ -172,7 +173,7 @@ struct Typed<R(Args...)> {
   template <class F>
   static void call(F& f, const Registers& registers) {
     Arguments arguments(registers);
-    std::tuple<Args...> values{arguments.next<Args>()...};  // in order
+    std::tuple<Args...> values{arguments.next<Args>()...};  // left to right
     std::apply(f, values);
   }
 };
@@ -196,15 +197,16 @@ struct IntegerCall<void (*)(Args...) noexcept> {
 
 }  // namespace detail
 
-// Calls f with the arguments of a function of this signature; for its entry. Structures passed by
-// value, long double and __int128 are not integers or pointers: read them from Registers.
+// Returns a handler for a function's entry: it calls f with the arguments of a function of this
+// signature. Structures passed by value, long double and __int128 are not supported: read them from
+// Registers.
 template <class Signature, class F>
 Handler on_call(F f) {
   return Handler(
       [f = std::move(f)](Registers& r) mutable { detail::Typed<Signature>::call(f, r); });
 }
 
-// Calls f with the value that the function returns; for return handlers.
+// Returns a handler for a function's return: it calls f with the returned value.
 template <class R, class F>
 Handler on_return(F f) {
   return Handler([f = std::move(f)](Registers& r) mutable {
@@ -215,14 +217,14 @@ Handler on_return(F f) {
   });
 }
 
-// on_call for a function of at most six integers or pointers, marked PINPRICK_INTEGER_ONLY, that
-// answers nothing; noexcept. Their types are the function's own.
+// Like on_call, for a function marked PINPRICK_INTEGER_ONLY that is noexcept, returns nothing and
+// takes at most six integers or pointers. The argument types are those of kFunction.
 template <auto kFunction>
 Handler integer_call() {
   return integer_only<&detail::IntegerCall<decltype(kFunction)>::template enter<kFunction>>();
 }
 
-// Exceptions that handlers have thrown, in the whole process.
+// Returns how many exceptions handlers have thrown, in the whole process.
 uint64_t handler_exceptions();
 
 }  // namespace pinprick

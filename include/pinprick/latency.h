@@ -1,13 +1,13 @@
-// How long calls, and ways from one site to another, take in one's own process: histograms, without
-// any handler.
+// Latency, Span: how long calls take, and how long it takes from one site to another, in one's own
+// process. Histograms, without a handler.
 //
 //     auto reads = pinprick::Latency::place("libc:read");
 //     ...
 //     const pinprick::Histogram times = reads->snapshot();
 //     std::cout << times.quantile(0.99) << " ns\n";
 //
-// Functions here may be called from where those of probe.h may be. Times are measured with the
-// processor's time stamp counter.
+// All functions here may be called from any thread and from handlers, but not from signal handlers.
+// Times are measured with the processor's time stamp counter.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct LatencyState;
 struct SpanState;
 }  // namespace detail
 
-// Times in nanoseconds, as they were when it was taken. Log-linear: 8 slots for each power of two,
-// so that what it answers is exact to 12.5%. Copies are cheap.
+// A snapshot of times in nanoseconds. Log-linear: 8 slots for each power of two, so that results
+// are exact to 12.5%. Copies are cheap. Like any value, it is not synchronised.
 class Histogram {
  public:
   Histogram();  // empty
@@ -37,17 +37,17 @@ class Histogram {
   uint64_t count() const;
   uint64_t sum() const;
   double mean() const;  // 0 if empty
-  // The time below which the fraction p (0..1) of all lies; 0 if empty.
+  // Returns the time below which the fraction p (0..1) of all times lies; 0 if empty.
   uint64_t quantile(double p) const;
-  uint64_t maximum() const;  // not less than the longest one
-  // What came since `earlier`, an older state of the same histogram.
+  uint64_t maximum() const;  // upper bound of the longest time
+  // Returns what was recorded after `earlier`, an older snapshot of the same Latency or Span.
   Histogram since(const Histogram& earlier) const;
 
   struct Slot {
     uint64_t from = 0, to = 0;  // from <= time < to
     uint64_t count = 0;
   };
-  std::vector<Slot> slots() const;  // those that are not empty, ascending
+  std::vector<Slot> slots() const;  // the non-empty ones, ascending
 
  private:
   friend class Latency;
@@ -56,17 +56,17 @@ class Histogram {
   std::shared_ptr<const stats::Histogram> times_;
 };
 
-// Times each call of a function, from behind the handlers of probes at its entry to its return.
-// Other than with handlers, calls from handlers and from the library itself are timed, too.
+// Times each call of a function, from after the handlers of probes at its entry to its return.
+// Unlike for handlers, calls that a handler or the library itself makes are timed, too.
 //
-// Exceptions, cancellation and backtraces find their way through timed calls; a call that ends so
-// is counted as unwound. One that longjmp leaves is counted as abandoned, when what it holds is
-// needed again. Calls that began before it was placed are not timed. What cannot be return probed
-// cannot be timed.
+// Exceptions, cancellation and backtraces work through timed calls. A call that ends in one of
+// these ways is counted as unwound. A call that longjmp leaves is counted as abandoned, once its
+// slot is needed again. Calls that started before place() are not timed. A function that cannot
+// have a return probe cannot be timed.
 class Latency {
  public:
   static Result<Latency, Error> place(Where where);
-  // All of them, or none. find_functions() has those that a pattern means.
+  // Places all of them, or none. find_functions() returns those that a pattern matches.
   static Result<std::vector<Latency>, Error> place(std::vector<Where> where);
   static void remove(std::vector<Latency> latencies);
 
@@ -76,12 +76,12 @@ class Latency {
 
   const void* address() const;
   std::string name() const;
-  // Since it was placed. Calls that were under way when one before it was removed may be among
-  // them.
+  // Returns the times since place(). They may include calls that were running when an earlier
+  // Latency on this function was removed.
   Histogram snapshot() const;
-  uint64_t missed() const;     // calls beyond 8192 at once, in the process
-  uint64_t unwound() const;    // by exceptions and the like: not in the histogram
-  uint64_t abandoned() const;  // as far as it is known
+  uint64_t missed() const;     // no slot was free: more than 8192 calls at once in the process
+  uint64_t unwound() const;    // ended by an exception or the like; not in the histogram
+  uint64_t abandoned() const;  // left by longjmp, as far as is known yet
 
  private:
   explicit Latency(detail::LatencyState* state) : state_(state) {}
@@ -90,12 +90,13 @@ class Latency {
 
 struct SpanSpec {
   Where from;
-  Where to;                       // may be the same: the time from one hit to the next
-  bool allow_breakpoint = false;  // as of a probe
+  Where to;                       // may equal `from`: the time from one hit to the next
+  bool allow_breakpoint = false;  // as for a Probe
 };
 
-// The time from a hit of one site to the next hit of another, in the same thread: from the latest
-// `from`, where several come before a `to`. At most 256 at once in a process.
+// Measures the time from a hit of one site to the next hit of another on the same thread. If `from`
+// is hit several times before `to`, the latest hit counts. At most 256 exist at once in a process;
+// place() fails with Cause::too_many beyond.
 class Span {
  public:
   static Result<Span, Error> place(SpanSpec spec);
@@ -105,9 +106,9 @@ class Span {
   ~Span();
 
   Histogram snapshot() const;
-  uint64_t unmatched_starts() const;  // another one came before the end
-  uint64_t unmatched_ends() const;    // without a start
-  uint64_t missed() const;            // hits of either site that came from a handler or the library
+  uint64_t unmatched_starts() const;  // `from` was hit again before `to`
+  uint64_t unmatched_ends() const;    // `to` was hit without a `from`
+  uint64_t missed() const;            // hits of either site that a handler or the library caused
 
  private:
   explicit Span(std::unique_ptr<detail::SpanState> state);

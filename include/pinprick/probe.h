@@ -1,18 +1,18 @@
-// Probes with handlers in one's own process.
+// Probe, ReturnProbe, Counter: probes in one's own process.
 //
 //     auto probe = pinprick::Probe::place({.where = "libc:malloc",
 //                                          .pre = pinprick::on_call<void*(size_t)>(
 //                                              [&](size_t size) { sizes.add(size); })});
 //     if (!probe) std::cerr << probe.error().message() << '\n';
 //
-// A probe is in place from place() until the object is destroyed. Functions here may be called from
-// any thread and from handlers, but not from signal handlers. They may allocate and take locks;
-// what they do themselves hits no probe, and is counted as missed there.
+// A probe is in place from place() until its object is destroyed. All functions here may be called
+// from any thread and from handlers, but not from signal handlers. They may allocate and take
+// locks. Probes that they would hit themselves run no handler and count the hit as missed.
 //
-// A probe is a jump in the function's code, written while all threads run on (docs/library.md). For
-// this the library takes SIGTRAP; a handler that the program has set before is called for traps
-// that are not ours. No thread may block SIGTRAP: place() refuses (Cause::signal_blocked) as long
-// as one does.
+// A probe is a jump in the function's code, written while all threads keep running
+// (docs/library.md). For this the library installs a SIGTRAP handler; a handler that the program
+// installed before is called for traps that are not the library's. No thread may block SIGTRAP:
+// while one does, place() fails with Cause::signal_blocked.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@
 
 namespace pinprick {
 
-// An instruction: an address, or a name, `[object:]function[+0xoffset]`, that has to mean exactly
-// one.
+// An instruction, by address or by name: `[object:]function[+0xoffset]`. A name must match exactly
+// one function.
 class Where {
  public:
   Where(const void* address) : place_(address) {}
@@ -46,24 +46,27 @@ class Where {
   std::variant<const void*, std::string> place_;
 };
 
-// The functions that a pattern means (`libc:mall*`), as addresses.
+// Returns the entries of all functions that the pattern matches (`libc:mall*`).
 Result<std::vector<Where>, Error> find_functions(std::string_view pattern);
 
 enum class Placement : uint8_t {
   jump,
-  breakpoint,  // a hit costs microseconds: a signal
-  disabled,    // nothing at the moment; or all are disarmed
-  gone,        // its code is not mapped any more
+  breakpoint,  // a hit raises a signal, which costs microseconds
+  disabled,    // nothing is written now: it is disabled, or all are disarmed
+  gone,        // the code has been unmapped
 };
 
 struct ProbeSpec {
   Where where;
-  Handler pre = {};   // before the instruction
-  Handler post = {};  // behind it; not on branches and calls
-  // Of several probes at one address the higher ones run first; of equal ones the older.
+  Handler pre = {};   // runs before the instruction
+  Handler post = {};  // runs after it; not allowed on branches and calls
+  // Of several probes at one address, those of higher priority run first; of equal ones, the
+  // oldest.
   int priority = 0;
-  // Where no jump fits; and as long as there is a probe between the instructions under its jump,
-  // which is refused otherwise. A thread that blocks SIGTRAP later, and hits it, ends the process.
+  // Allows a breakpoint where no jump fits. It also lets another probe be placed between the
+  // instructions under this probe's jump, in which case this one becomes a breakpoint while the
+  // other exists; otherwise that placement is refused. With a breakpoint, a thread that comes to
+  // block SIGTRAP later and hits it kills the process.
   bool allow_breakpoint = false;
   bool enabled = true;
 };
@@ -77,30 +80,30 @@ struct CounterState;
 class Probe {
  public:
   static Result<Probe, Error> place(ProbeSpec spec);
-  // All of them, or none.
+  // Places all of them, or none. Many at once take about as long as one.
   static Result<std::vector<Probe>, Error> place(std::vector<ProbeSpec> specs);
-  // Many at once take about as long as one. What handlers still run when this is called from
-  // outside of handlers has ended when it returns.
+  // Removes all of them; many at once take about as long as one. Outside a handler it returns only
+  // after the handlers that were running have returned. Within a handler it does not wait.
   static void remove(std::vector<Probe> probes);
 
   Probe(Probe&&) noexcept;
   Probe& operator=(Probe&&) noexcept;
-  ~Probe();  // removes it, as remove() does
+  ~Probe();  // as remove() does
 
   // Hits of a disabled probe cost nothing, and are not counted as missed.
   Result<void, Error> enable();
   Result<void, Error> disable();
-  // Many take about as long as one. All of them, or none: after an error each probe is enabled or
-  // disabled as it was before. One that was moved from is left out.
+  // Enables (disables) all of them in about the time of one. On error none has changed. Moved-from
+  // probes are skipped.
   static Result<void, Error> enable(std::span<Probe> probes);
   static Result<void, Error> disable(std::span<Probe> probes);
 
   const void* address() const;
   std::string name() const;  // function+0xoffset
   Placement placement() const;
-  // Of a breakpoint: why it is no jump, or is none at the moment.
+  // If placement() is breakpoint: why this probe is not, or not currently, a jump.
   std::string_view why_no_jump() const;
-  // Hits that ran no handler, since they came from a handler or from the library.
+  // Returns the number of hits that ran no handler because a handler or the library caused them.
   uint64_t missed() const;
 
  private:
@@ -109,25 +112,28 @@ class Probe {
 };
 
 struct ReturnProbeSpec {
-  Where where;  // a function
-  // Before the call; one that answers false leaves this call out.
+  Where where;  // the entry of a function
+  // Runs before the call. If it returns false, this call is not tracked: on_return does not run for
+  // it.
   Handler on_entry = {};
-  Handler on_return = {};  // registers.return_value(); may change it
-  // Bytes, at most 4096, zeroed at first only, that are handed from on_entry to on_return of the
-  // same call.
+  Handler on_return = {};  // reads, and may change, registers.return_value()
+  // Size of the data that on_entry hands to on_return of the same call: at most 4096 bytes. They
+  // are zero at first; later calls find what earlier ones left.
   size_t data_size = 0;
-  // Calls that are followed at once; others are missed. 0: as many as there are slots (8192 in the
-  // process), or with data 1024.
+  // How many calls are tracked at once; further ones are missed. 0: as many as there are slots
+  // (8192 in the process), or 1024 if data_size is not 0.
   uint32_t max_active = 0;
-  bool allow_breakpoint = false;  // as of a probe
+  bool allow_breakpoint = false;  // as for a Probe
   bool enabled = true;
 };
 
-// Calls a handler when a function returns. Exceptions, cancellation and backtraces find their way
-// through followed calls; a call that ends so is counted as unwound, and its on_return does not
-// run. Nor does that of calls which began before the probe was placed, or end after it was removed.
-// A call that longjmp leaves is not seen to end: it is counted as abandoned when what it holds is
-// needed again.
+// Runs a handler when a function returns.
+//
+// Exceptions, cancellation and backtraces work through tracked calls. A call that ends in one of
+// these ways is counted as unwound, and its on_return does not run. on_return does not run either
+// for calls that started before the probe was placed, or that return after it was removed. A call
+// that longjmp leaves cannot be seen to end: it is counted as abandoned, once its slot is needed
+// again.
 class ReturnProbe {
  public:
   static Result<ReturnProbe, Error> place(ReturnProbeSpec spec);
@@ -138,7 +144,7 @@ class ReturnProbe {
   ReturnProbe& operator=(ReturnProbe&&) noexcept;
   ~ReturnProbe();
 
-  // As of a probe. Calls that are followed when it is disabled are followed to their end.
+  // As for a Probe. Calls that are tracked when the probe is disabled are tracked to their end.
   Result<void, Error> enable();
   Result<void, Error> disable();
   static Result<void, Error> enable(std::span<ReturnProbe> probes);
@@ -154,7 +160,7 @@ class ReturnProbe {
   detail::ReturnState* state_;
 };
 
-// Counts hits, exactly, without a handler: about a nanosecond each.
+// Counts hits exactly, without a handler. A hit costs about a nanosecond.
 class Counter {
  public:
   static Result<Counter, Error> place(Where where);
@@ -166,37 +172,40 @@ class Counter {
   ~Counter();
 
   const void* address() const;
-  uint64_t value() const;  // since it was placed
+  uint64_t value() const;  // hits since it was placed
 
  private:
   explicit Counter(detail::CounterState* state) : state_(state) {}
   detail::CounterState* state_;
 };
 
-// Whether probes are jumps where they can be, as they are at first. Otherwise all are breakpoints,
-// those that do not allow it included: for looking into what jumps do. As the kernel's
-// debug.kprobes-optimization. No probed code may run with SIGTRAP blocked then.
+// Whether probes are jumps where that is possible (the default), like the kernel's
+// debug.kprobes-optimization. With optimise(false) all become breakpoints, even those without
+// allow_breakpoint, which helps to tell whether a jump causes a problem. No probed code may then
+// run with SIGTRAP blocked.
 Result<void, Error> optimise(bool wanted);
 
-// Takes everything that is placed out of the text, or puts it back: probes, return probes, counters
-// and what is in latency.h. As the kernel's debug file kprobes/enabled. Each probe stays enabled or
-// disabled: a disabled one stays so after arm_all(), and one that is placed or enabled while all
-// are disarmed takes effect with arm_all(). Until then hits cost nothing, and are neither counted
-// nor missed; counts stay what they were. Calls that are followed when all are disarmed are
-// followed to their end.
+// Removes all that is placed from the text (disarm_all), or writes it back (arm_all), like the
+// kernel's debugfs file kprobes/enabled: probes, return probes, counters, and what latency.h
+// places. All are armed at first.
 //
-// What handlers still run when disarm_all() is called from outside of handlers has ended when it
-// returns. All or nothing: an error leaves everything as it was. All are armed at first.
+// Each probe keeps its own state: a disabled one stays disabled after arm_all(), and one that is
+// placed or enabled while all are disarmed takes effect with arm_all(). While all are disarmed,
+// hits cost nothing and are neither counted nor missed; counts keep their values. Calls that are
+// tracked when disarm_all() is called are tracked to their end.
+//
+// Outside a handler, disarm_all() returns only after the handlers that were running have returned.
+// On error nothing has changed.
 Result<void, Error> disarm_all();
 Result<void, Error> arm_all();
 
-// No probe may be placed in this function from now on.
+// Forbids probes in this function from now on. Fails if the function is not found or ambiguous.
 Result<void, Error> block(const Where& function);
-// What must not be probed, a line each: `0xBEGIN-0xEND<TAB>name`.
+// Returns what must not be probed, one line each: `0xBEGIN-0xEND<TAB>name`.
 std::string blocked();
 
-// What is placed, a line each, as the kernel lists its probes:
-// `ADDRESS  k|r  function+0xoffset  object [GONE][DISABLED][OPTIMIZED]`.
+// Returns what is placed, one line each, as the kernel lists its probes: `ADDRESS k|r
+// function+0xoffset object [GONE][DISABLED][OPTIMIZED]`.
 std::string list_probes();
 
 }  // namespace pinprick

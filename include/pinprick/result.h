@@ -1,8 +1,8 @@
 // Result<T, E>: a value, or the reason why there is none.
 //
-// Every operation that a caller can do something about returns one. E is the operation's own error
-// type, with a closed list of causes; turning a cause into a sentence is the command line's work.
-// No allocation of its own, no exceptions.
+// Every operation whose failure a caller can act on returns one. E is the operation's own error
+// type, with a closed list of causes. Result itself neither allocates nor throws. Reading the value
+// of a failure, or the error of a success, is a bug (asserted).
 #pragma once
 
 #include <cassert>
