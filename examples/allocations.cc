@@ -1,5 +1,5 @@
-// Which sizes does this program allocate? A handler on malloc, for the time that it takes to sort
-// some words.
+// Which sizes does this program allocate? Puts a handler on malloc while the program sorts some
+// words.
 #include <pinprick/probe.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 std::array<unsigned long, 65> by_log2;
 
-// It uses no vector registers, and says so: a hit costs some nanoseconds.
+// It uses no vector registers, and is declared so: a hit costs a few nanoseconds.
 PINPRICK_INTEGER_ONLY void note_size(size_t size) noexcept {
   __atomic_fetch_add(&by_log2[static_cast<size_t>(std::bit_width(size))], 1, __ATOMIC_RELAXED);
 }

@@ -1,5 +1,5 @@
-// How long do calls of a function take, and which take longest? Entry and return handlers that hand
-// a time from one to the other.
+// Which calls of a function are slow? The entry handler hands the time of the call to the return
+// handler.
 #include <pinprick/probe.h>
 
 #include <algorithm>
