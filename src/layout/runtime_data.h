@@ -1,9 +1,9 @@
-// What the runtime in a target keeps in the target's private memory: slots, the lists of free ones,
-// and the context that says where everything is. Freestanding.
+// What the runtime keeps in the target's private memory: slots, the lists of free ones, and the
+// context that says where everything is. Freestanding.
 //
-// Private, so that a forked child owns its copy: an activation belongs to the process that called.
-// The controller fills it before anything runs. Later it looks, and adds slots behind those that
-// there are.
+// The memory is private, so that a forked child has its own copy: a call in progress belongs to the
+// process that made it. The controller fills the memory before any of the code runs. Later it reads
+// it, and adds slots after the existing ones.
 //
 //     lower addresses                                                       higher
 //     | slots | free-list head per CPU | callers | threads | reusable | context | image | slots'
@@ -19,125 +19,126 @@
 
 namespace pinprick::layout {
 
-// One activation of a return probe: a call that has not returned yet.
+// One activation of a return probe: a call in progress.
 struct Slot {
   uint64_t next;            // in the CPU's list of free slots
   uint64_t return_address;  // of the measured call; 0: the slot is free
-  uint64_t body;            // what the slot's code calls
+  uint64_t body;            // out-of-line copy that the slot's code calls
   uint64_t record;          // the probe's ProbeRecord
   uint64_t tsc;             // at entry
-  uint64_t stack;           // where the return address lay
+  uint64_t stack;           // address of the return address on the stack
   uint64_t code;            // this slot's code
-  uint16_t list_length;     // of the CPU's list that begins here
-  uint8_t claimed;          // 1: by a call, whatever the lists say
-  uint8_t reused;           // 0; or PP_SLOT_REUSED_*: for calls with this return address only
+  uint16_t list_length;     // of the CPU's free list from this slot on
+  uint8_t claimed;          // 1: a call has it, whatever the lists say
+  uint8_t reused;           // 0, or PP_SLOT_REUSED_*: only for calls with this return address
   uint32_t global_next;     // index + 1 of the next one in the global list
 };
 
-// What a return probe's stub hands to the runtime: one metric that the call is recorded in. Lies
-// beside the stub. A call that is recorded in several metrics has a list of these; the first one is
-// the slot's.
+// One metric that a call is recorded in: what a return probe's stub hands to the runtime. It lies
+// beside the stub. A call that is recorded in several metrics has a list of records; its slot
+// refers to the first.
 struct ProbeRecord {
-  uint64_t body;        // the displaced instructions, then the rest of the function
+  uint64_t body;        // out-of-line copy of the displaced instructions; it continues in the
+                        // function
   uint64_t site;        // the probed instruction
-  uint64_t cells;       // offset of the metric's TimeCells in a CPU's cells
-  uint64_t next;        // address of the next record of this call; 0: there is none
+  uint64_t cells;       // offset of the metric's TimeCells in a per-CPU area
+  uint64_t next;        // address of the next record of this call; 0: none
   uint32_t unit;        // 1 << bits
   uint32_t bits;        // fraction bits of the histogram
-  uint32_t block_size;  // what the histogram takes in the pool
-  // Of a point of a span only: where its start is in a thread's entry, and whether the point ends
-  // the span. One that does not begins it.
+  uint32_t block_size;  // size of the histogram in the pool
+  // Only for a point of a span: where the span's start is in a ThreadEntry, and whether this point
+  // ends the span (else it starts it).
   uint16_t span_start;
   uint16_t span_ends;
 };
 
-// The counters of one timed metric in a CPU's cells: calls that were not recorded, by cause, and
-// where the histogram of the others is.
+// The counters of one timed metric in a per-CPU area: calls that were not recorded, by cause, and
+// where the histogram of the recorded ones is.
 struct TimeCells {
   uint64_t missed = 0;          // calls that found no slot, or no block
-  uint64_t unwound = 0;         // calls that were left by unwinding
-  uint64_t abandoned = 0;       // calls whose slot was used again before they returned
+  uint64_t unwound = 0;         // calls that an exception or the like unwound
+  uint64_t abandoned = 0;       // calls left by longjmp, whose slot was then reused
   uint64_t from_generated = 0;  // calls that were not timed because generated code made them
-  uint64_t place = 0;  // of the block, from the beginning of the pool; 0: there is none yet
+  uint64_t place = 0;           // offset of the histogram's block in the pool; 0: none yet
 };
 
-// The same of a span: hits that it did not record, by cause. `missed` are starts of threads that
-// found no entry in the table, and spans that found no block.
+// The same for a span: hits that it did not record, by cause. `missed` counts starts on threads
+// that found no entry in the table of threads, and spans that found no block.
 struct SpanCells {
   uint64_t missed = 0;
-  uint64_t repeated = 0;   // starts of a span that had begun already
-  uint64_t unmatched = 0;  // ends of a span that had not begun
+  uint64_t repeated = 0;   // starts of a span that had already started
+  uint64_t unmatched = 0;  // ends of a span that had not started
   uint64_t unused = 0;
   uint64_t place = 0;
 };
 
-// What a thread keeps of spans (runtime/span.inc): when each of those began that have not ended.
+// A thread's entry for spans (runtime/span.inc): when each span that it is in started.
 struct ThreadEntry {
-  // The address of the thread's control block, times 2^16, plus its TID; the highest bit says that
-  // the thread is still making the entry its own. 0: nobody's.
+  // The address of the thread's control block, times 2^16, plus its TID; the highest bit is set
+  // while the thread is claiming the entry. 0: the entry is free.
   uint64_t owner;
   uint32_t tid;
   uint32_t dead;  // written by the controller: the thread with this TID has ended
-  // Behind it, by span: when it began, in TSC ticks; 0: it has not begun.
+  // After it, one word per span: when it started, in TSC ticks; 0: it has not started.
 };
 
-// The functions of an unwinder that the runtime calls when a slot's frame is unwound, and where it
-// makes the unwinder land then. Lies beside the hook in that unwinder.
+// The functions of an unwinder that the runtime calls when a slot's frame is unwound, and where the
+// runtime then makes the unwinder land. Lies beside the hook in that unwinder.
 struct UnwinderTable {
   uint64_t get_ip;   // _Unwind_GetIP
   uint64_t set_gr;   // _Unwind_SetGR
   uint64_t set_ip;   // _Unwind_SetIP
   uint64_t resume;   // _Unwind_Resume
-  uint64_t landing;  // goes on in the runtime
+  uint64_t landing;  // code of the runtime
 };
 
-// What a stub that calls handlers hands to the runtime. Lies behind the stub.
+// What a stub that calls handlers hands to the runtime. Lies after the stub.
 struct HitRecord {
-  uint64_t address;  // that the handlers are told
-  uint64_t point;    // what the runtime knows of the handlers
-  uint64_t resume;   // where the stub goes on
-  uint64_t body;     // the displaced instructions, then the rest of the function
+  uint64_t address;  // address of the probe, as handlers see it
+  uint64_t point;    // the runtime's data for this site's handlers
+  uint64_t resume;   // where the stub continues
+  uint64_t body;     // out-of-line copy of the displaced instructions; it continues in the function
 };
 
 inline constexpr uint32_t kMaxCpus = PP_MAX_CPUS;
 inline constexpr uint32_t kLockedStripes = 1u << PP_LOCKED_STRIPES_LOG2;
 
-// Tables indexed by rseq's cpu_id have two entries before the first: -1 (not registered yet) and
-// -2 (registration failed) read as 0, which sends the thread to the locked path.
+// Tables indexed by rseq's cpu_id have two entries before the first, for -1 (not registered yet)
+// and -2 (registration failed). They are 0, which sends the thread to the locked path.
 inline constexpr uint32_t kUnregisteredEntries = 2;
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): pages, and cache lines, of their own
 struct alignas(4096) RuntimeContext {
   uint64_t magic;
-  // Of blocks for histograms; 0: they all have one. Others can write what lies there, so that what
-  // is read from there is checked against this.
+  // Pool of histogram blocks; 0: each histogram has its block. The target can overwrite the pool's
+  // header, so that what is read from it is checked against these fields.
   uint64_t pool;
-  uint64_t pool_last_taken;  // the most that may be taken of it when a block is given
+  uint64_t pool_last_taken;  // `taken` of the pool may be at most this when a block is given out
   uint64_t unused;
   alignas(64) uint64_t free_list;  // global: tag << 32 | index + 1 of the first free slot
   alignas(64) uint64_t slots;
   uint64_t ns_multiplier;  // nanoseconds per TSC tick, times 2^32
-  uint64_t slot_count;     // that there is room for, and code addresses of
-  uint64_t reuse_from;     // when so many were used, those of calls that were left are used again
-  uint64_t reusing;        // 1: so it is
-  uint64_t blocks;         // where places count from: the pool, if there is one
-  uint64_t last_place;     // the largest that a block of any size can have
-  uint64_t callers;        // the table of code that calls are timed from; 0: from anywhere
-  // Slots that nobody has used yet: from `fresh` on, up to `fresh_limit`, which the controller
-  // moves on once it has written more.
+  uint64_t slot_count;     // slots that there is room and code addresses for
+  uint64_t reuse_from;     // once this many slots were in use, slots of abandoned calls are reused
+  uint64_t reusing;        // 1: that number has been reached
+  uint64_t blocks;         // base of block offsets: the pool, if there is one
+  uint64_t last_place;     // the largest offset that is valid for a block of any size
+  uint64_t callers;        // table of code whose calls are timed (runtime/callers.h); 0: all calls
+  // Slots that were never in use: from `fresh` up to `fresh_limit`, which the controller raises
+  // after it has written more.
   alignas(64) uint64_t fresh;
   uint64_t fresh_limit;
-  uint64_t hand;  // the slot that is to be noted next, in the table of reusable ones
-  // The return address of a call that came from elsewhere, for the controller to look what is
-  // there, and to make it 0 again.
+  uint64_t hand;  // index of the slot to note next in the table of reusable slots
+  // The return address of a call from code that is not in `callers`. The controller looks what is
+  // there, and resets this to 0.
   uint64_t unknown_caller;
-  // Of spans. No thread comes here before the controller has written where a thread has its TID,
-  // from its control block on.
-  alignas(64) uint64_t threads;  // the table
-  uint64_t thread_size;          // of an entry
+  // For spans. Before any thread uses these, the controller has written where a thread's TID lies,
+  // relative to its control block.
+  alignas(64) uint64_t threads;  // table of ThreadEntry
+  uint64_t thread_size;          // size of an entry
   int64_t tid_offset;
-  // Where cells are, on pages of their own: a child that is not to count gets them empty from the
-  // kernel (MADV_WIPEONFORK). 0 means to nobody's cells.
+  // Where the per-CPU areas are, on pages of their own: in a child that must not count, the kernel
+  // clears these pages (MADV_WIPEONFORK), and 0 means that nothing is counted.
   alignas(4096) uint64_t locked_cells[kLockedStripes];
   uint64_t cpu_cells_unregistered[kUnregisteredEntries];
   uint64_t cpu_cells[kMaxCpus];
@@ -216,23 +217,23 @@ static_assert(offsetof(RuntimeContext, locked_cells) == PP_CONTEXT_LOCKED_CELLS)
 static_assert(offsetof(RuntimeContext, cpu_cells) == PP_CONTEXT_CPU_CELLS);
 static_assert(offsetof(RuntimeContext, cpu_free) == PP_CONTEXT_CPU_FREE);
 
-// Spans that one session can have: what a thread keeps of them is not to be a page.
+// How many spans one session can have, so that a ThreadEntry stays smaller than a page.
 inline constexpr uint64_t kMostSpans = 254;
-// Of an entry of the table of threads.
+// Size of an entry of the table of threads.
 constexpr uint64_t thread_entry_size(uint64_t spans) {
   return align_up(sizeof(ThreadEntry) + spans * sizeof(uint64_t), 64);
 }
-// As many as hashes, and those that the last of them may lead to besides.
+// One entry per hash value, and the rest of the last one's window.
 inline constexpr uint64_t kThreadEntries = (1 << PP_THREADS_LOG2) + PP_THREAD_WINDOW - 1;
 constexpr uint64_t thread_table_size(uint64_t spans) {
   return spans == 0 ? 0 : align_up(kThreadEntries * thread_entry_size(spans), kPageSize);
 }
-// Where the start of a span is in an entry.
+// Returns where a span's start lies in a ThreadEntry.
 constexpr uint16_t span_start_offset(uint64_t span) {
   return static_cast<uint16_t>(sizeof(ThreadEntry) + span * sizeof(uint64_t));
 }
 
-// Of a context's pages, those that say where cells are.
+// The pages of a context that say where the per-CPU areas are.
 inline constexpr uint64_t kCellTablesBegin = offsetof(RuntimeContext, locked_cells);
 inline constexpr uint64_t kCellTablesEnd = offsetof(RuntimeContext, cpu_free_unregistered);
 

@@ -1,5 +1,6 @@
 // Offsets that assembly and C++ share. C++ asserts each of them where it defines the structure, so
-// that neither side can drift. Plain #defines: the assembly of runtime/ includes this file.
+// that the two cannot drift apart. Plain #defines, since the assembly of runtime/ includes this
+// file.
 #pragma once
 
 #define PP_SLOT_SIZE 64
@@ -16,7 +17,7 @@
 #define PP_SLOT_REUSED 59
 #define PP_SLOT_GLOBAL_NEXT 60
 
-// A slot that one call left, and another has taken; and that one has returned from.
+// PP_SLOT_REUSED of a slot whose call was abandoned: taken by a later call; that call has returned.
 #define PP_SLOT_REUSED_TAKEN 1
 #define PP_SLOT_REUSED_FREE 2
 
@@ -27,22 +28,22 @@
 #define PP_RECORD_UNIT 32
 #define PP_RECORD_BITS 36
 #define PP_RECORD_BLOCK_SIZE 40
-// Of a point of a span.
+// Only for a point of a span.
 #define PP_RECORD_SPAN_START 44
 #define PP_RECORD_SPAN_ENDS 46
 
-// What a CPU counts of a timed point (TimeCells).
+// Counters of a timed point in a per-CPU area (TimeCells).
 #define PP_CELLS_MISSED 0
 #define PP_CELLS_UNWOUND 8
 #define PP_CELLS_ABANDONED 16
 #define PP_CELLS_FROM_GENERATED 24
 #define PP_CELLS_PLACE 32
 #define PP_CELLS_SIZE 40
-// Of a span (SpanCells), in place of those of calls.
+// Counters of a span (SpanCells), instead of those of calls.
 #define PP_CELLS_REPEATED 8
 #define PP_CELLS_UNMATCHED 16
 
-// The context ends where the runtime image begins.
+// The context ends where the runtime image starts.
 #define PP_CONTEXT_SIZE 28672
 #define PP_CONTEXT_POOL 8
 #define PP_CONTEXT_POOL_LAST_TAKEN 16
@@ -66,15 +67,15 @@
 #define PP_CONTEXT_CPU_CELLS 4176
 #define PP_CONTEXT_CPU_FREE 16400
 
-// In the table of code that calls are timed from (runtime/callers.h): where the first level begins.
+// Table of code whose calls are timed (runtime/callers.h): offset of its first level.
 #define PP_CALLERS_FIRST 262144
 
-// Before the context: the numbers of slots, plus one, by a hash of whose calls have them.
+// Before the context, the table of reusable slots: slot index plus one, by a hash of the call.
 #define PP_REUSABLE_LOG2 14
 #define PP_REUSABLE_SIZE 65536
 
-// In the table of threads (ThreadEntry): a thread's entry is one of so many, the first of which is
-// found by a hash of its control block's address.
+// Table of threads (ThreadEntry): a thread's entry is one of PP_THREAD_WINDOW, the first of which
+// is found by a hash of the address of its control block.
 #define PP_THREADS_LOG2 13
 #define PP_THREAD_WINDOW 16
 #define PP_THREAD_OWNER 0
@@ -85,17 +86,17 @@
 #define PP_MAX_CPUS 1024
 #define PP_LOCKED_STRIPES_LOG2 3
 
-// A CPU's list of free slots gives to the global list what it has beyond this.
+// A CPU's list of free slots gives what it has beyond this to the global list.
 #define PP_CPU_FREE_LIMIT 64
 
-// What the code of an unwinder hook hands to the runtime (UnwinderTable).
+// What an unwinder hook's code hands to the runtime (UnwinderTable).
 #define PP_UNWINDER_GET_IP 0
 #define PP_UNWINDER_SET_GR 8
 #define PP_UNWINDER_SET_IP 16
 #define PP_UNWINDER_RESUME 24
 #define PP_UNWINDER_LANDING 32
 
-// PoolHeader, and what lies behind it, in the session file.
+// PoolHeader in the session file, and the offset of the first block after it.
 #define PP_POOL_TAKEN 0
 #define PP_POOL_LIMIT 8
 #define PP_POOL_OWN_LIMIT 16
@@ -109,9 +110,9 @@
 #define PP_LOADER_CONTROLLER_GONE 12
 #define PP_LOADER_TIMEOUT 16
 
-// From the code of one slot to that of the next.
+// Distance from one slot's code to the next slot's.
 #define PP_SLOT_CODE_SIZE_LOG2 5
-// From a slot's code to where its call returns to.
+// Offset in a slot's code of the address that its call returns to.
 #define PP_SLOT_CODE_RETURN 6
 
 // What a stub that calls handlers hands to the runtime (HitRecord).
@@ -120,7 +121,7 @@
 #define PP_HIT_RESUME 16
 #define PP_HIT_BODY 24
 
-// A thread's registers while handlers run (pinprick::Registers), and what lies above.
+// A thread's registers while handlers run (pinprick::Registers), and what lies above them.
 #define PP_REGISTERS_VECTOR_STATE 0
 #define PP_REGISTERS_GENERAL 8
 #define PP_REGISTERS_RSP 40

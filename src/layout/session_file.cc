@@ -7,7 +7,7 @@
 namespace pinprick::layout {
 namespace {
 
-// Limits that no session comes near, and that keep sums of products far from overflowing.
+// Limits that no session comes near. They keep sums of products far from overflowing.
 constexpr uint64_t kMaxEntries = uint64_t{1} << 24;
 constexpr uint64_t kMaxNames = uint64_t{1} << 30;
 constexpr uint64_t kMaxTables = uint64_t{1} << 30;  // readers copy them, and a file may be sparse

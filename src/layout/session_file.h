@@ -1,21 +1,22 @@
-// The file that controller and target share: journal, probe table, cells. Versioned; offsets, never
-// pointers. docs/data.md describes it for other readers.
+// The session file, which controller and target share: journal, probe table, counters. Versioned;
+// it holds offsets, never pointers. docs/data.md describes it for other readers.
 //
 //     FileHeader | mappings | objects | sites | probes |    mapped read-only in the target
 //     functions | spans | switches | names |                not mapped
 //     cells                                                 mapped read-write
 //
-// The cells are one region per CPU, behind one for threads that have to lock:
+// The cells are one area per CPU (here: region), after one for threads that have to lock:
 //
 //     region 0 (locked) | CPU 0 | CPU 1 | ...       each: counters | TimeCells (runtime_data.h)
 //
-// After them come the loader's cell, where the session follows what is loaded, and the pool. A
-// histogram of a region is a block of the pool once something was recorded there. Its place is the
-// distance from the pool's beginning to that block, and 0 before. As much of the pool is reserved
-// as its header says; the rest is a hole in the file, which nobody touches.
+// Then come the loader cell, if the session tracks loading, and the pool. A region's histogram is a
+// block of the pool, once something was recorded in it. `place` is the offset of that block from
+// the start of the pool, and 0 before. The pool's header says how much of the pool is reserved; the
+// rest is a hole in the file, which nothing touches.
 //
-// The target, and everybody else with the user's rights, may write anything here at any time.
-// Readers take a copy and parse that (parse_session); nothing is used unchecked.
+// The target, and any other process with the user's rights, may write anything here at any time.
+// Readers copy the file and parse the copy (parse_session); nothing is used unchecked. Pure;
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -38,27 +39,27 @@ inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
   preparing = 1,  // memory may be mapped; the text is untouched
-  armed = 2,      // the text may hold what the sites say
+  armed = 2,      // the text may hold the jumps of the sites
   disarmed = 3,   // the text is the program's own again; memory may still be mapped
 };
 
-// Memory that pinprick mapped, or is about to map, in the target.
+// Memory in the target that pinprick has mapped, or is about to map.
 struct MappingEntry {
   uint64_t address = 0;
   uint64_t size = 0;
   enum class Kind : uint32_t {
     scratch = 1,       // anonymous, during attach
-    tables = 2,        // of this file, read-only
-    cells = 3,         // of this file, read-write
+    tables = 2,        // this file, read-only
+    cells = 3,         // this file, read-write
     stubs = 4,         // anonymous, executable
     runtime_data = 5,  // anonymous, read-write: slots
     runtime_code = 6,  // anonymous, executable
-    islands = 7,       // anonymous, executable: where puns lead; at 0: not to be had
+    islands = 7,       // anonymous, executable: targets of puns; address 0: could not be mapped
   } kind = Kind::scratch;
   enum class Progress : uint32_t {
-    none = 0,    // not begun: whatever is there is not ours
-    mapped = 1,  // and marked (engine/ownership.h)
-    begun = 2,   // mapped or not, marked or not
+    none = 0,    // not started: whatever is there is not ours
+    mapped = 1,  // mapped and marked (engine/ownership.h)
+    begun = 2,   // started: may be mapped, may be marked
   } progress = Progress::none;
 };
 
@@ -69,15 +70,16 @@ constexpr bool is_code(MappingEntry::Kind kind) {
 
 struct ObjectEntry {
   uint64_t bias = 0;
-  uint32_t name = 0;  // offsets in names
+  uint32_t name = 0;  // this and `path`: offsets in names
   uint32_t path = 0;
   char build_id[48] = {};
 };
 
-// The journal: what is written where, and what was there. Packed, as there may be millions.
+// The journal: what is written where, and what was there before. Packed, since there may be
+// millions.
 //
-// What is written is a jump: of two bytes to a trampoline nearby, else of five, behind prefixes
-// that mean nothing to it.
+// What is written is a jump: two bytes long if it leads to a trampoline nearby, else five, after
+// prefixes that do not change it.
 inline constexpr size_t kMaxSiteLength = 8;
 inline constexpr uint8_t kShortSiteLength = 2;
 inline constexpr uint8_t kLongSiteLength = 5;
@@ -86,26 +88,28 @@ inline constexpr uint8_t kPhases = 6;
 struct SiteEntry {
   uint64_t address = 0;
   uint8_t original[kMaxSiteLength] = {};
-  int32_t jump = 0;  // how far it leads, from its end
-  int32_t body = 0;  // from the address to the copy of the first displaced instruction; 0: none
+  int32_t jump = 0;  // distance from the end of the jump to its target
+  int32_t body = 0;  // distance from `address` to the copy of the first displaced instruction; 0:
+                     // none
   uint8_t length : 4 = 0;
-  // So many bytes are written, from the first; the others of the jump are there already, as part of
-  // another one's that it relies on.
+  // How many bytes are written, from the first. The rest of the jump is already there: it belongs
+  // to another site's jump, which this one depends on.
   uint8_t own : 4 = 0;
   uint8_t tactic : 7 = 0;
-  uint8_t at_begin : 1 = 0;  // of its function
-  uint8_t displaced = 0;     // bytes from address whose instructions run in the stub
-  // Written in this order, and put back in the other.
+  uint8_t at_begin : 1 = 0;  // at the entry of its function
+  uint8_t displaced = 0;     // size of the displaced instructions, from `address`
+  // Order of writing; bytes are restored in reverse order.
   enum class Phase : uint8_t {
-    unwinder_hook = 0,  // nobody may unwind over slots without, nor children count
+    unwinder_hook = 0,  // before probes: without it nothing may unwind over slots, nor may children
+                        // count
     usual = 1,
-    dependent = 2,  // a jump that needs one of the usual: a trampoline, or its last bytes
+    dependent = 2,  // a jump that needs a usual one: as its trampoline, or for its own last bytes
     loader_hook = 3,
-    gone = 4,      // unloaded: what is there now is not what was probed
-    left_out = 5,  // arming has left it as it was
+    gone = 4,      // unloaded: what is there now was not probed
+    left_out = 5,  // arming did not touch it
   } phase : 4 = Phase::usual;
-  // Where the stub has a link (arch/jump.h), by which another session's stub for the same site is
-  // led in; session/shared_sites.h.
+  // Whether, and where, the stub has a link (arch/jump.h): through it another session's stub for
+  // the same site is chained in (engine/shared_sites.h).
   enum class Link : uint8_t {
     none = 0,
     before_body = 1,
@@ -119,47 +123,50 @@ struct SiteEntry {
 };
 #pragma pack(pop)
 
-// A counting probe has the counter with its own number, a latency or value probe the TimeCells, of
-// which values need no more than `missed`. Points of spans have nothing of their own. All probes of
-// a session are of one kind. Its name is that of a FunctionEntry.
+// A probe. Probe n has counter n if it counts, and TimeCells n if it records latency or values (of
+// which values use only `missed`). Points of spans have neither. All probes of a session are of one
+// kind. FunctionEntry has the names.
 struct ProbeEntry {
   uint32_t site = 0;
-  uint32_t body = 0;  // from the copy of the site's first instruction to that of the probed one
+  uint32_t body = 0;  // distance from the copy of the site's first instruction to that of the
+                      // probed one
   uint16_t object = 0;
   enum class Kind : uint8_t { count = 1, latency = 2, value = 3, span = 4 } kind = Kind::count;
-  uint8_t offset = 0;  // of the probed instruction, from the site's address
+  uint8_t offset = 0;  // of the probed instruction, from the address of the site
 };
 
-// Names probes, from one on up to the next entry's: the function's name, and how far they are
-// behind its begin. Millions of instructions have the names of some ten thousand functions.
+// Names the probes from first_probe up to the next entry's first_probe: the function's name, and
+// their distance from its start. Millions of instructions share the names of some ten thousand
+// functions.
 struct FunctionEntry {
-  uint64_t begin = 0;        // what the name alone stands for
+  uint64_t begin = 0;        // the address that the bare name stands for
   uint32_t first_probe = 0;  // ascending
   uint32_t name = 0;         // offset in names
-  uint32_t value = 0;        // of value probes: what they record, as the user wrote it; in names
+  uint32_t value = 0;        // of value probes: what they record, as the user wrote it; offset in
+                             // names
   uint32_t unused = 0;
 };
 
-// From a hit of one probe to the next hit of another, or of the same, in the same thread. Has the
-// SpanCells with its own number.
+// A span, from a hit of one probe to the next hit of another, or of the same, on the same thread.
+// Span n has SpanCells n.
 struct SpanEntry {
-  uint32_t start = 0;  // probes
+  uint32_t start = 0;  // index in probes, as is `end`
   uint32_t end = 0;
   uint32_t name = 0;  // as the user wrote it; offset in names
   uint32_t unused = 0;
 };
 
-// Of the probe with its number, in a session that was armed with switches: by it the probe is
-// turned off and on (engine/switches.h). Both are from the copy of the first instruction that its
-// site displaced.
+// The switch that turns probe n off and on, if the session was armed with switches
+// (engine/switches.h). Both distances are from the copy of the site's first displaced instruction.
 struct SwitchEntry {
   int32_t at = 0;      // where the switch lies
-  int32_t past = 0;    // where it leads while the probe is off
-  uint32_t is_on = 1;  // as it was last known to be
+  int32_t past = 0;    // where it jumps while the probe is off
+  uint32_t is_on = 1;  // last known state
   uint32_t unused = 0;
 };
 
-// Bytes of the target's code that a hijacked thread runs on, while one is hijacked.
+// The bytes of the target's code that a hijacked thread's code replaces, while a thread is
+// hijacked.
 inline constexpr size_t kHijackSize = 320;
 struct HijackEntry {
   uint64_t address = 0;
@@ -168,28 +175,29 @@ struct HijackEntry {
   uint8_t original[kHijackSize] = {};
 };
 
-// Where a thread that loads or unloads libraries tells the controller, and waits until it has
-// looked (runtime/loader_handshake.S). By futex(2): shared words.
+// The loader handshake: a thread that loads or unloads libraries tells the controller, and waits
+// until it has looked (runtime/loader_handshake.S). The words are shared futexes (futex(2)).
 struct LoaderCell {
-  uint32_t requests = 0;         // the thread's: one more
-  uint32_t answered = 0;         // the controller's: the last request it has dealt with
-  uint32_t heartbeat = 0;        // changes while the controller is at it
-  uint32_t controller_gone = 0;  // not 0: nobody waits
-  uint64_t timeout = 0;          // TSC ticks without a heartbeat until it counts as absent
+  uint32_t requests = 0;         // incremented by the thread
+  uint32_t answered = 0;         // written by the controller: the last request it has dealt with
+  uint32_t heartbeat = 0;        // changes while the controller works on a request
+  uint32_t controller_gone = 0;  // not 0: threads do not wait
+  uint64_t timeout = 0;          // TSC ticks without a heartbeat after which the controller counts
+                                 // as gone
 };
 
-// At the beginning of the pool. Its blocks follow a page later, one after the other, each as large
-// as its histogram. Sizes are bytes of blocks.
+// At the start of the pool. Its blocks follow one page later, one after the other, each as large as
+// its histogram. Sizes are in bytes of blocks.
 struct PoolHeader {
-  uint64_t taken = 0;      // by the target
-  uint64_t limit = 0;      // what is reserved; written by the controller
-  uint64_t own_limit = 0;  // the same for regions of CPUs; the rest is for region 0
-  uint64_t refused = 0;    // calls that were recorded nowhere, for want of a block
+  uint64_t taken = 0;      // given out, by the target
+  uint64_t limit = 0;      // reserved, by the controller
+  uint64_t own_limit = 0;  // the part of `limit` for regions of CPUs; the rest is for region 0
+  uint64_t refused = 0;    // calls that were not recorded because no block was left
 };
 
 struct Section {
   uint64_t offset = 0;
-  uint64_t count = 0;  // entries; bytes for names
+  uint64_t count = 0;  // entries; for names: bytes
 };
 
 struct FileHeader {
@@ -204,9 +212,9 @@ struct FileHeader {
   char command[32] = {};
   uint64_t created_ns = 0;     // CLOCK_REALTIME
   uint64_t ns_multiplier = 0;  // nanoseconds per TSC tick, times 2^32
-  uint32_t cpu_count = 0;      // regions of cells besides the first: one per CPU, or fewer
+  uint32_t cpu_count = 0;      // regions besides region 0: one per CPU, or fewer
   uint32_t fraction_bits = 0;
-  int32_t controller = 0;  // pid of the last one
+  int32_t controller = 0;  // pid of the latest one
   int32_t handover_descriptors[3] = {-1, -1,
                                      -1};  // open in the target, while the file is handed over
   Section mappings;
@@ -222,8 +230,8 @@ struct FileHeader {
   uint64_t cells_offset = 0;
   uint64_t region_size = 0;
   uint64_t loader_cell_offset = 0;  // 0: none
-  uint64_t pool_offset = 0;         // 0: none, and no histograms
-  uint64_t pool_size = 0;           // bytes of blocks that there are addresses for
+  uint64_t pool_offset = 0;         // 0: none, and there are no histograms
+  uint64_t pool_size = 0;           // bytes of blocks that have addresses
   HijackEntry hijack;
 };
 
@@ -263,34 +271,34 @@ struct SessionCounts {
   bool loader_cell = false;
 };
 
-// A header whose sections have room for these; everything else at its default.
+// Returns a header whose sections have room for these counts. Other fields have their defaults.
 FileHeader lay_out(const SessionCounts& counts);
 
 inline constexpr uint64_t kBlockAlignment = 64;
-// Of a block.
+// Returns the size of a histogram's block.
 constexpr uint64_t histogram_size(uint32_t fraction_bits) {
   return align_up(uint64_t{stats::slot_count(fraction_bits)} * sizeof(stats::Cell),
                   kBlockAlignment);
 }
-// Offsets inside a region.
+// Offsets in a region.
 constexpr uint64_t counter_offset(uint64_t counter) {
   return counter * sizeof(uint64_t);
 }
 constexpr uint64_t time_cells_offset(const FileHeader& header, uint64_t histogram) {
   return counter_offset(header.counter_count) + histogram * sizeof(TimeCells);
 }
-// Returns the offset in the file of the block at that place, which may hold anything; nullopt if no
-// block of that many fraction bits can be there.
+// Returns the offset in the file of the block at `place`. `place` may be any number: returns
+// nullopt if no block with that many fraction bits can be there.
 std::optional<uint64_t> block_at(const FileHeader& header, uint64_t place, uint32_t fraction_bits);
-// Returns the end in the file of that many bytes of blocks.
+// Returns where that many bytes of blocks end in the file.
 constexpr uint64_t end_of_blocks(const FileHeader& header, uint64_t bytes) {
   return header.pool_offset + PP_POOL_BLOCKS + bytes;
 }
-// Offset of a region in the file. Region 0 is the locked one, region 1 + n is CPU n's.
+// Returns the offset of a region in the file. Region 0 is the locked one, region 1 + n is CPU n's.
 constexpr uint64_t region_offset(const FileHeader& header, uint64_t region) {
   return header.cells_offset + region * header.region_size;
 }
-// End of what the target sees read-only.
+// Returns the size of what the target maps read-only.
 constexpr uint64_t tables_size(const FileHeader& header) {
   return align_up(header.probes.offset + header.probes.count * sizeof(ProbeEntry), kPageSize);
 }
@@ -301,7 +309,7 @@ struct ProbeName {
   std::string_view value = {};
 };
 
-// A session file's tables, copied and checked.
+// The tables of a session file, copied and checked.
 struct Session {
   FileHeader header;
   std::vector<MappingEntry> mappings;
@@ -313,23 +321,24 @@ struct Session {
   std::vector<SwitchEntry> switches;
   std::vector<char> names;
 
-  // A name by its offset; "?" for offsets that lead nowhere.
+  // Returns the name at this offset; "?" if the offset is invalid.
   std::string_view name(uint64_t offset) const;
-  // Of the probe with that number; "?" for one that no function has.
+  // Returns the name of a probe, by index; "?" if no FunctionEntry covers it.
   ProbeName probe_name(size_t probe) const;
 };
 
 enum class ParseError : uint8_t {
-  not_a_session,  // other magic
-  version,        // of another pinprick
-  truncated,      // the file is shorter than it says
-  inconsistent,   // sections outside of the file, or absurd numbers
+  not_a_session,  // wrong magic
+  version,        // written by another version of pinprick
+  truncated,      // the file is shorter than its header says
+  inconsistent,   // sections outside the file, or absurd numbers
 };
 
-// Checks a header alone, against the size of the file it was read from.
+// Checks a header alone, against the size of the file that it was read from.
 std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_size);
 
-// `bytes`: the file up to header.cells_offset. Entries that point nowhere are refused.
+// Parses a copy of the file up to header.cells_offset into `out`. Entries with invalid references
+// are errors.
 std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t file_size,
                                         Session& out);
 
