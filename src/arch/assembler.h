@@ -1,5 +1,6 @@
-// The class Assembler of the architecture that is compiled. Who includes this hands one on to the
-// emitters of this folder (stub.h, unwind_tables.h, ...), and calls no instruction of it.
+// The class Assembler of the compiled architecture. Code outside of arch/ includes this to hand an
+// Assembler to the emitters of this folder (stub.h, unwind_tables.h, ...); it calls none of its
+// instructions.
 #pragma once
 
 #if defined(__x86_64__)

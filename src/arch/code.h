@@ -1,4 +1,4 @@
-// One decoded instruction, as far as placing probes needs to know it.
+// One decoded instruction: what the placement of probes needs to know about it.
 //
 // Pure, thread-safe, no allocation. No other module sees a decoder, or an opcode.
 #pragma once
@@ -12,29 +12,30 @@
 
 namespace pinprick::arch {
 
-// Is this the code that signal handlers return to? Debuggers and unwinders know it by its bytes.
+// Returns whether this is the code that signal handlers return to. Debuggers and unwinders
+// recognise it by its bytes.
 bool is_signal_restorer(std::span<const uint8_t> function);
 
 // Where execution goes after an instruction.
 enum class Flow : uint8_t {
-  next,           // only to the next instruction
-  jump,           // only to `target`
-  jump_if,        // to `target` or the next (jcc, loop, jrcxz, xbegin)
-  call,           // to `target`, and back behind it
+  next,           // to the next instruction
+  jump,           // to `target`
+  jump_if,        // to `target` or to the next instruction (jcc, loop, jrcxz, xbegin)
+  call,           // to `target`, which returns to the next instruction
   jump_indirect,  // to an address from a register or memory
-  call_indirect,  // the same, and back
+  call_indirect,  // the same, which returns to the next instruction
   ret,            // out of the function
-  trap,           // nowhere: ud2, int3, hlt
+  trap,           // faults or traps: ud2, int3, hlt
 };
 
 enum class Special : uint8_t {
   none,
-  nop,          // any length
-  landing_pad,  // of indirect-branch tracking (endbr64)
+  nop,          // of any length
+  landing_pad,  // for indirect-branch tracking (endbr64)
   int3,
   syscall,
-  lea,           // with a RIP-relative operand it takes the address of `memory`
-  add_register,  // register to register: the last step of a jump table's address
+  lea,           // with a RIP-relative operand: takes the address of `memory`
+  add_register,  // register to register: the last step in computing a jump table's target
 };
 
 struct Instruction {
@@ -42,12 +43,12 @@ struct Instruction {
   uint8_t length = 0;
   Flow flow = Flow::next;
   Special special = Special::none;
-  bool has_rip_operand = false;  // a memory operand at `memory`
+  bool has_rip_operand = false;  // its memory operand is at `memory`
   bool has_memory_operand = false;
-  uint8_t displacement_size = 0;  // bytes, 0: none
-  uint8_t immediate_size = 0;     // bytes, 0: none; a branch's displacement is no immediate
+  uint8_t displacement_size = 0;  // bytes; 0: none
+  uint8_t immediate_size = 0;     // bytes; 0: none; the displacement of a branch does not count
   Address target = 0;             // of a direct branch
-  Address memory = 0;             // RIP-relative operand, resolved
+  Address memory = 0;             // the RIP-relative operand, resolved
   int64_t displacement = 0;
   uint64_t immediate = 0;
 
@@ -63,7 +64,8 @@ struct Instruction {
   }
 };
 
-// The instruction at `bytes`, which lie at `address`; nothing where they are none or are cut off.
+// Returns the instruction at the start of `bytes`, which lie at `address`; nullopt if there is none
+// or it is cut off.
 std::optional<Instruction> decode(std::span<const uint8_t> bytes, Address address);
 
 }  // namespace pinprick::arch

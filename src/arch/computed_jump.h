@@ -1,5 +1,5 @@
-// Jumps whose target is computed, and not looked up: among blocks of code of one size, as assembly
-// lays them out for copying with each possible alignment.
+// Jumps that compute their target instead of looking it up: into one of several code blocks of the
+// same size, as assembly lays them out for copying with each possible alignment. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace pinprick::arch {
 
-// To `base`, or any multiple of `stride`, a power of two, away from it.
+// A jump to `base` plus any multiple of `stride`, a power of two.
 struct ComputedJump {
   Address base = 0;
   uint64_t stride = 0;
@@ -19,8 +19,9 @@ struct ComputedJump {
   bool operator==(const ComputedJump&) const = default;
 };
 
-// Of straight code at `address` that ends with a jump to a register and that is entered at its
-// first instruction only. Nothing where the code does not say of what its sum is made.
+// Returns the computed jump that ends this straight-line code, which lies at `address`, ends with a
+// jump to a register and is entered only at its first instruction. Returns nullopt if the code does
+// not show how the target is computed.
 std::optional<ComputedJump> computed_jump(std::span<const uint8_t> code, Address address);
 
 }  // namespace pinprick::arch

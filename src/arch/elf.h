@@ -1,5 +1,5 @@
-// What ELF files, DWARF and the kernel's filters call this architecture and its parts: kElfMachine,
-// kRelocation..., kDwarf..., kAuditArchitecture.
+// The names that ELF, DWARF and the kernel's seccomp filters have for this architecture and its
+// parts: kElfMachine, kRelocation..., kDwarf..., kAuditArchitecture.
 #pragma once
 
 #include "arch/native.h"

@@ -1,5 +1,6 @@
-// Where in the program a thread stands that is in emitted code: what an unwinder has to know at
-// every instruction of it. Noted while the code is emitted; unwind_tables.h makes tables of it.
+// For a thread in emitted code: which instruction of the program it is at. This is what an unwinder
+// has to know at every instruction. It is recorded while the code is emitted; unwind_tables.h makes
+// tables of it.
 #pragma once
 
 #include <cstdint>
@@ -7,29 +8,30 @@
 
 #include "base/address.h"
 
-// CodeRow: the same for code that stubs share, by what its registers hold.
+// CodeRow: the same for code that stubs share, described by what its registers and stack hold.
 #if defined(__x86_64__)
 #include "arch/x86_64/unwind/code_row.h"
 #endif
 
 namespace pinprick::arch {
 
-// In the stub of a site: from an address on, up to the next row's.
+// A row for the stub of a site: valid from an address up to that of the next row.
 struct StubRow {
-  static constexpr uint8_t kNowhere = 0xff;  // nothing is known
+  static constexpr uint8_t kNowhere = 0xff;  // unknown
   Address from = 0;
-  uint8_t offset = 0;  // from the site, of the program's instruction that is yet to run
-  int8_t words = 0;    // that the stack pointer is below where it is at that instruction
-  uint8_t length = 1;  // of that instruction, where it is known
+  uint8_t offset = 0;  // of the program's next instruction, from the site
+  int8_t words = 0;    // by which the stack pointer is below its value at that instruction
+  uint8_t length = 1;  // of that instruction, if known
 };
 
 struct StubFrames {
   std::vector<StubRow> rows;  // ascending
-  // Of a distance, 4 bytes, from its end to behind the displaced instructions; 0: there is none.
+  // The address of a 4-byte distance, which counts from its own end to the end of the displaced
+  // instructions; 0: none.
   Address continuation = 0;
-  uint8_t displaced = 0;  // bytes of the site
+  uint8_t displaced = 0;  // bytes of displaced instructions
 
-  // From `at` on.
+  // Records what holds from `at` on. Addresses must not descend.
   void note(Address at, uint8_t offset, int8_t words, uint8_t length = 1) {
     constexpr size_t kUsual = 24;
     if (rows.empty()) rows.reserve(kUsual);

@@ -1,7 +1,7 @@
-// Lengths, bytes and numbers that depend on the architecture, for the one that is compiled.
+// Lengths, bytes and numbers of the compiled architecture.
 //
 // Only headers of this folder include an architecture's own headers (here, in assembler.h, frames.h
-// and registers.h); everybody else includes the headers of this folder.
+// and registers.h). All other code includes the headers of this folder.
 #pragma once
 
 #if defined(__x86_64__)

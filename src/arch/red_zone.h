@@ -1,7 +1,8 @@
-// Does a piece of code address the memory below the stack pointer?
+// Does a piece of code use memory below the stack pointer?
 //
-// A function begins with nothing there. A part of one that is jumped to may find its data: the red
-// zone of 128 bytes that the ABI leaves to whoever calls nobody.
+// A function has nothing there when it is called. A part of a function that is jumped to may have
+// data there, in the red zone: 128 bytes that the ABI gives to functions that call no other. Pure,
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace pinprick::arch {
 
-// By negative offsets from rsp, whatever happens to that on the way. True also for what is no code.
+// Returns whether any instruction has a negative offset from rsp, wherever rsp points by then. Also
+// returns true if something cannot be decoded.
 bool addresses_below_stack(std::span<const uint8_t> code);
 
 }  // namespace pinprick::arch

@@ -1,9 +1,9 @@
-// The code that a probe sends its hits through: arenas of stubs near the probed object, and the
+// Stubs: the code that a hit of a probe runs. Arenas of stubs lie near the probed object. Also the
 // per-slot code of return probes.
 //
 // Emitted code is freestanding: no call out of the arena, no system call, no vector register, and
-// every register and flag as it was. Only a stub with CallHandlers calls out of it, in the process
-// that made it. Pure; the bytes are for the addresses given.
+// all registers and flags are preserved. Only a stub with CallHandlers calls out of the arena, in
+// the process that made it. Pure; the bytes are valid at the given addresses only.
 #pragma once
 
 #include <array>
@@ -21,14 +21,15 @@
 
 namespace pinprick::arch {
 
-// Where a thread of the target finds its struct rseq, from its thread pointer; without a value the
-// process does not use rseq, or not with the common signature, and locked instructions count.
+// Where a thread of the target has its struct rseq, relative to its thread pointer. std::nullopt
+// where this is optional: the process does not use rseq, or has another signature; then locked
+// instructions count.
 struct RseqArea {
   int32_t thread_pointer_offset = 0;
   friend bool operator==(const RseqArea&, const RseqArea&) = default;
 };
 
-// An arena begins with what its stubs share:
+// An arena starts with what its stubs share:
 //
 //     0    magic, size
 //     16   address of the runtime's enter routine
@@ -37,60 +38,59 @@ struct RseqArea {
 //     128  0, 0, then the cells of each CPU       (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
 //
-// The tables can have pages of their own, from the second on, for the kernel to empty in a child:
-// where they are 0 nothing is counted.
+// The tables can have pages of their own, from the second page on, which the kernel clears in a
+// child. Where an entry is 0, nothing is counted.
 inline constexpr uint64_t kUnwindTablesPointer = 24;
 inline constexpr uint64_t kArenaMagic = 0x31414e45'52414e50;  // "PNARENA1"
 
 struct ArenaSpec {
   uint64_t size = 0;
-  Address enter =
-      0;  // the runtime's routine that stubs go to: for timed calls, values or spans; 0: none
+  Address enter = 0;  // routine of the runtime for timed calls, values or spans; 0: none
   Address unwind_tables = 0;
   std::array<Address, layout::kLockedStripes> locked_cells{};
   std::span<const Address> cpu_cells;  // by CPU number
   bool tables_apart = false;
-  bool has_switches = false;  // all of its stubs that have actions (StubSpec)
+  bool has_switches = false;  // all its stubs that have actions have switches (StubSpec)
 };
 
-// Of an arena whose tables lie apart, from its begin.
+// Returns where the tables lie in an arena with tables_apart, relative to its start.
 Range tables_in_arena(uint64_t cpus);
 
 struct ArenaEntries {
   Address cpu_table = 0;  // entry of CPU 0
-  // Routines that count with a locked instruction, and clobber rax and rcx:
+  // Routines that count with a locked instruction. They clobber rax and rcx.
   Address locked_count = 0;  // rax = offset of the counter
-  // Called right in front of a probe, comes back to where the probe has counted. The second: in
-  // front of one that keeps the red zone.
+  // The call to one of these lies directly in front of a probe's counting code. It returns to the
+  // end of that code. The second is for a probe that keeps the red zone.
   Address count_for_probe = 0;
   Address count_for_probe_in_red_zone = 0;
-  // A callback for dl_iterate_phdr, for that to hold its lock meanwhile: hands another callback a
-  // record of ours, and ends the list there (unwinder_hook.h).
+  // A callback for dl_iterate_phdr, which holds its lock while it runs: it passes a record of ours
+  // to another callback, and ends the list there (unwinder_hook.h).
   Address tells_of_tables = 0;
   Address enter_pointer = 0;    // holds the address of the runtime's routine (ArenaSpec::enter)
-  std::vector<CodeRow> frames;  // in the routines; the last: behind them
+  std::vector<CodeRow> frames;  // of the routines; the last row is their end
 };
 
 ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec);
 
-// Instructions that the jump at a site displaced.
+// Instructions that the jump at a site displaces.
 struct Displaced {
   Address address = 0;
   std::span<const uint8_t> bytes;  // whole instructions, displaceable
-  // The stub has a link in front of their copies (or at its begin, see emit_vfork_hook), which
-  // leads here; 0: nowhere yet. Without a value it has no link.
+  // If it has a value, the stub has a link before the copies (emit_vfork_hook: at its start), which
+  // leads to this address; 0: to nothing yet.
   std::optional<Address> link = {};
 };
 
-// Where the copy of a displaced instruction begins.
+// Where the copy of a displaced instruction starts.
 struct Copy {
   uint8_t window_offset = 0;  // of the instruction, from the site
-  uint32_t offset = 0;        // of its copy, from the first one
+  uint32_t offset = 0;        // of its copy, from the first copy
 };
 
-// Turns what a stub does at one instruction off and on: a nop in front of it, in whose place a jump
-// over it can be written. It is a link (jump.h) that leads to `past`. One instruction either way,
-// so that no thread can stand inside it.
+// A switch turns what a stub does at one instruction off and on: a nop before it, which can be
+// replaced by a jump over it. It is a link (jump.h) that leads to `past`. Either is one
+// instruction, so that no thread can be stopped inside it.
 struct Switch {
   uint8_t offset = 0;  // of the instruction, from the site
   Address at = 0;
@@ -100,70 +100,70 @@ struct Switch {
 struct Stub {
   Address begin = 0;
   Address end = 0;
-  Address body = 0;  // where the copy of the first displaced instruction begins
+  Address body = 0;  // where the copy of the first displaced instruction starts
   std::vector<Switch> switches;
-  // A thread that stands between two displaced instructions when the jump is written is moved to
-  // the copy of the second.
+  // A thread that is between two displaced instructions when the jump is written is moved to the
+  // copy of the second.
   std::vector<Copy> copies;
   StubFrames frames;
 };
 
-// The copies that a stub makes of instructions between two probes, for copies from `body` on: to
-// bring threads home from a stub that somebody else assembled. Nothing if they cannot be moved
-// there.
+// Returns the copies that a stub makes of instructions between two probes, if the first copy lies
+// at `body`: to redirect threads to the original code out of a stub that another owner emitted.
+// Returns nullopt if they cannot be moved there.
 std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address body);
 
-// What lies below the stack pointer where a stub does something, and so what it may use there.
+// What is below the stack pointer where a stub acts, and so which stack it may use.
 enum class StackUse : uint8_t {
-  at_entry,       // a function begins: nothing lies there
-  keep_red_zone,  // data may lie in the red zone, which stays as it is
-  none,           // no stack may be used: at Go's check of it (stack_check.h)
+  at_entry,       // nothing: it is a function's entry
+  keep_red_zone,  // data may be in the red zone, which must be kept
+  none,           // no stack may be used: at Go's stack check (stack_check.h)
 };
 
-// --- What a stub does when a thread comes to an instruction
+// --- What a stub does when a thread reaches an instruction
 
-// Adds 1 to a counter. At Go's check of the stack it is all that a stub does.
+// Adds 1 to a counter. At Go's stack check a stub does nothing else.
 struct CountHit {
-  uint32_t cell = 0;  // offset of the counter in a CPU's cells
+  uint32_t cell = 0;  // offset of the counter in a per-CPU area
 };
 
 // Calls handlers in the same process.
 struct CallHandlers {
-  uint64_t handlers = 0;  // what the runtime knows of them
-  Address routine = 0;    // the runtime's, which calls them
-  // They may have the call entered through a return slot; at entries only.
+  uint64_t handlers = 0;  // the runtime's data for them
+  Address routine = 0;    // of the runtime: calls them
+  // They may request a return slot for the call; at entries only.
   bool may_enter_slot = false;
 };
 
-// A histogram that values are recorded in, or times.
+// A histogram of values or times.
 struct Metric {
-  uint64_t cells = 0;  // offset of its TimeCells in a CPU's cells
+  uint64_t cells = 0;  // offset of its TimeCells in a per-CPU area
   uint32_t fraction_bits = 0;
 };
 
-// Measures the call that begins here, at entries only: once, and records its time in all the
+// Measures the call that starts here, at entries only. One measurement is recorded in all the
 // metrics, of which there is at least one.
 struct TimeCall {
   std::span<const Metric> metrics;
-  Address enter = 0;  // the runtime's enter routine; 0: the arena's
+  Address enter = 0;  // the runtime's enter routine; 0: that of the arena
 };
 
-// Records the value of a register as it is in the program. The arena's routine adds it.
+// Records the value that a register has in the program. The arena's enter routine does it.
 struct RecordValue {
   Metric metric;
-  uint8_t register_number = 0;  // as the processor counts them
-  uint8_t bytes = 8;            // 1, 2, 4 or 8: the others count as 0
+  uint8_t register_number = 0;  // in the processor's numbering
+  uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
 };
 
-// Begins a span, or ends it and records how long it took. The arena's routine does it.
+// Starts a span, or ends it and records its time. The arena's enter routine does it.
 struct PassSpan {
   Metric metric;       // its cells are layout::SpanCells
-  uint16_t start = 0;  // where a thread keeps when it began (layout::span_start_offset)
+  uint16_t start = 0;  // where the thread's entry has its start (layout::span_start_offset)
   bool ends = false;
 };
 
-// Calls `routine`, of which the stub has a copy, with `argument`. It is position independent, and
-// keeps all registers but the one with the argument, and the flags. At entries only.
+// Calls a copy of `routine` in the stub, with `argument`. The routine is position independent, and
+// preserves the flags and all registers but the one with the argument. At entries only.
 struct CallRoutine {
   std::span<const uint8_t> routine;
   Address argument = 0;
@@ -177,34 +177,38 @@ struct StubAction {
 
 struct StubSpec {
   std::optional<RseqArea> rseq = {};
-  // What is done at each instruction has a switch. Not with handlers. As ArenaSpec::has_switches.
+  // Each instruction's actions have a switch. Not with handlers. Must equal
+  // ArenaSpec::has_switches.
   bool has_switches = false;
-  // By offset, and at one instruction in the order in which they are done. Without any, the stub
-  // only stands in for the displaced instructions.
+  // By ascending offset; for one instruction, in the order in which they run. Without any, the stub
+  // only runs the displaced instructions.
   std::span<const StubAction> actions = {};
 };
 
 Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
                const Displaced& displaced);
 
-// Upper bound on the size of a stub, with its alignment and switches, that displaces that many
-// bytes and has that many parts: actions that count, record a value or pass a span, or metrics in
-// which calls are timed.
+// Upper bound on the size of a stub, with its alignment and switches, that displaces `displaced`
+// bytes and has `parts` parts. A part is an action that counts, records a value or passes a span,
+// or one metric of a timed call.
 uint64_t most_stub_bytes(size_t parts, size_t displaced);
 
-// Code of `count` slots whose data begins at `slots`; each 32 bytes, in the slots' order.
+// Emits the code of `count` slots whose data starts at `slots`: 32 bytes each, in the order of the
+// slots.
 inline constexpr uint64_t kSlotCodeSize = 1 << PP_SLOT_CODE_SIZE_LOG2;
 inline constexpr uint64_t kSlotReturn = PP_SLOT_CODE_RETURN;
-// Where a slot's code, having pushed its return address, goes on to record the call; and the byte
-// that makes it return there instead, with nothing else of ours.
+// Where a slot's code, after pushing its return address, continues in order to record the call. If
+// this byte is replaced by kSlotReturns, the code returns there instead, and nothing else of ours
+// runs.
 inline constexpr uint64_t kSlotLeaves = kSlotReturn + kPushMemoryLength;
-inline constexpr uint8_t kSlotGoesHome = kReturnOpcode;
+inline constexpr uint8_t kSlotReturns = kReturnOpcode;
 void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leave);
-// The `leave` of a slot's code, which lies at `code`. Returns nullopt if the bytes are none.
+// Returns the `leave` of a slot's code, which lies at `code`; nullopt if the bytes are not a slot's
+// code.
 std::optional<Address> where_slot_leaves(std::span<const uint8_t> bytes, Address code);
-// Where slots' code can go to leave, if `leave` itself may be out of its reach. Answers what an
-// unwinder has to know there.
-inline constexpr uint64_t kSlotWayOutSize = 64;
-std::vector<CodeRow> emit_slot_way_out(Assembler& code, Address leave);
+// Emits a jump to `leave`, for slots' code that may be out of reach of it. Returns its rows for
+// unwinders.
+inline constexpr uint64_t kSlotExitSize = 64;
+std::vector<CodeRow> emit_slot_exit(Assembler& code, Address leave);
 
 }  // namespace pinprick::arch

@@ -1,5 +1,5 @@
-// System calls of a stopped thread: the one that it is in, and those that it makes for us while it
-// is hijacked.
+// System calls of a stopped thread: the one that it is in, and remote calls, which it makes for us
+// while it is hijacked.
 //
 // Pure, thread-safe.
 #pragma once
@@ -18,12 +18,12 @@ namespace pinprick::arch {
 
 // --- The call that a thread is in
 
-// What becomes of it when the thread goes on.
+// What happens to the call when the thread runs again.
 enum class CallState : uint8_t {
   none,          // the thread is in no call
   over,          // it has its result
-  begins_again,  // the kernel rewinds the thread to the instruction of the call
-  continues,     // the same, to one that goes on by what the kernel has kept (restart_syscall)
+  begins_again,  // the kernel rewinds the thread to the call's instruction
+  continues,     // the same, but with restart_syscall, which uses state that the kernel has kept
 };
 CallState call_state(const Registers& registers);
 inline bool in_system_call(const Registers& registers) {
@@ -32,27 +32,27 @@ inline bool in_system_call(const Registers& registers) {
 
 uint64_t syscall_number(const Registers& registers);
 int64_t syscall_result(const Registers& registers);  // a negative errno if it failed
-// Has the kernel make the call again, as if it had not ended; but if a signal handler is to run
-// first, the call returns EINTR.
+// Makes the kernel restart the call as if it had not returned. But if a signal handler runs first,
+// the call returns EINTR.
 void restart_unless_handled(Registers& registers);
 
-// The registers that make a thread in a system call begin it anew, as the kernel would; the same
-// registers where nothing is to be restarted.
+// Returns the registers that restart the thread's system call, as the kernel would restart it; the
+// same registers if there is nothing to restart.
 Registers restarted(const Registers& registers);
 
-// What the instruction of a call leaves in registers, apart from the result, when it returns to
+// Sets what a call's instruction leaves in registers, apart from the result, if it returns to
 // `address`.
 void set_returned_to(Registers& registers, Address address);
 
-// --- The call that a thread makes for us
+// --- Remote calls
 
 using SyscallArguments = std::array<uint64_t, 6>;
-// The registers for a call whose instruction lies at `code`; all others are those of `home`.
+// Returns the registers for a call whose instruction is at `code`. All others are those of `home`.
 Registers registers_for_call(const Registers& home, Address code, uint64_t number,
                              const SyscallArguments& arguments);
 
-// The few bytes that a hijacked thread runs to make system calls, one or a script of them, and then
-// go back to its own work without anybody's help. They lie at `at`:
+// Returns the code that a hijacked thread runs to make system calls, one or a script of them, and
+// to return to its own work without help. It lies at `at`:
 //
 //             syscall                              a single call; its caller sets the registers
 //     home:   rt_sigprocmask(SIG_SETMASK, &mask)   from here on only if the thread was not stopped
@@ -65,42 +65,45 @@ Registers registers_for_call(const Registers& home, Address code, uint64_t numbe
 //             call = call->result < 0 ? last : call->next
 //             jmp script
 //
-// Flags are the arithmetic ones and the direction; the others stay as the thread was started with.
-// `home`: the registers the thread would have run with (a call to be restarted already rewound).
-// No stack is used: the thread's may be at its end, or be a coroutine's few bytes.
+// Of the flags, only the arithmetic ones and the direction are restored; the others stay as the
+// thread was started with. `home` has the registers that the thread would have run with (a call to
+// be restarted is already rewound). No stack is used: the thread's may be nearly full, or be a
+// coroutine's few bytes.
 std::vector<uint8_t> remote_call(Address at, const Registers& home, uint64_t signal_mask);
 
 inline constexpr uint64_t kRemoteCallMaxSize = 320;
 
-// One call of a script, in memory of the thread's process. The fifth argument is the descriptor
-// that start_script() names the place of, whatever call it is: mmap() is the one that wants it, and
-// an earlier call of the script may be what opens it.
+// One call of a script, in the memory of the thread's process. Its fifth argument is always the
+// descriptor that start_script() names the address of: only mmap() uses it, and an earlier call of
+// the script may open it.
 struct ScriptedCall {
   uint64_t number = 0;
   uint64_t arguments[4] = {};
   uint64_t sixth = 0;
-  uint64_t result = 0;  // or minus an error's number
-  uint64_t next = 0;    // address of another one; 0: this is the last
+  uint64_t result = 0;  // or a negated errno
+  uint64_t next = 0;    // address of the next call; 0: this is the last
 };
 static_assert(sizeof(ScriptedCall) == 64);
 
-// Makes a thread with these registers begin the script that is part of the code at `code`. It makes
-// the calls from `first` on, and when one fails goes on with `last`, then home. Before each call it
-// writes the call's address to `told`. `descriptor`: the address of a signed 32-bit number.
+// Changes the registers of a thread so that it runs the script part of the code at `code`. It makes
+// the calls from `first` on. If one fails, it continues with `last` and then goes home. Before each
+// call it writes that call's address to `told`. `descriptor` is the address of a signed 32-bit
+// number.
 void start_script(Registers& registers, Address code, Address first, Address last, Address told,
                   Address descriptor);
 
-// What such code brings a thread back to: the registers and the mask that it was made with. Of the
-// registers only those that the code restores are set, and the flags that it does.
+// What such code restores: the registers and the signal mask that it was made with. Only the
+// registers and flags that the code restores are set.
 struct RemoteCallOrigin {
   Registers registers = {};
   uint64_t signal_mask = 0;
 };
-// Returns nullopt if the bytes at `at` are not exactly what remote_call() makes.
+// Returns what the code at `at` restores; nullopt if the bytes are not exactly what remote_call()
+// makes.
 std::optional<RemoteCallOrigin> origin_of_remote_call(Address at, std::span<const uint8_t> bytes);
 
-// The registers with which a thread that runs such code goes home at once. `now`: its registers, of
-// which the code never changes the rest.
+// Returns the registers that send a thread in such code home at once. `now` has its registers; the
+// code never changes those that it does not restore.
 Registers registers_at_origin(const RemoteCallOrigin& home, const Registers& now);
 
 }  // namespace pinprick::arch

@@ -1,12 +1,12 @@
-// Unwind tables (DWARF call frame information) for emitted code: from any instruction of it an
-// unwinder finds the program's own frame. docs/unwinding.md has the argument.
+// Unwind tables (DWARF call frame information) for emitted code: with them an unwinder finds the
+// program's own frame from any emitted instruction. docs/unwinding.md has the argument.
 //
-// One entry covers all the stubs of an arena. Its rules are programs, which the unwinder
-// interprets: they look for the stub by the address in question, and for what is on the stack
-// there. Stubs whose frames are alike share what is said of them, their shape, so that a stub costs
-// two bytes and a bit. Nothing is called, and nothing written.
+// One entry covers all stubs of an arena. Its rules are DWARF expressions that the unwinder
+// evaluates: they look up the stub by the instruction's address, and then what is on the stack
+// there. Stubs with equal frames share a description, their shape, so that a stub costs little more
+// than two bytes. Nothing is called and nothing is written.
 //
-// Pure; the bytes are for the addresses given, and no length depends on an address.
+// Pure; the bytes are valid at the given addresses only.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 
 namespace pinprick::arch {
 
-// Slots of measured calls (emit_slot_code), and where their records name the site. Where they do
-// not, a call that is yet to be made is taken for one that is over.
+// Slots of measured calls (emit_slot_code), and the offset of the site's address in their records.
+// Without that offset, a call that has not been made yet is taken for one that has returned.
 struct SlotFrames {
   static constexpr uint8_t kNoSite = 0xff;
   Range code;
@@ -31,58 +31,61 @@ struct SlotFrames {
 };
 
 struct UnwindTable {
-  Address begin = 0;  // of the CIE; what follows ends with a 0
+  Address begin = 0;  // of the CIE; the table ends with a 0
   Address fde = 0;
 };
 
-// Of slots alone. `personality` 0: none, for an unwinder whose functions are not known. It goes
-// through the slot to the caller, and the slot stays in use. libgcc knows the frame that catches by
-// its stack pointer, and a slot's frame has the same as its caller's: so the caller is said to be
-// one that a signal interrupted, which libgcc counts one lower, at the last byte of its call.
+// Emits a table for slots only. With `personality` 0 there is none, for an unwinder whose functions
+// are not known: it unwinds through the slot to the caller, and the slot stays in use. libgcc
+// identifies the catching frame by its stack pointer, and a slot's frame has the same one as its
+// caller's. So the caller is marked as interrupted by a signal: libgcc then counts it one lower,
+// and looks up its address as the last byte of the call.
 UnwindTable emit_slot_unwind_table(Assembler& code, const SlotFrames& spec, Address personality);
 
-// Of shared routines alone, which may be on the way to slots.
+// Emits a table for shared routines only, which may be on the way to slots.
 UnwindTable emit_code_unwind_table(Assembler& code, const std::vector<CodeRow>& rows,
                                    const SlotFrames& slots = {});
 
-// What the rules of stubs look at.
+// What the rules for stubs read.
 struct StubTables {
-  static constexpr uint32_t kGroup = 16;           // stubs
-  static constexpr uint32_t kNoGroup = INT32_MAX;  // where one begins that is not there
+  static constexpr uint32_t kGroup = 16;           // stubs per group
+  static constexpr uint32_t kNoGroup = INT32_MAX;  // start of a group that does not exist
   Address begin = 0;
   uint32_t groups = 0;        // a power of two
-  Address group_begins = 0;   // 4 bytes each, from `begin`
-  Address shape_numbers = 0;  // 2 bytes for each stub
+  Address group_begins = 0;   // 4 bytes each, relative to `begin`
+  Address shape_numbers = 0;  // 2 bytes per stub
   Address shapes = 0;
 };
 
-// Of an arena that stubs come to while threads unwind: its tables have room for as many groups as
-// there may be. A stub is added by writing its shape, where that is new, its shape's number, and
-// where its group begins if it is the first one of it. Whoever unwinds from a stub that was added
-// before finds the same whatever has been written of the others, as long as the number of those
-// that are not there is that of the end (StubShapes::of_end).
+// Emits the table of an arena to which stubs are added while threads unwind: it has room for as
+// many groups as there may be. To add a stub, write its shape if it is new, its shape number, and
+// the start of its group if it is the first of the group. A thread that unwinds from an earlier
+// stub gets the same result at any moment of this, provided that the numbers of stubs that do not
+// exist are that of the end (StubShapes::of_end).
 UnwindTable emit_stub_unwind_table(Assembler& code, Range stubs, const StubTables& tables);
 
-// Of memory that holds nothing but trampolines, each an indirect jump (encode_indirect_jump):
-// behind the pointer to the stub lies the address of the site.
+// Emits the table of memory that holds only trampolines, each an indirect jump
+// (encode_indirect_jump). The address of the site lies after the pointer to the stub.
 UnwindTable emit_trampoline_unwind_table(Assembler& code, Range chunk);
 
-// What stubs with the same frames share.
+// The descriptions that stubs with equal frames share.
 class StubShapes {
  public:
-  // `begin`: where the first byte emitted for the stub is, which has `room` bytes up to the next.
-  // `hidden`: where, from the site, trampolines lie in its place. Empty: its frames cannot be
-  // told.
+  // Returns the description of a stub's frames. `begin` is the address of the first byte emitted
+  // for it; it has `room` bytes up to the next stub. `hidden` are the offsets from the site at
+  // which trampolines lie in its place. Empty: the frames cannot be described.
   static std::string shape_of(const StubFrames& frames, Address begin, uint64_t room,
                               std::span<const uint8_t> hidden = {});
 
   static constexpr size_t kMostBytes = size_t{8} << 16;
-  // No stub of so many bytes has a shape that takes more: every row is about a byte at least.
+  // Upper bound on the size of the shape of a stub with `room` bytes: a row covers at least about
+  // one byte.
   static constexpr uint64_t most_bytes(uint64_t room) { return 4 * (room + 3) + 7; }
 
-  // To be given to StubArena; of a stub with an empty shape the room is told alone.
+  // Returns the number of a shape, for StubArena. Of a stub with an empty shape only `room` is
+  // stored.
   uint16_t add(const std::string& shape, uint64_t room);
-  // Where no stub is any more. The first one has the number 0.
+  // Returns the number that means: no more stubs. The first such number is 0.
   uint16_t of_end();
   const std::string& bytes() const { return bytes_; }
 
@@ -91,36 +94,36 @@ class StubShapes {
   std::unordered_map<std::string, uint16_t> known_;
 };
 
-// Stubs, one behind the other.
+// Stubs, one after the other.
 struct StubArena {
   Address begin = 0;
   uint64_t size = 0;
   std::vector<uint16_t> shapes;
 };
 
-// A jump to a stub that lies apart from its site. A thread stands at its first byte only; around it
-// may be instructions that another stub stands in for.
+// A jump to a stub, at a distance from the site. A thread can only be at its first byte. It may lie
+// among instructions that another stub has displaced.
 struct Trampoline {
   Address address = 0;
   Address site = 0;
 };
 
 struct UnwindSpec {
-  SlotFrames slots;                        // without code: there are none
-  std::vector<std::vector<CodeRow>> code;  // of shared routines; the last row: where they end
+  SlotFrames slots;                        // empty code: there are none
+  std::vector<std::vector<CodeRow>> code;  // of shared routines; the last row is their end
   std::vector<StubArena> arenas;
   std::vector<Trampoline> trampolines;
   const StubShapes* shapes = nullptr;
 };
 
-// In memory: this, ranges by their addresses, a header (PT_GNU_EH_FRAME) for each, what each is,
-// entries, and what their rules look at.
+// The layout in memory: this header, the ranges by ascending address, a RangeHeader
+// (PT_GNU_EH_FRAME) and a RangeKind for each range, the entries, and what their rules read.
 struct UnwindTablesHeader {
   uint64_t magic = 0;
-  uint64_t size = 0;         // of all
-  uint64_t range_count = 0;  // a power of two; those that are not needed begin nowhere
+  uint64_t size = 0;         // of everything
+  uint64_t range_count = 0;  // a power of two; unused ranges start at no address
   uint64_t ranges = 0;
-  uint64_t frames = 0;  // entries, as in .eh_frame
+  uint64_t frames = 0;  // the entries, as in .eh_frame
   uint64_t frames_size = 0;
 };
 inline constexpr uint64_t kUnwindTablesMagic = 0x3245'4d41'5246'4e50;  // "PNFRAME2"
@@ -129,28 +132,28 @@ struct CoveredRange {
   uint64_t begin = 0;
   uint64_t size = 0;
 };
-// Behind the ranges, one for each: a sorted table of a single entry. Its distances have 8 bytes, as
-// what it is for may be anywhere. LLVM's libunwind wants such a table: without one it goes through
-// all entries, and keeps in a cache what it finds. libgcc and nongnu's libunwind take no distances
-// of this size for sorted, and begin to look at `entry`.
+// After the ranges, one for each: a sorted table with a single entry. Its distances have 8 bytes,
+// since the code may be anywhere. LLVM's libunwind needs such a table: without one it searches all
+// entries, and caches what it finds. libgcc and nongnu's libunwind do not accept distances of this
+// size as sorted, and search from `entry` on.
 struct RangeHeader {
   uint8_t encodings[4] = {};
-  uint8_t entry[8] = {};  // its address
+  uint8_t entry[8] = {};  // address of the entry
   uint8_t count[4] = {};
-  uint64_t begin_distance = 0;  // from the header: of the range,
-  uint64_t entry_distance = 0;  // and of the entry
+  uint64_t begin_distance = 0;  // from this header to the range
+  uint64_t entry_distance = 0;  // from this header to the entry
 };
-// Behind the headers, one for each.
+// After the headers, one for each range.
 enum class RangeKind : uint32_t { stubs = 0, slots = 1, trampoline = 2 };
 static_assert(sizeof(CoveredRange) == 16 && sizeof(RangeHeader) == 32);
 
-// One that lies at `at`.
+// Returns the header that lies at `at`.
 RangeHeader range_header(Address at, Address range_begin, Address entry);
 
 UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec);
 
-// A header for one range, with its entry, both for this unwinder alone: as emit_slot_unwind_table
-// has them. Answers where the header is.
+// Emits a header for one range, with its entry, as emit_slot_unwind_table makes it, for one
+// unwinder only. Returns the header's address.
 Address emit_slot_header(Assembler& code, const SlotFrames& spec, Address personality);
 
 }  // namespace pinprick::arch

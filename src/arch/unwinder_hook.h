@@ -1,7 +1,7 @@
-// Hooks where unwinders look up their tables: there they find those of emitted code, too
-// (unwind_tables.h; docs/unwinding.md has the argument).
+// Hooks on the functions with which unwinders look up their tables: through them they also find the
+// tables of emitted code (unwind_tables.h; docs/unwinding.md has the argument).
 //
-// Pure, as stubs are; the bytes are for the addresses given.
+// Pure, like stubs; the bytes are valid at the given addresses only.
 #pragma once
 
 #include <cstdint>
@@ -15,42 +15,43 @@
 
 namespace pinprick::arch {
 
-// An unwinder that asks the loader for tables.
+// An unwinder that gets its tables from the loader.
 struct Unwinder {
-  Range code;                                      // calls the loader
-  std::optional<layout::UnwinderTable> functions;  // no landing yet; empty: not known
-  // It needs none of what a table without a personality has for libgcc.
+  Range code;                                      // that calls the loader
+  std::optional<layout::UnwinderTable> functions;  // without `landing`; empty: not known
+  // It does not need what a table without a personality has for libgcc.
   bool is_libunwind = false;
 };
 
 struct UnwinderHook {
   enum class At : uint8_t {
-    unwinder,      // its own function (_Unwind_Find_FDE)
-    object_table,  // where the loader looks for one object (_dl_find_object),
-    object_list,   // or lists all (dl_iterate_phdr)
+    unwinder,      // the unwinder's own function (_Unwind_Find_FDE)
+    object_table,  // the loader's look-up of one object (_dl_find_object)
+    object_list,   // the loader's list of all objects (dl_iterate_phdr)
   } at = At::unwinder;
-  // Of the unwinder whose own function is hooked, if they are known; `landing` is the hook's own.
+  // For At::unwinder: the functions of that unwinder, if known. `landing` is in the hook.
   std::optional<layout::UnwinderTable> functions;
-  // Those that ask the loader, as far as it is known who does. Unwinders whose functions are known
-  // find slots in tables with a personality. The others find their way, and slots stay in use.
+  // For the loader's functions: the unwinders that call them, as far as is known. An unwinder whose
+  // functions are known gets tables for slots that have a personality. Others unwind through slots,
+  // which then stay in use.
   std::vector<Unwinder> askers;
   Address ranges = 0;  // of UnwindTablesHeader
   uint32_t range_count = 1;
-  // Slots have tables of their own for unwinders that are known. Empty: there are none.
+  // Unwinders that are known get separate tables for slots. Empty: there are no slots.
   Range slot_code;
   Address slots = 0;
-  Address personality = 0;  // of the runtime
+  Address personality = 0;  // the runtime's
   Address unwound = 0;
-  // Where objects are listed: how many were added, as our record has it. LLVM's libunwind forgets
-  // what it has in its cache when the number changes, so that nothing of ours outlives the next
-  // look-up; it has to be another one than the loader's, or another session's.
+  // For At::object_list: the count of added objects in our record. LLVM's libunwind clears its
+  // cache when this number changes, so that nothing of ours outlives the next look-up. It must
+  // differ from the loader's and from other sessions' numbers.
   uint64_t changes = 0;
-  Address tells_of_tables = 0;  // of ArenaEntries
+  Address tells_of_tables = 0;  // as in ArenaEntries
 };
 
-// For the function `const fde* _Unwind_Find_FDE(pc, dwarf_eh_bases*)` of an unwinder, or for
-// glibc's `int _dl_find_object(pc, struct dl_find_object*)`, or for
-// `int dl_iterate_phdr(callback, argument)`.
+// Emits the hook of an unwinder's `const fde* _Unwind_Find_FDE(pc, dwarf_eh_bases*)`, of glibc's
+// `int _dl_find_object(pc, struct dl_find_object*)`, or of `int dl_iterate_phdr(callback,
+// argument)`.
 Stub emit_unwinder_hook(Assembler& code, const UnwinderHook& spec, const Displaced& displaced);
 
 }  // namespace pinprick::arch

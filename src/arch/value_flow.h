@@ -1,8 +1,9 @@
 // What a function does with its arguments: where the values come from that it stores, returns, or
-// hands on to what it calls.
+// passes to the functions that it calls.
 //
-// For functions that nothing names, known by what they do. Each instruction is interpreted, with
-// values that say where they come from; what is not understood makes them unknown. Pure.
+// For functions without a symbol, which are identified by what they do. Each instruction is
+// interpreted over values that say where they come from; an instruction that is not understood
+// makes its results unknown. Pure, thread-safe.
 #pragma once
 
 #include <array>
@@ -22,10 +23,10 @@ struct Value {
     number,    // `offset`
     argument,  // that argument, plus `offset`
     field,     // the 8 bytes of memory at that argument plus `offset`
-    stack,     // the return address's place, plus `offset`
+    stack,     // the address of the return address, plus `offset`
   } kind = Kind::unknown;
-  uint8_t argument = 0;  // in the order of the calling convention: rdi, rsi, rdx, rcx, r8, r9
-  bool exact = true;     // of a field; false: plus or minus something
+  uint8_t argument = 0;  // index in the calling convention's order: rdi, rsi, rdx, rcx, r8, r9
+  bool exact = true;     // for a field; false: its value plus something unknown
   int64_t offset = 0;
 
   bool operator==(const Value&) const = default;
@@ -48,23 +49,24 @@ struct DirectCall {
   std::array<Value, kArguments> arguments;
 };
 
-// One way through a function, up to where it returns, or calls something.
+// One path through a function, up to its return or its first call.
 struct Path {
-  std::vector<Store> stores;  // but for those to its own stack
+  std::vector<Store> stores;  // except those to its own stack
   bool returns = false;
   Value result;  // in rax
 };
 
-// Code from an address on; empty: none.
+// Returns the code from an address on; empty if there is none.
 using CodeAt = std::function<std::span<const uint8_t>(Address)>;
 
-// All ways through a small function without loops, one for each outcome of each of its branches.
-// Nothing: it is not of that kind. `second`: its second argument, where that is a number.
+// Returns all paths through a small function without loops, one for each combination of branch
+// outcomes; nullopt if it is not such a function. `second` is the value of its second argument, if
+// known.
 std::optional<std::vector<Path>> paths_through(const CodeAt& code, Address function,
                                                std::optional<int64_t> second = {});
 
-// What it calls with what, and what it ends in a jump to, as far as one look at each of its
-// instructions tells.
+// Returns the direct calls of a function with their arguments, and its tail calls, as far as a
+// single pass over its instructions can tell.
 std::vector<DirectCall> direct_calls(std::span<const uint8_t> code, Address function);
 
 }  // namespace pinprick::arch

@@ -60,7 +60,7 @@ Result<void, SystemError> keep_slots(const target::Memory& memory, const layout:
     if (mapping_around(journal, MappingEntry::Kind::runtime_data, slot) == nullptr ||
         mapping_around(journal, MappingEntry::Kind::runtime_code, code_of_slot) == nullptr)
       continue;
-    if (auto written = memory.write_value(code_of_slot + arch::kSlotLeaves, arch::kSlotGoesHome);
+    if (auto written = memory.write_value(code_of_slot + arch::kSlotLeaves, arch::kSlotReturns);
         !written)
       return written;
     data.insert(align_down(slot, kPageSize));

@@ -43,7 +43,7 @@ void cover_slots(const arch::SlotFrames& frames, _Unwind_Personality_Fn personal
 
 Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
   if (runtime::slots != nullptr) return {};
-  const uint64_t code_size = align_up(arch::kSlotWayOutSize + kCodeSize, kPageSize);
+  const uint64_t code_size = align_up(arch::kSlotExitSize + kCodeSize, kPageSize);
   void* const memory = map(kDataSize + code_size);
   void* const calls = map(kSlots * sizeof(runtime::Activation));
   if (memory == MAP_FAILED || calls == MAP_FAILED) return fail(SystemError{ENOMEM});
@@ -53,7 +53,7 @@ Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
     return fail(SystemError{errno});
 
   arch::Assembler code(code_begin);
-  const auto way_out = arch::emit_slot_way_out(code, reinterpret_cast<Address>(pp_returned));
+  const auto way_out = arch::emit_slot_exit(code, reinterpret_cast<Address>(pp_returned));
   const Address first = code.here();
   arch::emit_slot_code(code, data, kSlots, code_begin);
   if (auto done = self.memory().write(code_begin, *code.finish()); !done) return done;

@@ -9,8 +9,8 @@
 namespace pinprick::arch {
 namespace {
 
-// Minimal mode: length, mnemonic and raw fields, at half the price of a full decode. Whether an
-// instruction may be moved is decided by relocate.cc, from a full one.
+// Minimal mode: length, mnemonic and raw fields, at half the cost of a full decode. relocate.cc
+// decides with a full decode whether an instruction may be moved.
 const ZydisDecoder& minimal_decoder() {
   static const ZydisDecoder decoder = [] {
     ZydisDecoder d;
@@ -50,7 +50,7 @@ Special special_of(const ZydisDecodedInstruction& raw) {
   switch (raw.mnemonic) {
     case ZYDIS_MNEMONIC_NOP:
       return Special::nop;
-    case ZYDIS_MNEMONIC_XCHG:  // 66 90, the two-byte nop
+    case ZYDIS_MNEMONIC_XCHG:  // 66 90 is the two-byte nop
       return raw.opcode == 0x90 && raw.raw.modrm.offset == 0 && raw.operand_width == 16 &&
                      raw.length == 2
                  ? Special::nop

@@ -6,24 +6,24 @@
 namespace pinprick::arch {
 namespace {
 
-// What follows an opcode, as far as it is in the table.
+// What follows an opcode, if it is in the table.
 enum class Form : uint8_t {
   other,       // not in the table
   bare,        // nothing
-  imm8,        // a byte that is extended with its sign
-  imm,         // 4 bytes, 2 with an operand size prefix, extended with their sign
+  imm8,        // a sign-extended byte
+  imm,         // 4 bytes, 2 with an operand size prefix; sign-extended
   wide_imm,    // 4 bytes, 2 with the prefix, 8 with REX.W
   modrm,       // operands
-  modrm_imm8,  // operands, then the byte
+  modrm_imm8,  // operands, then a byte
   modrm_imm,
   lea,
-  add,  // operands; between registers it is the last step of a jump table's address
+  add,  // operands; between registers: the last step in computing a jump table's target
   shift,
   shift_uimm8,
   mov_imm8,
   mov_imm,
-  unary8,   // /0 has a byte, /1 is none
-  unary,    // /0 has 4 bytes, /1 is none
+  unary8,   // /0 has a byte, /1 does not exist
+  unary,    // /0 has 4 bytes, /1 does not exist
   inc_dec,  // /0 and /1
   group5,   // inc, dec, call, jmp, push
   bit_test,
@@ -87,7 +87,7 @@ constexpr Table kOneByte = [] {
   return table;
 }();
 
-constexpr Table kTwoByte = [] {  // behind 0f
+constexpr Table kTwoByte = [] {  // after 0f
   Table table = {};
   set(table, 0x10, 0x11, Form::modrm);  // movups
   table[0x1f] = Form::long_nop;
@@ -109,8 +109,8 @@ struct Prefixes {
   bool rex = false;
 };
 
-// Reads the bytes of an instruction. Reading beyond the end makes it not ok; where there are as
-// many bytes as any instruction has (`Enough`), nothing reads as far.
+// Reads the bytes of an instruction. Reading past the end clears ok(). With `Enough`, there are as
+// many bytes as any instruction has, and no read can get past the end.
 template <bool Enough>
 class Reader {
  public:
@@ -165,7 +165,7 @@ Operands take_operands(Reader& reader, Instruction& out) {
     out.displacement = reader.template take<int32_t>();
   } else if (operands.mod == 1) {
     out.displacement_size = 1;
-    // A number, no character: its sign counts.
+    // It is a number, not a character: sign extension is intended.
     // NOLINTNEXTLINE(bugprone-signed-char-misuse,cert-str34-c)
     out.displacement = reader.template take<int8_t>();
   }
@@ -194,15 +194,15 @@ void take_wide_immediate(Reader& reader, Instruction& out, Prefixes prefixes) {
     take_immediate_of_operand_size(reader, out, prefixes);
 }
 
-// `target` is the distance until the length is known.
+// `target` holds the distance until the length is known.
 template <class T, class Reader>
 bool take_branch(Reader& reader, Instruction& out, Flow flow, Prefixes prefixes) {
   out.flow = flow;
   out.target = static_cast<uint64_t>(static_cast<int64_t>(reader.template take<T>()));
-  return !prefixes.operand_size;  // processors do not agree on what it means then
+  return !prefixes.operand_size;  // processors disagree on what it means then
 }
 
-// inc, dec, call, jmp, push; the far ones and /7 are none of ours.
+// inc, dec, call, jmp, push. Far branches and /7 are not in the table.
 template <class Reader>
 bool take_group5(Reader& reader, Instruction& out, Prefixes prefixes) {
   switch (take_operands(reader, out).reg) {
@@ -222,7 +222,7 @@ bool take_group5(Reader& reader, Instruction& out, Prefixes prefixes) {
   }
 }
 
-// False: not in the table after all.
+// Returns false if the instruction is not in the table after all.
 template <class Reader>
 bool take_rest(Form form, Reader& reader, Instruction& out, Prefixes prefixes) {
   switch (form) {

@@ -1,9 +1,9 @@
-// The few dozen encodings that make up most of what compilers emit, decoded from a table: some ten
-// times as fast as the decoder that knows all of them, which decode() asks for the rest. Whole
-// programs are decoded before a probe goes in, and the user waits for it.
+// Decodes the few dozen encodings that make up most of what compilers emit from a table, about ten
+// times as fast as the full decoder, which decode() uses for the rest. Whole programs are decoded
+// before a probe is placed, while the user waits.
 //
-// Pure, thread-safe, no allocation. Has to say exactly what the other one says, which
-// tests/arch/decode_table_test.cc holds it to over whole libraries and random bytes.
+// Pure, thread-safe, no allocation. Results must equal those of the full decoder;
+// tests/arch/decode_table_test.cc checks this on whole libraries and random bytes.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,10 @@
 
 namespace pinprick::arch {
 
-// Nothing: not one of those, or no instruction at all.
+// Returns nullopt if the encoding is not in the table, or if it is no instruction at all.
 std::optional<Instruction> decode_by_table(std::span<const uint8_t> bytes, Address address);
 
-// decode() and displaceable(), always from the decoder that knows every instruction: what those two
-// are tested against.
+// decode() and displaceable() without the table: what tests compare the two with.
 std::optional<Instruction> decode_without_table(std::span<const uint8_t> bytes, Address address);
 Displaceable displaceable_without_table(std::span<const uint8_t> bytes,
                                         const Instruction& instruction);

@@ -160,12 +160,12 @@ void Assembler::modrm_memory(uint8_t reg, Reg base, int32_t offset) {
 
 void Assembler::modrm_fs(uint8_t reg, int32_t offset) {
   u8(modrm(0, reg, 4));
-  u8(0x25);  // no base, no index
+  u8(0x25);  // neither base nor index
   u32(static_cast<uint32_t>(offset));
 }
 
 void Assembler::modrm_indexed(Reg reg, Reg base, Reg index, Scale scale) {
-  assert(low3(base) != 5 && index != Reg::rsp);  // would mean: no base, no index
+  assert(low3(base) != 5 && index != Reg::rsp);  // would mean: neither base nor index
   u8(modrm(0, low3(reg), 4));
   u8(modrm(static_cast<uint8_t>(scale), low3(index), low3(base)));
 }
@@ -429,7 +429,7 @@ void Assembler::cmp_indexed(Reg base, Reg index, Reg with) {
   modrm_indexed(with, base, index, Scale::by_1);
 }
 
-// eax has a form of its own, without a byte for the register.
+// For eax there is a shorter encoding, without a byte for the register.
 void Assembler::group1_imm32(uint8_t operation, Reg reg, uint32_t value) {
   if (reg == Reg::rax) {
     u8(static_cast<uint8_t>(operation << 3 | 5));

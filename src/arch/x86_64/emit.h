@@ -1,8 +1,9 @@
-// Writes machine code into a byte vector, for a given final address. One call per instruction.
+// Assembler: writes machine code for a given final address into a byte vector. One call per
+// instruction.
 //
-// Pure: nothing is executable until somebody copies the bytes to where they belong. References may
-// be bound later; a displacement that does not fit makes settle() answer no and finish() answer
-// nothing, so callers need no check at each instruction.
+// Pure: nothing is executed before the bytes are copied to where they belong. Labels may be bound
+// after they are used. If a displacement does not fit, settle() returns false and finish() returns
+// nullopt, so that callers need no check at each instruction.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ enum class Reg : uint8_t {
   r15,
 };
 
-// The condition of a jump, as instructions encode it.
+// The condition of a jump, as it is encoded.
 enum class Condition : uint8_t {
   overflow,
   no_overflow,
@@ -54,7 +55,7 @@ enum class Condition : uint8_t {
   greater,
 };
 
-// What an index is multiplied by.
+// The factor of an index.
 enum class Scale : uint8_t { by_1, by_2, by_4, by_8 };
 
 class Assembler {
@@ -66,34 +67,35 @@ class Assembler {
     fixups_.reserve(kUsualLabels);
   }
 
-  // A place in the code, referred to before or after it is bound.
+  // A position in the code, which can be used before or after it is bound.
   struct Label {
     uint32_t id = 0;
   };
   Label new_label();
   void bind(Label label);
   Label bind_here();
-  void bind_at(Label label, Address address);  // of what is emitted already
+  void bind_at(Label label, Address address);  // of code that is already emitted
 
   Address here() const { return base_ + code_.size(); }
   size_t size() const { return code_.size(); }
 
-  // The code, or nothing where a displacement did not fit (the stub is out of reach of something).
+  // Returns the code; nullopt if a displacement did not fit (the stub is out of reach of
+  // something).
   std::optional<std::vector<uint8_t>> finish();
-  // The same for one stub of several, whose labels are forgotten; false: a displacement did not
-  // fit.
+  // The same after each of several stubs; its labels are forgotten. Returns false if a displacement
+  // did not fit.
   bool settle();
-  // What was emitted from there on was not.
+  // Discards what was emitted from offset `size` on.
   void take_back(size_t size) { code_.resize(size); }
-  std::span<const uint8_t> bytes() const;  // all of it settled
+  std::span<const uint8_t> bytes() const;  // requires that all of it is settled
 
   void raw(std::span<const uint8_t> bytes);
   void u8(uint8_t value) { code_.push_back(value); }
   void u32(uint32_t value);
   void u64(uint64_t value);
   void u64(Label address_of);           // the label's absolute address
-  void distance(Label from, Label to);  // 8 bytes: how far apart they are
-  void string(std::string_view text);   // and a 0
+  void distance(Label from, Label to);  // 8 bytes: to - from
+  void string(std::string_view text);   // with a terminating 0
   void align(uint64_t alignment, uint8_t filler);
 
   void push(Reg reg);
@@ -103,10 +105,10 @@ class Assembler {
   void push_imm(int32_t value);  // push $value, sign-extended
   void push(Label memory);       // push memory(%rip)
   void push_memory(Address memory);
-  // Names without a number are those of 64-bit instructions. _imm8 and _imm32 say how an immediate
-  // value is encoded; it is sign-extended.
+  // Names without a number are 64-bit instructions. The suffixes _imm8 and _imm32 are the encoded
+  // size of an immediate value; it is sign-extended.
   void mov(Reg to, Reg from);
-  // The upper bits become 0 but for the lowest 1, 2 or 4 bytes. Of rax, rcx, rdx or rbx.
+  // Clears all but the lowest 1, 2 or 4 bytes of rax, rcx, rdx or rbx.
   void zero_extend(Reg reg, unsigned bytes);
   void mov_imm32(Reg to, uint32_t value);  // zero-extends
   void mov_imm64(Reg to, uint64_t value);
@@ -116,7 +118,8 @@ class Assembler {
   void store(Reg base, int32_t offset, Reg from);
   void store_imm32(Reg base, int32_t offset, int32_t value);
   void lea(Reg to, Reg base, int32_t offset);
-  void lea_wide(Reg to, Reg base, int32_t offset);  // its last four bytes are the offset
+  void lea_wide(Reg to, Reg base, int32_t offset);  // the offset is always encoded as its last four
+                                                    // bytes
   void lea(Reg to, Label address);
   void lea(Reg to, Address address);  // RIP-relative
   void lea_indexed(Reg to, Reg base, Reg index, Scale scale = Scale::by_1);
@@ -164,13 +167,13 @@ class Assembler {
   void call_memory(Address memory);
   void call_memory(Label memory);
   void call_memory(Reg base, int32_t offset);
-  void nop(Label memory);  // 7 bytes, the last four of them how far behind its end `memory` lies
+  void nop(Label memory);  // 7 bytes; the last four are the distance from its end to `memory`
   void ret();
   void jrcxz(Label to);                         // rel8
   void jump_if(Condition condition, Label to);  // rel8
   void jump_if(Condition condition, Address to);
 
-  // For instructions that are copied but for their last, relative field.
+  // For instructions that are copied except for their last field, which is relative.
   void relative8(Label to);
   void relative32(Address to);
   void mark_out_of_reach() { out_of_reach_ = true; }
@@ -180,7 +183,7 @@ class Assembler {
     size_t position;  // of the displacement
     uint32_t label;
     enum class Form : uint8_t { rel8, rel32, abs64, distance64 } form;
-    uint32_t from = 0;  // of a distance
+    uint32_t from = 0;  // the other label of a distance
   };
 
   void rex_w(Reg reg, Reg rm, Reg index = Reg::rax);

@@ -1,4 +1,4 @@
-// Zydis with all that it knows, where decode.h's fast answers will not do.
+// The full Zydis decoder, for what the minimal mode of decode() cannot tell. Thread-safe.
 #pragma once
 
 #include <Zydis/Zydis.h>

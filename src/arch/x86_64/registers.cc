@@ -23,7 +23,7 @@ bool is_64_bit(const Registers& registers) {
   return registers.cs != kCodeSegment32;
 }
 
-// The processor reports it when the instruction is over.
+// The processor reports a breakpoint after its instruction.
 Address breakpoint_of(const Registers& registers) {
   return registers.rip - kBreakpointLength;
 }

@@ -16,8 +16,8 @@ bool decode_fully(std::span<const uint8_t> bytes, ZydisDecodedInstruction& out) 
       ZydisDecoderDecodeInstruction(&full_decoder(), nullptr, bytes.data(), bytes.size(), &out));
 }
 
-// Zydis marks most of what only the kernel may run, but not what depends on the I/O privilege
-// level, nor AMD's virtual machines, nor lgdt.
+// Zydis marks most privileged instructions, but not those that depend on the I/O privilege level,
+// nor AMD's virtualisation, nor lgdt.
 bool is_privileged(const ZydisDecodedInstruction& raw) {
   switch (raw.mnemonic) {
     case ZYDIS_MNEMONIC_CLI:
@@ -53,8 +53,9 @@ bool base_is_rsp(const ZydisDecodedInstruction& raw) {
   return has_index_byte(raw) && raw.raw.sib.base == 4 && !raw.raw.rex.B;
 }
 
-// A call reads its operand first and pushes then; the copy pushes first, and must not overwrite it.
-// Other registers may hold such an address too, but no compiler calls through what is below rsp.
+// A call reads its operand first and then pushes; the copy pushes first, and must not overwrite the
+// operand. Other registers may hold such an address too, but compilers do not call through memory
+// below rsp.
 bool call_reads_where_it_pushes(const ZydisDecodedInstruction& raw) {
   constexpr uint8_t kNoIndex = 4;
   const bool indexed = raw.raw.sib.index != kNoIndex || raw.raw.rex.X;
@@ -65,8 +66,8 @@ bool is_branch(Flow flow) {
   return flow != Flow::next && flow != Flow::trap;
 }
 
-// A memory operand is rebuilt from its raw parts with another opcode extension, and with `shift`
-// added to the displacement where the base is rsp.
+// Rebuilds an instruction from its raw parts with another opcode extension. If the base of the
+// memory operand is rsp, `shift` is added to the displacement.
 void emit_ff_group(Assembler& code, std::span<const uint8_t> bytes,
                    const ZydisDecodedInstruction& raw, uint8_t extension, int32_t shift) {
   const auto& m = raw.raw.modrm;
@@ -88,7 +89,7 @@ void emit_ff_group(Assembler& code, std::span<const uint8_t> bytes,
     code.u8(static_cast<uint8_t>(displacement));
 }
 
-// Copies an instruction with a RIP-relative operand, its displacement adapted to the new place.
+// Copies an instruction with a RIP-relative operand, with the displacement for the new address.
 void emit_rip_relative(Assembler& code, std::span<const uint8_t> bytes,
                        const ZydisDecodedInstruction& raw, const Instruction& instruction) {
   const size_t at = raw.raw.disp.offset;
@@ -101,14 +102,15 @@ void emit_rip_relative(Assembler& code, std::span<const uint8_t> bytes,
   if (!reaches(new_end, instruction.memory)) code.mark_out_of_reach();
 }
 
-// Does a push of an immediate value push this address?
+// Returns whether a push of an immediate value can push this address.
 constexpr bool fits_push(Address address) {
   return address <= INT32_MAX;
 }
 
 }  // namespace
 
-// All of the table is ordinary; but a call may go by the stack pointer that it moves.
+// Everything in the table is displaceable, except that a call may use the stack pointer, which its
+// copy moves.
 Displaceable displaceable(std::span<const uint8_t> bytes, const Instruction& instruction) {
   if (instruction.flow != Flow::call_indirect && decode_by_table(bytes, instruction.address))
     return Displaceable::yes;
@@ -163,7 +165,7 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
     if (between != nullptr) between->push_back({code.here(), original, words});
   };
   bytes = bytes.first(instruction.length);
-  // Most instructions are copied as they are, or known well enough.
+  // Most instructions are copied unchanged, or are known well enough.
   ZydisDecodedInstruction raw;
   if (instruction.has_rip_operand || instruction.flow == Flow::jump_if ||
       instruction.flow == Flow::call_indirect) {
@@ -209,7 +211,7 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
     case Flow::call_indirect: {
       const auto literal = code.new_label();
       const Address return_address = instruction.end();
-      // The address behind the original call, without touching a register.
+      // The address after the original call, without changing a register.
       if (fits_push(return_address))
         code.push_imm(static_cast<int32_t>(return_address));
       else
@@ -238,7 +240,7 @@ void relocate(Assembler& code, std::span<const uint8_t> bytes, const Instruction
     emit_rip_relative(code, bytes, raw, instruction);
   else
     code.raw(bytes);
-  // The kernel leaves the address behind the syscall in rcx.
+  // The kernel leaves the address after the syscall in rcx.
   if (instruction.special == Special::syscall) {
     note(Original::over, 0);
     code.lea(Reg::rcx, instruction.end());

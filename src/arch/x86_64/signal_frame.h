@@ -1,4 +1,4 @@
-// Signal frames, as the kernel writes them onto a stack.
+// Signal frames, as the kernel writes them onto a stack. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace pinprick::arch {
 
-// Finds signal frames in a stack whose words are handed to it in ascending order.
+// Finds signal frames in a stack. Takes its words in ascending order.
 class SignalFrameFinder {
  public:
-  // Returns the instruction pointer that a signal handler will return to, once the last word is
-  // handed over by which its frame is known. What is no frame may look like one.
+  // Returns the instruction pointer that a signal handler will return to, when `word` is the last
+  // one needed to recognise its frame. Other data may look like a frame, too.
   //
   // struct sigcontext: ... rsp, rip, eflags, then cs, gs, fs, ss with 16 bits each.
   std::optional<Address> next(uint64_t word) {

@@ -15,7 +15,8 @@
 namespace pinprick::arch {
 namespace {
 
-// The kernel's own, which it never shows to programs: how an interrupted call wants to go on.
+// Internal codes of the kernel, which programs never see: how an interrupted call is to be
+// restarted.
 constexpr int64_t kRestartSys = 512, kRestartNoInterrupt = 513, kRestartNoHandler = 514,
                   kRestartBlock = 516;
 
@@ -24,7 +25,7 @@ constexpr uint64_t kDirectionFlag = 1 << 10;
 // What the code restores: carry, parity, adjust, zero, sign, direction, overflow.
 constexpr uint64_t kRestoredFlags = 0xcd5;
 
-// Where the code holds what it restores.
+// Offsets in the code of the values that it restores.
 constexpr size_t kArithmeticFlags = 34;  // lahf's byte
 constexpr size_t kOverflow = 33;
 constexpr size_t kDirection = 40;  // the instruction cld or std
@@ -41,7 +42,7 @@ constexpr size_t kSignalMask = kInstructionPointer + 8;
 constexpr size_t kScript = kSignalMask + 8;
 constexpr size_t kEnd = kScript + 64;
 
-// In the script. None of them is changed by a system call.
+// Registers of the script. System calls preserve all of them.
 constexpr Reg kCall = Reg::rbx, kTold = Reg::r13, kDescriptor = Reg::r14, kLast = Reg::r15;
 
 void emit_script(Assembler& code, Assembler::Label home) {
@@ -144,7 +145,8 @@ std::vector<uint8_t> remote_call(Address at, const Registers& home, uint64_t sig
   code.mov_imm32(Reg::r10, sizeof signal_mask);
   code.syscall();
 
-  // lahf's layout in ah, and al such that adding 127 overflows iff the overflow flag is to be set.
+  // lahf's layout in ah, and a value in al that overflows when 127 is added iff the overflow flag
+  // is to be set.
   const auto arithmetic = static_cast<uint32_t>(home.eflags & 0xff) << 8;
   code.mov_imm32(Reg::rax, arithmetic | ((home.eflags & kOverflowFlag) != 0 ? 1 : 0));
   code.add_al(127);
@@ -204,7 +206,7 @@ std::optional<RemoteCallOrigin> origin_of_remote_call(Address at, std::span<cons
   home.signal_mask = value_at(kSignalMask);
   home.registers.eflags = bytes[kArithmeticFlags] | (bytes[kOverflow] != 0 ? kOverflowFlag : 0) |
                           (bytes[kDirection] == kStd ? kDirectionFlag : 0);
-  // What was read in the wrong places makes other bytes.
+  // If values were read from other code, the bytes differ.
   const auto again = remote_call(at, home.registers, home.signal_mask);
   if (!std::equal(again.begin(), again.end(), bytes.begin())) return std::nullopt;
   home.registers.eflags &= kRestoredFlags;

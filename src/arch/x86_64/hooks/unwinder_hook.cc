@@ -32,7 +32,7 @@ class HookCode {
 
  private:
   void words_are(int8_t words) { stub_.frames.note(code_.here(), 0, words); }
-  // Where nothing else of ours is on the stack.
+  // For where nothing else of ours is on the stack.
   void save(std::initializer_list<Reg> registers);
   void restore(std::initializer_list<Reg> registers);
   void search(Reg address);
@@ -50,7 +50,7 @@ class HookCode {
   const UnwinderHook& spec_;
   const Displaced& displaced_;
   Stub stub_;
-  std::vector<Assembler::Label> headers_;  // of slots, for each asker
+  std::vector<Assembler::Label> headers_;  // of slots; one per asker
   std::optional<Assembler::Label> header_of_others_;
   std::optional<Assembler::Label> personality_, unwound_;
 };
@@ -73,7 +73,7 @@ void HookCode::restore(std::initializer_list<Reg> registers) {
   }
 }
 
-// r11 = the last range that begins at or before the address in that register. Changes rcx.
+// r11 = the last range that starts at or before the address in that register. Changes rcx.
 void HookCode::search(Reg address) {
   const auto found = code_.new_label();
   const auto skip = code_.new_label();
@@ -91,8 +91,8 @@ void HookCode::search(Reg address) {
   code_.bind(found);
 }
 
-// Below: the return address, behind so many words of the stack, is in this unwinder. Changes rax
-// and rcx.
+// Sets `below` if the return address, at that many words up the stack, is in this unwinder. Changes
+// rax and rcx.
 void HookCode::is_asker(const Unwinder& asker, int8_t words) {
   code_.load(Reg::rax, Reg::rsp, words * 8);
   code_.mov_imm64(Reg::rcx, asker.code.begin);
@@ -101,8 +101,8 @@ void HookCode::is_asker(const Unwinder& asker, int8_t words) {
   code_.cmp(Reg::rax, Reg::rcx);
 }
 
-// The header of the range that r11 points to; of slots that for the unwinder whose return address
-// is behind so many words of the stack. Changes rax and rcx.
+// to = the header of the range that r11 points to. If the range is slots' code, it is the header
+// for the unwinder whose return address is at that many words up the stack. Changes rax and rcx.
 void HookCode::choose_header(Reg to, int8_t words) {
   static_assert(sizeof(RangeHeader) == 2 * sizeof(CoveredRange));
   const auto chosen = code_.new_label();
@@ -141,8 +141,8 @@ void HookCode::emit_displaced() {
   stub_.frames.note(code_.here(), StubRow::kNowhere, 0);
 }
 
-// For one unwinder: what its tables of slots name as the personality, where that lets it land, and
-// these tables. `name`: what of them the hook gives to the unwinder.
+// Emits for one unwinder: the personality that its tables of slots name, the landing to which that
+// makes it go, and these tables. `name` is bound to what the hook gives to the unwinder.
 void HookCode::emit_thunks(const layout::UnwinderTable& functions, Entry entry,
                            Assembler::Label name) {
   if (!personality_) {
@@ -166,7 +166,7 @@ void HookCode::emit_thunks(const layout::UnwinderTable& functions, Entry entry,
                           : emit_slot_unwind_table(code_, slots(), personality).fde);
 }
 
-// Of slots: for each asker, and for all others.
+// Headers of slots: for each asker, and for all others.
 void HookCode::emit_headers() {
   for (size_t i = 0; i < headers_.size(); ++i)
     if (const auto& functions = spec_.askers[i].functions)
@@ -186,8 +186,8 @@ void HookCode::emit_pointers() {
 //     push r11
 //     goto slot if pc lies in slots' code
 //     push rcx
-//     r11 = the last range of the tables that begins at or before pc; goto other if it ends there
-//     bases = {0, 0, begin of the range}; rax = FDE
+//     r11 = the last range of the tables that starts at or before pc; goto other if it ends there
+//     bases = {0, 0, start of the range}; rax = FDE
 //     pop rcx, r11; ret
 //     slot:  the same of the hook's own table; pop r11; ret
 //     other: pop rcx, r11
@@ -196,9 +196,9 @@ void HookCode::emit_pointers() {
 //     landing: r11 = table; jmp pp_unwound
 //     table; CIE, FDE, end; pointers
 //
-// Without the unwinder's functions there are but CIE, FDE, and end. Flags, rax, rcx and r11 are
-// free where a function begins; the registers but rax are kept all the same, for callers that know
-// this one well.
+// If the unwinder's functions are not known, only CIE, FDE and end are emitted. Flags, rax, rcx and
+// r11 are free at a function's entry. All but rax are preserved nevertheless, for callers that rely
+// on what this function clobbers.
 Stub HookCode::for_unwinder() {
   const auto fde = code_.new_label();
   const auto slot = code_.new_label();
@@ -249,8 +249,8 @@ Stub HookCode::for_unwinder() {
 }
 
 //     push r11, rcx
-//     r11 = the last range of the tables that begins at or before pc; goto other if it ends there
-//     *result = {0, begin and end of the range, 0, header}; rax = 0
+//     r11 = the last range of the tables that starts at or before pc; goto other if it ends there
+//     *result = {0, start and end of the range, 0, header}; rax = 0
 //     pop rcx, r11; ret
 //     other: pop rcx, r11
 //     body:  displaced instructions, jump back
@@ -289,10 +289,10 @@ Stub HookCode::for_finder() {
   return stub_;
 }
 
-// An argument that points to our stack is this near.
+// An argument within this distance above the stack pointer points to our stack.
 constexpr int32_t kNearStack = 65536;
 
-// What the hook has on the stack while it calls, from rsp up.
+// The hook's stack frame while it calls, from rsp up.
 constexpr int32_t kSegments = kTellingRecord + static_cast<int32_t>(sizeof(dl_phdr_info));
 constexpr int32_t kSegmentSize = sizeof(Elf64_Phdr);
 constexpr int32_t kFrame = kSegments + 3 * kSegmentSize;
@@ -300,9 +300,9 @@ constexpr int8_t kSaved = 3;  // words
 static_assert(kFrame % 16 == 0 && kSaved % 2 == 1, "the stack is aligned where it calls");
 static_assert(kTellingRecordSize == offsetof(dl_phdr_info, dlpi_adds));
 
-// A record of an object, for the range that r11 points to, whose header is at rdx. Its segments:
-// the range; from the header to the begin of the entry, as nongnu's libunwind looks for entries in
-// segments only; the header.
+// Fills in a record of an object, for the range that r11 points to, whose header is at rdx. Its
+// segments are the range; from the header to the start of the entry, since nongnu's libunwind looks
+// for entries in segments only; and the header.
 void HookCode::put_record(Assembler::Label name) {
   const auto put = [&](int32_t at, Reg value) { code_.store(Reg::rsp, at, value); };
   const auto put_number = [&](int32_t at, uint64_t value) {
@@ -354,26 +354,27 @@ void HookCode::put_record(Assembler::Label name) {
 //     goto look if an asker calls
 //     goto other unless three words of what it points to are on one page
 //     look: for each of the three:
-//         r11 = the last range of the tables that begins at or before it
+//         r11 = the last range of the tables that starts at or before it
 //         goto found if it does not end there
 //     other: pop rdx, rcx, r11; goto body
 //     found: rdx = header
 //            record = an object with this range and this header, on the stack
 //            rax = body(callback, argument)
-//            if it is 0: body(tells_of_tables, &record); rax = what the callback answered to that
+//            if it is 0: body(tells_of_tables, &record); rax = what the callback returned for it
 //            pop; ret
 //     body:  displaced instructions, jump back
 //     for each asker: personality, landing, table; header, CIE, FDE, end
 //     for others: header, CIE, FDE, end
 //     pointers
 //
-// Unwinders keep what they look for in such an argument, the address among its first words, and end
-// the list where they find it. Everybody else gets the list, and no other. Of an unwinder that is
-// not known no more is looked at than is there for any object that an argument points to: a page of
-// it, at least.
+// An unwinder passes as argument what it looks for, with the address among the first words, and
+// ends the list where it finds it. All other callers get the loader's list unchanged. For an
+// unwinder that is not known, no more is read than can be read for any object that an argument
+// points to: up to the end of its page.
 //
-// The record is shown from within the loader's function, since unwinders rely on its lock. What is
-// left on the stack of our addresses is made 0: who detaches looks for it.
+// The record is passed from within the loader's function, since unwinders rely on its lock. Our
+// address that is left on the stack is overwritten with 0: detach searches stacks for such
+// addresses.
 Stub HookCode::for_list() {
   constexpr uint8_t kWords = 24;
   const auto look = code_.new_label();

@@ -20,8 +20,8 @@ constexpr uint8_t kSyscall[] = {0x0f, 0x05};
 constexpr uint8_t kMovEax = 0xb8, kMovEdi = 0xbf;
 constexpr size_t kMovLength = 5;
 constexpr uint32_t kSharing = CLONE_VM | CLONE_VFORK;
-// A caller's struct clone_args lies on its stack, this near. Elsewhere nobody knows whether it can
-// be read: the kernel refuses such a call, and we must not fault in its place.
+// A caller's struct clone_args lies on its stack, within this distance. Elsewhere it may not be
+// readable: the kernel refuses such a call, and we must not fault in its place.
 constexpr int32_t kNearStack = 65536;
 
 uint32_t read32(std::span<const uint8_t> code, size_t at) {
@@ -34,7 +34,7 @@ bool starts_children(uint32_t number) {
   return number == SYS_vfork || number == SYS_clone || number == SYS_clone3;
 }
 
-// fork() has its flags in the instructions in front of the call.
+// Recognises fork(): its flags are in the instructions before the call.
 bool is_fork(std::span<const uint8_t> code, size_t number_at) {
   constexpr size_t kNear = 24;
   if (read32(code, number_at + 1) != SYS_clone) return false;
@@ -42,7 +42,7 @@ bool is_fork(std::span<const uint8_t> code, size_t number_at) {
   for (size_t at = begin; at + kMovLength <= number_at; ++at) {
     if (code[at] != kMovEdi) continue;
     const uint32_t flags = read32(code, at + 1);
-    // An exit signal, and flags, as no other bytes look by chance.
+    // An exit signal, and flags: other bytes do not look like this by chance.
     constexpr uint32_t kSigchld = 17;
     if ((flags & CSIGNAL) == kSigchld && (flags & CLONE_VM) == 0) return true;
   }
@@ -66,8 +66,8 @@ class VforkHook {
   Assembler::Label sharing_ = code_.new_label(), plain_ = code_.new_label();
 };
 
-// On to `sharing_` where the child will share memory and thread pointer with a parent that waits.
-// The call's number is in r11. Changes rcx and flags.
+// Jumps to `sharing_` if the child will share memory and thread pointer with a parent that waits.
+// The number of the call is in r11. Changes rcx and flags.
 void VforkHook::choose() {
   const auto flags = code_.new_label();
   code_.cmp32_imm32(Reg::r11, SYS_vfork);
@@ -93,7 +93,7 @@ void VforkHook::mark() {
 }
 
 void VforkHook::restore_flags_and_number() {
-  code_.add_al(127);  // sets the overflow flag if seto had found it set
+  code_.add_al(127);  // sets the overflow flag if seto stored 1
   code_.sahf();
   code_.mov(Reg::rax, Reg::r11);
 }
@@ -111,33 +111,33 @@ void VforkHook::restore_flags_and_number() {
 //                 flags, rax
 //                 syscall
 //                 if rax == 0 goto child
-//     again:      rseq.rseq_cs = &descriptor          behind the signature
+//     again:      rseq.rseq_cs = &descriptor          after the signature
 //     begin:      rseq.cpu_id = rseq.cpu_id_start
 //     end:        rseq.rseq_cs = 0
 //                 goto out
 //     child:      rseq.cpu_id = -1
-//     out:        rcx = the address behind the original call
+//     out:        rcx = the address after the original call
 //                 the other displaced instructions, jump back
 //
-// A system call changes rcx and r11, and these are all that is used here; no stack, as parent and
-// child may share it. What is known before the call is known after it by where it returns to.
+// A system call changes rcx and r11; the hook uses no other register, and no stack, since parent
+// and child may share it. What is known before the call is known after it from where it returns to.
 //
-// **The child** finds the mark of its parent, and so do signal handlers that run before its first
-// instruction. It marks once more because the kernel writes the parent's CPU whenever the parent is
-// interrupted: it may have done so between the mark and the call.
+// **The child** sees the mark of its parent, and so do signal handlers that run before its first
+// instruction. The child sets the mark again, because the kernel writes the parent's CPU whenever
+// it interrupts the parent, which may have happened between the mark and the call.
 //
-// **The parent** has its CPU back before it executes an instruction of the program. The child does
-// not touch cpu_id_start, which the kernel keeps equal to cpu_id. The two are copied in a
-// restartable sequence: a thread that is moved between the load and the store, or gets a signal,
-// begins again. Linux up to 6.18 writes both when a thread that has slept returns; later ones only
-// if they are others than before.
+// **The parent** has its CPU number back before it executes an instruction of the program. The
+// child does not write cpu_id_start, which the kernel keeps equal to cpu_id. The copy from one to
+// the other is a restartable sequence: a thread that is moved to another CPU between load and
+// store, or gets a signal there, starts again. Linux up to 6.18 writes both when a thread that has
+// slept returns; later kernels write them only if they changed.
 //
-// **Without a registration** (cpu_id < 0) there is nothing to mark, and nothing to be put back: a
-// thread that never had one, and a child of such a kind that starts another one, stay as they are.
-// A new thread in the memory of an ended one may have that one's area. It gets back what it had.
+// **Without a registration** (cpu_id < 0) there is nothing to mark, and nothing to restore. A
+// thread that never had one is left as it is, and so is such a child that starts another. A new
+// thread in the memory of one that ended may have that one's area, and gets back what was there.
 //
-// **Seccomp, restarted calls:** the call is made with all registers as they were but for rcx, which
-// it changes, and is repeated from where it lies.
+// **Seccomp and restarted calls:** the call is made with all registers unchanged but rcx, which it
+// changes itself, and is restarted where it is.
 Stub VforkHook::emit() {
   const auto descriptor = code_.bind_here();
   const auto again = code_.new_label();

@@ -12,12 +12,12 @@ namespace {
 
 constexpr uint8_t kWordBits = 64;
 
-// What a register is known to hold: an address, plus a multiple of two to the power of `zeros`.
-// Sums and products stay that where they overflow, and where 32 bits of them are kept.
+// What a register is known to hold: `base` plus a multiple of two to the power of `zeros`. This
+// stays true for sums and products that overflow, and if only their lower 32 bits are kept.
 struct Value {
   Address base = 0;
-  uint8_t zeros = 0;   // 64: the address itself; 0: it may be any multiple of one
-  bool is_up = false;  // not below the address, and by far less than the half of all addresses
+  uint8_t zeros = 0;   // 64: exactly `base`; 0: any value
+  bool is_up = false;  // at least `base`, by far less than half of the address space
 };
 
 using Operand = ZydisDecodedOperand;
@@ -47,9 +47,9 @@ Value sum(Value a, Value b) {
   return {a.base + b.base, std::min(a.zeros, b.zeros), a.is_up && b.is_up};
 }
 
-// An address times something is none.
+// A multiple of an address is not an address.
 Value shifted(Value value, uint64_t bits) {
-  constexpr uint64_t kFew = 8;  // of 32 bits that leaves less than half a word
+  constexpr uint64_t kFew = 8;  // 32 bits shifted by this are less than half a word
   if (bits >= kWordBits) return {};
   const auto known = std::min<int>(value.zeros, std::countr_zero(value.base));
   return {0, static_cast<uint8_t>(std::min<uint64_t>(kWordBits - 1, known + bits)),
@@ -60,7 +60,7 @@ bool is_register(const Operand& operand) {
   return operand.type == ZYDIS_OPERAND_TYPE_REGISTER;
 }
 
-// Of what the instruction computes into its first operand, a whole register.
+// Returns what the instruction computes into its first operand, a full register.
 Value result(const ZydisDecodedInstruction& instruction, const Operand* operands, Address address,
              const Registers& registers) {
   const Operand& from = operands[1];
@@ -91,7 +91,7 @@ Value result(const ZydisDecodedInstruction& instruction, const Operand* operands
   }
 }
 
-// Everything that an instruction writes is unknown behind it, but for what result() knows.
+// What the instruction writes is unknown afterwards, except for what result() knows.
 void execute(const ZydisDecodedInstruction& instruction, const Operand* operands, Address address,
              Registers& registers) {
   Value first;
@@ -99,7 +99,7 @@ void execute(const ZydisDecodedInstruction& instruction, const Operand* operands
       instruction.operand_count_visible >= 2 && is_register(operands[0]) && operands[0].size >= 32;
   if (computes) first = result(instruction, operands, address, registers);
   if (computes && operands[0].size != kWordBits) {
-    // Half of an address is none; and the other half is zeros.
+    // Half of an address is not an address; the upper half is zero.
     if (first.base != 0 || first.zeros == kWordBits) first = {};
     first.is_up = true;
   }

@@ -10,7 +10,7 @@ bool is_below_stack(const ZydisDecodedOperand& operand) {
          operand.mem.disp.has_displacement && operand.mem.disp.value < 0;
 }
 
-// lea -24(%rsp),%rsp makes room on the stack, and touches nothing.
+// lea -24(%rsp),%rsp makes room on the stack, and accesses no memory.
 bool moves_stack(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands) {
   return instruction.mnemonic == ZYDIS_MNEMONIC_LEA && operands[0].reg.value == ZYDIS_REGISTER_RSP;
 }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kUnknown = INT64_MIN;
 
-// Distance from a register to the return address.
+// Distances from registers to the return address.
 struct Frame {
   int64_t from_rsp = 0;
   int64_t from_rbp = kUnknown;
@@ -41,7 +41,7 @@ bool reads_slot(const ZydisDecodedOperand& operand, const Frame& frame) {
   return false;
 }
 
-// `lock or $0,(%rsp)` or `lock add`, a memory barrier for which any line in the cache would do.
+// `lock or $0,(%rsp)` or `lock add`: a memory barrier, which could use any cache line.
 bool is_barrier(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands) {
   return (instruction.mnemonic == ZYDIS_MNEMONIC_OR ||
           instruction.mnemonic == ZYDIS_MNEMONIC_ADD) &&
@@ -58,7 +58,7 @@ bool uses_slot(const ZydisDecodedInstruction& instruction, const ZydisDecodedOpe
   return false;
 }
 
-// Distance from the address of a memory operand to the return address.
+// Returns the distance from the address of a memory operand to the return address.
 int64_t distance_from(const ZydisDecodedOperand& operand, const Frame& frame) {
   const bool is_simple =
       operand.type == ZYDIS_OPERAND_TYPE_MEMORY && operand.mem.index == ZYDIS_REGISTER_NONE;
@@ -69,7 +69,7 @@ int64_t distance_from(const ZydisDecodedOperand& operand, const Frame& frame) {
   return from_base - (operand.mem.disp.has_displacement ? operand.mem.disp.value : 0);
 }
 
-// How the instruction moves rsp and rbp. Whatever is not understood makes them unknown.
+// Tracks how the instruction moves rsp and rbp. What is not understood makes them unknown.
 void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
             Frame& frame) {
   const auto& first = operands[0];
@@ -90,7 +90,7 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
       frame.move_rsp(-8);
       return;
     case ZYDIS_MNEMONIC_CALL:
-      return;  // comes back with rsp as it was
+      return;  // returns with rsp unchanged
     case ZYDIS_MNEMONIC_SUB:
     case ZYDIS_MNEMONIC_ADD:
       if (is_register(first, ZYDIS_REGISTER_RSP) && second.type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
@@ -125,7 +125,7 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
   }
 }
 
-// All paths through one function.
+// Walks all paths through one function.
 class Paths {
  public:
   Paths(std::span<const uint8_t> code, Address begin)
@@ -142,8 +142,8 @@ class Paths {
   }
 
  private:
-  // Compilers let a place be reached with one frame alone. With more of them something was not
-  // understood, and a few are followed all the same.
+  // Compilers reach each instruction with one frame only. More of them mean that something was not
+  // understood; a few are followed nevertheless.
   static constexpr uint8_t kMostFrames = 3;
   struct Seen {
     Frame frame;
@@ -168,7 +168,7 @@ class Paths {
     bool comes_from_call = false;
     while (!frame.is_lost()) {
       if (at == code_.size()) {
-        // Behind a call that does not return there may be anything.
+        // Anything may follow a call that does not return.
         if (!comes_from_call) go_to(begin_ + at, frame);
         return;
       }

@@ -10,14 +10,14 @@ bool begins_with(std::span<const uint8_t> code, std::initializer_list<uint8_t> b
   return code.size() >= bytes.size() && std::equal(bytes.begin(), bytes.end(), code.begin());
 }
 
-// Length of a jbe; 0: it is none.
+// Returns the length of a jbe; 0 if it is another instruction.
 uint8_t length_of_jbe(std::span<const uint8_t> code) {
   if (begins_with(code, {0x76}) && code.size() >= 2) return 2;
   if (begins_with(code, {0x0f, 0x86}) && code.size() >= 6) return 6;
   return 0;
 }
 
-// Length of lea -N(%rsp),%r12; 0: it is none.
+// Returns the length of lea -N(%rsp),%r12; 0 if it is another instruction.
 uint8_t length_of_lea(std::span<const uint8_t> code) {
   if (begins_with(code, {0x4c, 0x8d, 0x64, 0x24})) return 5;
   if (begins_with(code, {0x4c, 0x8d, 0xa4, 0x24})) return 8;

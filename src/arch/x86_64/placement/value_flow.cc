@@ -19,7 +19,7 @@ constexpr ZydisRegister kNotKeptByCalls[] = {
     ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_R8,
     ZYDIS_REGISTER_R9,  ZYDIS_REGISTER_R10, ZYDIS_REGISTER_R11};
 
-// Of a general register, in all its widths.
+// Returns the index of a general register, whatever its width.
 std::optional<size_t> index_of(ZydisRegister reg) {
   const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
   if (whole < ZYDIS_REGISTER_RAX || whole > ZYDIS_REGISTER_R15) return std::nullopt;
@@ -51,7 +51,7 @@ struct Decoded {
 
   Address end() const { return address + instruction.length; }
   bool is(ZydisMnemonic mnemonic) const { return instruction.mnemonic == mnemonic; }
-  // Of a branch or call; nothing where it is computed.
+  // Returns the target of a branch or call; nullopt if it is computed.
   std::optional<Address> target() const {
     if (operands[0].type != ZYDIS_OPERAND_TYPE_IMMEDIATE) return std::nullopt;
     return end() + operands[0].imm.value.u;
@@ -84,7 +84,7 @@ class State {
     if (const auto index = index_of(reg)) registers_[*index] = value;
   }
 
-  // What an instruction that goes on to the next one does. What it stores is added to `stores`.
+  // Executes an instruction that continues with the next one. Adds what it stores to `stores`.
   void run(const Decoded& at, std::vector<Store>* stores);
   void call();
   std::array<Value, kArguments> arguments() const {
@@ -103,7 +103,7 @@ class State {
   void push(const Value& value);
 
   std::array<Value, kRegisters> registers_;
-  std::map<int64_t, Value> stack_;  // whole words, by their offsets
+  std::map<int64_t, Value> stack_;  // whole words, by offset
 };
 
 Value State::address_of(const Decoded& at, const ZydisDecodedOperand& operand) const {
@@ -151,7 +151,7 @@ void State::store(const Store& store, std::vector<Store>* stores) {
     if (stores != nullptr) stores->push_back(store);
     return;
   }
-  // What it overlaps is a word no more.
+  // Words that it overlaps are lost.
   stack_.erase(stack_.lower_bound(store.to.offset - 7),
                stack_.lower_bound(store.to.offset + store.size));
   if (store.size == 8) stack_[store.to.offset] = store.value;
@@ -160,7 +160,7 @@ void State::store(const Store& store, std::vector<Store>* stores) {
 void State::write(const Decoded& at, const ZydisDecodedOperand& operand, const Value& value,
                   std::vector<Store>* stores) {
   if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER) {
-    // A number fills the register that half of it is written of, as far as it is not negative.
+    // Writing half of a register clears the other half, so a number that is not negative fills it.
     const bool is_whole = operand.size == 64 || (operand.size == 32 && value.offset >= 0);
     set(operand.reg.value, is_whole ? value : Value());
   } else if (operand.type == ZYDIS_OPERAND_TYPE_MEMORY) {
@@ -234,12 +234,12 @@ bool is_conditional(const Decoded& at) {
   return at.instruction.meta.category == ZYDIS_CATEGORY_COND_BR;
 }
 
-// Goes through a function, with a copy of itself for each branch.
+// Walks through a function, with a copy of the state for each branch.
 class Walk {
  public:
   explicit Walk(const CodeAt& code) : code_(code) {}
 
-  // False: it is no function of that kind.
+  // Returns false if it is not a small function without loops.
   bool go(Address at, State state, Path path) {
     constexpr int kMostSteps = 256;
     for (;;) {

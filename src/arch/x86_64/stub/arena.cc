@@ -34,7 +34,8 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   entries.cpu_table = code.here();
   for (Address cells : spec.cpu_cells) code.u64(cells);
 
-  // locked_count: [stripe(rsp) + rax] += 1, flags kept. Threads are spread by their stacks.
+  // locked_count: [stripe(rsp) + rax] += 1; preserves flags. Threads are spread over stripes by
+  // their stacks.
   code.align(spec.tables_apart ? kPageSize : 16, kBreakpoint);
   const auto nowhere = code.new_label();
   const auto note = [&](CodeRow::Caller caller, int8_t words, uint8_t saved = 0) {
@@ -59,13 +60,14 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.bind(nowhere);
   code.pop(Reg::rbx);
   note(Caller::returned_to, 2);
-  code.add_al(127);  // sets the overflow flag if seto had found it set
+  code.add_al(127);  // sets the overflow flag if seto stored 1
   code.sahf();
   code.pop(Reg::rdx);
   note(Caller::returned_to, 1);
   code.ret();
 
-  // Before a probe's code, which is `further` on by its switch and what keeps the red zone.
+  // Lies before a probe's code. `further` is the size of what comes before the counting: a switch,
+  // and the instruction that keeps the red zone.
   const int32_t after_switch = spec.has_switches ? kLinkLength : 0;
   const auto count_for_probe = [&](int32_t further) {
     code.align(16, kBreakpoint);

@@ -1,4 +1,4 @@
-// What stubs share, for whoever emits code that goes through it.
+// Internals of an arena's shared code, for emitters of code that uses it.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace pinprick::arch {
 
-// What `tells_of_tables` is given, offsets: the callback that is to be told, its argument, and what
-// it answered; then a dl_phdr_info. It is told of a record that ends in front of the counts of
-// changes: libgcc would keep it, with pointers into the stack, in a cache that goes by these. They
-// are behind it all the same, as LLVM's libunwind looks at them without asking for the size.
+// The argument of `tells_of_tables`, as offsets: the callback to call, its argument, its result,
+// and a dl_phdr_info. The record that the callback gets ends before the counts of changes: libgcc
+// would otherwise keep it, with pointers into the stack, in a cache that relies on these counts.
+// They follow it nevertheless, since LLVM's libunwind reads them without checking the size.
 inline constexpr int32_t kTellingCallback = 0, kTellingArgument = 8, kTellingAnswer = 16,
                          kTellingRecord = 24, kTellingRecordSize = 32;
 
-// reg = the stripe of the thread that runs on this stack. Changes flags.
+// Sets reg to the stripe of the thread that runs on this stack. Changes the flags.
 void emit_stripe(Assembler& code, Reg reg);
 
-// A probe's code: offsets from where it begins, when it does not keep the red zone; and how much
-// further they are when it does.
-inline constexpr int32_t kCellField = 48;  // the counter's offset in a CPU's cells, 32 bits
-inline constexpr int32_t kCounted = 62;    // behind the counting
+// Offsets in a probe's counting code from its start, if it does not keep the red zone. If it does,
+// they are kStepOverRedZone larger.
+inline constexpr int32_t kCellField = 48;  // offset of the counter in a per-CPU area, 32 bits
+inline constexpr int32_t kCounted = 62;    // after the counting
 inline constexpr int32_t kStepOverRedZone = 5;
 
 }  // namespace pinprick::arch

@@ -42,15 +42,15 @@ std::optional<Address> emit_copies(Assembler& code, const Displaced& displaced, 
       else
         stub.frames.note(one.at, offset, one.words, instruction->length);
     }
-    // A call comes back to the original code, behind it.
+    // A call returns to the original code, after it.
     falls_through = instruction->falls_through() && !instruction->is_call();
     from += instruction->length;
   }
   return falls_through ? std::optional(displaced.address + to) : std::nullopt;
 }
 
-void emit_way_on(Assembler& code, const Displaced& displaced, std::optional<Address> on,
-                 Stub& stub) {
+void emit_continuation(Assembler& code, const Displaced& displaced, std::optional<Address> on,
+                       Stub& stub) {
   const Address behind = displaced.address + displaced.bytes.size();
   stub.frames.displaced = static_cast<uint8_t>(displaced.bytes.size());
   stub.frames.note(code.here(), on ? stub.frames.displaced : StubRow::kNowhere, 0);
@@ -62,8 +62,8 @@ void emit_way_on(Assembler& code, const Displaced& displaced, std::optional<Addr
 }
 
 void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub, size_t from) {
-  emit_way_on(code, displaced, emit_copies(code, displaced, from, displaced.bytes.size(), stub),
-              stub);
+  emit_continuation(code, displaced,
+                    emit_copies(code, displaced, from, displaced.bytes.size(), stub), stub);
 }
 
 std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address body) {

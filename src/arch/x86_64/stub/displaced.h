@@ -1,5 +1,5 @@
-// The displaced instructions of a site at their new place, and the way from there back to the
-// program.
+// Out-of-line copies of a site's displaced instructions, and the jump back to the program after
+// them.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,21 @@
 
 namespace pinprick::arch {
 
-// The displaced instructions from that offset on, and the way back behind them: the end of a stub's
-// code.
+// Emits the copies of the displaced instructions from offset `from` on, and the continuation: the
+// end of a stub's code.
 void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub, size_t from = 0);
 
-// A link (jump.h) to `to`, in front of a displaced instruction of that length.
+// Emits a link (jump.h) to `to`, before a displaced instruction of that length.
 void emit_link(Assembler& code, Address to, uint8_t length, Stub& stub);
 
-// The two parts of emit_displaced(). The displaced instructions at offsets from `from` up to `to`;
-// returns where the program goes on after them, or nullopt if it does not.
+// The two parts of emit_displaced(). This one emits the copies of the displaced instructions at
+// offsets from `from` up to `to`. Returns where the program continues after them; nullopt if it
+// does not.
 std::optional<Address> emit_copies(Assembler& code, const Displaced& displaced, size_t from,
                                    size_t to, Stub& stub);
-// The jump to `on`, if there is one. Unwinders find the site by it, so that where there is none
-// only the distance stands there.
-void emit_way_on(Assembler& code, const Displaced& displaced, std::optional<Address> on,
-                 Stub& stub);
+// Emits the continuation: a jump to `on`, if there is one. Unwinders find the site by its distance,
+// so that without `on` only the distance is emitted.
+void emit_continuation(Assembler& code, const Displaced& displaced, std::optional<Address> on,
+                       Stub& stub);
 
 }  // namespace pinprick::arch

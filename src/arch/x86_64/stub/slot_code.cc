@@ -33,14 +33,14 @@ std::optional<Address> where_slot_leaves(std::span<const uint8_t> bytes, Address
   return std::nullopt;
 }
 
-std::vector<CodeRow> emit_slot_way_out(Assembler& code, Address leave) {
+std::vector<CodeRow> emit_slot_exit(Assembler& code, Address leave) {
   constexpr int8_t kReturnAddressAndRax = 2;
   const Address begin = code.here();
   const auto pointer = code.new_label();
   code.jmp_memory(pointer);
   code.bind(pointer);
   code.u64(leave);
-  while (code.here() < begin + kSlotWayOutSize) code.u8(kBreakpoint);
+  while (code.here() < begin + kSlotExitSize) code.u8(kBreakpoint);
   return {{begin, CodeRow::Caller::returned_to, kReturnAddressAndRax}, {code.here()}};
 }
 

@@ -32,7 +32,7 @@ constexpr int8_t kRedZoneWords = kRedZone / 8;
 //     [pointers to the runtime, records]
 //
 // The actions, and what they have out of line, are shown below at their functions. The records of
-// handlers come first, then those of values and spans, then that of the timed call.
+// handlers come first, then those of values and spans, then those of the timed call.
 class StubWriter {
  public:
   StubWriter(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
@@ -46,7 +46,7 @@ class StubWriter {
   struct Sequence {
     Assembler::Label descriptor, again, begin, end, locked;
   };
-  // What a CallHandlers, a TimeCall, a RecordValue or a PassSpan leaves to be written behind the
+  // What a CallHandlers, a TimeCall, a RecordValue or a PassSpan leaves to be written after the
   // code.
   struct HandlerRecord {
     const CallHandlers* what;
@@ -94,7 +94,8 @@ class StubWriter {
   void write_record(const TimeRecord& one);
   void write_record(const MetricRecord& what, Assembler::Label body, Address next);
 
-  // The words are those on the stack at the next instruction, while the action's is yet to run.
+  // Records the number of words on the stack at the next instruction, before the action's
+  // instruction of the program has run.
   void words_are(const StubAction& action, int words) {
     stub_.frames.note(code_.here(), action.offset, static_cast<int8_t>(words));
   }
@@ -108,11 +109,12 @@ class StubWriter {
   const StubSpec& spec_;
   const Displaced& displaced_;
   Stub stub_;
-  size_t copied_ = 0;          // up to this offset
-  std::optional<Address> on_;  // where the program goes on after what was written; none: nowhere
-  Sequence sequence_;          // of the CountHit whose out of line part was written last
+  size_t copied_ = 0;          // how far displaced instructions were copied
+  std::optional<Address> on_;  // where the program continues after what was written; none: it does
+                               // not
+  Sequence sequence_;          // of the CountHit whose out-of-line part was written last
   Address routine_ = 0;        // of the CallRoutine
-  Assembler::Label body_;      // where what a measured call executes begins
+  Assembler::Label body_;      // where a measured call continues
   bool body_has_begun_ = false;
   std::vector<HandlerRecord> handlers_;
   std::vector<ValueRecord> values_;
@@ -143,7 +145,7 @@ Stub StubWriter::write() {
   }
   begin_body();
   copy_up_to(displaced_.bytes.size());
-  emit_way_on(code_, displaced_, on_, stub_);
+  emit_continuation(code_, displaced_, on_, stub_);
   write_records();
   stub_.end = code_.here();
   return std::move(stub_);
@@ -202,7 +204,7 @@ void StubWriter::return_to_red_zone(const StubAction& action) {
 // --- CountHit
 //
 //     descriptor:  struct rseq_cs {begin, end, abort = again}
-//     locked:      call count_for_probe            comes back to `counted`
+//     locked:      call count_for_probe            returns to `counted`
 //
 //                  push rax, rcx                   below the red zone, in the middle of a function
 //                  rax = signature                 the kernel wants it right before `again`
@@ -213,11 +215,11 @@ void StubWriter::return_to_red_zone(const StubAction& action) {
 //     counted:     rseq.rseq_cs = 0
 //                  pop rcx, rax
 //
-// Between begin and end the kernel sends a thread that it interrupts to `again`. A sequence that is
-// over is forgotten: the kernel looks at what the area names even when its memory is another
-// thread's already, and the stub gone. No instruction on this path touches a flag. With several
-// probes, what is out of line for the second and later ones is jumped over: jrcxz does not reach
-// far.
+// The kernel sends a thread that it interrupts between begin and end to `again`. rseq_cs is cleared
+// after the sequence: the kernel reads the descriptor that the area names even when the area's
+// memory belongs to another thread by then, and the stub is gone. No instruction on this path
+// changes a flag. With several probes, the out-of-line parts of the second and later ones are
+// jumped over, since jrcxz does not reach far.
 
 constexpr int kSavedWords = 2;
 
@@ -262,7 +264,7 @@ void StubWriter::write_action(const StubAction& action, const CountHit& what) {
 void StubWriter::write_sequence(const StubAction& action, RseqArea rseq, const CountHit& what) {
   const int32_t area = rseq.thread_pointer_offset;
   const int words = words_left(action) + kSavedWords;
-  // Where the probe's code begins, as count_for_probe counts.
+  // The start of the probe's code, from which count_for_probe counts.
   [[maybe_unused]] const Address start = code_.here() - 2;
   code_.mov_imm32(Reg::rax, PP_RSEQ_SIGNATURE);
   code_.bind(sequence_.again);
@@ -286,7 +288,7 @@ void StubWriter::write_sequence(const StubAction& action, RseqArea rseq, const C
   words_are(action, words);
 }
 
-// [stripe(rsp) + cell] += 1, in r12, r13 and the flags, which are free there.
+// [stripe(rsp) + cell] += 1. Uses r12, r13 and the flags, which are free at a stack check.
 void StubWriter::write_counting_without_stack(const CountHit& what) {
   constexpr uint64_t kStripesBefore = layout::kLockedStripes + layout::kUnregisteredEntries;
   const auto nowhere = code_.new_label();
@@ -303,7 +305,7 @@ void StubWriter::write_counting_without_stack(const CountHit& what) {
 //
 //     [rsp -= red zone]
 //     call *routine
-//     nop record                   found by the runtime behind its return address
+//     nop record                   the runtime finds the record through its return address
 //     [rsp += red zone]
 //     [rsp += 8; jump *[rsp - 24]  where calls may be measured: to a slot's code, or to `resume`
 //      resume: rsp -= 8]
@@ -311,9 +313,9 @@ void StubWriter::write_counting_without_stack(const CountHit& what) {
 //     routine: its address
 //     record:  address of the instruction, handlers, resume, body
 //
-// The runtime leaves where a call goes on in the second word below the stack pointer that it
-// returns with; data there survives signals, and so does the return address in the first. What a
-// call that goes through a slot executes begins at `body`: the next action, or the displaced
+// The runtime stores where a call continues in the second word below the stack pointer that it
+// returns with. Data there survives signals, and so does the return address in the first word. A
+// call that goes through a slot continues at `body`: the next action, or the displaced
 // instructions. Handlers of later instructions measure nothing.
 
 void StubWriter::write_action(const StubAction& action, const CallHandlers& what) {
@@ -364,7 +366,7 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
 //     push rax, rcx                below the red zone, in the middle of a function
 //     rax = the register, or its lower bytes
 //     rcx = &record
-//     call *add                    where timed calls have the runtime's enter routine
+//     call *enter                  the runtime's routine for values
 //     pop rcx, rax
 //
 //     record:  a layout::ProbeRecord
@@ -406,7 +408,7 @@ void StubWriter::call_with_record(const StubAction& action, const MetricRecord& 
 //
 //     push rax, rcx                below the red zone, in the middle of a function
 //     rcx = &record
-//     call *span                   where timed calls have the runtime's enter routine
+//     call *enter                  the runtime's routine for spans
 //     pop rcx, rax
 //
 //     record:  a layout::ProbeRecord
@@ -497,10 +499,10 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
   return StubWriter(code, arena, spec, displaced).write();
 }
 
-// Of a part, a point that counts or a metric: what CountHit emits, in line and out of line, which
-// is more than a record takes, or RecordValue or PassSpan with its own. Of what is displaced: a
-// loop or a syscall of 2 bytes becomes one of 9, which is the most of all that may stand in front
-// of others; the last one may be a call, of 24. And the way on, and alignment.
+// A part counts with what CountHit emits, in line and out of line; that is more than a metric's
+// record takes, or RecordValue or PassSpan with its own. Displaced instructions: a loop or a
+// syscall of 2 bytes becomes one of 9, the most for any that may come before others; the last one
+// may be a call, of 24. Then the continuation, and alignment.
 uint64_t most_stub_bytes(size_t parts, size_t displaced) {
   return 136 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 + 2 * kJumpLength + 8;
 }

@@ -14,7 +14,7 @@
 namespace pinprick::arch {
 namespace {
 
-// DWARF, as far as it is needed.
+// DWARF, as far as it is used here.
 constexpr uint8_t kCfaNop = 0, kCfaAdvance1 = 0x02, kCfaAdvance2 = 0x03, kCfaAdvance4 = 0x04,
                   kCfaUndefined = 0x07, kCfaSameValue = 0x08, kCfaDefinition = 0x0c,
                   kCfaDefinitionByExpression = 0x0f, kCfaDefinitionSigned = 0x12,
@@ -29,11 +29,11 @@ constexpr uint8_t kOpDeref = 0x06, kOpConst1u = 0x08, kOpConst8u = 0x0e, kOpCons
 constexpr uint8_t kRax = 0, kRdx = 1, kRcx = 2, kRbx = 3, kRsi = 4, kRdi = 5, kRbp = 6,
                   kStackPointer = kDwarfStackPointer, kR12 = 12,
                   kReturnAddress = kDwarfReturnAddress;
-// Encodings of pointers.
+// Pointer encodings.
 constexpr uint8_t kAbsolute = 0, kUnsigned4 = 0x03, kSigned8FromHeader = 0x3c;
 constexpr uint8_t kMinusOne = 0x7f;
 
-// A program for an unwinder's stack machine.
+// A DWARF expression: a program for an unwinder's stack machine.
 class Expression {
  public:
   Expression& op(uint8_t value) {
@@ -65,7 +65,7 @@ class Expression {
   Expression& deref(uint8_t bytes) { return op(kOpDerefSize).op(bytes); }
 
   size_t here() const { return bytes_.size(); }
-  // A branch, or a jump, to what comes later: land() says where.
+  // Emits a branch, or a jump, to a later operation; land() sets its target.
   size_t forward(uint8_t operation) {
     op(operation).op(0).op(0);
     return here();
@@ -109,7 +109,7 @@ void stack_before_is(Assembler& at, const Expression& expression) {
   put(at, expression);
 }
 
-// The length before what `fill` emits, and padding behind.
+// Emits the length of what `fill` emits, then that, then padding.
 template <class F>
 void emit_entry(Assembler& code, F&& fill) {
   Assembler inner(code.here() + 4);
@@ -120,10 +120,10 @@ void emit_entry(Assembler& code, F&& fill) {
   code.raw(*bytes);
 }
 
-// How it came that a frame's caller waits for it.
+// Why a frame's caller is suspended.
 enum class CameBy : bool { call, signal };
 
-// The stack pointer is what it was, unless an entry says otherwise. Answers where it is.
+// Emits a CIE whose default is that the stack pointer is unchanged. Returns its address.
 Address emit_cie(Assembler& code, Address personality, std::initializer_list<uint8_t> not_kept,
                  CameBy came_by = CameBy::call) {
   const Address begin = code.here();
@@ -138,7 +138,7 @@ Address emit_cie(Assembler& code, Address personality, std::initializer_list<uin
     at.u8(1);          // alignment of code
     at.u8(kMinusOne);  // of data
     at.u8(kReturnAddress);
-    // What the letters mean, behind its size.
+    // Size and contents of what the letters announce.
     at.u8(personality != 0 ? 10 : 1);
     if (personality != 0) {
       at.u8(kAbsolute);
@@ -169,19 +169,19 @@ Address emit_fde(Assembler& code, Address cie, Range range, F&& rules) {
   return begin;
 }
 
-// The slot whose code, or something in it, is on the stack.
+// Finds the slot whose code contains the address on the expression's stack.
 void find_slot(Expression& at, const SlotFrames& slots) {
   at.word(slots.code.begin).op(kOpMinus);
   at.literal(PP_SLOT_CODE_SIZE_LOG2).op(kOpShr).literal(PP_SLOT_SIZE_LOG2).op(kOpShl);
   at.word(slots.slots).op(kOpPlus);
 }
 
-// Where a call goes on that comes back to a place behind the caller's instruction: unwinders look
-// for the instruction before it.
+// Added to the address of the program's next instruction: unwinders look up the instruction before
+// the address, as for a return address.
 constexpr uint8_t kAsIfCalled = 1;
 
 // A slot's code: call; push the return address; push %rax; lea; jmp. Before the call the function
-// has not been entered yet, and its return address lies where the call will put another.
+// has not been entered yet, and its return address is where the call will put another one.
 void slot_rules(Assembler& at, const SlotFrames& slots, CameBy came_by = CameBy::call) {
   constexpr uint8_t kMask = (1 << PP_SLOT_CODE_SIZE_LOG2) - 1;
   constexpr uint8_t kReturned = PP_SLOT_CODE_RETURN, kPushed = 12, kPushedRax = 13;
@@ -209,8 +209,8 @@ void slot_rules(Assembler& at, const SlotFrames& slots, CameBy came_by = CameBy:
     address.plus(PP_SLOT_RETURN_ADDRESS).deref();
   }
   if (came_by == CameBy::signal) {
-    // A function that ended in a tail call has left its own slot between: with the same stack
-    // pointer once more, and nothing else to find there. Not so the caller.
+    // A function that ended in a tail call has its own slot in between: with the same stack pointer
+    // again, and nothing else to find there. The caller has not.
     const size_t again = address.here();
     address.op(kOpDup).word(slots.code.begin).op(kOpAtLeast);
     address.op(kOpOver).word(slots.code.end - 1).op(kOpAtMost).op(kOpAnd);
@@ -255,7 +255,7 @@ void caller_of(Assembler& at, const CodeRow& row, const SlotFrames& slots) {
       at.u8(kCfaOffset | kReturnAddress);
       at.u8(8);
       return;
-    case Caller::inside_call:  // what is on its stack is the frame's end
+    case Caller::inside_call:  // the return address on its stack is the end of the frame
       address.literal(8).op(kOpMinus).deref().literal(1).op(kOpMinus);
       break;
     case Caller::slot_in_rdx:
@@ -297,7 +297,7 @@ void code_rules(Assembler& at, const std::vector<CodeRow>& rows, const SlotFrame
     if (i != 0) advance(at, row.from - rows[i - 1].from);
     at.u8(kCfaDefinitionSigned);
     at.u8(row.caller == CodeRow::Caller::returned_to_with_rbp ? kRbp : kStackPointer);
-    // In units of -1, as the numbers of DWARF are that may be negative.
+    // DWARF's signed numbers are in units of -1 here.
     const auto units = -row.words * 8;
     assert(units >= -128);
     at.u8(static_cast<uint8_t>(units & 0x7f) | (units < -64 || units >= 64 ? 0x80 : 0));
@@ -319,17 +319,19 @@ void code_rules(Assembler& at, const std::vector<CodeRow>& rows, const SlotFrame
 
 // --- Stubs
 
-// A shape: its room 2, the place of the continuation's distance 2; then rows: where it ends 2, how
-// far what the caller is called from ends in front of the continuation's first byte's end 1, words
-// on the stack (and a few) 1.
+// A shape starts with the stub's size (2 bytes) and the offset of the continuation's distance (2).
+// Then come rows: the offset at which the row ends (2), how far the end of the program's
+// instruction lies before the end of the first byte after the displaced instructions (1), and the
+// words on the stack plus a bias (1).
 //
-// An unwinder looks for the byte before the address that it is given. Nearly any byte of the
-// instruction does; the last one is no trampoline's, unless the instruction has no other.
+// An unwinder looks up the byte before the address that it is given. Nearly any byte of the
+// instruction will do. The last byte is never a trampoline's, unless the instruction has no other.
 constexpr uint8_t kBackNowhere = 0xff;
 constexpr uint8_t kWordsBias = 8;
 constexpr uint16_t kLastEnd = 0xffff;
 constexpr size_t kShapeUnit = 8;
-constexpr size_t kMostShapes = 0xf000;  // then there is room for all that say nothing
+constexpr size_t kMostShapes = 0xf000;  // above that there is room for all shapes that describe
+                                        // nothing
 constexpr uint8_t kGroupLog2 = std::countr_zero(StubTables::kGroup);
 
 template <class T>
@@ -351,11 +353,11 @@ std::string unknown_shape(uint64_t room) {
   return shape;
 }
 
-// Leaves on the stack: how far behind the begin of its stub the address is, the stub's shape, and
-// the row of it.
+// Leaves on the stack: the offset of the address in its stub, the stub's shape, and the row for
+// that offset.
 void find_stub(Expression& at, const StubTables& tables) {
   at.reg(kReturnAddress).word(tables.begin).op(kOpMinus);  // offset
-  // The last group that begins at or before it.
+  // The last group that starts at or before it.
   at.literal(0);
   for (uint32_t step = tables.groups / 2; step != 0; step /= 2) {
     at.op(kOpDup).number(step).op(kOpPlus).literal(2).op(kOpShl);
@@ -470,7 +472,7 @@ RangeHeader range_header(Address at, Address range_begin, Address entry) {
 Address emit_slot_header(Assembler& code, const SlotFrames& spec, Address personality) {
   code.align(8, 0);
   const Address header = code.here();
-  // No size depends on an address.
+  // Sizes do not depend on addresses.
   Assembler entry(header + sizeof(RangeHeader));
   const UnwindTable table = emit_slot_unwind_table(entry, spec, personality);
   emit_range_header(code, spec.code.begin, table.fde);
@@ -559,8 +561,8 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
   const Address kinds = headers + header.range_count * sizeof(RangeHeader);
   header.frames = align_up(kinds + header.range_count * sizeof(RangeKind), 8);
 
-  // Entries have to know where the tables behind them lie, whose places depend on their sizes;
-  // these do not depend on the places. So they are made twice.
+  // The entries contain the addresses of the tables after them, which depend on the sizes of the
+  // entries; these sizes do not depend on the addresses. So the entries are emitted twice.
   const auto emit_frames = [&](Assembler& at) {
     const Address stub_cie = emit_cie(at, 0, kNotKeptInStubs);
     const Address routine_cie = emit_cie(at, 0, kNotKeptInRoutines);
