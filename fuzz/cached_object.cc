@@ -50,7 +50,7 @@ void look_at(const image::ObjectCode& code, const std::vector<Segment>& segments
     for (Address at : {range.begin - 1, range.begin, range.end - 1, range.end}) {
       code.targets.contains(at);
       code.targets.is_callee(at);
-      code.targets.is_opaque(at);
+      code.targets.has_unresolved_jump(at);
     }
   }
   for (Address address : code.vforks) CHECK(in_code(segments, {address, address}));

@@ -71,7 +71,7 @@ void check(const plan::FunctionCode& function, const plan::Patch& patch) {
   CHECK(!function.targets->any_in(site + 1, displaced.size() == 1 ? written_end : touched_end));
   for (Range reserved : function.reserved) CHECK(!reserved.overlaps({site, touched_end}));
   if (displaced.size() > 1 || displaced_end < written_end)
-    CHECK(!function.targets->is_opaque(function.range.begin));
+    CHECK(!function.targets->has_unresolved_jump(function.range.begin));
   // Overwritten bytes that are not displaced are padding, behind something that does not go on.
   if (displaced_end < written_end) {
     CHECK(!displaced.back().falls_through());
@@ -107,7 +107,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   image::BranchTargets targets({{begin, limit}});
   if (flags & 1) targets.add(begin + target_at);
-  if (flags & 2) targets.mark_opaque(begin);
+  if (flags & 2) targets.mark_unresolved_jump(begin);
   std::vector<Range> reserved;
   if (flags & 4) reserved.push_back({begin + reserved_at, begin + reserved_at + 4});
   const plan::FunctionCode function = {{begin, end}, bytes, &targets, reserved};

@@ -28,8 +28,8 @@ BranchTargets::Facts& BranchTargets::own() {
   return *facts_;
 }
 
-void BranchTargets::mark_opaque(Address function_begin) {
-  own().opaque.insert(function_begin);
+void BranchTargets::mark_unresolved(Address function_begin) {
+  own().unresolved.insert(function_begin);
 }
 
 void BranchTargets::add(Address address) {
@@ -64,8 +64,8 @@ bool BranchTargets::any_in(Address begin, Address end) const {
   return first != more_.end() && *first < end;
 }
 
-void BranchTargets::mark_opaque_if_entered(Address function_begin, Range inside) {
-  if (any_in(inside.begin, inside.end)) return mark_opaque(function_begin);
+void BranchTargets::mark_unresolved_if_entered(Address function_begin, Range inside) {
+  if (any_in(inside.begin, inside.end)) return mark_unresolved(function_begin);
   own().straight.push_back({function_begin, inside});
 }
 
@@ -82,15 +82,15 @@ BranchTargets BranchTargets::with(std::span<const Address> more) const {
   copy.more_.erase(std::unique(copy.more_.begin(), copy.more_.end()), copy.more_.end());
   for (const StraightCode& straight : facts_->straight)
     if (copy.any_in(straight.inside.begin, straight.inside.end))
-      copy.more_opaque_.insert(straight.function_begin);
+      copy.more_unresolved_.insert(straight.function_begin);
   return copy;
 }
 
 bool operator==(const BranchTargets& a, const BranchTargets& b) {
-  return *a.facts_ == *b.facts_ && a.more_ == b.more_ && a.more_opaque_ == b.more_opaque_;
+  return *a.facts_ == *b.facts_ && a.more_ == b.more_ && a.more_unresolved_ == b.more_unresolved_;
 }
 
-// For each range of the text its bits; functions that are opaque, by address; those that may
+// For each range of the text its bits; functions that are unresolved, by address; those that may
 // become it.
 void BranchTargets::append_to(std::vector<uint8_t>& bytes) const {
   for (const Chunk& chunk : facts_->chunks) {
@@ -98,9 +98,9 @@ void BranchTargets::append_to(std::vector<uint8_t>& bytes) const {
     append_all(bytes, std::span(chunk.targets));
     append_all(bytes, std::span(chunk.callees));
   }
-  std::vector<Address> opaque(facts_->opaque.begin(), facts_->opaque.end());
-  std::sort(opaque.begin(), opaque.end());
-  append_all(bytes, std::span<const Address>(opaque));
+  std::vector<Address> unresolved(facts_->unresolved.begin(), facts_->unresolved.end());
+  std::sort(unresolved.begin(), unresolved.end());
+  append_all(bytes, std::span<const Address>(unresolved));
   append_all(bytes, std::span<const StraightCode>(facts_->straight));
 }
 
@@ -117,9 +117,10 @@ std::optional<BranchTargets> BranchTargets::parse(ByteReader& reader,
       return std::nullopt;
     targets.facts_->chunks.push_back(std::move(chunk));
   }
-  std::vector<Address> opaque;
-  if (!read_all(reader, opaque) || !read_all(reader, targets.facts_->straight)) return std::nullopt;
-  targets.facts_->opaque.insert(opaque.begin(), opaque.end());
+  std::vector<Address> unresolved;
+  if (!read_all(reader, unresolved) || !read_all(reader, targets.facts_->straight))
+    return std::nullopt;
+  targets.facts_->unresolved.insert(unresolved.begin(), unresolved.end());
   return targets;
 }
 

@@ -1,6 +1,6 @@
 // A set of addresses in an object's text: where execution may arrive other than by falling through.
 //
-// code_scan.h fills it. Functions about whose inside nothing can be said are `opaque`.
+// code_scan.h fills it. Functions about whose inside nothing can be said are `unresolved`.
 //
 // Copies share what was added, which is cheap, until one of them is added to: then that one gets
 // its own. with() makes a copy that holds more.
@@ -37,12 +37,12 @@ class BranchTargets {
   void add_callee(Address address);
   bool is_callee(Address address) const;
 
-  void mark_opaque(Address function_begin);
-  bool is_opaque(Address function_begin) const {
-    return facts_->opaque.contains(function_begin) || more_opaque_.contains(function_begin);
+  void mark_unresolved(Address function_begin);
+  bool is_unresolved(Address function_begin) const {
+    return facts_->unresolved.contains(function_begin) || more_unresolved_.contains(function_begin);
   }
-  // The function is opaque if anything leads into `inside`, be it what with() adds.
-  void mark_opaque_if_entered(Address function_begin, Range inside);
+  // The function is unresolved if anything leads into `inside`, be it what with() adds.
+  void mark_unresolved_if_entered(Address function_begin, Range inside);
 
   // A copy with these as well. Of addresses that a process holds; that somebody calls them is not
   // said.
@@ -69,7 +69,7 @@ class BranchTargets {
   };
   struct Facts {
     std::vector<Chunk> chunks;
-    std::unordered_set<Address> opaque;
+    std::unordered_set<Address> unresolved;
     std::vector<StraightCode> straight;
     friend bool operator==(const Facts&, const Facts&) = default;
   };
@@ -78,7 +78,7 @@ class BranchTargets {
   Facts& own();
   std::shared_ptr<Facts> facts_;
   std::vector<Address> more_;  // sorted
-  std::unordered_set<Address> more_opaque_;
+  std::unordered_set<Address> more_unresolved_;
 };
 
 }  // namespace pinprick::image

@@ -544,13 +544,13 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
       return !scanner.may_change(table) && leads_by_distance(table);
     });
     if ((by_sum && !has_table && !by_distance) || (computes_own_inside && !by_distance))
-      targets.mark_opaque(range.begin);
+      targets.mark_unresolved(range.begin);
   }
   // Now that it is known who comes in where.
   facts.for_each_block_jump([&](size_t at, const BlockJump& among) {
     owners.for_each(regions[at].range, [&](size_t owner) {
-      targets.mark_opaque_if_entered(functions.functions()[owner].range.begin,
-                                     {among.code.begin + 1, among.code.end});
+      targets.mark_unresolved_if_entered(functions.functions()[owner].range.begin,
+                                         {among.code.begin + 1, among.code.end});
     });
   });
   return targets;

@@ -21,8 +21,8 @@
 //   - for a jump to a label plus a multiple of a power of two, as the straight code in front of it
 //     says, every address at such a distance, in its function and in the one that the label is in
 //     (blocks of one size, in assembly).
-// A function with a computed jump that none of these explains is `opaque`: nothing is known about
-// its inside.
+// A function with a computed jump that none of these explains is `unresolved`: nothing is known
+// about its inside.
 #pragma once
 
 #include <cstdint>

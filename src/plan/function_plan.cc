@@ -10,7 +10,8 @@ using arch::kJumpLength;
 using arch::kShortJumpLength;
 using arch::Special;
 
-// Windows grow by adjacent sites up to here; longer ones would only make threads harder to move.
+// Windows grow by adjacent sites up to this size; longer ones would only make threads harder to
+// move.
 constexpr uint64_t kSharedWindow = 64;
 
 bool in_one_page(Address begin, Address end) {
@@ -22,7 +23,8 @@ bool in_short_reach(Address from, Address to) {
   return distance >= INT8_MIN && distance <= INT8_MAX;
 }
 
-// Does execution come to one of its instructions, by what is known to begin a block?
+// Returns whether the instruction there is executed, as far as is known: a block starts at or
+// before it, and execution falls through from there.
 bool is_reached(const FunctionCode& function, std::span<const Address> boundaries, Address at) {
   auto begin = std::lower_bound(boundaries.begin(), boundaries.end(), at);
   while (!begins_block(function, *begin)) {
@@ -33,19 +35,20 @@ bool is_reached(const FunctionCode& function, std::span<const Address> boundarie
   return true;
 }
 
-// The nearest window, of one function, that has room for a trampoline of a short jump at `hop`.
+// Returns the nearest window in one function that has room for a trampoline of a short jump at
+// `hop`.
 template <class IsFree>
 std::optional<Patch> window_with_room(const FunctionCode& function,
                                       std::span<const Address> boundaries, Address hop,
                                       IsFree&& is_free) {
-  if (function.targets->is_opaque(function.range.begin)) return std::nullopt;
+  if (function.targets->is_unresolved(function.range.begin)) return std::nullopt;
   std::optional<Patch> best;
   const auto distance = [&](Address at) { return at > hop ? at - hop : hop - at; };
   const auto first =
       std::lower_bound(boundaries.begin(), boundaries.end(), hop > 140 ? hop - 140 : 0);
   for (auto at = first; at != boundaries.end() && *at < hop + 128; ++at) {
     if (best && distance(*at) >= distance(best->site)) continue;
-    // What is cheap to find out comes first.
+    // Cheap checks come first.
     const Address trampoline = *at + kJumpLength;
     const Address end = trampoline + kJumpLength;
     if (!in_short_reach(hop, trampoline) || !in_one_page(*at, end) || !is_free(Range{*at, end}))
@@ -61,8 +64,8 @@ std::optional<Patch> window_with_room(const FunctionCode& function,
   return best;
 }
 
-// Whoever stands anywhere in a window would run into the trampoline that lies there.
-void keep_everybody_out(Patch& window, std::span<const Address> boundaries) {
+// A thread anywhere in the window would run into the trampoline there.
+void keep_threads_out(Patch& window, std::span<const Address> boundaries) {
   window.interior.clear();
   const Address end = window.site + window.displaced;
   for (auto boundary = std::upper_bound(boundaries.begin(), boundaries.end(), window.site);
@@ -78,7 +81,7 @@ Trampoline trampoline_at(const FunctionCode& function, Address address) {
   return trampoline;
 }
 
-// Ranges that do not overlap, in order of address; and what each is for.
+// Ranges that do not overlap, by address, and the patch of each.
 class Occupancy {
  public:
   struct Entry {
@@ -87,25 +90,25 @@ class Occupancy {
   };
 
   void add(Range range, size_t patch) {
-    // Mostly behind all others.
-    entries_.insert(entries_.begin() + static_cast<ptrdiff_t>(first_behind(range.begin)),
+    // Usually after all others.
+    entries_.insert(entries_.begin() + static_cast<ptrdiff_t>(first_after(range.begin)),
                     {range, patch});
   }
   bool overlaps(Range range) const {
     const auto near = within(range);
     return !near.empty();
   }
-  // Those that overlap the range.
+  // Returns those that overlap the range.
   std::span<const Entry> within(Range range) const {
-    const size_t first = first_behind(range.begin);
+    const size_t first = first_after(range.begin);
     size_t last = first;
     while (last < entries_.size() && entries_[last].range.begin < range.end) ++last;
     return std::span(entries_).subspan(first, last - first);
   }
 
  private:
-  // The first that ends behind the address.
-  size_t first_behind(Address address) const {
+  // Returns the index of the first that ends after the address.
+  size_t first_after(Address address) const {
     const auto found =
         std::upper_bound(entries_.begin(), entries_.end(), address,
                          [](Address a, const Entry& entry) { return a < entry.range.end; });
@@ -143,7 +146,7 @@ class Planning {
 
   const FunctionCode& function_;
   const Placing placing_;
-  Address limit_;  // what lies below is taken by patches
+  Address limit_;  // everything below is taken by patches
   FunctionPlan plan_;
   struct Hop {
     size_t patch;
@@ -155,7 +158,7 @@ class Planning {
   std::vector<Address> boundaries_;
 };
 
-// Instructions' first addresses, up to `end` at least.
+// Returns the instruction boundaries up to at least `end`.
 std::span<const Address> Planning::boundaries(Address end) {
   if (!function_.boundaries.empty()) return function_.boundaries;
   if (boundaries_.empty()) boundaries_.push_back(function_.range.begin);
@@ -163,7 +166,7 @@ std::span<const Address> Planning::boundaries(Address end) {
   return boundaries_;
 }
 
-// The last one that is not above the site.
+// Returns the last boundary at or below the site.
 Address Planning::boundary_before(Address site) {
   const auto all = boundaries(site);
   const auto above = std::upper_bound(all.begin(), all.end(), site);
@@ -178,7 +181,7 @@ void Planning::add(Patch patch, Address site) {
   plan_.patches.push_back(std::move(planned));
 }
 
-// In the window before: as one of its instructions, or as the next one behind it.
+// Adds the site to the window before it: as one of its instructions, or as the next one after them.
 bool Planning::share(Address site) {
   // In the middle of Go's stack check the flags hold its result.
   if (plan_.patches.empty() || placing_ == Placing::at_site || function_.is_go) return false;
@@ -200,7 +203,7 @@ bool Planning::share(Address site) {
   return true;
 }
 
-// As the next instruction behind one with a short jump.
+// Adds the site to a short jump, as the next instruction after those that it displaces.
 bool Planning::extend_hop(Address site) {
   if (plan_.patches.empty() || placing_ == Placing::at_site || function_.is_go) return false;
   PlannedPatch& last = plan_.patches.back();
@@ -217,7 +220,7 @@ bool Planning::extend_hop(Address site) {
   return true;
 }
 
-// With a window that begins before the site. Whoever comes to the site has to come through there.
+// Uses a window that starts before the site, and through which every thread reaches it.
 bool Planning::widen(Address site, uint8_t jump_length) {
   if (placing_ == Placing::at_site) return false;
   const auto instruction = instruction_at(function_, site);
@@ -244,7 +247,7 @@ bool Planning::widen(Address site, uint8_t jump_length) {
 void Planning::place(Address site) {
   auto direct = plan_site(function_, site, boundary_before(site));
   if (direct) site = direct->site;
-  // An address inside of an instruction has no part in anybody's window.
+  // An address inside an instruction cannot be part of a window.
   if (!direct && direct.error().reason == Reason::mid_instruction)
     return refuse(site, direct.error());
   if (share(site)) return;
@@ -280,17 +283,17 @@ void Planning::place(Address site) {
   hops_.push_back({plan_.patches.size() - 1, refusal});
 }
 
-// Padding behind an instruction that never goes on, inside of the function or behind it.
+// Returns padding after an instruction that does not fall through, within the function or after it.
 std::optional<Address> Planning::padding_for(Address hop) {
   constexpr uint64_t kNear = 256;
-  const bool opaque = function_.targets->is_opaque(function_.range.begin);
+  const bool unresolved = function_.targets->is_unresolved(function_.range.begin);
   const auto all = boundaries(hop + 2 * kNear);
   auto end_of = std::lower_bound(all.begin(), all.end(), hop > kNear ? hop - kNear : 0);
   if (end_of == all.begin()) ++end_of;
   for (; end_of < all.end() && *end_of <= hop + kNear; ++end_of) {
     const Address at = *end_of;
-    // Among its own code, a nop may be what an unknown jump leads to.
-    if (opaque && at < function_.range.end) continue;
+    // Within the function, an unresolved jump may lead to a nop.
+    if (unresolved && at < function_.range.end) continue;
     const auto before = instruction_at(function_, *std::prev(end_of));
     if (!before || before->falls_through()) continue;
     const Address end = padding_end(function_, at, at + 64);
@@ -306,7 +309,8 @@ std::optional<Address> Planning::padding_for(Address hop) {
   return std::nullopt;
 }
 
-// Where a window's instructions were, behind its own jump. Of several, in the one planned first.
+// Returns room among a window's displaced instructions, after its jump: of several windows, in the
+// one that was planned first.
 std::optional<std::pair<size_t, Address>> Planning::room_in_windows(Address hop) const {
   std::optional<std::pair<size_t, Address>> best;
   const uint64_t reach = 256;
@@ -327,7 +331,7 @@ std::optional<std::pair<size_t, Address>> Planning::room_in_windows(Address hop)
   return best;
 }
 
-// A window without probes that makes room for a trampoline; the nearest.
+// Adds the nearest window that makes room for a trampoline; it has no probes of its own.
 std::optional<size_t> Planning::evict_for(Address hop) {
   auto window = window_with_room(function_, boundaries(hop + 128), hop,
                                  [&](Range range) { return is_free(range); });
@@ -359,7 +363,7 @@ void Planning::hop(size_t index) {
   trampolines_.add({*address, *address + kJumpLength}, hops_[index].patch);
   if (!depends_on) return;
   Patch& window = plan_.patches[*depends_on].patch;
-  keep_everybody_out(window, boundaries(window.site + window.displaced));
+  keep_threads_out(window, boundaries(window.site + window.displaced));
 }
 
 void Planning::place_trampolines() {
@@ -373,7 +377,7 @@ FunctionPlan Planning::run(std::span<const Address> sites) {
   for (Address site : sites) place(site);
   place_trampolines();
 
-  // Hops that found no trampoline go; nobody depends on them.
+  // Drops hops that found no trampoline. No patch depends on them.
   std::vector<bool> dropped(plan_.patches.size());
   for (const Hop& hop : hops_) {
     const PlannedPatch& planned = plan_.patches[hop.patch];
@@ -421,7 +425,7 @@ std::optional<FarHop> plan_far_hop(const FunctionCode& function, Address site, A
     auto window = window_with_room(
         neighbour, all, site, [&](Range range) { return !range.overlaps(near) && is_free(range); });
     if (!window) continue;
-    keep_everybody_out(*window, all);
+    keep_threads_out(*window, all);
     FarHop far_hop;
     far_hop.hop.points = {0};
     far_hop.hop.patch = *std::move(jump);

@@ -1,11 +1,11 @@
-// Probes on several instructions of one function, planned together.
+// Plans probes on several instructions of one function together.
 //
-// Where one jump of five bytes at the site will not do (planner.h), there is more:
-//   - sites that lie close to each other share one window, whose instructions run in one stub with
-//     the probes between them;
-//   - a window may begin before the site, as long as nobody comes in between;
-//   - two bytes are enough for a short jump to a trampoline: five bytes within its reach that hold
-//     the long jump. Trampolines lie in padding, or where a window's own instructions were.
+// Where one jump of five bytes at the site does not fit (planner.h), there are more ways:
+//   - Sites close to each other share one window: its instructions run in one stub, with the probes
+//     between them.
+//   - A window may start before the site, if no branch leads in between.
+//   - Two bytes are enough for a short jump to a trampoline: five bytes within its reach that hold
+//     the long jump. Trampolines lie in padding, or where a window's displaced instructions were.
 // Pure, like the planner.
 #pragma once
 
@@ -22,26 +22,26 @@
 
 namespace pinprick::plan {
 
-// Where the long jump lies that a short one leads to.
+// Holds the long jump that a short jump leads to.
 struct Trampoline {
   Address address = 0;
-  uint8_t length = arch::kJumpLength;  // longer by a prefix: what an earlier session left
+  uint8_t length = arch::kJumpLength;  // one more with a prefix: what an earlier session left
   std::array<uint8_t, arch::kJumpLength + 1> original{};
 };
 
-// Of a PlannedPatch, or what somebody keeps of one.
+// The following take a PlannedPatch, or what is kept of one.
 //
-// Does it lead nowhere but to its island?
+// Returns whether its jump can lead only to its island.
 template <class Planned>
 bool is_pun(const Planned& planned) {
   return planned.ends_in_next_jump || planned.patch.tactic == Tactic::pun;
 }
-// Bytes of the jump that are its own to write.
+// Returns how many bytes of the jump it writes itself.
 template <class Planned>
 uint8_t own_bytes(const Planned& planned) {
   return planned.ends_in_next_jump ? planned.patch.displaced : planned.patch.written;
 }
-// Nobody else may change these.
+// Returns the bytes that no other patch may change.
 template <class Planned>
 Range claimed_by(const Planned& planned) {
   const Window& window = planned.patch;
@@ -51,15 +51,15 @@ Range claimed_by(const Planned& planned) {
 
 struct PlannedPatch {
   Patch patch;
-  ShortBytes points;  // probed instructions: offsets from patch.site, ascending
+  ShortBytes points;  // probed instructions, as ascending offsets from patch.site
   std::optional<Trampoline> trampoline;
-  // The patch whose window the trampoline lies in: it has to be there first, and stay longer. Its
-  // jump and the trampoline lie in the same page.
+  // The patch that this one depends on: the trampoline lies in its window, so it must be written
+  // before and removed after this one. Its jump and the trampoline lie in one page.
   std::optional<size_t> depends_on;
-  // Of a pun (pun.h), and of the patch that it depends on: where the jump leads, in memory that is
+  // For a pun (pun.h), and for the patch that it depends on: the jump's target, in memory that has
   // yet to be mapped.
   std::optional<Address> island;
-  // Of a pun: what its jump ends in are bytes of the next instructionâs jump.
+  // For a pun: its jump ends in bytes of the next instruction's jump.
   bool ends_in_next_jump = false;
 
   bool is_pun() const { return plan::is_pun(*this); }
@@ -74,32 +74,33 @@ struct FunctionPlan {
 
 enum class Placing : uint8_t {
   anywhere,
-  at_site,  // the jump is the first thing that the probed instruction does: return probes
+  at_site,  // return probes: the jump replaces the probed instruction itself
 };
 
-// `sites` ascending, each once; the entry means its entry_site().
+// `sites` are ascending and unique. A function's entry stands for its entry_site().
 FunctionPlan plan_function(const FunctionCode& function, std::span<const Address> sites,
                            Placing placing);
 
-// A site that found no room in its own function: a short jump there, and a window nearby that makes
-// room for the trampoline.
+// A site without room in its own function: it gets a short jump, and a window nearby makes room for
+// the trampoline.
 struct FarHop {
-  PlannedPatch hop;  // it depends on the window
+  PlannedPatch hop;  // depends on `window`
   Patch window;
 };
 
-// `last`: the last one of the instructions that are to move with it, if they can. `neighbours`:
-// other functions around the site. `is_free`: nobody has planned to change these bytes.
+// Plans a far hop for `site`. If possible it also displaces the instructions after it up to the one
+// at `last`. `neighbours` are other functions around the site. `is_free` returns whether no patch
+// has claimed these bytes. Returns nullopt if no window has room.
 std::optional<FarHop> plan_far_hop(const FunctionCode& function, Address site, Address last,
                                    std::span<const FunctionCode> neighbours,
                                    const std::function<bool(Range)>& is_free);
-// Where such windows may lie: this far from the site.
+// Maximum distance of such windows from the site.
 inline constexpr uint64_t kFarHop = 160;
-// And this far behind it, at most, the last instruction begins that moves with it.
+// Maximum distance from the site to `last`.
 inline constexpr uint64_t kFarHopTail = 16;
 
-// The addresses of a function's instructions, from its entry_site() on, as far as they can be
-// decoded; without the padding in front of branch targets, which nobody executes.
+// Returns the addresses of a function's instructions, from its entry_site() on, as far as they can
+// be decoded; without the padding before branch targets, which is never executed.
 std::vector<Address> instructions(const FunctionCode& function);
 
 }  // namespace pinprick::plan

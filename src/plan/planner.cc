@@ -18,7 +18,7 @@ std::span<const uint8_t> bytes_at(const FunctionCode& function, Address at) {
   return function.bytes.subspan(at - function.range.begin);
 }
 
-// Decoding from a boundary, and so from the function's begin, has to arrive at the site.
+// Decoding from a boundary, and therefore from the function's start, must arrive at the site.
 std::optional<Refusal> prove_boundary(const FunctionCode& function, Address boundary,
                                       Address site) {
   if (!function.range.contains(site)) return Refusal{Reason::outside, site};
@@ -164,12 +164,12 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
 
   for (Range reserved : function.reserved)
     if (reserved.overlaps({begin, touched_end})) return refuse(Reason::reserved, reserved.begin);
-  // Some code jumps over a lock prefix, into a single instruction. As long as it comes behind the
-  // jump, what it executes is as it was.
+  // Some code jumps over a lock prefix, into a single instruction. If it arrives after the jump, it
+  // runs unchanged bytes.
   const Address closed_end = instructions == 1 ? jump_end : touched_end;
   if (function.targets->any_in(begin + 1, closed_end)) return refuse(Reason::branch_inside, begin);
   const bool needs_control_flow = instructions > 1 || padded;
-  if (needs_control_flow && function.targets->is_opaque(function.range.begin))
+  if (needs_control_flow && function.targets->is_unresolved(function.range.begin))
     return refuse(Reason::indirect_jumps, begin);
   if (align_down(begin, kPageSize) != align_down(jump_end - 1, kPageSize))
     return refuse(Reason::page_edge, begin);

@@ -1,13 +1,14 @@
-// Decides how to place a probe: from a function's bytes and the branch targets around, to a Patch
-// or a Refusal. Pure: touches no process, allocates only its result.
+// Decides how to place a probe: takes a function's bytes and the branch targets around, and returns
+// a Patch or a Refusal. Pure: touches no process, allocates only its result.
 //
-// What a Patch guarantees, and tests/plan/planner_test.cc specifies:
-//   - the displaced bytes are whole instructions that can be moved exactly;
-//   - no known branch leads behind the first of the bytes that the jump overwrites;
-//   - a call among the displaced instructions is the last of them;
-//   - overwritten bytes that are not displaced are padding that nothing executes;
-//   - the jump lies in one page: a page is what gets written at once, whoever dies meanwhile.
-// What is left to whoever writes it: that no thread stands, or will return to, inside the window.
+// What a Patch guarantees, as specified by tests/plan/planner_test.cc:
+//   - The displaced bytes are whole instructions that can be moved exactly.
+//   - No known branch leads to any overwritten byte but the first.
+//   - A call among the displaced instructions is the last of them.
+//   - Overwritten bytes that are not displaced are padding that is never executed.
+//   - The jump lies in one page: a page is written at once, even if the controller dies.
+// The writer of a Patch has to check one thing: that no thread is inside the window, or will return
+// into it.
 #pragma once
 
 #include <algorithm>
@@ -26,86 +27,88 @@ namespace pinprick::plan {
 
 struct FunctionCode {
   Range range;                     // of the function
-  std::span<const uint8_t> bytes;  // from range.begin up to where the next thing begins
+  std::span<const uint8_t> bytes;  // from range.begin to the next function or object
   const image::BranchTargets* targets = nullptr;
-  std::span<const Range> reserved;  // must not be touched
-  bool is_go = false;               // then only at a stack check: arch/stack_check.h
-  // boundaries() of this function, where they are at hand: whoever plans many of its sites one by
-  // one need not decode all of it for each.
+  std::span<const Range> reserved;  // must not be changed
+  bool is_go = false;               // then probes go only on a stack check: arch/stack_check.h
+  // boundaries() of this function, if at hand: with them, planning many of its sites one by one
+  // need not decode all of it for each.
   std::span<const Address> boundaries = {};
 
   Address limit() const { return range.begin + bytes.size(); }
 };
 
-// What a patch is, without the bytes that it replaces.
+// A patch without the bytes that it replaces.
 struct Window {
   Address site = 0;
   Tactic tactic = Tactic::insn;
-  uint8_t written = 0;    // bytes that the jump overwrites, from site
-  uint8_t displaced = 0;  // bytes whose instructions run in the stub, from site
-  bool at_begin = false;  // of its function: others may read what stands there
+  uint8_t written = 0;    // size of the jump
+  uint8_t displaced = 0;  // size of the displaced instructions, from site
+  bool at_begin = false;  // at the entry of its function, whose first bytes other code may read
 
   Range touched() const { return {site, site + std::max(written, displaced)}; }
 };
 
 struct Patch : Window {
-  ShortBytes original;  // of touched(); of a pun that ends in the next jump, what is displaced
+  ShortBytes original;  // of touched(); of a pun that ends in the next jump: the displaced bytes
 
-  // Offsets behind the first instruction at which another one began, inside the written bytes:
-  // where a thread could stand in the middle of the jump.
+  // Instruction boundaries under the jump, as offsets, without the first: where a thread could be
+  // in the middle of the jump.
   ShortBytes interior;
 
   std::span<const uint8_t> displaced_bytes() const { return std::span(original).first(displaced); }
 };
 
-// No window is longer.
+// The maximum size of a window.
 inline constexpr uint64_t kMaxWindow = 128;
 
-// Where a probe on the entry goes: behind an endbr64, which stays in place.
+// Returns where a probe on the entry goes: after an endbr64, which stays in place.
 Address entry_site(const FunctionCode& function);
 
-// With one jump of five bytes at the site itself; function_plan.h knows more ways.
+// Plans one jump of five bytes at the site itself; function_plan.h has further ways.
 Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site);
-// The same; `boundary`, an instruction's first address, is known to be one and not above the site.
+// The same, if `boundary` is known to be an instruction boundary at or below the site.
 Result<Patch, Refusal> plan_site(const FunctionCode& function, Address site, Address boundary);
 
-// Some programs generate code that calls this function. If its first byte is that of a jump (0xe9),
-// several generators take where that leads for the function itself, and their code goes there for
-// good. So a jump at a function's begin has a prefix, which means nothing to the processor, where
-// one more byte can be had: by the same tactic, and without taking a call or a system call along
-// that the shorter jump leaves in place. Returns nullopt elsewhere.
+// Some programs generate code that calls this function. If the function's first byte is that of a
+// jump (0xe9), several code generators take the jump's target for the function itself, and their
+// code goes there for good. So a jump at a function's entry gets a prefix, which does not change
+// it, if one more byte is available: by the same tactic, and without displacing a call or a system
+// call that the shorter jump leaves in place. Returns nullopt if that is not possible.
 std::optional<Patch> with_prefix(const FunctionCode& function, const Window& patch);
 
-// As plan_site(), for a jump of `jump_length` bytes at `begin`, an instruction's first address,
-// that displaces all instructions up to `end` at least.
+// Like plan_site(), for a jump of `jump_length` bytes at the boundary `begin` that displaces all
+// instructions up to at least `end`.
 Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Address end,
                                 uint8_t jump_length);
 
-// The first instruction of a patch by itself, under a breakpoint of one byte.
+// Returns the patch for a breakpoint: one byte, over the first instruction of `patch`.
 Patch under_breakpoint(const Patch& patch);
 
-// Every instruction's first address from the function's begin on, as far as they can be decoded,
-// and the end of the last.
+// Returns the instruction boundaries from the function's start on, as far as it can be decoded: the
+// address of each instruction, and the end of the last.
 std::vector<Address> boundaries(const FunctionCode& function);
-// Does one of its instructions begin there? Not in code that signal handlers return to.
+// Returns whether an instruction starts there. Returns false in code that signal handlers return
+// to.
 bool is_boundary(const FunctionCode& function, Address site);
-// Goes on where `known` ends, which is not empty, up to `end` at least; false: there is no more.
+// Appends to `known`, which is not empty, the boundaries after its last one, up to at least `end`.
+// Returns false if decoding ends before.
 bool extend_boundaries(const FunctionCode& function, Address end, std::vector<Address>& known);
 
-// The instruction at an address of the function or of the padding behind it.
+// Returns the instruction at an address of the function or of the padding after it.
 std::optional<arch::Instruction> instruction_at(const FunctionCode& function, Address at);
 
-// Nothing: it can be executed elsewhere, exactly.
+// Returns nullopt if the instruction can be executed elsewhere exactly.
 std::optional<Reason> why_not_displaceable(const FunctionCode& function,
                                            const arch::Instruction& instruction);
 
-// Is what begins there executed, be it behind an instruction that never goes on, as far as is
-// known? There may be data, too: then somebody takes its address, as of what is called; nothing but
-// jumps leads to a block.
+// Returns whether a block of instructions is known to start there, even after an instruction that
+// does not fall through. Data may also lie there: but then its address is taken, as a callee's is,
+// while a block is reached only by jumps.
 bool begins_block(const FunctionCode& function, Address at);
 
-// Where padding that begins at `at` ends, `needed` at most: nops and int3 behind an instruction
-// that never goes on; between functions also zeros.
+// Returns the end of the padding that starts at `at`, but at most `needed`: nops and int3 after an
+// instruction that does not fall through; between functions also zeros.
 Address padding_end(const FunctionCode& function, Address at, Address needed);
 
 }  // namespace pinprick::plan

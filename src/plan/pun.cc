@@ -15,19 +15,18 @@ using arch::kJumpLength;
 constexpr unsigned kDistanceSize = 4;
 constexpr uint8_t kMostWritten = kMostPrefixes + 1;
 
-// The instruction at the site. Of its bytes `room` may be changed, from the first, but for the
-// first `kept`.
+// The instruction at the site. Its first `room` bytes may be changed, except for the first `kept`.
 struct Place {
   arch::Instruction instruction;
   uint8_t kept = 0;
   uint8_t room = 0;
   bool at_begin = false;  // of its function
 
-  // The opcode has to be one of these bytes.
+  // The opcode must be at an offset below this.
   uint8_t end_of_prefixes() const { return std::min<uint8_t>(room, kMostPrefixes + 1); }
 };
 
-// None, one or two.
+// Returns none, one or two.
 std::vector<Place> places_at(const FunctionCode& function, Address site) {
   std::vector<Place> places;
   if (function.is_go || !is_boundary(function, site)) return places;
@@ -43,16 +42,17 @@ std::vector<Place> places_at(const FunctionCode& function, Address site) {
     if (room > kept) places.push_back({*instruction, kept, room, site == function.range.begin});
   };
   const uint64_t in_page = align_down(site, kPageSize) + kPageSize - site;
-  // A jump behind the instruction's own REX prefix, which means nothing to it, lies in the next
-  // page alone.
+  // A jump after the instruction's own REX prefix, which does not change it, lies only in the next
+  // page.
   if (in_page == 1 && arch::is_rex(function.bytes[site - function.range.begin]))
     add(1, 1 + kJumpLength);
   add(0, std::min<uint64_t>(in_page, kMostWritten));
   return places;
 }
 
-// Where jumps lead that end at `end`, and whose distance has `chosen` bytes that can be chosen,
-// then those of `value` up to `known` bytes, then again some to choose.
+// Returns the possible targets of a jump that ends at `end`. The first `chosen` bytes of its
+// distance can be chosen, those up to `known` are the bytes of `value`, and the rest can be chosen
+// again.
 Candidates candidates(Address end, uint32_t value, unsigned chosen, unsigned known) {
   const auto bytes = [](unsigned n) { return uint64_t{1} << (8 * n); };
   const Address lowest = end - bytes(kDistanceSize) / 2;
@@ -100,13 +100,14 @@ std::optional<PlannedPatch> plan_pun_at(const Place& place, std::span<const uint
   return std::nullopt;
 }
 
-// One of the first, and one of those that it leaves to the other jump.
+// Takes an address for the first island, and one that it leaves possible for the other jump's.
 template <class Others>
 std::optional<std::pair<Address, Address>> take_both(
     const Candidates& first, Others&& others, const TakeIsland& take,
     const std::function<void(Address)>& give_back) {
-  // All that one leaves may lie at the same place in their pages, too near to the end. Those behind
-  // it on its page, 16 at most, leave places next to that; those on other pages, any.
+  // All candidates that one first island leaves may have the same offset in their pages, too near
+  // the end. Of the first islands that follow, those on the same page, 16 at most, leave offsets
+  // next to that one; those on other pages leave any offset.
   constexpr int kAttempts = 64;
   std::optional<std::pair<Address, Address>> both;
   std::vector<Address> in_vain;
@@ -122,7 +123,7 @@ std::optional<std::pair<Address, Address>> take_both(
   return both;
 }
 
-// `original`: the instruction's bytes.
+// `original` has the bytes of the instruction.
 std::optional<EvictingPun> plan_evicting_pun_at(const Place& place,
                                                 std::span<const uint8_t> original,
                                                 const TakeIsland& take,
@@ -133,8 +134,8 @@ std::optional<EvictingPun> plan_evicting_pun_at(const Place& place,
     const auto length = static_cast<uint8_t>(kJumpLength + prefixes);
     const Address end = place.instruction.address + length;
     if (next >= end) continue;
-    // Of its distance, the first bytes are the instruction's, then comes the opcode of the next
-    // jump, and then what that one's distance begins with.
+    // The first bytes of its distance are the instruction's. Then come the opcode of the next jump,
+    // and the first bytes of that jump's distance.
     const auto first = static_cast<size_t>(prefixes) + 1;
     const auto before = static_cast<unsigned>(original.size() - first);
     uint32_t value = uint32_t{arch::kJumpOpcode} << (8 * before);

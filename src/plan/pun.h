@@ -1,42 +1,43 @@
-// A jump of which only the first bytes are written: the rest of its distance are the bytes that
-// follow, as they are. So where it leads is not ours to choose, but for the lower bytes of the
-// distance, if the instruction has them; and there a trampoline is put, in memory that is mapped
-// for it. Where that is not free, a prefix that means nothing moves the distance on by a byte.
+// A pun: a jump of which only the first bytes are written. The rest of its distance are the bytes
+// that follow, unchanged. So its target cannot be chosen, except for the lower bytes of the
+// distance if the instruction has them. An island, which jumps to the stub, is put at the target,
+// in memory that is mapped for it. Where the target is not free, prefixes that do not change the
+// jump shift the distance by a byte each.
 //
 //     before   c3 | 31 c0 e9 65 94              ret; xor %eax,%eax; jmp ...
 //     after    e9 | 31 c0 e9 65 94              jmp site + 5 + 0x65e9c031; the rest as it was
 //
-// Needs one byte, whatever follows, jumps into it, or returns to it. Why every thread is safe, at
-// each step:
-//   - The trampoline is there before the text is written, and as long as anybody stands at it.
-//   - Bytes of a single instruction change, in a single page, while all threads stand still. No
-//     thread can stand in the midst of an instruction; and where somebody is known to come there
-//     from elsewhere (some code jumps over a lock prefix), it is left as it is from there on.
-//   - The bytes behind do not change: who executes them, however he came there, and be it in
-//     another page, executes what he would have without us.
-//   - They are not to be changed by others either, as long as the jump is there: no patch of ours
-//     touches them (they are part of Patch::touched), they are not written where they are not as
-//     planned, as all that a patch says was there before, and none of them is a breakpoint, which
-//     its owner would take out some time. As under every jump of ours, a debugger's breakpoint that
-//     comes later would make the jump another one.
+// A pun needs one byte, whatever follows, jumps into it, or returns to it. Why every thread is safe
+// at each step:
+//   - The island is there before the text is written, and stays as long as a thread may be in it.
+//   - Bytes of a single instruction change, in a single page, while all threads are stopped. No
+//     thread can be stopped inside an instruction. If some code is known to branch into the
+//     instruction (some jumps over a lock prefix), its bytes from there on are left unchanged.
+//   - The bytes after it do not change: a thread that reaches them by any path, even in another
+//     page, runs the original code.
+//   - Nothing else may change these bytes either while the jump is there. No other patch of ours
+//     touches them (they are part of Patch::touched). The pun is not written if they differ from
+//     the plan, like all bytes of a patch, nor if one of them is a breakpoint, which its owner
+//     would remove some time. As under every jump of ours, a debugger's breakpoint that is placed
+//     later would change the jump.
 //
-// Where no such jump leads to free memory, the instruction behind makes room for it: under a jump
-// of its own, of five bytes, which leads by a trampoline too, the bytes that follow are others,
-// and all of them but the first can be chosen.
+// Where no such jump leads to free memory, the next instruction can make room. It gets a jump of
+// its own, of five bytes, to another island. The bytes after the site are then different ones, and
+// all of them but the first can be chosen.
 //
 //     before   c3 | 48 89 f8 48 01 f0           ret; mov %rdi,%rax; add %rsi,%rax
 //     after    e9 | e9 d0 d1 d2 d3 f0           jmp site + 5 + 0x[d2 d1 d0 e9]; jmp far away
 //
-// That jump is there first, and stays longer (PlannedPatch::ends_in_next_jump); between the two,
-// and whoever dies meanwhile, either site is as it was or leads where it should. Only bytes of the
+// That jump is written first and removed last (PlannedPatch::ends_in_next_jump). In between, even
+// if the controller dies, either site is unchanged or leads where it should. Only bytes of the
 // first instruction are written with the first jump, so each page holds a correct program at any
 // time.
 //
-// An instruction of which one byte lies in its page keeps that byte where it is a REX prefix, which
-// means nothing to a jump: all that changes lies in the next page.
+// If only the first byte of an instruction lies in its page, and is a REX prefix, it is kept, since
+// it does not change a jump. All bytes that change then lie in the next page.
 //
-// Duck, Gao, Roychoudhury: Binary Rewriting without Control Flow Recovery (PLDI 2020), section 3,
-// has the idea, and calls them T1 and T2. Pure, like the planner.
+// The idea is from Duck, Gao, Roychoudhury: Binary Rewriting without Control Flow Recovery (PLDI
+// 2020), section 3, where it is called T1 and T2. Pure, like the planner.
 #pragma once
 
 #include <cstdint>
@@ -48,16 +49,16 @@
 
 namespace pinprick::plan {
 
-// Bytes of a trampoline: an indirect jump, since from there not every stub is in reach, and the
-// address that it goes to.
+// Size of an island: an indirect jump, since not every stub is within reach of it, and the address
+// that it jumps to.
 inline constexpr uint64_t kIslandSize = arch::kIndirectJumpLength + sizeof(Address);
 
-// No jump has more prefixes, so that none is longer than what a journal has room for.
+// Maximum number of prefixes, so that a jump is no longer than a SiteEntry has room for.
 inline constexpr uint8_t kMostPrefixes = 3;
 inline constexpr uint8_t kLongestPun = arch::kJumpLength + kMostPrefixes;
 
-// Where a jump may lead: `count` ranges of `width` addresses, one every `step`. In the object's own
-// addresses, which may be below its 0.
+// Possible targets of a jump: `count` ranges of `width` addresses, one every `step`. They are
+// addresses of the object, and may be below its 0.
 struct Candidates {
   Address first = 0;
   uint64_t width = 1;
@@ -65,23 +66,25 @@ struct Candidates {
   uint64_t count = 1;
 };
 
-// An address of those at which kIslandSize bytes can be had; it is taken.
+// Takes and returns an address among the candidates at which kIslandSize bytes are available.
 using TakeIsland = std::function<std::optional<Address>(const Candidates&)>;
 
-// `site`: an instruction's, and not an endbr64 at the entry. `text`: from there on, as far as the
-// segment goes. `is_free`: nobody has planned to change these bytes.
+// Plans a pun. `site` is an instruction boundary, but not that of an endbr64 at the entry. `text`
+// goes from the site to the end of the segment. `is_free` returns whether no patch has claimed
+// these bytes. Returns nullopt if there is none.
 std::optional<PlannedPatch> plan_pun(const FunctionCode& function, Address site,
                                      std::span<const uint8_t> text,
                                      const std::function<bool(Range)>& is_free,
                                      const TakeIsland& take);
 
-// A pun that relies on the jump of the next instruction.
+// A pun that depends on the jump of the next instruction.
 struct EvictingPun {
-  PlannedPatch pun;    // it ends in the jump of the next instruction
-  Address island = 0;  // where that one is to lead
+  PlannedPatch pun;    // ends in the jump of the next instruction
+  Address island = 0;  // target of that jump
 };
 
-// The next instruction is, or will be, under a jump of five bytes. `give_back`: what was taken.
+// Plans such a pun, for a next instruction that has, or will get, a jump of five bytes. `give_back`
+// undoes `take`. Returns nullopt if there is none.
 std::optional<EvictingPun> plan_evicting_pun(const FunctionCode& function, Address site,
                                              const std::function<bool(Range)>& is_free,
                                              const TakeIsland& take,

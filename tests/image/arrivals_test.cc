@@ -17,16 +17,16 @@ namespace {
 struct Verdict {
   size_t in_set = 0;
   size_t behind_calls = 0;
-  size_t in_opaque_functions = 0;
+  size_t in_unresolved_functions = 0;
   size_t unknown_code = 0;  // of no object: the vDSO
 };
 
-// All functions that a probe at the address could belong to are opaque.
-bool is_opaque_place(Object& object, Address address) {
+// All functions that a probe at the address could belong to are unresolved.
+bool is_unresolved_place(Object& object, Address address) {
   bool any = false;
   for (const Function& function : object.functions().functions()) {
     if (!Range{function.range.begin, function.limit}.contains(address)) continue;
-    if (!object.targets().is_opaque(function.range.begin)) return false;
+    if (!object.targets().is_unresolved(function.range.begin)) return false;
     any = true;
   }
   return any;
@@ -74,8 +74,8 @@ Verdict judge(const SteppedProgram& program, ProcessImage& image, bool from_file
       ++verdict.in_set;
     else if (program.behind_call(to))
       ++verdict.behind_calls;
-    else if (is_opaque_place(*object, own))
-      ++verdict.in_opaque_functions;
+    else if (is_unresolved_place(*object, own))
+      ++verdict.in_unresolved_functions;
     else
       ADD_FAILURE() << "execution arrives at " << place(loaded, to) << ", from "
                     << place(image.object_at(from), from) << (from_files ? " (file)" : " (memory)");
@@ -132,9 +132,9 @@ TEST_P(EveryArrivalIsForeseen, InMemoryAndInTheFiles) {
   EXPECT_TRUE(image->unreadable.empty());
   for (bool from_files : {false, true}) {
     const Verdict verdict = judge(program, *image, from_files);
-    std::printf("%zu steps: %zu in the set, %zu behind calls, %zu opaque, %zu elsewhere\n",
-                program.steps(), verdict.in_set, verdict.behind_calls, verdict.in_opaque_functions,
-                verdict.unknown_code);
+    std::printf("%zu steps: %zu in the set, %zu behind calls, %zu unresolved, %zu elsewhere\n",
+                program.steps(), verdict.in_set, verdict.behind_calls,
+                verdict.in_unresolved_functions, verdict.unknown_code);
     EXPECT_GT(verdict.in_set, 20u);
   }
 }

@@ -29,7 +29,9 @@ class ComputedJumps : public testing::TestWithParam<const char*> {
 
   Object& object() { return *file_.objects.at(0); }
   const BranchTargets& targets() { return object().targets(); }
-  bool is_opaque(const std::string& function) { return targets().is_opaque(labels_.at(function)); }
+  bool is_unresolved(const std::string& function) {
+    return targets().is_unresolved(labels_.at(function));
+  }
 
   Scratch scratch_;
   ProcessImage file_;
@@ -40,7 +42,8 @@ TEST_P(ComputedJumps, LeadToNoPlaceThatIsUnknown) {
   size_t checked = 0;
   for (const auto& [name, address] : labels_) {
     if (!name.starts_with("to_")) continue;
-    if (name.starts_with("to_computed") || name == "to_behind") continue;  // in opaque functions
+    if (name.starts_with("to_computed") || name == "to_behind")
+      continue;  // in unresolved functions
     // At fixed addresses nothing is relocated that would lead there.
     if (name == "to_packed_word" && std::string(GetParam()) == "jumps_nopie") continue;
     EXPECT_TRUE(targets().contains(address)) << name;
@@ -65,29 +68,29 @@ TEST_P(ComputedJumps, ByNoTableMakeItsNumbersNoTargets) {
 }
 
 TEST_P(ComputedJumps, IntoTheOwnMiddleMakeAFunctionOpaque) {
-  EXPECT_TRUE(is_opaque("computes_inside"));
-  EXPECT_TRUE(is_opaque("computes_beside_data"));
+  EXPECT_TRUE(is_unresolved("computes_inside"));
+  EXPECT_TRUE(is_unresolved("computes_beside_data"));
 }
 
 TEST_P(ComputedJumps, AmongBlocksLeadToEachBlockAndToNothingBetween) {
-  EXPECT_FALSE(is_opaque("jumps_among_blocks"));
-  EXPECT_FALSE(is_opaque("jumps_by_scale"));
-  EXPECT_FALSE(is_opaque("blocks_of_another"));
+  EXPECT_FALSE(is_unresolved("jumps_among_blocks"));
+  EXPECT_FALSE(is_unresolved("jumps_by_scale"));
+  EXPECT_FALSE(is_unresolved("blocks_of_another"));
   EXPECT_FALSE(targets().contains(labels_.at("no_block")));
 }
 
 TEST_P(ComputedJumps, AmongBlocksMakeAFunctionOpaqueWhereAnotherIndexComesIn) {
-  EXPECT_TRUE(is_opaque("enters_block_jump"));
+  EXPECT_TRUE(is_unresolved("enters_block_jump"));
 }
 
 TEST_P(ComputedJumps, ByASumOfUnknownOriginMakeAFunctionOpaque) {
-  EXPECT_TRUE(is_opaque("jumps_by_unknown_sum"));
+  EXPECT_TRUE(is_unresolved("jumps_by_unknown_sum"));
 }
 
 TEST_P(ComputedJumps, ThatAreExplainedLeaveAFunctionTransparent) {
   for (const char* name :
        {"tail_calls", "takes_table", "table_in_text", "words_in_text", "branches", "passes_on"})
-    EXPECT_FALSE(is_opaque(name)) << name;
+    EXPECT_FALSE(is_unresolved(name)) << name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, ComputedJumps,
@@ -102,7 +105,7 @@ TEST(CodeScan, OuterFunctionIsOpaqueWhereItsRestBehindAnInnerOneJumpsAnywhere) {
     const Address behind = address_of(program(name), "to_behind").value();
     for (const Function& function : object.functions().functions()) {
       if (!function.range.contains(behind)) continue;
-      EXPECT_TRUE(object.targets().is_opaque(function.range.begin))
+      EXPECT_TRUE(object.targets().is_unresolved(function.range.begin))
           << name << ": " << object.functions().names(function)[0];
     }
   }
@@ -262,7 +265,7 @@ TEST_P(Scan, FindsTheSameOnAnyNumberOfThreads) {
       }
     EXPECT_GT(targets, 10'000u) << "these are hardly all";
     for (const Function& function : library.functions.functions())
-      EXPECT_EQ(many.is_opaque(function.range.begin), one.is_opaque(function.range.begin))
+      EXPECT_EQ(many.is_unresolved(function.range.begin), one.is_unresolved(function.range.begin))
           << std::hex << function.range.begin;
   }
 }
@@ -276,8 +279,8 @@ TEST(Scan, TablesThatMayChangeLeadSomewhereButExplainNoJump) {
   size_t explained = 0;
   for (const Function& function : library.functions.functions()) {
     const Address begin = function.range.begin;
-    EXPECT_TRUE(changing.is_opaque(begin) || !fixed.is_opaque(begin)) << std::hex << begin;
-    explained += !fixed.is_opaque(begin) && changing.is_opaque(begin);
+    EXPECT_TRUE(changing.is_unresolved(begin) || !fixed.is_unresolved(begin)) << std::hex << begin;
+    explained += !fixed.is_unresolved(begin) && changing.is_unresolved(begin);
   }
   EXPECT_GT(explained, 20u) << "by switches";
   for (const CodeBytes& text : library.bytes.text)

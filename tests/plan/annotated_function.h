@@ -39,8 +39,8 @@ class Function {
     return *this;
   }
   // Holds a computed jump that nothing explains.
-  Function& opaque() {
-    targets_.mark_opaque(kBegin);
+  Function& unresolved() {
+    targets_.mark_unresolved(kBegin);
     return *this;
   }
   Function& reserve(uint64_t begin, uint64_t end) {

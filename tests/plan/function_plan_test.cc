@@ -171,7 +171,7 @@ TEST(Share, NotWithAnAddressInTheMiddleOfAnInstruction) {
 }
 
 TEST(Share, NotInAFunctionOfUnknownJumps) {
-  expect_plan(Function(joined({kMov5, kMov5, kRet})).opaque(), {0, 5},
+  expect_plan(Function(joined({kMov5, kMov5, kRet})).unresolved(), {0, 5},
               "jj jj jj jj jj jj jj jj jj jj c3",
               {{0, Tactic::insn, 5, {0}}, {5, Tactic::insn, 5, {0}}});
 }
@@ -239,7 +239,7 @@ TEST(Widen, NotForReturnProbesWhichHaveToComeFirst) {
 }
 
 TEST(Widen, NotInAFunctionOfUnknownJumps) {
-  expect_refused(Function(joined({kXorEax, kSub16, kRet})).opaque(), {6}, Reason::too_short, 7);
+  expect_refused(Function(joined({kXorEax, kSub16, kRet})).unresolved(), {6}, Reason::too_short, 7);
 }
 
 TEST(Widen, LaterSitesOfTheSameWindowShareIt) {
@@ -469,8 +469,8 @@ TEST(Evict, NotReservedBytes) {
 }
 
 TEST(Evict, NotInAFunctionOfUnknownJumps) {
-  expect_refused(Function(joined({kXorRet, kTen, kRet})).branch_to(2).branch_to(3).opaque(), {0},
-                 Reason::too_short, 3);
+  expect_refused(Function(joined({kXorRet, kTen, kRet})).branch_to(2).branch_to(3).unresolved(),
+                 {0}, Reason::too_short, 3);
 }
 
 TEST(Evict, ReachesOnlyAsFarAsAShortJump) {
@@ -603,14 +603,14 @@ TEST(Refused, AllProbesOfAHopThatFindsNoTrampoline) {
 // --- Functions of unknown jumps
 
 TEST(Opaque, ASingleInstructionMayHopToPaddingBehindTheFunction) {
-  expect_plan(Function(kXorRet, kNop7).opaque(), {0}, "ss ss c3 bb bb bb bb bb 00 00",
+  expect_plan(Function(kXorRet, kNop7).unresolved(), {0}, "ss ss c3 bb bb bb bb bb 00 00",
               {{0, Tactic::hop, 2, {0}}});
 }
 
 TEST(Opaque, NothingLiesInPaddingThatTheJumpsMayLeadTo) {
   // A label in front of a nop looks the same as padding.
-  expect_refused(Function(joined({kXorRet, kNop7, kXorRet})).opaque(), {0}, Reason::indirect_jumps,
-                 0);
+  expect_refused(Function(joined({kXorRet, kNop7, kXorRet})).unresolved(), {0},
+                 Reason::indirect_jumps, 0);
 }
 
 // --- The instructions of a function

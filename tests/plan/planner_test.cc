@@ -158,9 +158,9 @@ TEST(PlanInsn, TakesTheLongestInstructionThereIs) {
 }
 
 TEST(PlanInsn, NeedsNoControlFlowToBeUnderstood) {
-  expect_patch(Function(joined({kMov5, kRet})).opaque(), 0,
+  expect_patch(Function(joined({kMov5, kRet})).unresolved(), 0,
                {Tactic::insn, "jj jj jj jj jj c3", kMov5, {}});
-  expect_patch(Function(joined({kNop5, kRet})).opaque(), 0,
+  expect_patch(Function(joined({kNop5, kRet})).unresolved(), 0,
                {Tactic::nop, "jj jj jj jj jj c3", kNop5, {}});
 }
 
@@ -492,11 +492,11 @@ TEST(PlanRefusal, TooShortInFrontOfOtherCodeOfTheSameFunction) {
 
 TEST(PlanRefusal, IndirectJumpsThatMayLeadAnywhereInTheFunction) {
   const Bytes prologue = joined({kPushRbp, kMovRspRbp, kSub16});
-  expect_refusal(Function(joined({prologue, kRet})).opaque(), 0, Reason::indirect_jumps, 0);
-  expect_refusal(Function(joined({kXorEax, kRet}), repeated(0x90, 13)).opaque(), 0,
+  expect_refusal(Function(joined({prologue, kRet})).unresolved(), 0, Reason::indirect_jumps, 0);
+  expect_refusal(Function(joined({kXorEax, kRet}), repeated(0x90, 13)).unresolved(), 0,
                  Reason::indirect_jumps, 0);
-  expect_refusal(Function(joined({repeated(0x90, 5), kRet})).opaque(), 0, Reason::indirect_jumps,
-                 0);
+  expect_refusal(Function(joined({repeated(0x90, 5), kRet})).unresolved(), 0,
+                 Reason::indirect_jumps, 0);
 }
 
 TEST(PlanRefusal, Reserved) {

@@ -151,7 +151,7 @@ TEST(Pun, IsNoLongerThanAJournalHasRoomFor) {
 }
 
 TEST(Pun, NeedsNoControlFlow) {
-  EXPECT_EQ(asked(Function(joined({kClc, kRet}), kRest).opaque()).size(), 1u);
+  EXPECT_EQ(asked(Function(joined({kClc, kRet}), kRest).unresolved()).size(), 1u);
   EXPECT_EQ(asked(Function(joined({kClc, kRet}), kRest).branch_to(1)).size(), 1u);
 }
 
