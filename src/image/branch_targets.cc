@@ -18,7 +18,7 @@ BranchTargets::BranchTargets(const std::vector<Range>& text) : facts_(std::make_
 void BranchTargets::set(std::vector<uint64_t>& bits, uint64_t at) {
   const std::atomic_ref<uint64_t> word(bits[at / 64]);
   const uint64_t bit = uint64_t{1} << (at % 64);
-  // Most are there already, and to look is cheaper than to write.
+  // Most bits are set already, and a check is cheaper than a write.
   if ((word.load(std::memory_order_relaxed) & bit) == 0)
     word.fetch_or(bit, std::memory_order_relaxed);
 }
@@ -28,7 +28,7 @@ BranchTargets::Facts& BranchTargets::own() {
   return *facts_;
 }
 
-void BranchTargets::mark_unresolved(Address function_begin) {
+void BranchTargets::mark_unresolved_jump(Address function_begin) {
   own().unresolved.insert(function_begin);
 }
 
@@ -64,8 +64,8 @@ bool BranchTargets::any_in(Address begin, Address end) const {
   return first != more_.end() && *first < end;
 }
 
-void BranchTargets::mark_unresolved_if_entered(Address function_begin, Range inside) {
-  if (any_in(inside.begin, inside.end)) return mark_unresolved(function_begin);
+void BranchTargets::mark_unresolved_jump_if_entered(Address function_begin, Range inside) {
+  if (any_in(inside.begin, inside.end)) return mark_unresolved_jump(function_begin);
   own().straight.push_back({function_begin, inside});
 }
 
@@ -90,8 +90,8 @@ bool operator==(const BranchTargets& a, const BranchTargets& b) {
   return *a.facts_ == *b.facts_ && a.more_ == b.more_ && a.more_unresolved_ == b.more_unresolved_;
 }
 
-// For each range of the text its bits; functions that are unresolved, by address; those that may
-// become it.
+// Layout: for each range of the text its bits; functions with unresolved control flow, ascending;
+// those that may become such.
 void BranchTargets::append_to(std::vector<uint8_t>& bytes) const {
   for (const Chunk& chunk : facts_->chunks) {
     append(bytes, chunk.range);

@@ -1,9 +1,10 @@
-// A set of addresses in an object's text: where execution may arrive other than by falling through.
+// BranchTargets: the set of addresses in an object's text at which execution may arrive other than
+// by falling through. code_scan.h fills it. It also knows the functions with unresolved indirect
+// control flow, about whose inside nothing is known.
 //
-// code_scan.h fills it. Functions about whose inside nothing can be said are `unresolved`.
-//
-// Copies share what was added, which is cheap, until one of them is added to: then that one gets
-// its own. with() makes a copy that holds more.
+// Copies are cheap: they share the addresses until one of them is changed, which then gets its own.
+// with() makes a copy with more addresses. Thread-safe for readers; add() and add_callee() may also
+// run on several threads, but not while other threads read.
 #pragma once
 
 #include <cstdint>
@@ -22,35 +23,33 @@ class BranchTargets {
  public:
   explicit BranchTargets(const std::vector<Range>& text);
 
-  // Addresses outside of `text` are ignored. By any number of threads at once, as long as nobody
-  // asks meanwhile.
+  // Adds an address; ignores those outside the text.
   void add(Address address);
   bool contains(Address address) const { return any_in(address, address + 1); }
-  // Does the address lie in the text?
+  // Returns whether the address is in the text.
   bool covers(Address address) const;
-  // Does anything lead into [begin, end)?
+  // Returns whether any address in [begin, end) is in the set.
   bool any_in(Address begin, Address end) const;
 
-  // Of the addresses: those that are called, or to which somebody holds a pointer, as to a
-  // function. What is only jumped to may be the rest of another function, with data below rsp that
-  // it needs.
+  // Callees: the addresses that are called, or that a pointer to a function holds. An address that
+  // is only jumped to may be a part of another function, with its data below rsp.
   void add_callee(Address address);
   bool is_callee(Address address) const;
 
-  void mark_unresolved(Address function_begin);
-  bool is_unresolved(Address function_begin) const {
+  void mark_unresolved_jump(Address function_begin);
+  bool has_unresolved_jump(Address function_begin) const {
     return facts_->unresolved.contains(function_begin) || more_unresolved_.contains(function_begin);
   }
-  // The function is unresolved if anything leads into `inside`, be it what with() adds.
-  void mark_unresolved_if_entered(Address function_begin, Range inside);
+  // Marks the function if anything leads into `inside`, including the addresses that with() adds.
+  void mark_unresolved_jump_if_entered(Address function_begin, Range inside);
 
-  // A copy with these as well. Of addresses that a process holds; that somebody calls them is not
-  // said.
+  // Returns a copy with these addresses, which a process holds, added. They do not count as
+  // callees.
   BranchTargets with(std::span<const Address> more) const;
 
-  // As in a file of the cache (object_value.h).
+  // Appends it as in a file of the cache (object_value.h).
   void append_to(std::vector<uint8_t>& bytes) const;
-  // Nothing: damaged, or of other text.
+  // Returns nullopt if the bytes are damaged, or are of other text.
   static std::optional<BranchTargets> parse(ByteReader& reader, const std::vector<Range>& text);
 
   friend bool operator==(const BranchTargets& a, const BranchTargets& b);
@@ -58,7 +57,7 @@ class BranchTargets {
  private:
   struct Chunk {
     Range range;
-    std::vector<uint64_t> targets;  // a bit per byte
+    std::vector<uint64_t> targets;  // one bit per byte of text
     std::vector<uint64_t> callees;
     friend bool operator==(const Chunk&, const Chunk&) = default;
   };
@@ -74,7 +73,7 @@ class BranchTargets {
     friend bool operator==(const Facts&, const Facts&) = default;
   };
   static void set(std::vector<uint64_t>& bits, uint64_t at);
-  // What no copy shares.
+  // Returns facts that no copy shares.
   Facts& own();
   std::shared_ptr<Facts> facts_;
   std::vector<Address> more_;  // sorted

@@ -26,40 +26,40 @@ const CodeBytes* containing(const std::vector<CodeBytes>& parts, Address address
   return nullptr;
 }
 
-// The text from the begin of one function to that of the next, or to its own end, and what lies
-// between functions; decoding begins afresh at each.
+// A piece of text: from the start of one function to that of the next, or to its own end; or what
+// lies between functions. Decoding restarts at each.
 struct Region {
   const CodeBytes* text;
   Range range;
-  bool owned;  // by a function, or more
+  bool owned;  // by a function, or several
 };
 
-// A jump among blocks of one size, and the code that says so: all of it that somebody could come
-// into, but for its first instruction.
+// A jump among blocks of one size, and the code that shows it. Nothing may enter this code except
+// at its first instruction.
 struct BlockJump {
   arch::ComputedJump jump;
   Range code;
 };
 
-// How a function, or a gap between functions, jumps to registers, but for jumps among blocks.
+// How a function, or a gap between functions, jumps to registers; without jumps among blocks.
 struct RegisterJumps {
   bool any = false;
-  bool by_sum = false;  // right behind `add %reg, %reg`: a relative table
+  bool by_sum = false;  // right after `add %reg, %reg`: a relative table
 };
 
 struct Addresses {
   std::vector<Address> taken;    // by instructions, anywhere
-  std::vector<Address> indexed;  // of those what registers are added to, in an operand in memory
+  std::vector<Address> indexed;  // those of `taken` to which an index is added in a memory operand
 };
 
-// What the decoding of all text brings to light.
+// What decoding all text finds.
 struct TextFacts {
-  struct Piece : Addresses {                                // some regions, one behind the other
-    std::vector<std::pair<size_t, BlockJump>> block_jumps;  // in the region with that index
+  struct Piece : Addresses {                                // several regions, one after the other
+    std::vector<std::pair<size_t, BlockJump>> block_jumps;  // with the index of the region
   };
   struct OfRegion {
     RegisterJumps jumps;
-    std::span<const Address> taken, indexed;  // its part of the piece's
+    std::span<const Address> taken, indexed;  // the region's part of the piece's
   };
   std::vector<Piece> pieces;
   std::vector<OfRegion> regions;
@@ -87,35 +87,39 @@ class Scanner {
  public:
   Scanner(const ObjectBytes& object, BranchTargets& targets) : object_(object), targets_(targets) {}
 
-  // By several threads at once. `index`: the region's; to `piece` is added.
+  // Decodes a region, and adds what it finds to `piece`. Threads may do this at once. `index` is
+  // that of the region.
   RegisterJumps decode_region(const Region& region, size_t index, TextFacts::Piece& piece);
-  // Adds where the blocks of such a jump may begin, in code that it may lead into.
+  // Adds the addresses in `code` at which blocks of such a jump may start.
   void add_blocks(const arch::ComputedJump& jump, Range code);
-  // Adds the targets of a table in [table, end); says whether it looks like one, and stays one.
+  // Adds the targets of a table in [table, end). Returns whether it looks like a table, and cannot
+  // change.
   bool follow_relative_table(Address table, Address end);
-  // Adds the targets of a table in data whose entries are distances from `base`, all up to `end`:
-  // what is no entry adds a target too many.
+  // Adds the targets of a table in data whose entries are distances from `base`; takes everything
+  // up to `end`, so that what is not an entry adds an unneeded target.
   void follow_table_from(Address base, Address table, Address end);
-  // Adds the targets of a table of 4-byte addresses that somebody takes the address of, in data:
-  // all entries up to one that is no target.
+  // Adds the targets of a table of 4-byte addresses in data, whose address some instruction takes:
+  // all entries up to the first that is not in text.
   void follow_half_words(Address table);
-  // The same where code adds an index to what it takes, and jumps to a register: the first case may
-  // have any number, and the table is then said to begin so much before it does. So whatever looks
-  // like an entry counts, for a long way.
-  void look_behind(Address table);
-  // Do the first entries of such a table lead into `range`? Data of another kind hardly does.
+  // The same for code that adds an index to the address and jumps to a register. The first index
+  // may be any number, and the address then lies that much before the table. So all that looks like
+  // an entry counts, far beyond the address.
+  void follow_half_words_after(Address table);
+  // Returns whether the first entries of such a table lead into `range`, which other data hardly
+  // ever does.
   bool leads_into(Range range, Address base, Address table, Address end) const;
-  // Could the program have written another table there?
+  // Returns whether the program could have written another table there.
   bool may_change(Address table) const;
   bool in_data(Address address) const { return containing(object_.data, address) != nullptr; }
   // Adds the words of `part` that are addresses of text.
   void scan_words(const CodeBytes& part);
-  // The words so far, and what relocations make of others, are pointers to functions where all that
-  // lie side by side lead to where functions begin. A table with labels in it is one of labels.
+  // Of the words found so far, and those that relocations make: a run of adjacent ones consists of
+  // pointers to functions if all lead to starts of functions. A table that contains labels is a
+  // table of labels.
   void tell_pointers_from_labels(const FunctionTable& functions,
                                  std::span<const Relocation> relocations);
-  // What lies in text between functions. 4 bytes look like an address easily, so that elsewhere
-  // code has to take the address of a table of them.
+  // Adds 4-byte words in text between functions. Many numbers look like 4-byte addresses, so
+  // elsewhere a table of them counts only if code takes its address.
   void scan_half_words(const CodeBytes& part, Range range);
   bool in_text(Address address) const { return containing(object_.text, address) != nullptr; }
 
@@ -131,7 +135,7 @@ class Scanner {
   std::vector<Pointer> pointers_;
 };
 
-// Not at instructions alone: data among the code makes decoding miss where they begin.
+// Adds more than the starts of instructions: data in the code can make decoding miss these.
 void Scanner::add_blocks(const arch::ComputedJump& jump, Range code) {
   const Address first = code.begin + (jump.base - code.begin) % jump.stride;
   for (Address at = jump.only_up && code.contains(jump.base) ? jump.base : first;
@@ -139,8 +143,8 @@ void Scanner::add_blocks(const arch::ComputedJump& jump, Range code) {
     targets_.add(at);
 }
 
-// The instructions before a jump to a register that are executed with it, and only with it, but for
-// who jumps among them.
+// The instructions before a jump to a register that are executed with it, and only with it, unless
+// a branch leads between them.
 class StraightCode {
  public:
   void pass(const arch::Instruction& instruction) {
@@ -149,7 +153,7 @@ class StraightCode {
     else
       begins_[count_++ % kMost] = instruction.address;
   }
-  // As little code as says all about where the jump leads. More code never says less.
+  // Returns the least code that shows where the jump leads. More code never shows less.
   std::optional<BlockJump> explain(const CodeBytes& text, const arch::Instruction& jump) const {
     std::optional<BlockJump> least;
     for (size_t n = std::min(count_, kMost); n > 0; --n) {
@@ -190,8 +194,8 @@ RegisterJumps Scanner::decode_region(const Region& region, size_t index, TextFac
       piece.taken.push_back(instruction->memory);
     if (object_.fixed_addresses && instruction->immediate_size >= 4)
       piece.taken.push_back(instruction->immediate);
-    // table(,%reg,8), and `lea label(%reg), %reg` before a jump there. A jump's own operand counts
-    // anywhere: in assembly even position-independent objects have it.
+    // table(,%reg,8), and `lea label(%reg), %reg` before a jump there. The operand of a jump counts
+    // in all objects: in assembly even position-independent ones have it.
     if (instruction->has_memory_operand && !instruction->has_rip_operand &&
         instruction->displacement_size == 4 &&
         (object_.fixed_addresses || instruction->flow == arch::Flow::jump_indirect)) {
@@ -268,7 +272,7 @@ void Scanner::follow_half_words(Address table) {
   }
 }
 
-void Scanner::look_behind(Address table) {
+void Scanner::follow_half_words_after(Address table) {
   constexpr uint64_t kFar = 4096;
   const CodeBytes* part = containing(object_.data, table);
   if (part == nullptr || !object_.fixed_addresses) return;
@@ -284,7 +288,7 @@ void Scanner::scan_words(const CodeBytes& part) {
     const Address to = load<uint64_t>(part.bytes, at - part.address) - object_.bias;
     if (!in_text(to)) continue;
     targets_.add(to);
-    // Elsewhere what makes a word an address is a relocation, and its addend looks like one, too.
+    // Elsewhere a relocation makes a word an address, and its addend looks like one, too.
     if (object_.fixed_addresses) pointers_.push_back({at, to});
   }
 }
@@ -324,7 +328,7 @@ void add_regions_of(const CodeBytes& text, const FunctionTable& functions,
   auto next = std::lower_bound(
       all.begin(), all.end(), range.begin,
       [](const Function& function, Address a) { return function.range.begin < a; });
-  Address owned = 0;  // up to here, by those that begin before
+  Address owned = 0;  // up to here, by functions that start before
   for (auto before = all.begin(); before != next; ++before)
     owned = std::max(owned, before->range.end);
   for (; next != all.end() && next->range.begin < range.end; ++next) {
@@ -338,7 +342,7 @@ void add_regions_of(const CodeBytes& text, const FunctionTable& functions,
   if (at < range.end) regions.push_back({&text, {at, range.end}, owned > at});
 }
 
-// Where pieces of regions begin that take about the same time, and where the last one ends.
+// Returns where pieces of regions start that take about the same time, and the end of the last.
 std::vector<size_t> pieces_of(const std::vector<Region>& regions) {
   constexpr uint64_t kPieceBytes = 256 << 10;  // about a millisecond
   std::vector<size_t> begins;
@@ -354,7 +358,7 @@ std::vector<size_t> pieces_of(const std::vector<Region>& regions) {
   return begins;
 }
 
-// Which functions a piece of text belongs to: where one lies inside of another it is both.
+// The functions that a piece of text belongs to: both, where one lies inside another.
 class Owners {
  public:
   explicit Owners(const std::vector<Function>& functions) : functions_(functions) {
@@ -376,7 +380,7 @@ class Owners {
 
  private:
   const std::vector<Function>& functions_;
-  std::vector<Address> ends_;  // the furthest end of the functions up to here
+  std::vector<Address> ends_;  // the highest end of the functions up to this one
 };
 
 // Decodes all text, on all threads.
@@ -388,7 +392,7 @@ TextFacts decode_text(Scanner& scanner, const std::vector<Region>& regions, size
   for_each_piece(facts.pieces.size(), threads, [&](size_t number) {
     TextFacts::Piece& piece = facts.pieces[number];
     const size_t first = begins[number], end = begins[number + 1];
-    std::vector<std::pair<size_t, size_t>> ends;  // in the piece's addresses, of each region
+    std::vector<std::pair<size_t, size_t>> ends;  // for each region, in the piece's addresses
     ends.reserve(end - first);
     for (size_t i = first; i < end; ++i) {
       const Region& region = regions[i];
@@ -419,8 +423,8 @@ std::vector<Address> taken_by(const TextFacts& facts) {
   return all;
 }
 
-// Of the functions that jump to computed addresses, by index: what all of their text brings to
-// light.
+// Returns the functions that jump to computed addresses, by index, with what decoding all of their
+// text found.
 std::map<size_t, FunctionJumps> computed_jumps(const std::vector<Region>& regions,
                                                const TextFacts& facts,
                                                const std::vector<Function>& functions,
@@ -459,13 +463,13 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     if (relocation.kind == Relocation::Kind::relative ||
         relocation.kind == Relocation::Kind::irelative)
       targets.add(static_cast<Address>(relocation.addend));
-  // In the file of what can lie anywhere, an address is one by a relocation only, and small numbers
+  // In the file of a position-independent object only relocations make addresses, and small numbers
   // look like addresses.
   const bool as_loaded = object.fixed_addresses || object.bias != 0;
   if (as_loaded || relocations.empty()) {
     for (const CodeBytes& part : object.data) scanner.scan_words(part);
-    // With one segment for all, read-only data lies in text. Code hardly ever looks like an address
-    // of 8 bytes; of 4 bytes it does, so that those count between functions only.
+    // In objects with only one segment, read-only data is in the text. Code hardly ever looks like
+    // an 8-byte address; it often does like a 4-byte one, so these count only between functions.
     for (const CodeBytes& part : object.text) scanner.scan_words(part);
   }
   check_cancelled();
@@ -478,8 +482,8 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   const Owners owners(functions.functions());
   const TextFacts facts = decode_text(scanner, regions, threads);
 
-  // Tables lie back to back: one ends where the next address begins that somebody takes. Of all
-  // functions: one may set up the base that another jumps by.
+  // Tables lie back to back: one ends at the next address that any instruction takes, in any
+  // function, since one function may set up the base for a jump in another.
   const std::vector<Address> taken = taken_by(facts);
   const auto end_of_table = [&](Address table) {
     const auto next = std::upper_bound(taken.begin(), taken.end(), table);
@@ -488,8 +492,8 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   const auto follow = [&](Address table) {
     return scanner.follow_relative_table(table, end_of_table(table));
   };
-  // In text too: with one segment for all, read-only data lies there. What is code and no table
-  // ends at the first word, nearly always.
+  // In text, too: in objects with only one segment, read-only data is there. Code that is not a
+  // table nearly always ends at the first word.
   for (Address table : taken) {
     check_cancelled();
     follow(table);
@@ -497,7 +501,7 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   }
   for (size_t i = 0; i < regions.size(); ++i)  // code between functions
     if (facts.regions[i].jumps.any && !regions[i].owned)
-      for (Address table : facts.regions[i].indexed) scanner.look_behind(table);
+      for (Address table : facts.regions[i].indexed) scanner.follow_half_words_after(table);
   facts.for_each_block_jump([&](size_t at, const BlockJump& among) {
     const auto add_around = [&](Range region) {
       scanner.add_blocks(among.jump, region);
@@ -515,7 +519,7 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     const auto& own = found.taken;
     const bool by_sum = found.jumps.by_sum;
     const Range range = functions.functions()[function].range;
-    for (Address table : found.indexed) scanner.look_behind(table);
+    for (Address table : found.indexed) scanner.follow_half_words_after(table);
     const bool has_table = by_sum && std::any_of(own.begin(), own.end(), follow);
     std::vector<Address> labels, tables;
     for (Address address : own) {
@@ -524,8 +528,8 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     }
     const bool computes_own_inside = std::any_of(
         labels.begin(), labels.end(), [&](Address label) { return label != range.begin; });
-    // goto *(&&label + table[i]): which label belongs to which table cannot be seen, so that all
-    // are taken together.
+    // goto *(&&label + table[i]): which label belongs to which table is not visible, so that all
+    // pairs are taken.
     constexpr size_t kMostPairs = 4096;
     const auto is_table_from = [&](Address table, Address label) {
       return scanner.leads_into(range, label, table, end_of_table(table));
@@ -544,13 +548,13 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
       return !scanner.may_change(table) && leads_by_distance(table);
     });
     if ((by_sum && !has_table && !by_distance) || (computes_own_inside && !by_distance))
-      targets.mark_unresolved(range.begin);
+      targets.mark_unresolved_jump(range.begin);
   }
-  // Now that it is known who comes in where.
+  // Now all targets are known.
   facts.for_each_block_jump([&](size_t at, const BlockJump& among) {
     owners.for_each(regions[at].range, [&](size_t owner) {
-      targets.mark_unresolved_if_entered(functions.functions()[owner].range.begin,
-                                         {among.code.begin + 1, among.code.end});
+      targets.mark_unresolved_jump_if_entered(functions.functions()[owner].range.begin,
+                                              {among.code.begin + 1, among.code.end});
     });
   });
   return targets;
@@ -570,12 +574,13 @@ std::vector<Address> find_pointers_to_text(const ObjectBytes& object) {
 
 namespace {
 
-// struct rseq_cs: u32 version, u32 flags, u64 start, u64 length, u64 abort. In a file the addresses
-// may be relocations' addends.
+// struct rseq_cs: u32 version, u32 flags, u64 start, u64 length, u64 abort. In a file, the
+// addresses may be addends of relocations.
 class SequenceSearch {
  public:
   static constexpr uint64_t kSize = 32, kStart = 8, kLength = 16, kAbort = 24;
-  static constexpr uint64_t kLongest = 4096;  // of a sequence; real ones have some 10 instructions
+  static constexpr uint64_t kLongest = 4096;  // maximum length of a sequence; real ones have about
+                                              // 10 instructions
 
   explicit SequenceSearch(const ObjectBytes& object) : object_(object) {}
 
@@ -626,7 +631,7 @@ std::vector<Range> find_restartable_sequences(const ObjectBytes& object,
   using Search = SequenceSearch;
   Search sequences(object);
   for (const CodeBytes& part : object.data) sequences.search(part);
-  // Read-only data, in one segment with it.
+  // Read-only data, if it is in the same segment.
   for (const CodeBytes& part : object.text) sequences.search(part);
   if (object.bias != 0) return sequences.take();
   for (const Relocation& relocation : relocations) {

@@ -12,14 +12,15 @@
 namespace pinprick::image {
 namespace {
 
-// crc32 of zlib is the checksum of .gnu_debuglink.
+// The checksum of .gnu_debuglink is zlib's crc32.
 bool has_checksum(const std::string& path, uint32_t wanted) {
   auto text = read_file(path);
   if (!text) return false;
   return crc32_z(0, reinterpret_cast<const unsigned char*>(text->data()), text->size()) == wanted;
 }
 
-// One xz stream; nothing if it is none, or takes more memory or gets longer than anything honest.
+// Decompresses one xz stream. Returns nullopt if it is not one, or if it takes more memory or gets
+// longer than any real one.
 std::optional<std::vector<uint8_t>> decompress(std::span<const uint8_t> packed) {
   constexpr size_t kLargest = size_t{64} << 20;
   constexpr size_t kFirst = 1 << 20;
@@ -52,7 +53,7 @@ std::optional<ElfFile> embedded_debug_file(const ElfFile& object) {
   auto bytes = decompress(packed);
   if (!bytes) return std::nullopt;
   auto file = ElfFile::from_bytes(*std::move(bytes), object.path(), 0, ElfFile::Use::symbols);
-  // That of another build would name other functions. It need not have an id.
+  // One of another build would name other functions. It need not have an id.
   if (!file || (!file->build_id().empty() && file->build_id() != object.build_id()))
     return std::nullopt;
   return *std::move(file);

@@ -23,7 +23,7 @@ std::span<const uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// Names of sections and symbols, one after the other, and where each begins.
+// Names of sections and symbols, one after the other.
 constexpr char kNameBytes[] =
     "\0.text\0.eh_frame\0.symtab\0.strtab\0pinprick_timed_call\0pinprick_probe";
 constexpr std::string_view kNames(kNameBytes, sizeof kNameBytes);
@@ -70,7 +70,7 @@ std::vector<uint8_t> debugger_file(std::span<const EmittedCode> code,
   }
   Elf64_Shdr* frames = add(".eh_frame", SHT_PROGBITS, tables);
   frames->sh_flags = SHF_ALLOC;
-  // Anywhere: nothing in it depends on where it is.
+  // Any address will do: nothing in it depends on its address.
   frames->sh_addr = end;
   Elf64_Shdr* symbol_table = add(".symtab", SHT_SYMTAB, symbols);
   symbol_table->sh_entsize = sizeof(Elf64_Sym);

@@ -1,5 +1,6 @@
-// What a debugger has to be told of emitted code: where threads in it come from, and what the
-// return address of a measured call leads to. No file of the process describes that. Pure.
+// What a debugger needs to unwind through emitted code: which instruction of the program a thread
+// in it is at, and what the return address of a measured call stands for. No file of the process
+// describes that. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,9 @@ struct EmittedCode {
   arch::RangeKind kind = {};
 };
 
-// An ELF file of these tables, as in .eh_frame, their addresses absolute; and of names:
-// pinprick_timed_call for slots, pinprick_probe for all other code. Its addresses are the process's
-// own, so that it can be loaded as it is (gdb: add-symbol-file FILE).
+// Returns an ELF file with these tables, whose addresses are absolute, as .eh_frame, and with
+// symbols: pinprick_timed_call for slots, pinprick_probe for all other code. Its addresses are
+// those of the process, so that it can be loaded without an offset (gdb: add-symbol-file FILE).
 std::vector<uint8_t> debugger_file(std::span<const EmittedCode> code,
                                    std::span<const uint8_t> tables);
 

@@ -9,7 +9,8 @@
 namespace pinprick::image {
 namespace {
 
-// Deeply nested names make the demangler recurse; no compiler makes names of this length by hand.
+// The demangler recurses on nested names. Compilers do not make names of this length for code that
+// people write.
 constexpr size_t kLongestName = 16384;
 
 bool is_word(char c) {
@@ -30,11 +31,11 @@ class NameReader {
     at_ += word.size();
     return true;
   }
-  // `operator` and what it is the operator of; a conversion up to its empty parameter list.
+  // Skips `operator` and what follows; for a conversion, up to its empty parameter list.
   bool skip_operator();
-  // From an opening bracket behind the one that closes it, or to the end.
+  // Skips from an opening bracket past the one that closes it, or to the end.
   void skip_brackets();
-  // const, volatile, & and && behind a parameter list.
+  // Skips const, volatile, & and && after a parameter list.
   void skip_qualifiers() {
     while (skip(" const") || skip(" volatile") || skip(" restrict") || skip(" noexcept") ||
            skip(" &&") || skip(" &")) {
@@ -55,7 +56,7 @@ class NameReader {
 bool NameReader::skip_operator() {
   if (!at_word("operator")) return false;
   skip("operator");
-  // Longer ones before those they begin with.
+  // Longer ones come before their prefixes.
   for (std::string_view symbol :
        {"()", "[]", "->*", "->", "<=>", "<<=", ">>=", "<<", ">>", "<=", ">=", "==", "!=",
         "&&", "||", "++",  "--", "+=",  "-=",  "*=",  "/=", "%=", "&=", "|=", "^=", "+",
@@ -78,7 +79,7 @@ bool NameReader::skip_operator() {
 }
 
 void NameReader::skip_brackets() {
-  std::string open;  // closing brackets that are missing, innermost last
+  std::string open;  // missing closing brackets, innermost last
   do {
     const char c = text_[at_];
     step();
@@ -103,12 +104,12 @@ void NameReader::skip_brackets() {
         if (starts_with(">(") && text_[at_ - 2] == ')')
           step();  // (1)>>(2)
         else if (open.back() == '>')
-          open.pop_back();  // else a comparison, for those stand in parentheses
+          open.pop_back();  // else a comparison, which is always in parentheses
         break;
       case ')':
       case ']':
       case '}':
-        // A < that none closed was a comparison.
+        // A < that nothing closed was a comparison.
         while (open.size() > 1 && open.back() != c && open.back() == '>') open.pop_back();
         if (open.back() == c) open.pop_back();
         break;
@@ -129,12 +130,12 @@ std::string demangle(std::string_view name) {
 }
 
 std::string_view without_signature(std::string_view demangled) {
-  if (demangled.find('(') == demangled.npos) return demangled;  // names of C, for a start
+  if (demangled.find('(') == demangled.npos) return demangled;  // such as all names of C
   constexpr int kMostWrapped = 8;
   std::string_view text = demangled;
   NameReader reader(text);
-  size_t begin = 0;        // of the name: behind the return type
-  bool described = false;  // "virtual thunk to" is no return type
+  size_t begin = 0;        // of the name, after the return type
+  bool described = false;  // "virtual thunk to" is not a return type
   int wrapped = 0;
   while (!reader.done()) {
     if (reader.skip_operator()) continue;
@@ -152,13 +153,13 @@ std::string_view without_signature(std::string_view demangled) {
       reader.skip_brackets();
       const size_t close = reader.position() - 1;
       reader.skip_qualifiers();
-      // `(anonymous namespace)`, or parameters of the function that the name is local to.
+      // `(anonymous namespace)`, or parameters of the function in which the name is local.
       if (reader.starts_with("::")) continue;
       if (reader.done() || reader.starts_with(" [clone"))
         return text[close] == ')' && open > begin ? text.substr(begin, open - begin) : demangled;
       if (reader.starts_with("(") || reader.starts_with(" [")) {
-        // The function returns a pointer or reference to a function or array: what it returns is
-        // written around it.
+        // The function returns a pointer or reference to a function or array: the returned type is
+        // written around the name.
         if (++wrapped > kMostWrapped) return demangled;
         text = text.substr(open + 1, close - open - 1);
         text.remove_prefix(std::min(text.find_first_not_of("*&"), text.size()));

@@ -1,4 +1,4 @@
-// C++ symbol names as people write them.
+// C++ symbol names as people write them. Pure.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace pinprick::image {
 
-// The demangled name, or the name itself where it is not mangled.
+// Returns the demangled name, or the name itself if it is not mangled.
 std::string demangle(std::string_view name);
 
-// `net::Conn::read(char*, int) const` -> `net::Conn::read`. A leading return type, which templates
-// carry, goes as well. Names without a parameter list stay as they are, and so does what would have
-// no name left.
+// Removes the signature: `net::Conn::read(char*, int) const` -> `net::Conn::read`. Also removes a
+// leading return type, which templates have. Returns the name unchanged if it has no parameter
+// list, or if nothing would be left.
 std::string_view without_signature(std::string_view demangled);
 
 }  // namespace pinprick::image

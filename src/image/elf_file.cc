@@ -17,7 +17,7 @@
 namespace pinprick::image {
 namespace {
 
-// A symbol table of a gigabyte is somebody's joke.
+// No real symbol table has a gigabyte.
 constexpr uint64_t kLargestTable = uint64_t{1} << 30;
 
 std::span<const uint8_t> bytes_of(const Elf_Data* data) {
@@ -102,7 +102,7 @@ Result<ElfFile, ElfError> ElfFile::open(const std::string& path, Use use) {
   if (::fstat(file.fd_.get(), &status) != 0)
     return fail(ElfError{ElfCause::unreadable, path, errno});
   elf_version(EV_CURRENT);
-  // Not mapped: a file that somebody truncates while we read must not kill us.
+  // Not mapped: if another process truncates the file, a mapped read would kill us.
   file.elf_ = elf_begin(file.fd_.get(), ELF_C_READ, nullptr);
   if (auto loaded = file.load(static_cast<uint64_t>(status.st_size), use); !loaded)
     return fail(loaded.error());
@@ -159,7 +159,7 @@ Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
   entry_ = header.e_entry;
   position_independent_ = header.e_type == ET_DYN;
 
-  // libelf quietly leaves out headers that lie behind the end of the file.
+  // libelf silently leaves out headers past the end of the file.
   if (header.e_phoff > file_size ||
       uint64_t{header.e_phnum} * sizeof(Elf64_Phdr) > file_size - header.e_phoff)
     return broken(ElfCause::truncated);
@@ -236,7 +236,7 @@ void ElfFile::read_notes(std::span<const uint8_t> notes) {
   }
 }
 
-// What is linked without a build id has no note; `strip` leaves these.
+// What is linked without a build id has no note; `strip` keeps these sections.
 bool ElfFile::has_go_section() const {
   size_t names = 0;
   if (elf_getshdrstrndx(elf_, &names) != 0) return false;
@@ -293,7 +293,7 @@ std::span<const uint8_t> ElfFile::section(std::string_view wanted) const {
 
 std::vector<ElfFile::Part> ElfFile::parts() const {
   std::vector<Part> holes;
-  // Whatever section headers say, what is loaded is read.
+  // Loaded bytes are read, whatever section headers say.
   const auto is_loaded = [&](const GElf_Shdr& header) {
     return use_ == Use::code &&
            std::any_of(segments_.begin(), segments_.end(), [&](const Segment& segment) {
@@ -454,7 +454,7 @@ bool ElfFile::has_text_relocations() const {
   });
 }
 
-// Without section headers the number of symbols follows from the hash tables.
+// Without section headers, the number of symbols is derived from the hash tables.
 std::vector<Symbol> ElfFile::symbols_of_dynamic_section() const {
   uint64_t table = 0, strings = 0, strings_size = 0, hash = 0, gnu_hash = 0;
   for (const Elf64_Dyn& entry : dynamic_entries()) {
@@ -499,7 +499,7 @@ std::vector<Symbol> ElfFile::symbols_of_dynamic_section() const {
 
   const auto raw_strings = read({strings, strings + strings_size});
   const auto raw_symbols = read({table, table + count * sizeof(Elf64_Sym)});
-  // Names have to live on: point into bytes_, where the same strings lie.
+  // Names must outlive this call: point into bytes_, which holds the same strings.
   std::vector<Symbol> symbols;
   ByteReader entries(raw_symbols);
   for (uint64_t i = 0; i < count && entries.remaining() >= sizeof(Elf64_Sym); ++i) {
@@ -551,9 +551,9 @@ std::vector<Relocation> ElfFile::relocations() const {
   return relocations;
 }
 
-// SHT_RELR: relative relocations only, whose addends lie in the words themselves. An even entry is
-// the address of a word; an odd one a map of those of the 63 words behind the last that are, too.
-// They ascend: others are none.
+// SHT_RELR: only relative relocations, whose addends are in the words themselves. An even entry is
+// the address of a word. An odd one is a bitmap of the next 63 words: which of them are relocated
+// as well. Addresses ascend; others are invalid.
 void ElfFile::append_packed_relocations(std::vector<Relocation>& relocations) const {
   constexpr uint64_t kWord = sizeof(uint64_t);
   constexpr unsigned kWordsOfMap = 63;

@@ -1,8 +1,9 @@
-// One ELF file (or the image of one in memory): segments, symbols, notes, relocations, unwind
-// tables.
+// ElfFile: one ELF file, or the image of one in memory: segments, symbols, notes, relocations,
+// unwind tables.
 //
-// Whatever the file says is checked; a broken table reads as missing. Not thread-safe (libelf loads
-// lazily). Addresses are the file's own; the loader's bias is the caller's.
+// The file is not trusted: everything is checked, and a broken table reads as missing. Not
+// thread-safe (libelf loads lazily). Addresses are the file's own; adding the load bias is up to
+// the caller.
 #pragma once
 
 #include <elf.h>
@@ -25,10 +26,10 @@ namespace pinprick::image {
 
 enum class ElfCause : uint8_t {
   unreadable,    // cannot be opened or read: `system_error`
-  not_elf,       // another kind of file
-  truncated,     // headers or segments lie beyond the end of the file
+  not_elf,       // not an ELF file
+  truncated,     // headers or segments lie past the end of the file
   not_x86_64,    // another machine, or 32-bit
-  not_loadable,  // an object file or a core: no segments to execute
+  not_loadable,  // an object file or a core: nothing to execute
 };
 
 struct ElfError {
@@ -68,15 +69,15 @@ struct Relocation {
 
 class ElfFile {
  public:
-  // A separate debug file has the symbols, but not what its segments describe.
+  // code: an object that is loaded. symbols: a separate debug file, whose segments are not in it.
   enum class Use : uint8_t { code, symbols };
   static Result<ElfFile, ElfError> open(const std::string& path, Use use = Use::code);
-  // `bytes` lie as in the file. Section headers may be missing or garbage.
-  // `bias`: what the loader may already have added to addresses in the dynamic section.
+  // `bytes` are laid out as in the file; section headers may be missing or garbage. `bias` is what
+  // the loader may already have added to addresses in the dynamic section.
   static Result<ElfFile, ElfError> from_bytes(std::vector<uint8_t> bytes, std::string name,
                                               uint64_t bias = 0, Use use = Use::code);
-  // All of `file` that is ever read of it, copied: what it says is from then on a function of bytes
-  // that nobody changes. Sections with debug information, which may be large, are zeros in it.
+  // Returns a copy of everything that is ever read of `file`, which cannot change any more.
+  // Sections with debug information, which may be large, are zeros in it.
   static Result<ElfFile, ElfError> copy_of(const ElfFile& file);
   ElfFile(ElfFile&&) noexcept;
   ElfFile& operator=(ElfFile&&) noexcept;
@@ -84,19 +85,20 @@ class ElfFile {
 
   const std::string& path() const { return path_; }
   Address entry() const { return entry_; }
-  // Where the kernel and the loader come in, symbols or not: the entry, DT_INIT and DT_FINI.
+  // Returns where the kernel and the loader enter, with or without symbols: the entry, DT_INIT and
+  // DT_FINI.
   std::vector<Address> startup_addresses() const;
   bool position_independent() const { return position_independent_; }
   const std::vector<Segment>& segments() const { return segments_; }
-  // From the lowest to the highest address of all segments, whole pages.
+  // Returns the pages from the lowest to the highest address of all segments.
   Range extent() const;
   bool in_executable_segment(Address address) const;
-  // Written by the loader only, which then makes it read-only: whole pages; empty: none.
+  // Returns the whole pages that the loader writes and then makes read-only; empty: none.
   Range read_only_after_relocation() const {
     const Range pages = {relro_.begin, align_down(relro_.end, kPageSize)};
     return pages.empty() ? Range{} : pages;
   }
-  // Do its bytes lie in a file that is open, or in memory?
+  // Returns whether the bytes are in an open file, not in memory.
   bool is_open_file() const { return static_cast<bool>(fd_); }
   uint64_t file_size() const { return file_size_; }
 
@@ -105,48 +107,51 @@ class ElfFile {
     uint64_t offset = 0;
     uint64_t size = 0;
   };
-  // What is ever read of it, in order of offsets: all but sections with debug information.
+  // Returns the parts that are ever read, in order of offsets: everything but sections with debug
+  // information.
   std::vector<Part> parts() const;
-  // False where the file is shorter, or cannot be read.
+  // Returns false if the file is shorter, or cannot be read.
   bool read(const Part& part, std::span<uint8_t> out) const { return read_raw(out, part.offset); }
 
-  // Hexadecimal, lower case; empty: none.
+  // Hexadecimal, lower case; empty if there is none.
   const std::string& build_id() const { return build_id_; }
-  // Does the loader write into its code when it relocates it (DT_TEXTREL)?
+  // Returns whether the loader writes into its code when it relocates it (DT_TEXTREL).
   bool has_text_relocations() const;
-  // Linked by Go: its code runs on stacks that its runtime moves, reads and suspends.
+  // Returns whether Go linked it: then its code runs on stacks that Go's runtime moves, reads and
+  // suspends.
   bool is_go() const { return is_go_; }
   struct DebugLink {
     std::string file;
     uint32_t crc = 0;
   };
   std::optional<DebugLink> debug_link() const;
-  // .gnu_debugdata: a debug file of its own, compressed; empty: none.
+  // Returns .gnu_debugdata, a compressed debug file; empty if there is none.
   std::span<const uint8_t> compressed_debug_file() const;
 
   bool has_symtab() const;
-  // Any that symtab() would return?
+  // Returns whether symtab() would return any.
   bool has_symbols() const;
-  // Defined symbols of .symtab, and those of .dynsym (by section header or dynamic section).
+  // Returns the defined symbols of .symtab or .dynsym. The latter is found by its section header or
+  // the dynamic section.
   std::vector<Symbol> symtab() const;
   std::vector<Symbol> dynamic_symbols() const;
-  // False: no symbol of either table has one of these for its name, or in it. Without section
-  // headers that is not known.
+  // Returns false if no symbol of either table contains one of these names. Without section headers
+  // this is unknown, and returns true.
   bool may_name_any(std::span<const std::string_view> names) const;
-  // Of all symbols in either table.
+  // Returns the names of all symbols in either table.
   std::vector<SymbolName> symbol_names() const;
   std::vector<Relocation> relocations() const;
 
-  // By section name; empty where there are no section headers.
+  // Found by section name; empty without section headers.
   std::vector<Range> procedure_linkage_tables() const;
   struct Bytes {
     Address address = 0;
     std::vector<uint8_t> data;
   };
-  // .eh_frame; by section header, else through .eh_frame_hdr.
+  // Returns .eh_frame, found by its section header, else through .eh_frame_hdr.
   std::optional<Bytes> eh_frame() const;
 
-  // The file's bytes behind [range); shorter where the file has less (.bss), nothing on errors.
+  // Returns the file's bytes for [range): fewer if the file has fewer (.bss), none on error.
   std::vector<uint8_t> read(Range range) const;
 
  private:
@@ -155,7 +160,7 @@ class ElfFile {
                                                std::shared_ptr<const void> owner, std::string name,
                                                uint64_t bias, Use use);
   Result<void, ElfError> load(uint64_t file_size, Use use);
-  // `visit(const GElf_Sym&, std::string_view name)`, for each symbol that has a name, until it
+  // Calls `visit(const GElf_Sym&, std::string_view name)` for each symbol that has a name, until it
   // returns false.
   template <class F>
   void visit_symbols(uint32_t section_type, F&& visit) const;
@@ -166,12 +171,13 @@ class ElfFile {
   bool read_raw(std::span<uint8_t> out, uint64_t offset) const;
   void read_notes(std::span<const uint8_t> notes);
   bool has_go_section() const;
-  // As it lies in the file, for as long as this lives; empty: there is none of that name.
+  // Returns the section as it is in the file, valid as long as this object; empty if there is none
+  // of that name.
   std::span<const uint8_t> section(std::string_view wanted) const;
 
   std::string path_;
   Fd fd_;
-  std::span<uint8_t> bytes_;  // instead of fd_; `owner_` holds them
+  std::span<uint8_t> bytes_;  // instead of fd_; owned by `owner_`
   std::shared_ptr<const void> owner_;
   uint64_t file_size_ = 0;
   Use use_ = Use::code;

@@ -11,16 +11,16 @@
 namespace pinprick::image {
 namespace {
 
-// Order of preference of the names of one function.
+// Rank of a name among those of one function; the lowest is preferred.
 auto rank(const Symbol& symbol) {
   const auto underscores = std::min(symbol.name.find_first_not_of('_'), symbol.name.size());
   const bool mangled = symbol.name.starts_with("_Z");
   return std::tuple(!symbol.global, mangled ? 0 : underscores, symbol.name.size(), symbol.name);
 }
 
-// Most addresses have one name: ranking is for those that have more.
+// Most addresses have one name; only others need ranking.
 void sort_by_address_and_rank(std::vector<Symbol>& symbols) {
-  std::vector<std::pair<Address, size_t>> order(symbols.size());  // less to move than symbols
+  std::vector<std::pair<Address, size_t>> order(symbols.size());  // cheaper to sort than symbols
   for (size_t i = 0; i < symbols.size(); ++i) order[i] = {symbols[i].address, i};
   std::sort(order.begin(), order.end());
   std::vector<Symbol> sorted(symbols.size());
@@ -36,16 +36,16 @@ void sort_by_address_and_rank(std::vector<Symbol>& symbols) {
   }
 }
 
-// The unwind entry of the code that signal handlers return to begins a byte before it: unwinders
-// look up the address in front of a return address.
+// The unwind entry of the code that signal handlers return to starts a byte before it, since
+// unwinders look up the address before a return address.
 Range function_of(const FrameEntry& frame, const ElfFile& object) {
-  constexpr uint64_t kRestorer = 16;  // nothing that is longer
+  constexpr uint64_t kRestorer = 16;  // maximum length
   const Range behind = {frame.code.begin + 1, frame.code.end};
   if (frame.entered_by_call || behind.size() > kRestorer) return frame.code;
   return arch::is_signal_restorer(object.read(behind)) ? behind : frame.code;
 }
 
-// Addresses that come mostly in order, each kept once.
+// A set of addresses that mostly come in ascending order.
 class AddressSet {
  public:
   void reserve(size_t size) { ascending_.reserve(size); }
@@ -131,14 +131,14 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
       named.push_back(symbol);
   }
   sort_by_address_and_rank(named);
-  // The same name from .symtab and .dynsym.
+  // The same name in .symtab and .dynsym.
   named.erase(std::unique(named.begin(), named.end(),
                           [](const Symbol& a, const Symbol& b) {
                             return a.address == b.address && a.name == b.name;
                           }),
               named.end());
 
-  auto above = frames.begin();  // the frame entry behind the last address that was asked for
+  auto above = frames.begin();  // the frame entry after the address of the last call
   const auto frame_at = [&](Address address) -> const FrameEntry* {
     while (above != frames.end() && above->code.begin <= address) ++above;
     if (above == frames.begin()) return nullptr;
@@ -173,7 +173,7 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
   }
 
   const size_t with_names = table.functions_.size();
-  size_t at = 0;  // the first of these that is not below the frame: those come in order, nearly
+  size_t at = 0;  // the first function at or above the frame, whose addresses mostly ascend
   for (const FrameEntry& frame : frames) {
     check_cancelled();
     const Range range = function_of(frame, object);
@@ -214,7 +214,7 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
       if (plt.begin > function.range.begin) limit = std::min(limit, plt.begin);
     if (function.range.empty()) function.range.end = limit;  // a symbol without a size
     function.limit = std::max(limit, function.range.end);
-    // A function that claims bytes behind its segment does not get them.
+    // A function that claims bytes past its segment does not get them.
     for (const Segment& segment : object.segments())
       if (segment.executable && segment.range.contains(function.range.begin)) {
         function.range.end = std::min(function.range.end, segment.range.end);
@@ -231,7 +231,7 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
   return table;
 }
 
-// They lie in the file's tables so far.
+// So far they point into the file's tables.
 void FunctionTable::keep_names() {
   size_t size = 0;
   for (std::string_view name : names_) size += name.size() + 1;
@@ -289,7 +289,7 @@ std::optional<FunctionTable> FunctionTable::parse(ByteReader& reader,
 }
 
 bool names_part(std::string_view symbol) {
-  if (symbol.find('.') == symbol.npos) return false;  // most of them
+  if (symbol.find('.') == symbol.npos) return false;  // the common case
   const size_t at = symbol.rfind(".cold");
   return at != symbol.npos && (at + 5 == symbol.size() || symbol[at + 5] == '.');
 }
@@ -304,7 +304,7 @@ const Function* FunctionTable::find(Address address) const {
   auto above = std::upper_bound(
       functions_.begin(), functions_.end(), address,
       [](Address a, const Function& function) { return a < function.range.begin; });
-  // The innermost of nested ranges: walk back a little.
+  // Find the innermost of nested ranges: walk back a little.
   for (int steps = 0; above != functions_.begin() && steps < 8; ++steps) {
     --above;
     if (above->range.contains(address)) return &*above;

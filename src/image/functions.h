@@ -1,8 +1,8 @@
 // The functions of one object: ranges, names, and how they are entered.
 //
 // Made from the symbol tables and the unwind tables together, so that stripped objects have
-// functions too. Immutable once built, and needs neither file nor symbols any more; addresses are
-// the object's own (add the bias).
+// functions too. Immutable once built, and independent of the file and its symbols; thread-safe.
+// Addresses are the object's own (add the bias).
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,21 @@ namespace pinprick::image {
 
 struct Function {
   Range range;
-  Address limit = 0;  // where the next thing begins: [range.end, limit) is padding, if anything
+  Address limit = 0;  // start of the next function or object; [range.end, limit) can only be
+                      // padding
   Address lsda = 0;
-  // The unwind tables prove that the return address lies on top of the stack at entry, or they say
-  // nothing about this function and it has a symbol.
+  // The unwind tables prove that the return address is at the top of the stack at entry; or they do
+  // not describe this function, and it has a symbol.
   bool entered_by_call = false;
-  bool ifunc = false;  // a resolver: calling it answers the address of the implementation
+  bool ifunc = false;  // a resolver: a call returns the address of the implementation
   uint32_t first_name = 0;
   uint32_t name_count = 0;
 
   friend bool operator==(const Function&, const Function&) = default;
 };
 
-// `foo.cold`, `foo.cold.3`: a part of foo, which lies elsewhere.
+// Returns whether the symbol names a part of a function that lies elsewhere: `foo.cold`,
+// `foo.cold.3`.
 bool names_part(std::string_view symbol);
 
 class FunctionTable {
@@ -43,20 +45,22 @@ class FunctionTable {
                              std::span<const FrameEntry> frames);
 
   const std::vector<Function>& functions() const { return functions_; }
-  // Best known name first: the shortest global one without leading underscores.
+  // Returns its names, the preferred one first: the shortest global one without leading
+  // underscores.
   std::span<const std::string_view> names(const Function& function) const {
     return std::span(names_).subspan(function.first_name, function.name_count);
   }
-  // The function whose range contains the address, or null.
+  // Returns the function whose range contains the address; null if there is none.
   const Function* find(Address address) const;
   bool begins_at(Address address) const;
-  // Every place that a symbol, an unwind entry or the loader's tables name: somebody may come in
-  // there.
+  // Returns every address that a symbol, an unwind entry or the loader's tables name: execution may
+  // enter there.
   const std::vector<Address>& named_addresses() const { return named_addresses_; }
 
-  // As in a file of the cache (object_value.h).
+  // Appends it as in a file of the cache (object_value.h).
   void append_to(std::vector<uint8_t>& bytes) const;
-  // Nothing: damaged, or its functions lie outside of these segments' code.
+  // Returns nullopt if the bytes are damaged, or if functions lie outside the code of these
+  // segments.
   static std::optional<FunctionTable> parse(ByteReader& reader, std::span<const Segment> segments);
 
   friend bool operator==(const FunctionTable& a, const FunctionTable& b) {
@@ -69,7 +73,7 @@ class FunctionTable {
 
   std::vector<Function> functions_;  // by range.begin, which is unique
   std::vector<std::string_view> names_;
-  std::shared_ptr<const std::vector<char>> text_;  // of the names, each with a zero
+  std::shared_ptr<const std::vector<char>> text_;  // the names, each with a terminating zero
   std::vector<Address> named_addresses_;
 };
 

@@ -10,7 +10,7 @@ struct Mark {
   enum class Kind : uint8_t {
     defines,   // a symbol that the object defines; a trailing * stands for anything
     mentions,  // a symbol that it defines or imports
-    contains,  // a text in its read-only data; looked for only where symbols were stripped
+    contains,  // a text in its read-only data; only checked if symbols were stripped
   } kind;
   std::string_view text;
 };
@@ -22,7 +22,8 @@ struct Runtime {
 
 using enum Mark::Kind;
 
-// Native code, and the runtime of such programs. Bytecode has its stack elsewhere, and is run by C.
+// Native code, and the runtime of such programs. Bytecode has a separate stack, and is run by C
+// code.
 constexpr Mark kOcaml[] = {
     {defines, "caml_frametable"},
     {mentions, "caml_system__frametable"},
@@ -37,7 +38,7 @@ constexpr Mark kHotSpot[] = {
 constexpr Mark kGraal[] = {
     {defines, "graal_create_isolate"},
 };
-// Those who embed it may define what its headers have inline.
+// Programs that embed it may define its headers' inline functions.
 constexpr Mark kV8[] = {
     {defines, "_ZN2v87Isolate3New*"},
     {defines, "v8_Default_embedded_blob*"},

@@ -1,10 +1,10 @@
-// Language runtimes that look at return addresses on the stack, and the marks that tell their code.
+// Language runtimes that read return addresses on the stack, and how their code is recognised.
 //
-// While a call is measured, its return address on the stack is that of a slot. A garbage collector
-// that looks up each return address in tables of its own (OCaml), checks that it lies in code it
-// has made (V8), or keeps code alive by it (SBCL), does not know slots, and ends the program; code
-// that is entered by jumps has no return address at all (GHC). Nothing of such an object may be
-// timed. Pure but for reading the file. To add a runtime, add a row to the table in
+// While a call is measured, its return address on the stack is that of a slot. Garbage collectors
+// that look up each return address in their own tables (OCaml), check that it is in code that they
+// have generated (V8), or keep code alive by it (SBCL) do not know slots, and kill the program.
+// Code that is entered by jumps has no return address at all (GHC). No function of such an object
+// may be timed. Pure, except that it reads the file. To add a runtime, add a row to the table in
 // language_runtime.cc.
 #pragma once
 
@@ -15,8 +15,9 @@
 
 namespace pinprick::image {
 
-// The name of the runtime that the object is part of, or whose compiler made it; nothing if it is
-// none of those known. `debug`: the object's separate debug file, or null. The name lives for ever.
+// Returns the name of the runtime that the object is part of, or whose compiler made it; nullopt if
+// it is not a known one. `debug` is the object's separate debug file, or null. The name is a
+// literal.
 std::optional<std::string_view> stack_reading_runtime(const ElfFile& object, const ElfFile* debug);
 
 }  // namespace pinprick::image

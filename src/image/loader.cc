@@ -41,8 +41,8 @@ std::optional<Program> read_program(pid_t pid, const MemoryReader& reader) {
   return program;
 }
 
-// Where the program's dynamic section points to `struct r_debug`: 0 before the loader has filled it
-// in, nothing without a loader.
+// Returns what the program's dynamic section points to as `struct r_debug`: 0 before the loader has
+// filled it in, nullopt without a loader.
 std::optional<Address> debug_address(pid_t pid, const MemoryReader& reader) {
   constexpr uint64_t kMostEntries = 1000;
   const auto program = read_program(pid, reader);
@@ -65,8 +65,8 @@ std::optional<Address> debug_address(pid_t pid, const MemoryReader& reader) {
 bool loader_is_at_work(pid_t pid, const MemoryReader& reader) {
   const auto at = debug_address(pid, reader);
   if (!at) return false;
-  if (*at == 0) return true;  // it fills that in before it maps the first object
-  // Each namespace (dlmopen) has a state of its own, from glibc 2.35 on.
+  if (*at == 0) return true;  // the loader fills it in before it maps the first object
+  // Each namespace (dlmopen) has its own state, from glibc 2.35 on.
   struct Namespace {
     r_debug debug;
     Address next;

@@ -1,4 +1,4 @@
-// What the dynamic loader of a process is doing.
+// The state of a process's dynamic loader.
 #pragma once
 
 #include <sys/types.h>
@@ -9,13 +9,14 @@
 
 namespace pinprick::image {
 
-// Is the loader mapping objects, or has it not done so yet after an exec? What is mapped is then a
-// part of what will be. By the loader's interface to debuggers, `struct r_debug` (link.h). False
-// for programs without a loader, and where it cannot be told.
+// Returns whether the loader is mapping objects, or has not started to after an exec, so that more
+// will be mapped. Uses the loader's interface for debuggers, `struct r_debug` (link.h). Returns
+// false for programs without a loader, and if it is not known.
 bool loader_is_at_work(pid_t pid, const MemoryReader& reader);
 
-// Where the loader calls a function each time that it has mapped objects, before it relocates or
-// initialises any of them, and when it has unmapped some. Nothing: there is no loader.
+// Returns the address of the function that the loader calls each time that it has mapped objects,
+// before it relocates or initialises any of them, and when it has unmapped some. Returns nullopt if
+// there is no loader.
 std::optional<Address> loader_notifies_at(pid_t pid, const MemoryReader& reader);
 
 }  // namespace pinprick::image

@@ -96,8 +96,8 @@ std::vector<Mapping> parse_maps(std::string_view text) {
 
 Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid) {
   auto text = read_file("/proc/" + std::to_string(pid) + "/maps");
-  // Every process has something mapped, but not one that ends, nor the folder of one whose first
-  // thread has ended.
+  // It is empty for a process that is ending, and for the folder of one whose first thread has
+  // ended.
   if (text && text->empty()) text = read_file(process_folder(pid) + "/maps");
   if (!text) return fail(text.error());
   if (text->empty()) return fail(SystemError{ESRCH});
@@ -136,14 +136,14 @@ std::vector<Range> free_ranges(const std::vector<Mapping>& maps, Address lowest,
 
 bool is_anonymous_code(const Mapping& mapping) {
   if (!mapping.executable) return false;
-  // Shared anonymous memory is called /dev/zero.
+  // Shared anonymous memory appears as /dev/zero.
   if (mapping.inode != 0) return mapping.path.starts_with("/memfd:") || mapping.path == "/dev/zero";
-  // The kernel's own code has a name, as has memory that somebody named: [anon:...], [heap].
+  // The kernel's own code has a name, and so does memory that was given one: [anon:...], [heap].
   return mapping.path != "[vdso]" && mapping.path != "[vsyscall]" && mapping.path != "[uprobes]";
 }
 
 bool has_anonymous_code(const std::vector<Mapping>& maps, std::span<const Range> except) {
-  // Neighbouring anonymous memory appears as one mapping, ours with the program's.
+  // Adjacent anonymous memory appears as one mapping, ours together with the program's.
   std::vector<Range> ours(except.begin(), except.end());
   std::sort(ours.begin(), ours.end(), [](Range a, Range b) { return a.begin < b.begin; });
   return std::any_of(maps.begin(), maps.end(), [&](const Mapping& mapping) {

@@ -22,43 +22,43 @@ struct Mapping {
   bool writable = false;
   bool executable = false;
   bool shared = false;
-  bool deleted = false;  // the file has no name any more
-  uint64_t offset = 0;   // in the file
+  bool deleted = false;  // the file has been unlinked
+  uint64_t offset = 0;   // offset in the file
   uint64_t device = 0;   // as makedev() makes it
   uint64_t inode = 0;    // 0: no file
-  std::string path;      // of a file, or a name like [stack]; empty: anonymous
+  std::string path;      // of the file, or a name such as [stack]; empty: anonymous
 };
 
-// Of a process that has ended an error (ESRCH): it is not that nothing is mapped.
+// Returns an error (ESRCH), not an empty list, if the process has ended.
 Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid);
 
-// Asks for single mappings of a process: a microsecond each, however many there are. Where the
-// kernel cannot be asked (before Linux 6.11) all are read when the first is asked for. Made
-// beforehand, it needs no more than that while a process stands still. Stays with the program that
-// runs when it is made.
+// Looks up single mappings of a process, in about a microsecond each, however many there are. If
+// the kernel has no such query (before Linux 6.11), the first look-up reads all mappings.
+// Constructed early, so that a look-up takes no longer than that while the process is stopped.
+// Bound to the program that the process runs at construction. Not thread-safe.
 class MappingLookup {
  public:
   explicit MappingLookup(pid_t pid);
-  // As it is now; or, where all are read, as it was at the first question. Nothing: no mapping lies
-  // there, or nobody can tell.
+  // Returns the mapping at the address as it is now, or, if all were read, as it was at the first
+  // look-up. Returns nullopt if nothing is mapped there, or if it is not known.
   std::optional<Range> range_at(Address address);
 
  private:
   Fd maps_;
-  std::optional<std::vector<Mapping>> all_;  // where they are not asked for
+  std::optional<std::vector<Mapping>> all_;  // if the kernel has no query
 };
 
-// Lines that do not look as the kernel writes them are left out.
+// Skips lines that are not in the kernel's format.
 std::vector<Mapping> parse_maps(std::string_view text);
 
-// The free ranges between mappings, within [lowest, highest).
+// Returns the free ranges between mappings, within [lowest, highest).
 std::vector<Range> free_ranges(const std::vector<Mapping>& maps, Address lowest, Address highest);
 
-// Executable memory that belongs to no program and no library: what a code generator has made. It
-// is anonymous, or a file that only lives in memory (memfd_create).
+// Returns whether this is executable memory of no program or library, which a code generator has
+// made: anonymous, or a file that exists only in memory (memfd_create).
 bool is_anonymous_code(const Mapping& mapping);
 
-// Is there any, besides what lies in these ranges?
+// Returns whether there is any such memory outside these ranges.
 bool has_anonymous_code(const std::vector<Mapping>& maps, std::span<const Range> except = {});
 
 }  // namespace pinprick::image

@@ -15,14 +15,14 @@
 namespace pinprick::image {
 namespace {
 
-// The name by which a function is matched, and the instruction that is meant.
+// The name by which a function matched, and the instruction that is meant.
 struct Named {
   std::string_view name;  // lives as long as the object
-  uint64_t offset = 0;    // from the function's begin
+  uint64_t offset = 0;    // from the function's start
 };
 
-// The symbol that fits the pattern; for a function without symbols the name it is shown by, which
-// looks like an offset in itself: gzip+0x3500. Nothing: no match.
+// Returns the symbol that matches the pattern. A function without symbols has the name by which it
+// is shown, which looks like an offset: gzip+0x3500. Returns nullopt if there is no match.
 std::optional<Named> matching_name(Object& object, const Function& function,
                                    const Pattern& pattern) {
   const auto names = object.functions().names(function);
@@ -48,7 +48,8 @@ bool is_excluded(Object& object, const Function& function, const std::vector<Pat
   });
 }
 
-// The first of those for one site. Functions come by address, and mostly there is nothing to do.
+// Keeps the first match of each site. Matches are sorted by address, and usually have no
+// duplicates.
 void drop_duplicates(std::vector<Match>& matches) {
   const auto is_not_below = [](const Match& a, const Match& b) { return a.site >= b.site; };
   if (std::adjacent_find(matches.begin(), matches.end(), is_not_below) == matches.end()) return;
@@ -59,11 +60,11 @@ void drop_duplicates(std::vector<Match>& matches) {
                 matches.end());
 }
 
-// Names without their signature, but for those that more than one function would share. `matches`
-// of one object.
+// Removes the signature from names, except from those that several functions would share. `matches`
+// are of one object.
 void shorten_names(std::span<Match> matches) {
   std::vector<std::string_view> names(matches.size());
-  std::unordered_map<std::string_view, int> uses;  // of names that some signature follows
+  std::unordered_map<std::string_view, int> uses;  // of names that had a signature
   for (size_t i = 0; i < matches.size(); ++i) {
     names[i] = without_signature(matches[i].function_name);
     if (names[i].size() != matches[i].function_name.size()) uses.try_emplace(names[i], 0);
@@ -128,7 +129,7 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
     for (size_t i = 0; i < patterns.size(); ++i)
       if (patterns[i].matches_object(object->names())) wanted.push_back(i);
     if (wanted.empty()) continue;
-    // Of a function that several mean, who asked for it by its name comes first.
+    // If several patterns match a function, one without a wildcard comes first.
     std::stable_partition(wanted.begin(), wanted.end(),
                           [&](size_t i) { return !patterns[i].has_wildcard(); });
 

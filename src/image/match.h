@@ -1,4 +1,4 @@
-// From patterns to the functions they mean.
+// Finds the functions that patterns match.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,25 @@
 
 namespace pinprick::image {
 
-// How an instruction is shown: a function's name, and how far behind its begin it is.
+// Returns how an instruction is shown: a function's name plus an offset.
 std::string name_at(std::string_view function, uint64_t offset);
 
 struct Match {
   Object* object = nullptr;
   const Function* function = nullptr;
-  Address site = 0;  // run-time address: the function's begin, plus the pattern's offset
-  // To show: demangled, with signature where overloads share the name. Lives as long as the object.
+  Address site = 0;  // run-time address: the function's start plus the pattern's offset
+  // The name to show: demangled, with the signature if overloads share the name. Lives as long as
+  // the object.
   std::string_view function_name;
-  uint32_t pattern = 0;           // of the one that matched first; those with a wildcard last
-  bool unresolved = false;        // an IFUNC whose implementation nobody in the process uses yet
-  bool each_instruction = false;  // not the one at the site alone
+  uint32_t pattern = 0;           // index of the pattern that matched first; those with a wildcard
+                                  // come last
+  bool unresolved = false;        // an IFUNC that the process has not used yet, so its
+                                  // implementation is not known
+  bool each_instruction = false;  // means every instruction of the function, not only `site`
 
   bool at_entry() const { return offset() == 0; }
   uint64_t offset() const { return offset_of(site); }
-  // Of another address of the function.
+  // The same for another address of the function.
   uint64_t offset_of(Address address) const {
     return address - object->bias() - function->range.begin;
   }
@@ -35,21 +38,22 @@ struct Match {
 };
 
 struct Matches {
-  std::vector<Match> matches;           // by object, then by address; each site once
+  std::vector<Match> matches;           // by object, then by address; sites are unique
   std::vector<size_t> unmatched;        // patterns that matched nothing
-  std::vector<size_t> only_unreadable;  // ... whose object is there, but cannot be read
+  std::vector<size_t> only_unreadable;  // patterns that match only objects which cannot be read
 };
 
-// `looks_at`: only these objects; empty: all.
+// Matches the patterns against the functions of all objects for which `looks_at` returns true; if
+// it is empty, of all objects.
 Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns,
                        const std::vector<Pattern>& excluded,
                        const std::function<bool(const Object&)>& looks_at = {});
 
-// Of whole functions, each instruction; other matches stay.
+// Makes matches of whole functions mean each instruction; does not change others.
 void mean_each_instruction(std::vector<Match>& matches);
 
-// What the IFUNC `resolver` of `definer` has been resolved to, as the objects' relocated words
-// show.
+// Returns the implementations that the IFUNC `resolver` of `definer` was resolved to, as found in
+// relocated words of all objects.
 std::vector<Address> implementations(ProcessImage& image, Object& definer,
                                      const Function& resolver);
 

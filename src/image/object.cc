@@ -15,11 +15,11 @@
 namespace pinprick::image {
 namespace {
 
-// More memory than any function, or the data that programs begin with, takes. A .bss may be of any
-// size, and so may whatever a hostile file claims.
+// More than any function, or the data that a program starts with, takes. A .bss may have any size,
+// and so may anything in a hostile file.
 constexpr uint64_t kLargestFunction = uint64_t{64} << 20;
 constexpr uint64_t kLargestZeroed = uint64_t{256} << 20;
-// Of a file whose values are kept.
+// Of a file whose values are stored.
 constexpr uint64_t kLargestCopied = uint64_t{2} << 30;
 
 std::vector<FrameEntry> frames_of(const ElfFile& elf) {
@@ -27,7 +27,7 @@ std::vector<FrameEntry> frames_of(const ElfFile& elf) {
   return section ? parse_eh_frame(section->data, section->address) : std::vector<FrameEntry>();
 }
 
-// `debug`: the separate debug file, or null.
+// `debug` is the separate debug file, or null.
 FunctionTable functions_of(const ElfFile& elf, const ElfFile* debug,
                            std::span<const FrameEntry> frames) {
   std::vector<Symbol> symbols = elf.symtab();
@@ -71,9 +71,9 @@ ObjectCode code_in(const ObjectBytes& object, const FunctionTable& functions,
   return code;
 }
 
-// All that is ever read of the file. False: it cannot be read.
+// Adds everything that is ever read of the file. Returns false if it cannot be read.
 bool add_file(ContentHasher& hasher, const ElfFile& elf) {
-  constexpr uint64_t kAtOnce = 128 << 10;  // stays in a cache of the processor
+  constexpr uint64_t kAtOnce = 128 << 10;  // fits into a cache of the processor
   const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(kAtOnce);
   hasher.add(elf.file_size());
   for (const ElfFile::Part& part : elf.parts()) {
@@ -125,7 +125,7 @@ const std::vector<FrameEntry>& Object::frames() {
   return *frames_;
 }
 
-// Null: there is none, or the object needs none.
+// Returns null if there is none, or if the object does not need one.
 const ElfFile* Object::debug_file() {
   if (!debug_) {
     debug_.emplace();
@@ -146,7 +146,8 @@ const std::optional<ContentHash>& Object::contents() {
   return *contents_;
 }
 
-// Of the files, and of the text in memory. Nothing: code may be other code than the file's.
+// Returns the hash of the files and of the text in memory; nullopt if code may differ from the
+// file's.
 std::optional<ContentHash> Object::contents_of_code() {
   if (!contents() || elf_.has_text_relocations()) return std::nullopt;
   const auto& segments = elf_.segments();
@@ -165,7 +166,7 @@ std::optional<ContentHash> Object::contents_of_code() {
   return hasher.finish();
 }
 
-// Null: the files are not what contents() is of any more. Then no value is kept, from here on.
+// Returns null if the files are not those that contents() hashed; from then on no value is stored.
 Object::Copy* Object::copy() {
   if (copy_) return copy_->get();
   copy_.emplace();
@@ -258,7 +259,7 @@ std::optional<std::string_view> Object::stack_reading_runtime() {
 }
 
 std::vector<Address> Object::landing_pads(size_t most) {
-  constexpr uint64_t kLongest = 1024;  // of a table that is worth it
+  constexpr uint64_t kLongest = 1024;  // of a table; longer ones are not worth reading
   std::vector<Address> all;
   for (const FrameEntry& frame : frames()) {
     if (frame.lsda == 0) continue;
@@ -282,8 +283,8 @@ bool Object::read(Address address, std::span<uint8_t> out) const {
   return true;
 }
 
-// A segment's memory; shorter where its end is not readable, or is a huge .bss, or from a file is
-// any: addresses of code that lie there have been somewhere else before.
+// Returns a segment's memory. The .bss is left out if it is not readable or huge, and for a file:
+// words there that are addresses of code were copied from elsewhere.
 Object::SegmentBytes Object::segment_bytes(const Segment& segment) const {
   SegmentBytes out = {segment.range.begin, nullptr, {}};
   const auto take = [&](uint64_t size, auto&& fill) {
@@ -346,7 +347,7 @@ ObjectCode Object::scan_memory() {
   return code_in(object, functions(), relocations(), frames());
 }
 
-// With the text that is in memory, which is the copy's.
+// Uses the text in memory, which equals that of the copy.
 ObjectCode Object::scan_copy(const Copy& copy) {
   struct Part {
     Address address = 0;
@@ -373,7 +374,7 @@ ObjectCode Object::scan_copy(const Copy& copy) {
   return code_in(object, functions(), copy.elf.relocations(), copy.frames);
 }
 
-// Into its own data, where the file does not have it.
+// Adds what the process has written to the object's data, which the file does not have.
 void Object::add_what_memory_shows() {
   std::vector<SegmentBytes> data;
   for (const Segment& segment : elf_.segments())
@@ -400,7 +401,7 @@ void Object::scan_code() {
       code_ = store_->keep(*key, scan_copy(*from));
   const bool is_of_file = code_ != nullptr;
   if (!is_of_file) code_ = std::make_shared<const ObjectCode>(scan_memory());
-  if (copy_) copy_->reset();  // all is read of it
+  if (copy_) copy_->reset();  // no longer needed
   targets_ = code_->targets;
   reserved_ = code_->reserved;
   vforks_ = code_->vforks;

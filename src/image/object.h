@@ -1,16 +1,17 @@
-// One loaded object (or a file looked at on its own): its names, functions and branch targets.
+// Object: one loaded object, or a file on its own: its names, functions and branch targets.
 //
 // Loads lazily and caches; not thread-safe. Addresses in the interface are run-time addresses; a
 // file on its own has bias 0.
 //
-// With a store (object_store.h) its functions are a value of the object's file. So are its branch
-// targets, where its code lies in segments that nobody may write, that no relocation changes, and
-// that hold in memory what they hold in the file. Then everything that could hold an address of its
-// code is in the file, or was made of what is there: an instruction, a relocation, a word of data.
-// What a process has written into its own data is looked at all the same, each time: words that are
-// addresses of text, and descriptors of restartable sequences. A table of distances that it could
-// have written explains no jump (ObjectBytes::changing). In every other case, as where somebody's
-// breakpoints or probes are in the text, all is read from memory, and nothing is kept.
+// With a store (object_store.h), the object's functions are a value that depends only on its file.
+// So are its branch targets, if its code lies in segments that cannot be written, that no
+// relocation changes, and that are in memory as they are in the file. Everything that could hold an
+// address of its code is then in the file, or was made from the file: an instruction, a relocation,
+// a word of data. What a process has written into the object's data is read each time nevertheless:
+// words that are addresses of text, and descriptors of restartable sequences. A table of distances
+// that the process could have written explains no jump (ObjectBytes::changing). In all other cases,
+// such as with breakpoints or probes of another owner in the text, everything is read from memory,
+// and nothing is stored.
 #pragma once
 
 #include <functional>
@@ -30,13 +31,13 @@
 
 namespace pinprick::image {
 
-// Reads memory of the process; false where any of it is not readable.
+// Reads memory of the process. Returns false if any of it cannot be read.
 using MemoryReader = std::function<bool(Address, std::span<uint8_t>)>;
 
 class Object {
  public:
-  // `names[0]` is the one to show. `reader` empty: bytes come from the file. `store` may be null;
-  // else it outlives the object.
+  // `names[0]` is the one to show. If `reader` is empty, bytes come from the file. `store` may be
+  // null; else it must outlive the object.
   Object(ElfFile elf, uint64_t bias, std::vector<std::string> names, std::string path,
          std::string root, MemoryReader reader, ObjectStore* store = nullptr);
 
@@ -50,35 +51,37 @@ class Object {
   bool contains_code(Address address) const { return elf_.in_executable_segment(address - bias_); }
   Address entry() const { return elf_.entry() + bias_; }
 
-  const FunctionTable& functions();  // in the object's own addresses
-  // False: none of its functions has one of these for its name, or in it. Quicker than to look at
-  // their names.
+  const FunctionTable& functions();  // addresses are the object's own
+  // Returns false if no function's name contains one of these. Faster than looking at all names.
   bool may_name_any(std::span<const std::string_view> names);
-  const BranchTargets& targets();  // likewise; decodes the whole text the first time
+  const BranchTargets& targets();  // the same; decodes the whole text at the first call
   const std::vector<Relocation>& relocations();
-  // The symbol whose address the loader puts there, as into an entry of the global offset table;
-  // empty: none.
+  // Returns the symbol whose address the loader writes there, such as into an entry of the global
+  // offset table; empty if there is none.
   std::string_view imported_at(Address address);
-  // The runtime that makes return addresses on the stack untouchable in all of its code; nothing if
-  // there is none that is known (language_runtime.h).
+  // Returns the language runtime that forbids changing return addresses in all code of this object;
+  // nullopt if none is known (language_runtime.h).
   std::optional<std::string_view> stack_reading_runtime();
-  // Unwind entries, in the object's own addresses; and where unwinders enter its functions, as the
-  // exception tables of the first `most` functions say that have some.
+  // frames() returns the unwind entries, in the object's own addresses. landing_pads() returns
+  // where unwinders enter its functions, from the exception tables of the first `most` functions
+  // that have one.
   const std::vector<FrameEntry>& frames();
   std::vector<Address> landing_pads(size_t most);
-  // Ranges that must not be touched, in the object's own addresses.
+  // Returns the ranges that must not be changed, in the object's own addresses.
   const std::vector<Range>& reserved();
-  // System calls that may start a child in the same memory (arch::find_vforks()), likewise.
+  // Returns the system calls that may start a child in the same memory (arch::find_vforks()), in
+  // the object's own addresses.
   const std::vector<Address>& vforks();
-  // The function's bytes up to its limit, as they were in memory when the object's code was first
-  // looked at. As long as the object.
+  // Returns the function's bytes up to its limit, as they were in memory when the object's code was
+  // first read. Valid as long as the object.
   std::span<const uint8_t> code(const Function& function);
-  // The same from an address of the object's own, as far as its segment goes; empty: not code.
+  // The same from one of the object's own addresses up to the end of its segment; empty if it is
+  // not code.
   std::span<const uint8_t> code_from(Address address);
   bool read(Address address, std::span<uint8_t> out) const;
 
-  // What to call the function: the symbol, demangled; `name+0xoff` without one. Lives as long as
-  // the object.
+  // Returns the name to show: the symbol, demangled; without a symbol `name+0xoff`. Valid as long
+  // as the object.
   std::string_view function_name(const Function& function, std::string_view symbol);
 
  private:
@@ -87,7 +90,7 @@ class Object {
     std::unique_ptr<uint8_t[]> storage;
     std::span<const uint8_t> bytes = {};
   };
-  // The files that functions are read from, as nobody can change them any more.
+  // Private copies of the files that functions are read from.
   struct Copy {
     ElfFile elf;
     std::optional<ElfFile> debug;
@@ -112,7 +115,7 @@ class Object {
   std::string root_;
   MemoryReader reader_;
   ObjectStore* store_;
-  // The hash of all that its functions depend on; nothing: no value is kept.
+  // The hash of everything that its functions depend on; inner nullopt: no value is stored.
   std::optional<std::optional<ContentHash>> contents_;
   std::optional<std::unique_ptr<Copy>> copy_;
   std::optional<std::unique_ptr<ElfFile>> debug_;
@@ -128,7 +131,7 @@ class Object {
   std::vector<Range> reserved_;
   std::vector<Address> vforks_;
   std::unordered_map<const char*, std::string> demangled_;   // by symbol
-  std::unordered_map<Address, std::string> without_symbol_;  // by where the function begins
+  std::unordered_map<Address, std::string> without_symbol_;  // by the function's start
 };
 
 }  // namespace pinprick::image

@@ -24,7 +24,7 @@ struct FileHead {
 };
 static_assert(std::has_unique_object_representations_v<FileHead>);
 
-// The description of the note; empty: there is none.
+// Returns the description of the build-id note; empty if there is none.
 std::span<const uint8_t> build_id_in(std::span<const uint8_t> notes) {
   ByteReader reader(notes);
   while (reader.remaining() >= 12) {
@@ -45,7 +45,7 @@ struct Program {
   bool is_known = true;
 };
 
-// The program comes first, and then what it was linked with, in an order that follows from that.
+// The program comes first, then its libraries, in an order that the program determines.
 int add_build_id(dl_phdr_info* object, size_t, void* data) {
   auto& program = *static_cast<Program*>(data);
   if (std::string_view(object->dlpi_name).starts_with("linux-vdso")) return 0;

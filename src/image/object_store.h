@@ -1,24 +1,21 @@
-// Values of objects (object_value.h), found by the contents that they depend on: in this process as
-// long as anybody uses them, and in files of the user's cache.
+// ObjectStore: values of objects (object_value.h), by the contents that they depend on: in this
+// process as long as they are in use, and in files of the user's cache. Thread-safe.
 //
-// Why no value is used that decoding would not give:
+// Why a stored value always equals what decoding would give:
 //   - A value is a function of bytes (Object::contents() says which) and of the program that
-//   decodes
-//     them. It is computed from a private copy of exactly the bytes that its key is a hash of: to
-//     change the file meanwhile, and back, changes neither.
-//   - It is looked up by the hash of the bytes that are there now. No size, time or inode says that
-//     a file is the same. That others who can choose a library's bytes cannot choose bytes with
-//     another library's key is what the hash is for (content_hash.h): its own key is in the folder.
-//   - The key covers the program, too, by the build ids of its own file and of its libraries:
-//   another
-//     pinprick, or another decoder under it, finds nothing of this one's. Without such ids nothing
-//     is written or read.
-//   - A file says which key and which kind of value it is of, and has a checksum by the same hash
-//     over all of that and the value. So a damaged or shortened file, or one under another's name,
-//     reads as none; it is removed and made again.
-//   - Who may write there is up to cache_folder.h: this user alone.
-//
-// By any number of threads.
+//     decodes them. It is computed from a private copy of exactly the bytes that its key is the
+//     hash of, so that changing the file in between, and back, has no effect.
+//   - It is looked up by the hash of the bytes that are there now. No size, time or inode is taken
+//     to mean that a file is unchanged. A user who can choose the bytes of a library must not be
+//     able to choose bytes with the key of another library: the hash sees to that (content_hash.h),
+//     with a secret that is in the folder.
+//   - The key also covers the program, by the build ids of its own file and of its libraries.
+//     Another pinprick, or another version of its decoder, does not find these values. Without such
+//     ids nothing is written or read.
+//   - A file contains its key and the kind of its value, and has a checksum, by the same hash, over
+//     these and the value. So a damaged or shortened file, or one under a wrong name, reads as
+//     missing; it is removed and written again.
+//   - Only this user may write there: cache_folder.h sees to that.
 #pragma once
 
 #include <cstdint>
@@ -39,36 +36,37 @@ namespace pinprick::image {
 
 class ObjectStore {
  public:
-  // Without a folder values are kept in this process only.
+  // Without a folder, values are kept in this process only.
   explicit ObjectStore(std::optional<CacheFolder> folder = std::nullopt);
-  // Writes what is still to be written.
+  // Writes pending values.
   ~ObjectStore();
   ObjectStore(const ObjectStore&) = delete;
   ObjectStore& operator=(const ObjectStore&) = delete;
 
-  // A hasher for keys, which knows the program already.
+  // Returns a hasher for keys, to which the program has been added.
   ContentHasher hasher() const;
 
-  // Null: there is none. `segments`: of the object that is looked at.
+  // Returns null if there is no such value. `segments` are those of the object.
   std::shared_ptr<const FunctionTable> find_functions(ContentHash key,
                                                       std::span<const Segment> segments);
   std::shared_ptr<const ObjectCode> find_code(ContentHash key, std::span<const Segment> segments);
-  // Returns what is kept: `value`, or an equal one that somebody else has brought. Files are
-  // written by write_pending().
+  // Returns the value that is kept: `value`, or an equal one that another caller has added. Files
+  // are written by write_pending().
   std::shared_ptr<const FunctionTable> keep(ContentHash key, FunctionTable value);
   std::shared_ptr<const ObjectCode> keep(ContentHash key, ObjectCode value);
 
-  // Writes what is new into the folder. Takes milliseconds: not before what has to be quick.
+  // Writes new values to the folder. This takes milliseconds, so not while something waits.
   void write_pending();
 
-  // For tests: how many values were found in files, and in use.
+  // For tests: how many values were read from files, and found in use.
   size_t found_in_files() const { return found_in_files_; }
   size_t found_in_use() const { return found_in_use_; }
 
  private:
   enum class Kind : uint32_t { functions = 1, code = 2 };
   static std::string file_name(ContentHash key, Kind kind);
-  // A file's bytes, with the value's; and the value's, if the file is whole and means this.
+  // wrapped() returns the bytes of a file with this value. unwrapped() returns the value, if the
+  // file is intact and has this key and kind.
   std::vector<uint8_t> wrapped(ContentHash key, Kind kind, std::span<const uint8_t> value) const;
   std::optional<std::span<const uint8_t>> unwrapped(ContentHash key, Kind kind,
                                                     std::span<const uint8_t> file) const;
@@ -87,7 +85,7 @@ class ObjectStore {
   std::map<ContentHash, std::weak_ptr<const ObjectCode>> code_;
   struct Pending {
     ContentHash key;
-    std::shared_ptr<const FunctionTable> functions;  // or
+    std::shared_ptr<const FunctionTable> functions;  // either this
     std::shared_ptr<const ObjectCode> code;
   };
   void add_pending(ContentHash key, std::shared_ptr<const FunctionTable> value) {

@@ -1,13 +1,13 @@
-// What is known of an object's functions and code, as values that depend on its file alone: its
-// functions (functions.h), and where its code may be entered. Shared and never changed once made.
+// What is known of an object's functions and code, as values that depend on its file only: its
+// functions (functions.h), and where its code may be entered. Shared, and immutable.
 //
-// `store` in object_store.h keeps them; here is what they look like in a file of the cache: arrays
-// as they lie in memory, each after its length. A file may hold anything. What is parsed has the
-// shape that decoding would have given it: functions ascend and lie in code, names end where they
-// say, bits are as many as the text has bytes. Whether it is the right value is not for parsing to
-// say: a checksum is (object_store.h).
+// object_store.h keeps them. Here is their format in a file of the cache: arrays as in memory, each
+// after its length. A file may contain anything. A value that parses has the shape that decoding
+// would give it: functions ascend and lie in code, names end where they should, and there are as
+// many bits as the text has bytes. Whether it is the right value is decided by a checksum
+// (object_store.h), not by parsing.
 //
-// Pure. A damaged file reads as nothing.
+// Pure. A damaged file reads as missing.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@
 
 namespace pinprick::image {
 
-// What decoding all text has brought to light (code_scan.h).
+// What decoding all text has found (code_scan.h).
 struct ObjectCode {
   BranchTargets targets;
   std::vector<Range> reserved;  // restartable sequences
-  // System calls that may start a child in the same memory, by arch::find_vforks().
+  // System calls that may start a child in the same memory (arch::find_vforks()).
   std::vector<Address> vforks;
 
   friend bool operator==(const ObjectCode&, const ObjectCode&) = default;
@@ -35,7 +35,7 @@ struct ObjectCode {
 std::vector<uint8_t> to_bytes(const FunctionTable& functions);
 std::vector<uint8_t> to_bytes(const ObjectCode& code);
 
-// Nothing: damaged, or not of these segments.
+// Return nullopt if the bytes are damaged, or do not fit these segments.
 std::optional<FunctionTable> parse_functions(std::span<const uint8_t> bytes,
                                              std::span<const Segment> segments);
 std::optional<ObjectCode> parse_code(std::span<const uint8_t> bytes,

@@ -1,5 +1,5 @@
-// Arrays in a file of the cache: how many there are, and their bytes as they are in memory. For
-// types without padding: what is written is a function of the value alone.
+// Arrays in a file of the cache: their length, then their bytes as in memory. For types without
+// padding, so that the bytes depend on the value only. Pure.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ void append_all(std::vector<uint8_t>& bytes, std::span<T> values) {
   append_all(bytes, std::span<const T>(values));
 }
 
-// Returns false if the file ends before. No more memory is taken than there are bytes.
+// Returns false if the file ends too early. Allocates no more than there are bytes.
 template <class T>
 bool read_all(ByteReader& reader, std::vector<T>& values) {
   static_assert(std::has_unique_object_representations_v<T>);

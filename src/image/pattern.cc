@@ -23,7 +23,7 @@ struct Pattern::Regex {
 
 namespace {
 
-// The first single colon: `a:b`, never one of `a::b`, and none in brackets: `name[abi:cxx11]`,
+// Returns the first single colon: `a:b`, but not in `a::b` nor in brackets: `name[abi:cxx11]`,
 // `{lambda(auto:1)#1}`, `[[:alpha:]]`.
 size_t object_separator(std::string_view text) {
   const size_t bracket = std::min(text.find_first_of("([{<"), text.size());
@@ -106,7 +106,7 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
 
   if (syntax == PatternSyntax::regex) {
     pattern.function_ = rest;
-    // First as it stands: `a)(b` would be something else inside of parentheses.
+    // First as written: in parentheses, `a)(b` would mean something else.
     for (const std::string& form : {pattern.function_, "^(" + pattern.function_ + ")$"}) {
       pattern.regex_ = std::make_shared<Regex>();
       const int error = regcomp(&pattern.regex_->compiled, form.c_str(), REG_EXTENDED | REG_NOSUB);
@@ -119,7 +119,7 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
     return pattern;
   }
 
-  // `operator+` is no offset, and neither is anything that does not begin with a digit.
+  // The + of `operator+` does not start an offset, nor does any that is not followed by a digit.
   if (const size_t plus = rest.rfind('+'); plus != rest.npos && plus != 0 &&
                                            plus + 1 < rest.size() && rest[plus + 1] >= '0' &&
                                            rest[plus + 1] <= '9') {

@@ -1,14 +1,14 @@
-// What users write to name functions: [object:]glob[+0xOFF].
+// Pattern: what users write to name functions: [object:]glob[+0xOFF]. Pure.
 //
 //     processCommand            in every object of the process
 //     libc:mall*                object by file name, without its version
 //     net::Conn::*              C++ names, demangled; `::` never separates an object
 //     net::Conn::read(char*, *  with a parenthesis: the whole signature
 //     redis-server:call+0x1f    an instruction
-//     gzip+0x3500, gzip:0x3500  a function without a symbol, by where it begins in the file
+//     gzip+0x3500, gzip:0x3500  a function without a symbol, by its address in the file
 //
-// Globs know * and ?. As a regular expression (POSIX extended) the part behind the object has to
-// match the whole name; it takes no offset.
+// Globs have * and ?. In a regular expression (POSIX extended), the part after the object must
+// match the whole name, and there is no offset.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ enum class PatternSyntax : uint8_t { glob, regex };
 
 enum class PatternCause : uint8_t {
   empty,
-  bad_offset,       // behind + stands no number
-  bad_regex,        // detail: what regcomp says
+  bad_offset,       // what follows + is not a number
+  bad_regex,        // detail: the message of regcomp
   not_implemented,  // usdt: and point:
 };
 
@@ -35,7 +35,7 @@ struct PatternError {
   std::string pattern;
   std::string detail;
 };
-// What is wrong with it, as for people: lower case, no full stop.
+// Returns what is wrong with the pattern, for people: lower case, no full stop.
 std::string explanation(const PatternError& error);
 
 class Pattern {
@@ -47,16 +47,16 @@ class Pattern {
   bool names_object() const { return !object_.empty(); }
   uint64_t offset() const { return offset_; }
   bool has_offset() const { return has_offset_; }
-  // Could it mean more than one name?
+  // Returns whether it could match more than one name.
   bool has_wildcard() const;
-  // Parts of functions are not meant, but for those that the pattern names: by ".cold", or by the
-  // whole name of a part without a symbol.
+  // Excludes parts of functions, except those that the pattern names: by ".cold", or by the whole
+  // name of a part without a symbol.
   void leave_out_parts() { with_parts_ = false; }
   bool means_part(bool has_symbol) const;
 
-  // `names`: what the object may be called, e.g. redis-server and redis-check-rdb.
+  // `names` are the object's names, e.g. redis-server and redis-check-rdb.
   bool matches_object(const std::vector<std::string>& names) const;
-  // `name`: as in the symbol table, mangled or not.
+  // `name` is from the symbol table, mangled or not.
   bool matches_function(std::string_view name) const;
 
  private:
@@ -75,7 +75,8 @@ class Pattern {
 
 bool glob_matches(std::string_view glob, std::string_view text);
 
-// libc.so.6 -> libc, ld-linux-x86-64.so.2 -> ld-linux-x86-64, libstdc++.so.6.0.30 -> libstdc++.
+// Returns libc for libc.so.6, ld-linux-x86-64 for ld-linux-x86-64.so.2, libstdc++ for
+// libstdc++.so.6.0.30.
 std::string_view without_version(std::string_view file_name);
 
 }  // namespace pinprick::image

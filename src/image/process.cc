@@ -21,7 +21,7 @@ std::string base_name(const std::string& path) {
   return slash == path.npos ? path : path.substr(slash + 1);
 }
 
-// What one file is mapped to. The same file loaded twice (dlmopen) is two of these.
+// The mappings of one file. A file that is loaded twice (dlmopen) has two of these.
 struct Candidate {
   std::vector<Mapping> mappings;
 };
@@ -30,7 +30,7 @@ bool same_file(const Mapping& a, const Mapping& b) {
   return a.device == b.device && a.inode == b.inode && a.path == b.path;
 }
 
-// Runs of mappings of one file; a mapping at offset 0 begins another load.
+// Groups runs of mappings of one file; a mapping at offset 0 starts another load.
 std::vector<Candidate> group_by_file(const std::vector<Mapping>& maps) {
   std::vector<Candidate> groups;
   for (const Mapping& mapping : maps) {
@@ -54,7 +54,7 @@ std::vector<Candidate> group_by_file(const std::vector<Mapping>& maps) {
   return groups;
 }
 
-// Where the loader put the file, from an executable mapping and the segment it maps.
+// Returns the load bias, from an executable mapping and the segment that it maps.
 std::optional<uint64_t> bias_of(const ElfFile& elf, const Candidate& group) {
   for (const Mapping& mapping : group.mappings) {
     if (!mapping.executable) continue;
@@ -69,7 +69,7 @@ std::optional<uint64_t> bias_of(const ElfFile& elf, const Candidate& group) {
   return std::nullopt;
 }
 
-// The file as it lies in memory, segments at their file offsets.
+// Reads a file from memory, with segments at their file offsets.
 Result<ElfFile, ElfError> read_from_memory(const Candidate& group, const MemoryReader& reader) {
   const Mapping& first = group.mappings.front();
   const auto broken = [&](ElfCause cause) { return fail(ElfError{cause, first.path, 0}); };
@@ -98,7 +98,7 @@ Result<ElfFile, ElfError> read_from_memory(const Candidate& group, const MemoryR
     if (program.p_offset == 0) bias = first.range.begin - program.p_vaddr;
   }
   if (!bias) return broken(ElfCause::truncated);
-  // Section headers are not in memory; what stands at their offset is something else.
+  // Section headers are not in memory: other data is at their offset.
   header.e_shoff = 0;
   header.e_shnum = 0;
   header.e_shstrndx = 0;
@@ -121,7 +121,8 @@ Result<ElfFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group) {
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0)
     return fail(ElfError{ElfCause::unreadable, first.path, errno});
-  // Overlay file systems show one device in maps and another to stat: the inode has to do.
+  // Overlay file systems show one device in maps and another in stat, so only the inode is
+  // compared.
   if (status.st_ino != first.inode) return fail(ElfError{ElfCause::unreadable, first.path, ESTALE});
   return ElfFile::open(path);
 }
@@ -160,7 +161,7 @@ std::string executable_name(pid_t pid, const MemoryReader& reader) {
   const Address at = auxiliary_value(pid, AT_EXECFN);
   constexpr size_t kLongest = 4096;
   std::string name;
-  // It ends shortly before the end of the stack: none of these pieces lies in two pages.
+  // It lies shortly before the end of the stack: no piece crosses a page boundary.
   while (at != 0 && name.size() < kLongest) {
     const Address begin = at + name.size();
     const uint64_t page_end = align_down(begin, kPageSize) + kPageSize;

@@ -42,7 +42,7 @@ uint64_t read_format(ByteReader& reader, uint8_t encoding) {
   }
 }
 
-// A pointer in a section at `section`. Only absolute and PC-relative ones occur in .eh_frame.
+// Reads a pointer in a section at `section`. Only absolute and PC-relative ones occur in .eh_frame.
 uint64_t read_pointer(ByteReader& reader, uint8_t encoding, Address section) {
   if (encoding == kOmit) return 0;
   const Address here = section + reader.position();
@@ -58,13 +58,13 @@ uint64_t read_pointer(ByteReader& reader, uint8_t encoding, Address section) {
   }
 }
 
-// The rules at a function's first instruction, as far as they matter here.
+// The rules at a function's first instruction that matter here.
 struct EntryRules {
   bool cfa_is_stack_plus_8 = false;
   bool return_address_at_cfa_minus_8 = false;
 };
 
-// Runs call frame instructions up to the first that moves on in the code.
+// Runs call frame instructions up to the first that advances the location.
 void run_to_first_row(ByteReader reader, int64_t data_alignment, EntryRules& rules) {
   uint64_t cfa_register = rules.cfa_is_stack_plus_8 ? arch::kDwarfStackPointer : UINT64_MAX;
   uint64_t cfa_offset = rules.cfa_is_stack_plus_8 ? 8 : 0;
@@ -129,7 +129,7 @@ void run_to_first_row(ByteReader reader, int64_t data_alignment, EntryRules& rul
       case 0x2e:  // GNU_args_size
         reader.uleb();
         break;
-      default:  // nothing that compilers put before the first instruction
+      default:  // compilers put nothing else before the first instruction
         rules = {};
         return;
     }
@@ -149,7 +149,7 @@ struct Common {
   EntryRules rules;
 };
 
-// `address`: where the reader's bytes lie.
+// `address` is that of the reader's bytes.
 std::optional<Common> parse_common(ByteReader reader, Address address) {
   Common common;
   const uint8_t version = reader.u8();
@@ -184,7 +184,7 @@ std::optional<Common> parse_common(ByteReader reader, Address address) {
           common.personality_is_indirect = (encoding & kIndirect) != 0;
           break;
         }
-        case 'S':  // a signal frame: not a function that is called
+        case 'S':  // a signal frame, which is not a function that is called
         case 'B':
           break;
         default:
@@ -216,7 +216,7 @@ std::vector<FrameEntry> parse_eh_frame(std::span<const uint8_t> bytes, Address a
     const auto entry = bytes.first(content + length);
     ByteReader body(entry, content);
     const uint32_t id = body.u32();
-    if (id == 0 || id > content) continue;  // a CIE: parsed when somebody refers to it
+    if (id == 0 || id > content) continue;  // a CIE: parsed when an FDE refers to it
 
     const size_t common_at = content - id;
     auto found = commons.find(common_at);

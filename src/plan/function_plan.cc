@@ -41,7 +41,7 @@ template <class IsFree>
 std::optional<Patch> window_with_room(const FunctionCode& function,
                                       std::span<const Address> boundaries, Address hop,
                                       IsFree&& is_free) {
-  if (function.targets->is_unresolved(function.range.begin)) return std::nullopt;
+  if (function.targets->has_unresolved_jump(function.range.begin)) return std::nullopt;
   std::optional<Patch> best;
   const auto distance = [&](Address at) { return at > hop ? at - hop : hop - at; };
   const auto first =
@@ -286,7 +286,7 @@ void Planning::place(Address site) {
 // Returns padding after an instruction that does not fall through, within the function or after it.
 std::optional<Address> Planning::padding_for(Address hop) {
   constexpr uint64_t kNear = 256;
-  const bool unresolved = function_.targets->is_unresolved(function_.range.begin);
+  const bool unresolved = function_.targets->has_unresolved_jump(function_.range.begin);
   const auto all = boundaries(hop + 2 * kNear);
   auto end_of = std::lower_bound(all.begin(), all.end(), hop > kNear ? hop - kNear : 0);
   if (end_of == all.begin()) ++end_of;

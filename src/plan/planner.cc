@@ -169,7 +169,7 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
   const Address closed_end = instructions == 1 ? jump_end : touched_end;
   if (function.targets->any_in(begin + 1, closed_end)) return refuse(Reason::branch_inside, begin);
   const bool needs_control_flow = instructions > 1 || padded;
-  if (needs_control_flow && function.targets->is_unresolved(function.range.begin))
+  if (needs_control_flow && function.targets->has_unresolved_jump(function.range.begin))
     return refuse(Reason::indirect_jumps, begin);
   if (align_down(begin, kPageSize) != align_down(jump_end - 1, kPageSize))
     return refuse(Reason::page_edge, begin);

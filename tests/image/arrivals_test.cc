@@ -22,11 +22,11 @@ struct Verdict {
 };
 
 // All functions that a probe at the address could belong to are unresolved.
-bool is_unresolved_place(Object& object, Address address) {
+bool is_in_unresolved_function(Object& object, Address address) {
   bool any = false;
   for (const Function& function : object.functions().functions()) {
     if (!Range{function.range.begin, function.limit}.contains(address)) continue;
-    if (!object.targets().is_unresolved(function.range.begin)) return false;
+    if (!object.targets().has_unresolved_jump(function.range.begin)) return false;
     any = true;
   }
   return any;
@@ -74,7 +74,7 @@ Verdict judge(const SteppedProgram& program, ProcessImage& image, bool from_file
       ++verdict.in_set;
     else if (program.behind_call(to))
       ++verdict.behind_calls;
-    else if (is_unresolved_place(*object, own))
+    else if (is_in_unresolved_function(*object, own))
       ++verdict.in_unresolved_functions;
     else
       ADD_FAILURE() << "execution arrives at " << place(loaded, to) << ", from "

@@ -60,9 +60,9 @@ TEST(BranchTargets, InOverlappingTextAreFoundOnce) {
 
 TEST(BranchTargets, OpaqueIsSaidOfAFunctionsBegin) {
   BranchTargets targets({{0x1000, 0x2000}});
-  targets.mark_unresolved(0x1100);
-  EXPECT_TRUE(targets.is_unresolved(0x1100));
-  EXPECT_FALSE(targets.is_unresolved(0x1101));
+  targets.mark_unresolved_jump(0x1100);
+  EXPECT_TRUE(targets.has_unresolved_jump(0x1100));
+  EXPECT_FALSE(targets.has_unresolved_jump(0x1101));
   EXPECT_FALSE(targets.contains(0x1100));
 }
 
@@ -82,13 +82,13 @@ TEST(BranchTargets, OfAProcessAddToThoseOfTheFileAndLeaveThemAsTheyAre) {
 TEST(BranchTargets, OpaqueIsWhatSomebodyComesIntoBeItInTheProcessAlone) {
   BranchTargets targets({{0x1000, 0x2000}});
   targets.add(0x1104);
-  targets.mark_unresolved_if_entered(0x1100, {0x1101, 0x1108});
-  targets.mark_unresolved_if_entered(0x1200, {0x1201, 0x1208});
-  EXPECT_TRUE(targets.is_unresolved(0x1100));
-  EXPECT_FALSE(targets.is_unresolved(0x1200));
-  EXPECT_FALSE(targets.with(std::vector<Address>{0x1200, 0x1208}).is_unresolved(0x1200));
-  EXPECT_TRUE(targets.with(std::vector<Address>{0x1207}).is_unresolved(0x1200));
-  EXPECT_FALSE(targets.is_unresolved(0x1200));
+  targets.mark_unresolved_jump_if_entered(0x1100, {0x1101, 0x1108});
+  targets.mark_unresolved_jump_if_entered(0x1200, {0x1201, 0x1208});
+  EXPECT_TRUE(targets.has_unresolved_jump(0x1100));
+  EXPECT_FALSE(targets.has_unresolved_jump(0x1200));
+  EXPECT_FALSE(targets.with(std::vector<Address>{0x1200, 0x1208}).has_unresolved_jump(0x1200));
+  EXPECT_TRUE(targets.with(std::vector<Address>{0x1207}).has_unresolved_jump(0x1200));
+  EXPECT_FALSE(targets.has_unresolved_jump(0x1200));
 }
 
 }  // namespace

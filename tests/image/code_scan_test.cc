@@ -29,8 +29,8 @@ class ComputedJumps : public testing::TestWithParam<const char*> {
 
   Object& object() { return *file_.objects.at(0); }
   const BranchTargets& targets() { return object().targets(); }
-  bool is_unresolved(const std::string& function) {
-    return targets().is_unresolved(labels_.at(function));
+  bool has_unresolved_jump(const std::string& function) {
+    return targets().has_unresolved_jump(labels_.at(function));
   }
 
   Scratch scratch_;
@@ -68,29 +68,29 @@ TEST_P(ComputedJumps, ByNoTableMakeItsNumbersNoTargets) {
 }
 
 TEST_P(ComputedJumps, IntoTheOwnMiddleMakeAFunctionOpaque) {
-  EXPECT_TRUE(is_unresolved("computes_inside"));
-  EXPECT_TRUE(is_unresolved("computes_beside_data"));
+  EXPECT_TRUE(has_unresolved_jump("computes_inside"));
+  EXPECT_TRUE(has_unresolved_jump("computes_beside_data"));
 }
 
 TEST_P(ComputedJumps, AmongBlocksLeadToEachBlockAndToNothingBetween) {
-  EXPECT_FALSE(is_unresolved("jumps_among_blocks"));
-  EXPECT_FALSE(is_unresolved("jumps_by_scale"));
-  EXPECT_FALSE(is_unresolved("blocks_of_another"));
+  EXPECT_FALSE(has_unresolved_jump("jumps_among_blocks"));
+  EXPECT_FALSE(has_unresolved_jump("jumps_by_scale"));
+  EXPECT_FALSE(has_unresolved_jump("blocks_of_another"));
   EXPECT_FALSE(targets().contains(labels_.at("no_block")));
 }
 
 TEST_P(ComputedJumps, AmongBlocksMakeAFunctionOpaqueWhereAnotherIndexComesIn) {
-  EXPECT_TRUE(is_unresolved("enters_block_jump"));
+  EXPECT_TRUE(has_unresolved_jump("enters_block_jump"));
 }
 
 TEST_P(ComputedJumps, ByASumOfUnknownOriginMakeAFunctionOpaque) {
-  EXPECT_TRUE(is_unresolved("jumps_by_unknown_sum"));
+  EXPECT_TRUE(has_unresolved_jump("jumps_by_unknown_sum"));
 }
 
 TEST_P(ComputedJumps, ThatAreExplainedLeaveAFunctionTransparent) {
   for (const char* name :
        {"tail_calls", "takes_table", "table_in_text", "words_in_text", "branches", "passes_on"})
-    EXPECT_FALSE(is_unresolved(name)) << name;
+    EXPECT_FALSE(has_unresolved_jump(name)) << name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, ComputedJumps,
@@ -105,7 +105,7 @@ TEST(CodeScan, OuterFunctionIsOpaqueWhereItsRestBehindAnInnerOneJumpsAnywhere) {
     const Address behind = address_of(program(name), "to_behind").value();
     for (const Function& function : object.functions().functions()) {
       if (!function.range.contains(behind)) continue;
-      EXPECT_TRUE(object.targets().is_unresolved(function.range.begin))
+      EXPECT_TRUE(object.targets().has_unresolved_jump(function.range.begin))
           << name << ": " << object.functions().names(function)[0];
     }
   }
@@ -265,7 +265,8 @@ TEST_P(Scan, FindsTheSameOnAnyNumberOfThreads) {
       }
     EXPECT_GT(targets, 10'000u) << "these are hardly all";
     for (const Function& function : library.functions.functions())
-      EXPECT_EQ(many.is_unresolved(function.range.begin), one.is_unresolved(function.range.begin))
+      EXPECT_EQ(many.has_unresolved_jump(function.range.begin),
+                one.has_unresolved_jump(function.range.begin))
           << std::hex << function.range.begin;
   }
 }
@@ -279,8 +280,9 @@ TEST(Scan, TablesThatMayChangeLeadSomewhereButExplainNoJump) {
   size_t explained = 0;
   for (const Function& function : library.functions.functions()) {
     const Address begin = function.range.begin;
-    EXPECT_TRUE(changing.is_unresolved(begin) || !fixed.is_unresolved(begin)) << std::hex << begin;
-    explained += !fixed.is_unresolved(begin) && changing.is_unresolved(begin);
+    EXPECT_TRUE(changing.has_unresolved_jump(begin) || !fixed.has_unresolved_jump(begin))
+        << std::hex << begin;
+    explained += !fixed.has_unresolved_jump(begin) && changing.has_unresolved_jump(begin);
   }
   EXPECT_GT(explained, 20u) << "by switches";
   for (const CodeBytes& text : library.bytes.text)

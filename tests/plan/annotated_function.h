@@ -40,7 +40,7 @@ class Function {
   }
   // Holds a computed jump that nothing explains.
   Function& unresolved() {
-    targets_.mark_unresolved(kBegin);
+    targets_.mark_unresolved_jump(kBegin);
     return *this;
   }
   Function& reserve(uint64_t begin, uint64_t end) {
