@@ -1,4 +1,4 @@
-// Addresses of a target: numbers, never pointers, so that nobody dereferences them here.
+// Addresses of a target. They are numbers, not pointers, so that they cannot be dereferenced here.
 #pragma once
 
 #include <compare>

@@ -1,7 +1,7 @@
-// A cursor over bytes that somebody else wrote: every read is checked, a failed one sticks.
+// ByteReader: a cursor over untrusted bytes. Every read is checked, and a failure is remembered.
 //
-// For ELF notes, unwind tables and whatever else may be truncated or hostile. Reads past the end
-// return 0 and clear ok(); callers check ok() once, where a wrong value would matter.
+// For ELF notes, unwind tables and other data that may be truncated or hostile. Reads past the end
+// return 0 and clear ok(); callers check ok() once, before they rely on a value.
 #pragma once
 
 #include <cstdint>
@@ -74,14 +74,14 @@ class ByteReader {
       position_ += n;
   }
 
-  // The next n bytes; empty where there are not so many.
+  // Returns the next n bytes; empty if there are fewer.
   std::span<const uint8_t> take(uint64_t n) {
     const size_t start = position_;
     skip(n);
     return ok_ ? bytes_.subspan(start, n) : std::span<const uint8_t>();
   }
 
-  // The next n bytes as a reader of their own; this one moves past them.
+  // Returns a reader for the next n bytes; this reader moves past them.
   ByteReader sub(uint64_t n) {
     if (remaining() < n) {
       ok_ = false;

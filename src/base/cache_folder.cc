@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kKeyFile = "key";
 constexpr const char* kUnfinished = ".new-";
-constexpr int64_t kLongAgo = 3600;  // seconds; the time of the last use is no more exact
+constexpr int64_t kLongAgo = 3600;  // seconds; times of last use are no more exact than this
 
 bool is_ours_alone(const struct stat& status) {
   return status.st_uid == ::geteuid() && (status.st_mode & 077) == 0;
@@ -52,7 +52,8 @@ std::optional<CacheFolder> CacheFolder::open(const std::string& path, uint64_t m
   struct stat status = {};
   if (!folder || ::fstat(folder.get(), &status) != 0 || status.st_uid != ::geteuid())
     return std::nullopt;
-  // Others may have renamed files there, or left some of theirs: neither is trusted for its name.
+  // With rights, other users may have renamed files there or added their own: names alone are not
+  // trusted.
   if ((status.st_mode & 07777) != 0700 && ::fchmod(folder.get(), 0700) != 0) return std::nullopt;
   CacheFolder opened(std::move(folder), most);
   if (!opened.read_key()) return std::nullopt;
@@ -73,7 +74,7 @@ bool CacheFolder::read_key() {
     if (::getentropy(fresh.data() + at, std::min<size_t>(256, fresh.size() - at)) != 0)
       return false;
   write(kKeyFile, fresh);
-  return read_it();  // by whoever was last
+  return read_it();  // which the last writer's file has
 }
 
 std::optional<std::vector<uint8_t>> CacheFolder::read(const std::string& name) const {
@@ -98,13 +99,13 @@ std::optional<std::vector<uint8_t>> CacheFolder::read(const std::string& name) c
 void CacheFolder::write(const std::string& name, std::span<const uint8_t> bytes) const {
   static std::atomic<unsigned> number = 0;
   struct rlimit limit = {};
-  // To write more than that may end the process.
+  // A write beyond the limit may kill the process.
   if (bytes.size() > kMostOfOne || bytes.size() > most_ || ::getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
       bytes.size() > limit.rlim_cur)
     return;
   const std::string unfinished =
       kUnfinished + std::to_string(::getpid()) + "-" + std::to_string(number++);
-  ::unlinkat(folder_.get(), unfinished.c_str(), 0);  // of a process that had this PID
+  ::unlinkat(folder_.get(), unfinished.c_str(), 0);  // of an earlier process with this PID
   const Fd file(::openat(folder_.get(), unfinished.c_str(),
                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return;

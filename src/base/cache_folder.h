@@ -1,17 +1,17 @@
-// A folder of a user's own with files that can be made again: written whole or not at all, and
-// bounded together.
+// CacheFolder: a folder for files of one user that can be made again. Files are written whole or
+// not at all, and their total size is limited.
 //
-// Only files are read that this user has made and nobody else can write: the folder and each file
-// belong to the effective user, other users have no rights to either, and a file has one name and
-// is no link. All access is by a descriptor of the folder, so that nobody who may rename what lies
-// above it can put another one in its place. A file comes into being under another name and is
-// renamed; so any number of processes may share the folder, and one that dies leaves at most a name
-// that is removed later.
+// Only files that this user made, and that no other user can write, are read: the folder and each
+// file belong to the effective user, other users have no rights to either, and a file has a single
+// name and is not a link. All access is through a descriptor of the folder, so that a user who may
+// rename directories above it cannot substitute another. A file is created under another name and
+// then renamed. So any number of processes may share the folder, and one that dies leaves at most
+// such a name, which is removed later.
 //
-// What cannot be had or written (a full disk, a home that is read-only, no home) is missing, and no
-// error. Whoever reads has still to check what the bytes say: a disk may damage them.
+// Failures (a full disk, a read-only home, no home) are not errors: files are then missing. Readers
+// must still check the contents: a disk may damage them.
 //
-// Belongs to one thread at a time.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -25,30 +25,31 @@
 
 namespace pinprick {
 
-// Where programs keep such files: $XDG_CACHE_HOME/NAME; for root /var/cache/NAME; else
-// $HOME/.cache/NAME. Nothing: there is no such place. Not from the environment of a set-uid
-// program.
+// Returns where programs keep such files: $XDG_CACHE_HOME/NAME; for root /var/cache/NAME; else
+// $HOME/.cache/NAME. Returns nullopt if there is no such place. A set-uid program ignores its
+// environment.
 std::optional<std::string> user_cache_path(const std::string& name);
 
 class CacheFolder {
  public:
-  // All files together; beyond that those go that were not used for longest, down to 3/4 of it.
+  // The limit of all files together. Beyond it the least recently used are removed, down to 3/4 of
+  // it.
   static constexpr uint64_t kMost = uint64_t{256} << 20;
-  // No file is larger.
+  // The limit of one file.
   static constexpr uint64_t kMostOfOne = uint64_t{64} << 20;
 
-  // Made if it is not there, and the folder above it. Nothing: it cannot be had, or belongs to
-  // somebody else. One of ours that others have rights to loses these.
+  // Opens the folder, and creates it and the folder above it if needed. If other users have rights
+  // to it, these are removed. Returns nullopt if it cannot be opened or belongs to another user.
   static std::optional<CacheFolder> open(const std::string& path, uint64_t most = kMost);
 
-  // Of this folder, and of nobody else: made with the first use.
+  // Returns the folder's own secret key, which was made when it was first used.
   const HashKey& key() const { return key_; }
 
-  // Nothing: there is none. One that is not to be trusted is removed.
+  // Returns nullopt if there is no such file. Removes a file that cannot be trusted.
   std::optional<std::vector<uint8_t>> read(const std::string& name) const;
   void write(const std::string& name, std::span<const uint8_t> bytes) const;
   void remove(const std::string& name) const;
-  // Removes what is too much, and what processes that died have begun to write.
+  // Removes files beyond the limit, and unfinished files of processes that died.
   void trim() const;
 
  private:

@@ -23,7 +23,7 @@ struct Anchor {
   uint64_t width;  // ticks that the reading took
 };
 
-// Of several readings the one during which least else happened.
+// Of several readings, takes the one that was interrupted least.
 Anchor anchor() {
   Anchor best = {0, 0, UINT64_MAX};
   for (int i = 0; i < 20; ++i) {
@@ -35,7 +35,7 @@ Anchor anchor() {
   return best;
 }
 
-// Most who want the frequency have done something else for long enough.
+// Most callers need the frequency after they have done other work for long enough.
 const Anchor kProgramStart = anchor();
 
 double measure_frequency(uint64_t shortest_ns) {

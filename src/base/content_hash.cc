@@ -68,12 +68,12 @@ void ContentHasher::add_block(State& state, const uint8_t* block) const {
     return static_cast<Wide>(load(block + 8 * i) + key_.of_block[i]) *
            (load(block + 8 * i + 8) + key_.of_block[i + 1]);
   };
-  // Several sums, so that none waits for the one before.
+  // Several sums, so that none has to wait for the one before.
   Wide sums[4] = {};
   for (size_t i = 0; i < HashKey::kBlockWords; i += 8)
     for (size_t j = 0; j < 4; ++j) sums[j] += product(i + 2 * j);
   const Wide sum = sums[0] + sums[1] + sums[2] + sums[3];
-  // Numbers below the prime, from which the sum can be told.
+  // Numbers below the prime, which determine the sum.
   constexpr uint64_t kMask = (uint64_t{1} << 43) - 1;
   add_to_sums(state, static_cast<uint64_t>(sum) & kMask);
   add_to_sums(state, static_cast<uint64_t>(sum >> 43) & kMask);
@@ -99,7 +99,7 @@ void ContentHasher::add(std::span<const uint8_t> bytes) {
   filled_ = bytes.size();
 }
 
-// The last block ends in zeros; the length says how many of them.
+// The last block is padded with zeros; the length tells how many.
 ContentHash ContentHasher::finish() const {
   State state = state_;
   if (filled_ != 0) {

@@ -1,11 +1,12 @@
-// A keyed hash of contents, for names by which they are found again: fast, and not to be aimed at.
+// ContentHash: a keyed hash of contents, by which they are stored and found. It is fast, and
+// collisions cannot be provoked.
 //
 // NH with 64-bit words over blocks of a kilobyte (Black et al., UMAC: Fast and Secure Message
 // Authentication, CRYPTO 1999; with these words in VMAC), then two polynomials modulo 2^61 - 1 over
-// the blocks' results and the length. For two given contents that differ, up to a terabyte, one key
-// in about 2^63 gives the same hash. That holds for contents that somebody has made on purpose as
-// well, as long as the maker knows neither the key nor hashes made with it. So a key stays with the
-// user who has made it, and nobody is shown a hash.
+// the blocks' results and the length. For two different contents of up to a terabyte, about one key
+// in 2^63 gives the same hash. This also holds for contents that were made to collide, as long as
+// their maker knows neither the key nor hashes made with it. So a key stays with the user who made
+// it, and hashes are not shown.
 //
 // Pure. A hasher belongs to one thread; a key may be shared.
 #pragma once
@@ -25,7 +26,7 @@ struct ContentHash {
   friend constexpr auto operator<=>(ContentHash, ContentHash) = default;
 };
 
-// 32 digits.
+// Returns 32 digits.
 std::string to_hex(ContentHash hash);
 
 struct HashKey {
@@ -33,16 +34,16 @@ struct HashKey {
   std::array<uint64_t, kBlockWords> of_block{};
   std::array<uint64_t, 2> of_polynomial{};
 
-  // Any bytes make a key; random ones make a good one.
+  // Any bytes make a key; it should be random bytes.
   static constexpr size_t kBytes = (kBlockWords + 2) * sizeof(uint64_t);
   static HashKey from(std::span<const uint8_t, kBytes> bytes);
-  // From the kernel.
+  // Random bytes from the kernel.
   static HashKey random();
 };
 
 class ContentHasher {
  public:
-  // `key` outlives the hasher.
+  // `key` must outlive the hasher.
   explicit ContentHasher(const HashKey& key) : key_(key) {}
 
   void add(std::span<const uint8_t> bytes);
@@ -51,7 +52,7 @@ class ContentHasher {
     add(hash.high);
     add(hash.low);
   }
-  // Of all that was added; where one call of add() ended and the next began does not matter.
+  // Returns the hash of everything that was added, however it was split into calls of add().
   ContentHash finish() const;
 
  private:

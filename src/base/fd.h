@@ -1,4 +1,4 @@
-// File descriptors that close themselves, and whole-file reads.
+// File descriptors that close themselves, and reads of whole files.
 #pragma once
 
 #include <cstddef>
@@ -38,16 +38,16 @@ class Fd {
   int fd_ = -1;
 };
 
-// open(2) with O_CLOEXEC added. Opening for reading blocks nowhere: special files are refused with
-// ENODEV, because a path that a target names may be a FIFO.
+// open(2) with O_CLOEXEC. Never blocks: special files are refused with ENODEV, because a path that
+// a target names may be a FIFO.
 Result<Fd, SystemError> open_file(const std::string& path, int flags, unsigned mode = 0);
 
-// The whole file; for files in /proc, whose size nobody knows beforehand.
+// Reads a whole file. Also works for files in /proc, whose size is not known in advance.
 Result<std::string, SystemError> read_file(const std::string& path);
-// The same of one that is open, from where it stands.
+// The same for an open file, from its current position.
 Result<std::string, SystemError> read_all(int fd);
 
-// Reads exactly out.size() bytes at `offset`, or says why not (EIO: the file ends before).
+// Reads exactly out.size() bytes at `offset`. Fails with EIO if the file ends before.
 Result<void, SystemError> read_at(int fd, std::span<uint8_t> out, uint64_t offset);
 
 // Writes all of `bytes` at `offset`.

@@ -13,18 +13,18 @@
 namespace pinprick {
 
 void prepare_heap() {
-  constexpr int kLargestThreshold = 32 << 20;  // that malloc accepts
+  constexpr int kLargestThreshold = 32 << 20;  // the largest that malloc accepts
   constexpr int kRoom = 256 << 20;
   constexpr uint64_t kLargePage = 2 << 20;
-  // What a small task takes comes in small ones: where a machine is virtual, to clear the first
-  // large page may take milliseconds.
+  // A small task gets small pages: on virtual machines, clearing the first large page may take
+  // milliseconds.
   constexpr uint64_t kSmallTask = 16 << 20;
   ::mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
   ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
   ::mallopt(M_TOP_PAD, kRoom);
   const auto end = [] { return reinterpret_cast<uint64_t>(::sbrk(0)); };
   const uint64_t first = align_up(end() + kSmallTask, kLargePage);
-  void* volatile grown = ::malloc(kLargePage);  // by that and the room
+  void* volatile grown = ::malloc(kLargePage);  // grows the heap by this and kRoom
   ::free(grown);
   const uint64_t last = end() / kLargePage * kLargePage;
   ::mallopt(M_TOP_PAD, kLargePage);

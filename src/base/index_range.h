@@ -1,4 +1,4 @@
-// Numbers of things that lie side by side in a vector, of which there are fewer than 2^32 - 1.
+// Indices into a vector of fewer than 2^32 - 1 elements.
 #pragma once
 
 #include <cassert>
@@ -7,7 +7,7 @@
 
 namespace pinprick {
 
-// Numbers that follow each other.
+// Consecutive indices.
 struct IndexRange {
   struct Iterator {
     size_t at = 0;
@@ -36,7 +36,7 @@ struct IndexRange {
 };
 static_assert(sizeof(IndexRange) == 8);
 
-// One number or none, in no more room than the number takes.
+// An index or none, in the space of an index.
 class OptionalIndex {
  public:
   OptionalIndex() = default;

@@ -7,14 +7,14 @@
 
 namespace pinprick {
 
-// Identity of this boot of the kernel, 32 hexadecimal digits.
+// Returns the identity of this boot of the kernel, 32 hexadecimal digits.
 std::string boot_id();
 
-// One more than the highest CPU number that can ever be.
+// Returns one more than the highest CPU number possible.
 uint32_t possible_cpus();
 
-// Has the kernel been told to check that nobody else has written into the rseq areas of threads? It
-// ends a program for it then (Linux 6.19).
+// Returns whether the kernel was told (rseq_debug) to check that only it writes into threads' rseq
+// areas: it then kills a program that does (Linux 6.19).
 bool kernel_checks_rseq();
 bool checks_rseq(std::string_view kernel_command_line);
 

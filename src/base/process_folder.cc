@@ -10,12 +10,11 @@
 namespace pinprick {
 namespace {
 
-// A thread that has ended is a zombie until somebody has waited for it, and has lost its memory a
-// little before.
+// A thread that has ended is a zombie until it is reaped; it loses its memory shortly before.
 bool has_ended(const std::string& folder) {
   const auto stat = read_file(folder + "/stat");
   if (!stat) return true;
-  // pid (command) state ...: the command may hold blanks and parentheses.
+  // pid (command) state ...: the command may contain blanks and parentheses.
   const size_t close = stat->rfind(')');
   if (close == stat->npos || close + 2 >= stat->size()) return true;
   const char state = (*stat)[close + 2];

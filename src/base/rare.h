@@ -1,5 +1,5 @@
-// A member that few elements have, of which there are millions: an optional that takes a pointer
-// where there is nothing. As with an optional, a copy has its own value.
+// Rare: an optional member that few of millions of elements have. It takes the space of a pointer
+// if it is empty. Like an optional, a copy has its own value.
 #pragma once
 
 #include <memory>

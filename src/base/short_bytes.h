@@ -1,5 +1,5 @@
-// Bytes, 255 at most, that lie in the object itself where there are few. A vector takes 24 bytes,
-// and 32 of the heap, for each of millions.
+// ShortBytes: at most 255 bytes, stored in the object itself if they are few. A vector would take
+// 24 bytes, and 32 of the heap, for each of millions.
 #pragma once
 
 #include <algorithm>
@@ -68,20 +68,20 @@ class ShortBytes {
   static constexpr size_t kOwn = 15;
 
   bool is_long() const { return size_ > kOwn; }
-  // Its address lies where the bytes would.
+  // Its address is stored where the bytes would be.
   uint8_t* heap() const {
     uint8_t* there = nullptr;
     std::memcpy(&there, own_, sizeof there);
     return there;
   }
-  // What is there stays, as far as there is room; what is new is anything.
+  // Keeps the bytes that fit; new ones are indeterminate.
   void resize(size_t size) {
     assert(size <= kMost);
     if (size <= kOwn && !is_long()) {
       size_ = static_cast<uint8_t>(size);
       return;
     }
-    // Rarely more than once: they grow by what an instruction has.
+    // Rarely more than once: sizes grow by an instruction's length.
     std::unique_ptr<uint8_t[]> there(size > kOwn ? new uint8_t[size] : nullptr);
     uint8_t few[kOwn] = {};
     std::copy_n(data(), std::min<size_t>(size, size_), there ? there.get() : few);

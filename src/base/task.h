@@ -1,8 +1,8 @@
-// What takes long, for others to watch and to end.
+// Task: work that takes long, which another thread can watch and cancel.
 //
-// Code that takes long says how far it is, and asks now and then whether it is still wanted; it
-// knows nothing of who watches. A task belongs to a thread, and to those that for_each_piece()
-// starts for it. Where there is none, nobody watches, and nothing ends early.
+// Code that takes long reports its progress, and checks now and then whether it was cancelled; it
+// does not know who watches. A task belongs to a thread, and to the threads that for_each_piece()
+// starts for it. Without a task, nothing is watched or cancelled.
 #pragma once
 
 #include <atomic>
@@ -10,16 +10,16 @@
 
 namespace pinprick {
 
-// Thrown where a task that was cancelled asks.
+// Thrown by the functions below if the task was cancelled.
 struct Cancelled {};
 
 class Task {
  public:
-  // From any thread.
+  // May be called from any thread.
   void cancel() { cancelled_ = true; }
   bool is_cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
   struct Progress {
-    const char* step = nullptr;  // a literal; null: none has begun
+    const char* step = nullptr;  // a literal; null before the first step
     size_t done = 0;
     size_t total = 0;
     const char* unit = nullptr;
@@ -28,8 +28,8 @@ class Task {
 
   static Task* current();
 
-  // As long as it lives, the task is this thread's. Null: what runs now must not end early, as what
-  // undoes a change.
+  // Makes the task this thread's, as long as the scope lives. With null, what runs now cannot be
+  // cancelled: for code that undoes a change.
   class Scope {
    public:
     explicit Scope(Task* task);
@@ -51,7 +51,7 @@ class Task {
   std::atomic<size_t> total_ = 0;
 };
 
-// Of this thread's task, if there is one. All three throw Cancelled.
+// For this thread's task, if there is one. All three may throw Cancelled.
 void check_cancelled();
 void begin_step(const char* step, size_t total, const char* unit);
 void advance(size_t done);

@@ -1,4 +1,4 @@
-// Memory that is all zeros and takes none until it is written: for copies of files with holes.
+// Zeroed memory that takes none until it is written: for copies of files with holes.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace pinprick {
 
 class ZeroPages {
  public:
-  // Empty where the memory is not to be had.
+  // Empty if the memory cannot be mapped.
   explicit ZeroPages(size_t size);
   ZeroPages(ZeroPages&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
   ZeroPages& operator=(ZeroPages&&) = delete;
