@@ -5,7 +5,7 @@
 namespace pinprick::select {
 namespace {
 
-// Where the next two dots are that are not more than two.
+// Returns the position of the next two dots that are not part of more.
 size_t find_dots(std::string_view spec, size_t from) {
   while (true) {
     const size_t at = spec.find("..", from);

@@ -1,9 +1,9 @@
-// What lies between two points: X..Y, as a user names it.
+// Spans from one point to another: X..Y, as users write them.
 //
 //     readQueryFromClient..writeToClient
 //     libc:read..libc:write
 //
-// Three dots are those of a C++ signature: print(char const*, ...). Pure.
+// Three dots belong to a C++ signature: print(char const*, ...). Pure.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ enum class SpanError : uint8_t {
   several,  // more than one `..`
 };
 
-// Does it have two dots?
+// Returns whether it contains two dots.
 bool is_span(std::string_view spec);
 
-// Of a spec that is one.
+// Parses a spec for which is_span() is true.
 Result<SpanPoints, SpanError> parse_span(std::string_view spec);
 
 }  // namespace pinprick::select

@@ -1,4 +1,4 @@
-// What a hit records: the value of a register, as a user names it.
+// Values that hits record: a register, as users write it.
 //
 //     $arg3          the third argument, at a function's entry: %rdx
 //     %rdi, %di      a register
@@ -16,9 +16,9 @@
 namespace pinprick::select {
 
 struct Value {
-  uint8_t register_number = 0;  // as the processor counts them: rax, rcx, rdx, rbx, rsp, ...
-  uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper ones count as 0
-  bool is_argument = false;     // means something at a function's entry only
+  uint8_t register_number = 0;  // in the processor's numbering: rax, rcx, rdx, rbx, rsp, ...
+  uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
+  bool is_argument = false;     // only meaningful at a function's entry
   friend bool operator==(const Value&, const Value&) = default;
 };
 
@@ -28,18 +28,18 @@ struct ValueError {
     unknown_argument,  // $arg7, $retval
     unknown_register,
     unknown_type,
-    signed_type,  // histograms are of numbers from 0 on
+    signed_type,  // histograms have no negative numbers
   } cause = Cause::no_value;
-  std::string text;  // what is wrong
+  std::string text;  // the part that is wrong
 
   friend bool operator==(const ValueError&, const ValueError&) = default;
 };
 
 Result<Value, ValueError> parse_value(std::string_view text);
 
-// A point and what is recorded there: `libc:write $arg3`. The value is what follows the last blank
-// before a `$` or `%`, as a C++ signature may have blanks. Without one all of it is the point, and
-// `value` is empty.
+// Splits a point and the value to record there: `libc:write $arg3`. The value starts after the last
+// blank that is followed by a `$` or `%`, since a C++ signature may contain blanks. Without one,
+// everything is the point, and `value` is empty.
 struct PointAndValue {
   std::string_view point;
   std::string_view value;

@@ -53,7 +53,7 @@ uint64_t Histogram::quantile(double p) const {
       const auto low = static_cast<double>(slot_floor(i, bits_));
       const auto high = static_cast<double>(ceiling(i)) + 1;
       const double value = low + (high - low) * (rank - below) / here;
-      // The floor of what lies behind the last slot is 2^64 as a double, and no uint64_t.
+      // The floor after the last slot is 2^64 as a double, which is not a uint64_t.
       return value < 0x1p64 ? std::min(static_cast<uint64_t>(value), maximum()) : maximum();
     }
     below += here;
@@ -68,8 +68,8 @@ uint64_t Histogram::maximum() const {
   return 0;
 }
 
-// All values of the slot are at least its floor, so the largest is at most what the sum leaves for
-// it. A reader may see a value's count before its sum: then the sum says nothing.
+// All values of a slot are at least its floor, so the largest is at most what the sum leaves for
+// it. A reader may see the count of a value before its sum: then the sum says nothing.
 uint64_t Histogram::ceiling(uint32_t slot) const {
   const uint64_t last = slot_floor(slot + 1, bits_) - 1;
   const Cell& cell = cells_[slot];

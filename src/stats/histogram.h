@@ -1,8 +1,7 @@
 // Log-linear histograms by the kstats formula (Rizzo, 2020): 2^bits slots per power of two.
 //
-// Values are nanoseconds. Pure; merging is addition. The same formula in assembly is the `measure`
-// macro of runtime/leave.inc; tests/stats and tests/runtime hold both against the same check
-// values.
+// Values are nanoseconds. Pure; merging is addition. The `measure` macro of runtime/leave.inc has
+// the same formula in assembly; tests/stats and tests/runtime check both against the same values.
 #pragma once
 
 #include <bit>
@@ -15,7 +14,7 @@ inline constexpr unsigned kMinFractionBits = 0;
 inline constexpr unsigned kMaxFractionBits = 5;
 inline constexpr unsigned kDefaultFractionBits = 3;
 
-// fls64: number of the highest bit set, counted from 1; 0 for 0.
+// fls64: the number of the highest set bit, counted from 1; 0 for 0.
 constexpr unsigned find_last_set(uint64_t v) {
   return static_cast<unsigned>(std::bit_width(v));
 }
@@ -33,13 +32,13 @@ constexpr uint32_t slot_of(uint64_t value, unsigned bits) {
   return slot > last - 1 ? last : static_cast<uint32_t>(slot);
 }
 
-// Sums of large values are kept shifted, so that they do not overflow.
+// Sums of large values are stored shifted, so that they do not overflow.
 constexpr unsigned sum_shift(uint32_t slot, unsigned bits) {
   const unsigned bucket = slot >> bits;
   return bucket < 20 ? 0 : bucket - 20;
 }
 
-// Smallest value that falls into the slot; slot_floor(slot + 1) is the first above it.
+// Returns the smallest value that falls into the slot; slot_floor(slot + 1) is the first above it.
 constexpr uint64_t slot_floor(uint32_t slot, unsigned bits) {
   const unsigned bucket = slot >> bits;
   if (bucket == 0) return slot;
@@ -53,8 +52,8 @@ struct Cell {
   uint64_t sum = 0;  // of value >> sum_shift(slot)
 };
 
-// Without any value it has no cells, and takes no memory for them: most functions of a program are
-// never called.
+// Without values it has no cells, and no memory for them: most functions of a program are never
+// called.
 class Histogram {
  public:
   explicit Histogram(unsigned bits = kDefaultFractionBits) : bits_(bits) {}
@@ -75,24 +74,24 @@ class Histogram {
     const uint32_t slot = slot_of(value, bits_);
     add(slot, {1, value >> sum_shift(slot, bits_)});
   }
-  // Both have the same number of fraction bits.
+  // Adds `other`, which has the same number of fraction bits.
   void merge(const Histogram& other);
-  // What was recorded since `earlier`, an older state of the same histogram.
+  // Returns what was recorded after `earlier`, an older state of the same histogram.
   Histogram since(const Histogram& earlier) const;
 
   uint64_t count() const;
   uint64_t average(uint32_t slot) const;
-  // Sum of all values; as exact as the shifted sums allow.
+  // Returns the sum of all values, as exact as the shifted sums allow.
   double sum() const;
-  // The value below which the fraction p (0..1) of all values lies; linear within a slot, up to the
-  // largest value that can be in it. 0 if empty.
+  // Returns the value below which the fraction p (0..1) of all values lies; 0 if empty.
+  // Interpolates linearly within a slot, up to the largest value that can be in it.
   uint64_t quantile(double p) const;
-  // Upper bound of the largest value. Exact where the top slot holds one unshifted value, or none
-  // but the smallest that it can hold and one more.
+  // Returns an upper bound of the largest value. It is exact if the sums of the top slot are not
+  // shifted, and all its values but one are the slot's smallest.
   uint64_t maximum() const;
 
  private:
-  // Upper bound of the values in a slot that is not empty.
+  // Returns an upper bound of the values in a slot that is not empty.
   uint64_t ceiling(uint32_t slot) const;
 
   unsigned bits_;
