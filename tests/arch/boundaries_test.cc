@@ -1,12 +1,12 @@
-// Instruction boundaries of whole libraries, against capstone; where capstone is known to be wrong,
-// against objdump.
+// Instruction boundaries of whole libraries, compared with capstone; where capstone is known to be
+// wrong, with objdump.
 //
 // Debian 12's capstone (4.0.2) is older than some of what these libraries contain: instructions on
 // opmask registers, AVX-512 beyond its foundation, vbroadcasti128, protection keys, shadow stacks,
-// umwait. It takes them for no instruction, and gives EVEX-encoded ones with static rounding one
-// byte too many (62 f2 f5 78 a8 e2, vfmadd213pd {rz-sae},%zmm2,%zmm1,%zmm4, has 6). Over 72 million
-// instructions in 480 libraries nothing else was found to differ, and of these objdump says that
-// capstone is wrong. It is asked each time.
+// umwait. It does not decode them, and gives EVEX-encoded ones with static rounding one byte too
+// many (62 f2 f5 78 a8 e2, vfmadd213pd {rz-sae},%zmm2,%zmm1,%zmm4, has 6). In 72 million
+// instructions of 480 libraries no other difference was found, and for these objdump agrees with
+// us. It is run each time.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ std::string hex(std::span<const uint8_t> bytes) {
   return text;
 }
 
-// Where objdump sees instructions begin in bytes at address 0.
+// Returns where objdump sees instructions start in bytes at address 0.
 std::set<uint64_t> objdump_boundaries(const Bytes& bytes) {
   const std::string path =
       testing::TempDir() + "pinprick_boundaries_" + std::to_string(getpid()) + ".bin";
@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Libraries, Boundaries,
                            return name;
                          });
 
-TEST_P(Boundaries, OfEveryFunctionAreThoseOfOtherDisassemblers) {
+TEST_P(Boundaries, OfEveryFunctionAgreeWithOtherDisassemblers) {
   const auto path = library_path(GetParam());
   ASSERT_FALSE(path.empty());
   const auto process = image::load_file(path);
@@ -89,7 +89,7 @@ TEST_P(Boundaries, OfEveryFunctionAreThoseOfOtherDisassemblers) {
       const auto own = decode(rest, at);
       const size_t other = capstone.length(rest, at);
       if (!own) {
-        // Neither: data between instructions, up to the end of the function.
+        // Neither decodes it: data between instructions, up to the end of the function.
         EXPECT_EQ(other, 0u) << std::hex << at << ": " << hex(rest.first(other));
         break;
       }

@@ -1,4 +1,4 @@
-// What straight code says of where the jump at its end leads.
+// Where the computed jump at the end of straight-line code leads.
 #include "arch/computed_jump.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct Case {
   bool only_up = false;
 };
 
-// lea 0x100(%rip),%rdx; the label is 0x1107
+// lea 0x100(%rip),%rdx; the label is at 0x1107
 const Bytes kLabel = {0x48, 0x8d, 0x15, 0x00, 0x01, 0x00, 0x00};
 constexpr Address kLabelAddress = 0x1107;
 
@@ -27,7 +27,7 @@ Bytes behind_label(Bytes bytes) {
   return bytes;
 }
 
-TEST(ComputedJump, LeadsToAMultipleOfWhatItsIndexIsShiftedBy) {
+TEST(ComputedJump, LeadsToMultiplesOfAPowerOfTwoFromItsShift) {
   const Case kCases[] = {
       {"shl $6,%ecx; add %rdx,%rcx; jmp *%rcx",
        {0xc1, 0xe1, 0x06, 0x48, 0x01, 0xd1, 0xff, 0xe1},
@@ -71,7 +71,7 @@ TEST(ComputedJump, LeadsToAMultipleOfWhatItsIndexIsShiftedBy) {
   }
 }
 
-TEST(ComputedJump, IsUnknownWhereTheCodeDoesNotSayOfWhatItIsMade) {
+TEST(ComputedJump, IsUnknownIfTheCodeDoesNotShowHowItIsComputed) {
   const Case kCases[] = {
       {"add %rdi,%rdx; jmp *%rdx", {0x48, 0x01, 0xfa, 0xff, 0xe2}},
       {"movslq (%rdx,%rdi,4),%rax; add %rdx,%rax; jmp *%rax",
@@ -90,9 +90,9 @@ TEST(ComputedJump, IsUnknownWhereTheCodeDoesNotSayOfWhatItIsMade) {
       // Only half of the sum.
       {"shl $6,%ecx; add %edx,%ecx; jmp *%rcx", {0xc1, 0xe1, 0x06, 0x01, 0xd1, 0xff, 0xe1}},
       {"lea (%edx,%edi,4),%rax; jmp *%rax", {0x67, 0x48, 0x8d, 0x04, 0xba, 0xff, 0xe0}},
-      // An address times four is none.
+      // Four times an address is not an address.
       {"lea (%rsi,%rdx,4),%rax; jmp *%rax", {0x48, 0x8d, 0x04, 0x96, 0xff, 0xe0}},
-      // The register that jumps holds something else.
+      // The register of the jump holds something else.
       {"shl $6,%ecx; add %rdx,%rcx; jmp *%rax", {0xc1, 0xe1, 0x06, 0x48, 0x01, 0xd1, 0xff, 0xe0}},
       {"shl $6,%ecx; add %rdx,%rcx; jmp *(%rcx)", {0xc1, 0xe1, 0x06, 0x48, 0x01, 0xd1, 0xff, 0x21}},
   };
@@ -100,7 +100,7 @@ TEST(ComputedJump, IsUnknownWhereTheCodeDoesNotSayOfWhatItIsMade) {
     EXPECT_FALSE(computed_jump(behind_label(c.bytes), kAddress)) << c.assembly;
 }
 
-TEST(ComputedJump, IsUnknownBehindACallABranchAndAnInstructionThatIsNone) {
+TEST(ComputedJump, IsUnknownAfterACallABranchOrInvalidBytes) {
   const Case kCases[] = {
       {"shl $6,%ecx; call; add %rdx,%rcx; jmp *%rcx",
        {0xc1, 0xe1, 0x06, 0xe8, 0, 0, 0, 0, 0x48, 0x01, 0xd1, 0xff, 0xe1}},

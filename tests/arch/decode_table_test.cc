@@ -1,5 +1,4 @@
-// The table knows nothing that the full decoder does not: whatever it says, that one says as well,
-// and it may be moved.
+// What the table decodes equals what the full decoder decodes, and is displaceable.
 #include "arch/x86_64/decode_table.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +32,7 @@ std::string description(std::span<const uint8_t> bytes, const std::optional<Inst
   return text.str();
 }
 
-// Whether the table knew it.
+// Returns whether the table has it.
 bool agrees(std::span<const uint8_t> bytes, Address address, bool& known) {
   const auto found = decode_by_table(bytes, address);
   known = found.has_value();
@@ -56,8 +55,8 @@ INSTANTIATE_TEST_SUITE_P(DecodeTable, Libraries,
                            return name;
                          });
 
-// At every byte, not only where instructions begin: data gets decoded too.
-TEST_P(Libraries, AreDecodedTheSameAtEveryByte) {
+// At every byte, not only at boundaries: data is decoded, too.
+TEST_P(Libraries, AreDecodedLikeByTheFullDecoderAtEveryByte) {
   const auto process = image::load_file(library_path(GetParam()));
   ASSERT_TRUE(process);
   image::Object& object = *process->objects[0];
@@ -82,7 +81,7 @@ TEST_P(Libraries, AreDecodedTheSameAtEveryByte) {
   RecordProperty("percent_in_table", static_cast<int>(100 * in_table / instructions));
 }
 
-// What it is for: nearly all of ordinary code.
+// Its purpose: it covers nearly all ordinary code.
 TEST(DecodeTable, KnowsNineOfTenInstructionsOfAProgram) {
   const auto process = image::load_file("/proc/self/exe");
   ASSERT_TRUE(process);
@@ -103,7 +102,7 @@ TEST(DecodeTable, KnowsNineOfTenInstructionsOfAProgram) {
   EXPECT_GT(in_table, instructions * 9 / 10);
 }
 
-TEST(DecodeTable, AgreesOnRandomBytesBehindEveryOpcodeAndPrefix) {
+TEST(DecodeTable, AgreesOnRandomBytesAfterEveryOpcodeAndPrefix) {
   std::mt19937_64 random(1);
   const std::array<Bytes, 10> prefixes = {Bytes{},           Bytes{0x66},       Bytes{0x48},
                                           Bytes{0x41},       Bytes{0x66, 0x48}, Bytes{0x66, 0x44},
@@ -124,7 +123,7 @@ TEST(DecodeTable, AgreesOnRandomBytesBehindEveryOpcodeAndPrefix) {
           failures += !agrees(bytes, kAddress, known);
           known_count += known;
           if (!known) continue;
-          // Cut off it is none.
+          // A shorter prefix of it is not an instruction.
           const auto whole = decode_by_table(bytes, kAddress);
           const auto cut = std::span(bytes).first(whole->length - 1u);
           EXPECT_EQ(decode_by_table(cut, kAddress), std::nullopt) << description(cut, whole);
@@ -132,7 +131,7 @@ TEST(DecodeTable, AgreesOnRandomBytesBehindEveryOpcodeAndPrefix) {
   EXPECT_GT(known_count, 1'000'000u);
 }
 
-TEST(DecodeTable, NothingIsNoInstruction) {
+TEST(DecodeTable, NoBytesAreNoInstruction) {
   EXPECT_EQ(decode_by_table({}, kAddress), std::nullopt);
 }
 

@@ -1,5 +1,4 @@
-// What a decoded instruction says, and that its boundaries are the right ones: by annotated bytes,
-// and over whole libraries against other disassemblers.
+// What a decoded instruction says, for annotated bytes.
 #include "arch/code.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +65,7 @@ TEST(Decode, SaysWhereExecutionGoesAfterAnInstruction) {
   }
 }
 
-TEST(Decode, OnlyWhatComesBackOrGoesOnFallsThrough) {
+TEST(Decode, InstructionsThatContinueOrReturnHereFallThrough) {
   EXPECT_TRUE(decoded({0x55}).falls_through());              // push %rbp
   EXPECT_TRUE(decoded({0x74, 0x10}).falls_through());        // je
   EXPECT_TRUE(decoded({0xe8, 0, 0, 0, 0}).falls_through());  // call
@@ -134,19 +133,20 @@ TEST(Decode, KnowsNopsOfEveryLength) {
   }
 }
 
-TEST(Decode, WhatOnlyLooksLikeANopIsNone) {
+TEST(Decode, WhatOnlyLooksLikeANopIsNotOne) {
   EXPECT_EQ(decoded({0xf3, 0x90}).special, Special::none);        // pause
   EXPECT_EQ(decoded({0x41, 0x90}).special, Special::none);        // xchg %r8d,%eax
   EXPECT_EQ(decoded({0x49, 0x90}).special, Special::none);        // xchg %r8,%rax
   EXPECT_EQ(decoded({0x66, 0x41, 0x90}).special, Special::none);  // xchg %r8w,%ax
   EXPECT_EQ(decoded({0x87, 0xc0}).special, Special::none);  // xchg %eax,%eax: clears the upper half
-  EXPECT_EQ(decoded({0x66, 0x87, 0xc9}).special, Special::none);  // xchg %cx,%cx, nobody's nop
-  EXPECT_EQ(decoded({0x66, 0x91}).special, Special::none);        // xchg %ax,%cx
-  EXPECT_EQ(decoded({0x0f, 0x0d, 0x08}).special, Special::none);  // prefetchw (%rax)
+  EXPECT_EQ(decoded({0x66, 0x87, 0xc9}).special,
+            Special::none);  // xchg %cx,%cx, which is not used as a nop
+  EXPECT_EQ(decoded({0x66, 0x91}).special, Special::none);                    // xchg %ax,%cx
+  EXPECT_EQ(decoded({0x0f, 0x0d, 0x08}).special, Special::none);              // prefetchw (%rax)
   EXPECT_EQ(decoded({0xf3, 0x48, 0x0f, 0x1e, 0xc8}).special, Special::none);  // rdsspq %rax
 }
 
-TEST(Decode, KnowsWhatThePlannerTreatsApart) {
+TEST(Decode, RecognisesWhatThePlannerTreatsSpecially) {
   EXPECT_EQ(decoded({0xf3, 0x0f, 0x1e, 0xfa}).special, Special::landing_pad);
   EXPECT_EQ(decoded({0xf3, 0x0f, 0x1e, 0xfb}).special, Special::none);  // endbr32: a nop here
   EXPECT_EQ(decoded({0xcc}).special, Special::int3);
@@ -172,7 +172,7 @@ TEST(Decode, ResolvesRipRelativeOperands) {
   EXPECT_EQ(lea.memory, kHere + 7 + 0x10);
   EXPECT_EQ(lea.displacement, 0x10);
   EXPECT_EQ(lea.displacement_size, 4);
-  // cmpl $0x1234,-0x10(%rip): the operand counts from behind the immediate
+  // cmpl $0x1234,-0x10(%rip): the operand counts from after the immediate
   const Instruction compare = decoded({0x81, 0x3d, 0xf0, 0xff, 0xff, 0xff, 0x34, 0x12, 0, 0});
   EXPECT_TRUE(compare.has_rip_operand);
   EXPECT_EQ(compare.memory, kHere + 10 - 0x10);
@@ -186,7 +186,7 @@ TEST(Decode, ResolvesRipRelativeOperands) {
   EXPECT_FALSE(jump.has_target());
   // vmovdqu 0x10(%rip),%ymm0
   EXPECT_EQ(decoded({0xc5, 0xfe, 0x6f, 0x05, 0x10, 0, 0, 0}).memory, kHere + 8 + 0x10);
-  // vmovdqu64 0x10(%rip),%zmm0: never a compressed displacement
+  // vmovdqu64 0x10(%rip),%zmm0: the displacement is not compressed
   EXPECT_EQ(decoded({0x62, 0xf1, 0xfe, 0x48, 0x6f, 0x05, 0x10, 0, 0, 0}).memory, kHere + 10 + 0x10);
 }
 
@@ -197,7 +197,7 @@ TEST(Decode, DoesNotTakeOtherOperandsForRipRelative) {
   EXPECT_FALSE(decoded({0x89, 0xc5}).has_rip_operand);                    // mov %eax,%ebp
   EXPECT_FALSE(
       decoded({0x8b, 0x04, 0xc5, 0, 0, 1, 0}).has_rip_operand);  // mov 0x10000(,%rax,8),%eax
-  // REX.B does not make it r13: mov 0x10(%rip),%eax all the same
+  // mov 0x10(%rip),%eax, with a REX.B, which does not make the base r13
   EXPECT_TRUE(decoded({0x41, 0x8b, 0x05, 0x10, 0, 0, 0}).has_rip_operand);
 }
 
@@ -218,7 +218,7 @@ TEST(Decode, ReadsImmediatesOfEveryWidth) {
   EXPECT_EQ(decoded({0x55}).immediate_size, 0);  // push %rbp
 }
 
-TEST(Decode, ABranchsDisplacementIsNoImmediate) {
+TEST(Decode, ABranchDisplacementIsNotAnImmediate) {
   EXPECT_EQ(decoded({0xeb, 0x10}).immediate_size, 0);                 // jmp
   EXPECT_EQ(decoded({0xe8, 0x10, 0, 0, 0}).immediate_size, 0);        // call
   EXPECT_EQ(decoded({0x0f, 0x84, 0x10, 0, 0, 0}).immediate_size, 0);  // je
@@ -239,7 +239,7 @@ TEST(Decode, DisplacementsKeepTheirSignAndWidth) {
   EXPECT_FALSE(decoded({0xff, 0xe0}).has_memory_operand);       // jmp *%rax
 }
 
-TEST(Decode, AnswersNothingForBytesThatAreCutOff) {
+TEST(Decode, ReturnsNothingForBytesThatAreCutOff) {
   const Bytes kWhole[] = {
       {0xe9, 0x10, 0, 0, 0},                                   // jmp
       {0x48, 0x8d, 0x05, 0x10, 0, 0, 0},                       // lea 0x10(%rip),%rax
@@ -254,7 +254,7 @@ TEST(Decode, AnswersNothingForBytesThatAreCutOff) {
           << length << " of " << whole.size();
 }
 
-TEST(Decode, LooksAtNothingBehindTheInstruction) {
+TEST(Decode, ReadsNothingAfterTheInstruction) {
   Bytes bytes = {0x55};  // push %rbp
   const auto alone = decode(bytes, kHere);
   bytes.insert(bytes.end(), {0x06, 0xff, 0xff});  // no instruction
@@ -264,7 +264,7 @@ TEST(Decode, LooksAtNothingBehindTheInstruction) {
   EXPECT_EQ(followed->length, 1);
 }
 
-TEST(Decode, AnswersNothingForBytesThatAreNoInstruction) {
+TEST(Decode, ReturnsNothingForBytesThatAreNotAnInstruction) {
   const Bytes kNone[] = {
       {0x06},                    // push %es, gone in 64-bit mode
       {0x0e},                    // push %cs

@@ -21,7 +21,7 @@ constexpr uint8_t kInt3 = 0xcc;
 constexpr uint64_t kMega = 1 << 20;
 constexpr uint64_t kGiga = 1 << 30;
 
-// Order of Reg.
+// In the order of Reg.
 constexpr std::array kRegisterSlots = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
                                        REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
                                        REG_R12, REG_R13, REG_R14, REG_R15};
@@ -47,14 +47,14 @@ constexpr size_t kFrameSize = 480;  // struct _fpx_sw_bytes::xstate_size: of wha
 constexpr uint16_t kInitialControlWord = 0x37f;
 constexpr uint32_t kInitialMxcsr = 0x1f80;
 
-// Of all that the kernel has enabled; a frame may hold less.
+// All that the kernel has enabled; a frame may hold less.
 size_t extended_size() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   __cpuid_count(0xd, 0, a, b, c, d);
   return b;
 }
 
-// What a program computes with: SSE, AVX, and of AVX-512 masks and registers.
+// What programs compute with: SSE, AVX, and the masks and registers of AVX-512.
 const std::vector<Component>& vector_components() {
   static const std::vector<Component> components = [] {
     std::vector<Component> found = {{kSse, kXmm, kLegacyEnd - kXmm}};
@@ -105,8 +105,8 @@ void load_extended(uint8_t* frame, const Bytes& extended) {
   store(frame + kStateBits, bits);
 }
 
-// Into memory of the right size: a signal handler may not allocate. What is in its initial state
-// need not have been written to the frame.
+// Saves it into memory of the right size, since a signal handler must not allocate. Components in
+// their initial state need not have been written to the frame.
 void save_extended(const uint8_t* frame, Bytes& extended) {
   std::fill(extended.begin(), extended.end(), uint8_t{0});
   const auto bits = load<uint64_t>(frame + kStateBits);
@@ -115,7 +115,7 @@ void save_extended(const uint8_t* frame, Bytes& extended) {
   for (const Component& component : vector_components())
     if (bits >> component.number & 1)
       std::memcpy(&extended[component.offset], frame + component.offset, component.size);
-  // Of the last x87 instruction: differs by nature, and nobody but a debugger looks at it.
+  // State of the last x87 instruction: necessarily differs, and only debuggers read it.
   store(extended.data() + kInstructionPointer, uint64_t{0});
 }
 
@@ -134,13 +134,13 @@ struct Run {
 thread_local Run* current_run = nullptr;
 
 void on_signal(int signal, siginfo_t* info, void* context) {
-  // Code may have left the alignment check on; nothing here is written for that.
+  // Code may have left the alignment check on, which this code is not written for.
   asm volatile("pushfq; andl $~0x40000, (%%rsp); popfq" ::: "memory", "cc");
   auto& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
   auto* extended = reinterpret_cast<uint8_t*>(machine.fpregs);
   Run* run = current_run;
   if (run == nullptr || (!run->inside && signal != SIGTRAP)) {
-    ::signal(signal, SIG_DFL);  // a bug of the test's own: let it end the way it would have
+    ::signal(signal, SIG_DFL);  // a bug of the test itself: let it end as it would have
     return;
   }
   if (!run->inside) {
@@ -164,7 +164,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   outcome.signal = signal;
   outcome.code = info->si_code;
   outcome.fault_address = reinterpret_cast<Address>(info->si_addr);
-  if (signal == SIGTRAP && info->si_code == SI_KERNEL) {  // int3: rip lies behind it
+  if (signal == SIGTRAP && info->si_code == SI_KERNEL) {  // int3: rip is after it
     --outcome.state.rip;
     outcome.signal = outcome.code = 0;
     outcome.fault_address = 0;
@@ -191,7 +191,7 @@ std::string describe(const char* what, uint64_t in_place, uint64_t away) {
 }  // namespace
 
 Sandbox::Sandbox(Where where) {
-  vector_components();  // allocates the first time, which must not be in the signal handler
+  vector_components();  // allocates the first time, which the signal handler must not
   const bool low = where == Where::low;
   const uint64_t size = low ? 1536 * kMega : 6 * kGiga;
   const Address wanted = low ? 256 * kMega : 0;
@@ -290,7 +290,8 @@ std::string difference_of(const Outcome& in_place, const Outcome& away) {
   const auto& a = in_place.state.extended;
   const auto& b = away.state.extended;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    // Between the legacy area and the first component lies the kernel's and the processor's own.
+    // The bytes between the legacy area and the first component belong to the kernel and the
+    // processor.
     if (a[i] == b[i] || (i >= kLegacyEnd && i < kHeaderEnd)) continue;
     text += describe(("extended state at " + std::to_string(i)).c_str(), a[i], b[i]);
     break;
@@ -326,7 +327,7 @@ Comparison compare_moved(Sandbox& sandbox, std::span<const uint8_t> instruction,
   result.in_place = sandbox.run(at_start);
   const Bytes memory_in_place(memory.begin(), memory.end());
 
-  // With the instruction gone from home, a copy that leads back to it does not pass.
+  // The instruction is removed from home, so that a copy that leads back to it fails.
   std::copy(before.begin(), before.end(), memory.begin());
   sandbox.place_home({});
   sandbox.place_away(result.copy);

@@ -1,14 +1,15 @@
-// Runs an instruction where it was made for and again where it was moved to, from the same state of
-// the whole processor and of memory, and tells every difference that a program could see.
+// Runs an instruction where it was made for, and its copy where it was moved to, from the same
+// state of processor and memory, and reports every difference that a program could see.
 //
-// Code is entered and left by signals: a handler puts the state that is to be there into the frame
-// that the kernel returns through, and takes the state that came of it out of the next one. So any
-// register may have any value, rsp included, and what ends the run may be anything: the int3 that
-// fills the sandbox wherever no code was placed, a fault, or a jump to nowhere. Some 10 us a run.
+// Code is entered and left by signals: a handler puts the initial state into the frame that the
+// kernel returns through, and takes the final state from the frame of the next signal. So any
+// register may have any value, rsp included, and anything may end a run: the int3 that fills the
+// sandbox where there is no code, a fault, or a jump to an invalid address. A run takes about 10
+// us.
 //
-// A run that never traps hangs the test: an instruction that jumps to itself, for example.
-// One run at a time in each thread. SIGTRAP, SIGSEGV, SIGBUS, SIGILL and SIGFPE are the sandbox's
-// while it lives.
+// A run that never traps hangs the test, for example an instruction that jumps to itself. One run
+// at a time per thread. The sandbox owns SIGTRAP, SIGSEGV, SIGBUS, SIGILL and SIGFPE while it
+// exists.
 #pragma once
 
 #include <signal.h>
@@ -37,15 +38,14 @@ struct MachineState {
   std::array<uint64_t, 16> general{};  // by Reg
   uint64_t flags = 0;
   Address rip = 0;
-  // As the xsave instruction lays it out: x87, vectors, masks. Empty: as a program finds it at its
-  // start.
+  // In the layout of xsave: x87, vectors, masks. Empty: as at the start of a program.
   Bytes extended;
 
   uint64_t& operator[](Reg reg) { return general[static_cast<size_t>(reg)]; }
   uint64_t operator[](Reg reg) const { return general[static_cast<size_t>(reg)]; }
 };
 
-// How a run ended. `state.rip` is where: of an int3 its own address.
+// How a run ended. `state.rip` is where; for an int3, its own address.
 struct Outcome {
   MachineState state;
   int signal = 0;  // 0: at an int3 that fills the sandbox
@@ -54,7 +54,7 @@ struct Outcome {
 };
 
 // Memory for runs: `home` for instructions in place, `away` for their copies, and data. Nothing
-// else is mapped within 2 GB of either, so that whatever goes astray faults.
+// else is mapped within 2 GB of either, so that stray accesses fault.
 class Sandbox {
  public:
   static constexpr uint64_t kDataSize = 4 * kPageSize;
@@ -77,11 +77,11 @@ class Sandbox {
   uint64_t word(Address address) const;
   void set_word(Address address, uint64_t value);
 
-  // Code at home() or away(), and int3 in the rest of its page.
+  // Puts code at home() or away(), and int3 in the rest of its page.
   void place_home(std::span<const uint8_t> code) { place(home_page_, home(), code); }
   void place_away(std::span<const uint8_t> code) { place(away_page_, away(), code); }
 
-  // Starts at start.rip. The sandbox's memory stays as the code leaves it.
+  // Starts at start.rip. Memory of the sandbox stays as the code leaves it.
   Outcome run(const MachineState& start);
 
  private:
@@ -103,20 +103,21 @@ class Sandbox {
 MachineState random_state(std::mt19937_64& random, const Sandbox& sandbox);
 void fill_randomly(std::span<uint8_t> memory, std::mt19937_64& random);
 
-// Of two runs, one line each: registers, flags, extended state, where and how they ended.
+// Describes the differences of two runs, one per line: registers, flags, extended state, where and
+// how they ended.
 std::string difference_of(const Outcome& in_place, const Outcome& away);
 
 struct Comparison {
-  bool moved = false;      // else it could not be: `difference` says why
+  bool moved = false;      // else it cannot be moved: `difference` says why
   std::string difference;  // empty: there is none
   Outcome in_place;
   Outcome away;
-  Bytes copy;  // what ran in place of the instruction, with the jump back
+  Bytes copy;  // what ran instead of the instruction, with the jump back
 };
 
-// Runs `instruction` at home and its copy from relocate() away, both from `start` (but for rip) and
-// from the memory that is there; compares all registers and flags, memory, where execution went and
-// which signal it met. Leaves the memory of the run away. A fault in the copy counts as one at
+// Runs `instruction` at home and its copy from relocate() away, both from `start` (except for rip)
+// and from the same memory. Compares all registers and flags, memory, where execution went and
+// which signal ended it. Memory stays as the run away left it. A fault in the copy counts as one at
 // home.
 Comparison compare_moved(Sandbox& sandbox, std::span<const uint8_t> instruction,
                          const MachineState& start);

@@ -1,4 +1,4 @@
-// Capstone, the second opinion on what bytes mean.
+// Capstone, as a second opinion on what bytes mean.
 #pragma once
 
 #include <capstone/capstone.h>
@@ -24,13 +24,13 @@ class Disassembler {
     if (opened_) cs_close(&handle_);
   }
 
-  // 0: not an instruction, or cut off.
+  // Returns the length; 0 if it is not an instruction, or cut off.
   size_t length(std::span<const uint8_t> bytes, Address address) {
     return next(bytes, address) ? instruction_->size : 0;
   }
 
-  // Intel syntax, one instruction as "mnemonic operands", several separated by "; ". Stops with
-  // "(bad)" at what is none.
+  // Returns Intel syntax: "mnemonic operands", several instructions separated by "; ". Stops with
+  // "(bad)" at what is not an instruction.
   std::string text(std::span<const uint8_t> bytes, Address address) {
     std::string all;
     while (!bytes.empty()) {

@@ -1,4 +1,4 @@
-// What the assembler writes, read back by capstone; references in all directions and out of reach.
+// What the assembler emits, as capstone decodes it; references in all directions and out of reach.
 #include "arch/x86_64/emit.h"
 #include "arch/jump.h"
 
@@ -32,7 +32,7 @@ std::string name32(Reg reg) {
   return kNames[static_cast<size_t>(reg)];
 }
 
-// " + 0x10", " - 0x10", or nothing: as capstone writes the offset from a register.
+// Returns " + 0x10", " - 0x10", or nothing, as capstone writes the offset from a register.
 std::string offset_text(int32_t offset) {
   if (offset == 0) return "";
   const bool negative = offset < 0;
@@ -222,7 +222,7 @@ TEST(Emit, ReferencesToAddresses) {
     EXPECT_EQ(text_of([&](auto& code) { code.lea(r, to); }), "lea " + name(r) + ", [rip + 0x122d]");
 }
 
-TEST(Emit, ConditionalJumpsByTheProcessorsOwnNumbers) {
+TEST(Emit, ConditionalJumpsHaveTheProcessorsNumbers) {
   constexpr const char* kNames[] = {"jo", "jno", "jb", "jae", "je", "jne", "jbe", "ja",
                                     "js", "jns", "jp", "jnp", "jl", "jge", "jle", "jg"};
   for (uint8_t condition = 0; condition < 16; ++condition)
@@ -279,7 +279,7 @@ TEST(Emit, LabelsAsAddressesAndDistances) {
   code.bind(behind);
   const auto bytes = code.finish();
   ASSERT_TRUE(bytes);
-  // The label lies behind 8 bytes of address, 8 of distance, and the nop.
+  // The label lies after 8 bytes of address, 8 of distance, and the nop.
   EXPECT_EQ(*bytes, joined({little_endian(kBase + 17), little_endian(uint64_t{9}), {0x90}}));
 }
 
@@ -292,7 +292,7 @@ TEST(Emit, AlignmentIsOfTheAddressNotOfTheOffset) {
   EXPECT_EQ(code.finish(), repeated(0xcc, 5));
 }
 
-TEST(Emit, KnowsWhereItStands) {
+TEST(Emit, KnowsItsAddress) {
   Assembler code(kBase);
   EXPECT_EQ(code.here(), kBase);
   code.push(Reg::r8);  // 41 50
@@ -333,7 +333,7 @@ TEST(Emit, JrcxzReachesAsFarAsAShortJump) {
   }
 }
 
-TEST(Emit, WhatRefersBeyond2GBHasNoCode) {
+TEST(Emit, AReferenceBeyond2GBYieldsNoCode) {
   constexpr Address kFar = Address{1} << 31;
   const struct {
     const char* name;
@@ -363,7 +363,7 @@ TEST(Emit, WhatRefersBeyond2GBHasNoCode) {
   }
 }
 
-TEST(Emit, OneReferenceOutOfReachSpoilsAllTheCode) {
+TEST(Emit, OneReferenceOutOfReachInvalidatesAllCode) {
   Assembler code(kBase);
   code.jmp(kBase);
   code.lea(Reg::rax, Address{0});
@@ -375,21 +375,21 @@ TEST(Emit, OneReferenceOutOfReachSpoilsAllTheCode) {
   EXPECT_FALSE(marked.finish());
 }
 
-TEST(Emit, ReachIsTheDisplacementsAndSigned) {
+TEST(Emit, ReachIsThatOfASignedDisplacement) {
   EXPECT_TRUE(reaches(0, 0x7fffffff));
   EXPECT_FALSE(reaches(0, 0x80000000));
   EXPECT_TRUE(reaches(0x80000000, 0));
   EXPECT_FALSE(reaches(0x80000001, 0));
 }
 
-TEST(Emit, AShortJumpHasCodeWhereItsOneByteReaches) {
+TEST(Emit, AShortJumpIsEncodedIfItsByteReaches) {
   EXPECT_EQ(encode_short_jump(kBase, kBase + 129), (Bytes{0xeb, 0x7f}));
   EXPECT_EQ(encode_short_jump(kBase, kBase - 126), (Bytes{0xeb, 0x80}));
   EXPECT_FALSE(encode_short_jump(kBase, kBase + 130));
   EXPECT_FALSE(encode_short_jump(kBase, kBase - 127));
 }
 
-TEST(Emit, AJumpsDistanceIsReadFromNothingButAJump) {
+TEST(Emit, AJumpDistanceIsReadOnlyFromAJump) {
   for (size_t length = 5; length <= 8; ++length) {
     Bytes bytes(length);
     encode_jump(bytes, -0x12345678);
@@ -402,7 +402,7 @@ TEST(Emit, AJumpsDistanceIsReadFromNothingButAJump) {
   EXPECT_EQ(jump_distance(Bytes{0xeb, 1}), std::nullopt);
 }
 
-TEST(Emit, AJumpFillsWhatItIsGiven) {
+TEST(Emit, AJumpFillsTheBytesThatItIsGiven) {
   const auto jump = [](size_t length, int32_t distance) {
     Bytes bytes(length);
     encode_jump(bytes, distance);
@@ -419,7 +419,7 @@ TEST(Emit, AJumpFillsWhatItIsGiven) {
   }
 }
 
-TEST(Emit, AJumpKeepsTheRexPrefixThatIsThere) {
+TEST(Emit, AJumpKeepsAnExistingRexPrefix) {
   for (uint8_t rex = 0x40; rex <= 0x4f; ++rex)
     for (size_t length = 6; length <= 8; ++length) {
       Bytes bytes(length, rex);
@@ -449,7 +449,7 @@ TEST(Emit, TheJumpAtASiteHas5BytesAndGoesToItsStub) {
   EXPECT_FALSE(encode_jump(kBase, kBase + 5 + (Address{1} << 31)));
 }
 
-TEST(Emit, RelativeFieldsEndTheInstructionsThatAreCopied) {
+TEST(Emit, RelativeFieldsEndCopiedInstructions) {
   EXPECT_EQ(text_of([](auto& code) {
               const auto taken = code.new_label();
               code.u8(0xe2);  // loop

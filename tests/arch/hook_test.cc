@@ -1,4 +1,4 @@
-// Hooks where unwinders look up their tables.
+// Hooks on the functions with which unwinders look up their tables.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,11 +26,11 @@ extern "C" const void* _Unwind_Find_FDE(void* pc, void* bases);
 // long f(long x) { return x + 1; }
 const Bytes kAddsOne = {0x48, 0x8d, 0x47, 0x01, 0xc3};  // lea 1(%rdi),%rax; ret
 
-// A hook in front of a function, for code at addresses of nobody's.
+// A hook on a function, for made-up addresses of code.
 class Hooked {
  public:
   static constexpr Range kSlotCode = {0x123400000000, 0x123400000000 + 16 * kSlotCodeSize};
-  // Ranges apart from each other, to all sides of the slots.
+  // Ranges with gaps, on both sides of the slots.
   static constexpr Range kOthers[] = {{0x100000000000, 0x100000000010},
                                       {0x123300000000, 0x123400000000},
                                       {0x123500000000, 0x123500000001},
@@ -44,7 +44,7 @@ class Hooked {
   }
   Hooked(UnwinderHook spec, const Bytes& original) { emit(spec, original); }
 
-  // What the function answers for an address, and what it stores.
+  // What the function returns for an address, and what it stores.
   uint64_t look_up(Address pc) {
     std::fill(std::begin(result), std::end(result), kUntouched);
     return memory_.function<uint64_t(Address, uint64_t*)>(kStubAt)(pc, result);
@@ -106,7 +106,7 @@ void expect_untouched_outside(Hooked& hooked) {
   }
 }
 
-// libgcc reads the table as we mean it.
+// libgcc reads the table as intended.
 void expect_found_by_libgcc(Address table, Address fde, Range range) {
   const auto frames = reinterpret_cast<void*>(table);
   __register_frame(frames);
@@ -120,12 +120,12 @@ void expect_found_by_libgcc(Address table, Address fde, Range range) {
   __deregister_frame(frames);
 }
 
-// An FDE says how far in front of it its CIE lies.
+// An FDE contains the distance to its CIE.
 Address table_of(Address fde) {
   return fde + 4 - read<uint32_t>(fde + 4);
 }
 
-// Of one entry. Answers the entry.
+// Expects a sorted table of one entry. Returns the entry.
 Address expect_sorted_table(Address header, Range range) {
   EXPECT_EQ(read<uint32_t>(header), 0x3c030001u)
       << "version 1, absolute, 4 bytes, relative 8 bytes";
@@ -136,8 +136,8 @@ Address expect_sorted_table(Address header, Range range) {
   return fde;
 }
 
-// What the letters of its CIE say of an entry: that slots have a personality; and where they have
-// none, that a signal interrupted the caller.
+// Augmentation letters of CIEs: slots have a personality, or else are marked as interrupted by a
+// signal.
 constexpr const char *kOfStubs = "zR", *kOfSlots = "zPR", *kOfSlotsWithoutPersonality = "zRS";
 
 const char* letters_of(Address fde) {
@@ -156,7 +156,7 @@ void expect_answers_of_unwinder(std::optional<layout::UnwinderTable> functions,
       EXPECT_THAT(std::vector<uint64_t>(hooked.result, hooked.result + 4),
                   testing::ElementsAre(0, 0, range.begin, Hooked::kUntouched));
       const bool is_slots = range.begin == Hooked::kSlotCode.begin;
-      // Of slots the hook has a table of its own; the others are what the CIE is the second of.
+      // The hook has its own table for slots; the others have the second CIE.
       EXPECT_STREQ(letters_of(fde), is_slots ? of_slots : kOfStubs);
       if (is_slots) expect_found_by_libgcc(table_of(fde), fde, range);
       EXPECT_EQ(read<Address>(fde + 8), range.begin);
@@ -164,15 +164,15 @@ void expect_answers_of_unwinder(std::optional<layout::UnwinderTable> functions,
     }
 }
 
-TEST(UnwinderHook, AnswersWithATableForEmittedCodeAndLeavesEverythingElseToTheUnwinder) {
+TEST(UnwinderHook, ReturnsATableForEmittedCodeAndLeavesTheRestToTheUnwinder) {
   expect_answers_of_unwinder(layout::UnwinderTable{}, kOfSlots);
 }
 
-TEST(UnwinderHook, AnswersAnUnwinderWhoseFunctionsAreNotKnownWithoutAPersonality) {
+TEST(UnwinderHook, ReturnsTablesWithoutAPersonalityIfTheUnwindersFunctionsAreUnknown) {
   expect_answers_of_unwinder(std::nullopt, kOfSlotsWithoutPersonality);
 }
 
-TEST(LoaderHook, AnswersAnUnwinderThatIsKnownWithAPersonalityForSlots) {
+TEST(LoaderHook, ReturnsSlotsWithAPersonalityToAKnownUnwinder) {
   UnwinderHook spec;
   spec.at = UnwinderHook::At::object_table;
   spec.askers = {{{1, 2}, {}, true}, {{0, ~Address{0}}, layout::UnwinderTable{}, true}};
@@ -186,7 +186,7 @@ TEST(LoaderHook, AnswersAnUnwinderThatIsKnownWithAPersonalityForSlots) {
   EXPECT_STREQ(letters_of(fde), kOfStubs);
 }
 
-TEST(LoaderHook, AnswersALibunwindWhoseFunctionsAreNotKnownWithWholeReturnAddresses) {
+TEST(LoaderHook, ReturnsWholeReturnAddressesToALibunwindOfUnknownFunctions) {
   UnwinderHook spec;
   spec.at = UnwinderHook::At::object_table;
   spec.askers = {{{0, ~Address{0}}, {}, true}};
@@ -196,7 +196,7 @@ TEST(LoaderHook, AnswersALibunwindWhoseFunctionsAreNotKnownWithWholeReturnAddres
   EXPECT_STREQ(letters_of(fde), kOfStubs) << "as if it were called, without a personality";
 }
 
-TEST(LoaderHook, AnswersWithAnObjectThatHasATableForEmittedCode) {
+TEST(LoaderHook, ReturnsAnObjectWithATableForEmittedCode) {
   Hooked hooked(UnwinderHook::At::object_table);
   expect_untouched_outside(hooked);
   std::vector<Range> ranges(std::begin(Hooked::kOthers), std::end(Hooked::kOthers));
@@ -274,8 +274,8 @@ class ListHook : public testing::Test {
     told.clear();
     stops_at = -1;
   }
-  // The argument is on the stack, as unwinders have it. In one page: of who is not known, no more
-  // is looked at.
+  // The argument is on the stack, as it is for unwinders, within one page: for an unknown caller no
+  // more is read.
   int list(Address one, Address two, Address three) {
     alignas(32) volatile Address argument[] = {one, two, three};
     return hooked.list(tell, const_cast<Address*>(argument));
@@ -283,7 +283,7 @@ class ListHook : public testing::Test {
   Hooked hooked{hook_on_list(), goes_to_loader()};
 };
 
-TEST_F(ListHook, ShowsWhoeverLooksForEmittedCodeAnObjectWithATableBehindTheOthers) {
+TEST_F(ListHook, ShowsASearchForEmittedCodeAnObjectWithATableAfterTheOthers) {
   std::vector<Range> ranges(std::begin(Hooked::kOthers), std::end(Hooked::kOthers));
   ranges.push_back(Hooked::kSlotCode);
   for (Range range : ranges)
@@ -313,7 +313,7 @@ TEST_F(ListHook, ShowsWhoeverLooksForEmittedCodeAnObjectWithATableBehindTheOther
       }
 }
 
-TEST_F(ListHook, AnswersWhatTheCallbackAnswered) {
+TEST_F(ListHook, ReturnsWhatTheCallbackReturned) {
   for (int i = 0; i < 3; ++i) {
     told.clear();
     stops_at = i;
@@ -322,7 +322,7 @@ TEST_F(ListHook, AnswersWhatTheCallbackAnswered) {
   }
 }
 
-TEST_F(ListHook, GivesEverybodyElseTheListAndNoMore) {
+TEST_F(ListHook, GivesOtherCallersTheListAndNoMore) {
   list(0, Hooked::kSlotCode.end, Hooked::kOthers[0].begin - 1);
   EXPECT_EQ(told.size(), 2u);
   EXPECT_EQ(times_listed, 1);
@@ -335,8 +335,8 @@ TEST_F(ListHook, GivesEverybodyElseTheListAndNoMore) {
   }
 }
 
-// What it points to may be the last on its page.
-TEST_F(ListHook, LooksNoFurtherThanThePageThatTheArgumentPointsTo) {
+// What it points to may be at the end of its page.
+TEST_F(ListHook, ReadsNoFurtherThanThePageThatTheArgumentPointsTo) {
   alignas(kPageSize) volatile uint8_t pages[2 * kPageSize] = {};
   const auto at = [&](size_t offset) { return const_cast<uint8_t*>(pages) + offset; };
   const Address pc = Hooked::kSlotCode.begin;
@@ -349,7 +349,7 @@ TEST_F(ListHook, LooksNoFurtherThanThePageThatTheArgumentPointsTo) {
   EXPECT_EQ(told.size(), 2u);
 }
 
-TEST_F(ListHook, ShowsAnUnwinderThatIsKnownAPersonalityForSlots) {
+TEST_F(ListHook, ShowsAKnownUnwinderAPersonalityForSlots) {
   UnwinderHook spec = hook_on_list();
   spec.askers = {{{1, 2}, {}, true}, {{0, ~Address{0}}, layout::UnwinderTable{}, true}};
   Hooked known(spec, goes_to_loader());

@@ -1,4 +1,4 @@
-// Who addresses the memory below the stack pointer, and who only moves it.
+// Which code addresses memory below the stack pointer, and which only moves it.
 #include "arch/red_zone.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(RedZone, IsNotAddressedByMovingTheStackPointerOrByOtherRegisters) {
   for (const Case& c : kCases) EXPECT_FALSE(addresses_below_stack(c.bytes)) << c.assembly;
 }
 
-TEST(RedZone, MayBeAddressedByWhatIsNoCode) {
+TEST(RedZone, MayBeAddressedByBytesThatAreNotCode) {
   EXPECT_TRUE(addresses_below_stack(Bytes{0x90, 0x06}));
   EXPECT_TRUE(addresses_below_stack(Bytes{0x48, 0x8b, 0x44}));
 }

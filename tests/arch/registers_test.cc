@@ -13,7 +13,7 @@ namespace {
 Address handled_at;
 std::array<uint64_t, sizeof(ucontext_t) / 8> frame;  // a handler must not allocate
 
-// The words of the frame that the kernel has made for this handler.
+// Reads the words of the frame that the kernel made for this handler.
 void keep_frame(int, siginfo_t*, void* context) {
   const auto* const interrupted = static_cast<ucontext_t*>(context);
   handled_at = static_cast<Address>(interrupted->uc_mcontext.gregs[REG_RIP]);
@@ -35,7 +35,7 @@ TEST(SignalFrameFinder, FindsWhereTheHandlerOfARealSignalReturnsTo) {
   EXPECT_TRUE(found);
 }
 
-TEST(SignalFrameFinder, FindsNothingAmongWordsOfNoFrame) {
+TEST(SignalFrameFinder, FindsNothingInWordsThatAreNotAFrame) {
   SignalFrameFinder frames;
   for (uint64_t word : {0x1000, 0x2000, 0x34, 0x3300, 0x0}) EXPECT_FALSE(frames.next(word));
 }

@@ -1,4 +1,4 @@
-// Every form in which an instruction is moved, run in place and moved; see differential.h.
+// Every kind of moved instruction, run in place and moved; see differential.h.
 #include "arch/relocate.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class Relocate : public testing::Test {
   using Prepare = std::function<void(MachineState&)>;
 
   // Compares over random states; `prepare` then sets what matters to the instruction. The
-  // instruction must have done its work: a fault at home is no proof of anything.
+  // instruction must have run: a fault at home proves nothing.
   void expect_same(const char* assembly, const Bytes& instruction, const Prepare& prepare = {},
                    Sandbox* where = nullptr) {
     SCOPED_TRACE(assembly);
@@ -43,7 +43,7 @@ class Relocate : public testing::Test {
     }
   }
 
-  // `opcode`, a displacement that makes the operand `target`, `immediate`.
+  // `opcode`, a displacement that makes `target` the operand, `immediate`.
   Bytes to_address(const Bytes& opcode, Address target, const Bytes& immediate = {}) {
     const Address end = sandbox.home() + opcode.size() + 4 + immediate.size();
     return joined({opcode, little_endian(static_cast<int32_t>(target - end)), immediate});
@@ -51,14 +51,14 @@ class Relocate : public testing::Test {
   Bytes to_data(const Bytes& opcode, const Bytes& immediate = {}) {
     return to_address(opcode, sandbox.data_middle(), immediate);
   }
-  // What a call pushed, found below where rsp was.
+  // What a call pushed, just below the old rsp.
   uint64_t pushed() { return sandbox.word(last_start[Reg::rsp] - 8); }
 
   Sandbox sandbox;
   std::mt19937_64 random{20240229};
   Comparison last;
   MachineState last_start;
-  std::set<Address> arrivals;  // where execution was at the end of each trial
+  std::set<Address> arrivals;  // where execution was at the end of each run
 };
 
 // --- The harness itself
@@ -104,8 +104,8 @@ TEST_F(Differential, ReportsFaultsWithTheirAddress) {
   EXPECT_EQ(sandbox.run(start).signal, SIGILL);
 }
 
-TEST_F(Differential, FindsACopyThatDiffersInOneThingOnly) {
-  // The same bytes mean something else elsewhere: lea 0(%rip),%rax, copied as it is.
+TEST_F(Differential, FindsACopyThatDiffersInOneRespect) {
+  // The same bytes mean something else elsewhere: lea 0(%rip),%rax, copied unchanged.
   const Bytes lea = {0x48, 0x8d, 0x05, 0, 0, 0, 0};
   MachineState start = random_state(random, sandbox);
   start.rip = sandbox.home();
@@ -116,7 +116,7 @@ TEST_F(Differential, FindsACopyThatDiffersInOneThingOnly) {
   EXPECT_NE(in_place.state[Reg::rax], sandbox.run(start).state[Reg::rax]);
 }
 
-// --- Instructions that do not care where they are
+// --- Instructions that do not depend on their address
 
 TEST_F(Relocate, OrdinaryInstructionsAreCopiedAsTheyAre) {
   const auto rsi_rdi = [&](MachineState& state) {
@@ -217,7 +217,7 @@ TEST_F(Relocate, RipRelativeOperandsMeanTheSameMemory) {
   expect_same("nopw 4(%rip)", to_data({0x66, 0x0f, 0x1f, 0x05}));
 }
 
-TEST_F(Relocate, ImmediatesBehindTheDisplacementDoNotShiftTheOperand) {
+TEST_F(Relocate, ImmediatesAfterTheDisplacementDoNotShiftTheOperand) {
   expect_same("cmpb $0x7f,4(%rip)", to_data({0x80, 0x3d}, {0x7f}));
   expect_same("cmpl $0x7f,4(%rip)", to_data({0x83, 0x3d}, {0x7f}));
   expect_same("addw $0x1234,4(%rip)", to_data({0x66, 0x81, 0x05}, {0x34, 0x12}));
@@ -325,13 +325,13 @@ TEST_F(Relocate, IndirectJumpsThroughRegistersAndMemory) {
 }
 
 TEST_F(Relocate, ATransactionsAbortLeadsWhereItDid) {
-  // xbegin .+6+0x100; without transactions in the processor it faults, here and there
+  // xbegin .+6+0x100; if the processor has no transactions, it faults in both places
   const Bytes xbegin = {0xc7, 0xf8, 0x00, 0x01, 0, 0};
   const Address aborted = sandbox.home() + 6 + 0x100;
   auto compared = compare_moved(sandbox, xbegin, random_state(random, sandbox));
   EXPECT_EQ(compared.in_place.state.rip, compared.away.state.rip);
-  // With transactions the int3 after it aborts it, or something before that does: then rax says
-  // which, and that may differ from one run to the next of the same code.
+  // With transactions, the int3 after it or something before that aborts it: rax then says which,
+  // and this may differ between two runs of the same code.
   if (compared.in_place.state.rip == aborted)
     compared.away.state[Reg::rax] = compared.in_place.state[Reg::rax];
   EXPECT_EQ(difference_of(compared.in_place, compared.away), "");
@@ -357,14 +357,14 @@ class RelocateCall : public Relocate {
   Address target = 0;
 };
 
-TEST_F(RelocateCall, DirectCallsPushTheAddressBehindTheOriginal) {
+TEST_F(RelocateCall, DirectCallsPushTheAddressAfterTheOriginal) {
   expect_call("call target", to_address({0xe8}, target));
   expect_call("data16 data16 rex.W call target, as of __tls_get_addr",
               to_address({0x66, 0x66, 0x48, 0xe8}, target));
   expect_call("bnd call target", to_address({0xf2, 0xe8}, target));
 }
 
-TEST_F(RelocateCall, OfTheNextInstructionAsOldCodeFindsItsOwnAddress) {
+TEST_F(RelocateCall, ToTheNextInstructionPushesItsOriginalAddress) {
   target = sandbox.home() + 5;
   expect_call("call .+5", {0xe8, 0, 0, 0, 0});
 }
@@ -385,7 +385,7 @@ TEST_F(RelocateCall, ThroughEveryRegister) {
   expect_call("rex.W call *%rax", {0x48, 0xff, 0xd0}, rax);
 }
 
-TEST_F(RelocateCall, ThroughMemoryBehindEveryRegister) {
+TEST_F(RelocateCall, ThroughMemoryAtEveryRegister) {
   for (Reg reg : kBasesAndIndexes) {
     const auto number = static_cast<uint8_t>(reg);
     const auto low = static_cast<uint8_t>(number & 7);
@@ -411,16 +411,16 @@ TEST_F(RelocateCall, ThroughMemoryBehindEveryRegister) {
   }
 }
 
-TEST_F(RelocateCall, ThroughMemoryBehindTheStackPointerWhichThePushMoves) {
+TEST_F(RelocateCall, ThroughMemoryAtTheStackPointerWhichThePushMoves) {
   const auto at = [&](int32_t offset) {
     return [this, offset](MachineState& state) {
       sandbox.set_word(state[Reg::rsp] + static_cast<uint64_t>(int64_t{offset}), target);
     };
   };
-  expect_call("call *(%rsp)", {0xff, 0x14, 0x24}, at(0));  // has to gain a displacement
+  expect_call("call *(%rsp)", {0xff, 0x14, 0x24}, at(0));  // needs a displacement in the copy
   expect_call("call *8(%rsp)", {0xff, 0x54, 0x24, 0x08}, at(8));
   expect_call("call *0x70(%rsp)", {0xff, 0x54, 0x24, 0x70}, at(0x70));
-  // The last that has 8 more in one byte, and the first that has not.
+  // The last displacement that plus 8 fits one byte, and the first that does not.
   expect_call("call *0x77(%rsp)", {0xff, 0x54, 0x24, 0x77}, at(0x77));
   expect_call("call *0x78(%rsp)", {0xff, 0x54, 0x24, 0x78}, at(0x78));
   expect_call("call *0x7f(%rsp)", {0xff, 0x54, 0x24, 0x7f}, at(0x7f));
@@ -431,7 +431,7 @@ TEST_F(RelocateCall, ThroughMemoryBehindTheStackPointerWhichThePushMoves) {
   expect_call("bnd call *8(%rsp)", {0xf2, 0xff, 0x54, 0x24, 0x08}, at(8));
 }
 
-TEST_F(RelocateCall, ThroughMemoryBehindTheStackPointerAndAnIndex) {
+TEST_F(RelocateCall, ThroughMemoryAtTheStackPointerPlusAnIndex) {
   const auto at = [&](Reg index, uint64_t scale, uint64_t offset) {
     return [this, index, scale, offset](MachineState& state) {
       state[index] = random() % 16;
@@ -464,7 +464,7 @@ TEST_F(RelocateCall, ThroughMemoryWithoutTheStackPointerIsNotShifted) {
               }));
 }
 
-TEST_F(RelocateCall, ThroughMemoryBehindTheInstructionPointer) {
+TEST_F(RelocateCall, ThroughRipRelativeMemory) {
   const auto prepare = [&](MachineState&) { sandbox.set_word(sandbox.data_middle(), target); };
   expect_call("call *4(%rip)", to_data({0xff, 0x15}), prepare);
   expect_call("bnd call *4(%rip)", to_data({0xf2, 0xff, 0x15}), prepare);
@@ -473,7 +473,7 @@ TEST_F(RelocateCall, ThroughMemoryBehindTheInstructionPointer) {
   expect_call("addr32 call target", to_address({0x67, 0xe8}, target));
 }
 
-TEST_F(RelocateCall, BelowTwoGigabytesToo) {
+TEST_F(RelocateCall, AlsoBelowTwoGigabytes) {
   Sandbox low(Sandbox::Where::low);
   target = low.home() + 0x300;
   const auto behind = [&](size_t length) { return static_cast<int32_t>(0x300 - length); };
@@ -489,7 +489,7 @@ TEST_F(RelocateCall, BelowTwoGigabytesToo) {
         [&](MachineState& state) { low.set_word(state[Reg::rsp], target); });
 }
 
-TEST(RelocatePure, AReturnAddressIsPushedAsAnImmediateWhileItsSignExtensionIsItself) {
+TEST(RelocatePure, AReturnAddressIsPushedAsAnImmediateIfItSignExtendsToItself) {
   const auto copy_of_call_that_ends_at = [](Address end) {
     const Bytes call = {0xff, 0xd0};  // call *%rax
     const auto instruction = decode(call, end - call.size());
@@ -516,7 +516,7 @@ TEST_F(Relocate, ASystemCallLeavesTheOriginalsNextAddressInRcx) {
 
 // --- Reach
 
-TEST(RelocatePure, WhatTheCopyCannotReachHasNoCode) {
+TEST(RelocatePure, ACopyThatCannotReachItsTargetsYieldsNoCode) {
   constexpr Address kHome = 0x7f00'0000'0000;
   const struct {
     const char* assembly;
@@ -575,7 +575,7 @@ TEST(Displaceable, RefusesWhatTheFullDecoderDoesNotKnow) {
   };
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.assembly);
-    // The decoder for whole objects, which has to be quick, lets most of them pass.
+    // The minimal decoder for whole objects, which has to be fast, accepts most of them.
     const auto instruction = decode(c.bytes, 0x1000);
     EXPECT_TRUE(!instruction || displaceable(c.bytes, *instruction) == Displaceable::undecodable);
   }
@@ -615,7 +615,7 @@ TEST(Displaceable, RefusesWhatFaultsInUserSpace) {
   }
 }
 
-TEST(Displaceable, RefusesWhatCannotBeHadExactly) {
+TEST(Displaceable, RefusesWhatCannotBeMovedExactly) {
   const struct {
     const char* assembly;
     Bytes bytes;
@@ -635,7 +635,7 @@ TEST(Displaceable, RefusesWhatCannotBeHadExactly) {
       {"ud1 %eax,%eax", {0x0f, 0xb9, 0xc0}},
       {"ud0 %eax,%eax", {0x0f, 0xff, 0xc0}},
       {"sysenter", {0x0f, 0x34}},
-      // Intel ignores the prefix, AMD takes 16 bits of displacement and of rip.
+      // Intel ignores the prefix, AMD then uses 16 bits of displacement and of rip.
       {"data16 jmp", {0x66, 0xe9, 0x10, 0, 0, 0}},
       {"data16 call", {0x66, 0xe8, 0x10, 0, 0, 0}},
       {"data16 je", {0x66, 0x0f, 0x84, 0x10, 0, 0, 0}},
@@ -644,12 +644,12 @@ TEST(Displaceable, RefusesWhatCannotBeHadExactly) {
       {"data16 jmp *%rax", {0x66, 0xff, 0xe0}},
       {"data16 call *%rax", {0x66, 0xff, 0xd0}},
       {"data16 loop", {0x66, 0xe2, 0x10}},
-      // The copy's own end is not the original's, modulo 4 GB.
+      // The end of the copy differs from that of the original, modulo 4 GB.
       {"mov 4(%eip),%eax", {0x67, 0x8b, 0x05, 0x04, 0, 0, 0}},
       {"lea 4(%eip),%rax", {0x67, 0x48, 0x8d, 0x05, 0x04, 0, 0, 0}},
       {"jmp *4(%eip)", {0x67, 0xff, 0x25, 0x04, 0, 0, 0}},
       {"call *4(%eip)", {0x67, 0xff, 0x15, 0x04, 0, 0, 0}},
-      // The push of the return address comes first in the copy, and moves rsp.
+      // The copy pushes the return address first, which moves rsp.
       {"call *%rsp", {0xff, 0xd4}},
       {"call *8(%esp)", {0x67, 0xff, 0x54, 0x24, 0x08}},
   };
@@ -671,7 +671,7 @@ TEST(Displaceable, RefusesCallsThroughWhatTheReturnAddressWouldOverwrite) {
     EXPECT_EQ(displaceable_at(static_cast<int8_t>(offset)), Displaceable::inexact) << offset;
   EXPECT_EQ(displaceable_at(-16), Displaceable::yes);
   EXPECT_EQ(displaceable_at(0), Displaceable::yes);
-  // call *-8(%r12) is another register's affair
+  // call *-8(%r12) uses another register
   const Bytes r12 = {0x41, 0xff, 0x54, 0x24, 0xf8};
   EXPECT_EQ(displaceable(r12, *decode(r12, 0x1000)), Displaceable::yes);
 }

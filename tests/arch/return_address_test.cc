@@ -1,4 +1,4 @@
-// Functions that look at their own return address, and such that only look like it.
+// Functions that read their own return address, and functions that only seem to.
 #include "arch/return_address.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ struct Case {
   Bytes bytes;
 };
 
-TEST(ReturnAddress, IsReadThroughTheStackPointerWhereverThatHasMoved) {
+TEST(ReturnAddress, IsReadThroughTheStackPointerWhereverItHasMoved) {
   const Case kCases[] = {
       {"mov (%rsp),%rax; ret", {0x48, 0x8b, 0x04, 0x24, 0xc3}},
       {"push %rbx; mov 8(%rsp),%rax", {0x53, 0x48, 0x8b, 0x44, 0x24, 0x08}},
@@ -64,7 +64,7 @@ TEST(ReturnAddress, IsTakenOffTheStackByAPop) {
   EXPECT_TRUE(reads_return_address(Bytes{0x53, 0x5b, 0x5a}));
 }
 
-TEST(ReturnAddress, IsFollowedBehindCallsAndConditionalJumps) {
+TEST(ReturnAddress, IsTrackedPastCallsAndConditionalJumps) {
   // sub $8,%rsp; call; mov 8(%rsp),%rax
   EXPECT_TRUE(reads_return_address(
       Bytes{0x48, 0x83, 0xec, 0x08, 0xe8, 0, 0, 0, 0, 0x48, 0x8b, 0x44, 0x24, 0x08}));
@@ -72,7 +72,7 @@ TEST(ReturnAddress, IsFollowedBehindCallsAndConditionalJumps) {
   EXPECT_TRUE(reads_return_address(Bytes{0x85, 0xff, 0x74, 0x04, 0x48, 0x8b, 0x04, 0x24}));
 }
 
-TEST(ReturnAddress, IsFollowedAlongEveryPath) {
+TEST(ReturnAddress, IsTrackedAlongEveryPath) {
   const Case kCases[] = {
       {"je 1f; ret; 1: mov (%rsp),%rax; ret", {0x74, 0x01, 0xc3, 0x48, 0x8b, 0x04, 0x24, 0xc3}},
       {"jmp 1f; int3; 1: mov (%rsp),%rax", {0xeb, 0x01, 0xcc, 0x48, 0x8b, 0x04, 0x24}},
@@ -90,7 +90,7 @@ TEST(ReturnAddress, IsFollowedAlongEveryPath) {
   for (const Case& c : kCases) EXPECT_TRUE(reads_return_address(c.bytes)) << c.assembly;
 }
 
-TEST(ReturnAddress, IsHandedOnByJumpsWithTheStackAsItWasEntered) {
+TEST(ReturnAddress, IsForwardedByJumpsWithTheStackAsAtEntry) {
   constexpr Address kBegin = 0x1000;
   struct {
     Case code;
@@ -145,7 +145,7 @@ TEST(ReturnAddress, IsNotReadByOrdinaryFrames) {
   for (const Case& c : kCases) EXPECT_FALSE(reads_return_address(c.bytes)) << c.assembly;
 }
 
-TEST(ReturnAddress, IsNotLookedForBehindTheEnd) {
+TEST(ReturnAddress, IsNotLookedForPastTheEnd) {
   const Case kCases[] = {
       {"ret; mov (%rsp),%rax", {0xc3, 0x48, 0x8b, 0x04, 0x24}},
       {"jmp .-3; mov (%rsp),%rax", {0xeb, 0xfb, 0x48, 0x8b, 0x04, 0x24}},
@@ -174,7 +174,7 @@ class Library {
     bytes.resize(std::min<size_t>(bytes.size(), function.range.size()));
     return bytes;
   }
-  // The code of the function that has this name among others; empty: none has.
+  // Returns the code of the function that has this name, among others; empty if there is none.
   Bytes code(std::string_view name) {
     for (const auto& function : object().functions().functions()) {
       const auto names = object().functions().names(function);
@@ -187,7 +187,7 @@ class Library {
   image::ProcessImage image_;
 };
 
-TEST(ReturnAddress, IsReadByWhatOfLibcKeepsItOrAsksWhoCalled) {
+TEST(ReturnAddress, IsReadByFunctionsOfLibcThatKeepItOrCheckTheirCaller) {
   Library libc("libc.so.6");
   for (const char* name : {"__sigsetjmp", "vfork", "getcontext", "swapcontext", "dlopen", "dlsym",
                            "dlvsym", "dlmopen", "dl_iterate_phdr"}) {
@@ -222,7 +222,7 @@ TEST(ReturnAddress, IsReadByHardlyAnyFunctionAtAll) {
       if (function.entered_by_call) readers += reads_return_address(library.code(function));
     return readers;
   };
-  // libc: 14 in Debian 12, those above and what profiles calls.
+  // libc: 14 in Debian 12, those above and the functions that profile calls.
   EXPECT_LT(count("libc.so.6"), 30u);
   EXPECT_EQ(count("libstdc++.so.6"), 0u);
   EXPECT_EQ(count("libm.so.6"), 0u);

@@ -1,4 +1,4 @@
-// Where Go functions can be counted. The bytes are those of Go 1.19's compiler.
+// Where Go functions can be counted. The bytes are from Go 1.19's compiler.
 #include "arch/stack_check.h"
 
 #include <gtest/gtest.h>
@@ -20,14 +20,14 @@ TEST(StackCheck, OfASmallFrameIsDisplacedAsAWhole) {
   EXPECT_EQ(displaced_of_stack_check(joined({kSmall, kLongJbe, {0x55}})), 10);
 }
 
-TEST(StackCheck, OfALargeFrameBeginsWithAnInstructionThatTakesAJump) {
+TEST(StackCheck, OfALargeFrameStartsWithAnInstructionThatHoldsAJump) {
   EXPECT_EQ(displaced_of_stack_check(joined({kLea, kLarge, kJbe})), 5);
   EXPECT_EQ(displaced_of_stack_check(joined({kLea, kLarge, kLongJbe})), 5);
   EXPECT_EQ(displaced_of_stack_check(joined({kLongLea, kLarge, kLongJbe})), 8);
 }
 
-// What looks like a part of it may be anything: C, within a program that Go has linked.
-TEST(StackCheck, IsNothingLess) {
+// What looks like part of it may be something else, such as C code in a program that Go has linked.
+TEST(StackCheck, IsOnlyAWholeOne) {
   const Bytes kPush = {0x55};
   const Bytes kJa = {0x77, 0x28};
   for (const Bytes& code :

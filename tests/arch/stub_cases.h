@@ -1,4 +1,4 @@
-// What the tests of stubs share: cells to count in, and code to be displaced.
+// Shared by the tests of stubs: counters to count in, and code to displace.
 #pragma once
 
 #include <sys/rseq.h>
@@ -25,7 +25,8 @@ inline std::optional<RseqArea> own_rseq() {
   return RseqArea{static_cast<int32_t>(__rseq_offset)};
 }
 
-// Counters as the controller lays them out: a region for each CPU and one for each locked stripe.
+// Counters as the controller lays them out: a per-CPU area for each CPU and one for each locked
+// stripe.
 class Cells {
  public:
   Cells(uint32_t cpus, uint32_t cell) : cell_(cell), cpus_(cpus) {
@@ -43,7 +44,7 @@ class Cells {
     spec.tables_apart = tables_apart;
     return spec;
   }
-  // Of another counter than the one that the cells are for.
+  // A counter other than the one under test.
   uint64_t total_of(uint32_t cell) const {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < cpus_ + layout::kLockedStripes; ++i)
@@ -68,7 +69,7 @@ class Cells {
   }
   uint64_t total() const { return by_rseq() + by_lock(); }
   uint32_t cpus() const { return cpus_; }
-  // Every other word must stay as it was.
+  // Every other word must be unchanged.
   uint64_t words_written() const {
     return static_cast<uint64_t>(
         std::count_if(regions_.begin(), regions_.end(), [](uint64_t word) { return word != 0; }));
@@ -93,7 +94,8 @@ inline constexpr uint32_t kCell = 0x208;
 // push %rbp; mov %rsp,%rbp; sub $16,%rsp
 inline const Bytes kPrologue = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10};
 
-// Counts at these offsets, in a counter each; in the middle of a function but for the first.
+// Counts at these offsets, each in a counter of its own; all but the first are in the middle of a
+// function.
 inline std::vector<StubAction> counts_at(const std::vector<uint8_t>& offsets) {
   std::vector<StubAction> actions;
   for (size_t i = 0; i < offsets.size(); ++i)

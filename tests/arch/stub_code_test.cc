@@ -61,13 +61,13 @@ Emitted emitted(const Emit& emit) {
 Emitted emitted_count_stub(const Bytes& window, StackUse stack = StackUse::at_entry,
                            std::optional<RseqArea> rseq = RseqArea{-0x60}) {
   return emitted([&](Assembler& code, const ArenaEntries& entries) {
-    // A cell as that of one among thousands of probes.
+    // The offset of a counter as among thousands of probes.
     const StubAction counts = {.stack = stack, .what = CountHit{0x12340}};
     return emit_stub(code, entries, {.rseq = rseq, .actions = {&counts, 1}}, {kSite, window});
   });
 }
 
-TEST(Arena, BeginsWithWhatItsStubsShare) {
+TEST(Arena, StartsWithWhatItsStubsShare) {
   const Emitted arena = emitted([](Assembler&, const ArenaEntries&) { return Stub(); });
   EXPECT_EQ(Bytes(arena.bytes.begin(), arena.bytes.begin() + 8),
             (Bytes{'P', 'N', 'A', 'R', 'E', 'N', 'A', '1'}));
@@ -75,7 +75,7 @@ TEST(Arena, BeginsWithWhatItsStubsShare) {
   EXPECT_EQ(arena.entries.enter_pointer, kArena + 16);
   EXPECT_EQ(arena.word(kArena + 16), 0x123456789au);
   for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(arena.word(kArena + 64 + 8 * i), 0x1000u * (i + 1));
-  // What a thread with cpu_id -2 or -1 reads, in front of CPU 0.
+  // What a thread with cpu_id -2 or -1 reads, before the entry of CPU 0.
   EXPECT_EQ(arena.word(kArena + 128), 0u);
   EXPECT_EQ(arena.word(kArena + 136), 0u);
   EXPECT_EQ(arena.entries.cpu_table, kArena + 144);
@@ -95,11 +95,11 @@ TEST(CountStub, OfATypicalWindowAtAnEntryHasAtMost128Bytes) {
   }
 }
 
-TEST(CountStub, InTheMiddleOfAFunctionPaysLittleMoreForTheRedZone) {
+TEST(CountStub, InTheMiddleOfAFunctionIsLittleLargerForTheRedZone) {
   const Bytes window = {0x48, 0x81, 0xec, 0x88, 0, 0, 0};  // sub $0x88,%rsp
   const Emitted inside = emitted_count_stub(window, StackUse::keep_red_zone);
-  // The budget is an average of 128. A step over the red zone that leaves the flags alone takes 5
-  // bytes, the one back 8.
+  // The budget is an average of 128. A step over the red zone that preserves the flags takes 5
+  // bytes, the step back 8.
   EXPECT_LE(inside.bytes.size() - inside.header_size, 128u + 8u);
 }
 
@@ -159,7 +159,7 @@ void expect_room_for(std::span<const uint8_t> window, Address site) {
   }
 }
 
-TEST(StubSize, OfInstructionsThatGrowMostIsNoMoreThanIsSetAside) {
+TEST(StubSize, OfInstructionsThatGrowMostIsWithinTheBound) {
   const Bytes growing[] = {
       {0xe3, 0x00},       {0x67, 0xe3, 0x00},      {0xe2, 0x10}, {0x0f, 0x05}, {0x74, 0x10},
       {0x2e, 0x74, 0x10}, {0xc7, 0xf8, 0, 0, 0, 0}};
@@ -181,7 +181,7 @@ TEST(StubSize, OfInstructionsThatGrowMostIsNoMoreThanIsSetAside) {
       }
 }
 
-TEST(StubSize, OfAStackCheckIsNoMoreThanIsSetAside) {
+TEST(StubSize, OfAStackCheckIsWithinTheBound) {
   const Bytes check = {0x49, 0x3b, 0x66, 0x10, 0x76, 0x10};  // cmp 16(%r14), %rsp; jbe
   ArenaEntries entries;
   entries.cpu_table = kArena;
@@ -191,7 +191,7 @@ TEST(StubSize, OfAStackCheckIsNoMoreThanIsSetAside) {
   EXPECT_LE(code.size(), most_stub_bytes(1, check.size()));
 }
 
-TEST(StubSize, OfWindowsOfARealLibraryIsNoMoreThanIsSetAside) {
+TEST(StubSize, OfWindowsOfARealLibraryIsWithinTheBound) {
   const auto process = image::load_file(library_path("libc.so.6"));
   ASSERT_TRUE(process);
   image::Object& object = *process->objects[0];
@@ -210,7 +210,7 @@ TEST(StubSize, OfWindowsOfARealLibraryIsNoMoreThanIsSetAside) {
         if (!instruction->falls_through() || instruction->is_call()) break;
       }
       if (end == begin) break;
-      // Far up, as where libraries are: then return addresses take most.
+      // High addresses, as libraries have: there return addresses take the most bytes.
       expect_room_for(code.subspan(begin, end - begin), kSite + function.range.begin + begin);
       ++windows;
       if (HasFailure()) return;
@@ -220,7 +220,7 @@ TEST(StubSize, OfWindowsOfARealLibraryIsNoMoreThanIsSetAside) {
   EXPECT_GT(windows, 10'000u);
 }
 
-TEST(CountStub, EndsWithTheDisplacedInstructionsAndTheWayBack) {
+TEST(CountStub, EndsWithTheDisplacedInstructionsAndTheContinuation) {
   const Emitted code = emitted_count_stub(kPrologue);
   EXPECT_EQ(Disassembler().text(code.at(code.stub.body).first(code.stub.end - code.stub.body),
                                 code.stub.body),
@@ -228,8 +228,8 @@ TEST(CountStub, EndsWithTheDisplacedInstructionsAndTheWayBack) {
   EXPECT_EQ(code.stub.end, kArena + code.bytes.size());
 }
 
-TEST(CountStub, HasNoWayBackWhereNobodyWouldTakeIt) {
-  // What is left of it is a distance, for unwinders.
+TEST(CountStub, HasNoJumpBackIfItWouldNeverBeReached) {
+  // All that is left is a distance, for unwinders.
   constexpr size_t kDistance = 4;
   const auto body = [](const Bytes& window) {
     const Emitted code = emitted_count_stub(window);
@@ -243,7 +243,8 @@ TEST(CountStub, HasNoWayBackWhereNobodyWouldTakeIt) {
   EXPECT_EQ(body({0x31, 0xc0, 0xc3}), "xor eax, eax; ret");
   EXPECT_EQ(body({0x31, 0xc0, 0xeb, 0x10}), "xor eax, eax; jmp 0x7f0000100014");
   EXPECT_EQ(body({0x31, 0xc0, 0xff, 0xe0}), "xor eax, eax; jmp rax");
-  // The call returns to the original code: behind the jump lies only the address that it pushed.
+  // The call returns to the original code: after the jump there is only the address that was
+  // pushed.
   const Emitted last = emitted_count_stub({0x31, 0xc0, 0xff, 0x50, 0x10});  // xor; call *16(%rax)
   const Address literal = last.stub.end - kDistance - 8;
   EXPECT_EQ(last.word(literal), kSite + 5);
@@ -252,7 +253,7 @@ TEST(CountStub, HasNoWayBackWhereNobodyWouldTakeIt) {
       "xor eax, eax; push qword ptr [rip + 3]; jmp qword ptr [rax + 0x10]");
 }
 
-TEST(CountStub, SaysWhereTheCopyOfEachDisplacedInstructionBegins) {
+TEST(CountStub, ReportsTheAddressOfEachCopy) {
   // nop; push %rbp; lea 0x10(%rip),%rax; je .+2+0x20; nopl 0(%rax)
   const Bytes window = {0x90, 0x55, 0x48, 0x8d, 0x05, 0x10, 0,   0,
                         0,    0x74, 0x20, 0x0f, 0x1f, 0x40, 0x00};
@@ -265,7 +266,7 @@ TEST(CountStub, SaysWhereTheCopyOfEachDisplacedInstructionBegins) {
     copies.emplace_back(copy.window_offset,
                         Disassembler().text(code.at(at).first(instruction->length), at));
   }
-  // Nops are copied too, so that a thread that stands behind one has a place to go on.
+  // Nops are copied too, so that a thread that is after one can continue in the copy.
   ASSERT_EQ(copies.size(), 5u);
   EXPECT_EQ(copies[0], std::pair(0u, std::string("nop")));
   EXPECT_EQ(copies[1], std::pair(1u, std::string("push rbp")));
@@ -277,14 +278,14 @@ TEST(CountStub, SaysWhereTheCopyOfEachDisplacedInstructionBegins) {
   EXPECT_EQ(code.stub.copies[0].offset, 0u);
 }
 
-TEST(CountStub, HasNoCodeWhereTheDisplacedCannotBeReached) {
+TEST(CountStub, HasNoCodeIfTheDisplacedCodeIsOutOfReach) {
   Assembler code(kSite + (Address{3} << 30));
   const auto entries = emit_arena_header(code, some_arena());
   emit_stub(code, entries, {}, {kSite, kPrologue});
   EXPECT_FALSE(code.finish());
 }
 
-TEST(RseqCountStub, AnnouncesASequenceThatEndsBehindTheOnlyStore) {
+TEST(RseqCountStub, AnnouncesASequenceThatEndsAfterTheOnlyStore) {
   const Emitted code = emitted_count_stub(kPrologue);
   const Address descriptor = kArena + code.header_size;
   EXPECT_EQ(code.word(descriptor), 0u) << "version 0, no flags";
@@ -293,11 +294,11 @@ TEST(RseqCountStub, AnnouncesASequenceThatEndsBehindTheOnlyStore) {
   const Address abort = code.word(descriptor + 24);
   ASSERT_LT(code.stub.begin, begin);
   ASSERT_LE(end, code.stub.body);
-  // The kernel sends nobody to an abort address that the signature does not stand before.
+  // The kernel uses no abort address that does not have the signature before it.
   EXPECT_EQ(Bytes(code.at(abort - 4).begin(), code.at(abort).begin()),
             little_endian(kRseqSignature));
   EXPECT_TRUE(abort < begin || abort >= end);
-  // Within the sequence only its last instruction writes to memory.
+  // In the sequence only the last instruction writes to memory.
   Disassembler disassembler;
   for (Address at = begin; at < end;) {
     const auto instruction = decode(code.at(at), at);
@@ -344,7 +345,7 @@ TEST(TimeCall, HandsARecordForEachMetricToTheRuntime) {
                   .starts_with("push rbp; mov rbp, rsp; sub rsp, 0x10; jmp 0x7f0000100008"));
 }
 
-// The value is in rax before rcx and the flags are used; below the red zone, but for entries.
+// rax has the value before rcx and the flags are used; below the red zone, except at entries.
 TEST(RecordValue, TakesTheRegisterAsItIsInTheProgram) {
   const struct {
     uint8_t number, bytes;
@@ -385,7 +386,7 @@ TEST(RecordValue, TakesTheRegisterAsItIsInTheProgram) {
   }
 }
 
-// A point may end one span and begin others: a call each, in their order.
+// A point may end one span and start others: one call each, in their order.
 TEST(PassSpan, HandsItsRecordToTheRuntime) {
   for (const StackUse stack : {StackUse::at_entry, StackUse::keep_red_zone}) {
     const StubAction actions[] = {{.stack = stack, .what = PassSpan{{0x1111, 5}, 0x20, true}},
@@ -444,7 +445,7 @@ TEST(Stub, CountsCallsHandlersAndThenTimesTheCall) {
   EXPECT_EQ(counts->target, code.entries.locked_count);
   EXPECT_EQ(code.word(calls->memory), kHit);
   EXPECT_EQ(code.word(enters->memory), kEnter);
-  // The runtime finds the handlers' record by the nop behind its return address.
+  // The runtime finds the handlers' record by the nop after its return address.
   const Instruction& nop = calls[1];
   const Address record = nop.end() + static_cast<Address>(nop.displacement);
   EXPECT_EQ(nop.special, Special::nop);
@@ -453,7 +454,7 @@ TEST(Stub, CountsCallsHandlersAndThenTimesTheCall) {
   EXPECT_EQ(code.word(record + 24), calls[2].address) << "what is measured begins with the timing";
 }
 
-TEST(Stub, CallsHandlersBehindAnInstructionBetweenItsCopyAndTheNext) {
+TEST(Stub, CallsHandlersBetweenTheCopiesOfTwoInstructions) {
   const StubAction calls = {
       .offset = 1, .stack = StackUse::keep_red_zone, .what = CallHandlers{.handlers = 0x7777}};
   const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
@@ -467,7 +468,7 @@ TEST(Stub, CallsHandlersBehindAnInstructionBetweenItsCopyAndTheNext) {
   EXPECT_TRUE(text.ends_with("; lea rsp, [rsp + 0x80]")) << text;
 }
 
-TEST(SlotCode, CallsTheBodyOfItsSlotAndThenLeavesThroughTheRuntime) {
+TEST(SlotCode, CallsTheCopyOfItsSlotAndThenLeavesThroughTheRuntime) {
   constexpr Address kSlots = kArena - 0x10000;
   constexpr Address kLeave = kArena - 0x100;
   Assembler code(kArena);

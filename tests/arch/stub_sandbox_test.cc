@@ -1,4 +1,4 @@
-// Stubs change nothing that a program can see: everything is compared with the same code at home.
+// Stubs change nothing that a program can see: every result is compared with the same code at home.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace pinprick::arch {
 namespace {
 
-// A thread's rseq area of the test's own, with a cpu_id that the kernel does not overwrite.
+// An rseq area of the test's own, with a cpu_id that the kernel does not overwrite.
 thread_local struct rseq pretended_rseq;
 
 RseqArea pretended_area() {
@@ -35,7 +35,7 @@ class StubInSandbox : public testing::TestWithParam<Path> {
     arena.tables_apart = false;  // the sandbox has one page
   }
 
-  // The state and memory after `window` at home, and after a jump to its stub in its place.
+  // Returns state and memory after `window` ran at home, and after a jump to its stub ran instead.
   void run_both(const Bytes& window, StackUse stack) {
     run_both(window, {{.stack = stack, .what = CountHit{kCell}}});
   }
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Paths, StubInSandbox,
                                          Path{"registration_failed", true, -2}),
                          [](const auto& path) { return std::string(path.param.name); });
 
-// nop; adc %rcx,%rax; movq %rax,%xmm3: lives on flags and on the registers that the stub uses
+// nop; adc %rcx,%rax; movq %rax,%xmm3: uses flags and the registers that the stub uses
 const Bytes kMiddle = {0x90, 0x48, 0x11, 0xc8, 0x66, 0x48, 0x0f, 0x6e, 0xd8};
 
 TEST_P(StubInSandbox, PreservesAllRegistersFlagsVectorsAndTheStack) {
@@ -118,8 +118,8 @@ TEST_P(StubInSandbox, WithSeveralPointsPreservesAllThatAndTheRedZone) {
   EXPECT_EQ(cells.total_of(kCell + 8), 100u);
 }
 
-// lea -24(%rsp),%r12; xor %r13d,%r13d: as at Go's stack check, these registers and the flags held
-// nothing.
+// lea -24(%rsp),%r12; xor %r13d,%r13d: as at Go's stack check, where these registers and the flags
+// hold nothing
 const Bytes kStackCheck = {0x4c, 0x8d, 0x64, 0x24, 0xe8, 0x45, 0x31, 0xed};
 
 TEST_P(StubInSandbox, AtAStackCheckWritesNothingToTheStackEither) {

@@ -1,4 +1,4 @@
-// Stubs run in this very process, behind jumps written over the code that they displace.
+// Stubs run in this process, through jumps written over the code that they displace.
 #include "arch/stub.h"
 #include "arch/jump.h"
 
@@ -40,8 +40,8 @@ class Counted {
   }
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
-  // The kernel looks at the descriptor that a thread announced last, and kills the thread if it is
-  // not there any more.
+  // The kernel reads the descriptor that a thread announced last, and kills the thread if it is
+  // gone.
   ~Counted() {
     if (__rseq_size != 0)
       __atomic_store_n(&own_rseq_area()->rseq_cs, uint64_t{0}, __ATOMIC_RELAXED);
@@ -52,7 +52,7 @@ class Counted {
     return memory_.function<F>(kFunction);
   }
 
-  // As the kernel does in a child that is not to count.
+  // What the kernel does in a child that must not count.
   void empty_tables() {
     const Range tables = tables_in_arena(cells.cpus());
     void* begin = memory_.data() + tables.begin;
@@ -100,7 +100,7 @@ TEST_P(CountStubs, WithEmptyTablesCountNothingAndChangeNoResult) {
   EXPECT_EQ(counted.cells.total(), 1u);
 }
 
-TEST_P(CountStubs, OfEightThreadsLoseNothing) {
+TEST_P(CountStubs, LoseNothingWithEightThreads) {
   Counted counted(kTwicePlus3, kTwicePlus3Displaced, rseq());
   auto* function = counted.function<long(long)>();
   constexpr long kThreads = 8;
@@ -122,7 +122,7 @@ TEST_P(CountStubs, OfEightThreadsLoseNothing) {
   }
 }
 
-TEST_P(CountStubs, TouchNothingButTheirCounter) {
+TEST_P(CountStubs, ChangeNothingButTheirCounter) {
   Counted counted(kTwicePlus3, kTwicePlus3Displaced, rseq());
   counted.function<long(long)>()(1);
   EXPECT_EQ(counted.cells.words_written(), 1u);
@@ -140,7 +140,7 @@ TEST_P(CountStubs, ACallAmongTheDisplacedReturnsToTheOriginalCode) {
 }
 
 TEST_P(CountStubs, AFunctionThatIsDisplacedToItsEndReturnsFromTheStub) {
-  // lea 1(%rdi),%rax; ret: 5 bytes, nothing is left behind the jump
+  // lea 1(%rdi),%rax; ret: 5 bytes, nothing is left after the jump
   Counted counted({0x48, 0x8d, 0x47, 0x01, 0xc3}, 5, rseq());
   EXPECT_EQ(counted.function<long(long)>()(41), 42);
   EXPECT_EQ(counted.cells.total(), 1u);
@@ -160,8 +160,8 @@ void on_step(int, siginfo_t*, void* context) {
   if (--stepping.left <= 0) registers[REG_EFL] &= ~kTrapFlag;
 }
 
-// A signal after each of the first `steps` instructions. To the kernel that is what being preempted
-// there is: a restartable sequence begins again.
+// Raises a signal after each of the first `steps` instructions. To the kernel this is the same as
+// preemption there: a restartable sequence restarts.
 long call_interrupted(Counted& counted, long argument, long steps) {
   stepping.left = steps;
   stepping.visited.clear();
@@ -189,14 +189,15 @@ TEST_P(CountStubs, InterruptedAfterAnyInstructionCountOnce) {
   EXPECT_THAT(stepping.visited, testing::Contains(counted.stub.begin));
 }
 
-TEST(RseqCountStub, InterruptedAgainAndAgainStartsAgainAndNeverCountsTwice) {
+TEST(RseqCountStub, InterruptedRepeatedlyRestartsAndNeverCountsTwice) {
   if (!own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
   Counted counted(kTwicePlus3, kTwicePlus3Displaced, own_rseq());
   constexpr long kSteps = 2000;
   EXPECT_EQ(call_interrupted(counted, 7, kSteps), 17);
   EXPECT_EQ(counted.cells.total(), 1u);
   ASSERT_EQ(stepping.visited.size(), static_cast<size_t>(kSteps));
-  // While every instruction is interrupted, none gets past the sequence; the last step set it free.
+  // While every instruction is interrupted, it never gets through the sequence; the last step lets
+  // it go.
   EXPECT_THAT(stepping.visited, testing::Not(testing::Contains(counted.stub.body)));
 }
 
@@ -219,7 +220,7 @@ const Bytes kLeftEarly = {0x48, 0x89, 0xf8, 0x48, 0x85, 0xff, 0x78, 0x0a, 0x48, 
                           0x72, 0x08, 0x48, 0x83, 0xc0, 0x03, 0xc3, 0x48, 0xf7, 0xd8, 0xc3};
 constexpr size_t kLeftEarlyDisplaced = 17;
 
-TEST_P(CountStubs, EachPointCountsWhatComesThatFar) {
+TEST_P(CountStubs, EachPointCountsTheCallsThatReachIt) {
   Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), counts_at({0, 3, 6, 8, 11, 13}));
   auto* function = counted.function<long(long)>();
   for (long i = 0; i < 700; ++i) ASSERT_EQ(function(i), 2 * i + 3);
@@ -239,7 +240,8 @@ TEST_P(CountStubs, InstructionsBeforeTheFirstPointAndBetweenPointsAreNotCounted)
 }
 
 TEST_P(CountStubs, ABranchBackToTheFirstInstructionCountsAgain) {
-  // xor %eax,%eax; | dec %edi; inc %eax; test %edi,%edi; jne .-6 (the window's begin); nop; ret
+  // xor %eax,%eax; | dec %edi; inc %eax; test %edi,%edi; jne .-6 (the start of the window); nop;
+  // ret
   const Bytes loop = {0xff, 0xcf, 0xff, 0xc0, 0x85, 0xff, 0x75, 0xf8, 0x90, 0xc3};
   Counted counted(loop, 9, rseq(), counts_at({0, 2, 6, 8}));
   CallRegisters registers = {};
@@ -252,12 +254,12 @@ TEST_P(CountStubs, ABranchBackToTheFirstInstructionCountsAgain) {
 }
 
 TEST_P(CountStubs, InterruptedAfterAnyInstructionEachPointCountsOnce) {
-  // Interrupted all the time a thread does not get past its first sequence: each point is the first
-  // one once.
+  // A thread that is interrupted at every instruction does not get through its first sequence: each
+  // point is the first one once.
   std::vector<uint8_t> offsets = {0, 3, 6, 8, 11, 13};
   for (; !offsets.empty(); offsets.erase(offsets.begin())) {
     Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), counts_at(offsets));
-    // No more than a call has: the steps must end before it does.
+    // No more than a call has: the steps must end before the call does.
     const long most = 4 + 26 * static_cast<long>(offsets.size());
     for (long steps = 1; steps <= most; ++steps) {
       ASSERT_EQ(call_interrupted(counted, steps, steps), 2 * steps + 3);
@@ -269,7 +271,7 @@ TEST_P(CountStubs, InterruptedAfterAnyInstructionEachPointCountsOnce) {
   }
 }
 
-TEST_P(CountStubs, OfEightThreadsEachPointLosesNothing) {
+TEST_P(CountStubs, EachPointLosesNothingWithEightThreads) {
   Counted counted(kLeftEarly, kLeftEarlyDisplaced, rseq(), counts_at({0, 8, 13}));
   auto* function = counted.function<long(long)>();
   constexpr long kThreads = 8, kCalls = 500'000;

@@ -1,5 +1,5 @@
-// The code of hijacked threads, run by this one in a sandbox: home is an int3 there, where the
-// state that it brings home can be looked at.
+// The code of remote calls, run by this thread in a sandbox: its home is an int3 there, at which
+// the restored state can be examined.
 #include "arch/syscall.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ class RemoteCall : public testing::Test {
     return home;
   }
 
-  // Starts the code for `home` with the call's registers, as whoever hijacks a thread does.
+  // Starts the code for `home` with the call's registers, as the controller does.
   Outcome run(const MachineState& home, uint64_t mask, uint64_t number,
               std::array<uint64_t, 6> arguments = {}) {
     sandbox.place_home({});
@@ -83,8 +83,8 @@ class RemoteCall : public testing::Test {
     return sandbox.run(start);
   }
 
-  // The calls lie at the start of the sandbox's memory; after them what the script writes and reads
-  // besides.
+  // The calls lie at the start of the sandbox's memory, followed by what the script writes and
+  // reads.
   Outcome run_script(const MachineState& home, std::vector<ScriptedCall>& calls,
                      int32_t descriptor) {
     const auto at = [&](size_t call) { return sandbox.data() + call * sizeof(ScriptedCall); };
@@ -111,7 +111,7 @@ class RemoteCall : public testing::Test {
     return outcome;
   }
 
-  Address told = 0;  // by the script: where the call lies that it made last
+  Address told = 0;  // written by the script: the address of the latest call
   Sandbox sandbox;
   std::mt19937_64 random{31415926};
   std::optional<uint64_t> start_flags;
@@ -120,7 +120,7 @@ class RemoteCall : public testing::Test {
   uint64_t mask_before_ = 0;
 };
 
-TEST_F(RemoteCall, ComesHomeWithEveryRegisterAndFlagAndOnItsOwnStack) {
+TEST_F(RemoteCall, ReturnsWithEveryRegisterAndFlagAndOnItsOwnStack) {
   for (int trial = 0; trial < 200; ++trial) {
     const MachineState home = random_home();
     const Outcome outcome = run(home, 0, SYS_getpid);
@@ -131,7 +131,7 @@ TEST_F(RemoteCall, ComesHomeWithEveryRegisterAndFlagAndOnItsOwnStack) {
   }
 }
 
-TEST_F(RemoteCall, BringsBackEveryCombinationOfFlagsWhateverTheyWereOnTheWay) {
+TEST_F(RemoteCall, RestoresEveryCombinationOfFlagsWhateverTheyWereInBetween) {
   for (uint64_t bits = 0; bits < 128; ++bits) {
     MachineState home = random_home();
     home.flags = 0;
@@ -171,14 +171,14 @@ TEST_F(RemoteCall, MakesTheCallOnce) {
   close(ends[0]);
 }
 
-TEST_F(RemoteCall, ComesHomeWhenTheCallFailsToo) {
+TEST_F(RemoteCall, ReturnsEvenIfTheCallFails) {
   const MachineState home = random_home();
   const Outcome outcome = run(home, 0, SYS_close, {static_cast<uint64_t>(-1)});
   EXPECT_EQ(outcome.state.general, home.general);
   EXPECT_EQ(outcome.state.flags & kVisibleFlags, home.flags);
 }
 
-TEST_F(RemoteCall, MakesTheCallsOfAScriptInOrderAndComesHome) {
+TEST_F(RemoteCall, MakesTheCallsOfAScriptInOrderAndReturns) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const Address text = sandbox.data() + 2048;
@@ -203,7 +203,7 @@ TEST_F(RemoteCall, MakesTheCallsOfAScriptInOrderAndComesHome) {
   close(ends[1]);
 }
 
-TEST_F(RemoteCall, GoesOnWithTheLastCallOfAScriptWhenOneFails) {
+TEST_F(RemoteCall, ContinuesWithTheLastCallOfAScriptWhenOneFails) {
   const MachineState home = random_home();
   constexpr uint64_t kNotMade = 42;
   std::vector<ScriptedCall> calls = {{SYS_getpid},
@@ -244,7 +244,7 @@ TEST_F(RemoteCall, RestoresTheSignalMask) {
 }
 
 TEST_F(RemoteCall, TouchesNoMemory) {
-  // Not even below rsp: the stack may be at its end, or be a coroutine's few bytes.
+  // Not even below rsp: the stack may be full, or be a coroutine's few bytes.
   fill_randomly(sandbox.memory(), random);
   const Bytes before(sandbox.memory().begin(), sandbox.memory().end());
   run(random_home(), 0, SYS_getpid);
@@ -259,7 +259,7 @@ TEST_F(RemoteCall, NeedsNoUsableStack) {
   EXPECT_EQ(outcome.state.general, home.general);
 }
 
-TEST_F(RemoteCall, GoesHomeHoweverFarThatIs) {
+TEST_F(RemoteCall, ReturnsHoweverFarThatIs) {
   MachineState home = random_home();
   home.rip = 0x1234;  // below what may be mapped: arriving there faults
   const Outcome outcome = run(home, 0, SYS_getpid);
@@ -268,7 +268,7 @@ TEST_F(RemoteCall, GoesHomeHoweverFarThatIs) {
   EXPECT_EQ(outcome.state.general, home.general);
 }
 
-TEST_F(RemoteCall, FitsIntoTheRoomThatIsReservedForIt) {
+TEST_F(RemoteCall, FitsIntoTheSpaceReservedForIt) {
   user_regs_struct all_ones;
   std::memset(&all_ones, 0xff, sizeof all_ones);
   EXPECT_LE(remote_call(sandbox.away(), all_ones, UINT64_MAX).size(), kRemoteCallMaxSize);

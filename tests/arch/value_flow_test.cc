@@ -1,4 +1,4 @@
-// What functions do with their arguments: functions of this file, and such as are written down.
+// What functions do with their arguments: compiled functions of this file, and handwritten code.
 #include "arch/value_flow.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-// Sanitizers would add branches and calls: other functions than those that are written here.
+// Sanitizers would add branches and calls: the functions would not be those that are written here.
 #if __has_attribute(disable_sanitizer_instrumentation)
 #define AS_WRITTEN                                                    \
   __attribute__((noinline, used, no_sanitize("address", "undefined"), \
@@ -20,7 +20,7 @@ using Kind = Value::Kind;
 #define AS_WRITTEN __attribute__((noinline, used))
 #endif
 
-// As an unwinder has it.
+// As in an unwinder.
 struct Context {
   long* registers[18];
   long cfa;
@@ -42,7 +42,7 @@ extern "C" AS_WRITTEN void value_flow_sets_register(Context* context, int number
     *context->registers[number] = value;
 }
 
-constexpr size_t kLongest = 256;  // of those functions, and what lies behind
+constexpr size_t kLongest = 256;  // of those functions and what follows them
 std::span<const uint8_t> code_at(Address address) {
   return {reinterpret_cast<const uint8_t*>(address), kLongest};
 }
@@ -79,7 +79,7 @@ TEST(ValueFlow, SeesWhatIsReturned) {
   EXPECT_EQ(paths[0].result, field);
 }
 
-TEST(ValueFlow, GoesBothWaysAtABranch) {
+TEST(ValueFlow, FollowsBothDirectionsOfABranch) {
   int by_value = 0, by_pointer = 0;
   for (const Path& path : through(&value_flow_sets_register, 1)) {
     if (!path.returns) continue;
@@ -116,7 +116,7 @@ TEST(ValueFlow, ClaimsNothingOfWhatItDoesNotUnderstand) {
   EXPECT_FALSE(through(Bytes{0x90})) << "cut off";
 }
 
-TEST(ValueFlow, SeesWhatIsHandedOnToCallees) {
+TEST(ValueFlow, SeesWhatIsPassedToCallees) {
   // mov 152(%rdi),%rdx; mov 192(%rdi),%rax; lea 168(%rdi),%rsi; shr $63,%rax;
   // lea -1(%rdx,%rax),%rdi; call +0; ret
   const Bytes code = {0x48, 0x8b, 0x97, 0x98, 0,    0,    0,    0x48, 0x8b, 0x87, 0xc0, 0,

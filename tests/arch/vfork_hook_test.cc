@@ -1,4 +1,4 @@
-// Where children begin that share their parent's memory.
+// Children that share their parent's memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ const Bytes kCall = joined({{0x0f, 0x05, 0x48, 0x85, 0xc0, 0x75, 0x14},
                             {0x41, 0x89, 0x00, 0xb8, 0x3c, 0x00, 0x00, 0x00, 0x31, 0xff},
                             {0x0f, 0x05, 0xc3}});
 
-// A function that makes the system call that its registers say, whose child says what it finds in
-// place of its CPU, and ends; and the same with the hook.
+// A function that makes the system call that its registers say, and whose child reports what it
+// finds as its CPU number and exits; with and without the hook.
 class HookedCall {
  public:
   HookedCall() {
@@ -79,7 +79,7 @@ TEST(VforkHook, LeavesAllRegistersAsTheCallDoes) {
     for (uint64_t flags : {uint64_t{0x202}, 0x202 | kArithmeticFlags}) {
       CallRegisters expected = unlike_each_other(number);
       expected.flags = flags;
-      // Of a thread that shares nothing else the kernel refuses all this.
+      // The kernel refuses CLONE_THREAD without the other flags that it needs.
       expected.rdi = CLONE_THREAD | CLONE_VM | CLONE_VFORK;
       CallRegisters found = expected;
       call_with_registers(call.original(), &expected);
@@ -89,8 +89,8 @@ TEST(VforkHook, LeavesAllRegistersAsTheCallDoes) {
     }
 }
 
-// The kernel answers EFAULT; to look there ourselves would end the program.
-TEST(VforkHook, DoesNotFollowAPointerOfCloneThatLeadsNowhere) {
+// The kernel returns EFAULT; reading there ourselves would kill the program.
+TEST(VforkHook, DoesNotFollowAnInvalidPointerOfClone) {
   HookedCall call;
   CallRegisters registers = unlike_each_other(SYS_clone3);
   registers.rdi = 16;
@@ -104,7 +104,7 @@ class Children : public testing::Test {
   void SetUp() override {
     if (__rseq_size == 0) GTEST_SKIP() << "glibc has registered no rseq area";
   }
-  // Of a child that the call has made: what it found in place of its CPU.
+  // What a child of the call found as its CPU number.
   int32_t cpu_of_child(uint64_t number, uint64_t rdi, uint64_t rsi = 0) {
     int32_t found = kNothing;
     CallRegisters registers = unlike_each_other(number);
@@ -124,7 +124,7 @@ class Children : public testing::Test {
   HookedCall call_;
 };
 
-TEST_F(Children, AreMarkedWhereTheyShareMemoryAndThreadPointer) {
+TEST_F(Children, AreMarkedIfTheyShareMemoryAndThreadPointer) {
   clone_args arguments = {};
   arguments.flags = CLONE_VM | CLONE_VFORK;
   arguments.exit_signal = SIGCHLD;
@@ -134,8 +134,8 @@ TEST_F(Children, AreMarkedWhereTheyShareMemoryAndThreadPointer) {
   EXPECT_EQ(cpu_of_child(SYS_clone3, address, sizeof arguments), -1);
 }
 
-// In the child of a child, for example.
-TEST(ChildrenOfAThreadWithoutARegistration, FindWhatItHas) {
+// For example in the child of a child.
+TEST(ChildrenOfAThreadWithoutARegistration, KeepItsArea) {
   if (__rseq_size == 0) GTEST_SKIP() << "glibc has registered no rseq area";
   EXPECT_EXIT(
       {
@@ -152,7 +152,7 @@ TEST(ChildrenOfAThreadWithoutARegistration, FindWhatItHas) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(FindsVforks, ByTheNumberInFrontOfTheCall) {
+TEST(FindsVforks, ByTheNumberBeforeTheCall) {
   const auto call = [](uint32_t number) {
     return joined({{0x90, 0xb8}, little_endian(number), {0x0f, 0x05, 0xc3}});
   };
