@@ -10,7 +10,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-TEST(ByteReader, ReadsLittleEndianNumbersOneBehindTheOther) {
+TEST(ByteReader, ReadsLittleEndianNumbersOneAfterTheOther) {
   const Bytes bytes = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
                        0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f};
   ByteReader reader(bytes);
@@ -22,7 +22,7 @@ TEST(ByteReader, ReadsLittleEndianNumbersOneBehindTheOther) {
   EXPECT_TRUE(reader.ok());
 }
 
-TEST(ByteReader, AReadPastTheEndIsZeroAndSticks) {
+TEST(ByteReader, AReadPastTheEndReturnsZeroAndTheFailureSticks) {
   const Bytes bytes = {0xff, 0xff, 0xff};
   ByteReader reader(bytes);
   EXPECT_EQ(reader.u32(), 0u);
@@ -32,7 +32,7 @@ TEST(ByteReader, AReadPastTheEndIsZeroAndSticks) {
   EXPECT_FALSE(reader.ok());
 }
 
-TEST(ByteReader, BeginsAtThePositionItIsGiven) {
+TEST(ByteReader, StartsAtTheGivenPosition) {
   const Bytes bytes = {1, 2, 3};
   EXPECT_EQ(ByteReader(bytes, 2).u8(), 3);
   EXPECT_TRUE(ByteReader(bytes, 3).ok());
@@ -76,7 +76,7 @@ TEST(ByteReader, ReadsVariableLengthNumbersOfBothSigns) {
   }
 }
 
-TEST(ByteReader, SwallowsBitsBeyondTheSixtyFourthOfAVariableLengthNumber) {
+TEST(ByteReader, DropsBitsBeyondTheSixtyFourthOfAVariableLengthNumber) {
   Bytes bytes(30, 0xff);
   bytes.push_back(0x7f);
   bytes.push_back(0x2a);
@@ -108,7 +108,7 @@ TEST(ByteReader, AStringEndsAtItsNulOrIsAFailure) {
   EXPECT_FALSE(reader.ok());
 }
 
-TEST(ByteReader, SkipsExactlyAsFarAsThereIsSomething) {
+TEST(ByteReader, SkipsNoFurtherThanTheEnd) {
   const Bytes bytes = {1, 2, 3, 4};
   ByteReader reader(bytes);
   reader.skip(3);
@@ -124,7 +124,7 @@ TEST(ByteReader, SkipsExactlyAsFarAsThereIsSomething) {
   EXPECT_FALSE(far.ok());
 }
 
-TEST(ByteReader, APartReadsItsOwnBytesOnlyAndTheWholeGoesOnBehindIt) {
+TEST(ByteReader, APartReadsOnlyItsOwnBytesAndTheWholeContinuesAfterIt) {
   const Bytes bytes = {1, 2, 3, 4};
   ByteReader reader(bytes);
   reader.u8();

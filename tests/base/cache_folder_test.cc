@@ -1,4 +1,4 @@
-// The user's folder of files that can be made again.
+// A user's folder of files that can be made again.
 #include "base/cache_folder.h"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ class CacheFolderTest : public testing::Test {
   const std::string path_ = scratch_ / "above/cache";
 };
 
-TEST_F(CacheFolderTest, GivesBackWhatWasWrittenToThisUserAlone) {
+TEST_F(CacheFolderTest, ReturnsWhatWasWrittenToThisUserOnly) {
   const CacheFolder folder = open();
   EXPECT_FALSE(folder.read("one"));
   folder.write("one", Bytes{1, 2, 3});
@@ -51,7 +51,7 @@ TEST_F(CacheFolderTest, GivesBackWhatWasWrittenToThisUserAlone) {
   EXPECT_EQ(files(), 2u) << "nothing unfinished is left";
 }
 
-TEST_F(CacheFolderTest, HasItsKeyForGood) {
+TEST_F(CacheFolderTest, KeepsItsKey) {
   const HashKey key = open().key();
   EXPECT_EQ(open().key().of_block, key.of_block);
   // A damaged one is replaced.
@@ -61,7 +61,7 @@ TEST_F(CacheFolderTest, HasItsKeyForGood) {
   EXPECT_EQ(open().key().of_block, other.of_block);
 }
 
-TEST_F(CacheFolderTest, TrustsNoFileThatOthersMayWriteOrReadOrThatHasAnotherName) {
+TEST_F(CacheFolderTest, TrustsNoFileThatOthersMayWriteOrReadOrThatHasASecondName) {
   const CacheFolder folder = open();
   const auto refuses = [&](const std::string& name) {
     EXPECT_FALSE(folder.read(name)) << name;
@@ -104,7 +104,7 @@ TEST_F(CacheFolderTest, TakesRightsToTheFolderFromOthers) {
   EXPECT_EQ(mode(path_), 0700u);
 }
 
-TEST_F(CacheFolderTest, IsNoLinkAndNoFile) {
+TEST_F(CacheFolderTest, IsNeitherALinkNorAFile) {
   std::filesystem::create_directories(scratch_ / "above");
   std::filesystem::create_directory(scratch_ / "elsewhere");
   std::filesystem::create_symlink(scratch_ / "elsewhere", path_);
@@ -115,7 +115,7 @@ TEST_F(CacheFolderTest, IsNoLinkAndNoFile) {
   EXPECT_FALSE(CacheFolder::open("/proc/no-such-folder/cache"));
 }
 
-TEST_F(CacheFolderTest, RemovesWhatWasNotUsedForLongestWhereThereIsTooMuch) {
+TEST_F(CacheFolderTest, RemovesTheLeastRecentlyUsedFilesBeyondItsLimit) {
   constexpr uint64_t kFile = 16 << 10;
   const CacheFolder folder = open(10 * kFile);
   const auto used_at = [&](const std::string& name, int64_t seconds) {
@@ -128,7 +128,7 @@ TEST_F(CacheFolderTest, RemovesWhatWasNotUsedForLongestWhereThereIsTooMuch) {
   }
   folder.trim();
   EXPECT_TRUE(std::filesystem::exists(file("0"))) << "not too much yet";
-  EXPECT_TRUE(folder.read("0"));  // so it was used just now
+  EXPECT_TRUE(folder.read("0"));  // it was used just now
   folder.write("new", Bytes(kFile, 1));
   folder.trim();
   for (const char* gone : {"1", "2", "3"})
@@ -148,8 +148,8 @@ TEST_F(CacheFolderTest, RemovesWhatAnotherProcessNeverFinished) {
   EXPECT_TRUE(std::filesystem::exists(file(".new-2-0"))) << "somebody may be at it";
 }
 
-// A full disk looks the same.
-TEST_F(CacheFolderTest, LeavesNothingBehindThatCouldNotBeWritten) {
+// A full disk has the same effect.
+TEST_F(CacheFolderTest, LeavesNoTraceOfAFileThatCouldNotBeWritten) {
   const CacheFolder folder = open();
   folder.write("before", Bytes{1});
   struct rlimit limit = {};

@@ -21,7 +21,7 @@ ContentHash hash_of(const HashKey& key, std::span<const uint8_t> bytes) {
   return hasher.finish();
 }
 
-TEST(ContentHash, DoesNotDependOnWhereOneCallEndsAndTheNextBegins) {
+TEST(ContentHash, DoesNotDependOnHowContentsAreSplitIntoCalls) {
   const HashKey key = HashKey::random();
   const auto bytes = some_bytes(5000);
   const ContentHash whole = hash_of(key, bytes);
@@ -49,7 +49,7 @@ TEST(ContentHash, DiffersWithEachBitAndEachLength) {
     EXPECT_TRUE(of_zeros.insert(hash_of(key, std::span(zeros).first(size))).second) << size;
 }
 
-// One of two pieces that change places, as a sum of products would not see.
+// Two pieces that change places: a plain sum of products would not differ.
 TEST(ContentHash, DiffersWithTheOrderOfBlocksAndWords) {
   const HashKey key = HashKey::random();
   auto bytes = some_bytes(4096);
@@ -64,7 +64,7 @@ TEST(ContentHash, DiffersWithTheOrderOfBlocksAndWords) {
   }
 }
 
-TEST(ContentHash, IsAnotherOneWithAnotherKey) {
+TEST(ContentHash, DiffersWithTheKey) {
   const auto bytes = some_bytes(100);
   EXPECT_NE(hash_of(HashKey::random(), bytes), hash_of(HashKey::random(), bytes));
 }

@@ -44,7 +44,7 @@ TEST(Fd, MovesItsDescriptorAndLeavesNone) {
   EXPECT_FALSE(is_open(number));
 }
 
-TEST(Fd, AssignmentClosesWhatWasThereAtTheLatestWithTheOther) {
+TEST(Fd, AssignmentClosesTheOldOneAtTheLatestWithTheOther) {
   Fd kept(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const int old = kept.get();
   {
@@ -65,7 +65,7 @@ TEST(OpenFile, IsNotInheritedByProgramsThatAreStarted) {
   EXPECT_TRUE(::fcntl(fd->get(), F_GETFD) & FD_CLOEXEC);
 }
 
-// With anything but a refusal this test would hang for ever: nobody writes into the FIFO.
+// Without the refusal this test would hang: nothing writes into the FIFO.
 TEST(OpenFile, RefusesAFifoAtOnce) {
   Scratch scratch;
   const std::string path = scratch / "fifo";
@@ -104,7 +104,7 @@ TEST(OpenFile, SaysWhyAFileCannotBeOpened) {
   EXPECT_EQ(missing.error().number, ENOENT);
 }
 
-TEST(OpenFile, CreatesWithTheModeItIsTold) {
+TEST(OpenFile, CreatesWithTheGivenMode) {
   Scratch scratch;
   const std::string path = scratch / "new";
   ASSERT_TRUE(open_file(path, O_RDWR | O_CREAT | O_EXCL, 0600));
@@ -116,7 +116,7 @@ TEST(OpenFile, CreatesWithTheModeItIsTold) {
   EXPECT_EQ(again.error().number, EEXIST);
 }
 
-TEST(ReadFile, GivesEveryByteOfFilesLargerThanItsBuffer) {
+TEST(ReadFile, ReturnsEveryByteOfFilesLargerThanItsBuffer) {
   Scratch scratch;
   std::vector<uint8_t> bytes(100'003);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7 + i / 251);
@@ -150,7 +150,7 @@ TEST(ReadAt, ReadsAllOrNothing) {
   EXPECT_TRUE(read_at(fd->get(), {}, 100)) << "nothing can be had anywhere";
 }
 
-TEST(ReadAt, SaysWhatTheSystemSaysAboutABadDescriptorOrOffset) {
+TEST(ReadAt, ReportsTheSystemsErrorForABadDescriptorOrOffset) {
   std::array<uint8_t, 1> out = {};
   EXPECT_EQ(read_at(-1, out, 0).error().number, EBADF);
   const auto fd = open_file("/proc/self/exe", O_RDONLY);

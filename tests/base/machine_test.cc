@@ -37,7 +37,7 @@ TEST(Clock, NanosecondsPerTickAreTheInverseOfTheFrequency) {
   EXPECT_NEAR(ns_per_tick * tsc_frequency(), 1e9, 1e3);
 }
 
-// Both clocks at one moment: read again where something came in between.
+// Both clocks at one moment; reads again if it was interrupted.
 struct Moment {
   uint64_t tsc = 0;
   uint64_t ns = 0;
@@ -82,7 +82,7 @@ TEST(Address, AlignsToPowersOfTwoInBothDirections) {
   EXPECT_EQ(align_down(8, 8), 8u);
 }
 
-TEST(Range, ContainsItsBeginAndNotItsEnd) {
+TEST(Range, ContainsItsStartButNotItsEnd) {
   const Range range = {10, 20};
   EXPECT_EQ(range.size(), 10u);
   EXPECT_TRUE(range.contains(Address{10}));
@@ -93,7 +93,7 @@ TEST(Range, ContainsItsBeginAndNotItsEnd) {
   EXPECT_FALSE(range.contains(Range{10, 21}));
 }
 
-TEST(Range, TouchingIsNotOverlapping) {
+TEST(Range, TouchingRangesDoNotOverlap) {
   EXPECT_TRUE((Range{10, 20}.overlaps({19, 30})));
   EXPECT_FALSE((Range{10, 20}.overlaps({20, 30})));
   EXPECT_FALSE((Range{10, 20}.overlaps({0, 10})));

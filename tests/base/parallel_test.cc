@@ -31,18 +31,18 @@ TEST(Parallel, ThreadsWorkAtTheSameTime) {
   EXPECT_EQ(arrived, 2);
 }
 
-TEST(Parallel, OneThreadIsOurs) {
+TEST(Parallel, TheCallersThreadWorksToo) {
   std::set<std::thread::id> threads;
   for_each_piece(10, 1, [&](size_t) { threads.insert(std::this_thread::get_id()); });
   EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
 }
 
-TEST(Parallel, AnExceptionOnAnyThreadComesOutWhenAllHaveEnded) {
+TEST(Parallel, AnExceptionOnAnyThreadIsRethrownAfterAllHaveEnded) {
   for (size_t threads : {1, 2, 3}) {
     std::atomic<int> begun = 0, ended = 0;
     const auto work = [&](size_t) {
       ++begun;
-      // Both threads are at work, and both throw.
+      // Both threads are working, and both throw.
       while (threads == 2 && begun < 2) std::this_thread::yield();
       ++ended;
       throw std::bad_alloc();

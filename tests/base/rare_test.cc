@@ -39,7 +39,7 @@ TEST(Rare, CopiesHaveValuesOfTheirOwn) {
   EXPECT_FALSE(rare);
 }
 
-TEST(Rare, IsEmptyAfterItsValueWasMovedOn) {
+TEST(Rare, IsEmptyAfterItsValueWasMovedAway) {
   std::vector<Rare<std::string>> all(1);
   all[0] = kLong;
   const Rare<std::string> moved = std::move(all[0]);

@@ -29,7 +29,7 @@ TEST(Result, HoldsAValueOrTheReasonWhyThereIsNone) {
   EXPECT_EQ(parse_positive(0).error(), Cause::absent);
 }
 
-TEST(Result, TellsValueAndErrorApartWhereBothHaveTheSameType) {
+TEST(Result, TellsValueAndErrorApartIfBothHaveTheSameType) {
   const Result<int, int> value = 3;
   const Result<int, int> error = fail(3);
   EXPECT_TRUE(value.ok());
@@ -37,7 +37,7 @@ TEST(Result, TellsValueAndErrorApartWhereBothHaveTheSameType) {
   EXPECT_EQ(error.error(), 3);
 }
 
-TEST(Result, GivesAwayWhatCanOnlyBeMoved) {
+TEST(Result, CanGiveAwayAMoveOnlyValue) {
   Result<std::unique_ptr<int>, Cause> result = std::make_unique<int>(5);
   ASSERT_TRUE(result);
   EXPECT_EQ(**result, 5);
@@ -45,7 +45,7 @@ TEST(Result, GivesAwayWhatCanOnlyBeMoved) {
   EXPECT_EQ(*mine, 5);
 }
 
-TEST(Result, ReachesMembersAndLetsThemBeChanged) {
+TEST(Result, GivesAccessToMembersToReadAndChange) {
   Result<std::string, Cause> result = std::string("arm");
   result->append("ed");
   EXPECT_EQ(*result, "armed");

@@ -18,7 +18,7 @@ std::vector<uint8_t> ascending(size_t n) {
   return bytes;
 }
 
-TEST(ShortBytes, KeepWhatIsAddedToThemOneByOne) {
+TEST(ShortBytes, KeepBytesThatAreAddedOneByOne) {
   ShortBytes bytes;
   const auto expected = ascending(ShortBytes::kMost);
   for (uint8_t byte : expected) {
@@ -28,7 +28,7 @@ TEST(ShortBytes, KeepWhatIsAddedToThemOneByOne) {
   }
 }
 
-TEST(ShortBytes, CopiesAndWhatIsMovedHaveTheSameBytes) {
+TEST(ShortBytes, HaveTheSameBytesAfterCopiesAndMoves) {
   for (size_t size : {0, 1, 15, 16, 200}) {
     const auto expected = ascending(size);
     ShortBytes bytes;
@@ -44,7 +44,7 @@ TEST(ShortBytes, CopiesAndWhatIsMovedHaveTheSameBytes) {
   }
 }
 
-TEST(ShortBytes, BecomeFewAndManyAgain) {
+TEST(ShortBytes, BecomeFewAndThenManyAgain) {
   ShortBytes bytes = {1, 2, 3};
   EXPECT_THAT(bytes, ElementsAre(1, 2, 3));
   for (size_t size : {40, 7, 16, 15, 0, 100}) {

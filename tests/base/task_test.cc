@@ -10,13 +10,13 @@
 namespace pinprick {
 namespace {
 
-TEST(Task, ThatNobodyHasIsNeverCancelled) {
+TEST(Task, IsNeverCancelledIfThereIsNone) {
   EXPECT_NO_THROW(check_cancelled());
   EXPECT_NO_THROW(begin_step("counting", 3, "sheep"));
   EXPECT_NO_THROW(advance(1));
 }
 
-TEST(Task, ThatIsCancelledEndsWhereItAsks) {
+TEST(Task, EndsAtTheNextCheckOnceCancelled) {
   Task task;
   const Task::Scope scope(&task);
   EXPECT_NO_THROW(check_cancelled());
@@ -26,7 +26,7 @@ TEST(Task, ThatIsCancelledEndsWhereItAsks) {
   EXPECT_THROW(begin_step("counting", 3, "sheep"), Cancelled);
 }
 
-TEST(Task, IsThatOfEachThreadThatWorksOnItsPieces) {
+TEST(Task, IsSharedByTheThreadsThatWorkOnItsPieces) {
   Task task;
   const Task::Scope scope(&task);
   begin_step("counting", 1000, "sheep");
@@ -36,7 +36,7 @@ TEST(Task, IsThatOfEachThreadThatWorksOnItsPieces) {
   EXPECT_EQ(std::string(task.progress().step), "counting");
 }
 
-TEST(Task, ThatIsCancelledLeavesOutPiecesThatNobodyHasBegun) {
+TEST(Task, SkipsPiecesThatHaveNotStartedOnceCancelled) {
   Task task;
   const Task::Scope scope(&task);
   std::atomic<size_t> begun = 0;
@@ -49,8 +49,8 @@ TEST(Task, ThatIsCancelledLeavesOutPiecesThatNobodyHasBegun) {
   EXPECT_LT(begun, 1000u);
 }
 
-// To undo what a cancelled task did is not a part of it.
-TEST(Task, DoesNotEndWhatMustNot) {
+// Undoing what a cancelled task did is not part of the task.
+TEST(Task, DoesNotEndUncancellableWork) {
   Task task;
   const Task::Scope scope(&task);
   task.cancel();

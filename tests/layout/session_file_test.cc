@@ -28,7 +28,7 @@ constexpr SessionCounts kCounts = {.mappings = 3,
                                    .cpus = 4,
                                    .fraction_bits = 3};
 
-// A session as a controller would write it.
+// A session as a controller writes it.
 struct Sample {
   FileHeader header = lay_out(kCounts);
   std::vector<MappingEntry> mappings;
@@ -116,7 +116,7 @@ std::vector<Range> table_ranges(const FileHeader& header) {
           {header.cells_offset, header.file_size}};
 }
 
-TEST(LayOut, PlacesTablesInOrderAndNoneOverAnother) {
+TEST(LayOut, PlacesTablesInOrderWithoutOverlap) {
   for (uint64_t probes : {0u, 1u, 127u, 40'000u}) {
     SessionCounts counts = kCounts;
     counts.sites = counts.probes = counts.counters = counts.histograms = probes;
@@ -131,7 +131,7 @@ TEST(LayOut, PlacesTablesInOrderAndNoneOverAnother) {
   }
 }
 
-TEST(LayOut, GivesEveryTableTheRoomItWasAskedFor) {
+TEST(LayOut, GivesEveryTableTheRequestedRoom) {
   const FileHeader header = lay_out(kCounts);
   EXPECT_EQ(header.mappings.count, kCounts.mappings);
   EXPECT_EQ(header.objects.count, kCounts.objects);
@@ -167,8 +167,8 @@ TEST(LayOut, MakesHeadersThatPassTheCheck) {
       }
 }
 
-// The target sees the tables read-only and the cells read-write, so no page may hold both; names
-// are seen by nobody but controllers.
+// The target maps the tables read-only and the cells read-write, so no page may have both. Only
+// controllers read names.
 TEST(LayOut, SeparatesByPagesWhatTheTargetMayWriteFromWhatItMayOnlyRead) {
   const FileHeader header = lay_out(kCounts);
   EXPECT_EQ(header.cells_offset % kPageSize, 0u);
@@ -178,13 +178,13 @@ TEST(LayOut, SeparatesByPagesWhatTheTargetMayWriteFromWhatItMayOnlyRead) {
   EXPECT_LE(header.probes.offset + header.probes.count * sizeof(ProbeEntry), tables_size(header));
 }
 
-TEST(LayOut, HasARegionForEachCpuAndOneForThreadsThatLock) {
+TEST(LayOut, HasAnAreaForEachCpuAndOneForThreadsThatLock) {
   const FileHeader header = lay_out(kCounts);
   EXPECT_EQ(region_offset(header, 0), header.cells_offset);
   EXPECT_EQ(region_offset(header, kCounts.cpus) + header.region_size, header.pool_offset);
 }
 
-TEST(LayOut, BlocksLieBehindEverythingElseEachInItsOwnCacheLines) {
+TEST(LayOut, PutsBlocksAfterEverythingElseEachInItsOwnCacheLines) {
   for (bool loader_cell : {false, true}) {
     SessionCounts counts = kCounts;
     counts.loader_cell = loader_cell;
@@ -198,7 +198,7 @@ TEST(LayOut, BlocksLieBehindEverythingElseEachInItsOwnCacheLines) {
   }
 }
 
-TEST(BlockAt, LeadsToBlocksOfThePoolAndNowhereElse) {
+TEST(BlockAt, ReturnsOnlyBlocksOfThePool) {
   const FileHeader header = lay_out(kCounts);
   for (unsigned bits = stats::kMinFractionBits; bits <= stats::kMaxFractionBits; ++bits) {
     const uint64_t size = histogram_size(bits);
@@ -216,7 +216,7 @@ TEST(BlockAt, LeadsToBlocksOfThePoolAndNowhereElse) {
   EXPECT_EQ(block_at(lay_out({.cpus = 1}), PP_POOL_BLOCKS, 3), std::nullopt) << "no pool";
 }
 
-TEST(LayOut, CountersAndTimeCellsOfARegionDoNotOverlap) {
+TEST(LayOut, CountersAndTimeCellsOfAnAreaDoNotOverlap) {
   for (uint32_t bits : {0u, 3u, 5u}) {
     SessionCounts counts = kCounts;
     counts.counters = 17;
@@ -236,7 +236,7 @@ TEST(LayOut, CountersAndTimeCellsOfARegionDoNotOverlap) {
   }
 }
 
-TEST(ParseSession, GivesBackWhatWasWritten) {
+TEST(ParseSession, ReturnsWhatWasWritten) {
   const Sample sample;
   Session session;
   ASSERT_EQ(sample.parse(session), std::nullopt);
@@ -263,7 +263,7 @@ TEST(ParseSession, ReadsASessionWithoutAnyProbe) {
   EXPECT_TRUE(session.probes.empty());
 }
 
-TEST(ParseSession, NamesAreFoundByTheirOffset) {
+TEST(ParseSession, FindsNamesByTheirOffset) {
   const Sample sample;
   Session session;
   ASSERT_EQ(sample.parse(session), std::nullopt);
@@ -280,7 +280,7 @@ Name name_of(const Session& session, size_t probe) {
   return {name.function, name.offset};
 }
 
-TEST(ParseSession, ProbesHaveTheNameOfTheirFunctionAndHowFarTheyAreBehindItsBegin) {
+TEST(ParseSession, NamesProbesByTheirFunctionAndOffset) {
   const Sample sample;
   Session session;
   ASSERT_EQ(sample.parse(session), std::nullopt);
@@ -291,7 +291,7 @@ TEST(ParseSession, ProbesHaveTheNameOfTheirFunctionAndHowFarTheyAreBehindItsBegi
   EXPECT_EQ(name_of(session, 4), Name("write", 2 + 6)) << "an offset from the first site";
 }
 
-TEST(ParseSession, AProbeThatNoFunctionHasIsAQuestionMark) {
+TEST(ParseSession, NamesAProbeWithoutAFunctionAsAQuestionMark) {
   Sample sample;
   sample.functions[0].first_probe = 2;
   sample.functions[1].name = kCounts.name_bytes;
@@ -304,9 +304,9 @@ TEST(ParseSession, AProbeThatNoFunctionHasIsAQuestionMark) {
   EXPECT_EQ(Session().probe_name(0).function, "?");
 }
 
-TEST(ParseSession, NamesThatLeadNowhereAreAQuestionMark) {
+TEST(ParseSession, ReturnsAQuestionMarkForNamesWithAnInvalidOffset) {
   Sample sample;
-  sample.names.assign(kCounts.name_bytes, 'x');  // no end
+  sample.names.assign(kCounts.name_bytes, 'x');  // no terminating zero
   Session session;
   ASSERT_EQ(sample.parse(session), std::nullopt);
   EXPECT_EQ(session.name(static_cast<uint32_t>(kCounts.name_bytes)), "?");
@@ -315,7 +315,7 @@ TEST(ParseSession, NamesThatLeadNowhereAreAQuestionMark) {
   EXPECT_EQ(Session().name(0), "?");
 }
 
-TEST(ParseSession, EveryShorterCopyOfTheTablesIsTruncated) {
+TEST(ParseSession, TakesEveryShorterCopyOfTheTablesForTruncated) {
   const Sample sample;
   const auto bytes = sample.bytes();
   Session session;
@@ -332,9 +332,9 @@ TEST(CheckHeader, AFileShorterThanItSaysIsTruncated) {
   EXPECT_EQ(check_header(header, header.file_size + 1), std::nullopt) << "a file may have grown";
 }
 
-// A sparse file of a terabyte costs its author nothing, and the reader, who copies the tables, all
+// A sparse file of a terabyte costs its author nothing, but a reader, which copies the tables, all
 // of its memory.
-TEST(CheckHeader, TablesThatNobodyCouldCopyAreRefused) {
+TEST(CheckHeader, RefusesTablesThatAreTooLargeToCopy) {
   FileHeader header = lay_out(kCounts);
   const uint64_t cells = header.file_size - header.cells_offset;
   header.cells_offset = uint64_t{1} << 40;
@@ -342,7 +342,7 @@ TEST(CheckHeader, TablesThatNobodyCouldCopyAreRefused) {
   EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
 }
 
-// With room for everything that follows, so that it is this one field that is wrong.
+// A header with room for everything after it, so that only this one field is wrong.
 FileHeader roomy_header() {
   SessionCounts counts = kCounts;
   counts.cpus = 100;
@@ -355,7 +355,7 @@ FileHeader roomy_header() {
   return header;
 }
 
-TEST(CheckHeader, NoMoreCountersOrHistogramsThanProbes) {
+TEST(CheckHeader, AllowsNoMoreCountersOrHistogramsThanProbes) {
   for (auto field : {&FileHeader::counter_count, &FileHeader::histogram_count}) {
     FileHeader header = roomy_header();
     header.spans.count = 0;
@@ -366,7 +366,7 @@ TEST(CheckHeader, NoMoreCountersOrHistogramsThanProbes) {
   }
 }
 
-TEST(CheckHeader, EachProbeHasASwitchOrNone) {
+TEST(CheckHeader, AllowsASwitchForEachProbeOrForNone) {
   FileHeader header = roomy_header();
   for (const uint64_t wrong : {header.probes.count - 1, header.probes.count + 1}) {
     header.switches.count = wrong;
@@ -376,8 +376,8 @@ TEST(CheckHeader, EachProbeHasASwitchOrNone) {
   EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
 }
 
-// Few points may have many spans.
-TEST(CheckHeader, EachSpanHasAHistogram) {
+// A few points may have many spans.
+TEST(CheckHeader, RequiresAHistogramForEachSpan) {
   FileHeader header = roomy_header();
   header.spans.count = header.histogram_count = header.probes.count + 1;
   EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
@@ -385,7 +385,7 @@ TEST(CheckHeader, EachSpanHasAHistogram) {
   EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
 }
 
-TEST(CheckHeader, NoFinerHistogramsThanTheFormulaKnows) {
+TEST(CheckHeader, AllowsNoFinerHistogramsThanTheFormulaHas) {
   FileHeader header = roomy_header();
   header.fraction_bits = stats::kMaxFractionBits;
   EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
@@ -393,7 +393,7 @@ TEST(CheckHeader, NoFinerHistogramsThanTheFormulaKnows) {
   EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
 }
 
-TEST(CheckHeader, CellsBeginOnAPage) {
+TEST(CheckHeader, RequiresCellsToStartOnAPage) {
   FileHeader header = roomy_header();
   header.cells_offset += kPageSize;
   EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
@@ -401,7 +401,7 @@ TEST(CheckHeader, CellsBeginOnAPage) {
   EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
 }
 
-TEST(CheckHeader, EveryEntryLiesWhollyInTheTables) {
+TEST(CheckHeader, RequiresEveryEntryToLieInTheTables) {
   const std::pair<Section FileHeader::*, uint64_t> sections[] = {
       {&FileHeader::mappings, sizeof(MappingEntry)},   {&FileHeader::objects, sizeof(ObjectEntry)},
       {&FileHeader::sites, sizeof(SiteEntry)},         {&FileHeader::probes, sizeof(ProbeEntry)},
@@ -447,8 +447,8 @@ TEST_P(DamagedSession, IsRefused) {
 constexpr uint64_t kHuge[] = {uint64_t{1} << 24, uint64_t{1} << 32, uint64_t{1} << 59,
                               uint64_t{1} << 60, uint64_t{1} << 63, UINT64_MAX};
 
-// Each of the sections, damaged in each way: an offset or count that leads out of the tables, also
-// by wrapping around, and one that leads into the header.
+// Each section, damaged in each way: an offset or count that leads out of the tables, also by
+// wrapping around, and an offset that leads into the header.
 std::vector<Damage> damaged_sections() {
   struct Named {
     const char* name;
@@ -574,7 +574,7 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"mapping of an unknown kind",
                [](Sample& sample) { sample.mappings[1].kind = MappingEntry::Kind{8}; }}));
 
-TEST(SiteEntry, LeadsFromItsEnd) {
+TEST(SiteEntry, LeadsToATargetRelativeToItsEnd) {
   SiteEntry site;
   site.address = 0x5555'1000;
   site.length = 5;
@@ -585,14 +585,14 @@ TEST(SiteEntry, LeadsFromItsEnd) {
   EXPECT_EQ(site.target(), 0x5555'1012u);
 }
 
-TEST(ParseSession, RefusesAProbeBehindItsWindow) {
+TEST(ParseSession, RefusesAProbeAfterItsWindow) {
   Sample sample;
   sample.probes[4].offset = 7;
   Session session;
   EXPECT_EQ(sample.parse(session), ParseError::inconsistent);
 }
 
-TEST(ParseSession, RefusesAPhaseThatIsNone) {
+TEST(ParseSession, RefusesAnInvalidPhase) {
   Sample sample;
   sample.sites[1].phase = static_cast<SiteEntry::Phase>(kPhases);
   Session session;

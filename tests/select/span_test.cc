@@ -7,7 +7,7 @@
 namespace pinprick::select {
 namespace {
 
-TEST(Span, HasAPointOnEachSideOfTwoDots) {
+TEST(Span, HasOnePointOnEachSideOfTwoDots) {
   for (const char* spec : {"a..b", "a .. b", " a..b "}) {
     EXPECT_TRUE(is_span(spec));
     const auto points = parse_span(spec);
@@ -18,7 +18,7 @@ TEST(Span, HasAPointOnEachSideOfTwoDots) {
             (SpanPoints{"libc:read+0x4", "redis-server:ns::call"}));
 }
 
-TEST(Span, IsNotWhatASignatureHasOrAName) {
+TEST(Span, IsNotASignatureWithThreeDotsNorAName) {
   for (const char* spec : {"print(char const*, ...)", "a.part.0", "a", "", "....", "."})
     EXPECT_FALSE(is_span(spec)) << spec;
   EXPECT_EQ(*parse_span("print(char const*, ...)..f.cold"),

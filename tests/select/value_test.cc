@@ -32,7 +32,7 @@ TEST(Value, AnArgumentIsTheRegisterOfTheAbi) {
   }
 }
 
-TEST(Value, ARegisterHasTheNameOfPerfAndThatOfTheProcessor) {
+TEST(Value, ARegisterHasPerfsNameAndTheProcessors) {
   const char* const names[] = {"ax", "cx", "dx", "bx", "sp", "bp", "si", "di"};
   for (uint8_t i = 0; i < 8; ++i) {
     EXPECT_EQ(value_of(std::string("%") + names[i]), (Value{i, 8, false}));
@@ -49,7 +49,7 @@ TEST(Value, ATypeSaysHowManyBytesCount) {
   EXPECT_EQ(value_of("$arg1:x64").bytes, 8);
 }
 
-TEST(Value, WhatIsNoneSaysWhy) {
+TEST(Value, AnInvalidOneSaysWhy) {
   expect_error("", Cause::no_value, "");
   expect_error("arg1", Cause::no_value, "arg1");
   expect_error("$arg0", Cause::unknown_argument, "$arg0");

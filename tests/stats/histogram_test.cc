@@ -8,7 +8,7 @@
 namespace pinprick::stats {
 namespace {
 
-TEST(KstatsFormula, GivesTheOriginalsCheckValuesWithThreeFractionBits) {
+TEST(KstatsFormula, YieldsTheOriginalsCheckValuesWithThreeFractionBits) {
   EXPECT_EQ(slot_count(3), 497u);
   EXPECT_EQ(slot_of(12, 3), 12u);
   EXPECT_EQ(slot_of(480, 3), 55u);
@@ -57,13 +57,13 @@ TEST(Histogram, QuantilesOfTheLargestValuesAreNumbers) {
     for (int i = 0; i < 3; ++i) histogram.record(UINT64_MAX);
     const uint64_t largest_slot = slot_floor(slot_of(UINT64_MAX, bits), bits);
     for (double p : {0.5, 0.999999, 1.0}) EXPECT_GE(histogram.quantile(p), largest_slot) << bits;
-    // The overflow slot, which only a hostile writer fills.
+    // The overflow slot, which only a hostile process fills.
     histogram.add(slot_count(bits) - 1, {5, 5});
     EXPECT_GE(histogram.quantile(1.0), largest_slot) << bits;
   }
 }
 
-TEST(Histogram, QuantilesLieWithinTheWidthOfASlotOfTheTrueOnes) {
+TEST(Histogram, QuantilesAreWithinASlotsWidthOfTheTrueOnes) {
   for (unsigned bits : {0u, 3u, 5u}) {
     Histogram histogram(bits);
     std::mt19937_64 random(1);
@@ -80,8 +80,8 @@ TEST(Histogram, QuantilesLieWithinTheWidthOfASlotOfTheTrueOnes) {
   }
 }
 
-// Sizes of buffers are mostly powers of two, which are the smallest values of their slots.
-TEST(Histogram, OfOneValueManyTimesTheQuantilesAndTheMaximumAreThatValue) {
+// Sizes of buffers are mostly powers of two, the smallest values of their slots.
+TEST(Histogram, QuantilesAndMaximumOfOneRepeatedValueAreThatValue) {
   for (unsigned bits = kMinFractionBits; bits <= kMaxFractionBits; ++bits) {
     Histogram histogram(bits);
     for (int i = 0; i < 1000; ++i) histogram.record(4096);
@@ -92,15 +92,15 @@ TEST(Histogram, OfOneValueManyTimesTheQuantilesAndTheMaximumAreThatValue) {
   }
 }
 
-// A reader may see the count of a value before it is in the sum.
-TEST(Histogram, AValueThatIsNotInTheSumYetIsSomewhereInItsSlot) {
+// A reader may see the count of a value before its sum.
+TEST(Histogram, AValueThatIsNotYetInTheSumIsAnywhereInItsSlot) {
   Histogram histogram;
   histogram.add(slot_of(4096, histogram.bits()), {2, 4096});
   EXPECT_GE(histogram.quantile(0.5), 4096u);
   EXPECT_EQ(histogram.maximum(), slot_floor(slot_of(4096, histogram.bits()) + 1, 3) - 1);
 }
 
-TEST(Histogram, EmptyOneAnswersZeroEverywhere) {
+TEST(Histogram, ReturnsZeroEverywhereIfEmpty) {
   const Histogram histogram;
   EXPECT_EQ(histogram.count(), 0u);
   EXPECT_EQ(histogram.quantile(0.5), 0u);
@@ -122,7 +122,7 @@ TEST(Histogram, MergingIsAdditionAndSinceUndoesIt) {
   EXPECT_EQ(difference.cells()[10].sum, 10u);
 }
 
-TEST(Histogram, WithoutAValueTakesNoMemory) {
+TEST(Histogram, TakesNoMemoryWithoutValues) {
   const Histogram none(3);
   EXPECT_TRUE(none.cells().empty());
   EXPECT_EQ(none.count(), 0u);
@@ -136,7 +136,7 @@ TEST(Histogram, WithoutAValueTakesNoMemory) {
   EXPECT_TRUE(merged.cells().empty());
 }
 
-TEST(Histogram, OfATimeInWhichNothingHappenedTakesNoMemory) {
+TEST(Histogram, TakesNoMemoryForATimeWithoutValues) {
   Histogram histogram(3);
   histogram.record(480);
   const Histogram earlier = histogram;
