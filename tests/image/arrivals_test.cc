@@ -1,6 +1,6 @@
-// The promise of code_scan.h, held against the processor: programs run instruction by instruction,
-// and wherever execution arrives other than by falling through must be in the set of branch
-// targets, or no window can have it inside.
+// The promise of code_scan.h, checked with the processor: programs run instruction by instruction.
+// Wherever execution arrives other than by falling through must be in the set of branch targets, or
+// no window can contain it.
 #include <elf.h>
 #include <gtest/gtest.h>
 
@@ -16,12 +16,12 @@ namespace {
 
 struct Verdict {
   size_t in_set = 0;
-  size_t behind_calls = 0;
+  size_t after_calls = 0;
   size_t in_unresolved_functions = 0;
-  size_t unknown_code = 0;  // of no object: the vDSO
+  size_t unknown_code = 0;  // in no object: the vDSO
 };
 
-// All functions that a probe at the address could belong to are unresolved.
+// Returns whether all functions that a probe at the address could belong to are unresolved.
 bool is_in_unresolved_function(Object& object, Address address) {
   bool any = false;
   for (const Function& function : object.functions().functions()) {
@@ -45,7 +45,7 @@ std::string place(Object* object, Address address) {
   return out.str();
 }
 
-// `from_files`: look at the objects' files, which hold less than the memory of a process in which
+// `from_files`: read the objects' files, which contain less than the memory of a process, where
 // everything is relocated.
 Verdict judge(const SteppedProgram& program, ProcessImage& image, bool from_files) {
   Verdict verdict;
@@ -72,8 +72,8 @@ Verdict judge(const SteppedProgram& program, ProcessImage& image, bool from_file
     const Address own = to - loaded->bias();
     if (object->targets().contains(own))
       ++verdict.in_set;
-    else if (program.behind_call(to))
-      ++verdict.behind_calls;
+    else if (program.after_call(to))
+      ++verdict.after_calls;
     else if (is_in_unresolved_function(*object, own))
       ++verdict.in_unresolved_functions;
     else
@@ -83,8 +83,8 @@ Verdict judge(const SteppedProgram& program, ProcessImage& image, bool from_file
   return verdict;
 }
 
-// Some hypervisors take no step after an instruction that they execute themselves, so that the next
-// one has run as well when the program stops.
+// Some hypervisors do not stop after an instruction that they execute themselves: when the program
+// stops, the next one has run as well.
 TEST(SteppedProgram, SeesWhatFollowsAnInstructionThatAHypervisorExecutes) {
   const std::string path = image::program("emulated");
   SteppedProgram program({path});
@@ -99,7 +99,7 @@ TEST(SteppedProgram, SeesWhatFollowsAnInstructionThatAHypervisorExecutes) {
       {at("jumped_to_again"), at("jumps_twice")},
   };
   EXPECT_EQ(program.arrivals(), expected);
-  EXPECT_TRUE(program.behind_call(at("returned")));
+  EXPECT_TRUE(program.after_call(at("returned")));
 }
 
 struct Case {
@@ -111,7 +111,7 @@ struct Case {
 
 class EveryArrivalIsForeseen : public testing::TestWithParam<Case> {};
 
-// Programs of the machine run for as long as a test may take; PINPRICK_STEPS lets them run on.
+// The machine's programs run as long as a test may take; PINPRICK_STEPS lets them run longer.
 size_t step_limit(size_t usual) {
   const char* wanted = std::getenv("PINPRICK_STEPS");
   return wanted == nullptr ? usual : std::strtoull(wanted, nullptr, 0);
@@ -132,8 +132,8 @@ TEST_P(EveryArrivalIsForeseen, InMemoryAndInTheFiles) {
   EXPECT_TRUE(image->unreadable.empty());
   for (bool from_files : {false, true}) {
     const Verdict verdict = judge(program, *image, from_files);
-    std::printf("%zu steps: %zu in the set, %zu behind calls, %zu unresolved, %zu elsewhere\n",
-                program.steps(), verdict.in_set, verdict.behind_calls,
+    std::printf("%zu steps: %zu in the set, %zu after calls, %zu unresolved, %zu elsewhere\n",
+                program.steps(), verdict.in_set, verdict.after_calls,
                 verdict.in_unresolved_functions, verdict.unknown_code);
     EXPECT_GT(verdict.in_set, 20u);
   }

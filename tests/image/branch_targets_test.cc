@@ -8,7 +8,7 @@
 namespace pinprick::image {
 namespace {
 
-TEST(BranchTargets, HoldExactlyWhatWasAdded) {
+TEST(BranchTargets, ContainExactlyWhatWasAdded) {
   const std::vector<Range> text = {{0x1000, 0x1fff}, {0x3001, 0x30c3}};
   BranchTargets targets(text);
   std::set<Address> added;
@@ -24,7 +24,7 @@ TEST(BranchTargets, HoldExactlyWhatWasAdded) {
       EXPECT_EQ(targets.contains(a), added.contains(a)) << std::hex << a;
 }
 
-TEST(BranchTargets, AreFoundAtTheBeginOfARangeButNotAtItsEnd) {
+TEST(BranchTargets, AreFoundAtTheStartOfARangeButNotAtItsEnd) {
   BranchTargets targets({{0x1000, 0x2000}});
   targets.add(0x1040);
   EXPECT_TRUE(targets.any_in(0x1040, 0x1041));
@@ -42,7 +42,7 @@ TEST(BranchTargets, AtBothEndsOfTextCount) {
   EXPECT_TRUE(targets.any_in(0, UINT64_MAX));
 }
 
-TEST(BranchTargets, OutsideOfTextAreIgnored) {
+TEST(BranchTargets, OutsideTheTextAreIgnored) {
   BranchTargets targets({{0x1000, 0x1001}});
   for (Address a : {Address{0}, Address{0xfff}, Address{0x1001}, UINT64_MAX}) {
     targets.add(a);
@@ -58,7 +58,7 @@ TEST(BranchTargets, InOverlappingTextAreFoundOnce) {
   EXPECT_FALSE(targets.contains(0x1091));
 }
 
-TEST(BranchTargets, OpaqueIsSaidOfAFunctionsBegin) {
+TEST(BranchTargets, AnUnresolvedJumpIsMarkedAtAFunctionsStart) {
   BranchTargets targets({{0x1000, 0x2000}});
   targets.mark_unresolved_jump(0x1100);
   EXPECT_TRUE(targets.has_unresolved_jump(0x1100));
@@ -66,7 +66,7 @@ TEST(BranchTargets, OpaqueIsSaidOfAFunctionsBegin) {
   EXPECT_FALSE(targets.contains(0x1100));
 }
 
-TEST(BranchTargets, OfAProcessAddToThoseOfTheFileAndLeaveThemAsTheyAre) {
+TEST(BranchTargets, OfAProcessAddToThoseOfTheFileWithoutChangingThem) {
   BranchTargets targets({{0x1000, 0x2000}});
   targets.add_callee(0x1100);
   const BranchTargets more = targets.with(std::vector<Address>{0x1200, 0x1100, 0x3000, 0x1200});
@@ -79,7 +79,7 @@ TEST(BranchTargets, OfAProcessAddToThoseOfTheFileAndLeaveThemAsTheyAre) {
   EXPECT_FALSE(targets.contains(0x1200));
 }
 
-TEST(BranchTargets, OpaqueIsWhatSomebodyComesIntoBeItInTheProcessAlone) {
+TEST(BranchTargets, AJumpIsUnresolvedIfItsCodeIsEnteredEvenByTheProcessAlone) {
   BranchTargets targets({{0x1000, 0x2000}});
   targets.add(0x1104);
   targets.mark_unresolved_jump_if_entered(0x1100, {0x1101, 0x1108});

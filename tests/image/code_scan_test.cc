@@ -13,8 +13,8 @@
 namespace pinprick::image {
 namespace {
 
-// jumps.S: every label `to_...` is a place that somebody comes to. Without symbols they have to be
-// found from the code and the data alone.
+// jumps.S: every label `to_...` is a target. In the stripped program they must be found from code
+// and data alone.
 class ComputedJumps : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -38,13 +38,13 @@ class ComputedJumps : public testing::TestWithParam<const char*> {
   std::map<std::string, Address> labels_;
 };
 
-TEST_P(ComputedJumps, LeadToNoPlaceThatIsUnknown) {
+TEST_P(ComputedJumps, LeadOnlyToKnownTargets) {
   size_t checked = 0;
   for (const auto& [name, address] : labels_) {
     if (!name.starts_with("to_")) continue;
     if (name.starts_with("to_computed") || name == "to_behind")
       continue;  // in unresolved functions
-    // At fixed addresses nothing is relocated that would lead there.
+    // At fixed addresses no relocation leads there.
     if (name == "to_packed_word" && std::string(GetParam()) == "jumps_nopie") continue;
     EXPECT_TRUE(targets().contains(address)) << name;
     ++checked;
@@ -52,14 +52,14 @@ TEST_P(ComputedJumps, LeadToNoPlaceThatIsUnknown) {
   EXPECT_GT(checked, 15u);
 }
 
-TEST_P(ComputedJumps, BehindEachIsNoTarget) {
+TEST_P(ComputedJumps, TheAddressAfterEachIsNotATarget) {
   // The set is not simply everything.
   for (const char* name : {"to_short", "to_conditional", "to_called", "to_function", "to_passed"})
     EXPECT_FALSE(targets().contains(labels_.at(name) + 1)) << name;
 }
 
-// At fixed addresses numbers of 4 bytes may look like any.
-TEST_P(ComputedJumps, ByNoTableMakeItsNumbersNoTargets) {
+// At fixed addresses any 4-byte number may look like an address.
+TEST_P(ComputedJumps, NumbersThatNoJumpUsesAreNotTargets) {
   const auto label = labels_.find("no_label");
   EXPECT_EQ(label != labels_.end(), std::string(GetParam()) == "jumps_nopie");
   if (label != labels_.end()) {
@@ -67,27 +67,27 @@ TEST_P(ComputedJumps, ByNoTableMakeItsNumbersNoTargets) {
   }
 }
 
-TEST_P(ComputedJumps, IntoTheOwnMiddleMakeAFunctionOpaque) {
+TEST_P(ComputedJumps, IntoTheirOwnFunctionMakeItUnresolved) {
   EXPECT_TRUE(has_unresolved_jump("computes_inside"));
   EXPECT_TRUE(has_unresolved_jump("computes_beside_data"));
 }
 
-TEST_P(ComputedJumps, AmongBlocksLeadToEachBlockAndToNothingBetween) {
+TEST_P(ComputedJumps, AmongBlocksLeadToEachBlockAndNowhereBetween) {
   EXPECT_FALSE(has_unresolved_jump("jumps_among_blocks"));
   EXPECT_FALSE(has_unresolved_jump("jumps_by_scale"));
   EXPECT_FALSE(has_unresolved_jump("blocks_of_another"));
   EXPECT_FALSE(targets().contains(labels_.at("no_block")));
 }
 
-TEST_P(ComputedJumps, AmongBlocksMakeAFunctionOpaqueWhereAnotherIndexComesIn) {
+TEST_P(ComputedJumps, AmongBlocksMakeAFunctionUnresolvedIfAnotherIndexCanEnter) {
   EXPECT_TRUE(has_unresolved_jump("enters_block_jump"));
 }
 
-TEST_P(ComputedJumps, ByASumOfUnknownOriginMakeAFunctionOpaque) {
+TEST_P(ComputedJumps, ByASumOfUnknownOriginMakeAFunctionUnresolved) {
   EXPECT_TRUE(has_unresolved_jump("jumps_by_unknown_sum"));
 }
 
-TEST_P(ComputedJumps, ThatAreExplainedLeaveAFunctionTransparent) {
+TEST_P(ComputedJumps, ThatAreExplainedLeaveAFunctionResolved) {
   for (const char* name :
        {"tail_calls", "takes_table", "table_in_text", "words_in_text", "branches", "passes_on"})
     EXPECT_FALSE(has_unresolved_jump(name)) << name;
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, ComputedJumps,
                          testing::Values("jumps_pie", "jumps_nopie", "jumps_packed"),
                          [](const auto& chosen) { return std::string(chosen.param); });
 
-TEST(CodeScan, OuterFunctionIsOpaqueWhereItsRestBehindAnInnerOneJumpsAnywhere) {
+TEST(CodeScan, AnOuterFunctionIsUnresolvedIfItsPartAfterAnInnerOneJumpsAnywhere) {
   for (const char* name : {"jumps_pie", "jumps_nopie"}) {
     auto file = load_file(program(name));
     ASSERT_TRUE(file);
@@ -111,7 +111,7 @@ TEST(CodeScan, OuterFunctionIsOpaqueWhereItsRestBehindAnInnerOneJumpsAnywhere) {
   }
 }
 
-// Every direct branch of a library, as objdump prints it, leads to a target.
+// Every direct branch of a library that objdump prints leads to a target.
 class LibraryBranches : public testing::TestWithParam<const char*> {};
 
 TEST_P(LibraryBranches, AreAllInTheSet) {
@@ -147,9 +147,9 @@ INSTANTIATE_TEST_SUITE_P(Libraries, LibraryBranches,
                          testing::Values("/lib/x86_64-linux-gnu/libc.so.6",
                                          "/lib/x86_64-linux-gnu/libgcc_s.so.1"));
 
-TEST(CodeScan, CodeWordsCountWhereverTheyAreAligned) {
-  // Two words of data, by hand: an address of text with the bias that memory has, and one that is
-  // not aligned and therefore nobody's.
+TEST(CodeScan, AlignedCodeAddressesCountAnywhere) {
+  // Two handwritten words of data: an address of text plus the bias of memory, and one that is not
+  // aligned and does not count.
   const std::vector<uint8_t> text(64, 0x90);
   std::vector<uint8_t> data(24);
   const uint64_t bias = 0x7f0000000000;
@@ -185,11 +185,11 @@ TEST(CodeScan, RelocationsAndLandingPadsAreTargets) {
 
 class Sequences : public testing::TestWithParam<const char*> {
  protected:
-  // From where to where, by the names of labels.
+  // Start and end, by the names of labels.
   Address label(const std::string& name) { return address_of(program(GetParam()), name).value(); }
 };
 
-TEST_P(Sequences, AreReservedWithTheirAnnouncementAndTheirSignature) {
+TEST_P(Sequences, AreReservedWithTheirAnnouncementAndSignature) {
   auto file = load_file(program(GetParam()));
   ASSERT_TRUE(file);
   const auto& reserved = file->objects.at(0)->reserved();
@@ -203,7 +203,7 @@ TEST_P(Sequences, AreReservedWithTheirAnnouncementAndTheirSignature) {
     EXPECT_TRUE(is_reserved(a)) << std::hex << a;
 }
 
-TEST_P(Sequences, ThatAreNoneReserveNothing) {
+TEST_P(Sequences, ThatAreInvalidReserveNothing) {
   auto file = load_file(program(GetParam()));
   ASSERT_TRUE(file);
   const Address unsigned_abort = label("unsigned_abort");
@@ -218,7 +218,7 @@ TEST_P(Sequences, ThatAreNoneReserveNothing) {
 INSTANTIATE_TEST_SUITE_P(Programs, Sequences, testing::Values("sequences_pie", "sequences_nopie"),
                          [](const auto& chosen) { return std::string(chosen.param); });
 
-// A library as it lies in its file, to be scanned.
+// A library as in its file, ready to be scanned.
 struct Library {
   explicit Library(const std::string& name) : elf(*ElfFile::open(library_path(name))) {
     for (const Segment& segment : elf.segments()) {
@@ -271,8 +271,8 @@ TEST_P(Scan, FindsTheSameOnAnyNumberOfThreads) {
   }
 }
 
-// The bytes of a file say nothing about a table that the program may have written since.
-TEST(Scan, TablesThatMayChangeLeadSomewhereButExplainNoJump) {
+// The bytes of a file do not show what the program may have written to a table since.
+TEST(Scan, TablesThatMayChangeAddTargetsButExplainNoJump) {
   Library library("libc.so.6");
   const BranchTargets fixed = library.targets(2);
   for (const CodeBytes& part : library.bytes.data) library.bytes.changing.push_back(part.range());
@@ -290,8 +290,7 @@ TEST(Scan, TablesThatMayChangeLeadSomewhereButExplainNoJump) {
       ASSERT_TRUE(changing.contains(at) || !fixed.contains(at)) << std::hex << at;
 }
 
-// Text is decoded in pieces, each from the beginning of a function: no branch gets lost where one
-// piece ends and the next begins.
+// Text is decoded in pieces that start at functions: no branch is lost between two pieces.
 TEST_P(Scan, EveryDirectBranchOfEveryFunctionIsATarget) {
   const Library library(GetParam());
   const BranchTargets targets = library.targets(2);

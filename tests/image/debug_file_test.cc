@@ -11,7 +11,7 @@
 namespace pinprick::image {
 namespace {
 
-// A file system of the test's own, in which /opt/app/basic is a stripped program.
+// A file system of the test, in which /opt/app/basic is a stripped program.
 class DebugFile : public testing::Test {
  protected:
   void install(const std::string& name) {
@@ -19,7 +19,7 @@ class DebugFile : public testing::Test {
     std::filesystem::copy_file(program(name), installed());
   }
   void strip() { shell("strip " + installed()); }
-  // The program's symbols, in the file of that name.
+  // Writes the program's symbols to the file of that name.
   void separate(const std::string& to) {
     std::filesystem::create_directories(std::filesystem::path(scratch_ / to).parent_path());
     shell("objcopy --only-keep-debug " + installed() + " " + (scratch_ / to));
@@ -33,7 +33,7 @@ class DebugFile : public testing::Test {
     const std::string id = open_program(installed()).build_id();
     return "usr/lib/debug/.build-id/" + id.substr(0, 2) + "/" + id.substr(2) + ".debug";
   }
-  // Where the debug file was found, below the root; empty: nowhere.
+  // Returns where the debug file was found, below the root; empty if it was not found.
   std::string found() const {
     const ElfFile object = open_program(installed());
     EXPECT_FALSE(object.has_symtab());
@@ -73,7 +73,7 @@ TEST_F(DebugFile, WithoutSymbolsIsNotTaken) {
   EXPECT_EQ(found(), "");
 }
 
-TEST_F(DebugFile, ByItsLinkLiesBesideTheProgramInDotDebugOrUnderUsrLibDebug) {
+TEST_F(DebugFile, IsFoundByItsLinkBesideTheProgramInDotDebugOrUnderUsrLibDebug) {
   for (const std::string place :
        {"opt/app/basic.debug", "opt/app/.debug/basic.debug", "usr/lib/debug/opt/app/basic.debug"}) {
     install("basic_no_id");
@@ -87,7 +87,7 @@ TEST_F(DebugFile, ByItsLinkLiesBesideTheProgramInDotDebugOrUnderUsrLibDebug) {
   }
 }
 
-TEST_F(DebugFile, ByItsLinkNeedsTheRightChecksumWhereThereIsNoBuildId) {
+TEST_F(DebugFile, FoundByItsLinkNeedsTheRightChecksumWithoutABuildId) {
   install("basic_no_id");
   separate("opt/app/basic.debug");
   link("opt/app/basic.debug");
@@ -99,7 +99,7 @@ TEST_F(DebugFile, ByItsLinkNeedsTheRightChecksumWhereThereIsNoBuildId) {
   EXPECT_EQ(found(), "");
 }
 
-TEST_F(DebugFile, ByItsLinkNeedsTheRightBuildIdWhereThereIsOne) {
+TEST_F(DebugFile, FoundByItsLinkNeedsTheRightBuildIdIfThereIsOne) {
   install("basic_nopie");
   separate("other.debug");
   remove("opt/app/basic");
@@ -116,15 +116,15 @@ TEST_F(DebugFile, ByItsLinkNeedsTheRightBuildIdWhereThereIsOne) {
   EXPECT_EQ(found(), "opt/app/basic.debug");
 }
 
-// The link is written by whoever wrote the program; it names a file, not a path.
-TEST_F(DebugFile, IsNotLookedForWhereALinkPointsOutOfItsDirectory) {
+// The author of the program chose the link; it is a file name, not a path.
+TEST_F(DebugFile, IsNotLookedForIfALinkPointsOutOfItsDirectory) {
   install("basic_no_id");
   separate("opt/else/basic.debug");
   link("opt/else/basic.debug");
   strip();
   std::filesystem::create_directories(scratch_ / "opt/app");
   auto bytes = read_bytes(installed());
-  // The name in the section: "basic.debug" becomes "../e/basic." of the same length.
+  // The name in the section: "basic.debug" becomes "../e/basic.", of the same length.
   const std::string name = "basic.debug", path = "../e/basic.";
   const auto at = std::search(bytes.begin(), bytes.end(), name.begin(), name.end());
   ASSERT_NE(at, bytes.end());
@@ -136,14 +136,14 @@ TEST_F(DebugFile, IsNotLookedForWhereALinkPointsOutOfItsDirectory) {
   EXPECT_EQ(found(), "");
 }
 
-TEST_F(DebugFile, OfAProgramWithNeitherIsNowhere) {
+TEST_F(DebugFile, OfAProgramWithNeitherIsNotFound) {
   install("basic_no_id");
   strip();
   EXPECT_EQ(found(), "");
 }
 
-// A container's files come first; its libraries may be this machine's all the same.
-TEST_F(DebugFile, IsLookedForHereWhereTheRootHasNone) {
+// A container's files come first; but its libraries may be those of this machine.
+TEST_F(DebugFile, IsLookedForInOurOwnFileSystemIfTheRootHasNone) {
   install("basic_pie");
   separate("opt/app/basic.debug");
   link("opt/app/basic.debug");
@@ -157,7 +157,7 @@ TEST_F(DebugFile, IsLookedForHereWhereTheRootHasNone) {
   EXPECT_EQ(without_root->path(), scratch_ / "opt/app/basic.debug");
 }
 
-// The function of that name, as the program's own image has it; 0: none.
+// Returns the function of that name in the program's own image; 0 if there is none.
 Address function_named(const std::string& path, const std::string& name) {
   auto image = load_file(path);
   EXPECT_TRUE(image);
@@ -166,14 +166,14 @@ Address function_named(const std::string& path, const std::string& name) {
   return found.matches.empty() ? 0 : found.matches[0].site;
 }
 
-TEST(EmbeddedDebugFile, NamesTheFunctionsThatTheProgramWasStrippedOf) {
+TEST(EmbeddedDebugFile, NamesTheFunctionsWhoseSymbolsWereStripped) {
   const std::string path = image::program("basic_embedded");
   EXPECT_FALSE(open_program(path).has_symtab());
   EXPECT_EQ(function_named(path, "local_one"), address_of(program("basic_pie"), "local_one"));
   EXPECT_EQ(function_named(path, "weak_one"), 0u) << "it was not kept";
 }
 
-// A program that has `content` for its debug file.
+// A program whose debug file is `content`.
 class EmbeddedDebugFileOf : public DebugFile {
  protected:
   void embed(const std::string& content) {
@@ -184,14 +184,14 @@ class EmbeddedDebugFileOf : public DebugFile {
   bool is_taken() const { return embedded_debug_file(open_program(installed())).has_value(); }
 };
 
-TEST_F(EmbeddedDebugFileOf, AnotherBuildIsNotTaken) {
+TEST_F(EmbeddedDebugFileOf, AnotherBuildIsNotUsed) {
   shell("objcopy --only-keep-debug " + program("basic_nopie") + " " + (scratch_ / "other"));
   shell("xz " + (scratch_ / "other"));
   embed(scratch_ / "other.xz");
   EXPECT_FALSE(is_taken());
 }
 
-TEST_F(EmbeddedDebugFileOf, GarbageOrPartOfOneIsNotTaken) {
+TEST_F(EmbeddedDebugFileOf, GarbageOrAPartIsNotUsed) {
   shell("head -c 5000 /dev/urandom >" + (scratch_ / "garbage"));
   embed(scratch_ / "garbage");
   EXPECT_FALSE(is_taken());
@@ -206,8 +206,8 @@ TEST_F(EmbeddedDebugFileOf, GarbageOrPartOfOneIsNotTaken) {
   EXPECT_FALSE(is_taken());
 }
 
-// Gigabytes may lie in some kilobytes.
-TEST_F(EmbeddedDebugFileOf, HugeSizeIsNotTaken) {
+// A few kilobytes may decompress to gigabytes.
+TEST_F(EmbeddedDebugFileOf, HugeSizeIsNotUsed) {
   shell("(cat " + program("basic_pie") + "; head -c 100000000 /dev/zero) | xz -0 >" +
         (scratch_ / "huge.xz"));
   embed(scratch_ / "huge.xz");

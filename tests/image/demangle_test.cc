@@ -16,17 +16,17 @@ TEST(Demangle, TurnsSymbolsIntoNames) {
   EXPECT_EQ(demangle("_ZNK3net4Conn4sizeEv"), "net::Conn::size() const");
 }
 
-TEST(Demangle, LeavesAloneWhatIsNotMangled) {
+TEST(Demangle, DoesNotChangeWhatIsNotMangled) {
   for (const char* name : {"", "main", "_start", "Z", "_Z", "_ZZZ", "_Znot a name", "Zfoo"})
     EXPECT_EQ(demangle(name), name);
 }
 
-TEST(Demangle, TypesAreNoNames) {
+TEST(Demangle, DoesNotTakeTypesForNames) {
   EXPECT_EQ(demangle("i"), "i") << "a C function called i is no int";
   EXPECT_EQ(demangle("Pc"), "Pc");
 }
 
-TEST(Demangle, NamesThatWouldOverflowTheStackStayAsTheyAre) {
+TEST(Demangle, DoesNotChangeNamesThatWouldOverflowTheStack) {
   const std::string nested = "_Z1f" + std::string(100'000, 'P') + "i";
   EXPECT_EQ(demangle(nested), nested);
 }
@@ -160,8 +160,8 @@ INSTANTIATE_TEST_SUITE_P(
         Signature{"_ZN1AcvmEv.cold", "A::operator unsigned long() [clone .cold]",
                   "A::operator unsigned long"}));
 
-// A thunk adjusts `this` and goes on to the function itself; with the function's name it would be
-// counted as a second call of it.
+// A thunk adjusts `this` and continues in the function itself; with the function's name it would
+// count as a second call.
 INSTANTIATE_TEST_SUITE_P(Thunks, WithoutSignature,
                          testing::Values(Signature{"_ZThn8_N1A1fEi",
                                                    "non-virtual thunk to A::f(int)",
@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Thunks, WithoutSignature,
                                          Signature{"_ZTv0_n24_N1A1fEv", "virtual thunk to A::f()",
                                                    "virtual thunk to A::f"}));
 
-// Data has no signature; its name is what it was.
+// Data has no signature; its name does not change.
 INSTANTIATE_TEST_SUITE_P(
     Data, WithoutSignature,
     testing::Values(Signature{"_ZTV1A", "vtable for A", "vtable for A"},
@@ -178,8 +178,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Signature{"_ZN12_GLOBAL__N_15countE", "(anonymous namespace)::count",
                               "(anonymous namespace)::count"}));
 
-// c++filt leaves signatures out when it is told to, without ever having put them in.
-TEST(WithoutSignatureOfLibraries, IsWhatCxxfiltCallsTheFunctionsOfTheCxxLibrary) {
+// c++filt can leave signatures out, without ever having added them.
+TEST(WithoutSignatureOfLibraries, AgreesWithCxxfiltOnTheCxxLibrary) {
   const auto maps = read_maps(::getpid());
   ASSERT_TRUE(maps);
   const auto library = std::find_if(maps->begin(), maps->end(), [](const Mapping& mapping) {
@@ -193,8 +193,8 @@ TEST(WithoutSignatureOfLibraries, IsWhatCxxfiltCallsTheFunctionsOfTheCxxLibrary)
   ASSERT_EQ(full.size(), expected.size());
   size_t compared = 0;
   for (size_t i = 0; i < full.size(); ++i) {
-    // c++filt describes what thunks and clones are of in full, and local names without parameters
-    // of the function around them.
+    // c++filt describes what thunks and clones belong to in full, and local names without the
+    // parameters of the function around them.
     if (full[i].find(" to ") != std::string::npos || full[i].find(" for ") != std::string::npos ||
         full[i].find(")::") != std::string::npos)
       continue;
@@ -204,12 +204,12 @@ TEST(WithoutSignatureOfLibraries, IsWhatCxxfiltCallsTheFunctionsOfTheCxxLibrary)
   EXPECT_GT(compared, 1000u);
 }
 
-TEST(WithoutSignatureOfGarbage, NeverAnswersNothing) {
+TEST(WithoutSignatureOfGarbage, IsNeverEmpty) {
   for (const char* text : {"()", " ()", "(int)", "a (b)", "((x)(y))", "((*)(y))(z)"})
     EXPECT_NE(without_signature(text), "") << text;
 }
 
-TEST(WithoutSignatureOfGarbage, AnswersSomethingOfIt) {
+TEST(WithoutSignatureOfGarbage, IsAPartOfIt) {
   for (const char* text : {")",        "(",           "()",         ")(",         "((((",
                            "))))",     "a)",          "a(b",        " ()",        "<>()",
                            "operator", "operator()",  "operator(",  " operator ", "x::operator()",

@@ -89,7 +89,7 @@ TEST_P(Programs, SegmentsAreThoseThatReadelfLists) {
 
 TEST_P(Programs, FunctionSymbolsAreThoseThatReadelfLists) {
   const ElfFile file = open_program(path_);
-  // Address, size, name, is a resolver, is global.
+  // Address, size, name, whether it is a resolver, whether it is global.
   using Entry = std::tuple<Address, uint64_t, std::string, bool, bool>;
   std::set<Entry> expected;
   bool in_symtab = false;
@@ -123,8 +123,8 @@ TEST_P(Programs, DynamicSymbolsAreThoseThatNmLists) {
   EXPECT_EQ(found, expected);
 }
 
-TEST(ElfFile, PackedRelocationsAreThoseThatTheyWereBeforePacking) {
-  // By the names of where they lie and lead to: addresses differ from program to program.
+TEST(ElfFile, PackedRelocationsEqualThoseBeforePacking) {
+  // By the symbols at their places and targets: addresses differ between programs.
   const auto relative = [](const std::string& path) {
     std::map<Address, std::string> names;
     for (const NmSymbol& symbol : nm(path)) names[symbol.address] = symbol.name;
@@ -222,7 +222,7 @@ TEST_P(Programs, EntryAndBuildIdAreThoseThatReadelfShows) {
   EXPECT_EQ(file.build_id(), id == notes.npos ? "" : words_of(notes.substr(id))[2]);
 }
 
-// Everything of the file, from its bytes instead of by its name.
+// Everything in the file, from its bytes instead of its name.
 TEST_P(Programs, ReadTheSameFromBytesAsFromAFile) {
   const ElfFile file = open_program(path_);
   auto from_bytes = ElfFile::from_bytes(read_bytes(path_), "bytes");
@@ -234,7 +234,7 @@ TEST_P(Programs, ReadTheSameFromBytesAsFromAFile) {
   EXPECT_EQ(from_bytes->eh_frame()->data, file.eh_frame()->data);
 }
 
-TEST_P(Programs, ACopySaysWhatTheFileSaysAndDoesNotChangeWithIt) {
+TEST_P(Programs, ACopyEqualsTheFileAndDoesNotChangeWithIt) {
   const Scratch scratch;
   const std::string path = scratch / "program";
   std::filesystem::copy_file(path_, path);
@@ -250,7 +250,7 @@ TEST_P(Programs, ACopySaysWhatTheFileSaysAndDoesNotChangeWithIt) {
     EXPECT_EQ(copy->read(segment.range), file.read(segment.range));
 }
 
-TEST_P(Programs, MayHaveANameIfASymbolHasIt) {
+TEST_P(Programs, MayHaveANameIfASymbolContainsIt) {
   const ElfFile file = open_program(path_);
   const std::string_view nobodys[] = {"name_that_nothing_has", "nor_this"};
   EXPECT_FALSE(file.may_name_any(nobodys));
@@ -286,7 +286,7 @@ TEST(ElfFile, NeverReadsDebugInformation) {
   EXPECT_GT(checked, 20u);
 }
 
-// As in memory, where there are segments and nothing else.
+// As in memory, which has segments and nothing else.
 TEST_P(Programs, WithoutSectionHeadersTheDynamicSectionNamesTheSymbols) {
   const ElfFile file = open_program(path_);
   const auto bare = ElfFile::from_bytes(without_section_headers(read_bytes(path_)), "bare");
@@ -305,7 +305,7 @@ TEST_P(Programs, WithoutSectionHeadersTheDynamicSectionNamesTheSymbols) {
   EXPECT_TRUE(std::equal(expected->data.begin(), expected->data.end(), table->data.begin()));
 }
 
-TEST(ElfFile, KnowsWhatTheLoaderMayPlaceAnywhere) {
+TEST(ElfFile, KnowsPositionIndependentFiles) {
   EXPECT_TRUE(open_program(program("basic_pie")).position_independent());
   EXPECT_TRUE(open_program(program("libbasic.so.1")).position_independent());
   EXPECT_FALSE(open_program(program("basic_nopie")).position_independent());
@@ -335,7 +335,7 @@ TEST(ElfFile, ImportedSymbolsAreNotDefinedHere) {
     for (const Symbol& symbol : symbols) EXPECT_NE(symbol.name.substr(0, 6), "printf");
 }
 
-// What a bias does: the loader has added it to addresses in the dynamic section, and nowhere else.
+// The bias: the loader has added it to addresses in the dynamic section, and nowhere else.
 TEST(ElfFile, UndoesWhatTheLoaderDidToTheDynamicSection) {
   for (const char* name : {"libbasic.so.1", "libbasic_sysv.so.1"}) {
     constexpr uint64_t kBias = 0x7f12'3456'7000;
@@ -353,7 +353,7 @@ TEST(ElfFile, UndoesWhatTheLoaderDidToTheDynamicSection) {
     ASSERT_TRUE(loaded);
     EXPECT_EQ(functions_of(loaded->dynamic_symbols()), functions_of(file.dynamic_symbols()));
     EXPECT_FALSE(loaded->dynamic_symbols().empty());
-    // Some loaders (musl's) leave the section as it is.
+    // Some loaders (musl's) do not change the section.
     const auto untouched =
         ElfFile::from_bytes(without_section_headers(read_bytes(program(name))), "", kBias);
     ASSERT_TRUE(untouched);
@@ -372,7 +372,7 @@ TEST(ElfFile, NamesOutliveAMove) {
   EXPECT_EQ(moved.path(), "bare");
 }
 
-TEST(ElfFile, AFileThatIsNotThereOrNoFileIsUnreadable) {
+TEST(ElfFile, AMissingOrSpecialFileIsUnreadable) {
   Scratch scratch;
   const ElfError missing = why_not(scratch / "missing");
   EXPECT_EQ(missing.cause, ElfCause::unreadable);
@@ -393,7 +393,7 @@ TEST(ElfFile, OtherKindsOfFilesAreNotElf) {
   EXPECT_EQ(why_not(scratch / "script").cause, ElfCause::not_elf);
   EXPECT_EQ(why_not_bytes({}), ElfCause::not_elf);
   EXPECT_EQ(why_not_bytes({0x7f, 'E', 'L', 'F'}), ElfCause::not_elf);
-  // A static library begins with a magic that libelf knows, but nothing to run.
+  // A static library starts with a magic number that libelf knows, but has nothing to run.
   std::vector<uint8_t> archive(64, ' ');
   std::memcpy(archive.data(), "!<arch>\n", 8);
   EXPECT_EQ(why_not_bytes(archive), ElfCause::not_elf);
@@ -409,12 +409,12 @@ class Header : public testing::Test {
   }
 };
 
-TEST_F(Header, OfA32BitProgramIsAnotherMachine) {
+TEST_F(Header, OfA32BitProgramIsForAnotherMachine) {
   EXPECT_EQ(with(EI_CLASS, uint8_t{ELFCLASS32}), ElfCause::not_x86_64);
   EXPECT_EQ(with(EI_CLASS, uint8_t{0}), ElfCause::not_x86_64);
 }
 
-TEST_F(Header, OfAnotherArchitectureOrByteOrderIsAnotherMachine) {
+TEST_F(Header, OfAnotherArchitectureOrByteOrderIsForAnotherMachine) {
   EXPECT_EQ(with(offsetof(Elf64_Ehdr, e_machine), Elf64_Half{EM_AARCH64}), ElfCause::not_x86_64);
   EXPECT_EQ(with(EI_DATA, uint8_t{ELFDATA2MSB}), ElfCause::not_x86_64);
 }
@@ -429,14 +429,14 @@ TEST_F(Header, WithoutProgramHeadersIsNotLoadable) {
   EXPECT_EQ(with(offsetof(Elf64_Ehdr, e_phnum), Elf64_Half{0}), ElfCause::not_loadable);
 }
 
-TEST_F(Header, ThatPlacesTheProgramHeadersOutsideIsTruncated) {
+TEST_F(Header, WithProgramHeadersOutsideTheFileIsTruncated) {
   EXPECT_EQ(with(offsetof(Elf64_Ehdr, e_phoff), Elf64_Off{1} << 40), ElfCause::truncated);
   EXPECT_EQ(with(offsetof(Elf64_Ehdr, e_phnum), Elf64_Half{0x7fff}), ElfCause::truncated);
 }
 
 class ProgramHeader : public testing::Test {
  protected:
-  // The program with one of its headers, the first of this type, changed.
+  // The program with one header changed, the first of this type.
   static std::vector<uint8_t> with(uint32_t type, void (*change)(Elf64_Phdr&)) {
     auto bytes = read_bytes(program("basic_pie"));
     Elf64_Ehdr header;
@@ -484,9 +484,9 @@ TEST_F(ProgramHeader, OfAHugeNoteCostsNothing) {
 TEST(ElfFile, NotesArePaddedToFourBytes) {
   auto bytes = read_bytes(program("basic_pie"));
   const Section id = sections(program("basic_pie")).at(".note.gnu.build-id");
-  constexpr size_t kRoom = 36;  // of a note with a name of 4 and 20 bytes of SHA-1
+  constexpr size_t kRoom = 36;  // of a note with a name of 4 bytes and 20 bytes of SHA-1
   ASSERT_GE(id.range.size(), kRoom);
-  // Another note of one byte, padded; and a build id of two, with zeros behind it.
+  // Another note of one byte, padded; and a build id of two, followed by zeros.
   const uint8_t notes[kRoom] = {4, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 'G', 'N', 'U', 0,   7,   0,
                                 0, 0, 4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0,   0,   'G', 'N', 'U', 0};
   std::copy(std::begin(notes), std::end(notes), bytes.begin() + static_cast<ptrdiff_t>(id.offset));
@@ -497,7 +497,7 @@ TEST(ElfFile, NotesArePaddedToFourBytes) {
   EXPECT_EQ(file->build_id(), "abcd");
 }
 
-TEST(ElfFile, ANoteOfGoTellsWhoLinkedIt) {
+TEST(ElfFile, ANoteOfGoShowsThatGoLinkedIt) {
   auto bytes = read_bytes(program("basic_pie"));
   EXPECT_FALSE(ElfFile::from_bytes(bytes, "of C")->is_go());
   const Section id = sections(program("basic_pie")).at(".note.gnu.build-id");
@@ -509,8 +509,8 @@ TEST(ElfFile, ANoteOfGoTellsWhoLinkedIt) {
   EXPECT_TRUE(file->is_go());
 }
 
-// A file may be cut anywhere: within its headers, within a segment, behind all segments. Whatever
-// can still be read is read; nothing else happens.
+// A file may be cut anywhere: in its headers, in a segment, after all segments. What is left is
+// read; nothing else happens.
 TEST(TruncatedElfFile, IsRefusedOrReadsWithoutWhatIsMissing) {
   Scratch scratch;
   const auto bytes = read_bytes(program("basic_pie"));

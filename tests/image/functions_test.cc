@@ -14,7 +14,7 @@
 namespace pinprick::image {
 namespace {
 
-// The functions of nested.S, and where its labels are, as nm says.
+// The functions of nested.S, and the addresses of its labels according to nm.
 class NestedFunctions : public testing::Test {
  protected:
   NestedFunctions() : NestedFunctions(program("nested")) {}
@@ -22,7 +22,7 @@ class NestedFunctions : public testing::Test {
     EXPECT_TRUE(file_);
     const Section text = sections(path_).at(".text");
     end_of_text_ = text.range.end;
-    // `address_x` are distances from the begin of the code.
+    // `address_x` are distances from the start of the code.
     for (const NmSymbol& symbol : nm(program("nested")))
       labels_[symbol.name] =
           symbol.name.starts_with("address_") ? text.range.begin + symbol.address : symbol.address;
@@ -50,28 +50,28 @@ class NestedFunctions : public testing::Test {
   Address end_of_text_ = 0;
 };
 
-TEST_F(NestedFunctions, AreSortedByAddressEachOnce) {
+TEST_F(NestedFunctions, AreSortedByAddressAndUnique) {
   const auto& all = table().functions();
   ASSERT_FALSE(all.empty());
   for (size_t i = 1; i < all.size(); ++i) EXPECT_LT(all[i - 1].range.begin, all[i].range.begin);
 }
 
-TEST_F(NestedFunctions, HaveAllTheirNamesTheBestFirst) {
+TEST_F(NestedFunctions, HaveAllTheirNamesThePreferredFirst) {
   const auto names = names_at("twice");
   EXPECT_EQ(names, (std::vector<std::string>{"twice", "__twice_too", "twice_local"}));
   EXPECT_EQ(at("twice").range.size(), 5u) << "the longest of the sizes";
 }
 
-TEST_F(NestedFunctions, WithoutSizeEndWhereTheNextOneBegins) {
+TEST_F(NestedFunctions, WithoutSizeEndWhereTheNextOneStarts) {
   EXPECT_EQ(at("sizeless").range.end, label("outer"));
   EXPECT_EQ(at("sizeless").limit, label("outer"));
 }
 
-TEST_F(NestedFunctions, InsideOfOthersAreFunctionsOfTheirOwn) {
+TEST_F(NestedFunctions, InsideOthersAreFunctionsOfTheirOwn) {
   EXPECT_TRUE(at("outer").range.contains(at("inner").range));
   EXPECT_EQ(table().find(label("inner")), &at("inner"));
   EXPECT_EQ(table().find(label("outer")), &at("outer"));
-  // Behind the inner one comes the rest of the outer one.
+  // After the inner one comes the rest of the outer one.
   EXPECT_EQ(table().find(at("inner").range.end), &at("outer"));
   EXPECT_EQ(table().find(at("outer").range.end), nullptr) << "padding belongs to nobody";
 }
@@ -81,7 +81,7 @@ TEST_F(NestedFunctions, ThatOverlapKeepTheirRanges) {
   EXPECT_EQ(table().find(at("right").range.begin + 1), &at("right"));
 }
 
-TEST_F(NestedFunctions, NeverReachBehindTheNextThing) {
+TEST_F(NestedFunctions, NeverReachPastTheNextFunction) {
   const auto& all = table().functions();
   for (size_t i = 0; i < all.size(); ++i) {
     EXPECT_LE(all[i].range.end, all[i].limit);
@@ -92,12 +92,12 @@ TEST_F(NestedFunctions, NeverReachBehindTheNextThing) {
   }
 }
 
-TEST_F(NestedFunctions, ThatClaimMoreThanThereIsGetWhatThereIs) {
+TEST_F(NestedFunctions, ThatClaimMoreThanTheSegmentGetWhatIsInIt) {
   EXPECT_EQ(at("greedy").range.end, end_of_text_);
   EXPECT_EQ(at("greedy").limit, end_of_text_);
 }
 
-TEST_F(NestedFunctions, NeedNoSymbolWhereThereIsAnUnwindEntry) {
+TEST_F(NestedFunctions, NeedNoSymbolIfThereIsAnUnwindEntry) {
   const Function& unnamed = at("address_unnamed");
   EXPECT_EQ(unnamed.range.end, label("address_unnamed_end"));
   EXPECT_EQ(unnamed.name_count, 0u);
@@ -108,14 +108,14 @@ TEST_F(NestedFunctions, EndWhereTheLongerOfSymbolAndUnwindEntryEnds) {
   EXPECT_EQ(at("short_symbol").range.end, label("address_short_symbol_end"));
 }
 
-TEST_F(NestedFunctions, ThatAreEnteredByAJumpAreKnownAsSuch) {
+TEST_F(NestedFunctions, ThatAreEnteredByAJumpAreMarked) {
   EXPECT_FALSE(at("address_cold").entered_by_call) << "its frame is built already";
   EXPECT_FALSE(at("_start").entered_by_call) << "there is no return address";
   EXPECT_TRUE(at("short_symbol").entered_by_call);
   EXPECT_TRUE(at("twice").entered_by_call) << "a symbol, and no unwind entry that says otherwise";
 }
 
-TEST_F(NestedFunctions, AreNotWhatIsNoFunction) {
+TEST_F(NestedFunctions, DoNotIncludeWhatIsNotAFunction) {
   const auto& all = table().functions();
   for (const char* name : {"untyped", "object_in_data"})
     EXPECT_TRUE(std::none_of(all.begin(), all.end(), [&](const Function& function) {
@@ -123,7 +123,7 @@ TEST_F(NestedFunctions, AreNotWhatIsNoFunction) {
     })) << name;
 }
 
-TEST_F(NestedFunctions, WhateverIsNamedInCodeMayBeEntered) {
+TEST_F(NestedFunctions, EveryNamedAddressInCodeMayBeEntered) {
   const auto& named = table().named_addresses();
   EXPECT_TRUE(std::is_sorted(named.begin(), named.end()));
   for (const char* name : {"twice", "inner", "right", "untyped", "address_unnamed", "address_cold"})
@@ -148,13 +148,13 @@ TEST_F(StrippedNestedFunctions, AreThoseWithUnwindEntries) {
   EXPECT_EQ(at("short_symbol").range.end, label("address_short_symbol_end"));
 }
 
-TEST_F(StrippedNestedFunctions, TheEntryStaysKnown) {
+TEST_F(StrippedNestedFunctions, KeepTheEntry) {
   const auto& named = table().named_addresses();
   EXPECT_TRUE(std::binary_search(named.begin(), named.end(), label("_start")));
 }
 
-// In a stripped library only its unwind entry says where it is, and that begins a byte early.
-TEST(SignalRestorer, IsAFunctionFromItsFirstInstructionOn) {
+// In a stripped library only its unwind entry describes it, and that starts a byte early.
+TEST(SignalRestorer, IsAFunctionThatStartsAtItsFirstInstruction) {
   const std::string libc = library_path("libc.so.6");
   auto file = load_file(libc);
   ASSERT_TRUE(file);
@@ -169,10 +169,10 @@ TEST(SignalRestorer, IsAFunctionFromItsFirstInstructionOn) {
   EXPECT_EQ(found, 1u);
 }
 
-// nm's view of real libraries: type, value and size of every function.
+// The functions of real libraries according to nm: type, value and size.
 class LibraryFunctions : public testing::TestWithParam<const char*> {};
 
-TEST_P(LibraryFunctions, AreAllThatNmNames) {
+TEST_P(LibraryFunctions, AreThoseThatNmLists) {
   const std::string path = GetParam();
   if (::access(path.c_str(), R_OK) != 0) GTEST_SKIP() << path;
   auto file = load_file(path);
@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(Libraries, LibraryFunctions,
                          testing::Values("/lib/x86_64-linux-gnu/libc.so.6",
                                          "/lib/x86_64-linux-gnu/libm.so.6"));
 
-TEST(PltEntries, AreNoFunctions) {
+TEST(PltEntries, AreNotFunctions) {
   auto file = load_file(program("basic_pie"));
   ASSERT_TRUE(file);
   const auto all = sections(program("basic_pie"));

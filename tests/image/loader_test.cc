@@ -23,7 +23,7 @@ TEST(Loader, IsAtWorkFromExecUntilTheProgramsEntry) {
   EXPECT_FALSE(loader_is_at_work(started.pid(), reader_of(started)));
 }
 
-// What attaching relies on: where the loader is not at work, nothing is missing.
+// Attaching relies on this: while the loader is not at work, nothing is missing.
 TEST(Loader, IsAtWorkWheneverALibraryIsMissing) {
   SteppedProgram started({program("basic_pie")});
   const auto mapped = [&] {
@@ -35,7 +35,7 @@ TEST(Loader, IsAtWorkWheneverALibraryIsMissing) {
     const size_t now = mapped();
     if (now != last) ++changes;
     last = now;
-    // To the next system call, or out of it.
+    // Runs to the next start or end of a system call.
     int status = 0;
     ASSERT_EQ(::ptrace(PTRACE_SYSCALL, started.pid(), 0, 0), 0);
     ASSERT_EQ(::waitpid(started.pid(), &status, 0), started.pid());
@@ -47,7 +47,7 @@ TEST(Loader, IsAtWorkWheneverALibraryIsMissing) {
   EXPECT_EQ(mapped(), last);
 }
 
-TEST(Loader, IsNotAtWorkWhereThereIsNone) {
+TEST(Loader, IsNotAtWorkIfThereIsNone) {
   SteppedProgram started({program("basic_static")});
   EXPECT_FALSE(loader_is_at_work(started.pid(), reader_of(started)));
   EXPECT_EQ(loader_notifies_at(started.pid(), reader_of(started)), std::nullopt);
@@ -67,7 +67,7 @@ TEST(Loader, NotifiesWhereDebuggersLookForIt) {
   EXPECT_THAT(loader->functions().names(*function), testing::Contains("_dl_debug_state"));
 }
 
-TEST(Loader, IsNotAtWorkWhereItCannotBeTold) {
+TEST(Loader, IsNotAtWorkIfItIsNotKnown) {
   SteppedProgram started({program("basic_pie")});
   EXPECT_FALSE(loader_is_at_work(started.pid(), [](Address, std::span<uint8_t>) { return false; }));
 }

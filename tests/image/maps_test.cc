@@ -62,7 +62,7 @@ TEST(ParseMaps, ReadsTheHighestMapping) {
   EXPECT_EQ(mapping.range.end, 0xffff'ffff'ff60'1000);
 }
 
-TEST(ParseMaps, AFileWithoutANameAnyMoreIsDeleted) {
+TEST(ParseMaps, AFileThatWasUnlinkedIsDeleted) {
   const Mapping mapping = one("1000-2000 r-xp 00001000 08:01 42    /opt/app/bin (deleted)\n");
   EXPECT_TRUE(mapping.deleted);
   EXPECT_EQ(mapping.path, "/opt/app/bin");
@@ -73,7 +73,7 @@ TEST(ParseMaps, AFileWithoutANameAnyMoreIsDeleted) {
   EXPECT_TRUE(shared_memory.deleted) << "the identifier of System V shared memory may be 0";
 }
 
-TEST(ParseMaps, OnlyTheLastWordSaysDeleted) {
+TEST(ParseMaps, OnlyTheLastWordMeansDeleted) {
   const Mapping twice = one("1000-2000 r--p 0 08:01 42 /tmp/a (deleted) (deleted)\n");
   EXPECT_TRUE(twice.deleted);
   EXPECT_EQ(twice.path, "/tmp/a (deleted)");
@@ -82,13 +82,13 @@ TEST(ParseMaps, OnlyTheLastWordSaysDeleted) {
   EXPECT_EQ(inside.path, "/tmp/a (deleted)/b");
 }
 
-TEST(ParseMaps, PathsMayHoldBlanksAndNewlines) {
+TEST(ParseMaps, PathsMayContainBlanksAndNewlines) {
   EXPECT_EQ(one("1000-2000 r--p 0 08:01 42    /tmp/two  words \n").path, "/tmp/two  words ");
   EXPECT_EQ(one("1000-2000 r--p 0 08:01 42    /tmp/a\\012b\\012\n").path, "/tmp/a\nb\n");
   EXPECT_EQ(one("1000-2000 r--p 0 08:01 42    /tmp/a\\01\n").path, "/tmp/a\\01");
 }
 
-TEST(ParseMaps, LeavesOutLinesThatAreNotAsTheKernelWritesThem) {
+TEST(ParseMaps, SkipsLinesThatAreNotInTheKernelsFormat) {
   for (const char* line :
        {"", " ", "garbage", "1000-2000", "1000-2000 r-xp", "1000-2000 r-xp 0 08:01",
         "1000 2000 r-xp 0 08:01 42 /a", "xyz-2000 r-xp 0 08:01 42 /a",
@@ -160,7 +160,7 @@ std::vector<Mapping> mapped(std::initializer_list<Range> ranges) {
 
 using Ranges = std::vector<Range>;
 
-TEST(FreeRanges, AreWhatLiesBetweenMappings) {
+TEST(FreeRanges, LieBetweenMappings) {
   const auto maps = mapped({{0x2000, 0x3000}, {0x3000, 0x4000}, {0x8000, 0x9000}});
   EXPECT_EQ(free_ranges(maps, 0x1000, 0x10000),
             (Ranges{{0x1000, 0x2000}, {0x4000, 0x8000}, {0x9000, 0x10000}}));
@@ -176,12 +176,12 @@ TEST(FreeRanges, StayWithinTheirLimits) {
   EXPECT_EQ(free_ranges(maps, 0xa000, 0xb000), (Ranges{{0xa000, 0xb000}}));
 }
 
-TEST(FreeRanges, EverythingIsFreeWhereNothingIsMapped) {
+TEST(FreeRanges, CoverEverythingIfNothingIsMapped) {
   EXPECT_EQ(free_ranges({}, 0x1000, 0x2000), (Ranges{{0x1000, 0x2000}}));
   EXPECT_EQ(free_ranges({}, 0x1000, 0x1000), (Ranges{}));
 }
 
-TEST(FreeRanges, TheVsyscallPageBeyondUserSpaceIsNoObstacle) {
+TEST(FreeRanges, IgnoreTheVsyscallPageBeyondUserSpace) {
   const auto maps = mapped({{0x2000, 0x3000}, {0xffff'ffff'ff60'0000, 0xffff'ffff'ff60'1000}});
   EXPECT_EQ(free_ranges(maps, 0x1000, 0x7fff'ffff'f000),
             (Ranges{{0x1000, 0x2000}, {0x3000, 0x7fff'ffff'f000}}));
@@ -198,7 +198,7 @@ TEST(AnonymousCode, IsExecutableMemoryWithoutAFile) {
   EXPECT_TRUE(generates_code("10000-20000 rwxs 00000000 00:01 78 /dev/zero (deleted)\n"));
 }
 
-TEST(AnonymousCode, IsNeitherAProgramNorTheKernelsNorData) {
+TEST(AnonymousCode, IsNeitherAProgramsNorTheKernelsNorData) {
   EXPECT_FALSE(generates_code("10000-20000 r-xp 00000000 08:01 77 /usr/bin/true\n"));
   EXPECT_FALSE(generates_code("10000-20000 r-xp 00000000 08:01 77 /tmp/gone.so (deleted)\n"));
   EXPECT_FALSE(generates_code("10000-20000 r-xp 00000000 00:00 0 [vdso]\n"));
@@ -207,7 +207,7 @@ TEST(AnonymousCode, IsNeitherAProgramNorTheKernelsNorData) {
   EXPECT_FALSE(generates_code("10000-20000 rw-p 00000000 00:00 0 [heap]\n"));
 }
 
-TEST(AnonymousCode, IsNotWhatLiesInTheRangesExcepted) {
+TEST(AnonymousCode, IsNotInTheExceptedRanges) {
   constexpr std::string_view kText = "10000-20000 r-xp 00000000 00:00 0 \n";
   EXPECT_FALSE(generates_code(kText, {{0x10000, 0x20000}}));
   EXPECT_FALSE(generates_code(kText, {{0x18000, 0x20000}, {0x10000, 0x18000}}));

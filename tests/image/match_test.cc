@@ -54,14 +54,14 @@ TEST_F(MatchPatterns, FindTheFunctionByItsName) {
   EXPECT_TRUE(found.unmatched.empty());
 }
 
-TEST_F(MatchPatterns, MatchAFunctionByEachOfItsNamesButOnce) {
+TEST_F(MatchPatterns, MatchAFunctionByAnyOfItsNamesOnce) {
   load("basic_pie");
   EXPECT_EQ(names(match({"alpha_alias"})), std::vector<std::string>{"alpha_alias"});
   EXPECT_EQ(match({"alpha*"}).matches.size(), 1u);
   EXPECT_EQ(match({"alpha", "alpha_alias"}).matches.size(), 1u);
 }
 
-TEST_F(MatchPatterns, SayWhichOfThemMatchedNothing) {
+TEST_F(MatchPatterns, ReportWhichOfThemMatchedNothing) {
   load("basic_pie");
   const auto found = match({"nothing_*", "run", "libother:run"});
   EXPECT_EQ(found.unmatched, (std::vector<size_t>{0, 2}));
@@ -78,7 +78,7 @@ TEST_F(MatchPatterns, WithAnOffsetNameAnInstruction) {
   EXPECT_FALSE(found.matches[0].at_entry());
 }
 
-TEST_F(MatchPatterns, LeaveOutWhatIsExcludedWithoutCallingItUnmatched) {
+TEST_F(MatchPatterns, LeaveOutExcludedFunctionsWithoutReportingThemUnmatched) {
   load("basic_pie");
   const auto found = match({"run"}, {"ru?"});
   EXPECT_TRUE(found.matches.empty());
@@ -88,7 +88,7 @@ TEST_F(MatchPatterns, LeaveOutWhatIsExcludedWithoutCallingItUnmatched) {
   EXPECT_EQ(match({"run"}, {"libother:run"}).matches.size(), 1u);
 }
 
-TEST_F(MatchPatterns, WithAnObjectLookThereOnly) {
+TEST_F(MatchPatterns, WithAnObjectSearchOnlyThere) {
   load("libbasic.so.1");
   EXPECT_EQ(match({"libbasic:run"}).matches.size(), 1u);
   EXPECT_EQ(match({"libbasic.so.1:run"}).matches.size(), 1u);
@@ -101,7 +101,7 @@ TEST_F(MatchPatterns, ShowCxxNamesWithoutSignatureUnlessTheyShareIt) {
   EXPECT_EQ(names(match({"catcher(int)"})), std::vector<std::string>{"catcher"});
 }
 
-TEST_F(MatchPatterns, ByStarFindEveryFunctionOfTheObject) {
+TEST_F(MatchPatterns, WithAStarFindEveryFunctionOfTheObject) {
   load("basic_pie");
   std::set<Address> sites;
   for (const Match& found : match({"*"}).matches) sites.insert(found.site);
@@ -130,7 +130,7 @@ TEST_F(MatchPatterns, FindStrippedFunctionsByTheirAddress) {
   }
 }
 
-TEST_F(MatchPatterns, TellWhatIsNotThereFromWhatCannotBeRead) {
+TEST_F(MatchPatterns, TellMissingFunctionsFromUnreadableObjects) {
   load("basic_pie");
   image_.unreadable.push_back({{"libodd.so.2"}, {}});
   const auto found = match({"libodd:f", "libeven:f", "f"});

@@ -1,4 +1,4 @@
-// What is kept of an object, and when it is not used.
+// What is stored of an object, and when it is not used.
 #include "image/object_store.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class ObjectStoreTest : public testing::Test {
     EXPECT_TRUE(folder);
     return std::make_unique<ObjectStore>(*std::move(folder));
   }
-  // How many of its two values came from files.
+  // Returns how many of its two values came from files.
   size_t found_of(const std::string& path) const {
     const auto one = store();
     auto file = load_file(path, one.get());
@@ -52,7 +52,7 @@ class ObjectStoreTest : public testing::Test {
   const std::string library_ = scratch_ / "library", cache_ = scratch_ / "cache";
 };
 
-TEST_F(ObjectStoreTest, FindsWhatAnotherProcessHasDecodedByContentsAlone) {
+TEST_F(ObjectStoreTest, FindsByContentsAloneWhatAnotherProcessHasDecoded) {
   EXPECT_EQ(found_of(library_), 0u);
   EXPECT_EQ(found_of(library_), 2u);
   EXPECT_EQ(files().size(), 2u);
@@ -61,7 +61,7 @@ TEST_F(ObjectStoreTest, FindsWhatAnotherProcessHasDecodedByContentsAlone) {
   EXPECT_EQ(found_of(scratch_ / "other"), 2u);
 }
 
-// One byte that no decoder would look at is enough.
+// One byte that no decoder reads is enough.
 TEST_F(ObjectStoreTest, FindsNothingForAFileThatDiffersAnywhere) {
   EXPECT_EQ(found_of(library_), 0u);
   auto bytes = read_bytes(library_);
@@ -77,7 +77,7 @@ TEST_F(ObjectStoreTest, FindsNothingForAFileThatDiffersAnywhere) {
   EXPECT_EQ(found_of(library_), 2u);
 }
 
-TEST_F(ObjectStoreTest, DecodesAnewWhereAFileIsDamagedAnywhere) {
+TEST_F(ObjectStoreTest, DecodesAgainIfAFileIsDamagedAnywhere) {
   EXPECT_EQ(found_of(library_), 0u);
   const auto names = files();
   ASSERT_EQ(names.size(), 2u);
@@ -103,7 +103,7 @@ TEST_F(ObjectStoreTest, DecodesAnewWhereAFileIsDamagedAnywhere) {
   EXPECT_EQ(found_of(library_), 2u);
 }
 
-TEST_F(ObjectStoreTest, DecodesAnewWhereAFileIsUnderAnothersName) {
+TEST_F(ObjectStoreTest, DecodesAgainIfAFileHasAnothersName) {
   EXPECT_EQ(found_of(library_), 0u);
   const auto first = files();
   EXPECT_EQ(found_of(program("nested")), 0u);
@@ -119,7 +119,7 @@ TEST_F(ObjectStoreTest, DecodesAnewWhereAFileIsUnderAnothersName) {
   EXPECT_EQ(found_of(program("nested")), 2u);
 }
 
-TEST_F(ObjectStoreTest, IsOneValueForAllThatUseItAtOnce) {
+TEST_F(ObjectStoreTest, SharesOneValueAmongAllItsUsers) {
   ObjectStore nowhere;
   auto one = load_file(library_, &nowhere), two = load_file(library_, &nowhere);
   EXPECT_EQ(&one->objects[0]->functions(), &two->objects[0]->functions());
@@ -129,7 +129,8 @@ TEST_F(ObjectStoreTest, IsOneValueForAllThatUseItAtOnce) {
   EXPECT_EQ(nowhere.found_in_use(), 2u) << "the code is not decoded twice, either";
 }
 
-// A process whose library's bytes are chosen by the test: the file's own, but for what is changed.
+// A process in which the test chooses the library's bytes: those of the file, except what is
+// changed.
 class InMemory : public ObjectStoreTest {
  protected:
   static constexpr uint64_t kBias = 0x7f00'0000'0000;
@@ -162,17 +163,17 @@ class InMemory : public ObjectStoreTest {
   size_t text_ = 0, data_ = 0;
 };
 
-TEST_F(InMemory, CodeIsThatOfTheFileWhereTheTextIsTheFiles) {
+TEST_F(InMemory, CodeIsThatOfTheFileIfTheTextIsEqual) {
   EXPECT_EQ(found_of(library_), 0u);
   const auto one = store();
   object(one.get())->targets();
   EXPECT_EQ(one->found_in_files(), 2u);
 }
 
-TEST_F(InMemory, CodeThatIsNotTheFilesIsDecodedAsItIsAndNotKept) {
+TEST_F(InMemory, CodeThatDiffersFromTheFilesIsDecodedAndNotStored) {
   const auto one = store();
   const auto library = object(one.get());
-  // A jump into a function, as somebody may have patched it in.
+  // A jump into a function, as a patch by another program might be.
   const Function function = library->functions().functions().front();
   auto& [begin, text] = memory_[text_];
   const Address jump = function.range.begin;
@@ -183,7 +184,7 @@ TEST_F(InMemory, CodeThatIsNotTheFilesIsDecodedAsItIsAndNotKept) {
   one->write_pending();
   const auto names = files();
   EXPECT_EQ(names.size(), 1u) << "functions alone";
-  // Nor are they found by what comes later.
+  // A later look-up does not find them either.
   const auto fresh = store();
   const auto again = object(fresh.get());
   again->targets();
@@ -191,7 +192,7 @@ TEST_F(InMemory, CodeThatIsNotTheFilesIsDecodedAsItIsAndNotKept) {
   EXPECT_TRUE(again->targets() == load_file(library_)->objects[0]->targets());
 }
 
-TEST_F(InMemory, WhatTheProcessHasWrittenIntoItsDataCountsWithTheFilesCode) {
+TEST_F(InMemory, WhatTheProcessWroteToItsDataCountsTogetherWithTheFilesCode) {
   EXPECT_EQ(found_of(library_), 0u);
   const auto one = store();
   const auto library = object(one.get());
@@ -205,7 +206,7 @@ TEST_F(InMemory, WhatTheProcessHasWrittenIntoItsDataCountsWithTheFilesCode) {
   std::memcpy(data.data() + at, &word, sizeof word);
   EXPECT_TRUE(library->targets().contains(label));
   EXPECT_EQ(one->found_in_files(), 2u);
-  // Of this process alone.
+  // Only in this process.
   EXPECT_FALSE(object(one.get())->targets().contains(label));
 }
 

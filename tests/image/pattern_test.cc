@@ -42,7 +42,7 @@ TEST(Glob, StarsStandForAnythingAndQuestionMarksForOneCharacter) {
   EXPECT_FALSE(glob_matches("?*", ""));
 }
 
-TEST(Glob, ComesBackToAnEarlierStarWhereTheFirstGuessWasWrong) {
+TEST(Glob, ReturnsToAnEarlierStarAfterAWrongGuess) {
   EXPECT_TRUE(glob_matches("*abc", "ababc"));
   EXPECT_TRUE(glob_matches("a*b*c", "aXbYbZc"));
   EXPECT_TRUE(glob_matches("*a*a*a", "aXaXaXa"));
@@ -50,7 +50,7 @@ TEST(Glob, ComesBackToAnEarlierStarWhereTheFirstGuessWasWrong) {
   EXPECT_TRUE(glob_matches("**x**", "x"));
 }
 
-TEST(Glob, TakesAllOtherCharactersForThemselves) {
+TEST(Glob, TakesAllOtherCharactersLiterally) {
   EXPECT_TRUE(glob_matches("operator[]", "operator[]"));
   EXPECT_FALSE(glob_matches("[ab]", "a"));
   EXPECT_TRUE(glob_matches("a\\b", "a\\b"));
@@ -64,7 +64,7 @@ TEST(Glob, ManyStarsCostLittle) {
   EXPECT_FALSE(glob_matches(many + "b", std::string(3000, 'a')));
 }
 
-TEST(FileName, IsShownWithoutItsVersion) {
+TEST(FileName, LosesItsVersion) {
   EXPECT_EQ(without_version("libc.so.6"), "libc");
   EXPECT_EQ(without_version("ld-linux-x86-64.so.2"), "ld-linux-x86-64");
   EXPECT_EQ(without_version("libstdc++.so.6.0.30"), "libstdc++");
@@ -112,8 +112,8 @@ TEST(Pattern, TwoColonsNeverSeparateAnObject) {
   EXPECT_TRUE(both.matches_function("_ZN3net4Conn4readEPci"));
 }
 
-// The demangler writes colons of its own into names.
-TEST(Pattern, AColonInsideOfBracketsSeparatesNothing) {
+// The demangler puts colons of its own into names.
+TEST(Pattern, AColonInBracketsSeparatesNothing) {
   const Pattern tagged = glob("A::name[abi:cxx11]");
   EXPECT_FALSE(tagged.names_object());
   EXPECT_TRUE(tagged.matches_function("_ZNK1A4nameB5cxx11Ev"));
@@ -184,7 +184,7 @@ TEST(Pattern, OperatorsKeepTheirPlus) {
   EXPECT_TRUE(signature.matches_function("_ZplRK1AS1_"));
 }
 
-TEST(Pattern, AnOffsetThatIsNoNumberIsAnError) {
+TEST(Pattern, AnOffsetThatIsNotANumberIsAnError) {
   for (const char* text : {"f+0x", "f+0xg", "f+12x", "f+0x1 ", "f+1e3", "f+0x10000000000000000",
                            "f+18446744073709551616"}) {
     EXPECT_EQ(why_not(text), PatternCause::bad_offset) << text;
@@ -193,20 +193,20 @@ TEST(Pattern, AnOffsetThatIsNoNumberIsAnError) {
   EXPECT_EQ(error.error().detail, "12x");
 }
 
-TEST(Pattern, NothingIsNoPattern) {
+TEST(Pattern, AnEmptyOneIsAnError) {
   EXPECT_EQ(why_not(""), PatternCause::empty);
   EXPECT_EQ(why_not("libc:"), PatternCause::empty);
   EXPECT_EQ(why_not(":malloc"), PatternCause::empty);
   EXPECT_EQ(why_not(":"), PatternCause::empty);
 }
 
-TEST(Pattern, StaticTracepointsAreNotThereYet) {
+TEST(Pattern, StaticTracepointsAreNotImplemented) {
   EXPECT_EQ(why_not("usdt:libc:memory_heap_new"), PatternCause::not_implemented);
   EXPECT_EQ(why_not("point:name"), PatternCause::not_implemented);
   EXPECT_TRUE(glob("points:name").names_object()) << "another object";
 }
 
-TEST(Regex, HasToMatchTheWholeName) {
+TEST(Regex, MustMatchTheWholeName) {
   const Pattern pattern = regex("m?alloc");
   EXPECT_TRUE(pattern.matches_function("malloc"));
   EXPECT_TRUE(pattern.matches_function("alloc"));
@@ -222,7 +222,7 @@ TEST(Regex, AlternativesAreAnchoredAsAWhole) {
   EXPECT_FALSE(pattern.matches_function("xwrite"));
 }
 
-TEST(Regex, TakesAnObjectButNoOffset) {
+TEST(Regex, MayHaveAnObjectButNoOffset) {
   const Pattern pattern = regex("libc:(m|c)alloc");
   EXPECT_TRUE(pattern.matches_object({"libc.so.6"}));
   EXPECT_FALSE(pattern.matches_object({"libm.so.6"}));
@@ -243,7 +243,7 @@ TEST(Regex, AnErrorSaysWhatIsWrong) {
   EXPECT_FALSE(Pattern::parse("a(", PatternSyntax::regex).error().detail.empty());
 }
 
-TEST(Regex, ParenthesesHaveToBalanceInThePatternItself) {
+TEST(Regex, ParenthesesMustBalanceInThePatternItself) {
   EXPECT_EQ(why_not("a)(b", PatternSyntax::regex), PatternCause::bad_regex);
   EXPECT_EQ(why_not("a)|(b", PatternSyntax::regex), PatternCause::bad_regex);
 }

@@ -64,7 +64,7 @@ std::vector<Pattern> pattern(const std::string& text) {
 
 class LoadProcess : public testing::TestWithParam<const char*> {};
 
-TEST_P(LoadProcess, PutsTheExecutableFirstAtTheAddressWhereItRuns) {
+TEST_P(LoadProcess, PutsTheExecutableFirstAtItsLoadAddress) {
   const Started started({program(GetParam())});
   ProcessImage image = load(started);
   ASSERT_FALSE(image.objects.empty());
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, LoadProcess,
                          [](const auto& chosen) { return std::string(chosen.param); });
 
 TEST(LoadProcess, FindsLibrariesWhereTheLoaderPutThem) {
-  // Of this very process the loader says where things are.
+  // For this process the loader says where objects are.
   auto image = load_process(::getpid(), [](Address address, std::span<uint8_t> out) {
     std::memcpy(out.data(), reinterpret_cast<const void*>(address), out.size());
     return true;
@@ -121,7 +121,7 @@ TEST(LoadProcess, FindsLibrariesWhereTheLoaderPutThem) {
   EXPECT_EQ(image->object_at(0x10), nullptr);
 }
 
-TEST(LoadProcess, KnowsTheExecutableByTheNameItWasStartedBy) {
+TEST(LoadProcess, NamesTheExecutableAsItWasStarted) {
   const Scratch scratch;
   copy_of("basic_pie", scratch / "multi");
   std::filesystem::create_symlink("multi", scratch / "applet");
@@ -139,7 +139,7 @@ TEST(LoadProcess, SeesAProgramWhoseFileIsDeleted) {
   std::filesystem::remove(path);
   ProcessImage image = load(started);
   ASSERT_FALSE(image.objects.empty());
-  // With the right to use map_files by its symbols, else by what is in memory.
+  // By its symbols if map_files may be used, else by what is in memory.
   const bool from_memory = !image.replaced.empty();
   EXPECT_EQ(image.objects[0]->entry(), auxiliary_value(started.pid(), AT_ENTRY));
   if (!from_memory) {
@@ -147,7 +147,7 @@ TEST(LoadProcess, SeesAProgramWhoseFileIsDeleted) {
   }
 }
 
-TEST(LoadProcess, LooksAtTheFileThatRunsNotAtTheOneThatReplacedIt) {
+TEST(LoadProcess, ReadsTheFileThatRunsNotTheOneThatReplacedIt) {
   const Scratch scratch;
   const std::string path = copy_of("basic_pie", scratch / "replaced");
   const Started started({path});
@@ -163,8 +163,8 @@ TEST(LoadProcess, LooksAtTheFileThatRunsNotAtTheOneThatReplacedIt) {
   EXPECT_TRUE(match_patterns(image, pattern("replaced:one_switch"), {}).matches.empty());
 }
 
-// What is left to somebody without privileges: no map_files, and the file has no name any more.
-// Runs in a child; 0: all is well.
+// What is left without privileges: no map_files, and the file has been unlinked. Runs in a child;
+// returns 0 on success.
 int load_own_deleted_library_as_nobody(const std::string& path) {
   void* library = ::dlopen(path.c_str(), RTLD_NOW);
   if (library == nullptr || ::unlink(path.c_str()) != 0) return 1;
@@ -175,7 +175,7 @@ int load_own_deleted_library_as_nobody(const std::string& path) {
            static_cast<ssize_t>(out.size());
   });
   if (!image) return 3;
-  // The test itself may lie where nobody else may look.
+  // The test itself may lie where other users may not read.
   const auto& replaced = image->replaced;
   if (std::find(replaced.begin(), replaced.end(), "libbasic.so.1") == replaced.end()) return 4;
   const auto found = match_patterns(*image, pattern("libbasic:run"), {});
@@ -183,7 +183,7 @@ int load_own_deleted_library_as_nobody(const std::string& path) {
   return found.matches[0].site == reinterpret_cast<Address>(::dlsym(library, "run")) ? 0 : 6;
 }
 
-TEST(LoadProcess, ReadsALibraryFromMemoryWhereItsFileIsNotToBeHad) {
+TEST(LoadProcess, ReadsALibraryFromMemoryIfItsFileIsNotAvailable) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs to become somebody else";
   const Scratch scratch;
   const std::string path = copy_of("libbasic.so.1", scratch / "libbasic.so.1");
@@ -195,7 +195,7 @@ TEST(LoadProcess, ReadsALibraryFromMemoryWhereItsFileIsNotToBeHad) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(LoadProcess, FailsForAProcessThatIsNotThere) {
+TEST(LoadProcess, FailsForAProcessThatDoesNotExist) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   ::waitpid(child, nullptr, 0);
@@ -205,7 +205,7 @@ TEST(LoadProcess, FailsForAProcessThatIsNotThere) {
   EXPECT_EQ(auxiliary_value(child, AT_ENTRY), 0u);
 }
 
-TEST(LoadProcess, WithoutReadableMemoryStillReadsFilesButNamesNobody) {
+TEST(LoadProcess, WithoutReadableMemoryReadsFilesButHasNoExecutableName) {
   const Started started({program("basic_pie")});
   auto image = load_process(started.pid(), [](Address, std::span<uint8_t>) { return false; });
   ASSERT_TRUE(image);
@@ -216,7 +216,7 @@ TEST(LoadProcess, WithoutReadableMemoryStillReadsFilesButNamesNobody) {
   EXPECT_TRUE(object.code(object.functions().functions()[0]).empty());
 }
 
-TEST(LoadProcess, CopiesNoBssThatIsHuge) {
+TEST(LoadProcess, DoesNotCopyAHugeBss) {
   const Started started({program("basic_huge_bss")});
   size_t largest = 0;
   auto image = load_process(started.pid(), [&](Address address, std::span<uint8_t> out) {
@@ -231,13 +231,13 @@ TEST(LoadProcess, CopiesNoBssThatIsHuge) {
   EXPECT_LT(largest, uint64_t{300} << 20);
 }
 
-TEST(AuxiliaryValue, IsWhatTheKernelTold) {
+TEST(AuxiliaryValue, IsTheKernelsValue) {
   EXPECT_EQ(auxiliary_value(::getpid(), AT_PHDR), ::getauxval(AT_PHDR));
   EXPECT_EQ(auxiliary_value(::getpid(), AT_PAGESZ), ::getauxval(AT_PAGESZ));
   EXPECT_EQ(auxiliary_value(::getpid(), 0x7fffffff), 0u);
 }
 
-TEST(LoadFile, IsOneObjectAtItsOwnAddresses) {
+TEST(LoadFile, HasOneObjectAtItsOwnAddresses) {
   auto file = load_file(program("libbasic.so.1"));
   ASSERT_TRUE(file);
   ASSERT_EQ(names_of(*file), std::vector<std::string>{"libbasic.so.1"});
@@ -245,7 +245,7 @@ TEST(LoadFile, IsOneObjectAtItsOwnAddresses) {
   EXPECT_EQ(file->objects[0]->path(), program("libbasic.so.1"));
 }
 
-TEST(LoadFile, SaysWhyItCannot) {
+TEST(LoadFile, SaysWhyItFails) {
   const auto missing = load_file(program("no_such_file"));
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().cause, ElfCause::unreadable);

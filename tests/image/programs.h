@@ -1,4 +1,4 @@
-// The objects that programs.cmake has made, and what binutils say about objects.
+// The objects that programs.cmake makes, and what binutils print about objects.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,12 +43,12 @@ inline uint64_t hex(const std::string& digits) {
 
 struct NmSymbol {
   std::string name;
-  char type = '?';  // as nm(1) has it
+  char type = '?';  // as in nm(1)
   Address address = 0;
   uint64_t size = 0;
 };
 
-// Defined symbols, as nm sees them. `options`: -D for the dynamic ones.
+// Defined symbols according to nm. `options`: -D for the dynamic ones.
 inline std::vector<NmSymbol> nm(const std::string& path, const std::string& options = "") {
   std::vector<NmSymbol> symbols;
   const auto result =
@@ -68,7 +68,7 @@ inline std::optional<Address> address_of(const std::string& path, const std::str
   return std::nullopt;
 }
 
-// A section, as readelf sees it.
+// A section according to readelf.
 struct Section {
   std::string type;
   Range range;
@@ -89,7 +89,7 @@ inline std::map<std::string, Section> sections(const std::string& path) {
   return found;
 }
 
-// A copy without section headers, as an image in memory has none.
+// A copy without section headers, which an image in memory does not have.
 inline std::vector<uint8_t> without_section_headers(std::vector<uint8_t> bytes) {
   for (size_t at : {0x28, 0x3c}) bytes.at(at) = 0;  // e_shoff, e_shnum; see elf(5)
   std::fill_n(bytes.begin() + 0x28, 8, uint8_t{0});

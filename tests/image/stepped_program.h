@@ -1,6 +1,6 @@
-// Runs a program instruction by instruction and writes down where execution arrived other than by
-// falling through. What an instruction is says capstone, what it does the processor: nothing here
-// comes from the code that is to be judged.
+// Runs a program instruction by instruction and records where execution arrived other than by
+// falling through. Capstone says what an instruction is, the processor what it does: nothing here
+// comes from the code under test.
 #pragma once
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ class SteppedProgram {
   SteppedProgram& operator=(const SteppedProgram&) = delete;
   ~SteppedProgram() {
     if (pid_ <= 0) return;
-    // No signal ends the stop of a program that exits already.
+    // A signal does not end the stop of a program that is already exiting.
     ::kill(pid_, SIGKILL);
     int status = 0;
     do ::ptrace(PTRACE_CONT, pid_, 0, 0);
@@ -56,7 +56,7 @@ class SteppedProgram {
            static_cast<ssize_t>(out.size());
   }
 
-  // At full speed to an address that is executed once, as the program's entry.
+  // Runs at full speed to an address that is executed once, such as the program's entry.
   void run_to(Address address) {
     uint8_t original = 0;
     constexpr uint8_t kBreakpoint = 0xcc;
@@ -74,7 +74,8 @@ class SteppedProgram {
     ASSERT_EQ(::ptrace(PTRACE_SETREGS, pid_, 0, &at_breakpoint), 0);
   }
 
-  // Until the program is about to exit, with its memory still there, or for so many steps.
+  // Runs until the program is about to exit, while its memory is still there, or for that many
+  // steps.
   void step(size_t limit) {
     user_regs_struct before = registers();
     int signal = 0;
@@ -101,31 +102,31 @@ class SteppedProgram {
 
   bool exits() const { return exits_; }
   size_t steps() const { return steps_; }
-  // Where execution arrived, and from where the first time.
+  // Where execution arrived, and from where it first did.
   const std::unordered_map<Address, Address>& arrivals() const { return arrivals_; }
-  // Calls come back here. No window has such an address inside: a call ends it.
-  bool behind_call(Address address) const { return behind_calls_.contains(address); }
+  // Return addresses of calls. No window contains such an address, since a call ends it.
+  bool after_call(Address address) const { return after_calls_.contains(address); }
 
  private:
   static constexpr size_t kLongestInstruction = 15;
-  // What a program may execute and a hypervisor intercept.
+  // Instructions that a program may execute and a hypervisor intercepts.
   static inline const std::unordered_set<std::string> kEmulated = {"cpuid", "rdtsc", "rdtscp",
                                                                    "rdpmc", "xgetbv"};
   struct Instruction {
-    size_t length = 0;  // 0: not known
+    size_t length = 0;  // 0: unknown
     bool is_call = false;
     bool is_syscall = false;
-    bool is_emulated = false;  // perhaps: some hypervisors execute it themselves
+    bool is_emulated = false;  // some hypervisors may execute it themselves
   };
 
-  // A step from one address to another. No trap follows what a hypervisor executes in place of the
-  // processor: then the step went on through the next instruction, whose arrival counts as well.
+  // A step from one address to another. After an instruction that a hypervisor executes there is no
+  // trap: the step then included the next instruction, whose arrival counts as well.
   void note_step(Address from, Address to, bool has_signal) {
     if (!has_signal && to != from)
       for (; at(from).is_emulated && to != from + at(from).length; from += at(from).length) {
       }
     const Instruction& instruction = at(from);
-    if (instruction.is_call) behind_calls_.insert(from + instruction.length);
+    if (instruction.is_call) after_calls_.insert(from + instruction.length);
     // The same address again: a string instruction that repeats.
     if (!falls_through(instruction, from, to) && to != from) arrivals_.emplace(to, from);
   }
@@ -149,7 +150,7 @@ class SteppedProgram {
     return registers;
   }
 
-  // Capstone knows not all of AVX-512, but every branch.
+  // Capstone does not know all of AVX-512, but every branch.
   static bool falls_through(const Instruction& instruction, Address from, Address to) {
     if (instruction.length != 0) return to == from + instruction.length;
     return to > from && to <= from + kLongestInstruction;
@@ -175,7 +176,7 @@ class SteppedProgram {
   arch::Disassembler disassembler_;
   std::unordered_map<Address, Instruction> instructions_;
   std::unordered_map<Address, Address> arrivals_;
-  std::unordered_set<Address> behind_calls_;
+  std::unordered_set<Address> after_calls_;
   size_t steps_ = 0;
   bool exits_ = false;
 };

@@ -14,7 +14,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-// Pointer encodings: format, and what it is relative to (LSB, "DWARF Extensions").
+// Pointer encodings: the format, and what it is relative to (LSB, "DWARF Extensions").
 constexpr uint8_t kAbsolute = 0x00, kUleb = 0x01, kUdata2 = 0x02, kUdata4 = 0x03, kUdata8 = 0x04;
 constexpr uint8_t kSleb = 0x09, kSdata2 = 0x0a, kSdata4 = 0x0b, kSdata8 = 0x0c;
 constexpr uint8_t kPcRelative = 0x10, kDataRelative = 0x30, kOmit = 0xff;
@@ -56,15 +56,16 @@ void append_pointer(Bytes& bytes, uint64_t value, uint8_t encoding) {
   }
 }
 
-// What compilers put before the first instruction: the CFA is rsp + 8, the return address there.
+// What compilers emit before the first instruction: the CFA is rsp + 8, and the return address is
+// there.
 const Bytes kUsual = {0x0c, 7, 8, 0x90, 1};  // def_cfa rsp, 8; offset rip, 1 (times -8)
 
-// An .eh_frame section, written by hand.
+// A handwritten .eh_frame section.
 class EhFrame {
  public:
   explicit EhFrame(Address address) : address_(address) {}
 
-  // Answers where it is, for fde().
+  // Appends a CIE. Returns its offset, for fde().
   size_t cie(const std::string& augmentation, const Bytes& augmentation_data,
              const Bytes& instructions = kUsual, uint8_t version = 1,
              const Bytes& return_register = {16}) {
@@ -84,7 +85,7 @@ class EhFrame {
     return put(body);
   }
 
-  // `augmented`: has augmentation data, as with a CIE whose augmentation begins with z.
+  // `augmented`: has augmentation data, for a CIE whose augmentation starts with z.
   void fde(size_t cie, Range code, uint8_t encoding, const Bytes& instructions = {},
            const Bytes& augmentation_data = {}, bool augmented = true) {
     Bytes body;
@@ -102,7 +103,8 @@ class EhFrame {
     put(body);
   }
 
-  // Where the augmentation data of an FDE with a 4-byte encoding begins, if it were the next one.
+  // Returns where the augmentation data of an FDE with a 4-byte encoding starts, if that is the
+  // next one.
   Address next_lsda_pointer() const { return address_ + bytes_.size() + 4 + 4 + 8 + 1; }
 
   void end() { append_number(bytes_, 0, 4); }
@@ -150,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Encoding{"relative_sdata8", kPcRelative | kSdata8, kCode}),
     [](const auto& encoding) { return encoding.param.name; });
 
-TEST_P(Encodings, OfARangeAreUnderstood) {
+TEST_P(Encodings, OfARangeAreSupported) {
   EhFrame frames(kSection);
   const size_t cie = frames.cie("zR", {GetParam().value});
   frames.fde(cie, GetParam().code, GetParam().value);
@@ -173,7 +175,7 @@ TEST(EhFrame, WithoutAugmentationAddressesAreAbsolute) {
 
 TEST(EhFrame, NamesTheExceptionTable) {
   EhFrame frames(kSection);
-  // A personality routine comes before: its pointer has to be skipped.
+  // A personality routine comes first: its pointer must be skipped.
   const size_t cie = frames.cie(
       "zPLR", {kPcRelative | kSdata4, 1, 2, 3, 4, kPcRelative | kSdata4, kPcRelative | kSdata4});
   Bytes pointer;
@@ -214,11 +216,11 @@ TEST(EhFrame, EmptyRangesAndNullAddressesDescribeNothing) {
   const size_t cie = frames.cie("zR", {kUdata8});
   frames.fde(cie, {0x1000, 0x1000}, kUdata8);
   frames.fde(cie, {0, 0x1000}, kUdata8);
-  frames.fde(cie, {UINT64_MAX - 15, 16}, kUdata8);  // around the end of memory
+  frames.fde(cie, {UINT64_MAX - 15, 16}, kUdata8);  // wraps around the end of memory
   EXPECT_TRUE(frames.parse().empty());
 }
 
-TEST(EhFrame, ThirdVersionsReturnRegisterIsOfVariableLength) {
+TEST(EhFrame, Version3HasAReturnRegisterOfVariableLength) {
   EhFrame frames(kSection);
   const size_t cie = frames.cie("zR", {kUdata8}, kUsual, 3, {0x90, 0x00});
   frames.fde(cie, kCode, kUdata8);
@@ -297,7 +299,7 @@ TEST(EhFrame, SignalFramesAreNotCalled) {
 }
 
 // A wrong range would misplace a probe; a missing one is only missing.
-TEST(EhFrame, WhatIsNotUnderstoodIsLeftOut) {
+TEST(EhFrame, UnsupportedEntriesAreLeftOut) {
   const auto entries_with = [](const std::string& augmentation, const Bytes& data,
                                uint8_t version = 1) {
     EhFrame frames(kSection);
@@ -356,7 +358,7 @@ TEST_F(HostileEhFrame, AnEntryTooShortForItsRangeIsLeftOut) {
   EXPECT_EQ(entries_with(second_, 12, 4), 1u);
 }
 
-TEST_F(HostileEhFrame, AReferenceToNoCommonEntryIsLeftOut) {
+TEST_F(HostileEhFrame, AnEntryWithoutAValidCommonEntryIsLeftOut) {
   const uint32_t good = static_cast<uint32_t>(second_ + 4);
   EXPECT_EQ(entries_with(second_ + 4, good, 4), 2u);
   EXPECT_EQ(entries_with(second_ + 4, good - 1, 4), 1u) << "into the middle of it";
@@ -367,8 +369,8 @@ TEST_F(HostileEhFrame, AReferenceToNoCommonEntryIsLeftOut) {
   EXPECT_EQ(entries_with(4, 1, 4), 0u) << "to what would be one, but for its id";
 }
 
-TEST_F(HostileEhFrame, ACommonEntryThatClaimsMoreThanThereIsLeavesItsEntriesOut) {
-  // Behind length, id, version, "zR", two alignments and a register: the length of its data.
+TEST_F(HostileEhFrame, EntriesOfACommonEntryThatIsTooLongAreLeftOut) {
+  // After length, id, version, "zR", two alignments and a register: the length of its data.
   constexpr size_t kAugmentationLength = 4 + 4 + 1 + 3 + 2 + 1;
   EXPECT_EQ(entries_with(kAugmentationLength, 1, 1), 2u);
   EXPECT_EQ(entries_with(kAugmentationLength, 0x7f, 1), 0u);
@@ -407,7 +409,7 @@ TEST_F(HostileEhFrame, ALongLengthIsReadAsOne) {
   EXPECT_TRUE(frames.parse().empty());
 }
 
-// An exception table with call sites of (begin, length, pad, action).
+// An exception table with call sites of (start, length, pad, action).
 Bytes exception_table(const std::vector<std::array<uint64_t, 4>>& sites, uint8_t site_encoding,
                       uint8_t start_encoding = kOmit, uint64_t start = 0) {
   Bytes table;
@@ -417,7 +419,7 @@ Bytes exception_table(const std::vector<std::array<uint64_t, 4>>& sites, uint8_t
   }
   Bytes bytes = {start_encoding};
   if (start_encoding != kOmit) append_pointer(bytes, start, start_encoding);
-  bytes.push_back(kPcRelative | kSdata4);  // of the types, behind the call sites
+  bytes.push_back(kPcRelative | kSdata4);  // of the types, after the call sites
   append_leb(bytes, table.size() + 20, false);
   bytes.push_back(site_encoding);
   append_leb(bytes, table.size(), false);
@@ -435,7 +437,7 @@ TEST(LandingPads, AreOffsetsFromTheFunction) {
   }
 }
 
-TEST(LandingPads, AreOffsetsFromTheirStartWhereOneIsGiven) {
+TEST(LandingPads, AreOffsetsFromTheirStartIfItIsGiven) {
   const Bytes absolute = exception_table({{0, 5, 0x10, 0}}, kUleb, kAbsolute, 0x7'0000);
   EXPECT_EQ(parse_landing_pads(absolute, kSection, kCode), (std::vector<Address>{0x7'0010}));
   const Bytes relative =
@@ -462,7 +464,7 @@ TEST(LandingPads, OfHostileTablesAreNone) {
 }
 
 // The code of a real C++ program: where it catches, and where its destructors run.
-TEST(LandingPads, OfAProgramLieInsideOfItsFunctions) {
+TEST(LandingPads, OfAProgramLieInItsFunctions) {
   const ElfFile file = open_program(program("throws_pie"));
   const auto section = file.eh_frame();
   ASSERT_TRUE(section);
@@ -479,7 +481,7 @@ TEST(LandingPads, OfAProgramLieInsideOfItsFunctions) {
   EXPECT_GE(pads, 3u) << "cleaner, catcher and thrower have one each";
 }
 
-// What readelf makes of the same bytes.
+// What readelf prints for the same bytes.
 struct Row {
   Range code;
   bool entered_by_call = false;
@@ -490,9 +492,9 @@ std::multiset<Row> rows_of_readelf(const std::string& path) {
   // 0000... 0000... 0000... FDE cie=0000... pc=0000...1000..0000...1020
   //    LOC   CFA      rbx   ra
   // 0000...1000 rsp+8    u     c-8
-  // The initial rows of a CIE without the header's are those of an FDE that has none of its own.
+  // The first rows that an FDE does not print are those of its CIE.
   std::multiset<Row> rows;
-  std::map<std::string, bool> cies;  // by offset: is it a signal frame's, and its first row
+  std::map<std::string, bool> cies;  // by offset: whether it is a signal frame's, and its first row
   std::map<std::string, std::string> first_rows;
   std::string entry, cie;
   Range code;
@@ -539,7 +541,7 @@ class Libraries : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Mapped, Libraries,
                          testing::Values("/libc.so", "/libstdc++.so", "/ld-linux"));
 
-TEST_P(Libraries, HaveTheFunctionsThatReadelfFindsAndThoseAreEnteredAsItSays) {
+TEST_P(Libraries, HaveTheFunctionsAndEntryRulesThatReadelfFinds) {
   const auto maps = read_maps(::getpid());
   ASSERT_TRUE(maps);
   const auto library = std::find_if(maps->begin(), maps->end(), [](const Mapping& mapping) {
