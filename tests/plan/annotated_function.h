@@ -1,4 +1,4 @@
-// Functions for the planner's specification: a few annotated bytes, and what leads into them.
+// Functions for the specification of the planner: a few annotated bytes, and what leads into them.
 #pragma once
 
 #include <cstdio>
@@ -16,14 +16,14 @@ constexpr Address at(uint64_t offset) {
   return kBegin + offset;
 }
 
-// Bytes to be shown as something else.
+// Bytes to show in another way.
 struct Mark {
   Address address;
   uint64_t length;
   const char* as;
 };
 
-// A function at kBegin: its code, and what lies behind it up to where the next thing begins.
+// A function at kBegin: its code, and what follows up to the next function or object.
 class Function {
  public:
   explicit Function(Bytes code, Bytes behind = {})
@@ -33,12 +33,12 @@ class Function {
     targets_.add(at(offset));
     return *this;
   }
-  // Something takes the address, to call it or to read there.
+  // An instruction takes the address, to call it or to read there.
   Function& take_address(uint64_t offset) {
     targets_.add_callee(at(offset));
     return *this;
   }
-  // Holds a computed jump that nothing explains.
+  // The function has a computed jump that nothing explains.
   Function& unresolved() {
     targets_.mark_unresolved_jump(kBegin);
     return *this;
@@ -51,7 +51,7 @@ class Function {
     is_go_ = true;
     return *this;
   }
-  // As where the end of the text cannot be read.
+  // As if the end of the text could not be read.
   Function& readable(size_t bytes) {
     bytes_.resize(bytes);
     return *this;

@@ -1,5 +1,5 @@
 // Several probes in one function: bytes before, and after the jumps are written. `jj` is a jump of
-// five bytes, `ss` a short one, `bb` a trampoline.
+// five bytes, `ss` a short jump, `bb` a trampoline.
 #include "plan/function_plan.h"
 
 #include <gmock/gmock.h>
@@ -52,7 +52,7 @@ void expect_patches(const FunctionPlan& plan, const std::vector<Expected>& expec
   }
 }
 
-// All sites probed.
+// Expects a plan in which all sites are probed.
 void expect_plan(const Function& function, const std::vector<uint64_t>& sites,
                  const std::string& bytes_after, const std::vector<Expected>& expected) {
   const FunctionPlan plan = function.plan_all(sites);
@@ -62,7 +62,7 @@ void expect_plan(const Function& function, const std::vector<uint64_t>& sites,
   expect_patches(plan, expected);
 }
 
-// None of the sites, and nothing is written for them.
+// Expects that all sites are refused, and nothing is written for them.
 void expect_refused(const Function& function, const std::vector<uint64_t>& sites, Reason reason,
                     uint64_t where, Placing placing = Placing::anywhere) {
   const FunctionPlan plan = function.plan_all(sites, placing);
@@ -75,16 +75,16 @@ void expect_refused(const Function& function, const std::vector<uint64_t>& sites
   }
 }
 
-// --- One probe is as plan_site says
+// --- A single probe is planned as by plan_site
 
-TEST(FunctionPlan, OfOneSiteThatHoldsAJumpIsWhatThePlannerSays) {
+TEST(FunctionPlan, OfOneSiteThatHoldsAJumpIsThatOfThePlanner) {
   expect_plan(Function(joined({kMov5, kRet})), {0}, "jj jj jj jj jj c3",
               {{0, Tactic::insn, 5, {0}}});
   expect_plan(Function(kRet, repeated(0x90, 5)), {0}, "jj jj jj jj jj 90",
               {{0, Tactic::pad, 1, {0}}});
 }
 
-TEST(FunctionPlan, OfTheEntryLiesBehindAnEndbr64ByBothOfItsAddresses) {
+TEST(FunctionPlan, OfTheEntryLiesAfterAnEndbr64ByBothOfItsAddresses) {
   const Function function(joined({kEndbr64, kMov5, kRet}));
   for (const std::vector<uint64_t>& sites : {std::vector<uint64_t>{0}, {4}, {0, 4}})
     expect_plan(function, sites, "f3 0f 1e fa jj jj jj jj jj c3", {{4, Tactic::insn, 5, {0}}});
@@ -96,18 +96,18 @@ TEST(FunctionPlan, OfNothingIsEmpty) {
 
 // --- Sharing a window
 
-TEST(Share, TheInstructionsOfAWindowAreProbedInItsStub) {
+TEST(Share, ProbesTheInstructionsOfAWindowInItsStub) {
   expect_plan(Function(joined({kPushRbp, kMovRspRbp, kSub16, kRet})), {0, 1, 4},
               "jj jj jj jj jj 83 ec 10 c3", {{0, Tactic::window, 8, {0, 1, 4}}});
 }
 
-TEST(Share, OnlyTheProbedOnesAreCounted) {
+TEST(Share, CountsOnlyTheProbedInstructions) {
   expect_plan(Function(joined({kPushRbp, kMovRspRbp, kSub16, kRet})), {0, 4},
               "jj jj jj jj jj 83 ec 10 c3", {{0, Tactic::window, 8, {0, 4}}});
 }
 
-TEST(Share, TheInstructionBehindAWindowBecomesAPartOfIt) {
-  // mov $42,%eax; xor %eax,%eax; push %rbp; ret: each would have its own jump, but for the room
+TEST(Share, MakesTheInstructionAfterAWindowAPartOfIt) {
+  // mov $42,%eax; xor %eax,%eax; push %rbp; ret: each would have its own jump if there were room
   expect_plan(Function(joined({kMov5, kXorEax, kPushRbp, kRet})), {0, 5, 7},
               "jj jj jj jj jj 31 c0 55 c3", {{0, Tactic::window, 8, {0, 5, 7}}});
 }
@@ -118,7 +118,7 @@ TEST(Share, NotAcrossAnInstructionThatIsNotProbed) {
               {{0, Tactic::insn, 5, {0}}, {6, Tactic::insn, 5, {0}}});
 }
 
-TEST(Share, NotBehindABranchTarget) {
+TEST(Share, NotAfterABranchTarget) {
   expect_plan(Function(joined({kMov5, kMov5, kRet})).branch_to(5), {0, 5},
               "jj jj jj jj jj jj jj jj jj jj c3",
               {{0, Tactic::insn, 5, {0}}, {5, Tactic::insn, 5, {0}}});
@@ -131,13 +131,13 @@ TEST(Share, ACallEndsTheWindow) {
               {{0, Tactic::window, 7, {0, 1, 5}}, {7, Tactic::insn, 5, {0}}});
 }
 
-TEST(Share, AJumpThatIsNotAlwaysTakenDoesNot) {
+TEST(Share, AConditionalJumpDoesNotEndTheWindow) {
   // mov $42,%eax; je .+2+0x40; push %rbp
   expect_plan(Function(joined({kMov5, {0x74, 0x40}, kPushRbp, kRet})), {0, 5, 7, 8},
               "jj jj jj jj jj 74 40 55 c3", {{0, Tactic::window, 9, {0, 5, 7, 8}}});
 }
 
-TEST(Share, WindowsBeginNoProbeBehindSixtyFourBytes) {
+TEST(Share, AddsNoProbeToAWindowAfterSixtyFourBytes) {
   Bytes code;
   std::vector<uint64_t> sites;
   for (uint64_t i = 0; i < 15; ++i) {
@@ -152,7 +152,7 @@ TEST(Share, WindowsBeginNoProbeBehindSixtyFourBytes) {
   EXPECT_THAT(plan.patches[1].points, ElementsAre(0, 5));
 }
 
-TEST(Share, NotForReturnProbesWhichHaveToComeFirst) {
+TEST(Share, NotForReturnProbesWhichMustComeFirst) {
   const Function function(joined({kPushRbp, kMovRspRbp, kSub16, kMov5, kRet}));
   const FunctionPlan plan = function.plan_all({0, 1, 8}, Placing::at_site);
   expect_patches(plan, {{0, Tactic::window, 8, {0}}, {8, Tactic::insn, 5, {0}}});
@@ -161,7 +161,7 @@ TEST(Share, NotForReturnProbesWhichHaveToComeFirst) {
   EXPECT_EQ(name(plan.refused[0].second.reason), name(Reason::neighbour));
 }
 
-TEST(Share, NotWithAnAddressInTheMiddleOfAnInstruction) {
+TEST(Share, NotWithAnAddressInsideAnInstruction) {
   const FunctionPlan plan =
       Function(joined({kPushRbp, kMovRspRbp, kSub16, kRet})).plan_all({0, 2, 4});
   expect_patches(plan, {{0, Tactic::window, 8, {0, 4}}});
@@ -170,14 +170,14 @@ TEST(Share, NotWithAnAddressInTheMiddleOfAnInstruction) {
   EXPECT_EQ(name(plan.refused[0].second.reason), name(Reason::mid_instruction));
 }
 
-TEST(Share, NotInAFunctionOfUnknownJumps) {
+TEST(Share, NotInAFunctionWithUnresolvedJumps) {
   expect_plan(Function(joined({kMov5, kMov5, kRet})).unresolved(), {0, 5},
               "jj jj jj jj jj jj jj jj jj jj c3",
               {{0, Tactic::insn, 5, {0}}, {5, Tactic::insn, 5, {0}}});
 }
 
-TEST(Share, ListsEveryPlaceInsideTheJumpWhereAThreadCouldStand) {
-  // A thread behind the jump's five bytes does not meet it.
+TEST(Share, ListsEveryBoundaryUnderTheJump) {
+  // A thread after the five bytes of the jump does not meet it.
   const auto plan =
       Function(joined({kPushRbp, kMovRspRbp, kSub16, kXorEax, kRet})).plan_all({0, 8});
   ASSERT_EQ(plan.patches.size(), 1u);
@@ -186,15 +186,15 @@ TEST(Share, ListsEveryPlaceInsideTheJumpWhereAThreadCouldStand) {
 
 // --- Widening backward
 
-TEST(Widen, BeginsTheWindowBeforeAnInstructionTooCloseToTheEnd) {
+TEST(Widen, StartsTheWindowBeforeAnInstructionTooCloseToTheEnd) {
   expect_plan(Function(joined({kXorEax, kSub16, kRet})), {6}, "31 c0 jj jj jj jj jj",
               {{2, Tactic::window, 5, {4}}});
-  // As few instructions more as possible, and as many as necessary.
+  // As few additional instructions as possible, and as many as necessary.
   expect_plan(Function(joined({kXorEax, kPush, kPush, kPush, kPush, kRet})), {6},
               "31 c0 jj jj jj jj jj", {{2, Tactic::window, 5, {4}}});
 }
 
-TEST(Widen, MayBeginAtABranchTarget) {
+TEST(Widen, MayStartAtABranchTarget) {
   expect_plan(Function(joined({kXorEax, kSub16, kRet})).branch_to(2), {6}, "31 c0 jj jj jj jj jj",
               {{2, Tactic::window, 5, {4}}});
 }
@@ -210,13 +210,13 @@ TEST(Widen, NeverOverACall) {
   expect_refused(Function(joined({kPush, kCallRax, kXorEax, kRet})), {5}, Reason::too_short, 6);
 }
 
-TEST(Widen, NeverOverAnInstructionThatDoesNotGoOn) {
+TEST(Widen, NeverOverAnInstructionThatDoesNotFallThrough) {
   expect_refused(Function(joined({kPush, kRet, kPush, kXorEax, kRet})), {5}, Reason::too_short, 6);
 }
 
 TEST(Widen, NeverOverAnEndbr64) {
   expect_refused(Function(joined({kEndbr64, kRet})), {4}, Reason::too_short, 5);
-  // In the middle of a function, where an indirect jump arrives.
+  // In the middle of a function, where an indirect jump may arrive.
   expect_refused(Function(joined({kMov5, kEndbr64, kRet})), {9}, Reason::too_short, 10);
 }
 
@@ -233,24 +233,24 @@ TEST(Widen, NeverOverWhatCannotBeMoved) {
   expect_refused(Function(joined({ud2, kXorEax, kRet})), {4}, Reason::too_short, 5);
 }
 
-TEST(Widen, NotForReturnProbesWhichHaveToComeFirst) {
+TEST(Widen, NotForReturnProbesWhichMustComeFirst) {
   expect_refused(Function(joined({kXorEax, kSub16, kRet})), {6}, Reason::too_short, 7,
                  Placing::at_site);
 }
 
-TEST(Widen, NotInAFunctionOfUnknownJumps) {
+TEST(Widen, NotInAFunctionWithUnresolvedJumps) {
   expect_refused(Function(joined({kXorEax, kSub16, kRet})).unresolved(), {6}, Reason::too_short, 7);
 }
 
 TEST(Widen, LaterSitesOfTheSameWindowShareIt) {
-  // Of push; push; push; xor; ret the first is not probed.
+  // The first instruction of push; push; push; xor; ret is not probed.
   expect_plan(Function(joined({kPush, kPush, kPush, kXorEax, kRet})), {3, 5}, "50 jj jj jj jj jj",
               {{1, Tactic::window, 5, {2, 4}}});
 }
 
 // --- Hop: a short jump to padding
 
-// xor %eax,%eax | ret, which something jumps to
+// xor %eax,%eax | ret, to which something jumps
 const Bytes kXorRet = joined({kXorEax, kRet});
 
 TEST(Hop, LeadsToPaddingThatHoldsTheJump) {
@@ -269,27 +269,27 @@ TEST(Hop, MayBeAReturnProbe) {
   expect_patches(function.plan_all({0}, Placing::at_site), {{0, Tactic::hop, 2, {0}}});
 }
 
-TEST(Hop, LeadsToZerosBetweenFunctionsAndToPaddingInsideOfOne) {
+TEST(Hop, LeadsToZerosBetweenFunctionsAndToPaddingInsideOne) {
   expect_plan(Function(kXorRet, repeated(0, 5)).branch_to(2), {0}, "ss ss c3 bb bb bb bb bb",
               {{0, Tactic::hop, 2, {0}}});
   expect_plan(Function(joined({kXorRet, kNop7, kXorRet})).branch_to(2).branch_to(10), {0},
               "ss ss c3 bb bb bb bb bb 00 00 31 c0 c3", {{0, Tactic::hop, 2, {0}}});
 }
 
-TEST(Hop, ListsTheInstructionInsideTheTwoBytes) {
-  // push %rax; push %rbp; ret: a thread may stand between the two
+TEST(Hop, ListsTheBoundaryInsideTheTwoBytes) {
+  // push %rax; push %rbp; ret: a thread may be between the two
   const Function function =
       Function(joined({kPush, kPushRbp, kRet}), repeated(0xcc, 5)).branch_to(2);
   expect_plan(function, {0, 1}, "ss ss c3 bb bb bb bb bb", {{0, Tactic::hop, 2, {0, 1}}});
   EXPECT_THAT(function.plan_all({0, 1}).patches[0].patch.interior, ElementsAre(1));
 }
 
-TEST(Hop, TakesAlongTheNextInstructionThatHasNoRoomOfItsOwn) {
+TEST(Hop, DisplacesTheNextInstructionIfThatHasNoRoomOfItsOwn) {
   const Function function = Function(joined({kXorRet, kXorRet}), kNop7).branch_to(3);
   expect_plan(function, {0, 2}, "ss ss c3 31 c0 c3 bb bb bb bb bb 00 00",
               {{0, Tactic::hop, 3, {0, 2}}});
   EXPECT_THAT(function.plan_all({0, 2}).patches[0].patch.interior, IsEmpty());
-  // Not where somebody comes to just that one.
+  // Not if a branch leads to that instruction.
   Function entered = Function(joined({kXorRet, kXorRet}), kNop7).branch_to(2).branch_to(3);
   const FunctionPlan plan = entered.plan_all({0, 2});
   expect_patches(plan, {{0, Tactic::hop, 2, {0}}});
@@ -297,7 +297,7 @@ TEST(Hop, TakesAlongTheNextInstructionThatHasNoRoomOfItsOwn) {
   EXPECT_EQ(plan.refused[0].first, at(2));
 }
 
-TEST(Hop, MayBeginBeforeTheSite) {
+TEST(Hop, MayStartBeforeTheSite) {
   const Function function =
       Function(joined({kPush, kPushRbp, kRet}), repeated(0xcc, 5)).branch_to(2);
   expect_plan(function, {1}, "ss ss c3 bb bb bb bb bb", {{0, Tactic::hop, 2, {1}}});
@@ -309,11 +309,11 @@ TEST(Hop, NotToPaddingThatSomethingLeadsInto) {
                    Reason::branch_inside, 0);
 }
 
-TEST(Hop, NotToPaddingThatIsRunInto) {
+TEST(Hop, NotToPaddingThatExecutionFallsInto) {
   // xor | push %rbp; nop; ret
   expect_refused(Function(joined({kXorEax, kPushRbp, kNop5, kRet})).branch_to(2), {0},
                  Reason::branch_inside, 0);
-  // A call may come back there.
+  // A call may return there.
   expect_refused(Function(joined({kXorEax, kCallRax}), repeated(0x90, 8)).branch_to(2), {0},
                  Reason::call_inside, 4);
 }
@@ -347,7 +347,7 @@ TEST(Hop, DoesNotTakeThePaddingOfAnotherProbe) {
               {{0, Tactic::hop, 2, {0}}, {2, Tactic::pad, 1, {0}}});
 }
 
-// Instructions of one byte that can all be jumped to: no jump finds a place there.
+// Instructions of one byte that are all branch targets: no jump fits.
 Bytes crowd(size_t size) {
   return repeated(0x50, size);
 }
@@ -355,8 +355,8 @@ void crowd_targets(Function& function, uint64_t begin, uint64_t end) {
   for (uint64_t offset = begin; offset < end; ++offset) function.branch_to(offset);
 }
 
-TEST(Hop, ReachesTo127BytesBehindIt) {
-  const auto function = [](size_t distance) {  // from behind the short jump to the trampoline
+TEST(Hop, Reaches127BytesAfterIt) {
+  const auto function = [](size_t distance) {  // from the end of the short jump to the trampoline
     Function one(joined({kXorEax, crowd(distance - 1), kRet}), repeated(0xcc, 5));
     crowd_targets(one, 2, distance + 2);
     return one;
@@ -367,8 +367,8 @@ TEST(Hop, ReachesTo127BytesBehindIt) {
   expect_refused(function(128), {0}, Reason::branch_inside, 0);
 }
 
-TEST(Hop, ReachesTo128BytesBeforeItsEnd) {
-  const auto function = [](size_t distance) {  // from the trampoline to behind the short jump
+TEST(Hop, Reaches128BytesBeforeItsEnd) {
+  const auto function = [](size_t distance) {  // from the trampoline to the end of the short jump
     Function one(joined({kRet, repeated(0xcc, 5), crowd(distance - 7), kXorRet}));
     crowd_targets(one, 6, distance - 1);
     return one.branch_to(distance + 1);
@@ -381,18 +381,18 @@ TEST(Hop, ReachesTo128BytesBeforeItsEnd) {
 
 // --- Evict: a short jump to where instructions were
 
-TEST(Evict, MakesRoomBehindTheJumpOfAnotherWindow) {
+TEST(Evict, MakesRoomAfterTheJumpOfAnotherWindow) {
   const Function function = Function(joined({kXorRet, kTen, kRet})).branch_to(2).branch_to(3);
   expect_plan(function, {0}, "ss ss c3 jj jj jj jj jj bb bb bb bb bb c3",
               {{0, Tactic::evict, 2, {0}}, {3, Tactic::window, 10, {}}});
   const FunctionPlan plan = function.plan_all({0});
   EXPECT_EQ(plan.patches[0].depends_on, 1u);
   EXPECT_EQ(plan.patches[1].patch.original, kTen);
-  // Nobody may be left anywhere in the window: behind the jump lies another one.
+  // No thread may be anywhere in the window: there is another jump after its own.
   EXPECT_THAT(plan.patches[1].patch.interior, ElementsAre(4, 5, 8));
 }
 
-TEST(Evict, TakesAWindowThatIsThereForItsOwnProbes) {
+TEST(Evict, UsesAWindowThatHasProbesOfItsOwn) {
   const Function function = Function(joined({kXorRet, kTen, kRet})).branch_to(2).branch_to(3);
   expect_plan(function, {0, 3, 7, 8, 11}, "ss ss c3 jj jj jj jj jj bb bb bb bb bb c3",
               {{0, Tactic::evict, 2, {0}}, {3, Tactic::window, 10, {0, 4, 5, 8}}});
@@ -414,7 +414,7 @@ TEST(Evict, OneWindowHasRoomForAsManyAsItsLengthAllows) {
   EXPECT_THAT(plan.patches[2].patch.interior, ElementsAre(4, 5, 8, 10));
 }
 
-TEST(Evict, TakesPaddingFirst) {
+TEST(Evict, PrefersPadding) {
   expect_plan(Function(joined({kXorRet, kTen, kRet}), kNop7).branch_to(2).branch_to(3), {0},
               "ss ss c3 48 83 ec 10 55 48 89 e5 31 c0 c3 bb bb bb bb bb 00 00",
               {{0, Tactic::hop, 2, {0}}});
@@ -427,8 +427,8 @@ TEST(Evict, NotAWindowThatSomethingLeadsInto) {
         Reason::too_short, 3);
 }
 
-// movl $0x13121110,0x24232221(%rax,%rcx), of 11 bytes. The tail behind its jump stays as it is, and
-// so can be led into, unless something else is put there.
+// movl $0x13121110,0x24232221(%rax,%rcx), of 11 bytes. The tail after its jump is unchanged and may
+// be branched into, unless a trampoline is put there.
 const Bytes kMov11 = {0xc7, 0x84, 0x08, 0x21, 0x22, 0x23, 0x24, 0x10, 0x11, 0x12, 0x13};
 
 TEST(Evict, NotTheTailOfASingleInstructionThatSomethingLeadsInto) {
@@ -440,7 +440,7 @@ TEST(Evict, NotTheTailOfASingleInstructionThatSomethingLeadsInto) {
   }
 }
 
-TEST(Evict, NotAWindowThatWouldBeginWithAnEndbr64) {
+TEST(Evict, NotAWindowThatWouldStartWithAnEndbr64) {
   expect_refused(
       Function(joined({kXorRet, kEndbr64, kPush, kMov5, kRet})).branch_to(2).branch_to(3), {0},
       Reason::too_short, 3);
@@ -450,13 +450,13 @@ TEST(Evict, NotAWindowAroundACall) {
   expect_refused(
       Function(joined({kXorRet, kCallRax, kTen, kRet})).branch_to(2).branch_to(3).branch_to(5 + 4),
       {0}, Reason::too_short, 3);
-  // Where it ends with the call there is nobody who comes back inside.
+  // If it ends with the call, no call returns into it.
   expect_plan(Function(joined({kXorRet, kSub16, kSub16, kCallRax, kRet})).branch_to(2).branch_to(3),
               {0}, "ss ss c3 jj jj jj jj jj bb bb bb bb bb c3",
               {{0, Tactic::evict, 2, {0}}, {3, Tactic::window, 10, {}}});
 }
 
-TEST(Evict, NotWhatMayBeDataBehindAReturn) {
+TEST(Evict, NotWhatMayBeDataAfterAReturn) {
   const Function function = Function(joined({kXorRet, kTen, kRet})).branch_to(2);
   expect_refused(function, {0}, Reason::too_short, 3);
   expect_refused(Function(function).take_address(3), {0}, Reason::too_short, 3);
@@ -468,12 +468,12 @@ TEST(Evict, NotReservedBytes) {
                  {0}, Reason::too_short, 3);
 }
 
-TEST(Evict, NotInAFunctionOfUnknownJumps) {
+TEST(Evict, NotInAFunctionWithUnresolvedJumps) {
   expect_refused(Function(joined({kXorRet, kTen, kRet})).branch_to(2).branch_to(3).unresolved(),
                  {0}, Reason::too_short, 3);
 }
 
-TEST(Evict, ReachesOnlyAsFarAsAShortJump) {
+TEST(Evict, ReachesNoFurtherThanAShortJump) {
   const auto function = [](uint64_t window) {
     Function one(joined({kXorEax, crowd(window - 3), kRet, kTen, kRet}));
     crowd_targets(one, 2, window + 1);
@@ -489,7 +489,7 @@ TEST(Evict, ReachesOnlyAsFarAsAShortJump) {
 
 constexpr uint64_t kEdge = kPageSize;
 
-// Behind a crowd, `code` begins so many bytes before the edge of a page.
+// After the crowd, `code` starts that many bytes before the edge of a page.
 Function before_edge(uint64_t bytes, const Bytes& code, const Bytes& behind = {}) {
   Function function(joined({crowd(kEdge - bytes), code}), behind);
   crowd_targets(function, 0, kEdge - bytes);
@@ -514,24 +514,24 @@ TEST(PageEdge, AJumpAcrossItIsReplacedByAHop) {
                    {{kEdge - bytes, Tactic::insn, 5, {0}}});
 }
 
-TEST(PageEdge, AShortJumpAcrossItBeginsEarlierOrIsRefused) {
+TEST(PageEdge, AShortJumpAcrossItStartsEarlierOrIsRefused) {
   const Function free = before_edge(2, joined({kPush, kMov5, kRet}), repeated(0xcc, 7));
   expect_patches(free.plan_all({kEdge - 1}), {{kEdge - 2, Tactic::hop, 6, {1}}});
   Function crowded = before_edge(1, joined({kMov5, kRet}), repeated(0xcc, 7));
   expect_refused(crowded.branch_to(kEdge - 1), {kEdge - 1}, Reason::page_edge, kEdge - 1);
 }
 
-TEST(PageEdge, ATrampolineLiesOnOneSide) {
-  // xor | ret, then padding from 4 bytes before the edge on
+TEST(PageEdge, ATrampolineLiesInOnePage) {
+  // xor | ret, then padding that starts 4 bytes before the edge
   Function function = before_edge(7, kXorRet, repeated(0xcc, 12));
   const FunctionPlan plan = function.branch_to(kEdge - 5).plan_all({kEdge - 7});
   ASSERT_EQ(plan.patches.size(), 1u);
   EXPECT_EQ(plan.patches[0].trampoline->address, at(kEdge));
 }
 
-TEST(PageEdge, ATrampolineLiesInThePageOfTheJumpThatItDependsOn) {
-  // The window's jump before the edge, and ten bytes behind it: they would be there without it, if
-  // the controller dies between the two pages.
+TEST(PageEdge, ATrampolineLiesInThePageOfTheWindowsJump) {
+  // The window's jump is before the edge, the room for a trampoline after it: if the controller
+  // died between the two pages, the trampoline would be there without the jump.
   const Bytes window = joined({kMov5, kSub16, kTen});
   for (bool probed : {false, true}) {
     Function function = before_edge(3 + 9, joined({kXorRet, window, kRet}));
@@ -546,8 +546,8 @@ TEST(PageEdge, ATrampolineLiesInThePageOfTheJumpThatItDependsOn) {
   }
 }
 
-TEST(PageEdge, AnExistingWindowAcrossItIsNoDependency) {
-  const Bytes window = joined({kSub16, kMovRspRbp, kTen});  // 7 bytes before the edge, 10 behind it
+TEST(PageEdge, AnExistingWindowAcrossItIsNotUsed) {
+  const Bytes window = joined({kSub16, kMovRspRbp, kTen});  // 7 bytes before the edge, 10 after it
   Function function = before_edge(3 + 7, joined({kXorRet, window, kRet}));
   function.branch_to(kEdge - 8).branch_to(kEdge - 7);
   const FunctionPlan plan =
@@ -559,7 +559,7 @@ TEST(PageEdge, AnExistingWindowAcrossItIsNoDependency) {
 
 // --- Refusals
 
-TEST(Refused, SitesKeepTheReasonOfTheJumpThatWouldHaveBeenBest) {
+TEST(Refused, SitesKeepTheReasonOfTheLongJump) {
   expect_refused(Function(kXorRet), {0}, Reason::too_short, 3);
   expect_refused(Function(joined({kSub16, kXorRet})).branch_to(4), {0}, Reason::branch_inside, 0);
   expect_refused(Function(joined({kCallRax, kXorRet})).branch_to(2), {0}, Reason::call_inside, 2);
@@ -572,15 +572,15 @@ TEST(Refused, SitesKeepTheReasonOfTheJumpThatWouldHaveBeenBest) {
   expect_refused(Function(joined({kMov5, kRet})).reserve(0, 2), {0}, Reason::reserved, 0);
 }
 
-TEST(Refused, WhatIsNoInstructionOfTheFunction) {
+TEST(Refused, WhatIsNotAnInstructionOfTheFunction) {
   const Function function(joined({kMov5, kRet}), repeated(0x90, 10));
   expect_refused(function, {2}, Reason::mid_instruction, 2);
   expect_refused(function, {6}, Reason::outside, 6);
   expect_refused(Function(kMov5).readable(0), {0}, Reason::unreadable, 0);
 }
 
-TEST(Refused, WhatNeighboursOfTheInstructionForbidIsHoppedOver) {
-  // A trap follows the only instruction: two bytes are free of it.
+TEST(Refused, AShortJumpAvoidsWhatTheNextInstructionForbids) {
+  // A trap follows the only instruction: two bytes do not reach it.
   expect_plan(Function(joined({kXorEax, {0xf4}, kRet}), repeated(0xcc, 5)), {0},
               "ss ss f4 c3 bb bb bb bb bb", {{0, Tactic::hop, 2, {0}}});
 }
@@ -600,15 +600,15 @@ TEST(Refused, AllProbesOfAHopThatFindsNoTrampoline) {
   EXPECT_EQ(plan.refused[1].first, at(1));
 }
 
-// --- Functions of unknown jumps
+// --- Functions with unresolved jumps
 
-TEST(Opaque, ASingleInstructionMayHopToPaddingBehindTheFunction) {
+TEST(Opaque, ASingleInstructionMayHopToPaddingAfterTheFunction) {
   expect_plan(Function(kXorRet, kNop7).unresolved(), {0}, "ss ss c3 bb bb bb bb bb 00 00",
               {{0, Tactic::hop, 2, {0}}});
 }
 
-TEST(Opaque, NothingLiesInPaddingThatTheJumpsMayLeadTo) {
-  // A label in front of a nop looks the same as padding.
+TEST(Opaque, NoTrampolineLiesInPaddingThatTheJumpsMayLeadTo) {
+  // A label before a nop looks like padding.
   expect_refused(Function(joined({kXorRet, kNop7, kXorRet})).unresolved(), {0},
                  Reason::indirect_jumps, 0);
 }
@@ -621,12 +621,12 @@ std::vector<uint64_t> offsets(const Function& function) {
   return all;
 }
 
-TEST(Instructions, BeginWithTheEntry) {
+TEST(Instructions, StartWithTheEntry) {
   EXPECT_THAT(offsets(Function(joined({kPushRbp, kMov5, kRet}), kNop7)), ElementsAre(0, 1, 6));
   EXPECT_THAT(offsets(Function(joined({kEndbr64, kMov5, kRet}))), ElementsAre(4, 9));
 }
 
-TEST(Instructions, LeaveOutPaddingInFrontOfTargets) {
+TEST(Instructions, LeaveOutPaddingBeforeTargets) {
   const Bytes code = joined({kXorRet, kNop7, {0x66, 0x90}, kPushRbp, kRet});
   EXPECT_THAT(offsets(Function(code)), ElementsAre(0, 2, 12, 13));
   EXPECT_THAT(offsets(Function(code).branch_to(12)), ElementsAre(0, 2, 12, 13));
@@ -634,19 +634,19 @@ TEST(Instructions, LeaveOutPaddingInFrontOfTargets) {
 
 TEST(Instructions, KeepNopsThatAreExecuted) {
   EXPECT_THAT(offsets(Function(joined({kXorEax, kNop7, kRet}))), ElementsAre(0, 2, 9));
-  // Somebody jumps to the second of the two.
+  // Something jumps to the second of the two.
   const Bytes code = joined({kXorRet, kNop7, {0x66, 0x90}, kPushRbp, kRet});
   EXPECT_THAT(offsets(Function(code).branch_to(10)), ElementsAre(0, 2, 10, 12, 13));
 }
 
-TEST(Instructions, EndWhereNothingCanBeDecoded) {
+TEST(Instructions, EndWhereDecodingFails) {
   EXPECT_THAT(offsets(Function(joined({kXorEax, {0x06}, kRet}))), ElementsAre(0));
   EXPECT_THAT(offsets(Function({0x31, 0xc0, 0xb8, 0x2a}, {0, 0, 0})), ElementsAre(0));
 }
 
 // --- FarHop: room in another function
 
-// `whole` is two functions, the second of which begins at `second`.
+// `whole` is two functions, the second of which starts at `second`.
 std::optional<FarHop> far_hop_of(
     const Function& whole, uint64_t second, uint64_t site = 0,
     const std::function<bool(Range)>& is_free = [](Range) { return true; },
@@ -678,7 +678,7 @@ TEST(FarHop, IsAShortJumpToATrampolineInAWindowOfANeighbour) {
   EXPECT_THAT(far_hop->window.interior, ElementsAre(5)) << "where nobody may stand";
 }
 
-TEST(FarHop, MovesWhatIsToMoveWithIt) {
+TEST(FarHop, DisplacesTheInstructionsUpToTheGivenOne) {
   const Function whole(joined({kThree, kRoomy}));
   const auto is_free = [](Range) { return true; };
   const auto both = far_hop_of(whole, 3, 0, is_free, 2);
@@ -699,7 +699,7 @@ TEST(FarHop, NeedsTwoBytes) {
   EXPECT_FALSE(far_hop_of(Function(joined({kPush, kRet, kRoomy})).branch_to(1), 2));
 }
 
-TEST(FarHop, NeedsAWindowThatNobodyComesInto) {
+TEST(FarHop, NeedsAWindowThatNothingBranchesInto) {
   EXPECT_FALSE(far_hop_of(Function(joined({kThree, kRoomy})).branch_to(8), 3));
   EXPECT_FALSE(far_hop_of(Function(joined({kThree, kMov5, kRet})), 3)) << "too small";
   const Function single(joined({kThree, kMov11, kRet}));
@@ -707,7 +707,7 @@ TEST(FarHop, NeedsAWindowThatNobodyComesInto) {
   EXPECT_FALSE(far_hop_of(Function(single).branch_to(9), 3));
 }
 
-TEST(FarHop, TakesNothingThatIsTaken) {
+TEST(FarHop, UsesNoBytesThatAreTaken) {
   for (uint64_t taken : {0, 1, 3, 7, 8, 12}) {
     const Range range = {at(taken), at(taken + 1)};
     EXPECT_FALSE(far_hop_of(Function(joined({kThree, kRoomy})), 3, 0, [&](Range wanted) {
@@ -720,7 +720,7 @@ TEST(FarHop, ReachesAsFarAsAShortJump) {
   const auto with_gap = [](size_t gap) {
     return Function(joined({kThree, repeated(0xc3, gap), kRoomy})).branch_to(3 + gap);
   };
-  // From behind the jump to the trampoline, 5 bytes behind the window's begin.
+  // From the end of the jump to the trampoline, 5 bytes after the start of the window.
   EXPECT_TRUE(far_hop_of(with_gap(127 + 2 - 3 - 5), 3));
   EXPECT_FALSE(far_hop_of(with_gap(127 + 2 - 3 - 5 + 1), 3));
 }

@@ -1,4 +1,4 @@
-// The planner over whole libraries: what it promises of every patch, looked at by other means.
+// The planner over whole libraries: checks its promises for every patch by other means.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class Library {
 
 class Libraries : public testing::TestWithParam<const char*> {
  protected:
-  // Where capstone sees instructions begin, from `begin` up to `end` or a little further.
+  // Returns where capstone sees instructions start, from `begin` up to `end` or a little further.
   std::vector<Address> boundaries(const FunctionCode& code, Address begin, Address end) {
     std::vector<Address> all;
     while (begin < end) {
@@ -68,7 +68,7 @@ class Libraries : public testing::TestWithParam<const char*> {
     ASSERT_LE(displaced_end, code.range.end);
     for (Address a = patch.site; a < std::max(written_end, displaced_end); ++a)
       ASSERT_EQ(patch.original[a - patch.site], code.bytes[a - code.range.begin]);
-    // Nobody comes in behind the first byte; but a single instruction's, behind the jump.
+    // Nothing branches in after the first byte; into a single instruction, after the jump.
     const bool is_single =
         arch::decode(patch.displaced_bytes(), patch.site)->end() == displaced_end;
     const Address closed_end =
@@ -83,7 +83,7 @@ class Libraries : public testing::TestWithParam<const char*> {
           begin < (is_depended_on ? displaced_end : std::min(written_end, displaced_end)))
         interior.push_back(static_cast<uint8_t>(begin - patch.site));
     ASSERT_EQ(patch.interior, interior);
-    // And there is a stub for it.
+    // And a stub can be emitted for it.
     arch::Assembler stub(patch.site + (1 << 30));
     arch::ArenaEntries arena;
     arena.locked_count = stub.here();
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Real, Libraries, testing::Values("libc.so.6", "libstdc+
                            return library.param[3] == 'c' ? "libc" : "libstdcxx";
                          });
 
-TEST_P(Libraries, AreProvenFromAnyBoundaryAsFromTheBegin) {
+TEST_P(Libraries, YieldTheSamePlanFromAnyBoundaryAsFromTheStart) {
   Library library(GetParam());
   size_t inside = 0, compared = 0;
   for (const image::Function& function : library.functions()) {
@@ -126,7 +126,7 @@ TEST_P(Libraries, AreProvenFromAnyBoundaryAsFromTheBegin) {
   EXPECT_GT(compared, 10'000u);
 }
 
-TEST_P(Libraries, KeepItsPromisesAtEveryEntryAndTakeNearlyAll) {
+TEST_P(Libraries, KeepThePromisesAtEveryEntryAndAcceptNearlyAll) {
   Library library(GetParam());
   size_t planned = 0;
   std::map<std::string_view, size_t> refused;
@@ -144,12 +144,12 @@ TEST_P(Libraries, KeepItsPromisesAtEveryEntryAndTakeNearlyAll) {
       << testing::PrintToString(refused);
 }
 
-TEST_P(Libraries, KeepItsPromisesAtEveryInstructionAndTakeNineInTen) {
+TEST_P(Libraries, KeepThePromisesAtEveryInstructionAndAcceptNineInTen) {
   Library library(GetParam());
   size_t sites = 0, planned = 0;
   std::map<std::string_view, size_t> refused;
   for (const image::Function& function : library.functions()) {
-    // From the begin to a site everything is decoded each time: enough of the giants is enough.
+    // Each site is decoded from the start of its function: a sample of the giant ones is enough.
     constexpr uint64_t kMost = 1000;
     const FunctionCode code = library.code(function);
     for (Address site = function.range.begin; site < function.range.end;) {
@@ -254,7 +254,7 @@ class FunctionPlans : public Libraries {
         << "written with the jump that it depends on";
   }
 
-  // Trampolines in one window do not overlap each other.
+  // Trampolines in one window do not overlap.
   static void check_dependents(const FunctionPlan& plan) {
     std::vector<Range> boards;
     for (const PlannedPatch& planned : plan.patches)
@@ -268,8 +268,8 @@ INSTANTIATE_TEST_SUITE_P(Real, FunctionPlans, testing::Values("libc.so.6", "libs
                            return library.param[3] == 'c' ? "libc" : "libstdcxx";
                          });
 
-// Sites whose function has computed jumps that nothing explains do not count: in vfprintf and its
-// like hardly anything can be moved, by principle.
+// Sites whose function has unresolved jumps do not count: in vfprintf and similar functions hardly
+// anything can be displaced.
 class Share {
  public:
   void add(const FunctionPlan& plan) {
@@ -290,7 +290,7 @@ class Share {
   std::map<std::string_view, size_t> refused_;
 };
 
-TEST_P(FunctionPlans, OfAllInstructionsTogetherKeepThePromisesAndTakeNearlyAll) {
+TEST_P(FunctionPlans, OfAllInstructionsTogetherKeepThePromisesAndAcceptNearlyAll) {
   Library library(GetParam());
   Share share;
   for (const image::Function& function : library.functions()) {
@@ -304,11 +304,11 @@ TEST_P(FunctionPlans, OfAllInstructionsTogetherKeepThePromisesAndTakeNearlyAll) 
   EXPECT_GE(share.probed(), 0.99) << share.refused();
 }
 
-TEST_P(FunctionPlans, OfEachInstructionAloneKeepThePromisesAndTakeNearlyAll) {
+TEST_P(FunctionPlans, OfEachInstructionAloneKeepThePromisesAndAcceptNearlyAll) {
   Library library(GetParam());
   Share share;
   for (const image::Function& function : library.functions()) {
-    // From the begin to a site everything is decoded each time: of the giants enough is enough.
+    // Each site is decoded from the start of its function: a sample of the giant ones is enough.
     constexpr size_t kMost = 200;
     const FunctionCode code = library.code(function);
     auto sites = instructions(code);

@@ -1,5 +1,4 @@
-// Where a probe goes and why it does not: bytes of a function before, and after the jump is
-// written.
+// Where a probe goes, or why it cannot: bytes of a function before, and after the jump is written.
 #include "plan/planner.h"
 
 #include <gmock/gmock.h>
@@ -51,7 +50,7 @@ TEST(PlanNop, TakesALongerNopAndLeavesItsTail) {
 }
 
 TEST(PlanNop, TakesThePatchableEntryOfFiveOneByteNops) {
-  // -fpatchable-function-entry=5; a thread may stand between any two of them
+  // -fpatchable-function-entry=5; a thread may be between any two of them
   expect_patch(Function(joined({repeated(0x90, 5), kRet})), 0,
                {Tactic::nop, "jj jj jj jj jj c3", repeated(0x90, 5), {1, 2, 3, 4}});
 }
@@ -62,19 +61,19 @@ TEST(PlanNop, TakesShorterNopsTogether) {
   expect_patch(Function(joined({nops, kRet})), 0, {Tactic::nop, "jj jj jj jj jj c3", nops, {2}});
 }
 
-TEST(PlanNop, InTheMiddleOfAFunctionIsASiteLikeAnyOther) {
+TEST(PlanNop, MayBeInTheMiddleOfAFunction) {
   expect_patch(Function(joined({kPushRbp, kNop5, kRet})), 1,
                {Tactic::nop, "55 jj jj jj jj jj c3", kNop5, {}});
 }
 
-TEST(PlanNop, WithSomethingElseAmongThemIsAWindow) {
+TEST(PlanNop, WithAnotherInstructionIsAWindow) {
   // nopl 0(%rax); push %rbp
   const Bytes bytes = {0x0f, 0x1f, 0x40, 0x00, 0x55};
   expect_patch(Function(joined({bytes, kRet})), 0,
                {Tactic::window, "jj jj jj jj jj c3", bytes, {4}});
 }
 
-// --- a prefix in front of the jump, at a function's begin
+// --- A prefix before the jump, at the start of a function
 
 Patch prefixed(const Function& function, uint64_t offset = 0) {
   const auto patch = function.plan(offset);
@@ -98,7 +97,7 @@ TEST(Prefix, TakesTheNextByteOfOneInstruction) {
   EXPECT_EQ(prefixed(function).displaced, 7);
 }
 
-TEST(Prefix, TakesThePaddingBehindAFunction) {
+TEST(Prefix, TakesThePaddingAfterAFunction) {
   EXPECT_EQ(prefixed(Function(kRet, repeated(0x90, 6))).written, 6);
   EXPECT_EQ(prefixed(Function(kRet, repeated(0x90, 4))).written, 5);
 }
@@ -112,7 +111,7 @@ TEST(Prefix, TakesOneMoreInstructionOfAWindow) {
   EXPECT_THAT(patch.interior, ElementsAre(1, 5));
 }
 
-TEST(Prefix, LeavesACallOrASystemCallWhereItIs) {
+TEST(Prefix, LeavesACallOrASystemCallInPlace) {
   const Bytes call_rax = {0xff, 0xd0}, system_call = {0x0f, 0x05};
   for (const Bytes& next : {call_rax, system_call}) {
     const Patch patch = prefixed(Function(joined({kPushRbp, kSub16, next, kRet})));
@@ -121,7 +120,7 @@ TEST(Prefix, LeavesACallOrASystemCallWhereItIs) {
   }
 }
 
-TEST(Prefix, DoesNotMakeAWindowOfOneInstruction) {
+TEST(Prefix, DoesNotTurnOneInstructionIntoAWindow) {
   EXPECT_EQ(prefixed(Function(joined({kMov5, kPushRbp, kRet}))).written, 5);
 }
 
@@ -129,7 +128,7 @@ TEST(Prefix, DoesNotLieUnderABranchTarget) {
   EXPECT_EQ(prefixed(Function(joined({kPushRbp, kSub16, kPushRbp, kRet})).branch_to(5)).written, 5);
 }
 
-TEST(Prefix, IsForNoOtherPlace) {
+TEST(Prefix, IsOnlyForTheStartOfAFunction) {
   EXPECT_EQ(prefixed(Function(joined({kRet, kPushRbp, kMovRspRbp, kSub16, kRet})), 1).written, 5);
   EXPECT_EQ(prefixed(Function(joined({kEndbr64, kPushRbp, kMovRspRbp, kSub16, kRet}))).written, 5);
 }
@@ -148,7 +147,7 @@ TEST(PlanInsn, LeavesTheTailOfALongerInstruction) {
 }
 
 TEST(PlanInsn, TakesTheLongestInstructionThereIs) {
-  // lock addq $0x11223344,%fs:0x55667788(%rax,%rax), with prefixes that change nothing: 15 bytes
+  // lock addq $0x11223344,%fs:0x55667788(%rax,%rax), with prefixes that do not change it: 15 bytes
   const Bytes longest = {0x2e, 0x64, 0xf0, 0x48, 0x81, 0x84, 0x00, 0x88,
                          0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
   const auto patch = Function(joined({longest, kRet})).plan();
@@ -157,7 +156,7 @@ TEST(PlanInsn, TakesTheLongestInstructionThereIs) {
   EXPECT_EQ(name(patch->tactic), name(Tactic::insn));
 }
 
-TEST(PlanInsn, NeedsNoControlFlowToBeUnderstood) {
+TEST(PlanInsn, NeedsNoKnowledgeOfControlFlow) {
   expect_patch(Function(joined({kMov5, kRet})).unresolved(), 0,
                {Tactic::insn, "jj jj jj jj jj c3", kMov5, {}});
   expect_patch(Function(joined({kNop5, kRet})).unresolved(), 0,
@@ -171,7 +170,7 @@ TEST(PlanInsn, TakesAJumpOrAReturnThatIsLongEnough) {
 }
 
 TEST(PlanInsn, EndsWithTheSegment) {
-  // Nothing lies behind the function, and nothing is looked at there.
+  // Nothing follows the function, and nothing is read there.
   expect_patch(Function(joined({kPushRbp, kMov5})), 1,
                {Tactic::insn, "55 jj jj jj jj jj", kMov5, {}});
 }
@@ -190,19 +189,19 @@ TEST(PlanWindow, StopsWhereTheJumpEnds) {
                {Tactic::window, "jj jj jj jj jj 48 89 e5 c3", two, {1}});
 }
 
-TEST(PlanWindow, MayHoldBranchesAndOperandsThatAreRelative) {
+TEST(PlanWindow, MayContainRelativeBranchesAndOperands) {
   // test %edi,%edi; je .+2+0x40; mov 0x10(%rip),%eax
   const Bytes window = {0x85, 0xff, 0x74, 0x40, 0x8b, 0x05, 0x10, 0, 0, 0};
   expect_patch(Function(joined({window, kRet})), 0,
                {Tactic::window, "jj jj jj jj jj 05 10 00 00 00 c3", window, {2, 4}});
 }
 
-TEST(PlanWindow, MayEndWithACallWhichComesBackBehindTheJump) {
+TEST(PlanWindow, MayEndWithACallWhichReturnsAfterTheJump) {
   // sub $8,%rsp; call .+5+0x100
   const Bytes window = {0x48, 0x83, 0xec, 0x08, 0xe8, 0x00, 0x01, 0, 0};
   expect_patch(Function(joined({window, kRet})), 0,
                {Tactic::window, "jj jj jj jj jj 00 01 00 00 c3", window, {4}});
-  // push %rbx; call *8(%r12): comes back right behind the jump's last byte
+  // push %rbx; call *8(%r12): returns right after the last byte of the jump
   const Bytes exact = {0x53, 0x41, 0xff, 0x54, 0x24, 0x08};
   expect_patch(Function(joined({exact, kRet})), 0,
                {Tactic::window, "jj jj jj jj jj 08 c3", exact, {1}});
@@ -213,7 +212,7 @@ TEST(PlanWindow, MayEndWithACallWhichComesBackBehindTheJump) {
 }
 
 TEST(PlanWindow, MayEndTheFunction) {
-  // mov %rdi,%rax; pop %rbx; ret: 5 bytes, and nothing behind them
+  // mov %rdi,%rax; pop %rbx; ret: 5 bytes, and nothing after them
   const Bytes body = {0x48, 0x89, 0xf8, 0x5b, 0xc3};
   expect_patch(Function(body), 0, {Tactic::window, "jj jj jj jj jj", body, {3, 4}});
   // xor %eax,%eax; jmp .+5+0x100
@@ -221,13 +220,13 @@ TEST(PlanWindow, MayEndTheFunction) {
   expect_patch(Function(tail_call), 0, {Tactic::window, "jj jj jj jj jj 00 00", tail_call, {2}});
 }
 
-TEST(PlanWindow, MayBeEnteredAtItsBeginAndBehindItsEnd) {
+TEST(PlanWindow, MayBeEnteredAtItsStartAndAfterItsEnd) {
   const Bytes window = joined({kPushRbp, kSub16});
   expect_patch(Function(joined({window, kRet})).branch_to(0).branch_to(5), 0,
                {Tactic::window, "jj jj jj jj jj c3", window, {1}});
 }
 
-TEST(PlanWindow, InTheMiddleOfAFunctionDoesNotLookAtBranchesBeforeIt) {
+TEST(PlanWindow, InTheMiddleOfAFunctionIgnoresBranchesBeforeIt) {
   expect_patch(Function(joined({kXorEax, kPushRbp, kSub16, kRet})).branch_to(1), 2,
                {Tactic::window, "31 c0 jj jj jj jj jj c3", joined({kPushRbp, kSub16}), {1}});
 }
@@ -241,7 +240,7 @@ TEST(PlanPad, TakesTheNopThatAlignsTheNextFunction) {
 }
 
 TEST(PlanPad, TakesInt3) {
-  // as MSVC, lld and hardened compilers fill
+  // filler of MSVC, lld and hardened compilers
   expect_patch(Function(joined({kXorEax, kRet}), repeated(0xcc, 13)), 0,
                {Tactic::pad,
                 "jj jj jj jj jj cc cc cc cc cc cc cc cc cc cc cc",
@@ -263,7 +262,7 @@ TEST(PlanPad, TakesPaddingOfSeveralKinds) {
                {Tactic::pad, "jj jj jj jj jj", kRet, {}});
 }
 
-TEST(PlanPad, TakesPaddingInsideOfTheFunction) {
+TEST(PlanPad, TakesPaddingInsideTheFunction) {
   // xor %eax,%eax; ret; nopw 0L(%rax,%rax); push %rbp; ...
   expect_patch(Function(joined({kXorEax, kRet, kNop9, kPushRbp, kSub16, kRet})), 0,
                {Tactic::pad,
@@ -272,13 +271,13 @@ TEST(PlanPad, TakesPaddingInsideOfTheFunction) {
                 {2}});
 }
 
-TEST(PlanPad, TakesPaddingThatBeginsInsideAndGoesOnBehind) {
-  // ret; nop: the symbol's size counts the nop
+TEST(PlanPad, TakesPaddingThatStartsInsideAndContinuesAfterTheFunction) {
+  // ret; nop: the size of the symbol includes the nop
   expect_patch(Function({0xc3, 0x90}, repeated(0, 6)), 0,
                {Tactic::pad, "jj jj jj jj jj 00 00 00", kRet, {}});
 }
 
-TEST(PlanPad, FollowsWhateverNeverGoesOn) {
+TEST(PlanPad, FollowsAnyInstructionThatDoesNotFallThrough) {
   const Bytes behind = repeated(0x90, 8);
   const Bytes kLast[] = {
       {0xeb, 0x40},        // jmp .+2+0x40
@@ -296,7 +295,7 @@ TEST(PlanPad, FollowsWhateverNeverGoesOn) {
   }
 }
 
-TEST(PlanPad, KeepsTheOverwrittenPaddingToPutItBack) {
+TEST(PlanPad, KeepsTheOverwrittenPaddingToRestoreIt) {
   const auto patch = Function(kRet, {0x90, 0xcc, 0x66, 0x90, 0x0f}).plan();
   ASSERT_TRUE(patch);
   EXPECT_EQ(patch->displaced, 1);
@@ -304,32 +303,32 @@ TEST(PlanPad, KeepsTheOverwrittenPaddingToPutItBack) {
             (Bytes{0xc3, 0x90, 0xcc, 0x66, 0x90}));
 }
 
-TEST(PlanPad, IsEnoughIfItReachesTheNextThing) {
+TEST(PlanPad, IsEnoughIfItReachesTheNextFunction) {
   expect_patch(Function(joined({kXorEax, kRet}), repeated(0x90, 2)), 0,
                {Tactic::pad, "jj jj jj jj jj", joined({kXorEax, kRet}), {2}});
   expect_refusal(Function(joined({kXorEax, kRet}), repeated(0x90, 1)), 0, Reason::too_short, 3);
 }
 
-TEST(PlanPad, IsNotTakenWhereSomethingBranchesIntoIt) {
+TEST(PlanPad, IsNotTakenIfSomethingBranchesIntoIt) {
   for (uint64_t offset : {3, 4})
     expect_refusal(Function(joined({kXorEax, kRet}), repeated(0x90, 13)).branch_to(offset), 0,
                    Reason::branch_inside, 0);
   EXPECT_TRUE(Function(joined({kXorEax, kRet}), repeated(0x90, 13)).branch_to(5).plan());
 }
 
-TEST(PlanPad, IsNotTakenBehindAnythingThatGoesOn) {
-  // je .+2+0x40 | nops: not taken, it would run into them
+TEST(PlanPad, IsNotTakenAfterAnInstructionThatFallsThrough) {
+  // je .+2+0x40 | nops: if not taken, it would run into them
   expect_refusal(Function({0x74, 0x40}, repeated(0x90, 14)), 0, Reason::too_short, 2);
 }
 
-TEST(PlanPad, ZerosInsideOfAFunctionAreInstructions) {
+TEST(PlanPad, ZerosInsideAFunctionAreInstructions) {
   expect_refusal(Function(joined({kXorEax, kRet, repeated(0, 4)}), repeated(0x90, 9)), 0,
                  Reason::too_short, 3);
 }
 
 // --- Entries
 
-TEST(PlanEntry, LiesBehindAnEndbr64WhichStays) {
+TEST(PlanEntry, LiesAfterAnEndbr64WhichStays) {
   const Function function(joined({kEndbr64, kMov5, kRet}));
   EXPECT_EQ(entry_site(function.code()), at(4));
   const Expected expected = {Tactic::insn, "f3 0f 1e fa jj jj jj jj jj c3", kMov5, {}};
@@ -337,19 +336,19 @@ TEST(PlanEntry, LiesBehindAnEndbr64WhichStays) {
   expect_patch(function, 4, expected);
 }
 
-TEST(PlanEntry, IsTheBeginWithoutAnEndbr64) {
+TEST(PlanEntry, IsTheStartWithoutAnEndbr64) {
   EXPECT_EQ(entry_site(Function(joined({kMov5, kRet})).code()), at(0));
   EXPECT_EQ(entry_site(Function({0xf3, 0x0f, 0x1e, 0xfb, 0xc3}).code()), at(0));  // endbr32
   EXPECT_EQ(entry_site(Function({0x06}).code()), at(0));                          // no instruction
 }
 
-TEST(PlanEntry, IsTheBeginOfAFunctionThatIsNothingButAnEndbr64) {
+TEST(PlanEntry, IsTheStartOfAFunctionThatIsOnlyAnEndbr64) {
   const Function function(kEndbr64, kMov5);
   EXPECT_EQ(entry_site(function.code()), at(0));
   expect_refusal(function, 0, Reason::too_short, 4);
 }
 
-TEST(PlanEntry, BehindAnEndbr64MayBePaddedToo) {
+TEST(PlanEntry, AfterAnEndbr64MayBePaddedToo) {
   expect_patch(Function(joined({kEndbr64, kRet}), repeated(0x90, 11)), 0,
                {Tactic::pad, "f3 0f 1e fa jj jj jj jj jj 90 90 90 90 90 90 90", kRet, {}});
 }
@@ -360,7 +359,7 @@ TEST(PlanRefusal, Unreadable) {
   expect_refusal(Function(kMov5).readable(0), 0, Reason::unreadable, 0);
 }
 
-TEST(PlanRefusal, UndecodableAtTheSiteOrOnTheWayToIt) {
+TEST(PlanRefusal, UndecodableAtTheSiteOrBeforeIt) {
   const Bytes none = {0x06};
   expect_refusal(Function(joined({none, kMov5})), 0, Reason::undecodable, 0);
   expect_refusal(Function(joined({none, kMov5})), 1, Reason::undecodable, 0);
@@ -371,12 +370,12 @@ TEST(PlanRefusal, UndecodableAtTheSiteOrOnTheWayToIt) {
   expect_refusal(Function({0x55, 0xf0, 0x89, 0x00, 0x90, 0x90}), 0, Reason::undecodable, 1);
 }
 
-TEST(PlanRefusal, UndecodableWhereTheBytesThatCanBeReadEnd) {
+TEST(PlanRefusal, UndecodableAtTheEndOfTheReadableBytes) {
   expect_refusal(Function(joined({kPushRbp, kMov5, kRet})).readable(4), 1, Reason::undecodable, 1);
   expect_refusal(Function(joined({kMov5, kMov5})).readable(5), 5, Reason::undecodable, 5);
 }
 
-TEST(PlanRefusal, UndecodableWhereTheInstructionIsCutByTheFunctionsEnd) {
+TEST(PlanRefusal, UndecodableIfTheFunctionsEndCutsTheInstruction) {
   // The symbol says 3 bytes, the instruction has 5.
   expect_refusal(Function({0xb8, 0x2a, 0x00}, {0x00, 0x00, 0xc3}), 0, Reason::undecodable, 0);
 }
@@ -388,25 +387,25 @@ TEST(PlanRefusal, MidInstruction) {
   EXPECT_TRUE(function.plan(1));
 }
 
-TEST(PlanRefusal, InTheMiddleOfAnEndbr64) {
+TEST(PlanRefusal, InsideAnEndbr64) {
   expect_refusal(Function(joined({kEndbr64, kMov5})), 2, Reason::mid_instruction, 2);
 }
 
 TEST(PlanRefusal, Outside) {
   const Function function(joined({kMov5, kRet}), repeated(0x90, 10));
   EXPECT_EQ(plan_site(function.code(), kBegin - 1).error().reason, Reason::outside);
-  expect_refusal(function, 6, Reason::outside, 6);    // the padding is not the function
+  expect_refusal(function, 6, Reason::outside, 6);    // the padding is not part of the function
   expect_refusal(function, 16, Reason::outside, 16);  // nor is the next one
   EXPECT_EQ(plan_site(function.code(), 0).error().reason, Reason::outside);
 }
 
 TEST(PlanRefusal, ForeignBreakpoint) {
-  // A debugger's int3 over push %rbp; the bytes in memory are the truth.
+  // A debugger's int3 over push %rbp; the bytes in memory are decisive.
   expect_refusal(Function(joined({{0xcc}, kMovRspRbp, kSub16, kRet})), 0,
                  Reason::foreign_breakpoint, 0);
   expect_refusal(Function(joined({kPushRbp, {0xcc}, kMov5, kRet})), 0, Reason::foreign_breakpoint,
                  1);
-  // Behind the window it is nobody's business.
+  // After the window it does not matter.
   EXPECT_TRUE(Function(joined({kMov5, {0xcc}})).plan());
 }
 
@@ -435,16 +434,16 @@ TEST(PlanRefusal, BranchInside) {
                    0);
 }
 
-TEST(PlanRefusal, BranchInsideTheInstructionsWhoseTailTheJumpLeaves) {
-  // Nothing of offset 5 to 7 is overwritten, but it is the inside of an instruction: whoever comes
-  // in there means other instructions than the ones that are seen here.
+TEST(PlanRefusal, BranchIntoTheTailOfDisplacedInstructions) {
+  // Offsets 5 to 7 are not overwritten, but are inside an instruction: a branch that enters there
+  // executes other instructions than those that were decoded.
   const Bytes prologue = joined({kPushRbp, kMovRspRbp, kSub16});
   for (uint64_t offset : {5, 7})
     expect_refusal(Function(joined({prologue, kRet})).branch_to(offset), 0, Reason::branch_inside,
                    0);
 }
 
-TEST(PlanRefusal, BranchInsideASingleInstruction) {
+TEST(PlanRefusal, BranchIntoASingleInstruction) {
   // lock cmpxchg %rdx,0(%rdi): single-threaded callers jump over the prefix, as glibc's did
   const Bytes cmpxchg = {0xf0, 0x48, 0x0f, 0xb1, 0x57, 0x00};
   EXPECT_TRUE(Function(joined({cmpxchg, kRet})).plan());
@@ -454,38 +453,38 @@ TEST(PlanRefusal, BranchInsideASingleInstruction) {
 }
 
 TEST(PlanRefusal, CallInside) {
-  // call *%rax; xor %eax,%eax; ret: it would come back into the jump
+  // call *%rax; xor %eax,%eax; ret: the call would return into the jump
   expect_refusal(Function({0xff, 0xd0, 0x31, 0xc0, 0xc3}), 0, Reason::call_inside, 2);
   // xor %eax,%eax; call *%rax; ...
   expect_refusal(Function(joined({kXorEax, {0xff, 0xd0}, kMov5, kRet})), 0, Reason::call_inside, 4);
 }
 
 TEST(PlanRefusal, CallInsideEvenIfOnlyPaddingFollows) {
-  // A call that never returns; but a thread may stand in it, and the planner cannot know that.
+  // A call that never returns; but a thread may be in it, and the planner cannot know that.
   expect_refusal(Function({0xff, 0xd0}, repeated(0x90, 14)), 0, Reason::call_inside, 2);
 }
 
-TEST(PlanRefusal, ACallThatIsLongEnoughComesBackBehindTheJump) {
+TEST(PlanRefusal, NotForACallThatIsLongEnoughToReturnAfterTheJump) {
   const Bytes call = {0xe8, 0x00, 0x01, 0, 0};
   expect_patch(Function(joined({call, kRet})), 0, {Tactic::insn, "jj jj jj jj jj c3", call, {}});
-  // The last thing of a function whose callee does not return.
+  // The last instruction of a function, whose callee does not return.
   expect_patch(Function(joined({kPushRbp, call})), 1,
                {Tactic::insn, "55 jj jj jj jj jj", call, {}});
 }
 
-TEST(PlanRefusal, TooShortWhereTheFunctionEndsAndTheNextThingBegins) {
+TEST(PlanRefusal, TooShortIfTheNextFunctionFollows) {
   expect_refusal(Function(joined({kXorEax, kRet})), 0, Reason::too_short, 3);
   expect_refusal(Function(joined({kXorEax, kRet}), {0x90}), 0, Reason::too_short, 3);
-  // What follows is code that no symbol names.
+  // What follows is code without a symbol.
   expect_refusal(Function(joined({kXorEax, kRet}), kSub16), 0, Reason::too_short, 3);
-  // The function runs into what lies behind it.
+  // The function falls into what follows it.
   expect_refusal(Function(kPushRbp, joined({kSub16, kRet})), 0, Reason::too_short, 1);
-  // Its last instruction is cut by its end.
+  // The end of the function cuts its last instruction.
   expect_refusal(Function({0x55, 0x48, 0x83}, {0xec, 0x10, 0xc3}), 0, Reason::too_short, 1);
 }
 
-TEST(PlanRefusal, TooShortInFrontOfOtherCodeOfTheSameFunction) {
-  // xor %eax,%eax; ret; push %rbp: the other branch begins right behind
+TEST(PlanRefusal, TooShortBeforeOtherCodeOfTheSameFunction) {
+  // xor %eax,%eax; ret; push %rbp: the other branch starts right after it
   expect_refusal(Function(joined({kXorEax, kRet, kPushRbp, kSub16, kRet})), 0, Reason::too_short,
                  3);
 }
@@ -512,7 +511,7 @@ TEST(PlanRefusal, ReservedInTheDisplacedTailOrInThePadding) {
   const Bytes prologue = joined({kPushRbp, kMovRspRbp, kSub16});
   expect_refusal(Function(joined({prologue, kRet})).reserve(7, 8), 0, Reason::reserved, 7);
   EXPECT_TRUE(Function(joined({prologue, kRet})).reserve(8, 9).plan());
-  // The signature before the abort address of a restartable sequence, behind a short function.
+  // The signature before the abort address of a restartable sequence, after a short function.
   expect_refusal(Function(joined({kXorEax, kRet}), repeated(0x90, 5)).reserve(4, 8), 0,
                  Reason::reserved, 4);
 }
@@ -526,7 +525,7 @@ TEST(PlanRefusal, ReservedForTheSignalRestorer) {
 
 const Bytes kStackCheck = {0x49, 0x3b, 0x66, 0x10, 0x76, 0x28};  // cmp 16(%r14),%rsp; jbe
 
-TEST(PlanRefusal, OfGoForAllButTheCheckOfTheStack) {
+TEST(PlanRefusal, InGoForAllButTheStackCheck) {
   const Bytes prologue = joined({kPushRbp, kMovRspRbp, kSub16, kRet});
   for (const Bytes& code : {prologue, joined({kMov5, kRet}), joined({kNop5, kRet})}) {
     EXPECT_TRUE(Function(code).plan());
@@ -538,8 +537,8 @@ TEST(PlanRefusal, OfGoForAllButTheCheckOfTheStack) {
   for (uint64_t offset : {4, 6, 7, 10}) EXPECT_FALSE(checks.plan(offset)) << offset;
 }
 
-// The flags hold the result of the comparison there, and the stub does not keep them.
-TEST(PlanRefusal, OfGoInTheMiddleOfTheCheckOfTheStack) {
+// The flags have the result of the comparison there, and the stub does not preserve them.
+TEST(PlanRefusal, InGoInTheMiddleOfTheStackCheck) {
   const Bytes code = joined({kStackCheck, kPushRbp, kMovRspRbp, kSub16, kRet});
   EXPECT_THAT(Function(code).plan_all({0, 4, 6}).patches[0].points, ElementsAre(0, 4, 6));
   const auto plan = Function(code).of_go().plan_all({0, 4, 6});
@@ -549,15 +548,15 @@ TEST(PlanRefusal, OfGoInTheMiddleOfTheCheckOfTheStack) {
 
 // --- The patch
 
-TEST(Patch, ListsWhereAThreadCouldStandInTheMiddleOfTheJump) {
-  // push %rbp; push %rbx; push %rax; push %rcx; sub $16,%rsp: of the last only the begin counts
+TEST(Patch, ListsTheBoundariesUnderTheJump) {
+  // push %rbp; push %rbx; push %rax; push %rcx; sub $16,%rsp: of the last, only the start counts
   const auto patch = Function(joined({{0x55, 0x53, 0x50, 0x51}, kSub16, kRet})).plan();
   ASSERT_TRUE(patch);
   EXPECT_THAT(patch->interior, ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(patch->displaced, 8);
 }
 
-TEST(Patch, IsTheSameFromTheEntryAndFromTheAddressItStandsFor) {
+TEST(Patch, IsTheSameForTheEntryAndItsSite) {
   const Function function(joined({kEndbr64, kPushRbp, kSub16, kRet}));
   const auto from_begin = function.plan(0), from_behind = function.plan(4);
   ASSERT_TRUE(from_begin && from_behind);

@@ -1,5 +1,5 @@
-// Jumps that end in others' bytes: which bytes change, where the jump can lead, and when it cannot
-// be.
+// Jumps that end in bytes of the following code: which bytes change, where the jump can lead, and
+// when there is none.
 #include "plan/pun.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Takes the `nth` range that it is asked for, at its begin; keeps all.
+// Takes the start of the `nth` range that it is asked for; records all ranges.
 class Islands {
  public:
   explicit Islands(size_t nth = 1) : nth_(nth) {}
@@ -37,7 +37,7 @@ std::optional<PlannedPatch> pun(
   return plan_pun(code, at(offset), rest, is_free, std::ref(islands));
 }
 
-// All ranges that are asked for, when none of them has room.
+// Returns all ranges that are asked for if none has room.
 std::vector<Range> asked(const Function& function, uint64_t offset = 0, Bytes text = {}) {
   Islands none(0);
   EXPECT_FALSE(pun(function, none, offset, text));
@@ -50,14 +50,14 @@ Range from(uint64_t offset, uint64_t jump_length, int64_t distance, uint64_t siz
 }
 
 const Bytes kClc = {0xf8};
-// Behind the site, bytes that say: 0x14131211.
+// Bytes after the site that make the distance 0x14131211.
 const Bytes kRest = {0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17};
 
-TEST(Pun, OfOneByteLeadsWhereWhatFollowsSays) {
+TEST(Pun, OfOneByteLeadsWhereTheNextBytesSay) {
   EXPECT_THAT(asked(Function(kRet, kRest)), ElementsAre(from(0, 5, 0x14131211, 1)));
 }
 
-TEST(Pun, LeadsDownwardsWhereTheLastByteIsNegative) {
+TEST(Pun, LeadsDownwardsIfTheLastByteIsNegative) {
   EXPECT_THAT(asked(Function(kRet, {0x11, 0x12, 0x13, 0xf4})),
               ElementsAre(from(0, 5, int32_t(0xf4131211), 1)));
 }
@@ -68,13 +68,13 @@ TEST(Pun, ChoosesTheLowerBytesOfTheDistanceAsFarAsItsInstructionGoes) {
   EXPECT_EQ(asked(Function(kSub16, kRest)).front(), from(0, 5, 0x11000000, 1 << 24));
 }
 
-TEST(Pun, TriesWithPrefixesWhatItsInstructionHasRoomFor) {
+TEST(Pun, TriesPrefixesAsFarAsItsInstructionHasRoom) {
   EXPECT_THAT(asked(Function(kMovRspRbp, kRest)),
               ElementsAre(from(0, 5, 0x12110000, 1 << 16), from(0, 6, 0x13121100, 1 << 8),
                           from(0, 7, 0x14131211, 1)));
 }
 
-TEST(Pun, SaysWhatTheJumpCoversAndWhatMoves) {
+TEST(Pun, SaysWhichBytesTheJumpCoversAndWhichAreDisplaced) {
   Islands second(2);
   const auto planned = pun(Function(kMovRspRbp, kRest), second);
   ASSERT_TRUE(planned);
@@ -89,8 +89,8 @@ TEST(Pun, SaysWhatTheJumpCoversAndWhatMoves) {
   EXPECT_FALSE(planned->trampoline);
 }
 
-TEST(Pun, ChangesNothingBehindWhereSomebodyComesIntoItsInstruction) {
-  // lock subq $-16,(%rdi), which is jumped into behind its prefix
+TEST(Pun, ChangesNothingAfterABranchTargetInItsInstruction) {
+  // lock subq $-16,(%rdi), with a branch target after its prefix
   const Bytes locked = {0xf0, 0x48, 0x83, 0x2f, 0xf0};
   Islands islands;
   const auto planned = pun(Function(locked, kRest).branch_to(1), islands);
@@ -100,7 +100,7 @@ TEST(Pun, ChangesNothingBehindWhereSomebodyComesIntoItsInstruction) {
 }
 
 TEST(Pun, ChangesBytesInOnePageOnly) {
-  // Two bytes in front of the page's end: a longer instruction, and its own tail.
+  // Two bytes before the end of the page: a longer instruction, and its own tail.
   const Bytes lea = {0x48, 0x8d, 0x87, 0x11, 0x12, 0x13, 0x14};
   Bytes code(kPageSize - 2, 0x90);
   code.insert(code.end(), lea.begin(), lea.end());
@@ -109,7 +109,7 @@ TEST(Pun, ChangesBytesInOnePageOnly) {
                           from(kPageSize - 2, 6, 0x13121187, 1)));
 }
 
-TEST(Pun, LeavesAPrefixThatLiesInThePageBefore) {
+TEST(Pun, KeepsAPrefixThatLiesInThePageBefore) {
   const auto at_edge = [](Bytes instruction) {
     return joined({repeated(0x90, kPageSize - 1), instruction});
   };
@@ -133,8 +133,8 @@ TEST(Pun, IsNoLongerThanAJournalHasRoomFor) {
   const uint64_t edge = kPageSize - 1;
   for (const Bytes& instruction : {store, lea}) {
     const Bytes code = joined({repeated(0x90, edge), instruction});
-    // Each asks for a range of its own, behind its end; and the last one, with all in the place of
-    // the prefix, for that which ends 5 bytes behind the site.
+    // Each number of prefixes asks for a range of its own; the last attempt is a jump without a
+    // prefix, which ends 5 bytes after the site.
     std::vector<uint64_t> sizes;
     for (Range range : asked(Function(code, joined({kRest, kRest})), edge))
       sizes.push_back(range.size());
@@ -150,18 +150,18 @@ TEST(Pun, IsNoLongerThanAJournalHasRoomFor) {
   }
 }
 
-TEST(Pun, NeedsNoControlFlow) {
+TEST(Pun, NeedsNoKnowledgeOfControlFlow) {
   EXPECT_EQ(asked(Function(joined({kClc, kRet}), kRest).unresolved()).size(), 1u);
   EXPECT_EQ(asked(Function(joined({kClc, kRet}), kRest).branch_to(1)).size(), 1u);
 }
 
-TEST(Pun, DoesWithoutBytesThatMightBeABreakpoint) {
+TEST(Pun, AvoidsBytesThatMightBeABreakpoint) {
   EXPECT_THAT(asked(Function(kRet, {0x11, 0x12, 0x13, 0xcc})), IsEmpty());
-  // Those of its own instruction are nobody else's, and a longer jump would have one.
+  // Those of its own instruction are no other owner's, and a longer jump would include one.
   EXPECT_EQ(asked(Function({0xb0, 0xcc}, {0x11, 0x12, 0x13, 0xcc})).size(), 1u);
 }
 
-TEST(Pun, NeedsBytesThatNobodyElseChanges) {
+TEST(Pun, NeedsBytesThatNoOtherPatchChanges) {
   for (uint64_t taken = 0; taken < 6; ++taken) {
     Islands islands;
     const auto is_free = [&](Range wanted) { return !wanted.overlaps({at(taken), at(taken + 1)}); };
@@ -175,7 +175,7 @@ TEST(Pun, NeedsFiveBytesOfCode) {
       << "be they the next function's";
 }
 
-TEST(Pun, IsNotWhereNothingMayBeMoved) {
+TEST(Pun, IsRefusedIfTheInstructionMustNotMove) {
   EXPECT_THAT(asked(Function({0xf4}, kRest)), IsEmpty()) << "hlt";
   EXPECT_THAT(asked(Function({0xcc}, kRest)), IsEmpty()) << "a breakpoint";
   EXPECT_THAT(asked(Function({0x06}, kRest)), IsEmpty()) << "no instruction";
@@ -184,13 +184,13 @@ TEST(Pun, IsNotWhereNothingMayBeMoved) {
   EXPECT_EQ(asked(Function(kRet, kRest).reserve(1, 2)).size(), 1u) << "that does not change";
 }
 
-TEST(Pun, IsNotInGoWhoseRuntimeLooksAtFaults) {
+TEST(Pun, IsRefusedInGoWhoseRuntimeHandlesFaults) {
   EXPECT_THAT(asked(Function(kRet, kRest).of_go()), IsEmpty());
 }
 
 // --- Puns that end in the next instruction's jump
 
-// What of [begin, end) can be had.
+// What of [begin, end) is available.
 class Free {
  public:
   Free(Address begin, Address end) : range_{begin, end} {}
@@ -217,7 +217,7 @@ std::optional<EvictingPun> evicting_pun(
   return plan_evicting_pun(function.code(), at(offset), is_free, take, give_back);
 }
 
-// Where both jumps lead when they are written, the next instruction's first.
+// Where both jumps lead once they are written, the next instruction's first.
 struct Led {
   Bytes bytes;
   Address pun = 0;
@@ -249,7 +249,7 @@ const Bytes kMov8 = {0x48, 0xc7, 0x40, 0x08, 0x10, 0x11, 0x12, 0x13};  // movq $
 // Of one to six bytes.
 const Bytes kShort[] = {kRet, kXorEax, kMovRspRbp, kSub16, kMov5, kAdd6};
 
-TEST(EvictingPun, EndsInTheNextInstructionsJumpAndBothLeadWhereTheySay) {
+TEST(EvictingPun, EndsInTheNextInstructionsJumpAndBothLeadToTheirIslands) {
   for (const Bytes& first : kShort) {
     for (const Free& free : {Free(0x1000'0000, 0x7000'0000),
                              Free(Address{0} - 0x7000'0000, Address{0} - 0x1000'0000)}) {
@@ -271,8 +271,8 @@ TEST(EvictingPun, EndsInTheNextInstructionsJumpAndBothLeadWhereTheySay) {
   }
 }
 
-TEST(EvictingPun, ChoosesOnlyWhatNobodyJumpsInto) {
-  // Below 0 without a prefix, as the last byte of the distance is the next jump's 0xe9.
+TEST(EvictingPun, ChoosesOnlyBytesThatNothingJumpsInto) {
+  // Without a prefix it leads below 0: the last byte of the distance is the next jump's 0xe9.
   const Free above(0, uint64_t{1} << 47);
   const Function function(kSub16, repeated(0x90, 9));
   EXPECT_FALSE(evicting_pun(Function(function).branch_to(1), above));
@@ -286,11 +286,11 @@ TEST(EvictingPun, ChoosesOnlyWhatNobodyJumpsInto) {
   }
 }
 
-TEST(EvictingPun, IsNotWhereTheJumpEndsInItsOwnInstruction) {
+TEST(EvictingPun, IsRefusedIfTheJumpEndsInItsOwnInstruction) {
   EXPECT_FALSE(evicting_pun(Function(kMov8, kRest), Free(0, uint64_t{1} << 47)));
 }
 
-TEST(EvictingPun, ClaimsItsOwnInstructionAlone) {
+TEST(EvictingPun, ClaimsOnlyItsOwnInstruction) {
   for (uint64_t taken = 0; taken < 6; ++taken) {
     const auto is_free = [&](Range wanted) { return !wanted.overlaps({at(taken), at(taken + 1)}); };
     const auto planned =
@@ -299,8 +299,9 @@ TEST(EvictingPun, ClaimsItsOwnInstructionAlone) {
   }
 }
 
-TEST(EvictingPun, TriesOtherPlacesWhereTheOtherJumpHasNoneAndGivesThoseBack) {
-  // A range of places for the jump itself, and for the other one's none but so many times.
+TEST(EvictingPun, TriesOtherIslandsIfTheOtherJumpHasNoneAndGivesThemBack) {
+  // There is a range of islands for the pun's jump; the other jump has none for the first `in_vain`
+  // of them.
   for (const size_t in_vain : {0, 1, 5, 1000}) {
     std::vector<Address> taken, given;
     const Function function(kRet, kRest);
@@ -325,7 +326,7 @@ TEST(EvictingPun, TriesOtherPlacesWhereTheOtherJumpHasNoneAndGivesThoseBack) {
   }
 }
 
-TEST(EvictingPun, IsNotWhereNothingMayBeMoved) {
+TEST(EvictingPun, IsRefusedIfTheInstructionMustNotMove) {
   const Free anywhere(0, uint64_t{1} << 47);
   EXPECT_FALSE(evicting_pun(Function({0xf4}, kRest), anywhere)) << "hlt";
   EXPECT_FALSE(evicting_pun(Function(kMovRspRbp, kRest), anywhere, 1)) << "in the midst of one";

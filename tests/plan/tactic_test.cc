@@ -1,4 +1,4 @@
-// What people and programs read about tactics and refusals.
+// The texts about tactics and refusals, for people and for programs.
 #include "plan/tactic.h"
 
 #include <gtest/gtest.h>
@@ -12,14 +12,14 @@ namespace {
 constexpr auto kLastTactic = static_cast<uint8_t>(Tactic::pad);
 constexpr auto kLastReason = static_cast<uint8_t>(Reason::thread_inside);
 
-TEST(TacticNames, AreOneForEach) {
+TEST(TacticNames, AreUnique) {
   std::set<std::string_view> names;
   for (uint8_t i = 0; i <= kLastTactic; ++i) names.insert(name(static_cast<Tactic>(i)));
   EXPECT_EQ(names.size(), size_t{kLastTactic} + 1);
   EXPECT_FALSE(names.contains("?"));
 }
 
-TEST(ReasonNames, AreOneForEachAndFitJson) {
+TEST(ReasonNames, AreUniqueAndFitJson) {
   std::set<std::string_view> names;
   for (uint8_t i = 0; i <= kLastReason; ++i) {
     const std::string_view text = name(static_cast<Reason>(i));
@@ -30,7 +30,7 @@ TEST(ReasonNames, AreOneForEachAndFitJson) {
   EXPECT_EQ(names.size(), size_t{kLastReason} + 1);
 }
 
-TEST(ReasonSentences, AreOneForEachInLowerCaseWithoutAFullStop) {
+TEST(ReasonSentences, AreUniqueInLowerCaseWithoutAFullStop) {
   std::set<std::string_view> sentences;
   for (uint8_t i = 0; i <= kLastReason; ++i) {
     const std::string_view text = sentence(static_cast<Reason>(i));
