@@ -7,7 +7,7 @@
 //
 // A probe is in place from place() until its object is destroyed. All functions here may be called
 // from any thread and from handlers, but not from signal handlers. They may allocate and take
-// locks. Probes that they would hit themselves run no handler and count the hit as missed.
+// locks. Probes that they hit themselves run no handlers, and count the hits as missed.
 //
 // A probe is a jump in the function's code, written while all threads keep running
 // (docs/library.md). For this the library installs a SIGTRAP handler; a handler that the program

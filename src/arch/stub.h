@@ -21,9 +21,9 @@
 
 namespace pinprick::arch {
 
-// Where a thread of the target has its struct rseq, relative to its thread pointer. std::nullopt
-// where this is optional: the process does not use rseq, or has another signature; then locked
-// instructions count.
+// Where a thread of the target has its struct rseq, relative to its thread pointer. An empty
+// std::optional<RseqArea> means that the process does not use rseq, or has another signature; then
+// locked instructions count.
 struct RseqArea {
   int32_t thread_pointer_offset = 0;
   friend bool operator==(const RseqArea&, const RseqArea&) = default;

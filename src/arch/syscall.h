@@ -55,7 +55,7 @@ Registers registers_for_call(const Registers& home, Address code, uint64_t numbe
 // to return to its own work without help. It lies at `at`:
 //
 //             syscall                              a single call; its caller sets the registers
-//     home:   rt_sigprocmask(SIG_SETMASK, &mask)   from here on only if the thread was not stopped
+//     home:   rt_sigprocmask(SIG_SETMASK, &mask)   reached only if the thread was not stopped
 //             flags, all registers = `home`
 //             jmp home.rip
 //

@@ -60,8 +60,8 @@ struct StubTables {
 // Emits the table of an arena to which stubs are added while threads unwind: it has room for as
 // many groups as there may be. To add a stub, write its shape if it is new, its shape number, and
 // the start of its group if it is the first of the group. A thread that unwinds from an earlier
-// stub gets the same result at any moment of this, provided that the numbers of stubs that do not
-// exist are that of the end (StubShapes::of_end).
+// stub gets the same result at any moment of this, as long as stubs that do not exist have the
+// number of the end (StubShapes::of_end).
 UnwindTable emit_stub_unwind_table(Assembler& code, Range stubs, const StubTables& tables);
 
 // Emits the table of memory that holds only trampolines, each an indirect jump
@@ -85,7 +85,7 @@ class StubShapes {
   // Returns the number of a shape, for StubArena. Of a stub with an empty shape only `room` is
   // stored.
   uint16_t add(const std::string& shape, uint64_t room);
-  // Returns the number that means: no more stubs. The first such number is 0.
+  // Returns the number that means: no more stubs. It is 0 if this is called before any add().
   uint16_t of_end();
   const std::string& bytes() const { return bytes_; }
 

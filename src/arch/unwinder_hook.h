@@ -19,7 +19,7 @@ namespace pinprick::arch {
 struct Unwinder {
   Range code;                                      // that calls the loader
   std::optional<layout::UnwinderTable> functions;  // without `landing`; empty: not known
-  // It does not need what a table without a personality has for libgcc.
+  // Does not need what a table without a personality does for libgcc (emit_slot_unwind_table).
   bool is_libunwind = false;
 };
 

@@ -15,9 +15,9 @@
 //     like such an entry; no compiler makes such tables, but assembly may.
 //   - 4-byte tables relative to their own address: for every address that an instruction takes, the
 //     entries as long as they lead into text (switches of GCC and clang).
-//   - 4-byte tables of distances from a label in the function that jumps by them: every table in
-//     data combined with every label of its own whose addresses such a function takes (`goto
-//     *(&&label + table[i])`).
+//   - 4-byte tables of distances from a label in the function that jumps by them, as in
+//     `goto *(&&label + table[i])`: every table in data combined with every label of its own whose
+//     addresses such a function takes.
 //   - For a jump to a label plus a multiple of a power of two, as the straight-line code before it
 //     shows: every address at such a distance, in its function and in the one that the label is in
 //     (blocks of one size, in assembly).

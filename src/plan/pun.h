@@ -1,8 +1,8 @@
-// A pun: a jump of which only the first bytes are written. The rest of its distance are the bytes
-// that follow, unchanged. So its target cannot be chosen, except for the lower bytes of the
-// distance if the instruction has them. An island, which jumps to the stub, is put at the target,
-// in memory that is mapped for it. Where the target is not free, prefixes that do not change the
-// jump shift the distance by a byte each.
+// A pun: a jump of which only the first bytes are written. The rest of its distance consists of the
+// bytes that follow, unchanged. So its target cannot be chosen, except for the lower bytes of the
+// distance if the instruction is long enough to hold them. An island, which jumps to the stub, is
+// put at the target, in memory that is mapped for it. If the target is not free, prefixes that do
+// not change the jump shift the distance by a byte each.
 //
 //     before   c3 | 31 c0 e9 65 94              ret; xor %eax,%eax; jmp ...
 //     after    e9 | 31 c0 e9 65 94              jmp site + 5 + 0x65e9c031; the rest as it was
@@ -10,16 +10,16 @@
 // A pun needs one byte, whatever follows, jumps into it, or returns to it. Why every thread is safe
 // at each step:
 //   - The island is there before the text is written, and stays as long as a thread may be in it.
-//   - Bytes of a single instruction change, in a single page, while all threads are stopped. No
-//     thread can be stopped inside an instruction. If some code is known to branch into the
+//   - Only bytes of a single instruction change, in a single page, while all threads are stopped.
+//     No thread can be stopped inside an instruction. If code is known to branch into the
 //     instruction (some jumps over a lock prefix), its bytes from there on are left unchanged.
 //   - The bytes after it do not change: a thread that reaches them by any path, even in another
 //     page, runs the original code.
 //   - Nothing else may change these bytes either while the jump is there. No other patch of ours
 //     touches them (they are part of Patch::touched). The pun is not written if they differ from
 //     the plan, like all bytes of a patch, nor if one of them is a breakpoint, which its owner
-//     would remove some time. As under every jump of ours, a debugger's breakpoint that is placed
-//     later would change the jump.
+//     would remove at some point. As under every jump of ours, a debugger's breakpoint that is
+//     placed later would change the jump.
 //
 // Where no such jump leads to free memory, the next instruction can make room. It gets a jump of
 // its own, of five bytes, to another island. The bytes after the site are then different ones, and
@@ -66,7 +66,8 @@ struct Candidates {
   uint64_t count = 1;
 };
 
-// Takes and returns an address among the candidates at which kIslandSize bytes are available.
+// Takes and returns an address among the candidates at which kIslandSize bytes are available;
+// nullopt if there is none.
 using TakeIsland = std::function<std::optional<Address>(const Candidates&)>;
 
 // Plans a pun. `site` is an instruction boundary, but not that of an endbr64 at the entry. `text`

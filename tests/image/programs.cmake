@@ -1,5 +1,5 @@
-# Objects to look at, as compilers and linkers make them. Plain custom commands: neither our warnings
-# nor our sanitizers have a place in them.
+# Objects under test, as compilers and linkers make them. Plain custom commands: our warnings and
+# sanitizers must not apply to them.
 
 set(IMAGE_PROGRAMS ${PROJECT_BINARY_DIR}/image_programs)
 file(MAKE_DIRECTORY ${IMAGE_PROGRAMS})
@@ -55,8 +55,8 @@ foreach(program switches gotos)
   endif()
 endforeach()
 
-# Stripped, but for what distributions put into .gnu_debugdata: a compressed debug file without debug
-# information, with the local functions.
+# Stripped, except for what distributions put into .gnu_debugdata: a compressed debug file with the
+# local functions, without debug information.
 find_program(PROGRAM_OBJCOPY objcopy REQUIRED)
 find_program(PROGRAM_XZ xz REQUIRED)
 set(embedded ${IMAGE_PROGRAMS}/basic_embedded)
