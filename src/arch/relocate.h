@@ -16,8 +16,7 @@ namespace pinprick::arch {
 
 enum class Displaceable : uint8_t {
   yes,
-  undecodable,  // a full decode rejects it (lock on an instruction that cannot have it, reserved
-                // encodings)
+  undecodable,  // a full decode rejects it (invalid lock prefix, reserved encodings)
   privileged,   // faults in user space: a handler of that fault would see its address
   inexact,      // far branches, software interrupts, operand-size prefixed branches, eip-relative
 };

@@ -20,10 +20,10 @@ namespace pinprick::arch {
 
 // What happens to the call when the thread runs again.
 enum class CallState : uint8_t {
-  none,          // the thread is in no call
-  over,          // it has its result
-  begins_again,  // the kernel rewinds the thread to the call's instruction
-  continues,     // the same, but with restart_syscall, which uses state that the kernel has kept
+  none,       // the thread is in no call
+  over,       // it has its result
+  restarts,   // the kernel rewinds the thread to the call's instruction
+  continues,  // the same, but with restart_syscall, which uses state that the kernel has kept
 };
 CallState call_state(const Registers& registers);
 inline bool in_system_call(const Registers& registers) {

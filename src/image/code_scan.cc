@@ -579,8 +579,7 @@ namespace {
 class SequenceSearch {
  public:
   static constexpr uint64_t kSize = 32, kStart = 8, kLength = 16, kAbort = 24;
-  static constexpr uint64_t kLongest = 4096;  // maximum length of a sequence; real ones have about
-                                              // 10 instructions
+  static constexpr uint64_t kLongest = 4096;  // of a sequence; real ones have 10 instructions
 
   explicit SequenceSearch(const ObjectBytes& object) : object_(object) {}
 

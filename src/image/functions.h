@@ -22,8 +22,7 @@ namespace pinprick::image {
 
 struct Function {
   Range range;
-  Address limit = 0;  // start of the next function or object; [range.end, limit) can only be
-                      // padding
+  Address limit = 0;  // start of what comes next; [range.end, limit) can only be padding
   Address lsda = 0;
   // The unwind tables prove that the return address is at the top of the stack at entry; or they do
   // not describe this function, and it has a symbol.

@@ -22,10 +22,8 @@ struct Match {
   // The name to show: demangled, with the signature if overloads share the name. Lives as long as
   // the object.
   std::string_view function_name;
-  uint32_t pattern = 0;           // index of the pattern that matched first; those with a wildcard
-                                  // come last
-  bool unresolved = false;        // an IFUNC that the process has not used yet, so its
-                                  // implementation is not known
+  uint32_t pattern = 0;           // index of the first pattern that matched; names before wildcards
+  bool unresolved = false;        // an IFUNC that the process has not used, so not resolved
   bool each_instruction = false;  // means every instruction of the function, not only `site`
 
   bool at_entry() const { return offset() == 0; }

@@ -25,10 +25,8 @@ struct UnreadableObject {
 
 struct ProcessImage {
   std::vector<std::unique_ptr<Object>> objects;  // the executable first
-  std::vector<UnreadableObject> unreadable;      // files that are mapped executable, but are not
-                                                 // readable as ELF
-  std::vector<std::string> replaced;  // names of objects read from memory, since their file is not
-                                      // available
+  std::vector<UnreadableObject> unreadable;      // mapped executable, but not readable as ELF
+  std::vector<std::string> replaced;  // objects read from memory: their file is not available
   bool maps_unwinder = false;         // has libgcc_s, libunwind, or a C++ runtime
   std::vector<Mapping> maps;          // of the process; empty for a file
   std::vector<Range> taken;           // text that others' probes have changed, ascending

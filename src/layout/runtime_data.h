@@ -38,8 +38,7 @@ struct Slot {
 // beside the stub. A call that is recorded in several metrics has a list of records; its slot
 // refers to the first.
 struct ProbeRecord {
-  uint64_t body;        // out-of-line copy of the displaced instructions; it continues in the
-                        // function
+  uint64_t body;        // out-of-line copy of the displaced instructions
   uint64_t site;        // the probed instruction
   uint64_t cells;       // offset of the metric's TimeCells in a per-CPU area
   uint64_t next;        // address of the next record of this call; 0: none

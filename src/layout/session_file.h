@@ -89,8 +89,7 @@ struct SiteEntry {
   uint64_t address = 0;
   uint8_t original[kMaxSiteLength] = {};
   int32_t jump = 0;  // distance from the end of the jump to its target
-  int32_t body = 0;  // distance from `address` to the copy of the first displaced instruction; 0:
-                     // none
+  int32_t body = 0;  // from `address` to the copy of the first displaced instruction; 0: none
   uint8_t length : 4 = 0;
   // How many bytes are written, from the first. The rest of the jump is already there: it belongs
   // to another site's jump, which this one depends on.
@@ -100,8 +99,7 @@ struct SiteEntry {
   uint8_t displaced = 0;     // size of the displaced instructions, from `address`
   // Order of writing; bytes are restored in reverse order.
   enum class Phase : uint8_t {
-    unwinder_hook = 0,  // before probes: without it nothing may unwind over slots, nor may children
-                        // count
+    unwinder_hook = 0,  // before probes: without it nothing may unwind slots, nor children count
     usual = 1,
     dependent = 2,  // a jump that needs a usual one: as its trampoline, or for its own last bytes
     loader_hook = 3,
@@ -128,8 +126,7 @@ struct SiteEntry {
 // kind. FunctionEntry has the names.
 struct ProbeEntry {
   uint32_t site = 0;
-  uint32_t body = 0;  // distance from the copy of the site's first instruction to that of the
-                      // probed one
+  uint32_t body = 0;  // from the copy of the site's first instruction to that of the probed one
   uint16_t object = 0;
   enum class Kind : uint8_t { count = 1, latency = 2, value = 3, span = 4 } kind = Kind::count;
   uint8_t offset = 0;  // of the probed instruction, from the address of the site
@@ -142,8 +139,7 @@ struct FunctionEntry {
   uint64_t begin = 0;        // the address that the bare name stands for
   uint32_t first_probe = 0;  // ascending
   uint32_t name = 0;         // offset in names
-  uint32_t value = 0;        // of value probes: what they record, as the user wrote it; offset in
-                             // names
+  uint32_t value = 0;        // what value probes record, as the user wrote it; offset in names
   uint32_t unused = 0;
 };
 
@@ -182,8 +178,7 @@ struct LoaderCell {
   uint32_t answered = 0;         // written by the controller: the last request it has dealt with
   uint32_t heartbeat = 0;        // changes while the controller works on a request
   uint32_t controller_gone = 0;  // not 0: threads do not wait
-  uint64_t timeout = 0;          // TSC ticks without a heartbeat after which the controller counts
-                                 // as gone
+  uint64_t timeout = 0;          // TSC ticks without a heartbeat: the controller is gone
 };
 
 // At the start of the pool. Its blocks follow one page later, one after the other, each as large as

@@ -46,11 +46,9 @@ enum class Reason : uint8_t {
   goroutine,             // Go's runtime may suspend a goroutine there, or turn a fault into a panic
   runtime_reads_stack,   // return probes: a language runtime reads return addresses on the stack
   stack_moves,           // return probes: Go's runtime moves the stacks of its functions
-  may_be_unwound,        // return probes: an exception may pass through, and its unwinder was not
-                         // found
+  may_be_unwound,        // return probes: an exception may pass, and its unwinder was not found
   text_changed,          // at arming: memory differs from the plan
-  thread_inside,         // at arming: a thread is at, or will return to, an instruction under the
-                         // jump
+  thread_inside,         // at arming: a thread is, or will return to, under the jump
 };
 
 struct Refusal {

@@ -48,7 +48,7 @@ int reluctance(const StoppedThread& thread, bool in_sequence) {
       return 0;
     case arch::CallState::over:
       return 1;
-    case arch::CallState::begins_again:
+    case arch::CallState::restarts:
       return 2;
     case arch::CallState::continues:
       return 3;

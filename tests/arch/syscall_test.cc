@@ -302,7 +302,7 @@ TEST(CallState, SaysWhatTheKernelWillDoAboutACall) {
   EXPECT_EQ(call_state(registers), CallState::over);
   restart_unless_handled(registers);
   EXPECT_EQ(syscall_result(registers), -514);  // ERESTARTNOHAND
-  EXPECT_EQ(call_state(registers), CallState::begins_again);
+  EXPECT_EQ(call_state(registers), CallState::restarts);
   registers.rax = static_cast<uint64_t>(int64_t{-516});  // ERESTART_RESTARTBLOCK
   EXPECT_EQ(call_state(registers), CallState::continues);
 }

@@ -118,8 +118,7 @@ class Assembler {
   void store(Reg base, int32_t offset, Reg from);
   void store_imm32(Reg base, int32_t offset, int32_t value);
   void lea(Reg to, Reg base, int32_t offset);
-  void lea_wide(Reg to, Reg base, int32_t offset);  // the offset is always encoded as its last four
-                                                    // bytes
+  void lea_wide(Reg to, Reg base, int32_t offset);  // the offset always takes four bytes, its last
   void lea(Reg to, Label address);
   void lea(Reg to, Address address);  // RIP-relative
   void lea_indexed(Reg to, Reg base, Reg index, Scale scale = Scale::by_1);

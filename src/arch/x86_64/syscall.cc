@@ -80,7 +80,7 @@ CallState call_state(const Registers& registers) {
     case kRestartNoInterrupt:
     case kRestartNoHandler:
     case EINTR:
-      return CallState::begins_again;
+      return CallState::restarts;
     case kRestartBlock:
       return CallState::continues;
     default:

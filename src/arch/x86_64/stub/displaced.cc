@@ -49,12 +49,12 @@ std::optional<Address> emit_copies(Assembler& code, const Displaced& displaced, 
   return falls_through ? std::optional(displaced.address + to) : std::nullopt;
 }
 
-void emit_continuation(Assembler& code, const Displaced& displaced, std::optional<Address> on,
+void emit_continuation(Assembler& code, const Displaced& displaced, std::optional<Address> next,
                        Stub& stub) {
   const Address behind = displaced.address + displaced.bytes.size();
   stub.frames.displaced = static_cast<uint8_t>(displaced.bytes.size());
-  stub.frames.note(code.here(), on ? stub.frames.displaced : StubRow::kNowhere, 0);
-  if (on)
+  stub.frames.note(code.here(), next ? stub.frames.displaced : StubRow::kNowhere, 0);
+  if (next)
     code.jmp(behind);
   else
     code.relative32(behind);

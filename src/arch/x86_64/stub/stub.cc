@@ -109,12 +109,11 @@ class StubWriter {
   const StubSpec& spec_;
   const Displaced& displaced_;
   Stub stub_;
-  size_t copied_ = 0;          // how far displaced instructions were copied
-  std::optional<Address> on_;  // where the program continues after what was written; none: it does
-                               // not
-  Sequence sequence_;          // of the CountHit whose out-of-line part was written last
-  Address routine_ = 0;        // of the CallRoutine
-  Assembler::Label body_;      // where a measured call continues
+  size_t copied_ = 0;            // how far displaced instructions were copied
+  std::optional<Address> next_;  // where the program continues then; none: it does not
+  Sequence sequence_;            // of the CountHit whose out-of-line part was written last
+  Address routine_ = 0;          // of the CallRoutine
+  Assembler::Label body_;        // where a measured call continues
   bool body_has_begun_ = false;
   std::vector<HandlerRecord> handlers_;
   std::vector<ValueRecord> values_;
@@ -126,7 +125,7 @@ Stub StubWriter::write() {
   const bool first_is_at_site = !actions.empty() && actions.front().offset == 0;
   if (first_is_at_site && has_out_of_line(actions.front())) write_out_of_line(actions.front());
   stub_.begin = code_.here();
-  on_ = displaced_.address;
+  next_ = displaced_.address;
   for (const StubAction& action : actions) {
     copy_up_to(action.offset);
     const bool is_written = first_is_at_site && &action == &actions.front();
@@ -139,13 +138,13 @@ Stub StubWriter::write() {
     }
     write_switch(action);
     std::visit([&](const auto& what) { write_action(action, what); }, action.what);
-    on_ = displaced_.address + copied_;
+    next_ = displaced_.address + copied_;
     if (&action == &actions.back() || (&action)[1].offset != action.offset)
       end_switch(action.offset);
   }
   begin_body();
   copy_up_to(displaced_.bytes.size());
-  emit_continuation(code_, displaced_, on_, stub_);
+  emit_continuation(code_, displaced_, next_, stub_);
   write_records();
   stub_.end = code_.here();
   return std::move(stub_);
@@ -155,7 +154,7 @@ void StubWriter::copy_up_to(size_t offset) {
   assert(offset >= copied_);
   if (offset == copied_) return;
   begin_body();
-  on_ = emit_copies(code_, displaced_, copied_, offset, stub_);
+  next_ = emit_copies(code_, displaced_, copied_, offset, stub_);
   copied_ = offset;
 }
 

@@ -330,8 +330,7 @@ constexpr uint8_t kBackNowhere = 0xff;
 constexpr uint8_t kWordsBias = 8;
 constexpr uint16_t kLastEnd = 0xffff;
 constexpr size_t kShapeUnit = 8;
-constexpr size_t kMostShapes = 0xf000;  // above that there is room for all shapes that describe
-                                        // nothing
+constexpr size_t kMostShapes = 0xf000;  // above, there is room for all shapes that say nothing
 constexpr uint8_t kGroupLog2 = std::countr_zero(StubTables::kGroup);
 
 template <class T>
