@@ -40,9 +40,9 @@ void sort_by_address_and_rank(std::vector<Symbol>& symbols) {
 // unwinders look up the address before a return address.
 Range function_of(const FrameEntry& frame, const ElfFile& object) {
   constexpr uint64_t kRestorer = 16;  // maximum length
-  const Range behind = {frame.code.begin + 1, frame.code.end};
-  if (frame.entered_by_call || behind.size() > kRestorer) return frame.code;
-  return arch::is_signal_restorer(object.read(behind)) ? behind : frame.code;
+  const Range rest = {frame.code.begin + 1, frame.code.end};
+  if (frame.entered_by_call || rest.size() > kRestorer) return frame.code;
+  return arch::is_signal_restorer(object.read(rest)) ? rest : frame.code;
 }
 
 // A set of addresses that mostly come in ascending order.

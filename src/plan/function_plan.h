@@ -74,7 +74,7 @@ struct FunctionPlan {
 
 enum class Placing : uint8_t {
   anywhere,
-  at_site,  // return probes: the jump replaces the probed instruction itself
+  at_site,  // return probes: the window starts at the probed instruction
 };
 
 // `sites` are ascending and unique. A function's entry stands for its entry_site().

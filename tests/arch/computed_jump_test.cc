@@ -22,7 +22,7 @@ struct Case {
 const Bytes kLabel = {0x48, 0x8d, 0x15, 0x00, 0x01, 0x00, 0x00};
 constexpr Address kLabelAddress = 0x1107;
 
-Bytes behind_label(Bytes bytes) {
+Bytes after_label(Bytes bytes) {
   bytes.insert(bytes.begin(), kLabel.begin(), kLabel.end());
   return bytes;
 }
@@ -63,7 +63,7 @@ TEST(ComputedJump, LeadsToMultiplesOfAPowerOfTwoFromItsShift) {
        16},
   };
   for (const Case& c : kCases) {
-    const auto jump = computed_jump(behind_label(c.bytes), kAddress);
+    const auto jump = computed_jump(after_label(c.bytes), kAddress);
     ASSERT_TRUE(jump) << c.assembly;
     EXPECT_EQ(jump->base, c.base) << c.assembly;
     EXPECT_EQ(jump->stride, c.stride) << c.assembly;
@@ -97,7 +97,7 @@ TEST(ComputedJump, IsUnknownIfTheCodeDoesNotShowHowItIsComputed) {
       {"shl $6,%ecx; add %rdx,%rcx; jmp *(%rcx)", {0xc1, 0xe1, 0x06, 0x48, 0x01, 0xd1, 0xff, 0x21}},
   };
   for (const Case& c : kCases)
-    EXPECT_FALSE(computed_jump(behind_label(c.bytes), kAddress)) << c.assembly;
+    EXPECT_FALSE(computed_jump(after_label(c.bytes), kAddress)) << c.assembly;
 }
 
 TEST(ComputedJump, IsUnknownAfterACallABranchOrInvalidBytes) {
@@ -111,7 +111,7 @@ TEST(ComputedJump, IsUnknownAfterACallABranchOrInvalidBytes) {
       {"shl $6,%ecx; add %rdx,%rcx; (cut off)", {0xc1, 0xe1, 0x06, 0x48, 0x01, 0xd1, 0xff}},
   };
   for (const Case& c : kCases)
-    EXPECT_FALSE(computed_jump(behind_label(c.bytes), kAddress)) << c.assembly;
+    EXPECT_FALSE(computed_jump(after_label(c.bytes), kAddress)) << c.assembly;
 }
 
 TEST(ComputedJump, NeedsAnAddress) {

@@ -236,10 +236,10 @@ TEST(Emit, LabelsThatAreBoundLaterAndEarlier) {
   const auto around = [](const std::function<void(Assembler&, Assembler::Label)>& refer) {
     return text_of([&](Assembler& code) {
       const auto before = code.bind_here();
-      const auto behind = code.new_label();
+      const auto after = code.new_label();
       refer(code, before);
-      refer(code, behind);
-      code.bind(behind);
+      refer(code, after);
+      code.bind(after);
     });
   };
   EXPECT_EQ(around([](auto& code, auto label) { code.jmp(label); }),
@@ -271,12 +271,12 @@ TEST(Emit, DataIsLittleEndian) {
 
 TEST(Emit, LabelsAsAddressesAndDistances) {
   Assembler code(kBase);
-  const auto behind = code.new_label();
-  code.u64(behind);
+  const auto after = code.new_label();
+  code.u64(after);
   const auto middle = code.bind_here();
-  code.distance(middle, behind);
+  code.distance(middle, after);
   code.u8(0x90);
-  code.bind(behind);
+  code.bind(after);
   const auto bytes = code.finish();
   ASSERT_TRUE(bytes);
   // The label lies after 8 bytes of address, 8 of distance, and the nop.
@@ -303,10 +303,10 @@ TEST(Emit, KnowsItsAddress) {
 TEST(Emit, AShortJumpReaches127BytesForwardAnd128Back) {
   const auto jump_over = [](size_t bytes) {
     Assembler code(kBase);
-    const auto behind = code.new_label();
-    code.jmp_short(behind);
+    const auto after = code.new_label();
+    code.jmp_short(after);
     code.raw(repeated(0x90, bytes));
-    code.bind(behind);
+    code.bind(after);
     return code.finish().has_value();
   };
   EXPECT_TRUE(jump_over(127));
@@ -325,10 +325,10 @@ TEST(Emit, AShortJumpReaches127BytesForwardAnd128Back) {
 TEST(Emit, JrcxzReachesAsFarAsAShortJump) {
   for (size_t bytes : {127u, 128u}) {
     Assembler code(kBase);
-    const auto behind = code.new_label();
-    code.jrcxz(behind);
+    const auto after = code.new_label();
+    code.jrcxz(after);
     code.raw(repeated(0x90, bytes));
-    code.bind(behind);
+    code.bind(after);
     EXPECT_EQ(code.finish().has_value(), bytes == 127);
   }
 }

@@ -144,7 +144,7 @@ const char* letters_of(Address fde) {
   return reinterpret_cast<const char*>(table_of(fde) + 9);
 }
 
-void expect_answers_of_unwinder(std::optional<layout::UnwinderTable> functions,
+void expect_results_of_unwinder(std::optional<layout::UnwinderTable> functions,
                                 const char* of_slots) {
   Hooked hooked(UnwinderHook::At::unwinder, functions);
   expect_untouched_outside(hooked);
@@ -165,11 +165,11 @@ void expect_answers_of_unwinder(std::optional<layout::UnwinderTable> functions,
 }
 
 TEST(UnwinderHook, ReturnsATableForEmittedCodeAndLeavesTheRestToTheUnwinder) {
-  expect_answers_of_unwinder(layout::UnwinderTable{}, kOfSlots);
+  expect_results_of_unwinder(layout::UnwinderTable{}, kOfSlots);
 }
 
 TEST(UnwinderHook, ReturnsTablesWithoutAPersonalityIfTheUnwindersFunctionsAreUnknown) {
-  expect_answers_of_unwinder(std::nullopt, kOfSlotsWithoutPersonality);
+  expect_results_of_unwinder(std::nullopt, kOfSlotsWithoutPersonality);
 }
 
 TEST(LoaderHook, ReturnsSlotsWithAPersonalityToAKnownUnwinder) {
@@ -222,17 +222,17 @@ using ListCallback = int (*)(dl_phdr_info*, size_t, void*);
 int lists_objects(ListCallback callback, void* argument) {
   EXPECT_EQ(reinterpret_cast<Address>(__builtin_frame_address(0)) % 16, 0u);
   ++times_listed;
-  int answer = 0;
+  int result = 0;
   is_locked = true;
   for (const char* name : {"", "libc.so.6"}) {
     dl_phdr_info info = {};
     info.dlpi_name = name;
     info.dlpi_adds = 2;
-    answer = callback(&info, sizeof info, argument);
-    if (answer != 0) break;
+    result = callback(&info, sizeof info, argument);
+    if (result != 0) break;
   }
   is_locked = false;
-  return answer;
+  return result;
 }
 
 // mov $lists_objects,%rax; jmp *%rax

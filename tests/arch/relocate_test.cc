@@ -379,7 +379,7 @@ TEST_F(RelocateCall, ThroughEveryRegister) {
   }
   const auto rax = [&](MachineState& state) { state[Reg::rax] = target; };
   expect_call("notrack call *%rax", {0x3e, 0xff, 0xd0}, rax);
-  EXPECT_EQ(last.copy[6], 0x3e) << "the prefix stays, behind the push";
+  EXPECT_EQ(last.copy[6], 0x3e) << "the prefix stays, after the push";
   expect_call("bnd call *%rax", {0xf2, 0xff, 0xd0}, rax);
   EXPECT_EQ(last.copy[6], 0xf2);
   expect_call("rex.W call *%rax", {0x48, 0xff, 0xd0}, rax);
@@ -476,13 +476,13 @@ TEST_F(RelocateCall, ThroughRipRelativeMemory) {
 TEST_F(RelocateCall, AlsoBelowTwoGigabytes) {
   Sandbox low(Sandbox::Where::low);
   target = low.home() + 0x300;
-  const auto behind = [&](size_t length) { return static_cast<int32_t>(0x300 - length); };
+  const auto after = [&](size_t length) { return static_cast<int32_t>(0x300 - length); };
   const auto check = [&](const char* assembly, const Bytes& bytes, const Prepare& prepare) {
     expect_same(assembly, bytes, prepare, &low);
     EXPECT_EQ(arrivals, std::set<Address>{target}) << assembly;
     EXPECT_EQ(low.word(last_start[Reg::rsp] - 8), low.home() + bytes.size()) << assembly;
   };
-  check("call target", joined({{0xe8}, little_endian(behind(5))}), {});
+  check("call target", joined({{0xe8}, little_endian(after(5))}), {});
   EXPECT_EQ(last.copy[0], 0x68) << "push $imm32 needs no literal";
   check("call *%rax", {0xff, 0xd0}, [&](MachineState& state) { state[Reg::rax] = target; });
   check("call *(%rsp)", {0xff, 0x14, 0x24},

@@ -145,7 +145,7 @@ TEST_F(CacheFolderTest, RemovesWhatAnotherProcessNeverFinished) {
   ASSERT_EQ(::utimensat(AT_FDCWD, file(".new-1-0").c_str(), long_ago, 0), 0);
   folder.trim();
   EXPECT_FALSE(std::filesystem::exists(file(".new-1-0")));
-  EXPECT_TRUE(std::filesystem::exists(file(".new-2-0"))) << "somebody may be at it";
+  EXPECT_TRUE(std::filesystem::exists(file(".new-2-0"))) << "its process may be writing it";
 }
 
 // A full disk has the same effect.

@@ -102,9 +102,9 @@ TEST(CodeScan, AnOuterFunctionIsUnresolvedIfItsPartAfterAnInnerOneJumpsAnywhere)
     auto file = load_file(program(name));
     ASSERT_TRUE(file);
     Object& object = *file->objects.at(0);
-    const Address behind = address_of(program(name), "to_behind").value();
+    const Address after = address_of(program(name), "to_behind").value();
     for (const Function& function : object.functions().functions()) {
-      if (!function.range.contains(behind)) continue;
+      if (!function.range.contains(after)) continue;
       EXPECT_TRUE(object.targets().has_unresolved_jump(function.range.begin))
           << name << ": " << object.functions().names(function)[0];
     }

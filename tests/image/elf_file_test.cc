@@ -252,16 +252,16 @@ TEST_P(Programs, ACopyEqualsTheFileAndDoesNotChangeWithIt) {
 
 TEST_P(Programs, MayHaveANameIfASymbolContainsIt) {
   const ElfFile file = open_program(path_);
-  const std::string_view nobodys[] = {"name_that_nothing_has", "nor_this"};
-  EXPECT_FALSE(file.may_name_any(nobodys));
+  const std::string_view unused_names[] = {"name_that_nothing_has", "nor_this"};
+  EXPECT_FALSE(file.may_name_any(unused_names));
   for (const Symbol& symbol : file.symtab()) {
-    const std::string_view names[] = {nobodys[0], symbol.name};
+    const std::string_view names[] = {unused_names[0], symbol.name};
     EXPECT_TRUE(file.may_name_any(names)) << symbol.name;
   }
   for (const Symbol& symbol : file.dynamic_symbols())
     EXPECT_TRUE(file.may_name_any(std::span(&symbol.name, 1))) << symbol.name;
   const auto bare = ElfFile::from_bytes(without_section_headers(read_bytes(path_)), "bare");
-  EXPECT_TRUE(bare->may_name_any(nobodys)) << "without section headers it is not known";
+  EXPECT_TRUE(bare->may_name_any(unused_names)) << "without section headers it is not known";
 }
 
 // This program has some.

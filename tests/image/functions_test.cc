@@ -73,7 +73,7 @@ TEST_F(NestedFunctions, InsideOthersAreFunctionsOfTheirOwn) {
   EXPECT_EQ(table().find(label("outer")), &at("outer"));
   // After the inner one comes the rest of the outer one.
   EXPECT_EQ(table().find(at("inner").range.end), &at("outer"));
-  EXPECT_EQ(table().find(at("outer").range.end), nullptr) << "padding belongs to nobody";
+  EXPECT_EQ(table().find(at("outer").range.end), nullptr) << "padding belongs to no function";
 }
 
 TEST_F(NestedFunctions, ThatOverlapKeepTheirRanges) {

@@ -165,7 +165,7 @@ TEST(LoadProcess, ReadsTheFileThatRunsNotTheOneThatReplacedIt) {
 
 // What is left without privileges: no map_files, and the file has been unlinked. Runs in a child;
 // returns 0 on success.
-int load_own_deleted_library_as_nobody(const std::string& path) {
+int load_own_deleted_library_unprivileged(const std::string& path) {
   void* library = ::dlopen(path.c_str(), RTLD_NOW);
   if (library == nullptr || ::unlink(path.c_str()) != 0) return 1;
   if (::setresuid(65534, 65534, 65534) != 0 || ::prctl(PR_SET_DUMPABLE, 1) != 0) return 2;
@@ -184,11 +184,11 @@ int load_own_deleted_library_as_nobody(const std::string& path) {
 }
 
 TEST(LoadProcess, ReadsALibraryFromMemoryIfItsFileIsNotAvailable) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs to become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "needs to become another user";
   const Scratch scratch;
   const std::string path = copy_of("libbasic.so.1", scratch / "libbasic.so.1");
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(load_own_deleted_library_as_nobody(path));
+  if (child == 0) ::_exit(load_own_deleted_library_unprivileged(path));
   int status = -1;
   ::waitpid(child, &status, 0);
   ASSERT_TRUE(WIFEXITED(status));

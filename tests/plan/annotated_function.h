@@ -26,8 +26,8 @@ struct Mark {
 // A function at kBegin: its code, and what follows up to the next function or object.
 class Function {
  public:
-  explicit Function(Bytes code, Bytes behind = {})
-      : size_(code.size()), bytes_(joined({code, behind})) {}
+  explicit Function(Bytes code, Bytes following = {})
+      : size_(code.size()), bytes_(joined({code, following})) {}
 
   Function& branch_to(uint64_t offset) {
     targets_.add(at(offset));

@@ -490,8 +490,8 @@ TEST(Evict, ReachesNoFurtherThanAShortJump) {
 constexpr uint64_t kEdge = kPageSize;
 
 // After the crowd, `code` starts that many bytes before the edge of a page.
-Function before_edge(uint64_t bytes, const Bytes& code, const Bytes& behind = {}) {
-  Function function(joined({crowd(kEdge - bytes), code}), behind);
+Function before_edge(uint64_t bytes, const Bytes& code, const Bytes& following = {}) {
+  Function function(joined({crowd(kEdge - bytes), code}), following);
   crowd_targets(function, 0, kEdge - bytes);
   return function;
 }
@@ -602,12 +602,12 @@ TEST(Refused, AllProbesOfAHopThatFindsNoTrampoline) {
 
 // --- Functions with unresolved jumps
 
-TEST(Opaque, ASingleInstructionMayHopToPaddingAfterTheFunction) {
+TEST(Unresolved, ASingleInstructionMayHopToPaddingAfterTheFunction) {
   expect_plan(Function(kXorRet, kNop7).unresolved(), {0}, "ss ss c3 bb bb bb bb bb 00 00",
               {{0, Tactic::hop, 2, {0}}});
 }
 
-TEST(Opaque, NoTrampolineLiesInPaddingThatTheJumpsMayLeadTo) {
+TEST(Unresolved, NoTrampolineLiesInPaddingThatTheJumpsMayLeadTo) {
   // A label before a nop looks like padding.
   expect_refused(Function(joined({kXorRet, kNop7, kXorRet})).unresolved(), {0},
                  Reason::indirect_jumps, 0);
@@ -675,7 +675,7 @@ TEST(FarHop, IsAShortJumpToATrampolineInAWindowOfANeighbour) {
   EXPECT_EQ(far_hop->window.site, at(3));
   EXPECT_EQ(far_hop->window.written, 5);
   EXPECT_EQ(far_hop->window.displaced, 10);
-  EXPECT_THAT(far_hop->window.interior, ElementsAre(5)) << "where nobody may stand";
+  EXPECT_THAT(far_hop->window.interior, ElementsAre(5)) << "where no thread may be";
 }
 
 TEST(FarHop, DisplacesTheInstructionsUpToTheGivenOne) {

@@ -219,7 +219,7 @@ class FunctionPlans : public Libraries {
     ASSERT_NO_FATAL_FAILURE(check(code, patch, is_depended_on));
     ASSERT_TRUE(in_one_page(patch.site, patch.site + patch.written));
     ASSERT_EQ(patch.written, planned.trampoline ? arch::kShortJumpLength : arch::kJumpLength);
-    ASSERT_TRUE(is_depended_on || !planned.points.empty()) << "it is there for nobody";
+    ASSERT_TRUE(is_depended_on || !planned.points.empty()) << "it has no purpose";
     ASSERT_TRUE(std::is_sorted(planned.points.begin(), planned.points.end()));
     const auto begins = boundaries(code, patch.site, patch.site + patch.displaced);
     for (uint8_t point : planned.points) {

@@ -278,7 +278,7 @@ TEST(PlanPad, TakesPaddingThatStartsInsideAndContinuesAfterTheFunction) {
 }
 
 TEST(PlanPad, FollowsAnyInstructionThatDoesNotFallThrough) {
-  const Bytes behind = repeated(0x90, 8);
+  const Bytes padding = repeated(0x90, 8);
   const Bytes kLast[] = {
       {0xeb, 0x40},        // jmp .+2+0x40
       {0xff, 0xe0},        // jmp *%rax
@@ -287,7 +287,7 @@ TEST(PlanPad, FollowsAnyInstructionThatDoesNotFallThrough) {
       {0xf3, 0xc3},        // repz ret
   };
   for (const Bytes& last : kLast) {
-    const auto patch = Function(last, behind).plan();
+    const auto patch = Function(last, padding).plan();
     ASSERT_TRUE(patch);
     EXPECT_EQ(name(patch->tactic), name(Tactic::pad));
     EXPECT_EQ(patch->displaced, last.size());
@@ -558,12 +558,12 @@ TEST(Patch, ListsTheBoundariesUnderTheJump) {
 
 TEST(Patch, IsTheSameForTheEntryAndItsSite) {
   const Function function(joined({kEndbr64, kPushRbp, kSub16, kRet}));
-  const auto from_begin = function.plan(0), from_behind = function.plan(4);
-  ASSERT_TRUE(from_begin && from_behind);
+  const auto from_begin = function.plan(0), from_site = function.plan(4);
+  ASSERT_TRUE(from_begin && from_site);
   EXPECT_EQ(from_begin->site, at(4));
-  EXPECT_EQ(from_behind->site, at(4));
-  EXPECT_EQ(from_begin->original, from_behind->original);
-  EXPECT_EQ(from_begin->interior, from_behind->interior);
+  EXPECT_EQ(from_site->site, at(4));
+  EXPECT_EQ(from_begin->original, from_site->original);
+  EXPECT_EQ(from_begin->interior, from_site->interior);
 }
 
 }  // namespace

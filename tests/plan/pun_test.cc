@@ -124,7 +124,7 @@ TEST(Pun, KeepsAPrefixThatLiesInThePageBefore) {
       << "the last one in the place of the prefix";
   EXPECT_EQ(asked(Function(at_edge(kXorEax), kRest), edge).size(), 1u) << "it has none";
   EXPECT_EQ(asked(Function(at_edge(kMovRspRbp), kRest).branch_to(edge + 1), edge).size(), 1u)
-      << "somebody jumps over the prefix";
+      << "a branch leads past the prefix";
 }
 
 TEST(Pun, IsNoLongerThanAJournalHasRoomFor) {

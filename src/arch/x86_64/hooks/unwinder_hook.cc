@@ -328,7 +328,7 @@ void HookCode::put_record(Assembler::Label name) {
   segment(0, PT_LOAD, PF_R | PF_X);
   segment(1, PT_LOAD, PF_R);
   segment(2, PT_GNU_EH_FRAME, PF_R);
-  put(kTellingAnswer, Reg::rax);
+  put(kTellingResult, Reg::rax);
   put(field(offsetof(dl_phdr_info, dlpi_addr)), Reg::rax);
   put(field(offsetof(dl_phdr_info, dlpi_subs)), Reg::rax);
   put(field(offsetof(dl_phdr_info, dlpi_tls_modid)), Reg::rax);
@@ -432,7 +432,7 @@ Stub HookCode::for_list() {
   code_.lea(Reg::rdi, spec_.tells_of_tables);
   code_.mov(Reg::rsi, Reg::rsp);
   code_.call(body);
-  code_.load(Reg::rax, Reg::rsp, kTellingAnswer);
+  code_.load(Reg::rax, Reg::rsp, kTellingResult);
   code_.bind(done);
   code_.store_imm32(Reg::rsp, -8, 0);
   code_.lea(Reg::rsp, Reg::rsp, kFrame);

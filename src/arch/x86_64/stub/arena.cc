@@ -93,7 +93,7 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.mov_imm32(Reg::rsi, kTellingRecordSize);
   code.load(Reg::rdx, Reg::rbx, kTellingArgument);
   code.call_memory(Reg::rbx, kTellingCallback);
-  code.store(Reg::rbx, kTellingAnswer, Reg::rax);
+  code.store(Reg::rbx, kTellingResult, Reg::rax);
   code.mov_imm32(Reg::rax, 1);
   code.pop(Reg::rbx);
   note(Caller::returned_to, 1);

@@ -12,7 +12,7 @@ namespace pinprick::arch {
 // and a dl_phdr_info. The record that the callback gets ends before the counts of changes: libgcc
 // would otherwise keep it, with pointers into the stack, in a cache that relies on these counts.
 // They follow it nevertheless, since LLVM's libunwind reads them without checking the size.
-inline constexpr int32_t kTellingCallback = 0, kTellingArgument = 8, kTellingAnswer = 16,
+inline constexpr int32_t kTellingCallback = 0, kTellingArgument = 8, kTellingResult = 16,
                          kTellingRecord = 24, kTellingRecordSize = 32;
 
 // Sets reg to the stripe of the thread that runs on this stack. Changes the flags.

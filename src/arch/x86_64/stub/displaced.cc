@@ -51,13 +51,13 @@ std::optional<Address> emit_copies(Assembler& code, const Displaced& displaced, 
 
 void emit_continuation(Assembler& code, const Displaced& displaced, std::optional<Address> next,
                        Stub& stub) {
-  const Address behind = displaced.address + displaced.bytes.size();
+  const Address after = displaced.address + displaced.bytes.size();
   stub.frames.displaced = static_cast<uint8_t>(displaced.bytes.size());
   stub.frames.note(code.here(), next ? stub.frames.displaced : StubRow::kNowhere, 0);
   if (next)
-    code.jmp(behind);
+    code.jmp(after);
   else
-    code.relative32(behind);
+    code.relative32(after);
   stub.frames.continuation = code.here() - sizeof(int32_t);
 }
 

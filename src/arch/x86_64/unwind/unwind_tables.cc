@@ -199,10 +199,10 @@ void slot_rules(Assembler& at, const SlotFrames& slots, CameBy came_by = CameBy:
   find_slot(address, slots);
   if (has_site) {
     address.reg(kReturnAddress).word(slots.code.begin).op(kOpMinus).literal(kMask).op(kOpAnd);
-    const size_t behind = address.forward(kOpBranch);
+    const size_t after = address.forward(kOpBranch);
     address.plus(PP_SLOT_RECORD).deref().plus(slots.site_in_record).deref().plus(kAsIfCalled);
     const size_t end = address.forward(kOpSkip);
-    address.land(behind);
+    address.land(after);
     address.plus(PP_SLOT_RETURN_ADDRESS).deref();
     address.land(end);
   } else {
