@@ -58,7 +58,7 @@ FoundSessions find_sessions(std::optional<pid_t> pid) {
       continue;
     }
     if (!lives && !locked && journal->header.state != layout::SessionState::armed) {
-      // In a folder of somebody else's the name may mean another file by now.
+      // In another user's folder the name may mean another file by now.
       if (file->owner() == ::geteuid()) file->remove();
       continue;
     }
@@ -77,7 +77,7 @@ void remove_files_of_dead() {
       continue;
     auto file = open_file(path, O_RDWR | O_NOFOLLOW);
     struct stat there = {};
-    // The kernel gives the lease to the only one who has the file open.
+    // The kernel grants the lease only if no other process has the file open.
     if (file && ::fstat(file->get(), &there) == 0 && there.st_uid == ::geteuid() &&
         ::fcntl(file->get(), F_SETLEASE, F_WRLCK) == 0)
       ::unlink(path.c_str());

@@ -1,4 +1,4 @@
-// The sessions on this machine, whoever began them.
+// Finds the session files on this machine, whichever controller made them.
 #pragma once
 
 #include <sys/types.h>
@@ -20,13 +20,16 @@ struct FoundSession {
   bool target_lives = false;  // and is still the same process
 };
 
-// Who may write a session's file says what is written into the process. So of a process that lives
-// only root, we, and whoever owns the process now are believed.
+// Whoever owns a session's file decides what a detach writes into the process. So a file is trusted
+// only if it belongs to root, to this user, or to the present owner of the process.
 bool is_trusted(const SessionFile& file, pid_t pid);
 
-// Removes those of ours that have nothing more to say: of targets that ended before anything was
-// armed, or after it was taken out. The results of a target that ended under probes stay until they
-// are detached. Files that cannot be read or make no sense are left out, and their errors kept.
+// The sessions of the process, or of all processes. Files that cannot be read, make no sense or are
+// not trusted are left out, and their errors are kept.
+//
+// Also removes this user's files that are of no more use: those of targets that ended before
+// anything was armed, or after it was taken out. The results of a target that ended under probes
+// stay until they are detached.
 struct FoundSessions {
   std::vector<FoundSession> sessions;
   std::vector<FileError> unreadable;
@@ -34,13 +37,14 @@ struct FoundSessions {
 
 FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt);
 
-// Removes files of ours that nobody can need any more, whatever is in them: there is no process of
-// that PID and start time, and nobody, in whatever container, has the file open or mapped. So what
-// a controller that was killed has left does not fill the folder when its target is gone as well.
+// Removes this user's files that no process can need any more, whatever they contain: no process
+// has that PID and start time, and no process, in any container, has the file open or mapped. So
+// the files of killed controllers do not fill the folder after their targets have ended, too.
 void remove_files_of_dead();
 
-// Why no session can be added to those that the process has: it probes itself by libpinprick, or
-// has a session whose file cannot be read or is of another version, so that nobody knows its sites.
+// Returns why no session can be added to those that the process has, or nullopt if one can. Either
+// the process probes itself by libpinprick, or it has a session whose sites are unknown because its
+// file cannot be read or is of another version.
 std::optional<SessionError> why_closed(pid_t pid);
 
 }  // namespace pinprick::ledger

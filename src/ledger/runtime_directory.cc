@@ -32,8 +32,8 @@ std::vector<std::string> candidates() {
   return paths;
 }
 
-// Makes the folder if it is not there. Nobody else may own it, or reach it through a link of
-// theirs.
+// Makes the folder if it is not there. Returns 0, or an errno: the folder must be this user's, with
+// no access for others, and no symbolic link.
 int prepare(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno;
   struct stat status = {};

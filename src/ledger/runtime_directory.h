@@ -1,5 +1,5 @@
-// Where session files live: a folder of the user's own on a tmpfs, so that they need no disk,
-// survive the controller, and go away with the machine.
+// Where session files live: in a folder of the user's own on a tmpfs. There they need no disk, they
+// survive the controller, and they vanish at a reboot.
 #pragma once
 
 #include <sys/types.h>
@@ -14,24 +14,25 @@
 
 namespace pinprick::ledger {
 
-// The first of these that is, or can be made, a folder of ours with mode 0700 on a tmpfs:
-// $XDG_RUNTIME_DIR/pinprick, /run/pinprick (root), /run/user/UID/pinprick, /dev/shm/pinprick-UID;
-// where there is no tmpfs, the last one on whatever there is.
+// Returns the first of these that is, or can be made, a folder of this user's with mode 0700 on a
+// tmpfs: $XDG_RUNTIME_DIR/pinprick, /run/pinprick (root), /run/user/UID/pinprick,
+// /dev/shm/pinprick-UID. The last one is taken on any file system.
 Result<std::string, SystemError> runtime_directory();
 
-// Session files of all users whose folders can be read; of one process by its name.
+// Returns the paths of the session files of all users whose folders can be read; with `pid`, only
+// those whose names begin with it.
 std::vector<std::string> find_session_files(std::optional<pid_t> pid);
 
-// A name for a session of the process; PID and start time name that for good. The number sets apart
-// one whose memory is still in the target from the next.
+// The name of a session's file. The PID and the start time identify the process for good. The
+// number tells a session whose memory is still in the target from the next one.
 std::string session_file_name(pid_t pid, uint64_t start_time, unsigned number);
-// Whose name it is, if it is one.
+// The process in the name of a session's file; nullopt if `path` is no such name.
 struct NamedProcess {
   pid_t pid = 0;
   uint64_t start_time = 0;
 };
 std::optional<NamedProcess> process_named(const std::string& path);
-// Is it such a name?
+// Is `path` the name of a session's file of this process?
 bool names_process(const std::string& path, pid_t pid, uint64_t start_time);
 
 }  // namespace pinprick::ledger

@@ -1,4 +1,4 @@
-// Why a session could not be had.
+// Why a session could not be made, or opened.
 #pragma once
 
 #include <variant>
@@ -10,24 +10,24 @@
 
 namespace pinprick::ledger {
 
-// Another pinprick's probes are in the process, and nothing can be known of them: its session file
-// is another user's, or gone.
+// Another controller's probes are in the process, and nothing is known of them, since its session
+// file is another user's, or gone.
 struct Occupied {
   pid_t pid = 0;
   pid_t controller = 0;
 };
 
-// Another pinprick is changing the process, and was not done in time.
+// Another controller is changing the process, and did not finish in time.
 struct Busy {
   pid_t pid = 0;
 };
 
-// No folder for session files.
+// There is no folder for session files.
 struct NoRuntimeDirectory {
   int system_error = 0;
 };
 
-// An image::ElfError: no object of the process can be read.
+// With image::ElfError no object of the process can be read.
 using SessionError = std::variant<target::AttachError, FileError, Occupied, Busy,
                                   NoRuntimeDirectory, image::ElfError>;
 

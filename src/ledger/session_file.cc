@@ -19,7 +19,7 @@ struct flock whole_file() {
   return lock;
 }
 
-// 0, or why not; never waits.
+// Returns 0, or an errno; never waits.
 int lock(int fd) {
   const struct flock wanted = whole_file();
   return ::fcntl(fd, F_OFD_SETLK, &wanted) == 0 ? 0 : errno;
@@ -38,9 +38,9 @@ Result<SessionFile, FileError> SessionFile::create(const std::string& path,
   return fail(done.error());
 }
 
-// A file system without unnamed files (an old overlay, say) gets a named one at once. Then a
-// controller that dies before fill() is through leaves a file that says nothing; it did nothing
-// either.
+// On a file system without unnamed files (an old overlay, say) the file has its name at once. There
+// a controller that dies within fill() leaves a file that does not parse; but it has not touched
+// the process either.
 Result<SessionFile, FileError> SessionFile::open_unnamed(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path();
   auto fd = open_file(folder, O_RDWR | O_TMPFILE, 0600);
@@ -67,7 +67,7 @@ Result<void, FileError> SessionFile::fill(const layout::Session& session) {
   const uint64_t first = std::min(kFirstBlocks, header.pool_size);
   const uint64_t reserved =
       header.pool_offset == 0 ? header.file_size : layout::end_of_blocks(header, first);
-  // Zeros are made by a file system that cannot reserve space, too, but only by writing them.
+  // On a file system that cannot reserve space, this writes zeros.
   if (const int error = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(reserved)); error != 0)
     return no_space(error, reserved);
   if (auto limited = limit_pool(header, first); !limited) return limited;
@@ -202,7 +202,7 @@ std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& sess
     }
   }
   if (session.spans.empty()) return sums;
-  // They are layout::SpanCells.
+  // In a session with spans, the cells are layout::SpanCells.
   static_assert(offsetof(layout::SpanCells, repeated) == offsetof(layout::TimeCells, unwound) &&
                 offsetof(layout::SpanCells, unmatched) == offsetof(layout::TimeCells, abandoned));
   for (Unrecorded& hits : sums)
@@ -210,9 +210,8 @@ std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& sess
   return sums;
 }
 
-// In the end there is a block for each histogram besides those that regions of CPUs have, for all
-// threads that find none of their CPU's. Of what there is by now, the regions of CPUs leave a
-// quarter.
+// The per-CPU areas must leave blocks for the shared area, which threads use that find no block of
+// their CPU: in the full pool one for each histogram, before that a quarter of the pool.
 Result<void, FileError> SessionFile::limit_pool(const layout::FileHeader& header, uint64_t bytes) {
   if (header.pool_offset == 0) return {};
   const bool all = bytes == header.pool_size;

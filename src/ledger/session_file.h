@@ -1,14 +1,14 @@
-// A session file on disk (tmpfs): created, found, locked, read and written. What stands in it is
-// layout/session_file.h.
+// A session file on disk (tmpfs): how it is created, locked, read and written. Its contents are
+// described by layout/session_file.h. One thread at a time uses a SessionFile.
 //
-// A file has no name before it is complete: whoever finds one can read it, however its maker ended.
-// Its space is taken before the target touches it: a target must not be killed by SIGBUS because
-// the file system is full.
+// A file gets its name when it is complete, so a file with a name can be read, however the
+// controller that made it ended. Its space is allocated before the target touches it: a full file
+// system must not kill the target by SIGBUS.
 //
-// The controller of a session holds a lock on its file (of the open file: fcntl(2), F_OFD_SETLK); a
-// file without a lock belongs to a controller that is gone. To ask who holds it takes nothing, so
-// that a look never gets into a controller's way. All access is by read and write, never by mapping
-// it here: a file that somebody truncates must not kill us.
+// The controller of a session holds a lock on its file (an open file description lock: fcntl(2),
+// F_OFD_SETLK). A file without a lock belongs to a controller that is gone. Asking whether a file
+// is locked takes no lock, so it never disturbs a controller. This class reads and writes the file
+// and never maps it: a truncated file must not kill the controller.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ namespace pinprick::ledger {
 struct FileError {
   enum class Cause : uint8_t {
     system,         // `system_error`
-    exists,         // there is a session for this process already
+    exists,         // there is a session of this name already
     locked,         // its controller lives
-    not_a_session,  // or of another version, truncated, inconsistent: `parse_error`
-    untrusted,      // its owner is somebody who may not write into the process anyway
-    no_space,       // for `size` bytes, or a limit of ours: `system_error`
+    not_a_session,  // or of another version, truncated or inconsistent: `parse_error`
+    untrusted,      // its owner is neither root, nor this user, nor the owner of the process
+    no_space,       // there are no `size` bytes free, or a limit forbids them: `system_error`
   } cause = Cause::system;
   std::string path;
   int system_error = 0;
@@ -42,7 +42,7 @@ struct FileError {
 struct Unrecorded {
   uint64_t missed = 0;          // there was no slot, no block, or no entry for the thread
   uint64_t unwound = 0;         // left by unwinding
-  uint64_t abandoned = 0;       // left by longjmp, as far as it is known
+  uint64_t abandoned = 0;       // by longjmp, as far as it is known
   uint64_t from_generated = 0;  // not timed because generated code made them
   uint64_t repeated = 0;        // starts of a span that had begun
   uint64_t unmatched = 0;       // ends of a span that had not begun
@@ -50,7 +50,7 @@ struct Unrecorded {
 
 class SessionFile {
  public:
-  // Makes the file with the session's header and tables, its cells zero, and locks it.
+  // Makes the file with the session's header and tables and with zeroed cells, and locks it.
   static Result<SessionFile, FileError> create(const std::string& path,
                                                const layout::Session& session);
   enum class Lock : uint8_t { none, exclusive };
@@ -58,9 +58,9 @@ class SessionFile {
 
   const std::string& path() const { return path_; }
   int descriptor() const { return fd_.get(); }
-  // Nothing where that cannot be had.
+  // Returns nullopt if it cannot be found out.
   std::optional<uid_t> owner() const;
-  // Does some controller hold the lock? Only meaningful without holding it.
+  // Does another open file hold the lock? Says nothing about this one's own lock.
   bool is_locked() const;
 
   Result<layout::Session, FileError> read() const;
@@ -68,22 +68,22 @@ class SessionFile {
   Result<void, FileError> write_tables(const layout::Session& session);
   Result<void, FileError> write_mapping(const layout::Session& session, size_t index);
 
-  // Sums over all regions.
+  // These return sums over all per-CPU areas; an area that cannot be read counts as zero.
   std::vector<uint64_t> read_counters(const layout::Session& session) const;
   // By histogram.
   std::vector<Unrecorded> read_unrecorded(const layout::Session& session) const;
-  // All of them, in order; those without a block take no memory.
+  // By histogram; those without a block take no memory.
   std::vector<stats::Histogram> read_histograms(const layout::Session& session) const;
 
-  // So many bytes of blocks are reserved at first, if the pool has as many.
+  // How many bytes of blocks are reserved at first, unless the pool is smaller.
   static constexpr uint64_t kFirstBlocks =
       4096 * layout::histogram_size(stats::kDefaultFractionBits);
   layout::PoolHeader read_pool(const layout::Session& session) const;
-  // Reserves as many bytes again, and adds them to `bytes`, when half of those were taken. Returns
-  // false if there was no need, or there is no room.
+  // Doubles `bytes`, the reserved part of the pool, once half of it is taken. Returns false if
+  // there was no need to, or no space.
   bool extend_pool(const layout::Session& session, uint64_t& bytes);
 
-  // Threads of the target that loaded something need not wait for anybody any more.
+  // Tells threads of the target that loaded something that no controller will answer.
   void write_controller_gone(const layout::Session& session);
 
   void remove();
@@ -94,7 +94,7 @@ class SessionFile {
   Result<void, FileError> fill(const layout::Session& session);
   Result<void, FileError> give_name();
   Result<void, FileError> limit_pool(const layout::FileHeader& header, uint64_t bytes);
-  // Of one region; empty if it cannot be read.
+  // Those of one per-CPU area; empty if it cannot be read.
   std::vector<layout::TimeCells> read_time_cells(const layout::Session& session,
                                                  uint64_t region) const;
   std::vector<uint64_t> sum_counters(const layout::Session& session, uint64_t first,

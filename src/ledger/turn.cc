@@ -17,7 +17,7 @@ namespace pinprick::ledger {
 
 Result<Turn, SessionError> Turn::take(pid_t pid, uint64_t timeout_ns) {
   static std::mutex mutex;
-  // By process, and by us: a forked child has what its parent has, but is another controller.
+  // By target and controller: a forked child inherits this map, but is another controller.
   static std::map<std::pair<pid_t, pid_t>, std::weak_ptr<const Fd>> held;
   const std::lock_guard lock(mutex);
   std::erase_if(held, [](const auto& one) { return one.second.expired(); });

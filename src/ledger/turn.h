@@ -1,11 +1,13 @@
-// Whose turn it is to change a process. Several controllers may have probes in one process; one at
-// a time looks at its text and changes it, from before it reads the text to when its jumps are in,
-// or out. Nothing else waits for a turn: not the process, nor who reads what was recorded.
+// Whose turn it is to change a process. Several controllers may have probes in one process, but
+// only one at a time reads and changes its text: it holds the turn from before it reads the text
+// until its jumps are in, or out. Nothing else waits for a turn, neither the process nor those that
+// read its results.
 //
-// A lock (flock(2)) on the process's folder in /proc: it is one file for all users and whatever
-// folders they keep their sessions in, there is a new one for each process, and the kernel lets go
-// when the holder ends. Where controllers see the process in different mounts of /proc the lock
-// does not keep them apart; then the kernel does, which lets only one stop the process at a time.
+// The turn is a lock (flock(2)) on the process's folder in /proc. That folder is the same file for
+// all users, whatever folders they keep their sessions in; each process has a new one; and the
+// kernel releases the lock when its holder ends. Controllers that see the process in different
+// mounts of /proc are not kept apart by the lock, but by the kernel, which lets only one of them
+// stop the process at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -22,10 +24,11 @@ namespace pinprick::ledger {
 class Turn {
  public:
   static constexpr uint64_t kTimeoutNs = 30'000'000'000;
-  // Of who would leave its probes behind.
+  // For a detach: giving up would leave its probes in the process.
   static constexpr uint64_t kLongTimeoutNs = 300'000'000'000;
-  // Waits for it. Taken again by the same controller it is the same turn. Of a process that is gone
-  // there is nothing to wait for. Fails with Busy if another one has it for that long.
+  // Waits for the turn, which lasts until the Turn and its copies are destroyed. Any thread may
+  // call it. A controller that has the turn already gets the same one again. Succeeds at once if
+  // the process is gone. Fails with Busy if another controller keeps the turn for `timeout_ns`.
   static Result<Turn, SessionError> take(pid_t pid, uint64_t timeout_ns = kTimeoutNs);
 
  private:
