@@ -171,7 +171,7 @@ Result<void, ledger::SessionError> Arming::run_script(target::HijackedThread& th
     return fail(
         ledger::SessionError(attach_error(AttachCause::memory_refused, written.error().number)));
   const auto run = thread.run({at(0), at(last), told, handover.received_at()});
-  if (!run && !thread.went_home())
+  if (!run && !thread.resumed_itself())
     return fail(ledger::SessionError(attach_error(AttachCause::exited, run.error().number)));
   if (!target().memory().read(table, bytes))
     return fail(ledger::SessionError(attach_error(AttachCause::exited)));
@@ -229,7 +229,7 @@ Result<void, ledger::SessionError> Arming::map_all(target::HijackedThread& threa
     if (auto run = run_script(thread, calls, handover, page); !run) return run;
     const auto descriptor = handover.received();
     if (auto noted = note_results(thread, calls, descriptor.ok()); !noted) return noted;
-    if (thread.went_home())
+    if (thread.resumed_itself())
       return fail(
           ledger::SessionError(attach_error(AttachCause::handover_failed, ETIMEDOUT, "recvfrom")));
   }

@@ -9,7 +9,7 @@ namespace pinprick::engine {
 
 std::optional<UnwindTablesCopy> unwind_tables(const target::Memory& memory,
                                               const layout::Session& journal) {
-  constexpr uint64_t kMostTables = 64 << 20;  // what the target says is not to be believed
+  constexpr uint64_t kMostTables = 64 << 20;  // the target's memory is not trusted
   for (const layout::MappingEntry& entry : journal.mappings) {
     arch::UnwindTablesHeader header;
     Address at = 0;
@@ -47,7 +47,7 @@ std::vector<uint8_t> debugger_symbols(std::span<const UnwindTablesCopy> copies) 
     std::copy_if(
         copy.ranges.begin(), copy.ranges.end(), std::back_inserter(code),
         [](const image::EmittedCode& one) { return one.kind != arch::RangeKind::trampoline; });
-    // The end of one is not that of all.
+    // Each copy ends with a terminator, of which only the last one stays.
     if (!tables.empty()) tables.resize(tables.size() - sizeof(uint32_t));
     tables.insert(tables.end(), copy.frames.begin(), copy.frames.end());
   }

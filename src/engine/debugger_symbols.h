@@ -1,4 +1,4 @@
-// What a debugger has to be told of a session's code (image/debugger_file.h).
+// What a debugger needs in order to unwind through a session's code (image/debugger_file.h).
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace pinprick::engine {
 
-// A session's unwind tables, copied from the target.
+// A session's unwind tables, copied from the target, which may have damaged them.
 struct UnwindTablesCopy {
   std::vector<image::EmittedCode> ranges;
   std::vector<uint8_t> frames;  // as in .eh_frame, its addresses absolute
 };
 
-// Nothing if the session has none.
+// Returns nullopt if the session has none, or they cannot be read.
 std::optional<UnwindTablesCopy> unwind_tables(const target::Memory& memory,
                                               const layout::Session& journal);
 
-// A file of all of them.
+// Returns the contents of a symbol file with all of these tables.
 std::vector<uint8_t> debugger_symbols(std::span<const UnwindTablesCopy> tables);
 
 }  // namespace pinprick::engine

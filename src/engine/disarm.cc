@@ -34,7 +34,7 @@ bool contains(const std::vector<Range>& ranges, Address address) {
                      [&](Range range) { return range.contains(address); });
 }
 
-// Who is, or will come back, where.
+// Which threads are in our code or will return there.
 struct Presence {
   std::vector<image::Mapping> maps;
   std::vector<Range> code;  // mapped, executable, ours
@@ -42,14 +42,15 @@ struct Presence {
   size_t threads_inside = 0;
 };
 
-// Is the thread in an unwinder that may have come by a slot? Then it knows where the slot's return
-// address lies, and will look there again. Some function of the unwinder is on the stack below a
-// call that returns to a slot; in between may be other such calls, of what the unwinder calls in
-// turn, a personality routine for example. What was left on the stack by a call that is over looks
-// the same: then we wait in vain.
+// Is the thread in an unwinder that may have passed a slot? Then it knows where the slot's return
+// address lies, and will look there again. Such a thread has a function of the unwinder on its
+// stack, below a call that returns to a slot. In between may be more such calls, of functions that
+// the unwinder calls in turn, a personality routine for example. A stale word that a finished call
+// left on the stack looks the same; then we wait in vain.
 //
-// A program that steps by itself (unw_step) holds what the unwinder has learned meanwhile. Of a
-// slot that is, with LLVM's, where the range of its tables ends. Others leave that on the stack.
+// A program that steps by itself (unw_step) holds what the unwinder has learned between its steps.
+// LLVM's unwinder then holds, for a slot, the end of the range that its tables cover. Other
+// unwinders leave pointers into their own library on the stack.
 bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
              const std::vector<image::Mapping>& maps, const placement::UnwinderCode& unwinders,
              const SlotUse& use) {
@@ -63,10 +64,10 @@ bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
   for (size_t i : use.waiting)
     if (use.slots[i].stack >= top && use.slots[i].stack < stack->range.end)
       oldest = std::max(oldest, use.slots[i].stack);
-  // About to land in a slot's frame, it has overwritten what the slot is known by.
+  // An unwinder that is about to enter a slot's frame has overwritten the words that identify it.
   if (contains(unwinders.ranges, thread.instruction_pointer()))
     return oldest != 0 || use.abandoned != 0;
-  // Behind the slots that were ever used, and no further than there may be some.
+  // From the end of the slots that were ever used to the end of all slots.
   const auto code_of = [&](uint64_t slot) { return use.first_code() + slot * arch::kSlotCodeSize; };
   std::vector<Range> known = unwinders.ranges;
   if (unwinders.has_llvm_inside)
@@ -74,8 +75,8 @@ bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
   return oldest != 0 && patch::stack_leads_to(maps, memory, thread, known, oldest);
 }
 
-// Has the thread, in the middle of what another session's code does with a return address, one of a
-// slot of ours? In a register, or in the words at the top of its stack.
+// Does a thread in another session's code, which may be working on a return address, hold that of a
+// slot of ours? Looks into its registers, and into the words at the top of its stack.
 bool holds_slot(const SlotUse& use, const target::StoppedThread& thread,
                 const target::Memory& memory) {
   constexpr size_t kWords = 24;
@@ -94,10 +95,10 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
                                           const placement::UnwinderCode& unwinders) {
   Presence presence;
   auto maps = image::read_maps(target.pid());
-  if (!maps) return fail(maps.error());  // not: nothing is mapped
+  if (!maps) return fail(maps.error());  // which does not mean that nothing is mapped
   presence.maps = *std::move(maps);
-  std::vector<Range> no_slots;  // without the slots' code: who returns there is known by its slot
-  std::vector<Range> called;    // from where our code calls what is not ours
+  std::vector<Range> no_slots;  // our code without that of slots: their calls are in `slots`
+  std::vector<Range> called;    // return addresses of calls that our code makes to the program's
   for (const MappingEntry& entry : journal.mappings) {
     if (!is_ours(target.memory(), entry, presence.maps, file)) continue;
     if (entry.kind == MappingEntry::Kind::runtime_code) {
@@ -114,7 +115,8 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
   }
   for (const layout::SiteEntry& site : journal.sites) {
     if (site.phase != layout::SiteEntry::Phase::unwinder_hook) continue;
-    // A hook that lists objects calls the hooked function; it makes 0 of the return address.
+    // A hook that lists objects calls the hooked function, and afterwards clears the return address
+    // that the call has left on the stack.
     const Address hook = site.target();
     const Address body = site.address + static_cast<uint64_t>(int64_t{site.body});
     if (contains(presence.code, hook) && hook < body) called.push_back({hook, body});
@@ -133,7 +135,7 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
   return presence;
 }
 
-// The program's text, put back.
+// Puts the program's text back.
 class Restoring {
  public:
   Restoring(const target::RemoteTarget& target, const image::ProcessImage& image,
@@ -145,7 +147,7 @@ class Restoring {
     for (const layout::SiteEntry& site : journal.sites) {
       if (site.phase == Phase::gone || site.phase == Phase::left_out) continue;
       const bool is_shared = others.last_at(memory_, head_of(journal, site)) != nullptr;
-      // What leads to a trampoline stays as long as that leads to anybody.
+      // The jump to a trampoline stays as long as another session's probes are reached through it.
       if (is_shared && &head_of(journal, site) != &site) continue;
       const auto edit = others.disarming(memory_, site);
       if (!edit) continue;
@@ -156,13 +158,14 @@ class Restoring {
     probes_ = Edits(left_);
   }
 
-  // All but the hooks in unwinders.
+  // Is all text restored but for the hooks in unwinders?
   bool probes_done() const { return left_.empty(); }
   bool done() const { return left_.empty() && hooks_.empty() && !may_lead_to_us_; }
-  // As much as can be done now.
+  // Restores the text of probes, as far as it can be done now.
   Result<void, SystemError> restore(target::Stop& stop, DisarmReport& report);
-  // When nobody is in our code, and no stack leads there: who unwinds would not know the way. A
-  // hook that somebody has written over stays: done() is false then.
+  // Takes out the hooks in unwinders. To be called when no thread is in our code and no stack leads
+  // there: without the hooks, no thread could unwind from there. A hook that was overwritten by
+  // others stays, and done() is false then.
   Result<void, SystemError> restore_hooks(target::Stop& stop, DisarmReport& report);
 
  private:
@@ -172,7 +175,7 @@ class Restoring {
     bool is_shared = false;
   };
   std::vector<bool> in_use(target::Stop& stop, std::span<const patch::TextEdit> edits);
-  // Worked out before the process stops, as far as that goes.
+  // Edits and their order, prepared before the process stops, as far as possible.
   struct Edits {
     Edits() = default;
     explicit Edits(const std::vector<Site>& sites) {
@@ -190,16 +193,18 @@ class Restoring {
   const target::Memory& memory_;
   image::MappingLookup mappings_;
   const Armed armed_;
-  bool may_lead_to_us_ = false;  // what somebody has written over a jump of ours
+  bool may_lead_to_us_ = false;  // a jump of ours was overwritten by bytes that may lead to it
   std::vector<Site> left_;
   std::vector<Site> hooks_;
   Edits probes_;                  // of left_
   std::vector<Address> foreign_;  // breakpoints
 };
 
-// A thread may stand at a trampoline: it has made the short jump to there, but not the long one.
-// It is moved on to where that leads. One whose signal handler will return there still needs it,
-// and with it the jump in front of a window that the trampoline lies in: its bytes are no code.
+// Moves threads off trampolines, and returns which edits must wait. A thread at a trampoline has
+// made the short jump to it, but not the long one; it is moved to where the long one leads. A
+// thread whose signal handler will return there still needs the trampoline. If the trampoline lies
+// in a window, the jump at the start of that window then has to stay, too: otherwise threads would
+// execute the trampoline's bytes as the window's instructions.
 std::vector<bool> Restoring::in_use(target::Stop& stop, std::span<const patch::TextEdit> edits) {
   std::vector<bool> used(edits.size());
   const auto is_trampoline = [](const Site& site) {
@@ -257,8 +262,8 @@ Result<void, SystemError> Restoring::apply(target::Stop& stop, const Edits& all,
   return {};
 }
 
-// What is not as we left it was overwritten, or belongs to something that was loaded since: pages
-// that nobody has written to are still the file's.
+// A site that is not as we left it was overwritten, or belongs to an object that was loaded since.
+// In the second case its page was never written to, and is still the file's.
 void Restoring::count(const patch::TextEdit& edit, patch::EditOutcome outcome,
                       DisarmReport& report) {
   // A hook is no probe.
@@ -319,7 +324,7 @@ Result<void, ledger::SessionError> unmap(const target::RemoteTarget& target,
   return with_hijacked_thread(target, image, file, journal, work);
 }
 
-// Nothing was done yet that would have to be undone.
+// Has the session done nothing yet that would have to be undone?
 bool is_untouched(const layout::Session& journal) {
   return journal.header.state == layout::SessionState::preparing &&
          journal.header.hijack.active == 0 &&
@@ -329,7 +334,7 @@ bool is_untouched(const layout::Session& journal) {
                      });
 }
 
-// Another program's text, at the same addresses, is none of ours.
+// Stops the process. Fails if it has executed another program: that text is none of ours.
 Result<target::Stop, ledger::SessionError> stop_program(const target::RemoteTarget& target) {
   auto stopped = target::Stop::all_threads(target.pid());
   if (!stopped) return fail(ledger::SessionError(stopped.error()));
@@ -396,9 +401,9 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
   if (const auto maps = image::read_maps(target.pid()))
     note_results_of_script(target.memory(), journal, *maps, file);
 
-  // Nobody enters any more; who is on the way through a stub now is out of it in a moment: once it
-  // has had the processor, which takes longer the more there is to do on this machine. It is not
-  // made to hurry: a thread that we step has a SIGTRAP coming if we die.
+  // No thread enters any more. A thread that is in a stub now leaves it as soon as it has run for a
+  // moment, which takes longer the busier this machine is. Threads are not single-stepped out:
+  // if we died, the SIGTRAP of the step would be delivered to the program.
   constexpr uint64_t kLongestPauseNs = 16'000'000;
   uint64_t pause_ns = 250'000;
   uint64_t waited_ns = 0;
@@ -426,7 +431,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
       if (auto restored = text.restore(*stop, report); !restored) return refused(restored.error());
     if (text.done())
       if (auto noted = note_disarmed(); !noted) return fail(noted.error());
-    // Not before: what a copy belongs to is read from the text.
+    // Not before: the original instructions of a copy are read from the text.
     if (text.probes_done()) redirect_threads(*stop, target.memory(), journal, others);
     auto seen = look_around(*stop, target, file, journal, others, unwinders);
     if (!seen) return refused(seen.error());
@@ -435,14 +440,15 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
     if (presence.threads_inside == 0 || waited_ns >= timeout_ns) break;
     report.stopped_ns += std::move(*stop).resume();
     stop.reset();
-    // It runs for as long as it stood still, at least: with millions of sites a look takes a while.
+    // The process runs for at least as long as it was stopped: with millions of sites a look takes
+    // a while.
     const uint64_t pause = std::max(pause_ns, monotonic_ns() - begin_ns);
     sleep_ns(pause);
     waited_ns += pause;
     pause_ns = std::min(pause_ns * 2, kLongestPauseNs);
     auto again = stop_program(target);
     if (!again) {
-      // It runs, and nobody knows who is where by now: what is left stays for a later detach.
+      // It runs, and where its threads are is unknown by now: the rest waits for a later detach.
       note_abandoned();
       report.memory_left = true;
       return report;
@@ -451,9 +457,8 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
   }
   note_abandoned();
   report.memory_left = presence.threads_inside != 0;
-  // Not while somebody may be on the way from a slot to its return address. Where there are no
-  // slots the text comes first: who is in a stub now, and stays, is not unwound from there any
-  // more.
+  // Not while a thread may be on the way from a slot to its return address. Without slots, the
+  // text comes first: a thread that stays in a stub can then no longer be unwound.
   if (report.threads_inside == 0 || !has_slots) {
     report.released = release_calls(target.memory(), presence.slots);
     if (auto restored = text.restore_hooks(*stop, report); !restored)
@@ -472,8 +477,8 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
     if (!needed) return refused(needed.error());
     kept = *std::move(needed);
   }
-  // Nobody is in what goes now, no stack leads there, and the text does not lead there any more: so
-  // nobody comes there while it goes, and nobody has to stand still for it.
+  // No thread is in the memory that is unmapped now, no stack leads there, and neither does the
+  // text any more. So no thread can get there meanwhile, and none has to be stopped.
   report.stopped_ns += std::move(*stop).resume();
   stop.reset();
   if (kept) {
@@ -492,7 +497,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
 
 }  // namespace
 
-// Whatever goes wrong, or is left: of a program that is over nothing has to be undone.
+// If the process has ended or runs another program, nothing has to be undone, whatever failed.
 Result<DisarmReport, ledger::SessionError> disarm(const target::RemoteTarget& target,
                                                   const image::ProcessImage& image,
                                                   ledger::SessionFile& file,

@@ -36,10 +36,10 @@ const MappingEntry* mapping_around(const layout::Session& journal, MappingEntry:
   return found == journal.mappings.end() ? nullptr : &*found;
 }
 
-// Of pages that are kept, by number: one range from the first to the last, and what lies between.
+// Adds the pages to `kept`: one range from the first to the last, and the unused gaps in it.
 void keep_pages(const std::set<Address>& pages, KeptMemory& kept) {
   if (pages.empty()) return;
-  // Each takes the target a system call.
+  // Each unused gap costs the target a system call.
   constexpr uint64_t kWorthwhile = 4 * kPageSize;
   Address end = *pages.begin();
   for (Address page : pages) {
@@ -56,7 +56,7 @@ Result<void, SystemError> keep_slots(const target::Memory& memory, const layout:
   for (size_t i : use.kept) {
     const Address slot = use.address + i * sizeof(layout::Slot);
     const Address code_of_slot = use.first_code() + i * arch::kSlotCodeSize;
-    // What the target says of itself is not to be believed.
+    // The target's memory is not trusted.
     if (mapping_around(journal, MappingEntry::Kind::runtime_data, slot) == nullptr ||
         mapping_around(journal, MappingEntry::Kind::runtime_code, code_of_slot) == nullptr)
       continue;
@@ -71,7 +71,7 @@ Result<void, SystemError> keep_slots(const target::Memory& memory, const layout:
   return {};
 }
 
-// Did the site begin with the byte of a jump, as a function?
+// Is the site the first byte of a function, where our jump may have been taken for the function's?
 bool may_be_known(const SiteEntry& site) {
   using Phase = SiteEntry::Phase;
   return site.at_begin != 0 && site.length == layout::kLongSiteLength && site.displaced != 0 &&
@@ -87,7 +87,7 @@ std::optional<KeptJump> jump_home(Address from, Address to) {
 
 Result<void, SystemError> keep_stubs(const target::Memory& memory, const layout::Session& journal,
                                      KeptMemory& kept) {
-  std::map<Address, Address> end_of;  // of what is kept of an arena, by its address
+  std::map<Address, Address> end_of;  // end of the kept part of an arena, by the arena's address
   for (const SiteEntry& site : journal.sites) {
     if (!may_be_known(site)) continue;
     const Address at = site.target();
@@ -98,7 +98,7 @@ Result<void, SystemError> keep_stubs(const target::Memory& memory, const layout:
       Address& end = end_of[arena->address];
       end = std::max(end, align_up(at + jump->size(), kPageSize));
     } else if (mapping_around(journal, MappingEntry::Kind::islands, at) != nullptr) {
-      // A pun's: it takes the address to go to from behind itself.
+      // A pun's island: an indirect jump, through the word after it.
       const Address word = at + arch::kIndirectJumpLength;
       const Address home = site.address;  // which is packed
       if (auto written = memory.write_value(word, home); !written) return written;

@@ -1,22 +1,24 @@
-// What of a session's memory stays mapped when its probes are out, because somebody may come there
-// later; made into something that needs nothing else of ours. It is nobody's then, and has no file:
+// The part of a session's memory that stays mapped after its probes are out, because a thread may
+// reach it later. It is rewritten so that it needs nothing else of ours. From then on it belongs to
+// no session, and no file describes it:
 //
-//   - **Slots of calls that longjmp left.** Nobody can tell whether a copy of the stack is put
-//   back,
-//     and the call returns to its slot after all. The slot's code then returns to the slot's return
-//     address, without recording anything: of all else that a session maps it needs only the slot.
-//   - **Stubs that generated code may know** (plan::with_prefix()): those of functions whose first
-//     byte our jump made that of a jump, in a process that has executable memory without a file. A
-//     jump to the function's own first byte, which is the program's again, lies there instead.
-//     Since it has a prefix, nobody follows it in turn.
+//   - **Slots of calls abandoned by longjmp.** The program may put a copy of the stack back, and
+//     the call then returns to its slot after all. The slot's code is made to return to the slot's
+//     return address without recording anything. It needs only the slot, and nothing else that a
+//     session maps.
+//   - **Stubs that generated code may know** (plan::with_prefix()). In a process with executable
+//     anonymous memory, a code generator may have followed the jump at a function's first byte and
+//     kept its target. The stub becomes a jump to the function's first byte, which is the program's
+//     own again. That jump has a prefix, so that no code generator follows it in turn.
 //
-// Both are written while all threads stand still, none of them is in our code, and the text is the
-// program's own again; each is one write within one page. So whoever comes there afterwards finds
-// either what was there, which works as long as the session is mapped, or what leads home.
+// Both are written while all threads are stopped, none of them is in our code, and the text is the
+// program's own again. Each is one write within one page. So a thread that gets there afterwards
+// finds either the old code, which works as long as the session is mapped, or the new code, which
+// leads back to the program.
 //
-// A later session has the jumps to such functions lead through the stubs that were kept, as through
-// any trampoline. So what is kept grows with the functions that were ever probed, and not with the
-// number of sessions.
+// A later session makes the jumps at such functions lead through the kept stubs, as through any
+// trampoline. So the kept memory grows with the number of functions that were ever probed, not with
+// the number of sessions.
 #pragma once
 
 #include <map>
@@ -33,31 +35,31 @@ namespace pinprick::engine {
 
 struct KeptMemory {
   std::vector<Range> ranges;  // whole pages, by address
-  std::vector<Range> unused;  // of them: pages whose contents nobody needs
-  std::vector<Range> stubs;   // of them: those of stubs
+  std::vector<Range> unused;  // parts of `ranges` whose contents are not needed
+  std::vector<Range> stubs;   // parts of `ranges` that hold stubs
   uint64_t stub_bytes = 0;
   uint64_t slot_bytes = 0;
 };
 
-// Writes what is said above; nothing is unmapped yet. `code`: what sessions have there
-// that is executable.
+// Rewrites the memory to keep, as above; unmaps nothing. All threads must be stopped and outside
+// our code. `code` is the executable memory of all sessions in the process.
 Result<KeptMemory, SystemError> keep_what_is_needed(const target::Memory& memory,
                                                     const layout::Session& journal,
                                                     const SlotUse& use,
                                                     const std::vector<image::Mapping>& maps,
                                                     const std::vector<Range>& code);
 
-// Once all else is unmapped: later sessions may find the stubs.
+// Marks the kept stubs so that later sessions find them. To be called after the rest is unmapped.
 void mark_kept(const target::Memory& memory, const KeptMemory& kept);
 
 // The parts of a range that are not kept.
 std::vector<Range> not_kept(Range whole, const KeptMemory& kept);
 
-// A jump of this length lies in place of a kept stub.
+// The length of the jump that replaces a kept stub.
 inline constexpr uint8_t kKeptJumpLength = layout::kLongSiteLength + 1;
 
-// Stubs that earlier sessions left in the process, by the function that they lead to. The process
-// may write there what it likes: what is found is a jump to just that address.
+// The stubs that earlier sessions left in the process, by the function that they lead to. The
+// process may have overwritten them: only jumps to exactly that function are returned.
 std::map<Address, Address> kept_stubs(const target::Memory& memory,
                                       const std::vector<image::Mapping>& maps);
 

@@ -25,7 +25,7 @@ constexpr size_t kAnswered = offsetof(LoaderCell, answered);
 constexpr size_t kHeartbeat = offsetof(LoaderCell, heartbeat);
 constexpr size_t kControllerGone = offsetof(LoaderCell, controller_gone);
 
-// A thread of the target is patient for a second.
+// A thread of the target waits for a second without a heartbeat.
 constexpr uint64_t kHeartbeatNs = 50'000'000;
 constexpr uint64_t kLongestWorkNs = 30'000'000'000;
 constexpr uint64_t kLookAgainNs = 1'000'000'000;
@@ -43,7 +43,7 @@ std::unique_ptr<LoaderWatch> LoaderWatch::start(const std::string& path,
   if (page == MAP_FAILED) return nullptr;
   std::unique_ptr<LoaderWatch> watch(
       new LoaderWatch(*std::move(file), std::move(event), offset, page));
-  // Signals are for the thread that began us.
+  // Signals are for the thread that calls this.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -64,7 +64,7 @@ LoaderWatch::~LoaderWatch() {
   wake(kAnswered);
   ends_ = true;
   if (thread_.joinable()) {
-    // Again and again: it may just be about to wait.
+    // Repeatedly, since the thread may just be about to wait.
     for (; !ended_; sleep_ns(100'000)) wake(kRequests);
     thread_.join();
   }

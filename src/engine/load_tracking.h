@@ -1,8 +1,9 @@
-// The controller's end of the hook in a target's loader: a thread of the target that has loaded or
-// unloaded objects waits until we have looked at them (runtime/loader_handshake.S).
+// The controller's end of the loader handshake: a thread of the target that has loaded or unloaded
+// objects waits until the controller has looked at them (runtime/loader_handshake.S).
 //
-// It waits for a controller that is at work, not for one that is gone: a thread of ours lets it
-// know (the heartbeat) from when the request is seen until it is answered, half a minute at most.
+// It waits for a controller that is at work, not for one that is gone. So a thread of the
+// controller writes a heartbeat from when a request is seen until it is answered, for half a minute
+// at most. The other functions are for the thread that made the LoaderWatch.
 #pragma once
 
 #include <atomic>
@@ -18,21 +19,21 @@ namespace pinprick::engine {
 
 class LoaderWatch {
  public:
-  // Of a session whose file has a loader's cell. Nothing where there is no memory or no thread for
-  // it: then nobody waits.
+  // Starts the thread, for a session whose file has a loader cell. Returns nullptr if there is no
+  // memory or no thread for it; then no thread of the target waits.
   static std::unique_ptr<LoaderWatch> start(const std::string& path,
                                             const layout::Session& journal);
   LoaderWatch(const LoaderWatch&) = delete;
   LoaderWatch& operator=(const LoaderWatch&) = delete;
-  // Lets everybody go; nobody waits any more.
+  // Lets all waiting threads go; from then on none waits.
   ~LoaderWatch();
 
-  // Readable while there are requests.
+  // Becomes readable when a request arrives.
   int descriptor() const { return event_.get(); }
-  // The last one; nothing if it is answered already. Then nobody waits for us to look.
+  // Returns the latest request; nullopt if it is answered already, and so no thread waits.
   std::optional<uint32_t> take();
-  // That one and all before it are dealt with. Returns false if a thread had timed out before:
-  // what it loaded may have run already.
+  // Answers that request and all before it. Returns false if a thread had timed out before; then
+  // the code that it loaded may have run already.
   bool answer(uint32_t request);
 
  private:
@@ -46,7 +47,7 @@ class LoaderWatch {
   Fd file_;
   Fd event_;
   uint64_t offset_;  // of the cell
-  void* page_;       // of the cell, mapped for the kernel's eyes only: it may be truncated
+  void* page_;       // of the cell, only ever passed to futex(2): the file may be truncated
   std::atomic<uint32_t> answered_ = 0;
   std::atomic<bool> ends_ = false;
   std::atomic<bool> ended_ = false;

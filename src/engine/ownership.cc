@@ -30,8 +30,8 @@ struct Mark {
   uint64_t value = 0;
 };
 
-// Values that stay when the real contents are written. The runtime's code has none of its own: it
-// lies where nobody maps without being asked to, and is executable.
+// Values that stay when the real contents are written. The runtime's code has no mark: it is
+// recognised by its address and by being executable anonymous memory.
 std::optional<Mark> mark_of(const MappingEntry& entry) {
   switch (entry.kind) {
     case MappingEntry::Kind::scratch:
@@ -77,7 +77,7 @@ bool closes_on_exec(pid_t pid, int descriptor) {
          (std::strtoul(text->c_str() + at + 6, nullptr, 8) & O_CLOEXEC) != 0;
 }
 
-// One end of a socket pair that this very process made, of the kind that the handover makes.
+// Is it an end of a socket pair that this very process made, of the type that the handover uses?
 bool is_pair_end(const target::RemoteTarget& target, int descriptor) {
   const auto end = target.copy_descriptor(descriptor);
   if (!end) return false;
@@ -116,8 +116,8 @@ bool is_ours(const target::Memory& memory, const MappingEntry& entry,
     if (is_file) return mapping.shared && mapping.inode == ours.st_ino;
     return mapping.inode == 0 && mapping.executable == is_code;
   };
-  // Neighbouring anonymous mappings with the same protection appear as one, and pages that a child
-  // does not get (MADV_WIPEONFORK) as one of their own.
+  // Adjacent anonymous mappings with the same protection appear as one, and pages that are wiped in
+  // children (MADV_WIPEONFORK) as one of their own.
   auto mapping = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& candidate) {
     return candidate.range.overlaps(range);
   });
@@ -160,7 +160,7 @@ void note_results_of_script(const target::Memory& memory, layout::Session& journ
     const auto call = std::find_if(calls.begin(), calls.end(), [&](const auto& one) {
       return one.number == SYS_mmap && one.arguments[0] == entry.address;
     });
-    // What came of that one may not be written yet.
+    // The result of the next call may not be written yet.
     const bool is_at_hand =
         call != calls.end() &&
         next == table + static_cast<size_t>(call - calls.begin()) * sizeof(arch::ScriptedCall);
@@ -172,7 +172,7 @@ void note_results_of_script(const target::Memory& memory, layout::Session& journ
 std::vector<int> our_descriptors(const target::RemoteTarget& target, const layout::Session& journal,
                                  const std::vector<image::Mapping>& maps,
                                  const ledger::SessionFile& file) {
-  // What the journal says, and what the target was told and nobody wrote down any more.
+  // Those in the journal, and those that the target was given and the journal does not have yet.
   std::vector<int> candidates(std::begin(journal.header.handover_descriptors),
                               std::end(journal.header.handover_descriptors));
   for (const MappingEntry& entry : journal.mappings) {

@@ -24,7 +24,7 @@ const MappingEntry* mapping_of(const layout::Session& journal, MappingEntry::Kin
   return found == journal.mappings.end() ? nullptr : &*found;
 }
 
-// Slots from `first` up to `end`, whose code leaves as that of the first one does.
+// Writes the slots from `first` up to `end`. Their code leaves to where that of slot 0 does.
 bool write_slots(const target::Memory& memory, Address slots, Address code, uint64_t first,
                  uint64_t end) {
   std::array<uint8_t, arch::kSlotCodeSize> bytes;
@@ -55,7 +55,7 @@ Provided provide_slots(const target::Memory& memory, const layout::Session& jour
   if (!memory.read_value(context_at, context) || context.magic != layout::kContextMagic ||
       !memory.read_value(data->address, slot) || slot.code - code->address >= code->size)
     return {};
-  // What the process says of itself is not to be believed.
+  // The process's memory is not trusted.
   const uint64_t room = std::min({context.slot_count, (data->size - sizeof context) / sizeof slot,
                                   (code->address + code->size - slot.code) / arch::kSlotCodeSize});
   const uint64_t first = context.fresh_limit;
@@ -77,7 +77,7 @@ std::vector<Adopted> Adopted::all_of(pid_t pid) {
       continue;
     auto file = ledger::SessionFile::open(found.file.path(), ledger::SessionFile::Lock::exclusive);
     if (!file) continue;
-    auto journal = file->read();  // again, now that it is ours
+    auto journal = file->read();  // again, now that the file is locked
     if (!journal || !ledger::is_trusted(*file, pid)) continue;
     journal->header.controller = ::getpid();
     if (!file->write_header(journal->header)) continue;

@@ -1,7 +1,7 @@
-// What a session needs of a controller while its probes are in place, and nothing else does for it:
-// more slots for calls in flight, and more blocks for histograms, before those that there are have
-// run out. All that has to be known is in the process and in the session's file, so it need not be
-// the controller that armed it.
+// What a controller has to do for a session while its probes are in place: provide more slots for
+// calls in flight and more blocks for histograms, before they run out. All that it needs to know is
+// in the process and in the session's file, so any controller can do it, not only the one that
+// armed. The target is not stopped. One caller at a time for each session.
 #pragma once
 
 #include <sys/types.h>
@@ -15,24 +15,23 @@
 
 namespace pinprick::engine {
 
-// Writes more slots when more than half of those that there are were needed; who needed all of them
-// gets four times as many. The target goes on meanwhile: it sees what is new when the last word is
-// written. Of one caller at a time.
+// Doubles the number of slots if more than half of them were used, and quadruples it if all were.
+// The running target sees the new slots when the last word is written.
 struct Provided {
-  uint64_t slots = 0;  // that there are now; 0: it cannot be known
-  bool soon = false;   // it should be looked at again soon: a quarter was needed, and more can come
+  uint64_t slots = 0;  // how many there are now; 0 if unknown
+  bool soon = false;   // call again soon: a quarter was used, and more slots are possible
 };
 Provided provide_slots(const target::Memory& memory, const layout::Session& journal);
 
-// A session whose controller is gone, taken over by this one: it is the owner from now on, until
-// this is destroyed. The probes stay where they are either way.
+// A session whose controller is gone, taken over by this controller, which owns it until the
+// Adopted is destroyed. The probes stay in place then, too.
 class Adopted {
  public:
-  // Those of a process that lives; without what cannot be had, as somebody else was faster.
+  // All such sessions of a process that lives, except those that another controller took first.
   static std::vector<Adopted> all_of(pid_t pid);
 
   const layout::Session& journal() const { return journal_; }
-  // To be called now and then. Returns true if that should be soon.
+  // Provides slots and blocks. To be called now and then; returns true if it should be soon.
   bool provide(const target::Memory& memory);
 
  private:

@@ -12,46 +12,46 @@
 namespace pinprick::engine {
 namespace {
 
-// Copies of instructions between two probes of a site.
-struct Body {
+// Out-of-line copies of the instructions between two probes of a site.
+struct CopiedRun {
   Address address = 0;
   const layout::SiteEntry* site = nullptr;
   uint8_t begin = 0;  // of the instructions, from the site's address
   uint8_t end = 0;
 };
 
-std::vector<Body> bodies_of(const layout::Session& journal) {
-  std::vector<Body> bodies;
+std::vector<CopiedRun> copied_runs(const layout::Session& journal) {
+  std::vector<CopiedRun> runs;
   for (const layout::SiteEntry& site : journal.sites)
-    // Text of hooks in unwinders is put back when nobody is in their stubs, and that of what was
-    // unloaded never.
+    // The text of hooks in unwinders is only restored when no thread is in their stubs, and that of
+    // unloaded objects never.
     if (site.displaced != 0 && site.body != 0 &&
         site.phase != layout::SiteEntry::Phase::unwinder_hook &&
         site.phase != layout::SiteEntry::Phase::gone)
-      bodies.push_back({site.address + static_cast<uint64_t>(int64_t{site.body}), &site, 0, 0});
+      runs.push_back({site.address + static_cast<uint64_t>(int64_t{site.body}), &site, 0, 0});
   for (const layout::ProbeEntry& probe : journal.probes) {
     const layout::SiteEntry& site = journal.sites[probe.site];
     const Address first = site.address + static_cast<uint64_t>(int64_t{site.body});
     if (probe.offset != 0 && site.body != 0)
-      bodies.push_back({first + probe.body, &site, probe.offset, 0});
+      runs.push_back({first + probe.body, &site, probe.offset, 0});
   }
-  std::sort(bodies.begin(), bodies.end(),
-            [](const Body& a, const Body& b) { return a.address < b.address; });
-  for (size_t i = 0; i < bodies.size(); ++i) {
-    const bool more = i + 1 < bodies.size() && bodies[i + 1].site == bodies[i].site;
-    bodies[i].end = more ? bodies[i + 1].begin : bodies[i].site->displaced;
+  std::sort(runs.begin(), runs.end(),
+            [](const CopiedRun& a, const CopiedRun& b) { return a.address < b.address; });
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const bool more = i + 1 < runs.size() && runs[i + 1].site == runs[i].site;
+    runs[i].end = more ? runs[i + 1].begin : runs[i].site->displaced;
   }
-  return bodies;
+  return runs;
 }
 
-// Where the original of `at` is; the end of a copied system call counts, too.
-struct Home {
+// The address in the original code that corresponds to one in a stub.
+struct Original {
   Address address = 0;
-  bool behind_system_call = false;
+  bool after_system_call = false;
 };
 
-// The program's own instructions that the site displaces, whatever is in the text. False: nobody
-// can read them.
+// Reads the program's own instructions that the site displaces, whatever is in the text. Returns
+// false if they cannot be read.
 bool read_displaced(const layout::SiteEntry& site, const target::Memory& memory,
                     const OtherSites& others, std::span<uint8_t> bytes) {
   if (!memory.read(site.address, bytes)) return false;
@@ -60,35 +60,38 @@ bool read_displaced(const layout::SiteEntry& site, const target::Memory& memory,
   return true;
 }
 
-std::optional<Home> home_of(Address at, const Body& body, const target::Memory& memory,
-                            const OtherSites& others) {
-  if (body.end <= body.begin) return std::nullopt;  // the file says so; it may say anything
+// Where `at` is the start of a copy, or the end of a copied system call, returns its original.
+std::optional<Original> original_of(Address at, const CopiedRun& run, const target::Memory& memory,
+                                    const OtherSites& others) {
+  if (run.end <= run.begin) return std::nullopt;  // the file is not trusted
   std::array<uint8_t, UINT8_MAX> room;
-  if (!read_displaced(*body.site, memory, others, std::span(room).first(body.end)))
+  if (!read_displaced(*run.site, memory, others, std::span(room).first(run.end)))
     return std::nullopt;
-  const auto bytes = std::span(room).first(body.end).subspan(body.begin);
-  const Address first = body.site->address + body.begin;
-  const auto copies = arch::copies_of({first, bytes}, body.address);
+  const auto bytes = std::span(room).first(run.end).subspan(run.begin);
+  const Address first = run.site->address + run.begin;
+  const auto copies = arch::copies_of({first, bytes}, run.address);
   if (!copies) return std::nullopt;
   for (const arch::Copy& copy : *copies) {
-    const Address begin = body.address + copy.offset;
+    const Address begin = run.address + copy.offset;
     const Address original = first + copy.window_offset;
-    if (at == begin) return Home{original, false};
+    if (at == begin) return Original{original, false};
     const auto instruction = arch::decode(bytes.subspan(copy.window_offset), original);
     if (instruction && instruction->special == arch::Special::syscall &&
         at == begin + instruction->length)
-      return Home{instruction->end(), true};
+      return Original{instruction->end(), true};
   }
   return std::nullopt;
 }
 
-// Where others are at the site the program's instructions run in the last one's stub. Returns
-// nullopt if they do not lie there one after the other.
-std::optional<Address> in_last_stub(Address home, const layout::SiteEntry& site,
+// The address to use instead of `original` if others have probes at the site: the program's
+// instructions then run in the last one's stub. Returns nullopt if they do not lie there one after
+// the other.
+std::optional<Address> in_last_stub(Address original, const layout::SiteEntry& site,
                                     const layout::Session& journal, const target::Memory& memory,
                                     const OtherSites& others) {
   const OtherSite* const last = others.last_at(memory, head_of(journal, site));
-  if (last == nullptr || home == site.address || home - site.address >= site.displaced) return home;
+  if (last == nullptr || original == site.address || original - site.address >= site.displaced)
+    return original;
   if (last->has_inner || last->entry.link == layout::SiteEntry::Link::at_begin) return std::nullopt;
   std::array<uint8_t, UINT8_MAX> room;
   const auto bytes = std::span(room).first(site.displaced);
@@ -96,15 +99,16 @@ std::optional<Address> in_last_stub(Address home, const layout::SiteEntry& site,
   const auto copies = arch::copies_of({site.address, bytes}, last->entry.copy());
   if (!copies) return std::nullopt;
   for (const arch::Copy& copy : *copies)
-    if (site.address + copy.window_offset == home) return last->entry.copy() + copy.offset;
+    if (site.address + copy.window_offset == original) return last->entry.copy() + copy.offset;
   return std::nullopt;
 }
 
-// A trampoline in memory of our own: nobody has executed anything of the site yet.
-std::optional<Home> site_of_trampoline(Address at, const layout::Session& journal) {
+// The site of a trampoline in our own memory: a thread there has not executed any of the site's
+// instructions yet.
+std::optional<Original> site_of_trampoline(Address at, const layout::Session& journal) {
   for (const layout::SiteEntry& site : journal.sites)
     if (site.phase != layout::SiteEntry::Phase::gone && site.target() == at)
-      return Home{site.address, false};
+      return Original{site.address, false};
   return std::nullopt;
 }
 
@@ -113,19 +117,20 @@ std::optional<Home> site_of_trampoline(Address at, const layout::Session& journa
 void redirect_threads(target::Stop& stop, const target::Memory& memory,
                       const layout::Session& journal, const OtherSites& others) {
   using Kind = layout::MappingEntry::Kind;
-  std::optional<std::vector<Body>> bodies;
-  const auto home_from = [&](Kind kind, Address at) -> std::optional<Home> {
+  std::optional<std::vector<CopiedRun>> runs;
+  const auto original_from = [&](Kind kind, Address at) -> std::optional<Original> {
     if (kind == Kind::islands) return site_of_trampoline(at, journal);
     if (kind != Kind::stubs) return std::nullopt;
-    if (!bodies) bodies = bodies_of(journal);
-    const auto above = std::upper_bound(bodies->begin(), bodies->end(), at,
-                                        [](Address a, const Body& b) { return a < b.address; });
-    if (above == bodies->begin()) return std::nullopt;
-    const Body& body = *std::prev(above);
-    auto home = home_of(at, body, memory, others);
-    if (!home || others.empty()) return home;
-    const auto there = in_last_stub(home->address, *body.site, journal, memory, others);
-    return there ? std::optional(Home{*there, home->behind_system_call}) : std::nullopt;
+    if (!runs) runs = copied_runs(journal);
+    const auto above =
+        std::upper_bound(runs->begin(), runs->end(), at,
+                         [](Address a, const CopiedRun& b) { return a < b.address; });
+    if (above == runs->begin()) return std::nullopt;
+    const CopiedRun& run = *std::prev(above);
+    auto original = original_of(at, run, memory, others);
+    if (!original || others.empty()) return original;
+    const auto there = in_last_stub(original->address, *run.site, journal, memory, others);
+    return there ? std::optional(Original{*there, original->after_system_call}) : std::nullopt;
   };
   for (target::StoppedThread& thread : stop.threads()) {
     const Address at = thread.instruction_pointer();
@@ -134,10 +139,10 @@ void redirect_threads(target::Stop& stop, const target::Memory& memory,
                                         return at - candidate.address < candidate.size;
                                       });
     if (mapping == journal.mappings.end()) continue;
-    const auto home = home_from(mapping->kind, at);
-    if (!home) continue;
-    if (home->behind_system_call) arch::set_returned_to(thread.registers, home->address);
-    stop.move(thread, home->address);
+    const auto original = original_from(mapping->kind, at);
+    if (!original) continue;
+    if (original->after_system_call) arch::set_returned_to(thread.registers, original->address);
+    stop.move(thread, original->address);
   }
 }
 

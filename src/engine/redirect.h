@@ -1,8 +1,8 @@
-// Brings threads home from stubs, once the text is the program's own again.
+// Redirects threads from stubs to the original code, once the text is the program's own again.
 //
-// A thread that stands at the copy of a displaced instruction goes on at the original just as well;
-// one that waits in a system call whose copy it made must, since it may wait there for as long as
-// it likes.
+// A thread at the out-of-line copy of a displaced instruction can go on at the original just as
+// well. A thread that waits in a system call that it made from a copy must, since it may wait there
+// for any length of time.
 #pragma once
 
 #include "engine/shared_sites.h"
@@ -12,8 +12,9 @@
 
 namespace pinprick::engine {
 
-// The sites are the program's again, or those of others, where home is the copy in the last one's
-// stub. Threads elsewhere in a stub stay where they are.
+// To be called when the text at the sites is restored. If other sessions still have probes at a
+// site, the original instructions are the copies in the last one's stub. Threads elsewhere in a
+// stub stay where they are.
 void redirect_threads(target::Stop& stop, const target::Memory& memory,
                       const layout::Session& journal, const OtherSites& others);
 

@@ -13,26 +13,28 @@ namespace pinprick::engine {
 
 namespace {
 
-// Does for the thread what the code that it runs on would do.
-bool redirect_threads(target::Stop& stop, const target::RemoteTarget& target, Range hijack,
-                      target::StoppedThread& thread) {
+// Does for the thread what the code of the hijack would do: it gets its own registers and signal
+// mask back. Returns false if that code cannot be read or is not ours.
+bool give_back(target::Stop& stop, const target::RemoteTarget& target, Range hijack,
+               target::StoppedThread& thread) {
   std::vector<uint8_t> code(hijack.size());
   if (!target.memory().read(hijack.begin, code)) return false;
-  const auto home = arch::origin_of_remote_call(hijack.begin, code);
-  if (!home) return false;
-  thread.registers = arch::registers_at_origin(*home, thread.registers);
-  stop.set_signal_mask(thread, home->signal_mask);
+  const auto origin = arch::origin_of_remote_call(hijack.begin, code);
+  if (!origin) return false;
+  thread.registers = arch::registers_at_origin(*origin, thread.registers);
+  stop.set_signal_mask(thread, origin->signal_mask);
   stop.move(thread, thread.instruction_pointer());
   return true;
 }
 
-// Free bytes at the end of code, and of what: a path as in maps.
+// Free bytes after the end of an object's code, and the object's path, as in the maps.
 struct Room {
   Range range;
   std::string path;
 };
 
-// In what stays mapped as long as the program runs: the program, its loader, the vDSO.
+// The free bytes in objects that stay mapped as long as the program runs: the program itself, its
+// loader, and the vDSO.
 std::vector<Room> rooms(const image::ProcessImage& image, pid_t pid) {
   std::vector<Room> found;
   const auto add = [&](Range free, const std::string& path) {
@@ -59,8 +61,8 @@ bool is_still_there(const Room& room, const std::vector<image::Mapping>& maps) {
   });
 }
 
-// What a hijack's code lies in can be told by the code alone.
-bool is_lent(Address at, std::span<const uint8_t> bytes) {
+// Do these bytes hold the code of a hijack?
+bool is_hijack_code(Address at, std::span<const uint8_t> bytes) {
   return arch::origin_of_remote_call(at, bytes).has_value();
 }
 
@@ -82,10 +84,10 @@ Result<void, ledger::SessionError> with_hijacked_thread(
   const auto usable = std::find_if(all.begin(), all.end(), [&](const Room& one) {
     return maps && is_still_there(one, *maps) &&
            target.memory().read(one.range.begin, room.original) &&
-           !is_lent(one.range.begin, room.original);
+           !is_hijack_code(one.range.begin, room.original);
   });
   layout::HijackEntry& hijack = journal.header.hijack;
-  // The journal holds one. (An earlier one that could not be repaid.)
+  // The journal has place for one hijack. An active one could not be undone.
   if (usable == all.end() || hijack.active != 0) return refuse(AttachCause::no_room);
   room.address = usable->range.begin;
   hijack.address = room.address;
@@ -103,8 +105,8 @@ Result<void, ledger::SessionError> with_hijacked_thread(
   } else {
     auto thread = target::HijackedThread::hijack(*stop, target.memory(), std::move(room));
     result = thread ? work(*thread) : fail(ledger::SessionError(thread.error()));
-    is_over = !thread || !thread->went_home();
-    // Whatever of it failed then.
+    is_over = !thread || !thread->resumed_itself();
+    // Then that is the cause of any error.
     if (thread && thread->has_ended())
       result = refuse(target.ends() ? AttachCause::exited : AttachCause::exec_during_attach);
   }
@@ -123,13 +125,13 @@ void undo_hijack(target::Stop& stop, const target::RemoteTarget& target, ledger:
   const auto maps = image::read_maps(target.pid());
   for (auto& thread : stop.threads()) {
     if (!maps || patch::signal_returns_to(*maps, target.memory(), thread, {&range, 1})) return;
-    if (range.contains(thread.instruction_pointer()) &&
-        !redirect_threads(stop, target, range, thread))
+    if (range.contains(thread.instruction_pointer()) && !give_back(stop, target, range, thread))
       return;
   }
-  // Something else may lie there by now, or nothing: then there is nothing of ours to take back.
+  // If something else lies there by now, or nothing, there is nothing of ours to undo.
   std::vector<uint8_t> there(range.size());
-  const bool is_ours = target.memory().read(range.begin, there) && is_lent(range.begin, there);
+  const bool is_ours =
+      target.memory().read(range.begin, there) && is_hijack_code(range.begin, there);
   if (is_ours && !target.memory().write(hijack.address, hijack.original)) return;
   hijack.active = 0;
   static_cast<void>(file.write_header(journal.header));

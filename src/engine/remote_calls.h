@@ -1,4 +1,5 @@
-// Hijacking a thread of the target with the journal kept.
+// Remote system calls on a hijacked thread of the target, recorded in the journal, so that a later
+// controller can undo the hijack if this one dies.
 #pragma once
 
 #include <functional>
@@ -14,21 +15,22 @@
 
 namespace pinprick::engine {
 
-// Runs `work` with a hijacked thread, while all others go on. What the thread runs on is written to
-// the journal before, and marked as gone after: the tail of the last page of code of the program or
-// of its loader, after the end of the code, or of the vDSO. Nobody ever executes anything there,
-// and none of these can be unloaded by the others meanwhile, as a library could. A room in which
-// the code of an earlier hijack still lies is not taken: a thread may be in it. Errors of `work`
-// come back as they are, unless the process has ended or runs another program. `image` may be
-// older.
+// Runs `work` with a hijacked thread, while all other threads go on. The thread runs code in the
+// unused tail of the last code page of the program, of its loader or of the vDSO. No other thread
+// executes anything there, and none of these can be unloaded meanwhile, as a library could. The
+// journal names these bytes before they are written, until they are restored. Bytes that still
+// hold the code of an earlier hijack are not used: a thread may be in it.
+//
+// Fails if there are no such bytes or no thread can be hijacked. Errors of `work` are returned as
+// they are, unless the process has ended or runs another program. `image` may be outdated.
 Result<void, ledger::SessionError> with_hijacked_thread(
     const target::RemoteTarget& target, const image::ProcessImage& image, ledger::SessionFile& file,
     layout::Session& journal,
     const std::function<Result<void, ledger::SessionError>(target::HijackedThread&)>& work);
 
-// Puts back what a dead controller's hijacked thread ran on. A thread that is still there (it has
-// not run since, or stands in a group stop) is brought home first. Where a signal handler will
-// return there, all stays for another time.
+// Restores the bytes on which a dead controller's hijacked thread ran. A thread that is still there
+// (it has not run since, or is in a group stop) gets its own registers back first. If a signal
+// handler will return there, everything stays for a later attempt.
 void undo_hijack(target::Stop& stop, const target::RemoteTarget& target, ledger::SessionFile& file,
                  layout::Session& journal);
 

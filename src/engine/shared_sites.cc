@@ -19,7 +19,8 @@ bool is_armed(const SiteEntry& site) {
   return site.phase != Phase::gone && site.phase != Phase::left_out && site.jump != 0;
 }
 
-// The jump at the site, had it this target.
+// The edit, with its new bytes replaced by a jump from the site to `to`. Returns nullopt if that is
+// out of reach.
 std::optional<patch::TextEdit> with_jump_to(patch::TextEdit edit, const SiteEntry& site,
                                             Address to) {
   if (!arch::reaches(site.end(), to)) return std::nullopt;
@@ -42,7 +43,7 @@ Address link_of(const SiteEntry& site) {
   return 0;
 }
 
-// 0: nowhere, or it has none.
+// Where the link of the site's stub leads; 0 if it leads nowhere, or the stub has none.
 Address led_to(const target::Memory& memory, const SiteEntry& site) {
   const Address link = link_of(site);
   arch::LinkBytes bytes;

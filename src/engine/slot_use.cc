@@ -11,7 +11,7 @@
 namespace pinprick::engine {
 namespace {
 
-// In place of a slot's body.
+// Replaces Slot::body in released slots.
 constexpr uint64_t kReleased = 1;
 
 // The slot that a return address belongs to.
@@ -22,8 +22,8 @@ std::optional<size_t> slot_returned_to(const SlotUse& use, Address return_addres
   return index;
 }
 
-// Words of stacks, of which each page is read once: the slots of thousands of calls that were left
-// lie close together there, and the target stands still meanwhile.
+// Reads words of stacks, each page once: the slots of thousands of abandoned calls lie close
+// together there, and the target is stopped meanwhile.
 class StackWords {
  public:
   explicit StackWords(const target::Memory& memory) : memory_(memory) {}
@@ -70,7 +70,8 @@ class OtherSlots {
         areas_.push_back({data.address, first.code, context->slot_count});
     }
   }
-  // Where the slot that this return address belongs to has its own, if it is one of these.
+  // Where the slot that this return address belongs to keeps its own; nullopt if it is none of
+  // these slots.
   std::optional<Address> returned_from(uint64_t return_address) const {
     for (const Area& area : areas_) {
       const uint64_t distance = return_address - arch::kSlotReturn - area.first_code;
@@ -103,7 +104,7 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
       std::min(context.slot_count, (data.size - sizeof context) / sizeof(layout::Slot));
   use.address = data.address;
   use.room = room;
-  use.slots.resize(std::min(context.fresh, room));  // no others were ever used
+  use.slots.resize(std::min(context.fresh, room));  // the others were never used
   if (use.slots.empty() || !memory.read(data.address, {reinterpret_cast<uint8_t*>(use.slots.data()),
                                                        use.slots.size() * sizeof(layout::Slot)})) {
     use.slots.clear();
@@ -112,9 +113,9 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
   std::vector<bool> reached(use.slots.size());
   StackWords stacks(memory);
   const OtherSlots other_slots(memory, others);
-  // On the stack, or in a slot of another session whose address lies there instead, and so on: one
-  // call has as many slots as there are sessions that time it, or it and what it calls by a tail
-  // call.
+  // Where a slot's address lies: on the stack, or in a slot of another session whose address lies
+  // there instead, and so on. A call has one slot for each session that times it, and one for each
+  // timed function that it tail calls.
   const auto place_of = [&](const layout::Slot& slot) -> std::optional<Address> {
     constexpr size_t kMostInALine = 64;
     Address place = slot.stack;
@@ -180,7 +181,7 @@ size_t release_calls(const target::Memory& memory, const SlotUse& use) {
     Address home = use.slots[i].return_address;
     std::vector<size_t> chain = {i};
     while (const auto next = slot_returned_to(use, home)) {
-      if (chain.size() > use.slots.size()) break;  // a circle: not of our making
+      if (chain.size() > use.slots.size()) break;  // a cycle, which only the program can have made
       chain.push_back(*next);
       home = use.slots[*next].return_address;
     }
@@ -190,7 +191,7 @@ size_t release_calls(const target::Memory& memory, const SlotUse& use) {
     };
     for (size_t slot : chain) set(slot, offsetof(layout::Slot, body), kReleased);
     if (!memory.write_value(use.waiting_at[w], home)) continue;
-    for (size_t slot : chain)  // who else may come to one that was used again has to find home
+    for (size_t slot : chain)  // one that was used again keeps it, as its first call may return
       if (use.slots[slot].reused == 0) set(slot, offsetof(layout::Slot, return_address), 0);
     released += chain.size();
   }

@@ -21,8 +21,8 @@ bool is_in_stubs(const layout::Session& journal, Address begin, uint64_t length)
       });
 }
 
-// Returns nullopt if the probe has no switch. A file of a trusted owner may still be damaged:
-// nothing outside of its own stubs is written.
+// Returns nullopt if the probe has no switch. The file of a trusted owner may still be damaged, so
+// nothing outside its own stubs is written.
 std::optional<patch::TextEdit> edit_for(const layout::Session& journal, uint32_t probe,
                                         Switched to) {
   if (probe >= journal.switches.size()) return std::nullopt;

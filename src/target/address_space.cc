@@ -10,9 +10,9 @@ namespace {
 
 constexpr Address kHighest = 0x7fff'ffff'f000;
 constexpr uint64_t kReach = uint64_t{1} << 31;
-// Displacements count from the end of instructions, and operands have an extent.
+// Displacements are relative to the end of an instruction, and operands have a size.
 constexpr uint64_t kReachMargin = 2 * kPageSize;
-// Left free around what we map, so that it never merges with, or blocks, a neighbour that grows.
+// Left free around our mappings, so that they never merge with or block a neighbour that grows.
 constexpr uint64_t kGap = kPageSize;
 
 std::vector<Range> without(const std::vector<Range>& ranges, Range taken) {
@@ -51,7 +51,7 @@ Address AddressSpace::take_middle(const std::vector<Range>& parts, uint64_t size
   const uint64_t room = largest.size() - size;
   uint64_t offset = room / 2;
   if (variation_ != 0) {
-    // Bits of it that have not been used yet decide, mixed.
+    // A linear congruential generator, so that each call gets another offset.
     variation_ = variation_ * 0x9e37'79b9'7f4a'7c15 + 1;
     offset = room / 4 + (variation_ >> 16) % (room / 2 + 1);
   }

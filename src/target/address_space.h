@@ -1,4 +1,5 @@
-// Chooses addresses in a target for what pinprick maps there. Pure, on a list of mappings.
+// Chooses addresses for what pinprick maps into a target. Pure: it works on a list of mappings,
+// which the target may change at any time, so mapping there can still fail.
 #pragma once
 
 #include <optional>
@@ -11,33 +12,34 @@ namespace pinprick::target {
 
 class AddressSpace {
  public:
-  // `lowest`: vm.mmap_min_addr. `variation`: with another one, ranges in the middle of something
-  // are rather others.
+  // `lowest` is vm.mmap_min_addr. Another `variation` leads to other addresses, for a second
+  // attempt.
   AddressSpace(const std::vector<image::Mapping>& maps, Address lowest, uint64_t variation = 0);
 
-  // A free range of whole pages, every byte of which a 32-bit displacement can reach from every
-  // byte of `object`, and the other way round. Takes it: the next call answers another one.
+  // Takes a free range of whole pages and returns its address, or nullopt if there is none. Every
+  // byte of the range can reach every byte of `object` by a 32-bit displacement, and be reached
+  // from it.
   //
-  // Rather below the object than above: above an executable its heap grows. There in the middle of
-  // the largest free range: the kernel puts what a program maps next as high as it can, just below
-  // the lowest of its libraries, and a place there may be taken before we come to map it. Where
-  // only above is free, as far up as reach allows.
+  // The range is below the object if possible, since above an executable its heap grows. It is in
+  // the middle of the largest free range there: the kernel puts a program's next mapping as high as
+  // it can, just below the lowest library, and might take an address there before we map it. If
+  // only the space above is free, the range is as far up as reach allows.
   std::optional<Address> take_near(Range object, uint64_t size);
 
-  // Somebody wants to have just this, if he can: others get it only where they find nothing else.
+  // Asks for a range that take_at() will want: the other functions use it only as a last resort.
   void wish(Range wanted) { wishes_.push_back(wanted); }
-  // Just there, if all of it is free.
+  // Takes exactly this range. Returns false if some of it is not free.
   bool take_at(Range wanted);
 
-  // Anywhere, well away from what grows: the heap from below, mappings from above.
+  // Takes a range anywhere, well away from what grows: the heap from below, mappings from above.
   std::optional<Address> take_anywhere(uint64_t size);
 
  private:
   void take(Range taken);
-  // Parts of free ranges in which `size` fits, gaps left out; by address.
+  // The parts of the free ranges that have room for `size` without the gaps at their ends.
   static std::vector<Range> parts_within(const std::vector<Range>& free, Range within,
                                          uint64_t size);
-  // Of the largest of these parts; with a variation, somewhere in the middle half of it.
+  // Takes the middle of the largest part; with a variation, a place in the middle half of it.
   Address take_middle(const std::vector<Range>& parts, uint64_t size);
 
   std::optional<Address> take_near(Range object, uint64_t size, const std::vector<Range>& free);

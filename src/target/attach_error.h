@@ -15,18 +15,18 @@ enum class AttachCause : uint8_t {
   not_64_bit,      // a 32-bit program, or a thread in 32-bit code
   is_ourselves,
   kernel_thread,  // or a zombie: no memory to probe
-  exited,         // while we were at it
+  exited,         // meanwhile
   exec_during_attach,
   thread_unstoppable,  // thread `other` hangs in the kernel
   seccomp,             // it has a filter that we may not read and suspend
-  seccomp_deadly,      // its filter would end it at `detail`, should we die
-  no_room,             // nowhere to put the few bytes that a hijacked thread runs
+  seccomp_deadly,      // its filter would kill it at `detail` if we died
+  no_room,             // there is no place for the code that a hijacked thread runs
   no_address_space,    // no free range where one is needed
   call_refused,        // the kernel refused `detail` in the target
   memory_refused,      // /proc/PID/mem cannot be written
   handover_failed,     // the shared file did not reach the target
-  no_thread_ids,       // no place in the threads' control blocks holds their TIDs
-  no_thread_pointers,  // programs cannot read them: without FSGSBASE
+  no_thread_ids,       // no offset in the threads' control blocks holds their TIDs
+  no_thread_pointers,  // programs cannot read them, as there is no FSGSBASE
   probes_itself,       // by libpinprick (patch/text_owner.h)
 };
 

@@ -31,8 +31,8 @@ bool send_descriptor(int socket, int descriptor) {
   return ::sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
-// The scratch page: what the target's calls are given, and answer there, with all pointers into
-// the page itself. In one struct, so that no answer overwrites another.
+// The scratch page: arguments and results of the target's calls, with all pointers into the page
+// itself. In one struct, so that no result overwrites another.
 struct Scratch {
   int32_t ends[2] = {-1, -1};
   msghdr header = {};
@@ -78,7 +78,7 @@ AttachError Handover::failed(const char* what, int error) const {
 
 Handover::Descriptors Handover::told(const Memory& memory, Address at) {
   Scratch scratch;
-  // Zeros: nobody has written there yet.
+  // Equal ends are zeros: nothing was written there yet.
   if (!memory.read_value(at, scratch) || scratch.ends[0] == scratch.ends[1]) return {-1, -1, -1};
   return {scratch.ends[0], scratch.ends[1], received_descriptor(scratch)};
 }
@@ -107,7 +107,7 @@ Result<void, AttachError> Handover::send(int descriptor) {
   auto theirs = target_.copy_descriptor(open_[0]);
   if (!ours || !theirs)
     return fail(failed("pidfd_getfd", ours ? theirs.error().number : ours.error().number));
-  // An option of the socket, whoever sets it.
+  // An option of the socket, so it also applies to the target's descriptor.
   constexpr timeval kTimeout = {2, 0};
   if (::setsockopt(theirs->get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof kTimeout) != 0)
     return fail(failed("setsockopt", errno));
@@ -134,7 +134,7 @@ Address Handover::received_at() const {
 Result<int, AttachError> Handover::received() {
   open_ = told(target_.memory(), scratch_);
   open_[1] = -1;
-  if (open_[2] < 0)  // no room for another descriptor, usually
+  if (open_[2] < 0)  // usually, the target has reached its limit of descriptors
     return fail(failed("recvmsg", EMFILE));
   journal_(open_);
   return open_[2];

@@ -1,5 +1,8 @@
-// Gives one of our file descriptors to the target, through a socket pair that the target makes and
-// that is closed again: no path, no permission and no mount namespace has a say in it.
+// Hands one of our file descriptors over to the target, through a socket pair that the target makes
+// and that is closed again. So it does not depend on paths, permissions or mount namespaces.
+//
+// For the thread of the controller that holds the hijacked thread. The journal is told of every
+// descriptor, so a later controller can close them if this one dies.
 #pragma once
 
 #include <sys/socket.h>
@@ -17,38 +20,39 @@ namespace pinprick::target {
 
 class Handover {
  public:
-  // Descriptors of the target that are open because of us, for a journal: both ends of the socket
-  // pair and the file; -1: none.
+  // Descriptors of the target that we opened, for a journal: both ends of the socket pair, and the
+  // file; -1 if not open.
   using Descriptors = std::array<int32_t, 3>;
-  // A kind that programs rarely use, by which the ends are known later.
+  // A type that programs rarely use, by which the ends are recognised later.
   static constexpr int kSocketType = SOCK_SEQPACKET;
-  // Called with what is open, before and after each change.
+  // Called with the open descriptors after each change.
   using Journal = std::function<void(const Descriptors&)>;
 
-  // `scratch`: a readable and writable page of the target that nobody uses.
+  // `scratch` is a readable and writable page of the target that the program does not use.
   Handover(HijackedThread& thread, const RemoteTarget& target, Address scratch, Journal journal);
   ~Handover();
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
 
-  // Sends the descriptor: the target has yet to receive it, by a script of calls.
+  // Makes the socket pair and sends the descriptor. The target receives it by a script of calls.
   Result<void, AttachError> send(int descriptor);
-  // Its first call closes the target's own copy of the end that we have, so that nobody has it but
-  // us, and the next one receives the descriptor.
+  // The first calls of that script: the first one closes the target's copy of our end, so that only
+  // we have it, and the second one receives the descriptor.
   std::vector<arch::ScriptedCall> receiving() const;
-  // Its last one waits at the other end until we are no more, or for some seconds at most.
+  // The last call of that script: it waits at the other end until we are gone, for two seconds at
+  // most.
   arch::ScriptedCall waiting() const;
-  // Where the received one stands in the target; -1 before.
+  // Where in the target the received descriptor is stored; -1 is stored there before.
   Address received_at() const;
-  // After that: the target's descriptor for the same open file. To close it, and the socket,
-  // through the hijacked thread is this class's business.
+  // To be called after the script. Returns the target's descriptor for the same open file. The
+  // destructor closes it and the socket, through the hijacked thread.
   Result<int, AttachError> received();
 
-  // Of the scratch page: what this class uses of it, from its begin.
+  // How much of the scratch page this class uses, from its start.
   static constexpr uint64_t kScratchSize = 256;
 
-  // What the kernel told the target: the descriptors that the scratch page names, open or not. The
-  // calls that open them write there themselves, so it knows what a journal may not know yet.
+  // The descriptors that the scratch page names, open or not. The calls that open descriptors write
+  // them there themselves, so the page may name some that the journal does not.
   static Descriptors told(const Memory& memory, Address scratch);
 
  private:

@@ -26,7 +26,7 @@ void* data(uint64_t value) {
   return reinterpret_cast<void*>(value);
 }
 
-// The restartable sequence the thread is inside of, if any.
+// The restartable sequence that the thread is in, if any.
 std::optional<rseq_cs> active_sequence(const Memory& memory, const StoppedThread& thread) {
   const auto registration = rseq_registration(thread.tid);
   uint64_t descriptor = 0;
@@ -40,8 +40,8 @@ std::optional<rseq_cs> active_sequence(const Memory& memory, const StoppedThread
   return inside ? std::optional(sequence) : std::nullopt;
 }
 
-// Lower is better.
-int reluctance(const StoppedThread& thread, bool in_sequence) {
+// How much a hijack would disturb the thread.
+int disturbance(const StoppedThread& thread, bool in_sequence) {
   if (in_sequence) return 9;
   switch (arch::call_state(thread.registers)) {
     case arch::CallState::none:
@@ -56,22 +56,22 @@ int reluctance(const StoppedThread& thread, bool in_sequence) {
   return 9;
 }
 
-// Threads, those that mind least first.
 struct Candidate {
   std::optional<rseq_cs> sequence;
   StoppedThread* thread = nullptr;
-  int reluctance = 0;
+  int disturbance = 0;
 };
 
+// The threads that could be hijacked, least disturbed first.
 std::vector<Candidate> candidates(const Memory& memory, std::vector<StoppedThread>& threads) {
   std::vector<Candidate> all;
   for (StoppedThread& thread : threads) {
     if (thread.is_worker()) continue;
     const auto sequence = active_sequence(memory, thread);
-    all.push_back({sequence, &thread, reluctance(thread, sequence.has_value())});
+    all.push_back({sequence, &thread, disturbance(thread, sequence.has_value())});
   }
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-    return a.reluctance < b.reluctance;
+    return a.disturbance < b.disturbance;
   });
   return all;
 }
@@ -85,8 +85,8 @@ seccomp_data seen_by_filters(uint64_t number, const Arguments& arguments, Addres
   return call;
 }
 
-// A call that is refused with an error does no harm. Nobody knows what a supervisor
-// (SECCOMP_RET_USER_NOTIF) would do.
+// Would the thread survive the call? A call that is refused with an error does no harm. What a
+// supervisor (SECCOMP_RET_USER_NOTIF) would do is unknown.
 bool survives(const SeccompFilters& filters, const seccomp_data& call) {
   switch (filters.action(call)) {
     case SECCOMP_RET_ALLOW:
@@ -99,8 +99,8 @@ bool survives(const SeccompFilters& filters, const seccomp_data& call) {
   }
 }
 
-// The first of what a hijack may ask for that the thread could not survive, or 0. Addresses are
-// known only later: call() looks again.
+// The first of a hijack's calls that the thread might not survive, or 0. The addresses are not
+// known yet, so call() checks again.
 int deadly_call(const SeccompFilters& filters, Address code) {
   const std::pair<int, Arguments> kCalls[] = {
       {SYS_mmap, {0, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, 3, 0}},
@@ -112,9 +112,10 @@ int deadly_call(const SeccompFilters& filters, Address code) {
   };
   for (const auto& [number, arguments] : kCalls)
     if (!survives(filters, seen_by_filters(number, arguments, code))) return number;
-  // The way home has to be open: else the thread would go on with all signals blocked.
-  const Arguments home = {SIG_SETMASK, code, 0, sizeof(uint64_t)};
-  const uint32_t action = filters.action(seen_by_filters(SYS_rt_sigprocmask, home, code));
+  // Our code must be able to restore the mask: else the thread would go on with all signals
+  // blocked.
+  const Arguments restore = {SIG_SETMASK, code, 0, sizeof(uint64_t)};
+  const uint32_t action = filters.action(seen_by_filters(SYS_rt_sigprocmask, restore, code));
   const bool open = action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG;
   return open ? 0 : SYS_rt_sigprocmask;
 }
@@ -136,7 +137,8 @@ const char* name_of_call(int number) {
   }
 }
 
-// Suspends the thread's filters, where it has some, until it is let go.
+// Suspends the thread's filters, if it has any, until it is resumed, and returns them. Fails if
+// they cannot be read or suspended, or would kill the thread if we died.
 Result<SeccompFilters, AttachError> suspend_filters(pid_t pid, pid_t tid, Address code) {
   const auto refuse = [&](AttachCause cause, int error, const char* detail) {
     return fail(AttachError{cause, pid, tid, error, detail});
@@ -158,14 +160,14 @@ bool set_mask(pid_t tid, uint64_t mask) {
   return ptrace(PTRACE_SETSIGMASK, tid, data(sizeof mask), &mask) == 0;
 }
 
-// False also for a thread that is gone.
+// Returns false if the thread is gone.
 bool has_filter(pid_t pid, pid_t tid) {
   const auto status = read_thread_status(pid, tid);
   return status && status->seccomp != SECCOMP_MODE_DISABLED;
 }
 
-// Threads in the order in which they are to be looked at: those that run, which are in user code
-// most likely, those that sleep, and those that sleep and cannot be woken.
+// The threads in the order in which they are tried: running ones, which are most likely in user
+// code; sleeping ones; and those in uninterruptible sleep.
 std::vector<pid_t> threads_to_look_at(pid_t pid) {
   std::vector<pid_t> running, sleeping, deaf;
   for (pid_t tid : list_threads(pid)) {
@@ -178,10 +180,10 @@ std::vector<pid_t> threads_to_look_at(pid_t pid) {
   return running;
 }
 
-// How reluctant a thread may be to be taken without a look at others.
-constexpr int kWilling = 2;
+// A thread that is not disturbed more than this is taken without a look at the others.
+constexpr int kAcceptable = 2;
 
-Result<Stop, AttachError> stop_first_willing(pid_t pid, const Memory& memory, Address code) {
+Result<Stop, AttachError> stop_first_acceptable(pid_t pid, const Memory& memory, Address code) {
   AttachError why{AttachCause::exited, pid, 0, 0, {}};
   std::optional<pid_t> best;
   int least = 0;
@@ -199,11 +201,11 @@ Result<Stop, AttachError> stop_first_willing(pid_t pid, const Memory& memory, Ad
       why = suspended.error();
       continue;
     }
-    const int reluctant = reluctance(thread, active_sequence(memory, thread).has_value());
-    if (reluctant <= kWilling) return stop;
-    if (best && least <= reluctant) continue;
+    const int disturbed = disturbance(thread, active_sequence(memory, thread).has_value());
+    if (disturbed <= kAcceptable) return stop;
+    if (best && least <= disturbed) continue;
     best = tid;
-    least = reluctant;
+    least = disturbed;
   }
   if (best) return Stop::one_thread(pid, *best);
   return fail(why);
@@ -215,10 +217,10 @@ Result<Stop, AttachError> stop_one_to_hijack(pid_t pid, const Memory& memory, Ad
   constexpr int kAttempts = 5;
   constexpr uint64_t kPauseNs = 100'000'000;
   for (int attempt = 1;; ++attempt) {
-    auto stop = stop_first_willing(pid, memory, code);
+    auto stop = stop_first_acceptable(pid, memory, code);
     if (stop || attempt == kAttempts) return stop;
     const auto cause = stop.error().cause;
-    // It has ended, but others may go on; or it waits for its child of vfork.
+    // The thread has ended, but others may go on; or it waits for its vfork child.
     if (cause != AttachCause::exited && cause != AttachCause::thread_unstoppable) return stop;
     if (list_threads(pid).empty()) return stop;
     if (cause == AttachCause::thread_unstoppable) sleep_ns(kPauseNs);
@@ -230,7 +232,7 @@ Result<void, AttachError> can_be_hijacked(pid_t pid) {
   if (tids.empty()) return fail(AttachError{AttachCause::no_such_process, pid, 0, 0, {}});
   if (!std::all_of(tids.begin(), tids.end(), [&](pid_t tid) { return has_filter(pid, tid); }))
     return {};
-  // To let it go ends the suspension.
+  // Resuming a thread ends the suspension of its filters.
   Result<void, AttachError> able = fail(AttachError{AttachCause::exited, pid, 0, 0, {}});
   for (pid_t tid : tids) {
     auto stop = Stop::one_thread(pid, tid);
@@ -266,35 +268,35 @@ Result<HijackedThread, AttachError> HijackedThread::hijack(Stop& stop, const Mem
   uint64_t mask = 0;
   for (const Candidate& candidate : candidates(memory, stop.threads())) {
     auto suspended = suspend_filters(pid, candidate.thread->tid, room.address);
-    // One that has ended by now says nothing about the others.
+    // If the thread has ended by now, its error says nothing about the others.
     if (ptrace(PTRACE_GETSIGMASK, candidate.thread->tid, data(sizeof mask), &mask) != 0) continue;
     filters = std::move(suspended);
     chosen = candidate;
     if (filters) break;
   }
   if (!filters) return fail(filters.error());
-  // What the kernel does to a thread it interrupts there. Without it the thread would finish its
-  // sequence although others may have run in between.
+  // As the kernel does with a thread that it preempts in a sequence. Otherwise the thread would
+  // finish the sequence although others may have run in between.
   if (chosen.sequence) stop.move(*chosen.thread, chosen.sequence->abort_ip);
-  const arch::Registers home = chosen.thread->registers;
+  const arch::Registers own = chosen.thread->registers;
   const pid_t tid = chosen.thread->tid;
 
-  const auto code = arch::remote_call(room.address, arch::restarted(home), mask);
+  const auto code = arch::remote_call(room.address, arch::restarted(own), mask);
   if (code.size() > room.original.size())
     return fail(AttachError{AttachCause::no_room, pid, 0, 0, {}});
   if (auto written = memory.write(room.address, code); !written)
     return fail(AttachError{AttachCause::memory_refused, pid, 0, written.error().number, {}});
-  return HijackedThread(stop, memory, std::move(room), *std::move(filters), tid, home, mask);
+  return HijackedThread(stop, memory, std::move(room), *std::move(filters), tid, own, mask);
 }
 
 HijackedThread::HijackedThread(Stop& stop, const Memory& memory, Room room, SeccompFilters filters,
-                               pid_t tid, const arch::Registers& home, uint64_t mask)
+                               pid_t tid, const arch::Registers& own_registers, uint64_t mask)
     : stop_(stop),
       memory_(memory),
       room_(std::move(room)),
       filters_(std::move(filters)),
       tid_(tid),
-      home_(home),
+      own_registers_(own_registers),
       mask_(mask) {}
 
 HijackedThread::HijackedThread(HijackedThread&& other) noexcept
@@ -303,26 +305,26 @@ HijackedThread::HijackedThread(HijackedThread&& other) noexcept
       room_(std::move(other.room_)),
       filters_(std::move(other.filters_)),
       tid_(other.tid_),
-      home_(other.home_),
+      own_registers_(other.own_registers_),
       mask_(other.mask_),
       holds_(std::exchange(other.holds_, false)),
-      away_(other.away_),
+      has_our_registers_(other.has_our_registers_),
       ended_(other.ended_),
-      went_home_(other.went_home_) {}
+      resumed_itself_(other.resumed_itself_) {}
 
 HijackedThread::~HijackedThread() {
-  if (!holds_ || went_home_) return;
-  if (away_) {
+  if (!holds_ || resumed_itself_) return;
+  if (has_our_registers_) {
     set_mask(tid_, mask_);
-    write_registers(tid_, home_);
+    write_registers(tid_, own_registers_);
   }
   static_cast<void>(memory_.write(room_.address, room_.original));
   ptrace(PTRACE_SETOPTIONS, tid_, nullptr, data(PTRACE_O_TRACESYSGOOD));
 }
 
-// Waits for the thread to stop: its status; 0 if `is_enough` says so before; nothing: it has ended.
-// Most calls are over sooner than a processor wakes up that has gone to sleep; and to yield, where
-// others have work, may take all of their time slice.
+// Waits for the thread to stop, and returns its status; 0 if `is_enough` returned true before;
+// nullopt if the thread has ended. Spins at first: most calls are over before a sleeping processor
+// would wake up, and to yield may cost whole time slices of other threads.
 std::optional<int> HijackedThread::next_stop(const std::function<bool()>& is_enough) {
   constexpr int kAttempts = 200, kWithoutYielding = 64;  // some 50 us
   constexpr uint64_t kPauseNs = 50'000;
@@ -340,8 +342,8 @@ std::optional<int> HijackedThread::next_stop(const std::function<bool()>& is_eno
       sched_yield();
       continue;
     }
-    // The end of a process's first thread is told only after the ends of all others have been
-    // asked for, and nobody does that meanwhile.
+    // waitpid() reports the end of a process's first thread only after those of all others were
+    // waited for, which does not happen meanwhile.
     const auto now = read_thread_status(stop_.pid(), tid_);
     if (!now || now->ending) return std::nullopt;
     sleep_ns(kPauseNs);
@@ -350,8 +352,8 @@ std::optional<int> HijackedThread::next_stop(const std::function<bool()>& is_eno
 
 namespace {
 
-// A group stop begins or ends; it takes effect when the thread is resumed for good. The signal that
-// begins one cannot be blocked, and would be lost if we kept it.
+// A group stop starts or ends here; it takes effect when the thread is finally resumed. SIGSTOP,
+// which starts one, cannot be blocked, and would be lost if we did not deliver it.
 uint64_t signal_to_deliver(int status) {
   const bool delivers = status >> 16 == 0;
   return delivers && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0;
@@ -371,11 +373,11 @@ bool HijackedThread::run_to_call_stop() {
   }
 }
 
-// Gives it registers of ours, and keeps signals off it.
+// Gives the thread our registers, and blocks its signals.
 bool HijackedThread::start(const arch::Registers& registers) {
   if (!write_registers(tid_, registers)) return false;
-  if (!away_ && !set_mask(tid_, UINT64_MAX)) return false;
-  away_ = true;
+  if (!has_our_registers_ && !set_mask(tid_, UINT64_MAX)) return false;
+  has_our_registers_ = true;
   return true;
 }
 
@@ -385,7 +387,7 @@ Result<void, SystemError> HijackedThread::run(const Script& script) {
     return fail(SystemError{ESRCH});
   };
   if (!filters_.empty()) return run_one_by_one(script);
-  arch::Registers registers = home_;
+  arch::Registers registers = own_registers_;
   arch::start_script(registers, room_.address, script.first, script.last, script.told,
                      script.descriptor);
   if (!start(registers)) return gone();
@@ -409,8 +411,8 @@ Result<void, SystemError> HijackedThread::run(const Script& script) {
   }
   if (!read_registers(tid_, registers)) return gone();
   if (arch::instruction_pointer(registers) - room_.address < room_.original.size()) return {};
-  away_ = false;
-  went_home_ = true;
+  has_our_registers_ = false;
+  resumed_itself_ = true;
   if (leave_to_kernel(registers)) write_registers(tid_, registers);
   return fail(SystemError{ETIMEDOUT});
 }
@@ -437,12 +439,12 @@ Result<uint64_t, SystemError> HijackedThread::call(uint64_t number, uint64_t a, 
   const Arguments arguments = {a, b, c, d, e, f};
   if (!survives(filters_, seen_by_filters(number, arguments, room_.address)))
     return fail(SystemError{EPERM});
-  auto registers = arch::registers_for_call(home_, room_.address, number, arguments);
+  auto registers = arch::registers_for_call(own_registers_, room_.address, number, arguments);
   const auto gone = [&] {
     ended_ = true;
     return fail(SystemError{ESRCH});
   };
-  if (ended_ || went_home_) return fail(SystemError{ESRCH});
+  if (ended_ || resumed_itself_) return fail(SystemError{ESRCH});
   if (!start(registers)) return gone();
   if (!run_to_call_stop() || !run_to_call_stop() || !read_registers(tid_, registers)) return gone();
   const int64_t result = arch::syscall_result(registers);

@@ -17,7 +17,7 @@
 namespace pinprick::target {
 namespace {
 
-// From <linux/bpf.h> of Linux 6.6; the header that we are built with may be older.
+// From <linux/bpf.h> of Linux 6.6; the header here may be older.
 constexpr uint32_t kUprobeMulti = 48;  // BPF_TRACE_UPROBE_MULTI
 struct UprobeMultiLink {
   uint32_t program = 0;
@@ -34,7 +34,7 @@ struct UprobeMultiLink {
   uint32_t padding = 0;
 };
 
-// What the kernel says of an instruction that it has no breakpoint for; not in <errno.h>.
+// ENOTSUPP, the kernel's error for an instruction that cannot have a breakpoint; not in <errno.h>.
 constexpr int kNotSupported = 524;
 
 template <class Attributes>
@@ -82,8 +82,8 @@ Result<Fd, SystemError> load_counting_program(const Fd& counters) {
   return load_uprobe_program(instructions);
 }
 
-// Kernels before 6.10 count the hits of the one thread that is named, and take any for the process;
-// later ones want the process's first.
+// Kernels before 6.10 accept any thread's number for the process, and count the hits of that thread
+// only; later ones accept only a process's.
 bool counts_all_threads(const Fd& program) {
   const auto maps = image::read_maps(::getpid());
   if (!maps) return false;
@@ -97,7 +97,7 @@ bool counts_all_threads(const Fd& program) {
       if (!link) error = link.error().number;
     }).join();
   } catch (const std::system_error&) {
-    return false;  // no thread to ask with
+    return false;  // there is no thread to try it with
   }
   return error == ESRCH;
 }
@@ -159,7 +159,7 @@ Result<KernelUprobes, SystemError> KernelUprobes::place(pid_t pid, const Memory&
   if (auto loaded = probes.load(addresses.size()); !loaded) return fail(loaded.error());
   const auto maps = image::read_maps(pid);
   if (!maps) return fail(maps.error());
-  // The file that is mapped, whatever has its name by now, in whichever name space.
+  // By map_files, which leads to the mapped file itself, whatever its name means by now, or here.
   std::map<std::string, std::vector<Site>> files;
   for (size_t i = 0; i < addresses.size(); ++i)
     if (const auto place = place_in_file(*maps, addresses[i]))
@@ -171,7 +171,7 @@ Result<KernelUprobes, SystemError> KernelUprobes::place(pid_t pid, const Memory&
   return probes;
 }
 
-// All or nothing, says the kernel: halves, then, to find out which it does not want.
+// The kernel places all uprobes of a link or none, so halving finds those that it refuses.
 Result<void, SystemError> KernelUprobes::place(pid_t pid, const std::string& path,
                                                std::span<const Site> sites) {
   std::vector<uint64_t> offsets, cookies;

@@ -1,11 +1,11 @@
-// Uprobes: breakpoints that the kernel keeps in a process, and counts itself (Linux 6.6, root). A
-// hit costs a microsecond or more, and no instruction is out of their reach.
+// Uprobes: breakpoints that the kernel keeps in a process and counts itself (Linux 6.6, root). A
+// hit costs a microsecond or more, and almost any instruction can have one.
 //
-// They are the kernel's, from the breakpoint to the counter: a thread that meets one needs nothing
-// of ours, and they are gone when their descriptors are closed, whoever closes them. Many at once
-// through a BPF link. (A perf event for each would have to be opened for each thread, and one that
-// new threads inherit makes the kernel look for the file's name in the target's memory, where it is
-// not: their creation fails.)
+// From the breakpoint to the counter they are the kernel's: a thread that hits one needs nothing of
+// ours, and they vanish when their descriptors are closed, also by our death. Many are placed at
+// once by a BPF link. (Perf events would have to be opened for each thread and uprobe. An inherited
+// one makes the kernel look for the file's name in the target's memory, where it is not, so that
+// the creation of threads fails.)
 #pragma once
 
 #include <linux/bpf.h>
@@ -25,36 +25,37 @@
 
 namespace pinprick::target {
 
-// An instruction as the kernel knows it.
+// An instruction as the kernel identifies it: a file and an offset.
 struct PlaceInFile {
   const image::Mapping* mapping = nullptr;
   uint64_t offset = 0;
 };
 std::optional<PlaceInFile> place_in_file(const std::vector<image::Mapping>& maps, Address address);
 
-// A BPF program for uprobes.
+// Loads a BPF program for uprobes.
 Result<Fd, SystemError> load_uprobe_program(std::span<const bpf_insn> instructions);
-// `cookies`: what the program is told of each place; may be empty. ESRCH where `pid` is a thread.
+// Places uprobes, which last until the returned descriptor is closed. `cookies` are the values that
+// the program gets for each offset, and may be empty. Fails with ESRCH if `pid` is a thread's.
 Result<Fd, SystemError> link_uprobes(const Fd& program, pid_t pid, const std::string& path,
                                      std::span<const uint64_t> offsets,
                                      std::span<const uint64_t> cookies);
 
 class KernelUprobes {
  public:
-  // May, and can, this kernel keep them for us? Errors as of place().
+  // Fails, as place() would, if this kernel cannot place uprobes or does not let us.
   static Result<void, SystemError> available();
-  // In a process, whichever of its threads comes by; not in its children. At least one of the
-  // addresses, none of which has been written to. EOPNOTSUPP: this kernel would count one thread
-  // alone, or knows no such links.
+  // Places uprobes that count the hits of all threads of the process, but not of its children.
+  // There must be at least one address, and the text there must be the file's. Fails with
+  // EOPNOTSUPP if this kernel would count one thread only, or has no such links. See placed() for
+  // the addresses that cannot have one.
   static Result<KernelUprobes, SystemError> place(pid_t pid, const Memory& memory,
                                                   std::span<const Address> addresses);
 
-  // By address, as given; false: the kernel does not want a breakpoint there.
+  // For each address given to place(): false if the kernel refuses a breakpoint there.
   const std::vector<bool>& placed() const { return placed_; }
-  // Also after remove().
+  // Can be called after remove(), too.
   std::vector<uint64_t> hits() const;
-  // Takes them out. The kernel may do that in its own time: waits until it has, ten seconds at
-  // most.
+  // Takes the uprobes out. The kernel may do so later; this waits for it, ten seconds at most.
   void remove(const Memory& memory);
 
  private:

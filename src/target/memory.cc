@@ -21,8 +21,7 @@ Result<void, SystemError> Memory::write(Address address, std::span<const uint8_t
   return write_at(fd_.get(), bytes, address);
 }
 
-// Of memory that is no more the kernel reads nothing. Where there is some, but none at an address,
-// reading fails.
+// Reading memory that no longer exists returns 0 bytes. Reading an unmapped address fails.
 bool Memory::is_gone() const {
   uint8_t byte = 0;
   return ::pread(fd_.get(), &byte, 1, 0) == 0;

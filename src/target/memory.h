@@ -1,6 +1,6 @@
-// The memory of another process through /proc/PID/mem: readable whatever its protection, and
-// writable in the same way (a write to a private file mapping makes a private copy of the page). No
-// page is ever made writable for it, so nothing is writable and executable at any time.
+// The memory of a process through /proc/PID/mem. It can be read and written whatever its protection
+// is; a write to a private file mapping makes a private copy of the page. So no page is ever made
+// writable, and none is writable and executable at any time. Any thread may use it.
 #pragma once
 
 #include <sys/types.h>
@@ -21,8 +21,8 @@ class Memory {
   bool read(Address address, std::span<uint8_t> out) const;
   Result<void, SystemError> write(Address address, std::span<const uint8_t> bytes) const;
 
-  // Has the process ended, or does it run another program? By the memory alone, as long as nobody
-  // else shares it.
+  // Has the process ended, or does it run another program? Told from the memory alone, and so only
+  // right if no other process shares that memory.
   bool is_gone() const;
 
   template <class T>

@@ -40,7 +40,7 @@ std::string_view field(std::string_view status, std::string_view name) {
 }
 
 std::optional<ProcessStatus> read_from(const std::string& folder) {
-  // In this order: a signal that ends it is taken off what is pending, and noted in the flags.
+  // In this order: a fatal signal is first pending (status), and then noted in the flags (stat).
   auto status = read_file(folder + "/status");
   auto stat = read_file(folder + "/stat");
   if (!stat || !status) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<ProcessStatus> read_from(const std::string& folder) {
     if (number == kParent) out.parent = static_cast<pid_t>(value);
     if (number == kFlags) {
       out.kernel_thread = (value & kKernelThread) != 0;
-      // Before Linux 5.12 they were threads of the kernel.
+      // Before Linux 5.12 these workers were kernel threads.
       out.kernel_worker = !out.kernel_thread && (value & kKernelWorker) != 0;
       out.ending = (value & kExiting) != 0;
     }
@@ -89,7 +89,7 @@ std::optional<ProcessStatus> read_status(pid_t pid) {
   const std::string folder = process_folder(pid);
   const auto living = folder == first ? std::nullopt : read_from(folder);
   if (!living) return status;
-  // What names the process stays that of its first thread.
+  // The fields that identify the process stay those of its first thread.
   const uint64_t start_time = status->start_time;
   std::string command = std::move(status->command);
   status = living;
@@ -124,17 +124,17 @@ std::vector<pid_t> list_threads(pid_t pid) {
   return thread_numbers(pid);
 }
 
-// NSpid: one for each namespace, from the reader's on.
+// NSpid has one number for each namespace, starting with the reader's.
 pid_t tid_inside(pid_t pid, pid_t tid) {
   const auto status = read_file(fmt::format("/proc/{}/task/{}/status", pid, tid));
   if (!status) return 0;
   const std::string_view ids = field(*status, "NSpid");
-  if (ids.empty()) return tid;  // a kernel without namespaces of PIDs
+  if (ids.empty()) return tid;  // a kernel without PID namespaces
   const size_t last = ids.find_last_of(" \t");
   return static_cast<pid_t>(parse_number(last == ids.npos ? ids : ids.substr(last)));
 }
 
-// By /proc/PID/pagemap: a word for each page.
+// /proc/PID/pagemap has a word for each page.
 bool is_private_copy(pid_t pid, Address address) {
   constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
   constexpr uint64_t kOfFile = uint64_t{1} << 61;

@@ -16,17 +16,18 @@ struct ProcessStatus {
   char state = '?';  // R S D T t Z X, as in /proc/PID/stat
   pid_t parent = 0;
   pid_t tracer = 0;
-  uint64_t start_time = 0;  // clock ticks after boot; with the pid it names a process for good
+  uint64_t start_time = 0;  // clock ticks after boot; with the PID it identifies a process for good
   std::string command;
   bool kernel_thread = false;
-  bool kernel_worker = false;    // of the process, but never runs its code (of io_uring)
-  bool ending = false;           // killed, on its way out, or ended
+  bool kernel_worker = false;    // a thread of the process that never runs its code (io_uring's)
+  bool ending = false;           // killed, exiting, or ended
   uint64_t blocked_signals = 0;  // of the thread: bit N-1 for signal N
   int seccomp = 0;               // 0 off, 1 strict, 2 filter
   bool shadow_stack = false;
 };
 
-// Of a process whose first thread has ended: the state and what threads have of one that lives.
+// These return nullopt if there is no such process or thread. If the first thread of a process has
+// ended, the state and the fields of a thread are those of a thread that lives.
 std::optional<ProcessStatus> read_status(pid_t pid);
 std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid);
 
@@ -35,18 +36,17 @@ std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid);
 // the next one may come upon threads that a dying one still holds.
 bool lets_go(pid_t tracer);
 
-// The program that it runs; nothing of a process that has ended, or is another user's.
+// The path of its program; nullopt if the process has ended or is another user's.
 std::optional<std::string> executable_path(pid_t pid);
 
-// Threads that have not exited; empty: the process is gone.
+// The threads that have not exited; empty if the process is gone.
 std::vector<pid_t> list_threads(pid_t pid);
 
-// The thread's ID in the innermost PID namespace that it is in, where the program sees it; 0: it is
-// gone.
+// The thread's ID as the program sees it, in the innermost PID namespace; 0 if the thread is gone.
 pid_t tid_inside(pid_t pid, pid_t tid);
 
-// Is the page at the address one of the process's own, as a page of a private file mapping becomes
-// when it is written to? Otherwise it is the file's, or nothing is mapped. True if nobody can tell.
+// Does the process have its own copy of the page at the address, as after a write to a private file
+// mapping? Returns false if the page is the file's or nothing is mapped, and true if unknown.
 bool is_private_copy(pid_t pid, Address address);
 
 }  // namespace pinprick::target

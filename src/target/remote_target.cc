@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned kOfThread = O_EXCL;  // PIDFD_THREAD, since Linux 6.9
 
-// 64-bit ELF? By the program in memory; a 32-bit program has no 64-bit ELF header at its base.
+// Is the program a 64-bit ELF file? Returns nullopt if unknown.
 std::optional<bool> is_64_bit(pid_t pid) {
   auto fd = open_file(process_folder(pid) + "/exe", O_RDONLY);
   if (!fd) return std::nullopt;
@@ -73,7 +73,7 @@ Result<Fd, SystemError> RemoteTarget::copy_descriptor(int descriptor) const {
   };
   if (Fd copy = copy_by(pidfd_->get())) return copy;
   const int error = errno;
-  // A first thread that has ended has no descriptors any more.
+  // A first thread that has ended has no descriptors.
   for (pid_t tid : list_threads(pid_)) {
     const Fd thread(static_cast<int>(::syscall(SYS_pidfd_open, tid, kOfThread)));
     if (!thread) continue;

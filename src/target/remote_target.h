@@ -1,7 +1,8 @@
-// A process that is attached to for moments at a time: to map memory, to write its text, to look.
+// A process that we attach to for moments at a time: to map memory, to write its text, to look.
 //
-// Between those moments nothing ties it to us: no ptrace relation, no descriptor, no thread.
-// Reading and writing memory that nobody else uses (stubs before they are armed) needs no stop.
+// Between those moments it has no ptrace relation to us, no descriptor and no thread of ours.
+// Memory that the program does not use (stubs before they are armed) is read and written without a
+// stop. Copies are cheap, and any thread may use them.
 #pragma once
 
 #include <sys/types.h>
@@ -22,28 +23,29 @@ namespace pinprick::target {
 
 class RemoteTarget {
  public:
-  // Checks all that can be checked without stopping it.
+  // Opens a process. Fails if it cannot be attached to, as far as that can be checked without
+  // stopping it.
   static Result<RemoteTarget, AttachError> open(pid_t pid);
 
   pid_t pid() const { return pid_; }
   uint64_t start_time() const { return start_time_; }
   const std::string& command() const { return command_; }
-  // Tied to the program image of now: after an exec it reads and writes nothing any more.
+  // Tied to the program that ran when this was opened: after an exec it reads and writes nothing.
   const Memory& memory() const { return *memory_; }
   image::MemoryReader reader() const;
 
   // Has it exited? (A zombie has.)
   bool has_exited() const;
-  // Readable as soon as it has.
+  // Becomes readable when the process exits.
   int exit_descriptor() const { return pidfd_->get(); }
-  // A copy for us of one of its descriptors.
+  // Returns our own copy of one of its descriptors.
   Result<Fd, SystemError> copy_descriptor(int descriptor) const;
-  // Has it exited, or will it? One that was killed, or is on its way out, is waited for, a second
-  // at most: on that way all kinds of things fail.
+  // Has it exited, or is it exiting? Waits for a process that was killed or is exiting, a second at
+  // most. To be asked after an error: anything may fail in a process that is exiting.
   bool ends() const;
-  // The same, or has it executed another program?
+  // Does it end, or has it executed another program?
   bool is_over() const { return !same_image() || ends(); }
-  // Is the program image still the one that was opened?
+  // Does it still run the program that it ran when this was opened?
   bool same_image() const { return !memory_->is_gone(); }
 
  private:

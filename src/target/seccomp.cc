@@ -16,7 +16,7 @@ struct Machine {
   uint32_t memory[BPF_MEMWORDS] = {};
 };
 
-// False: no such operation, or a division by zero, which ends a filter.
+// Returns false if there is no such operation, or for a division by zero, which ends a filter.
 bool calculate(uint16_t operation, uint32_t operand, uint32_t& a) {
   switch (operation) {
     case BPF_ADD:
@@ -95,7 +95,7 @@ bool jumps(uint16_t condition, uint32_t a, uint32_t operand) {
 uint32_t run_seccomp_filter(std::span<const sock_filter> program, const seccomp_data& call) {
   Machine machine;
   uint32_t& a = machine.a;
-  // Jumps only lead forward, so it ends.
+  // All jumps lead forward, so this ends.
   for (size_t at = 0; at < program.size(); ++at) {
     const sock_filter& step = program[at];
     const uint32_t operand = BPF_SRC(step.code) == BPF_X ? machine.x : step.k;

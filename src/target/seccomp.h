@@ -1,4 +1,4 @@
-// The seccomp filters of a stopped thread, and what they would say to a system call.
+// The seccomp filters of a stopped thread, and what they would do about a system call.
 #pragma once
 
 #include <linux/filter.h>
@@ -14,17 +14,19 @@
 
 namespace pinprick::target {
 
-// What the kernel gets from one filter, a program of classic BPF: an action, SECCOMP_RET_*, and its
-// data. What is no program that the kernel would have taken kills, to be safe. Pure.
+// Runs one filter, a program of classic BPF, as the kernel would. Returns its result: an action,
+// SECCOMP_RET_*, and the action's data. If the kernel would not have accepted the program, the
+// result is the safest one, that the filter kills. Pure.
 uint32_t run_seccomp_filter(std::span<const sock_filter> program, const seccomp_data& call);
 
 class SeccompFilters {
  public:
-  // Of a thread that we trace. Takes CAP_SYS_ADMIN; fails also where we are under a filter.
+  // Reads the filters of a thread that we trace. Needs CAP_SYS_ADMIN; also fails if we are under a
+  // filter ourselves.
   static Result<SeccompFilters, SystemError> read(pid_t tid);
 
   bool empty() const { return programs_.empty(); }
-  // The strictest answer of all filters, without its data.
+  // The strictest action of all filters, without its data.
   uint32_t action(const seccomp_data& call) const;
 
  private:

@@ -1,6 +1,6 @@
-// The process that we run in, as a target: its threads run on while its text is changed.
+// Our own process as a target: its threads run on while its text is changed.
 //
-// Made anew for each change: after a fork, /proc/self/mem of before would be the parent's memory.
+// Make a new one for each change: a /proc/self/mem that was opened before a fork is the parent's.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ class SelfTarget {
   static Result<SelfTarget, SystemError> open();
 
   const Memory& memory() const { return memory_; }
-  // When this returns, no thread executes instructions that it fetched before.
+  // After this returns, no thread executes instructions that it fetched before the call.
   void synchronize_threads() const;
 
  private:
@@ -25,14 +25,15 @@ class SelfTarget {
   Memory memory_;
 };
 
-// What keeps breakpoints from working.
+// What would keep our breakpoints from working in this process now; nullopt if nothing would.
 enum class TrapObstacle : uint8_t {
   tracer,   // a debugger would see them first
-  blocked,  // a thread blocks SIGTRAP: the kernel would kill the process
+  blocked,  // a thread blocks SIGTRAP, so the kernel would kill the process
 };
 std::optional<TrapObstacle> trap_obstacle();
 
-// Memory for code, never writable: it is written through memory(). False: the range is not free.
+// Maps memory for code, never writable: it is written through memory(). Returns false if the range
+// is not free.
 bool map_code(Range at);
 
 }  // namespace pinprick::target

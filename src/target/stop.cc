@@ -30,7 +30,7 @@ void* data(long value) {
   return reinterpret_cast<void*>(value);
 }
 
-// A call that ended with EINTR while the process was being stopped.
+// Has a call ended with EINTR that our stop may have interrupted?
 bool was_disturbed(const arch::Registers& registers) {
   return arch::in_system_call(registers) && arch::syscall_result(registers) == -EINTR &&
          arch::syscall_number(registers) != SYS_close;
@@ -44,8 +44,9 @@ bool is_traced_by_us(pid_t tid) {
   return status && status->tracer == ::gettid();
 }
 
-// As waitpid(), but the end of a child of ours is left to whoever waits for how it ended: -1. It
-// may end between two looks, so stops alone are asked for once it is known to live.
+// Like waitpid(), but if a child of ours has ended, returns -1 and leaves its exit status to be
+// waited for elsewhere. The child may end between two looks, so once it is known to live, only
+// stops are waited for.
 pid_t wait_once(pid_t pid, pid_t tid, int& status) {
   const auto id = static_cast<id_t>(tid);
   siginfo_t seen = {};
@@ -63,7 +64,7 @@ pid_t wait_once(pid_t pid, pid_t tid, int& status) {
   return seen.si_pid;
 }
 
-// Why a thread could not be seized; `exited`: it has ended.
+// Why a thread could not be seized; the cause is `exited` if it has ended.
 AttachError refusal(pid_t pid, pid_t tid, int error) {
   const auto status = read_thread_status(pid, tid);
   if (!status || status->state == 'Z' || status->state == 'X')
@@ -94,8 +95,8 @@ void pause_briefly(int attempt) {
 
 }  // namespace
 
-// The kernel takes it from here: EINTR if a handler runs, the call again if not. To decide that
-// ourselves would miss a signal that arrives before the thread runs.
+// The kernel then decides: EINTR if a handler runs, the call again if not. If we decided, we would
+// miss a signal that arrives before the thread runs.
 bool leave_to_kernel(arch::Registers& registers) {
   if (!was_disturbed(registers)) return false;
   arch::restart_unless_handled(registers);
@@ -121,13 +122,13 @@ Result<Stop, AttachError> Stop::all_threads(pid_t pid, unsigned timeout_ms, unsi
   stop.adopt_unsettled();
   for (unsigned attempt = 1;; ++attempt) {
     stop.since_ns_ = stop.threads_.empty() ? 0 : monotonic_ns();
-    stop.others_.clear();  // a number may be another thread's by now
+    stop.others_.clear();  // a TID may be another thread's by now
     auto gathered = stop.gather(timeout_ms);
     if (gathered) return stop;
     if (gathered.error().cause != AttachCause::thread_unstoppable || attempt == attempts)
       return fail(gathered.error());
-    // Meanwhile the others go on. The one that hangs stops as soon as it comes out of the kernel,
-    // and then waits for them.
+    // The other threads go on meanwhile. The one that hangs stops as soon as it comes out of the
+    // kernel, and then waits for the next attempt.
     stop.let_go();
     bool timed_out = false;
     const uint64_t deadline = monotonic_ns() + uint64_t{timeout_ms} * 1'000'000;
@@ -157,7 +158,7 @@ Result<Stop, AttachError> Stop::one_thread(pid_t pid, pid_t tid, unsigned timeou
   return stop;
 }
 
-// The first thread last: that it was killed is told when the ends of all others are known.
+// The first thread comes last: waitpid() reports its end only after those of all others.
 std::vector<pid_t> Stop::to_wait_for() const {
   std::vector<pid_t> tids = seized_;
   std::stable_partition(tids.begin(), tids.end(), [&](pid_t tid) { return tid != pid_; });
@@ -191,11 +192,11 @@ size_t Stop::settle() {
 
 void Stop::interrupt(const std::vector<pid_t>& tids) {
   if (since_ns_ == 0) since_ns_ = monotonic_ns();
-  // A thread that ended in between shows itself when we wait for it.
+  // If a thread has ended meanwhile, waiting for it will show that.
   for (pid_t tid : tids) ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
 }
 
-// True: stopped, and in threads_. False: it ended, or `timed_out`.
+// Returns true if the thread has stopped, and is in threads_; false if it ended, or `timed_out`.
 bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
   for (int attempt = 0;; ++attempt) {
     int status = 0;
@@ -211,7 +212,7 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
     if (waited < 0 && errno == EINTR) continue;
     if (waited < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
       std::erase(seized_, tid);
-      // Or it has executed a program, and has the number of the first thread since.
+      // Or it has executed a program, and has had the first thread's number since.
       if (waited > 0 || tid == pid_ || !is_traced_by_us(pid_)) return false;
       tid = pid_;
       std::erase_if(threads_, [&](const StoppedThread& thread) { return thread.tid == tid; });
@@ -219,8 +220,8 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
       continue;
     }
     if (event_of(status) != PTRACE_EVENT_STOP) {
-      // A signal on its way to the program: let it have it. The interrupt still waits, and stops
-      // the thread at the handler's first instruction, or where it was.
+      // A signal for the program, which is delivered. The interrupt is still pending, and stops the
+      // thread at the handler's first instruction, or where it was.
       const int signal = event_of(status) == 0 ? WSTOPSIG(status) & 0x7f : 0;
       const bool is_ours = event_of(status) == 0 && WSTOPSIG(status) == (SIGTRAP | 0x80);
       ptrace(PTRACE_CONT, tid, nullptr, data(is_ours ? 0 : signal));
@@ -228,7 +229,7 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
     }
     StoppedThread thread;
     thread.tid = tid;
-    // Killed meanwhile: its end is yet to come.
+    // It was killed meanwhile, and its end is still to be reported.
     if (!read_registers(tid, thread.registers)) continue;
     std::erase(seized_, tid);
     if (leave_to_kernel(thread.registers)) write_registers(tid, thread.registers);
@@ -237,8 +238,8 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
   }
 }
 
-// Those that run come first in what is found: one that sleeps wakes up to stop, maybe on our CPU,
-// and whoever else wants that CPU goes next, and on, as long as nothing stops it.
+// Running threads are interrupted first. A sleeping thread wakes up to stop, maybe on our CPU; then
+// a running thread that was not interrupted yet might get that CPU, and keep it.
 Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
   const auto is_known = [&](pid_t tid) {
     return std::find(seized_.begin(), seized_.end(), tid) != seized_.end() ||
@@ -247,8 +248,8 @@ Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
                        [&](const StoppedThread& thread) { return thread.tid == tid; });
   };
   for (;;) {
-    // Once a pass finds nobody new, and all that were found before it stood still, nobody is left
-    // to make one.
+    // If a pass finds no new thread, and all known ones were stopped before it, no thread is left
+    // that could create one.
     const bool all_stood = seized_.empty();
     std::vector<pid_t> running, found;
     std::optional<AttachError> refused;
@@ -300,16 +301,16 @@ void Stop::set_signal_mask(const StoppedThread& thread, uint64_t mask) {
   ptrace(PTRACE_SETSIGMASK, thread.tid, data(sizeof mask), &mask);
 }
 
-// Those that wait in the kernel come first: one that goes on computing may take our CPU, and then
-// everybody after it stands still for longer.
+// Threads that wait in the kernel are resumed first: one that computes may take our CPU, and then
+// all threads after it stay stopped for longer.
 uint64_t Stop::let_go() {
   std::stable_partition(threads_.begin(), threads_.end(), [](const StoppedThread& thread) {
     return arch::in_system_call(thread.registers);
   });
   uint64_t last_ns = monotonic_ns();
   for (const StoppedThread& thread : threads_) {
-    last_ns = monotonic_ns();  // not when we are back: the thread may have run meanwhile
-    // One that was killed is dead only when whoever traces it has seen that.
+    last_ns = monotonic_ns();  // before the call: the thread may run before it returns to us
+    // A thread that was killed stays until its tracer has waited for it.
     if (ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr) != 0) seized_.push_back(thread.tid);
   }
   threads_.clear();
@@ -319,7 +320,7 @@ uint64_t Stop::let_go() {
 uint64_t Stop::let_all_go() {
   if (threads_.empty() && seized_.empty()) return 0;
   const uint64_t elapsed = let_go() - since_ns_;
-  // A thread that has not stopped cannot be detached from. Most do in a moment.
+  // A thread that has not stopped cannot be detached. Most stop in a moment.
   constexpr uint64_t kMomentNs = 100'000'000;
   bool timed_out = false;
   const uint64_t deadline = monotonic_ns() + kMomentNs;

@@ -1,26 +1,26 @@
-// All threads of a process, stopped: the only state in which its text is written. Or one of them,
-// which makes system calls for us while the others go on (hijacked_thread.h).
+// All threads of a process, stopped: the only state in which its text is written. Or one stopped
+// thread, which makes system calls for us while the others go on (hijacked_thread.h).
 //
-// PTRACE_SEIZE and INTERRUPT; the destructor resumes. Everything happens on the thread that made
-// the Stop (ptrace is per thread). When the controller dies, the kernel resumes all threads:
-// nothing here needs the controller to finish what it began (hijacked_thread.h says why hijacking
-// a thread does not). So a thread's registers are changed at the moment that this is decided, and
-// not when it is let go: what is written next may rely on it.
+// Threads are stopped by PTRACE_SEIZE and PTRACE_INTERRUPT; the destructor resumes them. All
+// functions are for the thread of ours that made the Stop (ptrace is per thread). If the controller
+// dies, the kernel resumes all threads, and nothing here needs the controller to finish what it
+// started (hijacked_thread.h says why a hijack does not). So a thread's registers are written at
+// once, not when it is resumed: what is written to the text next may rely on them.
 //
-// Stopping is visible to a program in one way: a few system calls, which the kernel never restarts
-// by itself, come back with EINTR (epoll_wait, sigtimedwait, semtimedop, io_getevents, socket calls
-// with a timeout; signal(7)). A thread that stands there gets the result by which the kernel
-// restarts a call unless a signal handler is to run: then, as without us, it is EINTR. close() is
-// left alone: by then the descriptor is closed. Only a controller that is killed between the stop
-// of a thread and the look at it leaves an EINTR behind. docs/stopping.md has more.
+// A program can notice a stop in one way: a few system calls, which the kernel never restarts by
+// itself, return EINTR (epoll_wait, sigtimedwait, semtimedop, io_getevents, socket calls with a
+// timeout; signal(7)). A thread that is stopped there gets the result by which the kernel restarts
+// a call unless a signal handler is to run; if one is, the call returns EINTR, as without us.
+// close() is left alone, since the descriptor is closed by then. Only a controller that is killed
+// between stopping a thread and reading its registers causes an EINTR. docs/stopping.md has more.
 //
-// A thread that hangs in the kernel can neither be stopped nor, once it was interrupted, be let
-// alone: it stops when it comes out, whoever waits for it by then. Such threads are kept, by the
-// thread of ours that traces them: the next Stop of their process takes them over, and settle()
-// lets them go.
+// A thread that hangs in the kernel cannot be stopped. Once it was interrupted, it cannot be left
+// alone either: it stops when it comes out of the kernel, and must then be resumed. The thread of
+// ours that traces it keeps it: the next Stop of its process takes it over, and settle() resumes
+// it.
 //
-// Workers that the kernel runs in the process (those of io_uring) are neither stopped nor touched:
-// they never execute the program's code, and what they are doing would fail with EINTR.
+// Kernel workers of the process (those of io_uring) are neither stopped nor touched: they never
+// execute the program's code, and an operation that they are in would fail with EINTR.
 #pragma once
 
 #include <sys/types.h>
@@ -40,24 +40,25 @@ struct StoppedThread {
   arch::Registers registers = {};  // what it will run with; change through move()
   Address instruction_pointer() const { return arch::instruction_pointer(registers); }
   Address stack_pointer() const { return arch::stack_pointer(registers); }
-  // A worker of the kernel's: by this it is marked for debuggers.
+  // Is it a kernel worker? The kernel marks those for debuggers by these values.
   bool is_worker() const { return instruction_pointer() == 0 && stack_pointer() == 0; }
 };
 
 class Stop {
  public:
-  // Threads that come and go meanwhile are followed. A thread that has not stopped after
-  // `timeout_ms` (it hangs in the kernel, or waits for its child of vfork) ends the attempt: all
-  // others go on, and it is tried again. After the last attempt it is kept for settle().
+  // Stops all threads, also those that are created meanwhile. If a thread has not stopped after
+  // `timeout_ms` (it hangs in the kernel, or waits for its vfork child), all others are resumed and
+  // there is another attempt. Fails after the last attempt, and that thread is kept for settle();
+  // also fails if the process has exited, is traced by others, or has 32-bit code.
   static Result<Stop, AttachError> all_threads(pid_t pid, unsigned timeout_ms = 200,
                                                unsigned attempts = 5);
 
-  // This thread alone. One that has not stopped after `timeout_ms` is kept for settle().
+  // Stops this thread only. If it has not stopped after `timeout_ms`, it is kept for settle().
   static Result<Stop, AttachError> one_thread(pid_t pid, pid_t tid, unsigned timeout_ms = 200);
 
-  // Lets threads go that no attempt could stop and that have come out of the kernel since. Returns
-  // how many have not: to be called again, soon and until it returns 0, by a controller that lives
-  // on. (The kernel lets them go when the thread of ours ends that stopped them.)
+  // Resumes kept threads that have come out of the kernel since, and returns how many have not. A
+  // controller that lives on must call it again soon, until it returns 0. (When the thread of ours
+  // that stopped them ends, the kernel resumes them.)
   static size_t settle();
 
   Stop(Stop&& other) noexcept;
@@ -66,16 +67,15 @@ class Stop {
 
   pid_t pid() const { return pid_; }
   std::vector<StoppedThread>& threads() { return threads_; }
-  // Lets a thread continue somewhere else; whatever happens to us, from now on.
+  // Makes a thread continue somewhere else. Takes effect at once, and so even if we die.
   void move(StoppedThread& thread, uint64_t instruction_pointer);
 
-  // The signals that it blocks from now on; bit n - 1 for signal n.
+  // Sets the signals that the thread blocks; bit n - 1 for signal n. Takes effect at once.
   void set_signal_mask(const StoppedThread& thread, uint64_t mask);
 
-  // Does it hold the process as a whole? Not after resume(): then it is no proof of a stop any
-  // more.
+  // Are all threads of the process stopped by this object? Not after resume().
   bool holds() const { return is_whole_ && !threads_.empty(); }
-  // Resumes everything now, and is used up by that. Returns for how long the first thread had been
+  // Resumes all threads, and uses this object up. Returns for how long the first of them had been
   // stopped, in nanoseconds.
   uint64_t resume() &&;
 
@@ -96,11 +96,11 @@ class Stop {
   uint64_t since_ns_ = 0;
   std::vector<StoppedThread> threads_;
   std::vector<pid_t> seized_;  // not stopped yet
-  std::vector<pid_t> others_;  // listed, but ended, or workers of the kernel's
+  std::vector<pid_t> others_;  // listed, but ended, or kernel workers
 };
 
-// A call that our stop has ended with EINTR: the kernel is to say whether it is. Returns true if
-// the registers are others then.
+// If our stop has ended a call with EINTR, changes the registers so that the kernel decides whether
+// the call is restarted, and returns true.
 bool leave_to_kernel(arch::Registers& registers);
 
 }  // namespace pinprick::target

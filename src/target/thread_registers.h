@@ -1,5 +1,5 @@
-// The registers of a thread that we trace and that is stopped. All functions return false if it is
-// gone, or not stopped.
+// The registers of a stopped thread that this thread of ours traces. The functions return false if
+// the thread is gone, or not stopped.
 #pragma once
 
 #include <sys/ptrace.h>

@@ -23,8 +23,8 @@ std::vector<uint8_t> values(std::span<const uint8_t> interior, size_t byte) {
   if (std::find(interior.begin(), interior.end(), byte + 1) != interior.end())
     return {arch::kBreakpoint};
   auto all = all_bytes(0);
-  // The distance's sign is in its last byte: below the site first, nearest first. Above an
-  // executable its heap grows.
+  // The distance's sign is in its last byte: addresses below the site first, nearest first, since
+  // above an executable its heap grows.
   if (byte == 3)
     for (size_t i = 0; i < 128; ++i) {
       all[i] = static_cast<uint8_t>(0xff - i);

@@ -1,16 +1,16 @@
-// Places for trampolines: six bytes that hold an indirect jump to a stub, at an address such that
-// the jump that leads there is self-trapping. Indirect, since of some sites there is only one such
-// address, and they may need another stub some day.
+// Chooses addresses for trampolines: six bytes with an indirect jump to a stub, at an address that
+// makes the jump to it self-trapping. The trampoline's jump is indirect, since some sites have only
+// one such address, and may need another stub later.
 //
-// `jmp rel32` at the site has 0xcc in each byte at which a displaced instruction began, so that a
-// thread that comes there late meets a breakpoint, and not the middle of a jump. That leaves one
-// address in 256 for each such byte:
+// Self-trapping means that the `jmp rel32` at the site has 0xcc in each byte at which a displaced
+// instruction began. A thread that arrives there late then hits a breakpoint, and does not execute
+// the middle of a jump. Each such byte leaves one address in 256:
 //
 //     boundary at offset      4              3              2              1
 //     distance                cc?? ????      ??cc ????      ???? cc??      ???? ??cc
 //
-// With 4 among them, it lies 816 to 832 MiB below the site. Neighbouring sites have neighbouring
-// trampolines, so they share pages. Pure, but for the mapping of memory, which is the caller's.
+// With a boundary at 4, the trampoline lies 816 to 832 MiB below the site. Neighbouring sites have
+// neighbouring trampolines, so they share pages. Pure, but for `map`, which the caller provides.
 #pragma once
 
 #include <bitset>
@@ -26,10 +26,11 @@ namespace pinprick::target {
 
 class TrampolineSpace {
  public:
-  // `map` makes a range executable memory of ours, or answers false where it is not free.
+  // `map` maps executable memory at a range, or returns false if it is not free.
   explicit TrampolineSpace(std::function<bool(Range)> map) : map_(std::move(map)) {}
 
-  // `interior`: the offsets, of 1..4. Taken for good; `pointer` is in reach from there.
+  // Takes an address for good, from which `pointer` is in reach. `interior` has the offsets, of
+  // 1..4, of the instruction boundaries under the jump. Returns nullopt if there is none left.
   std::optional<Address> take(Address site, std::span<const uint8_t> interior, Address pointer);
 
  private:
@@ -42,7 +43,7 @@ class TrampolineSpace {
   Chunk* chunk(Address at);
 
   std::function<bool(Range)> map_;
-  std::unordered_map<Address, std::unique_ptr<Chunk>> chunks_;  // null: not to be had
+  std::unordered_map<Address, std::unique_ptr<Chunk>> chunks_;  // nullptr if not free
 };
 
 }  // namespace pinprick::target

@@ -279,7 +279,7 @@ TEST(HijackedThread, ThatGoesHomeByItselfIsNotBorrowedAnyMore) {
     const auto done = thread->run({table, table, table + 64, table + 72});
     if (done) GTEST_SKIP() << "it was stopped before it had come home";
     EXPECT_EQ(done.error().number, ETIMEDOUT);
-    EXPECT_TRUE(thread->went_home());
+    EXPECT_TRUE(thread->resumed_itself());
     EXPECT_FALSE(thread->call(SYS_getpid).ok());
   }
   std::vector<uint8_t> there(code.size());
