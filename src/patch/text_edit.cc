@@ -16,7 +16,7 @@
 namespace pinprick::patch {
 namespace {
 
-// Of a stack that is not the main one more is never looked at: it may be a slice of a huge heap.
+// How much of a stack is looked at: a stack other than the main one may be a slice of a huge heap.
 constexpr uint64_t kLongestStack = 8 << 20;
 
 TextEdit edit_of(const layout::SiteEntry& site) {
@@ -27,8 +27,8 @@ TextEdit edit_of(const layout::SiteEntry& site) {
   return edit;
 }
 
-// Read and written in one piece. Long enough to make few system calls, and short enough to stay in
-// the processor's cache between being read and being written: the target stands still meanwhile.
+// How much is read and written in one piece: enough for few system calls, but little enough to stay
+// in the processor's cache between reading and writing, as the target is stopped meanwhile.
 constexpr uint64_t kPageRun = 256 << 10;
 
 using Numbers = std::vector<uint32_t>;
@@ -48,8 +48,8 @@ Numbers in_address_order(std::span<const TextEdit> edits, Numbers some) {
   return some;
 }
 
-// f(run of adjacent pages, indices of the edits that lie in them), until it answers false. An edit
-// that lies in two pages keeps them in one run.
+// Calls f(run of adjacent pages, indices of the edits in them) until it returns false. Two pages
+// that share an edit are in one run.
 template <class F>
 void for_each_run(std::span<const TextEdit> edits, const Numbers& order, F&& f) {
   for (size_t first = 0; first < order.size();) {
@@ -66,7 +66,7 @@ void for_each_run(std::span<const TextEdit> edits, const Numbers& order, F&& f) 
   }
 }
 
-// What to do about an edit whose bytes are these; does it, in them.
+// Makes the edit in a copy of the text.
 EditOutcome edit_bytes(const TextEdit& edit, uint8_t* site) {
   if (std::memcmp(site, edit.before, edit.length) == 0) {
     std::memcpy(site, edit.after, edit.length);
@@ -76,19 +76,19 @@ EditOutcome edit_bytes(const TextEdit& edit, uint8_t* site) {
   return EditOutcome::different;
 }
 
-// Of these breakpoints, those outside of what is to be written. One inside is gone: such a site
-// holds what it should.
+// Those of these breakpoints that are outside the written ranges. One inside is gone, since the
+// site holds the bytes that were expected.
 std::vector<Address> still_there(std::span<const Address> foreign, std::span<const Range> written) {
   std::vector<Address> left;
   for (Address at : foreign) {
-    const auto behind = std::upper_bound(written.begin(), written.end(), at,
-                                         [](Address a, Range range) { return a < range.begin; });
-    if (behind == written.begin() || !std::prev(behind)->contains(at)) left.push_back(at);
+    const auto after = std::upper_bound(written.begin(), written.end(), at,
+                                        [](Address a, Range range) { return a < range.begin; });
+    if (after == written.begin() || !std::prev(after)->contains(at)) left.push_back(at);
   }
   return left;
 }
 
-// All of the run but those bytes.
+// Writes the run, except for the bytes at `foreign`.
 Result<void, SystemError> write_around(const target::Memory& memory, Range run,
                                        std::span<const uint8_t> bytes,
                                        std::span<const Address> foreign) {
@@ -103,13 +103,13 @@ Result<void, SystemError> write_around(const target::Memory& memory, Range run,
   return {};
 }
 
-// A run is written by one thread of ours, at the same time as others. Fewer are done sooner than a
-// thread is made.
+// Threads of ours write runs in parallel. Fewer runs than this are written faster than a thread is
+// created.
 constexpr size_t kRunsWorthAThread = 4;
 
 using Run = WritingOrder::Run;
 
-// `bytes`: for its use only.
+// `bytes` is a buffer.
 Result<void, SystemError> apply_run(const target::Memory& memory, const Run& run,
                                     std::span<const TextEdit> edits,
                                     std::span<const Address> foreign,
@@ -140,11 +140,12 @@ Address stack_top(const target::StoppedThread& thread) {
   return align_down(thread.stack_pointer() - arch::kRedZone, 8);
 }
 
-// The part of the thread's stack that is in use, word by word; `stack`: the mapping of its top.
+// Calls f(address, word) for each word of the thread's stack that is in use. `stack` is the mapping
+// that holds the stack's top.
 //
-// The kernel keeps a signal frame the red zone below the stack pointer it found, and no further
-// down than the frame's own size; what a thread will use again lies above its stack pointer less
-// the red zone.
+// All that a thread will use again lies above its stack pointer less the red zone. That holds for
+// signal frames, too: the kernel puts them below the red zone of the interrupted code, and moves
+// the stack pointer below them.
 template <class F>
 void for_each_stack_word(Range stack, const target::Memory& memory,
                          const target::StoppedThread& thread, F&& f) {
@@ -213,7 +214,7 @@ std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
   for_each_run(edits, order, [&](Range run, std::span<const uint32_t> of) {
     bytes.resize(run.size());
     if (!memory.read(run.begin, bytes)) return true;
-    // What we have written there ourselves may have such bytes.
+    // Our own jumps may contain such bytes.
     for (uint32_t i : of) {
       uint8_t* site = bytes.data() + (edits[i].address - run.begin);
       if (edit_bytes(edits[i], site) != EditOutcome::different)
@@ -250,7 +251,7 @@ WritingOrder::WritingOrder(std::span<const TextEdit> edits, Order order) {
       if (edits[i].phase == phase) some.push_back(static_cast<uint32_t>(i));
     if (some.empty()) continue;
     edits_.push_back(in_address_order(edits, std::move(some)));
-    // What is in a vector stays where it is when the vector is moved.
+    // The runs refer to the elements of edits_, which stay in place when the vectors are moved.
     std::vector<Run>& runs = steps_.emplace_back();
     for_each_run(edits, edits_.back(), [&](Range pages, std::span<const uint32_t> of) {
       runs.push_back({pages, of});
@@ -288,8 +289,8 @@ std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& me
   std::vector<size_t> blocked;
   if (interiors.empty()) return blocked;
   for (target::StoppedThread& thread : stop.threads()) {
-    // A call that will be made again is found two bytes before: leave that thread alone, even where
-    // only those two bytes lie inside.
+    // If the call is made again, it is made two bytes before the instruction pointer. Such a thread
+    // is left alone, even if only those two bytes lie inside.
     const bool in_system_call = arch::in_system_call(thread.registers);
     auto inside = interior_at(interiors, thread.instruction_pointer());
     if (!inside && in_system_call)

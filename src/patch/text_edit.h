@@ -1,22 +1,24 @@
-// Writing the text of a stopped target: whole pages, from a list of edits.
+// Writes the text of a stopped target: whole pages, from a list of edits. For the thread of ours
+// that made the Stop.
 //
 //     1  every thread is stopped (the Stop proves it)
-//     2  the text is read, and each edit's site must hold what the edit expects to replace
-//     3  no thread stands, or will return to, inside the bytes of an edit that covers more than one
-//        instruction; one that stands there is moved to the relocated copy, one that will return
-//        there makes the edit wait for another time
-//     4  runs of pages are written, each run with one call, several at a time; first those of one
-//        phase, then those of the next
+//     2  the text is read, and each edit's site must hold the bytes that the edit replaces
+//     3  no thread is, or will return, inside the bytes of an edit that covers more than one
+//        instruction: a thread that is there is moved to the out-of-line copy, and an edit to which
+//        a thread will return waits for another time
+//     4  runs of pages are written, each run with one call, several in parallel; all runs of one
+//        phase before those of the next
 //
-// A page of text is copied when it is written for the first time. That is not done beforehand, to
-// make 4 shorter: the only way is to write a byte as it was read, and while the program runs it may
-// change that byte in between. (/proc/PID/mem has no write that depends on what is there, and what
-// copies pages without writing, MADV_POPULATE_WRITE, wants them writable.)
+// The kernel copies a page of text when it is first written. That is not forced beforehand to make
+// step 4 shorter: the only way would be to write a byte back as it was read, and the running
+// program may change that byte in between. (/proc/PID/mem has no conditional write, and
+// MADV_POPULATE_WRITE, which copies pages without changing them, requires them to be writable.)
 //
-// Nobody executes between 1 and 4, what an edit changes lies in one page, and what a page holds
-// before and after each phase is a correct program, as the stubs were there before: so is whatever
-// is written of a phase when we die. Phases are for edits that need others: a short jump needs the
-// long one that it leads to, and a pun the jump that it ends in. Resuming a thread serialises it.
+// If we die at any point, the target is a correct program. No thread executes between 1 and 4, each
+// edit lies within one page, and each page is correct before and after each phase, as the stubs are
+// in place already; so any part of a phase may be written. Phases are for edits that depend on
+// others: a short jump needs the long one that it leads to, and a pun the jump that it ends in.
+// Resuming a thread serialises its processor.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +44,7 @@ struct TextEdit {
   uint8_t after[layout::kMaxSiteLength] = {};
 };
 
+// The edit that writes a site's jump, and the one that puts the old bytes back.
 TextEdit arming(const layout::SiteEntry& site);
 TextEdit disarming(const layout::SiteEntry& site);
 
@@ -54,15 +57,15 @@ enum class EditOutcome : uint8_t {
 
 enum class Order : uint8_t { phases_upward, phases_downward };
 
-// Breakpoints that others keep in the pages of the edits: the kernel, or a debugger. Their owners
-// may take them out at any time, the kernel even while the target stands still, and to write back
-// what was read a moment before would put them in again, now nobody's: the next thread that comes
-// by would die of it. So apply() writes around them. By address.
+// Breakpoints of the kernel or of a debugger in the pages of the edits, by address. Their owners
+// may remove them at any time, the kernel even while the target is stopped. Writing back a page
+// that was read before that would restore such a breakpoint without an owner, and kill the next
+// thread that hits it. So apply() writes around them.
 std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
                                          const target::Memory& memory,
                                          std::span<const TextEdit> edits);
 
-// Which pages are written, in which order, for which edits: worked out before the process stops.
+// Which pages are written, in which order, for which edits. Prepared before the process stops.
 class WritingOrder {
  public:
   WritingOrder(std::span<const TextEdit> edits, Order order);
@@ -80,19 +83,20 @@ class WritingOrder {
   std::vector<std::vector<Run>> steps_;
 };
 
-// Applies what can be applied. outcomes[i] belongs to edits[i]; edits need not be sorted.
-// An error means that a write failed; earlier phases, and some other pages, are written.
+// Applies the edits that can be applied. Returns an outcome for each edit, in the order of `edits`,
+// which need not be sorted. Fails if a write fails: then earlier phases, and some pages of that
+// one, are written.
 Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop& stop,
                                                     const target::Memory& memory,
                                                     std::span<const TextEdit> edits,
                                                     const WritingOrder& order,
                                                     std::span<const Address> foreign);
 
-// What apply() would answer now; nothing is written.
+// Returns what apply() would return now, without writing.
 std::vector<EditOutcome> examine(const target::Memory& memory, std::span<const TextEdit> edits);
 
-// A place between two instructions that an edit will overwrite, and where execution continues
-// instead. Packed, as there may be millions.
+// An instruction boundary that an edit will overwrite, and where execution continues instead.
+// Packed, as there may be millions.
 #pragma pack(push, 4)
 struct Interior {
   Address address = 0;
@@ -102,22 +106,22 @@ struct Interior {
 #pragma pack(pop)
 static_assert(sizeof(Interior) == 20);
 
-// Moves threads out of the way. Answers the edits that must not be applied now, since a stack holds
-// an address inside of them (a signal handler's frame, usually) or a thread cannot be moved.
-// `interiors` sorted by address.
+// Moves threads from these boundaries to the copies. Returns the edits that must not be applied
+// now, since a stack holds an address inside them (usually in a signal handler's frame) or a thread
+// cannot be moved. `interiors` must be sorted by address.
 std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& memory,
                                     image::MappingLookup& mappings,
                                     std::span<const Interior> interiors);
 
-// Will the thread return from a signal handler into one of the ranges? By the frames that the
-// kernel left on its stack, from its stack pointer up: a saved instruction pointer, and behind the
-// flags the segments of user code. Not by any word in the ranges: what stubs leave below the stack
-// pointer lies, long after, in the holes of later frames.
+// Will the thread return from a signal handler into one of the ranges? Looks for the frames that
+// the kernel left on its stack, from its stack pointer up: a saved instruction pointer, then flags,
+// then the segments of user code. A mere word in the ranges does not count: words that stubs leave
+// below the stack pointer remain, long after, in the gaps of later frames.
 bool signal_returns_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
                        const target::StoppedThread& thread, std::span<const Range> ranges);
 
-// Does any word of the thread's stack in front of `end` lie in the ranges? A return address does;
-// so may what was left there by a call that is over.
+// Does any word of the thread's stack below `end` lie in the ranges? A return address does; so may
+// a stale word of a call that is over.
 bool stack_leads_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
                     const target::StoppedThread& thread, std::span<const Range> ranges,
                     Address end);

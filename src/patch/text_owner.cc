@@ -15,8 +15,7 @@ namespace {
 
 constexpr uint64_t kLibraryMagic = 0x3046'4c45'5350'5050;  // "PPPSELF0"
 
-// Shared memory without a file is one of its own, which never merges with its neighbours; the
-// kernel names it so.
+// The kernel's name for shared anonymous memory, which never merges with its neighbours.
 constexpr std::string_view kSharedMemory = "/dev/zero";
 
 bool is_own_text_claimed = false;
@@ -46,7 +45,7 @@ std::optional<AttachedSession> session_changes_text(const target::Memory& memory
   for (const image::Mapping& mapping : maps) {
     const auto header = mapped_session(memory, mapping);
     if (!header) continue;
-    // Of another version nothing more can be read.
+    // If it is of another version, nothing more can be read.
     if (header->version != layout::kFileVersion) return AttachedSession{};
     if (header->state != layout::SessionState::disarmed) return AttachedSession{header->controller};
   }
@@ -62,8 +61,8 @@ Result<std::optional<AttachedSession>, SystemError> session_in_own_text(
 }
 
 Result<std::optional<AttachedSession>, SystemError> claim_own_text(const target::Memory& memory) {
-  // The look that counts is the second one. But a session that is there already must not meet the
-  // page when it arms what was loaded since.
+  // The look that counts is the second one. But a session that is there already must not see the
+  // page when it arms a library that was loaded later.
   auto session = session_in_own_text(memory);
   if (is_own_text_claimed || !session || *session) return session;
   void* const page =

@@ -1,9 +1,9 @@
-// Who changes the text of a process: an attached session, or libpinprick in the process itself.
-// Only one of the two at a time, as neither knows what the other has written, or would put back.
+// Decides who changes the text of a process: attached sessions, or libpinprick in the process
+// itself. Not both at a time, as neither knows what the other has written, or would put back.
 //
-// They meet in the memory of the process, which both see whatever user, folder or namespace they
-// run in. A session maps its file there before it writes text, and the file says whether text is
-// changed. The library maps a page that says that it changes text.
+// Each announces itself in the memory of the process, which both see in whatever user, folder or
+// namespace they run. A session maps its file there before it writes text, and the file says
+// whether text is changed. The library maps a page that says that it changes text.
 //
 //     library                                session
 //       map the page, write into it            map the file
@@ -12,21 +12,21 @@
 //         there                                write stubs; stop; write text
 //       write text
 //
-// Both announce first and look after, so nobody has to stand still: at least one of the two sees
-// the other. Say that the session does not see the page. Then it had not come to the place where
-// the page was looked for when that was done, or said nothing yet; so the library's look, which
-// comes after its page is there and says what it is, comes after the session's look as well, and so
-// after the session's file was mapped, which it sees. The other way round it is the same. What is
-// looked at are all mappings, one after the other; that some come and go meanwhile hides none that
-// stays. If both see the other, both refuse, and whoever tries again comes in.
+// Both announce first and look afterwards, so no thread has to be stopped: at least one of the two
+// sees the other. Suppose that the session does not see the page. Then the page was not mapped, or
+// not filled in, when the session looked there. The library looks after its page is mapped and
+// filled in, so after the session has looked, and so after the session's file was mapped: the
+// library sees the file. The same holds the other way round. A look goes through all mappings, one
+// after the other; if some come and go meanwhile, that hides none that stays. If each sees the
+// other, both refuse, and the next one to try succeeds.
 //
-// Each looks once before it announces as well, so that who is there already is not disturbed.
+// Each also looks once before it announces itself, so as not to disturb one that is there already.
 //
-// The page stays for the life of the process, whatever becomes of the library's probes: a thread
-// may have been preempted in a stub for as long as it likes, and would return to an instruction
-// that a session's jump may have displaced. The other way round the library may begin when a
-// session has put back the text: each instruction under its own jumps is a breakpoint, wherever a
-// thread comes from (patch/live_edit.h). Forked children inherit both mappings, with the text.
+// The page stays for the life of the process, even without probes of the library: a thread may have
+// been preempted in a stub for any length of time, and would return to an instruction that a
+// session's jump may have displaced. The library, however, may start as soon as a session has put
+// the text back: each instruction boundary under the library's own jumps is a breakpoint, wherever
+// a thread comes from (patch/live_edit.h). Forked children inherit both mappings, with the text.
 #pragma once
 
 #include <sys/types.h>
@@ -42,28 +42,28 @@
 
 namespace pinprick::patch {
 
-// Is the page in the process whose memory and mappings these are?
+// Is the library's page in the process that has this memory and these mappings?
 bool library_changes_text(const target::Memory& memory, const std::vector<image::Mapping>& maps);
 
-// The header of the session's file that is mapped there; of another version only `magic`, `version`
-// and `header_size` mean anything.
+// The header of the session file that is mapped there, if one is. If it is of another version, only
+// `magic`, `version` and `header_size` mean anything.
 std::optional<layout::FileHeader> mapped_session(const target::Memory& memory,
                                                  const image::Mapping& mapping);
 
 struct AttachedSession {
-  pid_t controller = 0;  // in its own namespace; 0: unknown; it may have ended
+  pid_t controller = 0;  // in its own namespace; 0 if unknown. It may have ended
 };
 
-// A session that may change the text of the process, or has left it changed.
+// Returns a session that may change the text of the process, or has left it changed.
 std::optional<AttachedSession> session_changes_text(const target::Memory& memory,
                                                     const std::vector<image::Mapping>& maps);
 
-// The library's part, in this process, whose own `memory` is. One thread at a time.
+// The library's part, for this process; `memory` is its own. One thread at a time.
 //
-// A session that is there; looks no more once the text has been claimed, as none can come then.
+// Returns a session that is there. Does not look once the text is claimed, as none can come then.
 Result<std::optional<AttachedSession>, SystemError> session_in_own_text(
     const target::Memory& memory);
-// From now on the text is the library's, unless a session is there, which is what this returns.
+// Claims the text for the library, unless a session is there, which it returns.
 Result<std::optional<AttachedSession>, SystemError> claim_own_text(const target::Memory& memory);
 
 }  // namespace pinprick::patch
