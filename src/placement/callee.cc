@@ -8,7 +8,8 @@
 namespace pinprick::placement {
 namespace {
 
-// It goes on only with what is called in other places, too, and does not look below the stack.
+// Does all of its code stay above the stack pointer, and jump only to functions that are called
+// elsewhere? Then it cannot be a part of a function with data in the red zone.
 bool leaves_red_zone_alone(image::Object& object, const image::Function& function) {
   const auto all = object.code(function);
   const auto code = all.first(std::min<uint64_t>(all.size(), function.range.size()));

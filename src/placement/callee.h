@@ -1,10 +1,10 @@
-// Is a piece of code entered as functions are: the return address on top of the stack, and below it
-// nothing that anybody needs?
+// Is a piece of code entered as functions are, with the return address on top of the stack, and
+// nothing below it that is still needed?
 //
-// Compilers put the unlikely parts of a function elsewhere, with an unwind entry of their own. Of a
-// function that calls nobody such a part begins with the return address on top of the stack like a
-// function, but its data may lie in the red zone. With names they are told apart (foo.cold); in
-// stripped objects by who leads there, and what they do.
+// Compilers put the unlikely parts of a function elsewhere, with an unwind entry of their own. Such
+// a part of a leaf function is entered with the return address on top of the stack, like a
+// function, but may have data in the red zone. Names tell them apart (foo.cold). In stripped
+// objects, the calls and jumps that lead there do, and what the code does.
 #pragma once
 
 #include "arch/stub.h"
@@ -12,7 +12,7 @@
 
 namespace pinprick::placement {
 
-// False where it cannot be told.
+// Returns false if unknown. May load parts of the object.
 bool is_called(image::Object& object, const image::Function& function);
 
 // What stubs may use of the stack at the entry of code that is called, and anywhere else.

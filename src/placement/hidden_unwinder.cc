@@ -17,7 +17,7 @@ using arch::DirectCall;
 using arch::Value;
 using image::Function;
 
-// Does all of its code lead up to one call, which does not come back?
+// Does all of its code lead to one call that does not return?
 bool only_aborts(image::Object& object, const Function& function) {
   const auto code = object.code(function);
   for (Address next = function.range.begin; next - function.range.begin < code.size();) {
@@ -30,7 +30,7 @@ bool only_aborts(image::Object& object, const Function& function) {
   return false;
 }
 
-// Those that the linker has placed around it, as it does with what was one file before.
+// Visits the functions around this one: linkers keep the functions of one object file together.
 template <class F>
 void for_each_near(const image::FunctionTable& table, Address function, F&& visit) {
   constexpr ptrdiff_t kNear = 96;
@@ -39,11 +39,11 @@ void for_each_near(const image::FunctionTable& table, Address function, F&& visi
       std::lower_bound(all.begin(), all.end(), function,
                        [](const Function& one, Address a) { return one.range.begin < a; });
   const auto before = std::min<ptrdiff_t>(kNear, there - all.begin());
-  const auto behind = std::min<ptrdiff_t>(kNear, all.end() - there);
-  for (auto one = there - before; one != there + behind; ++one) visit(*one);
+  const auto after = std::min<ptrdiff_t>(kNear, all.end() - there);
+  for (auto one = there - before; one != there + after; ++one) visit(*one);
 }
 
-// Where its calls and jumps lead.
+// Where the function's calls and jumps lead.
 std::set<Address> targets_in(image::Object& object, const Function& function) {
   std::set<Address> targets;
   const auto code = object.code(function);
@@ -57,7 +57,8 @@ std::set<Address> targets_in(image::Object& object, const Function& function) {
   return targets;
 }
 
-// What an unwinder is looked for in: one object, whose functions are looked at more than once.
+// The search for an unwinder in one object. Keeps what it decodes, as functions are looked at more
+// than once.
 class Search {
  public:
   explicit Search(image::Object& object) : object_(object), table_(object.functions()) {}
@@ -70,7 +71,8 @@ class Search {
   }
 
  private:
-  // What looks up an entry for the address in this field of a context, and who calls it.
+  // The function that looks up the unwind entry for the address in this field of a context, and its
+  // caller.
   struct Lookup {
     Address find_table = 0;
     Address caller = 0;
@@ -109,7 +111,7 @@ const std::vector<DirectCall>& Search::calls_of(Address function) {
   return place->second;
 }
 
-// What landing pads call, most often called first.
+// The functions that landing pads call, by the number of landing pads.
 std::vector<Address> Search::by_votes() const {
   constexpr size_t kTables = 4096, kMost = 16;
   constexpr int kInstructions = 48;
@@ -136,8 +138,8 @@ std::vector<Address> Search::by_votes() const {
   return all;
 }
 
-// fde = _Unwind_Find_FDE(context->ra + is_signal_frame - 1, &context->bases): the address, and
-// something that lies behind it.
+// Looks for fde = _Unwind_Find_FDE(context->ra + is_signal_frame - 1, &context->bases): the
+// address, and a field that lies after it.
 std::optional<Search::Lookup> Search::lookup_in(Address function) {
   std::optional<Lookup> found;
   constexpr int64_t kNear = 64;
@@ -170,7 +172,8 @@ std::optional<Search::Lookup> Search::lookup_from(Address resume) {
   return found;
 }
 
-// Where their addresses are to be read, what has just been loaded may not be relocated yet.
+// The personality routines. Some are found through pointers in the object's data. Those may not be
+// relocated yet if it has just been loaded, so its relocations are looked at, too.
 std::set<Address> Search::personalities() const {
   std::set<Address> all, pointers;
   for (const image::FrameEntry& frame : object_.frames())
@@ -199,8 +202,8 @@ std::set<Address> Search::personalities() const {
   return all;
 }
 
-// The value goes into the context's word for the register, or to where that points, and nowhere
-// else.
+// Is this _Unwind_SetGR? It stores the value in the context's word for the register, or where that
+// word points, and nowhere else.
 bool Search::sets_register(Address function) const {
   for (int64_t number : {0, 1}) {
     const auto all = paths(function, number);
@@ -260,7 +263,7 @@ std::optional<layout::UnwinderTable> Search::functions(Address resume, int64_t f
   for_each_near(table_, table.set_ip, [&](const Function& function) {
     constexpr uint64_t kLongest = 32;
     if (function.range.size() <= kLongest && gets_field(function.range.begin, field))
-      table.get_ip = function.range.begin;  // whatever else it is for
+      table.get_ip = function.range.begin;  // any function that does the same will do
   });
   if (table.get_ip == 0) return std::nullopt;
   table.resume = resume;
@@ -287,7 +290,8 @@ std::optional<HiddenUnwinder> Search::run() {
     HiddenUnwinder found;
     found.find_table = at(lookup->find_table);
     found.functions = functions(resume, lookup->field);
-    // Who looks entries up, and who prepares that for all that begin to unwind.
+    // The function that looks entries up, and the one that prepares it for all that start to
+    // unwind.
     std::set<Address> callees = {lookup->caller};
     for (const DirectCall& call : calls_of(resume))
       for (const DirectCall& next : calls_of(call.target))
@@ -300,7 +304,7 @@ std::optional<HiddenUnwinder> Search::run() {
 
 constexpr uint32_t kWanted = PT_GNU_EH_FRAME;
 
-// Functions with an instruction that has the number in it.
+// Functions with the number in their code.
 std::set<Address> knowing_wanted(image::Object& object) {
   std::array<uint8_t, sizeof kWanted> bytes;
   std::memcpy(bytes.data(), &kWanted, sizeof kWanted);

@@ -12,7 +12,7 @@
 namespace pinprick::placement {
 namespace {
 
-// The functions of these names, in their order; null: there is none.
+// The functions of these names, in this order; nullptr if there is none.
 template <size_t N>
 std::array<const image::Function*, N> functions_of(image::Object& object,
                                                    const std::array<std::string_view, N>& wanted) {
@@ -28,8 +28,8 @@ std::array<const image::Function*, N> functions_of(image::Object& object,
 
 constexpr std::string_view kLlvmStep = "__unw_step";
 
-// What an unwinder consists of, as far as slots need it; what libgcc's is found by; and what says
-// that it is one of those that bring all of these, but ask the loader.
+// The functions of an unwinder that slots need; the one that is hooked in libgcc's; and two that
+// only LLVM's and nongnu's have, which bring all of the others but ask the loader.
 constexpr std::array<std::string_view, 7> kUnwinder = {
     "_Unwind_GetIP",    "_Unwind_SetGR", "_Unwind_SetIP",       "_Unwind_Resume",
     "_Unwind_Find_FDE", kLlvmStep,       "_ULx86_64_init_local"};
@@ -46,14 +46,14 @@ std::optional<layout::UnwinderTable> unwinder_functions(const image::Object& obj
   return table;
 }
 
-// LLVM's has an _Unwind_Find_FDE, too, but does not call it itself. A program with nongnu's may
-// have libgcc's as well.
+// Does the unwinder ask the loader? LLVM's has an _Unwind_Find_FDE, too, but does not call it. A
+// program with nongnu's may also have libgcc's.
 bool asks_loader(const image::Object& object, const FoundFunctions& found) {
   const bool is_llvm = found[5] != nullptr, is_nongnu = found[6] != nullptr;
   return is_libunwind(object) || is_llvm || (is_nongnu && found[4] == nullptr);
 }
 
-// The program itself, and libraries whose names say that they are unwinders.
+// The program itself, and libraries that are unwinders by their names.
 std::vector<image::Object*> candidates(const image::ProcessImage& image) {
   std::vector<image::Object*> objects;
   for (size_t i = 0; i < image.objects.size(); ++i)
@@ -70,14 +70,14 @@ bool is_c_library(const image::Object& object) {
          object.name().starts_with("libc.musl-");
 }
 
-// Before glibc 2.34 this one has a vfork, too.
+// Before glibc 2.34, libpthread has a vfork, too.
 bool has_system_calls(const image::Object& object) {
   return is_c_library(object) || object.name().starts_with("libpthread.so");
 }
 
-// The last that begins at or before the address. The C library ends a function's unwind entry in
-// front of such a system call, as it is another one's stack that it returns on: without symbols
-// it lies behind the end.
+// The last function that starts at or before the address. The C library ends a function's unwind
+// entry before a vfork's system call, since that returns on another stack. So without symbols the
+// call lies after the function's end.
 const image::Function* function_before(image::Object& object, Address address) {
   const auto& functions = object.functions().functions();
   const auto above = std::upper_bound(
@@ -93,7 +93,8 @@ void add_vforks(image::Object& object, std::vector<HookPlace>& places) {
       places.push_back({&object, function, {Hook::Kind::vfork, {}, {}}, call});
 }
 
-// Go's has the number in memory. Returns false if it is not found.
+// Go's vfork has the number of the system call in memory, so it is found by name. Returns false if
+// it is not found.
 bool add_vfork_of_go(image::Object& object, std::vector<HookPlace>& places) {
   const auto found =
       functions_of<2>(object, {"syscall.rawVforkSyscall", "syscall.rawVforkSyscall.abi0"});
@@ -117,10 +118,10 @@ bool imports_table_lookup(image::Object& object) {
 
 struct Hidden {
   image::Object* object = nullptr;
-  std::optional<HiddenUnwinder> unwinder;  // empty: it asks the loader, as LLVM's does
+  std::optional<HiddenUnwinder> unwinder;  // nullopt if it asks the loader, as LLVM's does
 };
 
-// Where symbols do not say what there is: in a static program, and in what calls those functions of
+// Unwinders that symbols do not name, in a static program and in objects that call the functions of
 // the loader that unwinders need.
 std::vector<Hidden> hidden_unwinders(const image::ProcessImage& image) {
   std::vector<Hidden> all;
@@ -205,13 +206,13 @@ std::optional<std::vector<HookPlace>> places_of_vforks(const image::ProcessImage
 
 bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<HookPlace>& places) {
   if (image.objects.empty()) return false;
-  // All others ask the loader.
+  // All other unwinders ask the loader.
   const bool is_hooked = std::any_of(places.begin(), places.end(), [](const HookPlace& place) {
     return place.hook.kind == Hook::Kind::unwinder || place.hook.kind == Hook::Kind::object_list;
   });
   if (is_hooked) return false;
   if (image.maps_unwinder) return true;
-  // It has landing pads, and no library to find them: so it carries an unwinder itself.
+  // With landing pads and no library that finds them, the program has an unwinder of its own.
   return may_run_landing_pads(*image.objects.front());
 }
 

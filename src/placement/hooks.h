@@ -1,8 +1,10 @@
-// Hooks: places in a process that pinprick changes for its own sake.
+// Hooks: functions of a process that pinprick patches for its own needs. Pure, but for the lazy
+// loading of objects.
 //
-// Unwinders that it has, or will load, are told of slots: while a call is measured, its return
-// address on the stack is that of a slot, for which no unwind table exists in any object. Children
-// that share its memory are marked. And its loader tells the controller what it has loaded.
+// Hooks in unwinders, present ones and those loaded later, make slots known to them: while a call
+// is measured, its return address on the stack is that of a slot, for which no object has an unwind
+// table. Hooks at vforks mark children that share the process's memory. A hook in the loader tells
+// the controller what was loaded.
 #pragma once
 
 #include <optional>
@@ -17,19 +19,19 @@ namespace pinprick::placement {
 struct Hook {
   enum class Kind : uint8_t {
     unwinder,      // where libgcc looks up unwind tables (arch::emit_unwinder_hook)
-    object_table,  // where unwinders ask the loader for them: for one object,
-    object_list,   // or for all
-    vfork,         // where children begin in the same memory (arch::emit_vfork_hook)
-    loader,  // where it tells debuggers that objects came, or went (runtime/loader_handshake.S)
+    object_table,  // where unwinders ask the loader for the tables of one object,
+    object_list,   // or of all objects
+    vfork,         // where children start in the same memory (arch::emit_vfork_hook)
+    loader,        // where it notifies debuggers of loads and unloads (runtime/loader_handshake.S)
   } kind = Kind::unwinder;
-  // Of libgcc, in the process's addresses, no landing yet.
+  // Functions of libgcc, in the process's addresses, with `landing` still 0.
   std::optional<layout::UnwinderTable> functions;
-  // Where the loader is asked: by whom, as far as is known.
+  // For object_table and object_list: the unwinders that ask, as far as known.
   std::vector<arch::Unwinder> askers;
 
   bool is_for_unwinding() const { return kind != Kind::loader && kind != Kind::vfork; }
-  // All but the loader's, which nobody needs who has no probe: they are there before the first
-  // probe, and longer than the last.
+  // Is the hook only needed while there are probes? It is then placed before the first probe, and
+  // removed after the last.
   bool is_for_probes() const { return kind != Kind::loader; }
 };
 
@@ -37,42 +39,46 @@ struct HookPlace {
   image::Object* object = nullptr;
   const image::Function* function = nullptr;
   Hook hook;
-  Address site = 0;  // in the object's own addresses; 0: where the function begins
+  Address site = 0;  // in the object's own addresses; 0 for the function's entry
 };
 
-// Unwinders that no symbol names are looked for where return addresses will be those of slots:
-// calls are counted safely without.
+// Unwinders that no symbol names must be searched for by their code if calls are timed, as return
+// addresses are then those of slots. Hits can be counted safely without that.
 enum class Search : bool { by_names, by_code };
 
-// _Unwind_Find_FDE of libgcc_s, and of the program and of each library that is linked to it
-// statically; and what other unwinders ask, and a libgcc_s that is loaded later: dl_iterate_phdr of
-// the C library, and _dl_find_object of glibc (2.35).
+// Where unwinders are hooked: _Unwind_Find_FDE of libgcc_s, and of the program and each library
+// into which libgcc is linked statically. Other unwinders, and a libgcc_s that is loaded later, ask
+// the loader; so dl_iterate_phdr of the C library and _dl_find_object of glibc (2.35) are hooked,
+// too.
 std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search search);
 
-// Can the process unwind its stack with something that does not come by any of these places? Then
-// an exception that passes a slot ends it.
+// Can the process unwind its stack with an unwinder that uses none of these places? Then an
+// exception that passes a slot ends the process.
 bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<HookPlace>& places);
 
-// Where children begin that share the process's memory and thread pointer: in the C library, or the
-// program if that is its own, and in Go's syscall package. Returns nothing where that is not known,
-// or hooked already, by an earlier session.
+// Where children start that share the process's memory and thread pointer: in the C library, or in
+// a static program, and in Go's syscall package. Returns nullopt if that is not known, or hooked
+// already by an earlier session.
 std::optional<std::vector<HookPlace>> places_of_vforks(const image::ProcessImage& image);
 
 // Is it LLVM's libunwind, or nongnu's?
 bool is_libunwind(const image::Object& object);
 
-// `notifies`: image::loader_notifies_at().
+// Where the loader is hooked; `notifies` is image::loader_notifies_at(). Returns nullopt if no
+// known function starts there.
 std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Address notifies);
 
 struct UnwinderCode {
-  // Where the functions of unwinders lie that a program calls, and those beside them that these
-  // call: while one runs, its thread may hold what it has learned of slots. They are not timed, as
-  // the stack would not say any more that they run. Of a libunwind all there is of the library:
-  // what a program holds between two steps that it makes itself points there.
+  // The functions of unwinders that a program calls, and the functions near them that these call.
+  // While one of them runs, its thread may hold what it has learned of slots. They are not timed,
+  // since the stack would then not show that they run. For a libunwind this is the whole library: a
+  // program that unwinds step by step holds pointers into it between two steps.
   std::vector<Range> ranges;
-  // LLVM's is in an object of another name, or may be, and then that points anywhere.
+  // LLVM's libunwind is, or may be, in an object of another name. Between two steps the program
+  // then holds no pointer into a known range.
   bool has_llvm_inside = false;
 };
+// Returns the code of all unwinders of the process.
 UnwinderCode unwinder_code(const image::ProcessImage& image, Search search);
 
 }  // namespace pinprick::placement

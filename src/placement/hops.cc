@@ -8,7 +8,7 @@
 namespace pinprick::placement {
 namespace {
 
-// Functions around a site, but for those that share bytes with its own.
+// The functions around a site, except for those that share bytes with its own.
 std::vector<plan::FunctionCode> neighbours_of(image::Object& object,
                                               const image::Function& function, Address site) {
   constexpr int kMost = 16;  // to either side
@@ -110,12 +110,12 @@ namespace {
 // Is an instruction known to be executed?
 enum class Reached : uint8_t { perhaps, surely };
 
-// A patch of its own for the instruction, which may be another function's.
+// A patch for the instruction at `site`, which may be in another function than `function`.
 std::optional<plan::Patch> window_at(image::Object& object, const image::Function& function,
                                      Address site, Reached reached, const Taken& taken) {
   const auto displaced = [&](const plan::FunctionCode& code) -> std::optional<plan::Patch> {
     if (reached == Reached::perhaps && !plan::begins_block(code, site)) return std::nullopt;
-    // Indirect jumps may have to find one.
+    // It must stay a landing pad, as indirect jumps may lead there.
     const auto first = plan::instruction_at(code, site);
     if (first && first->special == arch::Special::landing_pad) return std::nullopt;
     auto patch = plan::plan_site(code, site);

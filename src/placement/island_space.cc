@@ -6,31 +6,31 @@ namespace pinprick::placement {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr Address kLowest = kMiB;  // vm.mmap_min_addr is no more
+constexpr Address kLowest = kMiB;  // vm.mmap_min_addr is not higher
 constexpr Address kHighest = 0x7fff'ffff'f000;
-constexpr uint64_t kGap = 16 * kPageSize;  // to anything
+constexpr uint64_t kGap = 16 * kPageSize;  // to any mapping
 constexpr uint64_t kHeapGrows = 256 * kMiB;
 constexpr uint64_t kStackGrows = 128 * kMiB;  // the kernel keeps as much free of mappings
-// A file that is not running, if it is position-independent, and what may lie around it.
+// Where a position-independent file that is not running might be loaded, and the space around it
+// that may be used.
 constexpr Address kFileLiesAt = 0x7f00'0000'0000;
 constexpr uint64_t kNeighbours = 16 * kMiB;
 
-// The last offset in a page.
+// The last offset of an island in a page.
 constexpr uint64_t kLastOffset = kPageSize - kIslandMarkSize - plan::kIslandSize;
 
-// What `f` finds in the first of the candidates' ranges where it finds something, as far as these
-// lie within `part`.
+// Calls `f` for the part of each candidate range that lies within `part`, until it finds something,
+// and returns that.
 template <class F>
 std::optional<Address> first_of(const plan::Candidates& wanted, uint64_t bias, Range part, F&& f) {
-  // Below 0 as well.
+  // Signed, as candidates may lie below 0.
   const auto first = static_cast<int64_t>(wanted.first + bias);
   const auto width = static_cast<int64_t>(wanted.width);
   const auto step = static_cast<int64_t>(wanted.step);
   const auto begin = static_cast<int64_t>(part.begin);
   const auto end = static_cast<int64_t>(part.end);
-  const int64_t in_front = begin - first - width;  // of the part, behind the first range
-  for (int64_t i = in_front < 0 ? 0 : in_front / step + 1; i < static_cast<int64_t>(wanted.count);
-       ++i) {
+  const int64_t gap = begin - first - width;  // from the end of the first range to the part
+  for (int64_t i = gap < 0 ? 0 : gap / step + 1; i < static_cast<int64_t>(wanted.count); ++i) {
     const int64_t at = first + i * step;
     if (at >= end) break;
     const Range both = {static_cast<Address>(std::max(at, begin)),
@@ -56,7 +56,7 @@ IslandSpace IslandSpace::around(const image::ProcessImage& image) {
                    {file.end + (moves ? kNeighbours : kHeapGrows), kHighest}};
     return space;
   }
-  // The heap grows from where it ends, or from behind the program as long as there is none.
+  // The heap grows from its end, or from the program's end as long as there is none.
   Address heap = first.extent().end;
   Address stack = kHighest;
   for (const image::Mapping& mapping : image.maps) {
@@ -76,7 +76,7 @@ IslandSpace IslandSpace::around(const image::ProcessImage& image) {
 
 std::optional<Address> IslandSpace::take(const plan::Candidates& wanted, uint64_t bias) {
   bias += file_bias_;
-  // Into a page that is there already.
+  // Try the pages that are taken already.
   for (auto& [begin, on_page] : used_) {
     std::vector<Address>& taken = on_page;
     const Range page = {begin, begin + kLastOffset + 1};

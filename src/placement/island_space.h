@@ -1,8 +1,8 @@
-// Addresses for the trampolines of puns (plan/pun.h): free in a process, as its mappings say, or
-// likely to be in one that a file will run in.
+// Chooses addresses for islands, where puns lead (plan/pun.h): free in a process, according to its
+// mappings, or likely to be free in one that will run a file. Pure.
 //
-// Each takes a page of memory, if none is at hand that has been taken for another: so there are no
-// more than so many. Well away from what may grow: the heap, and the stack. Pure.
+// An island takes a page of memory, unless one of the pages taken already suits it, so the number
+// of pages is limited. Islands lie well away from the heap and the stack, which may grow.
 #pragma once
 
 #include <cstddef>
@@ -20,22 +20,21 @@ class IslandSpace {
   // Pages. Each may be a mapping of its own in the target.
   static constexpr size_t kMostPages = 256;
 
-  IslandSpace() = default;  // without any room
+  IslandSpace() = default;  // empty
   static IslandSpace around(const image::ProcessImage& image);
 
-  // Of the addresses that are wanted one at which a trampoline can be. Taken. Addresses are an
-  // object's own, `bias` that object's.
+  // Takes one of the wanted addresses for an island; nullopt if none is free. Addresses are an
+  // object's own, and `bias` is that object's.
   std::optional<Address> take(const plan::Candidates& wanted, uint64_t bias);
   void give_back(Address island, uint64_t bias);
 
  private:
   std::vector<Range> free_;                       // by address; whole pages
-  uint64_t file_bias_ = 0;                        // of a file, which has none: where it might lie
+  uint64_t file_bias_ = 0;                        // where a file that does not run might be loaded
   std::map<Address, std::vector<Address>> used_;  // by page
 };
 
-// What a page of trampolines keeps to itself: its last bytes, by which the page is known
-// (engine/ownership.h).
+// The last bytes of a page of islands are a mark by which it is recognised (engine/ownership.h).
 inline constexpr uint64_t kIslandMarkSize = 8;
 
 }  // namespace pinprick::placement

@@ -16,24 +16,24 @@
 namespace pinprick::placement {
 namespace {
 
-// The next so many that will be added.
+// The next `count` probes that will be added.
 IndexRange next_probes(const ProbeSet& set, size_t count) {
   return {set.probes.size(), count};
 }
 
 // An instruction that is to have a probe.
 struct Wanted {
-  Address site = 0;  // the object's own
-  size_t match = 0;  // index into the function's
+  Address site = 0;  // in the object's own addresses
+  size_t match = 0;  // index into the function's matches
   bool at_entry = false;
-  bool after_call = false;  // timed from after the call of a profiler's function (return_site())
+  bool after_call = false;  // timed from after a call of __fentry__ (return_site())
 };
 
-// The instructions of functions that were looked at before, where functions lie inside of each
-// other: each belongs to the first.
+// The instructions that were seen, for functions that are nested: an instruction belongs to the
+// first function that has it.
 class SeenSites {
  public:
-  // To be asked once for each function, in their order. `next`: the one behind, if any.
+  // To be called once for each function, by address. `next` is the one after it, if any.
   void enter(const image::Match& match, const image::Match* next) {
     const Range range = range_of(match);
     if (range.begin >= end_) seen_.clear();
@@ -54,10 +54,10 @@ class SeenSites {
   bool counts_ = false;
 };
 
-// Probes on one function.
+// Plans the probes in one function.
 class FunctionProbes {
  public:
-  // `first`: the index of the first of the matches among all.
+  // `first` is the index of the first of the matches among all.
   FunctionProbes(std::span<const image::Match> matches, size_t first, Kind kind, ProbeSet& set)
       : matches_(matches), first_(first), kind_(kind), set_(set) {}
 
@@ -100,7 +100,7 @@ std::optional<plan::Reason> FunctionProbes::why_not_timed(const Wanted& wanted) 
   return why_not_return_probed(candidate);
 }
 
-// By address, each once: the entry may be meant by both its addresses.
+// By address, each once: a function's entry has two addresses if it starts with an endbr64.
 std::vector<Wanted> FunctionProbes::wanted(SeenSites& seen) const {
   const image::Object& object = *matches_.front().object;
   const Address entry = plan::entry_site(code_);
@@ -130,8 +130,8 @@ void FunctionProbes::plan(SeenSites& seen) {
   if (matches_.front().unresolved) return skip_all({plan::Reason::unresolved_ifunc});
   if (kind_ == Kind::latency)
     if (const auto refusal = why_nothing_return_probed(object)) return skip_all(*refusal);
-  // To record a value, or pass a span, takes some stack, which Go's functions do not have where
-  // they can be probed.
+  // Recording a value or a span takes some stack, which Go's functions do not have where they can
+  // be probed.
   if ((kind_ == Kind::value || kind_ == Kind::span) && object.elf().is_go())
     return skip_all({plan::Reason::goroutine});
   const auto code = code_of(object, function);
@@ -180,12 +180,12 @@ void FunctionProbes::plan(SeenSites& seen) {
   }
 }
 
-// Behind the last place between instructions at which no thread may stand, from the site.
+// The end of the part in which no thread may be at an instruction boundary, relative to the site.
 uint8_t interior_end(const plan::Patch& patch) {
   return patch.interior.empty() ? uint8_t{0} : static_cast<uint8_t>(patch.interior.back() + 1);
 }
 
-// Unwinders and children meet nothing of ours where there are no probes.
+// Without probes, unwinders and children never come across our code.
 bool is_wanted(const HookPlace& place, size_t probes) {
   return probes != 0 || !place.hook.is_for_probes();
 }
@@ -195,8 +195,8 @@ std::optional<SitePatch> plan_hook(const HookPlace& place) {
   auto code = code_of(object, *place.function);
   if (!code) return std::nullopt;
   if (place.hook.kind == Hook::Kind::vfork) {
-    // Neither an unwind entry that ends in front of the call nor what Go's runtime does elsewhere
-    // counts here: signals are blocked, and nobody else's stack is looked at.
+    // Here it does not matter that an unwind entry ends before the call, nor what Go's runtime does
+    // elsewhere: signals are blocked, and no other thread looks at this stack.
     code->range.end = code->limit();
     code->is_go = false;
   }
@@ -213,14 +213,14 @@ arch::Displaced displaced(const SitePatch& patch, std::optional<Address> link) {
   return {patch.site(), patch.original().first(patch.plan.patch.displaced), link};
 }
 
-// How many matches of one function come first.
+// How many of the first matches are of one function.
 size_t same_function(std::span<const image::Match> matches) {
   size_t n = 1;
   while (n < matches.size() && matches[n].function == matches[0].function) ++n;
   return n;
 }
 
-// Matches that one thread plans: of whole functions, and with them of those that lie inside.
+// Matches that one thread plans: those of whole functions, together with functions nested in them.
 struct MatchPiece {
   size_t first = 0;
   size_t count = 0;
@@ -247,7 +247,7 @@ std::vector<MatchPiece> pieces_of(std::span<const image::Match> matches) {
   return pieces;
 }
 
-// Room for all that may come, so that it need not move; what is not used takes no memory.
+// Reserves space for all that may be added, so that nothing is moved. Unused space takes no memory.
 void reserve_for(std::span<const image::Match> matches, size_t hooks, ProbeSet& set) {
   constexpr uint64_t kShortest = 3, kShortestPatch = 6;  // on average
   size_t probes = 0, patches = hooks;
@@ -273,7 +273,7 @@ void append(ProbeSet& set, ProbeSet piece) {
   std::move(piece.skipped.begin(), piece.skipped.end(), std::back_inserter(set.skipped));
 }
 
-// Bytes that nobody but the patch may change, in the process.
+// Bytes that only this patch may change, in the process's addresses.
 struct Claim {
   Range range;
   size_t patch;
@@ -290,8 +290,8 @@ std::vector<Claim> claims_of(const std::vector<SitePatch>& patches) {
     const Range claimed = planned.claimed();
     claims.push_back({{claimed.begin + bias, claimed.end + bias}, i});
     if (!planned.trampoline || planned.depends_on) continue;
-    const Address board = planned.trampoline->address + bias;
-    claims.push_back({{board, board + arch::kJumpLength}, i});
+    const Address trampoline = planned.trampoline->address + bias;
+    claims.push_back({{trampoline, trampoline + arch::kJumpLength}, i});
   }
   const auto by_address = [](const Claim& a, const Claim& b) {
     return a.range.begin < b.range.begin;
@@ -302,8 +302,8 @@ std::vector<Claim> claims_of(const std::vector<SitePatch>& patches) {
   return claims;
 }
 
-// Jumps at a function's begin, as far as others leave them the byte. What somebody's trampoline or
-// pun relies on stays as it is.
+// Adds a prefix to the jumps at the first byte of functions, where no other patch needs the
+// additional byte. A patch that another one's trampoline or pun depends on stays as it is.
 void add_prefixes(ProbeSet& set) {
   std::vector<bool> has_dependents(set.patches.size());
   for (const SitePatch& patch : set.patches)
@@ -328,8 +328,8 @@ void add_prefixes(ProbeSet& set) {
   }
 }
 
-// Patches that touch what an earlier one touches. Within a function the planner keeps them apart;
-// but functions may lie inside of each other, or overlap. Hooks come before all others.
+// The patches that touch bytes of an earlier one. Within a function the planner keeps them apart,
+// but functions may be nested, or overlap. Hooks take precedence over all other patches.
 std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
   const auto claims = claims_of(patches);
   std::vector<bool> collides(patches.size());
@@ -347,13 +347,13 @@ std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
     else
       taken = claim.range.end;
   }
-  // Their trampolines lie in windows that will not be there, or their last bytes will not be.
+  // Dependent patches go with the patch that they depend on.
   for (size_t i = 0; i < patches.size(); ++i)
     if (patches[i].plan.depends_on && collides[*patches[i].plan.depends_on]) collides[i] = true;
   return collides;
 }
 
-// In place: there may be millions, of which a few go.
+// In place, as there may be millions of patches, of which a few are dropped.
 void drop_collisions(ProbeSet& set) {
   const auto collides = colliding(set.patches);
   if (std::find(collides.begin(), collides.end(), true) == collides.end()) return;
@@ -383,8 +383,7 @@ void drop_collisions(ProbeSet& set) {
     if (patch.plan.depends_on) patch.plan.depends_on = place[*patch.plan.depends_on];
 }
 
-// A second chance for what was skipped, now that all else is planned: room in other functions, or
-// a jump that needs none.
+// Plans last resorts (hops.h) for the skipped probes, after all others are planned.
 class LastResorts {
  public:
   LastResorts(ProbeSet& set, Kind kind, IslandSpace islands, std::span<const Range> by_others)
@@ -399,15 +398,15 @@ class LastResorts {
  private:
   bool place(size_t skipped);
   void add(const plan::PlannedPatch& planned, OptionalIndex depends_on, size_t skipped);
-  Address last_behind(Address site) const;
+  Address last_after(Address site) const;
 
   ProbeSet& set_;
   Kind kind_;
   IslandSpace islands_;
   std::span<const Range> by_others_;
   std::map<const image::Object*, Taken> taken_;
-  std::vector<bool> placed_;           // of those skipped
-  std::map<Address, size_t> by_site_;  // those that may be placed, in the process's addresses
+  std::vector<bool> placed_;           // for each skipped probe
+  std::map<Address, size_t> by_site_;  // skipped probes that may be placed; the process's addresses
 };
 
 void LastResorts::plan() {
@@ -438,11 +437,11 @@ bool LastResorts::place(size_t skipped) {
   const image::Function& function = *one.match.function;
   const Address site = one.match.site - object.bias();
   Taken& taken = taken_[&object];
-  // A site that they have, too, gets what they have there, however it is planned.
+  // At a site that others have, too, the probe joins theirs, however it is planned here.
   taken.heed_others(std::none_of(by_others_.begin(), by_others_.end(),
                                  [&](Range range) { return range.begin == site + object.bias(); }));
   if (may_have_hop(one.refusal.reason)) {
-    const Address last = last_behind(one.match.site) - object.bias();
+    const Address last = last_after(one.match.site) - object.bias();
     if (auto far_hop = find_far_hop(object, function, site, last, taken)) {
       SitePatch window;
       window.object = &object;
@@ -473,8 +472,8 @@ bool LastResorts::place(size_t skipped) {
   return false;
 }
 
-// Where the last one of those begins that were skipped as well, one instruction behind the other.
-Address LastResorts::last_behind(Address site) const {
+// The last of the skipped instructions that follow `site` one after the other.
+Address LastResorts::last_after(Address site) const {
   if (kind_ == Kind::latency) return site;
   Address last = site;
   for (auto next = by_site_.upper_bound(site);
@@ -485,7 +484,8 @@ Address LastResorts::last_behind(Address site) const {
   return last;
 }
 
-// With what else was skipped and is displaced now. All its probes follow each other.
+// Adds the patch, with the probes of all skipped instructions that it displaces. All probes of a
+// patch follow each other.
 void LastResorts::add(const plan::PlannedPatch& planned, OptionalIndex depends_on, size_t skipped) {
   image::Object& object = *set_.skipped[skipped].match.object;
   SitePatch patch;
@@ -564,11 +564,11 @@ void load_code(std::span<const image::Match> matches, std::span<const HookPlace>
   for (const image::Object* object : objects)
     for (const Range range : object->executable_ranges()) bytes += range.size();
   begin_step("decoding", bytes, "bytes");
-  // Text is decoded on all processors. What else one thread has to do for an object goes on beside
-  // the next one's.
+  // Text is decoded on all processors. The remaining work for an object, which takes one thread, is
+  // done in parallel with the next object.
   constexpr size_t kAtOnce = 2;
   for_each_piece(objects.size(), std::min(kAtOnce, usable_threads()), [&](size_t i) {
-    objects[i]->targets();  // and, for these, functions and all text
+    objects[i]->targets();  // which loads the functions and all text, too
     if (kind != Kind::latency) return;
     objects[i]->stack_reading_runtime();
     objects[i]->imported_at(0);
@@ -618,7 +618,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
   set.kind = kind;
   reserve_for(matches, hooks.size(), set);
   set.matches = std::move(matches);
-  // Each piece's part is taken over as soon as those before it were, so that there are never many.
+  // Each piece's part is appended as soon as those before it were, so that few are kept at a time.
   std::vector<std::optional<ProbeSet>> planned(pieces.size());
   std::mutex mutex;
   size_t taken = 0;
@@ -654,7 +654,7 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
                      const std::optional<HookPlace>& loader, Risk risk) {
   const bool times = kind == Kind::latency;
   std::vector<HookPlace> hooks = places_of_hooks(image, times ? Search::by_code : Search::by_names);
-  // A place that no jump fits into is none.
+  // A place where no jump fits is not hooked.
   if (times && !matches.empty()) {
     load_code(matches, hooks, kind);
     std::erase_if(hooks, [](const HookPlace& place) { return !plan_hook(place); });
@@ -694,8 +694,8 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
   return set;
 }
 
-// A function's entry may be meant by its first instruction, or by the one behind an endbr64; there
-// is one probe.
+// A function's entry may be given as its first instruction, or as the one after an endbr64; there
+// is one probe for both.
 void set_spans(ProbeSet& set, std::span<const SpanMatches> spans) {
   const auto match_of = [&](const image::Match& point) -> OptionalIndex {
     OptionalIndex found;
@@ -719,7 +719,8 @@ void set_spans(ProbeSet& set, std::span<const SpanMatches> spans) {
 
 namespace {
 
-// `emit`: into the assembler, what arch::emit_... answers.
+// Returns the stub that `emit` emits into `code`; nullopt, with the code removed again, if a target
+// is out of reach.
 template <class F>
 std::optional<arch::Stub> placed_by(arch::Assembler& code, F&& emit) {
   const size_t before = code.size();

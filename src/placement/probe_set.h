@@ -1,4 +1,5 @@
-// Probes, planned: which site, how, and with what stub. Pure but for the lazy loading of objects.
+// Plans a set of probes: at which sites, by which patches, and with which stubs. Pure, but for the
+// lazy loading of objects; one thread at a time for a set of objects.
 #pragma once
 
 #include <cassert>
@@ -22,17 +23,17 @@ namespace pinprick::placement {
 
 enum class Kind : uint8_t { count, latency, value, span };
 
-// Of Kind::value: what is recorded, and how the user wrote it.
+// For Kind::value: what is recorded, and how the user wrote it.
 struct RecordedValue {
   select::Value value;
   std::string text;
 };
 
-// Of Kind::span: from a hit of one point to the next hit of another, or of the same, in the same
-// thread; and how the user wrote it.
+// For Kind::span: the time from a hit of one point to the next hit of another, or of the same, in
+// the same thread; and how the user wrote it.
 struct Span {
   std::string text;
-  size_t start = 0;  // ProbeSet::matches of their probes
+  size_t start = 0;  // indices into ProbeSet::matches
   size_t end = 0;
 };
 struct SpanMatches {
@@ -40,12 +41,12 @@ struct SpanMatches {
   image::Match start, end;
 };
 
-// What is kept of a PlannedPatch, of which there may be millions. Its original bytes are the
-// object's, its points those of the probes, and its interior is where its stub has copies. In the
-// object's own addresses.
+// What is kept of a PlannedPatch, of which there may be millions. The rest follows from other data:
+// the original bytes from the object, the points from the probes, and the instruction boundaries
+// under the jump from the stub's out-of-line copies. In the object's own addresses.
 struct SitePlan {
   SitePlan() = default;
-  // `depends_on` is set by the caller, which knows it among all.
+  // The caller sets `depends_on`, as an index into all patches.
   SitePlan(const plan::PlannedPatch& planned);
   explicit SitePlan(const plan::Patch& only);
 
@@ -53,10 +54,10 @@ struct SitePlan {
   Rare<plan::Trampoline> trampoline;
   Rare<Address> island;
   bool ends_in_next_jump = false;
-  // No thread may stand between instructions in front of this offset, but at the first.
+  // No thread may be at an instruction boundary before this offset, except at the first one.
   uint8_t interior_end = 0;
-  // As PlannedPatch::depends_on, but among all; and of a pun that ends in another one's jump, that
-  // one.
+  // As PlannedPatch::depends_on, but an index into all patches. A pun that ends in another patch's
+  // jump depends on that patch.
   OptionalIndex depends_on;
 
   bool is_pun() const { return plan::is_pun(*this); }
@@ -69,16 +70,16 @@ static_assert(sizeof(SitePlan) == 40);
 struct SitePatch {
   image::Object* object = nullptr;
   SitePlan plan;
-  IndexRange probes;  // of the planned points, in that order
-  Rare<Hook> hook;    // not for probes
+  IndexRange probes;  // those of the planned points, in that order
+  Rare<Hook> hook;    // set if the patch is a hook, and not for probes
 
   Address site() const { return plan.patch.site + object->bias(); }
-  // What was there when it was planned, as far as the patch is about it. As long as the object.
+  // The bytes that the patch claims, as they were when it was planned. Valid as long as the object.
   std::span<const uint8_t> original() const;
 };
 static_assert(sizeof(SitePatch) == 64);
 
-// There may be one for each instruction of a program, millions: so it has no name of its own.
+// Small, as there may be one for each instruction of a program.
 struct Probe {
   Probe(size_t of_match, size_t of_patch, uint8_t from_site, arch::StackUse stack)
       : match(of_match & kMost),
@@ -103,70 +104,69 @@ struct Probe {
 static_assert(sizeof(Probe) == 8);
 
 struct Skipped {
-  image::Match match;  // of one instruction, or of all if its function cannot be read
+  image::Match match;  // one instruction, or the whole match if its function cannot be read
   plan::Refusal refusal;
 };
 
 struct ProbeSet {
   Kind kind = Kind::count;
   std::vector<image::Match> matches;
-  std::vector<RecordedValue> values;  // by the matches' pattern, of Kind::value
-  std::vector<Span> spans;            // of Kind::span
-  // By object and address; then those that found their place last, and hooks.
+  std::vector<RecordedValue> values;  // for Kind::value, by the matches' pattern
+  std::vector<Span> spans;            // for Kind::span
+  // By object and address; then the last resorts, then hooks.
   std::vector<SitePatch> patches;
   std::vector<Probe> probes;  // by patch
   std::vector<Skipped> skipped;
-  // All children that will share the process's memory are marked by hooks of this set.
+  // Hooks of this set mark all children that will share the process's memory.
   bool marks_children = false;
-  bool may_unwind_elsewhere = false;  // hooks.h; of a whole process, and where calls are timed
+  bool may_unwind_elsewhere = false;  // see hooks.h; only set for a process whose calls are timed
 
   const RecordedValue& value_of(const Probe& probe) const {
     return values[matches[probe.match].pattern];
   }
-  // The match of this one instruction: the entry of a function is where it begins.
+  // The match of the probe's instruction alone.
   image::Match match_of(const Probe& probe) const;
 };
 
-// What planning has to know of a function; nothing if its code cannot be read.
+// What planning needs to know of a function; nullopt if its code cannot be read.
 std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function);
 
-// What decides whether the function's calls can be measured; but for `is_called` (callee.h).
+// What decides whether the function's calls can be timed, except for `is_called` (callee.h).
 ReturnCandidate return_candidate(image::Object& object, const image::Function& function,
                                  const plan::FunctionCode& code);
 
-// Makes the objects load all that planning asks them for: they do so the first time, each for one
-// thread only.
+// Makes the objects load all that planning asks them for, as only one thread may be the first to
+// ask an object.
 void load_code(std::span<const image::Match> matches, std::span<const HookPlace> hooks = {},
                Kind kind = Kind::count);
 
-// The functions' instructions, as plan::instructions() answers them, for those matches that ask for
-// each; none twice, as functions may lie inside of each other.
+// Replaces each match that asks for every instruction of a function by one match for each, as
+// plan::instructions() returns them. None comes twice, although functions may be nested.
 std::vector<image::Match> instructions_of(std::span<const image::Match> matches);
 
-// What is timed although an exception that passes may end the program.
+// Whether calls are timed although an exception that passes one may end the program.
 enum class Risk : bool { none, unknown_unwinder };
 
-// For a process: with the hooks that probes which measure need in it, and with that in its loader,
-// if given.
+// Plans probes in a process, with the hooks that they need, and the one in its loader if given.
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
                      const std::optional<HookPlace>& loader = {}, Risk risk = Risk::none);
-// `islands`: where puns may lead. `taken_by_others`: what probes that have no room at their own
-// sites must not change, in the process's addresses.
+// Plans probes with these hooks. Puns lead into `islands`. Last resorts do not change the ranges in
+// `taken_by_others`, in the process's addresses.
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
                      std::span<const HookPlace> hooks = {}, IslandSpace islands = {},
                      std::span<const Range> taken_by_others = {});
 
-// Sets the spans of a set whose probes were planned for their points. A span of which a point was
-// skipped is left out.
+// Sets the spans of a set whose probes were planned for their points. A span with a skipped point
+// is left out.
 void set_spans(ProbeSet& set, std::span<const SpanMatches> spans);
 
-// The stub of a patch, emitted where `code` ends; with a link if `link` has a value
-// (arch::Displaced). Returns nullopt, and emits nothing, if something that it refers to is out of
-// reach from there.
+// Emits the stub of a patch at the end of `code`, with a link if `link` has a value
+// (arch::Displaced). Returns nullopt, and emits nothing, if a target is out of reach from there.
 std::optional<arch::Stub> place_stub(arch::Assembler& code, const SitePatch& patch,
                                      const arch::ArenaEntries& arena, const arch::StubSpec& spec,
                                      std::optional<Address> link = {});
-// `spec`: what the session has; the rest is the patch's, and the arena's.
+// The same for hooks. `spec` has what is the session's; the rest is taken from the patch and the
+// arena.
 std::optional<arch::Stub> place_unwinder_hook(arch::Assembler& code, const SitePatch& patch,
                                               const arch::ArenaEntries& arena,
                                               arch::UnwinderHook spec,

@@ -15,7 +15,7 @@ struct Rule {
 };
 
 constexpr Rule kRules[] = {
-    // come back twice
+    // return twice
     {"setjmp", plan::Reason::returns_otherwise},
     {"_setjmp", plan::Reason::returns_otherwise},
     {"__setjmp", plan::Reason::returns_otherwise},
@@ -27,7 +27,7 @@ constexpr Rule kRules[] = {
     {"__libc_vfork", plan::Reason::returns_otherwise},
     {"getcontext", plan::Reason::returns_otherwise},
     {"__getcontext", plan::Reason::returns_otherwise},
-    // come back on another stack
+    // return on another stack
     {"setcontext", plan::Reason::returns_otherwise},
     {"__setcontext", plan::Reason::returns_otherwise},
     {"swapcontext", plan::Reason::returns_otherwise},
@@ -39,7 +39,7 @@ constexpr Rule kRules[] = {
     {"__clone3", plan::Reason::returns_otherwise},
     {"__clone_internal*", plan::Reason::returns_otherwise},
     {"__restore_rt", plan::Reason::returns_otherwise},
-    // walk the stack that they are on, or leave it
+    // walk their own stack, or leave it
     {"_Unwind_DeleteException", std::nullopt},  // only frees memory
     {"_Unwind_*", plan::Reason::returns_otherwise},
     {"unw_*", plan::Reason::returns_otherwise},
@@ -51,7 +51,7 @@ constexpr Rule kRules[] = {
     {"_Ux86_64_*", plan::Reason::returns_otherwise},
     {"__longjmp*", plan::Reason::returns_otherwise},
     {"____longjmp*", plan::Reason::returns_otherwise},
-    // called with registers that no function may touch
+    // called with registers that no stub may change
     {"_dl_runtime_resolve*", plan::Reason::returns_otherwise},
     {"_dl_runtime_profile*", plan::Reason::returns_otherwise},
     {"_dl_tlsdesc_*", plan::Reason::returns_otherwise},
@@ -60,7 +60,7 @@ constexpr Rule kRules[] = {
     {"__fentry__", plan::Reason::reads_return_address},
     {"mcount", plan::Reason::reads_return_address},
     {"_mcount", plan::Reason::reads_return_address},
-    // ask for their caller
+    // look at their return address
     {"dlopen", plan::Reason::reads_return_address},
     {"dlmopen", plan::Reason::reads_return_address},
     {"dlsym", plan::Reason::reads_return_address},
@@ -87,16 +87,16 @@ std::optional<arch::Instruction> instruction_at(image::Object& object, Address a
   return instruction;
 }
 
-// Of what is called, or jumped to, there: in another object, through an entry of a procedure
-// linkage table; empty: it is not that.
-std::string_view import_behind(image::Object& object, Address at) {
+// If there is an entry of a procedure linkage table at the address, the name of the function to
+// which it leads; otherwise empty.
+std::string_view import_through(image::Object& object, Address at) {
   const auto jump = instruction_at(object, at);
   return jump && jump->flow == arch::Flow::jump_indirect && jump->has_rip_operand
              ? object.imported_at(jump->memory)
              : std::string_view();
 }
 
-// A function, and what it hands its return address on to.
+// Looks at a function, and at the functions to which it passes its return address on.
 class Forwarding {
  public:
   explicit Forwarding(image::Object& object) : object_(object) {}
@@ -119,7 +119,7 @@ class Forwarding {
     if (seen_.size() == kMostFollowed ||
         std::find(seen_.begin(), seen_.end(), target) != seen_.end())
       return std::nullopt;
-    const std::string_view import = import_behind(object_, target);
+    const std::string_view import = import_through(object_, target);
     if (!import.empty()) return reason_by_name(import);
     const image::Function* const function = object_.functions().find(target);
     if (function == nullptr) return std::nullopt;
@@ -134,11 +134,13 @@ class Forwarding {
   std::vector<Address> seen_;
 };
 
-// The first call in straight code, if it is one that tells a profiler of function and caller.
+// A call that reports the function and its caller to a profiler.
 struct ProfilerCall {
   Address end = 0;
-  bool is_at_entry = false;  // and of __fentry__, which looks for the caller on top of the stack
+  bool is_at_entry = false;  // it calls __fentry__, which finds the caller on top of the stack
 };
+
+// The first call of the function, if no branch comes before it and it calls a profiler.
 
 std::optional<ProfilerCall> find_profiler_call(image::Object& object, std::span<const uint8_t> code,
                                                Address begin) {
@@ -154,7 +156,7 @@ std::optional<ProfilerCall> find_profiler_call(image::Object& object, std::span<
   const auto is = [&](std::string_view wanted) {
     if (one->flow == arch::Flow::call_indirect)
       return one->has_rip_operand && object.imported_at(one->memory) == wanted;
-    if (import_behind(object, one->target) == wanted) return true;
+    if (import_through(object, one->target) == wanted) return true;
     const image::Function* const callee = object.functions().find(one->target);
     if (callee == nullptr) return false;
     const auto names = object.functions().names(*callee);
@@ -180,7 +182,7 @@ std::optional<plan::Reason> why_not_return_probed(const ReturnCandidate& functio
   if (auto reason =
           Forwarding(*function.object).reason(function.names, function.code, function.begin))
     return reason;
-  // mcount finds the caller by the frame that the function has made.
+  // mcount finds the caller through the function's frame.
   const auto call = find_profiler_call(*function.object, function.code, function.begin);
   if (call && !call->is_at_entry) return plan::Reason::reads_return_address;
   return std::nullopt;

@@ -1,8 +1,9 @@
-// What must not be return-probed, by name and by what it is (docs/latency.md).
+// Which functions must not be return-probed, by their names and by what they do (docs/latency.md).
+// Pure, but for the lazy loading of objects.
 //
 // A call is measured by calling: the function runs as if called by pinprick's slot, and returns
-// there. Functions that come back twice, on another stack, or not by `ret`, or that ask who called
-// them, cannot be measured that way.
+// there. Functions that return twice, on another stack, or not by `ret`, or that look at their
+// return address, cannot be measured that way.
 #pragma once
 
 #include <optional>
@@ -20,19 +21,21 @@ struct ReturnCandidate {
   std::span<const uint8_t> code;            // of the function alone
   bool is_called = false;                   // not jumped to from the middle of another function
   bool is_program_entry = false;            // e_entry of its object
-  bool is_in_unwinder = false;              // of a library that is nothing else
-  image::Object* object = nullptr;          // that it belongs to
+  bool is_in_unwinder = false;              // its object is an unwinder library
+  image::Object* object = nullptr;          // to which it belongs
   Address begin = 0;                        // of the code, in the object's own addresses
 };
 
-// Nothing of the object can be: its runtime, if not the function itself, minds return addresses.
+// Returns why no function of the object can be return-probed, or nullopt. The reason is a runtime
+// that reads or moves the stack.
 std::optional<plan::Refusal> why_nothing_return_probed(image::Object& object);
 
+// Returns why this function cannot be return-probed, or nullopt if it can.
 std::optional<plan::Reason> why_not_return_probed(const ReturnCandidate& function);
 
-// Where calls of the function whose entry is probed at `entry` are timed from: there, or behind a
-// call of __fentry__ that it begins with (-mfentry), which looks at the caller. It finds it in its
-// place, and the stack is then as it was.
+// From where calls of the function whose entry is at `entry` are timed: from there, or from after a
+// call of __fentry__ with which it starts (-mfentry). __fentry__ looks at the caller's address,
+// which it then still finds in its place; and it leaves the stack as it was.
 Address return_site(image::Object& object, std::span<const uint8_t> code, Address begin,
                     Address entry);
 

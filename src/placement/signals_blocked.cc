@@ -7,7 +7,8 @@
 namespace pinprick::placement {
 namespace {
 
-// glibc 2.34 to 2.36, where start_thread and pthread_create block all signals around them.
+// The functions of glibc 2.34 to 2.36 around which start_thread and pthread_create block all
+// signals.
 constexpr std::string_view kFunctions[] = {"start_thread",
                                            "create_thread",
                                            "advise_stack_range",
@@ -53,7 +54,7 @@ bool is_c_library(const image::Object& object) {
 bool runs_with_signals_blocked(image::Object& object, const image::Function& function) {
   if (!is_c_library(object)) return false;
   const auto names = object.functions().names(function);
-  // Where libc is stripped, start_thread is one of those without a name.
+  // In a stripped libc, start_thread is one of the functions without a name.
   if (names.empty()) return is_libc(object);
   return std::any_of(names.begin(), names.end(), [](std::string_view name) {
     return std::find(std::begin(kFunctions), std::end(kFunctions), name) != std::end(kFunctions);

@@ -9,7 +9,7 @@
 namespace pinprick::placement {
 namespace {
 
-// Reasons that are about the bytes behind the first instruction.
+// Is the reason about the bytes after the first instruction?
 bool is_about_room(plan::Reason reason) {
   switch (reason) {
     case plan::Reason::branch_inside:
@@ -30,7 +30,7 @@ bool is_about_room(plan::Reason reason) {
 
 struct Site {
   plan::FunctionCode code;
-  Address address = 0;  // the object's own
+  Address address = 0;  // in the object's own addresses
   bool at_entry = false;
   bool is_called = false;
 };
@@ -49,7 +49,7 @@ Result<Site, plan::Refusal> site_of(const image::Match& match) {
 Result<plan::Patch, plan::Refusal> breakpoint_at(const Site& site) {
   if (!site.code.range.contains(site.address))
     return fail(plan::Refusal{plan::Reason::outside, site.address});
-  // A breakpoint's own signal handler returns there.
+  // The breakpoint's own signal handler returns there.
   if (arch::is_signal_restorer(site.code.bytes))
     return fail(plan::Refusal{plan::Reason::reserved, site.address});
   const auto boundaries = plan::boundaries(site.code);
@@ -81,7 +81,7 @@ Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, Wanted 
     candidate.is_called = site->is_called;
     if (auto reason = why_not_return_probed(candidate))
       return fail(plan::Refusal{*reason, site->address});
-    // Other probes at the entry would share it, and this one comes behind its first instruction.
+    // Other probes at the entry would share the site, and this one is after its first instruction.
     if (return_site(*match.object, candidate.code, candidate.begin, site->address) != site->address)
       return fail(plan::Refusal{plan::Reason::reads_return_address, site->address});
   }

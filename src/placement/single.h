@@ -1,8 +1,8 @@
-// One probe, planned without regard to others: for those that come and go one by one.
+// Plans one probe without regard to others, for probes that come and go one by one. Pure, but for
+// the lazy loading of objects.
 //
-// The first thing that happens at the site is the probe, so there are no shared windows and no
-// trampolines here (plan/function_plan.h). Where no jump fits, a breakpoint may. Pure but for the
-// lazy loading of objects.
+// The probe is the first thing that happens at its site, so it shares no window and has no
+// trampoline (plan/function_plan.h). Where no jump fits, a breakpoint may.
 #pragma once
 
 #include <optional>
@@ -25,16 +25,18 @@ enum class Breakpoints : uint8_t { none, where_no_jump_fits };
 struct SinglePlan {
   plan::Patch patch;  // in the object's own addresses; `written` is 1 for a breakpoint
   arch::StackUse stack = arch::StackUse::at_entry;
-  // Of a breakpoint: why it is no jump.
+  // For a breakpoint: why the probe is not a jump.
   std::optional<plan::Reason> no_jump;
 
   bool is_breakpoint() const { return no_jump.has_value(); }
 };
 
+// Returns the plan for a jump. If there is not enough room for one, plans a breakpoint if those are
+// allowed. Otherwise returns why the site is refused.
 Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, Wanted wanted,
                                               Breakpoints breakpoints);
 
-// A breakpoint where something else stands in the way of a jump.
+// Plans a breakpoint, where something else prevents a jump.
 Result<SinglePlan, plan::Refusal> plan_breakpoint(const image::Match& match, plan::Reason no_jump);
 
 }  // namespace pinprick::placement

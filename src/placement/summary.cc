@@ -10,11 +10,10 @@
 namespace pinprick::placement {
 namespace {
 
-// What there is to say about some functions, and of which sites it is to be said once all functions
-// are planned.
+// The figures of some functions, and what is left to do once all functions are planned.
 struct Piece {
   Summary summary;
-  std::vector<plan::PlannedPatch> patches;  // of sites that are planned together
+  std::vector<plan::PlannedPatch> patches;  // for sites that are planned together
   struct Refused {
     const image::Match* match;
     Address site;
@@ -40,12 +39,12 @@ void add(Piece& piece, const image::Match& match, plan::FunctionPlan plan) {
     piece.refused.push_back({&match, site, refusal.reason});
 }
 
-// The last resorts of what was refused.
+// Looks for last resorts for the refused sites, and counts them.
 void find_last_resorts(Piece& piece, Taken& taken, IslandSpace& islands) {
   Summary& summary = piece.summary;
-  Range displaced;  // with the last one that was placed
+  Range displaced;  // by the last patch that was placed
   plan::Tactic tactic = plan::Tactic::evict;
-  const auto last_behind = [&](const Piece::Refused& first) {
+  const auto last_after = [&](const Piece::Refused& first) {
     Address last = first.site;
     for (const Piece::Refused* next = &first + 1;
          next != piece.refused.data() + piece.refused.size(); ++next) {
@@ -68,7 +67,7 @@ void find_last_resorts(Piece& piece, Taken& taken, IslandSpace& islands) {
       return true;
     };
     if (may_have_hop(refused.reason))
-      if (auto far_hop = find_far_hop(object, function, refused.site, last_behind(refused), taken))
+      if (auto far_hop = find_far_hop(object, function, refused.site, last_after(refused), taken))
         return keep(far_hop->hop.patch);
     if (const auto pun = find_pun(object, function, refused.site, taken, islands))
       return keep(pun->patch);
@@ -120,7 +119,7 @@ Summary summarize(const std::vector<image::Match>& matches, Sites sites, IslandS
   });
   Taken taken;
   for (const Piece& piece : pieces)
-    for (const plan::PlannedPatch& patch : piece.patches) taken.add(patch, 0);  // nobody asks which
+    for (const plan::PlannedPatch& patch : piece.patches) taken.add(patch, 0);  // index not used
   Summary all;
   for (Piece& piece : pieces) {
     find_last_resorts(piece, taken, islands);

@@ -1,4 +1,5 @@
-// How much of a file can be probed, and how: figures for `list --summary`.
+// How much of an object can be probed, and how: the figures of `list --summary`. Pure, but for the
+// lazy loading of the object.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,7 @@ struct Summary {
   std::map<plan::Reason, size_t> refused;
 };
 
-// `matches` as image::match_patterns answers them, of one object.
+// `matches` are those of one object, as image::match_patterns() returns them.
 Summary summarize(const std::vector<image::Match>& matches, Sites sites, IslandSpace islands);
 
 }  // namespace pinprick::placement
