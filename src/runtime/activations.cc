@@ -13,8 +13,8 @@ namespace {
 
 std::atomic<uint64_t> free_slots{1};  // tag << 32 | index + 1; chained by global_next
 
-// A stack of indices whose head changes its tag with every exchange, so that one that was taken and
-// given back in between does not pass for the same.
+// Takes an index from a lock-free stack. The head's tag changes with every exchange, so that a head
+// that was taken and given back in between is not mistaken for the old one.
 template <class Next>
 uint32_t pop(std::atomic<uint64_t>& head, Next&& next) {
   uint64_t old = head.load(std::memory_order_acquire);
@@ -42,7 +42,7 @@ uint32_t& next_slot(uint32_t index) {
   return slots[index].global_next;
 }
 
-// Slots are rare when one is taken that has so many before it: they were all in use at once.
+// Slots count as scarce once one with this index is taken: all before it were in use at once.
 constexpr uint32_t kReusedFrom = kSlots / 8;
 constexpr uint32_t kSlotsNoted = 4;
 
@@ -58,8 +58,9 @@ uint64_t load(const uint64_t& word) {
   return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
 }
 
-// All slots are in use, or kept by threads, some of which may have ended. Asking takes a system
-// call for each thread: it is done once for those that have come since, and now and then.
+// To be called when all slots are in use or kept by threads, of which some may have ended. To find
+// out takes a system call for each thread, so it is only done if there are new threads since the
+// last time, and on every 256th call.
 uint32_t take_slot_of_ended_thread() {
   constexpr uint32_t kNowAndThen = 256;
   static std::atomic<uint32_t> misses, threads_then;
@@ -89,7 +90,7 @@ void ItemPool::give(uint32_t item) {
 layout::Slot* take_shared_slot() {
   uint32_t index = pop(free_slots, next_slot);
   if (index == kNoItem) index = take_slot_of_ended_thread();
-  if (index >= kReusedFrom) note_slots();  // or none
+  if (index >= kReusedFrom) note_slots();  // also for kNoItem
   return index == kNoItem ? nullptr : &slots[index];
 }
 
@@ -104,7 +105,7 @@ void note_slots() {
   }
 }
 
-layout::Slot* find_left_slot(uint64_t return_address, uint64_t stack) {
+layout::Slot* find_abandoned_slot(uint64_t return_address, uint64_t stack) {
   const uint32_t number = __atomic_load_n(&reusable_by(return_address, stack), __ATOMIC_RELAXED);
   if (number == 0) return nullptr;
   layout::Slot& slot = slots[number - 1];

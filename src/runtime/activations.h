@@ -1,9 +1,11 @@
-// Calls that return probes follow: the slots that they return to, and what is kept of each.
+// The calls that return probes measure in our own process: the slots to which they return, and what
+// is kept of each call.
 //
-// docs/latency.md has the mechanism. The slots' code is that of attached sessions; what a slot
-// leads to is pp_returned, in this process. Slots and their code are made once and stay.
+// docs/latency.md describes the mechanism. The slots' code is the same as in attached sessions, but
+// leads to pp_returned, in this process. Slots and their code are made once and stay.
 //
-// Hot, like handlers.h.
+// On the hot path, like handlers.h: any thread calls these functions, also in signal handlers, and
+// they neither allocate nor lock.
 #pragma once
 
 #include <atomic>
@@ -22,13 +24,15 @@ inline constexpr uint32_t kMostReturnProbes = 4;  // at one address
 inline constexpr uint32_t kSlots = 8192;          // calls in flight at once
 inline constexpr uint32_t kNoItem = UINT32_MAX;
 
-// What a return probe with data, or with a limit, keeps for each of its calls in flight. Lock-free.
+// The items of a return probe with data or with a limit: one for each of its calls in flight.
+// Lock-free.
 class ItemPool {
  public:
-  // `next`: `count` numbers; `data`: `count` times `size` bytes.
+  // The caller provides the memory: `next` for `count` numbers, `data` for `count` items of `size`
+  // bytes.
   ItemPool(uint32_t* next, std::byte* data, size_t size, uint32_t count);
 
-  uint32_t take();  // kNoItem: all are in use
+  uint32_t take();  // returns kNoItem if all are in use
   void give(uint32_t item);
   void* data(uint32_t item) const { return data_ + item * size_; }
 
@@ -39,7 +43,7 @@ class ItemPool {
   std::atomic<uint64_t> head_;  // tag << 32 | index + 1
 };
 
-// On cache lines of its own: neighbours belong to other threads.
+// On cache lines of its own, since its neighbours belong to other threads.
 struct alignas(64) Activation {
   struct Participant {
     ReturnProbeState* probe;
@@ -48,10 +52,10 @@ struct alignas(64) Activation {
   };
   Participant participants[kMostReturnProbes];
   uint32_t count;
-  bool integer_only;  // their return handlers
+  bool integer_only;  // all of their return handlers are
 };
 
-// Slots, their activations, and where their code lies; null before make_slots().
+// The slots, their activations, and where their code lies; nullptr before make_slots().
 extern layout::Slot* slots;
 extern Activation* activations;
 extern Range slot_code;
@@ -60,36 +64,39 @@ inline Activation& activation_of(const layout::Slot& slot) {
   return activations[&slot - slots];
 }
 
-// Threads keep a few slots: so a call costs no locked instruction. Null: all are in use.
+// Takes a free slot; nullptr if all are in use. Each thread keeps a few slots, so that a call
+// usually costs no locked instruction.
 layout::Slot* take_shared_slot();
 inline layout::Slot* take_slot(Thread& self) {
   return self.slots_kept != 0 ? &slots[self.slots[--self.slots_kept]] : take_shared_slot();
 }
 
-// A slot whose call was left by longjmp is used again when slots, or what a return probe keeps of
-// its calls, have become rare: by a call with the same return address at the same place on the
-// stack. slots.S has why that is safe, and for whom. Null: none such is known.
+// Takes the slot of a call that was abandoned by longjmp, for a call that has the same return
+// address at the same place on the stack; nullptr if none is known. That is done once slots, or a
+// return probe's items, have become scarce. slots.S says why it is safe.
 extern std::atomic<bool> reusing;
-layout::Slot* find_left_slot(uint64_t return_address, uint64_t stack);
-inline layout::Slot* take_left_slot(uint64_t return_address, uint64_t stack) {
+layout::Slot* find_abandoned_slot(uint64_t return_address, uint64_t stack);
+inline layout::Slot* take_abandoned_slot(uint64_t return_address, uint64_t stack) {
   if (__builtin_expect(!reusing.load(std::memory_order_relaxed), true)) return nullptr;
-  return find_left_slot(return_address, stack);
+  return find_abandoned_slot(return_address, stack);
 }
-// Something has become rare: notes where a few slots are, those of calls under way included.
+// To be called when slots or items are scarce: notes the return addresses of a few slots, also of
+// calls that are still running.
 void note_slots();
 
-// Such a slot is never in a list again. True: it is one.
+// Returns true if the slot was reused, and so must stay at its place: it is never in a list again.
 inline bool keep_for_its_place(layout::Slot& slot) {
   if (__builtin_expect(slot.reused == 0, true)) return false;
   slot.reused = PP_SLOT_REUSED_FREE;
-  activation_of(slot).count = 0;  // who else comes back is not measured
+  activation_of(slot).count = 0;  // if the first call returns after all, it is not measured
   return true;
 }
 
-// Of a thread that has ended.
+// Gives the slots that an ended thread has kept to all threads.
 void share_kept_slots(Thread& thread);
 
-// To all threads: also where what the thread keeps of its own may be in use further up.
+// Gives a slot to all threads. Unlike give_slot(), it is safe in a signal handler that has
+// interrupted give_slot() or take_slot().
 void share_slot(layout::Slot& slot);
 inline void give_slot(Thread& self, layout::Slot& slot) {
   if (keep_for_its_place(slot)) return;
@@ -98,8 +105,8 @@ inline void give_slot(Thread& self, layout::Slot& slot) {
   self.slots[self.slots_kept++] = static_cast<uint32_t>(&slot - slots);
 }
 
-// Calls that are timed have slots of their own, whose code is that of attached sessions altogether.
-// What pp_landed_timed needs of it, and where that code lies:
+// Timed calls have slots of their own, with the runtime of attached sessions. Where the code of
+// those slots lies, and the slots:
 extern Range timed_slot_code;
 extern layout::Slot* timed_slots;
 
@@ -107,5 +114,5 @@ extern layout::Slot* timed_slots;
 
 extern "C" {
 extern const uint8_t pp_landed_timed[];
-extern uint64_t pp_timed_unwound;  // pp_unwound, in that code
+extern uint64_t pp_timed_unwound;  // the address of pp_unwound in that runtime
 }

@@ -13,7 +13,7 @@ constexpr uint64_t kUnit = 64 << 10;
 constexpr uint64_t kEntries = 1 << 16;
 constexpr uint64_t kTableSize = kEntries * sizeof(uint32_t);
 constexpr uint64_t kFirst = PP_CALLERS_FIRST;
-constexpr uint64_t kBehindFirst = kFirst + kTableSize;
+constexpr uint64_t kAfterFirst = kFirst + kTableSize;
 constexpr uint64_t kMapSize = kEntries;
 constexpr uint64_t kMost = 16 << 20;
 constexpr uint64_t kSpareMaps = 64;
@@ -25,7 +25,7 @@ uint64_t low_bits(uint64_t value) {
   return value & (kEntries - 1);
 }
 
-// Sorted, and those that touch made one.
+// The ranges extended to whole pages and sorted, with those that touch merged.
 std::vector<Range> merged(std::span<const Range> ranges) {
   std::vector<Range> all(ranges.begin(), ranges.end());
   std::erase_if(all, [](Range range) { return range.empty(); });
@@ -42,7 +42,7 @@ std::vector<Range> merged(std::span<const Range> ranges) {
   return out;
 }
 
-// What is in `from` and not in `without`, both as merged() makes them.
+// The parts of `from` that are not in `without`; both as merged() returns them.
 std::vector<Range> difference(std::span<const Range> from, std::span<const Range> without) {
   std::vector<Range> out;
   for (Range range : from) {
@@ -67,15 +67,14 @@ uint64_t CallerTable::size_for(std::span<const Range> code) {
       seconds.insert(map >> (kFirstShift - kSecondShift));
     }
   constexpr uint64_t kSpareSeconds = 2;
-  return std::min(kMost, kBehindFirst + (seconds.size() + kSpareSeconds) * kTableSize +
+  return std::min(kMost, kAfterFirst + (seconds.size() + kSpareSeconds) * kTableSize +
                              (maps.size() + kSpareMaps) * kMapSize);
 }
 
-uint32_t CallerTable::table_behind(uint64_t entry_offset, uint64_t size,
-                                   std::vector<Piece>& links) {
+uint32_t CallerTable::table_of(uint64_t entry_offset, uint64_t size, std::vector<Piece>& links) {
   const auto known = entries_.find(entry_offset);
   if (known != entries_.end()) return known->second;
-  const uint64_t offset = kBehindFirst + used_;
+  const uint64_t offset = kAfterFirst + used_;
   if (offset + size > size_) return 0;
   used_ += align_up(size, kUnit);
   const auto entry = static_cast<uint32_t>(offset);
@@ -93,9 +92,9 @@ std::vector<Piece> CallerTable::mark(Range code, uint8_t value) {
     const Address end = std::min(code.end, align_down(code.begin, kBytesOfMap) + kBytesOfMap);
     std::vector<Piece> links;
     const uint64_t first = kFirst + low_bits(code.begin >> kFirstShift) * sizeof(uint32_t);
-    const uint32_t second = table_behind(first, kTableSize, links);
+    const uint32_t second = table_of(first, kTableSize, links);
     const uint64_t entry = second + low_bits(code.begin >> kSecondShift) * sizeof(uint32_t);
-    const uint32_t map = second == 0 ? 0 : table_behind(entry, kMapSize, links);
+    const uint32_t map = second == 0 ? 0 : table_of(entry, kMapSize, links);
     if (map != 0)
       pieces.push_back({begin_ + map + low_bits(code.begin >> kByteShift),
                         std::vector<uint8_t>((end - code.begin) >> kByteShift, value)});

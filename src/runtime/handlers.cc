@@ -17,15 +17,15 @@ static_assert(sizeof(pinprick::Registers) == PP_REGISTERS_SIZE);
 namespace pinprick::runtime {
 namespace {
 
-// As the processor defines them: bits of XCR0, offsets in a saved state.
+// Bits of XCR0, and sizes in a saved state, as the processor defines them.
 constexpr uint32_t kX87 = 1, kSse = 2, kAvx = 4, kAvx512 = 0xe0;
 constexpr size_t kLegacySize = 512, kHeaderSize = 64;
 constexpr size_t kAlignment = 64;
 
 size_t vector_state_size = kLegacySize + kHeaderSize;
-uint32_t vector_states = 0;  // 0: no XSAVE; FXSAVE then
+uint32_t vector_states = 0;  // 0 if there is no XSAVE, but only FXSAVE
 
-// Saves the vector state, and puts back what the handlers left of it.
+// Saves the vector state, and restores it with the changes that the handlers made.
 class VectorState {
  public:
   explicit VectorState(Registers& registers, std::byte* area) : registers_(registers), area_(area) {
@@ -35,7 +35,7 @@ class VectorState {
       asm volatile("xsave64 (%0)" : : "r"(area_), "a"(vector_states), "d"(0) : "memory");
     else
       asm volatile("fxsave64 (%0)" : : "r"(area_) : "memory");
-    // Handlers begin with an empty x87 stack, whatever the program computes with it.
+    // Handlers get an empty x87 stack, whatever the program has on it.
     if (vector_states == 0 || (header[0] & kX87) != 0) asm volatile("fninit");
     registers_.vector_state = area_;
   }
@@ -54,8 +54,8 @@ class VectorState {
   std::byte* area_;
 };
 
-// f(arguments..., registers), with the vector state saved around it. Not a closure, which would
-// have to lie in memory, for handlers as well that need none of this.
+// Calls f(arguments..., registers) with the vector state saved around it. Not a closure, which
+// would have to be in memory, even for handlers that do not need the vector state saved.
 template <auto f, class... Arguments>
 __attribute__((noinline, cold)) void with_vector_state(Registers& registers,
                                                        Arguments&... arguments) {
@@ -79,7 +79,7 @@ void count(std::atomic<uint64_t>& counter) {
 }
 
 __attribute__((noinline)) void count_missed(Thread& self, const HitPoint& point) {
-  // A thread inside the library is not protected by running handlers already.
+  // A thread that is only inside the library has not entered yet.
   const bool unprotected = !runs_handlers(self);
   if (unprotected) enter(self);
   if (const HandlerList* list = point.handlers.load(std::memory_order_acquire))
@@ -129,7 +129,7 @@ __attribute__((always_inline)) inline bool take_part(Activation& activation,
   return true;
 }
 
-// Of a call that is over: f(probe, item) for each probe that began with it and is still there.
+// At the end of a call: calls f(probe, item) for each probe that took part and still exists.
 template <class F>
 __attribute__((always_inline)) inline void for_each_participant(const Activation& activation,
                                                                 F&& f) {
@@ -165,13 +165,13 @@ __attribute__((noinline)) void miss_return(layout::Slot& slot) {
   share_slot(slot);
 }
 
-// Where the call goes on: in a slot's code, or unmeasured.
+// Returns where the call goes on: in a slot's code, or at record.resume, unmeasured.
 __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& list,
                                               const layout::HitRecord& record,
                                               Registers& registers) {
   const uint64_t stack = registers.rsp;
   const uint64_t return_address = *reinterpret_cast<const uint64_t*>(stack);
-  layout::Slot* slot = take_left_slot(return_address, stack);
+  layout::Slot* slot = take_abandoned_slot(return_address, stack);
   if (__builtin_expect(slot != nullptr, false))
     for_each_participant(activation_of(*slot), [](ReturnProbeState& probe, uint32_t item) {
       count(probe.abandoned);
@@ -187,11 +187,12 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
   activation.count = 0;
   activation.integer_only = true;
   with_state_for<take_parts>(list.integer_only, registers, activation, list);
-  const uint64_t home = *reinterpret_cast<const uint64_t*>(stack);
-  // A handler sends the thread elsewhere, or home to where a slot that was used before does not
-  // lead.
+  const uint64_t returns_to = *reinterpret_cast<const uint64_t*>(stack);
+  // A handler has sent the thread elsewhere; or it has changed the return address, and a reused
+  // slot may only have the old one.
   if (__builtin_expect(
-          registers.ip != record.address || (home != return_address && slot->reused != 0), false)) {
+          registers.ip != record.address || (returns_to != return_address && slot->reused != 0),
+          false)) {
     for (uint32_t i = 0; i < activation.count; ++i)
       finish(*activation.participants[i].probe, activation.participants[i].item);
     activation.count = 0;
@@ -203,7 +204,7 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
   slot->body = record.body;
   slot->record = reinterpret_cast<uint64_t>(&record);  // for unwinders
   slot->stack = stack;
-  __atomic_store_n(&slot->return_address, home, __ATOMIC_RELEASE);
+  __atomic_store_n(&slot->return_address, returns_to, __ATOMIC_RELEASE);
   return slot->code;
 }
 
@@ -215,7 +216,7 @@ void prepare_vector_state() {
   if (!__get_cpuid(1, &a, &b, &c, &d) || (c & kOsUsesXsave) == 0) return;
   uint32_t enabled = 0, high = 0;
   asm volatile("xgetbv" : "=a"(enabled), "=d"(high) : "c"(0));
-  // Not the tiles of AMX: 8 KiB, and no compiler uses them unasked.
+  // Not the tiles of AMX: they take 8 KiB, and compilers use them only on request.
   vector_states = enabled & (kX87 | kSse | kAvx | kAvx512);
   for (uint32_t state = 2; state < 8; ++state) {
     if ((vector_states & 1u << state) == 0 || !__get_cpuid_count(0xd, state, &a, &b, &c, &d))

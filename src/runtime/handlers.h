@@ -1,10 +1,11 @@
-// From a hit to the handlers: what stubs lead to, in the same process.
+// From a hit to the handlers, in our own process: what stubs lead to.
 //
-// Handlers run in the thread that hit the probe, in its context. A hit while handlers run on this
-// thread, or while it is inside the library, runs none: it is counted as missed.
+// Handlers run in the thread that hit the probe, in its context. If a thread hits a probe while
+// handlers run on it, or while it is inside the library, no handler runs, and the hit is counted as
+// missed.
 //
-// Hot: compiled without vector registers; no lock, no lookup, no system call after a thread's first
-// hit. Lists are published with a store and freed after wait_for_handlers().
+// On the hot path: compiled without vector registers; no lock, no lookup, and no system call after
+// a thread's first hit. Lists are published by a store and freed after wait_for_handlers().
 #pragma once
 
 #include <atomic>
@@ -16,8 +17,8 @@
 
 namespace pinprick::runtime {
 
-// A handler without its type. `activation`: of return probes, what they keep of a call. The answer
-// matters of entry handlers only: false leaves this call out.
+// A handler without its type. `activation` is a return probe's data for the call, or nullptr. The
+// result only matters for entry handlers: if it is false, this call is not measured.
 using Call = bool (*)(Registers& registers, void* closure, void* activation) noexcept;
 
 struct Handler {
@@ -33,19 +34,19 @@ struct HandlerList {
   };
   const Entry* entries;
   uint32_t count;
-  bool integer_only;  // all of them
-  // The one that there is, if it is integer_only: mostly so, and then it is called without what a
-  // loop over them has to keep. Else it has no call.
+  bool integer_only;  // all of them are
+  // If there is only one handler and it is integer_only, as is usual, it is called through this,
+  // which is cheaper than a loop. Otherwise `only.call` is nullptr.
   Handler only;
 };
 
-// A return probe. Its memory is never freed, as calls in flight refer to it; the generation tells
-// whether it is still the one that they began with.
+// A return probe. Its memory is never freed, as calls in flight refer to it. Its generation tells
+// whether it is still the probe that they were entered with.
 struct ReturnProbeState {
   std::atomic<uint64_t> generation;
-  Handler on_entry;  // may have none
+  Handler on_entry;  // its call may be nullptr
   Handler on_return;
-  ItemPool* items;  // null: neither data nor a limit of its own
+  ItemPool* items;  // nullptr if it has neither data nor a limit of its own
   std::atomic<uint64_t> missed;
   std::atomic<uint64_t> unwound;
   std::atomic<uint64_t> abandoned;
@@ -58,13 +59,13 @@ struct ReturnList {
   bool integer_only;
 };
 
-// What a record of a stub leads to.
+// What runs at a hit; a stub's HitRecord leads to it.
 struct HitPoint {
   std::atomic<const HandlerList*> handlers;
   std::atomic<const ReturnList*> returns;
 };
 
-// Before any hit: how vector state is saved here.
+// Finds out how vector state is saved on this machine. To be called before any hit.
 void prepare_vector_state();
 
 }  // namespace pinprick::runtime

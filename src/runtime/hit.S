@@ -6,12 +6,13 @@
 //                     changed:  go to registers.ip
 //                     else:     [rsp_of_stub - 16] = target; return to the stub
 //     pp_hit_inside:  the same elsewhere: below the red zone, with all flags
-//     pp_returned:    slot code leads here when a call comes back; registers.ip is its return address
-//     pp_landed:      the unwinder lands here when a call is left by an exception
+//     pp_returned:    slot code jumps here when a call returns; registers.ip is its return address
+//     pp_landed:      the unwinder's landing pad, when an exception unwinds a call
 //
-// All general registers are saved and put back, so that handlers can read and change them, and for
-// callers compiled with -fipa-ra. Vector registers are not touched: pp_run_handlers and what it calls
-// is compiled without them, and saves them before it calls a handler that needs it.
+// All general registers are saved and restored, so that handlers can read and change them, and for
+// callers compiled with -fipa-ra. Vector registers are not touched: pp_run_handlers and the
+// functions that it calls are compiled without them, and save them before they call a handler that
+// uses them.
 //
 // The stack while handlers run, from rbx up:
 //
@@ -19,13 +20,13 @@
 //     152  pp_hit: return address into the stub       pp_returned: rax
 //     160  the program's (pp_hit_inside: 128 bytes of red zone before that)
 //
-// pushf and popf are slow. At entries and returns the direction flag is clear by the ABI, and the
-// arithmetic flags are all that anybody can rely on, so lahf and sahf do. Elsewhere it is all flags,
-// and the direction flag is cleared for the handlers.
+// pushf and popf are slow. At entries and returns the direction flag is clear by the ABI, and a
+// program can rely on the arithmetic flags only, so lahf and sahf suffice. Elsewhere all flags are
+// saved, and the direction flag is cleared for the handlers.
 //
-// The unwind tables say that the handlers were called by the probed instruction, like a signal
-// handler, and that whoever has not come as far as that, or has restored the registers, was called
-// by the stub, which has tables of its own: backtraces work from every instruction.
+// By the unwind tables, the handlers were called by the probed instruction, as a signal handler is.
+// Before the registers are saved, and after they are restored, this code was called by the stub,
+// which has tables of its own. So backtraces work from every instruction.
 
 #include "layout/runtime_offsets.h"
 #include "runtime/routine.inc"
@@ -59,7 +60,7 @@
         movq    REGISTER(\number)(%rsp), %\name
         .endm
 
-// Leaves rbx = registers, whose value of before is then found in them.
+// Sets rbx = registers; its old value is found there.
         .macro save_registers program_stack
         leaq    -PP_REGISTERS_SIZE(%rsp), %rsp
         .cfi_adjust_cfa_offset PP_REGISTERS_SIZE
@@ -71,7 +72,7 @@
         movq    %rsp, %rbx
         .endm
 
-// registers.flags. Clobbers rax, rcx.
+// Sets registers.flags. Clobbers rax, rcx.
         .macro save_arithmetic_flags
         lahf
         seto    %al
@@ -110,13 +111,13 @@
         .cfi_offset r15, REGISTER(15) - (\program_stack)
         .endm
 
-// From here on: rsp is back where the registers lie, and they are read from there, rbx among them.
+// From here on: rsp points to the registers again, and they are restored from there, with rbx.
         .macro unwind_from_stack
         .cfi_def_cfa_register rsp
         .endm
 
-// From here on: the registers are the program's. Next comes the address that lies `to_return` bytes
-// above rsp, with its stack from `stack` bytes above rsp on.
+// From here on: the registers are the program's. The caller's address lies `to_return` bytes above
+// rsp, and its stack starts `stack` bytes above rsp.
         .macro unwind_by_return stack, to_return
         .cfi_restore rax
         .cfi_restore rdx
@@ -137,7 +138,7 @@
         .cfi_offset rip, (\to_return) - (\stack)
         .endm
 
-// rdi = record, which the stub names in the operand of the nop behind its call; registers.ip
+// Sets rdi = record, which is in the operand of the nop after the stub's call, and registers.ip.
         .macro load_record
         movq    ABOVE(%rsp), %rax
         movslq  3(%rax), %rdi
@@ -146,7 +147,7 @@
         movq    %rax, PP_REGISTERS_IP(%rsp)
         .endm
 
-// The arithmetic flags, from registers.flags. Clobbers rcx, and rax but for its upper part.
+// Restores the arithmetic flags from registers.flags. Clobbers rcx and ax.
         .macro restore_arithmetic_flags
         movq    PP_REGISTERS_FLAGS(%rsp), %rcx
         movb    %cl, %ah
@@ -235,8 +236,8 @@
         ret     $128
         end_routine pp_hit_inside
 
-// rax = slot; stack: rax, return address. The call is over, and who made it comes next: not like a
-// signal handler, as a caller's clean-ups are looked for at the call.
+// rax = slot; stack: rax, return address. The call is over, and its caller comes next. Not marked
+// as a signal frame, so that an unwinder looks for the caller's clean-ups at the call.
         begin_routine pp_returned
         .cfi_adjust_cfa_offset 8
         save_registers ABOVE + 16
@@ -265,17 +266,17 @@
         .set    DW_OP_BREG1, 0x71       // rdx
         .set    DW_OP_DEREF, 6
 
-// rax = exception, rdx = slot, rsp as behind the return that did not happen.
+// rax = exception, rdx = slot, rsp as after the return that did not happen.
         .macro unwind_from_landing
         .cfi_def_cfa_offset 0
         .cfi_escape DW_CFA_VAL_EXPRESSION, 16, 3, DW_OP_BREG1, PP_SLOT_RETURN_ADDRESS, DW_OP_DEREF
         .endm
 
-// Where the unwinder lands. With the return address back in its place this is the measured
-// function, which gives the slot back and goes on unwinding.
+// The landing pad of a slot's frame. It puts the return address back, gives the slot back, and goes
+// on unwinding as the measured function would.
 //
-// A caller need not align its stack as long as it calls nothing that can throw, and then it is a
-// cancelled thread that comes by. So the stack is aligned here.
+// The stack is aligned here: a caller need not align its stack if it calls nothing that can throw,
+// but a cancelled thread is unwound through such a caller, too.
         begin_routine pp_landed
         unwind_from_landing
         pushq   PP_SLOT_RETURN_ADDRESS(%rdx)
@@ -293,11 +294,11 @@
         call    pp_leave_by_exception
         movq    -8(%rbp), %rdi
         movq    -16(%rbp), %rax
-        call    *PP_UNWINDER_RESUME(%rax)       // does not come back
+        call    *PP_UNWINDER_RESUME(%rax)       // does not return
         ud2
         end_routine pp_landed
 
-// The same for a call that is timed. The rest is in slots.S, which finds its way on in r11.
+// The same for a timed call. The rest is pp_unwound, which expects the unwinder's table in r11.
         begin_routine pp_landed_timed
         unwind_from_landing
         movq    PP_SLOT_BODY(%rdx), %r11

@@ -32,8 +32,9 @@ namespace pinprick::runtime {
 namespace {
 
 constexpr uint64_t kCacheLine = 64;
-// So many slots are used, or of few slots this part, before those of calls that were left are used
-// again. That costs each call a look; but what was left stays in the process for good.
+// How many slots are used, or which part of them if there are few, before slots of abandoned calls
+// are reused. Reusing costs each call a lookup; but an abandoned slot stays in the process for
+// good.
 constexpr uint64_t kReusedFrom = 1024;
 constexpr uint64_t kReusedAfter = 8;
 
@@ -74,7 +75,7 @@ Address entry(Address image, const uint8_t* symbol) {
   return image + static_cast<uint64_t>(symbol - pp_image);
 }
 
-// The per-CPU lists, from the begin of the data.
+// The per-CPU lists, from the start of the data.
 uint64_t heads_offset(uint64_t capacity) {
   return capacity * sizeof(layout::Slot);
 }
@@ -213,10 +214,10 @@ std::vector<arch::CodeRow> image_frames(Address image) {
   for (const Frame* one = pp_frames; one < pp_frames_end; ++one)
     rows.push_back({image + one->at, static_cast<arch::CodeRow::Caller>(one->caller), one->words,
                     one->argument, one->saved});
-  // Subsections are written down where they stand in the source.
+  // The rows of subsections come in the order of the source.
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.from < b.from; });
-  // Of several for one address the last one counts.
+  // If there are several for one address, the last one counts.
   const auto same = [](const auto& a, const auto& b) { return a.from == b.from; };
   rows.erase(rows.begin(), std::unique(rows.rbegin(), rows.rend(), same).base());
   rows.push_back({image + image_size(), arch::CodeRow::Caller::nowhere});

@@ -1,15 +1,15 @@
-// Where a thread of the target waits for the controller: it has loaded or unloaded libraries, and
-// goes on when the controller has looked at them.
+// The target's end of the loader handshake: a thread that has loaded or unloaded libraries waits
+// here until the controller has looked at them.
 //
 //     rdi = LoaderCell
 //
-// Called where a function begins (nobody uses the red zone), keeps all registers but rdi, and the
-// flags. Position independent, refers to nothing.
+// Called at the entry of a function, where the red zone is not in use. Keeps the flags and all
+// registers but rdi. Position independent; refers to nothing else.
 //
-// A controller that is gone must not be waited for. While it is at work it changes `heartbeat`; a second
-// without, and it counts as absent, for this thread and all that come later, until it answers again.
-// The second is counted by the clock: a program that gets signals all the time is woken all the time.
-// While it is absent no system call is made.
+// A thread must not wait for a controller that is gone. A controller at work changes `heartbeat`.
+// After a timeout of a second without a change it counts as gone, for this thread and all later
+// ones, until it answers again. The timeout is measured by the clock, not by counting waits, since
+// signals may wake the thread at any rate. While the controller is gone, no system call is made.
 
 #include "layout/runtime_offsets.h"
 
@@ -47,7 +47,7 @@ pp_loader_handshake:
         lock xaddl %ebp, PP_LOADER_REQUESTS(%rbx)
         incl    %ebp                            // ebp = our request
         cmpl    $0, PP_LOADER_CONTROLLER_GONE(%rbx)
-        jne     out                             // it looks now and then, if it is back
+        jne     out                             // a controller that is back looks by itself
         leaq    PP_LOADER_REQUESTS(%rbx), %rdi
         movl    $FUTEX_WAKE, %esi
         movl    $EVERYBODY, %edx
@@ -58,7 +58,7 @@ pp_loader_handshake:
 1:      rdtsc
         shlq    $32, %rdx
         leaq    (%rdx, %rax), %r12
-        addq    PP_LOADER_TIMEOUT(%rbx), %r12  // when timeout ends
+        addq    PP_LOADER_TIMEOUT(%rbx), %r12  // r12 = when the timeout ends
 
 again:  movl    PP_LOADER_ANSWERED(%rbx), %edx
         movl    %edx, %eax
@@ -70,7 +70,7 @@ again:  movl    PP_LOADER_ANSWERED(%rbx), %edx
         cmpl    %ecx, %r13d
         movl    %ecx, %r13d
         jne     1b
-        movl    %edx, %ecx                      // what the kernel is to compare with
+        movl    %edx, %ecx                      // futex(2) compares with this
         rdtsc
         shlq    $32, %rdx
         orq     %rdx, %rax

@@ -49,7 +49,7 @@ class Pages {
 
 using Function = long (*)(long);
 
-// The fastest of a few rounds: everything that disturbs a round makes it longer.
+// The fastest of a few rounds, as any disturbance makes a round longer.
 [[gnu::noinline]] double nanoseconds_per_call(Function function) {
   double best = 1e9;
   for (int round = 0; round < kRounds; ++round) {
@@ -62,13 +62,13 @@ using Function = long (*)(long);
   return best;
 }
 
-// That function, from which the calls come.
+// The pages of that function, from which the calls are made.
 Range calling_code() {
   const Address begin = align_down(reinterpret_cast<Address>(&nanoseconds_per_call), kPageSize);
   return {begin, begin + 2 * kPageSize};
 }
 
-// The descriptor that the kernel would look at next goes away with our pages.
+// The kernel must not look at a descriptor in pages that are unmapped.
 void forget_sequence() {
   if (__rseq_size == 0) return;
   auto* self = static_cast<char*>(__builtin_thread_pointer());

@@ -5,7 +5,8 @@
 
 namespace pinprick::runtime {
 
-// Nanoseconds; takes a few milliseconds the first time. Nothing where executable memory is refused.
+// Returns nanoseconds. Takes a few milliseconds the first time. Returns nullopt if executable
+// memory is refused.
 std::optional<double> return_probe_cost();
 
 }  // namespace pinprick::runtime

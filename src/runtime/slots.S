@@ -1,12 +1,12 @@
 // Entry and return of a measured call, as they run in the target.
 //
 // A probed function's stub pushes rax, loads the address of its ProbeRecord into rax and jumps to
-// pp_enter. From there:
+// pp_enter. From there (the body is the function: displaced instructions and continuation):
 //
-//     pp_enter:   if the caller is not known: count, run the body unmeasured
-//                 slot = take a free slot              else: count as missed, run the body unmeasured
+//     pp_enter:   if the caller is unknown: count, run the body unmeasured
+//                 slot = a free slot; if there is none: count as missed, run the body unmeasured
 //                 slot.tsc = now
-//                 slot.return_address = [rsp]          last: who reads it finds the others written
+//                 slot.return_address = [rsp]          last: its readers find the others written
 //                 rsp += 8                             the slot's call puts its own address there
 //                 jump slot.code
 //     slot code:  call slot.body                       rsp is as without the probe: stack arguments
@@ -18,69 +18,70 @@
 //                 free the slot
 //                 ret                                  calls and returns have paired all the way
 //
-// All registers and flags come out as they went in, at entry as at return: callers compiled with
-// -fipa-ra rely on more than the ABI promises. No vector register is touched. Nothing here waits,
-// calls, or enters the kernel.
+// All registers and flags are preserved, at entry and at return: callers compiled with -fipa-ra
+// rely on more than the ABI promises. No vector register is touched. Nothing here waits, calls out,
+// or enters the kernel.
 //
-// Taking and giving back slots, and the two additions, are restartable sequences: the kernel sends a
-// thread that is preempted, migrated or signalled inside one to its abort address, which begins it
-// again. Each has one store that takes effect, its last instruction. A thread whose rseq area is not
-// registered (no glibc, or not yet) finds 0 in the per-CPU tables, and takes the locked paths. So does
-// one of a child that is not to count; there it finds 0 again, and counts nowhere.
+// Taking and giving back slots, and the two additions, are restartable sequences: if a thread is
+// preempted, migrated or signalled inside one, the kernel sends it to the abort address, which
+// starts the sequence again. Each sequence takes effect by one store, its last instruction. A
+// thread whose rseq area is not registered (no glibc, or not yet) finds 0 in the per-CPU tables,
+// and takes the locked paths. So does a thread of a child that must not count; there it finds 0
+// again, and counts nothing.
 //
-// But some threads have an area that names a CPU, and no registration: a new thread that got the
-// memory of one that ended, until it registers. (Children in their parent's memory are marked as
-// having none, arch/vfork_hook.h.) What they do to a list, nobody restarts, so that lists may
-// come to hold a slot twice, or lead into each other. So a list only proposes: a slot belongs to the
-// call that claims it, with the one locked instruction of the way in. A slot that is claimed already
-// is left to its owner, and the call takes one that was in no list yet. Lists that are damaged can
-// lose slots, never share them; additions can get lost.
+// But a thread may have an area that names a CPU without being registered: a new thread that got
+// the memory of one that ended, until it registers. (Children in their parent's memory are marked
+// as unregistered, arch/vfork_hook.h.) Its sequences are not restarted, so a list may come to hold
+// a slot twice, or to lead into another list. So a list only proposes slots: a slot belongs to the
+// call that claims it, by the only locked instruction at entry. If the slot is claimed already, it
+// is left to its owner, and the call takes one that was in no list yet. Damaged lists can lose
+// slots, but never share them; additions can get lost.
 //
-// A sequence that is over is forgotten: the kernel looks at the descriptor that the area names when
-// the thread's memory is another thread's already and this code gone, and kills the process then.
+// The area's descriptor is cleared after each sequence. Otherwise the kernel might look at it when
+// the thread's memory belongs to another thread and this code is gone, and would kill the process.
 //
-// **Calls that longjmp left** keep their slots: nothing proves that nobody will return there, as long
-// as there are libraries that copy stacks away and back. Once an eighth of all slots was in use
-// (REUSE_FROM), such a slot is used again, by a call that has the same return address and has it at
-// the same place on the stack:
-//   - The call that had the slot is not on that stack any more, since ours has its place; and nobody
-//     but the thread whose stack this is can come to the same slot. So it needs no lock.
-//   - Who comes back after all, on a stack that was copied back, returns where both calls return to.
-//     For that the slot is never any other call's again: it is in no list from then on (REUSED).
-//     Only its time is wrong, being that of the later call.
-// Such slots are found in a table, by a hash of the two addresses, with one entry to a hash: a hint,
-// compared with the slot. It is written, a few slots at a time, by calls that find their CPU's list
-// empty. A slot's return address is read first, and then its place: the other way round they might
-// be of two calls.
+// **Calls abandoned by longjmp** keep their slots: they may still return, as there are libraries
+// that copy stacks away and back. Once 1024 slots, or an eighth of all, were in use
+// (REUSE_FROM), such a slot is reused by a call that has the same return address at the same place
+// on the stack:
+//   - The call that had the slot is not on that stack any more, since ours has its place; and only
+//     the thread that owns this stack can get to the same slot. So no lock is needed.
+//   - If the first call returns after all, on a stack that was copied back, it returns to the same
+//     address as ours. So that this holds, no other call ever gets the slot: it is in no list from
+//     then on (REUSED). Only its time is wrong, as it is that of the later call.
+// Such slots are found in a table, by a hash of the two addresses, with one entry for each hash. An
+// entry is a hint, compared with the slot. Entries are written, a few at a time, by calls that find
+// their CPU's list empty. They read a slot's return address first, and then its place: the other
+// way round, the two might belong to different calls.
 //
-// On entry to either routine there is no red zone to spare: the function has just been called, or has
-// just returned, so nothing lives below rsp. Data below rsp survives signals (128 bytes, ABI).
+// At the entry of either routine the red zone is not in use: the function has just been called, or
+// has just returned. Data that is written below rsp survives signals (128 bytes, ABI).
 
 #include "runtime/image.inc"
 #include "runtime/routine.inc"
 
-// Takes the slot at rcx, if nobody has it: rsi = slot, rcx = 0 if it is ours. Keeps the flags.
+// Claims the slot at rcx: rsi = slot; rcx = 0 if it is ours now. Keeps the flags.
         .macro claim
         movq    %rcx, %rsi
         movl    $1, %ecx
         xchgb   %cl, PP_SLOT_CLAIMED(%rsi)      // locks by itself
         .endm
 
-// Gives the slot at rdi up, before it goes into a list: outside of any sequence, because what is
-// begun again would hit the next owner.
+// Gives the slot at rdi up, before it goes into a list. Outside any sequence, as a restart would
+// disclaim the next owner's slot.
         .macro  disclaim
         movq    $0, PP_SLOT_RETURN_ADDRESS(%rdi)
         movb    $0, PP_SLOT_CLAIMED(%rdi)
         .endm
 
-// esi = the slot's entry in the table: of the return address in esi, and the place in ecx
+// Sets esi = the index in the table, from the return address in esi and the place in ecx.
         .macro  hash
         addl    %ecx, %esi
         imull   $0x9e3779b1, %esi, %esi
         shrl    $32 - PP_REUSABLE_LOG2, %esi
         .endm
 
-// Puts the slot at rdi, which is nobody's any more, into the global list. Clobbers rax, rcx, rdx.
+// Puts the slot at rdi, which is disclaimed, into the global list. Clobbers rax, rcx, rdx.
         .macro  give_to_global_list
         movq    %rdi, %rcx
         subq    CONTEXT(SLOTS), %rcx
@@ -99,7 +100,7 @@
 
 // ---------------------------------------------------------------------------------------- enter
 
-// rax = record; on the stack, in front of rsi, rdx, rcx and rax. Clobbers rdx.
+// Pushes the flags and rax = record, after rax, rcx, rdx and rsi. Clobbers rdx.
         .macro  save_flags_and_record
         movq    %rax, %rdx
         frame   RECORD_IN_RDX, 4
@@ -132,8 +133,9 @@
         frame   RECORD_IN_RAX, 4
         .endm
 
-// rcx = 0: the return address, 32 bytes up, is in no code that calls are timed from (callers.h).
-// Its bits from 40, 24 and 8 on, 16 each, lead there. Clobbers rdx, rsi. Keeps the flags.
+// Looks up the return address, which is 32 bytes up: rcx = 0 if calls from there are not timed
+// (callers.h). The indices are 16 bits each, from bits 40, 24 and 8. Clobbers rdx, rsi. Keeps the
+// flags.
         .macro  find_caller
         movq    CONTEXT(CALLERS), %rsi
         movzwl  37(%rsp), %ecx
@@ -146,7 +148,7 @@
         movzbl  (%rdx,%rcx), %ecx
         .endm
 
-// Without rseq in the whole process.
+// Used if the process has no rseq.
         routine pp_enter_locked
         save_for_entry
         find_caller
@@ -155,7 +157,7 @@
 1:      jmp     enter_from_unknown_caller
         .size   pp_enter_locked, . - pp_enter_locked
 
-// Whoever calls: where all callers are known to take slots for what they are.
+// Time calls from anywhere, where no caller looks for return addresses.
         routine pp_enter_any_locked
         save_for_entry
         jmp     enter_global
@@ -225,20 +227,21 @@ enter_claimed:
         frame   RECORD_IN_RAX, 4
         abort_handler take
 
-// Some slots may have been left.
+// Some calls may have been abandoned.
         .p2align 4
 enter_reusing:
         save_flags_and_record
-        call    find_left
+        call    find_abandoned
         restore_flags_and_record
         jrcxz   1f
         movq    %rcx, %rsi
         jmp     enter_claimed
 1:      jmp     enter_taking
 
-// rcx = the slot of a call that was left, which is ours now; 0: there is none. Clobbers rax, rdx, rsi.
+// Sets rcx = the slot of an abandoned call, which is ours now; 0 if there is none. Clobbers rax,
+// rdx, rsi.
 //      stack: return-address record flags rsi rdx rcx rax return-address
-find_left:
+find_abandoned:
         frame   RETURNED_TO, 1
         movq    56(%rsp), %rax
         leaq    56(%rsp), %rcx
@@ -272,9 +275,9 @@ find_left:
         frame   RECORD_IN_RAX, 4
         .size   pp_enter, . - pp_enter
 
-// The global list: one word, tag << 32 | index + 1. The tag changes with every exchange, so a slot
-// that was taken and given back in between does not pass for the same list. When it is empty, there may
-// be slots that were in no list yet.
+// The global list: one word, tag << 32 | index + 1. The tag changes with every exchange, so that a
+// list whose first slot was taken and given back in between is not mistaken for the old list. If
+// the list is empty, there may be slots that were in no list yet.
         .p2align 6
 enter_global:
         save_flags_and_record
@@ -299,7 +302,7 @@ enter_listed:
 claim_global:
         claim
         testl   %ecx, %ecx
-        jnz     take_fresh              // not the next of the list, which might be a circle
+        jnz     take_fresh              // not the list's next slot, as the list might be a cycle
 enter_found:
         restore_flags_and_record
         jmp     enter_claimed
@@ -320,9 +323,9 @@ take_fresh:
         addq    CONTEXT(SLOTS), %rcx
         jmp     claim_global
 
-// Notes where slots are that some call has, be it left or under way. All threads do so by turns, and
-// sometimes two of them for the same slots. Then looks for one that was left, which without rseq
-// nobody has done yet.
+// Notes slots that are in use, by abandoned or by running calls. All threads take turns, and
+// sometimes two note the same slots. Then looks for an abandoned one, which without rseq was not
+// done before.
         .set    SLOTS_NOTED, 4
 enter_looking:
         movq    CONTEXT(HAND), %rax
@@ -344,14 +347,14 @@ enter_looking:
 3:      decl    %edx
         jnz     1b
         movq    %rax, CONTEXT(HAND)
-        call    find_left
+        call    find_abandoned
         testq   %rcx, %rcx
         jz      enter_listed
         movq    %rcx, %rsi
         jmp     enter_found
 
-// The caller is code that no object holds: its runtime may look for the return address. The first
-// such address since the controller has looked is noted for it. Such calls may be many.
+// The caller is generated code, whose runtime may look for the return address. The first such
+// address is noted for the controller, until it has looked; there may be many such calls.
 enter_from_unknown_caller:
         frame   RECORD_IN_RAX, 4
         save_flags_and_record
@@ -371,7 +374,7 @@ enter_missed:
         frame   RECORD_IN_RDX, 5
         movq    CONTEXT(LOCKED_CELLS), %rcx
         movl    $PP_CELLS_MISSED, %esi
-// rcx = a stripe's cells, or 0; rsi = which of the TimeCells counts; rdx = record
+// rcx = a stripe's counters, or 0; rsi = offset of the counter in TimeCells; rdx = record
 enter_unmeasured:
         jrcxz   1f
         addq    %rsi, %rcx

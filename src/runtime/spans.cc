@@ -21,8 +21,8 @@ uint64_t now() {
   return uint64_t{high} << 32 | low;
 }
 
-// The region of the CPU that runs this. The thread may be on another one before it has counted:
-// so what counts there is locked.
+// The area of the CPU that runs this. The thread may be on another CPU before it counts, so
+// counters there are changed by locked instructions.
 uint64_t this_region(const HistogramCells& cells) {
   if (!cells.has_rseq) return 0;
   int32_t cpu = 0;
@@ -73,7 +73,7 @@ bool end_span(Registers&, void* which, void*) noexcept {
     return true;
   }
   begin->generation = 0;
-  // Clocks of two CPUs may disagree by a tick.
+  // The clocks of two CPUs may differ by a tick.
   record(span, end > begin->tsc ? end - begin->tsc : 0);
   return true;
 }

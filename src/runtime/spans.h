@@ -1,14 +1,13 @@
-// Spans: the time from one site to another, in the same thread; and the histograms in one's own
-// process.
+// Spans in our own process: the time from one site to another, in the same thread; and histograms.
 //
-// A span's two ends are handlers. The first notes the time with its thread, the second takes it and
-// records what has passed:
+// A span's two ends are handlers. The first notes the time in the record of its thread; the second
+// takes it from there and records the time between:
 //
-//     begin begin end      the first begin has no end: from the second one is measured
-//     end                  of no begin
-//     begin (ends) end     a thread that ends, or gets another's record, begins anew
+//     begin begin end            the first begin is unmatched; time counts from the second
+//     end                        unmatched
+//     begin (thread ends) end    another thread that gets the record starts without a begin
 //
-// Hot, like handlers.h.
+// On the hot path, like handlers.h.
 #pragma once
 
 #include <atomic>
@@ -22,13 +21,13 @@ namespace pinprick::runtime {
 inline constexpr unsigned kFractionBits = 3;
 inline constexpr uint32_t kMostSpans = 256;
 
-// Where histograms are: one region for threads whose CPU is not known, then one for each CPU. Set
-// once, before there are any.
+// Where histograms are: an area for threads whose CPU is not known, then one for each CPU. Set
+// once, before the first span.
 struct HistogramCells {
   Address regions = 0;
   uint64_t region_size = 0;
   uint32_t cpus = 0;
-  bool has_rseq = false;  // then a thread's CPU is known
+  bool has_rseq = false;  // if so, a thread's CPU is known
   int32_t rseq_offset = 0;
   uint64_t ns_multiplier = 0;  // nanoseconds per TSC tick, times 2^32
 };
@@ -36,7 +35,7 @@ extern HistogramCells histogram_cells;
 
 struct Span {
   uint32_t index = 0;       // in each thread's begins, below kMostSpans
-  uint64_t generation = 0;  // never 0; of the index: tells a begin of this span from one before
+  uint64_t generation = 0;  // never 0; tells this span's begins from those of an earlier one
   uint64_t histogram = 0;   // offset in a region
   std::atomic<uint64_t> unmatched_begins{0}, unmatched_ends{0};
 };
@@ -47,7 +46,7 @@ struct SpanBegin {
   uint64_t tsc;
 };
 
-// Handlers; `span` is a Span. They use integer registers only.
+// The handlers; `span` is a Span. They use integer registers only.
 bool begin_span(Registers& registers, void* span, void* activation) noexcept;
 bool end_span(Registers& registers, void* span, void* activation) noexcept;
 

@@ -16,9 +16,9 @@ std::atomic<uint32_t> threads_begun;
 namespace {
 
 std::atomic<Thread*> all_threads;
-std::atomic<int32_t> owner;  // the process that the threads' numbers belong to
+std::atomic<int32_t> owner;  // the process to which the TIDs belong
 
-// Not through libc, whose functions may hold a probe, or vector registers.
+// Not through libc, whose functions may have a probe, or use vector registers.
 long system_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0,
                  long f = 0) {
   long result;
@@ -40,21 +40,21 @@ int32_t own_pid() {
   return static_cast<int32_t>(system_call(SYS_getpid));
 }
 
-// A filter may refuse the question: that is no answer.
+// Returns false if unknown: a seccomp filter may refuse the call.
 bool has_ended(int32_t tid) {
   constexpr long kNoSuchThread = -3;  // ESRCH
   return system_call(SYS_tgkill, own_pid(), tid, 0) == kNoSuchThread;
 }
 
-// Zeros; null: there is none.
+// Returns zeroed memory; nullptr if there is none.
 void* map(long size) {
   const long memory =
       system_call(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return memory < 0 ? nullptr : reinterpret_cast<void*>(memory);
 }
 
-// Memory for threads comes in blocks, which stay: there are never many more than there were threads
-// at once.
+// Allocates a block of records, which stays. There are never many more records than there were
+// threads at once.
 Thread* add_threads() {
   constexpr long kBlock = 16384;
   auto* threads = static_cast<Thread*>(map(kBlock));
@@ -73,13 +73,13 @@ void barrier() {
   system_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-// Is the record nobody's? One whose thread has ended becomes so, and its slots everybody's:
-// whatever that thread was doing, it does not go on.
+// Is the record free? If its thread has ended, frees the record and its slots: whatever that thread
+// was doing, it does not go on.
 bool is_free(Thread& thread) {
   constexpr int32_t kBeingFreed = -1;
   int32_t tid = thread.tid.load(std::memory_order_acquire);
   if (tid == 0 || tid == kBeingFreed) return true;
-  // After a fork that we were not told of, numbers mean nothing.
+  // After a fork without forget_other_threads(), TIDs mean nothing.
   if (owner.load(std::memory_order_relaxed) != own_pid() || !has_ended(tid)) return false;
   if (!thread.tid.compare_exchange_strong(tid, kBeingFreed)) return true;
   share_kept_slots(thread);
@@ -93,13 +93,13 @@ Thread* take_free_thread() {
   const auto find = [tid = own_tid()]() -> Thread* {
     for (Thread* thread = all_threads.load(std::memory_order_acquire); thread != nullptr;
          thread = thread->next) {
-      int32_t nobody = 0;
-      if (thread->tid.compare_exchange_strong(nobody, tid)) return thread;
+      int32_t free = 0;
+      if (thread->tid.compare_exchange_strong(free, tid)) return thread;
     }
     return nullptr;
   };
   if (Thread* const free = find()) return free;
-  // As many questions as there are records, each time that there have come to be a block more.
+  // A system call for each record, but only once for each block of records.
   take_back_from_ended_threads();
   if (Thread* const free = find()) return free;
   return add_threads();
@@ -111,11 +111,11 @@ Thread& register_thread() {
   int32_t unknown = 0;
   owner.compare_exchange_strong(unknown, own_pid());
   Thread* self = take_free_thread();
-  // What the thread before it has begun. No call of memset, which may hold a probe.
+  // Clears what the record's former thread has begun. Without memset, which may have a probe.
   if (self->spans != nullptr)
     for (uint32_t i = 0; i < kMostSpans; ++i)
       __atomic_store_n(&self->spans[i].generation, 0, __ATOMIC_RELAXED);
-  // A signal handler's hit may have been quicker.
+  // A signal handler's hit may have registered this thread meanwhile.
   if (current_thread != nullptr) {
     self->tid.store(0, std::memory_order_release);
     return *current_thread;
@@ -163,7 +163,7 @@ void forget_other_threads() {
       thread->tid.store(own_tid(), std::memory_order_relaxed);
       continue;
     }
-    // It may have been about to take a slot of its own, or to give one.
+    // It may have been within take_slot() or give_slot().
     if (thread->running != 0) thread->slots_kept = 0;
     thread->running = 0;
     thread->in_library = 0;

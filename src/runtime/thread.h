@@ -1,19 +1,19 @@
-// What the runtime keeps of each thread that hits probes: whether handlers run on it just now, and
-// free return slots. And the grace period that follows from it.
+// The record of each thread that hits probes: whether it runs handlers now, and its free return
+// slots. And the grace period that is built on it.
 //
-// A handler list is unpublished, then wait_for_handlers() returns when nobody can still be using
-// it:
+// After a handler list was unpublished, wait_for_handlers() returns when no thread can still be
+// using it:
 //
 //     thread                                updater
 //       running = period                      unpublish the list
 //       read the list, run its handlers       period += 1
 //       running = 0                           membarrier: every thread either shows that it runs
 //                                               handlers, or will read what is published now
-//                                             wait until each thread runs none, or began in the
-//                                               new period
+//                                             wait until each thread runs none, or has started in
+//                                               the new period
 //
-// The barrier is the updater's, so that a hit has none. Hot: compiled without vector registers,
-// makes no call out of the library, allocates nothing.
+// The updater has the barrier, so that a hit needs none. On the hot path: compiled without vector
+// registers, makes no call out of the library, allocates nothing.
 #pragma once
 
 #include <atomic>
@@ -26,22 +26,21 @@ struct SpanBegin;
 inline constexpr uint32_t kSlotsKept = 8;
 
 struct alignas(64) Thread {
-  // The period in which the handlers that run now began; 0: none run. Written by its thread only: a
-  // signal handler that comes in between, and hits a probe, leaves it as it was. Stores without
-  // loads, so that one hit need not wait for the other's.
+  // The period in which the handlers that run now were started; 0 if none run. Only its thread
+  // writes it, and a signal handler that interrupts and hits a probe leaves it as it was. It is
+  // stored without being loaded, so that one hit does not wait for the store of another.
   uint64_t running;
   uint32_t in_library;  // depth of calls into the library, whose own hits are missed
   uint32_t slots_kept;
   uint32_t slots[kSlotsKept];  // indices of free return slots
-  std::atomic<int32_t> tid;    // 0: nobody's
+  std::atomic<int32_t> tid;    // 0 if the record is free
   Thread* next;
-  SpanBegin* spans;  // kMostSpans of them; null: no span has begun here
+  SpanBegin* spans;  // kMostSpans of them; nullptr if no span has begun here
 };
 
 extern constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
 
-// The first hit of a thread comes here. Never null: where there is no memory left, the process
-// cannot go on.
+// Called at a thread's first hit. Ends the process if there is no memory left.
 Thread& register_thread();
 
 inline Thread& this_thread() {
@@ -54,9 +53,9 @@ inline bool runs_handlers(const Thread& self) {
 }
 
 extern std::atomic<uint64_t> period;
-extern std::atomic<uint32_t> threads_begun;  // whose records there were, ever; wraps
+extern std::atomic<uint32_t> threads_begun;  // how many threads were registered ever; wraps
 
-// From `enter` to `leave` nothing is freed that was published when it was read.
+// Between `enter` and `leave`, nothing that this thread reads while it is published is freed.
 inline void enter(Thread& self) {
   __atomic_store_n(&self.running, period.load(std::memory_order_relaxed), __ATOMIC_RELAXED);
   asm volatile("" : : : "memory");
@@ -65,14 +64,16 @@ inline void leave(Thread& self) {
   __atomic_store_n(&self.running, 0, __ATOMIC_RELEASE);
 }
 
-// Records of threads that have ended become free, and the slots that they kept: a system call for
-// each record. Done when records or slots have run out, and by whoever waits for handlers.
+// Frees the records of threads that have ended, and the slots that they kept, by a system call for
+// each record. Called when records or slots have run out.
 void take_back_from_ended_threads();
 
-// What the thread keeps of spans, which it makes at first. Null: there is no memory left.
+// The thread's begins of spans, allocated at the first call. Returns nullptr if there is no memory
+// left.
 SpanBegin* span_begins(Thread& self);
 
-// What the library itself does hits no probe: its hits are counted as missed.
+// While it lives, hits of this thread are counted as missed: the library's own work runs no
+// handlers.
 class InLibrary {
  public:
   InLibrary() : self_(this_thread()) { ++self_.in_library; }
@@ -84,10 +85,11 @@ class InLibrary {
   Thread& self_;
 };
 
-// Returns when no handler runs that could be one of a list unpublished before. Not from a handler.
+// Returns when no handler of a list that was unpublished before can still run. Must not be called
+// from a handler.
 void wait_for_handlers();
 
-// In the child of a fork: its only thread has a new number, all others are gone.
+// To be called in the child of a fork, whose only thread has a new TID; all others are gone.
 void forget_other_threads();
 
 }  // namespace pinprick::runtime

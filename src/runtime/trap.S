@@ -6,24 +6,25 @@
 //                     context.rip = target
 //                     return, to the kernel
 //
-// The kernel says of a thread that has met a breakpoint that it stands behind its byte, which may be
-// within an instruction. Whoever unwinds from a handler of another signal, or is cancelled, would
-// take the stack for another; both signals are often pending at once, and then that is where the
-// other one's handler begins. So who comes next is said here, and not by the C library of the frame
-// that the kernel has made: the breakpoint itself, until the context says where the thread goes on.
-// Holding the others back (sa_mask) would do as well, but for that threads fight in the kernel.
+// After a breakpoint, the kernel's signal frame says that the thread is at the byte after it, which
+// may be inside an instruction. A handler of another signal that unwinds from there, or a
+// cancellation, would misread the stack. That happens: both signals are often pending at once, and
+// then the other handler interrupts this one at its first instruction. So the unwind tables here,
+// and not the C library's for the kernel's frame, say who comes next: the breakpoint itself, until
+// the context has the thread's continuation. Blocking other signals (sa_mask) would do as well, but
+// then threads contend in the kernel.
 //
-// Context and siginfo are where the arguments say: a handler that the program has set later may call
-// this one (chaining), and then they lie further up the stack, above its frames. What the tables
-// say begins with the thread that was interrupted all the same.
+// Context and siginfo are found through the arguments: a handler that the program has set later may
+// call this one (chaining), and then they lie further up the stack, above its frames. By the
+// tables, the interrupted thread still comes directly after this handler.
 //
 //     stack      rsp -> context, siginfo, signal, return address         while C++ is called
 //
-// In C++ there is no way to say that, instruction by instruction.
+// C++ has no way to say that, instruction by instruction.
 
 #include "runtime/routine.inc"
 
-        // Of the context, and of the siginfo.
+        // Offsets in the context, and in the siginfo.
         .set    RSP, 160
         .set    RIP, 168
         .set    CODE, 8
@@ -44,15 +45,15 @@
         .set    DW_OP_NOP, 0x96
         .set    RETURN_ADDRESS, 16
 
-// So far above, in three bytes.
+// Adds n, in three bytes.
 #define PLUS(n) DW_OP_PLUS_UCONST, ((n) & 0x7f) | 0x80, (n) >> 7
 
-// `context`, `info`: three bytes each, that say where they are.
+// `context` and `info` are expressions of three bytes each, for the addresses of the two.
         .macro  is_in_context context, register, at
         .cfi_escape DW_CFA_EXPRESSION, \register, 6, \context, PLUS(\at)
         .endm
 
-// From here on: the thread stands at the breakpoint, where it is one.
+// From here on: the thread was interrupted at the breakpoint, if the signal comes from one.
         .macro  at_breakpoint context, info
         .cfi_escape DW_CFA_DEF_CFA_EXPRESSION, 7, \context, PLUS(RSP), DW_OP_DEREF
         is_in_context "\context", 0, 144               // rax

@@ -1,8 +1,9 @@
-// Where a thread that meets a breakpoint goes on, by the breakpoint's address.
+// Maps a breakpoint's address to the continuation of a thread that hits it.
 //
-// Open addressing, at most half full: a lookup reads one cache line, or two. One thread at a time
-// changes it; any number read meanwhile, signal handlers among them. Nothing is taken out: key 0 is
-// free, continuation 0 forgotten. docs/library.md has what it was measured against.
+// A hash table with open addressing, at most half full: a lookup reads one or two cache lines. One
+// thread at a time may change it, while any number of threads read it, also in signal handlers.
+// Nothing is removed: key 0 marks a free slot, continuation 0 a forgotten key. docs/library.md says
+// what it was measured against.
 #pragma once
 
 #include <atomic>
@@ -46,7 +47,7 @@ class TrapTable {
     std::atomic<Address> continuation{0};
   };
 
-  // Of this key, or where it would go.
+  // The slot of this key, or the one in which it would be put.
   Slot& find(Address key) {
     constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
     for (size_t i = (key * kGoldenRatio) >> (64 - log2_);; ++i) {

@@ -19,19 +19,20 @@ constexpr size_t kFirstSize = 10;
 
 std::atomic<const TrapTable*> current;
 
-// What the program has set for the signal, the latest first. Another list each time that it has set
-// something else; a signal handler may be using any of them, so they stay.
+// The handlers that the program has set for the signal, latest first. Each new handler makes a new
+// list; signal handlers may be using any of the old ones, so they stay.
 struct Former {
   struct sigaction action;
   const Former* earlier;
 };
 std::atomic<const Former*> program_actions;
 
-// A handler that the program has set after us may call ours for what it does not know, and ours may
-// be the one that called it: whoever is called by a handler has the trap from a later one, and
-// gives it to an earlier one. So a thread notes to whom it gives a trap. The note may be of one
-// whose handler has left by siglongjmp, and the same place may be the context of the next: a call
-// from within lies deeper in the stack, the kernel's does not.
+// A handler that the program has set after ours may call ours for traps that it does not know, and
+// ours may have called that handler. To prevent a loop, a trap is only passed on to ever earlier
+// handlers, so each thread notes to which handler it has passed a trap on. The note may be stale if
+// that handler has left by siglongjmp, and the next trap's context may be at the same place. It
+// applies only if we are called from within that handler, deeper in the stack than the note, which
+// the kernel's call is not.
 struct Passing {
   const void* context;
   uintptr_t frame;
@@ -48,7 +49,7 @@ bool is_same(const struct sigaction& a, const struct sigaction& b) {
   return a.sa_sigaction == b.sa_sigaction && a.sa_flags == b.sa_flags;
 }
 
-// A signal handler may be looking at any of them.
+// All tables so far: a signal handler may be looking at any of them.
 std::vector<std::unique_ptr<TrapTable>>& tables() {
   static auto* const all = new std::vector<std::unique_ptr<TrapTable>>;
   return *all;
@@ -63,14 +64,14 @@ Address continuation_of(Address trap) {
 
 extern "C" {
 
-// Where the thread goes on; 0: the trap is not ours.
+// Returns the thread's continuation; 0 if the trap is not ours.
 __attribute__((visibility("hidden"))) Address pp_trap_target(int, siginfo_t* info, void* context) {
   constexpr uint8_t kBreakpoint = 0xcc;
   if (info->si_code != SI_KERNEL) return 0;
   const auto ip = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
   const Address trap = static_cast<Address>(ip) - 1;
   if (const Address to = continuation_of(trap)) return to;
-  // It was ours, and is gone; or it came to be in this moment; or it is not ours.
+  // It was ours and is gone; or it was set just now; or it is not ours.
   if (*reinterpret_cast<const volatile uint8_t*>(trap) != kBreakpoint) return trap;
   return continuation_of(trap);
 }
@@ -93,7 +94,7 @@ __attribute__((visibility("hidden"))) void pp_pass_trap_on(int signal, siginfo_t
     }
     if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent by a process
   }
-  // As without us: the process ends by it. A breakpoint is met again, a signal is sent again.
+  // As without us, the process is killed: a breakpoint is hit again, a signal is sent again.
   struct sigaction by_default = {};
   by_default.sa_handler = SIG_DFL;
   ::sigaction(SIGTRAP, &by_default, nullptr);
@@ -130,7 +131,8 @@ void forget_continuations(Range code) {
   });
 }
 
-// What it sets again and again is one.
+// Puts the program's present action first in the list. An action that it sets repeatedly is in the
+// list once.
 static void note_program_action(const struct sigaction& now) {
   static auto* const all = new std::vector<std::unique_ptr<Former>>;
   std::vector<struct sigaction> actions = {now};
@@ -152,7 +154,7 @@ Result<void, SystemError> take_trap_signal() {
   note_program_action(now);
   struct sigaction ours = {};
   ours.sa_sigaction = &pp_on_trap;
-  // What the program's handler does may hit a breakpoint, too.
+  // SA_NODEFER, as the program's handler may hit a breakpoint, too.
   ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART | SA_ONSTACK;
   if (::sigaction(SIGTRAP, &ours, nullptr) != 0) return fail(SystemError{errno});
   return {};

@@ -1,13 +1,13 @@
-// Breakpoints in one's own process: where a thread that meets one goes on.
+// Breakpoints in our own process: the continuation of a thread that hits one.
 //
-// An address means one thing for good: whoever comes there is to go on in this stub, or in this
-// copy of a displaced instruction. So nothing is ever taken out while the code is mapped, and a
-// thread whose signal comes late, when the breakpoint is gone again, is sent on as rightly as one
-// that comes in time. One that is not known any more executes what is there now.
+// A breakpoint's address has one meaning for good: its continuation is a certain stub, or a certain
+// copy of a displaced instruction. So no entry is removed while the code is mapped, and a thread
+// whose signal arrives late, after the breakpoint was removed, goes on as correctly as any other.
+// At an address that is not known any more, the thread executes the present instruction.
 //
-// The signal handler (trap.S) looks up and changes the instruction pointer; handlers of probes run
-// after it has returned, outside of any signal handler. Traps that are not ours go to whoever had
-// the signal before.
+// The signal handler (trap.S) looks the address up and changes the instruction pointer. Handlers of
+// probes run after it has returned, outside any signal handler. Traps that are not ours go to the
+// handler that the program had set.
 #pragma once
 
 #include "base/address.h"
@@ -16,12 +16,12 @@
 
 namespace pinprick::runtime {
 
-// One thread at a time; any number of threads may trap meanwhile.
+// For one thread at a time; any number of threads may trap meanwhile.
 void set_continuation(Address trap, Address continuation);
-void forget_continuations(Range code);  // that is not mapped any more
+void forget_continuations(Range code);  // for code that is not mapped any more
 
-// Takes SIGTRAP, if we do not have it. Again after the program may have set a handler of its own,
-// which then becomes the one that other traps go to.
+// Installs our handler of SIGTRAP, unless it is installed. To be called again after the program may
+// have set a handler of its own, to which other traps then go.
 Result<void, SystemError> take_trap_signal();
 
 }  // namespace pinprick::runtime

@@ -1,4 +1,4 @@
-// vfork, whose child is marked as one without a registered rseq area (self/children.h).
+// A vfork that marks its child as having no registered rseq area (library/children.h).
 //
 //     pp_vfork:        rdi = return address, off the stack that parent and child share
 //                      goto plain if rseq.cpu_id < 0
@@ -8,8 +8,8 @@
 //                      return
 //     pp_put_cpu_back: rseq.cpu_id = rseq.cpu_id_start, in a restartable sequence
 //
-// arch/x86_64/hooks/vfork_hook.cc says why parent and child are safe at each step. The child goes
-// back by a jump, as the C library's does: a shadow stack is its parent's, too.
+// arch/x86_64/hooks/vfork_hook.cc says why parent and child are safe at each step. The child
+// returns by a jump, as the C library's does, since it shares a shadow stack with its parent.
 
 #include <asm/unistd_64.h>
 
@@ -20,7 +20,7 @@
 
         .text
 
-// rdx = where the area is, from the thread pointer.
+// Sets rdx = offset of the area from the thread pointer.
         .macro  load_area
         movq    __rseq_offset@GOTPCREL(%rip), %rdx
         movq    (%rdx), %rdx
@@ -64,7 +64,7 @@ child:  movl    $-1, %fs:PP_RSEQ_CPU_ID(%rdx)
         .cfi_endproc
         .size   pp_vfork, . - pp_vfork
 
-// Of a thread whose area is registered. Changes rcx and rdx.
+// For a thread whose area is registered. Clobbers rcx and rdx.
         routine pp_put_cpu_back
         .cfi_startproc
         load_area

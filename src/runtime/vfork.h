@@ -1,13 +1,13 @@
-// A vfork whose child is marked as one without a registered rseq area (self/children.h).
+// A vfork that marks its child as having no registered rseq area (library/children.h).
 #pragma once
 
 #include <sys/types.h>
 
 extern "C" {
 
-// Takes the place of the C library's, for a thread with a registered area or without.
+// Replaces the C library's vfork, for a thread with a registered area or without.
 pid_t pp_vfork();
-// Puts the CPU back into the area of a thread that was marked for the time of a child.
+// Restores the CPU number in the area of a thread that was marked while its child ran.
 void pp_put_cpu_back();
 
 }  // extern "C"
