@@ -57,17 +57,17 @@ Result<void, Error> Attacher::attach(Attachment& attachment, Site& site) {
     latency->abandoned_at_begin = timing_.abandoned(*site.histogram);
   }
   attachment.site = &site;
-  const auto behind =
+  const auto next =
       std::find_if(site.attachments.begin(), site.attachments.end(),
                    [&](const Attachment* other) { return other->priority < attachment.priority; });
-  site.attachments.insert(behind, &attachment);
+  site.attachments.insert(next, &attachment);
   return {};
 }
 
 void Attacher::detach(Attachment& attachment) {
   if (attachment.site == nullptr) return;
   std::erase(attachment.site->attachments, &attachment);
-  // Calls in flight are not followed any more.
+  // Calls in flight are not measured any more.
   if (auto* const state = dynamic_cast<detail::ReturnState*>(&attachment))
     state->shared->generation.fetch_add(1);
 }

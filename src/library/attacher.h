@@ -1,9 +1,9 @@
 // Attaches probes to sites, and detaches them: it gives an attachment what its hits need, such as a
-// counter, a histogram or the state that its calls refer to.
+// counter, a histogram or the state to which its calls refer.
 //
-// Neither publishes lists of handlers nor touches text. The registry's lock is held. A site may
-// have too many return probes, a call may ask for too much data, and counters, histograms and
-// memory may run out: then nothing is attached.
+// It neither publishes lists of handlers nor writes text. The caller holds the registry's lock.
+// Attaching fails, and does nothing, if the site has too many return probes, if a return probe asks
+// for too much data, or if counters, histograms or memory run out.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@
 
 namespace pinprick::library {
 
-// States of return probes are for good: calls in flight refer to them.
+// States of return probes are reused but never freed: calls in flight refer to them.
 class ReturnStates {
  public:
   runtime::ReturnProbeState* take();
@@ -30,13 +30,13 @@ class ReturnStates {
 
 class Attacher {
  public:
-  // Both outlive it.
+  // Both must outlive it.
   Attacher(StubSpace& stubs, Timing& timing) : stubs_(stubs), timing_(timing) {}
 
   Result<void, Error> attach(Attachment& attachment, Site& site);
-  // Of one that is attached nowhere, does nothing. Hits may still be using it.
+  // Detaches it, if it is attached. Hits may still be using it.
   static void detach(Attachment& attachment);
-  // Takes back from a detached one what no hit knows of any more.
+  // Takes its state back, once it is detached and no hit can be using it any more.
   void give_back(Attachment& attachment);
 
  private:

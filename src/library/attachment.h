@@ -1,10 +1,10 @@
-// What is attached to sites of one's own process: probes, return probes, counters, and what times
+// What can be attached to sites of our own process: probes, return probes, counters, and timers of
 // calls and spans.
 //
-// The registry owns an attachment from place() on; the public objects point to it. It changes with
-// the registry's lock held, except for its counters of what was missed, which hits add to. It is
-// destroyed when no handler can be using it (reclaimer.h), without the lock, as its handlers'
-// closures are the program's.
+// The registry owns an attachment from place() on; the public objects point to it. It is changed
+// with the registry's lock held, except for its counters of missed hits, which hits increment. It
+// is destroyed when no handler can be using it (reclaimer.h), without the lock, as the closures of
+// its handlers are the program's code.
 #pragma once
 
 #include <atomic>
@@ -56,7 +56,7 @@ struct ReturnState : library::Attachment {
   Handler on_entry, on_return;
   size_t data_size = 0;
   uint32_t max_active = 0;
-  // From when it is attached on:
+  // Set when it is attached:
   runtime::ReturnProbeState* shared = nullptr;
   uint64_t generation = 0;
   std::vector<uint32_t> item_links;
@@ -64,7 +64,7 @@ struct ReturnState : library::Attachment {
   std::unique_ptr<runtime::ItemPool> items;
 };
 
-// Into the site's histogram, which stays with it.
+// Times calls into the site's histogram, which stays with the site.
 struct LatencyState : library::Attachment {
   placement::Wanted wanted() const override { return placement::Wanted::calls; }
   library::Shape shape() const override { return {.times = true}; }
@@ -72,7 +72,7 @@ struct LatencyState : library::Attachment {
   uint64_t missed_at_begin = 0, unwound_at_begin = 0, abandoned_at_begin = 0;
 };
 
-// One end of a span: a probe with a handler of the library's.
+// One end of a span: a probe with a handler of the library.
 struct SpanEndState : ProbeState {
   std::shared_ptr<runtime::Span> span;
 };

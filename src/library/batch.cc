@@ -12,7 +12,8 @@
 namespace pinprick::library {
 namespace {
 
-// What is in the way could not be taken out, as SIGTRAP is blocked or a debugger is there.
+// The error if a jump in the way could not be removed, as SIGTRAP is blocked or a debugger is
+// there.
 Result<std::vector<TextChange>, Error> no_room_after_all(const Site& site) {
   if (auto ready = ready_for_breakpoints(); !ready) return fail(ready.error());
   return fail(refused(site.name, plan::Reason::neighbour));
@@ -20,7 +21,8 @@ Result<std::vector<TextChange>, Error> no_room_after_all(const Site& site) {
 
 }  // namespace
 
-// While all are disarmed, too: what cannot be placed is refused now, and not by arm_all().
+// Also while all probes are disarmed: a probe that cannot be placed is refused now, not by
+// arm_all().
 Result<void, Error> Batch::prepare(std::span<Site* const> sites) {
   const Modes& modes = parts_.modes;
   bool writes = false;
@@ -75,11 +77,11 @@ Result<std::vector<TextChange>, Error> Batch::lead_and_find_placements(
     if (std::any_of(others.begin(), others.end(),
                     [](const Site* other) { return other->in_place != nullptr; })) {
       if (site->in_place == nullptr) return no_room_after_all(*site);
-      site->no_jump = plan::Reason::neighbour;  // it stays what it is
+      site->no_jump = plan::Reason::neighbour;  // it stays a breakpoint
       continue;
     }
     lead_to(*site, *form);
-    // A breakpoint, or a jump to a trampoline, stays as it is.
+    // The text of a breakpoint, or of a jump to a trampoline, need not change.
     const bool leads_on = form->is_breakpoint() || form->trampoline;
     if (site->in_place != form || !leads_on) placing.push_back(placement(*site, *form));
   }
@@ -95,9 +97,9 @@ Result<void, Error> Batch::commit(std::span<Site* const> sites) {
   return put_in(self_, *placing);
 }
 
-// Text that cannot be written now stays: its lists say what runs there.
+// Text that cannot be written now stays; the lists decide what runs there.
 void Batch::put_back(std::span<Site* const> sites) {
-  // Stubs of before may have done more than what is needed now.
+  // The former stubs may have done more than is needed now.
   if (prepare(sites) && commit(sites)) return;
   for (Site* site : sites) publish(*site, parts_.modes, retired_);
 }

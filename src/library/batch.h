@@ -1,16 +1,16 @@
-// Brings several sites to what is wanted of them now: stubs, lists of handlers, text.
+// Brings several sites into their wanted state: stubs, lists of handlers, text.
 //
-// For the registry, which has changed what is wanted (attachments, modes, `no_jump`) and calls
-// this with its lock held. prepare() changes nothing of the program but its SIGTRAP handler; if it
-// fails, the registry takes back what was wanted, and nothing has happened. commit() then does, in
-// this order:
+// For the registry, which has changed the wanted state (attachments, modes, `no_jump`) and calls
+// this with its lock held. prepare() changes nothing of the program but its SIGTRAP handler. If it
+// fails, the registry restores the former wanted state, and nothing has happened. commit() then
+// works in this order:
 //
 //     1  write the stubs; nothing leads there yet
-//     2  publish the lists of handlers, and take out of the text what takes less of it from now on
-//     3  say where breakpoints go on (runtime/traps.h), and write what takes more
+//     2  publish the lists of handlers, and remove the text of sites that take less of it now
+//     3  set the continuations of breakpoints (runtime/traps.h), and write the text of the others
 //
-// Text that takes less comes first, as one site may be in the way of another. If commit() fails, a
-// part is done, and the text is a correct program; put_back() is for that.
+// Removing comes first, as one site may be in the way of another. If commit() fails, a part of it
+// is done, and the text is a correct program; then call put_back().
 #pragma once
 
 #include <span>
@@ -39,19 +39,19 @@ class Batch {
     const Timing& timing;
     const Modes& modes;
   };
-  // All of it outlives the batch. What hits may still be using is added to `retired`.
+  // All of these must outlive the batch. What hits may still be using is added to `retired`.
   Batch(const Parts& parts, const target::SelfTarget& self, Retired& retired)
       : parts_(parts), self_(self), retired_(retired) {}
 
-  // Makes the stubs that are missing, and checks that the text is what was planned for. A jump that
-  // no stub can be made for becomes a breakpoint, where that is allowed.
+  // Makes the stubs that are missing, and checks that the text is as it was planned for. If no stub
+  // can be made for a jump, the site becomes a breakpoint, where that is allowed.
   Result<void, Error> prepare(std::span<Site* const> sites);
   Result<void, Error> commit(std::span<Site* const> sites);
-  // After a commit() that has failed, for sites of which the same is wanted again as before it.
+  // To be called after a failed commit(), when the former wanted state is restored.
   void put_back(std::span<Site* const> sites);
 
-  // Before commit(), for `sites` some of which were removed: adds those that were breakpoints for
-  // want of room, and become jumps.
+  // To be called before commit(), if probes of some `sites` were removed: adds sites that were
+  // breakpoints for lack of room and can become jumps now.
   void add_those_with_room_now(std::vector<Site*>& sites);
 
  private:

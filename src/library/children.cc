@@ -40,10 +40,10 @@ void mark() {
   area().cpu_id = static_cast<uint32_t>(RSEQ_CPU_ID_UNINITIALIZED);
 }
 
-// As clone() is declared, with all that it may be given.
+// In place of clone(), with all arguments that it may get.
 // NOLINTNEXTLINE(cert-dcl50-cpp)
 int clone_child(int (*function)(void*), void* stack, int flags, void* argument, ...) {
-  // Only as many as the flags ask for are given, in this order.
+  // Only the arguments that the flags ask for are there, in this order.
   const bool has_child_tid = (flags & (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID)) != 0;
   const bool has_tls = has_child_tid || (flags & CLONE_SETTLS) != 0;
   const bool has_parent_tid = has_tls || (flags & (CLONE_PARENT_SETTID | CLONE_PIDFD)) != 0;
@@ -73,7 +73,8 @@ int clone_child(int (*function)(void*), void* stack, int flags, void* argument, 
   return result;
 }
 
-// While it lives the calling thread has no rseq area. It may be cancelled meanwhile.
+// While it lives, the calling thread's rseq area is not registered. The thread may be cancelled
+// meanwhile.
 class Unregistered {
  public:
   Unregistered() {
@@ -124,7 +125,7 @@ FILE* open_command(const char* command, const char* mode) {
 
 struct Function {
   std::string_view name;
-  Address own;  // the C library's, or what stands in for it
+  Address own;  // the C library's, or one that replaces it
   Address marking;
 };
 
@@ -146,8 +147,8 @@ const std::array<Function, 7>& functions() {
   return all;
 }
 
-// An import that the loader has set leads to the C library's function, or to another version of it,
-// or to somebody else's, which is left alone. One that it has yet to set leads into its own object.
+// Changes the object's imports. One that the loader has set leads to the C library's function, or
+// to another one, which is left alone. One that it has not set yet leads into its own object.
 void lead_to_marking(const LoadedObject& object) {
   const Range own = object.extent();
   if (own.contains(address_of(&clone_child))) return;

@@ -1,29 +1,30 @@
 // Marks children that share this process's memory: those of vfork, of clone with CLONE_VFORK, and
-// of posix_spawn, posix_spawnp, system and popen, which are clone's.
+// of posix_spawn, posix_spawnp, system and popen, which use clone.
 //
-// Such a child shares its parent's rseq area, while the kernel keeps none for it. So the area says
-// as long as it runs that there is no registration, and what counts in the child locks
-// (arch/vfork_hook.h, where attached sessions do the same).
+// Such a child shares its parent's rseq area, but is not registered with the kernel. So while it
+// runs, the area says that it is not registered, and probes in the child count by locked
+// instructions (arch/vfork_hook.h does the same for attached sessions).
 //
-// No text is written for it: threads start with all signals blocked, posix_spawn's child runs so,
-// and a breakpoint there would end the process. Objects call these functions through pointers that
-// the loader has set, which are made to lead here. They are one word each: whoever calls meanwhile
-// calls the one or the other. What posix_spawn does is in the C library, so around it the calling
-// thread gives its registration up, by a system call, and takes it back. It does not under a
-// seccomp filter, which might end it for that.
+// This does not write text: threads start with all signals blocked, as does posix_spawn's child,
+// and a breakpoint there would kill the process. Objects call these functions through pointers that
+// the loader has set; these are changed to lead here. Each pointer is one word, so a call meanwhile
+// gets either function. posix_spawn makes its child inside the C library, so the calling thread
+// unregisters its area around it, by a system call, and registers it again. Under a seccomp filter,
+// which might kill the thread for that, it does not.
 //
-// Not marked are children of what is called in other ways: by a pointer from dlsym, from an object
-// that was loaded after the last probe was placed, or within the C library (wordexp).
+// Children made in other ways are not marked: through a pointer from dlsym, by an object that was
+// loaded after the last probe was placed, or within the C library (wordexp).
 //
-// One thread at a time; children at any time.
+// mark_children() is for one thread at a time; children may be made at any time.
 #pragma once
 
 namespace pinprick::library {
 
-// Are there areas, and may a program write into them? Else everybody has to lock.
+// Are there rseq areas, and may a program write into them? If not, all counting is by locked
+// instructions.
 bool can_mark_children();
 
-// Of all objects that are loaded. Does next to nothing when none has come since.
+// Changes the pointers of all loaded objects. Cheap if no object was loaded since the last call.
 void mark_children();
 
 }  // namespace pinprick::library

@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-// As gdb's manual has it ("JIT Compilation Interface"). Not visible to other objects, which may
-// have such names of their own.
+// As described by gdb's manual ("JIT Compilation Interface"). Hidden from other objects, which may
+// have the same names.
 extern "C" {
 
 struct JitCodeEntry {

@@ -1,7 +1,7 @@
-// Tells debuggers of emitted code, by the interface through which gdb learns of compilers' code in
-// memory: it looks for these names in each object when it attaches, and reads the file that they
-// lead to. No debugger is there when the file changes, as nothing is placed under one; but it may
-// come at any instruction, and finds either the former one or the new one whole.
+// Tells debuggers of emitted code, by gdb's JIT interface: when gdb attaches, it looks for certain
+// names in each object, and reads the symbol file to which they lead. The file never changes under
+// a debugger, as no probe is placed then; but a debugger may attach at any instruction, and finds
+// either the whole old file or the whole new one.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace pinprick::library {
 
-// In place of the former one. One thread at a time.
+// Replaces the symbol file. For one thread at a time.
 void show_debuggers(std::vector<uint8_t> file);
 
 }  // namespace pinprick::library

@@ -1,6 +1,5 @@
-// The errors of the interface (pinprick/error.h), as the parts of the library make them.
-//
-// Any thread; allocates. Nothing can go wrong.
+// Makes the errors of the public interface (pinprick/error.h). Any thread may call these functions;
+// they allocate and cannot fail.
 #pragma once
 
 #include <string>
@@ -17,7 +16,7 @@ Error error_of(Cause cause, std::string site, std::string_view detail = {});
 Error refused(std::string site, plan::Reason reason);
 Error system_error(const SystemError& error);
 
-// How an error names the place that a probe was asked for.
+// How an error names the place for which a probe was requested.
 std::string text_of(const Where& where);
 
 }  // namespace pinprick::library

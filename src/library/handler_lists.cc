@@ -6,7 +6,7 @@
 namespace pinprick::library {
 namespace {
 
-// The handlers that `select` finds in the site's probes; null: none.
+// The list of the handlers that `select` returns for the site's probes; nullptr if there are none.
 template <class Select>
 std::unique_ptr<OwnedHandlers> handler_list(const Site& site, Select&& select) {
   auto list = std::make_unique<OwnedHandlers>();

@@ -1,8 +1,9 @@
-// What a hit sees of the handlers at its site: lists that are made, published, and retired whole.
+// The lists of handlers that a hit runs at its site. They are made, published and retired as a
+// whole.
 //
-// Publishing is one store. A hit on another thread reads the former list or the new one, at any
-// time; so the former one is retired, and destroyed after a grace period (reclaimer.h). The
-// registry's lock is held. Allocates; nothing else can go wrong.
+// Publishing is one store. A hit on another thread may read the old list or the new one at any
+// time, so the old one is retired, and destroyed after a grace period (reclaimer.h). The caller
+// holds the registry's lock. Allocates, and cannot fail otherwise.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@ struct OwnedHandlers : runtime::HandlerList {
   std::vector<Entry> storage;
 };
 
-// What hits may still be using.
+// What is unpublished but may still be used by hits.
 struct Retired {
   std::vector<std::unique_ptr<OwnedHandlers>> handlers;
   std::vector<std::unique_ptr<runtime::ReturnList>> returns;
@@ -30,9 +31,9 @@ struct Retired {
 
 runtime::Handler untyped(const Handler& handler);
 
-// Makes hits at the site run what is attached and enabled there now. While all probes are disarmed
-// that is nothing, though a thread may be in the stub, or the jump may still be in the text as
-// SIGTRAP is blocked.
+// Makes hits at the site run the handlers that are attached and enabled there now. While all probes
+// are disarmed, these are none; a thread may still be in the stub then, or the jump may still be in
+// the text because SIGTRAP is blocked.
 void publish(Site& site, const Modes& modes, Retired& retired);
 
 }  // namespace pinprick::library

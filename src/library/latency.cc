@@ -120,7 +120,7 @@ Result<Span, Error> Span::place(SpanSpec spec) {
   state->span = made->span;
   state->histogram = made->histogram;
   state->at_begin = registry.timing().read(state->histogram);
-  // At one and the same site the way that ends there is recorded before the next begins.
+  // If both ends are at the same site, a span is ended there before the next one starts.
   constexpr int kEndsFirst = 1;
   std::vector<Request> requests;
   const auto end = [&](Where where, detail::Call handler, int priority) {

@@ -32,9 +32,9 @@ Address* LoadedObject::import_of(std::string_view name) const {
   return found;
 }
 
-// By the hash table of section .gnu.hash: how many chains there are, the number of the first symbol
-// that is in one, how many words there are of a filter, and a number; the filter; where the chains
-// begin; and each symbol's hash, whose lowest bit ends a chain.
+// Uses the hash table of section .gnu.hash: the number of chains, the index of the first symbol in
+// a chain, the number of words of a filter, and a shift; then the filter; then where each chain
+// starts; then each symbol's hash, whose lowest bit ends a chain.
 Address LoadedObject::definition_of(std::string_view name) const {
   if (!has_names() || hash_ == 0) return 0;
   const auto* const table = reinterpret_cast<const uint32_t*>(hash_);

@@ -1,6 +1,7 @@
-// An object that the loader has loaded, as it lies in memory: what it defines and imports by name.
+// An object that the loader has loaded, read from memory: the names that it defines and imports.
 //
-// Within dl_iterate_phdr only, whose lock keeps the object from being unloaded. Takes no memory.
+// To be used within dl_iterate_phdr only, whose lock keeps the object from being unloaded.
+// Allocates nothing.
 #pragma once
 
 #include <elf.h>
@@ -24,12 +25,13 @@ class LoadedObject {
     const std::string_view path = info_.dlpi_name;
     return path.substr(path.rfind('/') + 1).starts_with(name);
   }
-  // Where it keeps the address of a function of another object; null: it uses none of that name.
+  // Where it keeps the address of another object's function; nullptr if it imports none of that
+  // name.
   Address* import_of(std::string_view name) const;
-  // 0: it has none of that name.
+  // Returns 0 if it defines no such name.
   Address definition_of(std::string_view name) const;
 
-  // Calls f(name, where it keeps the address) for all functions of other objects.
+  // Calls f(name, where it keeps the address) for all functions that it imports.
   template <class F>
   void for_each_import(F&& f) const {
     if (!has_names()) return;
@@ -71,8 +73,8 @@ class LoadedObject {
   Address hash_ = 0;
 };
 
-// Makes an import lead there; null: does nothing. The loader may have made the page read-only, once
-// it had set all pointers in it.
+// Makes an import lead to `to`; does nothing if `import` is nullptr. The page may be read-only, as
+// the loader may protect it after setting the pointers in it.
 void lead(Address* import, Address to);
 
 }  // namespace pinprick::library

@@ -24,7 +24,7 @@ Result<void, plan::Reason> fit_among_neighbours(SitePlan& planned,
     if (planned.no_jump && !may_be_breakpoint) return fail(*planned.no_jump);
     return {};
   }
-  // Nobody gives way to a jump from before it.
+  // Sites after this one do not give way to its jump.
   if (planned.jump)
     for (const Site* other : sites.others_in(planned.jump->touched(), address))
       if (other->address > address && has_probes(other)) planned.no_jump = kNeighbour;
@@ -53,7 +53,7 @@ void Demotions::demote(Site& site) {
 }
 
 void Demotions::undo() {
-  // One may have been in the way twice.
+  // In reverse, as a site may have been in the way twice.
   std::for_each(before_.rbegin(), before_.rend(),
                 [](const auto& one) { one.first->no_jump = one.second; });
 }

@@ -1,12 +1,13 @@
-// Sites so close to each other that they want the same bytes of text, and who gives way.
+// Resolves conflicts between sites that are so close to each other that they need the same bytes of
+// text.
 //
-// A probe between the instructions that another one's jump displaces makes that one a breakpoint,
-// if all that is attached there allows it, and is refused otherwise. A probe whose jump would cover
-// another one is a breakpoint itself. When the neighbour goes, what is left becomes a jump again
-// (Batch::add_those_with_room_now).
+// If a new probe is between instructions that another site's jump displaces, that site becomes a
+// breakpoint, if everything attached there allows it; otherwise the new probe is refused. If a new
+// probe's jump would cover another probe, the new one becomes a breakpoint. When the neighbour is
+// removed, the remaining probe becomes a jump again (Batch::add_those_with_room_now).
 //
-// Pure: reads the sites, and changes nothing but `no_jump` of those that give way. The registry's
-// lock is held. The error is the reason why there is no room.
+// Pure: it reads the sites, and changes only `no_jump` of sites that give way. The caller holds the
+// registry's lock. The error is the reason why there is no room.
 #pragma once
 
 #include <optional>
@@ -22,23 +23,23 @@
 
 namespace pinprick::library {
 
-// Makes a breakpoint of the planned site where neighbours need it, and says who has to give way to
-// it.
+// Makes the planned site a breakpoint if its neighbours require that, and sets which sites have to
+// give way to it.
 Result<void, plan::Reason> fit_among_neighbours(SitePlan& planned,
                                                 placement::Breakpoints breakpoints,
                                                 const Sites& sites);
 
-// If `site` is a breakpoint only because of neighbours to which nothing is attached any more:
-// these. They may still be in the text. Nothing: it is what it is for other reasons.
+// If `site` is a breakpoint only because of neighbours to which nothing is attached any more,
+// returns these neighbours, which may still be in the text. Otherwise returns nullopt.
 std::optional<std::vector<Site*>> neighbours_that_went(const Site& site, const Sites& sites);
 
-// Sites that are to become breakpoints for the sake of others.
+// Sites that become breakpoints because of others.
 class Demotions {
  public:
   void demote(Site& site);
-  // They become again what they were.
+  // Restores the sites' `no_jump`.
   void undo();
-  // A site may be there more than once.
+  // May add a site more than once.
   void add_to(std::vector<Site*>& sites) const;
 
  private:

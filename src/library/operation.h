@@ -1,7 +1,8 @@
-// One call into the library: it holds the registry's lock, and nothing that it does hits a probe.
+// One call into the library: it holds the registry's lock, and hits of the calling thread are
+// counted as missed meanwhile.
 //
-// On the stack of the calling thread, which may run a handler; not in a signal handler. Its end may
-// wait for handlers (reclaimer.h).
+// On the stack of the calling thread, which may be running a handler, but no signal handler. Its
+// destructor may wait for handlers (reclaimer.h).
 #pragma once
 
 #include <mutex>
@@ -19,9 +20,9 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
   ~Operation() { reclaimer_.reclaim(retired, lock_); }
 
-  // What the call takes out of sight. It comes before the other members, so it is destroyed after
-  // them: without the lock, and where the destructors of closures, which are the program's code,
-  // hit probes as elsewhere.
+  // What the call has unpublished. Declared before the other members, so that it is destroyed after
+  // them: without the lock, and so that the destructors of closures, which are the program's code,
+  // hit probes as usual.
   Retired retired;
 
  private:

@@ -10,7 +10,7 @@
 namespace pinprick::library {
 namespace {
 
-// In the process.
+// In the process's addresses.
 Range range_of(const image::Match& match) {
   const uint64_t bias = match.object->bias();
   const Range range = match.function->range;

@@ -1,8 +1,8 @@
-// What must not be probed in one's own process: the library itself, what the C library runs with
-// all signals blocked (probe/signals_blocked.h), and what the program has named.
+// What must not be probed in our own process: the library itself, functions that the C library runs
+// with all signals blocked (placement/signals_blocked.h), and functions that the program has named.
 //
-// Reads the objects of the process, which load lazily, so the registry's lock is held. Nothing can
-// go wrong.
+// Reads the objects of the process, which load lazily, so the caller holds the registry's lock.
+// Cannot fail.
 #pragma once
 
 #include <map>
@@ -20,23 +20,23 @@ namespace pinprick::library {
 
 class OwnBlacklist {
  public:
-  // `image` outlives it.
+  // `image` must outlive it.
   explicit OwnBlacklist(OwnImage& image) : image_(image) {}
 
-  // Why the instruction must not be probed; empty: it may be.
+  // Returns why the instruction must not be probed; empty if it may be.
   std::string_view why_never_probed(const image::Match& match);
-  // The program names a function; for good.
+  // Adds a function that the program has named, for good.
   void block(const image::Match& match);
-  // All such functions by address, a line each: begin, end, name.
+  // All functions on the list by address, a line each: start, end, name.
   std::string text();
-  // The image was read anew. What is kept of its objects does not hold for the new ones.
+  // To be called when the image was reloaded: what is kept of its objects is then invalid.
   void forget_objects() { ifunc_implementations_.clear(); }
 
  private:
   using Named = std::pair<Range, std::string>;
   bool is_own_code(Address address) const;
-  // Is it what an IFUNC of its object has been resolved to (memcpy)? Such a function may have no
-  // name of its own.
+  // Is it an implementation to which an IFUNC of its object resolves (memcpy)? Such a function may
+  // have no name of its own.
   bool implements_ifunc(const image::Match& match);
   std::string_view why_library_refuses(const image::Match& match);
   std::vector<Named> all_that_library_refuses();

@@ -1,9 +1,9 @@
-// The objects of the process that we run in, as their files and untouched memory have them.
+// The objects of our own process, as their files and their unpatched memory have them.
 //
-// Kept between calls, since symbols and decoded text are what takes time. Loaded anew when
-// libraries have come or gone, and when an attached session has: with its jumps in it the text says
-// nothing of where probes fit. The registry's lock is held. The process may be unreadable, and a
-// name may mean no function, or more than one.
+// Kept between calls, since loading symbols and decoding text takes most of the time. Reloaded when
+// libraries were loaded or unloaded, and after an attached session has gone: its jumps in the text
+// hide where probes fit. The caller holds the registry's lock. Functions fail if the process cannot
+// be read, or if a name means no function, or more than one.
 #pragma once
 
 #include <functional>
@@ -23,19 +23,19 @@ namespace pinprick::library {
 
 class OwnImage {
  public:
-  // `restore` puts into bytes read at an address what was there before we changed it.
+  // `restore` replaces our changes in bytes that were read at an address by the original bytes.
   explicit OwnImage(std::function<void(Address, std::span<uint8_t>)> restore)
       : restore_(std::move(restore)) {}
 
-  // Returns true if the objects were read anew; pointers into the former ones are then invalid.
+  // Returns true if the image was reloaded; pointers into the old one are then invalid.
   Result<bool, SystemError> refresh();
-  // What was read may not be the program's own: it is read again next time.
+  // Makes the next refresh() reload, as the bytes that were read may not be the program's own.
   void forget() { generation_.reset(); }
 
   std::optional<image::Match> at(Address address) const;
-  // All that one pattern means.
+  // All functions that the pattern matches.
   Result<std::vector<image::Match>, Error> matching(std::string_view pattern);
-  // The one instruction that is meant.
+  // The one instruction that `where` means.
   Result<image::Match, Error> find(const Where& where);
   image::ProcessImage& objects() { return image_; }
 
@@ -48,7 +48,7 @@ class OwnImage {
 
   std::function<void(Address, std::span<uint8_t>)> restore_;
   std::optional<Generation> generation_;
-  bool has_foreign_probes_ = false;  // it was read when an attached session was there
+  bool has_foreign_probes_ = false;  // an attached session was there when it was loaded
   image::ProcessImage image_;
 };
 

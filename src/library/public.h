@@ -1,4 +1,4 @@
-// What the public objects have in common: each owns an attachment of the registry.
+// Helpers for the public objects, each of which owns an attachment of the registry.
 #pragma once
 
 #include <span>
@@ -25,7 +25,7 @@ Result<Public, Error> only(Result<std::vector<Public>, Error> all) {
   return std::move(all->front());
 }
 
-// Without those that were moved from.
+// Leaves out objects that were moved from.
 template <class Public, class State>
 std::vector<Attachment*> attachments_of(std::span<Public> all, State* Public::*state) {
   std::vector<Attachment*> attachments;

@@ -1,12 +1,11 @@
-// What was taken out of sight of hits, until no handler can be using it any more.
+// Keeps what was unpublished until no handler can be using it any more.
 //
 // Lists of handlers are unpublished first; then a grace period passes (runtime/thread.h); then they
-// are destroyed, with the attachments they refer to. Nobody waits for handlers with the registry's
-// lock held, so a handler may call the library. From a handler nobody waits at all: what it retires
-// is destroyed by a later call from elsewhere. Stubs and sites are never reclaimed.
+// are destroyed, with the attachments to which they refer. The wait for handlers is without the
+// registry's lock, so a handler may call the library. A call from a handler does not wait at all:
+// what it retires is destroyed by a later call from elsewhere. Stubs and sites are never reclaimed.
 //
-// The registry's lock is held where a function says nothing else. Waiting never ends if a handler
-// never does.
+// The wait does not end before the handlers that run then do.
 #pragma once
 
 #include <memory>
@@ -22,12 +21,13 @@ namespace pinprick::library {
 
 class Reclaimer {
  public:
-  // `attacher` outlives it.
+  // `attacher` must outlive it.
   explicit Reclaimer(Attacher& attacher) : attacher_(attacher) {}
 
-  // At the end of a call that has retired something. `lock` is the registry's, held, and is let go
-  // while this waits. What may be destroyed is in `retired` afterwards, and nothing else: it is
-  // destroyed by whoever owns that, without the lock.
+  // To be called at the end of a call that has retired something. `lock` is the registry's, held by
+  // the caller; it is released while this waits, and at the end if this has waited. Afterwards
+  // `retired` has what may be destroyed, and nothing else; its owner destroys that without the
+  // lock.
   void reclaim(Retired& retired, std::unique_lock<std::mutex>& lock);
 
  private:

@@ -32,7 +32,7 @@ Registry& Registry::get() {
 Registry::Registry()
     : image_([this](Address at, std::span<uint8_t> bytes) { sites_.restore(at, bytes); }) {
   runtime::prepare_vector_state();
-  // A child is forked between operations, never within one.
+  // Forks wait for the end of an operation.
   ::pthread_atfork(
       [] {
         ++runtime::this_thread().in_library;
@@ -147,8 +147,8 @@ Result<void, Error> Registry::optimise(bool wanted) {
   return change_all(&Modes::optimised, wanted, operation);
 }
 
-// A thread that comes to block SIGTRAP between two pieces of disarming leaves jumps in place, as
-// when a probe is disabled: they run no handlers.
+// If a thread starts to block SIGTRAP between two pieces of disarming, jumps stay in place, as when
+// a probe is disabled; they run no handlers.
 Result<void, Error> Registry::set_armed(bool armed) {
   Operation operation(mutex_, reclaimer_);
   if (!armed && std::any_of(sites_.all().begin(), sites_.all().end(),
@@ -166,7 +166,7 @@ void Registry::remove(std::span<Attachment* const> attachments) {
     Attacher::detach(*attachment);
     operation.retired.attachments.emplace_back(attachment);
   }
-  // Where the text cannot be written, handlers are gone all the same.
+  // Even if the text cannot be written, the handlers are removed.
   const auto self = target::SelfTarget::open();
   if (self) batch(*self, operation).add_those_with_room_now(sites);
   keep_one_of_each(sites);

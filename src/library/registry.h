@@ -1,19 +1,19 @@
-// All probes of one's own process: places them, changes them, takes them out.
+// All probes of our own process: places, changes and removes them.
 //
-// It owns the lock and what there is, and says which part does what, in which order. To place is to
+// The registry owns the lock and all data, and calls the other parts in order. Placing means
 //
-//     1  find the instructions, look whether they may be probed (own_image.h, own_blacklist.h),
+//     1  find the instructions, check whether they may be probed (own_image.h, own_blacklist.h),
 //        plan (site_plan.h, neighbours.h), attach (attacher.h)
-//     2  assemble the stubs, and check that memory holds what was planned for. Up to here nothing
-//        has changed, and whatever fails leaves it so
+//     2  assemble the stubs, and check that memory has the bytes that were planned for. Up to here
+//        nothing has changed, and an error leaves it so
 //     3  write the stubs, publish the lists of handlers, write the text
 //
-// and to remove is to detach, publish, write the text, let the lock go, wait for handlers, destroy.
-// batch.h has steps 2 and 3, and reclaimer.h has what comes after the text.
+// and removing means detach, publish, write the text, release the lock, wait for handlers, destroy.
+// batch.h has steps 2 and 3, and reclaimer.h has what follows the text.
 //
-// Any thread may call any public function, and a handler may, too; no signal handler. Each holds
-// the lock while it works, and the caller holds none of the library's. What fails says why, and
-// leaves what was.
+// Any thread may call any public function, also from a handler, but not from a signal handler. Each
+// function takes the lock; the caller must not hold it. Functions that fail return why, and change
+// nothing.
 #pragma once
 
 #include <memory>
@@ -54,7 +54,7 @@ class Registry {
   // Returns the attachments, in order.
   Result<std::vector<Attachment*>, Error> place(std::vector<Request> requests);
   void remove(std::span<Attachment* const> attachments);
-  // All of them, or none.
+  // Changes all of them, or none.
   Result<void, Error> set_enabled(std::span<Attachment* const> attachments, bool enabled);
 
   Result<std::vector<Where>, Error> find(std::string_view pattern);
@@ -65,9 +65,9 @@ class Registry {
   std::string_view why_no_jump(const Attachment& attachment);
   Result<void, Error> optimise(bool wanted);
   Result<void, Error> set_armed(bool armed);
-  // Without the lock: reads a counter that stays.
+  // Works without the lock, as the counter is never freed.
   uint64_t count(const detail::CounterState& counter);
-  // Whose ends are then to be placed. Nothing: there are no more.
+  // A new span, whose ends the caller places; nullopt if there are no more.
   std::optional<NewSpan> new_span();
   const Timing& timing() const { return timing_; }
 
@@ -76,12 +76,12 @@ class Registry {
 
  private:
   Registry();
-  // The lock is held in all of these.
+  // The caller of these holds the lock.
   Result<void, Error> refresh();
-  // Sites that have to give way are asked to, and noted.
+  // Returns the site for a request. Sites that have to give way are demoted.
   Result<Site*, Error> site_for(const Request& request, Demotions& demotions);
   Batch batch(const target::SelfTarget& self, Operation& operation);
-  // One of the modes, and with it all sites.
+  // Changes one of the modes, and all sites with it.
   Result<void, Error> change_all(bool Modes::*what, bool wanted, Operation& operation);
 
   std::mutex mutex_;

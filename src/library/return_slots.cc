@@ -16,12 +16,12 @@ namespace {
 using runtime::kSlots;
 
 constexpr uint64_t kDataSize = kSlots * sizeof(layout::Slot);
-// The code begins with the way to pp_returned, which may be out of a jump's reach.
+// The code starts with an indirect jump to pp_returned, which may be out of a direct jump's reach.
 constexpr uint64_t kCodeSize = kSlots << PP_SLOT_CODE_SIZE_LOG2;
 
-// For the frame of a slot, which the unwinder finds between a measured function and its caller:
-// nobody catches anything here. When the stack is taken down, the unwinder lands in pp_landed for
-// the slot to be given back, and goes on from where the function was called.
+// The personality of a slot's frame, which the unwinder finds between a measured function and its
+// caller. No exception is caught here. In the cleanup phase the unwinder enters pp_landed, which
+// gives the slot back and goes on unwinding from the call of the function.
 _Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_Exception* exception,
                                 _Unwind_Context* context) {
   if ((actions & _UA_CLEANUP_PHASE) == 0) return _URC_CONTINUE_UNWIND;
@@ -66,7 +66,7 @@ Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
   runtime::activations = static_cast<runtime::Activation*>(calls);
   runtime::slot_code = {first, first + kCodeSize};
   runtime::slots = slots;
-  // What the record of such a call is, is the runtime's: the stub's (handlers.cc).
+  // The record of such a call is the stub's HitRecord (runtime/handlers.cc).
   cover_slots({runtime::slot_code, data, PP_HIT_ADDRESS}, &personality);
   cover({code_begin, first}, arch::RangeKind::stubs,
         [&](arch::Assembler& table) { return arch::emit_code_unwind_table(table, way_out); });

@@ -1,4 +1,5 @@
-// Makes the slots of return probes in one's own process, and tells unwinders of them.
+// Makes the slots of return probes in our own process, and makes them known to unwinders. For one
+// thread at a time.
 #pragma once
 
 #include <unwind.h>
@@ -12,10 +13,11 @@
 
 namespace pinprick::library {
 
-// Once; from then on runtime::slots is there. One thread at a time.
+// Makes runtime::slots at the first call. Fails if there is no memory, or it cannot be made
+// executable.
 Result<void, SystemError> make_return_slots(const target::SelfTarget& self);
 
-// Frames of slots are found by unwinders once they have been told (unwinding.h). For good.
+// Covers the frames of slots for good; unwinders find them after tell_unwinders() (unwinding.h).
 void cover_slots(const arch::SlotFrames& frames, _Unwind_Personality_Fn personality);
 
 }  // namespace pinprick::library

@@ -1,7 +1,7 @@
-// An instruction of one's own process that was probed once, and the ways to put it into the text.
+// An instruction of our own process that was probed once, and the two ways to patch it.
 //
-// The sites belong to Sites. They change with the registry's lock held; hits read only the lists in
-// `before` and `behind`. Nothing can go wrong here.
+// Sites owns all of them. They are changed with the registry's lock held; hits read only the lists
+// in `before` and `behind`. Nothing here can fail.
 #pragma once
 
 #include <cstddef>
@@ -19,47 +19,47 @@
 
 namespace pinprick::library {
 
-// One of the two ways in which a site can be in the text.
+// One of the two ways to patch a site: a jump or a breakpoint.
 struct Form {
-  plan::Patch patch;  // site and interior as in the process
+  plan::Patch patch;  // in the process's addresses
   struct Stub {
     Shape shape;
     arch::Stub stub;
   };
   std::vector<Stub> stubs;
-  size_t in_use = 0;  // of the stubs
+  size_t in_use = 0;  // index of the stub in use
   std::optional<StubSpace::Trampoline> trampoline;
 
   bool is_breakpoint() const { return patch.written == 1; }
-  std::vector<uint8_t> written() const;  // into the text, when in place
+  std::vector<uint8_t> written() const;  // the bytes in the text when it is in place
   Range touched() const { return patch.touched(); }
 };
 
-// An instruction that was probed once. Stays, with its stubs; see StubSpace.
+// A site and its stubs are never freed; see StubSpace.
 //
-// It is a jump where one fits, and a breakpoint otherwise. A jump becomes a breakpoint when a probe
-// comes to be between the instructions that it displaces, and a jump again when that one has gone;
-// and all do while jumps are switched off (optimise()).
+// It is a jump where one fits, and a breakpoint otherwise. A jump becomes a breakpoint while there
+// is a probe between the instructions that it displaces, and while jumps are switched off
+// (optimise()).
 struct Site {
   Address address = 0;
   Range object;
   std::string name, object_name;
   arch::StackUse stack = arch::StackUse::at_entry;
-  std::optional<Form> jump;             // none: none fits, ever
-  Form breakpoint;                      // of the first instruction
-  std::optional<plan::Reason> no_jump;  // why it is not to be the jump
+  std::optional<Form> jump;             // nullopt if none can ever fit
+  Form breakpoint;                      // displaces the first instruction only
+  std::optional<plan::Reason> no_jump;  // why the site is not, or not currently, a jump
 
   runtime::HitPoint before{}, behind{};
   std::optional<uint32_t> cell;
   std::optional<uint32_t> histogram;
-  std::optional<arch::Metric> metric;  // with the histogram
-  Form* in_place = nullptr;            // of the two; null: the text is the program's own
+  std::optional<arch::Metric> metric;  // set with the histogram
+  Form* in_place = nullptr;            // one of the two; nullptr if the text is the program's own
   bool gone = false;
 
   std::vector<Attachment*> attachments;  // in the order in which they run
-  Shape needed() const;                  // by what is attached and enabled
-  bool allows_breakpoint() const;        // all that is attached does
-  // What it takes of the text, or is to take.
+  Shape needed() const;                  // by the attachments that are enabled
+  bool allows_breakpoint() const;        // all attachments do
+  // The bytes of text that it takes, or is to take.
   Range touched() const { return jump && !no_jump ? jump->touched() : breakpoint.touched(); }
 };
 

@@ -1,7 +1,7 @@
-// What is planned for one site before it is known whether its neighbours leave it room.
+// The plan for one site, before its neighbours are considered.
 //
-// Pure but for the lazy loading of objects, so the registry's lock is held. The error is the reason
-// why the instruction cannot be probed.
+// Pure, but for the lazy loading of objects, so the caller holds the registry's lock. The error is
+// the reason why the instruction cannot be probed.
 #pragma once
 
 #include <optional>
@@ -24,10 +24,10 @@ struct SitePlan {
   plan::Patch breakpoint;
   std::optional<plan::Reason> no_jump;
   arch::StackUse stack = arch::StackUse::at_entry;
-  std::vector<Site*> in_the_way;  // become breakpoints; those without probes go altogether
+  std::vector<Site*> in_the_way;  // these become breakpoints, or are removed if without probes
 };
 
-// Without regard to other sites.
+// Plans a site without regard to others.
 Result<SitePlan, plan::Reason> plan_site(const image::Match& match, placement::Wanted wanted,
                                          placement::Breakpoints breakpoints);
 

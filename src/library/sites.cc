@@ -66,8 +66,8 @@ void Sites::restore(Address at, std::span<uint8_t> bytes) const {
   }
 }
 
-// What somebody has written into our jump may be taken out again, and leads to us then. So such a
-// site is not gone.
+// A site whose jump was overwritten by others is not gone: they may restore it, and it then leads
+// to our stub again.
 void Sites::forget_what_is_gone(const image::ProcessImage& objects) {
   const auto memory = target::Memory::open(::getpid());
   if (!memory) return;

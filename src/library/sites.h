@@ -1,7 +1,7 @@
-// All sites of one's own process, by address, and those of before.
+// All sites of our own process, by address, and former ones.
 //
-// A site is never freed: its stubs may be in use. Where other code has come to lie at its address,
-// another site takes its place. The registry's lock is held. Nothing can go wrong here.
+// A site is never freed, as its stubs may be in use. If other code is loaded at its address,
+// another site takes its place. The caller holds the registry's lock. Nothing here can fail.
 #pragma once
 
 #include <algorithm>
@@ -31,30 +31,30 @@ class Sites {
   };
 
   const ByAddress& all() const { return sites_; }
-  // Null: no instruction was probed there.
+  // Returns nullptr if no instruction was probed there.
   Site* find(Address address) const;
-  // Those that begin in the range, or so shortly before it that they may reach into it.
+  // The sites in the range, or so shortly before it that they may reach into it.
   Stretch near(Range range) const {
     const Address from = range.begin - std::min(range.begin, plan::kMaxWindow);
     return {sites_.lower_bound(from), sites_.lower_bound(range.end)};
   }
-  // Sites but the one at `site` that take, or are to take, some of the range.
+  // The sites, except for the one at `site`, that take or are to take some of the range.
   std::vector<Site*> others_in(Range range, Address site) const;
 
-  // The site that is to be as planned. A known one stays if something is attached to it, or in its
-  // place, or if it was planned in the same way.
+  // Returns the site for a plan. A known site is kept if it has attachments, if it is in the text,
+  // or if its plan was the same; otherwise there is a new one.
   Site& take(SitePlan planned, const image::Match& match);
 
-  // Puts into bytes read at an address what was there before we changed it.
+  // Replaces our changes in bytes that were read at an address by the original bytes.
   void restore(Address at, std::span<uint8_t> bytes) const;
 
-  // After `objects` were read anew. A library that was unloaded took our jumps along. Another may
-  // lie there now, or the same one with its own bytes.
+  // To be called when `objects` were reloaded: marks the sites of unloaded libraries as gone, with
+  // their jumps. Another library may be there now, or the same one with its own bytes.
   void forget_what_is_gone(const image::ProcessImage& objects);
 
  private:
   ByAddress sites_;
-  std::vector<std::unique_ptr<Site>> former_sites_;  // their stubs may still be in use
+  std::vector<std::unique_ptr<Site>> former_sites_;  // whose stubs may still be in use
 };
 
 }  // namespace pinprick::library

@@ -1,9 +1,9 @@
-// The spans that there are, among those of all threads: each has an index of its own, and the
+// All spans of the program. Each has an index of its own, for the begins that threads keep, and the
 // histogram of that index.
 //
-// A span ends when nobody holds it any more; its index and histogram then are another's, and the
-// generation tells the two apart. The registry's lock is held. Indices, histograms and memory may
-// run out.
+// A span is freed with its last owner. A later span then gets its index and histogram, and the
+// generation tells the two apart. The caller holds the registry's lock. Indices, histograms and
+// memory may run out.
 #pragma once
 
 #include <array>
@@ -23,10 +23,10 @@ struct NewSpan {
 
 class SpanTable {
  public:
-  // `timing` outlives it.
+  // `timing` must outlive it.
   explicit SpanTable(Timing& timing) : timing_(timing) {}
 
-  // A span whose ends are then to be placed. Nothing: there are no more.
+  // Makes a span, whose ends the caller places. Returns nullopt if there are no more.
   std::optional<NewSpan> add();
 
  private:

@@ -19,14 +19,14 @@ namespace {
 using Kind = arch::RangeKind;
 
 constexpr uint64_t kStubAlignment = 8;
-constexpr uint64_t kMostStub = 1024;  // of one, with all that it displaces
+constexpr uint64_t kMostStub = 1024;  // bytes of one, with all that it displaces
 constexpr uint64_t kArenaCode = 4 << 20;
 constexpr uint64_t kMostStubs = 128 << 10;  // in an arena
 constexpr uint64_t kGroups = kMostStubs / arch::StubTables::kGroup;
 constexpr uint64_t kGroupNumbers = arch::StubTables::kGroup * sizeof(uint16_t);
 constexpr uint64_t kArenaPointers = 512 << 10;
-constexpr uint64_t kPointer = 2 * sizeof(Address);  // of a trampoline: to the stub, and the site
-constexpr uint64_t kCellRegion = 8 << 20;           // of a CPU; backed by memory where it is used
+constexpr uint64_t kPointer = 2 * sizeof(Address);  // a trampoline's stub and site
+constexpr uint64_t kCellRegion = 8 << 20;           // per CPU; takes memory only where it is used
 
 std::optional<arch::RseqArea> own_rseq() {
   if (!can_mark_children()) return std::nullopt;
@@ -121,7 +121,7 @@ std::optional<arch::Stub> StubSpace::place(Range object, std::span<const arch::S
   return stub;
 }
 
-// Empty tables, in memory that is taken where stubs come to be.
+// Covers the arena by empty tables. Their memory is only taken as stubs are added.
 bool StubSpace::cover_arena(Arena& arena) {
   const auto map = [](uint64_t size) -> Address {
     void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
@@ -131,11 +131,11 @@ bool StubSpace::cover_arena(Arena& arena) {
   if (shapes_at_ == 0) {
     shapes_at_ = map(arch::StubShapes::kMostBytes);
     if (shapes_at_ == 0) return false;
-    // Numbers that nobody has written are 0.
+    // Entries that are not written yet are 0, which must mean the end.
     [[maybe_unused]] const uint16_t end = shapes_.of_end();
     assert(end == 0);
   }
-  // A group more, for an unwinder that looks behind the last one.
+  // With one more group, for an unwinder that reads past the last one.
   const Address memory = map(kGroups * sizeof(uint32_t) + (kGroups + 1) * kGroupNumbers);
   if (memory == 0) return false;
   arch::StubTables& tables = arena.tables;
@@ -155,7 +155,7 @@ bool StubSpace::cover_arena(Arena& arena) {
   return true;
 }
 
-// Nothing leads to the stub yet. Those who unwind from others read what is written here.
+// Nothing leads to the stub yet, but threads that unwind from other stubs read these tables.
 void StubSpace::add_to_tables(Arena& arena, const arch::StubFrames& frames, Address begin,
                               uint64_t room) {
   const uint16_t number = shapes_.add(arch::StubShapes::shape_of(frames, begin, room), room);

@@ -1,7 +1,7 @@
-// Where the stubs of one's own process lie, and the cells that they count in.
+// The memory for the stubs of our own process, and for their counters.
 //
-// What is made stays until the process ends: a thread may stand in a stub, or on its way there, for
-// as long as it likes. A site that is probed again uses its stub of before. One thread at a time.
+// It is never freed: a thread may be in a stub, or on its way there, for any length of time. A site
+// that is probed again uses its old stubs. For one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -24,29 +24,31 @@ class StubSpace {
  public:
   StubSpace();
 
-  // Nothing: no memory within reach of the object.
+  // Assembles a stub. Returns nullopt if no memory is within reach of the object.
   std::optional<arch::Stub> place(Range object, std::span<const arch::StubAction> actions,
                                   const arch::Displaced& displaced);
 
-  // For a site whose jump has boundaries under it. Leads to `stub`; another one is stored there.
+  // A trampoline, for a site whose jump has instruction boundaries under it. It jumps to the
+  // address in `*stub`, which the caller stores.
   struct Trampoline {
     Address address = 0;
-    std::atomic<Address>* stub = nullptr;  // behind it, for unwinders, the site
+    std::atomic<Address>* stub = nullptr;  // followed by the site's address, for unwinders
   };
   std::optional<Trampoline> trampoline(Range object, Address site,
                                        std::span<const uint8_t> interior);
 
-  // Writes what was placed. Before that, nothing may lead there.
+  // Writes all stubs and trampolines made since the last call. Only after that may anything lead
+  // there.
   Result<void, SystemError> write(const target::SelfTarget& self);
 
-  // A new counter's cell; nothing where there are no more.
+  // Returns a new counter, as its offset in a per-CPU area; nullopt if there are no more.
   std::optional<uint32_t> new_cell();
   uint64_t count(uint32_t cell) const;
 
  private:
   struct Arena {
     Range code;
-    Range pointers;  // behind the code, writable
+    Range pointers;  // after the code, writable
     Address next = 0;
     Address next_pointer = 0;
     arch::ArenaEntries entries;
@@ -70,7 +72,7 @@ class StubSpace {
   std::vector<Arena> arenas_;
   target::TrampolineSpace trampolines_;
   std::vector<patch::ByteChange> unwritten_trampolines_;
-  // Region 0 for threads without rseq, then one for each CPU.
+  // A shared area for threads without rseq, then an area for each CPU.
   Address cells_ = 0;
   uint64_t regions_ = 0;
   uint32_t cells_used_ = 0;

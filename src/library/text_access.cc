@@ -11,8 +11,8 @@
 namespace pinprick::library {
 namespace {
 
-// A thread may block all signals for a moment, as libc does while it makes one. Where threads begin
-// and end all the time there is nearly always one, so this looks often, and shortly.
+// Looks repeatedly, at short intervals. A thread may block all signals for a moment, as libc does
+// while it creates one; in a program that creates threads all the time, there is nearly always one.
 std::optional<target::TrapObstacle> lasting_obstacle() {
   constexpr int kLooks = 3000;
   constexpr timespec kPause = {0, 200'000};

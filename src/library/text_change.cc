@@ -44,9 +44,9 @@ TextChange placement(Site& site, Form& form) {
 Result<void, Error> take_out(const target::SelfTarget& self, std::span<const TextChange> changes) {
   Result<void, Error> can_remove;
   return in_pieces(changes, [&](std::span<const TextChange> piece) -> Result<void, Error> {
-    // Without SIGTRAP nothing can be taken out safely: such jumps stay, and lead to empty lists.
-    // But one that should have become a breakpoint has failed to. A thread that has blocked it all
-    // through one look is not waited for again with each piece.
+    // Without SIGTRAP nothing can be removed safely: jumps stay, and lead to empty lists. But if a
+    // jump was to become a breakpoint, that is an error. After a check that has failed, later
+    // pieces do not wait for that thread again.
     if (can_remove) can_remove = ready_for_breakpoints();
     if (!can_remove) {
       const bool only_removes =

@@ -20,7 +20,7 @@
 namespace pinprick::library {
 namespace {
 
-// A region: layout::TimeCells for each histogram, then the histograms.
+// A per-CPU area has layout::TimeCells for each histogram, then the histograms.
 constexpr uint64_t kCounters = uint64_t{Timing::kMostHistograms} * sizeof(layout::TimeCells);
 
 uint64_t one_histogram() {
@@ -46,7 +46,7 @@ _Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_E
 
 Result<void, SystemError> Timing::make_histograms() {
   if (cells_ != 0) return {};
-  // Takes memory where something was recorded.
+  // Memory is only taken where something is recorded.
   const uint64_t regions = cpu_count() + 1;
   void* const memory = ::mmap(nullptr, regions * region_size(), PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

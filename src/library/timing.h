@@ -1,9 +1,9 @@
-// Histograms of one's own process: where the times of calls and spans are kept, and the slots of
-// calls that are timed.
+// The histograms of our own process, for the times of calls and spans, and the slots of timed
+// calls.
 //
-// Calls are timed as in an attached session, by the same code (runtime/image.h), which needs no
-// handler. Made when it is needed first; stays. One thread at a time makes and takes; reading is
-// anybody's.
+// Calls are timed as in an attached session, by the same code (runtime/image.h), which runs no
+// handler. The memory is allocated when it is first needed, and never freed. The functions that
+// make something are for one thread at a time; any thread may read.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,24 @@ namespace pinprick::library {
 class Timing {
  public:
   static constexpr uint32_t kMostHistograms = 8192;
-  static constexpr uint32_t kSlots = 8192;  // calls that are timed at once
+  static constexpr uint32_t kSlots = 8192;  // how many calls can be timed at once
 
-  // Room for histograms; from then on new_histogram() answers.
+  // Allocates memory for histograms. To be called before new_histogram().
   Result<void, SystemError> make_histograms();
-  // And slots; from then on enter() does.
+  // Makes the slots, and allocates memory for histograms. To be called before enter().
   Result<void, SystemError> make_slots();
   Address enter() const { return enter_; }
 
-  // A new one; nothing where there are no more.
+  // Returns the number of a new histogram; nullopt if there are no more.
   std::optional<uint32_t> new_histogram();
 
   static arch::Metric metric_of(uint32_t histogram);
-  // Offset in a region.
+  // Offset in a per-CPU area.
   static uint64_t histogram_at(uint32_t histogram);
   stats::Histogram read(uint32_t histogram) const;
   uint64_t missed(uint32_t histogram) const;     // calls without a slot
-  uint64_t unwound(uint32_t histogram) const;    // that were left by unwinding
-  uint64_t abandoned(uint32_t histogram) const;  // whose slot was used again before they returned
+  uint64_t unwound(uint32_t histogram) const;    // calls left by unwinding
+  uint64_t abandoned(uint32_t histogram) const;  // calls whose slot was reused before they returned
 
  private:
   layout::TimeCells& cells_of(uint32_t histogram, uint64_t region) const;

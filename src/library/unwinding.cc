@@ -28,7 +28,7 @@ namespace {
 struct Covered {
   Range code;
   arch::RangeKind kind = {};
-  // The header, and the table that it leads to.
+  // The header, and the table to which it leads.
   std::vector<uint8_t> bytes;
   const arch::RangeHeader* header() const {
     return reinterpret_cast<const arch::RangeHeader*>(bytes.data());
@@ -43,25 +43,24 @@ using Directory = std::vector<const Covered*>;
 
 std::atomic<const Directory*> directory;
 
-// Whose functions are known. Only ever more; those that were unloaded stay, and nobody calls from
-// there.
+// Unwinders whose functions are known. None is ever removed: one that was unloaded makes no calls.
 struct Unwinder {
   Range code;
-  layout::UnwinderTable functions;  // no landing
+  layout::UnwinderTable functions;  // without a `landing`
 };
 std::array<Unwinder, 16> unwinders;
 std::atomic<size_t> known_unwinders;
 
-link_map* own_object;  // of this library, which emitted code is said to belong to
+link_map* own_object;  // this library's; unwinders are told that emitted code belongs to it
 
 const Covered* covered_at(Address pc) {
   const Directory* all = directory.load(std::memory_order_acquire);
   if (all == nullptr) return nullptr;
-  const auto behind =
+  const auto after =
       std::upper_bound(all->begin(), all->end(), pc,
                        [](Address at, const Covered* one) { return at < one->code.begin; });
-  if (behind == all->begin()) return nullptr;
-  const Covered* const found = *std::prev(behind);
+  if (after == all->begin()) return nullptr;
+  const Covered* const found = *std::prev(after);
   return found->code.contains(pc) ? found : nullptr;
 }
 
@@ -76,16 +75,16 @@ int find_object(void* pc, dl_find_object* result) {
   return 0;
 }
 
-// One look-up of an unwinder that goes through all objects.
+// One look-up by an unwinder that goes through all objects.
 struct LookUp {
   int (*callback)(dl_phdr_info*, size_t, void*);
   void* argument;
   const Covered* covered;
   int answer = 0;
 
-  // How many objects have come and gone is as of `other`, or unwinders would forget what they know
-  // of them. The segments: the range; what leads to its table, since nongnu's libunwind looks for
-  // that in segments only; the header.
+  // The numbers of loaded and unloaded objects are those of `other`, or unwinders would drop their
+  // caches. The segments are the code; its table, as nongnu's libunwind looks for that in segments
+  // only; and the header.
   void show(const dl_phdr_info& other) {
     const auto at = reinterpret_cast<Address>(covered->header());
     const auto segment = [](uint32_t type, uint32_t flags, Address begin, uint64_t size) {
@@ -116,8 +115,9 @@ const Unwinder* unwinder_at(Address code) {
   return nullptr;
 }
 
-// What a callback's argument asks for, if it is an unwinder's: that lies on the stack, and the
-// address is one of its first three words. Of whom we do not know no more is read than there is.
+// The covered code for which a callback's argument asks, if the callback is an unwinder's: then the
+// argument lies on the stack, and the address is one of its first three words. If the caller is not
+// a known unwinder, nothing is read past the end of a page.
 const Covered* asked_for(const void* argument, bool is_known) {
   constexpr Address kNear = 65536;
   constexpr size_t kWords = 3;
@@ -133,8 +133,8 @@ const Covered* asked_for(const void* argument, bool is_known) {
   return nullptr;
 }
 
-// One object more, for who looks for an address of ours and does not find it. From within the
-// loader's function, as unwinders rely on its lock.
+// Shows one more object to an unwinder that looks for an address of ours and does not find it. This
+// is done within the loader's function, as unwinders rely on its lock.
 int list_objects(int (*callback)(dl_phdr_info*, size_t, void*), void* argument) {
   const auto caller = reinterpret_cast<Address>(__builtin_return_address(0));
   const Covered* const found = asked_for(argument, unwinder_at(caller) != nullptr);
@@ -178,7 +178,7 @@ layout::UnwinderTable own_functions() {
           address_of(&_Unwind_Resume), 0};
 }
 
-// Of a function f(name) that has their addresses.
+// The table, by a function that returns the address of each name.
 template <class F>
 layout::UnwinderTable functions_by(F&& address) {
   return {address("_Unwind_GetIP"), address("_Unwind_SetGR"), address("_Unwind_SetIP"),
@@ -191,7 +191,7 @@ bool is_own_unwinder(const LoadedObject& object) {
   return object.extent().contains(own_functions().get_ip);
 }
 
-// Within dl_iterate_phdr, so that nothing of the object goes meanwhile.
+// To be called within dl_iterate_phdr, so that the object is not unloaded meanwhile.
 void tell_unwinder(const LoadedObject& object, bool is_program) {
   const bool is_own = is_own_unwinder(object);
   if (!is_own && !is_program && !object.is_library("libgcc_s.so") &&
@@ -207,7 +207,7 @@ void tell_unwinder(const LoadedObject& object, bool is_program) {
   lead(object.import_of(kListObjects), address_of(&list_objects));
 }
 
-// What the program and this library's unwinder ask.
+// Which functions of the loader the program and this library's unwinder use.
 struct Asking {
   std::optional<Range> program;
   bool program_finds = false, program_lists = false, own_lists = false;
@@ -234,7 +234,7 @@ struct Prepared {
     dl_find_object found;
     if (::_dl_find_object(reinterpret_cast<void*>(&find_object), &found) == 0)
       own_object = found.dlfo_link_map;
-    // Once an unwinder has asked, the loader does not set its pointer any more.
+    // After an unwinder has used its pointer once, the loader does not set it again.
     _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_NO_REASON; }, nullptr);
   }
 };
@@ -249,7 +249,7 @@ void tell_debuggers(const Directory& all) {
   std::vector<uint8_t> tables;
   for (const Covered* one : all) {
     code.push_back({one->code, one->kind});
-    // The end of one is not that of all.
+    // Each table ends with a terminator, of which only the last one stays.
     if (!tables.empty()) tables.resize(tables.size() - sizeof(uint32_t));
     const auto table = one->table();
     tables.insert(tables.end(), table.begin(), table.end());
@@ -326,10 +326,11 @@ _Unwind_Reason_Code land(const void* unwinder, _Unwind_Exception* exception,
   const auto set_gr = reinterpret_cast<decltype(&_Unwind_SetGR)>(known->functions.set_gr);
   const auto set_ip = reinterpret_cast<decltype(&_Unwind_SetIP)>(known->functions.set_ip);
   const uint64_t offset = get_ip(context) - slot_code.begin;
-  // Cancelled on its way out, its stack is no more as the landing needs it.
+  // If the thread is cancelled while it returns from the slot, its stack is not as the landing pad
+  // needs it.
   if (offset % arch::kSlotCodeSize > arch::kSlotReturn) return _URC_CONTINUE_UNWIND;
   layout::Slot& slot = slots[offset >> PP_SLOT_CODE_SIZE_LOG2];
-  // Nobody needs the body of a call that has been left. Its time somebody may (slots.S).
+  // The body is not needed after the call; the slot's time may be (slots.S).
   slot.body = reinterpret_cast<uint64_t>(&known->functions);
   constexpr int kRax = 0, kRdx = 1;  // by DWARF's numbers
   set_gr(context, kRax, reinterpret_cast<uint64_t>(exception));

@@ -1,23 +1,25 @@
-// Tells unwinders of emitted code in one's own process: where to find its tables
+// Makes emitted code of our own process known to unwinders: where to find its unwind tables
 // (arch/unwind_tables.h).
 //
-// GCC's unwinder asks glibc for the table of an address, `_dl_find_object`, through a pointer that
-// the loader has set. That pointer is made to lead here: addresses of ours are answered, all others
-// passed on. It takes no lock and no memory, so that signal handlers can unwind, and children that
-// were forked in the midst of it. Other unwinders go through all objects, `dl_iterate_phdr`; there,
-// by the same means, who looks for an address of ours is shown an object more. Why every thread is
-// safe:
+// GCC's unwinder asks glibc for the table of an address, by `_dl_find_object`, through a pointer
+// that the loader has set. That pointer is changed to lead here: this code answers for our
+// addresses, and passes all others on. It neither locks nor allocates, so that signal handlers can
+// unwind, and so can children that were forked meanwhile. Other unwinders go through all objects,
+// by `dl_iterate_phdr`. In the same way, an unwinder that looks for one of our addresses is shown
+// one more object there. Every thread is safe:
 //
-//   - The pointer is one word, changed at once, and either value finds the program's frames.
+//   - The pointer is one word, written by one store, and with either value the program's frames are
+//     found.
 //   - It is changed from within dl_iterate_phdr, whose lock keeps objects from being unloaded.
-//   - What is covered is for good, like the code: no table is ever changed or freed. Which ranges
-//     there are is a list that is replaced, and whose former versions stay.
-//   - Code is covered, and the pointer set, before anything leads there.
+//   - Tables are never changed or freed, as the code is not. The list of covered ranges is replaced
+//   as
+//     a whole, and old lists are kept.
+//   - Code is covered, and the pointer is set, before anything leads to the code.
 //
-// Told are the unwinder that this library is bound to, one that is part of the program, and each
-// libgcc_s and libunwind that is loaded.
+// This is done for the unwinder to which this library is bound, for one that is part of the
+// program, and for each loaded libgcc_s and libunwind.
 //
-// One thread at a time; unwinders at any time.
+// The functions are for one thread at a time; unwinders may run at any time.
 #pragma once
 
 #include <unwind.h>
@@ -33,18 +35,18 @@ namespace pinprick::library {
 
 using EmitUnwindTable = std::function<arch::UnwindTable(arch::Assembler&)>;
 
-// No two overlap. Known to unwinders once they have been told.
+// Adds code with its table; ranges must not overlap. Unwinders find it after tell_unwinders().
 void cover(Range code, arch::RangeKind kind, const EmitUnwindTable& emit);
 
-// Of all that has been covered. Does next to nothing when they know it.
+// Publishes all that was covered. Cheap if nothing was covered since the last call.
 void tell_unwinders();
 
-// Once, before that: the program may be linked to an unwinder statically.
+// To be called once, before that: the program may be linked to an unwinder statically.
 void know_program(image::Object& program);
 
-// Of a slot's personality, which `unwinder` has called from there: makes it go on in `landing`,
-// with the exception in rax and the slot in rdx, in whose body it finds the unwinder's functions.
-// Of an unwinder that is not known, it goes on up the stack.
+// To be called by a slot's personality, which was called from the address `unwinder`. Makes the
+// unwinder enter `landing`, with the exception in rax and the slot in rdx; Slot::body then leads to
+// the unwinder's functions. An unwinder that is not known goes on up the stack.
 _Unwind_Reason_Code land(const void* unwinder, _Unwind_Exception* exception,
                          _Unwind_Context* context, Range slot_code, layout::Slot* slots,
                          const uint8_t* landing);
