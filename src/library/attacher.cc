@@ -47,14 +47,14 @@ Result<void, Error> Attacher::attach(Attachment& attachment, Site& site) {
     counter->at_begin = stubs_.count(*site.cell);
   }
   if (auto* const latency = dynamic_cast<detail::LatencyState*>(&attachment)) {
-    if (auto made = timing_.make_slots(); !made) return fail(system_error(made.error()));
-    if (!site.histogram) site.histogram = timing_.new_histogram();
+    if (auto made = histograms_.make_slots(); !made) return fail(system_error(made.error()));
+    if (!site.histogram) site.histogram = histograms_.new_histogram();
     if (!site.histogram) return fail(error_of(Cause::too_many, site.name));
-    site.metric = Timing::metric_of(*site.histogram);
-    latency->at_begin = timing_.read(*site.histogram);
-    latency->missed_at_begin = timing_.missed(*site.histogram);
-    latency->unwound_at_begin = timing_.unwound(*site.histogram);
-    latency->abandoned_at_begin = timing_.abandoned(*site.histogram);
+    site.metric = HistogramStore::metric_of(*site.histogram);
+    latency->at_begin = histograms_.read(*site.histogram);
+    latency->missed_at_begin = histograms_.missed(*site.histogram);
+    latency->unwound_at_begin = histograms_.unwound(*site.histogram);
+    latency->abandoned_at_begin = histograms_.abandoned(*site.histogram);
   }
   attachment.site = &site;
   const auto next =

@@ -10,9 +10,9 @@
 
 #include "base/result.h"
 #include "library/attachment.h"
+#include "library/histogram_store.h"
 #include "library/site.h"
 #include "library/stub_space.h"
-#include "library/timing.h"
 #include "pinprick/error.h"
 #include "runtime/handlers.h"
 
@@ -31,7 +31,7 @@ class ReturnStates {
 class Attacher {
  public:
   // Both must outlive it.
-  Attacher(StubSpace& stubs, Timing& timing) : stubs_(stubs), timing_(timing) {}
+  Attacher(StubSpace& stubs, HistogramStore& histograms) : stubs_(stubs), histograms_(histograms) {}
 
   Result<void, Error> attach(Attachment& attachment, Site& site);
   // Detaches it, if it is attached. Hits may still be using it.
@@ -41,7 +41,7 @@ class Attacher {
 
  private:
   StubSpace& stubs_;
-  Timing& timing_;
+  HistogramStore& histograms_;
   ReturnStates return_states_;
 };
 

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "library/stub_shape.h"
+#include "library/stub_features.h"
 #include "pinprick/probe.h"
 #include "placement/single.h"
 #include "runtime/handlers.h"
@@ -26,8 +26,8 @@ struct Site;
 
 struct Attachment {
   virtual ~Attachment() = default;
-  virtual placement::Wanted wanted() const = 0;
-  virtual Shape shape() const = 0;
+  virtual placement::ProbeNeeds needs() const = 0;
+  virtual StubFeatures features() const = 0;
 
   Site* site = nullptr;
   bool enabled = true;
@@ -40,19 +40,19 @@ struct Attachment {
 namespace pinprick::detail {
 
 struct ProbeState : library::Attachment {
-  placement::Wanted wanted() const override {
-    return post ? placement::Wanted::after_first : placement::Wanted::hits;
+  placement::ProbeNeeds needs() const override {
+    return post ? placement::ProbeNeeds::after_first : placement::ProbeNeeds::hits;
   }
-  library::Shape shape() const override {
-    return {.before = static_cast<bool>(pre), .behind = static_cast<bool>(post)};
+  library::StubFeatures features() const override {
+    return {.before = static_cast<bool>(pre), .after = static_cast<bool>(post)};
   }
   Handler pre, post;
   std::atomic<uint64_t> missed{0};
 };
 
 struct ReturnState : library::Attachment {
-  placement::Wanted wanted() const override { return placement::Wanted::calls; }
-  library::Shape shape() const override { return {.before = true, .measures = true}; }
+  placement::ProbeNeeds needs() const override { return placement::ProbeNeeds::calls; }
+  library::StubFeatures features() const override { return {.before = true, .measures = true}; }
   Handler on_entry, on_return;
   size_t data_size = 0;
   uint32_t max_active = 0;
@@ -66,8 +66,8 @@ struct ReturnState : library::Attachment {
 
 // Times calls into the site's histogram, which stays with the site.
 struct LatencyState : library::Attachment {
-  placement::Wanted wanted() const override { return placement::Wanted::calls; }
-  library::Shape shape() const override { return {.times = true}; }
+  placement::ProbeNeeds needs() const override { return placement::ProbeNeeds::calls; }
+  library::StubFeatures features() const override { return {.times = true}; }
   stats::Histogram at_begin;
   uint64_t missed_at_begin = 0, unwound_at_begin = 0, abandoned_at_begin = 0;
 };
@@ -78,8 +78,8 @@ struct SpanEndState : ProbeState {
 };
 
 struct CounterState : library::Attachment {
-  placement::Wanted wanted() const override { return placement::Wanted::hits; }
-  library::Shape shape() const override { return {.counts = true}; }
+  placement::ProbeNeeds needs() const override { return placement::ProbeNeeds::hits; }
+  library::StubFeatures features() const override { return {.counts = true}; }
   uint64_t at_begin = 0;
 };
 

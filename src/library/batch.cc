@@ -7,7 +7,7 @@
 #include "library/return_slots.h"
 #include "library/site_stubs.h"
 #include "library/text_access.h"
-#include "library/wanted_form.h"
+#include "library/wanted_encoding.h"
 
 namespace pinprick::library {
 namespace {
@@ -27,26 +27,26 @@ Result<void, Error> Batch::prepare(std::span<Site* const> sites) {
   const Modes& modes = parts_.modes;
   bool writes = false;
   for (Site* site : sites) {
-    Form* const form = form_when_armed(*site, modes);
-    if (form == nullptr) continue;
+    Encoding* const encoding = encoding_when_armed(*site, modes);
+    if (encoding == nullptr) continue;
     if (auto claimed = claim_text(self_); !claimed) return claimed;
     if (site->needed().measures)
       if (auto made = make_return_slots(self_); !made) return fail(system_error(made.error()));
     if (modes.armed && is_as_wanted(*site, modes)) continue;
     if (site->in_place == nullptr) {
-      std::vector<uint8_t> there(form->patch.original.size());
+      std::vector<uint8_t> there(encoding->patch.original.size());
       const bool can_be_read = self_.memory().read(site->address, there);
       parts_.sites.restore(site->address, there);
-      if (!can_be_read || there != form->patch.original) {
+      if (!can_be_read || there != encoding->patch.original) {
         parts_.image.forget();
         return fail(refused(site->name, plan::Reason::text_changed));
       }
     }
     writes = modes.armed;
-    auto made = make_stub(*site, *form, parts_.stubs, parts_.timing);
-    if (!made && !form->is_breakpoint() && (site->in_place || site->allows_breakpoint())) {
+    auto made = make_stub(*site, *encoding, parts_.stubs, parts_.histograms);
+    if (!made && !encoding->is_breakpoint() && (site->in_place || site->allows_breakpoint())) {
       site->no_jump = plan::Reason::out_of_reach;
-      made = make_stub(*site, site->breakpoint, parts_.stubs, parts_.timing);
+      made = make_stub(*site, site->breakpoint, parts_.stubs, parts_.histograms);
     }
     if (!made) return made;
   }
@@ -58,11 +58,11 @@ std::vector<TextChange> Batch::publish_and_find_removals(std::span<Site* const> 
   std::vector<TextChange> removing;
   for (Site* site : sites) {
     publish(*site, parts_.modes, retired_);
-    Form* const form = wanted_form(*site, parts_.modes);
-    if (site->in_place == nullptr || site->in_place == form) continue;
-    if (form != nullptr && !form->is_breakpoint()) continue;
-    if (form != nullptr) lead_to(*site, *form);
-    removing.push_back(removal(*site, form));
+    Encoding* const encoding = wanted_encoding(*site, parts_.modes);
+    if (site->in_place == nullptr || site->in_place == encoding) continue;
+    if (encoding != nullptr && !encoding->is_breakpoint()) continue;
+    if (encoding != nullptr) lead_to(*site, *encoding);
+    removing.push_back(removal(*site, encoding));
   }
   return removing;
 }
@@ -71,19 +71,19 @@ Result<std::vector<TextChange>, Error> Batch::lead_and_find_placements(
     std::span<Site* const> sites) {
   std::vector<TextChange> placing;
   for (Site* site : sites) {
-    Form* const form = wanted_form(*site, parts_.modes);
-    if (form == nullptr || is_as_wanted(*site, parts_.modes)) continue;
-    const auto others = parts_.sites.others_in(form->touched(), site->address);
+    Encoding* const encoding = wanted_encoding(*site, parts_.modes);
+    if (encoding == nullptr || is_as_wanted(*site, parts_.modes)) continue;
+    const auto others = parts_.sites.others_in(encoding->touched(), site->address);
     if (std::any_of(others.begin(), others.end(),
                     [](const Site* other) { return other->in_place != nullptr; })) {
       if (site->in_place == nullptr) return no_room_after_all(*site);
       site->no_jump = plan::Reason::neighbour;  // it stays a breakpoint
       continue;
     }
-    lead_to(*site, *form);
+    lead_to(*site, *encoding);
     // The text of a breakpoint, or of a jump to a trampoline, need not change.
-    const bool leads_on = form->is_breakpoint() || form->trampoline;
-    if (site->in_place != form || !leads_on) placing.push_back(placement(*site, *form));
+    const bool leads_on = encoding->is_breakpoint() || encoding->trampoline;
+    if (site->in_place != encoding || !leads_on) placing.push_back(placement(*site, *encoding));
   }
   return placing;
 }

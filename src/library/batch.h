@@ -18,13 +18,13 @@
 
 #include "base/result.h"
 #include "library/handler_lists.h"
+#include "library/histogram_store.h"
 #include "library/modes.h"
 #include "library/own_image.h"
 #include "library/site.h"
 #include "library/sites.h"
 #include "library/stub_space.h"
 #include "library/text_change.h"
-#include "library/timing.h"
 #include "pinprick/error.h"
 #include "target/self_target.h"
 
@@ -36,7 +36,7 @@ class Batch {
     const Sites& sites;
     OwnImage& image;
     StubSpace& stubs;
-    const Timing& timing;
+    const HistogramStore& histograms;
     const Modes& modes;
   };
   // All of these must outlive the batch. What hits may still be using is added to `retired`.

@@ -55,14 +55,14 @@ runtime::Handler untyped(const Handler& handler) {
 void publish(Site& site, const Modes& modes, Retired& retired) {
   if (!modes.armed) {
     exchange(site.before.handlers, std::unique_ptr<OwnedHandlers>(), retired.handlers);
-    exchange(site.behind.handlers, std::unique_ptr<OwnedHandlers>(), retired.handlers);
+    exchange(site.after.handlers, std::unique_ptr<OwnedHandlers>(), retired.handlers);
     exchange(site.before.returns, std::unique_ptr<runtime::ReturnList>(), retired.returns);
     return;
   }
   exchange(site.before.handlers,
            handler_list(site, [](const detail::ProbeState& p) -> const Handler& { return p.pre; }),
            retired.handlers);
-  exchange(site.behind.handlers,
+  exchange(site.after.handlers,
            handler_list(site, [](const detail::ProbeState& p) -> const Handler& { return p.post; }),
            retired.handlers);
   exchange(site.before.returns, return_list(site), retired.returns);

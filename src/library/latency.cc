@@ -85,18 +85,19 @@ std::string Latency::name() const {
   return state_->site->name;
 }
 Histogram Latency::snapshot() const {
-  const auto now = Registry::get().timing().read(*state_->site->histogram);
+  const auto now = Registry::get().histograms().read(*state_->site->histogram);
   return Histogram(now.since(state_->at_begin));
 }
 uint64_t Latency::missed() const {
-  return Registry::get().timing().missed(*state_->site->histogram) - state_->missed_at_begin;
+  return Registry::get().histograms().missed(*state_->site->histogram) - state_->missed_at_begin;
 }
 uint64_t Latency::unwound() const {
-  return Registry::get().timing().unwound(*state_->site->histogram) - state_->unwound_at_begin;
+  return Registry::get().histograms().unwound(*state_->site->histogram) - state_->unwound_at_begin;
 }
 
 uint64_t Latency::abandoned() const {
-  return Registry::get().timing().abandoned(*state_->site->histogram) - state_->abandoned_at_begin;
+  return Registry::get().histograms().abandoned(*state_->site->histogram) -
+         state_->abandoned_at_begin;
 }
 
 // ---------------------------------------------------------------------------------------- Span
@@ -119,7 +120,7 @@ Result<Span, Error> Span::place(SpanSpec spec) {
   auto state = std::make_unique<detail::SpanState>();
   state->span = made->span;
   state->histogram = made->histogram;
-  state->at_begin = registry.timing().read(state->histogram);
+  state->at_begin = registry.histograms().read(state->histogram);
   // If both ends are at the same site, a span is ended there before the next one starts.
   constexpr int kEndsFirst = 1;
   std::vector<Request> requests;
@@ -150,7 +151,7 @@ Span::~Span() {
 }
 
 Histogram Span::snapshot() const {
-  const auto now = Registry::get().timing().read(state_->histogram);
+  const auto now = Registry::get().histograms().read(state_->histogram);
   return Histogram(now.since(state_->at_begin));
 }
 uint64_t Span::unmatched_starts() const {

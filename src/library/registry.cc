@@ -69,7 +69,7 @@ Result<Site*, Error> Registry::site_for(const Request& request, Demotions& demot
   const Attachment& attachment = *request.attachment;
   const auto breakpoints = attachment.allow_breakpoint ? placement::Breakpoints::where_no_jump_fits
                                                        : placement::Breakpoints::none;
-  auto planned = plan_site(*match, attachment.wanted(), breakpoints);
+  auto planned = plan_site(*match, attachment.needs(), breakpoints);
   if (!planned) return fail(refused(text_of(request.where), planned.error()));
   if (auto fits = fit_among_neighbours(*planned, breakpoints, sites_); !fits)
     return fail(refused(text_of(request.where), fits.error()));
@@ -78,7 +78,7 @@ Result<Site*, Error> Registry::site_for(const Request& request, Demotions& demot
 }
 
 Batch Registry::batch(const target::SelfTarget& self, Operation& operation) {
-  return {{sites_, image_, stubs_, timing_, modes_}, self, operation.retired};
+  return {{sites_, image_, stubs_, histograms_, modes_}, self, operation.retired};
 }
 
 Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> requests) {

@@ -27,6 +27,7 @@
 #include "library/attacher.h"
 #include "library/attachment.h"
 #include "library/batch.h"
+#include "library/histogram_store.h"
 #include "library/modes.h"
 #include "library/neighbours.h"
 #include "library/operation.h"
@@ -37,7 +38,6 @@
 #include "library/sites.h"
 #include "library/span_table.h"
 #include "library/stub_space.h"
-#include "library/timing.h"
 #include "pinprick/probe.h"
 
 namespace pinprick::library {
@@ -69,7 +69,7 @@ class Registry {
   uint64_t count(const detail::CounterState& counter);
   // A new span, whose ends the caller places; nullopt if there are no more.
   std::optional<NewSpan> new_span();
-  const Timing& timing() const { return timing_; }
+  const HistogramStore& histograms() const { return histograms_; }
 
   void lock_for_fork() { mutex_.lock(); }
   void unlock_after_fork() { mutex_.unlock(); }
@@ -89,9 +89,9 @@ class Registry {
   OwnImage image_;
   OwnBlacklist blacklist_{image_};
   StubSpace stubs_;
-  Timing timing_;
-  SpanTable spans_{timing_};
-  Attacher attacher_{stubs_, timing_};
+  HistogramStore histograms_;
+  SpanTable spans_{histograms_};
+  Attacher attacher_{stubs_, histograms_};
   Reclaimer reclaimer_{attacher_};
   Modes modes_;
 };

@@ -7,11 +7,11 @@
 
 namespace pinprick::library {
 
-Shape Site::needed() const {
-  Shape shape;
+StubFeatures Site::needed() const {
+  StubFeatures features;
   for (const Attachment* attachment : attachments)
-    if (attachment->enabled) shape = shape.with(attachment->shape());
-  return shape;
+    if (attachment->enabled) features = features.with(attachment->features());
+  return features;
 }
 
 bool Site::allows_breakpoint() const {
@@ -19,7 +19,7 @@ bool Site::allows_breakpoint() const {
                      [](const Attachment* one) { return one->allow_breakpoint; });
 }
 
-std::vector<uint8_t> Form::written() const {
+std::vector<uint8_t> Encoding::written() const {
   if (is_breakpoint()) return {arch::kBreakpoint};
   return *arch::encode_jump(patch.site,
                             trampoline ? trampoline->address : stubs[in_use].stub.begin);

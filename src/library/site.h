@@ -1,7 +1,7 @@
 // An instruction of our own process that was probed once, and the two ways to patch it.
 //
 // Sites owns all of them. They are changed with the registry's lock held; hits read only the lists
-// in `before` and `behind`. Nothing here can fail.
+// in `before` and `after`. Nothing here can fail.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@
 
 #include "arch/stub.h"
 #include "library/attachment.h"
-#include "library/stub_shape.h"
+#include "library/stub_features.h"
 #include "library/stub_space.h"
 #include "plan/planner.h"
 #include "runtime/handlers.h"
 
 namespace pinprick::library {
 
-// One of the two ways to patch a site: a jump or a breakpoint.
-struct Form {
+// One of the two encodings of a site in the text: a jump or a breakpoint.
+struct Encoding {
   plan::Patch patch;  // in the process's addresses
   struct Stub {
-    Shape shape;
+    StubFeatures features;
     arch::Stub stub;
   };
   std::vector<Stub> stubs;
@@ -45,19 +45,19 @@ struct Site {
   Range object;
   std::string name, object_name;
   arch::StackUse stack = arch::StackUse::at_entry;
-  std::optional<Form> jump;             // nullopt if none can ever fit
-  Form breakpoint;                      // displaces the first instruction only
+  std::optional<Encoding> jump;         // nullopt if none can ever fit
+  Encoding breakpoint;                  // displaces the first instruction only
   std::optional<plan::Reason> no_jump;  // why the site is not, or not currently, a jump
 
-  runtime::HitPoint before{}, behind{};
+  runtime::HitPoint before{}, after{};
   std::optional<uint32_t> cell;
   std::optional<uint32_t> histogram;
   std::optional<arch::Metric> metric;  // set with the histogram
-  Form* in_place = nullptr;            // one of the two; nullptr if the text is the program's own
+  Encoding* in_place = nullptr;        // one of the two; nullptr if the text is the program's own
   bool gone = false;
 
   std::vector<Attachment*> attachments;  // in the order in which they run
-  Shape needed() const;                  // by the attachments that are enabled
+  StubFeatures needed() const;           // by the attachments that are enabled
   bool allows_breakpoint() const;        // all attachments do
   // The bytes of text that it takes, or is to take.
   Range touched() const { return jump && !no_jump ? jump->touched() : breakpoint.touched(); }

@@ -4,9 +4,9 @@
 
 namespace pinprick::library {
 
-Result<SitePlan, plan::Reason> plan_site(const image::Match& match, placement::Wanted wanted,
+Result<SitePlan, plan::Reason> plan_site(const image::Match& match, placement::ProbeNeeds needs,
                                          placement::Breakpoints breakpoints) {
-  auto single = placement::plan_single(match, wanted, breakpoints);
+  auto single = placement::plan_single(match, needs, breakpoints);
   if (!single) return fail(single.error().reason);
   SitePlan planned;
   planned.stack = single->stack;

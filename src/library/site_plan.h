@@ -28,7 +28,7 @@ struct SitePlan {
 };
 
 // Plans a site without regard to others.
-Result<SitePlan, plan::Reason> plan_site(const image::Match& match, placement::Wanted wanted,
+Result<SitePlan, plan::Reason> plan_site(const image::Match& match, placement::ProbeNeeds needs,
                                          placement::Breakpoints breakpoints);
 
 }  // namespace pinprick::library

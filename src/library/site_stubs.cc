@@ -5,65 +5,68 @@
 
 #include "arch/code.h"
 #include "library/error.h"
-#include "library/wanted_form.h"
+#include "library/wanted_encoding.h"
 #include "runtime/handlers.h"
 #include "runtime/traps.h"
 
 namespace pinprick::library {
 
-std::vector<arch::StubAction> stub_actions(const Site& site, const Shape& shape,
+std::vector<arch::StubAction> stub_actions(const Site& site, const StubFeatures& features,
                                            const arch::Displaced& displaced, Address enter) {
   using arch::StackUse;
   std::vector<arch::StubAction> actions;
-  if (shape.counts && site.cell)
+  if (features.counts && site.cell)
     actions.push_back({.stack = site.stack, .what = arch::CountHit{*site.cell}});
-  if (shape.before) {
+  if (features.before) {
     const auto routine = site.stack == StackUse::keep_red_zone ? pp_hit_inside : pp_hit;
     actions.push_back(
         {.stack = site.stack,
          .what = arch::CallHandlers{.handlers = reinterpret_cast<uint64_t>(&site.before),
                                     .routine = reinterpret_cast<Address>(routine),
-                                    .may_enter_slot = shape.measures}});
+                                    .may_enter_slot = features.measures}});
   }
-  if (shape.times) {
+  if (features.times) {
     actions.push_back({.what = arch::TimeCall{.metrics = {&*site.metric, 1}, .enter = enter}});
   }
-  if (shape.behind)
+  if (features.after)
     actions.push_back(
         {.offset = arch::decode(displaced.bytes, displaced.address)->length,
          .stack = StackUse::keep_red_zone,
-         .what = arch::CallHandlers{.handlers = reinterpret_cast<uint64_t>(&site.behind),
+         .what = arch::CallHandlers{.handlers = reinterpret_cast<uint64_t>(&site.after),
                                     .routine = reinterpret_cast<Address>(pp_hit_inside)}});
   return actions;
 }
 
-Result<void, Error> make_stub(Site& site, Form& form, StubSpace& space, const Timing& timing) {
-  const Shape shape = wanted_shape(site, form);
-  const auto has = std::find_if(form.stubs.begin(), form.stubs.end(),
-                                [&](const Form::Stub& stub) { return stub.shape == shape; });
-  if (has != form.stubs.end()) return {};
-  const arch::Displaced displaced = {site.address, form.patch.displaced_bytes()};
-  auto stub =
-      space.place(site.object, stub_actions(site, shape, displaced, timing.enter()), displaced);
-  if (stub && !form.patch.interior.empty() && !form.trampoline) {
-    form.trampoline = space.trampoline(site.object, site.address, form.patch.interior);
-    if (!form.trampoline) stub.reset();
+Result<void, Error> make_stub(Site& site, Encoding& encoding, StubSpace& space,
+                              const HistogramStore& histograms) {
+  const StubFeatures features = wanted_features(site, encoding);
+  const auto has =
+      std::find_if(encoding.stubs.begin(), encoding.stubs.end(),
+                   [&](const Encoding::Stub& stub) { return stub.features == features; });
+  if (has != encoding.stubs.end()) return {};
+  const arch::Displaced displaced = {site.address, encoding.patch.displaced_bytes()};
+  auto stub = space.place(site.object, stub_actions(site, features, displaced, histograms.enter()),
+                          displaced);
+  if (stub && !encoding.patch.interior.empty() && !encoding.trampoline) {
+    encoding.trampoline = space.trampoline(site.object, site.address, encoding.patch.interior);
+    if (!encoding.trampoline) stub.reset();
   }
   if (!stub) return fail(refused(site.name, plan::Reason::out_of_reach));
-  form.stubs.push_back({shape, *std::move(stub)});
+  encoding.stubs.push_back({features, *std::move(stub)});
   return {};
 }
 
-void lead_to(Site& site, Form& form) {
-  const Shape shape = wanted_shape(site, form);
-  const auto stub = std::find_if(form.stubs.begin(), form.stubs.end(),
-                                 [&](const Form::Stub& one) { return one.shape == shape; });
-  form.in_use = static_cast<size_t>(stub - form.stubs.begin());
+void lead_to(Site& site, Encoding& encoding) {
+  const StubFeatures features = wanted_features(site, encoding);
+  const auto stub =
+      std::find_if(encoding.stubs.begin(), encoding.stubs.end(),
+                   [&](const Encoding::Stub& one) { return one.features == features; });
+  encoding.in_use = static_cast<size_t>(stub - encoding.stubs.begin());
   for (const arch::Copy& copy : stub->stub.copies)
     if (copy.window_offset != 0)
       runtime::set_continuation(site.address + copy.window_offset, stub->stub.body + copy.offset);
   runtime::set_continuation(site.address, stub->stub.begin);
-  if (form.trampoline) form.trampoline->stub->store(stub->stub.begin);
+  if (encoding.trampoline) encoding.trampoline->stub->store(stub->stub.begin);
 }
 
 }  // namespace pinprick::library

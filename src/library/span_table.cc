@@ -5,16 +5,16 @@
 namespace pinprick::library {
 
 std::optional<NewSpan> SpanTable::add() {
-  if (!timing_.make_histograms()) return std::nullopt;
+  if (!histograms_.make_histograms()) return std::nullopt;
   for (uint32_t i = 0; i < places_.size(); ++i) {
     Place& place = places_[i];
     if (!place.span.expired()) continue;
-    if (!place.histogram) place.histogram = timing_.new_histogram();
+    if (!place.histogram) place.histogram = histograms_.new_histogram();
     if (!place.histogram) return std::nullopt;
     auto span = std::make_shared<runtime::Span>();
     span->index = i;
     span->generation = ++place.generation;
-    span->histogram = Timing::histogram_at(*place.histogram);
+    span->histogram = HistogramStore::histogram_at(*place.histogram);
     place.span = span;
     return NewSpan{std::move(span), *place.histogram};
   }

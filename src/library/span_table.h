@@ -11,7 +11,7 @@
 #include <memory>
 #include <optional>
 
-#include "library/timing.h"
+#include "library/histogram_store.h"
 #include "runtime/spans.h"
 
 namespace pinprick::library {
@@ -23,8 +23,8 @@ struct NewSpan {
 
 class SpanTable {
  public:
-  // `timing` must outlive it.
-  explicit SpanTable(Timing& timing) : timing_(timing) {}
+  // `histograms` must outlive it.
+  explicit SpanTable(HistogramStore& histograms) : histograms_(histograms) {}
 
   // Makes a span, whose ends the caller places. Returns nullopt if there are no more.
   std::optional<NewSpan> add();
@@ -36,7 +36,7 @@ class SpanTable {
     std::optional<uint32_t> histogram;
   };
 
-  Timing& timing_;
+  HistogramStore& histograms_;
   std::array<Place, runtime::kMostSpans> places_;
 };
 

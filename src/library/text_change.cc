@@ -8,14 +8,14 @@
 namespace pinprick::library {
 namespace {
 
-patch::LiveEdit edit_of(const Form& form) {
-  const auto written = form.written();
+patch::LiveEdit edit_of(const Encoding& encoding) {
+  const auto written = encoding.written();
   patch::LiveEdit edit;
-  edit.site = form.patch.site;
+  edit.site = encoding.patch.site;
   edit.length = static_cast<uint8_t>(written.size());
   std::copy(written.begin(), written.end(), edit.jump.begin());
-  std::copy_n(form.patch.original.begin(), written.size(), edit.original.begin());
-  edit.interior = form.patch.interior;
+  std::copy_n(encoding.patch.original.begin(), written.size(), edit.original.begin());
+  edit.interior = encoding.patch.interior;
   return edit;
 }
 
@@ -31,14 +31,14 @@ void note_done(std::span<const TextChange> changes) {
 
 }  // namespace
 
-TextChange removal(Site& site, Form* to) {
+TextChange removal(Site& site, Encoding* to) {
   TextChange change = {&site, to, edit_of(*site.in_place)};
   change.edit.to_breakpoint = to != nullptr;
   return change;
 }
 
-TextChange placement(Site& site, Form& form) {
-  return {&site, &form, edit_of(form)};
+TextChange placement(Site& site, Encoding& encoding) {
+  return {&site, &encoding, edit_of(encoding)};
 }
 
 Result<void, Error> take_out(const target::SelfTarget& self, std::span<const TextChange> changes) {

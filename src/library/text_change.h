@@ -25,15 +25,15 @@ namespace pinprick::library {
 
 struct TextChange {
   Site* site;
-  Form* to;  // nullptr for the program's own text
+  Encoding* to;  // nullptr for the program's own text
   patch::LiveEdit edit;
 };
 
 // The change that removes the jump or breakpoint in place. `to` is nullptr, or the breakpoint that
 // is to remain, to whose stub the site leads already.
-TextChange removal(Site& site, Form* to);
-// The change that writes the form, to whose stub the site leads already.
-TextChange placement(Site& site, Form& form);
+TextChange removal(Site& site, Encoding* to);
+// The change that writes the encoding, to whose stub the site leads already.
+TextChange placement(Site& site, Encoding& encoding);
 
 // Makes removals. While breakpoints do not work, nothing can be removed safely: then jumps stay,
 // and this fails only if one of them was to become a breakpoint.

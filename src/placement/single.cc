@@ -67,11 +67,11 @@ SinglePlan planned(const Site& site, plan::Patch patch) {
 
 }  // namespace
 
-Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, Wanted wanted,
+Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, ProbeNeeds needs,
                                               Breakpoints breakpoints) {
   const auto site = site_of(match);
   if (!site) return fail(site.error());
-  if (wanted == Wanted::calls) {
+  if (needs == ProbeNeeds::calls) {
     if (auto refusal = why_nothing_return_probed(*match.object)) {
       refusal->where = site->address;
       return fail(*refusal);
@@ -85,7 +85,7 @@ Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, Wanted 
     if (return_site(*match.object, candidate.code, candidate.begin, site->address) != site->address)
       return fail(plan::Refusal{plan::Reason::reads_return_address, site->address});
   }
-  if (wanted == Wanted::after_first) {
+  if (needs == ProbeNeeds::after_first) {
     const auto first = plan::instruction_at(site->code, site->address);
     if (first && first->flow != arch::Flow::next)
       return fail(plan::Refusal{plan::Reason::inexact, site->address});

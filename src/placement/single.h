@@ -14,7 +14,7 @@
 
 namespace pinprick::placement {
 
-enum class Wanted : uint8_t {
+enum class ProbeNeeds : uint8_t {
   hits,         // of any instruction
   calls,        // entry and return
   after_first,  // hits, and what the instruction did
@@ -33,7 +33,7 @@ struct SinglePlan {
 
 // Returns the plan for a jump. If there is not enough room for one, plans a breakpoint if those are
 // allowed. Otherwise returns why the site is refused.
-Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, Wanted wanted,
+Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, ProbeNeeds needs,
                                               Breakpoints breakpoints);
 
 // Plans a breakpoint, where something else prevents a jump.

@@ -47,10 +47,10 @@ class Arming : public testing::Test {
 TEST_F(Arming, DisarmingTakesAllOutOfTheTextAndArmingPutsItBack) {
   const auto text = text_of(&self_window);
   const auto text_of_short = text_of(&self_short);
-  uint64_t before = 0, behind = 0, returns = 0, traps = 0;
+  uint64_t before = 0, after = 0, returns = 0, traps = 0;
   const Probe probe = place({.where = self_window,
                              .pre = integer_only<&count>(&before),
-                             .post = integer_only<&count>(&behind)});
+                             .post = integer_only<&count>(&after)});
   const ReturnProbe other =
       place(ReturnProbeSpec{.where = self_window, .on_return = integer_only<&count>(&returns)});
   const Counter counter = must(Counter::place(self_window));
@@ -65,7 +65,7 @@ TEST_F(Arming, DisarmingTakesAllOutOfTheTextAndArmingPutsItBack) {
     EXPECT_EQ(self_short(5), 8);
   };
   const auto expect_hits = [&](uint64_t number) {
-    for (uint64_t hits : {before, behind, returns, traps, counter.value(),
+    for (uint64_t hits : {before, after, returns, traps, counter.value(),
                           latency.snapshot().count(), span.snapshot().count() + 1})
       EXPECT_EQ(hits, number);
     EXPECT_EQ(probe.missed(), 0u);

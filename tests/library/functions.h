@@ -9,7 +9,7 @@ long self_insn(long a);            // mov $imm32, ...: one instruction of five b
 long self_blocked(long a);         // in the blacklist of one test
 long self_nop(long a);             // a 5-byte nop first
 long self_marked(long a);          // endbr64 first
-long self_short(long a);           // a block of one byte that is jumped behind: no room for a jump
+long self_short(long a);           // a block of one byte that is jumped after: no room for a jump
 long self_pushes(long a);          // one-byte instructions: a boundary at each offset
 long self_steps(long a);           // five instructions of three bytes
 long self_seven(long a, long b, long c, long d, long e, long f, long g);  // answers g

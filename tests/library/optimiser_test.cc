@@ -65,10 +65,10 @@ TEST_F(Optimiser, SwitchedOffEverythingWorksByBreakpoints) {
   const auto text = text_of(&self_window);
   ASSERT_TRUE(optimise(false).ok());
   {
-    int before = 0, behind = 0, returns = 0;
+    int before = 0, after = 0, returns = 0;
     const Probe probe = place({.where = self_window,
                                .pre = [&](Registers&) { ++before; },
-                               .post = [&](Registers&) { ++behind; }});
+                               .post = [&](Registers&) { ++after; }});
     const ReturnProbe other =
         place(ReturnProbeSpec{.where = self_window, .on_return = [&](Registers&) { ++returns; }});
     const Latency latency = must(Latency::place(self_window));
@@ -81,7 +81,7 @@ TEST_F(Optimiser, SwitchedOffEverythingWorksByBreakpoints) {
     ASSERT_TRUE(optimise(false).ok());
     EXPECT_EQ(self_window(10, 7), 37);
     EXPECT_EQ(before, 3);
-    EXPECT_EQ(behind, 3);
+    EXPECT_EQ(after, 3);
     EXPECT_EQ(returns, 3);
     EXPECT_EQ(latency.snapshot().count(), 3u);
     EXPECT_EQ(counter.value(), 3u);

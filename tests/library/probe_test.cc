@@ -203,12 +203,12 @@ TEST(Handler, OfIntegersOnlySavesNoVectorState) {
 }
 
 TEST(Probe, ItsPostHandlerSeesWhatTheInstructionDid) {
-  uint64_t before = 0, behind = 0;
+  uint64_t before = 0, after = 0;
   const Probe probe = place({.where = self_window,
                              .pre = [&](Registers& registers) { before = registers.rax; },
-                             .post = [&](Registers& registers) { behind = registers.rax; }});
+                             .post = [&](Registers& registers) { after = registers.rax; }});
   EXPECT_EQ(self_window(10, 7), 37);
-  EXPECT_EQ(behind, 30u);
+  EXPECT_EQ(after, 30u);
   EXPECT_NE(before, 30u);
 }
 
@@ -218,15 +218,15 @@ TEST(Probe, APostHandlerIsRefusedOnABranch) {
 }
 
 TEST(Probe, APostHandlerJoinsProbesThatAreThereAlready) {
-  int before = 0, behind = 0;
+  int before = 0, after = 0;
   const Probe first = place({.where = self_window, .pre = [&](Registers&) { ++before; }});
   {
-    const Probe second = place({.where = self_window, .post = [&](Registers&) { ++behind; }});
+    const Probe second = place({.where = self_window, .post = [&](Registers&) { ++after; }});
     EXPECT_EQ(self_window(1, 1), 4);
   }
   EXPECT_EQ(self_window(1, 1), 4);
   EXPECT_EQ(before, 2);
-  EXPECT_EQ(behind, 1);
+  EXPECT_EQ(after, 1);
 }
 
 TEST(Aggregate, RunsByPriorityThenByAge) {

@@ -93,7 +93,7 @@ std::unique_ptr<Placed> place_return_probe(const void* site, Handler entry, Hand
 const Kind kAnywhere[] = {
     {"marked", [](const void* site) { return place_probe(site, marked()); }},
     {"unmarked", [](const void* site) { return place_probe(site, unmarked()); }},
-    {"behind", [](const void* site) { return place_probe(site, marked(), unmarked()); }},
+    {"after", [](const void* site) { return place_probe(site, marked(), unmarked()); }},
     {"counter", [](const void* site) { return hold(must(Counter::place(site))); }, true},
     {"nested",
      [](const void* site) { return place_probe(site, [](Registers&) { self_insn(1); }); }}};

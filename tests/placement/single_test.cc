@@ -28,7 +28,7 @@ class Single : public EveryFunction {
 TEST_F(Single, EachJumpBeginsAtItsSite) {
   size_t planned = 0;
   for (const image::Match& match : all_) {
-    const auto plan = plan_single(match, Wanted::hits, Breakpoints::none);
+    const auto plan = plan_single(match, ProbeNeeds::hits, Breakpoints::none);
     if (!plan) continue;
     ++planned;
     EXPECT_FALSE(plan->is_breakpoint());
@@ -42,8 +42,8 @@ TEST_F(Single, EachJumpBeginsAtItsSite) {
 TEST_F(Single, WhereNoJumpFitsABreakpointTakesOneByteOfOneInstruction) {
   size_t breakpoints = 0;
   for (const image::Match& match : all_) {
-    const auto jump = plan_single(match, Wanted::hits, Breakpoints::none);
-    const auto either = plan_single(match, Wanted::hits, Breakpoints::where_no_jump_fits);
+    const auto jump = plan_single(match, ProbeNeeds::hits, Breakpoints::none);
+    const auto either = plan_single(match, ProbeNeeds::hits, Breakpoints::where_no_jump_fits);
     if (jump) {
       ASSERT_TRUE(either.ok());
       EXPECT_FALSE(either->is_breakpoint());
@@ -63,10 +63,10 @@ TEST_F(Single, WhereNoJumpFitsABreakpointTakesOneByteOfOneInstruction) {
 
 TEST_F(Single, NoBreakpointLiesWithinAnInstruction) {
   for (image::Match match : all_) {
-    const auto plan = plan_single(match, Wanted::hits, Breakpoints::where_no_jump_fits);
+    const auto plan = plan_single(match, ProbeNeeds::hits, Breakpoints::where_no_jump_fits);
     if (!plan || plan->patch.displaced < 2 || plan->patch.site != match.site) continue;
     ++match.site;
-    const auto inside = plan_single(match, Wanted::hits, Breakpoints::where_no_jump_fits);
+    const auto inside = plan_single(match, ProbeNeeds::hits, Breakpoints::where_no_jump_fits);
     const bool is_instruction = std::any_of(
         all_.begin(), all_.end(), [&](const image::Match& m) { return m.site == match.site; });
     EXPECT_TRUE(is_instruction || !inside.ok()) << std::hex << match.site;
@@ -75,7 +75,7 @@ TEST_F(Single, NoBreakpointLiesWithinAnInstruction) {
 
 TEST_F(Single, BehindABranchThereIsNoAfterwards) {
   for (const image::Match& match : all_) {
-    const auto plan = plan_single(match, Wanted::after_first, Breakpoints::where_no_jump_fits);
+    const auto plan = plan_single(match, ProbeNeeds::after_first, Breakpoints::where_no_jump_fits);
     if (!plan) continue;
     const auto first = arch::decode(plan->patch.original, plan->patch.site);
     ASSERT_TRUE(first.has_value());
@@ -86,7 +86,7 @@ TEST_F(Single, BehindABranchThereIsNoAfterwards) {
 TEST_F(Single, CallsAreFollowedFromEntriesOnly) {
   size_t followed = 0;
   for (const image::Match& match : all_) {
-    const auto plan = plan_single(match, Wanted::calls, Breakpoints::where_no_jump_fits);
+    const auto plan = plan_single(match, ProbeNeeds::calls, Breakpoints::where_no_jump_fits);
     if (!plan) continue;
     ++followed;
     EXPECT_TRUE(match.at_entry() || plan->patch.site == match.function->range.begin + 4);

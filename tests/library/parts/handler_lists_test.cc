@@ -14,7 +14,7 @@ bool does_nothing(Registers&, void*, void*) noexcept {
   return true;
 }
 
-// What is published is retired at the end, as nobody frees it otherwise.
+// Retires the published lists at the end, as they are not freed otherwise.
 class HandlerLists : public testing::Test {
  protected:
   ~HandlerLists() override { publish(site, kDisarmed, retired); }
@@ -42,7 +42,7 @@ TEST_F(HandlerLists, HoldTheEnabledHandlersInTheOrderInWhichTheyAreAttached) {
   EXPECT_EQ(before()->entries[1].handler.closure, &third);
   EXPECT_FALSE(before()->integer_only);
   EXPECT_EQ(before()->only.call, nullptr);
-  EXPECT_EQ(site.behind.handlers.load(), nullptr);
+  EXPECT_EQ(site.after.handlers.load(), nullptr);
 }
 
 TEST_F(HandlerLists, NameTheOnlyHandlerIfItUsesIntegersOnly) {

@@ -1,4 +1,4 @@
-// Sites as they would be after planning, in an address space that nobody has mapped.
+// Sites as they are after planning, at addresses where nothing is mapped.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace pinprick::library {
 
 constexpr Address kText = 0x10'000'000;
 
-// Of any object: what a site takes from it is its name and its extent.
+// A match in any object, of which a site only takes the name and the extent.
 inline image::Match any_match() {
   static const image::ProcessImage image = *image::load_file("/proc/self/exe");
   image::Match match;
@@ -28,7 +28,7 @@ inline image::Match any_match() {
   return match;
 }
 
-// At an instruction of one byte, 0x50, with others of one byte, 0x51 and so on, behind it.
+// At an instruction of one byte, 0x50, followed by others of one byte, 0x51 and so on.
 inline SitePlan planned_breakpoint(Address at, uint8_t first = 0x50) {
   SitePlan planned;
   planned.address = at;
@@ -59,7 +59,7 @@ class MadeSites {
   Sites sites;
 
   Site& add(SitePlan planned) { return sites.take(std::move(planned), any_match()); }
-  // With a counter at it.
+  // Adds a site with a counter.
   Site& add_probed(SitePlan planned, MayBeBreakpoint may = MayBeBreakpoint::yes) {
     Site& site = add(std::move(planned));
     attach<detail::CounterState>(site).allow_breakpoint = may == MayBeBreakpoint::yes;
@@ -79,13 +79,13 @@ class MadeSites {
   std::vector<std::unique_ptr<Attachment>> attachments_;
 };
 
-// As if it had been written, with a stub of that shape.
-inline void put_in_place(Site& site, Form& form, const Shape& shape) {
-  Form::Stub& made = form.stubs.emplace_back();
-  made.shape = shape;
+// Makes the encoding the one in place, with a stub with these features.
+inline void put_in_place(Site& site, Encoding& encoding, const StubFeatures& features) {
+  Encoding::Stub& made = encoding.stubs.emplace_back();
+  made.features = features;
   made.stub.begin = made.stub.body = site.address + 0x1000;
-  form.in_use = form.stubs.size() - 1;
-  site.in_place = &form;
+  encoding.in_use = encoding.stubs.size() - 1;
+  site.in_place = &encoding;
 }
 
 }  // namespace pinprick::library

@@ -23,7 +23,7 @@ TEST(Neighbours, LeaveRoomForAJumpNextToThem) {
   EXPECT_THAT(planned.in_the_way, IsEmpty());
 }
 
-TEST(Neighbours, BehindAProbeMakeItABreakpoint) {
+TEST(Neighbours, UnderAPlannedJumpMakeItABreakpoint) {
   MadeSites made;
   made.add_probed(planned_jump(kText + 2));
   SitePlan planned = planned_jump(kText);
@@ -32,7 +32,7 @@ TEST(Neighbours, BehindAProbeMakeItABreakpoint) {
   EXPECT_THAT(planned.in_the_way, IsEmpty());
 }
 
-TEST(Neighbours, BehindAProbeThatMayNotBeABreakpointHaveItRefused) {
+TEST(Neighbours, UnderAPlannedJumpThatMayNotBeABreakpointGetItRefused) {
   MadeSites made;
   made.add_probed(planned_jump(kText + 2));
   SitePlan planned = planned_jump(kText);
@@ -50,7 +50,7 @@ TEST(Neighbours, WhoseJumpCoversAProbeGiveWay) {
   EXPECT_THAT(planned.in_the_way, ElementsAre(&site));
 }
 
-TEST(Neighbours, WhoseJumpCoversAProbeHaveItRefusedIfTheyMayNotBeBreakpoints) {
+TEST(Neighbours, WhoseJumpCoversAProbeGetItRefusedIfTheyMayNotBeBreakpoints) {
   MadeSites made;
   made.add_probed(planned_jump(kText), MayBeBreakpoint::no);
   SitePlan planned = planned_jump(kText + 2);
@@ -59,7 +59,7 @@ TEST(Neighbours, WhoseJumpCoversAProbeHaveItRefusedIfTheyMayNotBeBreakpoints) {
   EXPECT_EQ(fits.error(), Reason::neighbour);
 }
 
-TEST(Neighbours, WithoutProbesThatAreStillInTheTextGoAltogether) {
+TEST(Neighbours, WithoutProbesThatAreStillInTheTextAreRemoved) {
   MadeSites made;
   Site& left = made.add(planned_jump(kText + 2));
   put_in_place(left, *left.jump, {.counts = true});
@@ -69,7 +69,7 @@ TEST(Neighbours, WithoutProbesThatAreStillInTheTextGoAltogether) {
   EXPECT_THAT(planned.in_the_way, ElementsAre(&left));
 }
 
-TEST(Neighbours, AreNotAskedAtAnInstructionThatIsProbedAlready) {
+TEST(Neighbours, DoNotMatterAtAnInstructionThatIsProbedAlready) {
   MadeSites made;
   made.add_probed(planned_jump(kText));
   Site& known = made.add_probed(planned_jump(kText + 2));
@@ -83,7 +83,7 @@ TEST(Neighbours, AreNotAskedAtAnInstructionThatIsProbedAlready) {
   EXPECT_EQ(fits.error(), Reason::out_of_reach);
 }
 
-TEST(Neighbours, ThatWentAreThoseOfABreakpointForWantOfRoom) {
+TEST(Neighbours, ThatWentAreFoundForABreakpointThatLackedRoom) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
   site.no_jump = Reason::neighbour;
@@ -100,7 +100,7 @@ TEST(Neighbours, HaveNotGoneWhileOneIsProbed) {
   EXPECT_EQ(neighbours_that_went(site, made.sites), std::nullopt);
 }
 
-TEST(Neighbours, ThatWentMatterToNoBreakpointForAnotherReason) {
+TEST(Neighbours, ThatWentDoNotMatterToABreakpointForAnotherReason) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
   EXPECT_EQ(neighbours_that_went(site, made.sites), std::nullopt);
@@ -108,7 +108,7 @@ TEST(Neighbours, ThatWentMatterToNoBreakpointForAnotherReason) {
   EXPECT_EQ(neighbours_that_went(site, made.sites), std::nullopt);
 }
 
-TEST(Demotions, AreUndoneAlsoOfASiteThatWasInTheWayTwice) {
+TEST(Demotions, AreUndoneForASiteThatWasDemotedTwice) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
   Demotions demotions;

@@ -14,24 +14,24 @@ namespace {
 constexpr Address kEnter = 0x1234;
 constexpr std::array<uint8_t, 5> kMoveAndNop = {0x48, 0x89, 0xe5, 0x90, 0x90};  // mov %rsp,%rbp
 
-std::vector<arch::StubAction> actions_of(const Site& site, const Shape& shape) {
-  return stub_actions(site, shape, {site.address, kMoveAndNop}, kEnter);
+std::vector<arch::StubAction> actions_of(const Site& site, const StubFeatures& features) {
+  return stub_actions(site, features, {site.address, kMoveAndNop}, kEnter);
 }
 
-TEST(StubActions, CountThenRunHandlersThenTimeAndRunTheOthersBehindTheInstruction) {
+TEST(StubActions, CountThenRunHandlersThenTimeAndRunPostHandlersAfterTheInstruction) {
   MadeSites made;
   Site& site = made.add(planned_jump(kText));
   site.cell = 16;
   site.metric = arch::Metric{};
   const auto actions =
-      actions_of(site, {.counts = true, .before = true, .behind = true, .times = true});
+      actions_of(site, {.counts = true, .before = true, .after = true, .times = true});
   ASSERT_EQ(actions.size(), 4u);
   EXPECT_EQ(std::get<arch::CountHit>(actions[0].what).cell, 16u);
   const auto& before = std::get<arch::CallHandlers>(actions[1].what);
   EXPECT_EQ(before.handlers, reinterpret_cast<uint64_t>(&site.before));
   EXPECT_EQ(std::get<arch::TimeCall>(actions[2].what).enter, kEnter);
-  const auto& behind = std::get<arch::CallHandlers>(actions[3].what);
-  EXPECT_EQ(behind.handlers, reinterpret_cast<uint64_t>(&site.behind));
+  const auto& after = std::get<arch::CallHandlers>(actions[3].what);
+  EXPECT_EQ(after.handlers, reinterpret_cast<uint64_t>(&site.after));
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(actions[i].offset, 0);
   EXPECT_EQ(actions[3].offset, 3);
 }
@@ -40,7 +40,7 @@ TEST(StubActions, KeepTheRedZoneWhereThereMayBeOne) {
   MadeSites made;
   Site& site = made.add(planned_jump(kText));
   const auto routine = [&](size_t i) {
-    return std::get<arch::CallHandlers>(actions_of(site, {.before = true, .behind = true})[i].what)
+    return std::get<arch::CallHandlers>(actions_of(site, {.before = true, .after = true})[i].what)
         .routine;
   };
   EXPECT_EQ(routine(0), reinterpret_cast<Address>(pp_hit));
@@ -49,11 +49,11 @@ TEST(StubActions, KeepTheRedZoneWhereThereMayBeOne) {
   EXPECT_EQ(routine(0), reinterpret_cast<Address>(pp_hit_inside));
 }
 
-TEST(StubActions, MayEnterASlotOnlyWhereCallsAreFollowed) {
+TEST(StubActions, MayEnterASlotOnlyIfCallsAreMeasured) {
   MadeSites made;
   Site& site = made.add(planned_jump(kText));
-  const auto may = [&](const Shape& shape) {
-    return std::get<arch::CallHandlers>(actions_of(site, shape)[0].what).may_enter_slot;
+  const auto may = [&](const StubFeatures& features) {
+    return std::get<arch::CallHandlers>(actions_of(site, features)[0].what).may_enter_slot;
   };
   EXPECT_FALSE(may({.before = true}));
   EXPECT_TRUE(may({.before = true, .measures = true}));

@@ -13,9 +13,9 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr Shape kCounts = {.counts = true};
+constexpr StubFeatures kCounts = {.counts = true};
 
-TEST(Sites, RestoreTheBytesUnderWhatIsInPlace) {
+TEST(Sites, RestoreTheBytesUnderTheJumpInPlace) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText + 2));
   put_in_place(site, *site.jump, kCounts);
@@ -24,7 +24,7 @@ TEST(Sites, RestoreTheBytesUnderWhatIsInPlace) {
   EXPECT_THAT(read, ElementsAre(1, 2, 0x50, 0x51, 0x52, 0x53, 0x54, 8, 9));
 }
 
-TEST(Sites, RestoreTheEndOfAJumpThatBeginsBeforeWhatWasRead) {
+TEST(Sites, RestoreTheEndOfAJumpThatStartsBeforeTheBytesRead) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
   put_in_place(site, *site.jump, kCounts);
@@ -41,7 +41,7 @@ TEST(Sites, RestoreNothingWhereTheTextIsTheProgramsOwn) {
   EXPECT_THAT(read, ElementsAre(1, 2));
 }
 
-TEST(Sites, OthersInARangeAreThoseThatTakeOrAreToTakeSomeOfIt) {
+TEST(Sites, OthersInARangeTakeOrAreToTakeSomeOfIt) {
   MadeSites made;
   Site& to_be = made.add_probed(planned_jump(kText));
   Site& in_place = made.add(planned_jump(kText + 8));
@@ -52,7 +52,7 @@ TEST(Sites, OthersInARangeAreThoseThatTakeOrAreToTakeSomeOfIt) {
   EXPECT_THAT(made.sites.others_in({kText + 5, kText + 8}, kText + 5), IsEmpty());
 }
 
-TEST(Sites, OthersInARangeAreNeitherTheSiteItselfNorOnesThatAreGone) {
+TEST(Sites, OthersInARangeAreNeitherTheSiteItselfNorGone) {
   MadeSites made;
   Site& itself = made.add_probed(planned_jump(kText));
   made.add_probed(planned_jump(kText + 2)).gone = true;
@@ -63,19 +63,19 @@ TEST(Sites, AJumpThatIsToBeABreakpointStillTakesItsBytesWhileItIsInPlace) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
   site.no_jump = plan::Reason::neighbour;
-  const Range behind = {kText + 1, kText + 2};
-  EXPECT_THAT(made.sites.others_in(behind, behind.begin), IsEmpty());
+  const Range under = {kText + 1, kText + 2};
+  EXPECT_THAT(made.sites.others_in(under, under.begin), IsEmpty());
   put_in_place(site, *site.jump, kCounts);
-  EXPECT_THAT(made.sites.others_in(behind, behind.begin), ElementsAre(&site));
+  EXPECT_THAT(made.sites.others_in(under, under.begin), ElementsAre(&site));
 }
 
-TEST(Sites, AreTakenAgainWherePlannedAsBefore) {
+TEST(Sites, AreKeptIfPlannedInTheSameWay) {
   MadeSites made;
   Site& site = made.add(planned_jump(kText));
   EXPECT_EQ(&made.add(planned_jump(kText)), &site);
 }
 
-TEST(Sites, AreOthersWhereOtherCodeHasComeToLie) {
+TEST(Sites, AreReplacedWhereOtherCodeIsLoaded) {
   MadeSites made;
   Site& site = made.add(planned_jump(kText, 0x50));
   Site& other = made.add(planned_jump(kText, 0x40));

@@ -58,7 +58,7 @@ TEST(TextChange, PlacesAJumpToTheStubInUseOverTheOriginalBytes) {
   EXPECT_THAT(change.edit.interior, ElementsAre(1, 2, 3, 4));
 }
 
-TEST(TextChange, RemovesWhatIsInPlaceAndLeavesABreakpointIfOneIsWanted) {
+TEST(TextChange, RemovesTheEncodingInPlaceAndLeavesABreakpointIfWanted) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
   put_in_place(site, *site.jump, {.counts = true});

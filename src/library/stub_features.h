@@ -3,16 +3,16 @@
 
 namespace pinprick::library {
 
-struct Shape {
+struct StubFeatures {
   bool counts = false;
   bool before = false;    // runs handlers at the site, or measures calls for return probes
-  bool behind = false;    // runs handlers after the first instruction
+  bool after = false;     // runs handlers after the first instruction
   bool measures = false;  // measures calls for return probes
   bool times = false;     // times calls, without a handler
-  bool empty() const { return !counts && !before && !behind && !times; }
-  bool covers(const Shape& other) const;
-  Shape with(const Shape& other) const;
-  friend bool operator==(const Shape&, const Shape&) = default;
+  bool empty() const { return !counts && !before && !after && !times; }
+  bool covers(const StubFeatures& other) const;
+  StubFeatures with(const StubFeatures& other) const;
+  friend bool operator==(const StubFeatures&, const StubFeatures&) = default;
 };
 
 }  // namespace pinprick::library

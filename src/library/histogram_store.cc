@@ -1,4 +1,4 @@
-#include "library/timing.h"
+#include "library/histogram_store.h"
 
 #include <sys/mman.h>
 #include <sys/rseq.h>
@@ -21,14 +21,15 @@ namespace pinprick::library {
 namespace {
 
 // A per-CPU area has layout::TimeCells for each histogram, then the histograms.
-constexpr uint64_t kCounters = uint64_t{Timing::kMostHistograms} * sizeof(layout::TimeCells);
+constexpr uint64_t kCounters =
+    uint64_t{HistogramStore::kMostHistograms} * sizeof(layout::TimeCells);
 
 uint64_t one_histogram() {
   return layout::histogram_size(runtime::kFractionBits);
 }
 
 uint64_t region_size() {
-  return align_up(kCounters + Timing::kMostHistograms * one_histogram(), kPageSize);
+  return align_up(kCounters + HistogramStore::kMostHistograms * one_histogram(), kPageSize);
 }
 
 uint32_t cpu_count() {
@@ -44,7 +45,7 @@ _Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_E
 
 }  // namespace
 
-Result<void, SystemError> Timing::make_histograms() {
+Result<void, SystemError> HistogramStore::make_histograms() {
   if (cells_ != 0) return {};
   // Memory is only taken where something is recorded.
   const uint64_t regions = cpu_count() + 1;
@@ -63,7 +64,7 @@ Result<void, SystemError> Timing::make_histograms() {
   return {};
 }
 
-Result<void, SystemError> Timing::make_slots() {
+Result<void, SystemError> HistogramStore::make_slots() {
   if (enter_ != 0) return {};
   if (auto made = make_histograms(); !made) return made;
   const auto extent = runtime::runtime_extent(kSlots, cpu_count());
@@ -103,27 +104,27 @@ Result<void, SystemError> Timing::make_slots() {
   return {};
 }
 
-std::optional<uint32_t> Timing::new_histogram() {
+std::optional<uint32_t> HistogramStore::new_histogram() {
   if (cells_ == 0 || used_ == kMostHistograms) return std::nullopt;
   for (uint64_t region = 0; region < regions_; ++region)
     cells_of(used_, region).place = region * region_size() + histogram_at(used_);
   return used_++;
 }
 
-uint64_t Timing::histogram_at(uint32_t histogram) {
+uint64_t HistogramStore::histogram_at(uint32_t histogram) {
   return kCounters + histogram * one_histogram();
 }
 
-arch::Metric Timing::metric_of(uint32_t histogram) {
+arch::Metric HistogramStore::metric_of(uint32_t histogram) {
   return {histogram * sizeof(layout::TimeCells), runtime::kFractionBits};
 }
 
-layout::TimeCells& Timing::cells_of(uint32_t histogram, uint64_t region) const {
+layout::TimeCells& HistogramStore::cells_of(uint32_t histogram, uint64_t region) const {
   return *reinterpret_cast<layout::TimeCells*>(cells_ + region * region_size() +
                                                metric_of(histogram).cells);
 }
 
-stats::Histogram Timing::read(uint32_t histogram) const {
+stats::Histogram HistogramStore::read(uint32_t histogram) const {
   stats::Histogram all(runtime::kFractionBits);
   const uint64_t offset = histogram_at(histogram);
   for (uint64_t region = 0; region < regions_; ++region) {
@@ -135,22 +136,22 @@ stats::Histogram Timing::read(uint32_t histogram) const {
   return all;
 }
 
-uint64_t Timing::sum(uint32_t histogram, uint64_t layout::TimeCells::*counter) const {
+uint64_t HistogramStore::sum(uint32_t histogram, uint64_t layout::TimeCells::*counter) const {
   uint64_t sum = 0;
   for (uint64_t region = 0; region < regions_; ++region)
     sum += __atomic_load_n(&(cells_of(histogram, region).*counter), __ATOMIC_RELAXED);
   return sum;
 }
 
-uint64_t Timing::missed(uint32_t histogram) const {
+uint64_t HistogramStore::missed(uint32_t histogram) const {
   return sum(histogram, &layout::TimeCells::missed);
 }
 
-uint64_t Timing::unwound(uint32_t histogram) const {
+uint64_t HistogramStore::unwound(uint32_t histogram) const {
   return sum(histogram, &layout::TimeCells::unwound);
 }
 
-uint64_t Timing::abandoned(uint32_t histogram) const {
+uint64_t HistogramStore::abandoned(uint32_t histogram) const {
   return sum(histogram, &layout::TimeCells::abandoned);
 }
 

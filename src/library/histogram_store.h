@@ -18,7 +18,7 @@
 
 namespace pinprick::library {
 
-class Timing {
+class HistogramStore {
  public:
   static constexpr uint32_t kMostHistograms = 8192;
   static constexpr uint32_t kSlots = 8192;  // how many calls can be timed at once

@@ -1,4 +1,4 @@
-#include "library/wanted_form.h"
+#include "library/wanted_encoding.h"
 
 #include <gtest/gtest.h>
 
@@ -11,51 +11,51 @@ constexpr Modes kUsual;
 constexpr Modes kDisarmed = {.armed = false};
 constexpr Modes kNotOptimised = {.optimised = false};
 
-TEST(WantedForm, IsTheJumpWhereOneFits) {
+TEST(WantedEncoding, IsTheJumpWhereOneFits) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
-  EXPECT_EQ(wanted_form(site, kUsual), &*site.jump);
+  EXPECT_EQ(wanted_encoding(site, kUsual), &*site.jump);
   site.no_jump = plan::Reason::neighbour;
-  EXPECT_EQ(wanted_form(site, kUsual), &site.breakpoint);
+  EXPECT_EQ(wanted_encoding(site, kUsual), &site.breakpoint);
 }
 
-TEST(WantedForm, IsTheBreakpointWhileJumpsAreSwitchedOff) {
+TEST(WantedEncoding, IsTheBreakpointWhileJumpsAreSwitchedOff) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
-  EXPECT_EQ(wanted_form(site, kNotOptimised), &site.breakpoint);
+  EXPECT_EQ(wanted_encoding(site, kNotOptimised), &site.breakpoint);
 }
 
-TEST(WantedForm, IsNoneWhereNothingIsEnabled) {
+TEST(WantedEncoding, IsNoneWhereNothingIsEnabled) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
   site.attachments.front()->enabled = false;
-  EXPECT_EQ(wanted_form(site, kUsual), nullptr);
+  EXPECT_EQ(wanted_encoding(site, kUsual), nullptr);
 }
 
-TEST(WantedForm, IsNoneWhereTheCodeIsGone) {
+TEST(WantedEncoding, IsNoneWhereTheCodeIsGone) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
   site.gone = true;
-  EXPECT_EQ(wanted_form(site, kUsual), nullptr);
+  EXPECT_EQ(wanted_encoding(site, kUsual), nullptr);
 }
 
-TEST(WantedForm, IsNoneWhileAllAreDisarmedAndIsKnownForWhenTheyAreArmed) {
+TEST(WantedEncoding, IsNoneWhileAllAreDisarmedAndIsKnownForWhenTheyAreArmed) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
-  EXPECT_EQ(wanted_form(site, kDisarmed), nullptr);
-  EXPECT_EQ(form_when_armed(site, kDisarmed), &*site.jump);
+  EXPECT_EQ(wanted_encoding(site, kDisarmed), nullptr);
+  EXPECT_EQ(encoding_when_armed(site, kDisarmed), &*site.jump);
 }
 
-TEST(WantedShape, IsNeverLessThanTheStubInPlaceDoes) {
+TEST(WantedFeatures, AreNeverLessThanThoseOfTheStubInPlace) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
-  EXPECT_EQ(wanted_shape(site, *site.jump), Shape{.counts = true});
+  EXPECT_EQ(wanted_features(site, *site.jump), StubFeatures{.counts = true});
   put_in_place(site, *site.jump, {.before = true});
-  EXPECT_EQ(wanted_shape(site, *site.jump), (Shape{.counts = true, .before = true}));
-  EXPECT_EQ(wanted_shape(site, site.breakpoint), Shape{.counts = true});
+  EXPECT_EQ(wanted_features(site, *site.jump), (StubFeatures{.counts = true, .before = true}));
+  EXPECT_EQ(wanted_features(site, site.breakpoint), StubFeatures{.counts = true});
 }
 
-TEST(WantedForm, IsThereOnceItsStubDoesAllThatIsNeeded) {
+TEST(WantedEncoding, IsInPlaceOnceItsStubDoesAllThatIsNeeded) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
   EXPECT_FALSE(is_as_wanted(site, kUsual));
