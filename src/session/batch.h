@@ -1,5 +1,6 @@
-// A batch is what an owner has armed in a process at one time: first in all objects that are there,
-// then in those that the process loads. Each batch is a session of its own.
+// A batch is the set of probes that an owner arms in a process at one time: first in all objects
+// that are there, then in those that the process loads. Each batch has a session of its own. For
+// the thread that uses the measurement.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace pinprick::session {
 // What all probes of a batch have recorded so far.
 struct Recorded {
   std::vector<uint64_t> counters = {};  // of counting probes
-  // Of all other probes.
+  // Of all other probes:
   std::vector<stats::Histogram> histograms = {};
   std::vector<ledger::Unrecorded> unrecorded = {};
 };
@@ -34,9 +35,9 @@ using Batches = std::list<Batch>;
 engine::LoaderWatch* loader_of(const Batches& batches);
 // Returns where the batches have code in the process.
 std::vector<Range> code_of(const Batches& batches);
-// How many calls were missed for want of memory for histograms.
+// How many calls were missed for lack of memory for histograms.
 uint64_t refused_by(const Batches& batches);
-// How many slots to start with next time, where calls found none.
+// How many slots to start with next time, if calls found none.
 uint64_t slots_to_ask_for(const Batches& batches);
 bool have_hits(const Batches& batches);
 

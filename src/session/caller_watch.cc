@@ -19,8 +19,7 @@ bool CallerWatch::is_news(const target::RemoteTarget& target, Address caller,
   for (const image::Mapping& mapping : maps)
     if (mapping.inode != 0 && mapping.range.contains(caller))
       is_new |= files_.insert(mapping.range.begin).second;
-  // Where a function that another owner times ends with a jump to one of ours, the caller is a
-  // slot.
+  // If a function that another owner times tail calls one of ours, the caller is a slot.
   const auto others = engine::OtherSites::find(target.pid(), target.memory());
   return is_new || std::any_of(others.code().begin(), others.code().end(),
                                [&](Range code) { return code.contains(caller); });

@@ -1,7 +1,7 @@
 // Finds code that makes calls which are not timed, but could be. A call is only timed if it was
 // made from known code (runtime/callers.h). Code that the program generates is never known.
-// Libraries that were loaded without our being told, and slots of another owner, become known when
-// they are looked at.
+// Libraries that were loaded without a notice to us, and slots of another owner, become known when
+// the process is looked at again.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +17,8 @@ namespace pinprick::session {
 
 class CallerWatch {
  public:
-  // Returns true if such calls were made since the last look, so that it is worth looking at the
-  // process again. It looks ten times a second at most, and returns false in between.
+  // Returns true if such calls were made since the last look, so that the process should be looked
+  // at again. Looks ten times a second at most, and returns false in between.
   bool finds_new(const target::RemoteTarget& target, Batches& batches);
 
  private:

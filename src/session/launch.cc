@@ -38,8 +38,8 @@ std::optional<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-// Between fork and exec. Waits for the parent to trace it; tells it through the other pipe why exec
-// failed, success closes it.
+// Runs between fork and exec. Waits until the parent traces it. If exec fails, writes the errno to
+// the other pipe, which exec closes otherwise.
 [[noreturn]] void become(const std::vector<std::string>& command, const SignalTreatment& treatment,
                          Pipe traced, const Pipe& error, pid_t parent) {
   std::vector<char*> arguments;
@@ -51,8 +51,8 @@ std::optional<Pipe> make_pipe() {
   traced.write.reset();
   char go = 0;
   if (getppid() != parent || ::read(traced.read.get(), &go, 1) != 1) _exit(125);
-  // A tracer that dies now takes us with it. One that has let go and dies leaves a program in a
-  // group stop, which somebody has to end.
+  // If the parent dies while it traces us, we are killed. If it dies after detaching, the program
+  // is left in a group stop, which this signal then ends.
   prctl(PR_SET_PDEATHSIG, SIGCONT);
   execvp(arguments[0], arguments.data());
   const int number = errno;
@@ -60,8 +60,8 @@ std::optional<Pipe> make_pipe() {
   _exit(125);
 }
 
-// Until the program stands at its entry it has done nothing, and a breakpoint waits for it there:
-// it ends with us. Never so for a program that runs already.
+// The program is killed if we die. Before its entry point it has done nothing, and at the entry
+// point there is a breakpoint of ours. A process that runs already is never traced in this way.
 bool trace(pid_t pid) {
   return ptrace(PTRACE_SEIZE, pid, nullptr, data(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC)) == 0;
 }
@@ -79,7 +79,7 @@ bool wait_for_trap(pid_t pid) {
   }
 }
 
-// The kernel takes SIGTRAP out of the mask of a thread that comes to a breakpoint.
+// The kernel unblocks SIGTRAP in a thread that hits a breakpoint.
 bool block_traps_again(pid_t pid) {
   constexpr uint64_t kTraps = uint64_t{1} << (SIGTRAP - 1);
   uint64_t mask = 0;
@@ -88,8 +88,8 @@ bool block_traps_again(pid_t pid) {
   return ptrace(PTRACE_SETSIGMASK, pid, data(sizeof mask), &mask) == 0;
 }
 
-// Runs a traced program, just exec'ed, to its entry point. The breakpoint is gone when this
-// returns.
+// Runs a traced program from its exec to its entry point. If this returns true, the breakpoint is
+// removed.
 bool run_to_entry(pid_t pid, const target::Memory& memory, const SignalTreatment& treatment) {
   const Address entry = image::auxiliary_value(pid, AT_ENTRY);
   uint8_t original = 0;
@@ -134,7 +134,7 @@ void SignalTreatment::adopt() const {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action = {};
     action.sa_handler = ignored_[static_cast<size_t>(signal)] ? SIG_IGN : SIG_DFL;
-    sigaction(signal, &action, nullptr);  // which refuses the C library's own, SIGKILL and SIGSTOP
+    sigaction(signal, &action, nullptr);  // fails for SIGKILL, SIGSTOP and the C library's own
   }
   sigprocmask(SIG_SETMASK, &blocked_, nullptr);
 }
@@ -175,7 +175,7 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
     return refuse(memory ? LaunchError::Cause::ended_early : LaunchError::Cause::cannot_hold,
                   memory ? 0 : memory.error().number);
   }
-  // Let go into a group stop; it is reported to us like any child's.
+  // Detaching with SIGSTOP leaves it in a group stop, which is reported to us as for any child.
   int status = 0;
   if (ptrace(PTRACE_DETACH, pid, nullptr, data(SIGSTOP)) != 0 ||
       waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status)) {

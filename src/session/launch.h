@@ -1,5 +1,6 @@
-// Starts a program and holds it at its entry point: libraries mapped and initialised by the loader,
-// nothing of the program itself run.
+// Starts a program and holds it at its entry point: the loader has mapped and initialised the
+// libraries, and none of the program's own code has run. For one thread of ours, as it traces the
+// program.
 #pragma once
 
 #include <signal.h>
@@ -16,7 +17,7 @@ namespace pinprick::session {
 struct LaunchError {
   enum class Cause : unsigned char {
     cannot_start,  // fork or pipe
-    cannot_exec,   // no such program, not permitted, no executable: `system_error`
+    cannot_exec,   // no such program, not permitted, or not executable: `system_error`
     not_64_bit,
     ended_early,  // before it reached its entry point
     cannot_hold,  // ptrace refused
@@ -25,12 +26,12 @@ struct LaunchError {
   int system_error = 0;
 };
 
-// How a process takes signals, as far as the programs that it starts inherit it.
+// Which signals a process blocks and ignores, which the programs that it starts inherit.
 class SignalTreatment {
  public:
-  // Ours.
+  // This process's.
   static SignalTreatment current();
-  // Makes it ours. Between fork and exec, too.
+  // Makes it this process's. Can also be called between fork and exec.
   void adopt() const;
   bool blocks(int signal) const { return sigismember(&blocked_, signal) == 1; }
 
@@ -39,11 +40,10 @@ class SignalTreatment {
   std::array<bool, NSIG> ignored_ = {};
 };
 
-// A child of ours. Not traced once it is held: it stands in a group stop, and goes on with
-// release().
+// A child of ours. While it is held it is not traced, but in a group stop; release() resumes it.
 class Launched {
  public:
-  // `treatment`: of signals, by the program.
+  // The program gets `treatment`.
   static Result<Launched, LaunchError> start(const std::vector<std::string>& command,
                                              const SignalTreatment& treatment);
   Launched(Launched&& other) noexcept;
@@ -53,8 +53,8 @@ class Launched {
 
   pid_t pid() const { return pid_; }
   void release();
-  // Waits for its end; the status as of wait(2). A thread that a stop left unsettled is let go
-  // meanwhile.
+  // Waits for its end, and returns the status as wait(2) does. Meanwhile resumes threads that a
+  // stop left unsettled.
   int wait();
 
  private:

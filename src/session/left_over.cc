@@ -12,7 +12,7 @@ Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
   if (!turn) return fail(turn.error());
   auto file = ledger::SessionFile::open(found.file.path(), ledger::SessionFile::Lock::exclusive);
   if (!file) return fail(ledger::SessionError(file.error()));
-  auto journal = file->read();  // again, now that it is ours
+  auto journal = file->read();  // again, now that the file is locked
   if (!journal) return fail(ledger::SessionError(journal.error()));
   if (!found.target_lives) {
     file->remove();
@@ -22,15 +22,15 @@ Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
   }
   auto subject = look_at(pid, store);
   if (!subject) return fail(subject.error());
-  // Not before: a program that somebody runs as another user is the same process. What was opened
-  // now is not what comes after an exec.
+  // Not before: a process may execute a program that runs as another user. Once it is opened, a
+  // later exec cannot change what we write to.
   if (!ledger::is_trusted(*file, pid))
     return fail(ledger::SessionError(
         ledger::FileError{ledger::FileError::Cause::untrusted, file->path(), 0, {}, 0}));
   return engine::disarm(subject->target, *subject->image, *file, *journal, timeout_ns);
 }
 
-// Memory that an earlier session had to leave: who was in it may be out by now.
+// The thread that was in an earlier session's memory may have left it by now.
 void take_out_left_overs(pid_t pid, image::ObjectStore& store) {
   for (const ledger::FoundSession& left : ledger::find_sessions(pid).sessions)
     if (left.target_lives && !left.controller_lives)

@@ -1,5 +1,5 @@
-// What owners have left in a process: probes whose controller is gone, and memory that a controller
-// had to leave there because a thread was still in it.
+// Takes out what owners have left in a process: probes whose controller is gone, and memory that a
+// controller had to leave there because a thread was still in it.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,9 @@
 
 namespace pinprick::session {
 
-// Takes out what such a session has in its process. If the process is gone, only the session file
-// is removed. `timeout_ns` says how long to wait for threads to leave the memory.
+// Takes out what such a session has in its process, waiting for threads to leave its memory for
+// `timeout_ns` at most. If the process is gone, only removes the session file. Fails if a
+// controller still holds the file, the file is not trusted, or the process cannot be changed.
 Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
     const ledger::FoundSession& found, image::ObjectStore& store,
     uint64_t timeout_ns = engine::kDisarmTimeoutNs);

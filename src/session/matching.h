@@ -15,15 +15,15 @@
 
 namespace pinprick::session {
 
-// Are patterns that match nothing, and spans with such a point, an error?
+// Is it an error if a pattern, or a point of a span, matches nothing?
 enum class Unmatched : uint8_t { refuse, accept };
 
 // Will objects that the process loads later be probed?
 enum class Loads : uint8_t { ignored, tracked };
 
 struct NothingMatched {
-  std::vector<std::string> patterns;  // empty: there were matches, and all are excluded
-  // What Unmatched::accept would do about it.
+  std::vector<std::string> patterns;  // empty if there were matches, and all are excluded
+  // What Unmatched::accept would do.
   enum class Remedy : uint8_t { none, accept, await_loads } remedy = Remedy::none;
 };
 

@@ -94,8 +94,7 @@ Result<Batch, MeasurementError> Measurement::arm(std::unique_ptr<image::ProcessI
   return Batch{std::move(image), *std::move(armed)};
 }
 
-// The task can be cancelled until the first jump is written. What was done is then undone, and
-// nothing was changed.
+// The task can be cancelled until the first jump is written. Everything is then undone.
 Result<Batch, MeasurementError> Measurement::plan_and_arm(Subject& subject) {
   Task task;
   const auto watched = listener_->watch(task);
@@ -137,13 +136,13 @@ Result<void, MeasurementError> Measurement::arm_program() {
     return fail(MeasurementError(NothingArmed{kind}));
   }
   batches_.push_back(*std::move(armed));
-  // What was loaded after we had looked, and before the hook was armed, did not wait for us.
+  // Loads after our look, and before the hook was armed, did not wait for us.
   if (loader_of(batches_) != nullptr) look_again();
   return {};
 }
 
-// A wildcard selects whatever can be probed of what it matches, as Sites::every_instruction does. A
-// name selects one function.
+// A name selects one function, so it is a shortfall if that cannot be probed. A wildcard, or
+// Sites::every_instruction, only selects what can be probed.
 void Measurement::note_skipped(const engine::ArmReport& report) {
   const Selection& selection = spec_->selection;
   if (selection.sites == Sites::every_instruction) return;
@@ -176,8 +175,8 @@ bool Measurement::notice_end() {
   return true;
 }
 
-// The process runs another program: the old one is gone, and all memory that we had there. Returns
-// false if the new one cannot be opened, or if there is none.
+// To be called when the process runs another program: the old one is gone, with all our memory in
+// it. Returns false if the new program cannot be opened, or if there is none.
 bool Measurement::follow_exec() {
   auto target = open_target(process_.pid);
   if (!target) {
@@ -200,8 +199,8 @@ bool Measurement::follow_exec() {
   return true;
 }
 
-// A process that runs another program, such as one that was started by a wrapper, is not probed any
-// more. If it has ended since, its name may still tell; but it may have changed the name itself.
+// For example, a wrapper may have executed the program that it was to start. If the process has
+// ended since, its name may still tell; but it may have changed the name itself.
 std::optional<ExecutedProgram> Measurement::executed_program() const {
   using Certainty = ExecutedProgram::Certainty;
   const auto program = target::executable_path(process_.pid);
@@ -220,7 +219,7 @@ void Measurement::retire(Batches::iterator batch) {
 }
 
 void Measurement::disarm() {
-  // Objects that were loaded since may have an unwinder, and others may be gone.
+  // Objects loaded since may have an unwinder, and others may be gone.
   std::unique_ptr<image::ProcessImage> now;
   if (loader_of(batches_) != nullptr && !is_gone())
     if (auto subject = look_at(target_, *store_)) now = std::move(subject->image);

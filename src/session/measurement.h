@@ -32,7 +32,7 @@
 
 namespace pinprick::session {
 
-// In what the results fall short of what was asked for.
+// How the results fall short of what was requested.
 struct Shortfall {
   bool incomplete = false;     // a function that was selected by name is not probed
   bool missed = false;         // hits or calls were not recorded although probes were armed
@@ -41,24 +41,24 @@ struct Shortfall {
   Shortfall& operator|=(const Shortfall& other);
 };
 
-// What a process has executed while it was measured, and what is not probed.
+// A program that a process has executed while it was measured, and that is not probed.
 struct ExecutedProgram {
   std::string name;
-  // Of a process that has ended only a name is known, which it may have set itself.
+  // For a process that has ended, only its name is known, which it may have set itself.
   enum class Certainty : uint8_t { probable, certain } certainty = Certainty::certain;
 };
 
 class Measurement {
  public:
   // Takes out what dead owners have left in the process, and arms what `spec` selects. `spec`,
-  // `store` and `listener` outlive the measurement.
+  // `store` and `listener` must outlive the measurement.
   static Result<Measurement, MeasurementError> begin(pid_t pid, const MeasurementSpec& spec,
                                                      image::ObjectStore& store,
                                                      MeasurementListener& listener);
 
   const ProcessName& process() const { return process_; }
 
-  // Readable when the process has ended, or has loaded or unloaded something.
+  // Descriptors that become readable when the process ends, or loads or unloads objects.
   std::vector<int> descriptors() const;
   // Provides slots and histograms, probes what was loaded, and admits callers. Call it now and then
   // until the end was noticed; call it soon if it returns true.
@@ -66,8 +66,8 @@ class Measurement {
 
   // Was the end noticed?
   bool has_ended() const { return ended_ns_ != 0; }
-  // Looks whether the process has ended or runs another program. With Exec::followed the
-  // measurement goes on in that one. Returns true when it notices the end, once.
+  // Checks whether the process has ended or runs another program. With Exec::followed the
+  // measurement goes on in that program. Returns true once, when it notices the end.
   bool notice_end();
   // With Exec::ends: the program that the process runs instead, or has probably run.
   std::optional<ExecutedProgram> executed_program() const;
@@ -76,17 +76,17 @@ class Measurement {
 
   // Takes out all probes. Results stay readable.
   void disarm();
-  // What was taken out so far; nothing if nothing was.
+  // What was taken out so far; nullopt before the first disarm.
   const std::optional<engine::DisarmReport>& disarmed() const { return disarmed_; }
 
   // Hands a report to the sink. The names in its rows are valid during the call.
   void report(Period period, ReportSink& sink);
-  // How many calls were missed for want of memory for histograms.
+  // How many calls were missed for lack of memory for histograms.
   uint64_t refused() const { return refused_by(batches_); }
   Shortfall shortfall() const;
 
  private:
-  // Where an object was loaded.
+  // The path and the bias of a loaded object.
   using LoadedAt = std::pair<std::string, uint64_t>;
   static std::set<LoadedAt> objects_in(const image::ProcessImage& image);
 
@@ -126,8 +126,8 @@ class Measurement {
   MeasurementListener* listener_;
 
   Batches batches_;
-  std::set<LoadedAt> known_;        // objects that were there at the last look
-  std::vector<Range> object_code_;  // where objects have code
+  std::set<LoadedAt> known_;        // the objects at the last look
+  std::vector<Range> object_code_;  // the executable ranges of these
   CallerWatch callers_;
   // Arming has failed, and its memory may not have been taken out again.
   bool has_left_over_ = false;

@@ -1,5 +1,6 @@
-// Is told what happens to a process under measurement, as soon as it happens. References are valid
-// during the call. A listener must not call the measurement.
+// Is notified of what happens to a process under measurement, as it happens, on the thread that
+// uses the measurement. References are valid during the call. A listener must not call the
+// measurement.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +23,30 @@ class MeasurementListener {
   // can be cancelled until the first jump is written.
   virtual std::shared_ptr<void> watch(Task& task) = 0;
 
-  // The file of an object is not the one that is running, so its memory was read instead.
+  // The file of an object was replaced since it was loaded, so its memory was read instead.
   virtual void object_replaced(const ProcessName& process, const std::string& object) = 0;
   // Calls will be timed, but the process can unwind its stack by means that were not found.
   virtual void may_unwind_elsewhere(const ProcessName& process) = 0;
-  // The program that the process runs has its probes; there may be none.
+  // The process's program has its probes; there may be none.
   virtual void armed(const ProcessName& process, const engine::ArmReport& report,
                      uint64_t elapsed_ns) = 0;
 
-  // Objects that the patterns match in were loaded, and have their probes. The process still waits.
+  // Objects in which the patterns match were loaded, and have their probes. The process still
+  // waits.
   virtual void loaded(const ProcessName& process, const std::vector<std::string>& objects,
                       const engine::ArmReport& report, uint64_t elapsed_ns) = 0;
   virtual void unloaded(const ProcessName& process, const std::vector<std::string>& objects) = 0;
-  // An object was loaded that has relocations in its code. The loader has yet to apply them, so the
-  // object is not probed.
+  // An object was loaded that has relocations in its code, which the loader has not applied yet. So
+  // the object is not probed.
   virtual void code_unfinished(const ProcessName& process, const std::string& object) = 0;
-  // What was loaded could not be probed.
+  // Loaded objects could not be probed.
   virtual void load_missed(const ProcessName& process, const MeasurementError& why) = 0;
-  // The process has waited for us too long, and went on. What it loaded may have run already.
+  // The process has waited for us too long, and went on. The code that it loaded may have run
+  // already.
   virtual void load_timed_out(const ProcessName& process) = 0;
 
-  // With Exec::followed: the process runs another program, whose name it has now. Its probes come
-  // next, or exec_missed().
+  // With Exec::followed: the process runs another program, whose name it has now. Next comes
+  // armed() or exec_missed().
   virtual void executed(const ProcessName& process) = 0;
   virtual void exec_missed(const ProcessName& process, const MeasurementError& why) = 0;
 

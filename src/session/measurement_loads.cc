@@ -1,4 +1,4 @@
-// Load tracking: objects that come and go while their process is measured.
+// Load tracking: objects that are loaded and unloaded while their process is measured.
 #include <poll.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ bool Measurement::has_loaded() const {
   return ::poll(&request, 1, 0) == 1;
 }
 
-// The process waits until the loader is answered, and has not run any of what it has loaded.
+// The loading thread waits until its request is answered, and has not run any loaded code.
 void Measurement::track_loads() {
   const auto request = loader_of(batches_)->take();
   if (!request) return;
@@ -35,7 +35,7 @@ void Measurement::track_loads() {
   shortfall_.missed = true;
 }
 
-// Nothing is done while the loader is at work: it tells us when it starts, and again when it is
+// Does nothing while the loader is at work: it notifies us when it starts, and again when it is
 // done.
 void Measurement::look_again() {
   if (image::loader_is_at_work(process_.pid, target_.reader())) return;
@@ -92,8 +92,8 @@ Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::Pr
   return {};
 }
 
-// The loader tells us of an object before it relocates it. Relocations in the text would be written
-// into our jumps, and nobody is told when they are done.
+// The loader notifies us of an object before it relocates it. Relocations in the text would be
+// written into our jumps, and there is no notice when they are done.
 void Measurement::leave_out_unfinished(std::vector<image::Match>& matches) {
   const image::Object* unfinished = nullptr;
   std::erase_if(matches, [&](const image::Match& match) {
@@ -105,8 +105,8 @@ void Measurement::leave_out_unfinished(std::vector<image::Match>& matches) {
   if (unfinished != nullptr) shortfall_.incomplete = shortfall_.missed = true;
 }
 
-// Marks the probes in objects that are not there any more. A batch that has no others is taken out,
-// but not the first one, which has the hook in the loader.
+// Marks the probes in objects that were unloaded. A batch without other probes is taken out, except
+// for the first one, which has the hook in the loader.
 void Measurement::forget_unloaded(const image::ProcessImage& now) {
   std::vector<std::string> names;
   for (Batch& batch : batches_)
@@ -119,7 +119,7 @@ void Measurement::forget_unloaded(const image::ProcessImage& now) {
   for (auto next = std::next(batches_.begin()); next != batches_.end();) {
     const auto batch = next++;
     if (!batch->session.is_gone()) continue;
-    // What cannot be taken out now is tried again at the end.
+    // If it cannot be taken out now, that is tried again at the end.
     const auto report = batch->session.disarm(&now);
     if (!report || report->memory_left) continue;
     note(report);
@@ -127,7 +127,7 @@ void Measurement::forget_unloaded(const image::ProcessImage& now) {
   }
 }
 
-// Calls are timed if they come from objects, or from the code of our batches.
+// Calls are timed if they come from objects, or from code of our batches.
 void Measurement::admit_callers() {
   std::vector<Range> code = code_of(batches_);
   code.insert(code.end(), object_code_.begin(), object_code_.end());

@@ -11,13 +11,13 @@
 namespace pinprick::session {
 namespace {
 
-// Returns where the loader of the process can be made to wait for us, if what it loads may matter.
+// Returns where the loader of the process can be made to wait for us, if later loads may matter.
 std::optional<placement::HookPlace> tracks_loads_by(const Subject& subject,
                                                     const Selection& selection) {
   const pid_t pid = subject.target.pid();
   if (!may_match_later(*subject.image, selection)) return std::nullopt;
-  // A filter, be it of one thread, might end the process for the system call by which it would
-  // wait.
+  // A seccomp filter, even of one thread only, might kill the process for the system call by which
+  // a thread would wait.
   for (const pid_t tid : target::list_threads(pid))
     if (const auto status = target::read_thread_status(pid, tid); status && status->seccomp != 0)
       return std::nullopt;

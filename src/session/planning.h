@@ -1,4 +1,4 @@
-// Plans the probes of a measurement. Nothing in the process is changed.
+// Plans the probes of a measurement, without changing the process.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace pinprick::session {
 
-// What becomes of a measurement when its process executes another program.
+// What a measurement does when its process executes another program.
 enum class Exec : uint8_t { ends, followed };
 
 // What is measured, and how.
@@ -29,10 +29,10 @@ struct MeasurementSpec {
   engine::ArmOptions arming;  // the measurement sets `callers`
 };
 
-// Plans probes in all objects that are there now. A hook in the loader is added if patterns may
-// match in what is loaded later, and if that can be tracked. Spans are not looked for in what is
-// loaded later. A span with a point that cannot be probed is left out, if unmatched spans are
-// accepted.
+// Plans probes in all present objects. Adds a hook in the loader if patterns may match in objects
+// that are loaded later, and if loads can be tracked. Spans are not looked for in objects that are
+// loaded later. A span with a point that cannot be probed is left out if unmatched spans are
+// accepted, and an error otherwise.
 Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
                                                    const MeasurementSpec& spec);
 

@@ -33,9 +33,9 @@ struct LatencyRow {
   engine::ProbeName name;
   stats::Histogram histogram;
   uint64_t missed = 0;          // calls that found no free slot
-  uint64_t unwound = 0;         // calls that an exception, or cancellation, ended
-  uint64_t abandoned = 0;       // calls that were abandoned: by longjmp, or with their thread
-  uint64_t from_generated = 0;  // calls that generated code made, which are not timed
+  uint64_t unwound = 0;         // calls that an exception, or a cancellation, ended
+  uint64_t abandoned = 0;       // calls abandoned by longjmp, or with their thread
+  uint64_t from_generated = 0;  // calls by generated code, which are not timed
   bool is_span = false;
   uint64_t repeated = 0;   // starts of a span that had started already
   uint64_t unmatched = 0;  // ends of a span that had not started
@@ -69,14 +69,14 @@ struct ValueRow {
   }
 };
 
-// Of one process.
+// The report of one process.
 template <class Row>
 struct Report {
   ProcessName process;
   double seconds = 0;
   bool is_final = false;  // covers the whole time; otherwise an interval
   std::vector<Row> rows;
-  uint64_t slots_to_ask_for = 0;  // 0 if no call was missed for want of a slot
+  uint64_t slots_to_ask_for = 0;  // 0 if no call was missed for lack of a slot
   size_t idle = 0;                // functions without a hit that have no row
   bool has_spans = false;         // the rows are spans, not functions
 };
@@ -86,7 +86,7 @@ class ReportSink {
  public:
   virtual ~ReportSink() = default;
 
-  // Are rows without a hit wanted, where there are so many functions?
+  // Are rows without a hit wanted if there are this many functions?
   virtual bool shows_idle(size_t functions) const = 0;
   virtual void counts(const Report<CountRow>& report) = 0;
   virtual void latencies(const Report<LatencyRow>& report) = 0;

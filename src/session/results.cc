@@ -120,8 +120,8 @@ Report<Row> Results<Row>::report(Batches& batches, Period period, const ReportSi
   auto before = period == Period::whole ? whole_ : std::exchange(interval_, {});
   size_t functions = before.size();
   for (const Batch& batch : batches) functions += batch.session.probes().size();
-  // Functions with the same name are told apart by their order. So all of them have to be there
-  // when the rows of several batches are added up.
+  // Functions with the same name are told apart by their order, so none may be left out when the
+  // rows of several batches are added up.
   const bool one = before.empty() && batches.size() == 1;
   const Idle idle = !one || sink.shows_idle(functions) ? Idle::included : Idle::left_out;
   RowSum<Row> sum;

@@ -1,5 +1,5 @@
-// What all batches of one owner have recorded in a process: those that are in place, and those that
-// were retired.
+// Sums up what all batches of one owner have recorded in a process, those in place and those that
+// were retired. For the thread that uses the measurement.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class Results {
  private:
   void keep_names(std::vector<Row>& rows);
 
-  // Of the batches that were retired.
+  // The sums of the retired batches.
   std::vector<Row> whole_;
   std::vector<Row> interval_;
   std::set<std::string, std::less<>> names_;

@@ -32,8 +32,8 @@ struct Selection {
   Sites sites = Sites::named;
   std::vector<image::Pattern> wanted;
   std::vector<image::Pattern> excluded;
-  std::vector<placement::RecordedValue> values;  // of Kind::value: one for each wanted pattern
-  std::vector<std::string> spans;  // of Kind::span: two wanted patterns each, start and end
+  std::vector<placement::RecordedValue> values;  // for Kind::value: one for each wanted pattern
+  std::vector<std::string> spans;  // for Kind::span: two wanted patterns each, start and end
 };
 
 // The value to record at `point` makes no sense.

@@ -10,13 +10,13 @@
 namespace pinprick::session {
 namespace {
 
-// A process that ends loses its memory, and the files that are mapped there, before it counts as
-// ended.
+// Has the process ended, or is it ending? It loses its memory before it counts as ended.
 bool is_gone(const target::RemoteTarget& target) {
   return target.has_exited() || !target.same_image();
 }
 
-// While the loader is at work, what is mapped may lack what its objects need: an unwinder, say.
+// Loads the image while the loader is idle, if possible: while it is at work, objects may be
+// missing that others need, an unwinder, say.
 Result<image::ProcessImage, SystemError> load_settled(pid_t pid, const image::MemoryReader& reader,
                                                       image::ObjectStore& store) {
   constexpr uint64_t kTimeoutNs = 300'000'000;
@@ -30,7 +30,7 @@ Result<image::ProcessImage, SystemError> load_settled(pid_t pid, const image::Me
 
 }  // namespace
 
-// Not while another one has stopped it: then it is traced.
+// Needs the turn: while another controller has stopped the process, it is traced.
 Result<target::RemoteTarget, ledger::SessionError> open_target(pid_t pid) {
   const auto turn = ledger::Turn::take(pid);
   if (!turn) return fail(turn.error());

@@ -1,5 +1,5 @@
-// A process in which probes will be placed. It is opened, and its objects are read as they are
-// without anybody's jumps. Nothing in it is changed.
+// A process in which probes will be placed: opened, with its objects read as they are without any
+// owner's jumps. Nothing in it is changed.
 #pragma once
 
 #include <sys/types.h>
@@ -18,11 +18,12 @@ struct Subject {
   std::unique_ptr<image::ProcessImage> image;
 };
 
-// Waits for its turn (turn.h).
+// Opens the process. Waits for its turn (ledger/turn.h), and fails if that takes too long, or as
+// RemoteTarget::open() does.
 Result<target::RemoteTarget, ledger::SessionError> open_target(pid_t pid);
 
-// `store` outlives the image. Fails if the process ends or executes another program meanwhile, or
-// if none of its objects can be read.
+// Reads the objects of the process; `store` must outlive the image. Fails if the process ends or
+// executes another program meanwhile, or if none of its objects can be read.
 Result<Subject, ledger::SessionError> look_at(pid_t pid, image::ObjectStore& store);
 Result<Subject, ledger::SessionError> look_at(const target::RemoteTarget& target,
                                               image::ObjectStore& store);
