@@ -42,11 +42,11 @@ CheckRow kernel() {
           recent ? "" : "before 5.13 probes count with locked instructions, and may not attach"};
 }
 
-// A child of ours, stopped, has its code written through /proc: all that attaching is made of.
+// Stops a child of ours and writes its code through /proc, which is all that attaching needs.
 CheckRow attaching() {
   CheckRow row = {"attaching", Health::bad, "", ""};
   const pid_t child = ::fork();
-  if (child < 0) {  // and kill(-1) would end everything that we may end
+  if (child < 0) {  // return early: kill(-1) would kill every process that we may kill
     row.finding = fmt::format("no process can be started: {}", std::strerror(errno));
     row.remedy = "see the limits of processes: ulimit -u, and pids.max of the cgroup";
     return row;

@@ -1,4 +1,4 @@
-// What the shell sees.
+// The exit status of pinprick.
 #pragma once
 
 namespace pinprick::cli {
@@ -9,9 +9,10 @@ enum ExitCode : int {
   kUsage = 2,
   kNothingMatched = 3,
   kAttachRefused = 4,
-  kLost = 5,                 // with --fail-on-loss
-  kFailedWithCommand = 125,  // pinprick's own failure where the status belongs to a command
-  kInterrupted = 130         // by SIGINT before any probe was in; by another signal 128 and that
+  kLost = 5,  // with --fail-on-loss
+  kFailedWithCommand =
+      125,            // pinprick's own failure with -- COMMAND, whose status is used otherwise
+  kInterrupted = 130  // by SIGINT before any probe was placed; by signal n: 128 + n
 };
 
 }  // namespace pinprick::cli

@@ -11,9 +11,9 @@ Interrupts::Interrupts() : before_(session::SignalTreatment::current()) {
   sigemptyset(&set);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&set, signal);
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  // Whoever reads our output may go away, or a limit be reached; then we have probes to remove.
+  // If the reader of our output goes away, or a size limit is reached, we still must remove probes.
   for (int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, [](int) {});
-  // To whoever ignores it the kernel does not say how a child ended.
+  // If SIGCHLD is ignored, the kernel does not report a child's exit status.
   ::signal(SIGCHLD, SIG_DFL);
   descriptor_ = Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }

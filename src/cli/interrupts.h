@@ -1,4 +1,4 @@
-// Signals that mean: print the result, detach, end.
+// The signals that make pinprick print its results, detach, and exit.
 #pragma once
 
 #include "base/fd.h"
@@ -6,16 +6,17 @@
 
 namespace pinprick::cli {
 
-// Blocks these signals, before the first probe is in place: none of them can end us halfway.
+// Blocks these signals for good, before the first probe is placed, so that none of them can kill us
+// while probes are in place.
 class Interrupts {
  public:
   Interrupts();
-  // Readable when one has arrived.
+  // Becomes readable when a signal arrives.
   int descriptor() const { return descriptor_.get(); }
   // How signals were treated before, for programs that we start.
   const session::SignalTreatment& before() const { return before_; }
   bool arrived();
-  // The last one that arrived; 0: none.
+  // The last signal that arrived; 0 if none has.
   int signal() const { return signal_; }
 
  private:

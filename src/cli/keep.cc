@@ -1,4 +1,4 @@
-// pinprick keep: looks after probes whose pinprick is gone, so that they can stay.
+// pinprick keep: looks after probes whose controller is gone, so that they can stay.
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ struct Kept {
 
 constexpr uint64_t kLookNs = 10'000'000, kSoonNs = 1'000'000, kLookForMoreNs = 1'000'000'000;
 
-// Another one may be killed at any time.
+// Called repeatedly, as another controller may be killed at any time.
 void adopt(Kept& kept) {
   auto more = engine::Adopted::all_of(kept.target.pid());
   std::move(more.begin(), more.end(), std::back_inserter(kept.sessions));

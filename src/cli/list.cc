@@ -1,4 +1,4 @@
-// pinprick list: functions that a pattern means, and how each is probed.
+// pinprick list: the functions that a pattern matches, and how each is probed.
 #include <algorithm>
 #include <map>
 #include <tuple>

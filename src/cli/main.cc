@@ -23,7 +23,7 @@ bool plans(const std::string& verb) {
 }
 
 int run(const Options& options) {
-  // With -- COMMAND the program keeps its stdout.
+  // With -- COMMAND, stdout belongs to the program.
   std::FILE* stream = options.has_command() ? stderr : stdout;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(nullptr, &std::fclose);
   if (!options.output.empty()) {
@@ -53,7 +53,7 @@ int run(const Options& options) {
   constexpr Verb kVerbs[] = {{"doctor", run_doctor}, {"list", run_list},  {"count", run_watch},
                              {"latency", run_watch}, {"hist", run_watch}, {"status", run_status},
                              {"detach", run_detach}, {"keep", run_keep}};
-  // These show, and remove, what is left of programs that have ended.
+  // status, detach and keep show, and remove, what is left of processes that have ended.
   if (options.verb != "status" && options.verb != "detach" && options.verb != "keep")
     ledger::remove_files_of_dead();
   if (options.cache && plans(options.verb)) use_cache();
@@ -69,11 +69,11 @@ int main(int argc, char** argv) {
   using namespace pinprick::cli;
   pinprick::prepare_heap();
   bool has_command = false;
-  // Whatever was armed is disarmed on the way here.
+  // If an exception gets here, everything that was armed is disarmed already.
   try {
     const ParseOutcome outcome = parse_command_line(argc, argv);
     if (!outcome.options) return outcome.exit_code;
-    // NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores): read behind the handlers
+    // NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores): read after the handlers
     has_command = outcome.options->has_command();
     return run(*outcome.options);
   } catch (const std::bad_alloc&) {

@@ -1,4 +1,4 @@
-// One sentence for every cause: what is wrong, and what to do about it.
+// Turns each cause of an error into a message: what is wrong, and what to do about it.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ struct Message {
 Message message(const target::AttachError& error);
 Message message(const ledger::FileError& error);
 Message message(const ledger::SessionError& error);
-// Why the kernel keeps no breakpoints for us (target/kernel_uprobes.h).
+// Why the kernel does not place breakpoints for us (target/kernel_uprobes.h).
 std::string why_no_breakpoints(const SystemError& error);
 Message message(const session::LaunchError& error);
 Message message(const image::ElfError& error);

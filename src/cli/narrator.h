@@ -10,7 +10,7 @@ namespace pinprick::cli {
 class Narrator : public session::MeasurementListener {
  public:
   // Planning and arming are cancelled when the descriptor `interrupts` becomes readable. `options`
-  // and `renderer` outlive the narrator.
+  // and `renderer` must outlive the narrator.
   Narrator(const Options& options, Renderer& renderer, int interrupts)
       : options_(options), renderer_(renderer), interrupts_(interrupts) {}
 

@@ -1,11 +1,12 @@
-// What is known of objects is kept until pinprick ends, and after use_cache() in the user's cache.
+// The store for what is known of objects: in memory, and after use_cache() in the user's cache,
+// too.
 #pragma once
 
 #include "image/object_store.h"
 
 namespace pinprick::cli {
 
-// Call it before any process or file is looked at.
+// To be called before any process or file is looked at.
 void use_cache();
 image::ObjectStore& object_store();
 

@@ -125,7 +125,7 @@ constexpr const char* kKeepFooter =
     "`pinprick detach` takes them out.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 no such probes there, 4 refused.";
 
-// CLI11 knows no two ways to call a verb.
+// Shows both ways to call a verb, which CLI11 cannot.
 class Help : public CLI::Formatter {
  public:
   explicit Help(std::vector<std::string> usages) : usages_(std::move(usages)) {
@@ -148,7 +148,7 @@ void describe(CLI::App& app, std::vector<std::string> usages, const std::string&
   app.footer(footer);
 }
 
-// A value per occurrence: `-p 1 -p 2`, so that patterns may follow.
+// Takes one value for each occurrence (`-p 1 -p 2`), so that patterns may follow.
 void one_at_a_time(CLI::Option* option) {
   option->allow_extra_args(false);
 }
@@ -253,7 +253,7 @@ int complain(const std::string& text, const std::string& verb) {
   return kUsage;
 }
 
-// What CLI11 cannot check: combinations.
+// Checks combinations of options, which CLI11 cannot. Returns the message if there is an error.
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
   const bool watches = verb == "count" || verb == "latency" || verb == "hist";
@@ -283,7 +283,7 @@ std::optional<std::string> contradiction(const Options& options) {
 
 ParseOutcome parse_command_line(int argc, char** argv) {
   Options options;
-  // Everything behind the first -- belongs to the command, whatever it looks like.
+  // All arguments after the first -- belong to the command, whatever they look like.
   int own = 1;
   while (own < argc && std::string_view(argv[own]) != "--") ++own;
   for (int i = own + 1; i < argc; ++i) options.command.emplace_back(argv[i]);
@@ -390,7 +390,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
     return {std::nullopt, argc > 1 ? kUsage : kOk};
   }
   options.verb = app.get_subcommands().front()->get_name();
-  // With other options after --summary the file is the first argument.
+  // If other options follow --summary, the file is the first argument.
   if (summary->count() > 0 && options.summary.empty()) {
     if (options.patterns.empty())
       return {std::nullopt, complain("--summary needs an ELF", options.verb)};

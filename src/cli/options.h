@@ -1,4 +1,5 @@
-// The command line, parsed. One struct for all verbs; each verb takes what it offers.
+// The parsed command line. There is one struct for all verbs; each verb uses the options that it
+// has.
 #pragma once
 
 #include <sys/types.h>
@@ -16,19 +17,19 @@ enum class Color : unsigned char { automatic, always, never };
 struct Options {
   std::string verb;
   std::vector<pid_t> pids;
-  pid_t owner = 0;                   // detach: only what this pinprick put there; 0: all
-  std::vector<std::string> command;  // behind --
+  pid_t owner = 0;                   // detach: only this controller's probes; 0 for all
+  std::vector<std::string> command;  // after --
   std::vector<std::string> patterns;
   std::vector<std::string> excluded;
   std::string file;     // list: an ELF file instead of a process
-  std::string summary;  // list: the same, for figures about all of it
+  std::string summary;  // list: an ELF file to summarise
   std::string output;
   std::string symbols;    // status: a file to write
   double duration_s = 0;  // 0: until Ctrl-C or the end of the target
-  double interval_s = 0;  // 0: only at the end
+  double interval_s = 0;  // 0: report only at the end
   unsigned bits = stats::kDefaultFractionBits;
   uint64_t slots = 0;
-  size_t top = 0;  // rows of a table; 0: all
+  size_t top = 0;  // maximum number of rows of a table; 0 for all
   bool regex = false;
   bool json = false;
   bool allow_missing = false;
@@ -47,7 +48,7 @@ struct Options {
 };
 
 struct ParseOutcome {
-  std::optional<Options> options;  // none: exit with `exit_code`; what to say was said
+  std::optional<Options> options;  // nullopt: the message was printed; exit with `exit_code`
   int exit_code = 0;
 };
 

@@ -102,7 +102,7 @@ Progress::Progress(Task& task, bool enabled, int interrupts) {
   state_->interrupts = interrupts;
   state_->shows = shows;
   state_->done = Fd(::eventfd(0, EFD_CLOEXEC));
-  // One that came before need not wait for the thread.
+  // If a signal has arrived already, cancel without waiting for the thread.
   pollfd pending = {interrupts, POLLIN, 0};
   if (::poll(&pending, 1, 0) == 1) task.cancel();
   state_->thread = std::thread([state = state_.get()] { state->watch(); });

@@ -1,4 +1,4 @@
-// Where text goes: a stream that may be a terminal, may break, and may show colours.
+// An output stream for text, which may be a terminal, may break, and may show colours.
 #pragma once
 
 #include <fmt/color.h>
@@ -27,12 +27,12 @@ class Output {
   }
   void flush();
 
-  // Nobody reads any more (EPIPE), or the disk is full.
+  // Has writing failed, as the reader is gone (EPIPE) or the disk is full?
   bool is_broken() const { return broken_; }
   bool is_terminal() const { return terminal_; }
   int columns() const;
 
-  // `text` in the style, where colours are shown.
+  // Returns `text` in the style if colours are shown, and unchanged otherwise.
   std::string styled(std::string_view text, const fmt::text_style& style) const;
   std::string bold(std::string_view text) const { return styled(text, fmt::emphasis::bold); }
   std::string faint(std::string_view text) const { return styled(text, fmt::emphasis::faint); }
@@ -44,9 +44,9 @@ class Output {
   bool broken_ = false;
 };
 
-// Watches a task, from a thread of its own. Says how far it is, on a terminal, when it takes longer
-// than half a second, and takes that back at the end; cancels it when `interrupts`, a descriptor,
-// is readable (and leaves it so). -1: nothing does.
+// Watches a task from a thread of its own. If the task takes longer than half a second, shows its
+// progress on a terminal, and erases that at the end. Cancels the task when the descriptor
+// `interrupts` becomes readable, without reading it; -1 for none.
 class Progress {
  public:
   Progress(Task& task, bool enabled, int interrupts = -1);

@@ -1,4 +1,4 @@
-// Parses what the options of count, latency, hist and list select.
+// Parses the selection in the options of count, latency, hist and list.
 #pragma once
 
 #include "base/result.h"
@@ -12,7 +12,7 @@ namespace pinprick::cli {
 // Do the patterns of `latency` name spans?
 bool means_spans(const Options& options);
 
-// Follows from the verb and its patterns. For `list` it is Kind::count.
+// The kind of probes, by the verb and its patterns. For `list` it is Kind::count.
 placement::Kind kind_of(const Options& options);
 
 Result<session::Selection, Message> parse_patterns(const Options& options);

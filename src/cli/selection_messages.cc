@@ -1,4 +1,4 @@
-// What is wrong with what the user selected.
+// Messages about errors in a selection.
 #include <fmt/format.h>
 
 #include <string>

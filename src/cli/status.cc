@@ -1,4 +1,4 @@
-// pinprick status and pinprick detach: probes that are in place, whoever put them there.
+// pinprick status and pinprick detach: show and take out probes in place, whoever owns them.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -95,8 +95,8 @@ SessionRow row_of(const FoundSession& found) {
   return row;
 }
 
-// What one controller armed in one process, at once or as libraries were loaded, is one row: that
-// of an owner.
+// One row for each owner: all that one controller has armed in one process, at once or as libraries
+// were loaded.
 std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
   std::vector<SessionRow> rows;
   for (const FoundSession& session : sessions) {
@@ -124,7 +124,7 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
   return rows;
 }
 
-// Of the processes asked for, or of all.
+// The sessions of the given processes, or of all.
 ledger::FoundSessions find(const Options& options) {
   if (options.pids.empty()) return ledger::find_sessions();
   ledger::FoundSessions all;
@@ -136,7 +136,7 @@ ledger::FoundSessions find(const Options& options) {
   return all;
 }
 
-// For a debugger: of all sessions of the one process.
+// Writes a symbol file for a debugger, for all sessions of the given process.
 Result<void, Message> write_symbols(const Options& options,
                                     const std::vector<FoundSession>& sessions) {
   const pid_t pid = options.pids.front();

@@ -1,4 +1,4 @@
-// The verbs. Each prints through the renderer and answers the exit status.
+// The verbs. Each prints through the renderer and returns the exit status.
 #pragma once
 
 #include "cli/options.h"
@@ -14,7 +14,7 @@ int run_status(const Options& options, Renderer& renderer);
 int run_detach(const Options& options, Renderer& renderer);
 int run_keep(const Options& options, Renderer& renderer);
 
-// Prints the error; its exit status.
+// Prints the error, and returns its exit status.
 inline int give_up(Renderer& renderer, const Message& message) {
   renderer.error(message);
   renderer.flush();

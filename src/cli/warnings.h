@@ -1,4 +1,4 @@
-// Warnings: what a measurement lacks, or may do, and what to do about it.
+// Texts of warnings: what a measurement lacks, or may do, and what to do about it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ std::string may_unwind_elsewhere(const std::string& command);
 std::string code_unfinished(const std::string& command, const std::string& object);
 std::string load_missed(const Message& why);
 std::string load_timed_out(const std::string& command);
-// Of calls that were missed for want of memory for their histograms.
+// For calls that were missed for lack of memory for their histograms.
 std::string calls_refused(uint64_t calls);
 std::string executed(const std::string& command, const session::ExecutedProgram& program);
 

@@ -1,4 +1,4 @@
-// pinprick count, latency and hist: arm, wait, print, take out.
+// pinprick count, latency and hist: arms probes, waits, takes them out, and prints.
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -23,7 +23,7 @@ namespace {
 using session::Measurement;
 using session::Period;
 
-constexpr int kSignalBase = 128;  // as shells do
+constexpr int kSignalBase = 128;  // as in shells
 
 session::MeasurementSpec spec_of(const Options& options, session::Selection selection) {
   session::MeasurementSpec spec;
@@ -85,7 +85,7 @@ Result<void, Message> Watch::begin() {
   for (pid_t pid : pids)
     if (auto begun = begin_one(pid); !begun) return begun;
   if (launched_) launched_->release();
-  // What is decoded later is written at the end.
+  // Objects decoded later are written at the end.
   object_store().write_pending();
   return {};
 }
@@ -109,7 +109,7 @@ void Watch::notice_ends() {
   for (Measurement& one : measurements_) {
     if (!one.notice_end() || options_.follow_exec) continue;
     const auto program = one.executed_program();
-    // Only a command that we have started is likely to be a wrapper.
+    // Only a command that we started is likely to be a wrapper.
     if (program && (launched_ || program->certainty == Certainty::certain))
       renderer_.warning(warning::executed(one.process().command, *program));
   }
@@ -121,7 +121,7 @@ bool Watch::all_ended() const {
                      [](const Measurement& one) { return one.has_ended(); });
 }
 
-// We are not told when slots or histograms run short, nor of an exec, which changes the program
+// There is no notice when slots or histograms run short, nor of an exec, which changes the program
 // without ending the process. So we look now and then, and more often if it matters.
 uint64_t Watch::look_again_ns() const {
   if (options_.follow_exec) return 2'000'000;
@@ -151,7 +151,8 @@ bool Watch::look_after_all() {
   return soon;
 }
 
-// Until there is a reason to end: a signal, the time, the end of all processes, nobody reading.
+// Waits until there is a reason to end: a signal, the duration, the end of all processes, or that
+// the reader of our output is gone.
 void Watch::wait() {
   const uint64_t start = monotonic_ns();
   const auto after = [&](double seconds) {
@@ -170,13 +171,13 @@ void Watch::wait() {
     if (now >= next_report) {
       report_all(Period::interval);
       if (renderer_.is_broken()) return;
-      // Those that have passed meanwhile are left out: with reports that take longer than the
-      // interval nobody would look for Ctrl-C.
+      // Intervals that have passed meanwhile are left out: if reports take longer than the
+      // interval, Ctrl-C would never be noticed.
       const double passed = static_cast<double>(monotonic_ns() - start) / 1e9;
       intervals = static_cast<uint64_t>(passed / options_.interval_s) + 1;
       continue;
     }
-    // A thread that comes out of the kernel stands still until we look.
+    // A thread that comes out of the kernel is stopped until we settle it.
     const bool is_settled = target::Stop::settle() == 0;
     const uint64_t pause_ns = soon || !is_settled ? kSoonNs : look_again_ns();
     sleep_until(std::min({deadline, next_report, now + pause_ns}));
@@ -209,7 +210,7 @@ int Watch::fail_with(const Message& message) {
   return options_.has_command() && message.exit != kUsage ? kFailedWithCommand : message.exit;
 }
 
-// What was counted is read after the last probe is out, so that nothing is missing.
+// Results are read after the last probe is out, so that none are missing.
 int Watch::end() {
   notice_ends();
   const uint64_t now = monotonic_ns();
@@ -242,7 +243,7 @@ int Watch::exit_code() {
 
 int Watch::run() {
   if (auto begun = begin(); !begun) {
-    // Where others have their probes already, these have something to tell.
+    // If other processes have their probes already, their results are still reported.
     if (begun.error().exit != kInterrupted || measurements_.empty())
       return fail_with(begun.error());
     renderer_.warning(begun.error().text);

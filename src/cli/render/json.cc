@@ -5,11 +5,11 @@
 namespace pinprick::cli {
 namespace {
 
-// Keeps the order in which keys are written.
+// Keys keep the order in which they are added.
 using Json = nlohmann::ordered_json;
 
 void write(Output& output, const Json& record) {
-  // Names come from files: bytes that are no UTF-8 must not end the program.
+  // Names come from files, which may contain bytes that are not UTF-8.
   output.write(record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

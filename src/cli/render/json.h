@@ -1,5 +1,5 @@
-// For programs: one JSON object per line, each with a "type"; errors and losses are records, too.
-// docs/json.md lists them.
+// Output for programs: one JSON object per line, each with a "type". Errors and losses are records,
+// too. docs/json.md lists all records.
 #pragma once
 
 #include "cli/output.h"

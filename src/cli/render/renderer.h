@@ -1,4 +1,4 @@
-// What the verbs have to say, apart from how it looks. text.h and json.h say it.
+// The interface through which verbs show their results. text.h and json.h implement it.
 #pragma once
 
 #include <sys/types.h>
@@ -36,32 +36,32 @@ struct ListRow {
   std::string function;
   Address address = 0;  // as in the file
   std::optional<plan::Tactic> tactic;
-  std::optional<plan::Reason> refusal;         // without a tactic
-  std::optional<plan::Reason> return_refusal;  // can be counted, but not timed
+  std::optional<plan::Reason> refusal;         // set if there is no tactic
+  std::optional<plan::Reason> return_refusal;  // set if it can be counted, but not timed
 };
 
 struct SummaryRow {
   std::string object;
-  std::string sites;  // of which kind: "entries", "instructions", "instructions together"
+  std::string sites;  // their kind: "entries", "instructions", "instructions together"
   placement::Summary summary;
 };
 
-// Of timed calls.
+// The slots of timed calls.
 struct SlotFigures {
-  size_t in_use = 0;     // calls that will return
-  size_t abandoned = 0;  // left by longjmp, or on a stack that was moved to where we do not see it
-  size_t most = 0;       // that were needed at once
-  uint64_t room = 0;     // that there can be
+  size_t in_use = 0;     // by calls that will return
+  size_t abandoned = 0;  // by calls abandoned by longjmp, or made on a stack that was moved since
+  size_t most = 0;       // how many were needed at once
+  uint64_t room = 0;     // how many there can be
 };
 
 struct SessionRow {
   ProcessName process;
   std::string file;
   enum class State : uint8_t { live, orphaned, left_behind, target_gone } state = State::live;
-  pid_t controller = 0;  // that owns it; it may be gone
+  pid_t controller = 0;  // which owns the session, and may be gone
   double age_s = 0;
   size_t sites = 0;
-  std::optional<SlotFigures> slots;  // while the target lives
+  std::optional<SlotFigures> slots;  // only while the target lives
   std::vector<CountRow> counts;
   std::vector<LatencyRow> latencies;
   std::vector<ValueRow> values;
@@ -82,13 +82,13 @@ class Renderer : public session::ReportSink {
 
   virtual void armed(const ProcessName& process, const engine::ArmReport& report,
                      uint64_t elapsed_ns, bool until_interrupt) = 0;
-  // Objects that were loaded, or unloaded, while we watched; where there is something to probe.
+  // Objects were loaded, or unloaded, in which there is something to probe.
   virtual void loaded(const ProcessName& process, const std::vector<std::string>& objects,
                       const engine::ArmReport& report, uint64_t elapsed_ns) = 0;
   virtual void unloaded(const ProcessName& process, const std::vector<std::string>& objects) = 0;
   // The process runs another program.
   virtual void executed(const ProcessName& process) = 0;
-  // Probes whose pinprick is gone are looked after.
+  // Probes whose controller is gone are looked after.
   virtual void kept(pid_t pid, size_t probes) = 0;
   virtual void detached(const ProcessName& process, const engine::DisarmReport& report) = 0;
 

@@ -12,7 +12,7 @@ namespace pinprick::cli {
 namespace {
 
 // With more functions than this, reasons are summed up, rows without a hit are left out, and times
-// come as a table instead of histograms.
+// are shown as a table instead of histograms.
 constexpr size_t kFew = 10;
 
 constexpr auto kRed = fmt::fg(fmt::terminal_color::red);
@@ -44,7 +44,7 @@ std::string plural(size_t n, const std::string& what) {
   return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
 }
 
-// The rows that are shown, those with the most first: pointers are less to move than rows.
+// The rows to show, those with the most first. Pointers, as they are cheaper to sort than rows.
 template <class Row, class F>
 std::vector<const Row*> rows_to_show(const std::vector<Row>& rows, bool idle, F&& amount) {
   std::vector<std::pair<decltype(amount(rows[0])), const Row*>> order;
@@ -68,7 +68,7 @@ void TextRenderer::warning(const std::string& text) {
   notes_.print("pinprick: {} {}\n", notes_.styled("warning:", kYellow), text);
 }
 
-// "armed 3 of 4 functions in 18 ms", and what was skipped, and why.
+// Prints "armed 3 of 4 functions in 18 ms", and which functions were skipped, and why.
 void TextRenderer::arming(const std::string& verb, const ProcessName& process,
                           const engine::ArmReport& report, uint64_t elapsed_ns,
                           const std::string& end) {
@@ -276,7 +276,7 @@ void TextRenderer::latency_reports(const std::vector<LatencyRow>& rows, size_t i
                                     (is_span ? " without a hit" : " without a call")));
 }
 
-// The last line.
+// Prints what was lost as the last line.
 void TextRenderer::span_losses(const Report<LatencyRow>& report) {
   uint64_t missed = 0, repeated = 0, unmatched = 0;
   for (const LatencyRow& row : report.rows) {

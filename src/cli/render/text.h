@@ -1,4 +1,4 @@
-// For people: tables and histograms on one stream, everything else on stderr.
+// Output for people: tables and histograms on one stream, everything else on stderr.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@ namespace pinprick::cli {
 
 class TextRenderer : public Renderer {
  public:
-  // `several`: more than one process, so that each report names its own. `all`: rows without a hit,
-  // too. `top`: rows of a table, at most; 0: any number. `probed`: what has a probe each, a
-  // function or an instruction.
+  // `several`: there is more than one process, so each report names its own. `all`: show rows
+  // without a hit, too. `top`: maximum number of rows of a table; 0 for all. `probed`: what each
+  // probe is on, a function or an instruction.
   TextRenderer(Output data, Output notes, bool several, bool all, size_t top, std::string probed)
       : data_(data),
         notes_(notes),
@@ -50,7 +50,7 @@ class TextRenderer : public Renderer {
   void span_losses(const Report<LatencyRow>& report);
   void latency_reports(const std::vector<LatencyRow>& rows, size_t idle, double seconds);
   void histogram(const LatencyRow& row, double seconds);
-  // A line per power of two, and the quantiles; `show`: how a value is written.
+  // Prints a line for each power of two, and the quantiles; `show` formats a value.
   void draw(const stats::Histogram& histogram, std::string (*show)(double));
   void value_reports(const std::vector<ValueRow>& rows, size_t idle, double seconds);
   void value_table(std::span<const ValueRow* const> rows, double seconds);

@@ -7,7 +7,7 @@
 namespace pinprick::cli {
 namespace {
 
-// Three significant digits; 999.6 becomes 1.00 of the next unit, not 1000.
+// Three significant digits. 999.6 becomes 1.00 of the next unit, not 1000.
 std::string three_digits(double value) {
   if (value >= 99.95) return fmt::format("{:.0f}", value);
   if (value >= 9.995) return fmt::format("{:.1f}", value);
