@@ -1,4 +1,4 @@
-// The file of a session: what of it takes memory, and what is made of what the target wrote there.
+// Session files: which parts take memory, and how what the target wrote is read.
 #include "ledger/session_file.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kBlock = layout::histogram_size(3);
 constexpr uint64_t kFirst = SessionFile::kFirstBlocks / kBlock;
 
-// Of latency probes, `blocks` for their histograms.
+// The file of a session with latency probes, and `blocks` blocks for their histograms.
 layout::Session session_of(uint64_t histograms, uint64_t blocks) {
   layout::Session session;
   session.header = layout::lay_out({.sites = 1,
@@ -72,7 +72,7 @@ class PoolOfAFile : public testing::Test {
   }
 };
 
-TEST_F(PoolOfAFile, OfFewBlocksIsReservedWhole) {
+TEST_F(PoolOfAFile, IsReservedAsAWholeIfItHasFewBlocks) {
   make(3, 9);
   EXPECT_EQ(limit(), 9u);
   EXPECT_EQ(own_limit(), 6u) << "one for each histogram that all share";
@@ -102,7 +102,7 @@ TEST_F(PoolOfAFile, TakesMemoryAsBlocksAreTaken) {
   EXPECT_FALSE(extend());
 }
 
-TEST_F(PoolOfAFile, KeepsABlockForEachHistogramFromRegionsOfCpusFromTheBeginning) {
+TEST_F(PoolOfAFile, LeavesABlockForEachHistogramToTheSharedArea) {
   make(10'000, 12'000);
   do {
     EXPECT_LE(own_limit(), 2'000u);
@@ -112,14 +112,14 @@ TEST_F(PoolOfAFile, KeepsABlockForEachHistogramFromRegionsOfCpusFromTheBeginning
   EXPECT_EQ(limit(), 12'000u);
 }
 
-TEST_F(PoolOfAFile, WhateverTheTargetClaimsToHaveTakenIsNeverMoreThanThereIs) {
+TEST_F(PoolOfAFile, IsNeverExtendedBeyondItsSizeWhateverTheTargetClaims) {
   make(10'000, 30'000);
   put(session_.header.pool_offset, UINT64_MAX);
   while (extend()) continue;
   EXPECT_EQ(limit(), 30'000u);
 }
 
-TEST_F(PoolOfAFile, HoldsWhatIsAddedUpForAHistogram) {
+TEST_F(PoolOfAFile, HistogramsAreSummedOverAllAreas) {
   make(2, 6);
   const auto place_at = [&](uint64_t region, uint64_t histogram) {
     return layout::region_offset(session_.header, region) +
@@ -137,14 +137,14 @@ TEST_F(PoolOfAFile, HoldsWhatIsAddedUpForAHistogram) {
   EXPECT_EQ(histogram(0).count(), 0u);
   EXPECT_EQ(histogram(1).count(), 5u);
   EXPECT_EQ(histogram(1).cells()[7].sum, 20u);
-  // And places that lead to no block count for nothing.
+  // Block offsets that lead to no block are ignored.
   for (uint64_t place : {place_of(0) + 8, place_of(6), uint64_t{8}, UINT64_MAX}) {
     put(place_at(1, 1), place);
     EXPECT_EQ(histogram(1).count(), 5u);
   }
 }
 
-// As of the 70,000 functions of a large program, of which some hundred are called.
+// As in a large program with 70,000 functions, of which some hundred are called.
 TEST_F(PoolOfAFile, HistogramsTakeMemoryOnlyWhereSomethingWasRecorded) {
   constexpr size_t kFunctions = 70'000, kCalled = 500;
   make(kFunctions, 2 * kFunctions);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kShort = 20'000'000;
 
-// Another controller that has the turn of a process, until it is killed.
+// Another controller, which has the turn of a process until it is killed.
 class Holder {
  public:
   explicit Holder(pid_t of) {
@@ -47,7 +47,7 @@ class Holder {
   char answer_ = 0;
 };
 
-TEST(Turn, IsOneControllersAtATime) {
+TEST(Turn, BelongsToOneControllerAtATime) {
   Holder other(::getpid());
   ASSERT_TRUE(other.has_it());
   const auto refused = Turn::take(::getpid(), kShort);
@@ -55,7 +55,7 @@ TEST(Turn, IsOneControllersAtATime) {
   EXPECT_EQ(std::get<Busy>(refused.error()).pid, ::getpid());
 }
 
-TEST(Turn, ComesWhenItsHolderIsKilled) {
+TEST(Turn, IsFreeOnceItsHolderIsKilled) {
   Holder other(::getpid());
   ASSERT_TRUE(other.has_it());
   other.end();
@@ -74,12 +74,12 @@ TEST(Turn, IsTheSameWhenTheSameControllerTakesItAgain) {
   EXPECT_TRUE(Holder(::getpid()).has_it());
 }
 
-TEST(Turn, OfAProcessHasNothingToDoWithThatOfAnother) {
+TEST(Turn, DoesNotBlockThatOfAnotherProcess) {
   const auto own = Turn::take(::getpid(), kShort);
   EXPECT_TRUE(Holder(::getppid()).has_it());
 }
 
-TEST(Turn, OfAProcessThatIsGoneIsAnybodys) {
+TEST(Turn, IsFreeIfTheProcessIsGone) {
   Holder gone(::getpid());
   const pid_t pid = gone.pid();
   gone.end();

@@ -1,4 +1,4 @@
-// What each step writes: as patch/live_edit.h has it.
+// What each step writes, as described in patch/live_edit.h.
 #include "patch/live_edit.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ using testing::IsEmpty;
 
 constexpr Address kSite = 0x1000;
 
-// push %rbp; mov %rsp,%rbp; (the begin of what follows)
+// push %rbp; mov %rsp,%rbp; (the start of the next instruction)
 const std::array<uint8_t, 2> kInterior = {1, 4};
 LiveEdit window() {
   LiveEdit edit;
@@ -66,14 +66,14 @@ TEST(Removing, SetsABreakpointThenTheRestThenTheBoundaries) {
   EXPECT_THAT(bytes(text), ElementsAre(0x55, 0x48, 0x89, 0xe5, 0x48));
 }
 
-TEST(Removing, LeavesTheFirstByteWhereABreakpointIsToStay) {
+TEST(Removing, LeavesTheFirstByteIfABreakpointIsToStay) {
   LiveEdit edit = window();
   edit.to_breakpoint = true;
   Text text = text_of(edit);
   for (int step = 0; step < kLiveSteps; ++step) make(text, placing_step(edit, step));
   for (int step = 0; step < kLiveSteps; ++step) make(text, removing_step(edit, step));
   EXPECT_THAT(bytes(text), ElementsAre(0xcc, 0x48, 0x89, 0xe5, 0x48));
-  // And a jump again.
+  // Then a jump again.
   for (int step = 0; step < kLiveSteps; ++step) {
     EXPECT_EQ(text.at(kSite), 0xcc);
     make(text, placing_step(edit, step));
@@ -81,8 +81,8 @@ TEST(Removing, LeavesTheFirstByteWhereABreakpointIsToStay) {
   EXPECT_THAT(bytes(text), ElementsAre(0xe9, 0xcc, 0x12, 0x34, 0xcc));
 }
 
-// The rule behind the steps: a thread that arrives at a boundary finds a breakpoint there, or each
-// byte of the old instruction, whatever part of the step's changes it sees.
+// The rule for the steps: a thread at a boundary finds a breakpoint there, or all bytes of the old
+// instruction, whichever of the step's changes it sees.
 TEST(EachStep, ShowsAWholeInstructionOrABreakpointAtEachBoundary) {
   const LiveEdit edit = window();
   const std::vector<std::pair<size_t, size_t>> instructions = {{0, 1}, {1, 4}, {4, 5}};

@@ -1,4 +1,4 @@
-// Edits of another process's memory, by the batch.
+// Edits of another process's memory, in batches.
 #include "patch/text_edit.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class Edits : public testing::Test {
   }
   ~Edits() override { munmap(begin_, kSize); }
 
-  // Of `length` bytes at the offset: each becomes its complement.
+  // An edit of `length` bytes at the offset, which replaces each by its complement.
   TextEdit edit_at(uint64_t offset, uint8_t length) const {
     TextEdit edit;
     edit.address = reinterpret_cast<Address>(begin_) + offset;
@@ -65,8 +65,8 @@ class Edits : public testing::Test {
   std::optional<target::Stop> stop_;
 };
 
-TEST_F(Edits, WriteNothingButTheirOwnBytes) {
-  // Everywhere, also across the ends of pages and of whatever is written in one piece.
+TEST_F(Edits, WriteOnlyTheirOwnBytes) {
+  // Everywhere, also across the ends of pages and of pieces that are written at once.
   std::vector<TextEdit> edits;
   for (uint64_t at = 7; at + 5 < kSize; at += 97) edits.push_back(edit_at(at, 5));
   std::vector<size_t> across;
@@ -94,9 +94,8 @@ TEST_F(Edits, ThatStraddleEveryPageAreAllWritten) {
   EXPECT_TRUE(now() == expected_);
 }
 
-// A later phase writes over what an earlier one wrote, also where the two are cut into other
-// pieces.
-TEST_F(Edits, OfALaterPhaseSeeWhatAnEarlierOneWrote) {
+// A later phase overwrites bytes of an earlier one, also if the two are cut into different pieces.
+TEST_F(Edits, OfALaterPhaseSeeThoseOfAnEarlierOne) {
   std::vector<TextEdit> edits;
   for (uint64_t at = 50; at + 8 < kSize; at += 4093) {
     const TextEdit first = edit_at(at, 5);
@@ -115,11 +114,11 @@ TEST_F(Edits, OfALaterPhaseSeeWhatAnEarlierOneWrote) {
   EXPECT_TRUE(now() == expected_);
 }
 
-TEST_F(Edits, LeaveAloneWhatIsNotAsPlanned) {
+TEST_F(Edits, LeaveSitesWithOtherBytesAlone) {
   std::vector<TextEdit> edits = {edit_at(100, 5), edit_at(200, 5), edit_at(300, 5), edit_at(0, 5)};
-  edits[1].before[4] ^= 1;                          // somebody else wrote there
-  std::copy_n(edits[2].before, 5, edits[2].after);  // is there already ...
-  edits[2].before[0] ^= 1;                          // ... and was something else
+  edits[1].before[4] ^= 1;                          // the site holds other bytes
+  std::copy_n(edits[2].before, 5, edits[2].after);  // the new bytes are there already ...
+  edits[2].before[0] ^= 1;                          // ... and differ from the old ones
   edits[3].address = 16;                            // nothing is mapped there
   const auto outcomes = apply(*stop_, *memory_, edits, {edits, Order::phases_upward}, {});
   ASSERT_TRUE(outcomes);
@@ -129,7 +128,7 @@ TEST_F(Edits, LeaveAloneWhatIsNotAsPlanned) {
   EXPECT_TRUE(now() == expected_);
 }
 
-TEST_F(Edits, AreWrittenInWholeWhereABreakpointInsideIsGone) {
+TEST_F(Edits, AreWrittenAsAWholeIfABreakpointInsideIsGone) {
   const Address begin = reinterpret_cast<Address>(begin_);
   for (uint64_t inside : {100, 102, 104}) {
     const std::vector<TextEdit> edits = {edit_at(100, 5), edit_at(90, 5), edit_at(105, 5)};
@@ -143,8 +142,8 @@ TEST_F(Edits, AreWrittenInWholeWhereABreakpointInsideIsGone) {
   }
 }
 
-// Memory that the child shares with us: we are those who change a byte meanwhile.
-TEST(SharedEdits, DoNotPutBackWhatTheOwnerOfABreakpointHasJustTakenOut) {
+// In memory that is shared with the child, so that this process can change a byte meanwhile.
+TEST(SharedEdits, DoNotRestoreABreakpointThatItsOwnerHasJustRemoved) {
   constexpr int kRounds = 2000;
   constexpr size_t kTheirs = 200;
   auto* const begin = static_cast<uint8_t*>(
@@ -185,8 +184,8 @@ TEST(SharedEdits, DoNotPutBackWhatTheOwnerOfABreakpointHasJustTakenOut) {
   munmap(begin, kPageSize);
 }
 
-// In the middle of the program's own text, which a child has like we do.
-TEST_F(Edits, FindBreakpointsThatAreNotTheFilesAndNotTheirOwn) {
+// In the middle of the program's text, of which the child has a copy.
+TEST_F(Edits, FindBreakpointsOfOthers) {
   const auto image = image::load_process(
       child_->pid(), [&](Address at, std::span<uint8_t> out) { return memory_->read(at, out); });
   ASSERT_TRUE(image);
@@ -206,7 +205,7 @@ TEST_F(Edits, FindBreakpointsThatAreNotTheFilesAndNotTheirOwn) {
     std::copy_n(kJump, 5, edit.after);
     return edit;
   };
-  // One to come, one that is there, one that somebody has changed; a breakpoint besides.
+  // An edit to be made, one that is made, one whose site others have changed; and a breakpoint.
   const std::vector<TextEdit> edits = {edit_of(places[0]), edit_of(places[1]), edit_of(places[2])};
   constexpr uint8_t kBreakpoint[] = {0xcc};
   ASSERT_TRUE(memory_->write(page + places[1], {edits[1].after, 5}));

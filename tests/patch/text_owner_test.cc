@@ -1,5 +1,5 @@
-// Who of the two may change the text: each in a process of its own, as the library claims it for
-// good.
+// Whether the library or a session may change the text. Each test runs in a process of its own, as
+// the library claims the text for good.
 #include "patch/text_owner.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ class TextOwner : public testing::Test {
   }
   ~TextOwner() override { ::unlink(path_.c_str()); }
 
-  // What a session makes the process do, and then does. True: it goes on.
+  // What a session makes the process do, and then does itself. Returns true if it goes on.
   bool session_comes_in() const {
     const Fd file(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
     void* const tables = ::mmap(nullptr, kPageSize, PROT_READ, MAP_SHARED, file.get(), 0);
@@ -79,7 +79,7 @@ TEST_F(TextOwner, IsTheSessionIfItCameFirst) {
             0);
 }
 
-TEST_F(TextOwner, IsOneAtMostOfTwoThatComeAtTheSameMoment) {
+TEST_F(TextOwner, IsAtMostOneOfTwoThatComeAtTheSameMoment) {
   int came_in[2] = {};
   for (int round = 0; round < 300; ++round) {
     const int both = in_child([&] {

@@ -1,5 +1,4 @@
-// What comes out of the cache makes the same plans as what was just decoded, for the libraries of
-// this machine.
+// Cached objects lead to the same plans as freshly decoded ones, for the libraries of this machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,8 +24,7 @@ namespace {
 constexpr std::string_view kInEveryProgram[] = {"libc.so.", "ld-linux-x86-64.so.", "libstdc++.so.",
                                                 "libm.so.", "libz.so."};
 
-// Every library of the usual directories, without those that are links to others; and pinprick's
-// test itself, a program.
+// Every library in the usual directories, except for links to others; and this test program.
 std::vector<std::string> libraries() {
   std::set<std::string> paths = {std::filesystem::canonical("/proc/self/exe")};
   std::error_code ignored;
@@ -48,8 +46,8 @@ bool is_in_every_program(const std::string& path) {
                      [&](std::string_view known) { return name.starts_with(known); });
 }
 
-// Those that most processes have first; the others in an order that mixes large and small ones of
-// all kinds, and is the same each time.
+// The libraries that most processes have come first; the others in an order that mixes sizes and
+// kinds, and is the same each time.
 std::vector<std::string> shuffled(std::vector<std::string> paths) {
   const HashKey key = HashKey::from(std::array<uint8_t, HashKey::kBytes>{1, 2, 3});
   std::vector<std::pair<std::string, std::string>> order;
@@ -70,7 +68,7 @@ std::vector<image::Match> entries_of(image::ProcessImage& image) {
   return image::match_patterns(image, every, {}).matches;
 }
 
-// All that a plan says, in words that can be compared and looked at.
+// The whole plan as text, to be compared and read.
 std::string text_of(const ProbeSet& set) {
   std::string text;
   const auto add = [&](uint64_t number) { text += std::to_string(number) + ' '; };
@@ -124,7 +122,7 @@ class CachedPlans : public testing::Test {
     return std::make_unique<image::ObjectStore>(*std::move(folder));
   }
 
-  // False: it is no library of this machine's kind.
+  // Returns false if it is no library of this machine's kind.
   bool compare(const std::string& path, bool each_instruction) {
     image::ObjectStore nowhere;
     auto fresh = image::load_file(path, &nowhere);
@@ -165,8 +163,8 @@ class CachedPlans : public testing::Test {
   const Scratch scratch_;
 };
 
-// PINPRICK_ALL_LIBRARIES=1: all of them, and every instruction of each; takes an hour.
-TEST_F(CachedPlans, AreThoseOfWhatWasJustDecodedForTheLibrariesOfThisMachine) {
+// With PINPRICK_ALL_LIBRARIES=1: all libraries, and every instruction of each, which takes an hour.
+TEST_F(CachedPlans, AreThoseOfFreshlyDecodedCodeForTheLibrariesOfThisMachine) {
   constexpr uint64_t kLargest = 4 << 20, kLargestEachInstruction = 256 << 10, kAll = 24 << 20;
   const bool all = std::getenv("PINPRICK_ALL_LIBRARIES") != nullptr;
   size_t compared = 0, with_instructions = 0;

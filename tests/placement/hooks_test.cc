@@ -1,4 +1,4 @@
-// Where a process is changed for pinprick's own sake.
+// Where pinprick hooks a process for its own needs.
 #include "placement/hooks.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace pinprick::placement {
 namespace {
 
-// vfork, clone and clone3 of the C library, which is part of the program.
+// vfork, clone and clone3 of the C library, in a static program.
 class ChildrenOf : public testing::TestWithParam<const char*> {};
 
 TEST_P(ChildrenOf, AreMarkedAtEachSystemCallThatStartsThem) {
@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(StaticPrograms, ChildrenOf,
                          testing::Values("spawner_static", "spawner_static_stripped"),
                          [](const auto& program) { return std::string(program.param); });
 
-TEST(Children, AreNotSaidToBeMarkedWhereNobodyKnowsWhatStartsThem) {
+TEST(Children, AreNotCalledMarkedIfWhatStartsThemIsUnknown) {
   auto image = image::load_file(TARGETS "steady");  // without its C library
   ASSERT_TRUE(image);
   EXPECT_FALSE(places_of_vforks(*image));

@@ -1,4 +1,4 @@
-// Addresses for trampolines of puns: free, away from what grows, and on few pages.
+// Addresses for islands: free, away from the heap and the stack, and on few pages.
 #include "placement/island_space.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kSize = plan::kIslandSize;
 
-// The program of the tests' images, as if it ran at kBias, and what is mapped around.
+// The program of the tests' images, as if it ran at kBias, with mappings around it.
 constexpr uint64_t kBias = 0x5555'5555'0000;
 
 image::Mapping mapping(Address begin, Address end, std::string path = "") {
@@ -44,14 +44,14 @@ class Island : public testing::Test {
   std::optional<IslandSpace> space_;
 };
 
-TEST_F(Island, IsTheAddressThatIsWantedIfItIsFree) {
+TEST_F(Island, IsTheWantedAddressIfItIsFree) {
   const Address below = kBias - kGiB + 0x123;
   EXPECT_EQ(take(below), below);
   EXPECT_EQ(take(kBias), std::nullopt) << "the program";
   EXPECT_EQ(take(kBias - 4), std::nullopt) << "just in front of it";
 }
 
-TEST_F(Island, IsWithinTheRangeThatIsWanted) {
+TEST_F(Island, IsWithinTheWantedRange) {
   const Address begin = kBias - 4 * kMiB;
   for (int i = 0; i < 1000; ++i) {
     const auto at = take({begin + 100, begin + 16 * kMiB});
@@ -61,7 +61,7 @@ TEST_F(Island, IsWithinTheRangeThatIsWanted) {
   }
 }
 
-TEST_F(Island, IsInAnyOfTheRangesThatAreWanted) {
+TEST_F(Island, IsInAnyOfTheWantedRanges) {
   // Of 2^16 addresses, from 2 GB below to 2 GB above.
   const plan::Candidates wanted = {kBias - 2 * kGiB + 0x1234, 1, 0x10000, 0x10000};
   space_ = IslandSpace::around(image_);
@@ -80,7 +80,7 @@ TEST_F(Island, IsInAnyOfTheRangesThatAreWanted) {
   EXPECT_EQ(space_->take({kBias + 8, kSize + 1, kGiB, 2}, 0), kBias + 8 + kGiB + kSize);
 }
 
-TEST_F(Island, BelowZeroIsSkipped) {
+TEST_F(Island, IsNotBelowZero) {
   space_ = IslandSpace::around(image_);
   const Address below = Address{0} - 5 * kGiB;
   EXPECT_EQ(space_->take({below, 1, 3 * kGiB, 3}, 0), kGiB);
@@ -89,7 +89,7 @@ TEST_F(Island, BelowZeroIsSkipped) {
   EXPECT_EQ(space_->take({below, 8 * kGiB}, 0), kMiB + 16 * kPageSize) << "one range around 0";
 }
 
-TEST_F(Island, GivenBackIsFree) {
+TEST_F(Island, IsFreeAfterItWasGivenBack) {
   const Address page = kBias - kGiB;
   EXPECT_EQ(take(page), page);
   EXPECT_EQ(take(page + kSize), page + kSize);
@@ -112,7 +112,7 @@ TEST_F(Island, OverlapsNoOther) {
   EXPECT_EQ(take(page + 100 + kSize), page + 100 + kSize);
 }
 
-TEST_F(Island, LiesInOnePageWithoutItsLastBytes) {
+TEST_F(Island, LiesInOnePageBeforeItsLastBytes) {
   const Address page = kBias - kGiB;
   const Address last = page + kPageSize - kIslandMarkSize - kSize;
   EXPECT_EQ(take(last + 1), std::nullopt);
@@ -122,7 +122,7 @@ TEST_F(Island, LiesInOnePageWithoutItsLastBytes) {
 }
 
 TEST_F(Island, SharesPages) {
-  // A trampoline at the end of each of so many pages, and then another one for each.
+  // An island at the end of each of the pages, and then another one for each page.
   const auto end_of = [](size_t page) {
     return kBias - kGiB + (page + 1) * kPageSize - kIslandMarkSize - kSize;
   };
@@ -157,14 +157,14 @@ TEST_F(Island, IsNeverInTheFirstPagesNorTheKernels) {
   EXPECT_EQ(take(Address{0} - kGiB), std::nullopt);
 }
 
-TEST_F(Island, AddressesAreTheObjects) {
+TEST_F(Island, IsInTheObjectsAddresses) {
   space_ = IslandSpace::around(image_);
   const Address wanted = Address{0} - kGiB;  // below the object's own 0
   EXPECT_EQ(space_->take({wanted}, kBias), wanted);
   EXPECT_EQ(take(kBias - kGiB), std::nullopt) << "taken";
 }
 
-// Of a file that is not running.
+// For a file that is not running.
 class IslandOfAFile : public testing::Test {
  protected:
   void load(const char* path) {
@@ -179,7 +179,7 @@ class IslandOfAFile : public testing::Test {
   IslandSpace space_;
 };
 
-TEST_F(IslandOfAFile, IsAnywhereButAroundIt) {
+TEST_F(IslandOfAFile, IsAnywhereExceptAroundTheFile) {
   load(IMAGE_PROGRAMS "basic_pie");
   const Address below = Address{0} - kGiB;
   EXPECT_EQ(take(below), below);
@@ -188,7 +188,7 @@ TEST_F(IslandOfAFile, IsAnywhereButAroundIt) {
   EXPECT_NE(take(program_.end + kGiB), std::nullopt);
 }
 
-TEST_F(IslandOfAFile, OfAFixedProgramIsAboveItAndItsHeap) {
+TEST_F(IslandOfAFile, IsAboveAFixedProgramAndItsHeap) {
   load(IMAGE_PROGRAMS "basic_nopie");
   EXPECT_EQ(take(program_.begin - kGiB), std::nullopt) << "below 0";
   EXPECT_EQ(take(program_.end + 100 * kMiB), std::nullopt);

@@ -28,7 +28,7 @@ class NestedFunctions : public EveryFunction {
   std::vector<image::Match> matches_;
 };
 
-TEST_F(NestedFunctions, GiveEachInstructionOnce) {
+TEST_F(NestedFunctions, GetOneProbeForEachInstruction) {
   std::set<Address> sites;
   for (const image::Match& match : matches_)
     EXPECT_TRUE(sites.insert(match.site).second) << match.name();
@@ -40,8 +40,8 @@ class OverlappingFunctions : public NestedFunctions {
 
 TEST_F(OverlappingFunctions, NeverWriteTheSameBytesTwice) {
   const size_t wanted = matches_.size();
-  // Every other instruction as that of another function with the same range: plans that do not know
-  // of each other.
+  // Every other instruction belongs to another function with the same range, so that the two plans
+  // do not know of each other.
   std::map<const image::Function*, image::Function> twins;
   for (size_t i = 0; i < matches_.size(); i += 2)
     matches_[i].function =
@@ -99,7 +99,7 @@ class PunsThatEvict : public EveryFunction {
   }
 };
 
-TEST_F(PunsThatEvict, PlaceAJumpForTheNextInstructionWhereNobodyProbesIt) {
+TEST_F(PunsThatEvict, PlaceAJumpAtTheNextInstructionIfItHasNoProbe) {
   const ProbeSet set = plan({entry("one")});
   ASSERT_EQ(set.probes.size(), 1u);
   const SitePatch& one = patch_of(set, "one");
@@ -118,7 +118,7 @@ TEST_F(PunsThatEvict, ShareTheJumpOfTheNextInstructionsProbe) {
   expect_one_ends_in(one, patch_of(set, "behind_one"));
 }
 
-TEST_F(PunsThatEvict, AreNotWhereAHookComesBeforeTheOther) {
+TEST_F(PunsThatEvict, AreDroppedIfAHookTakesTheNextInstruction) {
   const image::Match& next = entry("behind_one");
   HookPlace hook;
   hook.object = next.object;
@@ -135,7 +135,7 @@ TEST_F(PunsThatEvict, AreNotWhereAHookComesBeforeTheOther) {
     EXPECT_EQ(patch.plan.patch.site == next.function->range.begin, patch.hook.has_value());
 }
 
-// parts.S, where each function and each part stands for a way to be entered.
+// parts.S, where each function and each part is entered in a different way.
 class Parts : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -146,7 +146,7 @@ class Parts : public testing::TestWithParam<const char*> {
       for (std::string_view name : object.functions().names(function))
         addresses_[std::string(name)] = function.range.begin;
   }
-  // Of the program, or of what is left of it without its symbols.
+  // Of the program, or of the same program without symbols.
   void load(bool stripped) {
     auto loaded =
         image::load_file(std::string(TARGETS) + GetParam() + (stripped ? "_stripped" : ""));
@@ -186,7 +186,7 @@ TEST_P(Parts, ThatMayHaveDataInTheRedZoneKeepItAndAreNotTimed) {
   }
 }
 
-TEST_P(Parts, FunctionsAreKnownByWhoCallsThemHoldsThemOrByDoingNoHarm) {
+TEST_P(Parts, FunctionsAreRecognisedByCallsPointersOrHarmlessCode) {
   for (bool stripped : {false, true}) {
     load(stripped);
     for (const char* name :

@@ -25,7 +25,7 @@ class Single : public EveryFunction {
   std::vector<image::Match> all_;
 };
 
-TEST_F(Single, EachJumpBeginsAtItsSite) {
+TEST_F(Single, StartsEachJumpAtItsSite) {
   size_t planned = 0;
   for (const image::Match& match : all_) {
     const auto plan = plan_single(match, ProbeNeeds::hits, Breakpoints::none);
@@ -33,13 +33,13 @@ TEST_F(Single, EachJumpBeginsAtItsSite) {
     ++planned;
     EXPECT_FALSE(plan->is_breakpoint());
     EXPECT_EQ(plan->patch.written, 5);
-    // An entry behind its endbr64 is the only one that is moved.
+    // Only an entry is moved, to after its endbr64.
     EXPECT_TRUE(plan->patch.site == match.site || plan->patch.site == match.site + 4);
   }
   EXPECT_GT(planned, all_.size() / 2);
 }
 
-TEST_F(Single, WhereNoJumpFitsABreakpointTakesOneByteOfOneInstruction) {
+TEST_F(Single, BreakpointsTakeOneByteOfOneInstruction) {
   size_t breakpoints = 0;
   for (const image::Match& match : all_) {
     const auto jump = plan_single(match, ProbeNeeds::hits, Breakpoints::none);
@@ -61,7 +61,7 @@ TEST_F(Single, WhereNoJumpFitsABreakpointTakesOneByteOfOneInstruction) {
   EXPECT_GT(breakpoints, 0u);
 }
 
-TEST_F(Single, NoBreakpointLiesWithinAnInstruction) {
+TEST_F(Single, PlacesNoBreakpointInsideAnInstruction) {
   for (image::Match match : all_) {
     const auto plan = plan_single(match, ProbeNeeds::hits, Breakpoints::where_no_jump_fits);
     if (!plan || plan->patch.displaced < 2 || plan->patch.site != match.site) continue;
@@ -73,7 +73,7 @@ TEST_F(Single, NoBreakpointLiesWithinAnInstruction) {
   }
 }
 
-TEST_F(Single, BehindABranchThereIsNoAfterwards) {
+TEST_F(Single, HasNoPostHandlerAtABranch) {
   for (const image::Match& match : all_) {
     const auto plan = plan_single(match, ProbeNeeds::after_first, Breakpoints::where_no_jump_fits);
     if (!plan) continue;
@@ -83,7 +83,7 @@ TEST_F(Single, BehindABranchThereIsNoAfterwards) {
   }
 }
 
-TEST_F(Single, CallsAreFollowedFromEntriesOnly) {
+TEST_F(Single, MeasuresCallsFromEntriesOnly) {
   size_t followed = 0;
   for (const image::Match& match : all_) {
     const auto plan = plan_single(match, ProbeNeeds::calls, Breakpoints::where_no_jump_fits);

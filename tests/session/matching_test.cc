@@ -1,4 +1,4 @@
-// What a selection means in tests/targets/dlhost.c.
+// What selections match in tests/targets/dlhost.c.
 #include "session/matching.h"
 
 #include <gmock/gmock.h>
@@ -62,12 +62,12 @@ TEST_F(Matching, NamesAllPatternsThatMatchNothing) {
   EXPECT_EQ(why.remedy, Remedy::accept);
 }
 
-TEST_F(Matching, GoesOnWithTheRestWhereThatIsAccepted) {
+TEST_F(Matching, GoesOnWithTheRestIfThatIsAccepted) {
   EXPECT_THAT(names(select(Kind::count, {"main", "nowhere"}), Unmatched::accept),
               ElementsAre("main"));
 }
 
-TEST_F(Matching, OfNothingAtAllHasNoRemedyUnlessMoreIsLoaded) {
+TEST_F(Matching, HasNoRemedyForNoMatchUnlessLoadsAreTracked) {
   const Selection selection = select(Kind::count, {"nowhere"});
   EXPECT_EQ(why_nothing(selection, Unmatched::refuse).remedy, Remedy::none);
   EXPECT_EQ(why_nothing(selection, Unmatched::accept).remedy, Remedy::none);
@@ -75,12 +75,12 @@ TEST_F(Matching, OfNothingAtAllHasNoRemedyUnlessMoreIsLoaded) {
   EXPECT_THAT(names(selection, Unmatched::accept, Loads::tracked), IsEmpty());
 }
 
-TEST_F(Matching, NamesNoPatternWhereEveryMatchIsExcluded) {
+TEST_F(Matching, NamesNoPatternIfEveryMatchIsExcluded) {
   EXPECT_THAT(why_nothing(select(Kind::count, {"main"}, {"ma*"}), Unmatched::refuse).patterns,
               IsEmpty());
 }
 
-TEST_F(Matching, OfSpansSaysWhichPointIsWhichPattern) {
+TEST_F(Matching, ReturnsThePatternOfEachPointOfASpan) {
   const auto spans =
       match_spans(image_, select(Kind::span, {"main..call", "call..main"}), Unmatched::refuse);
   ASSERT_TRUE(spans);
@@ -93,7 +93,7 @@ TEST_F(Matching, OfSpansSaysWhichPointIsWhichPattern) {
   EXPECT_EQ(second.end.pattern, 3u);
 }
 
-TEST_F(Matching, RefusesAPointThatIsSeveralPlaces) {
+TEST_F(Matching, RefusesAPointThatMatchesSeveralPlaces) {
   const auto spans = match_spans(image_, select(Kind::span, {"main..c*"}), Unmatched::accept);
   ASSERT_FALSE(spans);
   const auto& ambiguous = std::get<AmbiguousPoint>(spans.error());
@@ -103,7 +103,7 @@ TEST_F(Matching, RefusesAPointThatIsSeveralPlaces) {
   EXPECT_THAT(ambiguous.some, testing::Contains("dlhost:call"));
 }
 
-TEST_F(Matching, LeavesOutSpansOfWhichAPointIsNowhereWhereThatIsAccepted) {
+TEST_F(Matching, LeavesOutSpansWithAnUnmatchedPointIfThatIsAccepted) {
   const Selection selection = select(Kind::span, {"main..nowhere", "main..call"});
   const auto refused = match_spans(image_, selection, Unmatched::refuse);
   ASSERT_FALSE(refused);
@@ -114,7 +114,7 @@ TEST_F(Matching, LeavesOutSpansOfWhichAPointIsNowhereWhereThatIsAccepted) {
   EXPECT_EQ(spans->front().text, "main..call");
 }
 
-TEST_F(Matching, ExpectsNothingLaterOfPatternsThatNameTheProgram) {
+TEST_F(Matching, ExpectsNoLaterMatchesOfPatternsThatNameTheProgram) {
   EXPECT_FALSE(may_match_later(image_, select(Kind::count, {"dlhost:call"})));
   EXPECT_TRUE(may_match_later(image_, select(Kind::count, {"dlhost:call", "plugin:f"})));
   EXPECT_TRUE(may_match_later(image_, select(Kind::count, {"call"})));

@@ -1,4 +1,4 @@
-// A process under measurement: tests/targets/dlhost.c, which does what it is told.
+// A process under measurement: tests/targets/dlhost.c, which executes commands from stdin.
 #include "session/measurement.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ using testing::UnorderedElementsAre;
 
 const std::string kPlugin = TARGETS "plugin.so";
 
-// dlhost, or a shell that executes it at the first line.
+// dlhost, or a shell that executes dlhost at the first line.
 class Host {
  public:
   enum class Start : uint8_t { directly, by_exec };
@@ -65,9 +65,9 @@ class Host {
   Host& operator=(const Host&) = delete;
 
   pid_t pid() const { return pid_; }
-  // All that it was told it has done, and nothing went wrong.
+  // Checks that it has executed all commands without an error.
   bool is_right() const { return is_right_; }
-  // While it works the measurement is looked after.
+  // Looks after the measurement while the process works.
   void tell(const std::string& line, Measurement* measurement = nullptr) {
     const std::string text = line + "\n";
     is_right_ = ::write(in_.get(), text.data(), text.size()) == std::ssize(text) && is_right_;
@@ -91,7 +91,7 @@ class Host {
   bool is_right_ = true;
 };
 
-// What the listener was told, as words.
+// The notifications of the listener, as words.
 class Listener : public MeasurementListener {
  public:
   std::vector<std::string> events;
@@ -200,7 +200,7 @@ class MeasurementTest : public testing::Test {
   Sink sink_;
 };
 
-TEST_F(MeasurementTest, ReportsWhatHappenedSinceTheLastReportAndInAll) {
+TEST_F(MeasurementTest, ReportsTheIntervalAndTheWholeTime) {
   Host host;
   host.tell("load " + kPlugin);
   ASSERT_NO_FATAL_FAILURE(select(Kind::count, {"dlhost:call", "dlhost:cycle"}));
@@ -222,7 +222,7 @@ TEST_F(MeasurementTest, ReportsWhatHappenedSinceTheLastReportAndInAll) {
   EXPECT_TRUE(host.is_right());
 }
 
-TEST_F(MeasurementTest, KeepsTheRowsOfWhatIsUnloadedAndAddsToThemWhenItIsLoadedAgain) {
+TEST_F(MeasurementTest, KeepsTheRowsOfUnloadedObjectsAndAddsToThemWhenTheyAreReloaded) {
   Host host;
   for (const Kind kind : {Kind::count, Kind::latency}) {
     ASSERT_NO_FATAL_FAILURE(select(kind, {"plugin:plugin_step"}));
@@ -249,7 +249,7 @@ TEST_F(MeasurementTest, KeepsTheRowsOfWhatIsUnloadedAndAddsToThemWhenItIsLoadedA
   EXPECT_TRUE(host.is_right());
 }
 
-TEST_F(MeasurementTest, GoesOnInTheProgramThatIsExecutedIfThatIsFollowed) {
+TEST_F(MeasurementTest, GoesOnInAnExecutedProgramIfExecIsFollowed) {
   Host host(Host::Start::by_exec);
   ASSERT_NO_FATAL_FAILURE(select(Kind::count, {"dlhost:call"}));
   spec_.unmatched = Unmatched::accept;
@@ -269,7 +269,7 @@ TEST_F(MeasurementTest, GoesOnInTheProgramThatIsExecutedIfThatIsFollowed) {
   EXPECT_TRUE(host.is_right());
 }
 
-TEST_F(MeasurementTest, EndsWithAnExecThatIsNotFollowedAndKnowsTheProgram) {
+TEST_F(MeasurementTest, EndsWithAnExecThatIsNotFollowedAndNamesTheProgram) {
   Host host(Host::Start::by_exec);
   ASSERT_NO_FATAL_FAILURE(select(Kind::count, {"dlhost:call"}));
   spec_.unmatched = Unmatched::accept;
@@ -287,7 +287,7 @@ TEST_F(MeasurementTest, EndsWithAnExecThatIsNotFollowedAndKnowsTheProgram) {
   EXPECT_TRUE(host.is_right());
 }
 
-TEST_F(MeasurementTest, IsNotBegunWherePatternsMatchNothing) {
+TEST_F(MeasurementTest, FailsIfPatternsMatchNothing) {
   Host host;
   ASSERT_NO_FATAL_FAILURE(select(Kind::count, {"dlhost:call", "dlhost:nowhere"}));
   const auto measurement = begin(host);
@@ -299,7 +299,7 @@ TEST_F(MeasurementTest, IsNotBegunWherePatternsMatchNothing) {
 }
 
 // _start is not entered by a call.
-TEST_F(MeasurementTest, FallsShortWhereANamedFunctionCannotBeProbedButNotOfAWildcard) {
+TEST_F(MeasurementTest, FallsShortIfANamedFunctionCannotBeProbedButNotForAWildcard) {
   Host host;
   for (const bool by_name : {true, false}) {
     ASSERT_NO_FATAL_FAILURE(
@@ -312,7 +312,7 @@ TEST_F(MeasurementTest, FallsShortWhereANamedFunctionCannotBeProbedButNotOfAWild
   }
 }
 
-TEST_F(MeasurementTest, IsNotBegunWhereNothingThatMatchesCanBeProbed) {
+TEST_F(MeasurementTest, FailsIfNoMatchCanBeProbed) {
   Host host;
   ASSERT_NO_FATAL_FAILURE(select(Kind::latency, {"dlhost:_start"}));
   const auto measurement = begin(host);
@@ -321,7 +321,7 @@ TEST_F(MeasurementTest, IsNotBegunWhereNothingThatMatchesCanBeProbed) {
   EXPECT_THAT(ledger::find_sessions(host.pid()).sessions, IsEmpty());
 }
 
-TEST_F(MeasurementTest, LeavesNothingWhereItIsCancelledBeforeTheFirstProbe) {
+TEST_F(MeasurementTest, LeavesNothingIfItIsCancelledBeforeTheFirstProbe) {
   Host host;
   ASSERT_NO_FATAL_FAILURE(select(Kind::latency, {"dlhost:*"}));
   listener_.cancels = true;
@@ -333,7 +333,7 @@ TEST_F(MeasurementTest, LeavesNothingWhereItIsCancelledBeforeTheFirstProbe) {
   EXPECT_TRUE(host.is_right());
 }
 
-TEST_F(MeasurementTest, OfAProcessThatIsNotThereFails) {
+TEST_F(MeasurementTest, FailsForAProcessThatDoesNotExist) {
   std::optional<Host> host(std::in_place);
   const pid_t pid = host->pid();
   host.reset();
@@ -345,8 +345,8 @@ TEST_F(MeasurementTest, OfAProcessThatIsNotThereFails) {
   EXPECT_EQ(error.cause, target::AttachCause::no_such_process);
 }
 
-// A controller of its own, which is killed.
-TEST_F(MeasurementTest, TakesOutWhatAnOwnerThatWasKilledHasLeft) {
+// Another controller, which is killed.
+TEST_F(MeasurementTest, TakesOutProbesOfAKilledOwner) {
   Host host;
   host.tell("load " + kPlugin);
   ASSERT_NO_FATAL_FAILURE(select(Kind::count, {"dlhost:call"}));

@@ -28,7 +28,7 @@ std::vector<std::string> sum_of(std::vector<std::vector<CountRow>> batches) {
   return rows;
 }
 
-TEST(RowSum, AddsWhatIsOfOneFunctionInSeveralBatches) {
+TEST(RowSum, AddsTheRowsOfAFunctionInSeveralBatches) {
   EXPECT_THAT(sum_of({{row("a.so", "f", 1), row("a.so", "g", 10)},
                       {row("b.so", "f", 100)},
                       {row("a.so", "g", 5), row("a.so", "f", 2)}}),
@@ -40,18 +40,18 @@ TEST(RowSum, KeepsInstructionsOfAFunctionApart) {
               ElementsAre("a.so:f+0 1", "a.so:f+4 32"));
 }
 
-TEST(RowSum, TellsFunctionsOfOneNameApartByTheirOrder) {
+TEST(RowSum, TellsFunctionsWithTheSameNameApartByTheirOrder) {
   EXPECT_THAT(sum_of({{row("a.so", "init", 1), row("a.so", "init", 2)},
                       {row("a.so", "init", 10), row("a.so", "init", 20), row("a.so", "init", 40)}}),
               ElementsAre("a.so:init+0 11", "a.so:init+0 22", "a.so:init+0 40"));
 }
 
-TEST(RowSum, OfNothingIsNothing) {
+TEST(RowSum, IsEmptyWithoutRows) {
   EXPECT_TRUE(sum_of({{}, {}}).empty());
   EXPECT_THAT(sum_of({{}, {row("a.so", "f", 1)}}), ElementsAre("a.so:f+0 1"));
 }
 
-TEST(RowSum, AddsAllThatLatencyRowsHave) {
+TEST(RowSum, AddsAllFieldsOfLatencyRows) {
   LatencyRow some;
   some.name = {"a.so", "f"};
   some.histogram.record(100);

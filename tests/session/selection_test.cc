@@ -39,21 +39,21 @@ Cause cause_of(Kind kind, std::vector<std::string> wanted) {
   return cause != nullptr ? *cause : Cause{};
 }
 
-TEST(Selection, OfSpansHasTwoPatternsForEach) {
+TEST(Selection, HasTwoPatternsForEachSpan) {
   const auto selection = parse_selection(spec_of(Kind::span, {"read..write", "libc:a..libc:b"}));
   ASSERT_TRUE(selection);
   EXPECT_THAT(texts(selection->wanted), ElementsAre("read", "write", "libc:a", "libc:b"));
   EXPECT_THAT(selection->spans, ElementsAre("read..write", "libc:a..libc:b"));
 }
 
-TEST(Selection, OfCallsTakesDotsForAPartOfAName) {
+TEST(Selection, AcceptsDotsInTheNamesOfFunctions) {
   const auto selection = parse_selection(spec_of(Kind::count, {"read..write"}));
   ASSERT_TRUE(selection);
   EXPECT_THAT(texts(selection->wanted), ElementsAre("read..write"));
   EXPECT_TRUE(selection->spans.empty());
 }
 
-TEST(Selection, OfValuesHasOneForEachPattern) {
+TEST(Selection, HasAValueForEachPattern) {
   const auto selection =
       parse_selection(spec_of(Kind::value, {"write $arg3", "libc:read+4 %rdi:u32"}));
   ASSERT_TRUE(selection);
@@ -63,7 +63,7 @@ TEST(Selection, OfValuesHasOneForEachPattern) {
   EXPECT_EQ(selection->values[1].text, "%rdi:u32");
 }
 
-TEST(Selection, MeansPartsOfFunctionsOnlyWithEveryInstruction) {
+TEST(Selection, IncludesPartsOfFunctionsOnlyForEveryInstruction) {
   SelectionSpec spec = spec_of(Kind::count, {"f*"});
   spec.excluded = {"g*"};
   const auto named = parse_selection(spec);
@@ -76,7 +76,7 @@ TEST(Selection, MeansPartsOfFunctionsOnlyWithEveryInstruction) {
       << "an excluded function is excluded with its parts";
 }
 
-TEST(Selection, RefusesWhatIsNoSpanAmongSpans) {
+TEST(Selection, RefusesATextThatIsNoSpanAmongSpans) {
   EXPECT_EQ(cause_of<NoSpan>(Kind::span, {"a..b", "malloc"}).text, "malloc");
 }
 
@@ -86,7 +86,7 @@ TEST(Selection, RefusesASpanWithoutAPoint) {
   EXPECT_EQ(bad.error, select::SpanError::no_start);
 }
 
-TEST(Selection, RefusesMoreSpansThanThereIsRoomFor) {
+TEST(Selection, RefusesTooManySpans) {
   std::vector<std::string> spans(layout::kMostSpans, "a..b");
   EXPECT_TRUE(parse_selection(spec_of(Kind::span, spans)));
   spans.emplace_back("a..b");
@@ -107,7 +107,7 @@ TEST(Selection, RefusesAnArgumentAtAnOffsetIntoAFunction) {
   EXPECT_EQ(bad.value, "$arg3");
 }
 
-TEST(Selection, RefusesWhatIsNoPattern) {
+TEST(Selection, RefusesATextThatIsNoPattern) {
   EXPECT_EQ(cause_of<image::PatternError>(Kind::count, {"f", ""}).cause,
             image::PatternCause::empty);
   SelectionSpec spec = spec_of(Kind::count, {"f"});

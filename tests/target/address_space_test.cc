@@ -11,7 +11,7 @@ namespace pinprick::target {
 namespace {
 
 constexpr Address kLowest = 0x10000;
-constexpr Address kTop = 0x7fff'ffff'f000;  // of what user space may map
+constexpr Address kTop = 0x7fff'ffff'f000;  // the end of user space
 constexpr uint64_t kGigabyte = uint64_t{1} << 30;
 
 std::vector<image::Mapping> mapped(std::initializer_list<Range> ranges) {
@@ -24,7 +24,7 @@ std::vector<image::Mapping> mapped(std::initializer_list<Range> ranges) {
   return maps;
 }
 
-// Does a displacement of 32 bits lead from every byte of one to every byte of the other?
+// Does a 32-bit displacement lead from every byte of one range to every byte of the other?
 bool in_reach(Range a, Range b) {
   const auto distance = [](Address from, Address to) { return static_cast<int64_t>(to - from); };
   for (Address from : {a.begin, a.end - 1})
@@ -36,7 +36,7 @@ bool in_reach(Range a, Range b) {
 
 class TakeNear : public testing::Test {
  protected:
-  // An object in the middle of nowhere, and whatever else there is.
+  // An object in an otherwise empty address space, and other mappings.
   static constexpr Range kObject = {0x5555'5555'4000, 0x5555'5565'4000};
 
   static void expect_usable(const std::vector<image::Mapping>& maps, std::optional<Address> at,
@@ -51,7 +51,7 @@ class TakeNear : public testing::Test {
   }
 };
 
-TEST_F(TakeNear, ChoosesAPlaceBelowTheObjectAndFarFromWhereTheKernelMapsNext) {
+TEST_F(TakeNear, PrefersRangesBelowTheObjectAndFarFromTheKernelsNextMapping) {
   const auto maps = mapped({kObject});
   AddressSpace space(maps, kLowest);
   const auto at = space.take_near(kObject, 3 * kPageSize);
@@ -59,7 +59,7 @@ TEST_F(TakeNear, ChoosesAPlaceBelowTheObjectAndFarFromWhereTheKernelMapsNext) {
   EXPECT_LT(*at, kObject.begin - kGigabyte / 2);
 }
 
-TEST_F(TakeNear, LeavesAGapToItsNeighboursSoThatNothingMergesOrIsBlocked) {
+TEST_F(TakeNear, LeavesAGapToNeighbours) {
   const Range below = {kLowest, kObject.begin - 5 * kPageSize};
   const auto maps = mapped({below, kObject});
   AddressSpace space(maps, kLowest);
@@ -72,7 +72,7 @@ TEST_F(TakeNear, LeavesAGapToItsNeighboursSoThatNothingMergesOrIsBlocked) {
   EXPECT_GT(*elsewhere, kObject.end);
 }
 
-TEST_F(TakeNear, NeverAnswersTheSamePlaceTwice) {
+TEST_F(TakeNear, NeverReturnsARangeTwice) {
   const auto maps = mapped({kObject});
   AddressSpace space(maps, kLowest);
   std::vector<Range> taken;
@@ -85,7 +85,7 @@ TEST_F(TakeNear, NeverAnswersTheSamePlaceTwice) {
   }
 }
 
-TEST_F(TakeNear, GoesAboveTheObjectWhereNothingBelowIsFreeAndThenFarUp) {
+TEST_F(TakeNear, GoesFarAboveTheObjectIfNothingBelowIsFree) {
   const Range wall = {kLowest, kObject.begin};
   const auto maps = mapped({wall, kObject});
   AddressSpace space(maps, kLowest);
@@ -94,7 +94,7 @@ TEST_F(TakeNear, GoesAboveTheObjectWhereNothingBelowIsFreeAndThenFarUp) {
   EXPECT_GT(*at, kObject.end + kGigabyte) << "the heap grows from the end of the object";
 }
 
-TEST_F(TakeNear, FindsNothingWhereEverythingInReachIsTaken) {
+TEST_F(TakeNear, FindsNothingIfEverythingInReachIsTaken) {
   const auto maps = mapped({{kObject.begin - 3 * kGigabyte, kObject.begin},
                             kObject,
                             {kObject.end + kPageSize, kObject.end + 3 * kGigabyte}});
@@ -103,16 +103,16 @@ TEST_F(TakeNear, FindsNothingWhereEverythingInReachIsTaken) {
   EXPECT_NE(space.take_anywhere(kPageSize), std::nullopt);
 }
 
-TEST_F(TakeNear, ReachCountsFromTheFarEndOfLargeObjects) {
+TEST_F(TakeNear, MeasuresReachFromTheFarEndOfTheObject) {
   const Range large = {0x5555'0000'0000, 0x5555'0000'0000 + kGigabyte + kGigabyte / 2};
-  // Below only what lies more than 2 GB from the object's end is free.
+  // Below, only addresses more than 2 GB from the object's end are free.
   const auto maps = mapped({{large.begin - kGigabyte, large.begin}, large});
   AddressSpace space(maps, kLowest);
   expect_usable(maps, space.take_near(large, kPageSize), kPageSize, large);
 }
 
-// One hole that is free, page by page across the limit of what can be reached, on either side.
-TEST_F(TakeNear, TakesNothingBeyondReachAndMissesLittleOfWhatIsInReach) {
+// A single free page, at each address around the limit of the reach, on either side.
+TEST_F(TakeNear, StaysWithinReachAndUsesNearlyAllOfIt) {
   for (const Address limit : {kObject.end - 2 * kGigabyte, kObject.begin + 2 * kGigabyte}) {
     int answered = 0;
     for (int page = -8; page <= 8; ++page) {
@@ -129,7 +129,7 @@ TEST_F(TakeNear, TakesNothingBeyondReachAndMissesLittleOfWhatIsInReach) {
   }
 }
 
-TEST_F(TakeNear, WhatLiesOnBothSidesOfATakenRangeStaysFree) {
+TEST_F(TakeNear, LeavesBothSidesOfATakenRangeFree) {
   const Range hole = {kObject.begin - 64 * kPageSize, kObject.begin};
   const auto maps = mapped({{kLowest, hole.begin}, {kObject.begin, kTop}});
   AddressSpace space(maps, kLowest);
@@ -142,7 +142,7 @@ TEST_F(TakeNear, WhatLiesOnBothSidesOfATakenRangeStaysFree) {
   EXPECT_GT(std::max(*one, *other), *middle);
 }
 
-TEST_F(TakeNear, WhatIsTakenJustThereIsNobodyElses) {
+TEST_F(TakeNear, DoesNotReturnARangeThatWasTakenByAddress) {
   AddressSpace space(mapped({kObject}), kLowest);
   const Range page = {kObject.begin - kGigabyte, kObject.begin - kGigabyte + kPageSize};
   EXPECT_FALSE(space.take_at({kObject.begin, kObject.begin + kPageSize}));
@@ -156,7 +156,7 @@ TEST_F(TakeNear, WhatIsTakenJustThereIsNobodyElses) {
   }
 }
 
-TEST_F(TakeNear, WhatSomebodyWishesForIsLeftToHim) {
+TEST_F(TakeNear, AvoidsAWishedRange) {
   const Range hole = {kObject.begin - 64 * kPageSize, kObject.begin};
   const Range wish = {hole.begin + 30 * kPageSize, hole.begin + 31 * kPageSize};
   AddressSpace space(mapped({{kLowest, hole.begin}, {kObject.begin, kTop}}), kLowest);
@@ -170,7 +170,7 @@ TEST_F(TakeNear, WhatSomebodyWishesForIsLeftToHim) {
   EXPECT_TRUE(space.take_at(wish));
 }
 
-TEST_F(TakeNear, AWishDoesNotStandInTheWayOfWhatHasNoOtherPlace) {
+TEST_F(TakeNear, UsesAWishedRangeAsALastResort) {
   const Range hole = {kObject.begin - 64 * kPageSize, kObject.begin};
   const Range wish = {hole.begin + 31 * kPageSize, hole.begin + 32 * kPageSize};
   const auto maps = mapped({{kLowest, hole.begin}, {kObject.begin, kTop}});
@@ -184,7 +184,7 @@ TEST_F(TakeNear, AWishDoesNotStandInTheWayOfWhatHasNoOtherPlace) {
   }
 }
 
-TEST_F(TakeNear, AnObjectLargerThanTheReachHasNoNeighbours) {
+TEST_F(TakeNear, FindsNothingForAnObjectLargerThanTheReach) {
   const Range huge = {0x5555'0000'0000, 0x5555'0000'0000 + 3 * kGigabyte};
   AddressSpace space(mapped({huge}), kLowest);
   EXPECT_EQ(space.take_near(huge, kPageSize), std::nullopt);
@@ -230,7 +230,7 @@ TEST(TakeAnywhere, StaysAwayFromBothEndsOfTheLargestGap) {
   EXPECT_NE(space.take_anywhere(100), at) << "this one is taken";
 }
 
-TEST_F(TakeNear, WithAnotherVariationItIsAnotherPlaceThatIsAsGood) {
+TEST_F(TakeNear, ReturnsAnotherRangeForAnotherVariation) {
   const auto maps = mapped({kObject});
   std::set<Address> near, anywhere;
   for (uint64_t variation = 1; variation <= 1000; ++variation) {
@@ -256,7 +256,7 @@ TEST(TakeAnywhere, FindsNothingInAFullAddressSpace) {
   EXPECT_EQ(tight.take_anywhere(kPageSize), std::nullopt) << "no room for a gap on each side";
 }
 
-TEST(LowestMappableAddress, IsWhatTheKernelSaysInWholePagesAndNeverTheFirst) {
+TEST(LowestMappableAddress, IsThatOfTheKernelInWholePagesAndNeverTheFirstPage) {
   const Address lowest = lowest_mappable_address();
   EXPECT_GE(lowest, kPageSize);
   EXPECT_EQ(lowest % kPageSize, 0u);

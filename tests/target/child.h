@@ -1,4 +1,4 @@
-// A child process of the test to stop, hijack and look into; killed at the end if it still lives.
+// A child process of the test, to stop, to hijack and to read. It is killed at the end of the test.
 #pragma once
 
 #include <sched.h>
@@ -14,11 +14,11 @@
 
 namespace pinprick::target {
 
-// What child and test both see.
+// Memory that the child shares with the test.
 struct Shared {
-  volatile uint64_t rounds;         // how often the child went round its loop
-  volatile uint64_t others_rounds;  // and a second loop of it
-  volatile uint64_t failures;       // how often it saw something wrong
+  volatile uint64_t rounds;         // rounds of the child's loop
+  volatile uint64_t others_rounds;  // rounds of its second loop
+  volatile uint64_t failures;       // how often it found an error
   volatile int stop;
 };
 
@@ -46,17 +46,17 @@ class Child {
   pid_t pid() const { return pid_; }
   Shared& shared() { return *shared_; }
 
-  // Until the child has begun; it may have gone round many times by then.
+  // Waits until the child has started its loop; it may have done many rounds by then.
   void wait_until_running() {
     while (shared_->rounds == 0) sched_yield();
   }
-  // Until the child has gone round some more times from now on. Only for children that do not wait
-  // for the test between their rounds: such a one may have gone round before.
+  // Waits until the child has done some more rounds. Only for children that do not wait for the
+  // test between their rounds, as those may have done the rounds already.
   void wait_for_rounds(uint64_t more) {
     const uint64_t wanted = shared_->rounds + more;
     while (shared_->rounds < wanted) sched_yield();
   }
-  // Lets it end, and answers its exit status (-1: killed by a signal).
+  // Lets it end, and returns its exit status; -1 if it was killed by a signal.
   int finish() {
     shared_->stop = 1;
     int status = 0;

@@ -25,7 +25,7 @@ namespace {
 
 constexpr uint64_t kRoomSize = 320;
 
-// The tail of a page of this program's own code: the child, a copy of us, has the same.
+// The tail of a page of this program's code; the child, a copy of this process, has the same page.
 Room find_room(const RemoteTarget& target) {
   auto image = image::load_process(target.pid(), target.reader());
   EXPECT_TRUE(image.ok());
@@ -42,7 +42,7 @@ Room find_room(const RemoteTarget& target) {
   return {};
 }
 
-// Goes round a loop whose result depends on every register keeping its value.
+// A loop whose result is only right if every register keeps its value.
 void compute(Shared& shared) {
   uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7;
   double x = 1, y = 2;
@@ -58,7 +58,7 @@ void compute(Shared& shared) {
     g += 1;
     x += 1;
     y = x + 1;
-    // Closed forms of the sums would be long; the invariants between neighbours are not.
+    // Checks relations between registers, as closed forms of the sums would be long.
     if (g != 7 + i || f != 6 + 7 * i + i * (i - 1) / 2 || y != static_cast<double>(i) + 2)
       shared.failures = shared.failures + 1;
     shared.rounds = i;
@@ -69,7 +69,7 @@ void wait_in_read(Shared& shared) {
   int ends[2];
   if (pipe(ends) != 0) _exit(9);
   if (fork() == 0) {
-    // Feeds a byte a millisecond, so that the reader waits most of the time.
+    // Writes a byte each millisecond, so that the reader waits most of the time.
     for (uint8_t byte = 0; !shared.stop; ++byte) {
       if (write(ends[1], &byte, 1) != 1) _exit(1);
       usleep(1000);
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(While, HijackedThreads,
                                          Work{"Sleeping", nap}),
                          [](const auto& work) { return work.param.name; });
 
-TEST_P(HijackedThreads, MakesCallsInTheTargetAndGivesEveryRegisterBack) {
+TEST_P(HijackedThreads, MakeCallsInTheTargetAndRestoreEveryRegister) {
   Child child(GetParam().body);
   child.wait_for_rounds(5);
   auto target = RemoteTarget::open(child.pid());
@@ -144,7 +144,7 @@ TEST_P(HijackedThreads, MakesCallsInTheTargetAndGivesEveryRegisterBack) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-// A script that receives a file of ours and maps it, as arming does, in memory of the thread's.
+// A script that receives a file of ours and maps it, as arming does.
 class Mapping {
  public:
   static constexpr uint64_t kWord = 0x1234'5678;
@@ -160,7 +160,7 @@ class Mapping {
     EXPECT_EQ(::pwrite(file_.get(), &kWord, sizeof kWord, 0), ssize_t{sizeof kWord});
   }
 
-  // `more`: calls after those.
+  // `more`: further calls.
   Result<void, SystemError> run(std::vector<arch::ScriptedCall> more = {}) {
     EXPECT_TRUE(handover_.send(file_.get()).ok());
     calls = handover_.receiving();
@@ -201,7 +201,7 @@ size_t open_descriptors(pid_t pid) {
   return static_cast<size_t>(std::distance(begin(folder), end(folder)));
 }
 
-TEST_P(HijackedThreads, MakeAScriptOfCallsAndLeaveNothingBehind) {
+TEST_P(HijackedThreads, MakeAScriptOfCallsAndLeaveNothing) {
   Child child(GetParam().body);
   child.wait_for_rounds(5);
   auto target = RemoteTarget::open(child.pid());
@@ -234,7 +234,7 @@ TEST_P(HijackedThreads, MakeAScriptOfCallsAndLeaveNothingBehind) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-TEST(HijackedThread, SaysWhichCallOfAScriptFailedAndMakesNoneAfterIt) {
+TEST(HijackedThread, RecordsWhichCallOfAScriptFailedAndMakesNoneAfterIt) {
   Child child(compute);
   child.wait_for_rounds(5);
   auto target = RemoteTarget::open(child.pid());
@@ -257,8 +257,8 @@ TEST(HijackedThread, SaysWhichCallOfAScriptFailedAndMakesNoneAfterIt) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-// As when we are held up for too long: then it waits no longer.
-TEST(HijackedThread, ThatGoesHomeByItselfIsNotBorrowedAnyMore) {
+// As when we are held up for too long, and the last call times out.
+TEST(HijackedThread, IsNoLongerHijackedOnceItHasResumedByItself) {
   Child child(compute);
   child.wait_for_rounds(5);
   auto target = RemoteTarget::open(child.pid());
@@ -271,7 +271,8 @@ TEST(HijackedThread, ThatGoesHomeByItselfIsNotBorrowedAnyMore) {
     auto thread = HijackedThread::hijack(*stop, target->memory(), room);
     ASSERT_TRUE(thread.ok());
     ASSERT_TRUE(target->memory().read(room.address, code));
-    // A script whose last call does not wait: it may be found on its way home, or at home.
+    // The last call of this script does not wait, so the thread may be found restoring itself, or
+    // in its own code.
     const Address table = *thread->call(SYS_mmap, 0, kPageSize, PROT_READ | PROT_WRITE,
                                         MAP_PRIVATE | MAP_ANONYMOUS, static_cast<uint64_t>(-1), 0);
     const arch::ScriptedCall last = {SYS_getpid};
@@ -291,7 +292,7 @@ TEST(HijackedThread, ThatGoesHomeByItselfIsNotBorrowedAnyMore) {
 
 enum class Death { after_hijacking, after_a_call, between_calls, before_a_script_ends };
 
-// A controller that hijacks a thread and is killed before it gives it back.
+// A controller that hijacks a thread, and is killed before it gives the thread back.
 void hijack_and_die(pid_t pid, const Room& room, Death death) {
   auto target = RemoteTarget::open(pid);
   if (!target) _exit(2);
@@ -304,14 +305,14 @@ void hijack_and_die(pid_t pid, const Room& room, Death death) {
   if (death == Death::before_a_script_ends) {
     Mapping mapping(*thread, *target);
     if (!mapping.run()) _exit(7);
-    // As if it had not been interrupted: it goes on to wait for us.
+    // Resumes it as if it had not been interrupted, so that it goes on waiting for us.
     ptrace(PTRACE_CONT, stop->threads()[0].tid, nullptr, nullptr);
     kill(getpid(), SIGKILL);
   }
   kill(getpid(), SIGKILL);
 }
 
-TEST_P(HijackedThreads, FindTheirWayHomeWhenTheControllerIsKilled) {
+TEST_P(HijackedThreads, RestoreThemselvesWhenTheControllerIsKilled) {
   Child child(GetParam().body);
   child.wait_for_rounds(5);
   auto target = RemoteTarget::open(child.pid());
@@ -335,7 +336,7 @@ TEST_P(HijackedThreads, FindTheirWayHomeWhenTheControllerIsKilled) {
 
 volatile sig_atomic_t handled = 0;
 
-TEST(HijackedThread, SignalsWaitUntilItIsBack) {
+TEST(HijackedThread, GetsItsSignalsAfterwards) {
   Child child([](Shared& shared) {
     struct sigaction action = {};
     action.sa_handler = [](int) { handled = handled + 1; };
@@ -362,7 +363,7 @@ TEST(HijackedThread, SignalsWaitUntilItIsBack) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-TEST(HijackedThread, IsTheOnlyOneThatDoesNotGoOn) {
+TEST(HijackedThread, IsTheOnlyThreadThatIsStopped) {
   // Each of two threads counts its own rounds.
   Child child([](Shared& shared) {
     pthread_t other;
@@ -407,8 +408,8 @@ TEST(HijackedThread, IsTheOnlyOneThatDoesNotGoOn) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-TEST(HijackedThread, IsAnotherOneIfSomeThreadsEndMeanwhile) {
-  // Threads that live for a moment, beside one that stays.
+TEST(HijackedThread, IsChosenAmongThreadsThatEndMeanwhile) {
+  // Short-lived threads, and one that stays.
   Child child([](Shared& shared) {
     while (!shared.stop) {
       pthread_t brief[4];
@@ -464,7 +465,7 @@ TEST(HijackedThread, EndsWithAProcessThatIsKilled) {
   EXPECT_EQ(child.finish(), -1);
 }
 
-TEST(HijackedThread, AStopThatArrivesMeanwhileIsNotLost) {
+TEST(HijackedThread, DoesNotLoseAGroupStopThatArrivesMeanwhile) {
   Child child([](Shared& shared) {
     while (!shared.stop) shared.rounds = shared.rounds + 1;
   });

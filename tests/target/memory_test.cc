@@ -9,7 +9,7 @@ namespace pinprick::target {
 namespace {
 
 TEST(Memory, IsGoneOnceTheProcessRunsAnotherProgram) {
-  int go[2], runs[2];  // written to: it may; at its end: it has executed a program
+  int go[2], runs[2];  // a byte in `go` lets the child exec, which closes `runs`
   ASSERT_EQ(::pipe(go), 0);
   ASSERT_EQ(::pipe2(runs, O_CLOEXEC), 0);
   const pid_t pid = ::fork();

@@ -20,7 +20,7 @@
 namespace pinprick::target {
 namespace {
 
-// A child that prepares itself, says so, and then sleeps until it is killed.
+// A child that prepares itself, reports that, and then sleeps until it is killed.
 class Child {
  public:
   explicit Child(const std::function<void()>& prepare) {
@@ -50,7 +50,7 @@ class Child {
   pid_t pid_ = -1;
 };
 
-TEST(ReadStatus, FindsTheCommandWhateverItIsCalled) {
+TEST(ReadStatus, FindsTheCommandWhateverItsName) {
   for (const char* name :
        {"plain", "two words", ") R 1 (", "((", "))", "a) S 1 2 3", " ", "x\ty"}) {
     const Child child([name] { ::prctl(PR_SET_NAME, name); });
@@ -80,7 +80,7 @@ TEST(ReadStatus, StartTimeTellsProcessesApartAndStaysTheSame) {
   EXPECT_LE(oldest->start_time, first->start_time);
 }
 
-TEST(ReadStatus, SeesWhoTraces) {
+TEST(ReadStatus, SeesTheTracer) {
   const Child child([] { ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr); });
   const auto status = read_status(child.pid());
   ASSERT_TRUE(status);
@@ -110,19 +110,19 @@ TEST(ReadStatus, KnowsKernelThreads) {
   EXPECT_FALSE(read_status(::getpid())->kernel_thread);
 }
 
-TEST(ReadStatus, ThereIsNoneOfAProcessThatDoesNotExist) {
+TEST(ReadStatus, FailsForAProcessThatDoesNotExist) {
   EXPECT_FALSE(read_status(0));
   EXPECT_FALSE(read_status(INT32_MAX));
   EXPECT_FALSE(read_thread_status(::getpid(), INT32_MAX));
 }
 
-TEST(TidInside, IsTheTidWhereNamespacesAreTheSame) {
+TEST(TidInside, IsTheTidIfTheNamespacesAreTheSame) {
   EXPECT_EQ(tid_inside(::getpid(), ::gettid()), ::gettid());
   std::thread([] { EXPECT_EQ(tid_inside(::getpid(), ::gettid()), ::gettid()); }).join();
   EXPECT_EQ(tid_inside(::getpid(), 999'999'999), 0);
 }
 
-TEST(ListThreads, NamesEveryThreadOnceAndNoneThatIsGone) {
+TEST(ListThreads, ListsEveryThreadOnceAndNoneThatHasEnded) {
   std::atomic<pid_t> tid = 0;
   std::atomic<bool> leave = false;
   std::thread thread([&] {

@@ -1,4 +1,4 @@
-// What a seccomp filter says to a system call: the kernel and we run the same programs.
+// Seccomp filters: the kernel and our code run the same programs, and must get the same results.
 #include "target/seccomp.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using Program = std::vector<sock_filter>;
 
-// A call that does nothing when it is let through, and takes any arguments.
+// A call that takes any arguments and does nothing if it is allowed.
 constexpr int kNumber = SYS_getppid;
 
 sock_filter statement(int code, uint32_t k) {
@@ -37,7 +37,7 @@ seccomp_data call_with(const std::array<uint64_t, 6>& arguments) {
   return call;
 }
 
-// The errno with which a child under the filter gets its call back; 0: let through.
+// The errno that a child under the filter gets for the call; 0 if it is allowed.
 int kernels_errno(const Program& program, const std::array<uint64_t, 6>& arguments) {
   Child child([&](Shared& shared) {
     const sock_fprog code = {static_cast<uint16_t>(program.size()),
@@ -53,14 +53,14 @@ int kernels_errno(const Program& program, const std::array<uint64_t, 6>& argumen
   return static_cast<int>(child.shared().rounds);
 }
 
-// Eight bits of A become an errno, so that it matters what was calculated.
+// Returns eight bits of A as the errno, so that the calculation shows.
 void answer_by_errno(Program& program) {
   program.push_back(statement(BPF_ALU | BPF_AND | BPF_K, 0xff));
   program.push_back(statement(BPF_ALU | BPF_OR | BPF_K, SECCOMP_RET_ERRNO));
   program.push_back(statement(BPF_RET | BPF_A, 0));
 }
 
-// Other calls have to pass.
+// Other calls must be allowed.
 Program only_our_call() {
   return {statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
           branch(BPF_JMP | BPF_JEQ | BPF_K, kNumber, 1, 0),
@@ -103,7 +103,7 @@ Program any_program(std::mt19937& random) {
         break;
       }
       default: {
-        // Shifts by as many bits as there are, and divisors that are not zero.
+        // Shifts by fewer than 32 bits, and divisors that are not zero.
         const bool shifts = random() % 3 == 0;
         const int operation = shifts ? pick({BPF_LSH, BPF_RSH})
                                      : pick({BPF_ADD, BPF_SUB, BPF_MUL, BPF_AND, BPF_OR, BPF_XOR});
@@ -122,14 +122,14 @@ bool filters_work() {
   return child.finish() == 0;
 }
 
-TEST(SeccompFilter, SaysWhatTheKernelSays) {
+TEST(SeccompFilter, DecidesAsTheKernelDoes) {
   if (!filters_work()) GTEST_SKIP() << "this process is under a filter itself";
   std::mt19937 random(7);
   for (int i = 0; i < 200; ++i) {
     const Program program = any_program(random);
     const std::array<uint64_t, 6> arguments = {
         random(), random() * uint64_t{5'000'000'007}, 0, 1, ~uint64_t{0}, random()};
-    // Where the calling instruction lies (two fields) only the kernel knows.
+    // Only the kernel knows the address of the calling instruction (two fields).
     const bool knows = std::none_of(program.begin(), program.end(), [](const sock_filter& step) {
       return step.code == (BPF_LD | BPF_W | BPF_ABS) && (step.k == 8 || step.k == 12);
     });
@@ -140,7 +140,7 @@ TEST(SeccompFilter, SaysWhatTheKernelSays) {
   }
 }
 
-TEST(SeccompFilter, KillsWhereItIsNoProgram) {
+TEST(SeccompFilter, KillsIfItIsNoValidProgram) {
   const seccomp_data call = call_with({});
   const uint32_t kills = SECCOMP_RET_KILL_PROCESS;
   EXPECT_EQ(run_seccomp_filter({}, call), kills);

@@ -24,7 +24,7 @@ void start_thread(void* (*body)(void*), Shared& shared) {
   pthread_create(&id, nullptr, body, &shared);
 }
 
-TEST(Stop, NobodyRunsWhileItLastsAndAllGoOnAfterwards) {
+TEST(Stop, StopsAllThreadsAndResumesThem) {
   Child child([](Shared& shared) {
     for (int i = 0; i < 3; ++i)
       start_thread(
@@ -48,7 +48,7 @@ TEST(Stop, NobodyRunsWhileItLastsAndAllGoOnAfterwards) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-TEST(Stop, LeavesNoTraceOfTracingBehind) {
+TEST(Stop, LeavesNoTracerBehind) {
   Child child(spin);
   child.wait_for_rounds(10);
   for (int i = 0; i < 50; ++i) {
@@ -62,7 +62,7 @@ TEST(Stop, LeavesNoTraceOfTracingBehind) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-TEST(Stop, FollowsThreadsThatAreBornAndDieMeanwhile) {
+TEST(Stop, FindsThreadsThatStartAndEndMeanwhile) {
   Child child([](Shared& shared) {
     while (!shared.stop) {
       pthread_t ids[8];
@@ -82,7 +82,7 @@ TEST(Stop, FollowsThreadsThatAreBornAndDieMeanwhile) {
     child.wait_for_rounds(5);
     auto stop = Stop::all_threads(child.pid());
     ASSERT_TRUE(stop.ok());
-    // Nobody is left out: every listed thread is among the stopped.
+    // Every listed thread is among the stopped.
     for (pid_t tid : list_threads(child.pid())) {
       const auto status = read_thread_status(child.pid(), tid);
       if (!status || status->state == 'Z') continue;
@@ -96,7 +96,7 @@ TEST(Stop, FollowsThreadsThatAreBornAndDieMeanwhile) {
 }
 
 // epoll_wait is one of the calls that the kernel does not restart after a stop.
-TEST(Stop, ACallThatTheKernelDoesNotRestartIsMadeAgain) {
+TEST(Stop, RestartsCallsThatTheKernelDoesNot) {
   Child child([](Shared& shared) {
     const int epoll = epoll_create1(0);
     while (!shared.stop) {
@@ -115,8 +115,8 @@ TEST(Stop, ACallThatTheKernelDoesNotRestartIsMadeAgain) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-// The program's own signals still interrupt: only what the stop did is undone.
-TEST(Stop, ASignalOfTheProgramsOwnStillEndsTheCallWithEintr) {
+// Only the effect of the stop is undone: the program's own signals still interrupt calls.
+TEST(Stop, LetsTheProgramsOwnSignalsEndACallWithEintr) {
   Child child([](Shared& shared) {
     struct sigaction action = {};
     action.sa_handler = [](int) {};
@@ -130,7 +130,7 @@ TEST(Stop, ASignalOfTheProgramsOwnStillEndsTheCallWithEintr) {
     while (!shared.stop) {
       epoll_event event;
       shared.rounds = shared.rounds + 1;
-      // Nothing but the signal may end it, and the signal arrives nowhere else.
+      // Only the signal may end the call, and no other code gets the signal.
       const int result = epoll_pwait(epoll, &event, 1, 10000, &none);
       if (result != -1 || errno != EINTR) shared.failures = shared.failures + 1;
     }
@@ -151,7 +151,7 @@ TEST(Stop, ASignalOfTheProgramsOwnStillEndsTheCallWithEintr) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-TEST(Stop, AStoppedProcessStaysStopped) {
+TEST(Stop, LeavesAProcessInAGroupStop) {
   Child child(spin);
   child.wait_for_rounds(10);
   kill(child.pid(), SIGSTOP);
@@ -169,7 +169,7 @@ TEST(Stop, AStoppedProcessStaysStopped) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-TEST(Stop, SaysWhoTracesAlready) {
+TEST(Stop, NamesThePresentTracer) {
   Child child(spin);
   Child tracer([pid = child.pid()](Shared& shared) {
     if (ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) != 0) shared.failures = 1;
@@ -208,7 +208,7 @@ TEST(Stop, WaitsUntilATracerThatWasKilledHasLetGo) {
   EXPECT_EQ(child.finish(), 0);
 }
 
-TEST(Stop, AProcessThatEndedIsSaidToHaveEnded) {
+TEST(Stop, SaysThatAProcessHasEnded) {
   Child child([](Shared&) {});
   siginfo_t info;
   waitid(P_PID, static_cast<id_t>(child.pid()), &info, WEXITED | WNOWAIT);
@@ -217,7 +217,7 @@ TEST(Stop, AProcessThatEndedIsSaidToHaveEnded) {
   EXPECT_EQ(stop.error().cause, AttachCause::exited);
 }
 
-// A child of vfork holds its parent in the kernel until it is told to stop; then that goes on.
+// A vfork child keeps its parent in the kernel until the test tells it to end.
 void be_held(Shared& shared) {
   static Shared* held;
   held = &shared;
@@ -232,7 +232,7 @@ void be_held(Shared& shared) {
 
 class HeldThread : public testing::Test {
  protected:
-  // Its other thread runs.
+  // The other thread runs.
   HeldThread()
       : child_([](Shared& shared) {
           start_thread(
@@ -261,13 +261,13 @@ class HeldThread : public testing::Test {
   Child child_;
 };
 
-TEST_F(HeldThread, IsNamedAndEverybodyElseGoesOn) {
+TEST_F(HeldThread, IsNamedAndAllOthersGoOn) {
   child_.wait_for_rounds(10);
   EXPECT_EQ(Stop::settle(), 1u);
   child_.wait_for_rounds(10);
 }
 
-TEST_F(HeldThread, GoesOnAfterItsCallAlthoughWhoTriedToStopItLivesOn) {
+TEST_F(HeldThread, GoesOnAfterItsCallWhileItsTracerLives) {
   child_.shared().stop = 1;
   while (Stop::settle() != 0) sched_yield();
   EXPECT_EQ(child_.finish(), 0);
@@ -279,7 +279,7 @@ TEST_F(HeldThread, IsTakenOverByTheNextStop) {
   child_.shared().stop = 1;
   {
     const auto stop = Stop::all_threads(child_.pid(), 200, 100);
-    // By then the program may have ended.
+    // The program may have ended by then.
     EXPECT_TRUE(stop.ok() || stop.error().cause == AttachCause::exited);
   }
   EXPECT_EQ(Stop::settle(), 0u);
@@ -300,8 +300,8 @@ TEST_F(HeldThread, IsNotWaitedForWhenTheProgramIsKilled) {
   EXPECT_EQ(child_.finish(), -1);
 }
 
-// Whoever traces a process learns of its end first, and its parent after that.
-TEST(Stop, AProcessThatIsKilledMeanwhileEndsForItsParent) {
+// The tracer of a process is notified of its end first, and its parent after that.
+TEST(Stop, LetsTheParentOfAKilledProcessSeeItsEnd) {
   Child child(spin);
   child.wait_for_rounds(10);
   Child controller([pid = child.pid()](Shared& shared) {
@@ -320,7 +320,7 @@ TEST(Stop, AProcessThatIsKilledMeanwhileEndsForItsParent) {
   EXPECT_EQ(controller.finish(), 0);
 }
 
-TEST(Stop, HowAChildOfOursEndedIsLeftToWhoeverWaitsForIt) {
+TEST(Stop, LeavesTheExitStatusOfOurChildToBeWaitedFor) {
   for (int i = 0; i < 20; ++i) {
     Child child([](Shared& shared) {
       shared.rounds = 1;
@@ -342,8 +342,8 @@ TEST(Stop, HowAChildOfOursEndedIsLeftToWhoeverWaitsForIt) {
   EXPECT_EQ(child.finish(), -1);
 }
 
-// Whichever thread executes a program has the number of the first one from then on.
-TEST(Stop, AProgramThatAnotherThreadExecutesMeanwhileRunsToItsEnd) {
+// A thread that executes a program gets the first thread's TID.
+TEST(Stop, LetsAProgramThatAnotherThreadExecutesRunToItsEnd) {
   for (int i = 0; i < 50; ++i) {
     Child child([](Shared& shared) {
       start_thread(
@@ -362,7 +362,7 @@ TEST(Stop, AProgramThatAnotherThreadExecutesMeanwhileRunsToItsEnd) {
   }
 }
 
-TEST(Stop, AThreadThatComesBackInTimeIsWaitedForWhileTheOthersGoOn) {
+TEST(Stop, WaitsForAThreadThatHangsWhileTheOthersGoOn) {
   Child child([](Shared& shared) {
     start_thread(
         [](void* s) -> void* {

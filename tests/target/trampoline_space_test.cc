@@ -32,7 +32,7 @@ TEST(TrampolineSpace, MakesEachBoundaryABreakpoint) {
   }
 }
 
-TEST(TrampolineSpace, GivesNoByteTwice) {
+TEST(TrampolineSpace, NeverUsesAByteTwice) {
   TrampolineSpace space([](Range) { return true; });
   std::set<Address> taken;
   constexpr std::array<uint8_t, 2> kInterior = {1, 4};
@@ -51,7 +51,7 @@ TEST(TrampolineSpace, UsesTheOnlyAddressOnce) {
   EXPECT_FALSE(space.take(kSite, kAll, kPointer).has_value());
 }
 
-TEST(TrampolineSpace, TakesOnlyWhatCanBeMapped) {
+TEST(TrampolineSpace, TakesOnlyAddressesThatCanBeMapped) {
   std::vector<Range> asked;
   TrampolineSpace space([&](Range range) {
     asked.push_back(range);
