@@ -1,4 +1,4 @@
-// All probes taken out of the text, and put back, whatever each one's own state is.
+// Takes all probes out of the text, and puts them back, whatever the state of each one is.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class Arming : public testing::Test {
   void TearDown() override { EXPECT_TRUE(arm_all().ok()); }
 };
 
-TEST_F(Arming, DisarmingTakesAllOutOfTheTextAndArmingPutsItBack) {
+TEST_F(Arming, TakesAllProbesOutOfTheTextAndPutsThemBack) {
   const auto text = text_of(&self_window);
   const auto text_of_short = text_of(&self_short);
   uint64_t before = 0, after = 0, returns = 0, traps = 0;
@@ -91,7 +91,7 @@ TEST_F(Arming, DisarmingTakesAllOutOfTheTextAndArmingPutsItBack) {
   }
 }
 
-TEST_F(Arming, CanBeAskedForTwice) {
+TEST_F(Arming, CanBeRepeated) {
   uint64_t hits = 0;
   const Probe probe = place(counting(self_insn, hits));
   ASSERT_TRUE(arm_all().ok());
@@ -120,7 +120,7 @@ TEST_F(Arming, LeavesEachProbeEnabledOrDisabled) {
   EXPECT_EQ(disabled_hits, 0u);
 }
 
-TEST_F(Arming, MakesWhatWasEnabledAndDisabledMeanwhileTakeEffect) {
+TEST_F(Arming, AppliesChangesMadeWhileDisarmed) {
   uint64_t hits[4] = {};
   long (*const functions[])(long) = {self_insn, self_nop, self_marked, self_pushes};
   std::vector<Probe> probes;
@@ -141,7 +141,7 @@ TEST_F(Arming, MakesWhatWasEnabledAndDisabledMeanwhileTakeEffect) {
   EXPECT_THAT(hits, testing::ElementsAre(0u, 1u, 0u, 1u));
 }
 
-TEST_F(Arming, IsWhatProbesThatArePlacedMeanwhileWaitFor) {
+TEST_F(Arming, ArmsProbesPlacedWhileDisarmed) {
   const auto text = text_of(&self_insn);
   ASSERT_TRUE(disarm_all().ok());
   uint64_t hits = 0, returns = 0;
@@ -169,7 +169,7 @@ TEST_F(Arming, IsWhatProbesThatArePlacedMeanwhileWaitFor) {
   EXPECT_EQ(text_of(&self_insn), text);
 }
 
-TEST_F(Arming, PlacesANeighbourThatCameMeanwhileBesideItsJump) {
+TEST_F(Arming, PlacesANeighbourThatWasAddedWhileDisarmed) {
   uint64_t outer_hits = 0, inner_hits = 0;
   ProbeSpec outer_spec = counting(self_window, outer_hits);
   outer_spec.allow_breakpoint = true;
@@ -189,7 +189,7 @@ TEST_F(Arming, PlacesANeighbourThatCameMeanwhileBesideItsJump) {
   EXPECT_EQ(inner_hits, 1u);
 }
 
-TEST_F(Arming, MakesTheOptimisersSwitchTakeEffect) {
+TEST_F(Arming, AppliesTheOptimisersSwitch) {
   uint64_t hits = 0;
   const Probe probe = place(counting(self_window, hits));
   ASSERT_TRUE(disarm_all().ok());
@@ -206,7 +206,7 @@ TEST_F(Arming, MakesTheOptimisersSwitchTakeEffect) {
   EXPECT_EQ(hits, 1u);
 }
 
-TEST_F(Arming, KeepsWhatWasMissed) {
+TEST_F(Arming, KeepsTheCountsOfMissedHits) {
   uint64_t hits = 0;
   const Probe inner = place(counting(self_insn, hits));
   const Probe outer = place({.where = self_window, .pre = [](Registers&) { self_insn(1); }});
@@ -220,7 +220,7 @@ TEST_F(Arming, KeepsWhatWasMissed) {
   EXPECT_EQ(hits, 0u);
 }
 
-TEST_F(Arming, FollowsCallsThatBeganBeforeToTheirEnd) {
+TEST_F(Arming, MeasuresCallsInFlightToTheirEnd) {
   uint64_t returns = 0;
   const ReturnProbe probe =
       place(ReturnProbeSpec{.where = self_waits, .on_return = integer_only<&count>(&returns)});
@@ -275,7 +275,7 @@ TEST_F(Arming, CannotChangeWhileAThreadBlocksTheTrapSignal) {
   EXPECT_EQ(counter.value(), 2u);
 }
 
-TEST_F(Arming, IsWhatAProbeWaitsForThatIsEnabledWhileTheTrapSignalIsBlocked) {
+TEST_F(Arming, PlacesAProbeThatWasEnabledWhileTheTrapSignalWasBlocked) {
   uint64_t hits = 0;
   Probe probe = place(counting(self_window, hits));
   ASSERT_TRUE(probe.disable().ok());
@@ -295,8 +295,8 @@ void write_text(const void* at, uint8_t value) {
   ::close(memory);
 }
 
-// Or arm_all() would fail for all because of one.
-TEST_F(Arming, IsNotWhatRefusesAProbeThatCouldBeRefusedWhenItWasEnabled) {
+// Otherwise arm_all() would fail for all of them because of one.
+TEST_F(Arming, DoesNotRefuseAProbeThatEnablingCouldHaveRefused) {
   uint64_t hits = 0, other_hits = 0;
   Probe probe = place(counting(self_insn, hits));
   const Probe other = place(counting(self_window, other_hits));
@@ -316,7 +316,7 @@ TEST_F(Arming, IsNotWhatRefusesAProbeThatCouldBeRefusedWhenItWasEnabled) {
   write_text(operand, original);
 }
 
-TEST_F(Arming, ArmsNoneWhereOneCannotBe) {
+TEST_F(Arming, ArmsNoneIfOneCannotBeArmed) {
   uint64_t hits = 0, other_hits = 0;
   std::optional<Probe> probe = place(counting(self_insn, hits));
   const Probe other = place(counting(self_window, other_hits));
@@ -371,7 +371,7 @@ TEST_F(Arming, TakesEffectAtOnceWhileThreadsCall) {
 }
 
 // The handler goes on until the text is the program's own again, and a while longer.
-TEST_F(Arming, DisarmingReturnsWhenNoHandlerRunsAnyMore) {
+TEST_F(Arming, ReturnsFromDisarmingWhenNoHandlerRunsAnyMore) {
   const auto text = text_of(&self_window);
   std::atomic<bool> runs{false}, is_over{false};
   const Probe probe = place({.where = self_window, .pre = [&](Registers&) {
@@ -430,7 +430,7 @@ TEST_F(Arming, CanBeChangedByHandlersOfManyThreadsAtOnce) {
   EXPECT_EQ(callers.wrong(), 0u);
 }
 
-TEST_F(Arming, IsAForkedChildsOwn) {
+TEST_F(Arming, IsSeparateInAForkedChild) {
   uint64_t hits = 0;
   const Probe probe = place(counting(self_insn, hits));
   ASSERT_TRUE(disarm_all().ok());

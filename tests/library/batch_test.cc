@@ -36,7 +36,7 @@ ProbeSpec disabled(Where where, uint64_t& hits) {
           .enabled = false};
 }
 
-// One on each of the stress functions, disabled, with the hits of each.
+// A disabled probe on each of the stress functions, with its hits.
 std::vector<Probe> on_all(std::vector<uint64_t>& hits) {
   std::vector<ProbeSpec> specs;
   hits.assign(kStressFunctions, 0);
@@ -83,9 +83,9 @@ TEST(DisablingABatch, LeavesTheTextAsItWas) {
   EXPECT_EQ(text(), before);
 }
 
-// membarrier has no wrapper in libc, so it is called by syscall(). Its number does not depend on
-// how many probes there are as long as they are one piece.
-TEST(EnablingABatch, TakesAsManyBarriersForManyAsForOne) {
+// membarrier has no wrapper in libc, so it is called through syscall(). The number of calls does
+// not depend on the number of probes, as long as these are one piece.
+TEST(EnablingABatch, TakesTheSameNumberOfBarriersForManyAsForOne) {
   std::vector<uint64_t> hits;
   std::vector<Probe> probes = on_all(hits);
   const Counter calls = must(Counter::place("libc:syscall"));
@@ -100,7 +100,7 @@ TEST(EnablingABatch, TakesAsManyBarriersForManyAsForOne) {
   EXPECT_EQ(calls_for(probes), for_one);
 }
 
-TEST(EnablingABatch, OfNoneDoesNothing) {
+TEST(EnablingABatch, WithoutProbesDoesNothing) {
   EXPECT_TRUE(Probe::enable(std::span<Probe>()).ok());
   EXPECT_TRUE(Probe::disable(std::span<Probe>()).ok());
   EXPECT_TRUE(ReturnProbe::enable(std::span<ReturnProbe>()).ok());
@@ -118,8 +118,8 @@ TEST(EnablingABatch, LeavesOutProbesThatWereMovedFrom) {
   EXPECT_EQ(hits, 1u);
 }
 
-// A span has each object once: two at one address are what comes next to it.
-TEST(EnablingABatch, MayHoldSeveralProbesAtOneAddress) {
+// A span has each object only once; but two probes may be at one address.
+TEST(EnablingABatch, WorksWithSeveralProbesAtOneAddress) {
   std::vector<uint64_t> hits(3);
   std::vector<Probe> probes;
   probes.reserve(hits.size());
@@ -153,7 +153,7 @@ TEST(EnablingABatch, WorksOnReturnProbes) {
   EXPECT_THAT(returns, ElementsAre(1u, 2u, 1u));
 }
 
-TEST(EnablingABatch, EnablesTheOthersWhereOneIsGone) {
+TEST(EnablingABatch, EnablesTheOthersIfOneIsGone) {
   void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr);
   uint64_t hits = 0;
@@ -189,9 +189,9 @@ TEST(EnablingABatch, ThatIsRefusedLeavesEachProbeAsItWas) {
   for (size_t i = 0; i < kStressFunctions; ++i) EXPECT_EQ(hits[i], i == 3 ? 2u : 1u) << i;
 }
 
-// What keeps the last of them out is found only when the text is written: a neighbour that was
+// The obstacle for the last probe is only found when the text is written: a neighbour that was
 // removed while SIGTRAP was blocked is still in the text.
-TEST(EnablingABatch, ThatFailsHalfWayLeavesEachProbeAsItWas) {
+TEST(EnablingABatch, ThatFailsHalfwayLeavesEachProbeAsItWas) {
   uint64_t hits = 0, others = 0;
   const Probe beside = place({.where = self_insn, .pre = integer_only<&count>(&others)});
   std::vector<Probe> probes;
@@ -212,19 +212,19 @@ TEST(EnablingABatch, ThatFailsHalfWayLeavesEachProbeAsItWas) {
   EXPECT_EQ(self_window(10, 7), 37);
   EXPECT_EQ(hits, 0u);
   EXPECT_EQ(others, 1u);
-  // All that can be is enabled without the one.
+  // Without that probe, all others are enabled.
   ASSERT_TRUE(Probe::enable(std::span(probes).first(2)).ok());
   self_insn(5);
   self_nop(5);
   EXPECT_EQ(hits, 2u);
-  // Whoever comes to the neighbour's place takes it over, and takes it out.
+  // A new probe at the neighbour's site takes the site over, and can be removed.
   { const Probe taker = place({.where = inside(self_window, kSecondOfWindow), .pre = kNothing}); }
   EXPECT_TRUE(Probe::enable(probes).ok());
   self_window(10, 7);
   EXPECT_EQ(hits, 3u);
 }
 
-// By the system call itself: libc's functions are being probed.
+// By the system call itself, as libc's functions are probed.
 void block_trap_signal(int how) {
   const uint64_t set = uint64_t{1} << (SIGTRAP - 1);
   long result = SYS_rt_sigprocmask;
@@ -235,7 +235,7 @@ void block_trap_signal(int how) {
                : "rcx", "r11", "memory");
 }
 
-// More than a piece: on libc's functions, and on the stress functions first.
+// More probes than a piece has: on the stress functions, then on libc's functions.
 std::vector<Probe> on_libc(bool enabled, uint64_t& hits) {
   std::vector<Probe> probes;
   const auto add = [&](const Where& where) {
@@ -250,7 +250,8 @@ std::vector<Probe> on_libc(bool enabled, uint64_t& hits) {
 }
 
 // A large batch is written in pieces. Calls `change` while a thread waits for the first change of
-// text, and then blocks SIGTRAP; `and_then` is called while it does. False: it came too late.
+// text, and then blocks SIGTRAP; `and_then` is called meanwhile. Returns false if the thread was
+// too late.
 template <class Change, class Then>
 bool is_stopped_between_pieces(std::span<const Probe> probes, Change&& change, Then&& and_then) {
   std::vector<const volatile uint8_t*> sites;
@@ -302,7 +303,7 @@ TEST(EnablingABatch, ThatIsStoppedBetweenItsPiecesEnablesNone) {
     EXPECT_TRUE(Probe::disable(probes).ok());
   }
   EXPECT_TRUE(stopped);
-  // It works when nobody is in its way.
+  // It works without that thread.
   ASSERT_TRUE(Probe::enable(probes).ok());
   const uint64_t before = hits;
   call_all();
@@ -342,13 +343,13 @@ PINPRICK_INTEGER_ONLY void count_if_measured(Registers&, void* user) noexcept {
   if (is_measured) ++*static_cast<uint64_t*>(user);
 }
 
-TEST(EnablingABatch, TakesEffectAtOnceAndLosesNoHitOfOthersWhileThreadsCall) {
+TEST(EnablingABatch, TakesEffectAtOnceAndLosesNoHitsOfOtherProbes) {
   uint64_t all_hits = 0;
   std::vector<uint64_t> hits(kStressFunctions);
   std::vector<ProbeSpec> staying, toggled;
   std::vector<Where> counted;
   for (size_t i = 0; i < kStressFunctions; ++i) {
-    // Half of the sites are in the text all the time, half come and go.
+    // Half of the probes stay enabled, half are enabled and disabled.
     if (i % 2 == 0) {
       staying.push_back({.where = stress_functions[i],
                          .pre = integer_only<&count>(&all_hits),
@@ -412,7 +413,7 @@ TEST(DisablingABatch, ReturnsWhenNoHandlerRunsAnyMore) {
 
 // --------------------------------------------------------------------------------- from handlers
 
-TEST(EnablingABatch, WorksFromAHandlerOnItselfToo) {
+TEST(EnablingABatch, WorksFromAHandlerAlsoOnItsOwnProbe) {
   uint64_t hits = 0;
   int own_hits = 0;
   std::vector<Probe> probes;

@@ -1,4 +1,4 @@
-// Threads that call the stress functions all the time, look at what they return, and count.
+// Threads that call the stress functions all the time, check their results, and count the calls.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace pinprick {
 
 inline constexpr size_t kStressFunctions = sizeof(stress_functions) / sizeof(*stress_functions);
 
-// False if it returns something else than it should.
+// Returns false if the function's result is wrong.
 inline bool call_stress_function(size_t index, long value) {
   constexpr long kAdded[] = {6, 3, 1000, 1, 4105};
   return stress_functions[index](value) == value + kAdded[index / 64];
@@ -35,7 +35,7 @@ class Callers {
     threads_.clear();
   }
 
-  // After stop().
+  // To be called after stop().
   uint64_t calls_of(size_t index) const {
     uint64_t sum = 0;
     for (const Calls& calls : calls_) sum += calls[index];

@@ -1,4 +1,4 @@
-// Threads that are cancelled wherever they are.
+// Threads that are cancelled at any instruction.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace pinprick {
 
-// Threads that have cleaned up.
+// How many threads have run their clean-up handlers.
 inline std::atomic<int> cleaned;
 
 class CleansUp {
@@ -20,8 +20,8 @@ class CleansUp {
   ~CleansUp() { ++cleaned; }
 };
 
-// Runs f in a thread until it has said that it does, and cancels it asynchronously some steps
-// later.
+// Runs f in a thread, and cancels the thread asynchronously some steps after it has reported that
+// it runs.
 template <class F>
 void cancel_in(F f, int steps) {
   struct Run {

@@ -27,7 +27,7 @@ volatile struct ::rseq& area() {
                                                     __rseq_offset);
 }
 
-volatile int32_t found = kNothing;  // by a child in its rseq area
+volatile int32_t found = kNothing;  // the CPU that a child has found in its rseq area
 void look() {
   found = static_cast<int32_t>(area().cpu_id);
 }
@@ -38,7 +38,7 @@ class ChildrenInTheSameMemory : public testing::Test {
     if (__rseq_size == 0) GTEST_SKIP() << "glibc has registered no rseq area";
     found = kNothing;
   }
-  // As a sanitizer's run-time library has: what stands in for the C library's is left alone.
+  // As a sanitizer's run-time library has: functions that replace the C library's are left alone.
   template <class F>
   static bool program_has_its_own(F* function) {
     Dl_info of_function = {}, of_program = {};
@@ -46,7 +46,7 @@ class ChildrenInTheSameMemory : public testing::Test {
            ::dladdr(reinterpret_cast<void*>(&look), &of_program) != 0 &&
            of_function.dli_fbase == of_program.dli_fbase;
   }
-  // Which children of posix_spawn call.
+  // Children of posix_spawn call this.
   const Probe probe_ = place({.where = "libc:execve",
                               .pre = [](Registers&) noexcept { look(); },
                               .allow_breakpoint = true});
@@ -113,7 +113,7 @@ TEST_F(ChildrenInTheSameMemory, OfCommandsAreMarked) {
   EXPECT_EQ(found, RSEQ_CPU_ID_UNINITIALIZED);
 }
 
-TEST_F(ChildrenInTheSameMemory, ThatCannotStartLeaveTheirParentAsItIs) {
+TEST_F(ChildrenInTheSameMemory, ThatCannotStartLeaveTheirParentUnchanged) {
   pid_t child = 0;
   char* arguments[] = {nullptr};
   EXPECT_EQ(::posix_spawn(&child, "/nowhere", nullptr, nullptr, arguments, environ), ENOENT);

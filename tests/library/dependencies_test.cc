@@ -1,4 +1,4 @@
-// Probes on what the library itself is made of: its dependencies, the C++ runtime, the loader.
+// Probes on code that the library itself uses: its dependencies, the C++ runtime, the loader.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ PINPRICK_INTEGER_ONLY void count(Registers&, void* user) noexcept {
   __atomic_fetch_add(static_cast<uint64_t*>(user), 1, __ATOMIC_RELAXED);
 }
 
-// Those that can be probed; the others are refused for reasons of their own (docs/library.md).
+// Places probes where that is possible; the others are refused for various reasons
+// (docs/library.md).
 std::vector<Where> functions_of(const std::string& pattern) {
   std::vector<Where> places;
   size_t all = 0;
@@ -33,7 +34,7 @@ std::vector<Where> functions_of(const std::string& pattern) {
     else
       EXPECT_THAT(probe.error().cause, testing::AnyOf(Cause::refused, Cause::blacklisted));
   }
-  // Of a libc without symbols only functions that have a name: half of them, or more.
+  // In a libc without symbols, only functions with a name: half of them, or more.
   EXPECT_GT(places.size(), pattern.starts_with("libc:") ? all / 2 : all * 9 / 10) << pattern;
   return places;
 }
@@ -51,7 +52,7 @@ uint64_t missed(const std::vector<Probe>& probes) {
   return sum;
 }
 
-// Everything that the library does with the others; it reads its libraries when there are new ones.
+// Everything for which the library uses the others; it reads libraries when new ones are loaded.
 void use_the_library() {
   void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW);
   ASSERT_NE(library, nullptr);
@@ -77,7 +78,7 @@ void throw_and_catch() {
 
 class Dependencies : public testing::TestWithParam<const char*> {};
 
-TEST_P(Dependencies, CanBeProbedAndTheLibraryGoesOn) {
+TEST_P(Dependencies, CanBeProbedWhileTheLibraryUsesThem) {
   uint64_t hits = 0;
   const auto probes = on_all(functions_of(GetParam()), integer_only<&count>(&hits));
   use_the_library();
@@ -89,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Objects, Dependencies,
                          testing::Values("libZydis:*", "libfmt:*", "libstdc++:*", "libgcc_s:*",
                                          "libc:*"));
 
-TEST(Dependency, HitsWithinTheLibraryAreMissedAlsoWhereAHandlerCallsIt) {
+TEST(Dependency, CountsHitsWithinTheLibraryAsMissedAlsoInHandlers) {
   std::atomic<int> hits{0};
   const auto probes = on_all(functions_of("libfmt:*"), [&](Registers&) { ++hits; });
   const Probe outer = place({.where = self_insn, .pre = [](Registers&) { use_the_library(); }});
@@ -100,9 +101,9 @@ TEST(Dependency, HitsWithinTheLibraryAreMissedAlsoWhereAHandlerCallsIt) {
 
 class CppRuntime : public testing::TestWithParam<const char*> {};
 
-// Handlers throw in the midst of throwing, and what they throw leaves them. Not in all functions of
-// the unwinder: some run with its lock held.
-TEST_P(CppRuntime, HandlersMayThrowWhereTheProgramThrows) {
+// Handlers throw while an exception is being thrown, and their exceptions leave them. Not in all
+// functions of the unwinder, as some run with its lock held.
+TEST_P(CppRuntime, LetsHandlersThrowWhereTheProgramThrows) {
   uint64_t hits = 0;
   const uint64_t thrown = handler_exceptions();
   {
@@ -121,7 +122,7 @@ TEST_P(CppRuntime, HandlersMayThrowWhereTheProgramThrows) {
 INSTANTIATE_TEST_SUITE_P(Objects, CppRuntime,
                          testing::Values("libgcc_s:_Unwind_*", "libstdc++:__cxa_*"));
 
-TEST(Breakpoint, IsRefusedWhereSignalHandlersReturnTo) {
+TEST(Breakpoint, IsRefusedWhereSignalHandlersReturn) {
   const auto probe = Probe::place(
       {.where = "libc:__restore_rt", .pre = [](Registers&) {}, .allow_breakpoint = true});
   ASSERT_FALSE(probe.ok());

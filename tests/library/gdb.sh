@@ -1,13 +1,12 @@
 #!/bin/bash
-# gdb.sh PROGRAM: gdb, attached to a process that probes itself, finds the program's frames: of a
-# thread that waits in a followed and timed call, and after each instruction on the way through the
-# probes.
+# gdb.sh PROGRAM: gdb, attached to a process that probes itself, finds the program's frames: in a
+# thread that waits in a return-probed and timed call, and after each instruction in the probes.
 set -euo pipefail
 command -v gdb >/dev/null || { echo "gdb is not installed"; exit 77; }
 work=$(mktemp -d)
 trap 'exec 7>&-; kill $program 2>/dev/null || true; rm -rf "$work"' EXIT
 mkfifo "$work/in" "$work/out"
-# A thread that is stopped in a restartable sequence begins it again: it would never get out.
+# A thread that is stopped in a restartable sequence starts it again, and so would never leave it.
 GLIBC_TUNABLES=glibc.pthread.rseq=0 "$1" <"$work/in" >"$work/out" &
 program=$!
 exec 7>"$work/in" 8<"$work/out"

@@ -1,4 +1,4 @@
-// What handlers call: other programs, other processes, libraries.
+// Handlers that start programs and processes, and load libraries.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -20,7 +20,7 @@ extern char** environ;
 namespace pinprick {
 namespace {
 
-// Its handler runs behind a jump, or behind a breakpoint.
+// The handler runs through a jump, or through a breakpoint.
 class HandlerCalls : public testing::TestWithParam<Placement> {
  protected:
   template <class F>
@@ -42,10 +42,10 @@ int status_of(pid_t child) {
   return status;
 }
 
-// Ends with 0 if it began with no signal blocked.
+// Exits with 0 if no signal was blocked at its start.
 constexpr const char* kNothingBlocked = "grep -q '^SigBlk:[[:space:]]*0*$' /proc/self/status";
 
-TEST_P(HandlerCalls, ExecWhichLeavesNothingBehind) {
+TEST_P(HandlerCalls, ExecWhichLeavesNothing) {
   in_child([&] {
     const Probe probed = probe([](Registers&) {
       ::execl("/bin/sh", "sh", "-c", kNothingBlocked, nullptr);
@@ -104,7 +104,7 @@ TEST_P(HandlerCalls, PosixSpawn) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_P(HandlerCalls, ForkWhoseChildGoesOnByItself) {
+TEST_P(HandlerCalls, ForkWhoseChildGoesOnAlone) {
   int status = -1;
   const pid_t parent = ::getpid();
   const Probe probed = probe([&](Registers&) {
@@ -113,7 +113,7 @@ TEST_P(HandlerCalls, ForkWhoseChildGoesOnByItself) {
   });
   const long answer = hit();
   if (::getpid() != parent) {
-    // A handler was running in the thread that was forked: it has ended here as well.
+    // A handler was running in the thread that forked; it has ended in the child, too.
     int hits = 0;
     const Probe other = place({.where = self_window, .pre = [&](Registers&) { ++hits; }});
     self_window(1, 1);
@@ -178,7 +178,7 @@ TEST(ProbedExec, RunsTheOtherProgramWithoutProbes) {
   });
 }
 
-TEST(Processes, ComeAndGoWhileProbesDo) {
+TEST(Processes, CanBeStartedWhileProbesComeAndGo) {
   std::atomic<bool> stop{false};
   std::thread changer([&] {
     while (!stop) const Probe probe = place({.where = self_pushes, .pre = [](Registers&) {}});

@@ -1,4 +1,4 @@
-// A part of a test in a process of its own, which has to end well.
+// Runs a part of a test in a process of its own, which must exit with 0.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Times of calls and spans in this very process, without handlers.
+// Times of calls and spans in this process, without handlers.
 #include "pinprick/latency.h"
 
 #include <execinfo.h>
@@ -38,13 +38,13 @@ Latency time_calls(Where where) {
   return must(Latency::place(std::move(where)));
 }
 
-TEST(Latency, TimesCallsHoweverManyLongjmpHasLeft) {
+TEST(Latency, TimesCallsHoweverManyWereAbandoned) {
   const Latency latency = time_calls(leaves_by_turns);
   for (long i = 0; i < 100000; ++i) call_by_turns(i);
   EXPECT_EQ(latency.snapshot().count(), 50000u);
   EXPECT_EQ(latency.unwound(), 25000u);
   EXPECT_EQ(latency.missed(), 0u);
-  // Of the others, those whose slots were not needed again.
+  // The others are abandoned calls whose slots were not reused.
   EXPECT_LE(latency.abandoned(), 25000u);
   EXPECT_GT(latency.abandoned(), 20000u);
 }
@@ -56,7 +56,7 @@ TEST(Latency, CountsEachCallAndLeavesTheResultAlone) {
   EXPECT_EQ(latency.missed(), 0u);
 }
 
-TEST(Latency, IsNoLessThanTheCallAndNoMoreThanWhatIsAroundIt) {
+TEST(Latency, IsBetweenTheTimeOfTheCallAndThatAroundIt) {
   constexpr long kNs = 300'000;
   const Latency latency = time_calls(self_call_back);
   const auto begin = Clock::now();
@@ -73,21 +73,20 @@ uint64_t shortest(const Latency& latency) {
   return latency.snapshot().slots().front().from;
 }
 
-TEST(Latency, LeavesOutWhatHandlersAtTheEntryAndTheReturnTake) {
+TEST(Latency, LeavesOutTheTimeOfHandlers) {
   constexpr long kNs = 2'000'000;
   const Probe probe = place({.where = self_window, .pre = [](Registers&) { spin(kNs); }});
   const ReturnProbe other =
       place(ReturnProbeSpec{.where = self_window, .on_return = [](Registers&) { spin(kNs); }});
   const Latency latency = time_calls(self_window);
-  // A call in which the processor was taken away is longer. If the handlers were in it all would
-  // be.
+  // A call during which the thread was preempted is longer. If the handlers counted, all would be.
   do {
     EXPECT_EQ(self_window(1, 1), 4);
   } while (shortest(latency) >= uint64_t{kNs} && latency.snapshot().count() < 100);
   EXPECT_LT(shortest(latency), uint64_t{kNs});
 }
 
-TEST(Latency, JoinsHandlersAndCountersAtItsFunction) {
+TEST(Latency, WorksBesideHandlersAndCounters) {
   int hits = 0, returns = 0;
   std::vector<void*> to;
   const Probe probe = place({.where = self_factorial, .pre = [&](Registers& r) {
@@ -108,7 +107,7 @@ TEST(Latency, JoinsHandlersAndCountersAtItsFunction) {
   EXPECT_EQ(latency.snapshot().count(), 4u);
 }
 
-TEST(Latency, BeginsAtZeroEachTimeItIsPlaced) {
+TEST(Latency, StartsAtZeroEachTimeItIsPlaced) {
   {
     const Latency before = time_calls(self_window);
     self_window(1, 1);
@@ -123,7 +122,7 @@ TEST(Latency, BeginsAtZeroEachTimeItIsPlaced) {
   EXPECT_EQ(beside.snapshot().count(), 1u);
 }
 
-TEST(Latency, OfWhatHappensMeanwhileIsADifferenceOfSnapshots) {
+TEST(Latency, OfAnIntervalIsTheDifferenceOfSnapshots) {
   const Latency latency = time_calls(self_window);
   self_window(1, 1);
   const Histogram before = latency.snapshot();
@@ -171,7 +170,7 @@ TEST(Latency, LetsExceptionsPassAndCountsThem) {
   EXPECT_EQ(latency.snapshot().count(), 0u);
 }
 
-TEST(Latency, LetsExceptionsPassThroughAReturnProbeAsWell) {
+TEST(Latency, LetsExceptionsPassThroughAReturnProbe) {
   int returns = 0;
   const Latency latency = time_calls(self_call_back);
   const ReturnProbe other =
@@ -204,7 +203,7 @@ TEST(Latency, LetsBacktracesThrough) {
   const auto bare = stack;
   const Latency latency = time_calls(self_call_back);
   self_call_back(&look_at_stack, 1);
-  // The slot's frame is one more; behind it everything is as without.
+  // There is one more frame, the slot's; the frames after it are the same as without a probe.
   ASSERT_EQ(stack.size(), bare.size() + 1);
   EXPECT_EQ(stack.back(), bare.back());
 }
@@ -237,12 +236,12 @@ long end_it(long n) {
   return n;
 }
 
-TEST(Latency, RemovedWhileACallIsUnderWayLetsItReturn) {
+TEST(Latency, LetsACallInFlightReturnAfterItIsRemoved) {
   ended_in_flight = time_calls(self_call_back);
   EXPECT_EQ(self_call_back(&end_it, 5), 6);
 }
 
-TEST(Latency, IsRefusedWhereNothingReturns) {
+TEST(Latency, IsRefusedForCodeThatDoesNotReturn) {
   EXPECT_FALSE(Latency::place("libc:setjmp").ok());
   EXPECT_FALSE(Latency::place(inside(self_window, kSecondOfWindow)).ok());
 }
@@ -257,7 +256,7 @@ TEST(Latency, IsPlacedByPattern) {
   EXPECT_EQ(calls, 1u);
 }
 
-TEST(Latency, AForkedChildCountsForItself) {
+TEST(Latency, IsSeparateInAForkedChild) {
   const Latency latency = time_calls(self_window);
   self_window(1, 1);
   in_child([&] {
@@ -267,7 +266,7 @@ TEST(Latency, AForkedChildCountsForItself) {
   EXPECT_EQ(latency.snapshot().count(), 1u);
 }
 
-TEST(Latency, TimesWhatHandlersCall) {
+TEST(Latency, TimesCallsByHandlers) {
   const Latency latency = time_calls(self_insn);
   const Probe probe = place({.where = self_window, .pre = [](Registers&) { self_insn(1); }});
   self_window(1, 1);
@@ -309,7 +308,7 @@ TEST(Span, IsMeasuredFromTheLatestStart) {
   EXPECT_EQ(way.unmatched_ends(), 1u);
 }
 
-TEST(Span, DoesNotLeadFromThreadToThread) {
+TEST(Span, IsNotEndedByAnotherThread) {
   const Span way = span(self_insn, self_nop);
   self_insn(1);
   std::thread([] { self_nop(1); }).join();
@@ -317,10 +316,9 @@ TEST(Span, DoesNotLeadFromThreadToThread) {
   EXPECT_EQ(way.unmatched_ends(), 1u);
 }
 
-TEST(Span, DoesNotLeadFromAThreadThatHasEndedToTheNext) {
+TEST(Span, IsNotEndedByALaterThreadWithTheSameRecord) {
   const Span way = span(self_insn, self_nop);
-  // The record of a thread that has ended is another thread's when somebody has waited for
-  // handlers.
+  // Another thread gets the record of one that has ended only after a wait for handlers.
   for (int i = 0; i < 100; ++i) {
     std::thread([] { self_insn(1); }).join();
     {
@@ -340,7 +338,7 @@ TEST(Span, FromASiteToItselfIsTheTimeBetweenHits) {
   EXPECT_EQ(way.unmatched_ends(), 1u);
 }
 
-TEST(Span, KnowsNothingOfTheOneBefore) {
+TEST(Span, IsSeparateFromAnEarlierSpanWithItsIndex) {
   {
     const Span before = span(self_insn, self_nop);
     self_insn(1);
@@ -354,7 +352,7 @@ TEST(Span, KnowsNothingOfTheOneBefore) {
   EXPECT_EQ(way.unmatched_ends(), 1u);
 }
 
-TEST(Span, MissesWhatHandlersHit) {
+TEST(Span, MissesHitsByHandlers) {
   const Span way = span(self_insn, self_nop);
   const Probe probe = place({.where = self_window, .pre = [](Registers&) {
                                self_insn(1);
@@ -365,7 +363,7 @@ TEST(Span, MissesWhatHandlersHit) {
   EXPECT_EQ(way.missed(), 2u);
 }
 
-TEST(Span, ThereAreAsManyAsOneMayHave) {
+TEST(Span, IsRefusedBeyondTheMaximum) {
   std::vector<Span> all;
   for (;;) {
     auto one = Span::place({.from = self_insn, .to = self_nop});
@@ -400,7 +398,7 @@ TEST(Span, IsCountedOnceByEachOfManyThreads) {
   EXPECT_EQ(way.snapshot().count(), 8u * 5000);
 }
 
-TEST(Span, WithAnEndThatCannotBeProbedIsNotPlacedAtAll) {
+TEST(Span, IsNotPlacedIfAnEndCannotBeProbed) {
   EXPECT_FALSE(Span::place({.from = self_insn, .to = "no_such_function_anywhere"}).ok());
   EXPECT_EQ(list_probes().find("self_insn"), std::string::npos);
 }

@@ -1,4 +1,4 @@
-// Calls that are left in every way there is, one after the other, from one place.
+// Calls that are left in every possible way, one after the other, from one place.
 #pragma once
 
 #include <csetjmp>
@@ -9,8 +9,8 @@ namespace pinprick {
 inline std::jmp_buf leap_to;
 
 // Returns half the time; leaves by longjmp, and by an exception, a quarter of the time each.
-// Without the sanitizer, which begins functions with a short jump over data that its checks read:
-// no room for a probe.
+// Without the sanitizer: it would start the function with a short jump over data for its checks,
+// which leaves no room for a probe.
 __attribute__((noinline, no_sanitize("undefined"))) inline long leaves_by_turns(long value) {
   if (value % 4 == 1) std::longjmp(leap_to, 1);
   if (value % 4 == 3) throw std::runtime_error("left");

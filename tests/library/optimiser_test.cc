@@ -36,7 +36,7 @@ class Optimiser : public testing::Test {
   void TearDown() override { EXPECT_TRUE(optimise(true).ok()); }
 };
 
-TEST_F(Optimiser, SwitchedOffMakesEachJumpABreakpointAndSwitchedOnAJumpAgain) {
+TEST_F(Optimiser, TurnsJumpsIntoBreakpointsAndBack) {
   const auto text = text_of(&self_window);
   {
     int hits = 0;
@@ -61,7 +61,7 @@ TEST_F(Optimiser, SwitchedOffMakesEachJumpABreakpointAndSwitchedOnAJumpAgain) {
   EXPECT_EQ(text_of(&self_window), text);
 }
 
-TEST_F(Optimiser, SwitchedOffEverythingWorksByBreakpoints) {
+TEST_F(Optimiser, LetsEverythingWorkByBreakpoints) {
   const auto text = text_of(&self_window);
   ASSERT_TRUE(optimise(false).ok());
   {
@@ -105,7 +105,7 @@ TEST_F(Optimiser, CannotBeSwitchedWhileAThreadBlocksTheTrapSignal) {
   EXPECT_EQ(hits, 1);
 }
 
-TEST_F(Optimiser, AProbeUnderAJumpMakesItABreakpointUntilItGoes) {
+TEST_F(Optimiser, TurnsAJumpOverAnotherProbeIntoABreakpointUntilThatIsRemoved) {
   const auto text = text_of(&self_window);
   int first = 0, second = 0;
   std::optional<Probe> outer = counting(self_window, first);
@@ -127,7 +127,7 @@ TEST_F(Optimiser, AProbeUnderAJumpMakesItABreakpointUntilItGoes) {
   EXPECT_EQ(text_of(&self_window), text);
 }
 
-TEST_F(Optimiser, ADisabledNeighbourIsANeighbour) {
+TEST_F(Optimiser, TreatsADisabledProbeAsANeighbour) {
   int first = 0, second = 0;
   const Probe outer = counting(self_window, first);
   Probe inner = counting(inside(self_window, kSecondOfWindow), second);
@@ -140,7 +140,7 @@ TEST_F(Optimiser, ADisabledNeighbourIsANeighbour) {
   EXPECT_EQ(second, 1);
 }
 
-TEST_F(Optimiser, ABreakpointBesideANeighbourBecomesAJumpWhenThatGoes) {
+TEST_F(Optimiser, TurnsABreakpointIntoAJumpWhenItsNeighbourIsRemoved) {
   int first = 0, second = 0;
   std::optional<Probe> inner = counting(inside(self_window, kSecondOfWindow), second);
   const Probe outer = counting(self_window, first);
@@ -152,7 +152,7 @@ TEST_F(Optimiser, ABreakpointBesideANeighbourBecomesAJumpWhenThatGoes) {
   EXPECT_EQ(second, 0);
 }
 
-TEST_F(Optimiser, ABatchThatFailsLeavesNeighboursJumps) {
+TEST_F(Optimiser, LeavesNeighboursJumpsIfABatchFails) {
   int first = 0;
   const Probe outer = counting(self_window, first);
   const auto as_jump = text_of(&self_window);
@@ -166,7 +166,7 @@ TEST_F(Optimiser, ABatchThatFailsLeavesNeighboursJumps) {
   EXPECT_EQ(text_of(&self_window), as_jump);
 }
 
-TEST_F(Optimiser, AProbeThatMustStayAJumpKeepsNeighboursOut) {
+TEST_F(Optimiser, RefusesNeighboursOfAProbeThatMustStayAJump) {
   int first = 0, second = 0;
   const Probe outer = counting(self_window, first);
   std::optional<Probe> strict = place({.where = self_window, .pre = [](Registers&) {}});
@@ -179,8 +179,8 @@ TEST_F(Optimiser, AProbeThatMustStayAJumpKeepsNeighboursOut) {
   EXPECT_TRUE(Probe::place(inner).ok());
 }
 
-// Probes on these instructions of a function, each of which may have another step of `step` bytes
-// under its jump, come and go in any order.
+// Places and removes probes in any order on these instructions of a function, which are `step`
+// bytes apart, so that each may lie under another one's jump.
 void come_and_go(long (*function)(long), long added, size_t instructions, size_t step,
                  bool each_has_a_jump) {
   const auto text = text_of(function);
@@ -203,7 +203,7 @@ void come_and_go(long (*function)(long), long added, size_t instructions, size_t
         ASSERT_EQ(hits[n], probes[n] ? 1 : 0) << round << " " << n;
     }
     ASSERT_TRUE(optimise(true).ok());
-    // One that is left alone has all the room there is.
+    // A probe that is left alone has enough room.
     Probe* alone = nullptr;
     for (auto& probe : probes) {
       if (!probe) continue;
@@ -219,13 +219,13 @@ void come_and_go(long (*function)(long), long added, size_t instructions, size_t
   EXPECT_EQ(text_of(function), text);
 }
 
-TEST_F(Optimiser, ProbesOnEachInstructionComeAndGoInAnyOrder) {
+TEST_F(Optimiser, AllowsProbesOnEachInstructionToComeAndGoInAnyOrder) {
   come_and_go(&self_steps, 4, 5, 3, true);
 }
 
-// A jump over five of these has one place only for its trampoline, and two that begin side by side
-// have one between them.
-TEST_F(Optimiser, AJumpThatHasNoTrampolineIsABreakpoint) {
+// A jump over five of these has only one possible address for its trampoline, and two adjacent
+// jumps share it.
+TEST_F(Optimiser, PlacesABreakpointIfThereIsNoTrampolineForAJump) {
   come_and_go(&self_pushes, 1, 6, 1, false);
 }
 

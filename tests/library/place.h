@@ -1,4 +1,4 @@
-// Placing that must succeed.
+// Places probes, which must succeed.
 #pragma once
 
 #include <stdexcept>

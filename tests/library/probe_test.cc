@@ -1,4 +1,4 @@
-// Probes with handlers in this very process, through the public interface alone.
+// Probes with handlers in this process, through the public interface only.
 #include "pinprick/probe.h"
 
 #include <dlfcn.h>
@@ -42,7 +42,7 @@ TEST(Probe, RunsItsHandlerAtEachCallAndLeavesTheResultAlone) {
   EXPECT_EQ(probe.placement(), Placement::jump);
 }
 
-TEST(Probe, IsGoneWhenTheObjectIs) {
+TEST(Probe, IsRemovedByItsDestructor) {
   int hits = 0;
   {
     const Probe probe = place({.where = self_window, .pre = [&](Registers&) { ++hits; }});
@@ -61,7 +61,7 @@ TEST(Probe, LeavesTheTextAsItWas) {
   EXPECT_EQ(std::vector<uint8_t>(text, text + 16), before);
 }
 
-TEST(Probe, WorksOnEveryShapeOfFunctionAgainAndAgain) {
+TEST(Probe, WorksRepeatedlyOnEveryShapeOfFunction) {
   for (int round = 0; round < 3; ++round) {
     int hits = 0;
     std::vector<ProbeSpec> specs;
@@ -106,7 +106,7 @@ TEST(Probe, LeavesTheRedZoneAlone) {
   EXPECT_EQ(self_below(21), 42);
 }
 
-TEST(Probe, RunsHandlersForwardWhereTheProgramGoesBackward) {
+TEST(Probe, ClearsTheDirectionFlagForHandlers) {
   constexpr uint64_t kDirection = 0x400;
   uint64_t flags = 0;
   const Probe probe = place({.where = inside(self_backward, 1), .pre = [&](Registers&) {
@@ -116,7 +116,7 @@ TEST(Probe, RunsHandlersForwardWhereTheProgramGoesBackward) {
   EXPECT_EQ(flags & kDirection, 0u);
 }
 
-TEST(Probe, LeavesVectorRegistersAloneWhateverItsHandlerDoes) {
+TEST(Probe, PreservesVectorRegistersWhateverItsHandlerDoes) {
   const Probe probe = place({.where = self_half, .pre = [](Registers&) {
                                asm volatile("pxor %%xmm0, %%xmm0" : : : "xmm0");
                              }});
@@ -147,7 +147,7 @@ TEST(Registers, ShowAndChangeFloatingPointArguments) {
   EXPECT_EQ(seen, 3.0);
 }
 
-TEST(Registers, AChangedInstructionPointerLeavesTheInstructionOut) {
+TEST(Registers, SkipTheInstructionIfTheInstructionPointerIsChanged) {
   int later = 0;
   const Probe second = place({.where = self_window, .pre = [&](Registers&) { ++later; }});
   const Probe probe =
@@ -162,7 +162,7 @@ TEST(Registers, AChangedInstructionPointerLeavesTheInstructionOut) {
   EXPECT_EQ(later, 0);
 }
 
-TEST(Registers, TheInstructionPointerCanChangeInTheMiddleOfAFunction) {
+TEST(Registers, CanChangeTheInstructionPointerInsideAFunction) {
   const Probe probe = place({.where = "self_call_back+0x4", .pre = [](Registers& registers) {
                                registers.rax = registers.rdi;  // what the instruction does
                                registers.ip += 3;
@@ -192,7 +192,7 @@ PINPRICK_INTEGER_ONLY void add_to(Registers& registers, void* user) noexcept {
   *static_cast<uint64_t*>(user) += registers.rdi;
 }
 
-TEST(Handler, OfIntegersOnlySavesNoVectorState) {
+TEST(Handler, ThatIsIntegerOnlySavesNoVectorState) {
   uint64_t sum = 0;
   integer_sum = 0;
   const Probe typed = place({.where = self_window, .pre = integer_call<&add_up>()});
@@ -202,7 +202,7 @@ TEST(Handler, OfIntegersOnlySavesNoVectorState) {
   EXPECT_EQ(sum, 3u);
 }
 
-TEST(Probe, ItsPostHandlerSeesWhatTheInstructionDid) {
+TEST(Probe, RunsItsPostHandlerAfterTheInstruction) {
   uint64_t before = 0, after = 0;
   const Probe probe = place({.where = self_window,
                              .pre = [&](Registers& registers) { before = registers.rax; },
@@ -212,12 +212,12 @@ TEST(Probe, ItsPostHandlerSeesWhatTheInstructionDid) {
   EXPECT_NE(before, 30u);
 }
 
-TEST(Probe, APostHandlerIsRefusedOnABranch) {
+TEST(Probe, RefusesAPostHandlerOnABranch) {
   EXPECT_EQ(cause_of({.where = self_short, .post = kNothing, .allow_breakpoint = true}),
             Cause::refused);
 }
 
-TEST(Probe, APostHandlerJoinsProbesThatAreThereAlready) {
+TEST(Probe, AddsAPostHandlerToASiteWithProbes) {
   int before = 0, after = 0;
   const Probe first = place({.where = self_window, .pre = [&](Registers&) { ++before; }});
   {
@@ -241,7 +241,7 @@ TEST(Aggregate, RunsByPriorityThenByAge) {
   EXPECT_EQ(order, "abcd");
 }
 
-TEST(Aggregate, GoesOnWithoutTheOneThatIsRemoved) {
+TEST(Aggregate, GoesOnWithoutARemovedProbe) {
   std::string order;
   const auto add = [&](char c) {
     return place({.where = self_window, .pre = [&order, c](Registers&) { order += c; }});
@@ -254,7 +254,7 @@ TEST(Aggregate, GoesOnWithoutTheOneThatIsRemoved) {
   EXPECT_EQ(order, "ac");
 }
 
-TEST(Probe, ADisabledOneRunsNothingUntilItIsEnabled) {
+TEST(Probe, RunsNothingWhileItIsDisabled) {
   int hits = 0;
   Probe probe = place({.where = self_window, .pre = [&](Registers&) { ++hits; }, .enabled = false});
   EXPECT_EQ(probe.placement(), Placement::disabled);
@@ -269,7 +269,7 @@ TEST(Probe, ADisabledOneRunsNothingUntilItIsEnabled) {
   EXPECT_EQ(probe.missed(), 0u);
 }
 
-TEST(Batch, IsPlacedWhollyOrNotAtAll) {
+TEST(Batch, IsPlacedAsAWholeOrNotAtAll) {
   int hits = 0;
   std::vector<ProbeSpec> specs;
   specs.push_back({.where = self_window, .pre = [&](Registers&) { ++hits; }});
@@ -290,12 +290,12 @@ TEST(Where, IsANameWithAnOffset) {
   EXPECT_EQ(hits, 1);
 }
 
-TEST(Where, AnEntryBehindItsMarkerIsTheEntry) {
+TEST(Where, MeansTheEntryAlsoAfterItsEndbr64) {
   const Probe by_name = place({.where = "self_marked", .pre = kNothing});
   EXPECT_EQ(by_name.address(), inside(self_marked, 4));
 }
 
-TEST(Where, APatternFindsFunctionsToBeProbed) {
+TEST(Where, CanBeFoundByAPattern) {
   const auto places = must(find_functions("self_*"));
   const auto is_window = [](const Where& where) {
     return *where.address() == reinterpret_cast<const void*>(&self_window);
@@ -313,14 +313,14 @@ TEST(Refusal, NamesItsCause) {
             Cause::not_found);
 }
 
-TEST(Blacklist, CoversTheLibraryAndWhatIsAdded) {
+TEST(Blacklist, CoversTheLibraryAndAddedFunctions) {
   EXPECT_EQ(cause_of({.where = list_probes, .pre = kNothing}), Cause::blacklisted);
   ASSERT_TRUE(block(self_blocked).ok());
   EXPECT_EQ(cause_of({.where = self_blocked, .pre = kNothing}), Cause::blacklisted);
   EXPECT_THAT(blocked(), HasSubstr("\tself_blocked\n"));
 }
 
-TEST(Blacklist, CoversWhatLibcRunsWithAllSignalsBlocked) {
+TEST(Blacklist, CoversFunctionsThatLibcRunsWithAllSignalsBlocked) {
   EXPECT_EQ(cause_of({.where = "libc:madvise", .pre = kNothing}), Cause::blacklisted);
 }
 
@@ -370,7 +370,7 @@ TEST(Neighbour, UnderAnothersJumpIsRefused) {
   EXPECT_THAT(other.error().message(), HasSubstr("another probe"));
 }
 
-TEST(Neighbour, WhoseJumpWouldReachTooFarGetsABreakpoint) {
+TEST(Neighbour, UnderANewProbesJumpMakesThatABreakpoint) {
   int first = 0, second = 0;
   const Probe inner =
       place({.where = inside(self_window, kSecondOfWindow), .pre = [&](Registers&) { ++second; }});
@@ -382,7 +382,7 @@ TEST(Neighbour, WhoseJumpWouldReachTooFarGetsABreakpoint) {
   EXPECT_EQ(second, 1);
 }
 
-TEST(Breakpoint, IsOnlyPlacedWhereItIsAllowed) {
+TEST(Breakpoint, IsOnlyPlacedIfItIsAllowed) {
   const void* const one_byte = inside(self_short, 2);
   EXPECT_EQ(cause_of({.where = one_byte, .pre = kNothing}), Cause::refused);
   int hits = 0;
@@ -401,7 +401,7 @@ TEST(Breakpoint, IsOnlyPlacedWhereItIsAllowed) {
   EXPECT_EQ(result, 8u);
 }
 
-TEST(List, SaysWhatIsPlacedAsTheKernelDoes) {
+TEST(List, HasTheFormatOfTheKernels) {
   Probe probe = place({.where = self_window, .pre = kNothing});
   EXPECT_THAT(list_probes(),
               testing::ContainsRegex("[0-9a-f]{16}  k  self_window\\+0x0  library_test "
@@ -410,7 +410,7 @@ TEST(List, SaysWhatIsPlacedAsTheKernelDoes) {
   EXPECT_THAT(list_probes(), HasSubstr("self_window+0x0  library_test [DISABLED]\n"));
 }
 
-TEST(Handler, ItsOwnHitsAreMissed) {
+TEST(Handler, MissesItsOwnHits) {
   int hits = 0;
   const Probe probe = place({.where = self_window, .pre = [&](Registers&) {
                                ++hits;
@@ -421,7 +421,7 @@ TEST(Handler, ItsOwnHitsAreMissed) {
   EXPECT_EQ(probe.missed(), 1u);
 }
 
-TEST(Handler, ItsExceptionEndsThereAndIsCounted) {
+TEST(Handler, MayThrowWhichIsCounted) {
   const uint64_t before = handler_exceptions();
   const Probe probe =
       place({.where = self_window, .pre = [](Registers&) { throw std::runtime_error("no"); }});
@@ -440,7 +440,7 @@ TEST(Handler, CanRemoveItsOwnProbe) {
   EXPECT_EQ(self_window(1, 1), 4);
   EXPECT_EQ(self_window(1, 1), 4);
   EXPECT_EQ(hits, 42);
-  // What the handler held goes with the next call into the library.
+  // The handler's closure is destroyed by the next call into the library.
   { const Probe other = place({.where = self_insn, .pre = kNothing}); }
   EXPECT_EQ(alive.use_count(), 1);
 }

@@ -1,4 +1,4 @@
-// Probes on what everything uses, signals, forks, libraries that go.
+// Probes on functions that everything uses; signals, forks, unloaded libraries.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ namespace {
 
 // ------------------------------------------------- functions that handlers and the library use
 
-// AddressSanitizer brings a malloc of its own, and nobody calls libc's.
+// AddressSanitizer has a malloc of its own, so libc's is not called.
 bool calls_libcs_malloc() {
   return ::dlsym(RTLD_DEFAULT, "malloc") == ::dlsym(RTLD_NEXT, "malloc");
 }
@@ -65,7 +65,7 @@ void use_everything() {
 
 class Everywhere : public testing::TestWithParam<const char*> {};
 
-TEST_P(Everywhere, AHandlerMayCallTheFunctionThatItIsOn) {
+TEST_P(Everywhere, LetAHandlerCallItsOwnFunction) {
   if (!is_used(GetParam())) GTEST_SKIP() << kNobodyCalls;
   std::atomic<int> hits{0};
   const auto places = must(find_functions(GetParam()));
@@ -92,7 +92,7 @@ TEST_P(Everywhere, AHandlerMayCallTheFunctionThatItIsOn) {
 
 class ReturnsEverywhere : public testing::TestWithParam<const char*> {};
 
-TEST_P(ReturnsEverywhere, CanBeFollowedWithHandlersThatCallTheFunction) {
+TEST_P(ReturnsEverywhere, LetReturnHandlersCallTheirOwnFunction) {
   if (!is_used(GetParam())) GTEST_SKIP() << kNobodyCalls;
   std::atomic<int> returns{0};
   const auto places = must(find_functions(GetParam()));
@@ -113,13 +113,13 @@ INSTANTIATE_TEST_SUITE_P(Functions, Everywhere,
                          testing::Values("libc:malloc", "libc:free", "libc:memcpy",
                                          "libc:pthread_mutex_lock", "libc:write",
                                          "libc:clock_gettime", "libc:dl_iterate_phdr"));
-// dl_iterate_phdr asks who called it: its returns cannot be followed.
+// dl_iterate_phdr looks at its caller, so it cannot have a return probe.
 INSTANTIATE_TEST_SUITE_P(Functions, ReturnsEverywhere,
                          testing::Values("libc:malloc", "libc:free", "libc:memcpy",
                                          "libc:pthread_mutex_lock", "libc:write",
                                          "libc:clock_gettime"));
 
-TEST(Library, ItsOwnUseOfProbedFunctionsIsMissed) {
+TEST(Library, MissesItsOwnCallsOfProbedFunctions) {
   if (!calls_libcs_malloc()) GTEST_SKIP() << kNobodyCalls;
   std::atomic<int> hits{0};
   const auto places = must(find_functions("libc:malloc"));
@@ -137,7 +137,7 @@ TEST(Library, ItsOwnUseOfProbedFunctionsIsMissed) {
 
 // ------------------------------------------------------------------------------------- signals
 
-TEST(TrapSignal, BlockedByAThreadIsARefusal) {
+TEST(TrapSignal, BlockedByAThreadRefusesProbes) {
   std::latch blocked(1), done(1);
   std::thread thread([&] {
     sigset_t set;
@@ -186,7 +186,7 @@ Probe breakpoint_that_counts(int& hits) {
                 .allow_breakpoint = true});
 }
 
-TEST(TrapSignal, OfTheProgramsOwnGoesToItsOwnHandler) {
+TEST(TrapSignal, OfTheProgramGoesToItsHandler) {
   in_child([] {
     handle_traps_here();
     int hits = 0;
@@ -202,7 +202,7 @@ TEST(TrapSignal, OfTheProgramsOwnGoesToItsOwnHandler) {
 
 sigset_t blocked_in_handler;
 
-TEST(TrapSignal, OfTheProgramsOwnIsHandledWithTheSignalsBlockedThatWereBefore) {
+TEST(TrapSignal, OfTheProgramIsHandledWithItsOwnSignalMask) {
   in_child([] {
     struct sigaction action = {};
     action.sa_handler = [](int) { ::sigprocmask(SIG_BLOCK, nullptr, &blocked_in_handler); };
@@ -221,7 +221,7 @@ TEST(TrapSignal, OfTheProgramsOwnIsHandledWithTheSignalsBlockedThatWereBefore) {
   });
 }
 
-TEST(TrapSignal, IsTakenBackFromAHandlerThatCameLater) {
+TEST(TrapSignal, IsTakenBackFromALaterHandler) {
   in_child([] {
     const Probe early = place({.where = self_insn, .pre = [](Registers&) {}});
     handle_traps_here();
@@ -237,7 +237,7 @@ TEST(TrapSignal, IsTakenBackFromAHandlerThatCameLater) {
 struct sigaction chained_to;
 volatile sig_atomic_t chained;
 
-// A handler of the kind that gives what it does not know to the one that it has replaced.
+// A handler that passes traps that it does not know on to the handler that it has replaced.
 void handle_traps_by_chaining() {
   struct sigaction action = {};
   action.sa_flags = SA_SIGINFO;
@@ -251,7 +251,7 @@ void handle_traps_by_chaining() {
   ::sigaction(SIGTRAP, &action, &chained_to);
 }
 
-TEST(TrapSignal, MayComeFromAHandlerThatCameLaterAndChains) {
+TEST(TrapSignal, MayComeFromALaterHandlerThatChains) {
   in_child([] {
     int hits = 0;
     const Probe probe = breakpoint_that_counts(hits);
@@ -262,7 +262,7 @@ TEST(TrapSignal, MayComeFromAHandlerThatCameLaterAndChains) {
   });
 }
 
-TEST(TrapSignal, GoesToEachHandlerOnceWhereTheyChainToEachOther) {
+TEST(TrapSignal, GoesToEachHandlerOnceIfTheyChainToEachOther) {
   in_child([] {
     handle_traps_here();
     int hits = 0;
@@ -283,7 +283,7 @@ TEST(TrapSignal, GoesToEachHandlerOnceWhereTheyChainToEachOther) {
   });
 }
 
-TEST(TrapSignal, ThatNobodyInACircleOfHandlersKnowsEndsTheProgram) {
+TEST(TrapSignal, KillsTheProgramIfNoHandlerInACycleKnowsIt) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(SIGTRAP, SIG_DFL);
@@ -301,7 +301,7 @@ TEST(TrapSignal, ThatNobodyInACircleOfHandlersKnowsEndsTheProgram) {
 
 sigjmp_buf left_by;
 
-TEST(TrapSignal, GoesToTheLatestHandlerAgainAfterOneThatLeftByLongjmp) {
+TEST(TrapSignal, GoesToTheLatestHandlerAgainAfterALongjmpOutOfOne) {
   in_child([] {
     struct sigaction action = {};
     action.sa_handler = [](int) {
@@ -321,8 +321,8 @@ TEST(TrapSignal, GoesToTheLatestHandlerAgainAfterOneThatLeftByLongjmp) {
 
 TEST(TrapSignal, IsTakenBackBeforeAProbeIsRemoved) {
   in_child([] {
-    // Calls only while the probe is removed: a trap that placing it had left pending would rightly
-    // go to the program's handler.
+    // Calls only while the probe is being removed: a trap that is pending from its placing would
+    // rightly go to the program's handler.
     enum class Do { wait, call, end };
     std::atomic<Do> wanted{Do::wait}, done{Do::wait};
     std::thread caller([&] {
@@ -353,7 +353,7 @@ TEST(TrapSignal, IsTakenBackBeforeAProbeIsRemoved) {
   });
 }
 
-TEST(TrapSignal, OfTheProgramsOwnEndsItWhereItHasNoHandler) {
+TEST(TrapSignal, OfTheProgramKillsItWithoutAHandler) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(SIGTRAP, SIG_DFL);
@@ -369,7 +369,7 @@ TEST(TrapSignal, OfTheProgramsOwnEndsItWhereItHasNoHandler) {
 
 std::atomic<int> hits_in_signal;
 
-TEST(Signal, AHandlerOfASignalHitsProbesLikeAnyCode) {
+TEST(Signal, HandlersHitProbesLikeAnyCode) {
   const Probe probe = place({.where = self_insn, .pre = [](Registers&) { ++hits_in_signal; }});
   struct sigaction action = {}, before = {};
   action.sa_handler = [](int) { self_insn(1); };
@@ -381,7 +381,7 @@ TEST(Signal, AHandlerOfASignalHitsProbesLikeAnyCode) {
 
 // ---------------------------------------------------------------------------------------- forks
 
-TEST(Fork, ItsChildKeepsProbesAndCanRemoveThem) {
+TEST(Fork, KeepsProbesInTheChildWhichCanRemoveThem) {
   int hits = 0;
   std::optional<Probe> probe = place({.where = self_window, .pre = [&](Registers&) { ++hits; }});
   in_child([&] {
@@ -399,7 +399,7 @@ TEST(Fork, ItsChildKeepsProbesAndCanRemoveThem) {
   EXPECT_EQ(hits, 1);
 }
 
-TEST(Fork, FromAHandlerGoesOnInBothProcesses) {
+TEST(Fork, WorksFromAHandlerInBothProcesses) {
   std::atomic<int> hits{0};
   const pid_t parent = ::getpid();
   {
@@ -417,7 +417,7 @@ TEST(Fork, FromAHandlerGoesOnInBothProcesses) {
   EXPECT_EQ(hits, 1);
 }
 
-TEST(Fork, WhileProbesComeAndGoLeavesAWorkingChild) {
+TEST(Fork, MakesAWorkingChildWhileProbesComeAndGo) {
   if (!calls_libcs_malloc())
     GTEST_SKIP()
         << "AddressSanitizer's malloc may stay locked in a child, by a thread that it has not";
@@ -435,7 +435,7 @@ TEST(Fork, WhileProbesComeAndGoLeavesAWorkingChild) {
   changer.join();
 }
 
-TEST(Fork, PosixSpawnAndSystemWorkUnderProbes) {
+TEST(Fork, ByPosixSpawnAndSystemWorksUnderProbes) {
   std::vector<ProbeSpec> specs;
   std::atomic<int> hits{0};
   for (const char* name : {"libc:malloc", "libc:write", "libc:__libc_fork", "libc:sigaction"})
@@ -443,13 +443,13 @@ TEST(Fork, PosixSpawnAndSystemWorkUnderProbes) {
       specs.push_back({.where = where, .pre = [&](Registers&) { ++hits; }});
   const auto probes = must(Probe::place(std::move(specs)));
   EXPECT_EQ(std::system("exit 7") >> 8, 7);
-  // system() sets how signals are handled itself, before it starts the shell and after.
+  // system() changes signal handling itself, before it starts the shell and after.
   EXPECT_GE(hits, 4);
 }
 
 // ------------------------------------------------------------------------------------- libraries
 
-TEST(Loader, AProbeOnALibraryThatIsUnloadedIsGone) {
+TEST(Loader, MarksAProbeOnAnUnloadedLibraryAsGone) {
   void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW);
   ASSERT_NE(library, nullptr) << ::dlerror();
   auto* const function = reinterpret_cast<int (*)(int)>(::dlsym(library, "unloaded_function"));
@@ -471,7 +471,7 @@ TEST(Loader, AProbeOnALibraryThatIsUnloadedIsGone) {
   ::dlclose(again);
 }
 
-TEST(Loader, TheListSaysAtOnceThatALibraryIsGone) {
+TEST(Loader, ShowsAtOnceInTheListThatALibraryIsGone) {
   void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW);
   ASSERT_NE(library, nullptr) << ::dlerror();
   const Probe probe = place({.where = "unloaded_function", .pre = [](Registers&) {}});
@@ -479,7 +479,7 @@ TEST(Loader, TheListSaysAtOnceThatALibraryIsGone) {
   EXPECT_THAT(list_probes(), testing::HasSubstr("[GONE]"));
 }
 
-// Memory of the test's own in place of an unloaded library's, so that nothing else comes there.
+// Memory of the test in place of an unloaded library's, so that nothing else is mapped there.
 class InPlaceOfALibrary {
  public:
   explicit InPlaceOfALibrary(const void* function)
@@ -502,7 +502,7 @@ class InPlaceOfALibrary {
   uint8_t* begin_;
 };
 
-TEST(Loader, RemovingOneOfTwoProbesOnAnUnloadedLibraryWritesNothingThere) {
+TEST(Loader, WritesNothingWhenAProbeOnAnUnloadedLibraryIsRemoved) {
   void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW);
   ASSERT_NE(library, nullptr) << ::dlerror();
   auto* const function = reinterpret_cast<int (*)(int)>(::dlsym(library, "unloaded_function"));
@@ -514,8 +514,8 @@ TEST(Loader, RemovingOneOfTwoProbesOnAnUnloadedLibraryWritesNothingThere) {
   EXPECT_TRUE(there.is_untouched());
 }
 
-// Alone it would need a stub that there never was.
-TEST(Loader, ACounterIsLeftAloneOnAnUnloadedLibraryWhenTheProbeBesideItGoes) {
+// By itself the counter would need a stub that was never made.
+TEST(Loader, LeavesACounterOnAnUnloadedLibraryWhenTheProbeBesideItIsRemoved) {
   void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW);
   ASSERT_NE(library, nullptr) << ::dlerror();
   auto* const function = reinterpret_cast<int (*)(int)>(::dlsym(library, "unloaded_function"));
@@ -529,7 +529,7 @@ TEST(Loader, ACounterIsLeftAloneOnAnUnloadedLibraryWhenTheProbeBesideItGoes) {
   EXPECT_EQ(counter.value(), 1u);
 }
 
-// While text is written, too: somebody looks all the time.
+// A thread looks all the time, also while text is written.
 TEST(Text, IsNeverWritableAndExecutable) {
   std::atomic<bool> stop{false};
   std::atomic<int> looks{0};

@@ -1,4 +1,4 @@
-// Return probes in this very process.
+// Return probes in this process.
 #include <execinfo.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST(ReturnProbe, IsGivenTypedReturnValues) {
   EXPECT_EQ(half, 1.5);
 }
 
-TEST(ReturnProbe, ShowsWhereTheCallReturnsTo) {
+TEST(ReturnProbe, ShowsTheReturnAddress) {
   void* to = nullptr;
   const void* back = nullptr;
   const Probe entry = place(
@@ -58,7 +58,7 @@ TEST(ReturnProbe, FindsStackArgumentsInTheirPlace) {
   EXPECT_EQ(returns, 1);
 }
 
-TEST(ReturnProbe, FollowsEachLevelOfARecursion) {
+TEST(ReturnProbe, MeasuresEachLevelOfARecursion) {
   std::vector<long> values;
   const ReturnProbe probe =
       place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers& r) {
@@ -68,7 +68,7 @@ TEST(ReturnProbe, FollowsEachLevelOfARecursion) {
   EXPECT_THAT(values, ElementsAre(1, 2, 6, 24));
 }
 
-TEST(ReturnProbe, HandsDataFromEntryToReturnOfTheSameCall) {
+TEST(ReturnProbe, PassesDataFromEntryToReturnOfTheSameCall) {
   std::vector<std::pair<long, long>> calls;
   const ReturnProbe probe = place(ReturnProbeSpec{
       .where = self_factorial,
@@ -115,7 +115,7 @@ TEST(ReturnProbe, MissesCallsBeyondAllSlotsAndRecovers) {
   EXPECT_EQ(returns, 1000);
 }
 
-TEST(ReturnProbe, FollowsCallsHoweverManyLongjmpHasLeft) {
+TEST(ReturnProbe, MeasuresCallsHoweverManyWereAbandoned) {
   long returns = 0;
   const ReturnProbe probe =
       place(ReturnProbeSpec{.where = leaves_by_turns, .on_return = [&](Registers&) { ++returns; }});
@@ -123,12 +123,12 @@ TEST(ReturnProbe, FollowsCallsHoweverManyLongjmpHasLeft) {
   EXPECT_EQ(returns, 50000);
   EXPECT_EQ(probe.unwound(), 25000u);
   EXPECT_EQ(probe.missed(), 0u);
-  // Of the others, those whose slots were not needed again.
+  // The others are abandoned calls whose slots were not reused.
   EXPECT_LE(probe.abandoned(), 25000u);
   EXPECT_GT(probe.abandoned(), 20000u);
 }
 
-TEST(ReturnProbe, GetsBackWhatItsLimitCountsFromCallsThatLongjmpHasLeft) {
+TEST(ReturnProbe, GetsTheItemsOfAbandonedCallsBack) {
   long returns = 0;
   const ReturnProbe probe = place(ReturnProbeSpec{
       .where = leaves_by_turns, .on_return = [&](Registers&) { ++returns; }, .max_active = 2});
@@ -136,7 +136,7 @@ TEST(ReturnProbe, GetsBackWhatItsLimitCountsFromCallsThatLongjmpHasLeft) {
   EXPECT_GT(returns, 40000);
 }
 
-TEST(ReturnProbe, SharesItsFunctionWithOthers) {
+TEST(ReturnProbe, WorksBesideOthersOnTheSameFunction) {
   int first = 0, second = 0, hits = 0;
   const ReturnProbe one =
       place(ReturnProbeSpec{.where = self_window, .on_return = [&](Registers&) { ++first; }});
@@ -159,7 +159,7 @@ long remove_it(long n) {
   return n;
 }
 
-TEST(ReturnProbe, RemovedWhileACallIsUnderWayRunsNoMore) {
+TEST(ReturnProbe, RunsNoHandlerAfterItIsRemovedDuringACall) {
   int returns = 0;
   removed_in_flight =
       place(ReturnProbeSpec{.where = self_call_back, .on_return = [&](Registers&) { ++returns; }});
@@ -204,12 +204,12 @@ TEST(ReturnProbe, LetsBacktracesThrough) {
   const ReturnProbe probe =
       place(ReturnProbeSpec{.where = self_call_back, .on_return = [](Registers&) {}});
   self_call_back(&take_backtrace, 1);
-  // The slot's frame is one more; behind it everything is as without.
+  // There is one more frame, the slot's; the frames after it are the same as without a probe.
   ASSERT_EQ(trace.size(), bare.size() + 1);
   EXPECT_EQ(trace.back(), bare.back());
 }
 
-TEST(ReturnProbe, IsRefusedWhereNothingReturns) {
+TEST(ReturnProbe, IsRefusedForCodeThatDoesNotReturn) {
   const auto probe =
       ReturnProbe::place(ReturnProbeSpec{.where = "libc:setjmp", .on_return = [](Registers&) {}});
   EXPECT_FALSE(probe.ok());
@@ -219,7 +219,7 @@ TEST(ReturnProbe, IsRefusedWhereNothingReturns) {
   EXPECT_EQ(inside_one.error().cause, Cause::refused);
 }
 
-// A caller need not align its stack where nothing is thrown.
+// A caller need not align its stack if nothing is thrown.
 TEST(ReturnProbe, LetsThreadsBeCancelledInACallFromAnUnalignedStack) {
   const ReturnProbe probe =
       place(ReturnProbeSpec{.where = self_waits, .on_return = [](Registers&) {}});
@@ -232,14 +232,14 @@ TEST(ReturnProbe, LetsThreadsBeCancelledInACallFromAnUnalignedStack) {
   EXPECT_EQ(probe.unwound(), 2u);
 }
 
-TEST(ReturnProbe, WithTooMuchDataIsRefused) {
+TEST(ReturnProbe, IsRefusedWithTooMuchData) {
   const auto probe = ReturnProbe::place(
       ReturnProbeSpec{.where = self_window, .on_return = [](Registers&) {}, .data_size = 4097});
   ASSERT_FALSE(probe.ok());
   EXPECT_EQ(probe.error().cause, Cause::data_too_large);
 }
 
-TEST(ReturnProbe, ADisabledOneFollowsNoCalls) {
+TEST(ReturnProbe, MeasuresNoCallsWhileItIsDisabled) {
   int returns = 0;
   ReturnProbe probe =
       place(ReturnProbeSpec{.where = self_window, .on_return = [&](Registers&) { ++returns; }});
@@ -251,7 +251,7 @@ TEST(ReturnProbe, ADisabledOneFollowsNoCalls) {
   EXPECT_EQ(returns, 1);
 }
 
-TEST(ReturnProbe, FollowsCallsOfAllThreads) {
+TEST(ReturnProbe, MeasuresCallsOfAllThreads) {
   std::atomic<int> returns{0};
   const ReturnProbe probe =
       place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers&) { ++returns; }});
@@ -265,7 +265,7 @@ TEST(ReturnProbe, FollowsCallsOfAllThreads) {
   EXPECT_EQ(probe.missed(), 0u);
 }
 
-TEST(ReturnProbe, FollowsCallsOfManyThreadsThatComeAndGo) {
+TEST(ReturnProbe, MeasuresCallsOfManyShortLivedThreads) {
   std::atomic<int> returns{0};
   const ReturnProbe probe =
       place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers&) { ++returns; }});
@@ -275,7 +275,7 @@ TEST(ReturnProbe, FollowsCallsOfManyThreadsThatComeAndGo) {
   EXPECT_EQ(probe.missed(), 0u);
 }
 
-TEST(ReturnProbe, HasForOneThreadWhatThoseKeptThatHaveEnded) {
+TEST(ReturnProbe, GetsTheSlotsOfEndedThreadsBack) {
   int returns = 0;
   const ReturnProbe probe =
       place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers&) { ++returns; }});
@@ -286,7 +286,7 @@ TEST(ReturnProbe, HasForOneThreadWhatThoseKeptThatHaveEnded) {
   for (int i = 0; i < 100; ++i) std::thread([] { self_factorial(8); }).join();
   returns = 0;
   self_factorial(kMoreThanThereAre);
-  // The last of them may not have ended quite yet for the kernel.
+  // For the kernel, the last of them may not have ended yet.
   EXPECT_GE(returns, at_once - 8 * 10);
 }
 

@@ -1,5 +1,5 @@
-// Threads run functions of every shape while probes on them come and go: every result right, every
-// hit counted once.
+// Threads run functions of every shape while probes on them come and go. Every result must be
+// right, and every hit counted once.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kThreads = 8;
 
-// Probes come and go that often; and for TURMOIL_SECONDS, if the environment says so.
+// How often probes come and go; with TURMOIL_SECONDS in the environment, for that long.
 class Rounds {
  public:
   explicit Rounds(int least) : least_(least) {
@@ -40,11 +40,11 @@ constexpr int kRounds = 30;
 
 struct Shape {
   long (*function)(long);
-  long added;       // to its argument, by the function
+  long added;       // what the function adds to its argument
   uint64_t second;  // offset of its second instruction
 };
 
-// The planner takes some addresses for branch targets that are none; such functions get no jump.
+// The planner takes some addresses wrongly for branch targets; such functions get no jump.
 bool can_be_probed(const Shape& shape) {
   return Probe::place({.where = shape.function, .pre = [](Registers&) {}}).ok();
 }
@@ -141,7 +141,7 @@ TEST_F(Stress, ResultsAreRightWhileProbesComeAndGo) {
 }
 
 TEST_F(Stress, EveryCallIsCountedOnceWhileOtherProbesComeAndGo) {
-  // The counted probes stay, so their counts have to be exact; the others change the same sites.
+  // The counters stay, so their counts must be exact; the other probes change the same sites.
   std::vector<ProbeSpec> specs;
   std::vector<Where> counted;
   uint64_t hits = 0;
@@ -245,7 +245,7 @@ TEST_F(Stress, BreakpointsComeAndGoUnderThreads) {
   EXPECT_GE(hits, uint64_t{kRounds});
 }
 
-TEST_F(Stress, AllOfLibcCanBeProbedWhileThreadsBeginAndEnd) {
+TEST_F(Stress, AllOfLibcCanBeProbedWhileThreadsStartAndEnd) {
   uint64_t hits = 0;
   const Handler counting = integer_only<&count>(&hits);
   std::vector<Where> places;

@@ -1,4 +1,4 @@
-// SIGTRAP blocked in the calling thread, which nothing that writes text may ignore.
+// Blocks SIGTRAP in the calling thread, which all code that writes text must respect.
 #pragma once
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 #!/bin/sh
-# unwinder.sh PROGRAM: runs it, if there was what it is built with.
+# unwinder.sh PROGRAM: runs the program, if its unwinder was there to build it.
 if [ ! -x "$1" ]; then
   echo "skipped: $(basename "$1") needs an unwinder that is not installed here"
   exit 77

@@ -1,5 +1,5 @@
-// Who unwinds from any instruction that runs for the sake of a probe finds the program's frames:
-// stubs, trampolines, slots, what calls the handlers, and the handlers.
+// Unwinding from any instruction that runs for a probe finds the program's frames: from stubs,
+// trampolines, slots, the code that calls handlers, and handlers.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ Handler unmarked() {
 
 // --- Step by step
 
-// What is placed at a site, and stays as long as this does.
+// Probes at a site, which stay as long as this object.
 class Placed {
  public:
   virtual ~Placed() = default;
@@ -71,7 +71,7 @@ std::unique_ptr<Placed> hold(std::vector<std::unique_ptr<Placed>> all) {
 struct Kind {
   const char* name;
   std::unique_ptr<Placed> (*place)(const void* site);
-  bool has_sequences = false;  // that can be restarted
+  bool has_sequences = false;  // it has restartable sequences
 };
 
 void PrintTo(const Kind& kind, std::ostream* out) {
@@ -150,8 +150,8 @@ bool is_ours(Address ip) {
   return !stepping::kProgram.contains(ip) && (ip < begin || ip >= begin + kStepThrough);
 }
 
-// In a thread of its own, whose rseq area the kernel does not know: it sends nobody back who is
-// interrupted, as each step would be. The area names `cpu`.
+// Runs in a thread of its own, whose rseq area names `cpu` but is not registered: otherwise the
+// kernel would restart a sequence at each single step.
 template <class F>
 void with_pretended_cpu(int cpu, F&& f) {
   std::thread([&] {
@@ -169,7 +169,7 @@ void with_pretended_cpu(int cpu, F&& f) {
   }).join();
 }
 
-// 0: there is none.
+// Returns 0 if there is none.
 Address target_of_jump(Address site) {
   const auto* const text = reinterpret_cast<const uint8_t*>(site);
   if (text[0] != 0xe9) return 0;
@@ -235,7 +235,7 @@ TEST(SelfUnwindingOf, ATrampolineFindsTheProbedFunction) {
 }
 
 // At an entry, and with data in the red zone.
-TEST(SelfUnwindingOf, HitsWhoseHandlerSendsTheThreadElsewhereFindsWhereItGoesOn) {
+TEST(SelfUnwindingOf, AHitWhoseHandlerRedirectsTheThreadFindsItsContinuation) {
   stepping::take_steps();
   constexpr uint64_t kFirstOfReturns = 4, kLeaf = 5, kOneOfLeaf = 5;
   const Site sites[] = {{"", unwound_returns, 0}, {"", unwound_leaf, kLeaf}};
@@ -268,7 +268,7 @@ long catch_it(long x) {
   }
 }
 
-TEST(SelfUnwindingOf, ACallThatIsLeftByAnExceptionFindsItsCallers) {
+TEST(SelfUnwindingOf, ACallLeftByAnExceptionFindsItsCallers) {
   stepping::take_steps();
   catch_it(1);  // loads what it needs
   const auto probe = place(ReturnProbeSpec{.where = self_call_back, .on_return = marked()});
@@ -287,7 +287,7 @@ TEST(SelfUnwindingOf, ACallThatIsLeftByAnExceptionFindsItsCallers) {
 
 // --- At any time
 
-// Everything at once, on functions of each shape.
+// All kinds of probes at once, on functions of each shape.
 std::unique_ptr<Placed> place_everywhere() {
   std::vector<std::unique_ptr<Placed>> all;
   for (const Site& site : kEntries)
@@ -428,8 +428,8 @@ TEST(SelfUnwindingOf, AForkedChildFindsItsCallers) {
     void* frames[64];
     for (; !done; begun = true) ::backtrace(frames, 64);
   });
-  // A thread that begins takes memory, and a child that is forked meanwhile finds a sanitizer's
-  // locks as they are.
+  // A starting thread allocates memory, and a child that is forked meanwhile may find a sanitizer's
+  // locks held.
   while (!begun) std::this_thread::yield();
   for (int i = 0; i < 5; ++i)
     in_child([] {
@@ -451,14 +451,14 @@ TEST(SelfUnwindingOf, AForkedChildFindsItsCallers) {
   for (;;) x = call_all(x);
 }
 
-// With handlers that are marked: whoever is cancelled in another one ends the program.
+// With handlers that are marked: a thread that is cancelled in another handler kills the program.
 class Cancelled : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override { ASSERT_TRUE(optimise(GetParam()).ok()); }
   void TearDown() override { ASSERT_TRUE(optimise(true).ok()); }
 };
 
-TEST_P(Cancelled, AnywhereInProbesAThreadRunsItsCleanUpHandlers) {
+TEST_P(Cancelled, AnywhereInAProbeAThreadRunsItsCleanUpHandlers) {
   std::vector<std::unique_ptr<Placed>> placed;
   for (const Site& site : kEntries) {
     const void* const entry = inside(site.function, 0);

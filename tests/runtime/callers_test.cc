@@ -1,4 +1,4 @@
-// The table of code that calls are timed from, read as slots.S reads it.
+// The table of code from which calls are timed, read as slots.S reads it.
 #include "runtime/callers.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace pinprick::runtime {
 namespace {
 
-// Memory of a target's that the table is written to, piece by piece.
+// The target's memory with the table, which is written piece by piece.
 class Memory {
  public:
   Memory(Address begin, uint64_t size) : begin_(begin), bytes_(size) {}
@@ -66,7 +66,7 @@ TEST_F(Callers, AreNoneAtFirst) {
     EXPECT_FALSE(memory.knows(address)) << address;
 }
 
-TEST_F(Callers, AreWhatWasSaidToTheByte) {
+TEST_F(Callers, AreExactToTheByte) {
   memory.write(table.update(std::vector{kProgram, kLibrary}));
   for (Range range : {kProgram, kLibrary}) {
     EXPECT_FALSE(memory.knows(range.begin - 1));
@@ -76,7 +76,7 @@ TEST_F(Callers, AreWhatWasSaidToTheByte) {
   }
 }
 
-TEST_F(Callers, LieAnywhereInTheAddressesOfAProcess) {
+TEST_F(Callers, MayLieAnywhereInTheAddressSpace) {
   const std::vector<Range> code = {
       {0x1000, 0x2000},
       {0xffff000, 0x10001000},                         // over the end of one map
@@ -92,7 +92,7 @@ TEST_F(Callers, LieAnywhereInTheAddressesOfAProcess) {
       EXPECT_EQ(there.knows(address), range.contains(address)) << std::hex << address;
 }
 
-TEST_F(Callers, ComeAndGo) {
+TEST_F(Callers, CanBeReplaced) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 200; ++round) {
     std::vector<Range> code;
@@ -108,10 +108,10 @@ TEST_F(Callers, ComeAndGo) {
   }
 }
 
-TEST_F(Callers, AreKnownOrNotWhileTheTableIsWritten) {
+TEST_F(Callers, AreEitherKnownOrUnknownWhileTheTableIsWritten) {
   memory.write(table.update(std::vector{kProgram}));
   for (const Piece& piece : table.update(std::vector{kProgram, kLibrary})) {
-    // Of the words that lead on, one byte at a time, in any order, as nobody promises more.
+    // Entries are written one byte at a time, in any order, as no more is guaranteed.
     for (size_t i = 0; i < piece.bytes.size(); ++i) {
       memory.write(Piece{piece.address + i, {piece.bytes[i]}});
       ASSERT_TRUE(memory.knows(kProgram.begin));
@@ -123,7 +123,7 @@ TEST_F(Callers, AreKnownOrNotWhileTheTableIsWritten) {
   EXPECT_TRUE(memory.knows(kLibrary.begin));
 }
 
-TEST_F(Callers, ForWhichThereIsNoRoomAreUnknown) {
+TEST_F(Callers, AreUnknownIfThereIsNoRoomForThem) {
   std::vector<Range> code = {kProgram};
   for (uint64_t i = 0; i < 1000; ++i) {
     const Address begin = 0x100000000000 + i * (uint64_t{1} << 25);
@@ -133,7 +133,7 @@ TEST_F(Callers, ForWhichThereIsNoRoomAreUnknown) {
   EXPECT_TRUE(memory.knows(kProgram.begin) || memory.knows(code.back().begin) ||
               memory.knows(code[1].begin));
   for (Range range : code) EXPECT_FALSE(memory.knows(range.end));
-  // And what is there goes again.
+  // The code that is there can be removed again.
   memory.write(table.update(std::vector{kLibrary}));
   for (Range range : code) EXPECT_FALSE(memory.knows(range.begin));
 }

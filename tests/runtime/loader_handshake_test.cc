@@ -1,5 +1,5 @@
-// Where threads of a target wait for the controller, in this very process: the hook's stub as it
-// lies in a target, and a controller that answers, is away, or goes away.
+// The loader handshake in this process: the hook's stub as in a target, and a controller that
+// answers, is gone, or vanishes.
 #include <gtest/gtest.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -23,7 +23,7 @@ std::atomic_ref<uint32_t> shared(uint32_t& word) {
   return std::atomic_ref(word);
 }
 
-// A loader's function that does nothing, with the hook in front of it.
+// A loader's function that does nothing, with the hook at its entry.
 class Hooked {
  public:
   Hooked() : code_(2 * kPageSize) {
@@ -99,7 +99,7 @@ TEST(LoaderHandshake, WaitsUntilItsOwnRequestIsAnswered) {
   EXPECT_EQ(hooked.cell().controller_gone, 0u);
 }
 
-TEST(LoaderHandshake, CountsBeyondTheLastNumber) {
+TEST(LoaderHandshake, CountsPastTheLargestNumber) {
   Hooked hooked;
   hooked.cell().requests = UINT32_MAX;
   hooked.cell().answered = UINT32_MAX;
@@ -110,14 +110,14 @@ TEST(LoaderHandshake, CountsBeyondTheLastNumber) {
   EXPECT_EQ(hooked.cell().controller_gone, 0u);
 }
 
-TEST(LoaderHandshake, DoesNotWaitForAnAbsentController) {
+TEST(LoaderHandshake, DoesNotWaitForAControllerThatIsGone) {
   Hooked hooked;
   hooked.cell().controller_gone = 1;
   hooked.call();
   EXPECT_EQ(hooked.cell().requests, 1u) << "but tells";
 }
 
-TEST(LoaderHandshake, TakesAControllerForAbsentThatShowsNoSignOfLife) {
+TEST(LoaderHandshake, TimesOutWithoutAHeartbeat) {
   Hooked hooked;
   hooked.call();
   EXPECT_EQ(hooked.cell().controller_gone, 1u);

@@ -1,5 +1,5 @@
-// Runs the runtime of return probes in this very process: stubs, slots and histograms in memory of
-// the test's own, called by functions that check what they get back.
+// Runs the runtime of return probes in this process: stubs, slots and histograms in the test's
+// memory, and functions that check the results of their calls.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/rseq.h>
@@ -39,11 +39,11 @@ struct rseq* own_area() {
                                         __rseq_offset);
 }
 
-// By locked instructions; in restartable sequences; or the slots so, and the cells locked, since
-// there are fewer of them than CPUs.
+// By locked instructions; by restartable sequences; or with sequences for slots and locked
+// counters, as there are fewer areas than CPUs.
 enum class Path : uint8_t { locked, rseq, shared };
 
-// A probed function: `code` is its body, entered through a return probe's stub.
+// A probed function with the body `code`, entered through a return probe's stub.
 class Probed {
  public:
   Probed(std::vector<uint8_t> code, Path path, uint64_t slots = kSlots, uint64_t capacity = 0,
@@ -74,7 +74,7 @@ class Probed {
     write(runtime->pieces);
     runtime_memory_.seal(extent_.data_size);
 
-    // The function's own code lies at the end of the page; its whole body is displaced.
+    // The function's code lies at the end of the page, and is displaced as a whole.
     arch::Assembler code_at(stub_memory_.address());
     arch::ArenaSpec arena;
     arena.size = stub_memory_.size();
@@ -100,7 +100,7 @@ class Probed {
   Probed(const Probed&) = delete;
   Probed& operator=(const Probed&) = delete;
 
-  // As the controller does when they run short.
+  // Adds slots, as the controller does when they run short.
   void add_slots(uint64_t count) {
     const uint64_t first = std::exchange(spec_.slot_count, spec_.slot_count + count);
     write(*build_slots(runtime_memory_.address(), spec_, first));
@@ -125,7 +125,7 @@ class Probed {
     return sum;
   }
   layout::PoolHeader& pool() { return *reinterpret_cast<layout::PoolHeader*>(spec_.blocks.begin); }
-  // As others might who can write the cells.
+  // As other processes might that can write the counters.
   void put_places(uint64_t place) {
     for (uint64_t region = 0; region <= cpus_; ++region)
       const_cast<layout::TimeCells&>(cells_of(region)).place = place;
@@ -134,7 +134,7 @@ class Probed {
     return reinterpret_cast<Address>(address) - spec_.blocks.begin;
   }
   uint64_t end_of_pool() const { return spec_.blocks.size(); }
-  // Of which CPUs' own regions may take so many.
+  // How many of them per-CPU areas may take.
   void allow_blocks(uint64_t limit, uint64_t own_limit) {
     std::atomic_ref(pool().own_limit) = own_limit * kBlock;
     std::atomic_ref(pool().limit) = limit * kBlock;
@@ -151,7 +151,7 @@ class Probed {
     return sum;
   }
   uint64_t abandoned(size_t metric = 0) const { return cells_of(0, metric).abandoned; }
-  // As the kernel does in a child that is not to count.
+  // As the kernel does in a child that must not count.
   void empty_tables() {
     uint8_t* context = runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext);
     std::memset(context + layout::kCellTablesBegin, 0,
@@ -167,7 +167,7 @@ class Probed {
     for (uint64_t i = 0; i < spec_.slot_count; ++i) used += slots[i].return_address != 0;
     return used;
   }
-  // The first slot, whoever has it, becomes the whole global list, and its own successor.
+  // Makes the first slot, which may be in use, the whole global list and its own successor.
   void damage_list() {
     auto* slots = reinterpret_cast<layout::Slot*>(runtime_memory_.data());
     slots[0].global_next = 1;
@@ -186,7 +186,7 @@ class Probed {
     }
     return size + (bits_.size() > 1 ? largest : 0);
   }
-  // Through the file, as into another process: some of it is sealed.
+  // Through /proc, as into another process, since some of it is not writable.
   static void write(const std::vector<Piece>& pieces) {
     const auto memory = open_file("/proc/self/mem", O_RDWR);
     for (const Piece& piece : pieces)
@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(Paths, Slots, testing::Values(Path::locked, Path::rseq,
                                                              : "shared";
                          });
 
-TEST_P(Slots, EveryCallIsRecordedOnceAndEverySlotComesBack) {
+TEST_P(Slots, RecordEveryCallOnceAndAreAllGivenBack) {
   Probed probed(kIncrement, GetParam());
   auto* increment = probed.function<long(long)>();
   for (long i = 0; i < 10000; ++i) ASSERT_EQ(increment(i), i + 1);
@@ -237,7 +237,7 @@ TEST_P(Slots, EveryCallIsRecordedOnceAndEverySlotComesBack) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
-TEST_P(Slots, WithEmptyTablesCallsAreNotRecordedAndEverySlotComesBack) {
+TEST_P(Slots, RecordNothingWithEmptyTablesAndAreAllGivenBack) {
   static Probed* probed = nullptr;
   Probed own(kCallBack, GetParam());
   probed = &own;
@@ -254,7 +254,7 @@ TEST_P(Slots, WithEmptyTablesCallsAreNotRecordedAndEverySlotComesBack) {
   EXPECT_EQ(own.slots_in_use(), 0u);
 }
 
-TEST_P(Slots, ThreadsLoseNothing) {
+TEST_P(Slots, LoseNothingWithSeveralThreads) {
   Probed probed(kIncrement, GetParam());
   auto* increment = probed.function<long(long)>();
   constexpr int kThreads = 8;
@@ -273,11 +273,11 @@ TEST_P(Slots, ThreadsLoseNothing) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
-// What several owners ask of one function: each has its own cells, and histograms as fine as it
-// wants.
+// Several owners time one function: each has its own counters, and its own resolution of
+// histograms.
 const std::vector<unsigned> kSeveral = {3, 0, 5};
 
-TEST_P(Slots, ACallIsTimedOnceAndRecordedInEachOfItsMetrics) {
+TEST_P(Slots, RecordACallInEachOfItsMetricsAndTimeItOnce) {
   Probed probed(kIncrement, GetParam(), kSlots, 0, kSeveral);
   auto* increment = probed.function<long(long)>();
   for (long i = 0; i < 10000; ++i) ASSERT_EQ(increment(i), i + 1);
@@ -285,7 +285,7 @@ TEST_P(Slots, ACallIsTimedOnceAndRecordedInEachOfItsMetrics) {
   for (size_t metric = 0; metric < kSeveral.size(); ++metric) {
     EXPECT_EQ(probed.histogram(metric).count(), 10000u) << metric;
     EXPECT_EQ(probed.missed(metric), 0u) << metric;
-    // The same times: each cell of the finest lies within one of the coarser.
+    // The times are the same, so each cell of the finest lies within one of the coarser.
     stats::Histogram coarser(kSeveral[metric]);
     for (uint32_t slot = 0; slot < finest.cells().size(); ++slot)
       coarser.add(stats::slot_of(stats::slot_floor(slot, 5), kSeveral[metric]),
@@ -297,7 +297,7 @@ TEST_P(Slots, ACallIsTimedOnceAndRecordedInEachOfItsMetrics) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
-TEST_P(Slots, ThreadsLoseNothingOfAnyMetric) {
+TEST_P(Slots, LoseNothingOfAnyMetricWithSeveralThreads) {
   Probed probed(kIncrement, GetParam(), kSlots, 0, kSeveral);
   auto* increment = probed.function<long(long)>();
   constexpr int kThreads = 8;
@@ -315,7 +315,7 @@ TEST_P(Slots, ThreadsLoseNothingOfAnyMetric) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
-TEST_P(Slots, ACallThatIsNotRecordedIsMissedByEachOfItsMetrics) {
+TEST_P(Slots, CountAnUnrecordedCallAsMissedInEachOfItsMetrics) {
   static Probed* probed = nullptr;
   Probed own(kCallBack, GetParam(), kSlots, 0, kSeveral);
   probed = &own;
@@ -334,7 +334,7 @@ TEST_P(Slots, ACallThatIsNotRecordedIsMissedByEachOfItsMetrics) {
   EXPECT_EQ(own.slots_in_use(), 0u);
 }
 
-TEST_P(Slots, ACallThatFindsNoBlockIsMissedByEachOfItsMetrics) {
+TEST_P(Slots, CountACallWithoutABlockAsMissedInEachOfItsMetrics) {
   Probed probed(kIncrement, GetParam(), kSlots, 0, kSeveral);
   probed.allow_blocks(0, 0);
   auto* increment = probed.function<long(long)>();
@@ -347,7 +347,7 @@ TEST_P(Slots, ACallThatFindsNoBlockIsMissedByEachOfItsMetrics) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
-TEST_P(Slots, TakeMemoryForAHistogramOnceSomethingIsRecorded) {
+TEST_P(Slots, TakeMemoryForAHistogramOnlyOnceSomethingIsRecorded) {
   Probed probed(kIncrement, GetParam());
   EXPECT_EQ(probed.pool().taken, 0u);
   for (long i = 0; i < 1000; ++i) probed.function<long(long)>()(i);
@@ -357,7 +357,7 @@ TEST_P(Slots, TakeMemoryForAHistogramOnceSomethingIsRecorded) {
   EXPECT_EQ(probed.pool().refused, 0u);
 }
 
-TEST_P(Slots, WithoutBlocksOfTheirOwnCpusShareOneAndLoseNothing) {
+TEST_P(Slots, ShareABlockIfCpusHaveNoneAndLoseNothing) {
   Probed probed(kIncrement, GetParam());
   probed.allow_blocks(1, 0);
   auto* increment = probed.function<long(long)>();
@@ -375,7 +375,7 @@ TEST_P(Slots, WithoutBlocksOfTheirOwnCpusShareOneAndLoseNothing) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
-TEST_P(Slots, WithoutAnyBlockCallsCountAsMissedUntilThereIsOne) {
+TEST_P(Slots, CountCallsAsMissedUntilThereIsABlock) {
   Probed probed(kIncrement, GetParam());
   probed.allow_blocks(0, 0);
   auto* increment = probed.function<long(long)>();
@@ -391,7 +391,7 @@ TEST_P(Slots, WithoutAnyBlockCallsCountAsMissedUntilThereIsOne) {
   EXPECT_EQ(probed.missed(), 100u);
 }
 
-TEST_P(Slots, APlaceThatLeadsOutOfThePoolIsNotFollowed) {
+TEST_P(Slots, DoNotFollowABlockOffsetOutsideThePool) {
   Probed probed(kIncrement, GetParam());
   auto* increment = probed.function<long(long)>();
   std::vector<uint64_t> canary(1 << 13);
@@ -408,7 +408,7 @@ TEST_P(Slots, APlaceThatLeadsOutOfThePoolIsNotFollowed) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
-TEST_P(Slots, APoolThatClaimsMoreThanItHasGivesNoBlock) {
+TEST_P(Slots, TakeNoBlockFromAPoolThatClaimsMoreThanItHas) {
   Probed probed(kIncrement, GetParam());
   auto* increment = probed.function<long(long)>();
   uint64_t missed = 0;
@@ -424,7 +424,7 @@ TEST_P(Slots, APoolThatClaimsMoreThanItHasGivesNoBlock) {
 }
 
 // The controller adds blocks while threads run short of them.
-TEST_P(Slots, EachCallIsRecordedOrMissedWhileBlocksAreAdded) {
+TEST_P(Slots, RecordOrMissEachCallWhileBlocksAreAdded) {
   Probed probed(kIncrement, GetParam());
   probed.allow_blocks(0, 0);
   auto* increment = probed.function<long(long)>();
@@ -452,10 +452,10 @@ TEST_P(Slots, EachCallIsRecordedOrMissedWhileBlocksAreAdded) {
   EXPECT_GT(probed.histogram().count(), 0u);
 }
 
-// A new thread whose memory belonged to one that ended has an rseq area that names a CPU, and no
-// registration with the kernel, until it registers: nobody restarts its sequences, and several are
-// in the lists of one CPU at once.
-TEST(SlotsUnregistered, NoSlotHasTwoOwnersWhateverTheRseqAreaSays) {
+// Until it registers, a new thread in the memory of one that ended has an rseq area that names a
+// CPU, but no registration with the kernel. So its sequences are not restarted, and several such
+// threads use the lists of one CPU at once.
+TEST(SlotsUnregistered, NeverHaveTwoOwnersWhateverTheRseqAreaSays) {
   if (!own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
   Probed probed(kCallBack, Path::rseq);
   const auto step = [](long i) { return i + 1; };
@@ -477,8 +477,8 @@ TEST(SlotsUnregistered, NoSlotHasTwoOwnersWhateverTheRseqAreaSays) {
   EXPECT_EQ(probed.slots_in_use(), 0u);
 }
 
-// What such threads leave behind: a list that leads to a slot in use, and from there to itself.
-TEST_P(Slots, ADamagedListCostsNoCallItsMeasurement) {
+// As such threads may leave it: a list that leads to a slot in use, and from there to itself.
+TEST_P(Slots, MeasureAllCallsWithADamagedList) {
   static Probed* probed = nullptr;
   Probed own(kCallBack, GetParam());
   probed = &own;
@@ -496,9 +496,9 @@ TEST_P(Slots, ADamagedListCostsNoCallItsMeasurement) {
   EXPECT_EQ(own.slots_in_use(), 0u);
 }
 
-// The kernel looks at what the area points to when a thread registers, too: one that gets the
-// memory of a thread that ended would be killed once our code is gone.
-TEST(SlotsRegistered, NoThreadKeepsAPointerToASequenceThatItHasLeft) {
+// The kernel also follows the area's pointer when a thread registers: a thread that gets the memory
+// of one that ended would be killed once our code is gone.
+TEST(SlotsRegistered, ThreadsDoNotKeepAPointerToASequenceThatTheyLeft) {
   if (!own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
   Probed probed(kIncrement, Path::rseq);
   auto* increment = probed.function<long(long)>();
@@ -508,7 +508,7 @@ TEST(SlotsRegistered, NoThreadKeepsAPointerToASequenceThatItHasLeft) {
   }
 }
 
-TEST_P(Slots, RecursionBeyondTheLastSlotRunsUnmeasuredAndIsCountedAsMissed) {
+TEST_P(Slots, CountCallsBeyondTheLastSlotAsMissed) {
   static Probed* probed = nullptr;
   Probed own(kCallBack, GetParam());
   probed = &own;
@@ -527,8 +527,8 @@ TEST_P(Slots, RecursionBeyondTheLastSlotRunsUnmeasuredAndIsCountedAsMissed) {
   EXPECT_EQ(own.histogram().count(), kSlots + 10);
 }
 
-// The recursion takes more slots than there are, while somebody adds some.
-TEST_P(Slots, ThatAreAddedAreUsedAndLoseNothing) {
+// The recursion takes more slots than there are, while slots are added.
+TEST_P(Slots, ThatAreAddedAreUsedWithoutLosingACall) {
   static Probed* probed = nullptr;
   constexpr uint64_t kCapacity = 4096;
   Probed own(kCallBack, GetParam(), 1, kCapacity);
@@ -557,7 +557,7 @@ TEST_P(Slots, ThatAreAddedAreUsedAndLoseNothing) {
   EXPECT_EQ(own.missed(), missed) << "there are enough now";
 }
 
-// One call of a timed function, left by longjmp: always from the same place.
+// Makes a call of a timed function, always from the same place, and abandons it by longjmp.
 std::jmp_buf leave_to;
 [[noreturn]] long leap(long value) {
   std::longjmp(leave_to, static_cast<int>(value));
@@ -567,7 +567,7 @@ __attribute__((noinline)) void leave_by_longjmp(Probed& probed) {
   if (setjmp(leave_to) == 0) call(leap, 1);
 }
 
-TEST_P(Slots, OfCallsThatLongjmpLeftAreUsedAgainByCallsFromTheSamePlace) {
+TEST_P(Slots, OfAbandonedCallsAreReusedByCallsFromTheSamePlace) {
   Probed probed(kCallBack, GetParam());
   auto* call = probed.function<long(long (*)(long), long)>();
   const auto step = [](long i) { return i + 1; };
@@ -579,11 +579,11 @@ TEST_P(Slots, OfCallsThatLongjmpLeftAreUsedAgainByCallsFromTheSamePlace) {
   EXPECT_EQ(probed.missed(), 0u);
   EXPECT_EQ(probed.histogram().count(), kRounds);
   EXPECT_LT(probed.slots_in_use(), kSlots / 2);
-  // The last one that was left has not been followed by another.
+  // The last abandoned call was not followed by another one, which would reuse its slot.
   EXPECT_EQ(probed.abandoned() + probed.slots_in_use(), kRounds);
 }
 
-TEST_P(Slots, OfCallsThatLongjmpLeftAreCountedAsLostByEachMetric) {
+TEST_P(Slots, OfAbandonedCallsAreCountedByEachMetric) {
   Probed probed(kCallBack, GetParam(), kSlots, 0, kSeveral);
   constexpr uint64_t kRounds = 10 * kSlots;
   const auto step = [](long i) { return i + 1; };
@@ -598,7 +598,7 @@ TEST_P(Slots, OfCallsThatLongjmpLeftAreCountedAsLostByEachMetric) {
   }
 }
 
-TEST_P(Slots, OfCallsThatLongjmpLeftAreUsedAgainByCallsThatReturn) {
+TEST_P(Slots, OfAbandonedCallsAreReusedByCallsThatReturn) {
   Probed probed(kCallBack, GetParam());
   auto* call = probed.function<long(long (*)(long), long)>();
   uint64_t returned = 0;
@@ -613,17 +613,17 @@ TEST_P(Slots, OfCallsThatLongjmpLeftAreUsedAgainByCallsThatReturn) {
   EXPECT_LT(probed.slots_in_use(), kSlots / 2);
 }
 
-// Two contexts run on the same stack, by turns, each with what it had there put aside meanwhile, as
+// Two contexts take turns on the same stack, and their parts of it are copied away and back, as
 // greenlet does. Both are in a call from the same place, so that the second gets the slot of the
-// first when slots have become rare.
-TEST_P(Slots, UsedAgainLeadEveryoneHomeWhoReturnsToThem) {
+// first when slots are scarce.
+TEST_P(Slots, ThatAreReusedReturnEachCallToItsCaller) {
   static Probed* probed = nullptr;
   static ucontext_t home, contexts[2];
   static int turn;
   static long results[2];
   Probed own(kCallBack, GetParam());
   probed = &own;
-  for (uint64_t i = 0; i < kSlots; ++i) leave_by_longjmp(own);  // now they are rare
+  for (uint64_t i = 0; i < kSlots; ++i) leave_by_longjmp(own);  // now they are scarce
 
   static std::vector<uint8_t> stack;
   struct Coroutine {
@@ -651,11 +651,11 @@ TEST_P(Slots, UsedAgainLeadEveryoneHomeWhoReturnsToThem) {
     swapcontext(&home, &contexts[who]);
     aside[who] = stack;
   };
-  // More than once: another slot may have the same hash, and be found in its place.
+  // More than once, as another slot may have the same hash and be found instead.
   std::vector<std::vector<uint8_t>> stacks;
   uint64_t shared = 0;
   while (stacks.size() < 5) {
-    stacks.push_back(std::exchange(stack, std::vector<uint8_t>(65536)));  // lies elsewhere then
+    stacks.push_back(std::exchange(stack, std::vector<uint8_t>(65536)));  // at another address
     for (turn = 0; turn < 2; ++turn) {
       getcontext(&contexts[turn]);
       contexts[turn].uc_stack.ss_sp = stack.data();
@@ -666,12 +666,12 @@ TEST_P(Slots, UsedAgainLeadEveryoneHomeWhoReturnsToThem) {
       results[turn] = 0;
     }
     resume(0);
-    Recurse::down(2 * kSlots);  // no slot is left, so that all are looked at
+    Recurse::down(2 * kSlots);  // no slot is free, so all are noted
     const uint64_t left = own.abandoned();
     resume(1);
     shared += own.abandoned() - left;
     resume(0);
-    for (uint64_t i = 0; i < 2 * kSlots; ++i)  // others would take a slot that came back
+    for (uint64_t i = 0; i < 2 * kSlots; ++i)  // these would take a slot that was given back
       ASSERT_EQ(own.function<long(long (*)(long), long)>()([](long value) { return value; }, 3), 3);
     resume(1);
     ASSERT_EQ(results[0], 10);
@@ -680,7 +680,7 @@ TEST_P(Slots, UsedAgainLeadEveryoneHomeWhoReturnsToThem) {
   EXPECT_GT(shared, 0u);
 }
 
-TEST_P(Slots, MeasuresTheTimeInNanoseconds) {
+TEST_P(Slots, MeasureTheTimeInNanoseconds) {
   Probed probed(kCallBack, GetParam());
   auto* call = probed.function<long(long (*)(long), long)>();
   const auto busy = [](long ns) {
@@ -698,7 +698,7 @@ TEST_P(Slots, MeasuresTheTimeInNanoseconds) {
   EXPECT_LE(histogram.sum(), static_cast<double>(elapsed) * 1.001 + 1000);
 }
 
-TEST_P(Slots, SumsOfLongCallsAreShiftedAsTheFormulaSays) {
+TEST_P(Slots, ShiftTheSumsOfLongCallsByTheFormula) {
   Probed probed(kCallBack, GetParam());
   auto* call = probed.function<long(long (*)(long), long)>();
   const auto nap = [](long ms) {
@@ -712,7 +712,7 @@ TEST_P(Slots, SumsOfLongCallsAreShiftedAsTheFormulaSays) {
   EXPECT_LT(histogram.sum(), 5e9);
 }
 
-TEST_P(Slots, AllRegistersAndFlagsPassThroughInBothDirections) {
+TEST_P(Slots, PreserveAllRegistersAndFlagsInBothDirections) {
   Probed probed({0xc3}, GetParam());  // the body changes nothing at all
   for (uint64_t flags :
        {uint64_t{0}, kArithmeticFlags, uint64_t{0x801}, uint64_t{0x44}, uint64_t{0x90}}) {

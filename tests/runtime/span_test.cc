@@ -1,5 +1,5 @@
-// Runs the runtime of spans in this very process: stubs whose actions begin and end spans, called
-// by threads, from signal handlers and in children.
+// Runs the runtime of spans in this process: stubs whose actions start and end spans, called by
+// threads, in signal handlers and in children.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -57,7 +57,7 @@ bool has_fsgsbase() {
   return (getauxval(AT_HWCAP2) & kFsgsbase) != 0;
 }
 
-// What a point does of a span.
+// What a point does in a span.
 struct Passes {
   uint64_t span = 0;
   bool ends = false;
@@ -65,7 +65,7 @@ struct Passes {
 
 enum class Path : uint8_t { locked, rseq };
 
-// Points that begin and end spans: functions that do nothing else.
+// Points that start and end spans, in functions that do nothing else.
 class Points {
  public:
   using Function = void();
@@ -95,7 +95,7 @@ class Points {
       entries_.push_back(reinterpret_cast<layout::ThreadEntry*>(table.begin + i * size));
   }
 
-  // One for each list. To be called once.
+  // Makes a function for each list. To be called once.
   std::vector<Function*> functions(const std::vector<std::vector<Passes>>& points) {
     arch::Assembler code(stubs_.address());
     arch::ArenaSpec arena;
@@ -141,14 +141,14 @@ class Points {
   uint64_t unmatched(uint64_t span = 0) const { return sum(&layout::SpanCells::unmatched, span); }
 
   const std::vector<layout::ThreadEntry*>& entries() const { return entries_; }
-  // From now on no others matter.
+  // From then on entries() has only the window of this entry.
   void narrow_to_window_of(layout::ThreadEntry* home) {
     const auto first = std::find(entries_.begin(), entries_.end(), home);
     entries_ = {first, first + PP_THREAD_WINDOW};
   }
   uint64_t* starts(layout::ThreadEntry* entry) { return reinterpret_cast<uint64_t*>(entry + 1); }
-  // Spans that have begun, and will be found to have: a thread finds its first entry. 0: of
-  // anybody.
+  // How many of the owner's, or of all threads' spans are started, as the threads will find them:
+  // a thread only finds its first entry.
   uint64_t pending(uint64_t owner = 0, uint64_t span = 0) {
     uint64_t n = 0;
     std::set<uint64_t> seen = {0};
@@ -157,7 +157,7 @@ class Points {
         n += starts(entry)[span] != 0;
     return n;
   }
-  // That of the only thread that has one.
+  // The entry of the only thread that has one.
   layout::ThreadEntry* only_entry() {
     layout::ThreadEntry* found = nullptr;
     for (auto* entry : entries())
@@ -172,7 +172,7 @@ class Points {
       if (entry->owner != 0) std::memset(entry, 0, layout::thread_entry_size(spans_));
     for (uint64_t region = 0; region <= cpus_; ++region)
       std::memset(reinterpret_cast<void*>(spec_.cells + region * kPageSize), 0, kPageSize);
-    // Blocks are given anew, and keep what they have.
+    // Blocks are given out anew, and keep their contents.
     std::memset(reinterpret_cast<void*>(spec_.blocks.begin + PP_POOL_BLOCKS), 0,
                 spec_.blocks.size() - PP_POOL_BLOCKS);
     reinterpret_cast<layout::PoolHeader*>(spec_.blocks.begin)->taken = 0;
@@ -252,7 +252,7 @@ TEST_P(Span, IsRecordedOncePerStartAndEnd) {
   EXPECT_EQ(points.repeated() + points.unmatched() + points.missed() + points.pending(), 0u);
 }
 
-TEST_P(Span, LastsFromItsFirstStartAndLaterOnesAreCounted) {
+TEST_P(Span, LastsFromItsFirstStartAndCountsLaterOnes) {
   Points points(GetParam());
   const auto on = points.functions({{kStart}, {kEnd}});
   const uint64_t before = monotonic_ns();
@@ -268,7 +268,7 @@ TEST_P(Span, LastsFromItsFirstStartAndLaterOnesAreCounted) {
   EXPECT_LE(points.histogram().sum(), static_cast<double>(elapsed) * 1.001 + 1000);
 }
 
-TEST_P(Span, ThatHasNotBegunIsCountedWhereItEnds) {
+TEST_P(Span, CountsAnEndWithoutAStart) {
   Points points(GetParam());
   const auto on = points.functions({{kStart}, {kEnd}});
   on[1]();
@@ -290,7 +290,7 @@ TEST_P(Span, FromAPointToItselfLastsFromHitToHit) {
   EXPECT_EQ(points.repeated(), 0u);
 }
 
-TEST_P(Span, SeveralShareTheirPointsAndNothingElse) {
+TEST_P(Span, SharesOnlyPointsWithOtherSpans) {
   Points points(GetParam(), 9);  // an entry is larger than a line of the cache
   // a..b, b..c as the last one, and c..a.
   const auto on =
@@ -308,7 +308,7 @@ TEST_P(Span, SeveralShareTheirPointsAndNothingElse) {
             0u);
 }
 
-TEST_P(Span, OfAThreadIsNotEndedByAnother) {
+TEST_P(Span, IsNotEndedByAnotherThread) {
   Points points(GetParam());
   const auto on = points.functions({{kStart}, {kEnd}});
   on[0]();
@@ -319,7 +319,7 @@ TEST_P(Span, OfAThreadIsNotEndedByAnother) {
   EXPECT_EQ(points.recorded(), 1u);
 }
 
-TEST_P(Span, ThreadsLoseNothing) {
+TEST_P(Span, LosesNothingWithSeveralThreads) {
   Points points(GetParam());
   const auto on = points.functions({{kStart}, {kEnd}});
   constexpr uint64_t kThreads = 8, kPairs = 100'000;
@@ -340,8 +340,8 @@ TEST_P(Span, ThreadsLoseNothing) {
   EXPECT_EQ(points.missed(), 0u);
 }
 
-// On the stack of one that has ended, glibc has the same control block, and another TID in it.
-TEST_P(Span, OfAThreadThatHasEndedIsNotEndedByTheNextInItsPlace) {
+// A new thread on the stack of an ended one has the same control block, with another TID.
+TEST_P(Span, IsNotEndedByANewThreadInTheMemoryOfAnEndedOne) {
   Points points(GetParam());
   const auto on = points.functions({{kStart}, {kEnd}});
   constexpr size_t kStack = 1 << 18;
@@ -358,7 +358,7 @@ TEST_P(Span, OfAThreadThatHasEndedIsNotEndedByTheNextInItsPlace) {
       functions[1]();
       functions[0]();
       functions[1]();
-      functions[0]();  // left open
+      functions[0]();  // a start without an end
       return nullptr;
     };
     ASSERT_EQ(pthread_create(&thread, &attributes, body,
@@ -374,7 +374,7 @@ TEST_P(Span, OfAThreadThatHasEndedIsNotEndedByTheNextInItsPlace) {
   EXPECT_NE(points.only_entry(), nullptr) << "all had the same";
 }
 
-TEST_P(Span, WithoutAnEntryIsMissedUntilTheControllerSaysThatAThreadHasEnded) {
+TEST_P(Span, IsMissedWithoutAFreeEntryUntilTheControllerMarksADeadThread) {
   Points points(GetParam());
   const auto on = points.functions({{kStart}, {kEnd}});
   for (auto* entry : points.entries()) {
@@ -394,7 +394,7 @@ TEST_P(Span, WithoutAnEntryIsMissedUntilTheControllerSaysThatAThreadHasEnded) {
   EXPECT_EQ(points.missed(), 1u);
 }
 
-TEST_P(Span, OfAParentIsNotEndedByItsChild) {
+TEST_P(Span, IsNotEndedByAForkedChild) {
   Points points(GetParam());
   const auto on = points.functions({{kStart}, {kEnd}});
   on[0]();
@@ -413,7 +413,7 @@ TEST_P(Span, OfAParentIsNotEndedByItsChild) {
   EXPECT_EQ(points.recorded(), 1u);
 }
 
-// What all hits add up to, whatever came in between.
+// The sum over all hits, whatever happened in between.
 struct Hits {
   std::atomic<uint64_t> starts = 0, ends = 0;
 };
@@ -425,7 +425,7 @@ void expect_exact(Points& points, const Hits& hits, uint64_t owner = 0,
   EXPECT_EQ(points.missed(), 0u) << where;
 }
 
-TEST_P(Span, CountsStayExactWhereSignalHandlersComeToTheSamePoints) {
+TEST_P(Span, CountsExactlyIfSignalHandlersPassTheSamePoints) {
   Points points(GetParam());
   static std::vector<Points::Function*> on;
   static Hits hits;
@@ -476,7 +476,7 @@ TEST_P(Span, CountsStayExactWhereSignalHandlersComeToTheSamePoints) {
 struct Stepping {
   std::function<bool(Address)> is_ours;
   std::function<void()> then;
-  uint64_t steps = 0;  // until `then`: of loops, through the first two rounds
+  uint64_t steps = 0;  // until `then`; only the first two rounds of loops count
   std::map<Address, int> visits;
   bool is_done = false;
 } stepping;
@@ -494,8 +494,8 @@ void on_step(int, siginfo_t*, void* context) {
   if (returned || stepping.is_done) registers[REG_EFL] &= ~kTrapFlag;
 }
 
-// Stepped through, no restartable sequence comes to its end.
-TEST(SpanSteps, CountsStayExactWhereverAHandlerComesInBetween) {
+// With locked instructions, as a restartable sequence never ends under single steps.
+TEST(SpanSteps, CountExactlyWhereverAHandlerInterrupts) {
   if (!has_fsgsbase()) GTEST_SKIP();
   Points points(Path::locked);
   static std::vector<Points::Function*> on;
@@ -569,9 +569,9 @@ TEST(SpanSteps, CountsStayExactWhereverAHandlerComesInBetween) {
   sigaction(SIGTRAP, &before, nullptr);
 }
 
-TEST_P(Span, AllRegistersAndFlagsStayAsTheyAre) {
+TEST_P(Span, PreservesAllRegistersAndFlags) {
   Points points(GetParam());
-  // Each of them where it finds nothing, where it finds something, and where it counts.
+  // Each point without an entry, with an entry, and where it counts.
   const auto on = points.functions({{kEnd}, {kStart}, {kStart}, {kEnd}, {kEnd}, {kEnd, kStart}});
   for (uint64_t flags :
        {uint64_t{0}, kArithmeticFlags, uint64_t{0x801}, uint64_t{0x44}, uint64_t{0x90}}) {

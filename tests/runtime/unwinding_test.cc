@@ -1,4 +1,4 @@
-// Who unwinds from any instruction of a stub of an attached session finds the probed function.
+// Unwinding from any instruction of an attached session's stub finds the probed function.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ using stepping::kProgram;
 
 // --- A probed function
 
-// A thread's rseq area that the kernel does not know: it sends nobody back who is interrupted.
+// An rseq area that is not registered: the kernel restarts no sequence of the thread.
 thread_local struct rseq pretended_rseq;
 
 arch::RseqArea pretended_area() {
@@ -64,14 +64,14 @@ struct Spec {
   Kind kind = Kind::count;
   bool has_rseq = false;
   uint64_t free_slots = 1;
-  Address trampoline = 0;     // 0: the site leads to the stub
-  arch::UnwinderHook hook{};  // of that kind
-  // For histograms: in all, and for CPUs' own regions.
+  Address trampoline = 0;     // 0 if the site leads to the stub
+  arch::UnwinderHook hook{};  // for that kind
+  // Blocks for histograms: in all, and for per-CPU areas.
   uint64_t blocks = 2;
   uint64_t own_blocks = 1;
   size_t metrics = 1;
-  // Of a span: whether all entries of the thread's window are those of ended threads; and whether
-  // the first of them is its own, and the span has begun.
+  // For spans: whether all entries of the thread's window belong to ended threads; and whether the
+  // first entry is the thread's, and the span was started.
   bool has_entry = false;
   bool has_begun = false;
 
@@ -169,7 +169,7 @@ class Program {
         }
       });
     };
-    // It is one among others.
+    // The arena has other stubs, too.
     for (int i = 0; i < kOthers; ++i) emit();
     stub_ = emit();
     for (int i = 0; i < kOthers; ++i) emit();
@@ -213,7 +213,7 @@ class Program {
                                                       sizeof(layout::RuntimeContext));
   }
   uint64_t abandoned() const { return cells_[kAbandonedOffset]; }
-  // As if the last call had not come back: in no list, and known to the table.
+  // As if the last call had not returned: its slot is in no list, and in the table.
   void leave_slot() {
     auto& slot = *reinterpret_cast<layout::Slot*>(runtime_.data());
     slot.return_address = address_of(step_returned);
@@ -232,14 +232,14 @@ class Program {
   static constexpr uint64_t kAbandonedOffset = offsetof(layout::TimeCells, abandoned);
   static constexpr unsigned kBits = 3;
   static constexpr uint64_t kBlock = layout::histogram_size(kBits);
-  static constexpr uint64_t kPool = 1 << 13;  // behind two regions
-  static constexpr int kOthers = 20;          // some more than a group has
+  static constexpr uint64_t kPool = 1 << 13;  // after two areas
+  static constexpr int kOthers = 20;          // some more than are in a group
 
   static std::span<const arch::Metric> metrics(const Spec& with) {
     static constexpr arch::Metric kAll[] = {{0, kBits}, {sizeof(layout::TimeCells), 0}};
     return std::span(kAll).first(with.metrics);
   }
-  // Where glibc has a thread's TID; any word that stays as it is will do.
+  // Where glibc has a thread's TID; any word that does not change will do.
   static constexpr int64_t kTidOffset = 0x2d0;
   static void add_entries(Range threads, bool has_begun) {
     const auto control_block = address_of(static_cast<char*>(__builtin_thread_pointer()));
@@ -313,7 +313,7 @@ class Unwinding : public testing::TestWithParam<Case> {
   void SetUp() override {
     pretended_rseq = {};
     pretended_rseq.cpu_id = static_cast<uint32_t>(std::get<2>(GetParam()));
-    // Its own tables are read, and memory allocated, the first time.
+    // The unwinder reads its tables, and allocates memory, at the first call.
     stepping::Backtrace frames;
     _Unwind_Backtrace(stepping::add_frame, &frames);
     before_ = stepping::take_steps();
@@ -375,7 +375,7 @@ TEST_P(Unwinding, FromEveryInstructionThatRecordsAValueFindsTheFunction) {
         {.kind = Kind::value, .has_rseq = has_rseq(), .blocks = blocks, .own_blocks = blocks == 2});
 }
 
-TEST_P(Unwinding, FromEveryInstructionThatBeginsOrEndsASpanFindsTheFunction) {
+TEST_P(Unwinding, FromEveryInstructionThatStartsOrEndsASpanFindsTheFunction) {
   for (const Kind kind : {Kind::start, Kind::end})
     for (const bool has_entry : {false, true})
       for (const bool has_begun : {false, true})
@@ -386,23 +386,23 @@ TEST_P(Unwinding, FromEveryInstructionThatBeginsOrEndsASpanFindsTheFunction) {
                                             .has_begun = has_begun});
 }
 
-TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatIsRecordedInTwoMetrics) {
+TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallRecordedInTwoMetricsFindsTheFunction) {
   for (uint64_t slots : {1, 0})
     expect_right_everywhere(
         shape(), {.kind = Kind::time, .has_rseq = has_rseq(), .free_slots = slots, .metrics = 2});
 }
 
-TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallThatFindsNoBlockOfItsCpuOrNoneAtAll) {
+TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallWithoutABlockFindsTheFunction) {
   for (uint64_t blocks : {1, 0})
     expect_right_everywhere(
         shape(), {.kind = Kind::time, .has_rseq = has_rseq(), .blocks = blocks, .own_blocks = 0});
 }
 
-TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatFindsNoSlotFindsTheFunction) {
+TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallWithoutASlotFindsTheFunction) {
   expect_right_everywhere(shape(), {Kind::time, has_rseq(), 0});
 }
 
-TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatLooksForASlotThatWasLeftFindsTheFunction) {
+TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatLooksForAnAbandonedSlotFindsTheFunction) {
   const auto expected = stepping::expected_of(shape().function);
   Program program(shape(), {Kind::time, has_rseq()});
   program.context().reusing = 1;
@@ -414,7 +414,7 @@ TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallThatLooksForASlotThatWasLeft
   }
 }
 
-// --- What leads to stubs, and hooks
+// --- Trampolines and hooks
 
 class UnwindingOf : public testing::Test {
  protected:
@@ -436,8 +436,8 @@ TEST_F(UnwindingOf, ATrampolineFindsTheProbedFunction) {
   }
 }
 
-// A hook in front of a function, for addresses that lie in code of ours and such as do not; that
-// function's answer goes where its argument leads.
+// A hook at a function's entry, for addresses in our code and for others; the function stores its
+// result where its argument points.
 TEST_F(UnwindingOf, AHookFindsTheHookedFunction) {
   constexpr uint64_t kEach = 128;
   alignas(kEach) static uint8_t known[2 * kEach];
@@ -467,7 +467,7 @@ TEST_F(UnwindingOf, AHookFindsTheHookedFunction) {
   }
 }
 
-// The kernel refuses this child, so that only its parent goes on.
+// The kernel refuses to make this child, so only the parent goes on.
 TEST_F(UnwindingOf, AHookWhereChildrenStartFindsTheSystemCall) {
   const Shape shape = {"", unwound_starts_child, 10, 6};
   for (int cpu : {0, -1}) {

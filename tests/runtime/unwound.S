@@ -1,14 +1,14 @@
-// Functions to be probed and stepped through, as a compiler describes them to unwinders: what the
-// instructions at their beginnings are is what a stub makes of them.
+// Functions to be probed and stepped through, with unwind tables as from a compiler. Their first
+// instructions decide what their stubs look like.
 //
-//     long NAME(long)            keeps what the ABI says, uses the stack as it likes
+//     long NAME(long)            follows the ABI, and uses the stack freely
 
         .macro  function name
         .globl  \name
         .type   \name, @function
         .p2align 4
 \name:
-.L\name:                                // assemblers differ on how long a jump to a global one is
+.L\name:                                // assemblers differ in the length of a jump to a global
         .cfi_startproc
         .endm
 
@@ -140,14 +140,14 @@ unwound_room:
 
         function unwound_starts_child
         mov     $56, %eax                       // clone
-        mov     $0x14100, %edi                  // CLONE_THREAD without what that needs
+        mov     $0x14100, %edi                  // CLONE_THREAD without the flags that it requires
         syscall
         lea     1(%rax), %rax
         ret
         end unwound_starts_child
 
-// Calls f(x) with the trap flag set. Whoever handles SIGTRAP takes it away again, at unwound_returned
-// at the latest.
+// Calls f(x) with the trap flag set. The SIGTRAP handler clears it, at unwound_returned at the
+// latest.
 //     long step_through(long (*f)(long), long x)
         .globl  unwound_end
 unwound_end:

@@ -1,5 +1,5 @@
-// A target that is killed while pinprick is at any of its system calls: pinprick says that it has
-// ended, nothing else goes wrong, and no record of it stays.
+// A target is killed while pinprick is at any of its system calls. pinprick must say that it has
+// ended, nothing else may go wrong, and no session file may stay.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -45,7 +45,7 @@ class Ended : public testing::TestWithParam<Case> {
   }
 };
 
-// Empty, or what should not have been said.
+// Returns what pinprick should not have printed; empty if nothing.
 std::string complaint(const std::string& output) {
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {

@@ -28,7 +28,7 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-// What stands behind `name:` in a status file.
+// The value of `name:` in a status file.
 std::string status_field(const std::string& folder, const std::string& name) {
   for (const std::string& line : lines_of(folder + "/status"))
     if (line.starts_with(name + ":")) {

@@ -24,7 +24,7 @@ std::string text_at(pid_t pid, uint64_t address) {
   char text[256] = {};
   iovec local = {text, sizeof text - 1};
   iovec remote = {data(address), sizeof text - 1};
-  // It may end before the page does, or a page may end before it.
+  // The string may end before the page does, or the page before the string.
   if (::process_vm_readv(pid, &local, 1, &remote, 1, 0) <= 0) {
     local.iov_len = remote.iov_len = 4096 - address % 4096;
     if (local.iov_len >= sizeof text || ::process_vm_readv(pid, &local, 1, &remote, 1, 0) <= 0)
@@ -33,8 +33,8 @@ std::string text_at(pid_t pid, uint64_t address) {
   return text;
 }
 
-// From here on a run leaves traces: it makes a session file, opens one to change it, or starts a
-// program.
+// Does a run leave traces from this call on? It makes a session file, opens one for writing, or
+// starts a program.
 bool leaves_traces(pid_t pid, const __ptrace_syscall_info& info) {
   if (info.entry.nr == SYS_vfork || info.entry.nr == SYS_clone || info.entry.nr == SYS_clone3)
     return true;
@@ -61,7 +61,7 @@ KillReport run_traced(const Command& command, int stop, pid_t victim,
   Program program(command, true);
   program.close_stdin();
   const pid_t pid = program.pid();
-  __ptrace_syscall_info call = {};  // the one it is in
+  __ptrace_syscall_info call = {};  // the present call
   bool counting = false;
   bool prepared = false;
   int signal = 0;
@@ -123,7 +123,7 @@ KillReport kill_after(const Command& command, uint64_t nanoseconds) {
   const uint64_t until = begin + nanoseconds;
   const timespec at = {static_cast<time_t>(until / 1'000'000'000),
                        static_cast<long>(until % 1'000'000'000)};
-  // The moment of the kill is what is tested; nothing is waited for.
+  // Waits for nothing, as the moment of the kill is what is tested.
   while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr) == EINTR) {
   }
   program.kill(SIGKILL);

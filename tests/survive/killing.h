@@ -1,9 +1,8 @@
 // Runs pinprick under ptrace and kills it, or its target, at a given system call.
 //
-// Between two system calls pinprick changes nothing that anybody else can see. To kill it at every
-// entry into and exit from one therefore visits every state in which it can leave a target; it
-// needs no hook in the program. The calls before the one by which a run begins to leave traces are
-// not counted.
+// Between two system calls pinprick changes nothing that another process can see. So killing it at
+// every entry and exit of a call visits every state in which it can leave a target, and needs no
+// hook in pinprick. Calls before the first one that leaves traces are not counted.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +14,23 @@
 namespace pinprick::survive {
 
 struct KillReport {
-  bool killed = false;  // else pinprick ended by itself before
-  int stops = 0;        // entries and exits of calls that were seen
+  bool killed = false;  // if false, pinprick ended by itself before
+  int stops = 0;        // how many entries and exits of calls were seen
   std::string where;    // the call at which it was killed
   Ending ending;
   std::string output;
 };
 
-// `stop`: 1 is the first entry that counts; 0: never, to count them. `victim`: the target; 0:
-// pinprick.
+// Kills at a stop: 1 is the first entry that counts, 0 means never, to count the stops. Kills
+// `victim`, the target, or pinprick if that is 0.
 KillReport kill_at_stop(const Command& command, int stop, pid_t victim = 0);
 
-// Lets it run to its end. `visit` is called at the entry of each of its calls.
+// Runs it to its end, and calls `visit` at the entry of each of its calls.
 KillReport visit_calls(
     const Command& command,
     const std::function<void(uint64_t number, const uint64_t* arguments)>& visit);
 
-// Kills it this long after its start.
+// Kills it after this time.
 KillReport kill_after(const Command& command, uint64_t nanoseconds);
 
 }  // namespace pinprick::survive

@@ -1,5 +1,6 @@
-// A program that pinprick starts, and pinprick killed at every call: the program ends with it if it
-// had not begun, or else runs to its own end with right results. It never stays behind, stopped.
+// pinprick is killed at every call while it starts a program. The program must end with it if it
+// had not started, and otherwise run to its own end with right results. It must never be left
+// stopped.
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -14,21 +15,21 @@
 namespace pinprick::survive {
 namespace {
 
-// What orphans of the test end with, none within 20 seconds: nothing.
+// The exit statuses of the test's orphans; empty if none ends within 20 seconds.
 std::vector<Ending> endings_of_orphans() {
   constexpr uint64_t kTimeoutNs = 20'000'000'000;
   std::vector<Ending> endings;
   for (const uint64_t begin = monotonic_ns(); monotonic_ns() - begin < kTimeoutNs; sched_yield()) {
     Ending ending;
     const pid_t pid = ::waitpid(-1, &ending.status, WNOHANG | __WALL);
-    if (pid < 0) return endings;  // no children any more
+    if (pid < 0) return endings;  // there are no more children
     if (pid > 0) endings.push_back(ending);
   }
   ADD_FAILURE() << "a program stays behind";
   return endings;
 }
 
-TEST(Launch, a_program_never_stays_behind_stopped) {
+TEST(Launch, a_program_is_never_left_stopped) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   runtime_folder();
   const Command command = pinprick({"count", "--json", "steady:step", "--", TARGETS "steady", "2"});

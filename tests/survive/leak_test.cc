@@ -1,5 +1,4 @@
-// Attaching again and again costs a target nothing: 200 times; LEAK_ROUNDS in the environment says
-// otherwise.
+// Attaching repeatedly costs a target nothing: 200 times, or LEAK_ROUNDS in the environment.
 #include <gtest/gtest.h>
 
 #include "survive/footprint.h"
@@ -9,7 +8,7 @@
 namespace pinprick::survive {
 namespace {
 
-TEST(Leak, attaching_again_and_again_leaves_nothing_behind) {
+TEST(Leak, attaching_repeatedly_leaves_nothing) {
   constexpr int kUsualRounds = 200;
   const std::string wanted = environment("LEAK_ROUNDS");
   const int rounds = wanted.empty() ? kUsualRounds : std::stoi(wanted);
@@ -31,13 +30,13 @@ TEST(Leak, attaching_again_and_again_leaves_nothing_behind) {
   const Footprint before = footprint_of(subject->pid());
   for (int round = 0; round < rounds; ++round) {
     attach(round % 2 == 0 ? "count" : "latency");
-    // A call that longjmp left would keep memory; nothing here does that.
+    // An abandoned call would keep memory; there is none here.
     ASSERT_TRUE(session_files().empty()) << "round " << round << ": " << output;
   }
   EXPECT_EQ(subject->check(), "");
   const Footprint after = footprint_of(subject->pid());
   EXPECT_EQ(differences(before, after), "");
-  constexpr uint64_t kNoiseKib = 64;  // stacks reach deeper at times
+  constexpr uint64_t kNoiseKib = 64;  // stacks are deeper at times
   EXPECT_LE(after.resident_kib, before.resident_kib + kNoiseKib);
 }
 

@@ -36,7 +36,7 @@ Program::Program(const Command& command, bool traced) {
   int in[2], out[2], begun[2];
   for (int* ends : {in, out, begun})
     if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
-  // Room for all that it says while nobody listens.
+  // Enough for all that it writes while the test does not read.
   constexpr int kPipeSize = 1 << 20;
   ::fcntl(out[0], F_SETPIPE_SZ, kPipeSize);
   pid_ = ::fork();
@@ -47,7 +47,7 @@ Program::Program(const Command& command, bool traced) {
     ::dup2(out[1], 2);
     if (traced) {
       ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
-      ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);  // cannot work in a traced process
+      ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);  // which does not work in a traced process
     }
     std::vector<char*> words;
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -58,7 +58,7 @@ Program::Program(const Command& command, bool traced) {
   ::close(in[0]);
   ::close(out[1]);
   ::close(begun[1]);
-  // Until it has exec'ed it is a copy of us.
+  // Until its exec it is a copy of this process.
   char nothing;
   static_cast<void>(!::read(begun[0], &nothing, 1));
   ::close(begun[0]);

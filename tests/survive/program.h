@@ -1,4 +1,4 @@
-// Programs that the tests start, with lines to and from them.
+// Programs that the tests start, and with which they exchange lines.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@ namespace pinprick::survive {
 
 using Command = std::vector<std::string>;
 
-// The end of a program, as of wait(2).
+// How a program ended, as wait(2) reports it.
 struct Ending {
   int status = 0;
   bool killed_by(int signal) const;
@@ -20,8 +20,8 @@ struct Ending {
   std::string text() const;
 };
 
-// A child of the test, killed at the end if it still runs. Its stdin and stdout are ours; its
-// stderr goes where its stdout goes.
+// A child of the test, killed at the end if it still runs. Its stdin and stdout are connected to
+// the test; its stderr goes where its stdout goes.
 class Program {
  public:
   explicit Program(const Command& command, bool traced = false);
@@ -31,16 +31,16 @@ class Program {
 
   pid_t pid() const { return pid_; }
   void say(const std::string& line);
-  // The next line it writes, without its end; empty: it ended, or stayed silent for 30 seconds.
+  // Returns the next line that it writes; empty if it ended, or wrote none for 30 seconds.
   std::string hear();
-  // A line that holds `text`, skipping others. False: there came none.
+  // Waits for a line that contains `text`, skipping others. Returns false if there is none.
   bool hear_of(const std::string& text);
   void close_stdin() { in_.reset(); }
   void kill(int signal) const;
   Ending wait();
-  // Somebody else reaped it.
+  // To be called if it was waited for elsewhere.
   void forget() { pid_ = 0; }
-  // All that it writes until its end, and nobody heard.
+  // Returns all that it writes until its end, and that was not read yet.
   std::string rest();
 
  private:
@@ -60,7 +60,7 @@ struct Run {
 // Runs a program to its end.
 Run run(const Command& command);
 
-// pinprick with these arguments.
+// Runs pinprick with these arguments.
 Command pinprick(const Command& arguments);
 std::string environment(const char* name);
 

@@ -1,4 +1,4 @@
-// A runtime directory of the test's own, on a tmpfs, so that its sessions are the only ones there.
+// A runtime directory for the test, on a tmpfs, so that its sessions are the only ones there.
 #pragma once
 
 #include <string>
@@ -6,13 +6,13 @@
 
 namespace pinprick::survive {
 
-// Made with the first call; gone at the end of the test program.
+// Made at the first call, and removed at the end of the test program.
 const std::string& runtime_folder();
 
-// The names of the session files in it, whatever else lies there included.
+// The names of all files in it, of whatever kind.
 std::vector<std::string> session_files();
 
-// All of these sessions, and nobody else's on this machine.
+// Detaches all of these sessions, and no others on this machine.
 void detach_everything();
 
 }  // namespace pinprick::survive

@@ -11,7 +11,7 @@
 namespace pinprick::survive {
 namespace {
 
-// A program that answers "ok" as long as all is well.
+// A program that answers "ok" as long as all its results are right.
 class Asked : public Subject {
  public:
   Asked(const Command& command, std::string question, Command patterns)
@@ -42,7 +42,7 @@ class Thrower : public Subject {
   }
 
   pid_t pid() const override { return program_.pid(); }
-  // Among them what the unwinder calls itself.
+  // Among them functions that the unwinder calls itself.
   Command patterns() const override {
     return {"thrower:*",     "libstdc++:__gxx_p*", "libstdc++:*do_catch*", "libstdc++:__cxa*",
             "libc:*strlen*", "libc:*memset*",      "--allow-missing"};
@@ -131,7 +131,7 @@ class Redis : public Subject {
   }
 
  private:
-  // INCR answers 1, 2, 3 ...
+  // INCR returns 1, 2, 3 ...
   void count() {
     const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address = {};
@@ -154,7 +154,7 @@ class Redis : public Subject {
         broken_ = true;
       else
         ++answers_;
-      ::usleep(500);  // a small load: the machine has others to serve
+      ::usleep(500);  // a small load, as other tests run on the machine
     }
   }
 
@@ -180,7 +180,7 @@ std::unique_ptr<Subject> start_punned() {
                                          "punned:prefixed", "punned:edge"});
 }
 
-// Whose puns lead below address 0, but where the next instruction makes room.
+// Puns would lead below address 0 there, unless the next instruction makes room.
 std::unique_ptr<Subject> start_evicting() {
   return std::make_unique<Asked>(
       Command{TARGETS "punned_nopie", "4"}, "",

@@ -1,4 +1,4 @@
-// Targets that work while pinprick comes and goes, and tell when anything went wrong.
+// Targets that work while pinprick comes and goes, and report errors.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,12 @@ class Subject {
  public:
   virtual ~Subject() = default;
   virtual pid_t pid() const = 0;
-  // It goes on, on all threads, and all its results were right; empty, or what went wrong.
+  // Checks that it goes on, on all threads, and that all its results were right. Returns what went
+  // wrong, or an empty text.
   virtual std::string check() = 0;
   virtual Command patterns() const = 0;
-  // Before each kill: what is not to be seen in a footprint begins anew, until the next check.
+  // To be called before each kill: starts anew what a footprint does not show, until the next
+  // check.
   virtual void stir() {}
 };
 
@@ -27,11 +29,11 @@ std::unique_ptr<Subject> start_turmoil();
 // tests/targets/punned.c, on four threads.
 std::unique_ptr<Subject> start_punned();
 std::unique_ptr<Subject> start_evicting();  // the same at fixed addresses
-// tests/targets/thrower.cc, beside one that nobody probes and whose results are right.
+// tests/targets/thrower.cc, beside an unprobed one whose results are right.
 std::unique_ptr<Subject> start_thrower();
 // tests/targets/dlhost.c, which loads and unloads a library all the time.
 std::unique_ptr<Subject> start_loader();
-// redis-server with a client that never stops counting; nothing where there is no redis-server.
+// redis-server with a client that counts all the time; nullptr if there is no redis-server.
 std::unique_ptr<Subject> start_redis();
 
 }  // namespace pinprick::survive

@@ -4,12 +4,12 @@
 // (killing.h) or one moment, and then
 //
 //     the target goes on with right results
-//     `pinprick status` answers, and knows of the session if there is one
+//     `pinprick status` works, and shows the session if there is one
 //     `pinprick detach` succeeds (or says that there is nothing, if there is no session)
 //     text, mappings, descriptors and signal masks of the target are as before; no file is left
 //
-// KILLS in the environment says how many kills there are to be, over all cases: by default as many
-// as `make test` has time for. With KILLS=all every entry and exit of every case is visited.
+// KILLS in the environment is the number of kills over all cases; by default, as many as `make
+// test` has time for. With KILLS=all every entry and exit of every case is visited.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -37,19 +37,19 @@ bool is_full() {
 }
 
 int kills_wanted() {
-  constexpr int kFull = 1000;  // of the moments, of which there is no end
+  constexpr int kFull = 1000;  // moments for each case, as there is no natural limit
   const std::string text = environment("KILLS");
   if (is_full()) return kFull;
   return text.empty() ? kUsualKills : std::stoi(text);
 }
 
-// Other moments with every run; a failure says which.
+// A new seed in every run; a failure prints it.
 std::mt19937_64& random_numbers() {
   static std::mt19937_64 generator(std::random_device{}());
   return generator;
 }
 
-// Which stops of `all` to visit: every one, or one at random out of each of `n` equal parts.
+// Which of `all` stops to visit: every one, or a random one in each of `n` equal parts.
 std::vector<int> choose_stops(int all, int n) {
   std::vector<int> stops;
   if (is_full() || n >= all) {
@@ -68,12 +68,12 @@ enum class How { at_stops, at_moments };
 
 struct Case {
   const char* name;
-  const char* verb;  // count, latency; or what the orphan was that is detached
+  const char* verb;  // count, latency; or the verb of the orphan that is detached
   std::unique_ptr<Subject> (*start)();
-  bool detach = false;   // kill `detach`, not what armed
+  bool detach = false;   // kill `detach`, not the run that armed
   bool stopped = false;  // the target is in a group stop
   How how = How::at_stops;
-  // What others do in the target meanwhile, who live on, and leave before or after the clean-up.
+  // Other controllers in the target, which live on, and detach before or after the clean-up.
   std::vector<const char*> company = {};
 };
 
@@ -91,7 +91,7 @@ class Survive : public testing::TestWithParam<Case> {
     detach_everything();
   }
 
-  // A new target, and how it looks untouched.
+  // Starts a new target, and takes its footprint.
   void begin() {
     runtime_folder();
     company_.clear();
@@ -132,7 +132,7 @@ class Survive : public testing::TestWithParam<Case> {
       ASSERT_TRUE(company_.back()->hear_of("\"type\":\"armed\"")) << company_.back()->rest();
     }
   }
-  // In any order; empty, or what went wrong.
+  // In any order. Returns what went wrong, or an empty text.
   std::string say_goodbye() {
     std::shuffle(company_.begin(), company_.end(), random_numbers());
     for (; !company_.empty(); company_.pop_back()) {
@@ -155,18 +155,18 @@ class Survive : public testing::TestWithParam<Case> {
     return kill(command);
   }
 
-  // Empty, or what is not as it should be.
+  // Returns what is not as it should be, or an empty text.
   std::string aftermath();
   std::string detach_all();
 
-  // One kill and all that has to hold then. False: give up on this target.
+  // One kill, and all checks after it. Returns false if this target has to be given up.
   bool one_kill(const std::function<KillReport(const Command&)>& kill, KillReport& report);
 
   std::unique_ptr<Subject> subject_;
   std::vector<std::unique_ptr<Program>> company_;
   Footprint before_;
   std::string owner_;  // of the orphan
-  int again_ = 0;      // detaches that had to leave something behind at first
+  int again_ = 0;      // detaches that had to leave something at first
 };
 
 std::string Survive::detach_all() {
@@ -178,7 +178,7 @@ std::string Survive::detach_all() {
       return "detach: " + detach.ending.text() + ": " + detach.output;
     if (session_files().empty()) return "";
     ++again_;
-    // A stopped thread does not leave a stub.
+    // A stopped thread cannot leave a stub.
     if (GetParam().stopped) ::kill(subject_->pid(), SIGCONT);
   }
   return "detach leaves something behind for ever: " +
@@ -197,7 +197,7 @@ std::string Survive::aftermath() {
   if (files.empty() != (status.output.find("\"type\":\"session\"") == std::string::npos))
     return "status does not say what is there: " + status.output;
   if (!company_.empty() && random_numbers()() % 2 == 0) {
-    // The one that was killed is cleaned up beside them, who are left alone.
+    // The killed session is cleaned up beside the others, which are left alone.
     const auto detach = run(pinprick({"detach", "-p", pid()}));
     if (!detach.ending.exited_with(4))
       return "detach beside others: " + detach.ending.text() + ": " + detach.output;
@@ -224,7 +224,7 @@ TEST_P(Survive, a_kill) {
   if (!subject_) GTEST_SKIP() << "the target is not installed";
   const int share = kills_wanted() / kCases;
   KillReport report;
-  // One run to its end: what there is to be killed at, and how long it takes.
+  // One run to its end, to find out where it can be killed, and how long it takes.
   const uint64_t begin_ns = monotonic_ns();
   ASSERT_TRUE(one_kill([](const Command& c) { return kill_at_stop(c, 0); }, report));
   const uint64_t duration_ns = monotonic_ns() - begin_ns;
@@ -235,7 +235,7 @@ TEST_P(Survive, a_kill) {
   const auto count = [&](bool fine) {
     if (report.killed) ++kills;
     if (fine) return true;
-    begin();  // the old one may be broken
+    begin();  // a new target, as the old one may be broken
     constexpr int kEnough = 3;
     return ++failures < kEnough;
   };

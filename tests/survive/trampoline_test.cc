@@ -1,5 +1,5 @@
-// A thread that stands where a pun leads (plan/pun.h), and will not go on, does not keep probes
-// from being taken out.
+// A thread that is stopped at an island, where a pun leads (plan/pun.h), does not keep probes from
+// being taken out.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -26,7 +26,7 @@ pid_t any_other_thread(pid_t pid) {
   return 0;
 }
 
-// jmp *0(%rip), as nothing else here has.
+// jmp *0(%rip), which nothing else here contains.
 bool is_at_trampoline(pid_t tid) {
   user_regs_struct registers = {};
   if (::ptrace(PTRACE_GETREGS, tid, nullptr, &registers) != 0) return false;
@@ -40,8 +40,9 @@ bool stops(pid_t tid) {
   return ::waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status);
 }
 
-// Where there is nothing but puns, by which all its threads go; one thread besides the one that
-// answers, as another one might stop in a stub. With probes whose controller has been killed.
+// A target with nothing but puns, through which all its threads go, and with probes whose
+// controller was killed. It has one thread besides the one that answers, as another one might stop
+// in a stub.
 struct Case {
   const char* name;
   const char* program;  // tests/targets/punned.c
@@ -55,7 +56,7 @@ class Trampoline : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     runtime_folder();
-    detach_everything();  // what programs left that have ended
+    detach_everything();  // sessions of programs that have ended
     ASSERT_TRUE(is_right());
     before_ = footprint_of(program_.pid());
     Command count = {"count", "-p", pid(), "--json", "-d", "1000"};
@@ -68,7 +69,7 @@ class Trampoline : public testing::TestWithParam<Case> {
   void TearDown() override { detach_everything(); }
 
   std::string pid() const { return std::to_string(program_.pid()); }
-  // Makes it report, which waits for more results, and checks that they are right.
+  // Waits until there are more results, and returns their number.
   bool is_right() {
     program_.say("");
     return program_.hear() == "ok";
@@ -79,8 +80,8 @@ class Trampoline : public testing::TestWithParam<Case> {
   Footprint before_;
 };
 
-// Steps the thread until it stands at a trampoline, and sends it the signal there. Not for long at
-// a time: a restartable sequence begins again with each step. It runs in between.
+// Steps the thread until it is at an island, and sends it the signal there. Lets it run in between,
+// as a restartable sequence starts again with each step.
 bool Trampoline::interrupt_at_trampoline(int signal) {
   constexpr int kAttempts = 1000, kSteps = 100;
   const pid_t tid = any_other_thread(program_.pid());
@@ -99,7 +100,7 @@ bool Trampoline::interrupt_at_trampoline(int signal) {
     ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
     if (!stops(tid)) return false;
   }
-  // It takes the signal before it executes anything.
+  // The signal is delivered before it executes anything.
   ::syscall(SYS_tgkill, program_.pid(), tid, signal);
   int status = 0;
   do
@@ -110,7 +111,7 @@ bool Trampoline::interrupt_at_trampoline(int signal) {
   return found;
 }
 
-TEST_P(Trampoline, that_a_stopped_thread_stands_at_is_left_and_taken_away) {
+TEST_P(Trampoline, at_which_a_stopped_thread_is_is_taken_out) {
   ASSERT_TRUE(interrupt_at_trampoline(SIGSTOP));
   ASSERT_TRUE(comes_to_stand(program_.pid()));
   const auto detach = run(pinprick({"detach", "-p", pid()}));
@@ -131,7 +132,7 @@ const Case kAll[] = {
     {"of_puns",
      TARGETS "punned",
      {"punned:one", "punned:looped+0xb", "punned:locked+0x5", "punned:prefixed", "punned:edge"}},
-    // Both that of the pun and that of the next instruction's jump.
+    // Both the pun's island and that of the next instruction's jump.
     {"of_puns_that_evict",
      TARGETS "punned_nopie",
      {"punned_nopie:one", "punned_nopie:looped+0xb", "punned_nopie:prefixed"}},

@@ -1,5 +1,5 @@
-// Exceptions, cancellation and forks on eight threads, while probes come and go at random: 5
-// seconds long; TURMOIL_SECONDS in the environment says otherwise.
+// Exceptions, cancellation and forks on eight threads, while probes come and go at random, for 5
+// seconds, or TURMOIL_SECONDS in the environment.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -16,7 +16,7 @@
 namespace pinprick::survive {
 namespace {
 
-// Other probes with every seed; a failure says which.
+// A new seed, and so other probes, in every run; a failure prints it.
 class AnyProbes {
  public:
   explicit AnyProbes(uint64_t seed) : random_(seed) {}
@@ -60,7 +60,7 @@ uint64_t seconds_wanted() {
   return wanted.empty() ? 5 : std::stoull(wanted);
 }
 
-TEST(Turmoil, comes_out_right_whatever_is_probed) {
+TEST(Turmoil, gives_right_results_whatever_is_probed) {
   const uint64_t seconds = seconds_wanted();
   runtime_folder();
   const auto subject = start_turmoil();
@@ -76,14 +76,14 @@ TEST(Turmoil, comes_out_right_whatever_is_probed) {
     const bool went = done.ending.exited_with(0) || done.ending.exited_with(3);
     ASSERT_TRUE(went) << "seed " << seed << ", " << joined(command) << done.output;
     ASSERT_EQ(subject->check(), "") << "seed " << seed << ", " << joined(command) << done.output;
-    // Threads that wait within a call may have kept the memory; they have ended by now.
+    // Threads that waited within a call may have kept the memory; they have ended by now.
     run(pinprick({"detach", "-p", std::to_string(subject->pid())}));
   }
   RecordProperty("attached", attached);
   EXPECT_GT(attached, 0);
 }
 
-TEST(Turmoil, comes_out_right_where_three_probe_at_once) {
+TEST(Turmoil, gives_right_results_with_three_controllers) {
   runtime_folder();
   const auto subject = start_turmoil();
   ASSERT_EQ(subject->check(), "");
@@ -98,7 +98,7 @@ TEST(Turmoil, comes_out_right_where_three_probe_at_once) {
       for (; monotonic_ns() < end && wrong[i].empty(); ++attached) {
         const Command command = probes.next(subject->pid());
         const auto done = run(pinprick(command));
-        // 1: what was named cannot be shared. 3: nothing of that can be probed.
+        // 1: a named function cannot be shared. 3: nothing can be probed.
         const bool went =
             done.ending.exited_with(0) || done.ending.exited_with(1) || done.ending.exited_with(3);
         const bool failed = done.output.find("\"type\":\"error\"") != std::string::npos;
@@ -112,7 +112,7 @@ TEST(Turmoil, comes_out_right_where_three_probe_at_once) {
   EXPECT_EQ(check, "") << "seed " << seed;
   for (const std::string& one : wrong) EXPECT_EQ(one, "") << "seed " << seed;
   ASSERT_EQ(subject->check(), "");
-  // What threads that waited within a call have kept: they have ended by now.
+  // Threads that waited within a call may have kept memory; they have ended by now.
   run(pinprick({"detach", "-p", std::to_string(subject->pid())}));
   EXPECT_EQ(session_files().size(), 0u);
   RecordProperty("attached", attached);

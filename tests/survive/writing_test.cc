@@ -1,4 +1,4 @@
-// The text of a program is written while all its threads stand still, and at no other time.
+// The text of a program is only written while all its threads are stopped.
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
@@ -26,7 +26,7 @@ bool stands_still(pid_t pid) {
 
 class Writing : public testing::TestWithParam<const char*> {};
 
-TEST_P(Writing, TextOnlyWhileNobodyRuns) {
+TEST_P(Writing, HappensOnlyWhileAllThreadsAreStopped) {
   runtime_folder();
   const auto subject = start_steady();
   ASSERT_EQ(subject->check(), "");
@@ -36,7 +36,7 @@ TEST_P(Writing, TextOnlyWhileNobodyRuns) {
       subject->pid(),
       [&](Address address, std::span<uint8_t> out) { return memory->read(address, out); });
   ASSERT_TRUE(image);
-  // Not what lies after it in its last page: nobody ever executes that but a hijacked thread.
+  // Except for the rest of its last page, where only a hijacked thread executes.
   const std::vector<Range> text = image->executable_ranges();
   const auto is_text = [&](uint64_t address) {
     return std::any_of(text.begin(), text.end(),

@@ -1,5 +1,5 @@
-// Calls a function that is probed in every way, as often as there are lines to read, and waits in
-// it for each: for debuggers to look at. Says when the probes are there.
+// A program for debuggers to look at: calls a function that is probed in every way for each line
+// that it reads, and waits in the function for the line. Prints a line when the probes are placed.
 #include <cstdio>
 
 #include "pinprick/latency.h"

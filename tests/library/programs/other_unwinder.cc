@@ -1,8 +1,8 @@
-// A program with an unwinder that the library was not built with: through calls that are followed
-// and timed, more often than there are slots,
+// A program with another unwinder than that of the library's build. Through return-probed and timed
+// calls, more often than there are slots,
 //   - exceptions pass, by the program's unwinder;
 //   - threads are cancelled, by the libgcc_s that glibc loads for that;
-//   - both find the same callers as without probes, and so does who steps with a libunwind.
+//   - both find the same callers as without probes, and so does stepping with a libunwind.
 #include <execinfo.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -63,7 +63,7 @@ extern "C" {
 
 namespace {
 
-// As they are, not what a compiler makes of them for one caller.
+// Not inlined or specialised by the compiler.
 long (*volatile const call_throws)(long) = throws;
 long (*volatile const call_cancelled)(long) = is_cancelled;
 
@@ -96,8 +96,8 @@ int main() {
       ++caught;
     }
   }
-  // Nothing that C++ cleans up: glibc unwinds with libgcc, and whatever else runs __gxx_personality
-  // here does not understand that.
+  // Without C++ clean-ups: glibc unwinds by libgcc, and another unwinder's __gxx_personality does
+  // not understand that.
   int cancelled = 0;
   for (int i = 0; i < kCancelled; ++i) {
     pthread_t thread;
@@ -117,7 +117,7 @@ int main() {
   const auto all = [](int count, auto... others) {
     return ((others == static_cast<uint64_t>(count)) && ...);
   };
-  // The slots, one for each probe, have frames of their own.
+  // Each probe's slot has a frame of its own.
   constexpr int kSlots = 2;
   return returned &&
                  all(kThrown, uint64_t(caught), probes[0]->unwound(), latencies[0]->unwound()) &&
