@@ -17,9 +17,9 @@ namespace pinprick::bench {
 namespace {
 
 constexpr int kRuns = 15;
-// On the machine that the goals were set on, with nothing else running.
+// The goals, for the machine on which they were set, with nothing else running.
 constexpr double kGoalNs = 15e6, kGoalWithoutCacheNs = 40e6;
-// A program as many are: it sleeps, works a little, and has a library mapped.
+// A typical program: it sleeps, works a little, and has a library mapped.
 constexpr const char* kProgram =
     "import time, zlib\n"
     "print('up', flush=True)\n"
@@ -27,7 +27,7 @@ constexpr const char* kProgram =
     "    zlib.crc32(b'0123456789')\n"
     "    time.sleep(0.001)\n";
 
-// Values are kept in a folder of the measurement's own.
+// The cache is in a folder of the measurement.
 class OwnCache {
  public:
   OwnCache() {
@@ -49,7 +49,7 @@ class OwnCache {
   std::string path_;
 };
 
-// From the fork to the record that says that it is armed.
+// Returns the time from the fork to the record that says that the probe is armed.
 Result<double, cli::Message> time_one(const std::string& pinprick, pid_t pid, bool cached,
                                       const Interrupts& interrupts) {
   std::vector<std::string> command = {pinprick, "count", "--json",    "-p", std::to_string(pid),
@@ -61,7 +61,7 @@ Result<double, cli::Message> time_one(const std::string& pinprick, pid_t pid, bo
   const auto armed = run->read_line_with("\"type\":\"armed\"");
   const uint64_t end = monotonic_ns();
   if (!armed) return fail(armed.error());
-  // It takes its probe out.
+  // Lets it take its probe out.
   for (;;) {
     const auto line = run->read_line();
     if (!line) return fail(line.error());
@@ -83,7 +83,7 @@ Result<void, cli::Message> measure_arm(const std::string& pinprick, const Interr
     return {};
   }
   std::array<std::vector<double>, 2> samples;
-  // The first one decodes, and keeps it.
+  // The first run decodes, and fills the cache.
   if (const auto first = time_one(pinprick, program->pid(), true, interrupts); !first)
     return fail(first.error());
   for (int i = 0; i < kRuns; ++i)

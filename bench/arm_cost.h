@@ -1,6 +1,5 @@
-// How long it takes until a probe is in, from the start of the program on: one function of a
-// library of a running python3, as a user would type it. With what was decoded before at hand,
-// and without.
+// How long it takes from the start of pinprick until a probe is placed: on one function of a
+// library of a running python3, as a user would type it. With and without cached decoding.
 #pragma once
 
 #include <string>
@@ -12,7 +11,7 @@
 
 namespace pinprick::bench {
 
-// `pinprick`: the program. Prints its table itself; where there is no python3, it says so.
+// `pinprick` is the program. Prints its table itself, or that there is no python3.
 Result<void, cli::Message> measure_arm(const std::string& pinprick, const Interrupts& interrupts,
                                        Results& results);
 

@@ -48,7 +48,7 @@ Result<engine::DisarmReport, cli::Message> disarm(engine::Session& session) {
   if (!report) return fail(cli::message(report.error()));
   if (report->target_gone)
     return fail(cli::Message{"target_gone", "the target ended while it was measured"});
-  // Trampolines and the windows that make room for them come out as well.
+  // Trampolines, and the windows that make room for them, are restored, too.
   if (report->restored < session.report().armed)
     return fail(cli::Message{
         "not_restored",

@@ -1,4 +1,4 @@
-// Probes of ours in a process, found and armed the way the command line does it.
+// Our probes in a process, matched and armed as by the command line.
 #pragma once
 
 #include <sys/types.h>
@@ -30,18 +30,18 @@ struct Armed {
   engine::Session session;
 };
 
-// Looks at the process anew each time: symbols, decoding and planning are part of arming.
-// `wanted` empty: whatever matches.
+// Looks at the process anew each time, as symbols, decoding and planning are part of arming. If
+// `wanted` is empty, arms all matches.
 Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patterns,
                                 placement::Kind kind,
                                 const std::function<bool(const image::Match&)>& wanted = {},
                                 const engine::ArmOptions& options = {});
 
-// Fails unless everything that was armed came out.
+// Fails unless everything that was armed is taken out.
 Result<engine::DisarmReport, cli::Message> disarm(engine::Session& session);
 
-// Removes, when it goes, the records of sessions whose memory had to stay in a process that has
-// ended since. So it has to go after the process.
+// Its destructor removes the files of sessions whose memory had to stay in a process that has ended
+// since. So it must be destroyed after the process.
 class LeftRecords {
  public:
   explicit LeftRecords(pid_t pid) : pid_(pid) {}
@@ -50,10 +50,10 @@ class LeftRecords {
   ~LeftRecords();
 
  private:
-  pid_t pid_;  // 0: moved from
+  pid_t pid_;  // 0 after a move
 };
 
-// Hits that were counted, or calls that were measured, by all probes together.
+// The number of counted hits, or measured calls, of all probes together.
 uint64_t hits(const engine::Session& session);
 
 }  // namespace pinprick::bench

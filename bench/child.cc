@@ -26,10 +26,11 @@ std::optional<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-// Between fork and exec.
+// Runs between fork and exec.
 [[noreturn]] void become(const std::vector<char*>& arguments, std::optional<int> cpu, int input,
                          int output, pid_t parent) {
-  // In a group of its own: a Ctrl-C is for us, who end the child when nothing depends on it.
+  // In a process group of its own, so that Ctrl-C only reaches us; we end the child when it is
+  // safe.
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(EXIT_FAILURE);
@@ -78,7 +79,7 @@ Child::Child(Child&& other) noexcept
 
 Child::~Child() {
   if (pid_ == 0) return;
-  // Not reaped yet, so the number is still the child's.
+  // It was not waited for yet, so the PID is still the child's.
   ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -90,7 +91,7 @@ cli::Message Child::ended() const {
 
 Result<void, cli::Message> Child::write_line(std::string line) {
   line += '\n';
-  // Lines are far below what a pipe takes in one piece.
+  // Lines are short enough to be written to a pipe in one piece.
   if (::write(input_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     return fail(ended());
   return {};

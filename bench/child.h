@@ -1,4 +1,4 @@
-// A program that we started, and talk to in lines. Ends with us, however we end.
+// A program that we start, and with which we exchange lines. It is killed when we end, in any way.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +17,8 @@ namespace pinprick::bench {
 
 class Child {
  public:
-  // `command[0]` is searched for in PATH. With `cpu` it runs there only. What it writes to stderr
-  // goes where ours goes.
+  // `command[0]` is searched for in PATH. With `cpu` it runs on that CPU only. It shares our
+  // stderr.
   static Result<Child, cli::Message> start(const std::vector<std::string>& command,
                                            std::optional<int> cpu, const Interrupts& interrupts);
   Child(Child&& other) noexcept;
@@ -29,7 +29,7 @@ class Child {
   pid_t pid() const { return pid_; }
 
   Result<void, cli::Message> write_line(std::string line);
-  // Without the newline. Nothing: the child has closed its output.
+  // Returns a line without its newline; nullopt if the child has closed its output.
   Result<std::optional<std::string>, cli::Message> read_line();
   // Reads until a line contains `text`.
   Result<std::string, cli::Message> read_line_with(std::string_view text);
@@ -43,15 +43,15 @@ class Child {
         interrupts_(&interrupts) {}
   cli::Message ended() const;
 
-  pid_t pid_;  // 0: moved from
+  pid_t pid_;  // 0 after a move
   std::string program_;
   Fd input_;
   Fd output_;
-  std::string pending_;  // read, not yet given out
+  std::string pending_;  // read, but not returned yet
   const Interrupts* interrupts_;
 };
 
-// CPUs that we may run on.
+// The CPUs on which we may run.
 std::vector<int> allowed_cpus();
 
 }  // namespace pinprick::bench

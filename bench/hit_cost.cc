@@ -18,9 +18,9 @@ namespace {
 
 using placement::Kind;
 
-// The base and the probed function are measured in turn, this often.
+// How often the base and the probed function are measured, in turn.
 constexpr int kPairs = 21;
-// Removing one probe of the kernel's takes it some 80 ms.
+// The kernel takes some 80 ms to remove one of its probes.
 constexpr int kKernelPairs = 7;
 constexpr int kRunMilliseconds = 10;
 constexpr std::array<std::string_view, 5> kShapes = {"nop", "push", "ret", "nop5", "mov"};
@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 2> kColdShapes = {"nop", "push"};
 constexpr int kColdPairs = 7;
 constexpr std::string_view kCold = "-cold";
 
-// 1 to 8, then in steps of half the number, up to all CPUs, or as many as hit_target has threads.
+// 1 to 8, then in steps of half the number, up to the number of CPUs or of hit_target's threads.
 std::vector<size_t> numbers_of_threads() {
   constexpr size_t kMost = 64, kEach = 8;
   const size_t all = std::clamp<size_t>(allowed_cpus().size(), 1, kMost);
@@ -38,14 +38,14 @@ std::vector<size_t> numbers_of_threads() {
   return numbers;
 }
 
-// hit_target, running.
+// A running hit_target.
 class Target {
  public:
   static Result<Target, cli::Message> start(const std::string& path, const Interrupts& interrupts) {
     auto child = Child::start({path}, std::nullopt, interrupts);
     if (!child) return fail(child.error());
     Target target(*std::move(child));
-    // Its answer says that it is up, with all that it will ever map.
+    // Its answer says that it has started, and has mapped all that it ever will.
     if (auto run = target.run("nop", 1); !run) return fail(run.error());
     return target;
   }
@@ -53,7 +53,7 @@ class Target {
   struct Run {
     double ns = 0;
     uint64_t calls = 0;
-    uint64_t main_calls = 0;  // of them, by the main thread
+    uint64_t main_calls = 0;  // those by the main thread
   };
   Result<Run, cli::Message> run(std::string_view shape, size_t threads) {
     if (auto asked = child_.write_line(fmt::format("{} {} {}", shape, threads, kRunMilliseconds));
@@ -74,12 +74,12 @@ class Target {
   Child child_;
 };
 
-// A probe that is in the target, whoever made it.
+// A probe in the target, ours or the kernel's.
 class PlacedProbe {
  public:
   virtual ~PlacedProbe() = default;
   virtual Result<uint64_t, cli::Message> hits() = 0;
-  // How many of the calls these hits should be.
+  // How many hits these calls should make.
   virtual uint64_t expected(const Target::Run& run) const = 0;
   virtual Result<void, cli::Message> remove() = 0;
 };
@@ -122,8 +122,8 @@ struct Comparison {
   int pairs = 0;
 };
 
-// Base, probed, base, probed ...; each time on all numbers of threads, so that the growth from one
-// to more is as little disturbed as the cost itself.
+// Base, probed, base, probed ..., each time with all numbers of threads, so that the scaling is as
+// little disturbed as the cost itself.
 Result<void, cli::Message> compare(Target& target, const Comparison& what, const Place& place,
                                    const std::vector<size_t>& thread_counts, Results& results) {
   struct Samples {
@@ -189,7 +189,7 @@ class HitCost {
   }
 
  private:
-  // `how`: nothing, or kCold.
+  // `how` is empty, or kCold.
   Result<void, cli::Message> both(Kind kind, std::string_view shape, std::string_view how,
                                   const std::vector<size_t>& thread_counts) {
     if (auto done = ours(kind, shape, how, thread_counts); !done) return done;
@@ -203,7 +203,7 @@ class HitCost {
             how == kCold ? kColdPairs : pairs};
   }
 
-  // A look at the clock and its surroundings, against the surroundings alone.
+  // A function that reads the clock, against one that does not.
   Result<void, cli::Message> look_at_clock() {
     auto target = Target::start(path_, interrupts_);
     if (!target) return fail(target.error());

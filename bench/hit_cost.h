@@ -1,4 +1,5 @@
-// What one hit costs: ours and the kernel's, on functions of five shapes, on one thread and two.
+// The cost of one hit, with our probes and the kernel's, on functions of five shapes, with one
+// thread and two.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace pinprick::bench {
 
-// `target`: the program hit_target.
+// `target` is the program hit_target.
 Result<void, cli::Message> measure_hits(const std::string& target, const Interrupts& interrupts,
                                         Results& results);
 

@@ -13,7 +13,7 @@ Interrupts::Interrupts() {
   sigemptyset(&set);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&set, signal);
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  // A program that we talk to may end before we do.
+  // A program to which we write may end before we do.
   signal(SIGPIPE, SIG_IGN);
   signals_ = Fd(signalfd(-1, &set, SFD_CLOEXEC));
 }
@@ -25,7 +25,7 @@ Result<void, cli::Message> Interrupts::wait_readable(int descriptor) const {
   do {
     ready = ::poll(descriptors, 2, kMinute);
   } while (ready < 0 && errno == EINTR);
-  // The signal stays in its descriptor: whatever is waited for next fails at once, too.
+  // The signal stays in its descriptor, so that later waits fail at once, too.
   if (descriptors[0].revents != 0) return fail(cli::Message{"interrupted", "interrupted"});
   if (ready <= 0) return fail(cli::Message{"timeout", "no answer within a minute"});
   return {};

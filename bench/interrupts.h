@@ -1,7 +1,7 @@
-// Signals that mean: end now, and leave nothing behind.
+// The signals that make the benchmark end and leave nothing.
 //
-// They stay blocked, so that none of them ends us between two probes; whoever waits for something
-// waits for them too.
+// They stay blocked, so that none of them kills us between two probes; every wait also waits for
+// them.
 #pragma once
 
 #include "base/fd.h"
@@ -14,8 +14,7 @@ class Interrupts {
  public:
   Interrupts();
 
-  // Until `descriptor` can be read. Fails when a signal arrives first, or nothing comes for a
-  // minute.
+  // Waits until `descriptor` is readable. Fails if a signal arrives first, or after a minute.
   Result<void, cli::Message> wait_readable(int descriptor) const;
 
  private:

@@ -25,7 +25,7 @@ Failure<cli::Message> unavailable(std::string why) {
   return fail(cli::Message{"no_uprobes", std::move(why)});
 }
 
-// The number in a file like `type` ("8") or `format/retprobe` ("config:0").
+// Returns the number in a file like `type` ("8") or `format/retprobe` ("config:0").
 std::optional<uint32_t> read_number(const std::string& path, std::string_view prefix) {
   const auto text = read_file(path);
   if (!text || !text->starts_with(prefix)) return std::nullopt;

@@ -1,6 +1,6 @@
 // The kernel's own probes of functions in one process: a uprobe or uretprobe through
-// perf_event_open alone, or many uprobes at once through a BPF link. Gone when their descriptor is
-// closed, whoever closes it.
+// perf_event_open, or many uprobes at once through a BPF link. They vanish when their descriptor is
+// closed, also if we are killed.
 #pragma once
 
 #include <sys/types.h>
@@ -20,9 +20,10 @@ enum class KernelProbeKind : uint8_t { entry, at_return };
 
 class KernelProbe {
  public:
-  // At an instruction of a file that `pid` maps. All threads of the process run into it, and only
-  // its main thread's hits are counted: an event of this kind that new threads inherit makes the
-  // kernel read the file's name from the target's memory, where it is not, and their creation fail.
+  // Places one at an instruction of a file that `pid` maps. All threads of the process hit it, but
+  // only the main thread's hits are counted: if new threads inherited such an event, the kernel
+  // would read the file's name from the target's memory, where it is not, and their creation would
+  // fail.
   static Result<KernelProbe, cli::Message> place(pid_t pid, Address address, KernelProbeKind kind);
 
   Result<uint64_t, cli::Message> hits() const;
@@ -32,11 +33,11 @@ class KernelProbe {
   Fd event_;
 };
 
-// The fastest that the kernel has for many probes (6.6 and later): one link, and behind it a
-// program that does nothing.
+// The kernel's fastest way for many probes (6.6 and later): one link, to a program that does
+// nothing.
 class KernelProbeBatch {
  public:
-  // Loads the program, finds out where in their file the functions lie.
+  // Loads the program, and finds the functions' offsets in their file.
   static Result<KernelProbeBatch, cli::Message> prepare(pid_t pid,
                                                         const std::vector<Address>& addresses);
   Result<void, cli::Message> place();

@@ -1,7 +1,7 @@
 // pinprick-bench TARGETS OUT [hits] [arm] [mass] [redis] [self] [slots] [stops]
 //
-// Measures, prints tables, writes OUT/results.json and OUT/facts.json. TARGETS holds the programs
-// to be probed. What is measured, and what the files contain, stands in scripts/bench.
+// Measures, prints tables, and writes OUT/results.json and OUT/facts.json. TARGETS is the folder
+// with the programs to be probed. scripts/bench says what is measured, and what the files contain.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
   const auto wanted = [&](const std::string& group) {
     return groups.empty() || groups.contains(group);
   };
-  // What is done is kept, whatever becomes of the rest.
+  // Finished results are kept, whatever happens to the rest.
   const auto write = [&] {
     return results.write(out) ? int{cli::kOk}
                               : fail_with({"cannot_write", fmt::format("cannot write to {}", out)});

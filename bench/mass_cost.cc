@@ -28,7 +28,7 @@ constexpr int kHitMilliseconds = 10;
 const std::string kFirstFunction = "many_0";
 const std::string kEveryFunction = "many_*";
 
-// many_N, running.
+// A running many_N.
 class ManyTarget {
  public:
   static Result<ManyTarget, cli::Message> start(const std::string& path,
@@ -36,7 +36,7 @@ class ManyTarget {
     auto child = Child::start({path}, std::nullopt, interrupts);
     if (!child) return fail(child.error());
     ManyTarget target(*std::move(child));
-    // Its answer says that it is up.
+    // Its answer says that it has started.
     if (auto run = target.time(); !run) return fail(run.error());
     return target;
   }
@@ -45,7 +45,7 @@ class ManyTarget {
     double ns = 0;
     uint64_t calls = 0;
   };
-  // Calls of the first function, nobody else calling anything.
+  // Times calls of the first function while the other threads rest.
   Result<Run, cli::Message> time() {
     auto line = ask(fmt::format("time {}", kHitMilliseconds), " ");
     if (!line) return fail(line.error());
@@ -53,7 +53,7 @@ class ManyTarget {
     std::istringstream(*line) >> run.ns >> run.calls;
     return run;
   }
-  // From here on two threads call all functions.
+  // Makes two threads call all functions from now on.
   Result<void, cli::Message> call() {
     if (auto answer = ask("call", "calling"); !answer) return fail(answer.error());
     return {};
@@ -205,7 +205,7 @@ class MassCost {
     return {};
   }
 
-  // The system calls alone: no symbols are read, nothing is decoded.
+  // Only the system calls, without symbols or decoding.
   Result<void, cli::Message> kernel_batches(ManyTarget& target, size_t size, Samples& samples) {
     if (no_kernel_) return {};
     const auto found = find(target.pid(), {kEveryFunction});
@@ -230,7 +230,7 @@ class MassCost {
     return {};
   }
 
-  // The first function, with a probe on `size` functions.
+  // Times the first function, with probes on `size` functions.
   Result<void, cli::Message> hits(size_t size) {
     auto target = start(kHitSize);
     if (!target) return fail(target.error());
@@ -244,7 +244,7 @@ class MassCost {
       const auto with = target->time();
       if (!with) return fail(with.error());
       if (auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
-      // Nobody calls any other function meanwhile.
+      // No thread calls another function meanwhile.
       if (const uint64_t counted = bench::hits(armed->session); counted != with->calls)
         return fail(cli::Message{"wrong_count",
                                  fmt::format("hit-{}: {} calls, but {} hits: its figures mean "

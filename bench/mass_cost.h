@@ -1,5 +1,5 @@
-// What very many probes cost: until they are in and out again, and whether a hit notices the
-// others. On programs of 1,000 to 100,000 functions, beside the kernel's uprobes.
+// The cost of very many probes: how long it takes to place and to remove them, and whether they
+// slow down a hit. On programs with 1,000 to 100,000 functions, compared with the kernel's uprobes.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace pinprick::bench {
 
-// `targets`: the folder with the programs many_N. Prints its table itself.
+// `targets` is the folder with the programs many_N. Prints its table itself.
 Result<void, cli::Message> measure_mass(const std::string& targets, const Interrupts& interrupts,
                                         Results& results);
 

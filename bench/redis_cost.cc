@@ -28,20 +28,20 @@ namespace {
 using placement::Kind;
 
 constexpr int kArmings = 5;
-// Many short runs: what disturbs them comes in bursts of seconds.
+// Many short runs, as disturbances come in bursts of seconds.
 constexpr size_t kPairs = 21;
 constexpr size_t kFewestPairs = 7;
 // With the kernel's probes a request takes ten times as long, and each removal a second.
 constexpr size_t kKernelPairs = 3;
 constexpr size_t kKernelRequests = 40'000;
-constexpr uint64_t kLongestNs = 90'000'000'000;  // then the fewest have to do
+constexpr uint64_t kLongestNs = 90'000'000'000;  // after that, the fewest runs must do
 constexpr int kPipeline = 16;
-constexpr size_t kRequests = 400'000;  // of one run; about a fifth of a second
+constexpr size_t kRequests = 400'000;  // in one run, which takes about a fifth of a second
 
 const std::vector<std::string> kEveryFunction = {"redis-server:*"};
-// What a request passes through, and, behind that, what the requests of one pipeline share. None
-// waits: a call that has not returned when the probes are removed would keep its memory in the
-// server.
+// The functions that a request passes through, then those that all requests of a pipeline share.
+// None of them waits: a call that has not returned when the probes are removed would keep its
+// memory in the server.
 const std::vector<std::string> kBusyFunctions = {"redis-server:processCommand", "redis-server:call",
                                                  "redis-server:lookupKey*", "libc:read",
                                                  "libc:write"};
@@ -71,13 +71,13 @@ class PrivateFolder {
   std::string path_;
 };
 
-// One GET or SET, on average over a run of the load.
+// The cost of one GET or SET, averaged over a run of the load.
 struct Request {
-  double ns = 0;      // as the throughput has it
-  double cpu_ns = 0;  // of the server's time on a CPU
+  double ns = 0;      // by the throughput
+  double cpu_ns = 0;  // of the server's CPU time
 };
 
-// A server and its load, each on a CPU of its own where there are two.
+// A server and its load, each on a CPU of its own if there are two.
 class Redis {
  public:
   static Result<Redis, cli::Message> start(const std::string& folder,
@@ -93,14 +93,14 @@ class Redis {
       return fail(ready.error());
     Redis redis(*std::move(server), socket, apart ? std::optional(cpus[1]) : std::nullopt,
                 interrupts);
-    // The key that the load asks for.
+    // The key that the load gets.
     if (auto set = redis.requests_per_second("set", 1); !set) return fail(set.error());
     return redis;
   }
 
   pid_t pid() const { return server_.pid(); }
 
-  // `command`: get or set.
+  // `command` is get or set.
   Result<Request, cli::Message> load(const std::string& command, size_t requests) const {
     const double before = cpu_ns();
     const auto rate = requests_per_second(command, requests);
@@ -116,7 +116,7 @@ class Redis {
         cpu_(cpu),
         interrupts_(&interrupts) {}
 
-  // The server's time on CPUs so far.
+  // The server's CPU time so far.
   double cpu_ns() const {
     clockid_t clock = 0;
     timespec time = {};
@@ -124,7 +124,7 @@ class Redis {
     return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
   }
 
-  // As redis-benchmark sees it. Its line: "GET","1953124.88","0.235",...
+  // As redis-benchmark prints it: "GET","1953124.88","0.235",...
   Result<double, cli::Message> requests_per_second(const std::string& command,
                                                    size_t requests) const {
     auto benchmark =
@@ -164,8 +164,8 @@ class RedisCost {
   }
 
  private:
-  // Whole batches: from looking at the process to the last probe in place, how much of it the
-  // server stood still, and out again.
+  // Whole batches: the time from looking at the process to the last probe in place, how long the
+  // server was stopped, and the time to take the probes out.
   Result<void, cli::Message> arm_everything() {
     std::vector<double> arm_ns, stop_ns, disarm_ns;
     for (int i = 0; i < kArmings; ++i) {
@@ -199,7 +199,7 @@ class RedisCost {
                     report.armed, report.armed + report.skipped.size(), bytes));
   }
 
-  // Those that a run of the load does not call.
+  // The functions that a run of the load does not call.
   Result<void, cli::Message> find_idle_functions() {
     auto armed = arm(redis_.pid(), kEveryFunction, Kind::count);
     if (!armed) return fail(armed.error());
@@ -211,11 +211,11 @@ class RedisCost {
     return {};
   }
 
-  // A run without probes, and then one with them.
+  // A run without probes, then a run with them.
   struct Pair {
     Request base, probed;
-    // How much of the time the server got on with its work, rather than wait for a CPU or for the
-    // load to get one: others who use the machine show here.
+    // The part of the time in which the server worked, and waited neither for a CPU nor for the
+    // load to get one. It shows whether other programs use the machine.
     double undisturbed() const {
       return std::min(base.cpu_ns / base.ns, probed.cpu_ns / probed.ns);
     }
@@ -230,7 +230,7 @@ class RedisCost {
     uint64_t hits = 0;
     size_t probes = 0;
 
-    // Of the half that was disturbed least.
+    // Over the half of the runs that was disturbed least.
     double median_of(const std::function<double(const Pair&)>& value) const {
       auto best = pairs;
       std::sort(best.begin(), best.end(),
@@ -281,8 +281,7 @@ class RedisCost {
     return {};
   }
 
-  // What a GET and a SET pass through, counted and timed; by the kernel as well, where it does
-  // that.
+  // The functions of a GET and a SET, counted and timed; by the kernel's probes, too, if available.
   Result<void, cli::Message> compare_with_kernel() {
     struct Compared {
       const char* name;

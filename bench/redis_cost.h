@@ -1,4 +1,4 @@
-// What probes cost a real program: a redis-server of our own, on a socket in a private folder.
+// The cost of probes in a real program: a redis-server of our own, on a socket in a private folder.
 #pragma once
 
 #include "base/result.h"
@@ -8,7 +8,7 @@
 
 namespace pinprick::bench {
 
-// Prints its tables itself. Says so, and measures nothing, where redis is not installed.
+// Prints its tables itself. If redis is not installed, says so and measures nothing.
 Result<void, cli::Message> measure_redis(const Interrupts& interrupts, Results& results);
 
 }  // namespace pinprick::bench

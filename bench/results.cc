@@ -15,13 +15,13 @@
 namespace pinprick::bench {
 namespace {
 
-// What a probe may add to a call. Information: no exit status depends on a time.
+// What a probe may add to a call. For information: the exit status does not depend on times.
 constexpr double kCountLimitNs = 3;
 constexpr double kLatencyClockReads = 2;
 constexpr double kLatencyOverClockNs = 15;
 constexpr double kGrowthLimit = 0.10;
 
-// Hits that come one after the other.
+// Hits directly one after the other.
 bool is_hot(const Record& record) {
   return record.engine == kPinprick && !record.name.ends_with("-cold");
 }
@@ -48,7 +48,7 @@ void print_cost_goal(std::string_view what, double limit, const Record* worst) {
                          worst->threads, worst->threads == 1 ? "" : "s"));
 }
 
-// What takes long is easier to read in a larger unit, and says which.
+// Formats a time, if it is long in a larger unit, with the unit.
 std::string shown(double ns) {
   constexpr double kLong = 1e5;
   return ns < kLong ? fmt::format("{:.2f}", ns) : cli::duration_ns(ns);

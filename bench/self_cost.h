@@ -1,5 +1,5 @@
-// What probes cost in one's own process, with libpinprick: its handlers, its breakpoints, and many
-// at once; and how breakpoints are found.
+// The cost of libpinprick's probes in our own process: handlers, breakpoints, and many probes at
+// once; and the cost of looking up breakpoints.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace pinprick::bench {
 
-// `targets`: where self_target and lookup_target are, which do the work.
+// `targets` is the folder with self_target and lookup_target, which do the work.
 Result<void, cli::Message> measure_self(const std::string& targets, const Interrupts& interrupts,
                                         Results& results);
 

@@ -1,13 +1,13 @@
-// Two ways to call a measured function, and nothing else of a return probe: one thread, no restartable
-// sequences, no flags kept. slot_designs.h says what is compared.
+// Two ways to call a measured function, without the rest of a return probe: for one thread, without
+// restartable sequences, without saving flags. slot_designs.h says what is compared.
 //
-//     named      enter:  jump to the slot's own code, which calls the body and is known by the
-//                        address that the call returns to (runtime/slots.S)
+//     named      enter:  jump to the slot's own code, which calls the body; the return address of
+//                        that call identifies the slot (runtime/slots.S)
 //     carried    stub:   call the body; meanwhile a callee-saved register holds the slot
 
         .set    NEXT, 0
         .set    RETURN_ADDRESS, 8
-        .set    BODY, 16                        // named: what to call
+        .set    BODY, 16                        // named: the function to call
         .set    SAVED, 16                       // carried: the register
         .set    RECORD, 24
         .set    TSC, 32
@@ -202,8 +202,8 @@ body_\i:
         .set    i, i + 1
         .endr
 
-// void run_DESIGN_one(void): CALLS calls of one function. ..._mixed: of all, in a fixed order that
-// looks random.
+// void run_DESIGN_one(void): CALLS calls of one function. ..._mixed: calls of all functions, in a
+// fixed order that looks random.
         .macro  call_one design, i
         call    \design\()_\i
         .endm

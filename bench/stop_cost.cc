@@ -25,13 +25,13 @@ const std::string kFunction = "stand_still_here";
 
 // Nanoseconds.
 struct Floor {
-  double whole = 0;     // from before the first thread is seized until after the last is let go
-  double standing = 0;  // from the first interrupt until the last thread is let go
+  double whole = 0;     // from before the first thread is seized until after the last is resumed
+  double standing = 0;  // from the first interrupt until the last thread is resumed
 };
 
-// All threads at once, and nothing in between that a probe needs: each thread is seized,
-// interrupted, waited for, its registers are read, eight bytes of text are written as they are, and
-// it is let go.
+// Stops all threads at once, without any work for a probe: each thread is seized, interrupted and
+// waited for, its registers are read, eight bytes of text are rewritten unchanged, and it is
+// resumed.
 Result<Floor, cli::Message> measure_floor(pid_t pid, const target::Memory& memory, Address text) {
   const auto failed = [] { return fail(cli::Message{"ptrace", "a thread cannot be stopped"}); };
   const auto tids = target::list_threads(pid);
@@ -59,7 +59,7 @@ Result<Floor, cli::Message> measure_floor(pid_t pid, const target::Memory& memor
   return Floor{static_cast<double>(end - begin), static_cast<double>(last - interrupted)};
 }
 
-// One number of threads: both take turns, as no machine is quiet.
+// For one number of threads. Both ways take turns, as no machine is quiet.
 Result<void, cli::Message> measure(const std::string& program, size_t threads,
                                    const Interrupts& interrupts, Results& results) {
   auto child = Child::start({program, std::to_string(threads)}, std::nullopt, interrupts);

@@ -1,5 +1,5 @@
-// For how long a process stands still while one probe comes in, beside the least that ptrace can
-// do: to stop its threads, to write eight bytes, to let them go.
+// For how long a process is stopped while one probe is placed, compared with the minimum by ptrace:
+// stop its threads, write eight bytes, resume them.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace pinprick::bench {
 
-// `targets`: the folder with the program still_target. Prints its table itself.
+// `targets` is the folder with the program still_target. Prints its table itself.
 Result<void, cli::Message> measure_stops(const std::string& targets, const Interrupts& interrupts,
                                          Results& results);
 

@@ -1,16 +1,16 @@
-// A program whose only work is to call a function of a known shape (shapes.S), and to say how long
-// a call takes. Knows nothing of probes.
+// A program that only calls a function of a known shape (shapes.S), and prints how long a call
+// takes. It knows nothing of probes.
 //
-// One request a line on stdin:    SHAPE THREADS MILLISECONDS
+// A request is a line on stdin:   SHAPE THREADS MILLISECONDS
 // and its answer on stdout:       NS CALLS MAIN_CALLS
 //
 // NS is the time of one call in nanoseconds: the median over batches of calls of all threads. A
-// batch is short (a tenth of a millisecond or a little more), so that others who want the CPU
-// disturb some batches and not the median. CALLS is how often the function was called altogether,
-// MAIN_CALLS how often by the main thread, which is one of the THREADS. Ends at the end of stdin.
+// batch is short (a tenth of a millisecond or a little more), so that other programs disturb some
+// batches, but not the median. CALLS is the number of all calls, MAIN_CALLS that of the main
+// thread, which is one of the THREADS. Ends at the end of stdin.
 //
-// SHAPE-cold stands for single calls, each over a millisecond after the last one and with other
-// memory in the caches; NS is the median of them, with a look at the clock.
+// SHAPE-cold means single calls, each over a millisecond after the last one and with other memory
+// in the caches; NS is their median, including a read of the clock.
 #include <sched.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using CallMany = void (*)(uint64_t calls);
 
-// A loop of its own for each shape: the call is direct, as most calls are.
+// A loop of its own for each shape, so that the call is direct, as most calls are.
 template <long (*function)(long)>
 void call_many(uint64_t calls) {
   for (; calls != 0; --calls) function(1);
@@ -55,7 +55,7 @@ const std::map<std::string, long (*)(long)> kColdShapes = {{"nop-cold", shape_no
                                                            {"push-cold", shape_push}};
 
 struct Measured {
-  std::vector<double> ns;  // per call, of each batch
+  std::vector<double> ns;  // per call, for each batch
   uint64_t calls = 0;
 };
 
@@ -83,7 +83,7 @@ Measured measure(CallMany call_many_times, std::chrono::milliseconds time) {
   return measured;
 }
 
-// Reads more than the caches hold: what is in them then is this memory.
+// Reads more than the caches hold, so that they contain this memory afterwards.
 void flush_caches() {
   static const std::vector<unsigned char> memory(size_t{128} << 20, 1);
   constexpr size_t kLine = 64;
@@ -98,7 +98,7 @@ Measured measure_cold(long (*function)(long)) {
   auto last = Clock::now();
   while (measured.ns.size() < kCalls) {
     flush_caches();
-    auto begin = Clock::now();  // brings its own code back
+    auto begin = Clock::now();  // loads its own code into the caches
     begin = Clock::now();
     while (begin - last < std::chrono::milliseconds(1)) begin = Clock::now();
     function(1);
@@ -118,9 +118,9 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
-// One CPU for each thread: they are meant to run at the same time.
+// One CPU for each thread, as they must run at the same time.
 void move_to_cpu(size_t thread) {
-  static const std::vector<int> cpus = allowed_cpus();  // before anybody moved
+  static const std::vector<int> cpus = allowed_cpus();  // before any thread was pinned
   if (cpus.empty()) return;
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -128,7 +128,7 @@ void move_to_cpu(size_t thread) {
   sched_setaffinity(0, sizeof one, &one);
 }
 
-// Of each thread; the main thread comes first.
+// The results of each thread, the main thread's first.
 std::vector<Measured> measure_on_threads(CallMany call_many_times, size_t count,
                                          std::chrono::milliseconds time) {
   std::vector<Measured> each(count);

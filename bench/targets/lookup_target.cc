@@ -1,20 +1,21 @@
-// Finds breakpoints by their address, in tables of 40,000 of which 20,000 are met:
+// Looks up breakpoints by their address, in tables of 40,000, of which 20,000 are hit:
 //
 //     kernel      a list for each value of the hash, an allocation for each entry; 4096 lists, as
 //                 in the kernel when its probe cache was proposed
 //     hash        the same with 65,536 lists: more than there are entries
 //     flat        open addressing (runtime/trap_table.h)
-//     ...-cache   behind a cache of each thread's, 4096 sets of 4, as that probe cache
+//     ...-cache   with a per-thread cache in front, of 4096 sets of 4, like that probe cache
 //
-// Each lookup comes with what a hit needs besides: the probe's stub, and its counter.
+// Each lookup includes the rest of a hit: an access to the probe's stub, and its counter.
 //
-// Without arguments it says what a lookup takes, one line for each measurement,
+// Without arguments it prints the time of a lookup, one line for each measurement,
 //
 //     lookup-NAME ENGINE THREADS BASE_NS NS
 //
-// in nanoseconds, medians of runs; of all 20,000 at random, and of 64 of them (lookup-NAME-hot). A
-// last line `done`. `lookup_target NAME LOOKUPS` makes so many lookups in one table: for counting
-// cache misses (scripts/lookup-misses). It says how many of them the table's cache has answered.
+// in nanoseconds, as medians of runs: for all 20,000 at random, and for 64 of them
+// (lookup-NAME-hot). The last line is `done`. `lookup_target NAME LOOKUPS` makes that many lookups
+// in one table, for counting cache misses (scripts/lookup-misses), and prints how many the table's
+// cache has answered.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -82,9 +83,9 @@ class Flat {
   pinprick::runtime::TrapTable table_{kBits};
 };
 
-// What the table before it says, remembered by each thread. A change of the table makes a new
-// generation, and what was remembered of the one before counts for nothing: so a breakpoint that
-// leads elsewhere now does so for everybody.
+// A cache in each thread of the table's results. A change of the table makes a new generation,
+// which invalidates all cached results. So if a breakpoint leads elsewhere, it does so for all
+// threads.
 struct Cache {
   static constexpr size_t kSets = 4096, kWays = 4;
   struct Entry {
@@ -131,7 +132,7 @@ class Cached {
   std::atomic<uint64_t> generation_{1};
 };
 
-// Functions of 16 to 256 bytes, one behind the other.
+// Functions of 16 to 256 bytes, one after the other.
 std::vector<Address> make_sites() {
   std::mt19937_64 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same order each time
   std::vector<Address> sites;
@@ -144,7 +145,7 @@ Address continuation_of(Address site) {
   return site ^ 0x7fff'0000'0000;
 }
 
-// Those that are met.
+// The breakpoints that are hit.
 std::vector<Address> every(size_t nth, const std::vector<Address>& sites) {
   std::vector<Address> some;
   for (size_t i = 0; i < sites.size(); i += nth) some.push_back(sites[i]);
@@ -158,7 +159,7 @@ std::unique_ptr<Table> fill(const std::vector<Address>& sites) {
   return table;
 }
 
-// What a hit touches beside the table, one of each for a probe.
+// What a hit accesses besides the table, one of each for a probe.
 struct alignas(64) Stub {
   uint64_t code[8] = {};
 };
@@ -167,8 +168,7 @@ struct Touched {
   std::vector<uint64_t> counters = std::vector<uint64_t>(kRegistered);
 };
 
-// At random. Each waits for the answer of the one before, as a breakpoint does for what is behind
-// it.
+// At random. Each lookup depends on the result of the one before, as code after a breakpoint does.
 template <class Table>
 void look_up(const Table& table, const std::vector<Address>& sites, uint64_t lookups) {
   thread_local Touched touched;
@@ -193,7 +193,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// No table: what the loop itself takes.
+// Without a table, for the time of the loop itself.
 struct Nothing {
   static Address get(Address key) {
     asm volatile("" : "+r"(key));
@@ -226,7 +226,7 @@ Contender make(const std::string& name, const std::vector<Address>& all) {
 constexpr const char* kNames[] = {"nothing",    "kernel", "kernel-cache", "hash",
                                   "hash-cache", "flat",   "flat-cache"};
 
-// Medians over rounds, in each of which all take turns.
+// Medians over rounds, in each of which all tables take turns.
 std::vector<double> ns_per_lookup(const std::vector<Contender>& contenders,
                                   const std::vector<Address>& sites, int threads) {
   using Clock = std::chrono::steady_clock;

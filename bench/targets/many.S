@@ -1,9 +1,9 @@
-// FUNCTIONS small functions, many_0 and up, of eight shapes in turn: what compilers make of small
-// functions, with the entries that decide where a probe's jump fits. Each takes a number and
-// answers another one; the shapes that call, call the function behind them, which is a leaf.
+// FUNCTIONS small functions, many_0 and up, of eight shapes in turn: small functions as from
+// compilers, with different first instructions, which decide whether a jump fits. Each takes a
+// number and returns another one; the shapes that call, call the next function, which is a leaf.
 //
-// many_table holds their distances from it (4 bytes each, so that loading the program relocates
-// nothing), many_count their number.
+// many_table has their distances from it (4 bytes each, so that there are no relocations),
+// many_count their number.
 
         .altmacro
         .text
@@ -24,7 +24,7 @@ many_\number:
         .size   many_\number, . - many_\number
         .endm
 
-        // What stands between entry and return: some work on %rax, with branches.
+        // The body between entry and return: some work on %rax, with branches.
         .macro  body number
         leaq    (%rdi,%rdi,2), %rax
         addq    $\number, %rax
@@ -42,7 +42,7 @@ many_\number:
 2:
         .endm
 
-        // A frame pointer and room on the stack.
+        // A frame pointer, and space on the stack.
         .macro  shape_frame number
         begin_function \number
         pushq   %rbp
@@ -87,7 +87,7 @@ many_\number:
         end_function \number
         .endm
 
-        // The landing pad of indirect-branch tracking, and a branch at once.
+        // An endbr64, and a branch directly after it.
         .macro  shape_test number
         begin_function \number
         endbr64
@@ -129,7 +129,7 @@ many_\number:
         end_function \number
         .endm
 
-        // An operand relative to the instruction.
+        // An operand relative to rip.
         .macro  shape_global number
         begin_function \number
         movq    many_zeros(%rip), %rcx

@@ -1,14 +1,14 @@
-// A program of very many small functions (many.S), which it calls from two threads, or of which it
-// says how long a call to the first one takes. Knows nothing of probes.
+// A program with very many small functions (many.S). It calls them from two threads, or prints how
+// long a call of the first one takes. It knows nothing of probes.
 //
-// One request a line on stdin, one answer a line on stdout:
+// Each request is a line on stdin, each answer a line on stdout:
 //
-//     call               two threads begin to call all functions in turn; answers "calling"
-//     rest               and pause; answers the number of rounds both made together
-//     time MILLISECONDS  answers NS CALLS: of calls to the first function, by the main thread
+//     call               two threads start to call all functions in turn; answers "calling"
+//     rest               they pause; answers the number of rounds that both made together
+//     time MILLISECONDS  answers NS CALLS, for calls of the first function by the main thread
 //
-// Every round has to come to the same sum as the first: a function that answers something else, for
-// whatever reason, ends the program. Ends at the end of stdin.
+// Every round must give the same sum as the first: a function that returns something else, for any
+// reason, ends the program. Ends at the end of stdin.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -31,7 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Function = long (*)(long);
 
-// Written here, and not shared by many.S: a round is a sum that depends on every answer.
+// One round: a sum that depends on the result of every function.
 uint64_t call_all() {
   uint64_t sum = 0;
   const auto base = reinterpret_cast<uintptr_t>(many_table);
@@ -43,7 +43,7 @@ uint64_t call_all() {
   return sum;
 }
 
-// Two threads that call while they are told to.
+// Two threads that call the functions, or pause, as requested.
 class Callers {
  public:
   Callers() : expected_(call_all()) {}
@@ -76,7 +76,7 @@ class Callers {
   std::vector<std::thread> threads_;
 };
 
-// Median over batches, short enough that others who want the CPU disturb only some.
+// The median over batches, which are so short that other programs disturb only some.
 std::string time_calls(std::chrono::milliseconds time) {
   constexpr uint64_t kBatch = 20'000;
   std::vector<double> ns;

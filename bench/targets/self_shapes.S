@@ -1,4 +1,4 @@
-// Functions that self_target probes.
+// The functions that self_target probes.
 
         .macro begin name
         .text
@@ -20,7 +20,7 @@
         ret
         end     self_two
 
-// Two bytes in is a block of one byte: something leads to it, and behind it.
+// At offset 2 is a block of one byte: there are branches to it, and to the byte after it.
         begin   self_unroomy
         jmp     2f
 1:      ret

@@ -1,10 +1,10 @@
-// A program that probes itself, and says what that costs: one line for each measurement,
+// A program that probes itself, and prints what that costs: one line for each measurement,
 //
 //     NAME ENGINE THREADS BASE_NS NS
 //
-// and a last line `done`. Nanoseconds per call and thread, medians of runs in turn without and with
-// the probe; of batches (register-N and so on) all of it while two threads call the functions.
-// A wrong count or result ends it with status 1.
+// and a last line `done`. Times are nanoseconds per call and thread, medians of runs in turn
+// without and with the probe; for batches (register-N and so on), of the whole batch while two
+// threads call the functions. With a wrong count or result, it exits with status 1.
 #include <pinprick/latency.h>
 #include <pinprick/probe.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ extern "C" {
 long shape_mov(long);       // shapes.S
 long self_two(long, long);  // self_shapes.S
 long self_unroomy(long);    // its second instruction is a block of one byte
-long self_trapping(long);   // holds a breakpoint of its own
+long self_trapping(long);   // has a breakpoint of its own
 extern const int32_t many_table[];
 extern const uint64_t many_count;
 }
@@ -70,7 +70,7 @@ void report(const std::string& name, const std::string& engine, int threads, dou
   std::cout << name << " " << engine << " " << threads << " " << base << " " << ns << std::endl;
 }
 
-// Of one call, when each of `threads` calls that often: the median over short batches of all.
+// The time of one call, as the median over short batches of all threads.
 template <class F>
 double ns_per_call(int threads, uint64_t calls, F&& call) {
   constexpr int kBatches = 20;
@@ -94,7 +94,7 @@ double ns_per_call(int threads, uint64_t calls, F&& call) {
   return median(std::move(all));
 }
 
-// `place` answers the probes, which go with what it answers.
+// `place` returns the probes, which are removed when its result is destroyed.
 template <class Call, class Place>
 void compare(const std::string& name, uint64_t calls, Call&& call, Place&& place) {
   for (int threads : {1, 2}) {
@@ -108,7 +108,7 @@ void compare(const std::string& name, uint64_t calls, Call&& call, Place&& place
   }
 }
 
-// Each thread's own: what is measured is the hit, not a cell that threads fight for.
+// One for each thread, so that the hit is measured, and not a contended counter.
 thread_local uint64_t hits __attribute__((tls_model("initial-exec")));
 
 PINPRICK_INTEGER_ONLY void count(Registers&) noexcept {
@@ -145,7 +145,7 @@ void measure_handlers() {
   compare(
       "self-latency", kCalls, [] { shape_mov(1); },
       [] { return must(pinprick::Latency::place(shape_mov)); });
-  // Each call is an end and a start.
+  // Each call ends a span and starts the next.
   compare(
       "self-span", kCalls, [] { shape_mov(1); },
       [] { return must(pinprick::Span::place({.from = shape_mov, .to = shape_mov})); });
@@ -157,8 +157,8 @@ void measure_handlers() {
   expect(hits == 1000, "hits were abandoned");
 }
 
-// The round trip through the kernel by itself: a breakpoint of the program's own, whose handler
-// does nothing. Measured before the library has the signal.
+// The round trip through the kernel: a breakpoint of the program, whose handler does nothing.
+// Measured before the library takes the signal.
 void measure_signal() {
   constexpr uint64_t kCalls = 500;
   struct sigaction action = {}, before = {};
@@ -173,7 +173,7 @@ void measure_signal() {
 
 void measure_trap() {
   constexpr uint64_t kCalls = 500;
-  // Computed here: code whose address is taken is a branch target to the planner.
+  // Computed, as the planner takes code whose address is taken for a branch target.
   const volatile auto entry = reinterpret_cast<uintptr_t>(&self_unroomy);
   const auto* const place = reinterpret_cast<const void*>(entry + 2);
   compare(
@@ -199,7 +199,7 @@ uint64_t call_all() {
   return sum;
 }
 
-// Two threads that call them all the time.
+// Two threads that call the functions all the time.
 class Callers {
  public:
   Callers() = default;
@@ -256,7 +256,7 @@ void measure_many() {
   report("optimise-" + number, "pinprick", 2, 0, median(optimising));
 }
 
-// Every second of them is enabled and disabled; all are disarmed and armed.
+// Every second probe is enabled and disabled; all are disarmed and armed.
 void measure_enabling() {
   const Callers callers;
   const auto place_from = [](uint64_t first) {

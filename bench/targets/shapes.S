@@ -1,8 +1,8 @@
-// Small functions, each of another shape at its entry: what a probe costs depends on it, above all
-// the kernel's, which emulates some first instructions and single-steps the others.
+// Small functions with different first instructions, on which the cost of a probe depends, above
+// all that of the kernel's, which emulates some instructions and single-steps the others.
 //
-// All take a number and, but for shape_ret, answer the next one or another sum. They stand each at
-// the beginning of a fetch block of their own, so that none profits from its neighbour.
+// All take a number and, except for shape_ret, return the next one or another sum. Each starts a
+// fetch block of its own, so that none profits from its neighbour.
 
         .text
 
@@ -18,7 +18,7 @@
         .macro  end_shape name
         .cfi_endproc
         .size   \name, . - \name
-        .p2align 4                      // padding as compilers leave it
+        .p2align 4                      // padding as from compilers
         .endm
 
         shape   shape_nop
@@ -54,7 +54,7 @@
         ret
         end_shape shape_mov
 
-// shape_nop and one look at the clock: the difference is what the clock costs.
+// shape_nop with a read of the clock, for the cost of that.
         shape   shape_nop_rdtsc
         nop
         rdtsc

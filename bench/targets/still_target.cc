@@ -1,7 +1,7 @@
-// A program to be stopped: THREADS threads, of which the first calls a function all the time and
-// the others wait for a byte that never comes.
+// A program to be stopped: THREADS threads, of which the first calls a function all the time, and
+// the others wait for a byte that never arrives.
 //
-// Usage: still_target THREADS. Says "ready" once all of them are there; ends with its input.
+// Usage: still_target THREADS. Prints "ready" once all threads run; ends at the end of its input.
 #include <unistd.h>
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 extern "C" long stand_still_here(long);
 
-// Begins with several instructions under the jump, as most functions do.
+// Starts with several instructions under the jump, as most functions do.
 asm(R"(
   .pushsection .text
   .globl stand_still_here
