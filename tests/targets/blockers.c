@@ -1,6 +1,6 @@
-// Threads blocked in every kind of waiting call. Each checks what its call answers: a stop of the
-// process must not show as EINTR, nor as a wrong result. A line on stdin ends it: "ok" and status 0,
-// or what went wrong and status 1.
+// Threads that block in every kind of waiting call. Each checks the result of its call: a stop of
+// the process must cause neither EINTR nor a wrong result. A line on stdin ends it, with "ok" and
+// status 0, or with what went wrong and status 1.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -175,7 +175,7 @@ int main(int argc, char** argv) {
   stopping = 1;
   __atomic_store_n(&stop_word, 1, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &stop_word, FUTEX_WAKE_PRIVATE, 1 << 30, 0, 0, 0);
-  // One byte for each thread that reads; those that poll for it only look.
+  // One byte for each thread that reads; threads that poll leave it there.
   char bytes[64 * 2] = {0};
   if (write(quiet_pipe[1], bytes, sizeof bytes) != sizeof bytes) return 2;
   for (int i = 0; i < n; i++) pthread_join(ids[i], 0);

@@ -1,5 +1,6 @@
-// Threads that are cancelled, asynchronously, while they call functions that do next to nothing: so
-// many (its argument), one after the other. Each has something to clean up. Prints how many did.
+// Threads that are cancelled asynchronously while they call functions that do next to nothing, one
+// after the other; its argument is their number. Each has a clean-up handler. Prints how many of
+// these ran.
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ static void clean(void* by) {
 }
 
 NOINLINE long leaf(long x) {
-  __asm__ volatile("" : "+r"(x));  // or nobody would call it
+  __asm__ volatile("" : "+r"(x));  // so that the call is not optimised away
   return x * 3 + 1;
 }
 NOINLINE long deeper(long x) { return leaf(x) + leaf(x + 1); }
@@ -47,7 +48,7 @@ int main(int argc, char** argv) {
     works = 0;
     pthread_create(&thread, 0, begin, (void*)3);
     while (!works) sched_yield();
-    // At another place each time.
+    // At a different instruction each time.
     for (volatile long j = 0; j < 2000 + i * 37 % 1000; ++j) {
     }
     pthread_cancel(thread);

@@ -1,5 +1,6 @@
-// Threads that are cancelled, that exit from deep within, and a backtrace: in C, so that libgcc_s is
-// loaded for the first of them only. Each line on stdin is a round; it ends at the end of its input.
+// Threads that are cancelled, threads that exit within nested calls, and a backtrace. In C, so that
+// libgcc_s is only loaded for the first of these. Each line on stdin makes a round. Ends at the end
+// of its input.
 #define _GNU_SOURCE
 #include <execinfo.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
-// Two contexts on stacks of their own and the main one pass the turn on by swapcontext, ROUNDS times,
-// each from within a call of its own that is still open. Prints in what order they came, summed up;
-// and how often turn() was called, which each time returns on its own stack.
+// Two contexts on stacks of their own and the main one switch to each other by swapcontext, ROUNDS
+// times, each from within a call in flight. Prints a sum that depends on the order of the switches,
+// and how often turn() was called, which always returns on its own stack.
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>

@@ -1,5 +1,5 @@
-// Calls functions of all kinds of signatures, ROUNDS times: what comes back in which registers, what
-// is passed on the stack, what a caller relies on. Prints "right" if all values arrived.
+// Calls functions with all kinds of signatures, ROUNDS times: return values in different registers,
+// arguments on the stack, registers on which callers rely. Prints "right" if all values are right.
 #include <complex.h>
 #include <immintrin.h>
 #include <stdarg.h>
@@ -45,8 +45,8 @@ NOINLINE long on_stack(long a, long b, long c, long d, long e, long f, long g, s
   return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h.words[11] + 9 * i + 10 * (long)j;
 }
 
-// Which registers this one leaves alone a caller in the same file knows (-fipa-ra), and keeps its own
-// values there: more than the callee-saved ones can hold.
+// A caller in the same file knows which registers this function does not change (-fipa-ra), and
+// keeps values in them, more than the callee-saved registers can hold.
 static NOINLINE long leaves_alone(long x) {
   __asm__ volatile("" : "+r"(x));
   return x + 1;

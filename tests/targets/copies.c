@@ -1,11 +1,11 @@
-// copies: memory copied and moved with every alignment, short and long, and each copy checked.
+// copies: copies and moves memory with every alignment, short and long, and checks each copy.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SHORT = 2048, LONG = 1 << 20 };
 
-// Not the compiler's own.
+// The C library's functions, not the compiler's built-in ones.
 static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
 static void *(*volatile move)(void *, const void *, size_t) = memmove;
 

@@ -1,5 +1,5 @@
-// C++20 coroutines that are begun on one thread, go on on another, end by exceptions and are
-// destroyed halfway, ROUNDS times. Prints a sum; and how often yields() was called.
+// C++20 coroutines that are started on one thread, resumed on another, ended by exceptions and
+// destroyed halfway, ROUNDS times. Prints a sum, and how often yields() was called.
 #include <coroutine>
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +33,7 @@ class Generator {
   ~Generator() {
     if (handle_) handle_.destroy();
   }
-  // False: it is over.
+  // Returns false if it has ended.
   NOINLINE bool next(long& value) {
     if (handle_.done()) return false;
     handle_.resume();

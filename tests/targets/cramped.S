@@ -1,6 +1,6 @@
-// A function of three bytes, and one of four, between others without any padding. Their returns have
-// room for no jump: they are jumped to, behind each lies a 0xcc, and what follows has no room for one
-// either.
+// A function of three bytes, and one of four, between others without any padding. No jump fits at
+// their returns: these are branch targets, a 0xcc follows closely after each, and no jump fits at
+// the next instruction either.
 #define BEGIN(name) .globl name; .type name, @function; name: .cfi_startproc
 #define END(name) .cfi_endproc; .size name, . - name
 

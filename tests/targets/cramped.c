@@ -1,4 +1,4 @@
-// Calls what is in cramped.S from several threads. `cramped THREADS CALLS`
+// Calls the functions of cramped.S from several threads. `cramped THREADS CALLS`
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

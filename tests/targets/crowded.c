@@ -1,7 +1,7 @@
-// Tiny functions one right after the other: a jump to a probe has to go by a trampoline, or leave
-// bytes of its neighbours alone. One command per line on stdin:
+// Tiny functions, one directly after the other: a probe's jump must lead through a trampoline, or
+// end in its neighbour's bytes without changing them. Reads one command per line on stdin:
 //     call N     each of them N times, on two threads
-// answered with a line. Compiled without alignment of functions.
+// and answers it with a line. Compiled without alignment of functions.
 #include <pthread.h>
 #include <stdio.h>
 

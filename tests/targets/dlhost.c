@@ -1,15 +1,15 @@
-// Loads and unloads libraries (plugin.c) as it is told, one command per line on stdin:
+// Loads and unloads libraries (plugin.c), by one command per line on stdin:
 //     load PATH        dlopen
 //     space PATH       dlmopen, in a namespace of its own
-//     call N           plugin_main(N) of what was loaded last
-//     unload           that
+//     call N           plugin_main(N) of the library loaded last
+//     unload           that library
 //     cycle PATH N     load, call 10, unload: N times
 //     fork PATH N      the same in a forked child
-//     go PATH          cycles on another thread, until
-//     check            it stops, and nothing is loaded
-//     vfork FIFO       a thread waits for its child of vfork, until somebody writes to FIFO, and
-//     join             that has gone on
-// and answers each with a line: its first word, or WRONG. Ends at the end of its input.
+//     go PATH          starts cycles on another thread
+//     check            stops them, and checks that nothing is loaded
+//     vfork FIFO       a thread waits for its vfork child, until FIFO is written to
+//     join             waits until that thread has gone on
+// Answers each with a line: its first word, or WRONG. Ends at the end of its input.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

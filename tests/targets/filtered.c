@@ -1,12 +1,12 @@
 // A program under seccomp:
-//     filtered allow     a filter that lets everything pass
-//     filtered errno     calls that make and take memory and descriptors fail with EPERM
-//     filtered kill      they end the process
-//     filtered home      so does rt_sigprocmask, and nothing else
-//     filtered strict    all but read, write, exit and sigreturn end it
-//     filtered thread    `kill` on all threads but one, which sleeps
-// Then it calls tick() 1000 times for each line on stdin, and answers each with "ticked". Ends at
-// the end of its input, with status 0.
+//     filtered allow     the filter allows everything
+//     filtered errno     mmap, munmap, socketpair and recvmsg fail with EPERM
+//     filtered kill      those calls kill the process
+//     filtered home      only rt_sigprocmask kills it
+//     filtered strict    all calls but read, write, exit and sigreturn kill it
+//     filtered thread    `kill` on all threads except for one, which sleeps
+// Then it calls tick() 1000 times for each line on stdin, and answers with "ticked". Ends at the
+// end of its input, with status 0.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -77,6 +77,6 @@ int main(int argc, char** argv) {
     for (long i = 0; i < 1000; i++) sum += tick(i);
     answer(sum == 3 * 999 * 500 + 1000 ? "ticked\n" : "WRONG\n");
   }
-  // What `strict` lets pass ends one thread only.
+  // The exit call that `strict` allows ends one thread only.
   syscall(strcmp(argv[1], "strict") ? SYS_exit_group : SYS_exit, 0);
 }

@@ -1,12 +1,12 @@
-// follower: generates code that calls two functions of its own, as RPython's code generator does: if
-// the function's first byte is that of a jump, the code calls where that leads. Reads lines on stdin:
-//   bake   generates the code anew            call N   calls each function N times by it
-// Prints `baked`, or `called` and the sum of what came back.
+// follower: generates code that calls two functions, as RPython's code generator does: if a
+// function's first byte is that of a jump, the code calls the jump's target. Reads lines on stdin:
+//   bake   generates the code anew            call N   calls each function N times through it
+// Prints `baked`, or `called` and the sum of the results.
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-// The first has one instruction that is as long as a jump; the other has more.
+// The first one starts with one instruction as long as a jump, the other one with several.
 long five(long value);
 long many(long value);
 __asm__(

@@ -1,7 +1,7 @@
-// generated ROUNDS: for each line on stdin it makes code in anonymous memory, has it call visited()
-// ROUNDS times, and calls worked() ROUNDS times itself. As a garbage collector would, visited()
-// looks at the return address of the call that generated code has made, and ends the program if it
-// does not lie in that code. Prints the sum of what worked() answered.
+// generated ROUNDS: for each line on stdin it generates code in anonymous memory, which calls
+// visited() ROUNDS times, and it calls worked() ROUNDS times itself. As a garbage collector would,
+// visited() looks at the return address of the generated code's call, and ends the program if that
+// does not lie in the generated code. Prints the sum of the results of worked().
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { kSize = 4096 };
 static char* code;
-static uintptr_t* stack;  // of the generated code, when it calls
+static uintptr_t* stack;  // the generated code's stack pointer, when it calls
 
 NOINLINE void visited(void) {
   const uintptr_t return_address = stack[-1];

@@ -1,5 +1,6 @@
-// Eight goroutines on four threads that are preempted, collected under, moved to larger stacks, and
-// recover from nil pointers, ROUNDS times each. Says "right" and how often tick() was called.
+// Eight goroutines on four threads, which are preempted, meet garbage collections, are moved to
+// larger stacks, and recover from nil pointers, ROUNDS times each. Prints "right" and how often
+// tick() was called.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Runs spin() all the time. A SIGUSR1 holds it: "held" is printed, and a line read from stdin, before
-// it goes on ("on"). Ends, with status 0, at the end of its input, which is looked at then. As long
-// as somebody has FIFO, its argument, open to write, another thread waits for its child of vfork.
+// Runs spin() all the time. SIGUSR1 holds it: it prints "held", and reads a line from stdin before
+// it goes on ("on"). At the end of its input, which it only notices then, it ends with status 0. As
+// long as FIFO, its argument, is open for writing, another thread waits for its vfork child.
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   sigset_t held;
   sigemptyset(&held);
   sigaddset(&held, SIGUSR1);
-  pthread_sigmask(SIG_BLOCK, &held, 0);  // of the other thread
+  pthread_sigmask(SIG_BLOCK, &held, 0);  // in the other thread
   if (argc > 1 && pthread_create(&waiter, 0, wait_for_child, argv[1]) != 0) return 1;
   signal(SIGUSR1, hold);
   pthread_sigmask(SIG_UNBLOCK, &held, 0);

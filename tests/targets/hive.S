@@ -1,5 +1,5 @@
-// HIVE functions of 16 bytes, hive_0 and up, one behind the other from `hive` on: each answers its
-// argument and 256.
+// HIVE functions of 16 bytes, hive_0 and up, one after the other from `hive` on. Each returns its
+// argument plus 256.
 
         .altmacro
         .macro  bee number

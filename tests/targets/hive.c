@@ -1,6 +1,6 @@
-// A program with HIVE functions (hive.S). For each line `N` on stdin it calls N of them, spread over
-// all, the one after the other once more often than the one before: 1, 2, ... calls; then says
-// "called". Ends at the end of its input.
+// A program with HIVE functions (hive.S). For each line `N` on stdin it calls N of them, spread
+// over all, each once more often than the one before: 1, 2, ... times. Then it prints "called".
+// Ends at the end of its input.
 #include <stdio.h>
 
 extern char hive[];

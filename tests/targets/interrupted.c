@@ -1,5 +1,5 @@
-// A timer interrupts spin() some 10,000 times a second, wherever it is, until ROUNDS signals have
-// come: the handler runs on a stack of its own and calls handled() there; one in ten leaves the
+// A timer interrupts spin() at any instruction, some 10,000 times a second, until there were ROUNDS
+// signals. The handler runs on a stack of its own and calls handled(); one in ten leaves the
 // interrupted call of spin() by siglongjmp. Prints "right", and how often spin() and handled() were
 // called.
 #include <setjmp.h>
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   setitimer(ITIMER_REAL, &often, 0);
   sigsetjmp(again, 1);
   while (signals < rounds) {
-    // Nothing but the call may be left: it is counted before.
+    // Counted before the call, as siglongjmp may leave the call.
     spins++;
     may_leave = 1;
     const long result = spin(signals & 1023);

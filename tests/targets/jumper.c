@@ -1,7 +1,7 @@
-// jumper ROUNDS [lines]: leaves calls by longjmp and siglongjmp, also out of a signal handler, ROUNDS
-// times each. Prints a sum that depends on where each jump arrived and on what was restored there;
-// and how often leap() was called by now, which never returns. With `lines` it does so again for
-// each line on stdin.
+// jumper ROUNDS [lines]: abandons calls by longjmp and siglongjmp, also out of a signal handler,
+// ROUNDS times each. Prints a sum that depends on where each jump arrived and on what was restored
+// there, and how often leap() was called so far, which never returns. With `lines` it does so again
+// for each line on stdin.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-// Its first thread ends by pthread_exit, and another one goes on: the process has its memory and
-// its files, but /proc/PID shows none of it. A line on stdin is a number N: tick() is called as
-// often, and "ticked" is the answer. Ends at the end of its input. With an argument the first
-// thread says "held", and ends after the first line.
+// Its first thread ends by pthread_exit, and another one goes on: the process still has its memory
+// and its files, but /proc/PID does not show them. For each line with a number N on stdin it calls
+// tick() N times, and answers "ticked". Ends at the end of its input. With an argument, the first
+// thread prints "held", and only ends after the first line.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Ends from within calls: exit(3) in last_words(), whose handlers are called on top of it, while a
-// thread waits in waits() for ever. Prints what ran, in order.
+// Exits within calls: last_words() calls exit(3), which runs the exit handlers, while a thread
+// waits in waits() for ever. Prints what ran, in order.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
-// Lists the objects of its process, for each line that it reads, from a function that is called by
-// another: `any`, looking for nothing; `caller`, looking for the first address on its stack that is
-// not its own, as unwinders do; `holds`, the same, and reads one line more at the first object.
-// `[pinprick]` is listed with the address in one of its segments, or WRONG.
+// Lists the objects of its process for each line that it reads, in a function that is called by
+// another one: `any` looks for no address; `caller` looks for the first address on its stack that
+// is not its own, as unwinders do; `holds` does the same, and reads another line at the first
+// object. `[pinprick]` must be listed with the address in one of its segments; otherwise prints
+// WRONG.
 #define _GNU_SOURCE
 #include <link.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
-// Calls mill() for the seeds from 0 on, one command per line on stdin:
+// Calls mill() for the seeds from 0 on, by one command per line on stdin:
 //     mill N         N times, spread over all threads, this one first
-//     spin           again and again, on all threads, until
-//     rest           they have ended
+//     spin           repeatedly, on all threads
+//     rest           ends that
 //     ready          nothing
-// and answers each with a line; WRONG where a result is not what it was before anybody looked on.
+// Answers each with a line; with WRONG if a result differs from that without probes.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

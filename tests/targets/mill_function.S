@@ -1,6 +1,6 @@
 // long mill(long seed): a function of many short blocks, so that its instructions need every tactic
-// at once: windows that are left in their middle, hops to padding, windows that make room for a
-// trampoline. Lives on flags, on the red zone and on the addresses of what it reads.
+// at once: windows with branches out of their middle, hops to padding, windows that make room for a
+// trampoline. Its result depends on flags, on the red zone and on rip-relative addresses.
     .text
     .globl mill
     .type mill, @function
@@ -10,7 +10,7 @@ mill:
     mov %rdi, %rbx
     xor %eax, %eax
     mov $9, %ecx
-1:  // left early by the second of three jumps, by a third of the seeds each
+1:  // three jumps leave it, each for a part of the seeds
     lea (%rbx,%rcx), %rdx
     and $3, %edx
     je 2f
@@ -23,7 +23,7 @@ mill:
     xor -8(%rsp), %rax
     jmp 4f
     .balign 16
-2:  inc %eax // 2 bytes, and the next instruction is jumped to
+2:  inc %eax // 2 bytes, and the next instruction is a branch target
 3:  neg %rax
     sbb $1, %rax
     imul factor(%rip), %rax

@@ -1,4 +1,4 @@
-// Keeps a function a function, whole and under its own name.
+// Keeps a function as a whole, under its own name, and not inlined.
 #pragma once
 
 #ifdef __clang__

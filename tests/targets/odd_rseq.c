@@ -1,6 +1,6 @@
-// Two threads that count the same, of which one has its rseq area elsewhere than glibc puts it. A
-// line on stdin makes each of them call tick() 1,000 times; the answer is "ok". Ends at the end of
-// its input; says "usual" at first if the kernel lets no thread have its area elsewhere.
+// Two threads that call the same function; one of them has its rseq area at another address than
+// glibc's. A line on stdin makes each of them call tick() 1,000 times, and is answered with "ok".
+// Ends at the end of its input. First prints "usual" if the kernel does not accept another address.
 #define _GNU_SOURCE
 #include <linux/rseq.h>
 #include <pthread.h>

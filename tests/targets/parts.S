@@ -1,14 +1,14 @@
-// Functions, and parts of functions that look like functions: with an unwind entry of their own, the
-// return address on top of the stack, and no name once the program is stripped. Parts are entered
-// with data of their function below rsp.
+// Functions, and parts of functions that look like functions: they have unwind entries of their
+// own, the return address on top of the stack, and no name once the program is stripped. Parts are
+// entered with data of their function below rsp.
 #define BEGIN(name) .type name, @function; name: .cfi_startproc
 #define END(name) .cfi_endproc; .size name, . - name; .p2align 4
 
         .text
         .p2align 4
 
-// long leaf(long): its middle lies in another part, to which it jumps and which jumps back, with a
-// value below rsp; and its end in a third, which only reads there.
+// long leaf(long): its middle is in another part, to which it jumps and which jumps back, with a
+// value below rsp; its end is in a third part, which only reads there.
         .globl leaf
 BEGIN(leaf)
         mov     %rdi, -8(%rsp)
@@ -22,7 +22,7 @@ back:   add     -8(%rsp), %rax
         ret
 END(leaf)
 
-// long table(long): parts of it are entered by a table of labels.
+// long table(long): parts of it are entered through a table of labels.
         .globl table
 BEGIN(table)
         mov     %rdi, -8(%rsp)
@@ -33,7 +33,7 @@ here:   mov     -8(%rsp), %rax
         ret
 END(table)
 
-// long ends(long): ends with a call of `tail`, and of `passed` where it is asked to.
+// long ends(long): ends with a call of `tail`, and for some arguments of `passed`.
         .globl ends
 BEGIN(ends)
         lea     5(%rdi), %rdi
@@ -73,20 +73,20 @@ BEGIN(pointed)          // through a word of the data
         ret
 END(pointed)
 
-BEGIN(passed)           // by an address that somebody takes
+BEGIN(passed)           // by an address that code takes
         mov     %rdi, -8(%rsp)
         lea     11(%rdi), %rax
         xor     -8(%rsp), %rax
         ret
 END(passed)
 
-BEGIN(tail)             // by jumps only; but nothing below rsp is its caller's
+BEGIN(tail)             // by jumps only; but its caller has no data below rsp
         lea     13(%rdi), %rax
         xor     %rdi, %rax
         ret
 END(tail)
 
-BEGIN(leaf.cold)        // writes there, and goes back to who reads it
+BEGIN(leaf.cold)        // writes there, and jumps back to code that reads it
         lea     1(%rax), %rcx
         mov     %rcx, %rax
         jmp     back

@@ -1,4 +1,4 @@
-// Calls what is in parts.S, and prints what comes out. `parts [ROUNDS]`
+// Calls the functions of parts.S, and prints their results. `parts [ROUNDS]`
 #include <stdio.h>
 #include <stdlib.h>
 

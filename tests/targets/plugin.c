@@ -12,7 +12,7 @@ __attribute__((constructor)) static void plugin_begin(void) {
   for (long i = 0; i < 5; i++) plugin_step(i);
 }
 
-// Right only if the constructor has run, once, and every step was one.
+// Only right if the constructor has run once, and every step has returned.
 NOINLINE long plugin_main(long n) {
   const long before = steps;
   for (long i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-// Loaded by dlhost.c. Calls getppid() of the C library as often as it is told.
+// Loaded by dlhost.c. Calls getppid() of the C library a given number of times.
 #include <unistd.h>
 
 #include "noinline.h"

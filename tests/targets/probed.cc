@@ -1,9 +1,9 @@
-// Probes itself as it is told, one line for each command, which is answered by a line:
+// Probes itself, by one command per line, each of which is answered with a line:
 //
 //     place     a probe on work(); "placed", or why not
 //     remove    "removed"
 //     call      work() a thousand times; "called", with the hits of the probe
-//     fork      the number of a child that waits until this process ends
+//     fork      the PID of a child that waits until this process ends
 //
 // Ends at the end of its input.
 #include <signal.h>

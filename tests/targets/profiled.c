@@ -1,6 +1,6 @@
-// Works for so many rounds (its argument), in functions that do next to nothing, and unwinds its stack
-// in a signal handler ten thousand times a second: how many of these backtraces reached main, and
-// where the first that did not stood. Prints the result of its work first.
+// Works for a number of rounds, its argument, in functions that do next to nothing, and unwinds its
+// stack in a signal handler ten thousand times a second. Prints the result of its work, how many of
+// these backtraces reached main, and where the first one that did not was taken.
 #define _GNU_SOURCE
 #include <execinfo.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ static volatile long whole, cut, begun;
 static void* cut_at[64];
 static int cut_depth;
 
-// Nothing else is in its section, .text.startup.
+// It is the only function in its section, .text.startup.
 static int is_in_main(const void* address) {
   const char* begin = (const char*)&main;
   return (const char*)address > begin && (const char*)address <= begin + 1024;

@@ -1,5 +1,5 @@
-// profiled_calls ROUNDS, compiled with -pg: each function tells the profiler at its entry, which here
-// notes from where each was called. Prints these pairs, and how often.
+// profiled_calls ROUNDS, compiled with -pg: each function calls the profiler at its entry, which
+// notes the function and its caller. Prints these pairs, and how often each was noted.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// What functions call that were compiled with -pg: mcount from a frame of their own, __fentry__
-// (-mfentry) before anything else. Both keep the registers that arguments are in.
+// What functions call that are compiled with -pg: mcount, after they have made their frame, or
+// __fentry__ (-mfentry), before anything else. Both preserve the argument registers.
 
         .macro  save_arguments
         pushq   %rax
@@ -11,7 +11,7 @@
         pushq   %r9
         .endm
         .macro  note_call_and_return
-        movq    56(%rsp), %rsi          // where it was called: the function
+        movq    56(%rsp), %rsi          // its return address, in the function
         movq    %rsp, %rax
         pushq   %rbp
         movq    %rax, %rbp
@@ -34,7 +34,7 @@
         .globl  mcount
         .type   mcount, @function
 mcount: save_arguments
-        movq    8(%rbp), %rdi           // the function's caller, by its frame
+        movq    8(%rbp), %rdi           // the function's caller, from its frame
         note_call_and_return
         .size   mcount, . - mcount
 

@@ -1,5 +1,6 @@
-// Where only a jump that ends in others' bytes has room: one byte, or two without any room nearby.
-// The bytes behind each `site` are chosen so that the jump leads far below the program.
+// Sites where only a pun fits, a jump that ends in the next instructions' bytes: blocks of one
+// byte, or of two without any room nearby. The bytes after each `site` make the jump lead far below
+// the program.
 #define BEGIN(name) .globl name; .type name, @function; name: .cfi_startproc
 #define END(name) .cfi_endproc; .size name, . - name
 
@@ -29,8 +30,8 @@ BEGIN(paired)           // long paired(long n) { return -16 * (n + 1); }
         lea     1(%rdi), %rcx
         xor     %eax, %eax
         jmp     3f
-1:      clc                             // site, at 8; f8 8d 40 f0, of which the next one is part
-2:      clc                             // at 9: each is jumped to
+1:      clc                             // site, at 8; f8 8d 40 f0, with the next one as its part
+2:      clc                             // site, at 9; both are branch targets
 3:      .byte   0x8d, 0x40, 0xf0        // lea -16(%rax), %eax
         dec     %rcx
         jz      4f
@@ -40,7 +41,7 @@ BEGIN(paired)           // long paired(long n) { return -16 * (n + 1); }
 4:      cltq
         ret
 END(paired)
-BEGIN(locked)           // void locked(long* x, int alone) { *x += 16; }, atomic but for who is alone
+BEGIN(locked)           // void locked(long* x, int alone) { *x += 16; }, atomic unless alone
         cmp     $0, %esi
         jne     1f
         .byte   0xf0                    // site, at 5: lock; 48 83 2f f0
@@ -54,7 +55,7 @@ BEGIN(tabled)           // long tabled(int x) { return x & 7; }
         jz      1f
         dec     %eax
         inc     %eax
-1:      ret                             // site, at 20, in front of data that look like code
+1:      ret                             // site, at 20, before data that look like code
 2:      .byte   0, 1, 2, 3, 4, 5, 6, 7
 END(tabled)
 BEGIN(marked)           // long marked(int x) { return x & 1; }
@@ -62,14 +63,14 @@ BEGIN(marked)           // long marked(int x) { return x & 1; }
         and     $1, %eax
         jz      1f
         jmp     2f
-1:      ret                             // site, at 9, in front of a mark for indirect jumps
+1:      ret                             // site, at 9, before an endbr64
 2:      endbr64
         mov     $1, %eax
         ret
 END(marked)
         .skip   300, 0xc3
 BEGIN(prefixed)         // long prefixed(int n) { return max(n, 1) * 0x900000; }
-        xor     %eax, %eax              // site; 05 00 00 leads into this program, 05 00 00 90 does not
+        xor     %eax, %eax              // site; 05 00 00 leads into the program, unlike 05 00 00 90
 1:      add     $0x900000, %eax
 2:      dec     %edi
         jg      1b

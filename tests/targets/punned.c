@@ -1,7 +1,7 @@
-// Calls what is in punned.S from several threads.
-//     punned THREADS CALLS     so often; prints what each thread has got
-//     punned THREADS           until stdin ends; answers each line with "ok", or not, and a SIGUSR1
-//                              with "whole" if the thread's stack leads to where it began
+// Calls the functions of punned.S from several threads.
+//     punned THREADS CALLS     CALLS times; prints each thread's result
+//     punned THREADS           until stdin ends; answers each line with "ok" if all is right, and
+//                              SIGUSR1 with "whole" if the thread's backtrace is complete
 //     punned THREADS wall      the same, with mappings nearly all the way to 2 GB below the program
 #define _GNU_SOURCE
 #include <execinfo.h>

@@ -1,6 +1,6 @@
-// recalled: at a line on stdin leaves a call by longjmp, having put a copy of its stack aside; and at
-// another one puts that back, and returns from the call. So do libraries of coroutines that have one
-// stack for all. Prints `left`, then `back`.
+// recalled: at a line on stdin it copies its stack and abandons a call by longjmp. At the next line
+// it puts the copy back, and returns from the call. Coroutine libraries that have one stack for all
+// do the same. Prints `left`, then `back`.
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ NOINLINE long waits(long value) {
 NOINLINE long calls(long value) { return waits(value) + 1; }
 
 NOINLINE void come_back(void) {
-  volatile unsigned char room[2 * sizeof aside];  // what is put back lies above
+  volatile unsigned char room[2 * sizeof aside];  // so that this frame is below the restored stack
   room[0] = 1;
   memcpy(low, aside, (size_t)(high - low));
   longjmp(inside, room[0]);

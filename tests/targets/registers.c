@@ -1,5 +1,5 @@
-// Calls `here` 1,000 times with every register at a value of its own, and ends with 0 if they all
-// come out of it as they went in. At here+0xd there is data in the red zone, and flags are in use.
+// Calls `here` 1,000 times with a different value in every register, and exits with 0 if all are
+// preserved. At here+0xd there is data in the red zone, and flags are in use.
 #include <stdint.h>
 #include <string.h>
 
@@ -94,7 +94,7 @@ __asm__(
     "        .size   move_stack, . - move_stack\n");
 void move_stack(void);
 
-// Never called: it begins as Go's functions do, with the check of the stack.
+// Never called. It starts like Go's functions, with a check of the stack.
 __asm__(
     "        .globl  checks_stack\n"
     "        .type   checks_stack, @function\n"

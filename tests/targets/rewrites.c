@@ -1,6 +1,7 @@
-// Writes its own code. A line of `change N` makes work() return N from now on, by other bytes at
-// its begin; `restore` puts the bytes back that were there when it began; `call` calls it a
-// thousand times. Each line is answered by one, of `call` by the sum. Ends at the end of its input.
+// Changes its own code. The line `change N` makes work() return N from then on, by other bytes at
+// its start; `restore` puts the bytes back that were there when the program started; `call` calls
+// it a thousand times. Each line is answered with a line, `call` with the sum. Ends at the end of
+// its input.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-// Reads from a pipe through io_uring, by workers of the kernel's, which appear among the threads of
-// the process: two reads wait all the time. For each line on stdin ("read") there is something to be
-// read, by one of them, and "right" is printed if it was, or WRONG. Ends at the end of its input.
-// Says on its first line if there is no io_uring.
+// Reads from a pipe through io_uring, by kernel workers, which are listed among the threads of the
+// process. Two reads wait all the time. For each line on stdin ("read") it writes something to the
+// pipe, and prints "right" if one of the reads got it, or WRONG. Ends at the end of its input. Its
+// first line says if there is no io_uring.
 #include <errno.h>
 #include <linux/io_uring.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ NOINLINE int submit(int read) {
   return syscall(SYS_io_uring_enter, ring, 1, 0, 0, 0, 0) == 1;
 }
 
-// Waits for one read; which of them, or -1: it went wrong.
+// Waits for one read. Returns which one it was, or -1 for an error.
 NOINLINE int complete(void) {
   unsigned* const head = in(completions, params.cq_off.head);
   while (__atomic_load_n(in(completions, params.cq_off.tail), __ATOMIC_ACQUIRE) == *head)

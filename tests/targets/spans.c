@@ -1,12 +1,12 @@
-// Comes to its points exactly as often, and in the order, that it is told, one command per line on
+// Calls its points in a given order, exactly as often as requested, by one command per line on
 // stdin, each of which it answers with a line:
 //     pairs N        begin() and end(), N times in each of its threads
 //     begins N       begin() N times
 //     ends N         end() N times
 //     turns N        turn() N times
 //     ring N         first(), second(), third(), N times
-//     heirs N        N threads, one after the other on one stack: end, begin, end, and a begin that
-//                    has no end
+//     heirs N        N threads, one after the other on one stack: end, begin, end, and a begin
+//                    without an end
 //     short N        N threads, one after the other, each on a stack of its own: begin, end
 //     handler        begin, and in a signal handler begin and end, then end
 //     child          forks after a begin: the child ends, begins and ends; then the parent ends

@@ -1,7 +1,7 @@
-// Starts children of every kind for each byte on stdin, and says then what each found in its rseq
-// area: "shared" is 1 if the area of all children in this memory named no CPU, "own" is 1 if those
-// with an area of their own, a thread's and a forked one's, named one, and "parent" if ours named
-// ours right after each child, too. After "h" there is one child more before the others, which
+// Starts children of every kind for each byte on stdin, and then prints what they found in their
+// rseq areas. "shared" is 1 if the area of all children in this memory named no CPU; "own" is 1 if
+// those with an area of their own, a thread's and a forked child's, named one; and "parent" is 1 if
+// this thread's named its CPU after each child. With "h" there is another child before these, which
 // waits for a byte. Ends at the end of its input.
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -86,7 +86,7 @@ static void with_clone(void) {
   reap(child);
 }
 
-// Its child calls execve of the C library.
+// The child calls the C library's execve.
 static void with_spawn(void) {
   char* arguments[] = {"true", 0};
   char* environment[] = {0};
@@ -122,7 +122,7 @@ static void with_fork(void) {
   look_after();
 }
 
-// Until a byte more comes.
+// Until there is another byte.
 static void with_held_vfork(void) {
   const pid_t child = vfork();
   if (child == 0) {

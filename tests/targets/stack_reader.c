@@ -1,7 +1,7 @@
-// stack_reader DEPTH: recurses so deep, and looks then at each return address on its stack, as the
-// collectors of some language runtimes do: it ends if one does not lie in its own code. Prints how
-// many there were. It is marked as OCaml's programs are, by a symbol, and by a text where that was
-// stripped.
+// stack_reader DEPTH: recurses to this depth, and then looks at each return address on its stack,
+// as the garbage collectors of some language runtimes do. It ends if one does not lie in its own
+// code. Prints how many there were. It is marked like an OCaml program, by a symbol, and by a text
+// in case that symbol is stripped.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

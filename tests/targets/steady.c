@@ -1,8 +1,8 @@
-// Works all the time, on several threads, and checks everything that it computes: results, what its
-// system calls answer, and the signal mask that nobody else may change. `steady [THREADS]`; each
-// line on stdin is answered once every thread has gone round at least twice more: with "ok", or with
-// "WRONG" and what was. Ends at the end of its input; the status is 1 if anything was wrong.
-// Allocates nothing, so that its mappings stay as they are.
+// Works all the time, on several threads, and checks everything: its results, those of its system
+// calls, and the signal masks, which no other process may change. `steady [THREADS]`. Each line on
+// stdin is answered once every thread has done at least two more rounds, with "ok", or with "WRONG"
+// and what was wrong. Ends at the end of its input, with status 1 if anything was wrong. Allocates
+// nothing, so that its mappings do not change.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -57,7 +57,7 @@ static void expect(int is_so, const char* what) {
 
 static void* work(void* arg) {
   const long number = (long)arg;
-  // Threads differ in what they block.
+  // Each thread blocks different signals.
   sigset_t blocked;
   sigemptyset(&blocked);
   if (number % 2) sigaddset(&blocked, SIGUSR1);

@@ -1,6 +1,6 @@
-// stepped BEGIN END PROGRAM ARGUMENTS...: runs a program of one thread instruction by instruction,
-// and writes to file descriptor 9 how often it executed each one in [BEGIN, END): "offset count".
-// Addresses in hexadecimal, as nm prints them for a program at a fixed address.
+// stepped BEGIN END PROGRAM ARGUMENTS...: single-steps a program with one thread, and writes to
+// file descriptor 9 how often it executed each instruction in [BEGIN, END): "offset count".
+// Addresses are hexadecimal, as nm prints them for a program at a fixed address.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
-// Walks its stack frame by frame, with the libunwind that it is linked to: nongnu's, or with LLVM that
-// one. For each line it reads it goes as deep as the line says, and prints where in this program it
-// has been called from, and how far apart these frames are. With an argument it reads one line more
-// when it comes to the first frame that is not its own, and goes on then.
+// Walks its stack frame by frame, with the libunwind to which it is linked: nongnu's, or LLVM's
+// with LLVM defined. For each line it recurses to the depth in the line, and prints from where in
+// this program it was called, and how far apart these frames are. With an argument it reads another
+// line at the first frame that is not its own, before it goes on.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "noinline.h"
 
-// No header: there are two of one name, which cannot be installed together.
+// Without a header, as the two have the same name and cannot be installed together.
 #ifdef LLVM
 #define FUNCTION(name) unw_##name
 enum { kIp = -1, kSp = -2 };
@@ -62,7 +62,7 @@ NOINLINE void goes(long depth) {
     walks();
   else
     goes(depth - 1);
-  __asm__ volatile("");  // not at the end
+  __asm__ volatile("");  // so that it is no tail call
 }
 
 int main(int argc, char** argv) {

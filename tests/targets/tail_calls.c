@@ -1,5 +1,5 @@
-// even() and odd() end by jumping to each other, DEPTH times in a row: one frame of stack, and one
-// return for all of them. Prints the result, then how often even() and odd() were entered.
+// even() and odd() tail call each other, DEPTH times in a row, with one stack frame and one return
+// for all of them. Prints the result, then how often even() and odd() were entered.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-// Threads that are born, work, and die, all the time. SIGTERM ends it: "ok" and status 0 when every
-// one of them computed what it should have.
+// Threads that start, work, and end, all the time. SIGTERM ends it, with "ok" and status 0 if all
+// of them had right results.
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

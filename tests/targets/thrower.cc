@@ -1,9 +1,8 @@
-// Leaves functions in all the ways that unwind, and prints what came of it. `thrower [ROUNDS]`;
-// with more arguments it reads lines first, one for each round, so that probes can be put in
-// meanwhile.
+// Leaves functions in all ways that unwind, and prints the results. `thrower [ROUNDS]`; with more
+// arguments it reads a line before each round, so that probes can be placed meanwhile.
 //
-// What ends threads, and backtrace(), unwind with libgcc's. With OWN_UNWINDER it does without: all
-// that it does it does with the unwinder that it is linked to.
+// Ending threads, and backtrace(), use libgcc's unwinder. With OWN_UNWINDER the program does
+// neither, and so only uses the unwinder to which it is linked.
 #include <pthread.h>
 #include <unistd.h>
 #ifdef OWN_UNWINDER
@@ -52,7 +51,7 @@ NOINLINE long rethrows(long x) {
   }
 }
 
-// Calls at its end: its own frame is gone when the callee throws.
+// Ends with a tail call, so that its own frame is gone when the callee throws.
 NOINLINE long ends(long x) {
   return rethrows(x);
 }
@@ -154,8 +153,8 @@ static volatile pid_t waiting;
 static pthread_key_t key;
 static long seen_at_exit;
 
-// In the kernel: a thread that is cancelled in a stub, on its way there, ends without its cleanup
-// (docs/latency.md).
+// In the kernel: a thread that is cancelled in a stub, on the way there, ends without running its
+// clean-up handlers (docs/latency.md).
 static bool sleeps(pid_t thread) {
   char path[64], state = 0;
   std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);

@@ -1,10 +1,10 @@
-// Calls its functions exactly as often as it is told, one command per line on stdin:
+// Calls its functions exactly as often as requested, by one command per line on stdin:
 //     tick N         tick() N times, spread over all threads
 //     nap MS         nap(MS) once
 //     recurse N      recurse() to depth N
 //     leap N         leap() N times, which never returns
 //     ready          nothing
-// and answers each with a line. Ends at the end of its input, with status 0.
+// Answers each with a line. Ends at the end of its input, with status 0.
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // tests/targets/ticker.c in Rust, one thread only; and
 //     panic N        N panics, thrown and caught through panics()
-// Built against std as Debian and rustup have it: panics unwind with libgcc_s.
+// Built with the std of Debian or rustup, where panics unwind by libgcc_s.
 use std::hint::black_box;
 use std::io::{BufRead, Write};
 use std::panic::{catch_unwind, set_hook};

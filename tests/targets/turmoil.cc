@@ -1,6 +1,6 @@
-// turmoil THREADS: on each thread exceptions pass through several functions, a thread is cancelled
-// in the middle of some, and a child is forked that throws as well, round after round. Answers each
-// line on stdin with "ok" once every thread has gone round twice more, or says what went wrong.
+// turmoil THREADS: in each round of each thread, exceptions pass through several functions, a
+// thread is cancelled within some, and a child is forked that throws, too. Answers each line on
+// stdin with "ok" once every thread has done two more rounds, or prints what went wrong.
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,7 +45,8 @@ NOINLINE long passes(long x, long depth, long& left) {
   return depth == 0 ? throws(x) : passes(x, depth - 1, left) + 1;
 }
 
-// Three answers, by which of them one sees where it came from; all guards have gone by then.
+// One of three results, which shows where the exception came from; all guards are destroyed by
+// then.
 NOINLINE long catches(long x, long depth) {
   long left = 0, result = 0;
   try {

@@ -1,6 +1,6 @@
-// Carries an unwinder of its own, in place of libgcc's, which is like no other: what the C library
-// calls of one comes to a pointer that says where to go on. `unknown_unwinder [N]` calls work() so
-// many times, and prints the sum.
+// Has an unwinder of its own in place of libgcc's, unlike any known one: all of its functions that
+// the C library calls go through a pointer. `unknown_unwinder [N]` calls work() N times, and prints
+// the sum.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-// A thread that maps half of the address space, where others like to map something, and unmaps it
-// again, all the time. A line on stdin makes the first thread call tick() 1,000 times; the answer is
-// "ok". Ends at the end of its input.
+// A thread maps half of the address space, where others would map something, and unmaps it again,
+// all the time. A line on stdin makes the first thread call tick() 1,000 times, and is answered
+// with "ok". Ends at the end of its input.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// A handful of functions with known names: global, local, alias, weak, and an imported one.
+// Some functions with known names: global, local, alias, weak, and imported.
 #include <stdio.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
@@ -6,7 +6,7 @@
 int counter = 3;             // .data
 int zeros[4096];             // .bss
 #ifdef HUGE_BSS
-char huge[HUGE_BSS];          // more than anybody wants to copy
+char huge[HUGE_BSS];          // too large to copy
 #endif
 const int table[4] = {1, 2}; // .rodata
 
@@ -26,7 +26,7 @@ static NOINLINE int local_one(int x) {
   return x + zeros[x & 7];
 }
 
-// Pointers to functions, which the loader relocates.
+// Pointers to functions, relocated by the loader.
 int (*const pointers[])(int) = {alpha, local_one};
 
 NOINLINE int run(int x) {

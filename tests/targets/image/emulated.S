@@ -1,5 +1,5 @@
-// Instructions that hypervisors execute in place of the processor, followed by what matters to
-// whoever steps through them.
+// Instructions that hypervisors emulate, followed by code that shows whether single steps over them
+// work.
   .text
   .globl _start, jumps, jumped_to, calls, called, returned, jumps_twice, jumped_to_again
   .type _start, @function

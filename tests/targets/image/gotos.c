@@ -1,5 +1,5 @@
-// Labels as values: an interpreter whose table holds the addresses of its labels, one whose table
-// holds their distances, and one that computes the address of a label in its code.
+// Labels as values: an interpreter with a table of its labels' addresses, one with a table of their
+// distances, and one that computes the address of a label in its code.
 #define NOINLINE __attribute__((noinline, noclone))
 
 volatile int sink;

@@ -1,12 +1,12 @@
-// Computed jumps as only assembly makes them. Every label whose name begins with `to_` is a place
-// that somebody comes to; strip the symbols, and they have to be found by other means.
+// Computed jumps as only assembly has them. Every label whose name starts with `to_` is the target
+// of a jump. Without the symbols, these have to be found by other means.
 #define FUNCTION(name) .globl name; .type name, @function; name: .cfi_startproc
 #define END(name) .cfi_endproc; .size name, . - name; .p2align 4
 
   .text
   .p2align 4
 
-// Into the own middle, by an address that the code computes: nothing can be said about it.
+// Into its own middle, by an address that the code computes, so that the target is unknown.
 FUNCTION(computes_inside)
   lea to_computed(%rip), %rax
   lea (%rax,%rdi), %rax
@@ -21,7 +21,7 @@ to_computed:
   ret
 END(computes_inside)
 
-// The same, by a sum, in a function that also looks at data: those are no distances.
+// The same, by a sum, in a function that also reads data, which are no distances.
 FUNCTION(computes_beside_data)
   lea words(%rip), %rdx
   mov (%rdx,%rsi,4), %ecx
@@ -35,7 +35,8 @@ to_computed_too:
   ret
 END(computes_beside_data)
 
-// The same in a function that has another one inside: the rest of the outer one is as unknown.
+// The same in a function with another one nested in it: in the rest of the outer one, targets are
+// just as unknown.
 FUNCTION(computes_behind_inner)
   test %edi, %edi
   .cfi_endproc
@@ -55,7 +56,7 @@ to_behind:
   .size computes_behind_inner, . - computes_behind_inner
   .p2align 4
 
-// Among blocks of one size.
+// To one of several blocks of the same size.
 FUNCTION(jumps_among_blocks)
   lea to_block_0(%rip), %rdx
   shl $2, %edi
@@ -91,7 +92,8 @@ to_scaled_1:
   ret
 END(jumps_by_scale)
 
-// The same in both directions, and into another function: also to where no instruction seems to be.
+// The same in both directions, and into another function, also to where there seems to be no
+// instruction.
 FUNCTION(jumps_both_ways)
   cmp $7, %rdi
   jb 1f
@@ -123,7 +125,7 @@ to_shared_2:
   ret
 END(blocks_of_another)
 
-// The same, but who comes from elsewhere has another index.
+// The same, but a jump from elsewhere has another index.
 FUNCTION(enters_block_jump)
   cmp $3, %rsi
   jae 2f
@@ -141,7 +143,7 @@ to_computed_block:
   ret
 END(enters_block_jump)
 
-// A tail call through a register: nobody comes back in here.
+// A tail call through a register, which never leads back into the function.
 FUNCTION(tail_calls)
   mov (%rdi), %rax
   nop
@@ -271,7 +273,7 @@ to_immediate:
 END(passes_on)
 
 #ifndef __PIE__
-// Tables of 4-byte addresses: by their begin, from the first case on, and from the fifth on.
+// Tables of 4-byte addresses: indexed from 0, from the first case, and from the fifth.
 FUNCTION(half_words_by_begin)
   mov $begun_table, %esi
   mov (%rsi,%rdi,4), %eax
@@ -306,7 +308,7 @@ to_late_1:
   ret
 END(late_half_words)
 
-// Such numbers as other data has them, too.
+// Such numbers in other data.
 FUNCTION(adds_numbers)
   add numbers(,%rdi,4), %eax
   lea in_between(%rip), %rdx
@@ -316,7 +318,7 @@ no_label:
   ret
 END(adds_numbers)
 
-// The same in code that nothing says is a function.
+// The same in code that is not known to be a function.
 half_words_between:
   mov between_table - 8(,%rdi,4), %eax
   jmp *%rax

@@ -1,5 +1,5 @@
-// Functions as only assembly makes them. The symbols with `address_` in front say where things
-// are; being absolute, they are no symbols of code.
+// Functions as only assembly has them. The symbols that start with `address_` give addresses; as
+// they are absolute, they are not symbols of code.
 #define FUNCTION(name) .globl name; .type name, @function; name:
 #define SIZE(name) .size name, . - name
 #define MARK(name) .globl address_##name; .set address_##name, . - base
@@ -8,7 +8,7 @@
   .p2align 4
 base:
 
-// Two names, one local; and one of an object that lies in the code.
+// Two names, one of them local; and the name of an object that lies in the code.
 FUNCTION(twice)
 FUNCTION(__twice_too)
   .type twice_local, @function
@@ -21,13 +21,13 @@ twice_local:
   .size twice_local, 1
   .p2align 4
 
-// No size: it ends where the next one begins.
+// Without a size: it ends where the next one starts.
 FUNCTION(sizeless)
   xor %eax, %eax
   ret
   .p2align 4, 0xcc
 
-// A function with an entry in its middle, and code behind that entry.
+// A function with an entry in its middle, and code after that entry.
 FUNCTION(outer)
   test %edi, %edi
   je inner
@@ -54,13 +54,13 @@ FUNCTION(right)
   SIZE(right)
   .p2align 4
 
-// Not a function, as far as its symbol says, but code.
+// Not a function by its symbol, but code.
   .globl untyped
 untyped:
   ret
   .p2align 4
 
-// No symbol at all; the unwind entry is all there is.
+// Without a symbol, but with an unwind entry.
   .cfi_startproc
   MARK(unnamed)
   xor %eax, %eax
@@ -81,7 +81,7 @@ FUNCTION(short_symbol)
   .cfi_endproc
   .p2align 4
 
-// Entered by a jump, its frame already built.
+// Entered by a jump, with its frame already built.
   .cfi_startproc
   .cfi_def_cfa_offset 32
   MARK(cold)
@@ -103,7 +103,7 @@ _start:
   SIZE(_start)
   .p2align 4
 
-// Claims more than there is.
+// Its size is larger than the code.
 FUNCTION(greedy)
   ret
   .size greedy, 0x100000

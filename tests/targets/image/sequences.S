@@ -1,4 +1,4 @@
-// A restartable sequence as the kernel wants it, and descriptors that are none.
+// A valid restartable sequence, and invalid descriptors.
   .text
   .globl _start
   .type _start, @function
@@ -33,15 +33,15 @@ unsigned_abort:
 descriptor:
   .long 0, 0
   .quad start, commit_end - start, abort
-// No signature before the abort address.
+// Without a signature before the abort address.
   .p2align 5
   .long 0, 0
   .quad start, commit_end - start, unsigned_abort
-// No length.
+// With length 0.
   .p2align 5
   .long 0, 0
   .quad start, 0, abort
-// Longer than anything that would ever complete.
+// Too long to ever complete.
   .p2align 5
   .long 0, 0
   .quad start, 0x10000000, abort

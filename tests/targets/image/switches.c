@@ -1,5 +1,5 @@
-// Switches that compilers make jump tables of. Every case does something of its own, lest the
-// switch become a table of values.
+// Switches that compilers turn into jump tables. Every case does something different, so that the
+// switch does not become a table of values.
 #define NOINLINE __attribute__((noinline, noclone))
 #define CASE(n)                                          \
   case n:                                                \
@@ -18,7 +18,7 @@ NOINLINE void one_switch(int what, int x) {
   }
 }
 
-// Two tables that lie back to back.
+// Two adjacent tables.
 NOINLINE void two_switches(int what, int how, int x) {
   switch (what) {
     EIGHT(3)
@@ -33,7 +33,7 @@ NOINLINE void two_switches(int what, int how, int x) {
   }
 }
 
-// The same, in a loop: the tables' addresses may be kept in registers.
+// The same in a loop, so that the tables' addresses may be kept in registers.
 NOINLINE void looping_switches(const unsigned char *program, int x) {
   for (;; ++program) {
     switch (*program) {

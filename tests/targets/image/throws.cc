@@ -1,4 +1,4 @@
-// Exceptions that are caught, and destructors on their way.
+// Exceptions that are caught, and that run destructors before.
 #include <cstdio>
 #include <stdexcept>
 #include <string>
