@@ -44,8 +44,8 @@ struct Unrecorded {
   uint64_t unwound = 0;         // left by unwinding
   uint64_t abandoned = 0;       // by longjmp, as far as it is known
   uint64_t from_generated = 0;  // not timed because generated code made them
-  uint64_t repeated = 0;        // starts of a span that had begun
-  uint64_t unmatched = 0;       // ends of a span that had not begun
+  uint64_t repeated = 0;        // starts of a span that was started already
+  uint64_t unmatched = 0;       // ends of a span that was not started
 };
 
 class SessionFile {

@@ -3,8 +3,8 @@
 // of probes of its own (docs/load-tracking.md). The results are the sum of all batches.
 //
 // One thread uses it. It waits for descriptors(), and calls notice_end() and look_after() now and
-// then. Changes to the process wait for their turn (turn.h). What happens, and what could not be
-// done, is told to a listener.
+// then. Changes to the process wait for their turn (ledger/turn.h). What happens, and what could
+// not be done, is told to a listener.
 #pragma once
 
 #include <sys/types.h>
