@@ -144,7 +144,7 @@ CheckRow process(pid_t pid) {
     return row;
   };
   if (auto closed = ledger::why_closed(pid)) return bad(message(*closed));
-  if (auto willing = target::can_be_hijacked(pid); !willing) return bad(message(willing.error()));
+  if (auto able = target::can_be_hijacked(pid); !able) return bad(message(able.error()));
   auto subject = session::look_at(pid, object_store());
   if (!subject) return bad(message(subject.error()));
   row.finding = fmt::format("{}, {} threads, {} objects", subject->target.command(),

@@ -78,7 +78,7 @@ bool may_be_known(const SiteEntry& site) {
          (site.phase == Phase::usual || site.phase == Phase::dependent);
 }
 
-std::optional<KeptJump> jump_home(Address from, Address to) {
+std::optional<KeptJump> jump_back(Address from, Address to) {
   if (!arch::reaches(from + kKeptJumpLength, to)) return std::nullopt;
   KeptJump jump{};
   arch::encode_jump(jump, static_cast<int32_t>(to - from - kKeptJumpLength));
@@ -92,7 +92,7 @@ Result<void, SystemError> keep_stubs(const target::Memory& memory, const layout:
     if (!may_be_known(site)) continue;
     const Address at = site.target();
     if (const auto* arena = mapping_around(journal, MappingEntry::Kind::stubs, at)) {
-      const auto jump = jump_home(at, site.address);
+      const auto jump = jump_back(at, site.address);
       if (!jump) continue;
       if (auto written = memory.write(at, *jump); !written) return written;
       Address& end = end_of[arena->address];

@@ -178,19 +178,19 @@ size_t release_calls(const target::Memory& memory, const SlotUse& use) {
   size_t released = 0;
   for (size_t w = 0; w < use.waiting.size(); ++w) {
     const size_t i = use.waiting[w];
-    Address home = use.slots[i].return_address;
+    Address returns_to = use.slots[i].return_address;
     std::vector<size_t> chain = {i};
-    while (const auto next = slot_returned_to(use, home)) {
+    while (const auto next = slot_returned_to(use, returns_to)) {
       if (chain.size() > use.slots.size()) break;  // a cycle, which only the program can have made
       chain.push_back(*next);
-      home = use.slots[*next].return_address;
+      returns_to = use.slots[*next].return_address;
     }
     const auto set = [&](size_t slot, size_t field, uint64_t value) {
       static_cast<void>(
           memory.write_value(use.address + slot * sizeof(layout::Slot) + field, value));
     };
     for (size_t slot : chain) set(slot, offsetof(layout::Slot, body), kReleased);
-    if (!memory.write_value(use.waiting_at[w], home)) continue;
+    if (!memory.write_value(use.waiting_at[w], returns_to)) continue;
     for (size_t slot : chain)  // one that was used again keeps it, as its first call may return
       if (use.slots[slot].reused == 0) set(slot, offsetof(layout::Slot, return_address), 0);
     released += chain.size();

@@ -113,8 +113,8 @@ Result<Batch, MeasurementError> Measurement::plan_and_arm(Subject& subject) {
 
 Result<void, MeasurementError> Measurement::arm_program() {
   const uint64_t begin_ns = monotonic_ns();
-  if (auto willing = target::can_be_hijacked(process_.pid); !willing)
-    return fail(MeasurementError(ledger::SessionError(willing.error())));
+  if (auto able = target::can_be_hijacked(process_.pid); !able)
+    return fail(MeasurementError(ledger::SessionError(able.error())));
   const auto turn = ledger::Turn::take(process_.pid);
   if (!turn) return fail(MeasurementError(turn.error()));
   auto subject = look_at(target_, *store_);
