@@ -85,12 +85,6 @@ size_t Arming::mapping_of(MappingEntry::Kind kind) const {
   return 0;
 }
 
-bool Arming::has_loader_hook() const {
-  for (size_t i = 0; i < set_.patches.size(); ++i)
-    if (is_hook(i, placement::Hook::Kind::loader)) return true;
-  return false;
-}
-
 Result<void, ledger::SessionError> Arming::choose_addresses(
     const std::vector<image::Mapping>& maps) {
   // Other addresses than an earlier session's: nongnu's libunwind keeps in a cache, as long as the
@@ -178,7 +172,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
     check_cancelled();
     const placement::SitePatch& patch = set_.patches[i];
     const auto tactic = static_cast<uint8_t>(patch.plan.patch.tactic);
-    site_.push_back(static_cast<uint32_t>(journal.sites.size()));
+    plan_.states[i].site = static_cast<uint32_t>(journal.sites.size()) & PatchState::kMostSites;
     layout::SiteEntry site;
     site.address = patch.site();
     static_assert(plan::kLongestPun <= layout::kMaxSiteLength);
@@ -187,7 +181,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
     site.tactic = tactic & 127;
     site.at_begin = patch.plan.patch.at_begin;
     site.displaced = patch.plan.patch.displaced;
-    site.link = kind_of_link(i);
+    site.link = plan_.kind_of_link(i);
     using Phase = layout::SiteEntry::Phase;
     if (patch.plan.trampoline || patch.plan.ends_in_next_jump) site.phase = Phase::dependent;
     if (patch.hook)
@@ -199,7 +193,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
       board.address = patch.plan.trampoline->address + patch.object->bias();
       board.length = board.own = patch.plan.trampoline->length & 15;
       board.tactic = tactic & 127;
-      board.link = kind_of_link(i);
+      board.link = plan_.kind_of_link(i);
       std::copy_n(patch.plan.trampoline->original.begin(), board.own, board.original);
       journal.sites.push_back(board);
     }
@@ -208,7 +202,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
       add_function(set_.probes[j], j);
       probe.object = static_cast<uint16_t>(object);
       probe.kind = entry_kind(set_.kind);
-      probe.site = site_[i];
+      probe.site = site_of(i);
       probe.offset = static_cast<uint8_t>(set_.probes[j].offset);
       journal.probes.push_back(probe);
       if (options_.has_switches) journal.switches.push_back({});
@@ -216,7 +210,6 @@ Result<void, ledger::SessionError> Arming::create_file() {
   };
   journal.sites.reserve(set_.patches.size());
   journal.probes.reserve(set_.probes.size());
-  site_.reserve(set_.patches.size());
   for (const Arena& arena : arenas_) {
     layout::ObjectEntry entry;
     entry.bias = arena.object->bias();
@@ -232,7 +225,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
     arena.sites.end = arena.sites.armed = journal.sites.size();
   }
 
-  journal.spans = span_entries();
+  journal.spans = span_entries(set_);
   for (size_t i = 0; i < journal.spans.size(); ++i)
     journal.spans[i].name = add_name(set_.spans[i].text);
 
@@ -248,7 +241,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
   counts.switches = journal.switches.size();
   counts.name_bytes = names.size();
   counts.fraction_bits = options_.fraction_bits;
-  counts.loader_cell = has_loader_hook();
+  counts.loader_cell = plan_.has_loader_hook();
   choose_sizes(counts, *folder);
   layout::FileHeader& header = journal.header;
   header = layout::lay_out(counts);
@@ -295,20 +288,23 @@ Result<void, ledger::SessionError> Arming::run() {
   for (const Arena& arena : arenas_) {
     ObjectSites sites = arena.sites;
     for (size_t i : arena.patches) {
-      if (armed_[i]) sites.armed = std::min<size_t>(sites.armed, site_[i]);
+      if (plan_.is_armed(i)) sites.armed = std::min<size_t>(sites.armed, site_of(i));
       sites.has_probes = sites.has_probes || !set_.patches[i].hook;
     }
     session_.sites_of_objects_.push_back(sites);
   }
   for (size_t i = 0; i < set_.patches.size(); ++i)
-    if (is_hook(i, placement::Hook::Kind::loader) && armed_[i])
+    if (plan_.is_hook(i, placement::Hook::Kind::loader) && plan_.is_armed(i))
       session_.loader_ = LoaderWatch::start(file().path(), journal());
+  auto& skipped = session_.report_.skipped;
+  skipped.insert(skipped.end(), std::make_move_iterator(plan_.left_out.begin()),
+                 std::make_move_iterator(plan_.left_out.end()));
   // What was planned is not needed any more, and goes before what is armed comes.
   set_.patches = std::vector<placement::SitePatch>();  // `= {}` would keep the memory
   session_.probes_.reserve(set_.probes.size());
-  if (has_spans()) session_.probes_ = armed_spans();
+  if (has_spans()) session_.probes_ = armed_spans(plan_, session_.journal_.spans);
   for (uint32_t i = 0; i < set_.probes.size() && !has_spans(); ++i)
-    if (armed_[set_.probes[i].patch])
+    if (plan_.is_armed(set_.probes[i].patch))
       session_.probes_.push_back({static_cast<uint32_t>(set_.probes[i].match), i});
   session_.matches_ = std::move(set_.matches);
   session_.values_ = std::move(set_.values);

@@ -9,8 +9,15 @@
 
 #include "arch/stub.h"
 #include "arch/unwind_tables.h"
+#include "engine/arming_plan.h"
+#include "engine/dependence.h"
+#include "engine/known_stubs.h"
+#include "engine/rseq_areas.h"
 #include "engine/session.h"
 #include "engine/shared_sites.h"
+#include "engine/site_sharing.h"
+#include "engine/span_points.h"
+#include "engine/thread_ids.h"
 #include "image/process.h"
 #include "ledger/session_error.h"
 #include "patch/text_edit.h"
@@ -59,7 +66,7 @@ struct StubPiece {
 class Arming {
  public:
   Arming(Session& session, placement::ProbeSet set, const ArmOptions& options)
-      : session_(session), options_(options), set_(std::move(set)), armed_(set_.patches.size()) {}
+      : session_(session), options_(options), plan_(std::move(set)), set_(plan_.set) {}
 
   Result<void, ledger::SessionError> run();
 
@@ -72,7 +79,6 @@ class Arming {
   Result<void, ledger::SessionError> map_all(target::HijackedThread& thread);
   void unmap_all(target::HijackedThread& thread);
   void note_rseq();
-  bool all_have_rseq(target::Stop& stop) const;
   struct Script;
   Script script(const target::Handover& handover, size_t scratch) const;
   Result<void, ledger::SessionError> run_script(target::HijackedThread& thread, Script& script,
@@ -86,25 +92,10 @@ class Arming {
   static uint64_t scratch_size(size_t mappings);
   Result<void, ledger::SessionError> write_stubs();
   Result<void, ledger::SessionError> write_text();
-  void find_shared();
-  bool fits_in(size_t patch);
-  void drop_unneeded_dependencies();
-  bool share(size_t patch, const OtherSite& other);
-  bool take_window(size_t patch, const OtherSite& other);
-  std::optional<size_t> dependency_at(const OtherSite& window, image::Object& object);
-  layout::SiteEntry::Link kind_of_link(size_t patch) const;
-  std::optional<Address> link_of(const placement::SitePatch& patch) const;
   size_t index_of(const placement::SitePatch& patch) const {
     return static_cast<size_t>(&patch - set_.patches.data());
   }
   patch::TextEdit edit_of(size_t patch, size_t site) const;
-  void lead_through_kept_stubs();
-  void put_first_what_may_stay();
-  void move_to_front(IndexRange patches, IndexRange probes);
-  bool may_be_known(const placement::SitePatch& patch) const;
-  void drop(size_t patch, plan::Reason reason);
-  void drop_what_needs_hooks();
-  void drop_dependents();
   bool has_edit_across_pages(const placement::SitePatch& patch, const arch::Stub& stub) const;
   void note_probes(size_t patch, const arch::Stub& stub);
   bool write_jumps(size_t patch, const arch::Stub& stub);
@@ -119,12 +110,6 @@ class Arming {
   std::optional<arch::Stub> place_stub(const placement::SitePatch& patch, arch::Assembler& code,
                                        const arch::ArenaEntries& entries,
                                        std::vector<arch::StubAction>& actions) const;
-  arch::Metric metric_of(size_t histogram) const;
-  void add_span_actions(size_t probe, arch::StubAction action,
-                        std::vector<arch::StubAction>& actions) const;
-  size_t span_actions(size_t probe) const;
-  std::vector<layout::SpanEntry> span_entries() const;
-  std::vector<ArmedProbe> armed_spans() const;
   Result<void, ledger::SessionError> note_tid_offset(target::Stop& stop);
   decltype(arch::StubAction::what) action_of(size_t probe) const;
   uint64_t most_room(const placement::SitePatch& patch) const;
@@ -152,27 +137,18 @@ class Arming {
   Result<void, ledger::SessionError> announce_text();
   Result<void, ledger::SessionError> build_locked();
   void forget_stubs();
-  void drop_changed(const Edits& edits);
+  bool drop_changed(const Edits& edits);
   void keep_armed(Edits& edits) const;
   Result<void, ledger::SessionError> note_left_out();
 
   runtime::RuntimeSpec runtime_spec() const;
   std::vector<Range> caller_code() const;
   arch::ArenaSpec arena_spec(const Arena& arena, const std::vector<Address>& cpus) const;
-  bool times() const { return set_.kind == placement::Kind::latency; }
-  bool has_spans() const { return set_.kind == placement::Kind::span; }
-  // With the runtime: times calls, records values, or has spans.
-  bool has_histograms() const { return set_.kind != placement::Kind::count; }
-  bool is_hook(size_t patch, placement::Hook::Kind kind) const {
-    const auto& hook = set_.patches[patch].hook;
-    return hook && hook->kind == kind;
-  }
-  bool marks_children() const { return set_.marks_children; }
-  bool serves_unwinding(size_t patch) const {
-    const auto& hook = set_.patches[patch].hook;
-    return hook && hook->is_for_unwinding();
-  }
-  bool has_loader_hook() const;
+  bool times() const { return plan_.times(); }
+  bool has_spans() const { return plan_.has_spans(); }
+  bool has_histograms() const { return plan_.has_histograms(); }
+  uint32_t site_of(size_t patch) const { return plan_.states[patch].site; }
+  Counting counting() const { return rseq_ ? Counting::restartable : Counting::locked; }
   size_t mapping_of(layout::MappingEntry::Kind kind) const;  // index in the journal
   Address loader_cell() const;
   target::AttachError attach_error(target::AttachCause cause, int error = 0,
@@ -185,22 +161,14 @@ class Arming {
 
   Session& session_;
   const ArmOptions& options_;
-  placement::ProbeSet set_;
-  std::vector<bool> armed_;     // per patch; false: dropped, or not yet
-  bool is_less_armed_ = false;  // something was dropped
+  ArmingPlan plan_;
+  placement::ProbeSet& set_;
   std::vector<Arena> arenas_;
   std::vector<StubPiece> pieces_;           // by arena and address
   std::vector<patch::Interior> interiors_;  // by address; their `edit` is the patch
-  std::vector<uint32_t> site_;              // per patch: the index of its SiteEntry; that of its
-                                            // trampoline, where it has one, is the next
-  std::vector<size_t> with_trampoline_;     // those patches
-  std::vector<size_t> dependents_;          // patches that rely on another one
-  std::vector<size_t> puns_;                // patches that lead to memory of our own
   std::vector<Address> stubs_of_puns_;      // in the same order
   std::vector<Range> islands_;              // pages that puns lead to, in the target
   OtherSites others_;
-  std::map<size_t, Place> shared_;      // by patch: those at sites that other sessions have, too
-  std::vector<size_t> in_the_way_;      // patches that cannot be where others' are
   std::optional<arch::RseqArea> rseq_;  // as the hijacked thread has it; all are looked at later
   bool is_address_taken_ = false;       // by the program, since it was chosen
   Address runtime_address_ = 0;
@@ -209,9 +177,8 @@ class Arming {
   Address enter_ = 0;
   arch::UnwinderHook hook_;
   std::vector<arch::CodeRow> runtime_frames_;
-  std::map<size_t, std::vector<uint8_t>> hidden_;  // by patch: trampolines in its window
-  size_t skipped_before_stubs_ = 0;                // of the report
-  uint64_t unwind_room_ = 0;  // for the unwind tables, behind the stubs of the first arena
+  size_t skipped_before_stubs_ = 0;  // of the report
+  uint64_t unwind_room_ = 0;         // for the unwind tables, behind the stubs of the first arena
   Address unwind_tables_ = 0;
 };
 

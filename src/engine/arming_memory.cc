@@ -21,18 +21,6 @@ namespace {
 using layout::MappingEntry;
 using target::AttachCause;
 
-// How a thread has its rseq area, if as all threads may have it: at that distance from the thread
-// pointer, and as children that share it can be marked. Nothing: not like that, or not registered.
-std::optional<arch::RseqArea> rseq_of(pid_t tid, const arch::Registers& registers) {
-  const auto registration = target::rseq_registration(tid);
-  if (!registration || registers.fs_base == 0) return std::nullopt;
-  const auto distance = static_cast<int64_t>(registration->area - registers.fs_base);
-  if (registration->signature != arch::kRseqSignature ||
-      registration->size != arch::kMarkableRseqSize || distance != static_cast<int32_t>(distance))
-    return std::nullopt;
-  return arch::RseqArea{static_cast<int32_t>(distance)};
-}
-
 int protection_of(MappingEntry::Kind kind) {
   if (kind == MappingEntry::Kind::tables) return PROT_READ;
   return layout::is_code(kind) ? PROT_READ | PROT_EXEC : PROT_READ | PROT_WRITE;
@@ -256,7 +244,7 @@ void Arming::unmap_all(target::HijackedThread& thread) {
 Result<void, ledger::SessionError> Arming::map_memory() {
   const Task::Scope to_the_end(nullptr);
   const bool wants_rseq =
-      possible_cpus() <= layout::kMaxCpus && !kernel_checks_rseq() && marks_children();
+      possible_cpus() <= layout::kMaxCpus && !kernel_checks_rseq() && set_.marks_children;
   constexpr int kAttempts = 3;
   const auto map_somewhere = [&](target::HijackedThread& thread) {
     if (wants_rseq) rseq_ = rseq_of(thread.tid(), thread.registers());
@@ -284,24 +272,6 @@ void Arming::note_rseq() {
   session_.report_.locked = !runtime_spec().has_cells_per_cpu();
   // Counting stubs have no other use for it.
   if (session_.report_.locked && !has_histograms()) rseq_.reset();
-}
-
-// Has each thread its area where stubs would look for it? A thread that has not registered one yet
-// has zeros there, and locks.
-bool Arming::all_have_rseq(target::Stop& stop) const {
-  std::vector<Address> bases;
-  for (const auto& thread : stop.threads()) {
-    if (thread.is_worker()) continue;  // never counts anything
-    // A thread that hijacks another one's thread pointer would use the other's area.
-    const Address base = thread.registers.fs_base;
-    if (base == 0) return false;
-    bases.push_back(base);
-    if (!target::rseq_registration(thread.tid)) continue;
-    const auto area = rseq_of(thread.tid, thread.registers);
-    if (!area || !(*area == *rseq_)) return false;
-  }
-  std::sort(bases.begin(), bases.end());
-  return std::adjacent_find(bases.begin(), bases.end()) == bases.end();
 }
 
 }  // namespace pinprick::engine

@@ -28,7 +28,7 @@ constexpr uint64_t kGap = 4096;
 
 // Pages that puns lead to, as few ranges as they make.
 std::vector<Range> pages_of_islands(const std::vector<placement::SitePatch>& patches,
-                                    const std::vector<size_t>& puns) {
+                                    const std::vector<uint32_t>& puns) {
   std::vector<Address> pages;
   pages.reserve(puns.size());
   for (size_t i : puns)
@@ -51,9 +51,10 @@ std::optional<arch::Stub> Arming::place_stub(const placement::SitePatch& patch,
   using arch::StackUse;
   if (patch.hook && patch.hook->kind == placement::Hook::Kind::vfork)
     return placement::place_vfork_hook(code, patch, rseq_.value_or(arch::RseqArea{}),
-                                       link_of(patch));
+                                       plan_.link_of(index_of(patch)));
   if (patch.hook && patch.hook->is_for_unwinding())
-    return placement::place_unwinder_hook(code, patch, entries, hook_, link_of(patch));
+    return placement::place_unwinder_hook(code, patch, entries, hook_,
+                                          plan_.link_of(index_of(patch)));
   arch::Metric metric;
   actions.clear();
   if (patch.hook) {
@@ -61,7 +62,7 @@ std::optional<arch::Stub> Arming::place_stub(const placement::SitePatch& patch,
                                                  .argument = loader_cell()}});
   } else if (times() && !patch.probes.empty()) {
     const size_t i = patch.probes[0];
-    metric = metric_of(i);
+    metric = metric_of(session_.journal_.header, i);
     actions.push_back({.what = arch::TimeCall{.metrics = {&metric, 1}}});
   } else {
     const bool is_go = patch.object->elf().is_go();
@@ -70,7 +71,7 @@ std::optional<arch::Stub> Arming::place_stub(const placement::SitePatch& patch,
                                  .stack = is_go ? StackUse::none : set_.probes[i].stack(),
                                  .what = {}};
       if (has_spans()) {
-        add_span_actions(i, action, actions);
+        add_span_actions(set_, session_.journal_.header, i, action, actions);
         continue;
       }
       action.what = action_of(i);
@@ -80,156 +81,7 @@ std::optional<arch::Stub> Arming::place_stub(const placement::SitePatch& patch,
   return placement::place_stub(
       code, patch, entries,
       {.rseq = rseq_, .has_switches = options_.has_switches && !patch.hook, .actions = actions},
-      link_of(patch));
-}
-
-// Which of our patches are at sites of other sessions, and which cannot be where others' are.
-void Arming::find_shared() {
-  others_ = OtherSites::find(target().pid(), target().memory());
-  if (others_.empty()) return;
-  // Dependencies before what lies in their windows.
-  const size_t count = set_.patches.size();
-  for (const bool dependents : {false, true})
-    for (size_t i = 0; i < count; ++i)
-      if (static_cast<bool>(set_.patches[i].plan.depends_on) == dependents && !fits_in(i))
-        in_the_way_.push_back(i);
-  drop_unneeded_dependencies();
-}
-
-// Windows that were planned as room for trampolines alone, where others' trampolines are used.
-void Arming::drop_unneeded_dependencies() {
-  std::vector<bool> needed(set_.patches.size());
-  for (const placement::SitePatch& patch : set_.patches)
-    if (patch.plan.depends_on) needed[*patch.plan.depends_on] = true;
-  for (size_t i = 0; i < set_.patches.size(); ++i)
-    if (!needed[i] && set_.patches[i].probes.empty() && !set_.patches[i].hook &&
-        !shared_.contains(i))
-      in_the_way_.push_back(i);
-}
-
-// False: something of another session is where the patch would be.
-bool Arming::fits_in(size_t patch) {
-  const placement::SitePlan& plan = set_.patches[patch].plan;
-  const uint64_t bias = set_.patches[patch].object->bias();
-  const auto in = [&](Range own) { return others_.in({own.begin + bias, own.end + bias}); };
-  const auto touching = in(plan.claimed());
-  std::vector<const OtherSite*> at_site;
-  for (const OtherSite* one : touching) {
-    const bool is_known =
-        std::any_of(touching.begin(), touching.end(), [&](const OtherSite* other) {
-          // Trampolines that lie in a window, behind its jump, go with that; and all that share a
-          // trampoline have the same jump to it.
-          const bool lies_in = one->entry.displaced == 0 &&
-                               other->entry.end() <= one->entry.address &&
-                               other->touched().contains(one->touched());
-          const bool is_same = one->leads_on && other->leads_on && other < one &&
-                               other->entry.address == one->entry.address;
-          return lies_in || is_same;
-        });
-    if (!is_known) at_site.push_back(one);
-  }
-  if (at_site.size() == 1 && share(patch, *at_site[0])) return true;
-  if (!at_site.empty()) return false;
-  const bool dependency_is_shared = plan.depends_on && shared_.contains(*plan.depends_on);
-  if (!plan.trampoline) return !dependency_is_shared;
-  auto at_board =
-      in({plan.trampoline->address, plan.trampoline->address + plan.trampoline->length});
-  // In a window that we share its bytes are anybody's who needs some.
-  std::erase_if(at_board, [&](const OtherSite* other) {
-    return dependency_is_shared && other->entry.address == set_.patches[*plan.depends_on].site();
-  });
-  return at_board.empty();
-}
-
-// With the window and the trampoline that are there already: the instructions are displaced for
-// all by the last stub, and where one jump stays, all stay that it needs.
-bool Arming::share(size_t patch, const OtherSite& other) {
-  image::Object& object = *set_.patches[patch].object;
-  for (size_t i : set_.patches[patch].probes)
-    if (set_.probes[i].offset != 0) return false;
-  const OtherSite* head = &other;
-  OptionalIndex depends_on;
-  if (other.leads_on) {
-    const Address board = other.entry.target();
-    head = nullptr;
-    for (const OtherSite* there : others_.in({board, board + arch::kJumpLength}))
-      if (there->entry.address == board && there->entry.displaced == 0)
-        head = there;
-      else if (const auto found = dependency_at(*there, object))
-        depends_on = *found;
-      else
-        return false;
-  }
-  if (head == nullptr || !head->is_shareable || !take_window(patch, other)) return false;
-  placement::SitePlan& plan = set_.patches[patch].plan;
-  plan.trampoline = {};
-  plan.depends_on = depends_on;
-  if (head != &other) {
-    plan::Trampoline board;
-    board.address = head->entry.address - object.bias();
-    board.length = head->entry.length;
-    std::copy_n(head->entry.original, head->entry.length, board.original.begin());
-    plan.trampoline = board;
-  }
-  shared_[patch] =
-      others_.place_for(target().memory(), *head, times() && !set_.patches[patch].hook);
-  return true;
-}
-
-// False: ours is another kind of patch, or was planned for other bytes.
-bool Arming::take_window(size_t patch, const OtherSite& other) {
-  placement::SitePatch& ours = set_.patches[patch];
-  plan::Window& window = ours.plan.patch;
-  if (other.entry.address != ours.site() || ours.plan.island || ours.plan.ends_in_next_jump ||
-      ours.plan.is_pun() || other.entry.own != other.entry.length)
-    return false;
-  window.written = other.entry.length;
-  window.displaced = other.entry.displaced;
-  window.tactic = static_cast<plan::Tactic>(other.entry.tactic);
-  window.at_begin = other.entry.at_begin;
-  ours.plan.interior_end = 0;
-  return std::equal(other.entry.original, other.entry.original + other.entry.own,
-                    ours.original().begin());
-}
-
-// Our patch at the site of the window that a trampoline lies in; makes one if there is none.
-std::optional<size_t> Arming::dependency_at(const OtherSite& window, image::Object& object) {
-  const auto found = std::find_if(
-      set_.patches.begin(), set_.patches.end(),
-      [&](const placement::SitePatch& patch) { return patch.site() == window.entry.address; });
-  const auto index = static_cast<size_t>(found - set_.patches.begin());
-  if (found != set_.patches.end())
-    return shared_.contains(index) ? std::optional(index) : std::nullopt;
-  if (!window.is_shareable) return std::nullopt;
-  placement::SitePatch depends_on;
-  depends_on.object = &object;
-  depends_on.plan.patch.site = window.entry.address - object.bias();
-  depends_on.plan.patch.written = window.entry.length;
-  depends_on.plan.patch.displaced = window.entry.displaced;
-  depends_on.probes = {set_.probes.size(), 0};
-  set_.patches.push_back(std::move(depends_on));
-  if (share(index, window)) return index;
-  set_.patches.pop_back();
-  return std::nullopt;
-}
-
-layout::SiteEntry::Link Arming::kind_of_link(size_t patch) const {
-  using Link = layout::SiteEntry::Link;
-  const bool is_timed = times() && !set_.patches[patch].hook;
-  if (!is_timed && !shared_.contains(patch)) return Link::none;
-  return is_hook(patch, placement::Hook::Kind::vfork) ? Link::at_begin : Link::before_body;
-}
-
-std::optional<Address> Arming::link_of(const placement::SitePatch& patch) const {
-  const size_t index = index_of(patch);
-  if (kind_of_link(index) == layout::SiteEntry::Link::none) return std::nullopt;
-  const auto shared = shared_.find(index);
-  return shared == shared_.end() ? Address{0} : shared->second.below;
-}
-
-arch::Metric Arming::metric_of(size_t histogram) const {
-  const layout::FileHeader& header = session_.journal_.header;
-  return {layout::time_cells_offset(header, histogram), header.fraction_bits};
+      plan_.link_of(index_of(patch)));
 }
 
 // Of a probe that counts, or records a value.
@@ -237,7 +89,8 @@ decltype(arch::StubAction::what) Arming::action_of(size_t probe) const {
   if (set_.kind != placement::Kind::value)
     return arch::CountHit{static_cast<uint32_t>(layout::counter_offset(probe))};
   const select::Value& value = set_.value_of(set_.probes[probe]).value;
-  return arch::RecordValue{metric_of(probe), value.register_number, value.bytes};
+  return arch::RecordValue{metric_of(session_.journal_.header, probe), value.register_number,
+                           value.bytes};
 }
 
 // In the target. 0 before anything is laid out.
@@ -253,21 +106,15 @@ Address Arming::loader_cell() const {
 Result<void, ledger::SessionError> Arming::lay_out() {
   constexpr size_t kPiece = 512;
   if (times()) hook_.slot_code = {0, 1};
-  put_first_what_may_stay();
-  find_shared();
-  lead_through_kept_stubs();
-  for (size_t i = 0; i < set_.patches.size(); ++i) {
-    const placement::SitePatch& patch = set_.patches[i];
-    if (patch.plan.trampoline) with_trampoline_.push_back(i);
-    if (patch.plan.island) puns_.push_back(i);
-    if (!patch.plan.depends_on) continue;
-    dependents_.push_back(i);
-    const size_t depends_on = *patch.plan.depends_on;
-    if (patch.plan.trampoline)
-      hidden_[depends_on].push_back(static_cast<uint8_t>(patch.plan.trampoline->address -
-                                                         set_.patches[depends_on].plan.patch.site));
-  }
-  islands_ = pages_of_islands(set_.patches, puns_);
+  put_known_first(set_);
+  others_ = OtherSites::find(target().pid(), target().memory());
+  share_sites(plan_, others_, target().memory());
+  if (may_any_be_known(set_))
+    if (const auto maps = image::read_maps(target().pid()))
+      lead_through_kept_stubs(plan_, kept_stubs(target().memory(), *maps), target().memory());
+  plan_.note_dependencies();
+  plan_.states.resize(set_.patches.size());
+  islands_ = pages_of_islands(set_.patches, plan_.puns);
   for (size_t i = 0; i < set_.patches.size(); ++i) {
     check_cancelled();
     const placement::SitePatch& patch = set_.patches[i];
@@ -296,106 +143,19 @@ Result<void, ledger::SessionError> Arming::lay_out() {
   return {};
 }
 
-// Those of an object's stubs that may have to stay come first, so that they fill few pages. In
-// place: there may be millions.
-void Arming::put_first_what_may_stay() {
-  std::vector<uint32_t> place(set_.patches.size());
-  bool is_moved = false;
-  size_t end = 0, end_probe = 0;
-  while (end < set_.patches.size()) {
-    const size_t first = end, first_probe = end_probe;
-    size_t known = 0;
-    for (; end < set_.patches.size() && set_.patches[end].object == set_.patches[first].object;
-         ++end) {
-      known += may_be_known(set_.patches[end]) ? 1 : 0;
-      end_probe += set_.patches[end].probes.size();
-    }
-    size_t front = first, back = first + known;
-    for (size_t i = first; i < end; ++i)
-      place[i] = static_cast<uint32_t>(may_be_known(set_.patches[i]) ? front++ : back++);
-    const auto of = std::span(place).subspan(first, end - first);
-    if (std::is_sorted(of.begin(), of.end())) continue;
-    is_moved = true;
-    move_to_front({first, end - first}, {first_probe, end_probe - first_probe});
-  }
-  if (!is_moved) return;
-  for (placement::SitePatch& patch : set_.patches)
-    if (patch.plan.depends_on) patch.plan.depends_on = place[*patch.plan.depends_on];
-}
-
-// Of these patches those that may be known. All their probes lie in `probes`, in the same order.
-void Arming::move_to_front(IndexRange patches, IndexRange probes) {
-  std::vector<placement::SitePatch> known;  // the last one first, as their probes
-  std::vector<placement::Probe> probes_of_known;
-  size_t to = patches.first + patches.size();
-  size_t to_probe = probes.first + probes.size();
-  const auto take_probe = [&](const placement::Probe& probe) {
-    set_.probes[--to_probe] = probe.of_patch(to);
-  };
-  for (size_t i = to; i-- > patches.first;) {
-    placement::SitePatch& patch = set_.patches[i];
-    const IndexRange its = patch.probes;
-    if (may_be_known(patch)) {
-      for (size_t j = its.size(); j-- > 0;) probes_of_known.push_back(set_.probes[its[j]]);
-      known.push_back(std::move(patch));
-      continue;
-    }
-    --to;
-    for (size_t j = its.size(); j-- > 0;) take_probe(set_.probes[its[j]]);
-    patch.probes = {to_probe, its.size()};
-    if (to != i) set_.patches[to] = std::move(patch);
-  }
-  auto next = probes_of_known.begin();
-  for (placement::SitePatch& patch : known) {
-    --to;
-    for (size_t j = 0; j < patch.probes.size(); ++j) take_probe(*next++);
-    patch.probes = {to_probe, patch.probes.size()};
-    set_.patches[to] = std::move(patch);
-  }
-}
-
-// Does its jump make a function's first byte that of a jump?
-bool Arming::may_be_known(const placement::SitePatch& patch) const {
-  const plan::Window& jump = patch.plan.patch;
-  return !patch.hook && jump.at_begin && jump.written == arch::kJumpLength;
-}
-
-// Who knows a stub that an earlier session left comes to ours by it; and no other has to stay.
-void Arming::lead_through_kept_stubs() {
-  if (std::none_of(set_.patches.begin(), set_.patches.end(),
-                   [&](const auto& patch) { return may_be_known(patch); }))
-    return;
-  const auto maps = image::read_maps(target().pid());
-  if (!maps) return;
-  const auto kept = kept_stubs(target().memory(), *maps);
-  if (kept.empty()) return;
-  for (placement::SitePatch& patch : set_.patches) {
-    if (!may_be_known(patch) || patch.plan.trampoline || patch.plan.island ||
-        patch.plan.depends_on || shared_.contains(index_of(patch)))
-      continue;
-    const auto found = kept.find(patch.site());
-    plan::Trampoline board;
-    if (found == kept.end() || !arch::reaches(patch.site() + arch::kJumpLength, found->second))
-      continue;
-    board.address = found->second - patch.object->bias();
-    board.length = kKeptJumpLength;
-    const auto bytes = std::span(board.original).first(kKeptJumpLength);
-    if (target().memory().read(found->second, bytes)) patch.plan.trampoline = board;
-  }
-}
-
 // No stub of the patch takes more.
 uint64_t Arming::most_room(const placement::SitePatch& patch) const {
   if (!patch.hook) {
     size_t parts = patch.probes.size();
     if (has_spans()) {
       parts = 0;
-      for (size_t i : patch.probes) parts += span_actions(i);
+      for (size_t i : patch.probes) parts += count_span_actions(set_, i);
     }
     // Few stubs lie at a page's end, but each may.
-    const size_t edits = (may_be_known(patch) ? 1 : 0) +
-                         (kind_of_link(index_of(patch)) != layout::SiteEntry::Link::none ? 1 : 0) +
-                         (options_.has_switches ? patch.probes.size() : 0);
+    const size_t edits =
+        (may_be_known(patch) ? 1 : 0) +
+        (plan_.kind_of_link(index_of(patch)) != layout::SiteEntry::Link::none ? 1 : 0) +
+        (options_.has_switches ? patch.probes.size() : 0);
     return align_up(arch::most_stub_bytes(parts, patch.plan.patch.displaced), kStubAlignment) +
            edits * kStubAlignment;
   }
@@ -415,10 +175,10 @@ uint64_t Arming::most_room(const placement::SitePatch& patch) const {
 
 std::string Arming::shape_of(size_t patch, const arch::Stub& stub, Address at,
                              uint64_t room) const {
-  const auto hidden = hidden_.find(patch);
+  const auto hidden = plan_.hidden.find(patch);
   return arch::StubShapes::shape_of(
       stub.frames, at, room,
-      hidden == hidden_.end() ? std::span<const uint8_t>() : std::span(hidden->second));
+      hidden == plan_.hidden.end() ? std::span<const uint8_t>() : std::span(hidden->second));
 }
 
 // Room for tables of as many stubs, with as much to say of them as there may be.
@@ -460,12 +220,12 @@ arch::UnwindSpec Arming::unwind_spec(const arch::StubShapes& shapes) const {
     spec.code.push_back(arena.routines);
     spec.arenas.push_back(arena.frames);
   }
-  for (size_t i : with_trampoline_) {
+  for (size_t i : plan_.with_trampoline) {
     const placement::SitePatch& patch = set_.patches[i];
     spec.trampolines.push_back(
         {patch.plan.trampoline->address + patch.object->bias(), patch.site()});
   }
-  for (size_t i : puns_)
+  for (size_t i : plan_.puns)
     spec.trampolines.push_back({island_of(set_.patches[i]), set_.patches[i].site()});
   return spec;
 }
@@ -485,9 +245,9 @@ Result<void, ledger::SessionError> Arming::write_trampolines() {
   for (const MappingEntry& entry : journal().mappings) {
     if (entry.kind != MappingEntry::Kind::islands || entry.address == 0) continue;
     std::vector<uint8_t> bytes(entry.size - placement::kIslandMarkSize, arch::kBreakpoint);
-    for (size_t pun = 0; pun < puns_.size(); ++pun) {
-      if (!armed_[puns_[pun]]) continue;
-      const Address offset = island_of(set_.patches[puns_[pun]]) - entry.address;
+    for (size_t pun = 0; pun < plan_.puns.size(); ++pun) {
+      if (!plan_.is_armed(plan_.puns[pun])) continue;
+      const Address offset = island_of(set_.patches[plan_.puns[pun]]) - entry.address;
       if (offset >= bytes.size()) continue;
       const Address at = entry.address + offset;
       const auto jump = arch::encode_indirect_jump(at, at + arch::kIndirectJumpLength);
@@ -549,7 +309,7 @@ arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address
 
 // What the site and its trampoline will hold. False: the stub is out of reach.
 bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
-  layout::SiteEntry& site = journal().sites[site_[patch]];
+  layout::SiteEntry& site = journal().sites[site_of(patch)];
   const placement::SitePlan& planned = set_.patches[patch].plan;
   const auto fits = []<class T>(Address from, Address to, T) {
     const auto distance = static_cast<int64_t>(to - from);
@@ -566,7 +326,7 @@ bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
     if (island == 0 && planned.is_pun()) return false;
     if (island != 0) to = island;
   } else if (planned.trampoline) {
-    layout::SiteEntry& board = journal().sites[site_[patch] + 1];
+    layout::SiteEntry& board = journal().sites[site_of(patch) + 1];
     const bool is_kept_stub = planned.trampoline->length == kKeptJumpLength;
     const bool leads_there = lead(board, stub.begin);
     // Where ours is out of its reach, a kept one stays as it is.
@@ -576,12 +336,12 @@ bool Arming::write_jumps(size_t patch, const arch::Stub& stub) {
   if (!lead(site, to) || !fits(site.address, stub.body, int32_t{})) return false;
   site.body = static_cast<int32_t>(stub.body - site.address);
   if (planned.trampoline) {
-    layout::SiteEntry& board = journal().sites[site_[patch] + 1];
+    layout::SiteEntry& board = journal().sites[site_of(patch) + 1];
     if (!fits(board.address, stub.body, int32_t{})) return false;
     board.body = static_cast<int32_t>(stub.body - board.address);
   }
-  if (const auto shared = shared_.find(patch);
-      shared != shared_.end() && !OtherSites::arming(head_of(journal(), site), shared->second))
+  if (const auto shared = plan_.shared.find(patch);
+      shared != plan_.shared.end() && !OtherSites::arming(head_of(journal(), site), shared->second))
     return false;
   return !planned.is_pun() || ends_as_others_say(patch, site);
 }
@@ -627,7 +387,7 @@ void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries) {
     const size_t size = code.size() - before;
     code.align(kStubAlignment, arch::kBreakpoint);
     if (!stub || code.size() > piece.room || !write_jumps(i, *stub)) {
-      layout::SiteEntry& site = journal().sites[site_[i]];
+      layout::SiteEntry& site = journal().sites[site_of(i)];
       site.jump = site.body = 0;  // another one will be there
       code.take_back(before);
       continue;
@@ -642,8 +402,8 @@ void Arming::emit_piece(StubPiece& piece, const arch::ArenaEntries& entries) {
     keep_interiors(piece, i, *stub);
     note_probes(i, *stub);
     if (set_.patches[i].plan.island) {
-      const auto pun = std::lower_bound(puns_.begin(), puns_.end(), i);
-      stubs_of_puns_[static_cast<size_t>(pun - puns_.begin())] = stub->begin;
+      const auto pun = std::lower_bound(plan_.puns.begin(), plan_.puns.end(), i);
+      stubs_of_puns_[static_cast<size_t>(pun - plan_.puns.begin())] = stub->begin;
     }
   }
   piece.shapes.resize(shapes.size());
@@ -664,7 +424,7 @@ bool Arming::has_edit_across_pages(const placement::SitePatch& patch,
     return align_down(begin, kPageSize) != align_down(begin + length - 1, kPageSize);
   };
   using Link = layout::SiteEntry::Link;
-  const Link link = kind_of_link(index_of(patch));
+  const Link link = plan_.kind_of_link(index_of(patch));
   // What may have to lie there later (kept_memory.h).
   if (may_be_known(patch) && is_across(stub.begin, kKeptJumpLength)) return true;
   if (link == Link::at_begin && is_across(stub.begin, arch::kLinkLength)) return true;
@@ -707,7 +467,7 @@ Result<void, ledger::SessionError> Arming::emit_stubs(
   for (size_t i = 0; i < arenas_.size(); ++i)
     assert(ends[i] <= arenas_[i].address + arenas_[i].size - (i == 0 ? unwind_room_ : 0));
   begin_step("building", set_.patches.size(), "stubs");
-  stubs_of_puns_.resize(puns_.size());
+  stubs_of_puns_.resize(plan_.puns.size());
   // Room for all, so that they need not move; what is not used takes no memory.
   constexpr size_t kInteriors = 2;  // of a patch, on average
   interiors_.reserve(kInteriors * set_.patches.size());
@@ -743,7 +503,7 @@ void Arming::take_over(StubPiece& piece, arch::StubShapes& shapes) {
   }
   for (size_t i = 0; i < piece.patches.size(); ++i) {
     if (piece.room_of[i] == 0)
-      drop(piece.patches[i], plan::Reason::out_of_reach);
+      plan_.drop(piece.patches[i], plan::Reason::out_of_reach);
     else
       stubs.shapes.push_back(shapes.add(piece.shapes[piece.shape_of[i]], piece.room_of[i]));
   }
@@ -760,7 +520,7 @@ void Arming::take_over(StubPiece& piece, arch::StubShapes& shapes) {
 
 // As if none had been written.
 void Arming::forget_stubs() {
-  session_.report_.skipped.resize(skipped_before_stubs_);
+  plan_.left_out.resize(skipped_before_stubs_);
   session_.report_.stub_bytes = 0;
   interiors_.clear();
   for (Arena& arena : arenas_) arena.frames = {};
@@ -770,7 +530,7 @@ void Arming::forget_stubs() {
 }
 
 Result<void, ledger::SessionError> Arming::write_stubs() {
-  skipped_before_stubs_ = session_.report_.skipped.size();
+  skipped_before_stubs_ = plan_.left_out.size();
   const auto refused = [&](const SystemError& error) {
     return fail(ledger::SessionError(attach_error(AttachCause::memory_refused, error.number)));
   };
@@ -800,11 +560,11 @@ Result<void, ledger::SessionError> Arming::write_stubs() {
   }
 
   const auto cpus = runtime::cpu_cells(spec);
-  armed_.assign(set_.patches.size(), true);
-  for (size_t i : in_the_way_) drop(i, plan::Reason::neighbour);
+  plan_.arm_all();
+  for (size_t i : plan_.in_the_way) plan_.drop(i, plan::Reason::neighbour);
   // Where everybody locks there is nothing that a child could damage.
   for (size_t i = 0; i < set_.patches.size() && !rseq_; ++i)
-    if (is_hook(i, placement::Hook::Kind::vfork)) armed_[i] = false;
+    if (plan_.is_hook(i, placement::Hook::Kind::vfork)) plan_.leave_out(i);
   std::vector<arch::ArenaEntries> entries;
   unwind_tables_ = arenas_.front().address + arenas_.front().size - unwind_room_;
   hook_.ranges = unwind_tables_ + sizeof(arch::UnwindTablesHeader);

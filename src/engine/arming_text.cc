@@ -10,41 +10,11 @@ namespace pinprick::engine {
 
 using target::AttachCause;
 
-void Arming::drop(size_t patch, plan::Reason reason) {
-  if (!armed_[patch]) return;
-  armed_[patch] = false;
-  is_less_armed_ = true;
-  for (size_t i : set_.patches[patch].probes) {
-    const placement::Probe& probe = set_.probes[i];
-    session_.report_.skipped.push_back(
-        {set_.match_of(probe), {reason, set_.patches[patch].plan.patch.site + probe.offset}});
-  }
-}
-
-// A slot's address must not be on a stack whose unwinder has not been told of slots. Where nothing
-// is timed the hooks are for those who unwind from within a stub. And a child that is not marked
-// must not count on a CPU.
-void Arming::drop_what_needs_hooks() {
-  const auto is_needed = [&](size_t i) {
-    return is_hook(i, placement::Hook::Kind::vfork) ? rseq_.has_value()
-                                                    : times() && serves_unwinding(i);
-  };
-  for (size_t i = 0; i < set_.patches.size(); ++i)
-    if (!armed_[i] && is_needed(i))
-      for (size_t j = 0; j < set_.patches.size(); ++j) drop(j, plan::Reason::thread_inside);
-}
-
-// What lies in the window of a patch, or ends in its jump, must not be written without that patch.
-void Arming::drop_dependents() {
-  for (size_t i : dependents_)
-    if (!armed_[*set_.patches[i].plan.depends_on]) drop(i, plan::Reason::thread_inside);
-}
-
 // Of the patch's site, or of its trampoline, which come after each other.
 patch::TextEdit Arming::edit_of(size_t patch, size_t site) const {
   const auto& journal = session_.journal_;
-  const auto shared = shared_.find(patch);
-  if (shared == shared_.end()) return patch::arming(journal.sites[site]);
+  const auto shared = plan_.shared.find(patch);
+  if (shared == plan_.shared.end()) return patch::arming(journal.sites[site]);
   // write_jumps() has seen that there is one.
   if (&head_of(journal, journal.sites[site]) == &journal.sites[site])
     return OtherSites::arming(journal.sites[site], shared->second).value();
@@ -55,16 +25,16 @@ patch::TextEdit Arming::edit_of(size_t patch, size_t site) const {
 
 Arming::Edits Arming::edits() const {
   Edits all;
-  all.edits.reserve(set_.patches.size() + with_trampoline_.size());
+  all.edits.reserve(set_.patches.size() + plan_.with_trampoline.size());
   all.patch_of.reserve(all.edits.capacity());
   const auto add = [&](size_t patch, const patch::TextEdit& edit) {
     all.edits.push_back(edit);
     all.patch_of.push_back(static_cast<uint32_t>(patch));
   };
   for (size_t i = 0; i < set_.patches.size(); ++i) {
-    if (!armed_[i]) continue;
-    add(i, edit_of(i, site_[i]));
-    if (set_.patches[i].plan.trampoline) add(i, edit_of(i, site_[i] + 1));
+    if (!plan_.is_armed(i)) continue;
+    add(i, edit_of(i, site_of(i)));
+    if (set_.patches[i].plan.trampoline) add(i, edit_of(i, site_of(i) + 1));
   }
   all.order = patch::WritingOrder(all.edits, patch::Order::phases_upward);
   return all;
@@ -73,28 +43,29 @@ Arming::Edits Arming::edits() const {
 // Patches of which others are a part, or that are part of others, where the text is not as it was
 // when they were planned: of those, all is written or nothing. An edit that stands alone finds out
 // when it is written.
-void Arming::drop_changed(const Edits& all) {
-  if (with_trampoline_.empty() && dependents_.empty()) return;
-  std::vector<bool> shared(set_.patches.size());
-  for (size_t i : with_trampoline_) shared[i] = true;
-  for (size_t i : dependents_) shared[i] = shared[*set_.patches[i].plan.depends_on] = true;
+bool Arming::drop_changed(const Edits& all) {
+  const auto together = patches_that_hang_together(plan_);
+  if (together.empty()) return false;
   std::vector<patch::TextEdit> some;
   std::vector<size_t> patch_of;
   for (size_t e = 0; e < all.edits.size(); ++e) {
-    if (!shared[all.patch_of[e]]) continue;
+    if (!together[all.patch_of[e]]) continue;
     some.push_back(all.edits[e]);
     patch_of.push_back(all.patch_of[e]);
   }
   const auto held = patch::examine(target().memory(), some);
+  bool is_any = false;
   for (size_t e = 0; e < some.size(); ++e)
-    if (held[e] != patch::EditOutcome::written) drop(patch_of[e], plan::Reason::text_changed);
+    if (held[e] != patch::EditOutcome::written)
+      is_any = plan_.drop(patch_of[e], plan::Reason::text_changed) || is_any;
+  return is_any;
 }
 
 // After a drop: what is to be written no longer has those.
 void Arming::keep_armed(Edits& all) const {
   size_t kept = 0;
   for (size_t e = 0; e < all.edits.size(); ++e) {
-    if (!armed_[all.patch_of[e]]) continue;
+    if (!plan_.is_armed(all.patch_of[e])) continue;
     all.edits[kept] = all.edits[e];
     all.patch_of[kept++] = all.patch_of[e];
   }
@@ -105,9 +76,9 @@ void Arming::keep_armed(Edits& all) const {
 
 // From here on the file has to be believed: whatever a site holds, it is one of the two.
 Result<void, ledger::SessionError> Arming::announce_text() {
-  drop_what_needs_hooks();
-  drop_dependents();
-  std::erase_if(interiors_, [&](const patch::Interior& one) { return !armed_[one.edit]; });
+  drop_what_needs_hooks(plan_, counting());
+  drop_dependents(plan_);
+  std::erase_if(interiors_, [&](const patch::Interior& one) { return !plan_.is_armed(one.edit); });
   journal().header.state = layout::SessionState::armed;
   for (const auto& written :
        {file().write_tables(journal()), file().write_header(journal().header)})
@@ -154,15 +125,25 @@ Result<void, ledger::SessionError> Arming::build_locked() {
 Result<void, ledger::SessionError> Arming::note_left_out() {
   bool is_any = false;
   for (size_t i = 0; i < set_.patches.size(); ++i) {
-    if (armed_[i]) continue;
+    if (plan_.is_armed(i)) continue;
     is_any = true;
     const size_t own = set_.patches[i].plan.trampoline ? 2 : 1;
-    for (size_t site = site_[i]; site < site_[i] + own; ++site)
+    for (size_t site = site_of(i); site < site_of(i) + own; ++site)
       journal().sites[site].phase = layout::SiteEntry::Phase::left_out;
   }
   if (!is_any) return {};
   if (auto written = file().write_tables(journal()); !written)
     return fail(ledger::SessionError(written.error()));
+  return {};
+}
+
+Result<void, ledger::SessionError> Arming::note_tid_offset(target::Stop& stop) {
+  const auto offset = find_tid_offset(stop, target());
+  if (!offset) return fail(ledger::SessionError(attach_error(AttachCause::no_thread_ids)));
+  const Address at = session_.runtime_->context() + offsetof(layout::RuntimeContext, tid_offset);
+  if (auto written = target().memory().write_value(at, *offset); !written)
+    return fail(
+        ledger::SessionError(attach_error(AttachCause::memory_refused, written.error().number)));
   return {};
 }
 
@@ -177,7 +158,7 @@ Result<Arming::TextStop, ledger::SessionError> Arming::try_to_write_text(
   const auto let_go = [&] { session_.report_.stopped_ns += std::move(stop).resume(); };
   if (!target().same_image())
     return fail(ledger::SessionError(attach_error(AttachCause::exec_during_attach)));
-  if (rseq_ && !all_have_rseq(stop)) {
+  if (rseq_ && !all_have_rseq(stop, *rseq_)) {
     let_go();
     return TextStop::other_rseq;
   }
@@ -189,12 +170,13 @@ Result<Arming::TextStop, ledger::SessionError> Arming::try_to_write_text(
     let_go();
     return TextStop::thread_in_hook;
   }
-  is_less_armed_ = false;
-  for (size_t patch : busy) drop(patch, plan::Reason::thread_inside);
-  drop_changed(edits);
-  if (is_less_armed_) {
-    drop_what_needs_hooks();
-    drop_dependents();
+  bool is_less_armed = false;
+  for (size_t patch : busy)
+    is_less_armed = plan_.drop(patch, plan::Reason::thread_inside) || is_less_armed;
+  is_less_armed = drop_changed(edits) || is_less_armed;
+  if (is_less_armed) {
+    drop_what_needs_hooks(plan_, counting());
+    drop_dependents(plan_);
     keep_armed(edits);
   }
   const auto outcomes = patch::apply(stop, target().memory(), edits.edits, edits.order, foreign);
@@ -204,7 +186,7 @@ Result<Arming::TextStop, ledger::SessionError> Arming::try_to_write_text(
         ledger::SessionError(attach_error(AttachCause::memory_refused, outcomes.error().number)));
   for (size_t e = 0; e < outcomes->size(); ++e)
     if ((*outcomes)[e] != patch::EditOutcome::written)
-      drop(edits.patch_of[e], plan::Reason::text_changed);
+      plan_.drop(edits.patch_of[e], plan::Reason::text_changed);
   return TextStop::written;
 }
 

@@ -1,0 +1,69 @@
+// What one session is to arm, as data: the probe set, what has become of each patch of it, and how
+// patches hang together.
+//
+// One thread at a time fills it and changes it, while the process's turn is held. While stubs are
+// built, threads read what is about the patches of their own piece, and one at a time takes pieces
+// over, and drops patches of them (stub_pieces.h). Nothing here touches the process, or can fail.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/address.h"
+#include "engine/shared_sites.h"
+#include "layout/session_file.h"
+#include "placement/probe_set.h"
+#include "plan/tactic.h"
+
+namespace pinprick::engine {
+
+// There may be millions.
+struct PatchState {
+  static constexpr uint32_t kMostSites = INT32_MAX;  // more than there is memory for
+  uint32_t site : 31 = 0;     // the index of its SiteEntry; that of its trampoline, where it has
+                              // one, is the next
+  uint32_t is_armed : 1 = 0;  // 0: dropped, or not yet
+};
+static_assert(sizeof(PatchState) == 4);
+
+// What few patches have is kept apart, by the patch's number.
+struct ArmingPlan {
+  explicit ArmingPlan(placement::ProbeSet planned) : set(std::move(planned)) {}
+
+  placement::ProbeSet set;
+  std::vector<PatchState> states;                 // of set.patches
+  std::vector<placement::Skipped> left_out;       // probes that were dropped, and why
+  std::map<size_t, Place> shared;                 // at sites that other sessions have, too
+  std::vector<size_t> in_the_way;                 // cannot be where others' are
+  std::vector<uint32_t> with_trampoline;          // ascending, as the next two
+  std::vector<uint32_t> dependents;               // rely on another one
+  std::vector<uint32_t> puns;                     // lead to memory of our own
+  std::map<size_t, std::vector<uint8_t>> hidden;  // trampolines in its window, from its site
+
+  bool times() const { return set.kind == placement::Kind::latency; }
+  bool has_spans() const { return set.kind == placement::Kind::span; }
+  // With the runtime: times calls, records values, or has spans.
+  bool has_histograms() const { return set.kind != placement::Kind::count; }
+
+  bool is_hook(size_t patch, placement::Hook::Kind kind) const;
+  bool serves_unwinding(size_t patch) const;
+  bool has_loader_hook() const;
+  layout::SiteEntry::Link kind_of_link(size_t patch) const;
+  // Where the stub's link leads at first, 0: nowhere yet. Without a value it has no link.
+  std::optional<Address> link_of(size_t patch) const;
+
+  // To be called once the patches are those that will be: how they hang together.
+  void note_dependencies();
+  void arm_all();
+  bool is_armed(size_t patch) const { return states[patch].is_armed != 0; }
+  // Leaves the patch out, and says why of its probes. Of one that is left out already nothing is
+  // said. Returns true if it was not.
+  bool drop(size_t patch, plan::Reason reason);
+  // A hook that there is no need for: nothing is to be said of it.
+  void leave_out(size_t patch) { states[patch].is_armed = 0; }
+};
+
+}  // namespace pinprick::engine

@@ -1,0 +1,34 @@
+// The points of spans: which probe begins or ends which span, and what its stub does for that.
+//
+// Pure; any thread, and several at once. Nothing can fail.
+#pragma once
+
+#include <vector>
+
+#include "arch/stub.h"
+#include "engine/arming_plan.h"
+#include "engine/session.h"
+#include "layout/session_file.h"
+#include "placement/probe_set.h"
+
+namespace pinprick::engine {
+
+// The histogram, of a session whose file has that header.
+arch::Metric metric_of(const layout::FileHeader& header, size_t histogram);
+
+// Adds to `actions` what the stub does at that probe, each time as `action` says where. A point
+// that ends a span and begins the same one, or another, ends it first.
+void add_span_actions(const placement::ProbeSet& set, const layout::FileHeader& header,
+                      size_t probe, arch::StubAction action,
+                      std::vector<arch::StubAction>& actions);
+// How many those are.
+size_t count_span_actions(const placement::ProbeSet& set, size_t probe);
+
+// In the order of the set's spans; without their names.
+std::vector<layout::SpanEntry> span_entries(const placement::ProbeSet& set);
+
+// Those of which both points have their probes.
+std::vector<ArmedProbe> armed_spans(const ArmingPlan& plan,
+                                    const std::vector<layout::SpanEntry>& entries);
+
+}  // namespace pinprick::engine
