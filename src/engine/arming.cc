@@ -1,315 +1,379 @@
 #include "engine/arming.h"
 
-#include <fcntl.h>
-#include <sys/statvfs.h>
-#include <sys/sysinfo.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cassert>
-#include <cstring>
+#include <cstddef>
+#include <iterator>
+#include <utility>
 
-#include "arch/vfork_hook.h"
+#include "arch/assembler.h"
+#include "arch/native.h"
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/task.h"
-#include "ledger/discovery.h"
+#include "engine/cell_sizes.h"
+#include "engine/failures.h"
+#include "engine/islands.h"
+#include "engine/journal_file.h"
+#include "engine/journal_tables.h"
+#include "engine/kept_memory.h"
+#include "engine/known_stubs.h"
+#include "engine/memory_mapping.h"
+#include "engine/remote_calls.h"
+#include "engine/rseq_areas.h"
+#include "engine/site_sharing.h"
+#include "engine/span_points.h"
 #include "ledger/runtime_directory.h"
-#include "plan/pun.h"
+#include "patch/text_owner.h"
 #include "target/address_space.h"
 
 namespace pinprick::engine {
-namespace {
 
 using layout::MappingEntry;
 using target::AttachCause;
 
-// Regions of cells besides the first: one per CPU, if that takes no more than its share of the
-// machine's memory, and of what is left in the folder; or as many as are of use to threads that
-// lock. A machine may have hundreds of CPUs, or say that it could. And blocks for histograms: one
-// for each, and for CPUs' own what is left of that share, or half of it at least.
-void choose_sizes(layout::SessionCounts& counts, const std::string& folder) {
-  constexpr uint64_t kShareOfMemory = 64, kShareOfFolder = 2, kAlways = 64 << 20;
-  struct sysinfo memory = {};
-  struct statvfs space = {};
-  uint64_t most = UINT64_MAX;
-  if (::sysinfo(&memory) == 0) most = uint64_t{memory.totalram} * memory.mem_unit / kShareOfMemory;
-  most = std::max(most, kAlways);
-  if (::statvfs(folder.c_str(), &space) == 0 && space.f_blocks != 0)
-    most = std::min(most, uint64_t{space.f_bavail} * space.f_frsize / kShareOfFolder);
-  const auto size = [&] { return layout::lay_out(counts).file_size; };
-  counts.cpus = usable_cpus();
-  if (size() > most) {
-    counts.cpus = std::min(counts.cpus - 1, layout::kLockedStripes - 1);
-    while (counts.cpus > 1 && size() > most) --counts.cpus;
-    counts.cpus = std::max(counts.cpus, 1u);
-  }
-  const uint64_t block = layout::histogram_size(counts.fraction_bits);
-  const uint64_t room = (most - std::min(most, size())) / block;
-  const uint64_t own = std::max(room - std::min(room, counts.histograms), room / 2);
-  counts.pool_size = (counts.histograms + std::min(counts.histograms * counts.cpus, own)) * block;
+Failure<ledger::SessionError> Arming::failed(AttachCause cause) const {
+  return attach_failure(target().pid(), cause);
 }
 
-layout::ProbeEntry::Kind entry_kind(placement::Kind kind) {
-  switch (kind) {
-    case placement::Kind::count:
-      return layout::ProbeEntry::Kind::count;
-    case placement::Kind::latency:
-      return layout::ProbeEntry::Kind::latency;
-    case placement::Kind::value:
-      return layout::ProbeEntry::Kind::value;
-    case placement::Kind::span:
-      return layout::ProbeEntry::Kind::span;
-  }
-  return layout::ProbeEntry::Kind::count;
-}
-
-template <size_t N>
-void copy_text(char (&to)[N], std::string_view from) {
-  const size_t n = std::min(from.size(), N - 1);
-  std::memcpy(to, from.data(), n);
-  to[n] = '\0';
-}
-
-}  // namespace
-
-uint32_t usable_cpus() {
-  return std::min(possible_cpus(), layout::kMaxCpus);
-}
-
-size_t Arming::mapping_of(MappingEntry::Kind kind) const {
-  const auto& mappings = session_.journal_.mappings;
-  for (size_t i = 0; i < mappings.size(); ++i)
-    if (mappings[i].kind == kind) return i;
-  assert(false && "the session has no such mapping");
-  return 0;
-}
-
-Result<void, ledger::SessionError> Arming::choose_addresses(
-    const std::vector<image::Mapping>& maps) {
-  // Other addresses than an earlier session's: nongnu's libunwind keeps in a cache, as long as the
-  // process lives, where in our tables it has found the rules for an address.
-  target::AddressSpace space(maps, target::lowest_mappable_address(), monotonic_ns());
-  layout::Session& journal = this->journal();
-  journal.mappings.clear();
-  const auto plan_mapping = [&](MappingEntry::Kind kind, std::optional<Address> at, uint64_t size) {
-    journal.mappings.push_back({at.value_or(0), align_up(size, kPageSize), kind, {}});
-    return at.has_value();
-  };
-  for (Range pages : islands_) space.wish(pages);
-  const uint64_t scratch = scratch_size(arenas_.size() + islands_.size() + 4);
-  bool placed = plan_mapping(MappingEntry::Kind::scratch, space.take_anywhere(scratch), scratch);
-  const layout::FileHeader& header = journal.header;
-  const uint64_t tables = layout::tables_size(header);
-  const uint64_t cells = header.file_size - header.cells_offset;
-  placed &= plan_mapping(MappingEntry::Kind::tables, space.take_anywhere(tables), tables);
-  placed &= plan_mapping(MappingEntry::Kind::cells, space.take_anywhere(cells), cells);
-  if (has_histograms()) {
-    const auto extent =
-        runtime::runtime_extent(capacity_, usable_cpus(), callers_size_, set_.spans.size());
-    const auto at = space.take_anywhere(extent.size());
-    runtime_address_ = at.value_or(0);
-    placed &= plan_mapping(MappingEntry::Kind::runtime_data, at, extent.data_size);
-    placed &= plan_mapping(MappingEntry::Kind::runtime_code,
-                           at ? std::optional(*at + extent.data_size) : at, extent.code_size);
-  }
-  for (Arena& arena : arenas_) {
-    const auto at = space.take_near(arena.object->extent(), arena.size);
-    arena.address = at.value_or(0);
-    arena.size = align_up(arena.size, kPageSize);
-    placed &= plan_mapping(MappingEntry::Kind::stubs, at, arena.size);
-  }
-  if (!placed) return fail(ledger::SessionError(attach_error(AttachCause::no_address_space)));
-  // The stubs of millions of instructions may need what puns lead to.
-  for (Range pages : islands_)
-    plan_mapping(MappingEntry::Kind::islands, space.take_at(pages) ? pages.begin : Address{0},
-                 pages.size());
+Result<void, ledger::SessionError> Arming::run() {
+  if (plan_.has_spans() && !runtime::can_read_thread_pointers())
+    return failed(AttachCause::no_thread_pointers);
+  for (auto step : {&Arming::lay_out, &Arming::create_file, &Arming::map_memory,
+                    &Arming::write_stubs, &Arming::write_text})
+    if (auto done = (this->*step)(); !done) return done;
+  hand_over();
   return {};
 }
 
-// It went on since the addresses were chosen, and may have mapped something there.
-Result<void, ledger::SessionError> Arming::choose_addresses_again() {
+// --- What there will be
+
+Result<void, ledger::SessionError> Arming::lay_out() {
+  facts_.switches = options_.has_switches ? Switches::for_each_probe : Switches::none;
+  if (plan_.times()) facts_.hook.slot_code = {0, 1};  // not known yet, but that there is some
+  put_known_first(plan_.set);
+  others_ = OtherSites::find(target().pid(), target().memory());
+  share_sites(plan_, others_, target().memory());
+  lead_through_kept();
+  plan_.note_dependencies();
+  lay_out_memory();
+  return {};
+}
+
+void Arming::lead_through_kept() {
+  if (!may_any_be_known(plan_.set)) return;
   const auto maps = image::read_maps(target().pid());
-  if (!maps) return fail(ledger::SessionError(attach_error(AttachCause::exited)));
-  const auto is_taken = [&](const MappingEntry& entry) {
-    const Range wanted = {entry.address, entry.address + entry.size};
-    return std::any_of(maps->begin(), maps->end(),
-                       [&](const image::Mapping& there) { return there.range.overlaps(wanted); });
-  };
-  const auto& planned = journal().mappings;
-  if (std::none_of(planned.begin(), planned.end(), is_taken)) return {};
-  if (auto chosen = choose_addresses(*maps); !chosen) return chosen;
-  if (auto written = file().write_tables(journal()); !written)
-    return fail(ledger::SessionError(written.error()));
-  return {};
+  if (!maps) return;
+  lead_through_kept_stubs(plan_, kept_stubs(target().memory(), *maps), target().memory());
 }
+
+void Arming::lay_out_memory() {
+  layout_ = lay_out_arenas(plan_, stubs_, children());
+  const UnwindRoom room = room_for_unwind_tables(plan_, layout_, slots());
+  facts_.hook.range_count = room.ranges;
+  layout_.unwind_room = room.bytes;
+  layout_.arenas.front().size += room.bytes;
+  for (Arena& arena : layout_.arenas) arena.size = align_up(arena.size, kPageSize);
+}
+
+// --- The session file
 
 Result<void, ledger::SessionError> Arming::create_file() {
-  auto folder = ledger::runtime_directory();
+  const auto folder = ledger::runtime_directory();
   if (!folder) return fail(ledger::SessionError(ledger::NoRuntimeDirectory{folder.error().number}));
-  std::string names(1, '\0');  // offset 0 is the empty name
-  const auto add_name = [&](std::string_view name) {
-    const auto offset = static_cast<uint32_t>(names.size());
-    names.append(name).push_back('\0');
-    return offset;
-  };
-  layout::Session& journal = this->journal();
-  const auto add_function = [&](const placement::Probe& probe, size_t index) {
-    if (index != 0 && set_.probes[index - 1].match == probe.match) return;
-    const image::Match& match = set_.matches[probe.match];
-    // A function's entry may lie behind an endbr64; it is still the function itself.
-    const Address begin = match.each_instruction
-                              ? match.site
-                              : set_.patches[probe.patch].site() + probe.offset - match.offset();
-    layout::FunctionEntry function;
-    function.begin = begin;
-    function.first_probe = static_cast<uint32_t>(index);
-    function.name = add_name(match.function_name);
-    if (set_.kind == placement::Kind::value) function.value = add_name(set_.value_of(probe).text);
-    journal.functions.push_back(function);
-  };
-  const auto add_entries = [&](size_t i, size_t object) {
-    check_cancelled();
-    const placement::SitePatch& patch = set_.patches[i];
-    const auto tactic = static_cast<uint8_t>(patch.plan.patch.tactic);
-    plan_.states[i].site = static_cast<uint32_t>(journal.sites.size()) & PatchState::kMostSites;
-    layout::SiteEntry site;
-    site.address = patch.site();
-    static_assert(plan::kLongestPun <= layout::kMaxSiteLength);
-    site.length = patch.plan.patch.written & 15;
-    site.own = patch.plan.own() & 15;
-    site.tactic = tactic & 127;
-    site.at_begin = patch.plan.patch.at_begin;
-    site.displaced = patch.plan.patch.displaced;
-    site.link = plan_.kind_of_link(i);
-    using Phase = layout::SiteEntry::Phase;
-    if (patch.plan.trampoline || patch.plan.ends_in_next_jump) site.phase = Phase::dependent;
-    if (patch.hook)
-      site.phase = patch.hook->is_for_probes() ? Phase::unwinder_hook : Phase::loader_hook;
-    std::copy_n(patch.original().begin(), site.own, site.original);
-    journal.sites.push_back(site);
-    if (patch.plan.trampoline) {
-      layout::SiteEntry board;
-      board.address = patch.plan.trampoline->address + patch.object->bias();
-      board.length = board.own = patch.plan.trampoline->length & 15;
-      board.tactic = tactic & 127;
-      board.link = plan_.kind_of_link(i);
-      std::copy_n(patch.plan.trampoline->original.begin(), board.own, board.original);
-      journal.sites.push_back(board);
-    }
-    for (size_t j : patch.probes) {
-      layout::ProbeEntry probe;
-      add_function(set_.probes[j], j);
-      probe.object = static_cast<uint16_t>(object);
-      probe.kind = entry_kind(set_.kind);
-      probe.site = site_of(i);
-      probe.offset = static_cast<uint8_t>(set_.probes[j].offset);
-      journal.probes.push_back(probe);
-      if (options_.has_switches) journal.switches.push_back({});
-    }
-  };
-  journal.sites.reserve(set_.patches.size());
-  journal.probes.reserve(set_.probes.size());
-  for (const Arena& arena : arenas_) {
-    layout::ObjectEntry entry;
-    entry.bias = arena.object->bias();
-    entry.name = add_name(arena.object->name());
-    entry.path = add_name(arena.object->path());
-    copy_text(entry.build_id, arena.object->elf().build_id());
-    journal.objects.push_back(entry);
-  }
-  for (size_t object = 0; object < arenas_.size(); ++object) {
-    Arena& arena = arenas_[object];
-    arena.sites.begin = journal.sites.size();
-    for (size_t i : arena.patches) add_entries(i, object);
-    arena.sites.end = arena.sites.armed = journal.sites.size();
-  }
-
-  journal.spans = span_entries(set_);
-  for (size_t i = 0; i < journal.spans.size(); ++i)
-    journal.spans[i].name = add_name(set_.spans[i].text);
-
-  layout::SessionCounts counts;
-  counts.mappings = 3 + arenas_.size() + islands_.size() + (has_histograms() ? 2 : 0);
-  counts.objects = arenas_.size();
-  counts.sites = journal.sites.size();
-  counts.probes = journal.probes.size();
-  counts.functions = journal.functions.size();
-  counts.counters = has_histograms() ? 0 : journal.probes.size();
-  counts.histograms = has_histograms() ? journal.probes.size() : 0;
-  if (has_spans()) counts.histograms = counts.spans = journal.spans.size();
-  counts.switches = journal.switches.size();
-  counts.name_bytes = names.size();
+  fill_tables(plan_, layout_.arenas, facts_.switches, journal());
+  auto counts = count_tables(
+      plan_, journal(),
+      3 + layout_.arenas.size() + layout_.islands.size() + (plan_.has_histograms() ? 2 : 0));
   counts.fraction_bits = options_.fraction_bits;
-  counts.loader_cell = plan_.has_loader_hook();
-  choose_sizes(counts, *folder);
-  layout::FileHeader& header = journal.header;
-  header = layout::lay_out(counts);
-  header.pid = target().pid();
-  header.start_time = target().start_time();
-  header.controller = ::getpid();
-  header.created_ns = realtime_ns();
-  // To measure it well takes 10 ms; counts and values are no times, and the loader's timeout need
-  // not be exact.
-  header.ns_multiplier = times() || has_spans() ? ns_multiplier() : rough_ns_multiplier();
-  copy_text(header.boot_id, boot_id());
-  copy_text(header.command, target().command());
-  journal.names.assign(names.begin(), names.end());
-  if (has_histograms()) capacity_ = 1;
-  if (times()) {
-    capacity_ = options_.slots != 0 ? options_.slots : kMostSlots;
-    callers_size_ = runtime::CallerTable::size_for(caller_code());
-  }
-  auto maps = image::read_maps(target().pid());
-  if (!maps) return fail(ledger::SessionError(attach_error(AttachCause::exited)));
-  if (auto chosen = choose_addresses(*maps); !chosen) return chosen;
-
-  if (auto closed = ledger::why_closed(target().pid())) return fail(*std::move(closed));
-  // Other sessions have files of their own.
-  constexpr unsigned kMostSessions = 1000;
-  auto created = Result<ledger::SessionFile, ledger::FileError>(fail(ledger::FileError{}));
-  for (unsigned number = 0; number < kMostSessions; ++number) {
-    created = ledger::SessionFile::create(
-        *folder + "/" + ledger::session_file_name(target().pid(), target().start_time(), number),
-        journal);
-    if (created || created.error().cause != ledger::FileError::Cause::exists) break;
-  }
-  if (!created) return fail(ledger::SessionError(created.error()));
+  choose_cell_sizes(counts, usable_cpus(), space_for_cells(*folder));
+  journal().header = session_header(
+      counts, target(), plan_.times() || plan_.has_spans() ? Clock::measured : Clock::rough);
+  sizes_ =
+      runtime_sizes(plan_, options_.slots, plan_.times() ? caller_code() : std::vector<Range>());
+  const auto maps = image::read_maps(target().pid());
+  if (!maps) return failed(AttachCause::exited);
+  if (auto chosen = choose(*maps); !chosen) return chosen;
+  auto created = create_session_file(*folder, target(), journal());
+  if (!created) return fail(created.error());
   session_.file_ = *std::move(created);
   return {};
 }
 
-Result<void, ledger::SessionError> Arming::run() {
-  if (has_spans() && !runtime::can_read_thread_pointers())
-    return fail(ledger::SessionError(attach_error(AttachCause::no_thread_pointers)));
-  for (auto step : {&Arming::lay_out, &Arming::create_file, &Arming::map_memory,
-                    &Arming::write_stubs, &Arming::write_text})
-    if (auto done = (this->*step)(); !done) return done;
-  for (const Arena& arena : arenas_) {
-    ObjectSites sites = arena.sites;
-    for (size_t i : arena.patches) {
-      if (plan_.is_armed(i)) sites.armed = std::min<size_t>(sites.armed, site_of(i));
-      sites.has_probes = sites.has_probes || !set_.patches[i].hook;
-    }
-    session_.sites_of_objects_.push_back(sites);
+// Other addresses than an earlier session's: nongnu's libunwind keeps in a cache, as long as the
+// process lives, where in our tables it has found the rules for an address.
+Result<void, ledger::SessionError> Arming::choose(const std::vector<image::Mapping>& maps) {
+  std::optional<runtime::RuntimeExtent> extent;
+  if (plan_.has_histograms())
+    extent = runtime::runtime_extent(sizes_.capacity, usable_cpus(), sizes_.callers_size,
+                                     plan_.set.spans.size());
+  ChosenAddresses chosen = choose_addresses(
+      target::AddressSpace(maps, target::lowest_mappable_address(), monotonic_ns()),
+      memory_needs(layout_, journal().header, extent));
+  journal().mappings = std::move(chosen.mappings);
+  runtime_address_ = chosen.runtime;
+  for (size_t i = 0; i < layout_.arenas.size(); ++i) layout_.arenas[i].address = chosen.arenas[i];
+  if (!chosen.is_complete) return failed(AttachCause::no_address_space);
+  return {};
+}
+
+// It went on since the addresses were chosen, and may have mapped something there.
+Result<void, ledger::SessionError> Arming::choose_again() {
+  const auto maps = image::read_maps(target().pid());
+  if (!maps) return failed(AttachCause::exited);
+  if (!is_any_taken(journal().mappings, *maps)) return {};
+  if (auto chosen = choose(*maps); !chosen) return chosen;
+  return noted(file().write_tables(journal()));
+}
+
+// --- Memory
+
+Result<void, ledger::SessionError> Arming::map_memory() {
+  const Task::Scope to_the_end(nullptr);
+  auto mapped =
+      with_hijacked_thread(target(), *session_.image_, file(), journal(),
+                           [&](target::HijackedThread& thread) { return map_somewhere(thread); });
+  if (!mapped) return mapped;
+  note_rseq();
+  return check_that_it_does_not_probe_itself();
+}
+
+// The other threads go on, and may map something where ours was to be: then the kernel refuses ours
+// (MAP_FIXED_NOREPLACE), and other addresses are chosen.
+Result<void, ledger::SessionError> Arming::map_somewhere(target::HijackedThread& thread) {
+  if (possible_cpus() <= layout::kMaxCpus && !kernel_checks_rseq() && plan_.set.marks_children)
+    facts_.rseq = rseq_of(thread.tid(), thread.registers());
+  constexpr int kAttempts = 3;
+  MemoryMapping mapping({target(), file(), journal(), thread}, children());
+  for (int attempt = 1;; ++attempt) {
+    if (auto chosen = choose_again(); !chosen) return chosen;
+    auto mapped = mapping.map_all();
+    if (!mapping.is_address_taken() || attempt == kAttempts) return mapped;
+    mapping.unmap_all();
   }
-  for (size_t i = 0; i < set_.patches.size(); ++i)
+}
+
+// Announced, as the file is mapped now, so this is the time to look (patch/text_owner.h).
+Result<void, ledger::SessionError> Arming::check_that_it_does_not_probe_itself() {
+  const auto maps = image::read_maps(target().pid());
+  if (!maps) return failed(AttachCause::exited);
+  if (patch::library_changes_text(target().memory(), *maps))
+    return failed(AttachCause::probes_itself);
+  return {};
+}
+
+void Arming::note_rseq() {
+  session_.report_.locked = !spec().has_cells_per_cpu();
+  // Counting stubs have no other use for it.
+  if (session_.report_.locked && !plan_.has_histograms()) facts_.rseq.reset();
+}
+
+// --- Stubs
+
+Result<void, ledger::SessionError> Arming::write_stubs() {
+  plan_.left_out.clear();
+  if (plan_.has_histograms())
+    if (auto written = write_runtime(); !written) return written;
+  arm_what_fits();
+  return build_stubs();
+}
+
+Result<void, ledger::SessionError> Arming::write_runtime() {
+  const runtime::RuntimeSpec spec = this->spec();
+  const auto image = engine::write_runtime(target(), runtime_address_, spec);
+  if (!image) return fail(image.error());
+  enter_ = enter_of(plan_, *image);
+  if (plan_.times()) {
+    facts_.hook.slot_code = image->slot_code;
+    facts_.hook.slots = image->data_address;
+    facts_.hook.personality = image->personality;
+    facts_.hook.unwound = image->unwound;
+  }
+  runtime_frames_ = runtime::image_frames(image->code_address);
+  session_.runtime_.emplace(Session::Runtime{
+      runtime_address_, spec,
+      std::min(ledger::SessionFile::kFirstBlocks, journal().header.pool_size),
+      runtime::CallerTable(runtime::callers_in(runtime_address_, spec), sizes_.callers_size)});
+  const auto callers = plan_.times() ? caller_code() : std::vector<Range>();
+  return write_pieces(target(), session_.runtime_->callers.update(callers));
+}
+
+// All but those that are in the way of others', and hooks that there is no need for: where
+// everybody locks there is nothing that a child could damage.
+void Arming::arm_what_fits() {
+  plan_.arm_all();
+  for (size_t i : plan_.in_the_way) plan_.drop(i, plan::Reason::neighbour);
+  if (facts_.rseq) return;
+  for (size_t i = 0; i < plan_.set.patches.size(); ++i)
+    if (plan_.is_hook(i, placement::Hook::Kind::vfork)) plan_.leave_out(i);
+}
+
+Result<void, ledger::SessionError> Arming::build_stubs() {
+  const layout::FileHeader& header = journal().header;
+  facts_.hook.ranges = layout_.unwind_tables() + sizeof(arch::UnwindTablesHeader);
+  facts_.hook.changes = monotonic_ns() | uint64_t{1} << 63;  // no loader has counted that far
+  facts_.loader_cell =
+      journal().mappings[mapping_of(journal(), MappingEntry::Kind::cells)].address +
+      (header.loader_cell_offset - header.cells_offset);
+  const auto heads = write_heads();
+  if (!heads) return fail(heads.error());
+  auto built = StubBuilding({plan_, layout_, stubs_, journal(), target().memory()}, *heads).build();
+  if (!built) return memory_failure(target().pid(), built.error());
+  built_ = *std::move(built);
+  session_.report_.stub_bytes = built_.bytes;
+  if (auto written = write_islands(); !written) return written;
+  return write_unwind_tables(*heads);
+}
+
+Result<std::vector<ArenaHead>, ledger::SessionError> Arming::write_heads() {
+  const auto cpus = runtime::cpu_cells(spec());
+  std::vector<ArenaHead> heads;
+  for (const Arena& arena : layout_.arenas) {
+    arch::Assembler head(arena.address);
+    auto entries = arch::emit_arena_header(head, arena_spec(arena, cpus));
+    head.align(kStubAlignment, arch::kBreakpoint);
+    const bool settled = head.settle();
+    assert(settled);
+    heads.push_back({std::move(entries), head.here()});
+    if (auto written = target().memory().write(arena.address, head.bytes()); !written)
+      return memory_failure(target().pid(), written.error());
+  }
+  return heads;
+}
+
+arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address>& cpus) const {
+  arch::ArenaSpec spec;
+  spec.size = arena.size;
+  spec.enter = enter_;
+  spec.unwind_tables = layout_.unwind_tables();
+  spec.locked_cells = runtime::locked_cells(this->spec());
+  spec.cpu_cells = cpus;
+  spec.tables_apart = children() == Children::forget;
+  spec.has_switches = options_.has_switches;
+  return spec;
+}
+
+Result<void, ledger::SessionError> Arming::write_islands() {
+  for (const MappingEntry& entry : journal().mappings) {
+    if (entry.kind != MappingEntry::Kind::islands || entry.address == 0) continue;
+    const auto bytes = island_bytes(plan_, journal(), entry, built_.stubs_of_puns);
+    if (auto written = target().memory().write(entry.address, bytes); !written)
+      return memory_failure(target().pid(), written.error());
+  }
+  return {};
+}
+
+Result<void, ledger::SessionError> Arming::write_unwind_tables(
+    const std::vector<ArenaHead>& heads) {
+  EmittedFrames frames = {runtime_frames_, {}, std::exchange(built_.arenas, {})};
+  for (const ArenaHead& head : heads) frames.routines.push_back(head.entries.frames);
+  arch::Assembler tables(layout_.unwind_tables());
+  const auto header = arch::emit_unwind_tables(
+      tables, unwind_spec(plan_, journal(), frames, slots(), built_.shapes));
+  assert(header.size <= layout_.unwind_room && header.range_count == facts_.hook.range_count);
+  if (auto written = target().memory().write(layout_.unwind_tables(), *tables.finish()); !written)
+    return memory_failure(target().pid(), written.error());
+  return {};
+}
+
+std::vector<Range> Arming::caller_code() const {
+  std::vector<Range> code = session_.image_->executable_ranges();
+  for (const auto& probes : {session_.code(), options_.callers, others_.code()})
+    code.insert(code.end(), probes.begin(), probes.end());
+  return code;
+}
+
+// --- Text
+
+Result<void, ledger::SessionError> Arming::write_text() {
+  check_cancelled();
+  const Task::Scope to_the_end(nullptr);
+  std::optional<Address> tid_offset;
+  if (plan_.has_spans())
+    tid_offset = session_.runtime_->context() + offsetof(layout::RuntimeContext, tid_offset);
+  TextWriter writer({target(), *session_.image_, file(), journal(), plan_}, tid_offset);
+  if (auto announced = announce(writer); !announced) return announced;
+  writer.prepare_edits();
+  writer.find_foreign_breakpoints();
+  constexpr int kAttempts = 20;
+  for (int attempt = 1;; ++attempt) {
+    const auto stop =
+        writer.try_to_write(attempt == kAttempts ? Attempt::last : Attempt::another_follows);
+    if (!stop) return fail(stop.error());
+    switch (*stop) {
+      case TextStop::written:
+        session_.report_.stopped_ns = writer.stopped_ns();
+        return writer.note_left_out();
+      case TextStop::thread_in_hook:
+        sleep_ns(1'000'000);
+        break;
+      case TextStop::other_rseq:
+        if (auto built = build_locked(writer); !built) return built;
+        writer.prepare_edits();
+        break;
+    }
+  }
+}
+
+Result<void, ledger::SessionError> Arming::announce(TextWriter& writer) {
+  return writer.announce(std::move(built_.interiors), facts_.rseq);
+}
+
+// Stubs that lock, in place of those that rely on a restartable sequence: nobody has come to one
+// yet, as no jump leads there.
+Result<void, ledger::SessionError> Arming::build_locked(TextWriter& writer) {
+  facts_.rseq.reset();
+  note_rseq();
+  if (auto written = write_stubs(); !written) return written;
+  return announce(writer);
+}
+
+// --- What outlives arming
+
+void Arming::hand_over() {
+  session_.sites_of_objects_ = sites_of_objects();
+  for (size_t i = 0; i < plan_.set.patches.size(); ++i)
     if (plan_.is_hook(i, placement::Hook::Kind::loader) && plan_.is_armed(i))
       session_.loader_ = LoaderWatch::start(file().path(), journal());
   auto& skipped = session_.report_.skipped;
   skipped.insert(skipped.end(), std::make_move_iterator(plan_.left_out.begin()),
                  std::make_move_iterator(plan_.left_out.end()));
-  // What was planned is not needed any more, and goes before what is armed comes.
-  set_.patches = std::vector<placement::SitePatch>();  // `= {}` would keep the memory
-  session_.probes_.reserve(set_.probes.size());
-  if (has_spans()) session_.probes_ = armed_spans(plan_, session_.journal_.spans);
-  for (uint32_t i = 0; i < set_.probes.size() && !has_spans(); ++i)
-    if (plan_.is_armed(set_.probes[i].patch))
-      session_.probes_.push_back({static_cast<uint32_t>(set_.probes[i].match), i});
-  session_.matches_ = std::move(set_.matches);
-  session_.values_ = std::move(set_.values);
+  hand_over_probes();
+  session_.matches_ = std::move(plan_.set.matches);
+  session_.values_ = std::move(plan_.set.values);
   session_.report_.armed = session_.probes_.size();
-  return {};
+}
+
+std::vector<ObjectSites> Arming::sites_of_objects() const {
+  std::vector<ObjectSites> all;
+  for (const Arena& arena : layout_.arenas) {
+    ObjectSites sites;
+    sites.begin = plan_.states[arena.patches.first].site;
+    if (!all.empty()) all.back().end = sites.begin;
+    sites.armed = SIZE_MAX;
+    for (size_t i : arena.patches) {
+      if (plan_.is_armed(i)) sites.armed = std::min<size_t>(sites.armed, plan_.states[i].site);
+      sites.has_probes = sites.has_probes || !plan_.set.patches[i].hook;
+    }
+    all.push_back(sites);
+  }
+  all.back().end = session_.journal_.sites.size();
+  for (ObjectSites& sites : all) sites.armed = std::min(sites.armed, sites.end);
+  return all;
+}
+
+// What was planned is not needed any more, and goes before what is armed comes.
+void Arming::hand_over_probes() {
+  const auto& probes = plan_.set.probes;
+  plan_.set.patches = std::vector<placement::SitePatch>();  // `= {}` would keep the memory
+  session_.probes_.reserve(probes.size());
+  if (plan_.has_spans()) {
+    session_.probes_ = armed_spans(plan_, journal().spans);
+    return;
+  }
+  for (uint32_t i = 0; i < probes.size(); ++i)
+    if (plan_.is_armed(probes[i].patch))
+      session_.probes_.push_back({static_cast<uint32_t>(probes[i].match), i});
 }
 
 }  // namespace pinprick::engine

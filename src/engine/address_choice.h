@@ -1,0 +1,58 @@
+// Where a session's memory is to lie in the process.
+//
+// Pure, on a list of what is mapped there. The process goes on meanwhile, and may take what was
+// chosen: then the same is called again with what is mapped now, before anything of ours is there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/address.h"
+#include "engine/arena_layout.h"
+#include "image/maps.h"
+#include "layout/session_file.h"
+#include "runtime/image.h"
+#include "target/address_space.h"
+
+namespace pinprick::engine {
+
+// What is to be mapped, by sizes.
+struct MemoryNeeds {
+  uint64_t scratch = 0;
+  uint64_t tables = 0;
+  uint64_t cells = 0;
+  std::optional<runtime::RuntimeExtent> runtime;
+  struct Near {
+    Range object;  // within reach of all of it
+    uint64_t size = 0;
+  };
+  std::vector<Near> arenas;
+  std::vector<Range> islands;  // just there, if it is free
+};
+
+// `runtime`: of a session that has one. `header`: with the sizes of its sections.
+MemoryNeeds memory_needs(const ArenaLayout& layout, const layout::FileHeader& header,
+                         std::optional<runtime::RuntimeExtent> runtime);
+
+struct ChosenAddresses {
+  // In this order: scratch, tables, cells, the runtime's data and code, arenas, islands. Of what
+  // has found no place the address is 0.
+  std::vector<layout::MappingEntry> mappings;
+  Address runtime = 0;
+  std::vector<Address> arenas;
+  // All but islands have their place: the stubs of millions of instructions may need what puns lead
+  // to.
+  bool is_complete = true;
+};
+
+ChosenAddresses choose_addresses(target::AddressSpace space, const MemoryNeeds& needs);
+
+// Has the process mapped something where one of these is to be?
+bool is_any_taken(const std::vector<layout::MappingEntry>& planned,
+                  const std::vector<image::Mapping>& maps);
+
+// The index of the mapping of that kind, which the session has.
+size_t mapping_of(const layout::Session& journal, layout::MappingEntry::Kind kind);
+
+}  // namespace pinprick::engine

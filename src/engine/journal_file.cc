@@ -1,0 +1,44 @@
+#include "engine/journal_file.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "engine/journal_tables.h"
+#include "ledger/discovery.h"
+#include "ledger/runtime_directory.h"
+
+namespace pinprick::engine {
+
+layout::FileHeader session_header(const layout::SessionCounts& counts,
+                                  const target::RemoteTarget& target, Clock clock) {
+  layout::FileHeader header = layout::lay_out(counts);
+  header.pid = target.pid();
+  header.start_time = target.start_time();
+  header.controller = ::getpid();
+  header.created_ns = realtime_ns();
+  header.ns_multiplier = clock == Clock::measured ? ns_multiplier() : rough_ns_multiplier();
+  copy_text(header.boot_id, boot_id());
+  copy_text(header.command, target.command());
+  return header;
+}
+
+Result<ledger::SessionFile, ledger::SessionError> create_session_file(
+    const std::string& folder, const target::RemoteTarget& target, const layout::Session& journal) {
+  if (auto closed = ledger::why_closed(target.pid())) return fail(*std::move(closed));
+  // Other sessions have files of their own.
+  constexpr unsigned kMostSessions = 1000;
+  auto created = Result<ledger::SessionFile, ledger::FileError>(fail(ledger::FileError{}));
+  for (unsigned number = 0; number < kMostSessions; ++number) {
+    created = ledger::SessionFile::create(
+        folder + "/" + ledger::session_file_name(target.pid(), target.start_time(), number),
+        journal);
+    if (created || created.error().cause != ledger::FileError::Cause::exists) break;
+  }
+  if (!created) return fail(ledger::SessionError(created.error()));
+  return *std::move(created);
+}
+
+}  // namespace pinprick::engine

@@ -1,0 +1,37 @@
+// A session file's tables, from what is planned: names, objects, sites with what they hold, probes,
+// functions, spans and switches. What is mapped where, and the cells, are not among them
+// (address_choice.h, cell_sizes.h).
+//
+// Pure, but that a task that was cancelled ends it (base/task.h). For arming, once the plan's
+// patches are those that will be.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "engine/arena_layout.h"
+#include "engine/arming_modes.h"
+#include "engine/arming_plan.h"
+#include "layout/session_file.h"
+
+namespace pinprick::engine {
+
+// Fills the tables, and notes in the plan which site entry is whose.
+void fill_tables(ArmingPlan& plan, std::span<const Arena> arenas, Switches switches,
+                 layout::Session& journal);
+
+// How large the tables are; without the cells' sizes, and with room for as many mappings.
+layout::SessionCounts count_tables(const ArmingPlan& plan, const layout::Session& journal,
+                                   size_t mappings);
+
+// As much of the text as fits, and a 0.
+template <size_t N>
+void copy_text(char (&to)[N], std::string_view from) {
+  const size_t n = std::min(from.size(), N - 1);
+  std::copy_n(from.data(), n, to);
+  to[n] = '\0';
+}
+
+}  // namespace pinprick::engine

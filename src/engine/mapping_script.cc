@@ -1,0 +1,87 @@
+#include "engine/mapping_script.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "arch/stub.h"
+#include "base/address.h"
+#include "engine/cell_sizes.h"
+#include "engine/ownership.h"
+
+namespace pinprick::engine {
+namespace {
+
+using layout::MappingEntry;
+
+int protection_of(MappingEntry::Kind kind) {
+  if (kind == MappingEntry::Kind::tables) return PROT_READ;
+  return layout::is_code(kind) ? PROT_READ | PROT_EXEC : PROT_READ | PROT_WRITE;
+}
+
+// A child that is not to count does not know where cells are.
+std::optional<arch::ScriptedCall> forget_at_fork(const MappingEntry& mapping) {
+  Range tables;
+  if (mapping.kind == MappingEntry::Kind::stubs) tables = arch::tables_in_arena(usable_cpus());
+  if (mapping.kind == MappingEntry::Kind::runtime_data) {
+    const uint64_t context = mapping.size - sizeof(layout::RuntimeContext);
+    tables = {context + layout::kCellTablesBegin, context + layout::kCellTablesEnd};
+  }
+  if (tables.empty()) return std::nullopt;
+  return arch::ScriptedCall{SYS_madvise,
+                            {mapping.address + tables.begin, tables.size(), MADV_WIPEONFORK}};
+}
+
+}  // namespace
+
+arch::ScriptedCall mapping_call(const MappingEntry& entry, uint64_t cells_offset) {
+  const bool is_file =
+      entry.kind == MappingEntry::Kind::tables || entry.kind == MappingEntry::Kind::cells;
+  const int flags = MAP_FIXED_NOREPLACE | (is_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
+  return {SYS_mmap,
+          {entry.address, entry.size, static_cast<uint64_t>(protection_of(entry.kind)),
+           static_cast<uint64_t>(flags)},
+          entry.kind == MappingEntry::Kind::cells ? cells_offset : 0};
+}
+
+MappingScript mapping_script(const layout::Session& journal, Children children,
+                             std::span<const arch::ScriptedCall> receiving,
+                             const arch::ScriptedCall& waiting) {
+  MappingScript script;
+  for (const auto& call : receiving) script.add(call);
+  for (size_t i = 0; i < journal.mappings.size(); ++i) {
+    const MappingEntry& entry = journal.mappings[i];
+    if (entry.kind == MappingEntry::Kind::scratch || entry.address == 0) continue;
+    script.add(mapping_call(entry, journal.header.cells_offset), i);
+    if (children == Children::count) continue;
+    if (const auto advice = forget_at_fork(entry)) script.add(*advice);
+  }
+  script.add(waiting);
+  return script;
+}
+
+void chain(MappingScript& script, Address table) {
+  for (size_t i = 0; i + 1 < script.calls.size(); ++i)
+    script.calls[i].next = table + (i + 1) * sizeof(arch::ScriptedCall);
+}
+
+uint64_t scratch_size(size_t mappings) {
+  constexpr uint64_t kBesides = 4, kMark = 8;
+  return align_up(
+      kScript + sizeof(uint64_t) + (2 * mappings + kBesides) * sizeof(arch::ScriptedCall) + kMark,
+      kPageSize);
+}
+
+const char* name_of(const arch::ScriptedCall& call) {
+  switch (call.number) {
+    case SYS_close:
+      return "close";
+    case SYS_recvmsg:
+      return "recvmsg";
+    case SYS_madvise:
+      return "madvise";
+    default:
+      return (call.arguments[2] & PROT_EXEC) != 0 ? "mmap of executable memory" : "mmap";
+  }
+}
+
+}  // namespace pinprick::engine

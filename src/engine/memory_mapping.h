@@ -1,0 +1,63 @@
+// Maps a session's memory in the process: one hijacked thread does, the others go on.
+//
+// The journal knows of each mapping before it is made, and what came of it after. The steps:
+//
+//     1  the scratch page is mapped, for what is handed over and for the script
+//     2  the session file's descriptor is sent; a script of calls receives it, and maps all else
+//     3  what came of each call is noted; the scratch page goes again
+//
+// For arming, with the process's turn held, before any stub is there. Fails if the kernel refuses a
+// call, or the process ends; what was mapped is then known to the journal, and goes with a disarm.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "engine/mapping_script.h"
+#include "layout/session_file.h"
+#include "ledger/session_error.h"
+#include "ledger/session_file.h"
+#include "target/handover.h"
+#include "target/hijacked_thread.h"
+#include "target/remote_target.h"
+
+namespace pinprick::engine {
+
+class MemoryMapping {
+ public:
+  struct Parts {
+    const target::RemoteTarget& target;
+    ledger::SessionFile& file;
+    layout::Session& journal;
+    target::HijackedThread& thread;
+  };
+  MemoryMapping(const Parts& parts, Children children) : parts_(parts), children_(children) {}
+
+  // All that the journal has.
+  Result<void, ledger::SessionError> map_all();
+  // Has the last attempt failed as the program has taken an address since it was chosen? Another
+  // one, with other addresses, may not.
+  bool is_address_taken() const { return is_address_taken_; }
+  // What was mapped by an attempt goes again.
+  void unmap_all();
+
+ private:
+  Result<void, ledger::SessionError> map_scratch(size_t index);
+  Result<void, ledger::SessionError> map_by_script(Address scratch);
+  Result<void, ledger::SessionError> unmap_scratch(size_t index);
+  Result<void, ledger::SessionError> run_script(MappingScript& script,
+                                                const target::Handover& handover, Address scratch);
+  Result<void, ledger::SessionError> note_results(const MappingScript& script, bool has_descriptor);
+  Result<void, ledger::SessionError> note_result(const arch::ScriptedCall& call,
+                                                 bool has_descriptor) const;
+  Result<void, ledger::SessionError> note_mapped(size_t index, uint64_t result);
+  Result<void, ledger::SessionError> note_refused(layout::MappingEntry& entry, uint64_t result);
+  Failure<ledger::SessionError> failed(target::AttachCause cause, int error = 0,
+                                       std::string detail = {}) const;
+
+  const Parts parts_;
+  const Children children_;
+  bool is_address_taken_ = false;
+};
+
+}  // namespace pinprick::engine

@@ -1,0 +1,77 @@
+#include "engine/session_runtime.h"
+
+#include <algorithm>
+
+#include "engine/address_choice.h"
+#include "engine/cell_sizes.h"
+#include "engine/failures.h"
+#include "runtime/callers.h"
+
+namespace pinprick::engine {
+namespace {
+
+// Calls in flight at once, over all threads: recursion included. There are so many at first, and
+// room for as many more; pages that were never used take no memory.
+constexpr uint64_t kFirstSlots = 16384;
+constexpr uint64_t kSlotsPerCpu = PP_CPU_FREE_LIMIT;
+constexpr uint64_t kMostSlots = 1 << 18;
+
+}  // namespace
+
+RuntimeSizes runtime_sizes(const ArmingPlan& plan, uint64_t slots, std::span<const Range> callers) {
+  RuntimeSizes sizes;
+  if (plan.has_histograms()) sizes.capacity = 1;
+  if (plan.times()) {
+    sizes.capacity = slots != 0 ? slots : kMostSlots;
+    sizes.callers_size = runtime::CallerTable::size_for(callers);
+  }
+  return sizes;
+}
+
+runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session& journal,
+                                  const RuntimeSizes& sizes, std::optional<arch::RseqArea> rseq) {
+  const layout::FileHeader& header = journal.header;
+  runtime::RuntimeSpec spec;
+  spec.capacity = sizes.capacity;
+  spec.callers_size = sizes.callers_size;
+  spec.spans = plan.set.spans.size();
+  spec.slot_count = std::min(sizes.capacity, kFirstSlots + kSlotsPerCpu * usable_cpus());
+  spec.cpu_count = usable_cpus();
+  spec.cell_regions = header.cpu_count;
+  spec.most_fraction_bits = header.fraction_bits;
+  spec.rseq = rseq;
+  spec.ns_multiplier = header.ns_multiplier;
+  spec.cells = journal.mappings[mapping_of(journal, layout::MappingEntry::Kind::cells)].address;
+  spec.region_size = header.region_size;
+  if (header.pool_offset != 0) {
+    const auto in_target = [&](uint64_t offset) {
+      return spec.cells + (offset - header.cells_offset);
+    };
+    spec.blocks = {in_target(header.pool_offset),
+                   in_target(layout::end_of_blocks(header, header.pool_size))};
+    spec.has_pool = true;
+  }
+  return spec;
+}
+
+Address enter_of(const ArmingPlan& plan, const runtime::RuntimeImage& image) {
+  return plan.times() ? image.enter : plan.has_spans() ? image.span : image.add;
+}
+
+Result<runtime::RuntimeImage, ledger::SessionError> write_runtime(
+    const target::RemoteTarget& target, Address address, const runtime::RuntimeSpec& spec) {
+  auto image = runtime::build_runtime(address, spec);
+  if (!image) return attach_failure(target.pid(), target::AttachCause::no_address_space);
+  if (auto written = write_pieces(target, image->pieces); !written) return fail(written.error());
+  return *std::move(image);
+}
+
+Result<void, ledger::SessionError> write_pieces(const target::RemoteTarget& target,
+                                                const std::vector<runtime::Piece>& pieces) {
+  for (const runtime::Piece& piece : pieces)
+    if (auto written = target.memory().write(piece.address, piece.bytes); !written)
+      return memory_failure(target.pid(), written.error());
+  return {};
+}
+
+}  // namespace pinprick::engine

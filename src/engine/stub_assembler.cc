@@ -1,0 +1,123 @@
+#include "engine/stub_assembler.h"
+
+#include <algorithm>
+
+#include "arch/jump.h"
+#include "engine/kept_memory.h"
+#include "engine/known_stubs.h"
+#include "engine/span_points.h"
+#include "runtime/image.h"
+
+namespace pinprick::engine {
+
+using layout::SiteEntry;
+using placement::Hook;
+using placement::SitePatch;
+
+std::optional<arch::Stub> StubAssembler::assemble(size_t patch, arch::Assembler& code,
+                                                  const arch::ArenaEntries& entries,
+                                                  std::vector<arch::StubAction>& actions) const {
+  const SitePatch& planned = plan_.set.patches[patch];
+  const auto link = plan_.link_of(patch);
+  if (plan_.is_hook(patch, Hook::Kind::vfork))
+    return placement::place_vfork_hook(code, planned, facts_.rseq.value_or(arch::RseqArea{}), link);
+  if (plan_.serves_unwinding(patch))
+    return placement::place_unwinder_hook(code, planned, entries, facts_.hook, link);
+  arch::Metric metric;
+  actions.clear();
+  add_actions(patch, metric, actions);
+  const bool has_switches = facts_.switches == Switches::for_each_probe && !planned.hook;
+  return placement::place_stub(
+      code, planned, entries,
+      {.rseq = facts_.rseq, .has_switches = has_switches, .actions = actions}, link);
+}
+
+// `metric`: what they refer to.
+void StubAssembler::add_actions(size_t patch, arch::Metric& metric,
+                                std::vector<arch::StubAction>& actions) const {
+  const SitePatch& planned = plan_.set.patches[patch];
+  if (planned.hook) {
+    actions.push_back({.what = arch::CallRoutine{.routine = runtime::loader_handshake_code(),
+                                                 .argument = facts_.loader_cell}});
+  } else if (plan_.times() && !planned.probes.empty()) {
+    metric = metric_of(header_, planned.probes[0]);
+    actions.push_back({.what = arch::TimeCall{.metrics = {&metric, 1}}});
+  } else {
+    add_probe_actions(patch, actions);
+  }
+}
+
+void StubAssembler::add_probe_actions(size_t patch, std::vector<arch::StubAction>& actions) const {
+  using arch::StackUse;
+  const SitePatch& planned = plan_.set.patches[patch];
+  const bool is_go = planned.object->elf().is_go();
+  for (size_t i : planned.probes) {
+    const placement::Probe& probe = plan_.set.probes[i];
+    arch::StubAction action = {.offset = static_cast<uint8_t>(probe.offset),
+                               .stack = is_go ? StackUse::none : probe.stack(),
+                               .what = {}};
+    if (plan_.has_spans()) {
+      add_span_actions(plan_.set, header_, i, action, actions);
+      continue;
+    }
+    action.what = action_of(i);
+    actions.push_back(action);
+  }
+}
+
+// Of a probe that counts, or records a value.
+decltype(arch::StubAction::what) StubAssembler::action_of(size_t probe) const {
+  if (plan_.set.kind != placement::Kind::value)
+    return arch::CountHit{static_cast<uint32_t>(layout::counter_offset(probe))};
+  const select::Value& value = plan_.set.value_of(plan_.set.probes[probe]).value;
+  return arch::RecordValue{metric_of(header_, probe), value.register_number, value.bytes};
+}
+
+uint64_t StubAssembler::most_room(size_t patch) const {
+  const SitePatch& planned = plan_.set.patches[patch];
+  if (!planned.hook) return most_room_of_probes(patch);
+  const Address at = align_up(planned.site(), kStubAlignment);
+  arch::Assembler code(at);
+  std::vector<arch::StubAction> actions;
+  const arch::ArenaEntries entries = {.cpu_table = at,
+                                      .locked_count = at,
+                                      .count_for_probe = at,
+                                      .count_for_probe_in_red_zone = at,
+                                      .tells_of_tables = at,
+                                      .enter_pointer = at,
+                                      .frames = {}};
+  assemble(patch, code, entries, actions);
+  return align_up(code.size(), kStubAlignment);
+}
+
+uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
+  const SitePatch& planned = plan_.set.patches[patch];
+  size_t parts = planned.probes.size();
+  if (plan_.has_spans()) {
+    parts = 0;
+    for (size_t i : planned.probes) parts += count_span_actions(plan_.set, i);
+  }
+  // Few stubs lie at a page's end, but each may.
+  const size_t edits = (may_be_known(planned) ? 1 : 0) +
+                       (plan_.kind_of_link(patch) != SiteEntry::Link::none ? 1 : 0) +
+                       (facts_.switches == Switches::none ? 0 : planned.probes.size());
+  return align_up(arch::most_stub_bytes(parts, planned.plan.patch.displaced), kStubAlignment) +
+         edits * kStubAlignment;
+}
+
+bool StubAssembler::has_edit_across_pages(size_t patch, const arch::Stub& stub) const {
+  const auto is_across = [](Address begin, uint64_t length) {
+    return align_down(begin, kPageSize) != align_down(begin + length - 1, kPageSize);
+  };
+  using Link = SiteEntry::Link;
+  const Link link = plan_.kind_of_link(patch);
+  // What may have to lie there later (kept_memory.h).
+  if (may_be_known(plan_.set.patches[patch]) && is_across(stub.begin, kKeptJumpLength)) return true;
+  if (link == Link::at_begin && is_across(stub.begin, arch::kLinkLength)) return true;
+  if (link == Link::before_body && is_across(stub.body - arch::kLinkLength, arch::kLinkLength))
+    return true;
+  return std::any_of(stub.switches.begin(), stub.switches.end(),
+                     [&](const arch::Switch& one) { return is_across(one.at, arch::kLinkLength); });
+}
+
+}  // namespace pinprick::engine

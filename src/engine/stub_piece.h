@@ -1,0 +1,72 @@
+// The stubs of one piece (arena_layout.h): assembled, written into the target, and what there is to
+// say of them.
+//
+// Any thread, one for each piece: the journal's entries of the piece's own patches are changed, and
+// what is read belongs to nobody who writes. Nobody comes to a stub before a jump leads there.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "arch/stub.h"
+#include "base/address.h"
+#include "engine/arena_layout.h"
+#include "engine/arming_plan.h"
+#include "engine/stub_assembler.h"
+#include "layout/session_file.h"
+#include "patch/text_edit.h"
+#include "target/memory.h"
+
+namespace pinprick::engine {
+
+// What came of a piece.
+struct EmittedPiece {
+  Range stubs;         // in the target
+  uint64_t bytes = 0;  // what they take
+  int refused = 0;     // the error, if they could not be written
+  // Per patch: its shape, and the room of its stub, whole alignments; 0: there is none.
+  std::vector<uint16_t> shape_of;
+  std::vector<uint32_t> room_of;
+  std::vector<std::string> shapes;  // that its stubs have, each once
+  std::vector<patch::Interior> interiors;
+};
+
+class PieceEmitter {
+ public:
+  struct Parts {
+    const ArmingPlan& plan;
+    const StubAssembler& stubs;
+    layout::Session& journal;
+    std::span<Address> stubs_of_puns;  // of the plan's puns; set for those of the piece
+    const target::Memory& memory;
+  };
+  PieceEmitter(const Parts& parts, const StubPiece& piece, const arch::ArenaEntries& entries,
+               Address begin)
+      : parts_(parts), piece_(piece), entries_(entries), code_(begin) {
+    emitted_.stubs = {begin, begin};
+  }
+
+  // Once.
+  EmittedPiece emit() &&;
+
+ private:
+  void emit_stub(size_t patch);
+  std::optional<arch::Stub> assemble(size_t patch);
+  void note_stub(size_t patch, const arch::Stub& stub);
+  void note_shape(size_t patch, const arch::Stub& stub, Address at);
+  void keep_interiors(size_t patch, const arch::Stub& stub);
+  void take_shapes();
+
+  const Parts parts_;
+  const StubPiece& piece_;
+  const arch::ArenaEntries& entries_;
+  arch::Assembler code_;
+  std::vector<arch::StubAction> actions_;
+  std::unordered_map<std::string, uint16_t> shapes_;
+  EmittedPiece emitted_;
+};
+
+}  // namespace pinprick::engine

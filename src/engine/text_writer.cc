@@ -1,0 +1,135 @@
+#include "engine/text_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/failures.h"
+#include "engine/rseq_areas.h"
+#include "engine/thread_ids.h"
+
+namespace pinprick::engine {
+
+using target::AttachCause;
+
+void TextWriter::drop_what_lacks_something() {
+  drop_what_needs_hooks(parts_.plan, counting());
+  drop_dependents(parts_.plan);
+}
+
+// From here on the file has to be believed: whatever a site holds, it is one of the two.
+Result<void, ledger::SessionError> TextWriter::announce(std::vector<patch::Interior> interiors,
+                                                        std::optional<arch::RseqArea> rseq) {
+  interiors_ = std::move(interiors);
+  rseq_ = rseq;
+  drop_what_lacks_something();
+  std::erase_if(interiors_,
+                [&](const patch::Interior& one) { return !parts_.plan.is_armed(one.edit); });
+  parts_.journal.header.state = layout::SessionState::armed;
+  auto tables = noted(parts_.file.write_tables(parts_.journal));
+  auto header = noted(parts_.file.write_header(parts_.journal.header));
+  return tables ? header : tables;
+}
+
+void TextWriter::prepare_edits() {
+  edits_ = arming_edits(parts_.plan, parts_.journal);
+}
+
+void TextWriter::find_foreign_breakpoints() {
+  foreign_ = patch::foreign_breakpoints(parts_.image, parts_.target.memory(), edits_.edits);
+}
+
+bool TextWriter::drop_where_threads_are(const std::vector<size_t>& busy) {
+  bool is_any = false;
+  for (size_t patch : busy) is_any = parts_.plan.drop(patch, plan::Reason::thread_inside) || is_any;
+  return is_any;
+}
+
+// Patches of which others are a part, or that are part of others, where the text is not as it was
+// when they were planned: of those, all is written or nothing. An edit that stands alone finds out
+// when it is written.
+bool TextWriter::drop_changed() {
+  const auto together = patches_that_hang_together(parts_.plan);
+  if (together.empty()) return false;
+  std::vector<patch::TextEdit> some;
+  std::vector<size_t> patch_of;
+  for (size_t e = 0; e < edits_.edits.size(); ++e) {
+    if (!together[edits_.patch_of[e]]) continue;
+    some.push_back(edits_.edits[e]);
+    patch_of.push_back(edits_.patch_of[e]);
+  }
+  const auto held = patch::examine(parts_.target.memory(), some);
+  bool is_any = false;
+  for (size_t e = 0; e < some.size(); ++e)
+    if (held[e] != patch::EditOutcome::written)
+      is_any = parts_.plan.drop(patch_of[e], plan::Reason::text_changed) || is_any;
+  return is_any;
+}
+
+Result<void, ledger::SessionError> TextWriter::note_tid_offset(target::Stop& stop) const {
+  const pid_t pid = parts_.target.pid();
+  const auto offset = find_tid_offset(stop, parts_.target);
+  if (!offset) return attach_failure(pid, AttachCause::no_thread_ids);
+  if (auto written = parts_.target.memory().write_value(*tid_offset_, *offset); !written)
+    return memory_failure(pid, written.error());
+  return {};
+}
+
+// Everything that can be known before has been: what is left to do while the process stands still
+// is to look where its threads are, and to write.
+Result<TextStop, ledger::SessionError> TextWriter::try_to_write(Attempt attempt) {
+  auto stopped = target::Stop::all_threads(parts_.target.pid());
+  if (!stopped) return fail(ledger::SessionError(stopped.error()));
+  target::Stop stop = *std::move(stopped);
+  if (!parts_.target.same_image())
+    return attach_failure(parts_.target.pid(), AttachCause::exec_during_attach);
+  if (rseq_ && !all_have_rseq(stop, *rseq_)) {
+    let_go(std::move(stop));
+    return TextStop::other_rseq;
+  }
+  if (tid_offset_)
+    if (auto done = note_tid_offset(stop); !done) return fail(done.error());
+  const auto busy = patch::clear_interiors(stop, parts_.target.memory(), mappings_, interiors_);
+  const auto is_in_hook = [&](size_t patch) {
+    return parts_.plan.set.patches[patch].hook.has_value();
+  };
+  if (attempt != Attempt::last && std::any_of(busy.begin(), busy.end(), is_in_hook)) {
+    let_go(std::move(stop));
+    return TextStop::thread_in_hook;
+  }
+  const bool is_inside = drop_where_threads_are(busy);
+  if (drop_changed() || is_inside) {
+    drop_what_lacks_something();
+    edits_.keep_armed(parts_.plan);
+  }
+  if (auto written = write(std::move(stop)); !written) return fail(written.error());
+  return TextStop::written;
+}
+
+Result<void, ledger::SessionError> TextWriter::write(target::Stop stop) {
+  const auto outcomes =
+      patch::apply(stop, parts_.target.memory(), edits_.edits, edits_.order, foreign_);
+  let_go(std::move(stop));
+  if (!outcomes) return memory_failure(parts_.target.pid(), outcomes.error());
+  for (size_t e = 0; e < outcomes->size(); ++e)
+    if ((*outcomes)[e] != patch::EditOutcome::written)
+      parts_.plan.drop(edits_.patch_of[e], plan::Reason::text_changed);
+  return {};
+}
+
+// What such a site holds is not ours, nor anybody's who came after us.
+Result<void, ledger::SessionError> TextWriter::note_left_out() {
+  const ArmingPlan& plan = parts_.plan;
+  bool is_any = false;
+  for (size_t i = 0; i < plan.set.patches.size(); ++i) {
+    if (plan.is_armed(i)) continue;
+    is_any = true;
+    const size_t own = plan.set.patches[i].plan.trampoline ? 2 : 1;
+    const size_t first = plan.states[i].site;
+    for (size_t site = first; site < first + own; ++site)
+      parts_.journal.sites[site].phase = layout::SiteEntry::Phase::left_out;
+  }
+  if (!is_any) return {};
+  return noted(parts_.file.write_tables(parts_.journal));
+}
+
+}  // namespace pinprick::engine

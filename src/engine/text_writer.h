@@ -1,0 +1,89 @@
+// Writes the text of a session: announces it in the file, stops the process, and writes what can be
+// written, all or nothing where patches depend on each other.
+//
+//     1  announce(): the file says `armed`, and what each site will hold
+//     2  prepare_edits(), find_foreign_breakpoints(): others', in the pages of the edits
+//     3  try_to_write(): all threads stop, where they are is looked at, the text is written
+//     4  note_left_out(): the file says which sites were left as they were
+//
+// For arming, with the process's turn held, once all stubs are there; no task can cancel it. The
+// controller may die at any point: what a site holds is one of the two that the file names. Fails
+// if the process ends, or cannot be stopped or written; what was written goes with a disarm.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "arch/stub.h"
+#include "base/address.h"
+#include "base/result.h"
+#include "engine/arming_plan.h"
+#include "engine/dependence.h"
+#include "engine/text_edits.h"
+#include "image/maps.h"
+#include "image/process.h"
+#include "layout/session_file.h"
+#include "ledger/session_error.h"
+#include "ledger/session_file.h"
+#include "patch/text_edit.h"
+#include "target/remote_target.h"
+#include "target/stop.h"
+
+namespace pinprick::engine {
+
+enum class TextStop : uint8_t {
+  written,
+  thread_in_hook,  // nothing was written: a thread is in the way of a hook
+  other_rseq,      // nothing was written: not all threads have rseq as the stubs would have it
+};
+
+// Is a hook left out that a thread is in the way of, or tried again?
+enum class Attempt : uint8_t { another_follows, last };
+
+class TextWriter {
+ public:
+  struct Parts {
+    const target::RemoteTarget& target;
+    const image::ProcessImage& image;
+    ledger::SessionFile& file;
+    layout::Session& journal;
+    ArmingPlan& plan;
+  };
+  // `tid_offset`: where the runtime of spans is told of it; not of other sessions.
+  TextWriter(const Parts& parts, std::optional<Address> tid_offset)
+      : parts_(parts), tid_offset_(tid_offset), mappings_(parts.target.pid()) {}
+
+  // Drops what must not be armed alone. `interiors` are those of the stubs that are there, and
+  // `rseq` what they count by. To be called again for other stubs.
+  Result<void, ledger::SessionError> announce(std::vector<patch::Interior> interiors,
+                                              std::optional<arch::RseqArea> rseq);
+  void prepare_edits();
+  void find_foreign_breakpoints();
+  Result<TextStop, ledger::SessionError> try_to_write(Attempt attempt);
+  Result<void, ledger::SessionError> note_left_out();
+
+  // How long the target as a whole has stood still.
+  uint64_t stopped_ns() const { return stopped_ns_; }
+
+ private:
+  Counting counting() const { return rseq_ ? Counting::restartable : Counting::locked; }
+  void drop_what_lacks_something();
+  // Returns true if something was dropped.
+  bool drop_where_threads_are(const std::vector<size_t>& busy);
+  bool drop_changed();
+  Result<void, ledger::SessionError> note_tid_offset(target::Stop& stop) const;
+  Result<void, ledger::SessionError> write(target::Stop stop);
+  void let_go(target::Stop stop) { stopped_ns_ += std::move(stop).resume(); }
+
+  const Parts parts_;
+  const std::optional<Address> tid_offset_;
+  std::optional<arch::RseqArea> rseq_;
+  std::vector<patch::Interior> interiors_;
+  ArmingEdits edits_;
+  std::vector<Address> foreign_;
+  image::MappingLookup mappings_;
+  uint64_t stopped_ns_ = 0;
+};
+
+}  // namespace pinprick::engine
