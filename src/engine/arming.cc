@@ -294,7 +294,7 @@ Result<void, ledger::SessionError> Arming::write_text() {
   TextWriter writer({target(), *session_.image_, file(), journal(), plan_}, tid_offset);
   if (auto announced = announce(writer); !announced) return announced;
   writer.prepare_edits();
-  writer.find_foreign_breakpoints();
+  writer.prepare_stop();
   constexpr int kAttempts = 20;
   for (int attempt = 1;; ++attempt) {
     const auto stop =

@@ -34,8 +34,9 @@ void TextWriter::prepare_edits() {
   edits_ = arming_edits(parts_.plan, parts_.journal);
 }
 
-void TextWriter::find_foreign_breakpoints() {
+void TextWriter::prepare_stop() {
   foreign_ = patch::foreign_breakpoints(parts_.image, parts_.target.memory(), edits_.edits);
+  mappings_.emplace(parts_.target.pid());
 }
 
 bool TextWriter::drop_where_threads_are(const std::vector<size_t>& busy) {
@@ -88,7 +89,7 @@ Result<TextStop, ledger::SessionError> TextWriter::try_to_write(Attempt attempt)
   }
   if (tid_offset_)
     if (auto done = note_tid_offset(stop); !done) return fail(done.error());
-  const auto busy = patch::clear_interiors(stop, parts_.target.memory(), mappings_, interiors_);
+  const auto busy = patch::clear_interiors(stop, parts_.target.memory(), *mappings_, interiors_);
   const auto is_in_hook = [&](size_t patch) {
     return parts_.plan.set.patches[patch].hook.has_value();
   };

@@ -2,7 +2,7 @@
 // written, all or nothing where patches depend on each other.
 //
 //     1  announce(): the file says `armed`, and what each site will hold
-//     2  prepare_edits(), find_foreign_breakpoints(): others', in the pages of the edits
+//     2  prepare_edits(), prepare_stop(): what need not be done while the process stands still
 //     3  try_to_write(): all threads stop, where they are is looked at, the text is written
 //     4  note_left_out(): the file says which sites were left as they were
 //
@@ -52,14 +52,15 @@ class TextWriter {
   };
   // `tid_offset`: where the runtime of spans is told of it; not of other sessions.
   TextWriter(const Parts& parts, std::optional<Address> tid_offset)
-      : parts_(parts), tid_offset_(tid_offset), mappings_(parts.target.pid()) {}
+      : parts_(parts), tid_offset_(tid_offset) {}
 
   // Drops what must not be armed alone. `interiors` are those of the stubs that are there, and
   // `rseq` what they count by. To be called again for other stubs.
   Result<void, ledger::SessionError> announce(std::vector<patch::Interior> interiors,
                                               std::optional<arch::RseqArea> rseq);
   void prepare_edits();
-  void find_foreign_breakpoints();
+  // Others' breakpoints in the pages of the edits, and what answers where mappings lie.
+  void prepare_stop();
   Result<TextStop, ledger::SessionError> try_to_write(Attempt attempt);
   Result<void, ledger::SessionError> note_left_out();
 
@@ -82,7 +83,7 @@ class TextWriter {
   std::vector<patch::Interior> interiors_;
   ArmingEdits edits_;
   std::vector<Address> foreign_;
-  image::MappingLookup mappings_;
+  std::optional<image::MappingLookup> mappings_;  // made before the process stops
   uint64_t stopped_ns_ = 0;
 };
 

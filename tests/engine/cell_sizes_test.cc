@@ -1,0 +1,66 @@
+// How many regions of cells a session has, on machines of all sizes.
+#include "engine/cell_sizes.h"
+
+#include <gtest/gtest.h>
+
+namespace pinprick::engine {
+namespace {
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+constexpr SpaceForCells kPlenty = {1024 * kGiB, 512 * kGiB};
+
+layout::SessionCounts counters(uint64_t count) {
+  layout::SessionCounts counts;
+  counts.mappings = counts.objects = counts.functions = 1;
+  counts.sites = counts.probes = counts.counters = count;
+  return counts;
+}
+
+layout::SessionCounts histograms(uint64_t count) {
+  layout::SessionCounts counts = counters(0);
+  counts.histograms = count;
+  counts.fraction_bits = stats::kDefaultFractionBits;
+  return counts;
+}
+
+TEST(CellSizes, GiveEachCpuARegionWhereThereIsRoom) {
+  auto counts = counters(1000);
+  choose_cell_sizes(counts, 64, kPlenty);
+  EXPECT_EQ(counts.cpus, 64u);
+}
+
+TEST(CellSizes, GiveFewerRegionsThanThreadsLockWhereMemoryIsShort) {
+  auto counts = counters(1'000'000);
+  choose_cell_sizes(counts, 200, {4 * kGiB, UINT64_MAX});
+  EXPECT_LT(counts.cpus, layout::kLockedStripes);
+  EXPECT_GE(counts.cpus, 1u);
+}
+
+TEST(CellSizes, TakeNoMoreThanHalfOfWhatIsLeftInTheFolder) {
+  auto counts = counters(1'000'000);
+  constexpr uint64_t kLeft = 200 << 20;
+  choose_cell_sizes(counts, 64, {1024 * kGiB, kLeft});
+  EXPECT_LT(counts.cpus, 64u);
+  EXPECT_LE(layout::lay_out(counts).file_size, kLeft / 2);
+}
+
+TEST(CellSizes, HaveOneRegionHoweverLittleThereIs) {
+  auto counts = counters(1'000'000);
+  choose_cell_sizes(counts, 64, {kGiB, 4096});
+  EXPECT_EQ(counts.cpus, 1u);
+}
+
+TEST(CellSizes, HaveABlockForEachHistogramHoweverLittleThereIs) {
+  auto counts = histograms(1000);
+  choose_cell_sizes(counts, 8, {kGiB, 4096});
+  EXPECT_GE(counts.pool_size, 1000 * layout::histogram_size(counts.fraction_bits));
+}
+
+TEST(CellSizes, HaveABlockForEachHistogramAndCpuWhereThereIsRoom) {
+  auto counts = histograms(10);
+  choose_cell_sizes(counts, 8, kPlenty);
+  EXPECT_EQ(counts.pool_size, 10 * (8 + 1) * layout::histogram_size(counts.fraction_bits));
+}
+
+}  // namespace
+}  // namespace pinprick::engine

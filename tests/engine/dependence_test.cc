@@ -1,0 +1,102 @@
+// What goes with what is dropped.
+#include "engine/dependence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planned_patches.h"
+
+namespace pinprick::engine {
+namespace {
+
+using placement::Hook;
+using placement::Kind;
+using testing::ElementsAre;
+
+class Dependence : public PlannedPatches {
+ protected:
+  static std::vector<size_t> armed(const ArmingPlan& plan) {
+    std::vector<size_t> numbers;
+    for (size_t i = 0; i < plan.states.size(); ++i)
+      if (plan.is_armed(i)) numbers.push_back(i);
+    return numbers;
+  }
+};
+
+TEST_F(Dependence, LeavesNoTimedCallWhoseUnwinderCannotBeHooked) {
+  set_.kind = Kind::latency;
+  add_probed(patch_at(0));
+  const size_t unwinder = add(hook(patch_at(16), Hook::Kind::unwinder));
+  ArmingPlan all = plan();
+  drop_what_needs_hooks(all, Counting::restartable);
+  EXPECT_THAT(armed(all), ElementsAre(0, 1)) << "all hooks are there";
+  all.drop(unwinder, plan::Reason::thread_inside);
+  drop_what_needs_hooks(all, Counting::restartable);
+  EXPECT_THAT(armed(all), ElementsAre());
+  ASSERT_EQ(all.left_out.size(), 1u);
+  EXPECT_EQ(all.left_out[0].refusal.reason, plan::Reason::thread_inside);
+}
+
+TEST_F(Dependence, LetsProbesThatTimeNothingDoWithoutUnwindersHooks) {
+  add_probed(patch_at(0));
+  const size_t unwinder = add(hook(patch_at(16), Hook::Kind::unwinder));
+  ArmingPlan all = plan();
+  all.drop(unwinder, plan::Reason::thread_inside);
+  drop_what_needs_hooks(all, Counting::restartable);
+  EXPECT_THAT(armed(all), ElementsAre(0));
+}
+
+TEST_F(Dependence, MarksChildrenOrCountsWithLocks) {
+  add_probed(patch_at(0));
+  const size_t vfork = add(hook(patch_at(16), Hook::Kind::vfork));
+  ArmingPlan all = plan();
+  all.leave_out(vfork);
+  drop_what_needs_hooks(all, Counting::locked);
+  EXPECT_THAT(armed(all), ElementsAre(0));
+  drop_what_needs_hooks(all, Counting::restartable);
+  EXPECT_THAT(armed(all), ElementsAre());
+}
+
+TEST_F(Dependence, DropsWhatLiesInAWindowThatIsNotWritten) {
+  const size_t window = add(patch_at(0));
+  auto dependent = patch_at(32);
+  dependent.plan.depends_on = window;
+  add_probed(std::move(dependent));
+  add_probed(patch_at(48));
+  ArmingPlan all = plan();
+  drop_dependents(all);
+  EXPECT_THAT(armed(all), ElementsAre(0, 1, 2));
+  all.drop(window, plan::Reason::text_changed);
+  drop_dependents(all);
+  EXPECT_THAT(armed(all), ElementsAre(2));
+}
+
+TEST_F(Dependence, NamesWhatIsWrittenTogetherOrNotAtAll) {
+  add_probed(patch_at(0));
+  const size_t window = add(patch_at(16));
+  auto dependent = patch_at(32);
+  dependent.plan.depends_on = window;
+  add_probed(std::move(dependent));
+  auto with_trampoline = patch_at(48);
+  with_trampoline.plan.trampoline = plan::Trampoline{};
+  add_probed(std::move(with_trampoline));
+  EXPECT_THAT(patches_that_hang_together(plan()), ElementsAre(false, true, true, true));
+}
+
+TEST_F(Dependence, IsNothingToAskForWherePatchesStandAlone) {
+  add_probed(patch_at(0));
+  add_probed(patch_at(16));
+  EXPECT_TRUE(patches_that_hang_together(plan()).empty());
+}
+
+TEST_F(Dependence, SaysOnceWhyAProbeIsLeftOut) {
+  const size_t patch = add_probed(patch_at(0));
+  ArmingPlan all = plan();
+  EXPECT_TRUE(all.drop(patch, plan::Reason::neighbour));
+  EXPECT_FALSE(all.drop(patch, plan::Reason::text_changed));
+  ASSERT_EQ(all.left_out.size(), 1u);
+  EXPECT_EQ(all.left_out[0].refusal.reason, plan::Reason::neighbour);
+}
+
+}  // namespace
+}  // namespace pinprick::engine

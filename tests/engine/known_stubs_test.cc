@@ -1,0 +1,117 @@
+// The order in which stubs come, and which lead through those that were kept.
+#include "engine/known_stubs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "engine/kept_memory.h"
+#include "planned_patches.h"
+
+namespace pinprick::engine {
+namespace {
+
+using testing::ElementsAre;
+
+class KnownStubs : public PlannedPatches {
+ protected:
+  placement::SitePatch known_at(uint64_t offset) const {
+    auto patch = patch_at(offset);
+    patch.plan.patch.at_begin = true;
+    return patch;
+  }
+  static std::vector<uint64_t> offsets(const placement::ProbeSet& set) {
+    std::vector<uint64_t> all;
+    for (const auto& patch : set.patches) all.push_back(patch.plan.patch.site - kText);
+    return all;
+  }
+};
+
+TEST_F(KnownStubs, ComeFirstAndTheOthersKeepTheirOrder) {
+  add_probed(patch_at(0));
+  add_probed(known_at(10));
+  add_probed(patch_at(20));
+  add_probed(known_at(30));
+  put_known_first(set_);
+  EXPECT_THAT(offsets(set_), ElementsAre(10, 30, 0, 20));
+}
+
+TEST_F(KnownStubs, KeepTheirProbesWhenTheyMove) {
+  for (const uint64_t offset : {0u, 10u, 20u}) add_probed(patch_at(offset));
+  add_probed(known_at(30));
+  put_known_first(set_);
+  for (size_t i = 0; i < set_.patches.size(); ++i) {
+    ASSERT_EQ(set_.patches[i].probes.size(), 1u);
+    const placement::Probe& probe = set_.probes[set_.patches[i].probes[0]];
+    EXPECT_EQ(probe.patch, i);
+    EXPECT_EQ(set_.matches[probe.match].site, set_.patches[i].site());
+  }
+}
+
+TEST_F(KnownStubs, AreStillWhatOthersDependOnWhenTheyMove) {
+  add_probed(patch_at(0));
+  auto dependent = patch_at(10);
+  dependent.plan.depends_on = 2;
+  add_probed(std::move(dependent));
+  add_probed(known_at(20));
+  put_known_first(set_);
+  ASSERT_THAT(offsets(set_), ElementsAre(20, 0, 10));
+  EXPECT_EQ(*set_.patches[2].plan.depends_on, 0u);
+}
+
+TEST_F(KnownStubs, AreNoHooksAndHaveNoPrefix) {
+  EXPECT_TRUE(may_be_known(known_at(0)));
+  EXPECT_FALSE(may_be_known(hook(known_at(0), placement::Hook::Kind::loader)));
+  EXPECT_FALSE(may_be_known(patch_at(0)));
+  auto with_prefix = known_at(0);
+  with_prefix.plan.patch.written += 1;
+  EXPECT_FALSE(may_be_known(with_prefix));
+}
+
+// Kept stubs in this process's own memory, near an object that is as if it was loaded there.
+class KeptStubs : public KnownStubs {
+ protected:
+  void SetUp() override {
+    load(reinterpret_cast<Address>(kept_.data()) + kPageSize - kText);
+    memory_ = *target::Memory::open(::getpid());
+  }
+  Address kept() const { return reinterpret_cast<Address>(kept_.data()); }
+
+  std::array<uint8_t, 16> kept_ = {1, 2, 3, 4, 5, 6};
+  std::optional<target::Memory> memory_;
+};
+
+TEST_F(KeptStubs, AreWhatTheJumpsOfTheSameFunctionLeadThrough) {
+  add_probed(known_at(0));
+  add_probed(known_at(16));
+  ArmingPlan all(std::move(set_));
+  lead_through_kept_stubs(all, {{all.set.patches[1].site(), kept()}}, *memory_);
+  EXPECT_FALSE(all.set.patches[0].plan.trampoline);
+  const auto& trampoline = all.set.patches[1].plan.trampoline;
+  ASSERT_TRUE(trampoline);
+  EXPECT_EQ(trampoline->address + object_->bias(), kept());
+  EXPECT_EQ(trampoline->length, kKeptJumpLength);
+  EXPECT_TRUE(
+      std::equal(kept_.begin(), kept_.begin() + kKeptJumpLength, trampoline->original.begin()));
+}
+
+TEST_F(KeptStubs, AreLeftAloneWhereTheSiteIsShared) {
+  add_probed(known_at(0));
+  ArmingPlan all(std::move(set_));
+  all.shared[0] = {};
+  lead_through_kept_stubs(all, {{all.set.patches[0].site(), kept()}}, *memory_);
+  EXPECT_FALSE(all.set.patches[0].plan.trampoline);
+}
+
+TEST_F(KeptStubs, AreLeftAloneWhereTheyAreOutOfReach) {
+  add_probed(known_at(0));
+  ArmingPlan all(std::move(set_));
+  const Address far = all.set.patches[0].site() + (uint64_t{3} << 30);
+  lead_through_kept_stubs(all, {{all.set.patches[0].site(), far}}, *memory_);
+  EXPECT_FALSE(all.set.patches[0].plan.trampoline);
+}
+
+}  // namespace
+}  // namespace pinprick::engine
