@@ -69,7 +69,7 @@ class Trampoline : public testing::TestWithParam<Case> {
   void TearDown() override { detach_everything(); }
 
   std::string pid() const { return std::to_string(program_.pid()); }
-  // Waits until there are more results, and returns their number.
+  // Makes it report, which waits for more results, and checks that they are right.
   bool is_right() {
     program_.say("");
     return program_.hear() == "ok";
