@@ -90,8 +90,7 @@ Result<void, cli::Message> measure(const std::string& program, size_t threads,
     whole.push_back(floor->whole);
     standing.push_back(floor->standing);
   }
-  if (const auto disarmed = bench::disarm(first->session); !disarmed)
-    return fail(disarmed.error());
+  if (const auto disarmed = bench::disarm(first->session); !disarmed) return fail(disarmed.error());
   const std::string many = threads == 1 ? "" : fmt::format("-{}", threads);
   const double stop = median(arm), least = median(whole);
   results.add({"stop-one" + many, kPinprick, threads, 0, stop});

@@ -302,7 +302,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   add_common(*doctor, options);
   describe(*doctor, {"doctor [OPTIONS] [-p PID]"}, kDoctorFooter);
 
-  auto* list = app.add_subcommand("list", "Functions that a pattern matches, and how each is probed");
+  auto* list =
+      app.add_subcommand("list", "Functions that a pattern matches, and how each is probed");
   add_pids(*list, options, "Process to look at (repeatable)");
   list->add_option("-f,--file", options.file, "A program or library instead of a process")
       ->type_name("ELF");
@@ -369,8 +370,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
 
   auto* keep = app.add_subcommand("keep", "Look after the probes of a pinprick that is gone");
   add_pids(*keep, options, "Process with the probes (repeatable)");
-  keep->add_option("-d,--duration", options.duration_s,
-                   "Stop after SECONDS; without it, at Ctrl-C")
+  keep->add_option("-d,--duration", options.duration_s, "Stop after SECONDS; without it, at Ctrl-C")
       ->type_name("SECONDS")
       ->check(kPositive);
   add_common(*keep, options);

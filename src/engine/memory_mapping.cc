@@ -81,7 +81,8 @@ Result<void, ledger::SessionError> MemoryMapping::run_script(MappingScript& scri
     return failed(AttachCause::memory_refused, written.error().number);
   const auto run = parts_.thread.run(
       {table, table + last * sizeof(arch::ScriptedCall), told, handover.received_at()});
-  if (!run && !parts_.thread.resumed_itself()) return failed(AttachCause::exited, run.error().number);
+  if (!run && !parts_.thread.resumed_itself())
+    return failed(AttachCause::exited, run.error().number);
   if (!memory.read(table, bytes)) return failed(AttachCause::exited);
   return {};
 }
@@ -133,7 +134,8 @@ Result<void, ledger::SessionError> MemoryMapping::map_by_script(Address scratch)
   if (auto run = run_script(script, handover, scratch); !run) return run;
   const auto descriptor = handover.received();
   if (auto done = note_results(script, descriptor.ok()); !done) return done;
-  if (parts_.thread.resumed_itself()) return failed(AttachCause::handover_failed, ETIMEDOUT, "recvfrom");
+  if (parts_.thread.resumed_itself())
+    return failed(AttachCause::handover_failed, ETIMEDOUT, "recvfrom");
   return {};
 }
 
