@@ -398,7 +398,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
     options.patterns.erase(options.patterns.begin());
   }
   if (has_separator && options.command.empty())
-    return {std::nullopt, complain("no COMMAND behind --", options.verb)};
+    return {std::nullopt, complain("no COMMAND after --", options.verb)};
   if (auto text = contradiction(options)) return {std::nullopt, complain(*text, options.verb)};
   return {options, kOk};
 }

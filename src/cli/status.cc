@@ -1,4 +1,4 @@
-// pinprick status and pinprick detach: show and take out probes in place, whoever owns them.
+// pinprick status and pinprick detach: show and take out probes that are in place, of any owner.
 #include <fcntl.h>
 #include <fmt/format.h>
 

@@ -319,8 +319,8 @@ Result<void, ledger::SessionError> Arming::announce(TextWriter& writer) {
   return writer.announce(std::move(built_.interiors), facts_.rseq);
 }
 
-// Stubs that lock, in place of those that rely on a restartable sequence: nobody has come to one
-// yet, as no jump leads there.
+// Stubs that lock, in place of those that rely on a restartable sequence: no thread has come
+// to one yet, as no jump leads there.
 Result<void, ledger::SessionError> Arming::build_locked(TextWriter& writer) {
   facts_.rseq.reset();
   note_rseq();

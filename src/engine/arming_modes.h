@@ -1,4 +1,4 @@
-// What whoever arms a session has chosen, as the parts of arming take it.
+// What the caller that arms a session has chosen, as the parts of arming take it.
 #pragma once
 
 namespace pinprick::engine {

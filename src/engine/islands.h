@@ -13,8 +13,8 @@
 
 namespace pinprick::engine {
 
-// What such a mapping holds, up to its mark. `stubs`: of the plan's puns, in their order; nobody
-// comes to those that are not armed.
+// What such a mapping holds, up to its mark. `stubs`: of the plan's puns, in their order; no
+// thread comes to those that are not armed.
 std::vector<uint8_t> island_bytes(const ArmingPlan& plan, const layout::Session& journal,
                                   const layout::MappingEntry& entry,
                                   std::span<const Address> stubs);

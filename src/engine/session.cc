@@ -131,8 +131,8 @@ bool Session::has_hits() const {
          });
 }
 
-// Of a site whose text holds another jump than ours: is ours behind it, or lost? Alone, somebody
-// has changed it, and may do so again.
+// For a site whose text holds another jump than ours: does that one lead on to ours? If no other
+// owner is there, another tool has changed the text, and may do so again.
 bool Session::is_in_place(const layout::SiteEntry& site) const {
   const auto others = OtherSites::find(target_.pid(), target_.memory(), file_->path());
   const layout::SiteEntry& head = head_of(journal_, site);
@@ -282,7 +282,7 @@ Result<DisarmReport, ledger::SessionError> Session::disarm(const image::ProcessI
   if (!file_) return DisarmReport{};
   state_ = State::left;
   loader_.reset();
-  // Once: what an earlier attempt has put back nobody has overwritten.
+  // Once: what an earlier attempt has put back was not overwritten.
   const Armed armed = std::exchange(is_armed_, false) ? Armed::completely : Armed::perhaps_partly;
   auto report = engine::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_,
                                kDisarmTimeoutNs, armed);

@@ -5,7 +5,7 @@
 //
 //     1  session file: what will be mapped where, every site with its old and its new bytes
 //     2  the target maps its memory, gets the cells: one thread does, the others run
-//     3  stubs, slots and code are written into it; nobody jumps there yet
+//     3  stubs, slots and code are written into it; no jump leads there yet
 //     4  the file says `armed`
 //     5  all threads stop, the text is written
 //
@@ -150,8 +150,8 @@ class Session {
   Result<SwitchReport, ledger::SessionError> turn(std::span<const uint32_t> probes, Switched to);
 
   // Undoes everything. Counters and histograms stay readable. What had to be left is tried again by
-  // another call; the destructor does it silently if nobody did at all. `now`: the target's image,
-  // if its objects are others than when it was armed: an unwinder may have come.
+  // another call; the destructor does it silently if it was never called. `now`: the target's
+  // image, if its objects are others than when it was armed: an unwinder may have come.
   Result<DisarmReport, ledger::SessionError> disarm(const image::ProcessImage* now = nullptr);
 
  private:

@@ -1,7 +1,7 @@
 // The runtime of a session that times calls, records values, or has spans: how large it is, and
 // what it is made with (runtime/image.h).
 //
-// Pure, but for write_runtime(), which writes it into memory of the target that nobody uses yet.
+// Pure, but for write_runtime(), which writes it into memory of the target that is not used yet.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Assembles the stub of any patch of a plan: what it does for each of its probes or as a hook, and
 // its link.
 //
-// Pure; any thread, and several at once, while nobody changes the plan's set or the header. What it
-// refers to outlives it.
+// Pure. Any number of threads may use it at once, as long as none changes the plan's set or the
+// header. What it refers to outlives it.
 #pragma once
 
 #include <cstdint>

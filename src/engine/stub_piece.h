@@ -1,8 +1,9 @@
 // The stubs of one piece (arena_layout.h): assembled, written into the target, and what there is to
 // say of them.
 //
-// Any thread, one for each piece: the journal's entries of the piece's own patches are changed, and
-// what is read belongs to nobody who writes. Nobody comes to a stub before a jump leads there.
+// Any thread, one for each piece: a piece changes the journal's entries of its own patches alone,
+// and reads nothing that another piece writes. No thread of the target comes to a stub before a
+// jump leads there.
 #pragma once
 
 #include <cstdint>

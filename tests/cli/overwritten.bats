@@ -17,7 +17,7 @@ load helpers
   cat "$work/count"
   [ "$status" -eq 1 ]
   [ "$(grep -c 'detached cleanly' "$work/count")" -eq 0 ]
-  grep -q '1 site changed by somebody else' "$work/count"
+  grep -q '1 site overwritten by another tool' "$work/count"
   [ "$(answer call)" = 7000 ]
   [ "$(answer restore)" = restored ]
   "$PINPRICK" detach -p "$fed"
@@ -38,7 +38,7 @@ load helpers
   cat "$work/count"
   [ "$status" -eq 1 ]
   [ "$(grep -c 'detached cleanly' "$work/count")" -eq 0 ]
-  grep -q '1 site changed by somebody else' "$work/count"
+  grep -q '1 site overwritten by another tool' "$work/count"
   no_trace "$fed"
   [ "$(answer call)" = 1000 ]
   end_fed

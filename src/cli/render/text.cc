@@ -385,7 +385,7 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
     return;
   }
   if (report.foreign != 0)
-    warning(fmt::format("{}{} changed by somebody else since, and not probed from then on", who,
+    warning(fmt::format("{}{} overwritten by another tool, and not probed since", who,
                         plural(report.foreign, "site")));
   const std::string unmeasured =
       report.released == 0
