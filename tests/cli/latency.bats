@@ -107,7 +107,7 @@ sum_of() { field "sum(x['$1'] for x in r if x.get('final') and x['type'] == 'lat
   [ $status -eq 5 ]
   [ "$(sum_of missed)" -gt 0 ]
   [ $(($(sum_of missed) + $(sum_of count))) -eq 60000 ]
-  field '[x["message"] for x in r if x["type"] == "warning"]' | grep "$(sum_of missed) of the calls .* $work/runtime/pinprick had no room"
+  field '[x["message"] for x in r if x["type"] == "warning"]' | grep "$(sum_of missed) of the missed calls .* $work/runtime/pinprick had no space"
   no_trace $fed
   exec 7>&-
   wait $fed

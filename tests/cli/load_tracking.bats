@@ -162,7 +162,7 @@ start_host() { TICKER=dlhost start_ticker; }
   end_watch
   [ "$(field '[x["objects"] for x in r if x["type"] == "loaded"]')" = "[['plugin.so']]" ]
   [ "$(hits plugin_step)" -eq 105 ]
-  [ "$(field 'len([x for x in r if x["type"] == "warning" and "plugin_textrel.so, whose code" in x["message"]])')" -eq 1 ]
+  [ "$(field 'len([x for x in r if x["type"] == "warning" and "plugin_textrel.so, which is not probed" in x["message"]])')" -eq 1 ]
   tell 'call 100' call
   no_trace "$ticker"
   end_ticker
