@@ -182,7 +182,7 @@ TEST_F(SiteJumps, InIslandsLeadToTheStubsOfPunsThatAreArmed) {
   Address led_to = 0;
   std::memcpy(&led_to, bytes.data() + arch::kIndirectJumpLength, sizeof led_to);
   EXPECT_EQ(led_to, near());
-  EXPECT_EQ(bytes[0x20], arch::kBreakpoint) << "nobody comes there";
+  EXPECT_EQ(bytes[0x20], arch::kBreakpoint) << "no jump leads there";
 }
 
 TEST_F(SiteJumps, OfPunsLeadToAsFewRangesOfPagesAsThereAre) {

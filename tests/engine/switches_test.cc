@@ -283,7 +283,7 @@ TEST_F(Switches, AreTurnedManyTimesWhileThreadsRunThroughThem) {
   expect_clean(*session);
 }
 
-// By the file alone: whoever has no part in making it can do it.
+// The file is enough, so a controller that did not arm the session can do it.
 TEST_F(Switches, AreTurnedByAnotherControllerWhenTheirOwnIsGone) {
   const pid_t controller = ::fork();
   if (controller == 0) {
