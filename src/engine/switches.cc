@@ -14,11 +14,13 @@ namespace {
 using Phase = layout::SiteEntry::Phase;
 
 bool is_in_stubs(const layout::Session& journal, Address begin, uint64_t length) {
-  return std::any_of(
-      journal.mappings.begin(), journal.mappings.end(), [&](const layout::MappingEntry& mapping) {
-        return mapping.kind == layout::MappingEntry::Kind::stubs && begin >= mapping.address &&
-               begin - mapping.address <= mapping.size - length;
-      });
+  return std::any_of(journal.mappings.begin(), journal.mappings.end(),
+                     [&](const layout::MappingEntry& mapping) {
+                       return mapping.kind == layout::MappingEntry::Kind::stubs &&
+                              mapping.progress == layout::MappingEntry::Progress::mapped &&
+                              mapping.size >= length && begin >= mapping.address &&
+                              begin - mapping.address <= mapping.size - length;
+                     });
 }
 
 // Returns nullopt if the probe has no switch. The file of a trusted owner may still be damaged, so

@@ -336,6 +336,11 @@ TEST_F(Switches, AreNotLookedForOutsideOfTheSessionsStubs) {
   ASSERT_TRUE(turned);
   EXPECT_EQ(turned->changed, 0u);
   EXPECT_EQ(turned->unswitched, 3u);
+  for (layout::MappingEntry& mapping : journal.mappings)
+    if (mapping.kind == layout::MappingEntry::Kind::stubs) mapping.size = 0;
+  const auto without = switch_probes(*target, *file, journal, {{2}}, Switched::off);
+  ASSERT_TRUE(without);
+  EXPECT_EQ(without->changed, 0u) << "the file says that there are no stubs";
   ASSERT_TRUE(caller_.calls());
   expect_clean(*session);
 }
