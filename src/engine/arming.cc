@@ -298,7 +298,7 @@ Result<void, ledger::SessionError> Arming::write_text() {
   constexpr int kAttempts = 20;
   for (int attempt = 1;; ++attempt) {
     const auto stop =
-        writer.try_to_write(attempt == kAttempts ? Attempt::last : Attempt::another_follows);
+        writer.try_to_write(attempt >= kAttempts ? Attempt::last : Attempt::another_follows);
     if (!stop) return fail(stop.error());
     switch (*stop) {
       case TextStop::written:

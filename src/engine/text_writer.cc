@@ -25,9 +25,8 @@ Result<void, ledger::SessionError> TextWriter::announce(std::vector<patch::Inter
   std::erase_if(interiors_,
                 [&](const patch::Interior& one) { return !parts_.plan.is_armed(one.edit); });
   parts_.journal.header.state = layout::SessionState::armed;
-  auto tables = noted(parts_.file.write_tables(parts_.journal));
-  auto header = noted(parts_.file.write_header(parts_.journal.header));
-  return tables ? header : tables;
+  if (auto tables = noted(parts_.file.write_tables(parts_.journal)); !tables) return tables;
+  return noted(parts_.file.write_header(parts_.journal.header));
 }
 
 void TextWriter::prepare_edits() {
