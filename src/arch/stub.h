@@ -141,13 +141,6 @@ struct Metric {
   uint32_t fraction_bits = 0;
 };
 
-// Measures the call that starts here, at entries only. One measurement is recorded in all the
-// metrics, of which there is at least one.
-struct TimeCall {
-  std::span<const Metric> metrics;
-  Address enter = 0;  // the runtime's enter routine; 0: that of the arena
-};
-
 // Records the value that a register has in the program. The arena's enter routine does it.
 struct RecordValue {
   Metric metric;
@@ -155,11 +148,19 @@ struct RecordValue {
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
 };
 
-// Starts a span, or ends it and records its time. The arena's enter routine does it.
+// Starts a span or a gap, or ends it and records its time. The arena's enter routine does it.
 struct PassSpan {
-  Metric metric;       // its cells are layout::SpanCells
+  Metric metric;       // its cells are layout::SpanCells; a gap's are layout::TimeCells
   uint16_t start = 0;  // where the thread's entry has its start (layout::span_start_offset)
-  bool ends = false;
+  layout::Pass pass = layout::Pass::starts;
+};
+
+// Measures the call that starts here, at entries only. One measurement is recorded in all the
+// metrics, of which there is at least one.
+struct TimeCall {
+  std::span<const Metric> metrics;
+  Address enter = 0;                           // the runtime's enter routine; 0: that of the arena
+  std::optional<PassSpan> gap = std::nullopt;  // starts when the call has returned
 };
 
 // Calls a copy of `routine` in the stub, with `argument`. The routine is position independent, and
@@ -190,7 +191,7 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 
 // Upper bound on the size of a stub, with its alignment and switches, that displaces `displaced`
 // bytes and has `parts` parts. A part is an action that counts, records a value or passes a span,
-// or one metric of a timed call.
+// or one metric, or the gap, of a timed call.
 uint64_t most_stub_bytes(size_t parts, size_t displaced);
 
 // Emits the code of `count` slots whose data starts at `slots`: 32 bytes each, in the order of the

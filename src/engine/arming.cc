@@ -37,7 +37,7 @@ Failure<ledger::SessionError> Arming::failed(AttachCause cause) const {
 }
 
 Result<void, ledger::SessionError> Arming::run() {
-  if (plan_.has_spans() && !runtime::can_read_thread_pointers())
+  if (plan_.thread_starts() != 0 && !runtime::can_read_thread_pointers())
     return failed(AttachCause::no_thread_pointers);
   for (auto step : {&Arming::lay_out, &Arming::create_file, &Arming::map_memory,
                     &Arming::write_stubs, &Arming::write_text})
@@ -81,7 +81,8 @@ void Arming::lay_out_memory() {
 Result<void, ledger::SessionError> Arming::create_file() {
   const auto folder = ledger::runtime_directory();
   if (!folder) return fail(ledger::SessionError(ledger::NoRuntimeDirectory{folder.error().number}));
-  fill_tables(plan_, layout_.arenas, facts_.switches, journal());
+  const uint32_t statistic =
+      fill_tables(plan_, layout_.arenas, facts_.switches, options_.statistic, journal());
   auto counts = count_tables(
       plan_, journal(),
       3 + layout_.arenas.size() + layout_.islands.size() + (plan_.has_histograms() ? 2 : 0));
@@ -89,6 +90,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
   choose_cell_sizes(counts, usable_cpus(), space_for_cells(*folder));
   journal().header = session_header(
       counts, target(), plan_.times() || plan_.has_spans() ? Clock::measured : Clock::rough);
+  journal().header.statistic = statistic;
   sizes_ =
       runtime_sizes(plan_, options_.slots, plan_.times() ? caller_code() : std::vector<Range>());
   const auto maps = image::read_maps(target().pid());
@@ -106,7 +108,7 @@ Result<void, ledger::SessionError> Arming::choose(const std::vector<image::Mappi
   std::optional<runtime::RuntimeExtent> extent;
   if (plan_.has_histograms())
     extent = runtime::runtime_extent(sizes_.capacity, usable_cpus(), sizes_.callers_size,
-                                     plan_.set.spans.size());
+                                     plan_.thread_starts());
   ChosenAddresses chosen = choose_addresses(
       target::AddressSpace(maps, target::lowest_mappable_address(), monotonic_ns()),
       memory_needs(layout_, journal().header, extent));
@@ -183,6 +185,7 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   const auto image = engine::write_runtime(target(), runtime_address_, spec);
   if (!image) return fail(image.error());
   enter_ = enter_of(plan_, *image);
+  facts_.enter = image->enter;
   if (plan_.times()) {
     facts_.hook.slot_code = image->slot_code;
     facts_.hook.slots = image->data_address;
@@ -289,7 +292,7 @@ Result<void, ledger::SessionError> Arming::write_text() {
   check_cancelled();
   const Task::Scope to_the_end(nullptr);
   std::optional<Address> tid_offset;
-  if (plan_.has_spans())
+  if (plan_.thread_starts() != 0)
     tid_offset = session_.runtime_->context() + offsetof(layout::RuntimeContext, tid_offset);
   TextWriter writer({target(), *session_.image_, file(), journal(), plan_}, tid_offset);
   if (auto announced = announce(writer); !announced) return announced;

@@ -36,7 +36,7 @@ class Arming {
   Arming(Session& session, placement::ProbeSet set, const ArmOptions& options)
       : session_(session),
         options_(options),
-        plan_(std::move(set)),
+        plan_(std::move(set), options.gap),
         stubs_(plan_, session.journal_.header, facts_) {}
   Arming(const Arming&) = delete;
   Arming& operator=(const Arming&) = delete;

@@ -31,9 +31,12 @@ static_assert(sizeof(PatchState) == 4);
 
 // What few patches have is kept apart, by the patch's number.
 struct ArmingPlan {
-  explicit ArmingPlan(placement::ProbeSet planned) : set(std::move(planned)) {}
+  explicit ArmingPlan(placement::ProbeSet planned, layout::Gap gaps = layout::Gap::none)
+      : set(std::move(planned)), gap(gaps) {}
 
   placement::ProbeSet set;
+  // Of a set with one probe that times calls, or with one span.
+  layout::Gap gap = layout::Gap::none;
   std::vector<PatchState> states;                 // of set.patches
   std::vector<placement::Skipped> left_out;       // probes that were dropped, and why
   std::map<size_t, Place> shared;                 // at sites that other sessions have, too
@@ -45,6 +48,8 @@ struct ArmingPlan {
 
   bool times() const { return set.kind == placement::Kind::latency; }
   bool has_spans() const { return set.kind == placement::Kind::span; }
+  // How many starts a thread's entry has room for: of spans, and of the gap.
+  uint64_t thread_starts() const { return set.spans.size() + (gap == layout::Gap::thread ? 1 : 0); }
   // With the runtime: times calls, records values, or has spans.
   bool has_histograms() const { return set.kind != placement::Kind::count; }
 

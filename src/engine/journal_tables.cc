@@ -38,10 +38,10 @@ class TableWriter {
   void add_object(const image::Object& object);
   void add_patch(size_t number, size_t object);
   void add_spans();
+  uint32_t add_name(std::string_view name);
   void add_names() { journal_.names.assign(names_.begin(), names_.end()); }
 
  private:
-  uint32_t add_name(std::string_view name);
   void add_function(const placement::Probe& probe, size_t index);
   void add_site(size_t number);
   void add_trampoline(size_t number);
@@ -148,15 +148,17 @@ void TableWriter::add_spans() {
 
 }  // namespace
 
-void fill_tables(ArmingPlan& plan, std::span<const Arena> arenas, Switches switches,
-                 layout::Session& journal) {
+uint32_t fill_tables(ArmingPlan& plan, std::span<const Arena> arenas, Switches switches,
+                     std::string_view statistic, layout::Session& journal) {
   TableWriter tables(plan, switches, journal);
   tables.reserve();
   for (const Arena& arena : arenas) tables.add_object(*arena.object);
   for (size_t object = 0; object < arenas.size(); ++object)
     for (size_t i : arenas[object].patches) tables.add_patch(i, object);
   tables.add_spans();
+  const uint32_t name = tables.add_name(statistic);
   tables.add_names();
+  return name;
 }
 
 layout::SessionCounts count_tables(const ArmingPlan& plan, const layout::Session& journal,
@@ -170,6 +172,8 @@ layout::SessionCounts count_tables(const ArmingPlan& plan, const layout::Session
   counts.counters = plan.has_histograms() ? 0 : journal.probes.size();
   counts.histograms = plan.has_histograms() ? journal.probes.size() : 0;
   if (plan.has_spans()) counts.histograms = counts.spans = journal.spans.size();
+  if (plan.gap != layout::Gap::none) ++counts.histograms;
+  counts.gap = plan.gap;
   counts.switches = journal.switches.size();
   counts.name_bytes = journal.names.size();
   counts.loader_cell = plan.has_loader_hook();

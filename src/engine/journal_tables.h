@@ -18,9 +18,10 @@
 
 namespace pinprick::engine {
 
-// Fills the tables, and notes in the plan which site entry is whose.
-void fill_tables(ArmingPlan& plan, std::span<const Arena> arenas, Switches switches,
-                 layout::Session& journal);
+// Fills the tables, and notes in the plan which site entry is whose. Returns the offset in names of
+// `statistic`, what the session is called if it is kept.
+uint32_t fill_tables(ArmingPlan& plan, std::span<const Arena> arenas, Switches switches,
+                     std::string_view statistic, layout::Session& journal);
 
 // How large the tables are; without the cells' sizes, and with room for as many mappings.
 layout::SessionCounts count_tables(const ArmingPlan& plan, const layout::Session& journal,

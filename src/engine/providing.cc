@@ -72,7 +72,7 @@ Provided provide_slots(const target::Memory& memory, const layout::Session& jour
 std::vector<Adopted> Adopted::all_of(pid_t pid) {
   std::vector<Adopted> adopted;
   for (const ledger::FoundSession& found : ledger::find_sessions(pid).sessions) {
-    if (!found.target_lives || found.controller_lives ||
+    if (!found.target_lives || found.controller_lives || found.is_kept() ||
         found.journal.header.state != layout::SessionState::armed)
       continue;
     auto file = ledger::SessionFile::open(found.file.path(), ledger::SessionFile::Lock::exclusive);

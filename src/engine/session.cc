@@ -275,6 +275,17 @@ Result<SwitchReport, ledger::SessionError> Session::turn(std::span<const uint32_
   return switch_probes(target_, *file_, journal_, probes, to);
 }
 
+Result<void, ledger::SessionError> Session::keep() {
+  journal_.header.is_kept = 1;
+  if (auto written = file_->write_header(journal_.header); !written) {
+    journal_.header.is_kept = 0;
+    return fail(ledger::SessionError(written.error()));
+  }
+  file_.reset();
+  state_ = State::disarmed;
+  return {};
+}
+
 Result<DisarmReport, ledger::SessionError> Session::disarm(const image::ProcessImage* now) {
   if (state_ == State::disarmed) return DisarmReport{};
   const Task::Scope undoing(nullptr);

@@ -46,6 +46,8 @@ struct ArmOptions {
   bool trap = false;           // the kernel may count what no jump can be placed at
   std::vector<Range> callers;  // code that calls are timed from, besides the image's objects
   bool has_switches = false;   // probes can be turned off and on (switches.h); a hit pays a nop
+  std::string statistic = {};  // what a session is called that is to be kept
+  layout::Gap gap = layout::Gap::none;  // for one timed function, or one span
 };
 
 struct ArmReport {
@@ -148,6 +150,11 @@ class Session {
   // Turns these probes off or on, by ArmedProbe::index, in one batch: switches.h. Of a session that
   // was armed with switches.
   Result<SwitchReport, ledger::SessionError> turn(std::span<const uint32_t> probes, Switched to);
+
+  // Leaves the probes in the target for good, as the statistic of ArmOptions::statistic: this
+  // object has no session any more, and any controller can change it or take it out by its file.
+  // Fails if the file cannot be written; then nothing has changed.
+  Result<void, ledger::SessionError> keep();
 
   // Undoes everything. Counters and histograms stay readable. What had to be left is tried again by
   // another call; the destructor does it silently if it was never called. `now`: the target's

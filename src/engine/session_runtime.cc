@@ -34,7 +34,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   runtime::RuntimeSpec spec;
   spec.capacity = sizes.capacity;
   spec.callers_size = sizes.callers_size;
-  spec.spans = plan.set.spans.size();
+  spec.spans = plan.thread_starts();
   spec.slot_count = std::min(sizes.capacity, kFirstSlots + kSlotsPerCpu * usable_cpus());
   spec.cpu_count = usable_cpus();
   spec.cell_regions = header.cpu_count;
@@ -55,7 +55,8 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
 }
 
 Address enter_of(const ArmingPlan& plan, const runtime::RuntimeImage& image) {
-  return plan.times() ? image.enter : plan.has_spans() ? image.span : image.add;
+  if (plan.has_spans() || plan.gap != layout::Gap::none) return image.span;
+  return plan.times() ? image.enter : image.add;
 }
 
 Result<runtime::RuntimeImage, ledger::SessionError> write_runtime(

@@ -32,7 +32,7 @@ RuntimeSizes runtime_sizes(const ArmingPlan& plan, uint64_t slots, std::span<con
 runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session& journal,
                                   const RuntimeSizes& sizes, std::optional<arch::RseqArea> rseq);
 
-// The runtime's routine that the session's stubs go to.
+// The runtime's routine that the session's stubs go to: for spans and gaps, if it has any.
 Address enter_of(const ArmingPlan& plan, const runtime::RuntimeImage& image);
 
 Result<runtime::RuntimeImage, ledger::SessionError> write_runtime(

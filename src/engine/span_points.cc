@@ -1,5 +1,7 @@
 #include "engine/span_points.h"
 
+#include <algorithm>
+
 namespace pinprick::engine {
 
 using placement::ProbeSet;
@@ -9,21 +11,60 @@ arch::Metric metric_of(const layout::FileHeader& header, size_t histogram) {
   return {layout::time_cells_offset(header, histogram), header.fraction_bits};
 }
 
-void add_span_actions(const ProbeSet& set, const layout::FileHeader& header, size_t probe,
-                      arch::StubAction action, std::vector<arch::StubAction>& actions) {
-  for (const bool ends : {true, false})
-    for (size_t i = 0; i < set.spans.size(); ++i) {
-      const Span& span = set.spans[i];
-      if ((ends ? span.end : span.start) != set.probes[probe].match) continue;
-      action.what = arch::PassSpan{metric_of(header, i), layout::span_start_offset(i), ends};
-      actions.push_back(action);
-    }
+namespace {
+
+bool is_start(const ProbeSet& set, size_t probe) {
+  return std::any_of(set.spans.begin(), set.spans.end(),
+                     [&](const Span& span) { return span.start == set.probes[probe].match; });
 }
 
-size_t count_span_actions(const ProbeSet& set, size_t probe) {
+bool is_end(const ProbeSet& set, size_t probe) {
+  return std::any_of(set.spans.begin(), set.spans.end(),
+                     [&](const Span& span) { return span.end == set.probes[probe].match; });
+}
+
+arch::PassSpan gap(const ArmingPlan& plan, const layout::FileHeader& header, layout::Pass of_cpu,
+                   layout::Pass of_thread) {
+  const arch::Metric metric = metric_of(header, layout::metric_count(header));
+  if (plan.gap == layout::Gap::cpu) return {metric, 0, of_cpu};
+  return {metric, layout::span_start_offset(plan.set.spans.size()), of_thread};
+}
+
+}  // namespace
+
+arch::PassSpan gap_begins(const ArmingPlan& plan, const layout::FileHeader& header) {
+  return gap(plan, header, layout::Pass::starts_gap_of_cpu, layout::Pass::starts_gap_of_thread);
+}
+
+arch::PassSpan gap_ends(const ArmingPlan& plan, const layout::FileHeader& header) {
+  return gap(plan, header, layout::Pass::ends_gap_of_cpu, layout::Pass::ends);
+}
+
+void add_span_actions(const ArmingPlan& plan, const layout::FileHeader& header, size_t probe,
+                      arch::StubAction action, std::vector<arch::StubAction>& actions) {
+  using layout::Pass;
+  const ProbeSet& set = plan.set;
+  const auto add = [&](const arch::PassSpan& what) {
+    action.what = what;
+    actions.push_back(action);
+  };
+  const bool has_gap = plan.gap != layout::Gap::none;
+  if (has_gap && is_start(set, probe)) add(gap_ends(plan, header));
+  for (const Pass pass : {Pass::ends, Pass::starts})
+    for (size_t i = 0; i < set.spans.size(); ++i) {
+      const Span& span = set.spans[i];
+      if ((pass == Pass::ends ? span.end : span.start) != set.probes[probe].match) continue;
+      add({metric_of(header, i), layout::span_start_offset(i), pass});
+    }
+  if (has_gap && is_end(set, probe)) add(gap_begins(plan, header));
+}
+
+size_t count_span_actions(const ArmingPlan& plan, size_t probe) {
+  const ProbeSet& set = plan.set;
   const size_t match = set.probes[probe].match;
   size_t n = 0;
   for (const Span& span : set.spans) n += (span.start == match) + (span.end == match);
+  if (plan.gap != layout::Gap::none) n += is_start(set, probe) + is_end(set, probe);
   return n;
 }
 

@@ -17,12 +17,16 @@ namespace pinprick::engine {
 arch::Metric metric_of(const layout::FileHeader& header, size_t histogram);
 
 // Adds to `actions` what the stub does at that probe, each time as `action` says where. A point
-// that ends a span and begins the same one, or another, ends it first.
-void add_span_actions(const placement::ProbeSet& set, const layout::FileHeader& header,
-                      size_t probe, arch::StubAction action,
-                      std::vector<arch::StubAction>& actions);
+// that ends a span and begins the same one, or another, ends it first. A gap ends before spans, and
+// begins after them, so that no span includes the recording of another time.
+void add_span_actions(const ArmingPlan& plan, const layout::FileHeader& header, size_t probe,
+                      arch::StubAction action, std::vector<arch::StubAction>& actions);
 // How many those are.
-size_t count_span_actions(const placement::ProbeSet& set, size_t probe);
+size_t count_span_actions(const ArmingPlan& plan, size_t probe);
+
+// What begins and what ends the gaps of a session, if it has gaps.
+arch::PassSpan gap_begins(const ArmingPlan& plan, const layout::FileHeader& header);
+arch::PassSpan gap_ends(const ArmingPlan& plan, const layout::FileHeader& header);
 
 // In the order of the set's spans; without their names.
 std::vector<layout::SpanEntry> span_entries(const placement::ProbeSet& set);

@@ -41,7 +41,13 @@ void StubAssembler::add_actions(size_t patch, arch::Metric& metric,
                                                  .argument = facts_.loader_cell}});
   } else if (plan_.times() && !planned.probes.empty()) {
     metric = metric_of(header_, planned.probes[0]);
-    actions.push_back({.what = arch::TimeCall{.metrics = {&metric, 1}}});
+    arch::TimeCall call = {.metrics = {&metric, 1}};
+    if (plan_.gap != layout::Gap::none) {
+      call.enter = facts_.enter;
+      call.gap = gap_begins(plan_, header_);
+      actions.push_back({.what = gap_ends(plan_, header_)});
+    }
+    actions.push_back({.what = call});
   } else {
     add_probe_actions(patch, actions);
   }
@@ -57,7 +63,7 @@ void StubAssembler::add_probe_actions(size_t patch, std::vector<arch::StubAction
                                .stack = is_go ? StackUse::none : probe.stack(),
                                .what = {}};
     if (plan_.has_spans()) {
-      add_span_actions(plan_.set, header_, i, action, actions);
+      add_span_actions(plan_, header_, i, action, actions);
       continue;
     }
     action.what = action_of(i);
@@ -95,7 +101,9 @@ uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
   size_t parts = planned.probes.size();
   if (plan_.has_spans()) {
     parts = 0;
-    for (size_t i : planned.probes) parts += count_span_actions(plan_.set, i);
+    for (size_t i : planned.probes) parts += count_span_actions(plan_, i);
+  } else if (plan_.times() && plan_.gap != layout::Gap::none) {
+    parts += 2;
   }
   // Few stubs lie at a page's end, but each may.
   const size_t edits = (may_be_known(planned) ? 1 : 0) +

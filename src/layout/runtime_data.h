@@ -45,10 +45,20 @@ struct ProbeRecord {
   uint32_t unit;        // 1 << bits
   uint32_t bits;        // fraction bits of the histogram
   uint32_t block_size;  // size of the histogram in the pool
-  // Only for a point of a span: where the span's start is in a ThreadEntry, and whether this point
-  // ends the span (else it starts it).
+  // Only for a point of a span, and for gaps: where the start is in a ThreadEntry, and what is
+  // done.
   uint16_t span_start;
-  uint16_t span_ends;
+  uint16_t pass;  // Pass
+};
+
+// What a hit does for a span, or for the gap from the end of one call or span to the next start.
+// The first start of a span counts, and the last one of a gap.
+enum class Pass : uint16_t {
+  starts = PP_PASS_STARTS,
+  ends = PP_PASS_ENDS,
+  starts_gap_of_cpu = PP_PASS_STARTS_GAP_OF_CPU,
+  ends_gap_of_cpu = PP_PASS_ENDS_GAP_OF_CPU,
+  starts_gap_of_thread = PP_PASS_STARTS_GAP_OF_THREAD,
 };
 
 // The counters of one timed metric in a per-CPU area: calls that were not recorded, by cause, and
@@ -167,7 +177,7 @@ static_assert(offsetof(ProbeRecord, unit) == PP_RECORD_UNIT);
 static_assert(offsetof(ProbeRecord, bits) == PP_RECORD_BITS);
 static_assert(offsetof(ProbeRecord, block_size) == PP_RECORD_BLOCK_SIZE);
 static_assert(offsetof(ProbeRecord, span_start) == PP_RECORD_SPAN_START);
-static_assert(offsetof(ProbeRecord, span_ends) == PP_RECORD_SPAN_ENDS);
+static_assert(offsetof(ProbeRecord, pass) == PP_RECORD_PASS);
 static_assert(offsetof(SpanCells, missed) == PP_CELLS_MISSED);
 static_assert(offsetof(SpanCells, repeated) == PP_CELLS_REPEATED);
 static_assert(offsetof(SpanCells, unmatched) == PP_CELLS_UNMATCHED);
@@ -182,7 +192,7 @@ static_assert(offsetof(TimeCells, unwound) == PP_CELLS_UNWOUND);
 static_assert(offsetof(TimeCells, abandoned) == PP_CELLS_ABANDONED);
 static_assert(offsetof(TimeCells, from_generated) == PP_CELLS_FROM_GENERATED);
 static_assert(offsetof(TimeCells, place) == PP_CELLS_PLACE);
-static_assert(sizeof(TimeCells) == PP_CELLS_SIZE);
+static_assert(sizeof(TimeCells) == PP_CELLS_SIZE && PP_GAP_BEGAN == PP_CELLS_SIZE);
 static_assert(offsetof(UnwinderTable, get_ip) == PP_UNWINDER_GET_IP);
 static_assert(offsetof(UnwinderTable, set_gr) == PP_UNWINDER_SET_GR);
 static_assert(offsetof(UnwinderTable, set_ip) == PP_UNWINDER_SET_IP);

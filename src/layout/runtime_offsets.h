@@ -17,6 +17,9 @@
 #define PP_SLOT_REUSED 59
 #define PP_SLOT_GLOBAL_NEXT 60
 
+// PP_SLOT_TSC of a call that is not to be recorded: no clock gets there.
+#define PP_SLOT_TSC_DROPPED -1
+
 // PP_SLOT_REUSED of a slot whose call was abandoned: taken by a later call; that call has returned.
 #define PP_SLOT_REUSED_TAKEN 1
 #define PP_SLOT_REUSED_FREE 2
@@ -28,9 +31,9 @@
 #define PP_RECORD_UNIT 32
 #define PP_RECORD_BITS 36
 #define PP_RECORD_BLOCK_SIZE 40
-// Only for a point of a span.
+// For a point of a span, and for gaps.
 #define PP_RECORD_SPAN_START 44
-#define PP_RECORD_SPAN_ENDS 46
+#define PP_RECORD_PASS 46
 
 // Counters of a timed point in a per-CPU area (TimeCells).
 #define PP_CELLS_MISSED 0
@@ -39,6 +42,17 @@
 #define PP_CELLS_FROM_GENERATED 24
 #define PP_CELLS_PLACE 32
 #define PP_CELLS_SIZE 40
+// After the TimeCells of gaps: when the CPU's last call or span ended, in TSC ticks; 0: none did
+// since the last gap.
+#define PP_GAP_BEGAN 40
+// What a hit does (PP_RECORD_PASS): what starts a span or a gap, and what ends it and records its
+// time. A gap of a thread is ended like a span.
+#define PP_PASS_STARTS 0
+#define PP_PASS_ENDS 1
+#define PP_PASS_STARTS_GAP_OF_CPU 2
+#define PP_PASS_ENDS_GAP_OF_CPU 3
+#define PP_PASS_STARTS_GAP_OF_THREAD 4
+
 // Counters of a span (SpanCells), instead of those of calls.
 #define PP_CELLS_REPEATED 8
 #define PP_CELLS_UNMATCHED 16

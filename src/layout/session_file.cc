@@ -70,7 +70,9 @@ FileHeader lay_out(const SessionCounts& counts) {
   place(header.switches, counts.switches, sizeof(SwitchEntry));
   place(header.names, counts.name_bytes, 1);
   header.cells_offset = align_up(at, kPageSize);
-  header.region_size = align_up(time_cells_offset(header, counts.histograms), kPageSize);
+  header.gap = counts.gap;
+  const uint64_t gap_word = counts.gap == Gap::none ? 0 : sizeof(uint64_t);
+  header.region_size = align_up(gap_word_offset(header) + gap_word, kPageSize);
   at = region_offset(header, uint64_t{counts.cpus} + 1);
   header.loader_cell_offset = counts.loader_cell ? at : 0;
   if (counts.loader_cell) at += kPageSize;
@@ -122,10 +124,12 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       section_fits<SpanEntry>(header.spans, tables_end, kMostSpans) &&
       section_fits<SwitchEntry>(header.switches, tables_end) &&
       (header.switches.count == 0 || header.switches.count == header.probes.count) &&
-      header.counter_count <= header.probes.count &&
-      header.histogram_count <= std::max(header.probes.count, header.spans.count) &&
-      header.spans.count <= header.histogram_count &&
-      time_cells_offset(header, header.histogram_count) <= header.region_size &&
+      header.counter_count <= header.probes.count && header.gap <= Gap::thread &&
+      header.histogram_count >= (header.gap == Gap::none ? 0 : 1) &&
+      metric_count(header) <= std::max(header.probes.count, header.spans.count) &&
+      header.spans.count <= metric_count(header) &&
+      gap_word_offset(header) + (header.gap == Gap::none ? 0 : sizeof(uint64_t)) <=
+          header.region_size &&
       (uint64_t{header.cpu_count} + 1) * header.region_size <= regions_end - header.cells_offset &&
       (header.loader_cell_offset == 0 ||
        (header.loader_cell_offset % kPageSize == 0 &&
@@ -172,7 +176,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
                probe.offset < out.sites[probe.site].displaced &&
                (probe.kind == ProbeEntry::Kind::span ||
                 index < (probe.kind == ProbeEntry::Kind::count ? header.counter_count
-                                                               : header.histogram_count));
+                                                               : metric_count(header)));
       });
   const bool spans_ok = std::all_of(out.spans.begin(), out.spans.end(), [&](const SpanEntry& span) {
     return span.start < out.probes.size() && span.end < out.probes.size();

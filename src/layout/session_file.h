@@ -4,10 +4,11 @@
 //     FileHeader | mappings | objects | sites | probes |    mapped read-only in the target
 //     functions | spans | switches | names |                not mapped
 //     cells                                                 mapped read-write
+//     baselines                                             not mapped, after `file_size`
 //
 // The cells are one area per CPU (here: region), after one for threads that have to lock:
 //
-//     region 0 (locked) | CPU 0 | CPU 1 | ...       each: counters | TimeCells (runtime_data.h)
+//     region 0 (locked) | CPU 0 | CPU 1 | ...       each: counters | TimeCells | GapWord
 //
 // Then come the loader cell, if the session tracks loading, and the pool. A region's histogram is a
 // block of the pool, once something was recorded in it. `place` is the offset of that block from
@@ -34,7 +35,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 14;
+inline constexpr uint32_t kFileVersion = 15;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -161,6 +162,14 @@ struct SwitchEntry {
   uint32_t unused = 0;
 };
 
+// What a session with one metric also records: how long it was from the end of one call or span to
+// the next start. The last histogram of the session has these times.
+enum class Gap : uint32_t {
+  none = 0,
+  cpu = 1,     // on the same CPU: how long that CPU did not do this work
+  thread = 2,  // on the same thread
+};
+
 // The bytes of the target's code that a hijacked thread's code replaces, while a thread is
 // hijacked.
 inline constexpr size_t kHijackSize = 320;
@@ -210,6 +219,15 @@ struct FileHeader {
   uint32_t cpu_count = 0;      // regions besides region 0: one per CPU, or fewer
   uint32_t fraction_bits = 0;
   int32_t controller = 0;  // pid of the latest one
+  // 1: the probes stay without a controller, as the statistic `statistic`, until a user removes
+  // them. Set last, once they are in place.
+  uint32_t is_kept = 0;
+  Gap gap = Gap::none;
+  uint32_t statistic = 0;  // offset in names
+  uint32_t is_stopped = 0;
+  // How often the histograms were reset. What they had then is a baseline, which readers subtract:
+  // cells only grow. Baselines lie in two places in turn (baseline_offset).
+  uint64_t resets = 0;
   int32_t handover_descriptors[3] = {-1, -1,
                                      -1};  // open in the target, while the file is handed over
   Section mappings;
@@ -264,6 +282,7 @@ struct SessionCounts {
   uint32_t cpus = 0;
   uint32_t fraction_bits = 0;
   bool loader_cell = false;
+  Gap gap = Gap::none;
 };
 
 // Returns a header whose sections have room for these counts. Other fields have their defaults.
@@ -282,6 +301,15 @@ constexpr uint64_t counter_offset(uint64_t counter) {
 constexpr uint64_t time_cells_offset(const FileHeader& header, uint64_t histogram) {
   return counter_offset(header.counter_count) + histogram * sizeof(TimeCells);
 }
+// Where a CPU keeps the end of its last call or span, for Gap::cpu: after the TimeCells of the
+// gaps.
+constexpr uint64_t gap_word_offset(const FileHeader& header) {
+  return time_cells_offset(header, header.histogram_count);
+}
+// Returns the number of histograms besides that of the gaps.
+constexpr uint64_t metric_count(const FileHeader& header) {
+  return header.histogram_count - (header.gap == Gap::none ? 0 : 1);
+}
 // Returns the offset in the file of the block at `place`. `place` may be any number: returns
 // nullopt if no block with that many fraction bits can be there.
 std::optional<uint64_t> block_at(const FileHeader& header, uint64_t place, uint32_t fraction_bits);
@@ -292,6 +320,24 @@ constexpr uint64_t end_of_blocks(const FileHeader& header, uint64_t bytes) {
 // Returns the offset of a region in the file. Region 0 is the locked one, region 1 + n is CPU n's.
 constexpr uint64_t region_offset(const FileHeader& header, uint64_t region) {
   return header.cells_offset + region * header.region_size;
+}
+// A baseline has for each region, and for each histogram in it, a BaselineEntry and then the cells.
+struct BaselineEntry {
+  TimeCells calls;
+  uint64_t has_cells = 0;  // 0: there are none, and their place is a hole
+};
+constexpr uint64_t baseline_entry_size(const FileHeader& header) {
+  return align_up(sizeof(BaselineEntry) + histogram_size(header.fraction_bits), kBlockAlignment);
+}
+constexpr uint64_t baseline_size(const FileHeader& header) {
+  return align_up(
+      (uint64_t{header.cpu_count} + 1) * header.histogram_count * baseline_entry_size(header),
+      kPageSize);
+}
+// Returns the offset of the baseline that holds after so many resets, of which there is at least
+// one.
+constexpr uint64_t baseline_offset(const FileHeader& header, uint64_t resets) {
+  return align_up(header.file_size, kPageSize) + (resets % 2) * baseline_size(header);
 }
 // Returns the size of what the target maps read-only.
 constexpr uint64_t tables_size(const FileHeader& header) {

@@ -31,6 +31,13 @@ bool may_write(uid_t user, pid_t pid) {
          (::stat(fmt::format("/proc/{}", pid).c_str(), &process) == 0 && user == process.st_uid);
 }
 
+bool is_kept(const std::string& path) {
+  const auto file = SessionFile::open(path, SessionFile::Lock::none);
+  if (!file) return false;
+  const auto journal = file->read();
+  return journal && journal->header.is_kept != 0;
+}
+
 }  // namespace
 
 bool is_trusted(const SessionFile& file, pid_t pid) {
@@ -75,6 +82,7 @@ void remove_files_of_dead() {
     if (status && status->start_time == named->start_time && status->state != 'Z' &&
         status->state != 'X')
       continue;
+    if (is_kept(path)) continue;
     auto file = open_file(path, O_RDWR | O_NOFOLLOW);
     struct stat there = {};
     // The kernel grants the lease only if no other process has the file open.

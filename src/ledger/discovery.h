@@ -18,6 +18,11 @@ struct FoundSession {
   layout::Session journal;
   bool controller_lives = false;
   bool target_lives = false;  // and is still the same process
+
+  // Is it a statistic that stays in the process without a controller, until a user removes it?
+  bool is_kept() const {
+    return journal.header.is_kept != 0 && journal.header.state == layout::SessionState::armed;
+  }
 };
 
 // Whoever owns a session's file decides what a detach writes into the process. So a file is trusted

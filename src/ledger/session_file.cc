@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <filesystem>
 
 namespace pinprick::ledger {
@@ -195,10 +196,12 @@ std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& sess
   for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
     const auto region = read_time_cells(session, i);
     for (size_t histogram = 0; histogram < region.size(); ++histogram) {
-      sums[histogram].missed += region[histogram].missed;
-      sums[histogram].unwound += region[histogram].unwound;
-      sums[histogram].abandoned += region[histogram].abandoned;
-      sums[histogram].from_generated += region[histogram].from_generated;
+      layout::TimeCells before;
+      if (session.header.resets != 0) before = read_baseline(session, i, histogram).calls;
+      sums[histogram].missed += region[histogram].missed - before.missed;
+      sums[histogram].unwound += region[histogram].unwound - before.unwound;
+      sums[histogram].abandoned += region[histogram].abandoned - before.abandoned;
+      sums[histogram].from_generated += region[histogram].from_generated - before.from_generated;
     }
   }
   if (session.spans.empty()) return sums;
@@ -245,24 +248,131 @@ bool SessionFile::extend_pool(const layout::Session& session, uint64_t& bytes) {
   return true;
 }
 
+stats::Histogram SessionFile::read_block(const layout::Session& session, uint64_t place) const {
+  const layout::FileHeader& header = session.header;
+  stats::Histogram histogram(header.fraction_bits);
+  const auto block = layout::block_at(header, place, header.fraction_bits);
+  if (!block) return histogram;
+  std::vector<stats::Cell> cells(stats::slot_count(header.fraction_bits));
+  if (!read_at(fd_.get(),
+               {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]}, *block))
+    return histogram;
+  for (uint32_t slot = 0; slot < cells.size(); ++slot) histogram.add(slot, cells[slot]);
+  return histogram;
+}
+
 std::vector<stats::Histogram> SessionFile::read_histograms(const layout::Session& session) const {
   const layout::FileHeader& header = session.header;
   std::vector<stats::Histogram> sums(header.histogram_count,
                                      stats::Histogram(header.fraction_bits));
-  std::vector<stats::Cell> cells(stats::slot_count(header.fraction_bits));
   for (uint64_t i = 0; i <= header.cpu_count; ++i) {
     const auto region = read_time_cells(session, i);
     for (size_t histogram = 0; histogram < region.size(); ++histogram) {
-      const auto block = layout::block_at(header, region[histogram].place, header.fraction_bits);
-      if (!block ||
-          !read_at(fd_.get(),
-                   {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},
-                   *block))
-        continue;
-      for (uint32_t slot = 0; slot < cells.size(); ++slot) sums[histogram].add(slot, cells[slot]);
+      auto recorded = read_block(session, region[histogram].place);
+      if (header.resets != 0)
+        recorded = recorded.since(read_baseline(session, i, histogram).histogram);
+      sums[histogram].merge(recorded);
     }
   }
   return sums;
+}
+
+std::vector<stats::CpuHistogram> SessionFile::read_by_cpu(const layout::Session& session,
+                                                          uint64_t histogram) const {
+  std::vector<stats::CpuHistogram> all;
+  for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
+    const auto region = read_time_cells(session, i);
+    if (histogram >= region.size() || region[histogram].place == 0) continue;
+    auto recorded = read_block(session, region[histogram].place);
+    if (session.header.resets != 0)
+      recorded = recorded.since(read_baseline(session, i, histogram).histogram);
+    if (recorded.count() != 0) all.push_back({static_cast<int>(i) - 1, std::move(recorded)});
+  }
+  return all;
+}
+
+SessionFile::Baseline SessionFile::read_baseline(const layout::Session& session, uint64_t region,
+                                                 uint64_t histogram) const {
+  const layout::FileHeader& header = session.header;
+  const uint64_t at =
+      layout::baseline_offset(header, header.resets) +
+      (region * header.histogram_count + histogram) * layout::baseline_entry_size(header);
+  Baseline baseline = {{}, stats::Histogram(header.fraction_bits)};
+  layout::BaselineEntry entry;
+  // What was never written, after the end of the file, is a hole as well.
+  if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&entry), sizeof entry}, at)) return baseline;
+  baseline.calls = entry.calls;
+  std::vector<stats::Cell> cells(stats::slot_count(header.fraction_bits));
+  if (entry.has_cells == 0 ||
+      !read_at(fd_.get(),
+               {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},
+               at + sizeof entry))
+    return baseline;
+  for (uint32_t slot = 0; slot < cells.size(); ++slot) baseline.histogram.add(slot, cells[slot]);
+  return baseline;
+}
+
+Result<void, FileError> SessionFile::write_baseline(const layout::Session& session,
+                                                    uint64_t resets) {
+  const layout::FileHeader& header = session.header;
+  const uint64_t begin = layout::baseline_offset(header, resets);
+  const auto end = static_cast<off_t>(begin + layout::baseline_size(header));
+  struct stat status = {};
+  if (::fstat(fd_.get(), &status) != 0) return fail(system_error(errno));
+  // What was there is of no use since the other place holds.
+  if (status.st_size < end) {
+    if (::ftruncate(fd_.get(), end) != 0) return fail(system_error(errno));
+  } else if (::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                         static_cast<off_t>(begin), end - static_cast<off_t>(begin)) != 0) {
+    return fail(system_error(errno));
+  }
+  std::vector<uint8_t> bytes(layout::baseline_entry_size(header));
+  uint64_t at = begin;
+  for (uint64_t i = 0; i <= header.cpu_count; ++i) {
+    const auto region = read_time_cells(session, i);
+    for (uint64_t histogram = 0; histogram < header.histogram_count; ++histogram) {
+      layout::BaselineEntry entry;
+      uint64_t size = sizeof entry;
+      if (histogram < region.size()) entry.calls = region[histogram];
+      const auto block = layout::block_at(header, entry.calls.place, header.fraction_bits);
+      const uint64_t cells = layout::histogram_size(header.fraction_bits);
+      if (block && read_at(fd_.get(), {bytes.data() + sizeof entry, cells}, *block)) {
+        entry.has_cells = 1;
+        size += cells;
+      }
+      std::memcpy(bytes.data(), &entry, sizeof entry);
+      if (auto written = write(at, bytes.data(), size); !written) return written;
+      at += layout::baseline_entry_size(header);
+    }
+  }
+  return {};
+}
+
+Result<void, FileError> SessionFile::reset(layout::Session& session) {
+  const uint64_t resets = session.header.resets + 1;
+  if (auto written = write_baseline(session, resets); !written) return written;
+  session.header.resets = resets;
+  return write(offsetof(layout::FileHeader, resets), &resets, sizeof resets);
+}
+
+std::optional<uint64_t> SessionFile::resets() const {
+  uint64_t resets = 0;
+  if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&resets), sizeof resets},
+               offsetof(layout::FileHeader, resets)))
+    return std::nullopt;
+  return resets;
+}
+
+Result<void, FileError> SessionFile::forget_gaps(const layout::Session& session) {
+  const layout::FileHeader& header = session.header;
+  if (header.gap != layout::Gap::cpu) return {};
+  constexpr uint64_t kNone = 0;
+  for (uint64_t i = 0; i <= header.cpu_count; ++i)
+    if (auto written = write(layout::region_offset(header, i) + layout::gap_word_offset(header),
+                             &kNone, sizeof kNone);
+        !written)
+      return written;
+  return {};
 }
 
 void SessionFile::write_controller_gone(const layout::Session& session) {

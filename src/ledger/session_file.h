@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "layout/session_file.h"
+#include "stats/cpu_histogram.h"
 #include "stats/histogram.h"
 
 namespace pinprick::ledger {
@@ -75,6 +76,19 @@ class SessionFile {
   // By histogram; those without a block take no memory.
   std::vector<stats::Histogram> read_histograms(const layout::Session& session) const;
 
+  // One histogram by CPU, those that are not empty; -1 is the area of threads that lock. Where CPUs
+  // share areas, the numbers are those of the areas.
+  std::vector<stats::CpuHistogram> read_by_cpu(const layout::Session& session,
+                                               uint64_t histogram) const;
+  // Makes all that the histograms hold now their baseline, for all readers at once. The caller
+  // holds the process's turn. `session` is updated. Fails if there is no space.
+  Result<void, FileError> reset(layout::Session& session);
+  // How often the session was reset by now; readers that find another number than before have read
+  // something of both sides. Returns nullopt if it cannot be read.
+  std::optional<uint64_t> resets() const;
+  // Ends the gaps of all CPUs, without a record of them.
+  Result<void, FileError> forget_gaps(const layout::Session& session);
+
   // How many bytes of blocks are reserved at first, unless the pool is smaller.
   static constexpr uint64_t kFirstBlocks =
       4096 * layout::histogram_size(stats::kDefaultFractionBits);
@@ -94,9 +108,17 @@ class SessionFile {
   Result<void, FileError> fill(const layout::Session& session);
   Result<void, FileError> give_name();
   Result<void, FileError> limit_pool(const layout::FileHeader& header, uint64_t bytes);
-  // Those of one per-CPU area; empty if it cannot be read.
+  // Those of one per-CPU area, without the baseline; empty if it cannot be read.
   std::vector<layout::TimeCells> read_time_cells(const layout::Session& session,
                                                  uint64_t region) const;
+  // What was recorded in one per-CPU area.
+  stats::Histogram read_block(const layout::Session& session, uint64_t place) const;
+  struct Baseline {
+    layout::TimeCells calls;
+    stats::Histogram histogram;
+  };
+  Baseline read_baseline(const layout::Session& session, uint64_t region, uint64_t histogram) const;
+  Result<void, FileError> write_baseline(const layout::Session& session, uint64_t resets);
   std::vector<uint64_t> sum_counters(const layout::Session& session, uint64_t first,
                                      size_t count) const;
   Result<void, FileError> write(uint64_t offset, const void* bytes, size_t size);

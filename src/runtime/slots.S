@@ -417,6 +417,8 @@ enter_unmeasured:
         descriptor several_sum
         descriptor value_sum
         descriptor give
+        descriptor take_gap
+        descriptor start_gap
         .globl  pp_image_end
         .hidden pp_image_end
 pp_image_end:

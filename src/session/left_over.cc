@@ -33,7 +33,7 @@ Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
 // The thread that was in an earlier session's memory may have left it by now.
 void take_out_left_overs(pid_t pid, image::ObjectStore& store) {
   for (const ledger::FoundSession& left : ledger::find_sessions(pid).sessions)
-    if (left.target_lives && !left.controller_lives)
+    if (left.target_lives && !left.controller_lives && !left.is_kept())
       static_cast<void>(take_out_left_over(left, store, 0));
 }
 

@@ -21,7 +21,8 @@ Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
     const ledger::FoundSession& found, image::ObjectStore& store,
     uint64_t timeout_ns = engine::kDisarmTimeoutNs);
 
-// Takes out all that can be taken out of the process without waiting. The next owner tries the rest
+// Takes out all that can be taken out of the process without waiting, except statistics that were
+// left there on purpose (statistics.h). The next owner tries the rest
 // again.
 void take_out_left_overs(pid_t pid, image::ObjectStore& store);
 

@@ -71,7 +71,8 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
   const Selection& selection = spec.selection;
   if (selection.kind == placement::Kind::span) return plan_spans(subject, spec);
   image::ProcessImage& image = *subject.image;
-  const auto loader = tracks_loads_by(subject, selection);
+  const auto loader =
+      spec.loads == Loads::tracked ? tracks_loads_by(subject, selection) : std::nullopt;
   auto matches = match(image, selection, spec.unmatched, loader ? Loads::tracked : Loads::ignored);
   if (!matches) return fail(MeasurementError(matches.error()));
   if (means_twice(image, selection, matches->size())) return fail(MeasurementError(MeantTwice{}));

@@ -26,7 +26,8 @@ struct MeasurementSpec {
   Unmatched unmatched = Unmatched::refuse;
   placement::Risk risk = placement::Risk::none;
   Exec exec = Exec::ends;
-  engine::ArmOptions arming;  // the measurement sets `callers`
+  Loads loads = Loads::tracked;  // if the process lets us
+  engine::ArmOptions arming;     // the measurement sets `callers`
 };
 
 // Plans probes in all present objects. Adds a hook in the loader if patterns may match in objects

@@ -389,8 +389,9 @@ TEST(RecordValue, TakesTheRegisterAsItIsInTheProgram) {
 // A point may end one span and start others: one call each, in their order.
 TEST(PassSpan, HandsItsRecordToTheRuntime) {
   for (const StackUse stack : {StackUse::at_entry, StackUse::keep_red_zone}) {
-    const StubAction actions[] = {{.stack = stack, .what = PassSpan{{0x1111, 5}, 0x20, true}},
-                                  {.stack = stack, .what = PassSpan{{0x2222, 3}, 0x18, false}}};
+    const StubAction actions[] = {
+        {.stack = stack, .what = PassSpan{{0x1111, 5}, 0x20, layout::Pass::ends}},
+        {.stack = stack, .what = PassSpan{{0x2222, 3}, 0x18, layout::Pass::starts}}};
     const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
       return emit_stub(at, entries, {.actions = actions}, {kSite, kPrologue});
     });

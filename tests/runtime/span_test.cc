@@ -111,9 +111,10 @@ class Points {
     for (const auto& point : points) {
       std::vector<arch::StubAction> actions;
       for (const Passes& one : point)
-        actions.push_back({.what = arch::PassSpan{{one.span * sizeof(layout::SpanCells), kBits},
-                                                  layout::span_start_offset(one.span),
-                                                  one.ends}});
+        actions.push_back(
+            {.what = arch::PassSpan{{one.span * sizeof(layout::SpanCells), kBits},
+                                    layout::span_start_offset(one.span),
+                                    one.ends ? layout::Pass::ends : layout::Pass::starts}});
       const auto stub = arch::emit_stub(code, entries, {.actions = actions}, {begin, body});
       all.push_back(reinterpret_cast<Function*>(stub.begin));
     }

@@ -147,8 +147,8 @@ class Program {
         .what = arch::RecordValue{metrics(with)[0], 4, 2}};
     const StubAction passes = {
         .stack = records.stack,
-        .what =
-            arch::PassSpan{metrics(with)[0], layout::span_start_offset(0), with.kind == Kind::end}};
+        .what = arch::PassSpan{metrics(with)[0], layout::span_start_offset(0),
+                               with.kind == Kind::end ? layout::Pass::ends : layout::Pass::starts}};
     const auto emit = [&] {
       return add([&] {
         switch (with.kind) {

@@ -61,7 +61,7 @@ class StubWriter {
   struct MetricRecord {
     Metric metric;
     uint16_t span_start = 0;
-    bool ends_span = false;
+    layout::Pass pass = layout::Pass::starts;
   };
   struct ValueRecord {
     MetricRecord what;
@@ -343,7 +343,7 @@ void StubWriter::write_action(const StubAction& action, const CallHandlers& what
 //   body:
 //
 //     [enter:] [its address]
-//     record:  a layout::ProbeRecord for each metric
+//     record:  a layout::ProbeRecord for each metric, and one for the gap
 
 void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
   assert(action.offset == 0 && action.stack == StackUse::at_entry && !timed_);
@@ -414,7 +414,7 @@ void StubWriter::call_with_record(const StubAction& action, const MetricRecord& 
 
 void StubWriter::write_action(const StubAction& action, const PassSpan& what) {
   save_for_record(action);
-  call_with_record(action, {what.metric, what.start, what.ends});
+  call_with_record(action, {what.metric, what.start, what.pass});
 }
 
 // --- CallRoutine
@@ -475,8 +475,11 @@ void StubWriter::write_record(const TimeRecord& one) {
   assert(!metrics.empty());
   for (const Metric& metric : metrics) {
     const Address next = code_.here() + sizeof(layout::ProbeRecord);
-    write_record({metric}, one.body, &metric == &metrics.back() ? 0 : next);
+    const bool is_last = &metric == &metrics.back() && !one.what->gap;
+    write_record({metric}, one.body, is_last ? 0 : next);
   }
+  if (const auto& gap = one.what->gap)
+    write_record({gap->metric, gap->start, gap->pass}, one.body, 0);
 }
 
 void StubWriter::write_record(const MetricRecord& what, Assembler::Label body, Address next) {
@@ -488,7 +491,7 @@ void StubWriter::write_record(const MetricRecord& what, Assembler::Label body, A
   code_.u32(1u << metric.fraction_bits);
   code_.u32(metric.fraction_bits);
   code_.u32(static_cast<uint32_t>(layout::histogram_size(metric.fraction_bits)));
-  code_.u32(what.span_start | (what.ends_span ? uint32_t{1} << 16 : 0));
+  code_.u32(what.span_start | static_cast<uint32_t>(what.pass) << 16);
 }
 
 }  // namespace

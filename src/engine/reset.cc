@@ -1,0 +1,108 @@
+#include "engine/reset.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/slot_use.h"
+#include "layout/runtime_data.h"
+#include "target/stop.h"
+
+namespace pinprick::engine {
+namespace {
+
+using layout::MappingEntry;
+
+const MappingEntry* mapping_of(const layout::Session& journal, MappingEntry::Kind kind) {
+  const auto found =
+      std::find_if(journal.mappings.begin(), journal.mappings.end(),
+                   [&](const MappingEntry& mapping) { return mapping.kind == kind; });
+  return found == journal.mappings.end() ? nullptr : &*found;
+}
+
+// Clears the starts in the table of threads. The process can write all of this: nothing outside the
+// session's own data is touched.
+void forget_threads(const target::Memory& memory, const MappingEntry& data) {
+  layout::RuntimeContext context;
+  if (data.size < sizeof context ||
+      !memory.read_value(data.address + data.size - sizeof context, context))
+    return;
+  const uint64_t size = context.thread_size;
+  if (context.threads < data.address || size < sizeof(layout::ThreadEntry) ||
+      size > layout::thread_entry_size(layout::kMostSpans) ||
+      layout::kThreadEntries * size > data.address + data.size - context.threads)
+    return;
+  std::vector<uint8_t> table(layout::kThreadEntries * size);
+  if (!memory.read(context.threads, table)) return;
+  for (uint64_t entry = 0; entry < layout::kThreadEntries; ++entry)
+    for (uint64_t at = sizeof(layout::ThreadEntry); at + sizeof(uint64_t) <= size;
+         at += sizeof(uint64_t)) {
+      uint64_t start = 0;
+      std::memcpy(&start, table.data() + entry * size + at, sizeof start);
+      if (start != 0)
+        static_cast<void>(memory.write_value(context.threads + entry * size + at, uint64_t{0}));
+    }
+}
+
+void drop_calls(const target::Memory& memory, const MappingEntry& data) {
+  constexpr uint64_t kDropped = static_cast<uint64_t>(PP_SLOT_TSC_DROPPED);
+  const SlotUse use = look_at_slots(memory, data);
+  for (size_t i = 0; i < use.slots.size(); ++i)
+    if (use.slots[i].return_address != 0)
+      static_cast<void>(memory.write_value(
+          use.address + i * sizeof(layout::Slot) + offsetof(layout::Slot, tsc), kDropped));
+}
+
+bool is_in_runtime(target::Stop& stop, const MappingEntry& code) {
+  return std::any_of(stop.threads().begin(), stop.threads().end(), [&](const auto& thread) {
+    return thread.instruction_pointer() - code.address < code.size;
+  });
+}
+
+}  // namespace
+
+Result<void, ledger::SessionError> forget_starts(const target::Memory& memory,
+                                                 ledger::SessionFile& file,
+                                                 const layout::Session& journal) {
+  if (const auto* data = mapping_of(journal, MappingEntry::Kind::runtime_data))
+    forget_threads(memory, *data);
+  if (auto forgotten = file.forget_gaps(journal); !forgotten)
+    return fail(ledger::SessionError(forgotten.error()));
+  return {};
+}
+
+Result<ResetReport, ledger::SessionError> reset(const target::RemoteTarget& target,
+                                                ledger::SessionFile& file,
+                                                layout::Session& journal) {
+  constexpr int kAttempts = 20;
+  ResetReport report;
+  const auto* const data = mapping_of(journal, MappingEntry::Kind::runtime_data);
+  const auto* const code = mapping_of(journal, MappingEntry::Kind::runtime_code);
+  std::optional<target::Stop> stop;
+  for (int attempt = 1; attempt <= kAttempts; ++attempt) {
+    auto stopped = target::Stop::all_threads(target.pid());
+    if (!stopped) return fail(ledger::SessionError(stopped.error()));
+    stop.emplace(*std::move(stopped));
+    report.is_torn = code != nullptr && is_in_runtime(*stop, *code);
+    if (!report.is_torn || attempt == kAttempts) break;
+    static_cast<void>(std::move(*stop).resume());
+    stop.reset();
+    sleep_ns(100'000);
+  }
+  if (!target.same_image())
+    return fail(ledger::SessionError(
+        target::AttachError{target::AttachCause::exec_during_attach, target.pid(), 0, 0, {}}));
+  if (auto forgotten = forget_starts(target.memory(), file, journal); !forgotten)
+    return fail(forgotten.error());
+  if (data != nullptr) drop_calls(target.memory(), *data);
+  auto done = file.reset(journal);
+  report.stopped_ns = std::move(*stop).resume();
+  if (!done) return fail(ledger::SessionError(done.error()));
+  return report;
+}
+
+}  // namespace pinprick::engine

@@ -1,0 +1,255 @@
+#include "session/statistics.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "engine/reset.h"
+#include "engine/session.h"
+#include "engine/switches.h"
+#include "ledger/turn.h"
+#include "session/left_over.h"
+#include "session/subject.h"
+#include "target/hijacked_thread.h"
+
+namespace pinprick::session {
+namespace {
+
+using ledger::FoundSession;
+
+// All slots are there from the start, as no controller will add any.
+constexpr uint64_t kSlots = 4096;
+
+StatisticError error(const ledger::SessionError& why) {
+  return MeasurementError(why);
+}
+
+std::string name_of(const layout::Session& journal) {
+  return std::string(journal.name(journal.header.statistic));
+}
+
+Result<MeasurementSpec, SelectionError> spec_of(const StatisticSpec& statistic) {
+  SelectionSpec texts;
+  const bool is_span = !statistic.end.empty();
+  texts.kind = is_span ? placement::Kind::span : placement::Kind::latency;
+  texts.wanted = {is_span ? statistic.start + ".." + statistic.end : statistic.start};
+  auto selection = parse_selection(texts);
+  if (!selection) return fail(selection.error());
+  MeasurementSpec spec;
+  spec.selection = *std::move(selection);
+  if (statistic.force) spec.risk = placement::Risk::unknown_unwinder;
+  spec.loads = Loads::ignored;
+  spec.arming.fraction_bits = statistic.bits;
+  spec.arming.slots = kSlots;
+  spec.arming.has_switches = true;
+  spec.arming.statistic = statistic.name;
+  // The end of such a span is its next start.
+  spec.arming.gap = statistic.start == statistic.end ? layout::Gap::none : statistic.gap;
+  return spec;
+}
+
+// A statistic times one function.
+std::optional<AmbiguousPoint> ambiguity(const placement::ProbeSet& set, const std::string& point) {
+  std::vector<const image::Match*> matches;
+  for (const auto& match : set.matches) matches.push_back(&match);
+  for (const auto& skipped : set.skipped) matches.push_back(&skipped.match);
+  if (matches.size() < 2) return std::nullopt;
+  AmbiguousPoint ambiguous = {point, point, matches.size(), {}};
+  constexpr size_t kShown = 3;
+  for (size_t i = 0; i < std::min(kShown, matches.size()); ++i)
+    ambiguous.some.push_back(matches[i]->name());
+  return ambiguous;
+}
+
+std::string described(const layout::Session& journal) {
+  if (!journal.spans.empty()) return std::string(journal.name(journal.spans[0].name));
+  if (journal.probes.empty()) return "?";
+  const auto name = journal.probe_name(0);
+  return std::string(journal.name(journal.objects[journal.probes[0].object].name)) + ":" +
+         std::string(name.function);
+}
+
+enum class Which : uint8_t { times, gaps };
+
+StatisticFigures figures_of(const FoundSession& found, Which which) {
+  const layout::Session& journal = found.journal;
+  const layout::FileHeader& header = journal.header;
+  StatisticFigures figures;
+  figures.is_gap = which == Which::gaps;
+  figures.name = (figures.is_gap ? std::string(kGapPrefix) : "") + name_of(journal);
+  figures.what = described(journal);
+  figures.bits = header.fraction_bits;
+  figures.is_span = !journal.spans.empty();
+  figures.is_running = header.is_stopped == 0;
+  figures.target_lives = found.target_lives;
+  figures.gap = header.gap;
+  figures.created_ns = header.created_ns;
+  figures.cpus = header.cpu_count;
+  const uint64_t histogram = figures.is_gap ? layout::metric_count(header) : 0;
+  // A reset meanwhile: some of it is from before, and some from after.
+  constexpr int kAttempts = 8;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    layout::Session now = journal;
+    now.header.resets = found.file.resets().value_or(header.resets);
+    figures.by_cpu = found.file.read_by_cpu(now, histogram);
+    const auto unrecorded = found.file.read_unrecorded(now);
+    if (!figures.is_gap && histogram < unrecorded.size()) figures.unrecorded = unrecorded[0];
+    if (found.file.resets() == now.header.resets) break;
+  }
+  figures.refused = found.file.read_pool(journal).refused;
+  return figures;
+}
+
+}  // namespace
+
+std::vector<FoundSession> Statistics::all() const {
+  auto found = ledger::find_sessions(pid_);
+  std::erase_if(found.sessions, [](const FoundSession& one) { return !one.is_kept(); });
+  auto& sessions = found.sessions;
+  // A process that ended long ago may have had the same PID.
+  uint64_t newest = 0;
+  for (const FoundSession& one : sessions) newest = std::max(newest, one.journal.header.start_time);
+  std::erase_if(sessions,
+                [&](const FoundSession& one) { return one.journal.header.start_time != newest; });
+  std::stable_sort(sessions.begin(), sessions.end(), [](const auto& a, const auto& b) {
+    return a.journal.header.created_ns < b.journal.header.created_ns;
+  });
+  return std::move(sessions);
+}
+
+std::optional<FoundSession> Statistics::find(const std::string& name) const {
+  for (FoundSession& one : all())
+    if (name_of(one.journal) == name) return std::move(one);
+  return std::nullopt;
+}
+
+Result<engine::ArmReport, StatisticError> Statistics::trace(const StatisticSpec& statistic) {
+  auto spec = spec_of(statistic);
+  if (!spec) return fail(StatisticError(spec.error()));
+  const auto turn = ledger::Turn::take(pid_);
+  if (!turn) return fail(error(turn.error()));
+  if (auto closed = ledger::why_closed(pid_)) return fail(error(*closed));
+  if (find(statistic.name)) return fail(StatisticError(NameTaken{statistic.name}));
+  take_out_left_overs(pid_, *store_);
+  auto target = open_target(pid_);
+  if (!target) return fail(error(target.error()));
+  if (auto able = target::can_be_hijacked(pid_); !able) return fail(error(able.error()));
+  auto subject = look_at(*target, *store_);
+  if (!subject) return fail(error(subject.error()));
+  auto set = plan(*subject, *spec);
+  if (!set) return fail(StatisticError(set.error()));
+  if (statistic.end.empty())
+    if (auto ambiguous = ambiguity(*set, statistic.start))
+      return fail(StatisticError(MeasurementError(MatchError(*std::move(ambiguous)))));
+  if (set->patches.empty() && !set->skipped.empty())
+    return fail(
+        StatisticError(NotTimed{set->skipped.front().match.name(), set->skipped.front().refusal}));
+  auto armed = engine::Session::arm(*target, *subject->image, *std::move(set), spec->arming);
+  if (!armed) return fail(error(armed.error()));
+  if (armed->report().armed == 0) {
+    const auto& skipped = armed->report().skipped;
+    if (skipped.empty())
+      return fail(StatisticError(MeasurementError(NothingArmed{spec->selection.kind})));
+    return fail(StatisticError(NotTimed{skipped.front().match.name(), skipped.front().refusal}));
+  }
+  engine::ArmReport report = armed->report();
+  if (auto kept = armed->keep(); !kept) return fail(error(kept.error()));
+  return report;
+}
+
+Result<void, StatisticError> Statistics::remove(const std::string& name) {
+  const auto turn = ledger::Turn::take(pid_);
+  if (!turn) return fail(error(turn.error()));
+  const auto found = find(name);
+  if (!found) return fail(StatisticError(NoStatistic{name}));
+  auto removed = take_out_left_over(*found, *store_);
+  if (!removed) return fail(error(removed.error()));
+  return {};
+}
+
+Result<void, StatisticError> Statistics::change(const std::string& name, const Change& change) {
+  const auto turn = ledger::Turn::take(pid_);
+  if (!turn) return fail(error(turn.error()));
+  const auto found = find(name);
+  if (!found) return fail(StatisticError(NoStatistic{name}));
+  auto target = open_target(pid_);
+  if (!target) return fail(error(target.error()));
+  auto file = ledger::SessionFile::open(found->file.path(), ledger::SessionFile::Lock::exclusive);
+  if (!file) return fail(error(file.error()));
+  auto journal = file->read();  // again, now that the file is locked
+  if (!journal) return fail(error(journal.error()));
+  if (!ledger::is_trusted(*file, pid_))
+    return fail(
+        error(ledger::FileError{ledger::FileError::Cause::untrusted, file->path(), 0, {}, 0}));
+  return change(*target, *file, *journal);
+}
+
+Result<void, StatisticError> Statistics::switch_to(const std::string& name, engine::Switched to) {
+  return change(name,
+                [&](const target::RemoteTarget& target, ledger::SessionFile& file,
+                    layout::Session& journal) -> Result<void, StatisticError> {
+                  const bool stops = to == engine::Switched::off;
+                  if (stops == (journal.header.is_stopped != 0)) return {};
+                  if (!stops)
+                    if (auto forgotten = engine::forget_starts(target.memory(), file, journal);
+                        !forgotten)
+                      return fail(error(forgotten.error()));
+                  std::vector<uint32_t> probes(journal.probes.size());
+                  std::iota(probes.begin(), probes.end(), 0u);
+                  const auto switched = engine::switch_probes(target, file, journal, probes, to);
+                  if (!switched) return fail(error(switched.error()));
+                  if (switched->unswitched != 0) return fail(StatisticError(NotSwitched{name}));
+                  journal.header.is_stopped = stops ? 1 : 0;
+                  if (auto written = file.write_header(journal.header); !written)
+                    return fail(error(written.error()));
+                  return {};
+                });
+}
+
+Result<void, StatisticError> Statistics::start(const std::string& name) {
+  return switch_to(name, engine::Switched::on);
+}
+
+Result<void, StatisticError> Statistics::stop(const std::string& name) {
+  return switch_to(name, engine::Switched::off);
+}
+
+Result<void, StatisticError> Statistics::reset(const std::string& name) {
+  return change(name,
+                [&](const target::RemoteTarget& target, ledger::SessionFile& file,
+                    layout::Session& journal) -> Result<void, StatisticError> {
+                  const auto done = engine::reset(target, file, journal);
+                  if (!done) return fail(error(done.error()));
+                  return {};
+                });
+}
+
+std::vector<std::string> Statistics::names() const {
+  std::vector<std::string> names;
+  for (const FoundSession& one : all()) {
+    names.push_back(name_of(one.journal));
+    if (one.journal.header.gap != layout::Gap::none)
+      names.push_back(std::string(kGapPrefix) + names.back());
+  }
+  return names;
+}
+
+Result<StatisticFigures, StatisticError> Statistics::read(const std::string& name) const {
+  const bool is_gap = name.starts_with(kGapPrefix);
+  const auto found = find(is_gap ? name.substr(kGapPrefix.size()) : name);
+  if (!found || (is_gap && found->journal.header.gap == layout::Gap::none))
+    return fail(StatisticError(NoStatistic{name}));
+  return figures_of(*found, is_gap ? Which::gaps : Which::times);
+}
+
+std::vector<StatisticFigures> Statistics::read_all() const {
+  std::vector<StatisticFigures> figures;
+  for (const FoundSession& one : all()) {
+    figures.push_back(figures_of(one, Which::times));
+    if (one.journal.header.gap != layout::Gap::none)
+      figures.push_back(figures_of(one, Which::gaps));
+  }
+  return figures;
+}
+
+}  // namespace pinprick::session

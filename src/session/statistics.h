@@ -1,0 +1,109 @@
+// Statistics: named distributions of times that stay in a process (docs/kstats.md). Each is a
+// session of its own, which any controller can look at, change or take out, from its file alone:
+//
+//     trace    a controller arms it and leaves it there
+//     stop     its probes are switched off (engine/switches.h); start switches them on
+//     reset    what it has recorded becomes a baseline (engine/reset.h)
+//     remove   it is taken out, as any session whose controller is gone
+//
+// Changes wait for the process's turn. One thread at a time uses an object.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "image/object_store.h"
+#include "ledger/discovery.h"
+#include "session/measurement_error.h"
+#include "session/planning.h"
+#include "session/selection.h"
+#include "stats/cpu_histogram.h"
+
+namespace pinprick::session {
+
+struct StatisticSpec {
+  std::string name;
+  unsigned bits = stats::kDefaultFractionBits;
+  std::string start;
+  std::string end;  // empty: the times of the calls of `start`
+  layout::Gap gap = layout::Gap::cpu;
+  bool force = false;  // time calls although an exception that passes one may end the program
+};
+
+// There is a statistic of this name already.
+struct NameTaken {
+  std::string name;
+};
+// There is none.
+struct NoStatistic {
+  std::string name;
+};
+// The function that is to be timed cannot be.
+struct NotTimed {
+  std::string function;
+  plan::Refusal refusal;
+};
+// Some of its probes have no switch, so that it cannot be stopped or started as a whole.
+struct NotSwitched {
+  std::string name;
+};
+
+using StatisticError =
+    std::variant<SelectionError, MeasurementError, NameTaken, NoStatistic, NotTimed, NotSwitched>;
+
+// What a statistic has recorded, at one moment. `GAP-NAME` is a statistic of its own here.
+struct StatisticFigures {
+  std::string name;
+  std::string what;  // the function, or the two ends of the span, as they are named
+  unsigned bits = stats::kDefaultFractionBits;
+  bool is_gap = false;
+  bool is_span = false;
+  bool is_running = true;
+  bool target_lives = true;
+  layout::Gap gap = layout::Gap::none;
+  uint64_t created_ns = 0;  // CLOCK_REALTIME
+  uint32_t cpus = 0;        // per-CPU areas, if there is one for each CPU; else 0
+  std::vector<stats::CpuHistogram> by_cpu;
+  ledger::Unrecorded unrecorded;
+  uint64_t refused = 0;  // of the missed ones: for lack of memory for histograms
+};
+
+class Statistics {
+ public:
+  Statistics(pid_t pid, image::ObjectStore& store) : pid_(pid), store_(&store) {}
+
+  Result<engine::ArmReport, StatisticError> trace(const StatisticSpec& spec);
+  Result<void, StatisticError> remove(const std::string& name);
+  Result<void, StatisticError> start(const std::string& name);
+  Result<void, StatisticError> stop(const std::string& name);
+  Result<void, StatisticError> reset(const std::string& name);
+
+  // The names of all, oldest first, each followed by that of its gaps.
+  std::vector<std::string> names() const;
+  // The figures of one, or of its gaps. Also of a process that has ended.
+  Result<StatisticFigures, StatisticError> read(const std::string& name) const;
+  std::vector<StatisticFigures> read_all() const;
+
+ private:
+  // Those of the process, not of an older one that had its PID.
+  std::vector<ledger::FoundSession> all() const;
+  std::optional<ledger::FoundSession> find(const std::string& name) const;
+  using Change = std::function<Result<void, StatisticError>(
+      const target::RemoteTarget&, ledger::SessionFile&, layout::Session&)>;
+  Result<void, StatisticError> change(const std::string& name, const Change& change);
+  Result<void, StatisticError> switch_to(const std::string& name, engine::Switched to);
+
+  pid_t pid_;
+  image::ObjectStore* store_;
+};
+
+inline constexpr std::string_view kGapPrefix = "GAP-";
+
+}  // namespace pinprick::session
