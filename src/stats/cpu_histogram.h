@@ -1,4 +1,4 @@
-// What one CPU has recorded of a metric.
+// What one CPU's threads have recorded of one statistic.
 #pragma once
 
 #include "stats/histogram.h"
@@ -6,8 +6,8 @@
 namespace pinprick::stats {
 
 struct CpuHistogram {
-  int cpu = 0;  // -1: threads that have to lock
-  Histogram histogram;
+  int cpu;  // -1: the area of threads that have to lock
+  stats::Histogram histogram;
 };
 
 }  // namespace pinprick::stats
