@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "cli/verbs.h"
 #include "engine/providing.h"
+#include "ledger/discovery.h"
 #include "session/subject.h"
 #include "target/remote_target.h"
 
@@ -31,8 +32,11 @@ void adopt(Kept& kept) {
   std::move(more.begin(), more.end(), std::back_inserter(kept.sessions));
 }
 
+// Statistics are provided for as well, but not adopted.
 size_t probes_of(const Kept& kept) {
   size_t probes = 0;
+  for (const auto& found : ledger::find_sessions(kept.target.pid()).sessions)
+    if (found.is_kept()) probes += found.journal.probes.size();
   for (const engine::Adopted& one : kept.sessions) probes += one.journal().probes.size();
   return probes;
 }
@@ -46,6 +50,7 @@ void watch(std::list<Kept>& all, int signals, double seconds) {
     bool soon = false;
     for (Kept& kept : all) {
       if (looks) adopt(kept);
+      if (looks) engine::provide_for_kept(kept.target.pid());
       for (engine::Adopted& one : kept.sessions) soon = one.provide(kept.target.memory()) || soon;
     }
     all.remove_if([](const Kept& kept) { return kept.target.is_over(); });
@@ -73,7 +78,7 @@ int run_keep(const Options& options, Renderer& renderer) {
     }
     all.push_back({*std::move(target), {}});
     adopt(all.back());
-    if (all.back().sessions.empty()) {
+    if (probes_of(all.back()) == 0) {
       renderer.error({"nothing_matched",
                       fmt::format("process {} has no probes whose pinprick is gone", pid),
                       kNothingMatched});

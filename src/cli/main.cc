@@ -19,7 +19,8 @@ namespace pinprick::cli {
 namespace {
 
 bool plans(const std::string& verb) {
-  return verb == "list" || verb == "count" || verb == "latency" || verb == "hist";
+  return verb == "list" || verb == "count" || verb == "latency" || verb == "hist" ||
+         verb == "kstats";
 }
 
 int run(const Options& options) {
@@ -52,7 +53,7 @@ int run(const Options& options) {
   };
   constexpr Verb kVerbs[] = {{"doctor", run_doctor}, {"list", run_list},  {"count", run_watch},
                              {"latency", run_watch}, {"hist", run_watch}, {"status", run_status},
-                             {"detach", run_detach}, {"keep", run_keep}};
+                             {"detach", run_detach}, {"keep", run_keep},  {"kstats", run_kstats}};
   // status, detach and keep show, and remove, what is left of processes that have ended.
   if (options.verb != "status" && options.verb != "detach" && options.verb != "keep")
     ledger::remove_files_of_dead();

@@ -125,6 +125,27 @@ constexpr const char* kKeepFooter =
     "`pinprick detach` takes them out.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 no such probes there, 4 refused.";
 
+constexpr const char* kKstatsFooter =
+    "Commands:\n"
+    "  trace S [bits B] [start X] [end Y] [gap cpu|thread|none]\n"
+    "                     times of the calls of X, or from X to the next Y on the same thread;\n"
+    "                     X is S if it is not given\n"
+    "  remove S           takes S out of the process, and GAP-S with it\n"
+    "  START S, STOP S    goes on, or pauses; the figures stay\n"
+    "  RESET S            clears the figures, for all who look\n"
+    "  list               the names of all\n"
+    "  show [S]           the distribution of S, or of all\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick kstats -p 4242 trace processCommand\n"
+    "  pinprick kstats -p 4242 trace request bits 4 start readQueryFromClient end writeToClient\n"
+    "  pinprick kstats -p 4242 show request\n"
+    "\n"
+    "A statistic stays when pinprick ends. GAP-S has the times from the end of one call or span "
+    "to\n"
+    "the next start on the same CPU, or with `gap thread` on the same thread.\n"
+    "Exit status: 0 ok, 1 failed, 2 EINVAL, 3 ENOENT, 4 attach refused.";
+
 // Shows both ways to call a verb, which CLI11 cannot.
 class Help : public CLI::Formatter {
  public:
@@ -275,6 +296,7 @@ std::optional<std::string> contradiction(const Options& options) {
   if (watches && options.patterns.empty()) return "no PATTERN: which functions?";
   if (verb == "detach" && options.pids.empty() && !options.all)
     return "no process: give -p PID, or --all";
+  if (verb == "kstats" && options.pids.size() != 1) return "give one process: -p PID";
   if (verb == "keep" && options.pids.empty()) return "no process: give -p PID";
   return std::nullopt;
 }
@@ -375,6 +397,13 @@ ParseOutcome parse_command_line(int argc, char** argv) {
       ->check(kPositive);
   add_common(*keep, options);
   describe(*keep, {"keep [OPTIONS] -p PID"}, kKeepFooter);
+
+  auto* kstats = app.add_subcommand("kstats", "Statistics that stay in a process, with names");
+  add_pids(*kstats, options, "Process with the statistics");
+  kstats->add_option("COMMAND", options.patterns, "What to do; see below")->type_name("");
+  add_cache(*kstats, options);
+  add_common(*kstats, options);
+  describe(*kstats, {"kstats [OPTIONS] -p PID COMMAND..."}, kKstatsFooter);
 
   std::string verb_given;
   try {

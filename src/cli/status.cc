@@ -25,6 +25,7 @@ using ledger::FoundSession;
 SessionRow::State state_of(const FoundSession& found) {
   if (found.controller_lives) return SessionRow::State::live;
   if (!found.target_lives) return SessionRow::State::target_gone;
+  if (found.is_kept()) return SessionRow::State::kept;
   return found.journal.header.state == layout::SessionState::disarmed
              ? SessionRow::State::left_behind
              : SessionRow::State::orphaned;
@@ -59,6 +60,7 @@ SessionRow row_of(const FoundSession& found) {
   row.file = found.file.path();
   row.state = state_of(found);
   row.controller = journal.header.controller;
+  if (row.state == SessionRow::State::kept) row.statistic = journal.name(journal.header.statistic);
   const uint64_t now = realtime_ns();
   row.age_s = now > journal.header.created_ns
                   ? static_cast<double>(now - journal.header.created_ns) / 1e9
@@ -103,7 +105,7 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
     SessionRow row = row_of(session);
     const auto same = std::find_if(rows.begin(), rows.end(), [&](const SessionRow& other) {
       return other.process.pid == row.process.pid && other.state == row.state &&
-             other.controller == row.controller;
+             other.controller == row.controller && other.statistic == row.statistic;
     });
     if (same == rows.end()) {
       rows.push_back(std::move(row));
@@ -191,6 +193,8 @@ int run_detach(const Options& options, Renderer& renderer) {
   for (const FoundSession& one : found.sessions) {
     const pid_t pid = one.journal.header.pid;
     seen.push_back(pid);
+    // Statistics are no left-overs.
+    if (options.pids.empty() && one.is_kept() && one.target_lives) continue;
     if (one.controller_lives) {
       if (options.all && options.pids.empty()) continue;
       const pid_t owner = one.journal.header.controller;

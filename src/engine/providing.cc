@@ -8,21 +8,18 @@
 #include <cstring>
 
 #include "arch/stub.h"
+#include "base/clock.h"
+#include "engine/thread_table.h"
 #include "layout/runtime_data.h"
 #include "ledger/discovery.h"
+#include "ledger/turn.h"
+#include "target/procfs.h"
 
 namespace pinprick::engine {
 namespace {
 
 using layout::MappingEntry;
 using layout::RuntimeContext;
-
-const MappingEntry* mapping_of(const layout::Session& journal, MappingEntry::Kind kind) {
-  const auto found =
-      std::find_if(journal.mappings.begin(), journal.mappings.end(),
-                   [&](const MappingEntry& mapping) { return mapping.kind == kind; });
-  return found == journal.mappings.end() ? nullptr : &*found;
-}
 
 // Writes the slots from `first` up to `end`. Their code leaves to where that of slot 0 does.
 bool write_slots(const target::Memory& memory, Address slots, Address code, uint64_t first,
@@ -46,8 +43,8 @@ bool write_slots(const target::Memory& memory, Address slots, Address code, uint
 }  // namespace
 
 Provided provide_slots(const target::Memory& memory, const layout::Session& journal) {
-  const MappingEntry* const data = mapping_of(journal, MappingEntry::Kind::runtime_data);
-  const MappingEntry* const code = mapping_of(journal, MappingEntry::Kind::runtime_code);
+  const MappingEntry* const data = find_mapping(journal, MappingEntry::Kind::runtime_data);
+  const MappingEntry* const code = find_mapping(journal, MappingEntry::Kind::runtime_code);
   RuntimeContext context;
   if (data == nullptr || code == nullptr || data->size < sizeof context) return {};
   const Address context_at = data->address + data->size - sizeof context;
@@ -67,6 +64,39 @@ Provided provide_slots(const target::Memory& memory, const layout::Session& jour
       !memory.write_value(context_at + offsetof(RuntimeContext, fresh_limit), end))
     return {first, false};
   return {end, end < room};
+}
+
+// First the table is read, then the threads, so that a thread which is missing there has ended. In
+// vain if its entry was claimed meanwhile, by a thread with another TID.
+void sweep_threads(pid_t pid, const target::Memory& memory, const layout::Session& journal) {
+  const auto table = thread_table(memory, journal);
+  if (!table) return;
+  std::vector<uint8_t> bytes(table->size());
+  if (!memory.read(table->begin, bytes)) return;
+  std::vector<pid_t> tids = target::list_threads(pid);
+  if (tids.empty()) return;
+  if (target::tid_inside(pid, pid) != pid)
+    for (pid_t& tid : tids) tid = target::tid_inside(pid, tid);
+  std::sort(tids.begin(), tids.end());
+  for (uint64_t i = 0; i < layout::kThreadEntries; ++i) {
+    layout::ThreadEntry entry;
+    std::memcpy(&entry, bytes.data() + i * table->entry_size, sizeof entry);
+    if (entry.owner == 0 || entry.tid == entry.dead ||
+        std::binary_search(tids.begin(), tids.end(), static_cast<pid_t>(entry.tid)))
+      continue;
+    const Address dead = table->begin + i * table->entry_size + offsetof(layout::ThreadEntry, dead);
+    static_cast<void>(memory.write_value(dead, entry.tid));
+  }
+}
+
+void provide_for_kept(pid_t pid) {
+  constexpr uint64_t kPatienceNs = 10'000'000;
+  const auto turn = ledger::Turn::take(pid, kPatienceNs);
+  if (!turn) return;
+  const auto memory = target::Memory::open(pid);
+  if (!memory) return;
+  for (const ledger::FoundSession& found : ledger::find_sessions(pid).sessions)
+    if (found.is_kept() && found.target_lives) sweep_threads(pid, *memory, found.journal);
 }
 
 std::vector<Adopted> Adopted::all_of(pid_t pid) {
@@ -89,6 +119,10 @@ std::vector<Adopted> Adopted::all_of(pid_t pid) {
 bool Adopted::provide(const target::Memory& memory) {
   uint64_t bytes = file_.read_pool(journal_).limit;
   while (bytes != 0 && file_.extend_pool(journal_, bytes)) continue;
+  if (monotonic_ns() - swept_ns_ >= kSweepPauseNs) {
+    swept_ns_ = monotonic_ns();
+    sweep_threads(journal_.header.pid, memory, journal_);
+  }
   return provide_slots(memory, journal_).soon;
 }
 

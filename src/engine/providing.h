@@ -23,6 +23,16 @@ struct Provided {
 };
 Provided provide_slots(const target::Memory& memory, const layout::Session& journal);
 
+// Marks what threads that have ended have in the session's table of threads, so that others can use
+// it. Does nothing if there is no such table. The caller knows that the session is in the process:
+// it holds the lock of its file, or the process's turn.
+void sweep_threads(pid_t pid, const target::Memory& memory, const layout::Session& journal);
+inline constexpr uint64_t kSweepPauseNs = 250'000'000;  // how often that is worth it
+
+// The same for all statistics that were left in the process. They have all slots and blocks that
+// they can have. Does nothing if the process is gone, or another controller has its turn for long.
+void provide_for_kept(pid_t pid);
+
 // A session whose controller is gone, taken over by this controller, which owns it until the
 // Adopted is destroyed. The probes stay in place then, too.
 class Adopted {
@@ -39,6 +49,7 @@ class Adopted {
       : file_(std::move(file)), journal_(std::move(journal)) {}
   ledger::SessionFile file_;
   layout::Session journal_;
+  uint64_t swept_ns_ = 0;
 };
 
 }  // namespace pinprick::engine

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "engine/slot_use.h"
+#include "engine/thread_table.h"
 #include "layout/runtime_data.h"
 #include "target/stop.h"
 
@@ -17,34 +18,16 @@ namespace {
 
 using layout::MappingEntry;
 
-const MappingEntry* mapping_of(const layout::Session& journal, MappingEntry::Kind kind) {
-  const auto found =
-      std::find_if(journal.mappings.begin(), journal.mappings.end(),
-                   [&](const MappingEntry& mapping) { return mapping.kind == kind; });
-  return found == journal.mappings.end() ? nullptr : &*found;
-}
-
-// Clears the starts in the table of threads. The process can write all of this: nothing outside the
-// session's own data is touched.
-void forget_threads(const target::Memory& memory, const MappingEntry& data) {
-  layout::RuntimeContext context;
-  if (data.size < sizeof context ||
-      !memory.read_value(data.address + data.size - sizeof context, context))
-    return;
-  const uint64_t size = context.thread_size;
-  if (context.threads < data.address || size < sizeof(layout::ThreadEntry) ||
-      size > layout::thread_entry_size(layout::kMostSpans) ||
-      layout::kThreadEntries * size > data.address + data.size - context.threads)
-    return;
-  std::vector<uint8_t> table(layout::kThreadEntries * size);
-  if (!memory.read(context.threads, table)) return;
+// Clears the starts in the table of threads.
+void forget_threads(const target::Memory& memory, const ThreadTable& table) {
+  std::vector<uint8_t> bytes(table.size());
+  if (!memory.read(table.begin, bytes)) return;
   for (uint64_t entry = 0; entry < layout::kThreadEntries; ++entry)
-    for (uint64_t at = sizeof(layout::ThreadEntry); at + sizeof(uint64_t) <= size;
-         at += sizeof(uint64_t)) {
+    for (uint64_t at = entry * table.entry_size + sizeof(layout::ThreadEntry);
+         at + sizeof(uint64_t) <= (entry + 1) * table.entry_size; at += sizeof(uint64_t)) {
       uint64_t start = 0;
-      std::memcpy(&start, table.data() + entry * size + at, sizeof start);
-      if (start != 0)
-        static_cast<void>(memory.write_value(context.threads + entry * size + at, uint64_t{0}));
+      std::memcpy(&start, bytes.data() + at, sizeof start);
+      if (start != 0) static_cast<void>(memory.write_value(table.begin + at, uint64_t{0}));
     }
 }
 
@@ -68,8 +51,7 @@ bool is_in_runtime(target::Stop& stop, const MappingEntry& code) {
 Result<void, ledger::SessionError> forget_starts(const target::Memory& memory,
                                                  ledger::SessionFile& file,
                                                  const layout::Session& journal) {
-  if (const auto* data = mapping_of(journal, MappingEntry::Kind::runtime_data))
-    forget_threads(memory, *data);
+  if (const auto table = thread_table(memory, journal)) forget_threads(memory, *table);
   if (auto forgotten = file.forget_gaps(journal); !forgotten)
     return fail(ledger::SessionError(forgotten.error()));
   return {};
@@ -80,8 +62,8 @@ Result<ResetReport, ledger::SessionError> reset(const target::RemoteTarget& targ
                                                 layout::Session& journal) {
   constexpr int kAttempts = 20;
   ResetReport report;
-  const auto* const data = mapping_of(journal, MappingEntry::Kind::runtime_data);
-  const auto* const code = mapping_of(journal, MappingEntry::Kind::runtime_code);
+  const auto* const data = find_mapping(journal, MappingEntry::Kind::runtime_data);
+  const auto* const code = find_mapping(journal, MappingEntry::Kind::runtime_code);
   std::optional<target::Stop> stop;
   for (int attempt = 1; attempt <= kAttempts; ++attempt) {
     auto stopped = target::Stop::all_threads(target.pid());

@@ -12,7 +12,6 @@
 #include "engine/providing.h"
 #include "ledger/turn.h"
 #include "patch/text_edit.h"
-#include "target/procfs.h"
 
 namespace pinprick::engine {
 
@@ -176,32 +175,10 @@ bool Session::provide() {
   return slots.soon;
 }
 
-// Marks what threads that have ended had in the table: first the table is read, then the threads,
-// so that a thread which is missing there has ended. In vain if its entry was claimed meanwhile, by
-// a thread with another TID.
 void Session::sweep_threads() {
-  constexpr uint64_t kPauseNs = 250'000'000;
-  if (runtime_->spec.spans == 0 || monotonic_ns() - runtime_->swept_ns < kPauseNs) return;
+  if (runtime_->spec.spans == 0 || monotonic_ns() - runtime_->swept_ns < kSweepPauseNs) return;
   runtime_->swept_ns = monotonic_ns();
-  const Range table = runtime::threads_in(runtime_->address, runtime_->spec);
-  std::vector<uint8_t> bytes(table.size());
-  if (!target_.memory().read(table.begin, bytes)) return;
-  const pid_t pid = target_.pid();
-  std::vector<pid_t> tids = target::list_threads(pid);
-  if (tids.empty()) return;
-  if (target::tid_inside(pid, pid) != pid)
-    for (pid_t& tid : tids) tid = target::tid_inside(pid, tid);
-  std::sort(tids.begin(), tids.end());
-  const uint64_t size = layout::thread_entry_size(runtime_->spec.spans);
-  for (uint64_t i = 0; i < layout::kThreadEntries; ++i) {
-    layout::ThreadEntry entry;
-    std::memcpy(&entry, bytes.data() + i * size, sizeof entry);
-    if (entry.owner == 0 || entry.tid == entry.dead ||
-        std::binary_search(tids.begin(), tids.end(), static_cast<pid_t>(entry.tid)))
-      continue;
-    const Address dead = table.begin + i * size + offsetof(layout::ThreadEntry, dead);
-    static_cast<void>(target_.memory().write_value(dead, entry.tid));
-  }
+  engine::sweep_threads(target_.pid(), target_.memory(), journal_);
 }
 
 uint64_t Session::slots_to_ask_for() const {

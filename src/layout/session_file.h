@@ -225,6 +225,7 @@ struct FileHeader {
   Gap gap = Gap::none;
   uint32_t statistic = 0;  // offset in names
   uint32_t is_stopped = 0;
+  uint64_t stopped_ns = 0;  // CLOCK_REALTIME, when it was stopped
   // How often the histograms were reset. What they had then is a baseline, which readers subtract:
   // cells only grow. Baselines lie in two places in turn (baseline_offset).
   uint64_t resets = 0;

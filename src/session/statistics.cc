@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/clock.h"
 #include "engine/reset.h"
 #include "engine/session.h"
 #include "engine/switches.h"
@@ -200,6 +201,7 @@ Result<void, StatisticError> Statistics::switch_to(const std::string& name, engi
                   if (!switched) return fail(error(switched.error()));
                   if (switched->unswitched != 0) return fail(StatisticError(NotSwitched{name}));
                   journal.header.is_stopped = stops ? 1 : 0;
+                  journal.header.stopped_ns = stops ? realtime_ns() : 0;
                   if (auto written = file.write_header(journal.header); !written)
                     return fail(error(written.error()));
                   return {};
@@ -224,14 +226,17 @@ Result<void, StatisticError> Statistics::reset(const std::string& name) {
                 });
 }
 
-std::vector<std::string> Statistics::names() const {
-  std::vector<std::string> names;
+std::vector<StatisticState> Statistics::list() const {
+  std::vector<StatisticState> states;
   for (const FoundSession& one : all()) {
-    names.push_back(name_of(one.journal));
-    if (one.journal.header.gap != layout::Gap::none)
-      names.push_back(std::string(kGapPrefix) + names.back());
+    const layout::FileHeader& header = one.journal.header;
+    states.push_back(
+        {name_of(one.journal), header.is_stopped == 0, header.created_ns, header.stopped_ns});
+    if (header.gap == layout::Gap::none) continue;
+    states.push_back(states.back());
+    states.back().name.insert(0, kGapPrefix);
   }
-  return names;
+  return states;
 }
 
 Result<StatisticFigures, StatisticError> Statistics::read(const std::string& name) const {
@@ -250,6 +255,13 @@ std::vector<StatisticFigures> Statistics::read_all() const {
       figures.push_back(figures_of(one, Which::gaps));
   }
   return figures;
+}
+
+std::vector<pid_t> processes_with_statistics() {
+  std::vector<pid_t> pids;
+  for (const FoundSession& one : ledger::find_sessions().sessions)
+    if (one.is_kept() && one.target_lives) pids.push_back(one.journal.header.pid);
+  return pids;
 }
 
 }  // namespace pinprick::session

@@ -75,6 +75,13 @@ struct StatisticFigures {
   uint64_t refused = 0;  // of the missed ones: for lack of memory for histograms
 };
 
+struct StatisticState {
+  std::string name;
+  bool is_running = true;
+  uint64_t created_ns = 0;  // CLOCK_REALTIME
+  uint64_t changed_ns = 0;  // when it was stopped last; 0 if it runs
+};
+
 class Statistics {
  public:
   Statistics(pid_t pid, image::ObjectStore& store) : pid_(pid), store_(&store) {}
@@ -85,8 +92,8 @@ class Statistics {
   Result<void, StatisticError> stop(const std::string& name);
   Result<void, StatisticError> reset(const std::string& name);
 
-  // The names of all, oldest first, each followed by that of its gaps.
-  std::vector<std::string> names() const;
+  // All, oldest first, each followed by its gaps.
+  std::vector<StatisticState> list() const;
   // The figures of one, or of its gaps. Also of a process that has ended.
   Result<StatisticFigures, StatisticError> read(const std::string& name) const;
   std::vector<StatisticFigures> read_all() const;
@@ -103,6 +110,9 @@ class Statistics {
   pid_t pid_;
   image::ObjectStore* store_;
 };
+
+// The processes that live and have statistics that this user can read.
+std::vector<pid_t> processes_with_statistics();
 
 inline constexpr std::string_view kGapPrefix = "GAP-";
 

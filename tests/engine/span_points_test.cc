@@ -23,7 +23,8 @@ class SpanPoints : public PlannedPatches {
 
 TEST_F(SpanPoints, EndSpansBeforeTheyBeginOthersOrTheSameOne) {
   std::vector<arch::StubAction> actions;
-  add_span_actions(plan(), {}, 1, {}, actions);
+  const ArmingPlan all = plan();
+  add_span_actions(all, {}, 1, {}, actions);
   std::vector<std::pair<bool, uint16_t>> done;  // ends it, which
   for (const arch::StubAction& action : actions) {
     const auto& span = std::get<arch::PassSpan>(action.what);
@@ -32,7 +33,7 @@ TEST_F(SpanPoints, EndSpansBeforeTheyBeginOthersOrTheSameOne) {
   const auto start = [](size_t span) { return layout::span_start_offset(span); };
   EXPECT_THAT(done, ElementsAre(std::pair(true, start(0)), std::pair(true, start(2)),
                                 std::pair(false, start(1)), std::pair(false, start(2))));
-  EXPECT_EQ(count_span_actions(plan(), 1), done.size());
+  EXPECT_EQ(count_span_actions(all, 1), done.size());
 }
 
 TEST_F(SpanPoints, AreNamedByTheirProbes) {

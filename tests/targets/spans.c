@@ -11,9 +11,16 @@
 //     handler        begin, and in a signal handler begin and end, then end
 //     child          forks after a begin: the child ends, begins and ends; then the parent ends
 //     nap MS         begin, MS milliseconds, end
+//     rest MS        begin and end, MS milliseconds on the same CPU, begin and end
+//     move MS        the same, but the second time on another CPU
+//     roam N         N times begin on one CPU and end on another
+//     held           within the function held(), which returns after one more line
+//     deep N         held_by(N), a recursion N calls deep
 //     ready          nothing
 // Ends at the end of its input, with status 0.
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +32,10 @@
 
 #include "noinline.h"
 
-#define POINT(name) \
-  NOINLINE long name(long x) { \
+#define POINT(name)                 \
+  NOINLINE long name(long x) {      \
     __asm__ volatile("" : "+r"(x)); \
-    return x * 3 + 1; \
+    return x * 3 + 1;               \
   }
 POINT(begin)
 POINT(end)
@@ -38,6 +45,7 @@ POINT(second)
 POINT(third)
 
 static volatile long used;
+static cpu_set_t allowed;  // of the process, when it started
 static int threads = 1;
 
 static void* pairs(void* n) {
@@ -101,15 +109,63 @@ static int child_is_well(void) {
   return status == 0;
 }
 
-static void nap(long ms) {
+static void sleep_ms(long ms) {
   struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-  begin(ms);
   nanosleep(&t, 0);
+}
+
+static void nap(long ms) {
+  begin(ms);
+  sleep_ms(ms);
   end(ms);
+}
+
+// The first or the last CPU that the process may use.
+static void go_to_cpu(int last) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+    if (CPU_ISSET(cpu, &allowed)) {
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      if (!last) break;
+    }
+  sched_setaffinity(0, sizeof one, &one);
+}
+
+static void rest(long ms, int moves) {
+  go_to_cpu(0);
+  used += begin(ms) + end(ms);
+  sleep_ms(ms);
+  go_to_cpu(moves);
+  used += begin(ms) + end(ms);
+}
+
+static void roam(long n) {
+  for (long i = 0; i < n; i++) {
+    go_to_cpu(0);
+    used += begin(i);
+    go_to_cpu(1);
+    used += end(i);
+  }
+}
+
+NOINLINE long held(long x) {
+  char line[64];
+  puts("held");
+  if (fgets(line, sizeof line, stdin)) x++;
+  return x;
+}
+
+NOINLINE long held_by(long n) {
+  long deeper = n <= 1 ? 0 : held_by(n - 1);
+  __asm__ volatile("" : "+r"(deeper));  // not made into a loop
+  return deeper + 1;
 }
 
 int main(int argc, char** argv) {
   if (argc > 1) threads = atoi(argv[1]);
+  sched_getaffinity(0, sizeof allowed, &allowed);
   char word[32], line[64];
   signal(SIGUSR1, on_signal);
   setvbuf(stdout, 0, _IOLBF, 0);
@@ -131,6 +187,11 @@ int main(int argc, char** argv) {
     }
     if (!strcmp(word, "child")) is_well = child_is_well();
     if (!strcmp(word, "nap")) nap(n);
+    if (!strcmp(word, "rest")) rest(n, 0);
+    if (!strcmp(word, "move")) rest(n, 1);
+    if (!strcmp(word, "roam")) roam(n);
+    if (!strcmp(word, "held")) used += held(n);
+    if (!strcmp(word, "deep")) is_well = held_by(n) == n;
     puts(is_well ? "done" : "WRONG");
   }
   return 0;

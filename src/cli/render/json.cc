@@ -78,6 +78,8 @@ const char* name(SessionRow::State state) {
       return "live";
     case SessionRow::State::orphaned:
       return "orphaned";
+    case SessionRow::State::kept:
+      return "kept";
     case SessionRow::State::left_behind:
       return "left_behind";
     case SessionRow::State::target_gone:
@@ -230,6 +232,7 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
         {"state", name(row.state)}, {"file", row.file},       {"age_s", row.age_s},
         {"sites", row.sites},       {"probes", probes}};
     record["controller"] = row.controller;
+    if (!row.statistic.empty()) record["statistic"] = row.statistic;
     if (row.slots)
       record["slots"] = {{"in_use", row.slots->in_use},
                          {"abandoned", row.slots->abandoned},
@@ -237,6 +240,44 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
                          {"room", row.slots->room}};
     put(data_, record);
   }
+}
+
+void JsonRenderer::statistic_names(pid_t pid,
+                                   const std::vector<session::StatisticFigures>& statistics) {
+  for (const auto& one : statistics) statistic(pid, one, true);
+}
+
+void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statistic, bool) {
+  stats::Histogram sum(statistic.bits);
+  Json cpus = Json::array();
+  for (const auto& [cpu, histogram] : statistic.by_cpu) {
+    sum.merge(histogram);
+    cpus.push_back({{"cpu", cpu}, {"count", histogram.count()}, {"slots", slots_of(histogram)}});
+  }
+  LatencyRow row;
+  row.name = {"", statistic.what};
+  row.histogram = sum;
+  row.missed = statistic.unrecorded.missed;
+  row.unwound = statistic.unrecorded.unwound;
+  row.abandoned = statistic.unrecorded.abandoned;
+  row.from_generated = statistic.unrecorded.from_generated;
+  row.repeated = statistic.unrecorded.repeated;
+  row.unmatched = statistic.unrecorded.unmatched;
+  Json fields = latency_fields(row);
+  fields.erase("object");
+  fields.erase("function");
+  Json record = {{"type", "statistic"},
+                 {"pid", pid},
+                 {"name", statistic.name},
+                 {"of", statistic.what},
+                 {"kind", statistic.is_gap    ? "gap"
+                          : statistic.is_span ? "span"
+                                              : "call"},
+                 {"running", statistic.is_running},
+                 {"created_ns", statistic.created_ns}};
+  record.update(fields);
+  record["cpus"] = cpus;
+  put(data_, record);
 }
 
 void JsonRenderer::checks(const std::vector<CheckRow>& rows) {

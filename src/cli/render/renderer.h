@@ -16,6 +16,7 @@
 #include "placement/summary.h"
 #include "plan/tactic.h"
 #include "session/report.h"
+#include "session/statistics.h"
 #include "stats/histogram.h"
 
 namespace pinprick::cli {
@@ -57,8 +58,9 @@ struct SlotFigures {
 struct SessionRow {
   ProcessName process;
   std::string file;
-  enum class State : uint8_t { live, orphaned, left_behind, target_gone } state = State::live;
-  pid_t controller = 0;  // which owns the session, and may be gone
+  enum class State : uint8_t { live, orphaned, kept, left_behind, target_gone } state = State::live;
+  std::string statistic;  // what a kept one is called
+  pid_t controller = 0;   // which owns the session, and may be gone
   double age_s = 0;
   size_t sites = 0;
   std::optional<SlotFigures> slots;  // only while the target lives
@@ -96,6 +98,12 @@ class Renderer : public session::ReportSink {
   virtual void summary(const SummaryRow& row) = 0;
   virtual void sessions(const std::vector<SessionRow>& rows) = 0;
   virtual void checks(const std::vector<CheckRow>& rows) = 0;
+
+  // The statistics of a process, as `kstats list` names them.
+  virtual void statistic_names(pid_t pid,
+                               const std::vector<session::StatisticFigures>& statistics) = 0;
+  // The figures of one; with its name, if it is one of several.
+  virtual void statistic(pid_t pid, const session::StatisticFigures& statistic, bool with_name) = 0;
 
   virtual bool is_broken() const = 0;
   virtual void flush() = 0;

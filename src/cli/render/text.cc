@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/render/units.h"
+#include "cli/session_statistics.h"
 #include "runtime/probe_cost.h"
 
 namespace pinprick::cli {
@@ -473,6 +474,12 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
                         row.controller),
             kYellow);
         break;
+      case SessionRow::State::kept:
+        state = data_.styled(fmt::format("kept as the statistic {}; `pinprick kstats` shows and "
+                                         "removes it",
+                                         row.statistic),
+                             kGreen);
+        break;
       case SessionRow::State::left_behind:
         state = data_.styled("detached; some memory is still mapped", kYellow);
         break;
@@ -497,6 +504,18 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
     if (!row.values.empty()) value_reports(row.values, 0, row.age_s);
   }
   data_.flush();
+}
+
+void TextRenderer::statistic_names(pid_t,
+                                   const std::vector<session::StatisticFigures>& statistics) {
+  std::string line;
+  for (const auto& one : statistics) line += (line.empty() ? "" : " ") + one.name;
+  data_.write(line + "\n");
+}
+
+void TextRenderer::statistic(pid_t, const session::StatisticFigures& statistic, bool with_name) {
+  if (with_name) data_.write(statistic.name + ":\n");
+  data_.write(text_of(statistic));
 }
 
 void TextRenderer::checks(const std::vector<CheckRow>& rows) {

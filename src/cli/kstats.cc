@@ -1,0 +1,62 @@
+// pinprick kstats: statistics that stay in a process.
+#include <fmt/format.h>
+
+#include "cli/object_store.h"
+#include "cli/session_statistics.h"
+#include "cli/verbs.h"
+#include "control/command.h"
+#include "session/statistics.h"
+
+namespace pinprick::cli {
+namespace {
+
+using control::Verb;
+
+Message message_of(const control::ControlError& error) {
+  const std::string name = control::error_name(error.number);
+  return {name, name + ": " + error.reason, exit_code(error)};
+}
+
+int list(const session::Statistics& statistics, pid_t pid, Renderer& renderer) {
+  const auto all = statistics.read_all();
+  renderer.statistic_names(pid, all);
+  for (const auto& one : all)
+    for (const std::string& line : shortfalls(one)) renderer.warning(line);
+  return kOk;
+}
+
+int show(const session::Statistics& statistics, pid_t pid, const std::string& name,
+         Renderer& renderer) {
+  if (name.empty()) {
+    for (const auto& one : statistics.read_all()) renderer.statistic(pid, one, true);
+    return kOk;
+  }
+  const auto figures = statistics.read(name);
+  if (!figures) return give_up(renderer, message_of(control_error(figures.error())));
+  renderer.statistic(pid, *figures, false);
+  for (const std::string& line : shortfalls(*figures)) renderer.warning(line);
+  return kOk;
+}
+
+}  // namespace
+
+int run_kstats(const Options& options, Renderer& renderer) {
+  const auto command = control::parse_command(options.patterns);
+  if (!command) return give_up(renderer, message_of(command.error()));
+  const pid_t pid = options.pids.front();
+  session::Statistics statistics(pid, object_store());
+  int exit = kOk;
+  if (command->verb == Verb::list) {
+    exit = list(statistics, pid, renderer);
+  } else if (command->verb == Verb::show) {
+    exit = show(statistics, pid, command->name, renderer);
+  } else {
+    const auto done = run_command(statistics, *command);
+    object_store().write_pending();
+    if (!done) return give_up(renderer, message_of(done.error()));
+  }
+  renderer.flush();
+  return exit == kOk && renderer.is_broken() ? kFailed : exit;
+}
+
+}  // namespace pinprick::cli

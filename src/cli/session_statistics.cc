@@ -1,0 +1,228 @@
+#include "cli/session_statistics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "cli/messages.h"
+#include "cli/object_store.h"
+#include "stats/kstats_text.h"
+#include "target/procfs.h"
+
+namespace pinprick::cli {
+namespace {
+
+using control::Command;
+using control::ControlError;
+using control::Verb;
+using session::MeasurementError;
+using session::StatisticError;
+
+int number_of(const ledger::SessionError& error) {
+  if (std::holds_alternative<ledger::Busy>(error)) return EBUSY;
+  if (std::holds_alternative<ledger::Occupied>(error)) return EBUSY;
+  if (const auto* attach = std::get_if<target::AttachError>(&error)) {
+    switch (attach->cause) {
+      case target::AttachCause::no_such_process:
+      case target::AttachCause::exited:
+      case target::AttachCause::exec_during_attach:
+        return ESRCH;
+      case target::AttachCause::not_permitted:
+        return EPERM;
+      default:
+        return EBUSY;
+    }
+  }
+  if (const auto* file = std::get_if<ledger::FileError>(&error)) {
+    using Cause = ledger::FileError::Cause;
+    if (file->cause == Cause::untrusted) return EPERM;
+    if (file->cause == Cause::locked) return EBUSY;
+    return file->system_error != 0 ? file->system_error : EIO;
+  }
+  return EIO;
+}
+
+struct Describe {
+  ControlError operator()(const session::SelectionError& why) const {
+    return {EINVAL, message(why).text};
+  }
+  ControlError operator()(const MeasurementError& why) const {
+    const std::string text = message(why).text;
+    if (const auto* session = std::get_if<ledger::SessionError>(&why))
+      return {number_of(*session), text};
+    if (const auto* match = std::get_if<session::MatchError>(&why))
+      return {std::holds_alternative<session::NothingMatched>(*match) ? ENOENT : EINVAL, text};
+    if (std::holds_alternative<session::Interrupted>(why)) return {EINTR, text};
+    return {EINVAL, text};
+  }
+  ControlError operator()(const session::NameTaken& why) const {
+    return {EEXIST, fmt::format("there is a statistic {0} already: choose another name, or "
+                                "`remove {0}` first",
+                                why.name)};
+  }
+  ControlError operator()(const session::NoStatistic& why) const {
+    return {ENOENT,
+            fmt::format("there is no statistic {}: `list` names those that there are", why.name)};
+  }
+  ControlError operator()(const session::NotTimed& why) const {
+    return {EINVAL, fmt::format("{} cannot be timed: {}; choose another function, or times "
+                                "between two points with `start` and `end`",
+                                why.function, plan::sentence(why.refusal))};
+  }
+  ControlError operator()(const session::NotSwitched& why) const {
+    return {EBUSY, fmt::format("some code of statistic {0} was changed by others, and it was not "
+                               "switched: `remove {0}`, and trace it again",
+                               why.name)};
+  }
+};
+
+session::StatisticSpec spec_of(const Command& command) {
+  session::StatisticSpec spec;
+  spec.name = command.name;
+  spec.bits = command.bits;
+  spec.start = command.start;
+  spec.end = command.end.value_or("");
+  switch (command.gap) {
+    case control::Gap::cpu:
+      spec.gap = layout::Gap::cpu;
+      break;
+    case control::Gap::thread:
+      spec.gap = layout::Gap::thread;
+      break;
+    case control::Gap::none:
+      spec.gap = layout::Gap::none;
+  }
+  return spec;
+}
+
+class ProcessStatistics : public control::Statistics {
+ public:
+  ProcessStatistics(pid_t pid, uint64_t start_time)
+      : pid_(pid), start_time_(start_time), statistics_(pid, object_store()) {}
+
+  Result<void, ControlError> run(const Command& command) override {
+    if (auto there = is_there(); !there) return there;
+    return run_command(statistics_, command);
+  }
+  Result<std::vector<control::StatisticInfo>, ControlError> list() override {
+    if (auto there = is_there(); !there) return fail(there.error());
+    std::vector<control::StatisticInfo> infos;
+    for (const auto& one : statistics_.list())
+      infos.push_back({one.name, one.is_running, one.created_ns,
+                       one.is_running ? realtime_ns() : one.changed_ns});
+    return infos;
+  }
+  Result<std::string, ControlError> text(std::string_view name) override {
+    if (auto there = is_there(); !there) return fail(there.error());
+    const auto figures = statistics_.read(std::string(name));
+    if (!figures) return fail(control_error(figures.error()));
+    return text_of(*figures);
+  }
+
+ private:
+  Result<void, ControlError> is_there() const {
+    const auto status = target::read_status(pid_);
+    if (status && status->start_time == start_time_) return {};
+    return fail(ControlError{ESRCH, fmt::format("process {} has ended", pid_)});
+  }
+
+  pid_t pid_;
+  uint64_t start_time_;
+  session::Statistics statistics_;
+};
+
+class AllProcesses : public control::Processes {
+ public:
+  std::vector<pid_t> all() override {
+    std::set<pid_t> pids;
+    for (const pid_t pid : session::processes_with_statistics()) pids.insert(pid);
+    return {pids.begin(), pids.end()};
+  }
+  Result<std::unique_ptr<control::Statistics>, ControlError> open(pid_t pid) override {
+    const auto status = target::read_status(pid);
+    if (!status) return fail(ControlError{ESRCH, fmt::format("there is no process {}", pid)});
+    return std::unique_ptr<control::Statistics>(
+        std::make_unique<ProcessStatistics>(pid, status->start_time));
+  }
+  void provide() override {}
+};
+
+}  // namespace
+
+ControlError control_error(const StatisticError& error) {
+  return std::visit(Describe(), error);
+}
+
+ExitCode exit_code(const ControlError& error) {
+  switch (error.number) {
+    case EINVAL:
+      return kUsage;
+    case ENOENT:
+      return kNothingMatched;
+    case EPERM:
+    case EACCES:
+    case ESRCH:
+    case EBUSY:
+      return kAttachRefused;
+    default:
+      return kFailed;
+  }
+}
+
+Result<void, ControlError> run_command(session::Statistics& statistics, const Command& command) {
+  const auto outcome = [](const auto& result) -> Result<void, ControlError> {
+    if (!result) return fail(control_error(result.error()));
+    return {};
+  };
+  switch (command.verb) {
+    case Verb::trace:
+      return outcome(statistics.trace(spec_of(command)));
+    case Verb::remove:
+      return outcome(statistics.remove(command.name));
+    case Verb::start:
+      return outcome(statistics.start(command.name));
+    case Verb::stop:
+      return outcome(statistics.stop(command.name));
+    case Verb::reset:
+      return outcome(statistics.reset(command.name));
+    case Verb::list:
+    case Verb::show:
+      break;
+  }
+  return fail(ControlError{EINVAL, "list and show change nothing"});
+}
+
+std::unique_ptr<control::Processes> session_statistics() {
+  return std::make_unique<AllProcesses>();
+}
+
+std::string text_of(const session::StatisticFigures& figures) {
+  return stats::kstats_text(figures.by_cpu, static_cast<int>(possible_cpus()));
+}
+
+std::vector<std::string> shortfalls(const session::StatisticFigures& figures) {
+  std::vector<std::string> lines;
+  const auto add = [&](uint64_t count, const char* what) {
+    if (count != 0) lines.push_back(fmt::format("{}: {} {}", figures.name, count, what));
+  };
+  const ledger::Unrecorded& calls = figures.unrecorded;
+  const uint64_t refused = std::min(figures.refused, calls.missed);
+  add(refused,
+      "were not recorded: there is no memory left for histograms; free some in the "
+      "runtime directory, and trace it again");
+  add(calls.missed - refused, figures.is_span ? "starts were not recorded: too many threads at once"
+                                              : "calls were not recorded: too many at once");
+  add(calls.from_generated, "calls were not timed: generated code made them");
+  add(calls.unwound, "calls ended by an exception or the like, and have no time");
+  add(calls.abandoned, "calls never returned: longjmp left them");
+  add(calls.repeated, "starts came before the end of an earlier one, which counts");
+  add(calls.unmatched, "ends came without a start");
+  return lines;
+}
+
+}  // namespace pinprick::cli

@@ -1,0 +1,31 @@
+// The statistics of processes behind the control language: session/statistics.h as control/
+// statistics.h sees it, with an errno and a sentence for each cause.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+
+#include "cli/exit_code.h"
+#include "control/statistics.h"
+#include "session/statistics.h"
+
+namespace pinprick::cli {
+
+control::ControlError control_error(const session::StatisticError& error);
+// How pinprick exits after such an error.
+ExitCode exit_code(const control::ControlError& error);
+
+// Runs a trace, remove, start, stop or reset.
+Result<void, control::ControlError> run_command(session::Statistics& statistics,
+                                                const control::Command& command);
+
+// All processes of this machine that have statistics and may be looked at.
+std::unique_ptr<control::Processes> session_statistics();
+
+// The lines of kstats.
+std::string text_of(const session::StatisticFigures& figures);
+// What the figures lack, one line for each cause; empty if nothing does.
+std::vector<std::string> shortfalls(const session::StatisticFigures& figures);
+
+}  // namespace pinprick::cli

@@ -1,0 +1,329 @@
+# pinprick kstats: statistics that stay in a process. Most on tests/targets/spans.c, which comes to
+# its points as it is told.
+load helpers
+
+start_spans() {
+  start_fed "${SPANS:-spans}" "${1:-1}"
+  spans=$fed
+  tell ready "done"
+}
+
+kstats() { "$PINPRICK" kstats -p "$spans" "$@"; }
+
+# figure NAME EXPRESSION: of its record `x`.
+figure() {
+  kstats --json show "$1" >"$work/figure"
+  python3 -c '
+import json, sys
+x = [json.loads(line) for line in open(sys.argv[1])]
+x = [r for r in x if r["type"] == "statistic"][0]
+print(eval(sys.argv[2]))' "$work/figure" "$2"
+}
+
+# fails NAME STATUS COMMAND...: with this errno and this exit status, in one line.
+fails() {
+  local name=$1 expected=$2
+  shift 2
+  run kstats "$@"
+  echo "$output"
+  [ "$status" -eq "$expected" ]
+  [ "${#lines[@]}" -eq 1 ]
+  [[ "$output" == "pinprick: $name: "* ]]
+}
+
+@test "a statistic stays when pinprick has ended, and goes when it is removed" {
+  start_spans 2
+  [ "$(kstats list)" = "" ]
+  kstats trace begin
+  kstats trace pair bits 5 start begin end end
+  [ "$(kstats list)" = "begin GAP-begin pair GAP-pair" ]
+  tell "pairs 100000" "done"
+  [ "$(figure begin 'x["count"]')" -eq 200000 ]
+  [ "$(figure pair '(x["count"], x["bits"], x["repeated_starts"], x["unmatched_ends"], x["missed"])')" = "(200000, 5, 0, 0, 0)" ]
+  kstats remove begin
+  [ "$(kstats list)" = "pair GAP-pair" ]
+  tell "pairs 10" "done"
+  [ "$(figure pair 'x["count"]')" -eq 200020 ]
+  kstats remove pair
+  no_trace "$spans"
+  end_fed
+}
+
+@test "each command that cannot be done fails with its errno, and changes nothing" {
+  start_spans
+  kstats trace begin
+  fails EEXIST 1 trace begin
+  fails ENOENT 3 remove other
+  fails ENOENT 3 trace other
+  fails ENOENT 3 trace other start begin end other
+  fails ENOENT 3 show other
+  fails ENOENT 3 STOP other
+  fails EINVAL 2 trace other bits 6 start begin
+  fails EINVAL 2 trace other start begin end end junk
+  fails EINVAL 2 trace other a b c d e f g h i
+  fails EINVAL 2 trace other start 'spans:*'
+  fails EINVAL 2 frobnicate other
+  [ "$(kstats list)" = "begin GAP-begin" ]
+  kstats remove begin
+  no_trace "$spans"
+  end_fed
+}
+
+@test "keywords may be in any case, and a function may be named with its object" {
+  start_spans
+  kstats TRACE one BITS 4 START spans:begin END spans:end
+  kstats Trace spans:turn
+  [ "$(kstats List)" = "one GAP-one spans:turn GAP-spans:turn" ]
+  kstats Remove spans:turn
+  kstats remove one
+  end_fed
+}
+
+@test "the text is that of kstats, line by line" {
+  start_spans
+  kstats trace begin
+  tell "pairs 1000" "done"
+  kstats show begin >"$work/text"
+  python3 - "$work/text" <<'PYTHON'
+import os, re, sys
+total = 0
+for line in open(sys.argv[1]):
+    m = re.fullmatch(r'slot (\d+) +CPU([ S]) (\d+) +count +(\d+) avg +(\d+) p ([01])\.(\d{6})\n', line)
+    assert m, line
+    slot, is_sum, cpu, count, avg = int(m[1]), m[2] == 'S', int(m[3]), int(m[4]), int(m[5])
+    form = 'slot %-3d CPU%s %-4d count %8d avg %8d p %s.%s\n'
+    assert line == form % (slot, m[2], cpu, count, avg, m[6], m[7]), line
+    if is_sum:
+        total += count
+        assert cpu == os.sysconf('SC_NPROCESSORS_CONF')
+        assert int(m[6] + m[7]) == total * 10**6 // 1000
+assert total == 1000, total
+PYTHON
+  kstats remove begin
+  end_fed
+}
+
+@test "a stopped statistic counts nothing, and goes on with what it had" {
+  start_spans 2
+  kstats trace begin
+  kstats trace pair start begin end end
+  tell "pairs 100" "done"
+  kstats STOP begin
+  kstats STOP pair
+  tell "pairs 1000" "done"
+  [ "$(figure begin '(x["count"], x["running"])')" = "(200, False)" ]
+  [ "$(figure pair '(x["count"], x["running"])')" = "(200, False)" ]
+  [ "$(figure GAP-pair 'x["count"]')" -le 200 ]
+  kstats START begin
+  kstats START pair
+  tell "pairs 10" "done"
+  [ "$(figure begin '(x["count"], x["running"])')" = "(220, True)" ]
+  [ "$(figure pair '(x["count"], x["repeated_starts"], x["unmatched_ends"])')" = "(220, 0, 0)" ]
+  kstats remove begin
+  kstats remove pair
+  no_trace "$spans"
+  end_fed
+}
+
+@test "a start from before a stop, or before a reset, has no end after it" {
+  start_spans
+  kstats trace pair start begin end end
+  tell "begins 1" "done"
+  kstats STOP pair
+  kstats START pair
+  tell "ends 1" "done"
+  [ "$(figure pair '(x["count"], x["unmatched_ends"])')" = "(0, 1)" ]
+  tell "begins 1" "done"
+  kstats RESET pair
+  [ "$(figure pair '(x["count"], x["unmatched_ends"])')" = "(0, 0)" ]
+  tell "ends 1" "done"
+  [ "$(figure pair '(x["count"], x["unmatched_ends"])')" = "(0, 1)" ]
+  tell "pairs 5" "done"
+  [ "$(figure pair '(x["count"], x["unmatched_ends"])')" = "(5, 1)" ]
+  kstats remove pair
+  end_fed
+}
+
+@test "a call that runs during a reset is not recorded, and returns" {
+  start_spans
+  kstats trace held
+  tell held held
+  kstats RESET held
+  tell go "done"
+  [ "$(figure held '(x["count"], x["missed"])')" = "(0, 0)" ]
+  tell held held
+  tell go "done"
+  [ "$(figure held 'x["count"]')" -eq 1 ]
+  kstats remove held
+  no_trace "$spans"
+  end_fed
+}
+
+@test "resets follow one another, under load, and no count is lost between them" {
+  start_spans 2
+  kstats trace pair start begin end end
+  for _ in 1 2 3 4 5; do
+    echo "pairs 200000" >&7
+    kstats RESET pair
+    patiently is_idle
+    [ "$(figure pair 'x["count"] <= 400000')" = True ]
+    kstats RESET pair
+    tell "pairs 1000" "done"
+    [ "$(figure pair '(x["count"], x["unmatched_ends"])')" = "(2000, 0)" ]
+  done
+  [ "$(figure GAP-pair '1900 <= x["count"] <= 2000')" = True ]
+  kstats remove pair
+  end_fed
+}
+# It has answered all lines: each test tells it `ready` and five times `pairs`, twice.
+is_idle() { tell ready "done"; }
+
+@test "spans that end on another CPU, calls in calls, and calls in signal handlers are exact" {
+  start_spans
+  kstats trace pair start begin end end
+  kstats trace held_by
+  tell "roam 100" "done"
+  [ "$(figure pair '(x["count"], x["repeated_starts"], x["unmatched_ends"])')" = "(100, 0, 0)" ]
+  tell "deep 50" "done"
+  tell "deep 1" "done"
+  [ "$(figure held_by '(x["count"], x["missed"])')" = "(51, 0)" ]
+  tell handler "done"
+  [ "$(figure pair '(x["count"], x["repeated_starts"], x["unmatched_ends"])')" = "(101, 1, 1)" ]
+  kstats remove pair
+  kstats remove held_by
+  no_trace "$spans"
+  end_fed
+}
+
+@test "calls that an exception leaves are counted apart" {
+  mkfifo "$work/in"
+  "$TARGETS/thrower" 300 by-line <"$work/in" >"$work/out" 3>&- &
+  spans=$!
+  ends_with_test $spans
+  exec 7>"$work/in"
+  kstats trace leaf
+  yes | head -n 400 >&7 || true
+  exec 7>&-
+  wait $spans
+  run figure leaf '(x["count"] > 0, x["unwound"] > 0, x["missed"])'
+  [ "$output" = "(True, True, 0)" ]
+}
+
+@test "a gap lasts from an end to the next start on the same CPU" {
+  start_spans
+  kstats trace pair start begin end end
+  kstats trace turn
+  tell "rest 30" "done"
+  [ "$(figure GAP-pair '(x["count"], 30e6 * 0.999 <= x["max_ns"] < 20e9)')" = "(1, True)" ]
+  tell "turns 10" "done"
+  [ "$(figure GAP-turn '(x["count"], x["kind"])')" = "(9, 'gap')" ]
+  kstats remove pair
+  kstats remove turn
+  end_fed
+}
+
+@test "a gap of a thread goes with it to another CPU, one of a CPU does not" {
+  [ "$(nproc)" -ge 2 ] || skip "has one CPU"
+  start_spans
+  kstats trace cpu start begin end end gap cpu
+  kstats trace thread start begin end end gap thread
+  kstats trace none start begin end end gap none
+  kstats trace call start begin gap thread
+  [ "$(kstats list)" = "cpu GAP-cpu thread GAP-thread none call GAP-call" ]
+  tell "move 30" "done"
+  [ "$(figure GAP-cpu 'x["count"]')" -eq 0 ]
+  [ "$(figure GAP-thread '(x["count"], 30e6 * 0.999 <= x["max_ns"] < 20e9)')" = "(1, True)" ]
+  [ "$(figure GAP-call '(x["count"], 30e6 * 0.999 <= x["max_ns"] < 20e9)')" = "(1, True)" ]
+  fails ENOENT 3 show GAP-none
+  for one in cpu thread none call; do kstats remove $one; done
+  no_trace "$spans"
+  end_fed
+}
+
+@test "X to X times from one to the next, and has no gaps" {
+  start_spans
+  kstats trace again start turn end turn
+  tell "turns 11" "done"
+  [ "$(figure again '(x["count"], x["unmatched_ends"])')" = "(10, 1)" ]
+  [ "$(kstats list)" = "again" ]
+  kstats remove again
+  end_fed
+}
+
+@test "statistics and other owners share functions, in any order of coming and going" {
+  start_spans 2
+  kstats trace first_one start begin end end
+  watch count -p "$spans" begin end
+  kstats trace second_one start begin
+  tell "pairs 1000" "done"
+  kstats remove first_one
+  tell "pairs 1000" "done"
+  end_watch
+  [ "$(hits begin)" -eq 4000 ]
+  tell "pairs 1000" "done"
+  [ "$(figure second_one 'x["count"]')" -eq 6000 ]
+  watch latency -p "$spans" begin
+  kstats remove second_one
+  tell "pairs 1000" "done"
+  end_watch
+  [ "$(field '[x["count"] for x in r if x["type"] == "latency" and x["final"]][0]')" -eq 2000 ]
+  no_trace "$spans"
+  end_fed
+}
+
+@test "status shows a statistic as kept; only detach of the process takes it out" {
+  start_spans
+  kstats trace begin
+  tell "begins 3" "done"
+  [ "$("$PINPRICK" status -p "$spans" --json | grep -c '"state":"kept".*"statistic":"begin"')" -eq 1 ]
+  [[ "$("$PINPRICK" status -p "$spans")" == *"kept as the statistic begin"* ]]
+  "$PINPRICK" detach --all
+  [ "$(kstats list)" = "begin GAP-begin" ]
+  "$PINPRICK" detach -p "$spans"
+  no_trace "$spans"
+  end_fed
+}
+
+@test "keep provides for statistics, and leaves them where they are" {
+  start_spans
+  kstats trace pair start begin end end
+  "$PINPRICK" keep -p "$spans" --json >"$work/kept" 2>&1 3>&- 7>&- &
+  keeper=$!
+  ends_with_test $keeper
+  until_line "$work/kept" '"type":"kept"'
+  tell "short 9000" "done"
+  [ "$(figure pair 'x["count"]')" -gt 0 ]
+  kill -INT $keeper
+  wait $keeper
+  [ "$(kstats list)" = "pair GAP-pair" ]
+  kstats remove pair
+  end_fed
+}
+
+@test "the figures can be read when the process has ended, until they are removed" {
+  start_spans
+  kstats trace begin
+  tell "begins 3" "done"
+  end_fed
+  "$PINPRICK" doctor >/dev/null || true  # as any verb, it removes what nobody needs
+  [ "$(figure begin 'x["count"]')" -eq 3 ]
+  fails ESRCH 4 STOP begin
+  kstats remove begin
+  [ "$(kstats list)" = "" ]
+  [ -z "$(find "$runtime" -name '*.session')" ]
+}
+
+@test "a trace that is killed at any moment leaves nothing that is taken for a statistic" {
+  start_spans 2
+  for delay in 0 0.001 0.002 0.003 0.004 0.005 0.006 0.008 0.01 0.015 0.02 0.03; do
+    timeout -s KILL "$delay" "$PINPRICK" kstats -p "$spans" trace pair start begin end end || true
+    tell "pairs 100" "done"
+    kstats remove pair 2>/dev/null || true
+    kstats trace other start begin
+    tell "pairs 100" "done"
+    [ "$(figure other 'x["count"]')" -eq 200 ]
+    kstats remove other
+    no_trace "$spans"
+  done
+  end_fed
+}
