@@ -1,5 +1,6 @@
 // pinprick kstats: statistics that stay in a process.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include "cli/object_store.h"
 #include "cli/session_statistics.h"
@@ -11,6 +12,23 @@ namespace pinprick::cli {
 namespace {
 
 using control::Verb;
+
+// Ctrl-C waits until a change is made: it takes less than a second, and half of it would stay.
+class Undisturbed {
+ public:
+  Undisturbed() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&signals, signal);
+    sigprocmask(SIG_BLOCK, &signals, &before_);
+  }
+  ~Undisturbed() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  Undisturbed(const Undisturbed&) = delete;
+  Undisturbed& operator=(const Undisturbed&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 Message message_of(const control::ControlError& error) {
   const std::string name = control::error_name(error.number);
@@ -51,6 +69,7 @@ int run_kstats(const Options& options, Renderer& renderer) {
   } else if (command->verb == Verb::show) {
     exit = show(statistics, pid, command->name, renderer);
   } else {
+    const Undisturbed until_done;
     const auto done = run_command(statistics, *command);
     object_store().write_pending();
     if (!done) return give_up(renderer, message_of(done.error()));

@@ -190,4 +190,12 @@ std::vector<int> our_descriptors(const target::RemoteTarget& target, const layou
   return candidates;
 }
 
+bool is_in_target(const target::Memory& memory, const layout::Session& journal,
+                  const std::vector<image::Mapping>& maps, const ledger::SessionFile& file) {
+  const auto tables = std::find_if(
+      journal.mappings.begin(), journal.mappings.end(),
+      [](const MappingEntry& entry) { return entry.kind == MappingEntry::Kind::tables; });
+  return tables != journal.mappings.end() && is_ours(memory, *tables, maps, file);
+}
+
 }  // namespace pinprick::engine

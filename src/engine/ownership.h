@@ -31,6 +31,10 @@ bool mark(const target::Memory& memory, const layout::MappingEntry& entry);
 bool is_ours(const target::Memory& memory, const layout::MappingEntry& entry,
              const std::vector<image::Mapping>& maps, const ledger::SessionFile& file);
 
+// Is the session's memory in the target? After the target has executed another program it is not.
+bool is_in_target(const target::Memory& memory, const layout::Session& journal,
+                  const std::vector<image::Mapping>& maps, const ledger::SessionFile& file);
+
 // Where the script of mapping calls starts in the scratch page: first the address of the next call,
 // then the calls.
 inline constexpr uint64_t kScript = target::Handover::kScratchSize;

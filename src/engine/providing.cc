@@ -9,7 +9,9 @@
 
 #include "arch/stub.h"
 #include "base/clock.h"
+#include "engine/ownership.h"
 #include "engine/thread_table.h"
+#include "image/maps.h"
 #include "layout/runtime_data.h"
 #include "ledger/discovery.h"
 #include "ledger/turn.h"
@@ -95,8 +97,11 @@ void provide_for_kept(pid_t pid) {
   if (!turn) return;
   const auto memory = target::Memory::open(pid);
   if (!memory) return;
+  const auto maps = image::read_maps(pid);
+  if (!maps) return;
   for (const ledger::FoundSession& found : ledger::find_sessions(pid).sessions)
-    if (found.is_kept() && found.target_lives) sweep_threads(pid, *memory, found.journal);
+    if (found.is_kept() && is_in_target(*memory, found.journal, *maps, found.file))
+      sweep_threads(pid, *memory, found.journal);
 }
 
 std::vector<Adopted> Adopted::all_of(pid_t pid) {

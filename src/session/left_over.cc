@@ -1,5 +1,7 @@
 #include "session/left_over.h"
 
+#include "engine/ownership.h"
+#include "image/maps.h"
 #include "ledger/turn.h"
 #include "session/subject.h"
 
@@ -30,10 +32,18 @@ Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
   return engine::disarm(subject->target, *subject->image, *file, *journal, timeout_ns);
 }
 
+bool is_statistic_in_place(const ledger::FoundSession& found) {
+  if (!found.is_kept() || !found.target_lives) return false;
+  const pid_t pid = found.journal.header.pid;
+  const auto memory = target::Memory::open(pid);
+  const auto maps = image::read_maps(pid);
+  return !memory || !maps || engine::is_in_target(*memory, found.journal, *maps, found.file);
+}
+
 // The thread that was in an earlier session's memory may have left it by now.
 void take_out_left_overs(pid_t pid, image::ObjectStore& store) {
   for (const ledger::FoundSession& left : ledger::find_sessions(pid).sessions)
-    if (left.target_lives && !left.controller_lives && !left.is_kept())
+    if (left.target_lives && !left.controller_lives && !is_statistic_in_place(left))
       static_cast<void>(take_out_left_over(left, store, 0));
 }
 

@@ -21,9 +21,12 @@ Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
     const ledger::FoundSession& found, image::ObjectStore& store,
     uint64_t timeout_ns = engine::kDisarmTimeoutNs);
 
-// Takes out all that can be taken out of the process without waiting, except statistics that were
-// left there on purpose (statistics.h). The next owner tries the rest
-// again.
+// Returns whether it is a statistic that was left in the process on purpose (statistics.h), and is
+// still there: the process may have executed another program.
+bool is_statistic_in_place(const ledger::FoundSession& found);
+
+// Takes out all that can be taken out of the process without waiting, except such statistics. The
+// next owner tries the rest again.
 void take_out_left_overs(pid_t pid, image::ObjectStore& store);
 
 }  // namespace pinprick::session

@@ -105,8 +105,8 @@ StatisticFigures figures_of(const FoundSession& found, Which which) {
 
 std::vector<FoundSession> Statistics::all() const {
   auto found = ledger::find_sessions(pid_);
-  std::erase_if(found.sessions, [](const FoundSession& one) { return !one.is_kept(); });
   auto& sessions = found.sessions;
+  std::erase_if(sessions, [](const FoundSession& one) { return !one.is_kept(); });
   // A process that ended long ago may have had the same PID.
   uint64_t newest = 0;
   for (const FoundSession& one : sessions) newest = std::max(newest, one.journal.header.start_time);
@@ -130,8 +130,8 @@ Result<engine::ArmReport, StatisticError> Statistics::trace(const StatisticSpec&
   const auto turn = ledger::Turn::take(pid_);
   if (!turn) return fail(error(turn.error()));
   if (auto closed = ledger::why_closed(pid_)) return fail(error(*closed));
-  if (find(statistic.name)) return fail(StatisticError(NameTaken{statistic.name}));
   take_out_left_overs(pid_, *store_);
+  if (find(statistic.name)) return fail(StatisticError(NameTaken{statistic.name}));
   auto target = open_target(pid_);
   if (!target) return fail(error(target.error()));
   if (auto able = target::can_be_hijacked(pid_); !able) return fail(error(able.error()));
@@ -175,6 +175,8 @@ Result<void, StatisticError> Statistics::change(const std::string& name, const C
   if (!found) return fail(StatisticError(NoStatistic{name}));
   auto target = open_target(pid_);
   if (!target) return fail(error(target.error()));
+  if (!is_statistic_in_place(*found))
+    return fail(error(target::AttachError{target::AttachCause::exited, pid_, 0, 0, {}}));
   auto file = ledger::SessionFile::open(found->file.path(), ledger::SessionFile::Lock::exclusive);
   if (!file) return fail(error(file.error()));
   auto journal = file->read();  // again, now that the file is locked

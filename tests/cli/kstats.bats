@@ -313,6 +313,38 @@ is_idle() { tell ready "done"; }
   [ -z "$(find "$runtime" -name '*.session')" ]
 }
 
+@test "a program that the process executes instead has no statistics, and can have its own" {
+  mkfifo "$work/in"
+  sh -c "read line; exec $TARGETS/spans" <"$work/in" >"$work/out" 3>&- &
+  spans=$!
+  ends_with_test $spans
+  exec 7>"$work/in"
+  kstats trace begin start libc:read
+  echo go >&7
+  tell ready "done"
+  fails ESRCH 4 STOP begin
+  kstats trace begin
+  [ "$(kstats list)" = "begin GAP-begin" ]
+  tell "begins 3" "done"
+  [ "$(figure begin 'x["count"]')" -eq 3 ]
+  kstats remove begin
+  no_trace "$spans"
+  exec 7>&-
+  wait "$spans"
+}
+
+@test "calls and spans of a forked child count, and its parent keeps its own" {
+  start_spans
+  kstats trace pair start begin end end
+  kstats trace begin
+  tell child "done"
+  [ "$(figure pair '(x["count"], x["repeated_starts"], x["unmatched_ends"])')" = "(2, 0, 1)" ]
+  [ "$(figure begin 'x["count"]')" -eq 2 ]
+  kstats remove begin
+  kstats remove pair
+  end_fed
+}
+
 @test "a trace that is killed at any moment leaves nothing that is taken for a statistic" {
   start_spans 2
   for delay in 0 0.001 0.002 0.003 0.004 0.005 0.006 0.008 0.01 0.015 0.02 0.03; do

@@ -45,6 +45,39 @@ calls() { cli info commandstats | awk -F'[=,]' '/^cmdstat_/ { n += $2 } END { pr
   no_trace $redis
 }
 
+@test "statistics of redis's commands equal its own, after resets and pauses under load" {
+  start_redis
+  local load before after
+  for one in getCommand setCommand processCommand; do
+    "$PINPRICK" kstats -p $redis trace $one
+  done
+  "$PINPRICK" kstats -p $redis trace request start readQueryFromClient end writeToClient
+  redis-benchmark -s "$work/socket" -q -n 200000 -P 4 -t set,get >/dev/null 3>&- &
+  load=$!
+  ends_with_test $load
+  for _ in 1 2 3 4 5; do
+    for one in getCommand processCommand request; do
+      "$PINPRICK" kstats -p $redis STOP $one
+      "$PINPRICK" kstats -p $redis RESET $one
+      "$PINPRICK" kstats -p $redis START $one
+    done
+  done
+  wait $load
+  for one in getCommand setCommand processCommand; do "$PINPRICK" kstats -p $redis RESET $one; done
+  before=$(calls)
+  load_redis -n 40000 -P 16 -t set,get
+  after=$(calls)
+  for one in getCommand setCommand processCommand; do
+    "$PINPRICK" kstats -p $redis --json show $one
+  done >"$work/records"
+  run field "[(x['count'], x['missed']) for x in r]"
+  echo "$output, $before, $after"
+  [ "$output" = "[(40000, 0), (40000, 0), ($((after - before + 1)), 0)]" ]
+  "$PINPRICK" detach -p $redis
+  no_trace $redis
+  [ "$(cli ping)" = PONG ]
+}
+
 @test "every function counted and timed, under load, and the text is the file's again" {
   start_redis
   redis-benchmark -s "$work/socket" -q -n 400000 -P 8 -t set,get,lpush,lrange_100 >/dev/null 3>&- &
