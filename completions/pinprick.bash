@@ -16,7 +16,7 @@ _pinprick_probed_pids() {
 
 _pinprick() {
   local word=$2 previous=$3 verb="" i
-  local verbs="doctor list count latency hist status detach keep"
+  local verbs="doctor list count latency hist status detach keep mount"
   local common="-h --help --json --color -p --pid"
   local patterns="-x --exclude -r --regex"
   local watching="-d --duration -i --interval -o --output -a --all --top --allow-missing --children --follow-exec --fail-on-loss --no-cache"
@@ -77,6 +77,14 @@ _pinprick() {
     status) words="$common -a --all --symbols" ;;
     detach) words="$common -a --all --owner" ;;
     keep) words="$common -d --duration" ;;
+    mount)
+      words=$common
+      if [[ $word != -* ]]; then
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -d -- "$word")
+        return
+      fi
+      ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }

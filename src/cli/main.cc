@@ -53,7 +53,8 @@ int run(const Options& options) {
   };
   constexpr Verb kVerbs[] = {{"doctor", run_doctor}, {"list", run_list},  {"count", run_watch},
                              {"latency", run_watch}, {"hist", run_watch}, {"status", run_status},
-                             {"detach", run_detach}, {"keep", run_keep},  {"kstats", run_kstats}};
+                             {"detach", run_detach}, {"keep", run_keep},  {"kstats", run_kstats},
+                             {"mount", run_mount}};
   // status, detach and keep show, and remove, what is left of processes that have ended.
   if (options.verb != "status" && options.verb != "detach" && options.verb != "keep")
     ledger::remove_files_of_dead();

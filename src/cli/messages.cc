@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 
@@ -253,6 +255,59 @@ Message message(const session::Interrupted&) {
 
 Message message(const session::MeasurementError& error) {
   return std::visit([](const auto& cause) { return message(cause); }, error);
+}
+
+Message message(pid_t pid, const control::ControlError& error) {
+  std::string cause = control::error_name(error.number);
+  std::transform(cause.begin(), cause.end(), cause.begin(),
+                 [](char c) { return static_cast<char>(std::tolower(c)); });
+  const auto exit = [&] {
+    switch (error.number) {
+      case EINVAL:
+        return kUsage;
+      case ENOENT:
+        return kNothingMatched;
+      case ESRCH:
+      case EPERM:
+      case EBUSY:
+        return kAttachRefused;
+      default:
+        return kFailed;
+    }
+  };
+  return {std::move(cause), fmt::format("process {}: {}", process(pid), error.reason), exit()};
+}
+
+Message message(const control::MountError& error) {
+  using Cause = control::MountError::Cause;
+  const auto refuse = [&](std::string cause, std::string_view text) {
+    return Message{std::move(cause), fmt::format("cannot mount at {}: {}", error.folder, text),
+                   kFailed};
+  };
+  constexpr std::string_view kInstead = "`pinprick kstats -p PID` does the same without a mount";
+  switch (error.cause) {
+    case Cause::no_folder:
+      return refuse("no_folder", fmt::format("{}; give a folder of your own",
+                                             std::strerror(error.system_error)));
+    case Cause::stale:
+      return refuse("stale_mount",
+                    fmt::format("a pinprick was killed while it was mounted there; run "
+                                "`fusermount3 -u {}` first",
+                                error.folder));
+    case Cause::mounted:
+      return refuse("mounted",
+                    "a FUSE file system is mounted there already; end its program first, or give "
+                    "another folder");
+    case Cause::no_fuse:
+      return refuse("no_fuse", fmt::format("/dev/fuse cannot be opened{}; {}",
+                                           reason(error.system_error), kInstead));
+    case Cause::refused:
+      return refuse(
+          "mount_refused",
+          fmt::format("{}; if you are not root, it needs fusermount3 (package fuse3); {}",
+                      error.detail.empty() ? "FUSE does not work here" : error.detail, kInstead));
+  }
+  return refuse("unknown", "unknown cause");
 }
 
 std::string why_no_breakpoints(const SystemError& error) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/exit_code.h"
+#include "control/mounted_tree.h"
 #include "image/elf_file.h"
 #include "ledger/session_error.h"
 #include "session/launch.h"
@@ -30,5 +31,8 @@ Message message(const image::ElfError& error);
 Message message(const session::SelectionError& error);
 Message message(const session::MatchError& error);
 Message message(const session::MeasurementError& error);
+// Why the statistics of a process cannot be read or changed.
+Message message(pid_t pid, const control::ControlError& error);
+Message message(const control::MountError& error);
 
 }  // namespace pinprick::cli

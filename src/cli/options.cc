@@ -145,6 +145,22 @@ constexpr const char* kKstatsFooter =
     "to\n"
     "the next start on the same CPU, or with `gap thread` on the same thread.\n"
     "Exit status: 0 ok, 1 failed, 2 EINVAL, 3 ENOENT, 4 attach refused.";
+constexpr const char* kMountFooter =
+    "Files, for each process:\n"
+    "  DIR/PID/_control   read: names of the statistics; write: trace S [bits B] [start X] [end "
+    "Y]\n"
+    "                     [gap cpu|thread|none], remove S, start S, stop S, reset S\n"
+    "  DIR/PID/NAME       read: the figures; write: START, STOP, RESET; rm: removes the statistic\n"
+    "\n"
+    "Example:\n"
+    "  pinprick mount /tmp/stats &\n"
+    "  echo trace write bits 3 > /tmp/stats/4242/_control\n"
+    "  cat /tmp/stats/4242/write\n"
+    "\n"
+    "Serves the files until Ctrl-C, or until DIR is unmounted; the statistics stay.\n"
+    "Why a command failed is said here; its writer gets an errno.\n"
+    "After kill -9, `fusermount3 -u DIR` unmounts DIR.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 4 a process of -p was refused.";
 
 // Shows both ways to call a verb, which CLI11 cannot.
 class Help : public CLI::Formatter {
@@ -404,6 +420,13 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   add_cache(*kstats, options);
   add_common(*kstats, options);
   describe(*kstats, {"kstats [OPTIONS] -p PID COMMAND..."}, kKstatsFooter);
+  auto* mount = app.add_subcommand("mount", "Latency statistics of processes, as files");
+  add_pids(*mount, options, "Only this process (repeatable)");
+  mount->add_option("DIR", options.folder, "The folder to mount them at")
+      ->type_name("")
+      ->required();
+  add_common(*mount, options);
+  describe(*mount, {"mount [OPTIONS] [-p PID] DIR"}, kMountFooter);
 
   std::string verb_given;
   try {

@@ -25,6 +25,7 @@ struct Options {
   std::string summary;  // list: an ELF file to summarise
   std::string output;
   std::string symbols;    // status: a file to write
+  std::string folder;     // mount
   double duration_s = 0;  // 0: until Ctrl-C or the end of the target
   double interval_s = 0;  // 0: report only at the end
   unsigned bits = stats::kDefaultFractionBits;

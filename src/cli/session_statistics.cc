@@ -11,6 +11,7 @@
 #include "base/machine.h"
 #include "cli/messages.h"
 #include "cli/object_store.h"
+#include "engine/providing.h"
 #include "stats/kstats_text.h"
 #include "target/procfs.h"
 
@@ -149,7 +150,15 @@ class AllProcesses : public control::Processes {
     return std::unique_ptr<control::Statistics>(
         std::make_unique<ProcessStatistics>(pid, status->start_time));
   }
-  void provide() override {}
+  void provide() override {
+    constexpr uint64_t kPauseNs = 1'000'000'000;
+    if (monotonic_ns() - provided_ns_ < kPauseNs) return;
+    provided_ns_ = monotonic_ns();
+    for (const pid_t pid : all()) engine::provide_for_kept(pid);
+  }
+
+ private:
+  uint64_t provided_ns_ = 0;
 };
 
 }  // namespace

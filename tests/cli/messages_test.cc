@@ -96,6 +96,26 @@ void list_errors(Listing& all) {
   });
 }
 
+void list_statistics(Listing& all) {
+  all.head("Statistics and their files");
+  for (const auto& [number, reason] : std::initializer_list<std::pair<int, const char*>>{
+           {EINVAL, "bits are a number from 0 to 5, not '6'"},
+           {EEXIST, "there is a statistic 'read'"},
+           {ENOENT, "there is no statistic 'read'"},
+           {ESRCH, "it has ended"},
+           {EPERM, "it may not be probed"},
+           {EBUSY, "another pinprick is changing it"}})
+    all.add(message(kNoProcess, control::ControlError{number, reason}));
+  using Cause = control::MountError::Cause;
+  for_each_cause(Cause::refused, [&](Cause cause) {
+    const auto said =
+        message(control::MountError{cause, "/tmp/stats", cause == Cause::no_fuse ? EPERM : ENOENT,
+                                    "fusermount3: mount failed: Operation not permitted"});
+    if (cause <= Cause::refused) all.add(said);
+    return said;
+  });
+}
+
 void list_selections(Listing& all) {
   all.head("What was selected");
   for (const auto cause : {image::PatternCause::empty, image::PatternCause::bad_offset,
@@ -162,6 +182,7 @@ void list_warnings(Listing& all) {
 TEST(Messages, AreTheOnesThatWereRead) {
   Listing all;
   list_errors(all);
+  list_statistics(all);
   list_selections(all);
   list_refusals(all);
   list_warnings(all);

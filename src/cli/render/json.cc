@@ -150,6 +150,10 @@ void JsonRenderer::kept(pid_t pid, size_t probes) {
   put(data_, {{"type", "kept"}, {"pid", pid}, {"probe_count", probes}});
 }
 
+void JsonRenderer::mounted(const std::string& folder) {
+  put(data_, {{"type", "mounted"}, {"folder", folder}});
+}
+
 void JsonRenderer::counts(const Report<CountRow>& report) {
   for (const CountRow& row : report.rows) {
     Json record = head("count", report);

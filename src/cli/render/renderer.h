@@ -92,6 +92,8 @@ class Renderer : public session::ReportSink {
   virtual void executed(const ProcessName& process) = 0;
   // Probes whose controller is gone are looked after.
   virtual void kept(pid_t pid, size_t probes) = 0;
+  // The files of statistics are there.
+  virtual void mounted(const std::string& folder) = 0;
   virtual void detached(const ProcessName& process, const engine::DisarmReport& report) = 0;
 
   virtual void functions(const std::vector<ListRow>& rows) = 0;

@@ -128,6 +128,10 @@ void TextRenderer::kept(pid_t pid, size_t probes) {
                plural(probes, "probe"), pid);
 }
 
+void TextRenderer::mounted(const std::string& folder) {
+  notes_.print("mounted at {}, until Ctrl-C\n", folder);
+}
+
 void TextRenderer::heading(const ProcessName& process, double seconds, bool is_final) {
   if (several_)
     data_.print("{}{}\n", data_.styled(fmt::format("{} ({})", process.pid, process.command), kCyan),
