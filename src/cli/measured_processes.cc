@@ -1,0 +1,165 @@
+#include "cli/measured_processes.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "cli/object_store.h"
+#include "cli/patterns.h"
+#include "cli/warnings.h"
+#include "target/stop.h"
+
+namespace pinprick::cli {
+namespace {
+
+using session::Measurement;
+
+constexpr int kSignalBase = 128;  // as in shells
+
+session::MeasurementSpec spec_of(const Options& options, session::Selection selection) {
+  session::MeasurementSpec spec;
+  spec.selection = std::move(selection);
+  if (options.allow_missing) spec.unmatched = session::Unmatched::accept;
+  if (options.force) spec.risk = placement::Risk::unknown_unwinder;
+  if (options.follow_exec) spec.exec = session::Exec::followed;
+  spec.arming = {options.bits, options.slots, options.count_children, options.trap, {}};
+  return spec;
+}
+
+}  // namespace
+
+Result<void, Message> MeasuredProcesses::begin() {
+  auto selection = parse_patterns(options_);
+  if (!selection) return fail(selection.error());
+  spec_ = spec_of(options_, *std::move(selection));
+  std::vector<pid_t> pids = options_.pids;
+  std::sort(pids.begin(), pids.end());
+  pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
+  if (options_.has_command()) {
+    auto launched = session::Launched::start(options_.command, interrupts_.before());
+    if (!launched) return fail(message(launched.error()));
+    launched_.emplace(*std::move(launched));
+    pids = {launched_->pid()};
+  }
+  for (pid_t pid : pids)
+    if (auto begun = begin_one(pid); !begun) return begun;
+  if (launched_) launched_->release();
+  // Objects decoded later are written at the end.
+  object_store().write_pending();
+  return {};
+}
+
+Result<void, Message> MeasuredProcesses::begin_one(pid_t pid) {
+  auto measurement = Measurement::begin(pid, spec_, object_store(), narrator_);
+  if (measurement) {
+    measurements_.push_back(*std::move(measurement));
+    return {};
+  }
+  Message error = message(measurement.error());
+  const auto* unmatched = std::get_if<session::MatchError>(&measurement.error());
+  if (launched_ && !options_.follow_exec && unmatched != nullptr &&
+      std::holds_alternative<session::NothingMatched>(*unmatched))
+    error.text += "; if the command only executes the program: --allow-missing --follow-exec";
+  return fail(std::move(error));
+}
+
+void MeasuredProcesses::notice_ends() {
+  using Certainty = session::ExecutedProgram::Certainty;
+  for (Measurement& one : measurements_) {
+    if (!one.notice_end() || options_.follow_exec) continue;
+    const auto program = one.executed_program();
+    // Only a command that we started is likely to be a wrapper.
+    if (program && (launched_ || program->certainty == Certainty::certain))
+      renderer_.warning(warning::executed(one.process().command, *program));
+  }
+  renderer_.flush();
+}
+
+bool MeasuredProcesses::all_ended() const {
+  return std::all_of(measurements_.begin(), measurements_.end(),
+                     [](const Measurement& one) { return one.has_ended(); });
+}
+
+// There is no notice when slots or histograms run short, nor of an exec, which changes the program
+// without ending the process. So we look now and then, and more often if it matters.
+uint64_t MeasuredProcesses::look_again_ns() const {
+  if (options_.follow_exec) return 2'000'000;
+  const bool needs_memory = spec_.selection.kind != placement::Kind::count;
+  return needs_memory || launched_ ? 10'000'000 : 500'000'000;
+}
+
+std::vector<int> MeasuredProcesses::descriptors() const {
+  std::vector<int> all;
+  for (const Measurement& one : measurements_)
+    if (!one.has_ended())
+      for (int descriptor : one.descriptors()) all.push_back(descriptor);
+  return all;
+}
+
+uint64_t MeasuredProcesses::look_after() {
+  constexpr uint64_t kSoonNs = 1'000'000;
+  bool soon = false;
+  for (Measurement& one : measurements_)
+    if (!one.has_ended()) soon = one.look_after() || soon;
+  renderer_.flush();
+  // A thread that comes out of the kernel is stopped until we settle it.
+  const bool is_settled = target::Stop::settle() == 0;
+  return soon || !is_settled ? kSoonNs : look_again_ns();
+}
+
+void MeasuredProcesses::report(session::Period period, session::ReportSink& sink) {
+  for (Measurement& one : measurements_) one.report(period, sink);
+}
+
+void MeasuredProcesses::disarm_all() {
+  for (Measurement& one : measurements_) one.disarm();
+}
+
+int MeasuredProcesses::command_status() {
+  const int status = launched_->wait();
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalBase + WTERMSIG(status);
+}
+
+int MeasuredProcesses::fail_with(const Message& message) {
+  renderer_.error(message);
+  disarm_all();
+  renderer_.flush();
+  if (message.exit == kInterrupted && interrupts_.arrived())
+    return kSignalBase + interrupts_.signal();
+  return options_.has_command() && message.exit != kUsage ? kFailedWithCommand : message.exit;
+}
+
+void MeasuredProcesses::end() {
+  notice_ends();
+  const uint64_t now = monotonic_ns();
+  for (Measurement& one : measurements_) one.end(now);
+  disarm_all();
+}
+
+int MeasuredProcesses::conclude() {
+  for (const Measurement& one : measurements_)
+    if (const uint64_t refused = one.refused(); refused != 0)
+      renderer_.warning(warning::calls_refused(refused));
+  for (const Measurement& one : measurements_)
+    if (one.disarmed()) renderer_.detached(one.process(), *one.disarmed());
+  renderer_.flush();
+  return exit_code();
+}
+
+int MeasuredProcesses::exit_code() {
+  session::Shortfall shortfall;
+  for (const Measurement& one : measurements_) shortfall |= one.shortfall();
+  const bool is_lossy = shortfall.missed && options_.fail_on_loss;
+  if (launched_) {
+    const int status = command_status();
+    if (shortfall.disarm_failed) return kFailedWithCommand;
+    return is_lossy ? kLost : status;
+  }
+  if (shortfall.disarm_failed || renderer_.is_broken()) return kFailed;
+  if (is_lossy) return kLost;
+  if (shortfall.incomplete && !options_.allow_missing) return kFailed;
+  return kOk;
+}
+
+}  // namespace pinprick::cli
