@@ -16,7 +16,7 @@ _pinprick_probed_pids() {
 
 _pinprick() {
   local word=$2 previous=$3 verb="" i
-  local verbs="doctor list count latency hist status detach keep mount"
+  local verbs="doctor list count latency top hist status detach keep kstats mount"
   local common="-h --help --json --color -p --pid"
   local patterns="-x --exclude -r --regex"
   local watching="-d --duration -i --interval -o --output -a --all --top --allow-missing --children --follow-exec --fail-on-loss --no-cache"
@@ -73,6 +73,7 @@ _pinprick() {
     list) words="$common $patterns -f --file -s --summary --instructions --together --no-cache" ;;
     count) words="$common $patterns $watching --instructions --trap --" ;;
     latency) words="$common $patterns $watching --bits --slots --force --" ;;
+    top) words="$common $patterns $watching --bits --slots --force" ;;
     hist) words="$common $patterns $watching --bits --" ;;
     status) words="$common -a --all --symbols" ;;
     detach) words="$common -a --all --owner" ;;

@@ -12,6 +12,7 @@
 #include "cli/patterns.h"
 #include "cli/render/json.h"
 #include "cli/render/text.h"
+#include "cli/top/table_renderer.h"
 #include "cli/verbs.h"
 #include "ledger/discovery.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 bool plans(const std::string& verb) {
   return verb == "list" || verb == "count" || verb == "latency" || verb == "hist" ||
-         verb == "kstats";
+         verb == "top" || verb == "kstats";
 }
 
 int run(const Options& options) {
@@ -40,6 +41,9 @@ int run(const Options& options) {
   std::unique_ptr<Renderer> renderer;
   if (options.json)
     renderer = std::make_unique<JsonRenderer>(data);
+  else if (options.verb == "top")
+    renderer =
+        std::make_unique<top::TableRenderer>(data, Output::standard_error(options.color), options);
   else
     renderer = std::make_unique<TextRenderer>(data, Output::standard_error(options.color),
                                               options.pids.size() > 1, options.all, options.top,
@@ -51,10 +55,10 @@ int run(const Options& options) {
     const char* name;
     int (*run)(const Options&, Renderer&);
   };
-  constexpr Verb kVerbs[] = {{"doctor", run_doctor}, {"list", run_list},  {"count", run_watch},
-                             {"latency", run_watch}, {"hist", run_watch}, {"status", run_status},
-                             {"detach", run_detach}, {"keep", run_keep},  {"kstats", run_kstats},
-                             {"mount", run_mount}};
+  constexpr Verb kVerbs[] = {{"doctor", run_doctor}, {"list", run_list},     {"count", run_watch},
+                             {"latency", run_watch}, {"top", run_top},       {"hist", run_watch},
+                             {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
+                             {"kstats", run_kstats}, {"mount", run_mount}};
   // status, detach and keep show, and remove, what is left of processes that have ended.
   if (options.verb != "status" && options.verb != "detach" && options.verb != "keep")
     ledger::remove_files_of_dead();

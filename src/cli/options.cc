@@ -81,6 +81,18 @@ constexpr const char* kLatencyFooter =
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something\n"
     "was lost (with --fail-on-loss). With -- COMMAND: the command's own, or 125.";
 
+constexpr const char* kTopFooter =
+    "Examples:\n"
+    "  pinprick top -p 4242 'lookupKey*' processCommand   until q or Ctrl-C\n"
+    "  pinprick top -p 4242 -p 4243 'libssl:SSL_*'        two processes\n"
+    "  pinprick top -p 4242 -d 10 'libc:*alloc' | cat     as tables, each second\n"
+    "\n"
+    "On a terminal, `?` shows the keys. Otherwise, and with --output, it prints a table for each\n"
+    "interval, and with --json what `latency --json` prints.\n"
+    "q, Ctrl-C, --duration and signals end it, and take the probes out.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something\n"
+    "was lost (with --fail-on-loss).";
+
 constexpr const char* kHistFooter =
     "Values follow the pattern, in the same word:\n"
     "  'libc:write $arg3'        an argument: $arg1 to $arg6\n"
@@ -275,6 +287,18 @@ void add_watching(CLI::App& app, Options& options) {
                "Exit with 5 when a call was missed, or new code was not probed");
   add_cache(app, options);
   add_common(app, options);
+}
+
+void add_timing(CLI::App& app, Options& options) {
+  app.add_option("--slots", options.slots,
+                 "Calls in flight at once, over all threads; more go unmeasured")
+      ->type_name("N")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20).description(""));
+  app.add_flag("--force", options.force,
+               "Time functions although an exception that passes may end the program");
+}
+
+void describe_watching(CLI::App& app) {
   const std::string name = app.get_name();
   describe(app,
            {name + " [OPTIONS] -p PID PATTERN...",
@@ -293,14 +317,15 @@ int complain(const std::string& text, const std::string& verb) {
 // Checks combinations of options, which CLI11 cannot. Returns the message if there is an error.
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
-  const bool watches = verb == "count" || verb == "latency" || verb == "hist";
-  if (options.has_command() && !watches) return "this verb takes no -- COMMAND";
+  const bool watches = verb == "count" || verb == "latency" || verb == "hist" || verb == "top";
+  if (options.has_command() && (!watches || verb == "top")) return "this verb takes no -- COMMAND";
   if (watches || verb == "list") {
     const int sources = (options.pids.empty() ? 0 : 1) + (options.has_command() ? 1 : 0) +
                         (options.file.empty() ? 0 : 1) + (options.summary.empty() ? 0 : 1);
     if (sources == 0)
-      return watches ? "no process: give -p PID, or -- COMMAND"
-                     : "nothing to look at: give -p PID, --file ELF or --summary ELF";
+      return verb == "top" ? "no process: give -p PID"
+             : watches     ? "no process: give -p PID, or -- COMMAND"
+                           : "nothing to look at: give -p PID, --file ELF or --summary ELF";
     if (sources > 1) return "-p PID, -- COMMAND, --file and --summary exclude each other";
   }
   if (options.file.starts_with('-'))
@@ -309,6 +334,8 @@ std::optional<std::string> contradiction(const Options& options) {
     return "--together goes with --summary ELF --instructions";
   if (!options.symbols.empty() && options.pids.size() != 1) return "--symbols needs one -p PID";
   if (options.top != 0 && options.json) return "--top is for tables; --json has all functions";
+  if (verb == "top" && options.patterns.empty())
+    return "no PATTERN: name the functions to show, for example 'lookup*'";
   if (watches && options.patterns.empty()) return "no PATTERN: which functions?";
   if (verb == "detach" && options.pids.empty() && !options.all)
     return "no process: give -p PID, or --all";
@@ -361,6 +388,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
 
   auto* count = app.add_subcommand("count", "How often functions are called");
   add_watching(*count, options);
+  describe_watching(*count);
   add_instructions(*count, options);
   count->add_flag("--trap", options.trap,
                   "Where no jump fits, a breakpoint that the kernel counts (root)");
@@ -373,18 +401,24 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   };
   auto* hist = app.add_subcommand("hist", "What values arguments and registers have");
   add_watching(*hist, options);
+  describe_watching(*hist);
   add_bits(*hist);
 
   auto* latency = app.add_subcommand("latency", "How long functions take, from call to return");
   add_watching(*latency, options);
+  describe_watching(*latency);
   add_bits(*latency);
-  latency
-      ->add_option("--slots", options.slots,
-                   "Calls in flight at once, over all threads; more go unmeasured")
-      ->type_name("N")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20).description(""));
-  latency->add_flag("--force", options.force,
-                    "Time functions although an exception that passes may end the program");
+  add_timing(*latency, options);
+
+  auto* top = app.add_subcommand("top", "Functions and how long they take, live on the screen");
+  add_watching(*top, options);
+  top->get_option("--interval")
+      ->description("Draw every SECONDS, with figures of these (default 1)");
+  top->get_option("--top")->description(
+      "In tables: show the N with the most time, and not the others");
+  describe(*top, {"top [OPTIONS] -p PID PATTERN..."}, std::string(kPatternFooter) + kTopFooter);
+  add_bits(*top);
+  add_timing(*top, options);
 
   auto* status = app.add_subcommand("status", "Probes that are in place, of all owners");
   add_pids(*status, options, "Only this process (repeatable)");
@@ -442,6 +476,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
     return {std::nullopt, argc > 1 ? kUsage : kOk};
   }
   options.verb = app.get_subcommands().front()->get_name();
+  if (options.verb == "top" && options.interval_s == 0) options.interval_s = 1;
   // If other options follow --summary, the file is the first argument.
   if (summary->count() > 0 && options.summary.empty()) {
     if (options.patterns.empty())

@@ -30,6 +30,7 @@ class Output {
   // Has writing failed, as the reader is gone (EPIPE) or the disk is full?
   bool is_broken() const { return broken_; }
   bool is_terminal() const { return terminal_; }
+  bool is_colored() const { return colored_; }
   int columns() const;
 
   // Returns `text` in the style if colours are shown, and unchanged otherwise.

@@ -5,15 +5,22 @@
 #include "select/span.h"
 
 namespace pinprick::cli {
+namespace {
+
+bool times_calls(const Options& options) {
+  return options.verb == "latency" || options.verb == "top";
+}
+
+}  // namespace
 
 bool means_spans(const Options& options) {
-  return options.verb == "latency" && !options.regex &&
+  return times_calls(options) && !options.regex &&
          std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span);
 }
 
 placement::Kind kind_of(const Options& options) {
   if (options.verb == "hist") return placement::Kind::value;
-  if (options.verb != "latency") return placement::Kind::count;
+  if (!times_calls(options)) return placement::Kind::count;
   return means_spans(options) ? placement::Kind::span : placement::Kind::latency;
 }
 

@@ -1,4 +1,4 @@
-// Parses the selection in the options of count, latency, hist and list.
+// Parses the selection in the options of count, latency, top, hist and list.
 #pragma once
 
 #include "base/result.h"
@@ -9,7 +9,7 @@
 
 namespace pinprick::cli {
 
-// Do the patterns of `latency` name spans?
+// Do the patterns of `latency` or `top` name spans?
 bool means_spans(const Options& options);
 
 // The kind of probes, by the verb and its patterns. For `list` it is Kind::count.

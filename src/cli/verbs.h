@@ -10,6 +10,8 @@ int run_doctor(const Options& options, Renderer& renderer);
 int run_list(const Options& options, Renderer& renderer);
 // count, latency and hist.
 int run_watch(const Options& options, Renderer& renderer);
+// On a terminal a full screen; otherwise as run_watch().
+int run_top(const Options& options, Renderer& renderer);
 int run_status(const Options& options, Renderer& renderer);
 int run_detach(const Options& options, Renderer& renderer);
 int run_keep(const Options& options, Renderer& renderer);

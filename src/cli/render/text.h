@@ -46,10 +46,16 @@ class TextRenderer : public Renderer {
   bool is_broken() const override { return data_.is_broken(); }
   void flush() override { data_.flush(); }
 
+ protected:
+  Output& data() { return data_; }
+  // Prints which process a report is of, if there are several, and which time it covers.
+  void heading(const ProcessName& process, double seconds, bool is_final);
+  // The maximum number of rows of a table; 0 for all.
+  size_t most() const { return top_; }
+
  private:
   void arming(const std::string& verb, const ProcessName& process, const engine::ArmReport& report,
               uint64_t elapsed_ns, const std::string& end);
-  void heading(const ProcessName& process, double seconds, bool is_final);
   void count_table(const std::vector<CountRow>& rows, size_t idle, double seconds);
   void span_losses(const Report<LatencyRow>& report);
   void latency_reports(const std::vector<LatencyRow>& rows, size_t idle, double seconds);

@@ -1,0 +1,194 @@
+// What `top` shows: rows with their figures and histories, and what the user has chosen by keys:
+// order, filter, selection, period, and whether the screen is frozen. Pure: it takes reports and
+// keys; screen.h draws it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cli/top/history.h"
+#include "cli/top/keys.h"
+#include "session/report.h"
+#include "session/results.h"
+#include "stats/histogram.h"
+
+namespace pinprick::cli::top {
+
+using session::Period;
+
+// In the order of the screen.
+enum class Column : uint8_t { pid, rate, mean, p50, p99, maximum, share, name };
+inline constexpr size_t kColumns = 8;
+
+// Calls that have no time, since the start.
+struct Losses {
+  uint64_t missed = 0;
+  uint64_t unwound = 0;
+  uint64_t abandoned = 0;
+  uint64_t from_generated = 0;
+  uint64_t repeated = 0;
+  uint64_t unmatched = 0;
+
+  void add(const session::LatencyRow& row);
+  uint64_t total() const;
+};
+
+// A function or a span of one process.
+struct Row {
+  pid_t pid = 0;
+  std::string object;
+  std::string name;
+  bool is_span = false;
+  stats::Histogram interval;
+  stats::Histogram whole;
+  Losses losses;
+  History history;
+
+  const stats::Histogram& histogram(Period period) const {
+    return period == Period::interval ? interval : whole;
+  }
+  bool has_calls() const { return whole.count() + losses.total() != 0; }
+};
+
+struct Process {
+  session::ProcessName name;
+  double interval_s = 0;  // the length of the last interval
+  double whole_s = 0;
+  bool has_ended = false;
+};
+
+// All times in nanoseconds.
+struct Figures {
+  uint64_t calls = 0;
+  double rate = 0;  // calls per second
+  double mean = 0;
+  double p50 = 0;
+  double p99 = 0;
+  double maximum = 0;
+  double total = 0;
+  double share = 0;        // of the total time of all rows, 0 to 1
+  bool has_calls = false;  // since the start
+};
+
+// What a key asks of the program around the model.
+enum class Request : uint8_t { none, quit, write, redraw };
+
+class Model {
+ public:
+  using Report = session::Report<session::LatencyRow>;
+
+  // `show_idle`: also show rows that have had no call yet.
+  explicit Model(bool show_idle = false) : show_idle_(show_idle) {}
+
+  // Takes what one process has recorded in an interval that ends now; `now_s` is the time since the
+  // start. Call settle() after the reports of all processes.
+  void update(const Report& report, double now_s);
+  void set_ended(pid_t pid);
+  // Brings figures and order up to date, unless the screen is frozen.
+  void settle();
+
+  // Carries out what a key means.
+  Request press(Key key);
+  // How many rows a page has: what PgUp and PgDn move by.
+  void set_page(size_t rows);
+  void set_period(Period period);
+  // Shows a sentence in the last line until the next key.
+  void set_note(std::string note) { note_ = std::move(note); }
+
+  const std::map<pid_t, Process>& processes() const { return data().processes; }
+  double now_s() const { return data().now_s; }
+  size_t row_count() const { return data().rows.size(); }
+  // The rows to show, in their order.
+  const std::vector<size_t>& shown() const { return shown_; }
+  const Row& row(size_t index) const { return data().rows[index]; }
+  const Figures& figures(size_t index) const { return figures_[index]; }
+  bool has_ended(const Row& row) const { return processes().at(row.pid).has_ended; }
+  // The place of the selected row in shown(); 0 if there is none.
+  size_t selected() const;
+  // The place of the first row of a page of so many rows, on which the selected row is.
+  size_t first_of_page(size_t rows) const;
+
+  // Of all rows: calls per second, calls that were not timed since the start, and rows with calls.
+  double total_rate() const { return total_rate_; }
+  uint64_t total_missed() const { return total_missed_; }
+  size_t called_rows() const { return called_rows_; }
+
+  Period period() const { return period_; }
+  Column sort_column() const { return sort_column_; }
+  bool is_reversed() const { return is_reversed_; }
+  bool is_frozen() const { return frozen_.has_value(); }
+  bool shows_histogram() const { return shows_histogram_; }
+  bool shows_help() const { return shows_help_; }
+  bool shows_idle() const { return show_idle_; }
+  bool edits_filter() const { return edits_filter_; }
+  bool has_spans() const { return has_spans_; }
+  const std::string& filter() const { return filter_; }
+  const std::string& note() const { return note_; }
+
+ private:
+  struct Data {
+    std::map<pid_t, Process> processes;
+    std::vector<Row> rows;
+    double now_s = 0;
+  };
+  // Functions with the same name are told apart by their order in the report.
+  using Name = std::tuple<std::string, std::string, uint64_t>;
+  struct Known {
+    std::vector<size_t> in_order;  // the row of each row of the last report
+    std::map<std::pair<Name, size_t>, size_t> by_name;
+  };
+
+  const Data& data() const { return frozen_ ? *frozen_ : live_; }
+  // Returns the indices of the rows of the report.
+  std::vector<size_t> rows_of(const Report& report);
+  bool is_row_of(size_t index, const session::LatencyRow& row) const;
+  size_t add_row(pid_t pid, const session::LatencyRow& row);
+
+  void compute_figures();
+  void arrange();
+  bool matches_filter(const Row& row) const;
+  bool comes_before(size_t a, size_t b) const;
+
+  void edit_filter(Key key);
+  void set_filter(std::string filter);
+  Request press_character(char32_t character);
+  void sort_by(Column column);
+  void move_sort(bool right);
+  void move(std::ptrdiff_t rows);
+  void select(size_t place);
+  void toggle_frozen();
+
+  Data live_;
+  std::optional<Data> frozen_;  // a copy from when the screen was frozen
+  std::map<pid_t, Known> known_;
+
+  std::vector<Figures> figures_;
+  std::vector<size_t> shown_;
+  double total_rate_ = 0;
+  uint64_t total_missed_ = 0;
+  size_t called_rows_ = 0;
+
+  // The selected row; nullopt selects the first of the screen, whichever it is.
+  std::optional<size_t> selected_;
+  size_t page_ = 1;
+  size_t first_ = 0;  // of the page that was shown last
+  Period period_ = Period::interval;
+  Column sort_column_ = Column::share;
+  bool is_reversed_ = false;
+  bool show_idle_ = false;
+  bool shows_histogram_ = true;
+  bool shows_help_ = false;
+  bool edits_filter_ = false;
+  bool has_spans_ = false;
+  std::string filter_;
+  std::string filter_before_;  // what Escape returns to
+  std::string note_;
+};
+
+}  // namespace pinprick::cli::top

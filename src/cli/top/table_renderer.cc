@@ -1,0 +1,49 @@
+#include "cli/top/table_renderer.h"
+
+#include <algorithm>
+
+#include "cli/patterns.h"
+#include "cli/render/units.h"
+#include "cli/top/locale.h"
+#include "cli/top/table.h"
+
+namespace pinprick::cli::top {
+
+TableRenderer::TableRenderer(Output data, Output notes, const Options& options)
+    : TextRenderer(data, notes, options.pids.size() > 1, options.all, options.top,
+                   means_spans(options) ? "span" : "function"),
+      all_(options.all),
+      unicode_(locale_is_utf8()) {}
+
+void TableRenderer::print(const Model& model, bool with_history) {
+  TableLayout layout = layout_of(model, std::nullopt, unicode_);
+  if (!with_history) layout.history = 0;
+  data().print("{}\n", text_of(top::heading(model, layout)));
+  size_t printed = 0;
+  for (const size_t row : model.shown()) {
+    if (!all_ && model.figures(row).calls == 0) continue;
+    if (most() != 0 && printed == most()) break;
+    ++printed;
+    data().print("{}\n", text_of(cells_of(model, row, layout)));
+  }
+}
+
+// A final report covers the whole time, of which there is no history.
+void TableRenderer::latencies(const Report<LatencyRow>& report) {
+  TextRenderer::heading(report.process, report.seconds, report.is_final);
+  if (report.is_final) {
+    Model whole(all_);
+    whole.update(report, report.seconds);
+    whole.settle();
+    print(whole, false);
+    data().print("missed {}\n", with_commas(whole.total_missed()));
+  } else {
+    Model& model = models_.try_emplace(report.process.pid, all_).first->second;
+    model.update(report, model.now_s() + report.seconds);
+    model.settle();
+    print(model, true);
+  }
+  data().flush();
+}
+
+}  // namespace pinprick::cli::top
