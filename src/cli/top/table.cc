@@ -46,7 +46,7 @@ TableLayout layout_of(const Model& model, std::optional<size_t> width, bool unic
   }
   constexpr size_t kNarrowHistory = 12;
   layout.history = !width          ? kNarrowHistory
-                   : *width >= 180 ? History::kSeconds
+                   : *width >= 220 ? History::kSeconds
                    : *width >= 130 ? History::kSeconds / 2
                    : *width >= 100 ? History::kSeconds / 3
                                    : kNarrowHistory;
