@@ -192,6 +192,8 @@ steady_is_right() { [ "$(answer now)" = ok ]; }
   screen | sed -n 40p | grep -q '^q end'
   press q
   ended_with 0
+  terminal_is_restored
+  no_longer_shows 'CALLS/S|calls per ns'
   no_trace $fed
   end_fed
 }

@@ -54,6 +54,7 @@ class Drawing {
   std::string why_empty() const;
   std::string process_text() const;
   std::string ended_text() const;
+  std::string title_of(const Row& row) const;
   std::string figures_text(const stats::Histogram& histogram, const Losses& losses) const;
 
   const Model& model_;
@@ -167,17 +168,21 @@ std::string Drawing::figures_text(const stats::Histogram& h, const Losses& losse
   return text;
 }
 
+// Functions without a symbol have the object in their names.
+std::string Drawing::title_of(const Row& row) const {
+  const std::string pid =
+      model_.processes().size() > 1 ? fmt::format("{} ", row.pid) : std::string();
+  const bool has_object = row.object.empty() || row.name.starts_with(row.object + "+");
+  return pid + printable(has_object ? row.name : row.object + ":" + row.name, unicode_);
+}
+
 void Drawing::draw_histogram() {
   const size_t end = lines_.size() + histogram_lines(model_, size_);
   if (!model_.shown().empty()) {
     const Row& row = model_.row(model_.shown()[model_.selected()]);
-    const std::string pid =
-        model_.processes().size() > 1 ? fmt::format("{} ", row.pid) : std::string();
     const std::string what = "bars: calls per ns";
     const size_t room = size_.width - width_of(what) - 1;
-    const std::string title =
-        pid + printable(row.object.empty() ? row.name : row.object + ":" + row.name, unicode_);
-    add({{fitted(title, room, unicode_) + " ", Style::bold}, {what, Style::faint}});
+    add({{fitted(title_of(row), room, unicode_) + " ", Style::bold}, {what, Style::faint}});
     const stats::Histogram& histogram = row.histogram(model_.period());
     add(figures_text(histogram, row.losses));
     constexpr size_t kAroundBars = 20;

@@ -15,7 +15,8 @@ namespace {
 
 // The alternate screen, no cursor, and no line breaks of the terminal's own.
 constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l";
-constexpr std::string_view kLeave = "\033[m\033[?7h\033[?25h\033[?1049l";
+// Cleared first: tmux copies what is left there to the main screen, if its size has changed.
+constexpr std::string_view kLeave = "\033[m\033[H\033[2J\033[?7h\033[?25h\033[?1049l";
 
 constexpr std::array kFatalSignals = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
