@@ -107,6 +107,19 @@ TEST(TopScreen, TheSelectedRowIsOnThePageAndHasItsHistogramBelow) {
   EXPECT_THAT(screen_of(model), Not(Contains(StartsWith("server:function_57"))));
 }
 
+TEST(TopScreen, AShortTableLeavesItsLinesToTheHistogram) {
+  session::LatencyRow row = calls_of("f", 1, 1 << 10);
+  for (uint64_t value = 1 << 10; value < 1 << 20; value += 100) row.histogram.record(value);
+  const auto bars_in = [](const Model& model) {
+    size_t bars = 0;
+    for (const std::string& line : screen_of(model)) bars += line.find(" |") != line.npos ? 1 : 0;
+    return bars;
+  };
+  std::vector<session::LatencyRow> many(20, row);
+  EXPECT_EQ(bars_in(model_with({many.begin(), many.end()})), 6u);
+  EXPECT_GT(bars_in(model_with({row})), 10u);
+}
+
 TEST(TopScreen, SeveralProcessesHaveAColumnWithTheirNumbers) {
   Model model;
   model.update(report_of({calls_of("f", 1, 8)}, 1, 42), 1);

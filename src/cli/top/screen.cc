@@ -16,13 +16,18 @@ constexpr size_t kHeaderLines = 2;
 constexpr size_t kFrameLines = kHeaderLines + 2;  // with the heading and the last line
 constexpr size_t kHistogramHeads = 2;
 
-// How many lines of bars the selected row's histogram has.
-size_t bars_on(ScreenSize size) {
-  return std::clamp<size_t>((size.height - 6) / 3, 6, 20);
+// How many lines of bars the selected row's histogram has: a third of the screen, and what a short
+// table leaves.
+size_t bars_on(const Model& model, ScreenSize size) {
+  constexpr size_t kMost = 20;
+  const size_t third = std::clamp<size_t>((size.height - 6) / 3, 6, kMost);
+  const size_t others = kFrameLines + kHistogramHeads + model.shown().size() + 1;
+  const size_t spare = size.height > others ? size.height - others : 0;
+  return std::min(std::max(third, spare), kMost);
 }
 
 size_t histogram_lines(const Model& model, ScreenSize size) {
-  return model.shows_histogram() ? kHistogramHeads + bars_on(size) : 0;
+  return model.shows_histogram() ? kHistogramHeads + bars_on(model, size) : 0;
 }
 
 std::string clock_of(double seconds) {
@@ -187,7 +192,7 @@ void Drawing::draw_histogram() {
     add(figures_text(histogram, row.losses));
     constexpr size_t kAroundBars = 20;
     DensityStyle style;
-    style.lines = bars_on(size_);
+    style.lines = bars_on(model_, size_);
     style.width = size_.width - kAroundBars;
     style.unicode = unicode_;
     for (const DensityLine& line : density_lines(histogram, style)) {
