@@ -1,6 +1,6 @@
-# The statistics of processes as files. The tree is that of tests/control/programs/memory_tree.cc, whose
-# statistics are in memory only and whose processes are the files of a folder; the last tests run
-# `pinprick mount` itself.
+# The statistics of processes as files. The tree is that of tests/control/programs/memory_tree.cc,
+# whose statistics are in memory only and whose processes are the files of a folder; the last tests
+# run `pinprick mount` itself.
 load helpers
 
 eval "$(declare -f teardown | sed '1s/teardown/end_all/')"
@@ -14,7 +14,8 @@ teardown() {
 
 is_mounted() { grep -q " $work/tree fuse" /proc/mounts; }
 
-# serve COMMAND...: in the background, as $server, until it has mounted. What it says is in $work/said.
+# serve COMMAND...: runs it in the background, as $server, and waits until it has mounted. What it
+# says is in $work/said.
 serve() {
   "$@" >"$work/said" 2>&1 3>&- &
   server=$!
