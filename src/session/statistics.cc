@@ -124,6 +124,13 @@ std::optional<FoundSession> Statistics::find(const std::string& name) const {
   return std::nullopt;
 }
 
+std::optional<FoundSession> Statistics::find_either(const std::string& name) const {
+  if (!name.starts_with(kGapPrefix)) return find(name);
+  auto found = find(name.substr(kGapPrefix.size()));
+  if (found && found->journal.header.gap == layout::Gap::none) return std::nullopt;
+  return found;
+}
+
 Result<engine::ArmReport, StatisticError> Statistics::trace(const StatisticSpec& statistic) {
   auto spec = spec_of(statistic);
   if (!spec) return fail(StatisticError(spec.error()));
@@ -171,7 +178,7 @@ Result<void, StatisticError> Statistics::remove(const std::string& name) {
 Result<void, StatisticError> Statistics::change(const std::string& name, const Change& change) {
   const auto turn = ledger::Turn::take(pid_);
   if (!turn) return fail(error(turn.error()));
-  const auto found = find(name);
+  const auto found = find_either(name);
   if (!found) return fail(StatisticError(NoStatistic{name}));
   auto target = open_target(pid_);
   if (!target) return fail(error(target.error()));
@@ -242,10 +249,9 @@ std::vector<StatisticState> Statistics::list() const {
 }
 
 Result<StatisticFigures, StatisticError> Statistics::read(const std::string& name) const {
+  const auto found = find_either(name);
+  if (!found) return fail(StatisticError(NoStatistic{name}));
   const bool is_gap = name.starts_with(kGapPrefix);
-  const auto found = find(is_gap ? name.substr(kGapPrefix.size()) : name);
-  if (!found || (is_gap && found->journal.header.gap == layout::Gap::none))
-    return fail(StatisticError(NoStatistic{name}));
   return figures_of(*found, is_gap ? Which::gaps : Which::times);
 }
 

@@ -88,6 +88,7 @@ class Statistics {
 
   Result<engine::ArmReport, StatisticError> trace(const StatisticSpec& spec);
   Result<void, StatisticError> remove(const std::string& name);
+  // A statistic and its gaps go together here: either name means both.
   Result<void, StatisticError> start(const std::string& name);
   Result<void, StatisticError> stop(const std::string& name);
   Result<void, StatisticError> reset(const std::string& name);
@@ -102,6 +103,8 @@ class Statistics {
   // Those of the process, not of an older one that had its PID.
   std::vector<ledger::FoundSession> all() const;
   std::optional<ledger::FoundSession> find(const std::string& name) const;
+  // By its own name, or by that of its gaps.
+  std::optional<ledger::FoundSession> find_either(const std::string& name) const;
   using Change = std::function<Result<void, StatisticError>(
       const target::RemoteTarget&, ledger::SessionFile&, layout::Session&)>;
   Result<void, StatisticError> change(const std::string& name, const Change& change);
