@@ -8,7 +8,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <filesystem>
+
+#include "ledger/new_file.h"
 
 namespace pinprick::ledger {
 namespace {
@@ -43,17 +44,15 @@ Result<SessionFile, FileError> SessionFile::create(const std::string& path,
 // a controller that dies within fill() leaves a file that does not parse; but it has not touched
 // the process either.
 Result<SessionFile, FileError> SessionFile::open_unnamed(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path();
-  auto fd = open_file(folder, O_RDWR | O_TMPFILE, 0600);
-  const bool unnamed = fd.ok();
-  if (!fd) fd = open_file(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!fd) {
-    const bool exists = fd.error().number == EEXIST;
-    return fail(FileError{
-        exists ? FileError::Cause::exists : FileError::Cause::system, path, fd.error().number, {}});
+  auto made = make_new_file(path);
+  if (!made) {
+    const int error = made.error().number;
+    const bool exists = error == EEXIST;
+    return fail(
+        FileError{exists ? FileError::Cause::exists : FileError::Cause::system, path, error, {}});
   }
-  SessionFile file(*std::move(fd), path);
-  file.has_name_ = !unnamed;
+  SessionFile file(std::move(made->descriptor), path);
+  file.has_name_ = made->has_name;
   return file;
 }
 
@@ -85,10 +84,8 @@ Result<void, FileError> SessionFile::fill(const layout::Session& session) {
 
 Result<void, FileError> SessionFile::give_name() {
   if (has_name_) return {};
-  // Through /proc, since AT_EMPTY_PATH needs a capability.
-  const std::string self = "/proc/self/fd/" + std::to_string(fd_.get());
-  if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-    const int error = errno;
+  if (auto named = name_file(fd_.get(), path_); !named) {
+    const int error = named.error().number;
     if (error == EEXIST) return fail(FileError{FileError::Cause::exists, path_, error, {}});
     return fail(system_error(error));
   }
