@@ -25,12 +25,6 @@ bool is_same_process(const layout::FileHeader& header) {
          status->state != 'X';
 }
 
-bool may_write(uid_t user, pid_t pid) {
-  struct stat process = {};
-  return user == 0 || user == ::geteuid() ||
-         (::stat(fmt::format("/proc/{}", pid).c_str(), &process) == 0 && user == process.st_uid);
-}
-
 bool is_kept(const std::string& path) {
   const auto file = SessionFile::open(path, SessionFile::Lock::none);
   if (!file) return false;
@@ -38,11 +32,27 @@ bool is_kept(const std::string& path) {
   return journal && journal->header.is_kept != 0;
 }
 
+// Removes a file of this user's, unless a process has it open or mapped.
+void remove_unless_open(const std::string& path) {
+  auto file = open_file(path, O_RDWR | O_NOFOLLOW);
+  struct stat there = {};
+  // The kernel grants the lease only if no other process has the file open.
+  if (file && ::fstat(file->get(), &there) == 0 && there.st_uid == ::geteuid() &&
+      ::fcntl(file->get(), F_SETLEASE, F_WRLCK) == 0)
+    ::unlink(path.c_str());
+}
+
 }  // namespace
+
+bool is_trusted_user(uid_t user, pid_t pid) {
+  struct stat process = {};
+  return user == 0 || user == ::geteuid() ||
+         (::stat(fmt::format("/proc/{}", pid).c_str(), &process) == 0 && user == process.st_uid);
+}
 
 bool is_trusted(const SessionFile& file, pid_t pid) {
   const auto owner = file.owner();
-  return owner && may_write(*owner, pid);
+  return owner && is_trusted_user(*owner, pid);
 }
 
 FoundSessions find_sessions(std::optional<pid_t> pid) {
@@ -83,13 +93,10 @@ void remove_files_of_dead() {
         status->state != 'X')
       continue;
     if (is_kept(path)) continue;
-    auto file = open_file(path, O_RDWR | O_NOFOLLOW);
-    struct stat there = {};
-    // The kernel grants the lease only if no other process has the file open.
-    if (file && ::fstat(file->get(), &there) == 0 && there.st_uid == ::geteuid() &&
-        ::fcntl(file->get(), F_SETLEASE, F_WRLCK) == 0)
-      ::unlink(path.c_str());
+    remove_unless_open(path);
   }
+  // They have their names while they are mapped, from the start.
+  for (const std::string& path : find_recorded_files(std::nullopt)) remove_unless_open(path);
 }
 
 std::optional<SessionError> why_closed(pid_t pid) {
@@ -99,7 +106,7 @@ std::optional<SessionError> why_closed(pid_t pid) {
     struct stat file = {};
     if (status && error.cause == FileError::Cause::not_a_session &&
         names_process(error.path, pid, status->start_time) &&
-        ::lstat(error.path.c_str(), &file) == 0 && may_write(file.st_uid, pid))
+        ::lstat(error.path.c_str(), &file) == 0 && is_trusted_user(file.st_uid, pid))
       return SessionError(error);
   }
   const auto memory = target::Memory::open(pid);

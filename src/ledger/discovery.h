@@ -28,6 +28,7 @@ struct FoundSession {
 // Whoever owns a session's file decides what a detach writes into the process. So a file is trusted
 // only if it belongs to root, to this user, or to the present owner of the process.
 bool is_trusted(const SessionFile& file, pid_t pid);
+bool is_trusted_user(uid_t user, pid_t pid);
 
 // The sessions of the process, or of all processes. Files that cannot be read, make no sense or are
 // not trusted are left out, and their errors are kept.
@@ -44,7 +45,9 @@ FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt);
 
 // Removes this user's files that no process can need any more, whatever they contain: no process
 // has that PID and start time, and no process, in any container, has the file open or mapped. So
-// the files of killed controllers do not fill the folder after their targets have ended, too.
+// the files of killed controllers do not fill the folder after their targets have ended, too. The
+// statistics that a program has recorded are removed in the same way once no process maps them,
+// even if the process has gone on to another program.
 void remove_files_of_dead();
 
 // Returns why no session can be added to those that the process has, or nullopt if one can. Either

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "layout/recorded_file.h"
 #include "layout/session_file.h"
 
 namespace pinprick::ledger {
@@ -48,6 +49,27 @@ bool on_tmpfs(const std::string& path) {
   return ::statfs(path.c_str(), &status) == 0 && status.f_type == TMPFS_MAGIC;
 }
 
+std::vector<std::string> find_files(std::string_view suffix, std::optional<pid_t> pid) {
+  const std::string prefix = pid ? fmt::format("{}-", *pid) : std::string();
+  std::vector<std::string> folders = candidates();
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored))
+    if (entry.path().filename().string().starts_with("pinprick-")) folders.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator("/run/user", ignored))
+    folders.push_back(entry.path() / "pinprick");
+  std::sort(folders.begin(), folders.end());
+  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
+
+  std::vector<std::string> files;
+  for (const std::string& folder : folders)
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+      if (entry.path().extension() == suffix &&
+          entry.path().filename().string().starts_with(prefix))
+        files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 }  // namespace
 
 Result<std::string, SystemError> runtime_directory() {
@@ -63,29 +85,20 @@ Result<std::string, SystemError> runtime_directory() {
 }
 
 std::vector<std::string> find_session_files(std::optional<pid_t> pid) {
-  const std::string prefix = pid ? fmt::format("{}-", *pid) : std::string();
-  std::vector<std::string> folders = candidates();
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored))
-    if (entry.path().filename().string().starts_with("pinprick-")) folders.push_back(entry.path());
-  for (const auto& entry : std::filesystem::directory_iterator("/run/user", ignored))
-    folders.push_back(entry.path() / "pinprick");
-  std::sort(folders.begin(), folders.end());
-  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
+  return find_files(kFileSuffix, pid);
+}
 
-  std::vector<std::string> files;
-  for (const std::string& folder : folders)
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-      if (entry.path().extension() == kFileSuffix &&
-          entry.path().filename().string().starts_with(prefix))
-        files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  return files;
+std::vector<std::string> find_recorded_files(std::optional<pid_t> pid) {
+  return find_files(layout::kRecordedSuffix, pid);
 }
 
 std::string session_file_name(pid_t pid, uint64_t start_time, unsigned number) {
   return number == 0 ? fmt::format("{}-{}{}", pid, start_time, kFileSuffix)
                      : fmt::format("{}-{}-{}{}", pid, start_time, number, kFileSuffix);
+}
+
+std::string recorded_file_name(pid_t pid, uint64_t start_time) {
+  return fmt::format("{}-{}{}", pid, start_time, layout::kRecordedSuffix);
 }
 
 std::optional<NamedProcess> process_named(const std::string& path) {

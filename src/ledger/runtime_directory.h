@@ -22,11 +22,16 @@ Result<std::string, SystemError> runtime_directory();
 // Returns the paths of the session files of all users whose folders can be read; with `pid`, only
 // those whose names begin with it.
 std::vector<std::string> find_session_files(std::optional<pid_t> pid);
+// The same for the files of statistics that programs record (layout/recorded_file.h).
+std::vector<std::string> find_recorded_files(std::optional<pid_t> pid);
 
 // The name of a session's file. The PID and the start time identify the process for good. The
 // number tells a session whose memory is still in the target from the next one.
 std::string session_file_name(pid_t pid, uint64_t start_time, unsigned number);
-// The process in the name of a session's file; nullopt if `path` is no such name.
+// The name of the file of a process's recorded statistics; it has only one.
+std::string recorded_file_name(pid_t pid, uint64_t start_time);
+// The process in the name of a session's file, or of recorded statistics; nullopt if `path` is no
+// such name.
 struct NamedProcess {
   pid_t pid = 0;
   uint64_t start_time = 0;

@@ -1,4 +1,4 @@
-// What one CPU's threads have recorded of one statistic.
+// What one CPU has recorded of a statistic.
 #pragma once
 
 #include "stats/histogram.h"
@@ -6,7 +6,7 @@
 namespace pinprick::stats {
 
 struct CpuHistogram {
-  int cpu;  // -1: the area of threads that have to lock
+  int cpu = -1;  // -1: the area of threads that have to lock
   stats::Histogram histogram;
 };
 
