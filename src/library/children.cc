@@ -15,6 +15,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 
 #include "arch/vfork_hook.h"
@@ -173,9 +174,11 @@ bool can_mark_children() {
 }
 
 void mark_children() {
+  static std::mutex mutex;
   static Loaded loaded;
   static const bool is_possible = can_mark_children();
   if (!is_possible) return;
+  const std::lock_guard lock(mutex);
   loaded.is_known = false;
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void*) {

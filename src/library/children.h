@@ -15,7 +15,8 @@
 // Children made in other ways are not marked: through a pointer from dlsym, by an object that was
 // loaded after the last probe was placed, or within the C library (wordexp).
 //
-// mark_children() is for one thread at a time; children may be made at any time.
+// mark_children() may be called by any thread that holds a lock which forks wait for; children may
+// be made at any time.
 #pragma once
 
 namespace pinprick::library {

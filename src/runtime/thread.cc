@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "layout/recorded_file.h"
 #include "runtime/activations.h"
+#include "runtime/record.h"
 #include "runtime/spans.h"
 
 namespace pinprick::runtime {
@@ -17,6 +19,8 @@ namespace {
 
 std::atomic<Thread*> all_threads;
 std::atomic<int32_t> owner;  // the process to which the TIDs belong
+
+constexpr long kMarksSize = layout::kMostRecorded * sizeof(Mark);  // page by page, when touched
 
 // Not through libc, whose functions may have a probe, or use vector registers.
 long system_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0,
@@ -115,6 +119,8 @@ Thread& register_thread() {
   if (self->spans != nullptr)
     for (uint32_t i = 0; i < kMostSpans; ++i)
       __atomic_store_n(&self->spans[i].generation, 0, __ATOMIC_RELAXED);
+  if (self->marks != nullptr)
+    system_call(SYS_madvise, reinterpret_cast<long>(self->marks), kMarksSize, MADV_DONTNEED);
   // A signal handler's hit may have registered this thread meanwhile.
   if (current_thread != nullptr) {
     self->tid.store(0, std::memory_order_release);
@@ -135,6 +141,11 @@ SpanBegin* span_begins(Thread& self) {
   if (self.spans == nullptr)
     self.spans = static_cast<SpanBegin*>(map(kMostSpans * sizeof(SpanBegin)));
   return self.spans;
+}
+
+Mark* record_marks(Thread& self) {
+  if (self.marks == nullptr) self.marks = static_cast<Mark*>(map(kMarksSize));
+  return self.marks;
 }
 
 void wait_for_handlers() {

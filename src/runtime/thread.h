@@ -21,6 +21,7 @@
 
 namespace pinprick::runtime {
 
+struct Mark;
 struct SpanBegin;
 
 inline constexpr uint32_t kSlotsKept = 8;
@@ -36,6 +37,7 @@ struct alignas(64) Thread {
   std::atomic<int32_t> tid;    // 0 if the record is free
   Thread* next;
   SpanBegin* spans;  // kMostSpans of them; nullptr if no span has begun here
+  Mark* marks;       // layout::kMostRecorded of them; nullptr if no statistic was started here
 };
 
 extern constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
@@ -71,6 +73,8 @@ void take_back_from_ended_threads();
 // The thread's begins of spans, allocated at the first call. Returns nullptr if there is no memory
 // left.
 SpanBegin* span_begins(Thread& self);
+// The same for its starts of recorded statistics (record.h).
+Mark* record_marks(Thread& self);
 
 // While it lives, hits of this thread are counted as missed: the library's own work runs no
 // handlers.

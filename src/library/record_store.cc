@@ -1,0 +1,379 @@
+#include "library/record_store.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/rseq.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "ledger/recorded_statistics.h"
+#include "library/children.h"
+#include "runtime/thread.h"
+
+namespace pinprick::library {
+namespace {
+
+using layout::StatisticHeader;
+using State = StatisticHeader::State;
+
+std::mutex mutex;
+
+// But not SIGTRAP: a breakpoint of a probe would end the program.
+sigset_t block_signals() {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::sigdelset(&all, SIGTRAP);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  return before;
+}
+
+// The lock. Its holder takes no signal, so that a record in a signal handler never waits for the
+// thread that it interrupts; and its own hits of probes run no handlers, which might record, too.
+class Exclusive {
+ public:
+  Exclusive() : signals_(block_signals()) { mutex.lock(); }
+  Exclusive(const Exclusive&) = delete;
+  Exclusive& operator=(const Exclusive&) = delete;
+  ~Exclusive() {
+    mutex.unlock();
+    ::pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
+  }
+
+ private:
+  const runtime::InLibrary in_library_;
+  sigset_t signals_;
+};
+
+// Held by the thread that forks, in parent and child.
+alignas(Exclusive) char exclusive_of_fork[sizeof(Exclusive)];
+void lock_for_fork() {
+  new (exclusive_of_fork) Exclusive;
+}
+void unlock_after_fork() {
+  reinterpret_cast<Exclusive*>(exclusive_of_fork)->~Exclusive();
+}
+
+constexpr uint64_t kFirstSegment = uint64_t{1} << 20;
+constexpr size_t kMostDoublings = 10;
+
+void* map_private(uint64_t size, void* address = nullptr) {
+  return ::mmap(address, size, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (address != nullptr ? MAP_FIXED : 0),
+                -1, 0);
+}
+
+StatisticHeader make_header(std::string_view name, unsigned bits, uint32_t cpus) {
+  StatisticHeader header;
+  header.size = layout::statistic_size(bits, cpus);
+  header.state = State::used;
+  header.fraction_bits = bits;
+  header.control = layout::make_control(true, 0, 0);
+  header.created_ns = realtime_ns();
+  std::copy(name.begin(), name.end(), header.name);
+  return header;
+}
+
+SystemError error_of(const ledger::RecordedError& error) {
+  using Cause = ledger::RecordedError::Cause;
+  switch (error.cause) {
+    case Cause::system:
+      return {error.system_error};
+    case Cause::busy:
+      return {EBUSY};
+    case Cause::no_statistic:
+      return {ENOENT};
+    default:
+      return {EIO};
+  }
+}
+
+template <class Change>
+Result<void, SystemError> change_in_file(const std::string& path, Change&& change) {
+  auto file = ledger::RecordedFile::open(path, ledger::RecordedFile::Access::change);
+  if (!file) return fail(error_of(file.error()));
+  if (auto changed = change(*file); !changed) return fail(error_of(changed.error()));
+  return {};
+}
+
+}  // namespace
+
+RecordStore& RecordStore::get() {
+  static RecordStore* const store = new RecordStore;
+  return *store;
+}
+
+RecordStore::RecordStore()
+    : cpus_(std::min(possible_cpus(), layout::kMaxCpus)), has_rseq_(can_mark_children()) {
+  ::pthread_atfork(&lock_for_fork, &unlock_after_fork, [] {
+    get().start_anew_in_child();
+    unlock_after_fork();
+  });
+  std::atexit(&remove_file_at_exit);
+}
+
+char* RecordStore::memory_of(const Statistic& statistic) const {
+  return segments_[statistic.segment].memory + statistic.offset;
+}
+
+StatisticHeader& RecordStore::header_in_memory(const Statistic& statistic) const {
+  return *reinterpret_cast<StatisticHeader*>(memory_of(statistic));
+}
+
+RecordStore::Statistic* RecordStore::find_used(std::string_view name) const {
+  for (const auto& one : statistics_)
+    if (one->header.state == State::used && layout::name_of(one->header) == name) return one.get();
+  return nullptr;
+}
+
+RecordStore::Statistic* RecordStore::find_free(unsigned bits) const {
+  for (const auto& one : statistics_)
+    if (one->header.state == State::free && one->header.fraction_bits == bits) return one.get();
+  return nullptr;
+}
+
+Result<RecordStore::Recorder*, SystemError> RecordStore::add(std::string_view name, unsigned bits) {
+  if (bits > stats::kMaxFractionBits || !layout::is_statistic_name(name))
+    return fail(SystemError{EINVAL});
+  const uint64_t multiplier = ns_multiplier();  // may wait
+  adopt();
+  const Exclusive exclusive;
+  if (find_used(name) != nullptr) return fail(SystemError{EEXIST});
+  if (has_rseq_) mark_children();
+  const StatisticHeader header = make_header(name, bits, cpus_);
+  Statistic* statistic = find_free(bits);
+  if (statistic != nullptr) {
+    const uint64_t head = sizeof(StatisticHeader);
+    std::memset(memory_of(*statistic) + head, 0, layout::live_size(bits, cpus_) - head);
+  } else {
+    auto placed = place(header);
+    if (!placed) return fail(placed.error());
+    statistic = *placed;
+  }
+  statistic->recorder.ns_multiplier = multiplier;
+  publish(*statistic, header);
+  return &statistic->recorder;
+}
+
+Result<RecordStore::Recorder*, SystemError> RecordStore::find(std::string_view name) {
+  const Exclusive exclusive;
+  Statistic* const statistic = find_used(name);
+  if (statistic == nullptr) return fail(SystemError{ENOENT});
+  return &statistic->recorder;
+}
+
+void RecordStore::remove(Recorder& recorder) {
+  const Exclusive exclusive;
+  Statistic& statistic = statistic_of(recorder);
+  statistic.header.state = State::free;
+  __atomic_store_n(&header_in_memory(statistic).state, State::free, __ATOMIC_RELEASE);
+}
+
+// Readers look at a statistic once its state is `used`, so that is written last.
+void RecordStore::publish(Statistic& statistic, const StatisticHeader& header) {
+  statistic.header = header;
+  point_to_memory(statistic);
+  statistic.recorder.incarnation = ++incarnations_;
+  StatisticHeader& shared = header_in_memory(statistic);
+  StatisticHeader incomplete = header;
+  incomplete.state = State::free;
+  shared = incomplete;
+  __atomic_store_n(&shared.state, State::used, __ATOMIC_RELEASE);
+  const Segment& segment = segments_[statistic.segment];
+  if (segment.in_file && segment.file_offset + statistic.offset == file_->end())
+    file_->add_to_end(header.size);
+}
+
+void RecordStore::point_to_memory(Statistic& statistic) {
+  Recorder& recorder = statistic.recorder;
+  const unsigned bits = statistic.header.fraction_bits;
+  char* const body = memory_of(statistic) + sizeof(StatisticHeader);
+  recorder.control = &header_in_memory(statistic).control;
+  recorder.counts = reinterpret_cast<layout::StatisticCounts*>(body);
+  recorder.area_size = layout::recorded_area_size(bits);
+  recorder.areas =
+      reinterpret_cast<Address>(body) + sizeof(layout::StatisticCounts) + recorder.area_size;
+  recorder.bits = bits;
+  recorder.unit = 1u << bits;
+  recorder.cpus = has_rseq_ ? cpus_ : 0;
+  recorder.rseq_offset = has_rseq_ ? __rseq_offset : 0;
+}
+
+// -------------------------------------------------------------------------------------- memory
+
+Result<RecordStore::Statistic*, SystemError> RecordStore::place(const StatisticHeader& header) {
+  uint64_t bytes = layout::body_size(header.fraction_bits, cpus_);
+  for (const auto& one : statistics_) bytes += layout::body_size(one->header.fraction_bits, cpus_);
+  if (statistics_.size() == layout::kMostRecorded || bytes > layout::kMostRecordedBytes)
+    return fail(SystemError{ENOSPC});
+  auto in_file = segment_in_file(header);
+  auto number = in_file ? in_file : private_segment(header.size);
+  if (!number) return fail(number.error());
+  auto statistic = std::make_unique<Statistic>();
+  statistic->segment = *number;
+  statistic->offset = segments_[*number].used;
+  statistic->recorder.index = static_cast<uint32_t>(statistics_.size());
+  segments_[*number].used += header.size;
+  statistics_.push_back(std::move(statistic));
+  return statistics_.back().get();
+}
+
+std::optional<size_t> RecordStore::segment_with_space(uint64_t size, bool in_file) const {
+  for (size_t i = segments_.size(); i-- > 0;) {
+    const Segment& segment = segments_[i];
+    if (segment.in_file != in_file) continue;
+    // Only the last one ends where the file does.
+    return size <= segment.capacity - segment.used ? std::optional(i) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+uint64_t RecordStore::new_capacity(uint64_t size) const {
+  return std::max(size, kFirstSegment << std::min(segments_.size(), kMostDoublings));
+}
+
+Result<size_t, SystemError> RecordStore::segment_in_file(const StatisticHeader& header) {
+  if (!file_) {
+    auto made = RecordFile::make(cpus_, {});
+    if (!made) return fail(made.error());
+    if (auto named = made->publish(); !named) return fail(named.error());
+    file_.emplace(*std::move(made));
+  }
+  if (auto extended = file_->extend(header); !extended) return fail(extended.error());
+  if (const auto number = segment_with_space(header.size, true)) return *number;
+  Segment segment;
+  segment.capacity = new_capacity(header.size);
+  segment.file_offset = file_->end();
+  segment.in_file = true;
+  auto mapped = file_->map(segment.file_offset, segment.capacity);
+  if (!mapped) return fail(mapped.error());
+  segment.memory = static_cast<char*>(*mapped);
+  segments_.push_back(segment);
+  return segments_.size() - 1;
+}
+
+Result<size_t, SystemError> RecordStore::private_segment(uint64_t size) {
+  if (const auto number = segment_with_space(size, false)) return *number;
+  Segment segment;
+  segment.capacity = new_capacity(size);
+  void* const memory = map_private(segment.capacity);
+  if (memory == MAP_FAILED) return fail(SystemError{ENOMEM});
+  segment.memory = static_cast<char*>(memory);
+  segments_.push_back(segment);
+  return segments_.size() - 1;
+}
+
+bool RecordStore::is_private(const Recorder& recorder) {
+  adopt();
+  const Exclusive exclusive;
+  return !segments_[statistic_of(recorder).segment].in_file;
+}
+
+// -------------------------------------------------------------------------------------- control
+
+Result<void, SystemError> RecordStore::set_running(const Recorder& recorder, bool running) {
+  adopt();
+  const Exclusive exclusive;
+  const Statistic& statistic = statistic_of(recorder);
+  if (segments_[statistic.segment].in_file)
+    return change_in_file(file_->path(), [&](ledger::RecordedFile& file) {
+      return file.set_running(statistic.header.name, running);
+    });
+  uint64_t& control = header_in_memory(statistic).control;
+  __atomic_store_n(&control, layout::with_running(control, running), __ATOMIC_RELAXED);
+  return {};
+}
+
+Result<void, SystemError> RecordStore::reset(const Recorder& recorder) {
+  adopt();
+  const Exclusive exclusive;
+  const Statistic& statistic = statistic_of(recorder);
+  if (segments_[statistic.segment].in_file)
+    return change_in_file(file_->path(), [&](ledger::RecordedFile& file) {
+      return file.reset(statistic.header.name);
+    });
+  StatisticHeader& header = header_in_memory(statistic);
+  const unsigned bits = statistic.header.fraction_bits;
+  char* const memory = memory_of(statistic);
+  std::memcpy(memory + layout::baseline_offset(bits, cpus_, layout::next_baseline(header.control)),
+              memory + sizeof header, layout::body_size(bits, cpus_));
+  __atomic_store_n(&header.control, layout::after_reset(header.control), __ATOMIC_RELEASE);
+  return {};
+}
+
+// -------------------------------------------------------------------------- forks and the end
+
+// Only this thread exists, and it has the lock.
+void RecordStore::start_anew_in_child() {
+  static constexpr uint64_t kStopped = 0;
+  runtime::forget_other_threads();
+  for (const auto& one : statistics_) {
+    const uint64_t control = __atomic_load_n(one->recorder.control, __ATOMIC_RELAXED);
+    one->header.control =
+        layout::make_control(layout::is_running(control), 0, layout::generation_of(control) + 1);
+    one->header.created_ns = realtime_ns();
+  }
+  bool has_file = false;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const Segment& segment = segments_[i];
+    const bool mapped = map_private(segment.capacity, segment.memory) != MAP_FAILED;
+    has_file = has_file || segment.in_file;
+    for (const auto& one : statistics_) {
+      if (one->segment != i) continue;
+      if (mapped)
+        header_in_memory(*one) = one->header;
+      else
+        one->recorder.control = &kStopped;  // the memory is still the parent's
+      if (segment.in_file) one->recorder.cpus = 0;
+    }
+  }
+  file_.reset();
+  if (!has_file) return;
+  is_new_child_ = true;
+  runtime::before_first_record = [] { get().adopt(); };
+}
+
+void RecordStore::adopt() {
+  if (!is_new_child_) return;
+  const int error = errno;
+  {
+    const Exclusive exclusive;
+    if (is_new_child_) make_file_of_child();
+  }
+  errno = error;
+}
+
+void RecordStore::make_file_of_child() {
+  std::vector<RecordPlace> places;
+  for (const auto& one : statistics_) {
+    const Segment& segment = segments_[one->segment];
+    if (segment.in_file)
+      places.push_back({segment.file_offset + one->offset, header_in_memory(*one)});
+  }
+  auto made = RecordFile::make(cpus_, places);
+  bool complete = made.ok();
+  for (Segment& segment : segments_)
+    if (segment.in_file && complete)
+      complete = made->map(segment.file_offset, segment.capacity, segment.memory).ok();
+  complete = complete && made->publish().ok();
+  if (complete)
+    file_.emplace(*std::move(made));
+  else
+    for (Segment& segment : segments_) segment.in_file = false;
+  for (const auto& one : statistics_) one->recorder.cpus = has_rseq_ ? cpus_ : 0;
+  is_new_child_ = false;
+  runtime::before_first_record = nullptr;
+}
+
+void RecordStore::remove_file_at_exit() {
+  const Exclusive exclusive;
+  if (get().file_) get().file_->remove();
+}
+
+}  // namespace pinprick::library

@@ -1,0 +1,90 @@
+// The statistics that this process records (include/pinprick/kstats.h): their names, and the memory
+// that they are in.
+//
+// Statistics are in segments: parts of the process's file, or anonymous memory where there is no
+// space for a file. A segment keeps its address, since records may be using it at any time. Any
+// thread may call anything here, and no signal handler; adopt() is called by records, and by those
+// in signal handlers, too.
+//
+// A fork waits for the end of an operation. In the child, all segments become anonymous memory
+// again, before fork() returns. The child's first record calls adopt(), which makes the child's own
+// file and puts it in their place. So a child that records nothing has no file.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "layout/recorded_file.h"
+#include "library/record_file.h"
+#include "runtime/record.h"
+
+namespace pinprick::library {
+
+class RecordStore {
+ public:
+  using Recorder = runtime::Recorder;
+  static RecordStore& get();
+
+  // The errors are those of pinprick_kstats_new() and pinprick_kstats_find().
+  Result<Recorder*, SystemError> add(std::string_view name, unsigned bits);
+  Result<Recorder*, SystemError> find(std::string_view name);
+  void remove(Recorder& recorder);
+
+  bool is_private(const Recorder& recorder);
+  Result<void, SystemError> set_running(const Recorder& recorder, bool running);
+  Result<void, SystemError> reset(const Recorder& recorder);
+
+  // In a forked child, makes its file. If that fails, its statistics are private.
+  void adopt();
+
+ private:
+  struct Segment {
+    char* memory = nullptr;
+    uint64_t capacity = 0;
+    uint64_t used = 0;
+    uint64_t file_offset = 0;
+    bool in_file = false;
+  };
+  // One that was removed keeps its place, for the next one with as many bits.
+  struct Statistic {
+    Recorder recorder;
+    layout::StatisticHeader header;  // the one in memory is not read: others may write it
+    size_t segment = 0;
+    uint64_t offset = 0;  // in the segment
+  };
+
+  RecordStore();
+  Statistic& statistic_of(const Recorder& recorder) { return *statistics_[recorder.index]; }
+  char* memory_of(const Statistic& statistic) const;
+  layout::StatisticHeader& header_in_memory(const Statistic& statistic) const;
+  Statistic* find_used(std::string_view name) const;
+  Statistic* find_free(unsigned bits) const;
+
+  Result<Statistic*, SystemError> place(const layout::StatisticHeader& header);
+  Result<size_t, SystemError> segment_in_file(const layout::StatisticHeader& header);
+  Result<size_t, SystemError> private_segment(uint64_t size);
+  std::optional<size_t> segment_with_space(uint64_t size, bool in_file) const;
+  uint64_t new_capacity(uint64_t size) const;
+  void publish(Statistic& statistic, const layout::StatisticHeader& header);
+  void point_to_memory(Statistic& statistic);
+
+  void start_anew_in_child();
+  void make_file_of_child();
+  static void remove_file_at_exit();
+
+  const uint32_t cpus_;
+  const bool has_rseq_;
+  std::vector<std::unique_ptr<Statistic>> statistics_;  // by index; never freed
+  std::vector<Segment> segments_;
+  std::optional<RecordFile> file_;
+  uint32_t incarnations_ = 0;
+  std::atomic<bool> is_new_child_ = false;
+};
+
+}  // namespace pinprick::library
