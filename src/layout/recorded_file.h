@@ -3,11 +3,11 @@
 //
 //     RecordedHeader (a page) | statistic | statistic | ...
 //
-//     statistic:  StatisticHeader | body | (at a page) baseline 1 | (at a page) baseline 2
-//     body:       StatisticCounts | area of threads that lock | CPU 0 | CPU 1 | ...
+//     statistic:  StatisticHeader | values | (at a page) baseline 1 | (at a page) baseline 2
+//     values:     StatisticCounts | area of threads that lock | CPU 0 | CPU 1 | ...
 //     area:       one stats::Cell for each slot
 //
-// A baseline is a copy of the body. What a reader shows is the body less the baseline that the
+// A baseline is a copy of the values. A reader shows the values less the baseline that the
 // control word names. So a reset, which writes the other baseline and then the control word,
 // happens for all readers at once, while the cells only grow.
 //
@@ -31,7 +31,7 @@ inline constexpr std::string_view kRecordedSuffix = ".kstats";
 
 // Limits for writers, and for readers of files that claim anything.
 inline constexpr uint32_t kMostRecorded = 4096;
-inline constexpr uint64_t kMostRecordedBytes = uint64_t{1} << 34;  // of bodies
+inline constexpr uint64_t kMostRecordedBytes = uint64_t{1} << 34;  // of values
 
 inline constexpr size_t kStatisticNameSize = 64;  // with the zero byte at its end
 
@@ -59,7 +59,7 @@ struct StatisticHeader {
 };
 static_assert(sizeof(StatisticHeader) == 128);
 
-// At the start of a body: what is in no cell.
+// At the start of the values: what is in no cell.
 struct StatisticCounts {
   uint64_t unmatched_starts = 0;
   uint64_t unmatched_ends = 0;
@@ -102,16 +102,16 @@ constexpr uint64_t after_reset(uint64_t control) {
 constexpr uint64_t recorded_area_size(uint32_t bits) {
   return align_up(stats::slot_count(bits) * sizeof(stats::Cell), 128);
 }
-constexpr uint64_t body_size(uint32_t bits, uint32_t cpus) {
+constexpr uint64_t values_size(uint32_t bits, uint32_t cpus) {
   return sizeof(StatisticCounts) + (uint64_t{cpus} + 1) * recorded_area_size(bits);
 }
 // The bytes of a statistic that recording touches, from its start.
 constexpr uint64_t live_size(uint32_t bits, uint32_t cpus) {
-  return align_up(sizeof(StatisticHeader) + body_size(bits, cpus), kPageSize);
+  return align_up(sizeof(StatisticHeader) + values_size(bits, cpus), kPageSize);
 }
 // Offset of baseline 1 or 2 in a statistic.
 constexpr uint64_t baseline_offset(uint32_t bits, uint32_t cpus, unsigned baseline) {
-  return live_size(bits, cpus) + (baseline - 1) * align_up(body_size(bits, cpus), kPageSize);
+  return live_size(bits, cpus) + (baseline - 1) * align_up(values_size(bits, cpus), kPageSize);
 }
 constexpr uint64_t statistic_size(uint32_t bits, uint32_t cpus) {
   return baseline_offset(bits, cpus, 3);

@@ -1,8 +1,6 @@
 // Files that get their name when they are complete, so that a file with a name can be read, however
-// the program that made it ended.
+// the program that made it ended. Allocates nothing, and may be called by signal handlers.
 #pragma once
-
-#include <string>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -14,12 +12,12 @@ struct NewFile {
   bool has_name = false;
 };
 
-// Makes an empty file with mode 0600 in the folder of `path`, open for reading and writing. On a
-// file system without unnamed files (an old overlay, say) it has its name at once; EEXIST if the
-// name is taken.
-Result<NewFile, SystemError> make_new_file(const std::string& path);
+// Makes an empty file with mode 0600 in `folder`, open for reading and writing. On a file system
+// without unnamed files (an old overlay, say) it has the name `path` at once; fails with EEXIST if
+// that is taken.
+Result<NewFile, SystemError> make_new_file(const char* folder, const char* path);
 
 // Gives an unnamed file its name. Fails with EEXIST if the name is taken.
-Result<void, SystemError> name_file(int descriptor, const std::string& path);
+Result<void, SystemError> name_file(int descriptor, const char* path);
 
 }  // namespace pinprick::ledger

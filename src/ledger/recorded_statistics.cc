@@ -43,20 +43,20 @@ uint64_t since(uint64_t now, uint64_t before) {
   return now > before ? now - before : 0;
 }
 
-// Reads parts of a statistic's body, less its baseline.
-class BodyReader {
+// Reads parts of a statistic's values, less its baseline.
+class ValuesReader {
  public:
-  BodyReader(int fd, uint64_t offset, const StatisticHeader& statistic, uint32_t cpus)
-      : fd_(fd), body_(offset + sizeof(StatisticHeader)) {
+  ValuesReader(int fd, uint64_t offset, const StatisticHeader& statistic, uint32_t cpus)
+      : fd_(fd), values_(offset + sizeof(StatisticHeader)) {
     if (const unsigned baseline = layout::baseline_of(statistic.control); baseline != 0)
       baseline_ = offset + layout::baseline_offset(statistic.fraction_bits, cpus, baseline);
   }
 
-  // Reads `size` bytes at this offset of the body. Returns false if that fails.
+  // Reads `size` bytes at this offset of the values. Returns false if that fails.
   bool load(uint64_t offset, uint64_t size) {
     now_.resize(size);
     before_.resize(baseline_ == 0 ? 0 : size);
-    return read_at(fd_, now_, body_ + offset).ok() &&
+    return read_at(fd_, now_, values_ + offset).ok() &&
            (baseline_ == 0 || read_at(fd_, before_, baseline_ + offset).ok());
   }
   uint64_t operator[](uint64_t offset) const {
@@ -66,12 +66,12 @@ class BodyReader {
 
  private:
   int fd_;
-  uint64_t body_;
+  uint64_t values_;
   uint64_t baseline_ = 0;
   std::vector<uint8_t> now_, before_;
 };
 
-stats::Histogram histogram_in(const BodyReader& area, unsigned bits) {
+stats::Histogram histogram_in(const ValuesReader& area, unsigned bits) {
   stats::Histogram histogram(bits);
   for (uint32_t slot = 0; slot < stats::slot_count(bits); ++slot) {
     const uint64_t cell = slot * sizeof(stats::Cell);
@@ -88,7 +88,7 @@ std::optional<RecordedStatistic> read_once(int fd, uint64_t offset, const Statis
   statistic.bits = header.fraction_bits;
   statistic.running = layout::is_running(header.control);
   statistic.created_ns = header.created_ns;
-  BodyReader reader(fd, offset, header, cpus);
+  ValuesReader reader(fd, offset, header, cpus);
   if (!reader.load(0, sizeof(layout::StatisticCounts))) return std::nullopt;
   statistic.unmatched_starts = reader[offsetof(layout::StatisticCounts, unmatched_starts)];
   statistic.unmatched_ends = reader[offsetof(layout::StatisticCounts, unmatched_ends)];
@@ -158,7 +158,7 @@ Result<std::vector<RecordedFile::Place>, RecordedError> RecordedFile::places() c
     if (!statistic || !layout::is_valid(*statistic, *header, offset) ||
         found.size() == layout::kMostRecorded)
       return fail(error(Cause::not_recorded));
-    bytes += layout::body_size(statistic->fraction_bits, header->cpu_count);
+    bytes += layout::values_size(statistic->fraction_bits, header->cpu_count);
     if (bytes > layout::kMostRecordedBytes) return fail(error(Cause::not_recorded));
     found.push_back({offset, *statistic});
     offset += statistic->size;
@@ -183,7 +183,8 @@ std::optional<RecordedStatistic> RecordedFile::read_at_place(const Place& place)
     auto statistic = read_once(fd_.get(), place.offset, before, header_.cpu_count);
     const auto after = read_value<StatisticHeader>(fd_.get(), place.offset);
     if (!after || after->state != StatisticHeader::State::used ||
-        !layout::is_valid(*after, bounds, place.offset))
+        !layout::is_valid(*after, bounds, place.offset) ||
+        layout::name_of(*after) != layout::name_of(place.header))
       return std::nullopt;
     if (same_statistic(before, *after)) return statistic;
     before = *after;
@@ -256,7 +257,7 @@ Result<void, RecordedError> RecordedFile::reset(const std::string& name) {
     const uint64_t from = place.offset + sizeof(StatisticHeader);
     const uint64_t to = place.offset + layout::baseline_offset(bits, header_.cpu_count,
                                                                layout::next_baseline(control));
-    const uint64_t size = layout::body_size(bits, header_.cpu_count);
+    const uint64_t size = layout::values_size(bits, header_.cpu_count);
     std::vector<uint8_t> part;
     for (uint64_t done = 0; done < size; done += part.size()) {
       part.resize(std::min<uint64_t>(size - done, uint64_t{1} << 20));

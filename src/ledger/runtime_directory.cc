@@ -97,10 +97,6 @@ std::string session_file_name(pid_t pid, uint64_t start_time, unsigned number) {
                      : fmt::format("{}-{}-{}{}", pid, start_time, number, kFileSuffix);
 }
 
-std::string recorded_file_name(pid_t pid, uint64_t start_time) {
-  return fmt::format("{}-{}{}", pid, start_time, layout::kRecordedSuffix);
-}
-
 std::optional<NamedProcess> process_named(const std::string& path) {
   const std::string name = std::filesystem::path(path).stem();
   NamedProcess process;

@@ -28,8 +28,6 @@ std::vector<std::string> find_recorded_files(std::optional<pid_t> pid);
 // The name of a session's file. The PID and the start time identify the process for good. The
 // number tells a session whose memory is still in the target from the next one.
 std::string session_file_name(pid_t pid, uint64_t start_time, unsigned number);
-// The name of the file of a process's recorded statistics; it has only one.
-std::string recorded_file_name(pid_t pid, uint64_t start_time);
 // The process in the name of a session's file, or of recorded statistics; nullopt if `path` is no
 // such name.
 struct NamedProcess {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
 
 #include "ledger/new_file.h"
 
@@ -44,7 +45,8 @@ Result<SessionFile, FileError> SessionFile::create(const std::string& path,
 // a controller that dies within fill() leaves a file that does not parse; but it has not touched
 // the process either.
 Result<SessionFile, FileError> SessionFile::open_unnamed(const std::string& path) {
-  auto made = make_new_file(path);
+  const std::string folder = std::filesystem::path(path).parent_path();
+  auto made = make_new_file(folder.c_str(), path.c_str());
   if (!made) {
     const int error = made.error().number;
     const bool exists = error == EEXIST;
@@ -84,7 +86,7 @@ Result<void, FileError> SessionFile::fill(const layout::Session& session) {
 
 Result<void, FileError> SessionFile::give_name() {
   if (has_name_) return {};
-  if (auto named = name_file(fd_.get(), path_); !named) {
+  if (auto named = name_file(fd_.get(), path_.c_str()); !named) {
     const int error = named.error().number;
     if (error == EEXIST) return fail(FileError{FileError::Cause::exists, path_, error, {}});
     return fail(system_error(error));

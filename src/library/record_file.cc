@@ -1,6 +1,7 @@
 #include "library/record_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -8,13 +9,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <optional>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/machine.h"
 #include "ledger/new_file.h"
 #include "ledger/runtime_directory.h"
-#include "target/procfs.h"
 
 namespace pinprick::library {
 namespace {
@@ -40,39 +43,54 @@ Result<void, SystemError> reserve(int fd, uint64_t offset, uint64_t size) {
   return {};
 }
 
-Result<RecordedHeader, SystemError> header_of_this_process(uint32_t cpus) {
-  const pid_t pid = ::getpid();
-  const auto status = target::read_status(pid);
-  if (!status) return fail(SystemError{ESRCH});  // no /proc
-  RecordedHeader header;
-  header.pid = pid;
-  header.cpu_count = cpus;
-  header.start_time = status->start_time;
-  const std::string boot = boot_id();
-  std::copy_n(boot.begin(), std::min(boot.size(), sizeof header.boot_id), header.boot_id);
-  header.created_ns = realtime_ns();
-  return header;
+// Returns field 22 of /proc/self/stat; nullopt without /proc. target::read_status() allocates.
+std::optional<uint64_t> own_start_time() {
+  const Fd file(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
+  char text[1024];
+  const ssize_t size = file ? ::read(file.get(), text, sizeof text) : 0;
+  std::string_view rest(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  const size_t name_end = rest.rfind(')');  // of field 2, which may contain anything
+  if (name_end == std::string_view::npos) return std::nullopt;
+  rest.remove_prefix(name_end + 1);
+  for (int blanks = 0; blanks < 20; ++blanks) {
+    const size_t blank = rest.find(' ');
+    if (blank == std::string_view::npos) return std::nullopt;
+    rest.remove_prefix(blank + 1);
+  }
+  uint64_t time = 0;
+  if (std::from_chars(rest.data(), rest.data() + rest.size(), time).ec != std::errc{})
+    return std::nullopt;
+  return time;
 }
 
 }  // namespace
 
-Result<RecordFile, SystemError> RecordFile::make(uint32_t cpus,
-                                                 std::span<const RecordPlace> places) {
-  auto header = header_of_this_process(cpus);
-  if (!header) return fail(header.error());
+Result<FileIdentity, SystemError> FileIdentity::find(uint32_t cpus) {
   const auto folder = ledger::runtime_directory();
   if (!folder) return fail(folder.error());
+  FileIdentity identity;
+  if (folder->size() >= sizeof identity.folder) return fail(SystemError{ENAMETOOLONG});
+  std::copy(folder->begin(), folder->end(), identity.folder);
+  const std::string boot = pinprick::boot_id();
+  std::copy_n(boot.begin(), std::min(boot.size(), sizeof identity.boot_id), identity.boot_id);
+  identity.cpus = cpus;
+  return identity;
+}
+
+Result<RecordFile, SystemError> RecordFile::make(const FileIdentity& identity) {
+  const auto start_time = own_start_time();
+  if (!start_time) return fail(SystemError{ENOENT});
   RecordFile file;
-  file.path_ = *folder + "/" + ledger::recorded_file_name(header->pid, header->start_time);
-  file.pid_ = header->pid;
-  file.cpus_ = cpus;
-  for (const RecordPlace& place : places)
-    header->end = std::max(header->end, place.offset + place.header.size);
-  file.end_ = header->end;
+  file.pid_ = ::getpid();
+  file.cpus_ = identity.cpus;
+  const auto path =
+      fmt::format_to_n(file.path_, sizeof file.path_ - 1, "{}/{}-{}{}", identity.folder, file.pid_,
+                       *start_time, layout::kRecordedSuffix);
+  if (path.size >= sizeof file.path_) return fail(SystemError{ENAMETOOLONG});
 
   // One of this name is of a program that the process ran before execve.
-  ::unlink(file.path_.c_str());
-  auto made = ledger::make_new_file(file.path_);
+  ::unlink(file.path_);
+  auto made = ledger::make_new_file(identity.folder, file.path_);
   if (!made) return fail(made.error());
   file.unpublished_ = std::move(made->descriptor);
   file.has_name_ = made->has_name;
@@ -82,34 +100,35 @@ Result<RecordFile, SystemError> RecordFile::make(uint32_t cpus,
   file.device_ = status.st_dev;
   file.inode_ = status.st_ino;
 
-  auto done = reserve(fd, 0, kPageSize);
-  for (const RecordPlace& place : places) {
-    if (done) done = file.allocate(fd, place.offset, place.header);
-    if (done) done = write_value(fd, place.offset, place.header);
-  }
-  if (done) done = write_value(fd, 0, *header);
-  auto mapped = done ? file.map(0, kPageSize) : Result<void*, SystemError>(fail(done.error()));
-  if (!mapped) {
-    if (file.has_name_) file.remove();
-    return fail(mapped.error());
-  }
+  RecordedHeader header;
+  header.pid = file.pid_;
+  header.cpu_count = identity.cpus;
+  header.start_time = *start_time;
+  std::copy(std::begin(identity.boot_id), std::end(identity.boot_id), header.boot_id);
+  header.created_ns = realtime_ns();
+  if (auto done = reserve(fd, 0, kPageSize); !done) return fail(done.error());
+  if (auto done = write_value(fd, 0, header); !done) return fail(done.error());
+  auto mapped = file.map(0, kPageSize);
+  if (!mapped) return fail(mapped.error());
   file.header_ = static_cast<RecordedHeader*>(*mapped);
   return file;
 }
 
 RecordFile::RecordFile(RecordFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      unpublished_(std::move(other.unpublished_)),
-      has_name_(other.has_name_),
+    : unpublished_(std::move(other.unpublished_)),
+      has_name_(std::exchange(other.has_name_, false)),
       device_(other.device_),
       inode_(other.inode_),
       pid_(other.pid_),
       cpus_(other.cpus_),
       end_(other.end_),
-      header_(std::exchange(other.header_, nullptr)) {}
+      header_(std::exchange(other.header_, nullptr)) {
+  std::copy(std::begin(other.path_), std::end(other.path_), path_);
+}
 
 RecordFile::~RecordFile() {
   if (header_ != nullptr) ::munmap(header_, kPageSize);
+  if (unpublished_ && has_name_) remove();
 }
 
 Result<void, SystemError> RecordFile::publish() {
@@ -121,57 +140,49 @@ Result<void, SystemError> RecordFile::publish() {
   return {};
 }
 
-Result<Fd, SystemError> RecordFile::open_again() const {
-  auto fd = open_file(path_, O_RDWR | O_NOFOLLOW);
-  if (!fd) return fd;
+Result<int, SystemError> RecordFile::descriptor(Fd& again) const {
+  if (unpublished_) return unpublished_.get();
+  again = Fd(::open(path_, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   struct stat status = {};
-  if (::fstat(fd->get(), &status) != 0) return fail(SystemError{errno});
+  if (!again || ::fstat(again.get(), &status) != 0) return fail(SystemError{errno});
   if (status.st_dev != device_ || status.st_ino != inode_) return fail(SystemError{ESTALE});
-  return fd;
+  return again.get();
 }
 
 // The file is as long as the statistic, but baselines take space only when they are written.
-Result<void, SystemError> RecordFile::allocate(int fd, uint64_t offset,
-                                               const StatisticHeader& statistic) const {
+Result<void, SystemError> RecordFile::put(uint64_t offset, const StatisticHeader& statistic) {
+  Fd again;
+  const auto fd = descriptor(again);
+  if (!fd) return fail(fd.error());
   const uint64_t end = offset + statistic.size;
   if (!may_have_size(end)) return fail(SystemError{EFBIG});
-  auto reserved = reserve(fd, offset, layout::live_size(statistic.fraction_bits, cpus_));
+  auto reserved = reserve(*fd, offset, layout::live_size(statistic.fraction_bits, cpus_));
   if (!reserved) return reserved;
   struct stat status = {};
-  if (::fstat(fd, &status) != 0) return fail(SystemError{errno});
-  if (static_cast<uint64_t>(status.st_size) < end && ::ftruncate(fd, static_cast<off_t>(end)) != 0)
+  if (::fstat(*fd, &status) != 0) return fail(SystemError{errno});
+  if (static_cast<uint64_t>(status.st_size) < end && ::ftruncate(*fd, static_cast<off_t>(end)) != 0)
     return fail(SystemError{errno});
-  return {};
+  return write_value(*fd, offset, statistic);
 }
 
-Result<void, SystemError> RecordFile::extend(const StatisticHeader& statistic) {
-  const auto fd = open_again();
-  if (!fd) return fail(fd.error());
-  return allocate(fd->get(), end_, statistic);
-}
-
-void RecordFile::add_to_end(uint64_t size) {
-  end_ += size;
+void RecordFile::set_end(uint64_t end) {
+  end_ = end;
   __atomic_store_n(&header_->end, end_, __ATOMIC_RELEASE);
 }
 
 Result<void*, SystemError> RecordFile::map(uint64_t offset, uint64_t size, void* address) {
   Fd again;
-  if (!unpublished_) {
-    auto opened = open_again();
-    if (!opened) return fail(opened.error());
-    again = *std::move(opened);
-  }
-  const int fd = unpublished_ ? unpublished_.get() : again.get();
+  const auto fd = descriptor(again);
+  if (!fd) return fail(fd.error());
   const int flags = MAP_SHARED | MAP_NORESERVE | (address != nullptr ? MAP_FIXED : 0);
   void* const memory =
-      ::mmap(address, size, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
+      ::mmap(address, size, PROT_READ | PROT_WRITE, flags, *fd, static_cast<off_t>(offset));
   if (memory == MAP_FAILED) return fail(SystemError{errno});
   return memory;
 }
 
 void RecordFile::remove() const {
-  if (pid_ == ::getpid()) ::unlink(path_.c_str());
+  if (pid_ == ::getpid()) ::unlink(path_);
 }
 
 }  // namespace pinprick::library

@@ -3,15 +3,13 @@
 //
 // Space is allocated before it is mapped for writing: a full file system must not kill the program.
 // No descriptor is kept, as programs close those that they do not know, and open others under the
-// same numbers.
+// same numbers. Nothing here but FileIdentity::find() allocates memory, since a record in a signal
+// handler may be the first one of a forked child.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -19,50 +17,55 @@
 
 namespace pinprick::library {
 
-struct RecordPlace {
-  uint64_t offset = 0;
-  layout::StatisticHeader header;
+constexpr size_t kMostPath = 256;
+
+// What a process's file has in common with those of its forked children.
+struct FileIdentity {
+  char folder[kMostPath] = {};
+  char boot_id[sizeof layout::RecordedHeader::boot_id] = {};
+  uint32_t cpus = 0;
+
+  static Result<FileIdentity, SystemError> find(uint32_t cpus);
 };
 
 class RecordFile {
  public:
-  // Makes a file with these statistics, all cells 0. It has no name until publish().
-  static Result<RecordFile, SystemError> make(uint32_t cpus, std::span<const RecordPlace> places);
+  // Makes a file without statistics for this process. It has no name until publish().
+  static Result<RecordFile, SystemError> make(const FileIdentity& identity);
   RecordFile(RecordFile&& other) noexcept;
   RecordFile& operator=(RecordFile&&) = delete;
-  ~RecordFile();  // leaves the file itself
+  ~RecordFile();  // leaves the file itself, if it is published
 
   // Gives the file its name, in place of one that the process had for an earlier program.
   Result<void, SystemError> publish();
 
-  // Allocates space for a statistic at end().
-  Result<void, SystemError> extend(const layout::StatisticHeader& statistic);
-  // Tells readers that the statistic at end() is complete.
-  void add_to_end(uint64_t size);
+  // Allocates space for a statistic, and writes its header.
+  Result<void, SystemError> put(uint64_t offset, const layout::StatisticHeader& statistic);
+  // Tells readers that the statistics up to here are complete.
+  void set_end(uint64_t end);
   uint64_t end() const { return end_; }
 
   // Maps a part of the file, which may reach beyond its end; at `address` if that is not nullptr.
   // Fails with ESTALE if the path has become another file's.
   Result<void*, SystemError> map(uint64_t offset, uint64_t size, void* address = nullptr);
 
-  const std::string& path() const { return path_; }
+  const char* path() const { return path_; }
   // Removes the file, if this is the process that made it.
   void remove() const;
 
  private:
   RecordFile() = default;
-  Result<Fd, SystemError> open_again() const;
-  Result<void, SystemError> allocate(int fd, uint64_t offset,
-                                     const layout::StatisticHeader& statistic) const;
+  // Returns the descriptor of the file, kept in `again` if it had to be opened.
+  Result<int, SystemError> descriptor(Fd& again) const;
 
-  std::string path_;
+  char path_[kMostPath] = {};
   Fd unpublished_;  // until publish()
   bool has_name_ = false;
   dev_t device_ = 0;
   ino_t inode_ = 0;
   pid_t pid_ = 0;
   uint32_t cpus_ = 0;
-  uint64_t end_ = 0;
+  uint64_t end_ = kPageSize;
   layout::RecordedHeader* header_ = nullptr;  // mapped
 };
 

@@ -172,7 +172,7 @@ void RecordStore::remove(Recorder& recorder) {
   const Exclusive exclusive;
   Statistic& statistic = statistic_of(recorder);
   statistic.header.state = State::free;
-  __atomic_store_n(&header_in_memory(statistic).state, State::free, __ATOMIC_RELEASE);
+  std::atomic_ref(header_in_memory(statistic).state).store(State::free);
 }
 
 // Readers look at a statistic once its state is `used`, so that is written last.
@@ -184,21 +184,21 @@ void RecordStore::publish(Statistic& statistic, const StatisticHeader& header) {
   StatisticHeader incomplete = header;
   incomplete.state = State::free;
   shared = incomplete;
-  __atomic_store_n(&shared.state, State::used, __ATOMIC_RELEASE);
+  std::atomic_ref(shared.state).store(State::used);
   const Segment& segment = segments_[statistic.segment];
-  if (segment.in_file && segment.file_offset + statistic.offset == file_->end())
-    file_->add_to_end(header.size);
+  const uint64_t end = segment.file_offset + statistic.offset + header.size;
+  if (segment.in_file && end > file_->end()) file_->set_end(end);
 }
 
 void RecordStore::point_to_memory(Statistic& statistic) {
   Recorder& recorder = statistic.recorder;
   const unsigned bits = statistic.header.fraction_bits;
-  char* const body = memory_of(statistic) + sizeof(StatisticHeader);
+  char* const values = memory_of(statistic) + sizeof(StatisticHeader);
   recorder.control = &header_in_memory(statistic).control;
-  recorder.counts = reinterpret_cast<layout::StatisticCounts*>(body);
+  recorder.counts = reinterpret_cast<layout::StatisticCounts*>(values);
   recorder.area_size = layout::recorded_area_size(bits);
   recorder.areas =
-      reinterpret_cast<Address>(body) + sizeof(layout::StatisticCounts) + recorder.area_size;
+      reinterpret_cast<Address>(values) + sizeof(layout::StatisticCounts) + recorder.area_size;
   recorder.bits = bits;
   recorder.unit = 1u << bits;
   recorder.cpus = has_rseq_ ? cpus_ : 0;
@@ -208,8 +208,9 @@ void RecordStore::point_to_memory(Statistic& statistic) {
 // -------------------------------------------------------------------------------------- memory
 
 Result<RecordStore::Statistic*, SystemError> RecordStore::place(const StatisticHeader& header) {
-  uint64_t bytes = layout::body_size(header.fraction_bits, cpus_);
-  for (const auto& one : statistics_) bytes += layout::body_size(one->header.fraction_bits, cpus_);
+  uint64_t bytes = layout::values_size(header.fraction_bits, cpus_);
+  for (const auto& one : statistics_)
+    bytes += layout::values_size(one->header.fraction_bits, cpus_);
   if (statistics_.size() == layout::kMostRecorded || bytes > layout::kMostRecordedBytes)
     return fail(SystemError{ENOSPC});
   auto in_file = segment_in_file(header);
@@ -240,12 +241,17 @@ uint64_t RecordStore::new_capacity(uint64_t size) const {
 
 Result<size_t, SystemError> RecordStore::segment_in_file(const StatisticHeader& header) {
   if (!file_) {
-    auto made = RecordFile::make(cpus_, {});
+    auto identity = FileIdentity::find(cpus_);
+    if (!identity) return fail(identity.error());
+    identity_ = *identity;
+    auto made = RecordFile::make(*identity_);
     if (!made) return fail(made.error());
     if (auto named = made->publish(); !named) return fail(named.error());
     file_.emplace(*std::move(made));
   }
-  if (auto extended = file_->extend(header); !extended) return fail(extended.error());
+  StatisticHeader incomplete = header;
+  incomplete.state = State::free;
+  if (auto put = file_->put(file_->end(), incomplete); !put) return fail(put.error());
   if (const auto number = segment_with_space(header.size, true)) return *number;
   Segment segment;
   segment.capacity = new_capacity(header.size);
@@ -302,7 +308,7 @@ Result<void, SystemError> RecordStore::reset(const Recorder& recorder) {
   const unsigned bits = statistic.header.fraction_bits;
   char* const memory = memory_of(statistic);
   std::memcpy(memory + layout::baseline_offset(bits, cpus_, layout::next_baseline(header.control)),
-              memory + sizeof header, layout::body_size(bits, cpus_));
+              memory + sizeof header, layout::values_size(bits, cpus_));
   __atomic_store_n(&header.control, layout::after_reset(header.control), __ATOMIC_RELEASE);
   return {};
 }
@@ -344,31 +350,41 @@ void RecordStore::adopt() {
   const int error = errno;
   {
     const Exclusive exclusive;
-    if (is_new_child_) make_file_of_child();
+    if (is_new_child_) {
+      auto made = make_file_of_child();
+      if (made)
+        file_.emplace(*std::move(made));
+      else
+        for (Segment& segment : segments_) segment.in_file = false;
+      for (const auto& one : statistics_) one->recorder.cpus = has_rseq_ ? cpus_ : 0;
+      is_new_child_ = false;
+      runtime::before_first_record = nullptr;
+    }
   }
   errno = error;
 }
 
-void RecordStore::make_file_of_child() {
-  std::vector<RecordPlace> places;
+// If it fails midway, some segments are in a file without a name: that is as good as private
+// memory.
+Result<RecordFile, SystemError> RecordStore::make_file_of_child() {
+  auto made = RecordFile::make(*identity_);
+  if (!made) return made;
+  uint64_t end = made->end();
   for (const auto& one : statistics_) {
     const Segment& segment = segments_[one->segment];
-    if (segment.in_file)
-      places.push_back({segment.file_offset + one->offset, header_in_memory(*one)});
+    if (!segment.in_file) continue;
+    const uint64_t offset = segment.file_offset + one->offset;
+    if (auto put = made->put(offset, header_in_memory(*one)); !put) return fail(put.error());
+    end = std::max(end, offset + one->header.size);
   }
-  auto made = RecordFile::make(cpus_, places);
-  bool complete = made.ok();
-  for (Segment& segment : segments_)
-    if (segment.in_file && complete)
-      complete = made->map(segment.file_offset, segment.capacity, segment.memory).ok();
-  complete = complete && made->publish().ok();
-  if (complete)
-    file_.emplace(*std::move(made));
-  else
-    for (Segment& segment : segments_) segment.in_file = false;
-  for (const auto& one : statistics_) one->recorder.cpus = has_rseq_ ? cpus_ : 0;
-  is_new_child_ = false;
-  runtime::before_first_record = nullptr;
+  for (const Segment& segment : segments_) {
+    if (!segment.in_file) continue;
+    auto mapped = made->map(segment.file_offset, segment.capacity, segment.memory);
+    if (!mapped) return fail(mapped.error());
+  }
+  made->set_end(end);
+  if (auto published = made->publish(); !published) return fail(published.error());
+  return made;
 }
 
 void RecordStore::remove_file_at_exit() {

@@ -8,7 +8,8 @@
 //
 // A fork waits for the end of an operation. In the child, all segments become anonymous memory
 // again, before fork() returns. The child's first record calls adopt(), which makes the child's own
-// file and puts it in their place. So a child that records nothing has no file.
+// file and puts it in their place, without allocating memory: the record may be in a signal
+// handler. So a child that records nothing has no file.
 #pragma once
 
 #include <atomic>
@@ -75,13 +76,14 @@ class RecordStore {
   void point_to_memory(Statistic& statistic);
 
   void start_anew_in_child();
-  void make_file_of_child();
+  Result<RecordFile, SystemError> make_file_of_child();
   static void remove_file_at_exit();
 
   const uint32_t cpus_;
   const bool has_rseq_;
   std::vector<std::unique_ptr<Statistic>> statistics_;  // by index; never freed
   std::vector<Segment> segments_;
+  std::optional<FileIdentity> identity_;
   std::optional<RecordFile> file_;
   uint32_t incarnations_ = 0;
   std::atomic<bool> is_new_child_ = false;

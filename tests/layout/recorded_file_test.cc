@@ -31,13 +31,13 @@ StatisticHeader statistic_named(const std::string& name) {
 TEST(RecordedFile, PartsOfAStatisticDoNotOverlap) {
   for (uint32_t bits = 0; bits <= stats::kMaxFractionBits; ++bits)
     for (uint32_t cpus : {0u, 1u, 2u, 64u, kMaxCpus}) {
-      const uint64_t body = body_size(bits, cpus);
+      const uint64_t values = values_size(bits, cpus);
       EXPECT_GE(recorded_area_size(bits), stats::slot_count(bits) * sizeof(stats::Cell));
-      EXPECT_GE(body, (cpus + 1) * recorded_area_size(bits) + sizeof(StatisticCounts));
-      EXPECT_GE(live_size(bits, cpus), sizeof(StatisticHeader) + body);
+      EXPECT_GE(values, (cpus + 1) * recorded_area_size(bits) + sizeof(StatisticCounts));
+      EXPECT_GE(live_size(bits, cpus), sizeof(StatisticHeader) + values);
       EXPECT_EQ(baseline_offset(bits, cpus, 1), live_size(bits, cpus));
-      EXPECT_GE(baseline_offset(bits, cpus, 2), baseline_offset(bits, cpus, 1) + body);
-      EXPECT_GE(statistic_size(bits, cpus), baseline_offset(bits, cpus, 2) + body);
+      EXPECT_GE(baseline_offset(bits, cpus, 2), baseline_offset(bits, cpus, 1) + values);
+      EXPECT_GE(statistic_size(bits, cpus), baseline_offset(bits, cpus, 2) + values);
       EXPECT_EQ(statistic_size(bits, cpus) % kPageSize, 0u);
     }
 }
