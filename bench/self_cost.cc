@@ -10,16 +10,32 @@ namespace pinprick::bench {
 namespace {
 
 constexpr double kCountNs = 8, kTypedNs = 12, kReturnNs = 25, kTrapRatio = 1.15, kBatchNs = 1e9;
+constexpr double kRecordNs = 2, kStoppedNs = 1, kContentionRatio = 1.1, kReadNs = 50e6;
 
 void print_limit(const Results& results, std::string_view name, std::string_view what, double limit,
                  double unit, std::string_view unit_name) {
-  const Record* const record = results.find(name, kPinprick, name.starts_with("handler") ? 1 : 2);
+  const bool alone = name.starts_with("handler") || name.starts_with("kstats");
+  const Record* const record = results.find(name, kPinprick, alone ? 1 : 2);
   if (record == nullptr) return;
   print_goal(fmt::format("{} at most {:.0f} {}", what, limit / unit, unit_name),
              record->added_ns() <= limit, fmt::format("{:.2f}", record->added_ns() / unit));
 }
 
+void print_kstats_goals(const Results& results) {
+  print_limit(results, "kstats-record", "a record takes", kRecordNs, 1, "ns");
+  print_limit(results, "kstats-stopped", "a record on a stopped statistic takes", kStoppedNs, 1,
+              "ns");
+  print_limit(results, "kstats-read-1000", "reading 1,000 statistics takes", kReadNs, 1e6, "ms");
+  const Record* const one = results.find("kstats-record", kPinprick, 1);
+  const Record* const two = results.find("kstats-record", kPinprick, 2);
+  if (one == nullptr || two == nullptr) return;
+  const double ratio = two->added_ns() / one->added_ns();
+  print_goal(fmt::format("with two threads at most {} times that", kContentionRatio),
+             ratio <= kContentionRatio, fmt::format("{:.3f}", ratio));
+}
+
 void print_goals(const Results& results) {
+  print_kstats_goals(results);
   print_limit(results, "handler-count", "a counting handler adds", kCountNs, 1, "ns");
   print_limit(results, "handler-typed", "a handler with two arguments adds", kTypedNs, 1, "ns");
   print_limit(results, "handler-return", "entry and return handlers add", kReturnNs, 1, "ns");
@@ -61,7 +77,7 @@ Result<void, cli::Message> read_records(const std::string& target, const Interru
 Result<void, cli::Message> measure_self(const std::string& targets, const Interrupts& interrupts,
                                         Results& results) {
   const size_t first = results.records().size();
-  for (const char* program : {"/self_target", "/lookup_target"})
+  for (const char* program : {"/self_target", "/lookup_target", "/kstats_target"})
     if (auto done = read_records(targets + program, interrupts, results); !done) return done;
   results.print_table(first, false);
   print_goals(results);

@@ -1,0 +1,144 @@
+// A program that records statistics about itself, and prints what that costs: one line for each
+// measurement,
+//
+//     NAME ENGINE THREADS BASE_NS NS
+//
+// and a last line `done`. Times are nanoseconds per record and thread, medians of runs in turn
+// without and with the record; for kstats-read-1000, of the whole reading. The values change from
+// record to record, over four powers of ten.
+#include <pinprick/kstats.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ledger/recorded_statistics.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using pinprick::Kstats;
+
+constexpr int kRuns = 101;
+constexpr uint64_t kRecords = 200'000;
+
+void expect(bool right, const char* what) {
+  if (right) return;
+  std::cerr << "kstats_target: " << what << "\n";
+  std::exit(1);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void report(const std::string& name, int threads, double base, double ns) {
+  std::cout << name << " pinprick " << threads << " " << base << " " << ns << std::endl;
+}
+
+template <class F>
+double ns_of(F&& f) {
+  const auto begin = Clock::now();
+  f();
+  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+}
+
+template <class F>
+double ns_per_value(F&& use) {
+  const double ns = ns_of([&] {
+    uint64_t random = 1;
+    for (uint64_t i = 0; i < kRecords; ++i) {
+      random = random * 6364136223846793005 + 1442695040888963407;
+      use((random >> 33) % 1'000'000 + 100);
+    }
+  });
+  return ns / static_cast<double>(kRecords);
+}
+
+void keep(uint64_t value) {
+  asm volatile("" : : "r"(value));
+}
+
+template <class F>
+void compare(const std::string& name, int threads, F&& use) {
+  std::vector<std::vector<double>> base(static_cast<size_t>(threads)), with(base);
+  std::barrier begin(threads);
+  const auto work = [&](size_t thread) {
+    for (int run = 0; run < kRuns; ++run) {
+      begin.arrive_and_wait();
+      base[thread].push_back(ns_per_value(keep));
+      begin.arrive_and_wait();
+      with[thread].push_back(ns_per_value(use));
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(work, static_cast<size_t>(i));
+  work(0);
+  for (std::thread& other : others) other.join();
+  const auto of_all = [](const std::vector<std::vector<double>>& runs) {
+    std::vector<double> all;
+    for (const auto& one : runs) all.insert(all.end(), one.begin(), one.end());
+    return median(std::move(all));
+  };
+  report(name, threads, of_all(base), of_all(with));
+}
+
+void measure_records() {
+  Kstats statistic("bench");
+  expect(static_cast<bool>(statistic), "the statistic cannot be made");
+  // As a program has it: the compiler knows nothing about the statistic.
+  pinprick_kstats* volatile const known = statistic.get();
+  pinprick_kstats* const handle = known;
+  const auto record = [=](uint64_t value) { pinprick_kstats_record(handle, value); };
+  for (int threads : {1, 2}) compare("kstats-record", threads, record);
+  const auto time = [=](uint64_t value) {
+    keep(value);
+    pinprick_kstats_start(handle);
+    pinprick_kstats_end(handle);
+  };
+  compare("kstats-start-end", 1, time);
+  expect(statistic.stop(), "the statistic cannot be stopped");
+  compare("kstats-stopped", 1, record);
+}
+
+void measure_reading() {
+  constexpr size_t kStatistics = 1000;
+  constexpr int kReadings = 11;
+  std::vector<Kstats> all;
+  for (size_t i = 0; i < kStatistics; ++i) all.emplace_back(("read-" + std::to_string(i)).c_str());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (uint64_t value = 1; value < 100'000; value *= 2)
+        for (Kstats& one : all) one.record(value);
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::vector<double> ns;
+  for (int i = 0; i < kReadings; ++i)
+    ns.push_back(ns_of([] {
+      using pinprick::ledger::RecordedFile;
+      const auto found = pinprick::ledger::find_recordings(::getpid(), RecordedFile::Access::read);
+      expect(found.files.size() == 1, "there is no file");
+      const auto read = found.files.front().read();
+      expect(read && read->size() == kStatistics, "not all statistics were read");
+      expect(read->back().total().count() == 4 * 17, "records were lost");
+    }));
+  report("kstats-read-1000", 1, 0, median(ns));
+}
+
+}  // namespace
+
+int main() {
+  measure_records();
+  measure_reading();
+  std::cout << "done" << std::endl;
+}
