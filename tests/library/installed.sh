@@ -12,6 +12,7 @@ cmake -S "$examples" -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$folder/in
 cmake --build "$folder/build" >/dev/null
 "$folder/build/allocations" | grep '^below 2^7 '
 [ "$("$folder/build/slow_calls" | wc -l)" = 5 ]
+"$folder/build/request_times" | grep '^handled 10000 requests'
 
 PKG_CONFIG_PATH=$(dirname "$(find "$folder/installed" -name pinprick.pc)")
 export PKG_CONFIG_PATH
