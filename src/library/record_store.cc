@@ -104,6 +104,9 @@ Result<void, SystemError> change_in_file(const std::string& path, Change&& chang
 
 }  // namespace
 
+// A fork may come while get() is still making the store: its child must not wait for that.
+static RecordStore* known_to_forks = nullptr;
+
 RecordStore& RecordStore::get() {
   static RecordStore* const store = new RecordStore;
   return *store;
@@ -111,8 +114,9 @@ RecordStore& RecordStore::get() {
 
 RecordStore::RecordStore()
     : cpus_(std::min(possible_cpus(), layout::kMaxCpus)), has_rseq_(can_mark_children()) {
+  known_to_forks = this;
   ::pthread_atfork(&lock_for_fork, &unlock_after_fork, [] {
-    get().start_anew_in_child();
+    known_to_forks->start_anew_in_child();
     unlock_after_fork();
   });
   std::atexit(&remove_file_at_exit);
