@@ -52,32 +52,42 @@ double ns_of(F&& f) {
   return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
 }
 
-template <class F>
+// Values as a program computes them while it records others.
+struct Random {
+  uint64_t state = 1;
+  uint64_t operator()() {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    return (state >> 33) % 1'000'000 + 100;
+  }
+};
+// Values that cost nothing, so that records come one right after the other.
+struct Ascending {
+  uint64_t last = 0;
+  uint64_t operator()() { return ++last & 0x3ff; }
+};
+
+template <class Values, class F>
 double ns_per_value(F&& use) {
   const double ns = ns_of([&] {
-    uint64_t random = 1;
-    for (uint64_t i = 0; i < kRecords; ++i) {
-      random = random * 6364136223846793005 + 1442695040888963407;
-      use((random >> 33) % 1'000'000 + 100);
-    }
+    Values next;
+    for (uint64_t i = 0; i < kRecords; ++i) use(next());
   });
   return ns / static_cast<double>(kRecords);
 }
 
-void keep(uint64_t value) {
-  asm volatile("" : : "r"(value));
-}
+// Not a function: a call would be part of the loop that records are compared with.
+const auto keep = [](uint64_t value) { asm volatile("" : : "r"(value)); };
 
-template <class F>
+template <class Values = Random, class F>
 void compare(const std::string& name, int threads, F&& use) {
   std::vector<std::vector<double>> base(static_cast<size_t>(threads)), with(base);
   std::barrier begin(threads);
   const auto work = [&](size_t thread) {
     for (int run = 0; run < kRuns; ++run) {
       begin.arrive_and_wait();
-      base[thread].push_back(ns_per_value(keep));
+      base[thread].push_back(ns_per_value<Values>(keep));
       begin.arrive_and_wait();
-      with[thread].push_back(ns_per_value(use));
+      with[thread].push_back(ns_per_value<Values>(use));
     }
   };
   std::vector<std::thread> others;
@@ -100,6 +110,7 @@ void measure_records() {
   pinprick_kstats* const handle = known;
   const auto record = [=](uint64_t value) { pinprick_kstats_record(handle, value); };
   for (int threads : {1, 2}) compare("kstats-record", threads, record);
+  compare<Ascending>("kstats-record-alone", 1, record);
   const auto time = [=](uint64_t value) {
     keep(value);
     pinprick_kstats_start(handle);
@@ -107,7 +118,7 @@ void measure_records() {
   };
   compare("kstats-start-end", 1, time);
   expect(statistic.stop(), "the statistic cannot be stopped");
-  compare("kstats-stopped", 1, record);
+  compare<Ascending>("kstats-stopped", 1, record);
 }
 
 void measure_reading() {
