@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -60,6 +61,29 @@ struct Describe {
       return {std::holds_alternative<session::NothingMatched>(*match) ? ENOENT : EINVAL, text};
     if (std::holds_alternative<session::Interrupted>(why)) return {EINTR, text};
     return {EINVAL, text};
+  }
+  ControlError operator()(const ledger::RecordedError& why) const {
+    using Cause = ledger::RecordedError::Cause;
+    switch (why.cause) {
+      case Cause::untrusted:
+        return {EPERM, fmt::format("{} belongs to another user", why.path)};
+      case Cause::busy:
+        return {EBUSY, fmt::format("another process keeps changing {}: try again", why.path)};
+      case Cause::not_recorded:
+        return {EIO, fmt::format("{} is damaged, or of another version of pinprick", why.path)};
+      case Cause::no_statistic:
+        return {ENOENT, "there is no such statistic"};
+      case Cause::system:
+        break;
+    }
+    return {why.system_error,
+            fmt::format("cannot change {}: {}", why.path, std::strerror(why.system_error))};
+  }
+  ControlError operator()(const session::OfProgram& why) const {
+    return {EPERM,
+            fmt::format("the program records {0} itself, and only the program can remove it: "
+                        "`STOP {0}` pauses it",
+                        why.name)};
   }
   ControlError operator()(const session::NameTaken& why) const {
     return {EEXIST, fmt::format("there is a statistic {0} already: choose another name, or "
@@ -224,8 +248,9 @@ std::vector<std::string> shortfalls(const session::StatisticFigures& figures) {
   add(refused,
       "were not recorded: there is no memory left for histograms; free some in the "
       "runtime directory, and trace it again");
-  add(calls.missed - refused, figures.is_span ? "starts were not recorded: too many threads at once"
-                                              : "calls were not recorded: too many at once");
+  add(calls.missed - refused, figures.kind != session::StatisticFigures::Kind::calls
+                                  ? "starts were not recorded: too many threads at once"
+                                  : "calls were not recorded: too many at once");
   add(calls.from_generated, "calls were not timed: generated code made them");
   add(calls.unwound, "calls ended by an exception or the like, and have no time");
   add(calls.abandoned, "calls never returned: longjmp left them");

@@ -70,23 +70,45 @@ std::string described(const layout::Session& journal) {
          std::string(name.function);
 }
 
+using Kind = StatisticFigures::Kind;
+
+// Those of the process that runs, or else of the last one that had this PID.
+std::vector<ledger::RecordedFile> recordings_of(pid_t pid, ledger::RecordedFile::Access access) {
+  auto files = ledger::find_recordings(pid, access).files;
+  uint64_t newest = 0;
+  for (const auto& file : files) newest = std::max(newest, file.start_time());
+  std::erase_if(files, [&](const auto& file) { return file.start_time() != newest; });
+  return files;
+}
+
+StatisticFigures figures_of(const ledger::RecordedStatistic& recorded) {
+  StatisticFigures figures;
+  figures.name = recorded.name;
+  figures.bits = recorded.bits;
+  figures.kind = Kind::recorded;
+  figures.is_running = recorded.running;
+  figures.created_ns = recorded.created_ns;
+  figures.by_cpu = recorded.cpus;
+  figures.unrecorded.missed = recorded.missed;
+  figures.unrecorded.repeated = recorded.unmatched_starts;
+  figures.unrecorded.unmatched = recorded.unmatched_ends;
+  return figures;
+}
+
 enum class Which : uint8_t { times, gaps };
 
 StatisticFigures figures_of(const FoundSession& found, Which which) {
   const layout::Session& journal = found.journal;
   const layout::FileHeader& header = journal.header;
   StatisticFigures figures;
-  figures.is_gap = which == Which::gaps;
-  figures.name = (figures.is_gap ? std::string(kGapPrefix) : "") + name_of(journal);
+  const bool is_gap = which == Which::gaps;
+  figures.kind = is_gap ? Kind::gaps : journal.spans.empty() ? Kind::calls : Kind::span;
+  figures.name = (is_gap ? std::string(kGapPrefix) : "") + name_of(journal);
   figures.what = described(journal);
   figures.bits = header.fraction_bits;
-  figures.is_span = !journal.spans.empty();
   figures.is_running = header.is_stopped == 0;
-  figures.target_lives = found.target_lives;
-  figures.gap = header.gap;
   figures.created_ns = header.created_ns;
-  figures.cpus = header.cpu_count;
-  const uint64_t histogram = figures.is_gap ? layout::metric_count(header) : 0;
+  const uint64_t histogram = is_gap ? layout::metric_count(header) : 0;
   // A reset meanwhile: some of it is from before, and some from after.
   constexpr int kAttempts = 8;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -94,7 +116,7 @@ StatisticFigures figures_of(const FoundSession& found, Which which) {
     now.header.resets = found.file.resets().value_or(header.resets);
     figures.by_cpu = found.file.read_by_cpu(now, histogram);
     const auto unrecorded = found.file.read_unrecorded(now);
-    if (!figures.is_gap && histogram < unrecorded.size()) figures.unrecorded = unrecorded[0];
+    if (!is_gap && histogram < unrecorded.size()) figures.unrecorded = unrecorded[0];
     if (found.file.resets() == now.header.resets) break;
   }
   figures.refused = found.file.read_pool(journal).refused;
@@ -138,7 +160,8 @@ Result<engine::ArmReport, StatisticError> Statistics::trace(const StatisticSpec&
   if (!turn) return fail(error(turn.error()));
   if (auto closed = ledger::why_closed(pid_)) return fail(error(*closed));
   take_out_left_overs(pid_, *store_);
-  if (find(statistic.name)) return fail(StatisticError(NameTaken{statistic.name}));
+  if (find(statistic.name) || !recorded(&statistic.name).empty())
+    return fail(StatisticError(NameTaken{statistic.name}));
   auto target = open_target(pid_);
   if (!target) return fail(error(target.error()));
   if (auto able = target::can_be_hijacked(pid_); !able) return fail(error(able.error()));
@@ -169,6 +192,7 @@ Result<void, StatisticError> Statistics::remove(const std::string& name) {
   const auto turn = ledger::Turn::take(pid_);
   if (!turn) return fail(error(turn.error()));
   const auto found = find(name);
+  if (!found && !recorded(&name).empty()) return fail(StatisticError(OfProgram{name}));
   if (!found) return fail(StatisticError(NoStatistic{name}));
   auto removed = take_out_left_over(*found, *store_);
   if (!removed) return fail(error(removed.error()));
@@ -217,15 +241,44 @@ Result<void, StatisticError> Statistics::switch_to(const std::string& name, engi
                 });
 }
 
+std::vector<ledger::RecordedStatistic> Statistics::recorded(const std::string* name) const {
+  std::vector<ledger::RecordedStatistic> all;
+  for (const auto& file : recordings_of(pid_, ledger::RecordedFile::Access::read)) {
+    if (name != nullptr) {
+      if (auto one = file.read(*name)) all.push_back(*std::move(one));
+    } else if (auto some = file.read()) {
+      std::move(some->begin(), some->end(), std::back_inserter(all));
+    }
+  }
+  return all;
+}
+
+Result<void, StatisticError> Statistics::change_recorded(const std::string& name,
+                                                         const ChangeRecorded& change) {
+  for (auto& file : recordings_of(pid_, ledger::RecordedFile::Access::change)) {
+    const auto changed = change(file);
+    if (changed) return {};
+    if (changed.error().cause != ledger::RecordedError::Cause::no_statistic)
+      return fail(StatisticError(changed.error()));
+  }
+  return fail(StatisticError(NoStatistic{name}));
+}
+
 Result<void, StatisticError> Statistics::start(const std::string& name) {
+  if (!find_either(name))
+    return change_recorded(name, [&](auto& file) { return file.set_running(name, true); });
   return switch_to(name, engine::Switched::on);
 }
 
 Result<void, StatisticError> Statistics::stop(const std::string& name) {
+  if (!find_either(name))
+    return change_recorded(name, [&](auto& file) { return file.set_running(name, false); });
   return switch_to(name, engine::Switched::off);
 }
 
 Result<void, StatisticError> Statistics::reset(const std::string& name) {
+  if (!find_either(name))
+    return change_recorded(name, [&](auto& file) { return file.reset(name); });
   return change(name,
                 [&](const target::RemoteTarget& target, ledger::SessionFile& file,
                     layout::Session& journal) -> Result<void, StatisticError> {
@@ -245,12 +298,18 @@ std::vector<StatisticState> Statistics::list() const {
     states.push_back(states.back());
     states.back().name.insert(0, kGapPrefix);
   }
+  for (const auto& one : recorded())
+    states.push_back({one.name, one.running, one.created_ns, one.created_ns});
   return states;
 }
 
 Result<StatisticFigures, StatisticError> Statistics::read(const std::string& name) const {
   const auto found = find_either(name);
-  if (!found) return fail(StatisticError(NoStatistic{name}));
+  if (!found) {
+    const auto recordings = recorded(&name);
+    if (recordings.empty()) return fail(StatisticError(NoStatistic{name}));
+    return figures_of(recordings.front());
+  }
   const bool is_gap = name.starts_with(kGapPrefix);
   return figures_of(*found, is_gap ? Which::gaps : Which::times);
 }
@@ -262,6 +321,7 @@ std::vector<StatisticFigures> Statistics::read_all() const {
     if (one.journal.header.gap != layout::Gap::none)
       figures.push_back(figures_of(one, Which::gaps));
   }
+  for (const auto& one : recorded()) figures.push_back(figures_of(one));
   return figures;
 }
 
@@ -269,6 +329,9 @@ std::vector<pid_t> processes_with_statistics() {
   std::vector<pid_t> pids;
   for (const FoundSession& one : ledger::find_sessions().sessions)
     if (one.is_kept() && one.target_lives) pids.push_back(one.journal.header.pid);
+  using Access = ledger::RecordedFile::Access;
+  for (const auto& file : ledger::find_recordings(std::nullopt, Access::read).files)
+    if (file.process_lives()) pids.push_back(file.pid());
   return pids;
 }
 

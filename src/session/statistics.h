@@ -6,6 +6,9 @@
 //     reset    what it has recorded becomes a baseline (engine/reset.h)
 //     remove   it is taken out, as any session whose controller is gone
 //
+// Besides these there are statistics that the program records itself (pinprick/kstats.h). They can
+// be looked at, stopped and reset, too; they come and go as the program wants.
+//
 // Changes wait for the process's turn. One thread at a time uses an object.
 #pragma once
 
@@ -21,6 +24,7 @@
 #include "base/result.h"
 #include "image/object_store.h"
 #include "ledger/discovery.h"
+#include "ledger/recorded_statistics.h"
 #include "session/measurement_error.h"
 #include "session/planning.h"
 #include "session/selection.h"
@@ -55,21 +59,22 @@ struct NotSwitched {
   std::string name;
 };
 
-using StatisticError =
-    std::variant<SelectionError, MeasurementError, NameTaken, NoStatistic, NotTimed, NotSwitched>;
+// The program records it itself, so only the program can remove it.
+struct OfProgram {
+  std::string name;
+};
+
+using StatisticError = std::variant<SelectionError, MeasurementError, ledger::RecordedError,
+                                    NameTaken, NoStatistic, NotTimed, NotSwitched, OfProgram>;
 
 // What a statistic has recorded, at one moment. `GAP-NAME` is a statistic of its own here.
 struct StatisticFigures {
   std::string name;
-  std::string what;  // the function, or the two ends of the span, as they are named
+  std::string what;  // the function, or the two ends of the span, as they are named; else empty
   unsigned bits = stats::kDefaultFractionBits;
-  bool is_gap = false;
-  bool is_span = false;
+  enum class Kind : uint8_t { calls, span, gaps, recorded } kind = Kind::calls;
   bool is_running = true;
-  bool target_lives = true;
-  layout::Gap gap = layout::Gap::none;
   uint64_t created_ns = 0;  // CLOCK_REALTIME
-  uint32_t cpus = 0;        // per-CPU areas, if there is one for each CPU; else 0
   std::vector<stats::CpuHistogram> by_cpu;
   ledger::Unrecorded unrecorded;
   uint64_t refused = 0;  // of the missed ones: for lack of memory for histograms
@@ -93,7 +98,7 @@ class Statistics {
   Result<void, StatisticError> stop(const std::string& name);
   Result<void, StatisticError> reset(const std::string& name);
 
-  // All, oldest first, each followed by its gaps.
+  // All traced ones, oldest first, each followed by its gaps; then those that the program records.
   std::vector<StatisticState> list() const;
   // The figures of one, or of its gaps. Also of a process that has ended.
   Result<StatisticFigures, StatisticError> read(const std::string& name) const;
@@ -105,6 +110,11 @@ class Statistics {
   std::optional<ledger::FoundSession> find(const std::string& name) const;
   // By its own name, or by that of its gaps.
   std::optional<ledger::FoundSession> find_either(const std::string& name) const;
+  // Of those that the program records: that of this name, or all without one.
+  std::vector<ledger::RecordedStatistic> recorded(const std::string* name = nullptr) const;
+  using ChangeRecorded = std::function<Result<void, ledger::RecordedError>(ledger::RecordedFile&)>;
+  Result<void, StatisticError> change_recorded(const std::string& name,
+                                               const ChangeRecorded& change);
   using Change = std::function<Result<void, StatisticError>(
       const target::RemoteTarget&, ledger::SessionFile&, layout::Session&)>;
   Result<void, StatisticError> change(const std::string& name, const Change& change);
@@ -114,7 +124,7 @@ class Statistics {
   image::ObjectStore* store_;
 };
 
-// The processes that live and have statistics that this user can read.
+// The processes that live and have statistics that this user can read, traced or recorded.
 std::vector<pid_t> processes_with_statistics();
 
 inline constexpr std::string_view kGapPrefix = "GAP-";

@@ -196,11 +196,8 @@ is_idle() { tell ready "done"; }
 }
 
 @test "calls that an exception leaves are counted apart" {
-  mkfifo "$work/in"
-  "$TARGETS/thrower" 300 by-line <"$work/in" >"$work/out" 3>&- &
-  spans=$!
-  ends_with_test $spans
-  exec 7>"$work/in"
+  start_fed thrower 300 by-line
+  spans=$fed
   kstats trace leaf
   yes | head -n 400 >&7 || true
   exec 7>&-
@@ -343,6 +340,39 @@ is_idle() { tell ready "done"; }
   kstats remove begin
   kstats remove pair
   end_fed
+}
+
+@test "statistics that a program records are listed, shown, stopped and reset like traced ones" {
+  [ -x "$TARGETS/recorder" ] || skip "built with sanitizers: libpinprick is not"
+  start_fed recorder
+  spans=$fed
+  tell "record 100" "done"
+  [ "$(kstats list)" = "mine times" ]
+  [ "$(figure mine '(x["count"], x["sum_ns"], x["bits"], x["kind"], x["running"])')" = "(100, 4950.0, 5, 'recorded', True)" ]
+  kstats STOP mine
+  tell "record 100" "done"
+  [ "$(figure mine '(x["count"], x["running"])')" = "(100, False)" ]
+  kstats START mine
+  tell "record 10" "done"
+  [ "$(figure mine 'x["count"]')" -eq 110 ]
+  tell start "done"
+  kstats RESET times
+  tell end "done"
+  tell end "done"
+  tell "pairs 50" "done"
+  [ "$(figure times '(x["count"], x["unmatched_ends"])')" = "(50, 1)" ]
+  fails EEXIST 1 trace mine start begin
+  fails EPERM 4 remove mine
+  # Traced ones beside them, also of the program that links the library but has no probes.
+  kstats trace begin
+  tell "pairs 50" "done"
+  [ "$(kstats list)" = "begin GAP-begin mine times" ]
+  [ "$(figure begin 'x["count"]')" -eq 50 ]
+  kstats remove begin
+  tell drop "done"
+  [ "$(kstats list)" = "times" ]
+  end_fed
+  [ "$(kstats list)" = "" ]
 }
 
 @test "a trace that is killed at any moment leaves nothing that is taken for a statistic" {

@@ -88,6 +88,21 @@ const char* name(SessionRow::State state) {
   return "?";
 }
 
+const char* name(session::StatisticFigures::Kind kind) {
+  using Kind = session::StatisticFigures::Kind;
+  switch (kind) {
+    case Kind::calls:
+      return "call";
+    case Kind::span:
+      return "span";
+    case Kind::gaps:
+      return "gap";
+    case Kind::recorded:
+      return "recorded";
+  }
+  return "?";
+}
+
 }  // namespace
 
 void JsonRenderer::error(const Message& message) {
@@ -274,9 +289,7 @@ void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statist
                  {"pid", pid},
                  {"name", statistic.name},
                  {"of", statistic.what},
-                 {"kind", statistic.is_gap    ? "gap"
-                          : statistic.is_span ? "span"
-                                              : "call"},
+                 {"kind", name(statistic.kind)},
                  {"running", statistic.is_running},
                  {"created_ns", statistic.created_ns}};
   record.update(fields);
