@@ -78,6 +78,13 @@ _pinprick() {
     status) words="$common -a --all --symbols" ;;
     detach) words="$common -a --all --owner" ;;
     keep) words="$common -d --duration" ;;
+    kstats)
+      words="$common --density --force --no-cache"
+      if [[ $word != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "trace remove START STOP RESET list show" -- "$word")
+        return
+      fi
+      ;;
     mount)
       words=$common
       if [[ $word != -* ]]; then

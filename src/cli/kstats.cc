@@ -44,14 +44,15 @@ int list(const session::Statistics& statistics, pid_t pid, Renderer& renderer) {
 }
 
 int show(const session::Statistics& statistics, pid_t pid, const std::string& name,
-         Renderer& renderer) {
+         StatisticForm form, Renderer& renderer) {
   if (name.empty()) {
-    for (const auto& one : statistics.read_all()) renderer.statistic(pid, one, true);
+    form.with_name = true;
+    for (const auto& one : statistics.read_all()) renderer.statistic(pid, one, form);
     return kOk;
   }
   const auto figures = statistics.read(name);
   if (!figures) return give_up(renderer, message_of(control_error(figures.error())));
-  renderer.statistic(pid, *figures, false);
+  renderer.statistic(pid, *figures, form);
   for (const std::string& line : shortfalls(*figures)) renderer.warning(line);
   return kOk;
 }
@@ -67,10 +68,10 @@ int run_kstats(const Options& options, Renderer& renderer) {
   if (command->verb == Verb::list) {
     exit = list(statistics, pid, renderer);
   } else if (command->verb == Verb::show) {
-    exit = show(statistics, pid, command->name, renderer);
+    exit = show(statistics, pid, command->name, {false, options.density}, renderer);
   } else {
     const Undisturbed until_done;
-    const auto done = run_command(statistics, *command);
+    const auto done = run_command(statistics, *command, options.force);
     object_store().write_pending();
     if (!done) return give_up(renderer, message_of(done.error()));
   }

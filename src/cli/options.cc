@@ -86,7 +86,10 @@ constexpr const char* kTopFooter =
     "  pinprick top -p 4242 'lookupKey*' processCommand   until q or Ctrl-C\n"
     "  pinprick top -p 4242 -p 4243 'libssl:SSL_*'        two processes\n"
     "  pinprick top -p 4242 -d 10 'libc:*alloc' | cat     as tables, each second\n"
+    "  pinprick top                                       all statistics of pinprick-kstats(1)\n"
     "\n"
+    "Without a PATTERN it shows the statistics that are in the processes already, and without -p\n"
+    "those of all processes.\n"
     "On a terminal, `?` shows the keys. Otherwise, and with --output, it prints a table for each\n"
     "interval, and with --json what `latency --json` prints.\n"
     "q, Ctrl-C, --duration and signals end it, and take the probes out.\n"
@@ -322,6 +325,7 @@ std::optional<std::string> contradiction(const Options& options) {
   if (watches || verb == "list") {
     const int sources = (options.pids.empty() ? 0 : 1) + (options.has_command() ? 1 : 0) +
                         (options.file.empty() ? 0 : 1) + (options.summary.empty() ? 0 : 1);
+    if (sources == 0 && verb == "top" && options.patterns.empty()) return std::nullopt;
     if (sources == 0)
       return verb == "top" ? "no process: give -p PID"
              : watches     ? "no process: give -p PID, or -- COMMAND"
@@ -334,9 +338,7 @@ std::optional<std::string> contradiction(const Options& options) {
     return "--together goes with --summary ELF --instructions";
   if (!options.symbols.empty() && options.pids.size() != 1) return "--symbols needs one -p PID";
   if (options.top != 0 && options.json) return "--top is for tables; --json has all functions";
-  if (verb == "top" && options.patterns.empty())
-    return "no PATTERN: name the functions to show, for example 'lookup*'";
-  if (watches && options.patterns.empty()) return "no PATTERN: which functions?";
+  if (watches && verb != "top" && options.patterns.empty()) return "no PATTERN: which functions?";
   if (verb == "detach" && options.pids.empty() && !options.all)
     return "no process: give -p PID, or --all";
   if (verb == "kstats" && options.pids.size() != 1) return "give one process: -p PID";
@@ -416,7 +418,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
       ->description("Draw every SECONDS, with figures of these (default 1)");
   top->get_option("--top")->description(
       "In tables: show the N with the most time, and not the others");
-  describe(*top, {"top [OPTIONS] -p PID PATTERN..."}, std::string(kPatternFooter) + kTopFooter);
+  describe(*top, {"top [OPTIONS] -p PID PATTERN...", "top [OPTIONS] [-p PID]"},
+           std::string(kPatternFooter) + kTopFooter);
   add_bits(*top);
   add_timing(*top, options);
 
@@ -451,6 +454,9 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   auto* kstats = app.add_subcommand("kstats", "Statistics that stay in a process, with names");
   add_pids(*kstats, options, "Process with the statistics");
   kstats->add_option("COMMAND", options.patterns, "What to do; see below")->type_name("");
+  kstats->add_flag("--density", options.density, "show: draw a histogram");
+  kstats->add_flag("--force", options.force,
+                   "trace: although an exception that passes may end the program");
   add_cache(*kstats, options);
   add_common(*kstats, options);
   describe(*kstats, {"kstats [OPTIONS] -p PID COMMAND..."}, kKstatsFooter);

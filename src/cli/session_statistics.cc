@@ -106,8 +106,9 @@ struct Describe {
   }
 };
 
-session::StatisticSpec spec_of(const Command& command) {
+session::StatisticSpec spec_of(const Command& command, bool force) {
   session::StatisticSpec spec;
+  spec.force = force;
   spec.name = command.name;
   spec.bits = command.bits;
   spec.start = command.start;
@@ -207,14 +208,15 @@ ExitCode exit_code(const ControlError& error) {
   }
 }
 
-Result<void, ControlError> run_command(session::Statistics& statistics, const Command& command) {
+Result<void, ControlError> run_command(session::Statistics& statistics, const Command& command,
+                                       bool force) {
   const auto outcome = [](const auto& result) -> Result<void, ControlError> {
     if (!result) return fail(control_error(result.error()));
     return {};
   };
   switch (command.verb) {
     case Verb::trace:
-      return outcome(statistics.trace(spec_of(command)));
+      return outcome(statistics.trace(spec_of(command, force)));
     case Verb::remove:
       return outcome(statistics.remove(command.name));
     case Verb::start:

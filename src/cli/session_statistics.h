@@ -16,9 +16,10 @@ control::ControlError control_error(const session::StatisticError& error);
 // How pinprick exits after such an error.
 ExitCode exit_code(const control::ControlError& error);
 
-// Runs a trace, remove, start, stop or reset.
+// Runs a trace, remove, start, stop or reset. `force`: session::StatisticSpec.
 Result<void, control::ControlError> run_command(session::Statistics& statistics,
-                                                const control::Command& command);
+                                                const control::Command& command,
+                                                bool force = false);
 
 // All processes of this machine that have statistics and may be looked at.
 std::unique_ptr<control::Processes> session_statistics();

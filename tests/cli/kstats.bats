@@ -375,6 +375,47 @@ is_idle() { tell ready "done"; }
   [ "$(kstats list)" = "" ]
 }
 
+@test "top without a pattern shows the statistics, and leaves them as they are" {
+  start_spans
+  run "$PINPRICK" top -p "$spans" -d 1
+  [ "$status" -eq 3 ]
+  [[ "$output" == *"there are no statistics: give a PATTERN"* ]]
+  kstats trace pair start begin end end
+  tell "pairs 100" "done"
+  "$PINPRICK" top -i 0.1 --json >"$work/records" 2>"$work/errors" 3>&- 7>&- &
+  top=$!
+  ends_with_test $top
+  until_line "$work/records" '"function":"pair"'
+  tell "pairs 1000" "done"
+  has_all() { [ "$(field 'sum(x["count"] for x in r if x["type"] == "latency" and x["function"] == "pair")')" -eq 1000 ]; }
+  patiently has_all
+  kstats RESET pair
+  tell "pairs 10" "done"
+  has_more() { [ "$(field 'sum(x["count"] for x in r if x["type"] == "latency" and x["function"] == "pair")')" -eq 1010 ]; }
+  patiently has_more
+  kill -INT $top
+  wait $top
+  run "$PINPRICK" top --all -p "$spans" -d 0.1 -i 0.1
+  [ "$status" -eq 0 ]
+  [[ "$output" == *"pair"* ]]
+  [ "$(figure pair 'x["count"]')" -eq 10 ]
+  kstats remove pair
+  no_trace "$spans"
+  end_fed
+}
+
+@test "a drawing has the fractions of the times, and no line of kstats" {
+  start_spans
+  kstats trace pair start begin end end
+  tell "pairs 1000" "done"
+  kstats --density show pair >"$work/drawing"
+  cat "$work/drawing"
+  ! grep -q slot "$work/drawing"
+  [ "$(awk '{ sub("%", "", $NF); n += $NF } END { print (n > 99.5 && n < 100.5) }' "$work/drawing")" -eq 1 ]
+  kstats remove pair
+  end_fed
+}
+
 @test "a trace that is killed at any moment leaves nothing that is taken for a statistic" {
   start_spans 2
   for delay in 0 0.001 0.002 0.003 0.004 0.005 0.006 0.008 0.01 0.015 0.02 0.03; do

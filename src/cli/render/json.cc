@@ -263,10 +263,10 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
 
 void JsonRenderer::statistic_names(pid_t pid,
                                    const std::vector<session::StatisticFigures>& statistics) {
-  for (const auto& one : statistics) statistic(pid, one, true);
+  for (const auto& one : statistics) statistic(pid, one, {});
 }
 
-void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statistic, bool) {
+void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statistic, StatisticForm) {
   stats::Histogram sum(statistic.bits);
   Json cpus = Json::array();
   for (const auto& [cpu, histogram] : statistic.by_cpu) {

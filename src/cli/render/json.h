@@ -31,7 +31,8 @@ class JsonRenderer : public Renderer {
   void sessions(const std::vector<SessionRow>& rows) override;
   void statistic_names(pid_t pid,
                        const std::vector<session::StatisticFigures>& statistics) override;
-  void statistic(pid_t pid, const session::StatisticFigures& statistic, bool with_name) override;
+  void statistic(pid_t pid, const session::StatisticFigures& statistic,
+                 StatisticForm form) override;
   void checks(const std::vector<CheckRow>& rows) override;
   bool is_broken() const override { return data_.is_broken(); }
   void flush() override { data_.flush(); }

@@ -77,6 +77,12 @@ struct CheckRow {
   std::string remedy;
 };
 
+// How the figures of a statistic are shown as text.
+struct StatisticForm {
+  bool with_name = false;  // as one of several
+  bool density = false;    // drawn, instead of kstats' lines
+};
+
 class Renderer : public session::ReportSink {
  public:
   virtual void error(const Message& message) = 0;
@@ -104,8 +110,8 @@ class Renderer : public session::ReportSink {
   // The statistics of a process, as `kstats list` names them.
   virtual void statistic_names(pid_t pid,
                                const std::vector<session::StatisticFigures>& statistics) = 0;
-  // The figures of one; with its name, if it is one of several.
-  virtual void statistic(pid_t pid, const session::StatisticFigures& statistic, bool with_name) = 0;
+  virtual void statistic(pid_t pid, const session::StatisticFigures& statistic,
+                         StatisticForm form) = 0;
 
   virtual bool is_broken() const = 0;
   virtual void flush() = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "cli/render/density.h"
 #include "cli/render/units.h"
 #include "cli/session_statistics.h"
 #include "runtime/probe_cost.h"
@@ -517,9 +518,18 @@ void TextRenderer::statistic_names(pid_t,
   data_.write(line + "\n");
 }
 
-void TextRenderer::statistic(pid_t, const session::StatisticFigures& statistic, bool with_name) {
-  if (with_name) data_.write(statistic.name + ":\n");
-  data_.write(text_of(statistic));
+void TextRenderer::statistic(pid_t, const session::StatisticFigures& statistic,
+                             StatisticForm form) {
+  if (form.with_name) data_.write(statistic.name + ":\n");
+  if (!form.density) {
+    data_.write(text_of(statistic));
+    return;
+  }
+  stats::Histogram sum(statistic.bits);
+  for (const auto& [cpu, histogram] : statistic.by_cpu) sum.merge(histogram);
+  const DensityStyle style;
+  for (const DensityLine& line : density_lines(sum, style))
+    data_.write(text_of(line, style) + "\n");
 }
 
 void TextRenderer::checks(const std::vector<CheckRow>& rows) {

@@ -20,6 +20,7 @@
 #include "cli/top/screen.h"
 #include "cli/top/screen_file.h"
 #include "cli/top/screen_signals.h"
+#include "cli/top/statistic_rows.h"
 #include "cli/top/terminal.h"
 #include "cli/verbs.h"
 
@@ -250,15 +251,62 @@ int run_on_screen(const Options& options, Terminal& terminal) {
   return measured.conclude();
 }
 
+int run_on_screen(const Options& options, Terminal& terminal, StatisticRows& source) {
+  Notes notes;
+  Interrupts interrupts;
+  notes.keep();
+  Top(options, interrupts, source, terminal, notes).run();
+  notes.release();
+  return kOk;
+}
+
+// Each interval, until a signal, the duration, or the end of all processes.
+int run_as_tables(const Options& options, Renderer& renderer, StatisticRows& source) {
+  Interrupts interrupts;
+  const uint64_t start = monotonic_ns();
+  const auto after = [&](double seconds) {
+    return start + static_cast<uint64_t>(std::llround(seconds * 1e9));
+  };
+  const uint64_t deadline = options.duration_s > 0 ? after(options.duration_s) : kNever;
+  bool is_interrupted = false;
+  for (uint64_t intervals = 1; !is_interrupted && !source.all_ended(); ++intervals) {
+    const uint64_t next =
+        std::min(deadline, after(options.interval_s * static_cast<double>(intervals)));
+    while (!is_interrupted && monotonic_ns() < next) {
+      const uint64_t pause = std::min(source.look_after(), next - std::min(next, monotonic_ns()));
+      pollfd signal = {interrupts.descriptor(), POLLIN, 0};
+      ::poll(&signal, 1, static_cast<int>(pause / 1'000'000) + 1);
+      is_interrupted = interrupts.arrived();
+    }
+    source.read([&](const RowSource::LatencyReport& report) { renderer.latencies(report); });
+    renderer.flush();
+    if (renderer.is_broken()) return kFailed;
+    if (monotonic_ns() >= deadline) break;
+  }
+  return kOk;
+}
+
+int run_on_statistics(const Options& options, Renderer& renderer, Terminal* terminal) {
+  StatisticRows source(options.pids);
+  if (!source.has_any())
+    return give_up(renderer, {"nothing_matched",
+                              "there are no statistics: give a PATTERN for the functions to time, "
+                              "or create statistics with `pinprick kstats`",
+                              kNothingMatched});
+  return terminal != nullptr ? run_on_screen(options, *terminal, source)
+                             : run_as_tables(options, renderer, source);
+}
+
 }  // namespace
 }  // namespace top
 
 int run_top(const Options& options, Renderer& renderer) {
   const auto terminal = options.json || !options.output.empty() ? nullptr : top::Terminal::open();
-  if (!terminal) return run_watch(options, renderer);
+  if (!terminal && !options.patterns.empty()) return run_watch(options, renderer);
   // Without a handler, an exception would end pinprick without unwinding: the terminal would keep
   // its modes, and the program its probes.
   try {
+    if (options.patterns.empty()) return top::run_on_statistics(options, renderer, terminal.get());
     return top::run_on_screen(options, *terminal);
   } catch (...) {
     throw;

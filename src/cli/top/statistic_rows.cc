@@ -1,0 +1,115 @@
+#include "cli/top/statistic_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "cli/object_store.h"
+#include "cli/session_statistics.h"
+#include "target/procfs.h"
+
+namespace pinprick::cli::top {
+namespace {
+
+using session::LatencyRow;
+using session::StatisticFigures;
+
+LatencyRow row_of(const StatisticFigures& figures) {
+  LatencyRow row;
+  row.histogram = stats::Histogram(figures.bits);
+  for (const auto& [cpu, histogram] : figures.by_cpu) row.histogram.merge(histogram);
+  row.missed = figures.unrecorded.missed;
+  row.unwound = figures.unrecorded.unwound;
+  row.abandoned = figures.unrecorded.abandoned;
+  row.from_generated = figures.unrecorded.from_generated;
+  row.is_span = figures.kind != StatisticFigures::Kind::calls;
+  row.repeated = figures.unrecorded.repeated;
+  row.unmatched = figures.unrecorded.unmatched;
+  return row;
+}
+
+uint64_t events_in(const LatencyRow& row) {
+  return row.histogram.count() + row.missed + row.unwound + row.abandoned + row.from_generated +
+         row.repeated + row.unmatched;
+}
+
+// What was recorded after `last`; all of it, if there was a reset, or another statistic has the
+// name now.
+LatencyRow since(const LatencyRow& now, const LatencyRow& last) {
+  if (now.histogram.bits() != last.histogram.bits() || events_in(now) < events_in(last)) return now;
+  LatencyRow row = now;
+  row.histogram = now.histogram.since(last.histogram);
+  row.missed -= last.missed;
+  row.unwound -= last.unwound;
+  row.abandoned -= last.abandoned;
+  row.from_generated -= last.from_generated;
+  row.repeated -= last.repeated;
+  row.unmatched -= last.unmatched;
+  return row;
+}
+
+}  // namespace
+
+StatisticRows::StatisticRows(std::vector<pid_t> pids)
+    : pids_(std::move(pids)), processes_(session_statistics()) {
+  find_processes();
+  read([](const LatencyReport&) {});  // what was recorded before is not shown
+}
+
+void StatisticRows::find_processes() {
+  for (const pid_t pid : pids_.empty() ? processes_->all() : pids_) {
+    const auto status = target::read_status(pid);
+    if (!status || known_.contains(pid)) continue;
+    if (!pids_.empty() && session::Statistics(pid, object_store()).list().empty()) continue;
+    known_[pid] = {status->start_time, status->command, false, {}, monotonic_ns()};
+  }
+}
+
+uint64_t StatisticRows::look_after() {
+  constexpr uint64_t kPauseNs = 500'000'000;
+  find_processes();
+  for (auto& [pid, known] : known_) {
+    const auto status = target::read_status(pid);
+    known.has_ended = !status || status->start_time != known.start_time || status->state == 'Z';
+  }
+  processes_->provide();
+  return kPauseNs;
+}
+
+void StatisticRows::read(const TakeReport& take) {
+  for (auto& [pid, known] : known_)
+    if (!known.has_ended) read_one(pid, known, take);
+}
+
+void StatisticRows::read_one(pid_t pid, Known& known, const TakeReport& take) {
+  const auto figures = session::Statistics(pid, object_store()).read_all();
+  const uint64_t now_ns = monotonic_ns();
+  LatencyReport report;
+  report.process = {pid, known.command};
+  report.seconds = static_cast<double>(now_ns - std::exchange(known.read_ns, now_ns)) / 1e9;
+  for (const StatisticFigures& one : figures) {
+    if (one.kind == StatisticFigures::Kind::gaps) continue;
+    LatencyRow now = row_of(one);
+    const auto last = known.last.find(one.name);
+    LatencyRow row = last == known.last.end() ? now : since(now, last->second);
+    row.name = {one.what, one.name};
+    report.rows.push_back(std::move(row));
+    known.last.insert_or_assign(one.name, std::move(now));
+  }
+  take(report);
+}
+
+std::vector<pid_t> StatisticRows::ended() const {
+  std::vector<pid_t> pids;
+  for (const auto& [pid, known] : known_)
+    if (known.has_ended) pids.push_back(pid);
+  return pids;
+}
+
+// With all processes of the machine another one may come.
+bool StatisticRows::all_ended() const {
+  return !pids_.empty() && std::all_of(known_.begin(), known_.end(),
+                                       [](const auto& one) { return one.second.has_ended; });
+}
+
+}  // namespace pinprick::cli::top
