@@ -2,10 +2,7 @@
 // memory, and functions that check the results of their calls.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/rseq.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <csetjmp>
@@ -19,6 +16,7 @@
 #include "call_with_registers.h"
 #include "executable_memory.h"
 #include "layout/session_file.h"
+#include "own_rseq.h"
 #include "runtime/image.h"
 #include "stats/histogram.h"
 
@@ -28,16 +26,6 @@ namespace {
 constexpr unsigned kBits = 3;
 constexpr uint64_t kBlock = layout::histogram_size(kBits);
 constexpr uint64_t kSlots = 64;
-
-std::optional<arch::RseqArea> own_rseq() {
-  if (__rseq_size == 0) return std::nullopt;
-  return arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
-}
-
-struct rseq* own_area() {
-  return reinterpret_cast<struct rseq*>(static_cast<char*>(__builtin_thread_pointer()) +
-                                        __rseq_offset);
-}
 
 // By locked instructions; by restartable sequences; or with sequences for slots and locked
 // counters, as there are fewer areas than CPUs.
@@ -465,8 +453,7 @@ TEST(SlotsUnregistered, NeverHaveTwoOwnersWhateverTheRseqAreaSays) {
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back([&] {
       auto* area = own_area();
-      ASSERT_EQ(
-          ::syscall(SYS_rseq, area, std::max(__rseq_size, 32u), RSEQ_FLAG_UNREGISTER, RSEQ_SIG), 0);
+      call_rseq(RSEQ_FLAG_UNREGISTER);
       __atomic_store_n(&area->cpu_id, 0, __ATOMIC_RELAXED);
       auto* call = probed.function<long(long (*)(long), long)>();
       for (long i = 0; i < 400000; ++i)

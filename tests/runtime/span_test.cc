@@ -1,12 +1,11 @@
-// Runs the runtime of spans in this process: stubs whose actions start and end spans, called by
-// threads, in signal handlers and in children.
+// Runs the runtime of spans in this process: stubs whose actions start and end spans, and gaps
+// between them, called by threads, in signal handlers and in children.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/rseq.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -27,6 +26,7 @@
 #include "call_with_registers.h"
 #include "executable_memory.h"
 #include "layout/session_file.h"
+#include "own_rseq.h"
 #include "runtime/image.h"
 #include "stats/histogram.h"
 
@@ -57,26 +57,37 @@ bool has_fsgsbase() {
   return (getauxval(AT_HWCAP2) & kFsgsbase) != 0;
 }
 
-// What a point does in a span.
+// What a point does in a span, or in the gaps of that number.
 struct Passes {
   uint64_t span = 0;
-  bool ends = false;
+  layout::Pass pass = layout::Pass::starts;
 };
+constexpr Passes start_of(uint64_t span) {
+  return {span, layout::Pass::starts};
+}
+constexpr Passes end_of(uint64_t span) {
+  return {span, layout::Pass::ends};
+}
 
-enum class Path : uint8_t { locked, rseq };
+// By locked instructions; by restartable sequences; or on a thread without an area where others
+// have one.
+enum class Path : uint8_t { locked, rseq, unregistered };
 
 // Points that start and end spans, in functions that do nothing else.
 class Points {
  public:
   using Function = void();
 
+  // The last of the spans may be gaps.
   explicit Points(Path path, uint64_t spans = 1)
+      : Points(path == Path::locked ? std::nullopt : own_rseq(), spans) {}
+  Points(std::optional<arch::RseqArea> rseq, uint64_t spans)
       : spans_(spans),
         cpus_(std::max(2u, std::thread::hardware_concurrency())),
         cells_(((cpus_ + 1) * kPageSize + PP_POOL_BLOCKS +
                 (cpus_ + 1) * spans * layout::histogram_size(kBits)) /
                8),
-        spec_(spec(path)),
+        spec_(spec(rseq)),
         extent_(runtime_extent(spec_)),
         runtime_memory_(extent_.size()),
         stubs_(1 << 16) {
@@ -111,10 +122,9 @@ class Points {
     for (const auto& point : points) {
       std::vector<arch::StubAction> actions;
       for (const Passes& one : point)
-        actions.push_back(
-            {.what = arch::PassSpan{{one.span * sizeof(layout::SpanCells), kBits},
-                                    layout::span_start_offset(one.span),
-                                    one.ends ? layout::Pass::ends : layout::Pass::starts}});
+        actions.push_back({.what = arch::PassSpan{{one.span * sizeof(layout::SpanCells), kBits},
+                                                  layout::span_start_offset(one.span),
+                                                  one.pass}});
       const auto stub = arch::emit_stub(code, entries, {.actions = actions}, {begin, body});
       all.push_back(reinterpret_cast<Function*>(stub.begin));
     }
@@ -178,18 +188,31 @@ class Points {
                 spec_.blocks.size() - PP_POOL_BLOCKS);
     reinterpret_cast<layout::PoolHeader*>(spec_.blocks.begin)->taken = 0;
   }
+  // Where the areas keep the end of the last call or span, for gaps of a CPU.
+  std::vector<uint64_t*> gap_words() {
+    std::vector<uint64_t*> words;
+    for (uint64_t region = 0; region <= cpus_; ++region)
+      words.push_back(&cells_[(region * kPageSize + spans_ * sizeof(layout::SpanCells)) / 8]);
+    return words;
+  }
+  // As the kernel does in a child that must not count.
+  void empty_tables() {
+    std::memset(runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext) +
+                    layout::kCellTablesBegin,
+                0, layout::kCellTablesEnd - layout::kCellTablesBegin);
+  }
   Range code() const { return code_; }
   bool is_stub(Address at) const {
     return Range{stubs_.address(), stubs_.address() + stubs_.size() / 2}.contains(at);
   }
 
  private:
-  RuntimeSpec spec(Path path) {
+  RuntimeSpec spec(std::optional<arch::RseqArea> rseq) {
     RuntimeSpec spec;
     spec.slot_count = spec.capacity = 1;
     spec.cpu_count = cpus_;
     spec.most_fraction_bits = kBits;
-    if (path == Path::rseq) spec.rseq = arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
+    spec.rseq = rseq;
     spec.ns_multiplier = ns_multiplier();
     spec.cells = reinterpret_cast<Address>(cells_.data());
     spec.region_size = kPageSize;
@@ -221,20 +244,31 @@ class Points {
   std::vector<layout::ThreadEntry*> entries_;
 };
 
-const Passes kStart = {0, false}, kEnd = {0, true};
+const Passes kStart = start_of(0), kEnd = end_of(0);
 
-class Span : public testing::TestWithParam<Path> {
+// Runs a test on a path, or skips it where there is none.
+class OnPath : public testing::Test {
  protected:
-  void SetUp() override {
+  void take(Path path) {
     if (!has_fsgsbase()) GTEST_SKIP() << "this kernel, or processor, does not let programs see fs";
-    if (GetParam() == Path::rseq && __rseq_size == 0)
-      GTEST_SKIP() << "this libc does not register rseq";
+    if (path != Path::locked && !own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
+    if (path == Path::unregistered) unregistered_.emplace();
   }
+
+ private:
+  std::optional<Unregistered> unregistered_;
 };
-INSTANTIATE_TEST_SUITE_P(Paths, Span, testing::Values(Path::locked, Path::rseq),
-                         [](const auto& path) {
-                           return path.param == Path::locked ? "locked" : "rseq";
-                         });
+
+std::string text_of(Path path) {
+  return path == Path::locked ? "locked" : path == Path::rseq ? "rseq" : "unregistered";
+}
+
+class Span : public OnPath, public testing::WithParamInterface<Path> {
+ protected:
+  void SetUp() override { take(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(Paths, Span, testing::Values(Path::locked, Path::rseq, Path::unregistered),
+                         [](const auto& path) { return text_of(path.param); });
 
 void wait_ns(uint64_t ns) {
   const uint64_t until = monotonic_ns() + ns;
@@ -294,8 +328,8 @@ TEST_P(Span, FromAPointToItselfLastsFromHitToHit) {
 TEST_P(Span, SharesOnlyPointsWithOtherSpans) {
   Points points(GetParam(), 9);  // an entry is larger than a line of the cache
   // a..b, b..c as the last one, and c..a.
-  const auto on =
-      points.functions({{{1, true}, {0, false}}, {{0, true}, {8, false}}, {{8, true}, {1, false}}});
+  const auto on = points.functions(
+      {{end_of(1), start_of(0)}, {end_of(0), start_of(8)}, {end_of(8), start_of(1)}});
   for (int i = 0; i < 100; ++i)
     for (auto* point : on) point();
   on[0]();
@@ -474,6 +508,9 @@ TEST_P(Span, CountsExactlyIfSignalHandlersPassTheSamePoints) {
 
 // --- A handler at each instruction
 
+// An area that is not registered: the kernel restarts no sequence of the thread, on_step does.
+thread_local struct rseq pretended_rseq;
+
 struct Stepping {
   std::function<bool(Address)> is_ours;
   std::function<void()> then;
@@ -482,6 +519,19 @@ struct Stepping {
   bool is_done = false;
 } stepping;
 
+// Returns where a thread goes on that is interrupted at `ip`, as the kernel decides it.
+Address resumes_at(Address ip) {
+  // The descriptor is not aligned as its type would be; the kernel does not ask for that.
+  Address descriptor = 0;
+  std::memcpy(&descriptor, reinterpret_cast<char*>(&pretended_rseq) + PP_RSEQ_CS,
+              sizeof descriptor);
+  if (descriptor == 0) return ip;
+  pretended_rseq.rseq_cs = 0;
+  struct rseq_cs sequence;
+  std::memcpy(&sequence, reinterpret_cast<const void*>(descriptor), sizeof sequence);
+  return ip - sequence.start_ip < sequence.post_commit_offset ? sequence.abort_ip : ip;
+}
+
 void on_step(int, siginfo_t*, void* context) {
   auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   const auto ip = static_cast<Address>(registers[REG_RIP]);
@@ -489,6 +539,7 @@ void on_step(int, siginfo_t*, void* context) {
   const bool returned = ip == reinterpret_cast<Address>(step_returned);
   constexpr int kRounds = 2;
   if (stepping.is_ours(ip) && stepping.visits[ip]++ < kRounds && stepping.steps-- == 0) {
+    registers[REG_RIP] = static_cast<greg_t>(resumes_at(ip));
     stepping.then();
     stepping.is_done = true;
   }
@@ -570,29 +621,327 @@ TEST(SpanSteps, CountExactlyWhereverAHandlerInterrupts) {
   sigaction(SIGTRAP, &before, nullptr);
 }
 
+// Passes the points with known registers and flags, and expects that these stay as they are.
+void expect_preserved(const std::vector<Points::Function*>& points, uint64_t flags) {
+  for (auto* point : points) {
+    CallRegisters registers;
+    auto* words = reinterpret_cast<uint64_t*>(&registers);
+    for (uint64_t i = 0; i < 15; ++i) words[i] = 0x1111'2222'3333'0000 + i * 0x0101'0101'0101'0101;
+    registers.flags = flags | 2;
+    const CallRegisters before = registers;
+    call_with_registers(reinterpret_cast<void*>(point), &registers);
+    const auto* old_words = reinterpret_cast<const uint64_t*>(&before);
+    for (int i = 0; i < 15; ++i) EXPECT_EQ(words[i], old_words[i]) << "register " << i;
+    EXPECT_EQ(registers.flags & kArithmeticFlags, flags);
+  }
+}
+
+constexpr uint64_t kFlags[] = {0, kArithmeticFlags, 0x801, 0x44, 0x90};
+
 TEST_P(Span, PreservesAllRegistersAndFlags) {
   Points points(GetParam());
   // Each point without an entry, with an entry, and where it counts.
   const auto on = points.functions({{kEnd}, {kStart}, {kStart}, {kEnd}, {kEnd}, {kEnd, kStart}});
-  for (uint64_t flags :
-       {uint64_t{0}, kArithmeticFlags, uint64_t{0x801}, uint64_t{0x44}, uint64_t{0x90}}) {
+  for (const uint64_t flags : kFlags) {
     points.forget_all();
-    for (auto* point : on) {
-      CallRegisters registers;
-      auto* words = reinterpret_cast<uint64_t*>(&registers);
-      for (uint64_t i = 0; i < 15; ++i)
-        words[i] = 0x1111'2222'3333'0000 + i * 0x0101'0101'0101'0101;
-      registers.flags = flags | 2;
-      const CallRegisters before = registers;
-      call_with_registers(reinterpret_cast<void*>(point), &registers);
-      const auto* old_words = reinterpret_cast<const uint64_t*>(&before);
-      for (int i = 0; i < 15; ++i) EXPECT_EQ(words[i], old_words[i]) << "register " << i;
-      EXPECT_EQ(registers.flags & kArithmeticFlags, flags);
-    }
+    expect_preserved(on, flags);
     EXPECT_EQ(points.recorded(), 1u);
     EXPECT_EQ(points.repeated(), 1u);
     EXPECT_EQ(points.unmatched(), 3u);
   }
+}
+
+// --- Gaps
+
+using layout::Gap;
+
+// The points of the gaps with that number: where a call or span ends, and where the next starts.
+Passes last_end_of(Gap of, uint64_t gap) {
+  return {gap,
+          of == Gap::cpu ? layout::Pass::starts_gap_of_cpu : layout::Pass::starts_gap_of_thread};
+}
+Passes next_start_of(Gap of, uint64_t gap) {
+  return {gap, of == Gap::cpu ? layout::Pass::ends_gap_of_cpu : layout::Pass::ends};
+}
+
+// One kind of gaps, on one CPU.
+class Gaps : public OnPath, public testing::WithParamInterface<std::tuple<Path, Gap>> {
+ protected:
+  void SetUp() override { take(path()); }
+  static Path path() { return std::get<0>(GetParam()); }
+  static Gap of() { return std::get<1>(GetParam()); }
+  static bool is_of_cpu() { return of() == Gap::cpu; }
+  // Leaves every thread's entry to others, so that none is free.
+  static void fill_table(Points& points) {
+    for (auto* entry : points.entries()) {
+      *entry = {.owner = uint64_t{0x4711} << 32 | 77, .tid = 77, .dead = 0};
+      *points.starts(entry) = 1;
+    }
+  }
+  // Where the end of the last call or span is kept, by the areas or by the threads with an entry.
+  static std::vector<uint64_t*> words(Points& points) {
+    if (is_of_cpu()) return points.gap_words();
+    std::vector<uint64_t*> words;
+    for (auto* entry : points.entries())
+      if (entry->owner != 0) words.push_back(points.starts(entry));
+    return words;
+  }
+  static uint64_t pending(Points& points) {
+    const auto all = words(points);
+    return static_cast<uint64_t>(
+        std::count_if(all.begin(), all.end(), [](const uint64_t* word) { return *word != 0; }));
+  }
+
+  const OnOneCpu here_;
+};
+std::string text_of(Gap of) {
+  return of == Gap::cpu ? "of_cpu" : "of_thread";
+}
+INSTANTIATE_TEST_SUITE_P(Paths, Gaps,
+                         testing::Combine(testing::Values(Path::locked, Path::rseq,
+                                                          Path::unregistered),
+                                          testing::Values(Gap::cpu, Gap::thread)),
+                         [](const auto& one) {
+                           return text_of(std::get<0>(one.param)) + "_" +
+                                  text_of(std::get<1>(one.param));
+                         });
+
+TEST_P(Gaps, LastFromTheLastEndToTheNextStart) {
+  Points points(path());
+  const auto on = points.functions({{last_end_of(of(), 0)}, {next_start_of(of(), 0)}});
+  on[0]();
+  wait_ns(50'000'000);
+  const uint64_t before = monotonic_ns();
+  on[0]();
+  wait_ns(3'000'000);
+  on[1]();
+  const uint64_t elapsed = monotonic_ns() - before;
+  EXPECT_EQ(points.recorded(), 1u);
+  EXPECT_GE(points.histogram().sum(), 2.99e6);
+  EXPECT_LE(points.histogram().sum(), static_cast<double>(elapsed) * 1.001 + 1000);
+}
+
+TEST_P(Gaps, AreTakenOnce) {
+  Points points(path());
+  const auto on = points.functions({{last_end_of(of(), 0)}, {next_start_of(of(), 0)}});
+  on[0]();
+  EXPECT_EQ(pending(points), 1u);
+  for (int i = 0; i < 3; ++i) on[1]();
+  EXPECT_EQ(points.recorded(), 1u);
+  EXPECT_EQ(pending(points), 0u);
+}
+
+TEST_P(Gaps, AreNoneBeforeTheFirstEnd) {
+  Points points(path());
+  const auto on = points.functions({{next_start_of(of(), 0)}});
+  on[0]();
+  EXPECT_EQ(points.recorded(), 0u);
+  EXPECT_EQ(points.missed(), 0u);
+  EXPECT_EQ(points.only_entry(), nullptr) << "a start takes no entry for them";
+}
+
+TEST_P(Gaps, AreNeverNegativeThoughTheClocksOfTwoCpusDiffer) {
+  Points points(path());
+  const auto on = points.functions({{last_end_of(of(), 0)}, {next_start_of(of(), 0)}});
+  on[0]();
+  for (uint64_t* word : words(points))
+    if (*word != 0) *word = uint64_t{1} << 62;
+  on[1]();
+  EXPECT_EQ(points.recorded(), 1u);
+  EXPECT_EQ(points.histogram().sum(), 0.0);
+}
+
+TEST_P(Gaps, LieBetweenTheSpansOfOnePoint) {
+  Points points(path(), 2);
+  const auto on =
+      points.functions({{next_start_of(of(), 1), kStart}, {kEnd, last_end_of(of(), 1)}});
+  constexpr uint64_t kRounds = 10'000;
+  for (uint64_t i = 0; i < kRounds; ++i)
+    for (auto* point : on) point();
+  EXPECT_EQ(points.recorded(0), kRounds);
+  EXPECT_EQ(points.recorded(1), kRounds - 1);
+  EXPECT_EQ(points.missed(0) + points.missed(1) + points.repeated(0) + points.repeated(1), 0u);
+}
+
+TEST_P(Gaps, OfAThreadAreNotEndedByAnotherButThoseOfACpuAre) {
+  Points points(path());
+  const auto on = points.functions({{last_end_of(of(), 0)}, {next_start_of(of(), 0)}});
+  on[0]();
+  std::thread([&] { on[1](); }).join();
+  EXPECT_EQ(points.recorded(), is_of_cpu() ? 1u : 0u);
+  on[1]();
+  EXPECT_EQ(points.recorded(), 1u);
+}
+
+TEST_P(Gaps, OfACpuAreNotEndedOnAnotherButThoseOfAThreadAre) {
+  const auto another = here_.another();
+  if (!another) GTEST_SKIP() << "there is only one CPU";
+  Points points(path());
+  const auto on = points.functions({{last_end_of(of(), 0)}, {next_start_of(of(), 0)}});
+  const int home = ::sched_getcpu();
+  on[0]();
+  OnOneCpu::move_to(*another);
+  on[1]();
+  EXPECT_EQ(points.recorded(), is_of_cpu() && path() == Path::rseq ? 0u : 1u);
+  OnOneCpu::move_to(home);
+  on[1]();
+  EXPECT_EQ(points.recorded(), 1u);
+}
+
+TEST_P(Gaps, OfAThreadWithoutAFreeEntryAreNotRecorded) {
+  Points points(path());
+  const auto on = points.functions({{last_end_of(of(), 0)}, {next_start_of(of(), 0)}});
+  fill_table(points);
+  on[0]();
+  on[1]();
+  EXPECT_EQ(points.recorded(), is_of_cpu() ? 1u : 0u);
+  EXPECT_EQ(points.missed(), 0u);
+  for (auto* entry : points.entries()) ASSERT_EQ(*points.starts(entry), 1u) << "another thread's";
+  for (auto* entry : points.entries()) entry->dead = 77;
+  on[0]();
+  on[1]();
+  EXPECT_EQ(points.recorded(), is_of_cpu() ? 2u : 1u);
+}
+
+TEST_P(Gaps, ArePassedInAChildThatMustNotCount) {
+  Points points(path());
+  const auto on = points.functions({{last_end_of(of(), 0)}, {next_start_of(of(), 0)}});
+  on[0]();
+  points.empty_tables();
+  on[1]();
+  on[0]();
+  EXPECT_EQ(points.recorded(), 0u);
+}
+
+TEST_P(Gaps, AreNotTakenTwiceByThreadsOfOneCpu) {
+  Points points(path(), 2);
+  const auto on =
+      points.functions({{next_start_of(of(), 1), kStart}, {kEnd, last_end_of(of(), 1)}});
+  constexpr uint64_t kThreads = 8, kRounds = 20'000;
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      for (uint64_t i = 0; i < kRounds; ++i)
+        for (auto* point : on) point();
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(points.recorded(0), kThreads * kRounds);
+  // Each has a start and an end of its own; an end that another one follows first has none.
+  const uint64_t most = kThreads * kRounds - (is_of_cpu() ? 1 : kThreads);
+  EXPECT_LE(points.recorded(1), most);
+  if (is_of_cpu()) {
+    EXPECT_GT(points.recorded(1), most / 2);
+  } else {
+    EXPECT_EQ(points.recorded(1), most);
+  }
+}
+
+TEST_P(Gaps, PreserveAllRegistersAndFlags) {
+  Points points(path());
+  const Passes ends = next_start_of(of(), 0), starts = last_end_of(of(), 0);
+  // Each point without an entry, with an entry, where there is no end, and where there is one.
+  const auto on = points.functions({{ends}, {starts}, {starts}, {ends}, {ends}, {starts, ends}});
+  for (const uint64_t flags : kFlags) {
+    points.forget_all();
+    expect_preserved(on, flags);
+    EXPECT_EQ(points.recorded(), 2u);
+    fill_table(points);
+    expect_preserved(on, flags);
+    EXPECT_EQ(points.recorded(), is_of_cpu() ? 4u : 2u);
+  }
+}
+
+// What is left after ends (false) and starts (true), one after the other.
+struct GapsLeft {
+  uint64_t recorded = 0;
+  bool is_pending = false;
+  friend bool operator==(const GapsLeft&, const GapsLeft&) = default;
+};
+GapsLeft after(bool has_ended, std::initializer_list<std::vector<bool>> parts) {
+  GapsLeft left = {0, has_ended};
+  for (const auto& part : parts)
+    for (const bool is_start : part) {
+      left.recorded += is_start && left.is_pending;
+      left.is_pending = !is_start;
+    }
+  return left;
+}
+
+class GapSteps : public testing::TestWithParam<std::tuple<bool, Gap>> {
+ protected:
+  void SetUp() override {
+    if (!has_fsgsbase()) GTEST_SKIP() << "this kernel, or processor, does not let programs see fs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Paths, GapSteps,
+                         testing::Combine(testing::Bool(), testing::Values(Gap::cpu, Gap::thread)),
+                         [](const auto& one) {
+                           return std::string(std::get<0>(one.param) ? "rseq_" : "locked_") +
+                                  text_of(std::get<1>(one.param));
+                         });
+
+// A handler runs before the point that it interrupts takes effect, or after that. A sequence that
+// it interrupts is started again, as the kernel does that.
+TEST_P(GapSteps, AreTakenOnceWhereverAHandlerInterrupts) {
+  const auto [has_rseq, of] = GetParam();
+  std::optional<arch::RseqArea> area;
+  if (has_rseq)
+    area = {static_cast<int32_t>(reinterpret_cast<char*>(&pretended_rseq) -
+                                 static_cast<char*>(__builtin_thread_pointer()))};
+  Points points(area, 1);
+  static std::vector<Points::Function*> on;
+  on = points.functions({{last_end_of(of, 0)}, {next_start_of(of, 0)}});
+  struct sigaction action = {}, before;
+  action.sa_sigaction = on_step;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, &before);
+  stepping.is_ours = [&](Address at) { return points.is_stub(at) || points.code().contains(at); };
+  const auto is_pending = [&] {
+    for (const uint64_t* word : points.gap_words())
+      if (*word != 0) return true;
+    return points.pending() != 0;
+  };
+  const std::vector<std::vector<bool>> handlers = {{false}, {true}, {false, true}, {true, false}};
+  uint64_t most_steps = 0;
+  bool is_first_of_its_thread = true;
+  for (const bool has_ended : {false, true})
+    for (const bool is_start : {false, true})
+      for (const auto& handler : handlers)
+        for (uint64_t steps = 0;; ++steps) {
+          points.forget_all();
+          pretended_rseq = {};
+          if (has_ended) on[0]();
+          stepping.steps = steps;
+          stepping.visits.clear();
+          stepping.is_done = false;
+          stepping.then = [&] {
+            for (const bool one : handler) on[one ? 1 : 0]();
+          };
+          step_through(
+              [](long at) {
+                on[static_cast<size_t>(at)]();
+                return 0L;
+              },
+              is_start ? 1 : 0);
+          if (is_first_of_its_thread && points.only_entry() != nullptr) {
+            points.narrow_to_window_of(points.only_entry());
+            is_first_of_its_thread = false;
+          }
+          if (!stepping.is_done) {
+            most_steps = std::max(most_steps, steps);
+            break;
+          }
+          const GapsLeft left = {points.recorded(), is_pending()};
+          EXPECT_TRUE(left == after(has_ended, {handler, {is_start}}) ||
+                      left == after(has_ended, {{is_start}, handler}))
+              << (is_start ? "start" : "end") << (has_ended ? " after an end" : "") << ", step "
+              << steps << ": recorded " << left.recorded << (left.is_pending ? ", pending" : "");
+          EXPECT_EQ(pretended_rseq.rseq_cs, 0u) << "step " << steps;
+          EXPECT_EQ(points.missed(), 0u);
+          if (testing::Test::HasFailure()) break;
+        }
+  EXPECT_GT(most_steps, 30u);
+  sigaction(SIGTRAP, &before, nullptr);
 }
 
 }  // namespace
