@@ -16,7 +16,7 @@
 #include "call_with_registers.h"
 #include "executable_memory.h"
 #include "layout/session_file.h"
-#include "own_rseq.h"
+#include "own_thread.h"
 #include "runtime/image.h"
 #include "stats/histogram.h"
 
@@ -27,19 +27,22 @@ constexpr unsigned kBits = 3;
 constexpr uint64_t kBlock = layout::histogram_size(kBits);
 constexpr uint64_t kSlots = 64;
 
-// By locked instructions; by restartable sequences; or with sequences for slots and locked
-// counters, as there are fewer areas than CPUs.
-enum class Path : uint8_t { locked, rseq, shared };
+// By locked instructions; by restartable sequences; with sequences for slots and locked counters,
+// as there are fewer areas than CPUs; or on a thread without an area where others have one.
+enum class Path : uint8_t { locked, rseq, shared, unregistered };
+
+using layout::Gap;
 
 // A probed function with the body `code`, entered through a return probe's stub.
 class Probed {
  public:
   Probed(std::vector<uint8_t> code, Path path, uint64_t slots = kSlots, uint64_t capacity = 0,
-         std::vector<unsigned> bits = {kBits})
-      : cpus_(std::max(2u, std::thread::hardware_concurrency())),
+         std::vector<unsigned> bits = {kBits}, Gap gap = Gap::none)
+      : gap_(gap),
+        cpus_(std::max(2u, std::thread::hardware_concurrency())),
         bits_(std::move(bits)),
         cells_(((cpus_ + 1) * kRegionSize + PP_POOL_BLOCKS + size_of_blocks()) / 8),
-        extent_(runtime_extent(std::max(slots, capacity), cpus_)),
+        extent_(runtime_extent(std::max(slots, capacity), cpus_, 0, kSpans)),
         runtime_memory_(extent_.size()),
         stub_memory_(65536) {
     RuntimeSpec& spec = spec_;
@@ -50,6 +53,8 @@ class Probed {
     if (path != Path::locked) spec.rseq = own_rseq();
     if (path == Path::shared) spec.cell_regions = 1;
     spec.ns_multiplier = ns_multiplier();
+    spec.spans = kSpans;
+    spec.tid_offset = tid_offset();
     spec.cells = reinterpret_cast<Address>(cells_.data());
     spec.region_size = kRegionSize;
     spec.blocks = {spec.cells + (cpus_ + 1) * kRegionSize,
@@ -66,17 +71,18 @@ class Probed {
     arch::Assembler code_at(stub_memory_.address());
     arch::ArenaSpec arena;
     arena.size = stub_memory_.size();
-    arena.enter = runtime->enter;
+    arena.enter = gap == Gap::none ? runtime->enter : runtime->span;
     arena.locked_cells = locked_cells(spec);
     const auto cpus = cpu_cells(spec);
     arena.cpu_cells = cpus;
     const auto entries = arch::emit_arena_header(code_at, arena);
     std::vector<arch::Metric> metrics;
     for (unsigned one : bits_) metrics.push_back({metrics.size() * sizeof(layout::TimeCells), one});
-    const arch::StubAction times = {.what = arch::TimeCall{.metrics = metrics}};
+    std::vector<arch::StubAction> actions = gap_ends(metrics);
+    actions.push_back({.what = times(metrics, runtime->enter)});
     body_address_ = stub_memory_.address() + 32768;
     const auto placed =
-        arch::emit_stub(code_at, entries, {.actions = {&times, 1}}, {body_address_, code});
+        arch::emit_stub(code_at, entries, {.actions = actions}, {body_address_, code});
     entry_offset_ = placed.begin - stub_memory_.address();
     const auto bytes = code_at.finish();
     EXPECT_TRUE(bytes.has_value());
@@ -150,19 +156,48 @@ class Probed {
         runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext));
   }
   uint64_t slots_in_use() {
-    const auto* slots = reinterpret_cast<const layout::Slot*>(runtime_memory_.data());
     uint64_t used = 0;
-    for (uint64_t i = 0; i < spec_.slot_count; ++i) used += slots[i].return_address != 0;
+    for (uint64_t i = 0; i < spec_.slot_count; ++i) used += slots()[i].return_address != 0;
     return used;
+  }
+  // As a reset does: calls in flight are not to be recorded.
+  void drop_calls() {
+    for (uint64_t i = 0; i < spec_.slot_count; ++i)
+      if (slots()[i].return_address != 0)
+        std::atomic_ref(slots()[i].tsc) = static_cast<uint64_t>(PP_SLOT_TSC_DROPPED);
+  }
+  uint64_t* tsc_of_first_slot() { return &slots()[0].tsc; }
+  // When the last call ended, for gaps of a CPU, in the areas where one did.
+  std::vector<uint64_t> gaps_begun() const {
+    std::vector<uint64_t> begun;
+    for (uint64_t region = 0; region <= cpus_; ++region) {
+      const uint64_t word =
+          cells_[(region * kRegionSize + bits_.size() * sizeof(layout::TimeCells)) / 8];
+      if (word != 0) begun.push_back(word);
+    }
+    return begun;
   }
   // Makes the first slot, which may be in use, the whole global list and its own successor.
   void damage_list() {
-    auto* slots = reinterpret_cast<layout::Slot*>(runtime_memory_.data());
-    slots[0].global_next = 1;
+    slots()[0].global_next = 1;
     const_cast<layout::RuntimeContext&>(context()).free_list = 1;
   }
 
  private:
+  std::vector<arch::StubAction> gap_ends(const std::vector<arch::Metric>& metrics) const {
+    if (gap_ == Gap::none) return {};
+    const auto pass = gap_ == Gap::cpu ? layout::Pass::ends_gap_of_cpu : layout::Pass::ends;
+    return {{.what = arch::PassSpan{metrics.back(), layout::span_start_offset(0), pass}}};
+  }
+  arch::TimeCall times(const std::vector<arch::Metric>& metrics, Address enter) const {
+    if (gap_ == Gap::none) return {.metrics = metrics};
+    const auto pass =
+        gap_ == Gap::cpu ? layout::Pass::starts_gap_of_cpu : layout::Pass::starts_gap_of_thread;
+    return {.metrics = std::span(metrics).first(metrics.size() - 1),
+            .enter = enter,
+            .gap = arch::PassSpan{metrics.back(), layout::span_start_offset(0), pass}};
+  }
+  layout::Slot* slots() { return reinterpret_cast<layout::Slot*>(runtime_memory_.data()); }
   const layout::TimeCells& cells_of(uint64_t region, size_t metric = 0) const {
     return reinterpret_cast<const layout::TimeCells*>(&cells_[region * kRegionSize / 8])[metric];
   }
@@ -182,10 +217,12 @@ class Probed {
   }
 
   static constexpr uint64_t kRegionSize = kPageSize;
+  static constexpr uint64_t kSpans = 1;  // for the gaps of threads
 
   RuntimeSpec spec_;
+  Gap gap_;
   uint32_t cpus_;
-  std::vector<unsigned> bits_;  // of each metric
+  std::vector<unsigned> bits_;  // of each metric; the last is that of the gaps, if there are any
   std::vector<uint64_t> cells_;
   RuntimeExtent extent_;
   ExecutableMemory runtime_memory_;
@@ -207,13 +244,20 @@ class Slots : public testing::TestWithParam<Path> {
   void SetUp() override {
     if (GetParam() != Path::locked && !own_rseq())
       GTEST_SKIP() << "this libc does not register rseq";
+    if (GetParam() == Path::unregistered) unregistered_.emplace();
   }
+
+ private:
+  std::optional<Unregistered> unregistered_;
 };
-INSTANTIATE_TEST_SUITE_P(Paths, Slots, testing::Values(Path::locked, Path::rseq, Path::shared),
+INSTANTIATE_TEST_SUITE_P(Paths, Slots,
+                         testing::Values(Path::locked, Path::rseq, Path::shared,
+                                         Path::unregistered),
                          [](const auto& path) {
-                           return path.param == Path::locked ? "locked"
-                                  : path.param == Path::rseq ? "rseq"
-                                                             : "shared";
+                           return path.param == Path::locked   ? "locked"
+                                  : path.param == Path::rseq   ? "rseq"
+                                  : path.param == Path::shared ? "shared"
+                                                               : "unregistered";
                          });
 
 TEST_P(Slots, RecordEveryCallOnceAndAreAllGivenBack) {
@@ -699,21 +743,205 @@ TEST_P(Slots, ShiftTheSumsOfLongCallsByTheFormula) {
   EXPECT_LT(histogram.sum(), 5e9);
 }
 
+// --- Calls that a reset drops
+
+TEST_P(Slots, OfCallsThatAreDroppedAreGivenBackWithoutARecord) {
+  static Probed* probed = nullptr;
+  Probed own(kCallBack, GetParam(), kSlots, 0, kSeveral);
+  probed = &own;
+  auto* call = own.function<long(long (*)(long), long)>();
+  const auto drop = [](long value) {
+    probed->drop_calls();
+    return value;
+  };
+  const auto step = [](long value) { return value + 1; };
+  for (uint64_t i = 0; i < 2 * kSlots; ++i) ASSERT_EQ(call(drop, 7), 7);
+  EXPECT_EQ(call(step, 7), 8);
+  for (size_t metric = 0; metric < kSeveral.size(); ++metric) {
+    EXPECT_EQ(own.histogram(metric).count(), 1u) << "the one that was not dropped";
+    EXPECT_EQ(own.missed(metric), 0u) << metric;
+  }
+  EXPECT_EQ(own.slots_in_use(), 0u);
+}
+
+TEST_P(Slots, OfDroppedCallsOnTopOfOthersLoseNoOther) {
+  static Probed* probed = nullptr;
+  Probed own(kCallBack, GetParam());
+  probed = &own;
+  struct Recurse {
+    static long down(long depth) {
+      if (depth == 5) probed->drop_calls();
+      if (depth == 0) return 0;
+      return probed->function<long(long (*)(long), long)>()(&down, depth - 1) + 1;
+    }
+  };
+  EXPECT_EQ(Recurse::down(20), 20);
+  EXPECT_EQ(own.histogram().count(), 5u) << "those that began after the others were dropped";
+  EXPECT_EQ(own.slots_in_use(), 0u);
+}
+
+// The slot of an abandoned call stays in use: it is dropped, too, and reused later.
+TEST_P(Slots, OfAbandonedCallsThatAreDroppedAreReused) {
+  static Probed* probed = nullptr;
+  Probed own(kCallBack, GetParam());
+  probed = &own;
+  auto* call = own.function<long(long (*)(long), long)>();
+  const auto step = [](long value) { return value + 1; };
+  const auto drop = [](long value) {
+    probed->drop_calls();
+    return value;
+  };
+  constexpr uint64_t kRounds = 10 * kSlots;
+  uint64_t recorded = 0;
+  for (uint64_t i = 0; i < kRounds; ++i) {
+    leave_by_longjmp(own);
+    const bool drops = i % 3 == 0;
+    ASSERT_EQ(call(drops ? +drop : +step, 7), drops ? 7 : 8);
+    recorded += drops ? 0 : 1;
+  }
+  EXPECT_EQ(own.missed(), 0u);
+  EXPECT_EQ(own.histogram().count(), recorded);
+  EXPECT_LT(own.slots_in_use(), kSlots / 2);
+}
+
+// --- Gaps between calls
+
+// One metric, and the gaps between its calls, with other fraction bits.
+const std::vector<unsigned> kWithGaps = {3, 1};
+
+// Gaps of threads need what spans need.
+std::vector<Gap> kinds_of_gaps() {
+  return has_fsgsbase() ? std::vector{Gap::cpu, Gap::thread} : std::vector{Gap::cpu};
+}
+
+TEST_P(Slots, StartTheGapOfTheirCpuOrThreadWhenTheCallReturns) {
+  const OnOneCpu here;
+  for (const Gap gap : kinds_of_gaps()) {
+    Probed probed(kIncrement, GetParam(), kSlots, 0, kWithGaps, gap);
+    auto* increment = probed.function<long(long)>();
+    constexpr long kCalls = 10000;
+    for (long i = 0; i < kCalls; ++i) ASSERT_EQ(increment(i), i + 1);
+    EXPECT_EQ(probed.histogram(0).count(), uint64_t{kCalls});
+    EXPECT_EQ(probed.histogram(1).count(), uint64_t{kCalls - 1});
+    EXPECT_EQ(probed.missed(0) + probed.missed(1), 0u);
+    EXPECT_EQ(probed.gaps_begun().size(), gap == Gap::cpu ? 1u : 0u) << "the last call's end";
+    EXPECT_EQ(probed.slots_in_use(), 0u);
+  }
+}
+
+TEST_P(Slots, DoNotCountTheCallItselfAsAGap) {
+  const OnOneCpu here;
+  static uint64_t ended;
+  for (const Gap gap : kinds_of_gaps()) {
+    Probed probed(kCallBack, GetParam(), kSlots, 0, kWithGaps, gap);
+    auto* call = probed.function<long(long (*)(long), long)>();
+    const auto busy = [](long ns) {
+      const uint64_t until = monotonic_ns() + static_cast<uint64_t>(ns);
+      do ended = monotonic_ns();
+      while (ended < until);
+      return 0L;
+    };
+    call(busy, 50'000'000);
+    const uint64_t before = ended;
+    busy(2'000'000);
+    call(busy, 0);
+    const uint64_t elapsed = monotonic_ns() - before;
+    EXPECT_EQ(probed.histogram(1).count(), 1u);
+    EXPECT_GE(probed.histogram(1).sum(), 1.99e6);
+    EXPECT_LE(probed.histogram(1).sum(), static_cast<double>(elapsed) * 1.001 + 1000);
+  }
+}
+
+TEST_P(Slots, OfDroppedCallsStartNoGap) {
+  static Probed* probed = nullptr;
+  const OnOneCpu here;
+  for (const Gap gap : kinds_of_gaps()) {
+    Probed own(kCallBack, GetParam(), kSlots, 0, kWithGaps, gap);
+    probed = &own;
+    auto* call = own.function<long(long (*)(long), long)>();
+    const auto drop = [](long value) {
+      probed->drop_calls();
+      return value;
+    };
+    const auto step = [](long value) { return value + 1; };
+    ASSERT_EQ(call(drop, 7), 7);
+    EXPECT_TRUE(own.gaps_begun().empty());
+    ASSERT_EQ(call(step, 7), 8);
+    EXPECT_EQ(own.histogram(0).count(), 1u);
+    EXPECT_EQ(own.histogram(1).count(), 0u);
+    ASSERT_EQ(call(step, 7), 8);
+    EXPECT_EQ(own.histogram(1).count(), 1u);
+    EXPECT_EQ(own.slots_in_use(), 0u);
+  }
+}
+
+TEST_P(Slots, LoseNoCallWithGapsAndSeveralThreads) {
+  for (const Gap gap : kinds_of_gaps()) {
+    Probed probed(kIncrement, GetParam(), kSlots, 0, kWithGaps, gap);
+    auto* increment = probed.function<long(long)>();
+    constexpr int kThreads = 8;
+    constexpr long kCalls = 20000;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&] {
+        for (long i = 0; i < kCalls; ++i) increment(i);
+      });
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(probed.histogram(0).count(), uint64_t{kThreads} * kCalls);
+    EXPECT_LE(probed.histogram(1).count(), uint64_t{kThreads} * kCalls);
+    EXPECT_GT(probed.histogram(1).count(), uint64_t{kThreads} * kCalls / 2);
+    EXPECT_EQ(probed.missed(0) + probed.missed(1), 0u);
+    EXPECT_EQ(probed.slots_in_use(), 0u);
+  }
+}
+
+void expect_preserved(Probed& probed, uint64_t flags) {
+  CallRegisters registers;
+  auto* words = reinterpret_cast<uint64_t*>(&registers);
+  for (uint64_t i = 0; i < 15; ++i) words[i] = 0x1111'2222'3333'0000 + i * 0x0101'0101'0101'0101;
+  registers.flags = flags | 2;
+  const CallRegisters before = registers;
+  call_with_registers(reinterpret_cast<void*>(probed.function<void()>()), &registers);
+  const auto* old_words = reinterpret_cast<const uint64_t*>(&before);
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(words[i], old_words[i]) << "register " << i;
+  EXPECT_EQ(registers.flags & kArithmeticFlags, flags);
+}
+
+constexpr uint64_t kFlags[] = {0, kArithmeticFlags, 0x801, 0x44, 0x90};
+
 TEST_P(Slots, PreserveAllRegistersAndFlagsInBothDirections) {
   Probed probed({0xc3}, GetParam());  // the body changes nothing at all
-  for (uint64_t flags :
-       {uint64_t{0}, kArithmeticFlags, uint64_t{0x801}, uint64_t{0x44}, uint64_t{0x90}}) {
-    CallRegisters registers;
-    auto* words = reinterpret_cast<uint64_t*>(&registers);
-    for (uint64_t i = 0; i < 15; ++i) words[i] = 0x1111'2222'3333'0000 + i * 0x0101'0101'0101'0101;
-    registers.flags = flags | 2;
-    const CallRegisters before = registers;
-    call_with_registers(reinterpret_cast<void*>(probed.function<void()>()), &registers);
-    const auto* old_words = reinterpret_cast<const uint64_t*>(&before);
-    for (int i = 0; i < 15; ++i) EXPECT_EQ(words[i], old_words[i]) << "register " << i;
-    EXPECT_EQ(registers.flags & kArithmeticFlags, flags);
-  }
+  for (const uint64_t flags : kFlags) expect_preserved(probed, flags);
   EXPECT_EQ(probed.histogram().count(), 5u);
+}
+
+TEST_P(Slots, PreserveAllRegistersAndFlagsWithGaps) {
+  const OnOneCpu here;
+  for (const Gap gap : kinds_of_gaps()) {
+    Probed probed({0xc3}, GetParam(), kSlots, 0, kWithGaps, gap);
+    for (const uint64_t flags : kFlags) expect_preserved(probed, flags);
+    EXPECT_EQ(probed.histogram(0).count(), 5u);
+    EXPECT_EQ(probed.histogram(1).count(), 4u);
+  }
+}
+
+// The body does what a reset does to the only slot:
+//     push %rax; mov $&tsc_of_slot, %rax; mov (%rax), %rax; movq $-1, (%rax); pop %rax; ret
+TEST_P(Slots, PreserveAllRegistersAndFlagsOfADroppedCall) {
+  static uint64_t* tsc_of_slot;
+  std::vector<uint8_t> body = {0x50, 0x48, 0xb8, 0,    0,    0,    0,    0,
+                               0,    0,    0,    0x48, 0x8b, 0x00, 0x48, 0xc7,
+                               0x00, 0xff, 0xff, 0xff, 0xff, 0x58, 0xc3};
+  const auto address = reinterpret_cast<Address>(&tsc_of_slot);
+  std::memcpy(body.data() + 3, &address, sizeof address);
+  for (const std::vector<unsigned>& bits : {std::vector<unsigned>{kBits}, kSeveral}) {
+    Probed probed(body, GetParam(), 1, 0, bits);
+    tsc_of_slot = probed.tsc_of_first_slot();
+    for (const uint64_t flags : kFlags) expect_preserved(probed, flags);
+    EXPECT_EQ(probed.histogram().count(), 0u);
+    EXPECT_EQ(probed.missed(), 0u);
+    EXPECT_EQ(probed.slots_in_use(), 0u);
+  }
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -26,7 +25,7 @@
 #include "call_with_registers.h"
 #include "executable_memory.h"
 #include "layout/session_file.h"
-#include "own_rseq.h"
+#include "own_thread.h"
 #include "runtime/image.h"
 #include "stats/histogram.h"
 
@@ -39,23 +38,6 @@ namespace pinprick::runtime {
 namespace {
 
 constexpr unsigned kBits = 3;
-
-// Where glibc has a thread's TID.
-int64_t tid_offset() {
-  const char* const control_block = static_cast<const char*>(__builtin_thread_pointer());
-  for (int64_t at = 0; at < 0x800; at += 4) {
-    int32_t word = 0;
-    std::memcpy(&word, control_block + at, sizeof word);
-    if (word == gettid()) return at;
-  }
-  ADD_FAILURE() << "this libc keeps no TID";
-  return 0;
-}
-
-bool has_fsgsbase() {
-  constexpr unsigned long kFsgsbase = 2;  // HWCAP2_FSGSBASE
-  return (getauxval(AT_HWCAP2) & kFsgsbase) != 0;
-}
 
 // What a point does in a span, or in the gaps of that number.
 struct Passes {

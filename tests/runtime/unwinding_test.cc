@@ -32,6 +32,7 @@ namespace {
 
 using arch::StackUse;
 using arch::StubAction;
+using layout::Pass;
 
 using stepping::address_of;
 using stepping::kProgram;
@@ -46,7 +47,11 @@ arch::RseqArea pretended_area() {
                                static_cast<char*>(__builtin_thread_pointer()))};
 }
 
-enum class Kind { count, time, value, start, end, hook, vfork };
+// Whose the entries of the thread's window are: nobody's; ended threads'; of those the first is the
+// thread's own; those of threads that live.
+enum class Entries { free, ended, own, full };
+
+enum class Kind { count, time, value, pass, hook, vfork };
 
 struct Shape {
   const char* name;
@@ -70,12 +75,19 @@ struct Spec {
   uint64_t blocks = 2;
   uint64_t own_blocks = 1;
   size_t metrics = 1;
-  // For spans: whether all entries of the thread's window belong to ended threads; and whether the
-  // first entry is the thread's, and the span was started.
-  bool has_entry = false;
-  bool has_begun = false;
+  // For spans and gaps.
+  Pass pass = Pass::starts;
+  Entries entries = Entries::free;
+  bool has_begun = false;  // the span, or the gap of the CPU
+  // For timed calls: what is started when they have returned; and whether a reset drops them.
+  std::optional<Pass> gap = std::nullopt;
+  bool is_dropped = false;
 
-  bool records() const { return kind != Kind::start && (kind != Kind::end || has_begun); }
+  bool has_sequences() const {
+    if (kind != Kind::pass) return true;
+    return pass == Pass::ends ? has_begun
+                              : pass == Pass::starts_gap_of_cpu || pass == Pass::ends_gap_of_cpu;
+  }
 };
 
 class Program {
@@ -113,15 +125,16 @@ class Program {
     for (const Piece& piece : runtime->pieces)
       runtime_.write(piece.address - runtime_.address(), piece.bytes);
     if (with.free_slots == 0) context().fresh = context().fresh_limit;
-    if (with.has_entry) add_entries(threads_in(runtime_.address(), spec), with.has_begun);
+    add_entries(threads_in(runtime_.address(), spec), with);
+    if (with.has_begun)
+      for (const uint64_t region : {0, 1}) gap_word(region, with) = 1;
     runtime_.seal(extent_.data_size);
 
     arch::Assembler code(arena_.address());
     const auto cpus = cpu_cells(spec);
     arch::ArenaSpec arena;
     arena.size = kArenaSize;
-    const bool is_span = with.kind == Kind::start || with.kind == Kind::end;
-    arena.enter = is_span                    ? runtime->span
+    arena.enter = with.kind == Kind::pass    ? runtime->span
                   : with.kind == Kind::value ? runtime->add
                                              : runtime->enter;
     arena.locked_cells = locked_cells(spec);
@@ -141,14 +154,15 @@ class Program {
       return stub;
     };
     const arch::Displaced displaced = {site_, original_};
-    const StubAction times = {.what = arch::TimeCall{.metrics = metrics(with)}};
+    arch::TimeCall call = {.metrics = metrics(with)};
+    if (with.gap) call.gap = {{gap_cells(with), kBits}, layout::span_start_offset(0), *with.gap};
+    const StubAction times = {.what = call};
     const StubAction records = {
         .stack = shape.site == 0 ? StackUse::at_entry : StackUse::keep_red_zone,
         .what = arch::RecordValue{metrics(with)[0], 4, 2}};
     const StubAction passes = {
         .stack = records.stack,
-        .what = arch::PassSpan{metrics(with)[0], layout::span_start_offset(0),
-                               with.kind == Kind::end ? layout::Pass::ends : layout::Pass::starts}};
+        .what = arch::PassSpan{metrics(with)[0], layout::span_start_offset(0), with.pass}};
     const auto emit = [&] {
       return add([&] {
         switch (with.kind) {
@@ -159,8 +173,7 @@ class Program {
             return arch::emit_stub(code, entries, {.actions = {&times, 1}}, displaced);
           case Kind::value:
             return arch::emit_stub(code, entries, {.actions = {&records, 1}}, displaced);
-          case Kind::start:
-          case Kind::end:
+          case Kind::pass:
             return arch::emit_stub(code, entries, {.actions = {&passes, 1}}, displaced);
           case Kind::vfork:
             return arch::emit_vfork_hook(code, pretended_area(), displaced);
@@ -213,6 +226,17 @@ class Program {
                                                       sizeof(layout::RuntimeContext));
   }
   uint64_t abandoned() const { return cells_[kAbandonedOffset]; }
+  // As a reset does.
+  void drop_calls() {
+    auto* const slots = reinterpret_cast<layout::Slot*>(runtime_.data());
+    for (uint64_t i = 0; i < kSlots; ++i)
+      if (slots[i].return_address != 0) slots[i].tsc = static_cast<uint64_t>(PP_SLOT_TSC_DROPPED);
+  }
+  bool has_recorded() const {
+    return reinterpret_cast<const layout::PoolHeader*>(cells_.data() + kPool)->taken != 0;
+  }
+  // Has the gap of any area begun?
+  bool has_gap(const Spec& with) { return gap_word(0, with) != 0 || gap_word(1, with) != 0; }
   // As if the last call had not returned: its slot is in no list, and in the table.
   void leave_slot() {
     auto& slot = *reinterpret_cast<layout::Slot*>(runtime_.data());
@@ -241,18 +265,28 @@ class Program {
   }
   // Where glibc has a thread's TID; any word that does not change will do.
   static constexpr int64_t kTidOffset = 0x2d0;
-  static void add_entries(Range threads, bool has_begun) {
+  static void add_entries(Range threads, const Spec& with) {
+    if (with.entries == Entries::free) return;
     const auto control_block = address_of(static_cast<char*>(__builtin_thread_pointer()));
     uint32_t tid = 0;
     std::memcpy(&tid, reinterpret_cast<char*>(control_block) + kTidOffset, sizeof tid);
     const uint64_t home = control_block * 0x9e3779b97f4a7c15 >> (64 - PP_THREADS_LOG2);
     for (uint64_t i = 0; i < PP_THREAD_WINDOW; ++i) {
-      auto* const entry =
-          reinterpret_cast<uint64_t*>(threads.begin + (home + i) * layout::thread_entry_size(1));
-      const bool is_own = i == 0 && has_begun;
-      entry[0] = is_own ? (control_block << 16) + tid : uint64_t{1} << 40;
-      entry[2] = 1;
+      auto* const entry = reinterpret_cast<layout::ThreadEntry*>(
+          threads.begin + (home + i) * layout::thread_entry_size(1));
+      const bool is_own = i == 0 && with.entries == Entries::own;
+      entry->owner = is_own ? (control_block << 16) + tid : uint64_t{1} << 40;
+      entry->tid = with.entries == Entries::full ? 77 : 0;
+      reinterpret_cast<uint64_t*>(entry + 1)[0] = !is_own || with.has_begun;
     }
+  }
+  // Where the gap's cells are in an area, after those of the metrics if a call is timed.
+  static uint64_t gap_cells(const Spec& with) {
+    return with.kind == Kind::time ? with.metrics * sizeof(layout::TimeCells) : 0;
+  }
+  uint64_t& gap_word(uint64_t region, const Spec& with) {
+    return *reinterpret_cast<uint64_t*>(cells_.data() + region * (kPool / 2) + gap_cells(with) +
+                                        PP_GAP_BEGAN);
   }
   static Address near() { return align_up(kProgram.begin, 1 << 21) - (64 << 20); }
   static void patch(Address at, std::span<const uint8_t> bytes) {
@@ -276,10 +310,18 @@ class Program {
 // Every instruction of the stub that was executed.
 std::set<Address> expect_right_everywhere(const Shape& shape, const Spec& with) {
   const auto expected = stepping::expected_of(shape.function);
-  const Program program(shape, with);
-  auto executed = stepping::expect_right_everywhere(
-      shape.function, expected, [&](Address at) { return program.is_ours(at); });
-  EXPECT_EQ(stepping::steps.aborted.empty(), !with.has_rseq || !with.records());
+  Program program(shape, with);
+  auto executed = stepping::expect_right_everywhere(shape.function, expected, [&](Address at) {
+    if (with.is_dropped) program.drop_calls();
+    return program.is_ours(at);
+  });
+  EXPECT_EQ(stepping::steps.aborted.empty(), !with.has_rseq || !with.has_sequences());
+  if (with.kind == Kind::time && with.free_slots != 0) {
+    EXPECT_EQ(program.has_recorded(), !with.is_dropped && with.blocks != 0);
+  }
+  if (with.gap == Pass::starts_gap_of_cpu) {
+    EXPECT_EQ(program.has_gap(with), !with.is_dropped && with.free_slots != 0);
+  }
   return executed;
 }
 
@@ -375,15 +417,43 @@ TEST_P(Unwinding, FromEveryInstructionThatRecordsAValueFindsTheFunction) {
         {.kind = Kind::value, .has_rseq = has_rseq(), .blocks = blocks, .own_blocks = blocks == 2});
 }
 
-TEST_P(Unwinding, FromEveryInstructionThatStartsOrEndsASpanFindsTheFunction) {
-  for (const Kind kind : {Kind::start, Kind::end})
-    for (const bool has_entry : {false, true})
+TEST_P(Unwinding, FromEveryInstructionThatStartsOrEndsASpanOrAGapFindsTheFunction) {
+  for (const Pass pass : {Pass::starts, Pass::ends, Pass::starts_gap_of_cpu, Pass::ends_gap_of_cpu,
+                          Pass::starts_gap_of_thread}) {
+    const bool is_of_cpu = pass == Pass::starts_gap_of_cpu || pass == Pass::ends_gap_of_cpu;
+    for (const Entries entries : {Entries::free, Entries::ended, Entries::own, Entries::full})
       for (const bool has_begun : {false, true})
-        if (has_entry || !has_begun)
-          expect_right_everywhere(shape(), {.kind = kind,
+        if (is_of_cpu ? entries == Entries::free : entries == Entries::own || !has_begun)
+          expect_right_everywhere(shape(), {.kind = Kind::pass,
                                             .has_rseq = has_rseq(),
-                                            .has_entry = has_entry,
+                                            .pass = pass,
+                                            .entries = entries,
                                             .has_begun = has_begun});
+  }
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallThatStartsAGapFindsTheFunction) {
+  for (const uint64_t slots : {1, 0})
+    expect_right_everywhere(shape(), {.kind = Kind::time,
+                                      .has_rseq = has_rseq(),
+                                      .free_slots = slots,
+                                      .gap = Pass::starts_gap_of_cpu});
+  for (const Entries entries : {Entries::free, Entries::ended, Entries::own, Entries::full})
+    expect_right_everywhere(shape(), {.kind = Kind::time,
+                                      .has_rseq = has_rseq(),
+                                      .entries = entries,
+                                      .gap = Pass::starts_gap_of_thread});
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallThatIsDroppedFindsTheFunction) {
+  for (const size_t metrics : {1, 2})
+    expect_right_everywhere(shape(), {.kind = Kind::time,
+                                      .has_rseq = has_rseq(),
+                                      .metrics = metrics,
+                                      .gap = Pass::starts_gap_of_cpu,
+                                      .is_dropped = true});
+  expect_right_everywhere(shape(),
+                          {.kind = Kind::time, .has_rseq = has_rseq(), .is_dropped = true});
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallRecordedInTwoMetricsFindsTheFunction) {

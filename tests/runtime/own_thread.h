@@ -1,19 +1,40 @@
-// The calling thread's rseq area, as glibc registers it with the kernel.
+// What the runtime finds of the calling thread: its rseq area, as glibc registers it with the
+// kernel, its control block and its CPU.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/auxv.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "arch/stub.h"
 
 namespace pinprick::runtime {
+
+// Where glibc has a thread's TID.
+inline int64_t tid_offset() {
+  const char* const control_block = static_cast<const char*>(__builtin_thread_pointer());
+  for (int64_t at = 0; at < 0x800; at += 4) {
+    int32_t word = 0;
+    std::memcpy(&word, control_block + at, sizeof word);
+    if (word == gettid()) return at;
+  }
+  ADD_FAILURE() << "this libc keeps no TID";
+  return 0;
+}
+
+// Can programs see where their control blocks are?
+inline bool has_fsgsbase() {
+  constexpr unsigned long kFsgsbase = 2;  // HWCAP2_FSGSBASE
+  return (getauxval(AT_HWCAP2) & kFsgsbase) != 0;
+}
 
 // Returns nullopt if this libc does not register rseq.
 inline std::optional<arch::RseqArea> own_rseq() {
