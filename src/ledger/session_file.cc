@@ -61,17 +61,14 @@ Result<SessionFile, FileError> SessionFile::open_unnamed(const std::string& path
 Result<void, FileError> SessionFile::fill(const layout::Session& session) {
   if (const int error = lock(fd_.get()); error != 0) return fail(system_error(error));
   const layout::FileHeader& header = session.header;
-  const auto no_space = [&](int error, uint64_t size) {
-    return fail(FileError{FileError::Cause::no_space, path_, error, {}, size});
-  };
   if (::ftruncate(fd_.get(), static_cast<off_t>(header.file_size)) != 0)
-    return no_space(errno, header.file_size);
+    return fail(no_space(errno, header.file_size));
   const uint64_t first = std::min(kFirstBlocks, header.pool_size);
   const uint64_t reserved =
       header.pool_offset == 0 ? header.file_size : layout::end_of_blocks(header, first);
   // On a file system that cannot reserve space, this writes zeros.
   if (const int error = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(reserved)); error != 0)
-    return no_space(error, reserved);
+    return fail(no_space(error, reserved));
   if (auto limited = limit_pool(header, first); !limited) return limited;
   if (auto written = write_header(session.header); !written) return written;
   if (session.header.loader_cell_offset != 0) {
@@ -260,6 +257,14 @@ stats::Histogram SessionFile::read_block(const layout::Session& session, uint64_
   return histogram;
 }
 
+// Without a block now, there was none before: a baseline then says nothing.
+stats::Histogram SessionFile::read_recorded(const layout::Session& session, uint64_t region,
+                                            uint64_t histogram, uint64_t place) const {
+  stats::Histogram recorded = read_block(session, place);
+  if (session.header.resets == 0 || place == 0) return recorded;
+  return recorded.since(read_baseline(session, region, histogram).histogram);
+}
+
 std::vector<stats::Histogram> SessionFile::read_histograms(const layout::Session& session) const {
   const layout::FileHeader& header = session.header;
   std::vector<stats::Histogram> sums(header.histogram_count,
@@ -267,10 +272,7 @@ std::vector<stats::Histogram> SessionFile::read_histograms(const layout::Session
   for (uint64_t i = 0; i <= header.cpu_count; ++i) {
     const auto region = read_time_cells(session, i);
     for (size_t histogram = 0; histogram < region.size(); ++histogram) {
-      auto recorded = read_block(session, region[histogram].place);
-      if (header.resets != 0)
-        recorded = recorded.since(read_baseline(session, i, histogram).histogram);
-      sums[histogram].merge(recorded);
+      sums[histogram].merge(read_recorded(session, i, histogram, region[histogram].place));
     }
   }
   return sums;
@@ -281,10 +283,8 @@ std::vector<stats::CpuHistogram> SessionFile::read_by_cpu(const layout::Session&
   std::vector<stats::CpuHistogram> all;
   for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
     const auto region = read_time_cells(session, i);
-    if (histogram >= region.size() || region[histogram].place == 0) continue;
-    auto recorded = read_block(session, region[histogram].place);
-    if (session.header.resets != 0)
-      recorded = recorded.since(read_baseline(session, i, histogram).histogram);
+    if (histogram >= region.size()) continue;
+    auto recorded = read_recorded(session, i, histogram, region[histogram].place);
     if (recorded.count() != 0) all.push_back({static_cast<int>(i) - 1, std::move(recorded)});
   }
   return all;
@@ -318,12 +318,13 @@ Result<void, FileError> SessionFile::write_baseline(const layout::Session& sessi
   const auto end = static_cast<off_t>(begin + layout::baseline_size(header));
   struct stat status = {};
   if (::fstat(fd_.get(), &status) != 0) return fail(system_error(errno));
-  // What was there is of no use since the other place holds.
   if (status.st_size < end) {
-    if (::ftruncate(fd_.get(), end) != 0) return fail(system_error(errno));
-  } else if (::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                         static_cast<off_t>(begin), end - static_cast<off_t>(begin)) != 0) {
-    return fail(system_error(errno));
+    if (::ftruncate(fd_.get(), end) != 0) return fail(no_space(errno, end));
+  } else {
+    // What was there is of no use since the other place holds. It only takes space where it cannot
+    // be given back.
+    static_cast<void>(::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                  static_cast<off_t>(begin), end - static_cast<off_t>(begin)));
   }
   std::vector<uint8_t> bytes(layout::baseline_entry_size(header));
   uint64_t at = begin;
@@ -340,7 +341,8 @@ Result<void, FileError> SessionFile::write_baseline(const layout::Session& sessi
         size += cells;
       }
       std::memcpy(bytes.data(), &entry, sizeof entry);
-      if (auto written = write(at, bytes.data(), size); !written) return written;
+      if (auto written = write(at, bytes.data(), size); !written)
+        return fail(no_space(written.error().system_error, end));
       at += layout::baseline_entry_size(header);
     }
   }
@@ -350,8 +352,10 @@ Result<void, FileError> SessionFile::write_baseline(const layout::Session& sessi
 Result<void, FileError> SessionFile::reset(layout::Session& session) {
   const uint64_t resets = session.header.resets + 1;
   if (auto written = write_baseline(session, resets); !written) return written;
+  if (auto written = write(offsetof(layout::FileHeader, resets), &resets, sizeof resets); !written)
+    return written;
   session.header.resets = resets;
-  return write(offsetof(layout::FileHeader, resets), &resets, sizeof resets);
+  return {};
 }
 
 std::optional<uint64_t> SessionFile::resets() const {

@@ -81,7 +81,8 @@ class SessionFile {
   std::vector<stats::CpuHistogram> read_by_cpu(const layout::Session& session,
                                                uint64_t histogram) const;
   // Makes all that the histograms hold now their baseline, for all readers at once. The caller
-  // holds the process's turn. `session` is updated. Fails if there is no space.
+  // holds the process's turn. `session` is updated. Fails if there is no space; then nothing has
+  // changed, neither for readers nor in `session`.
   Result<void, FileError> reset(layout::Session& session);
   // How often the session was reset by now; readers that find another number than before have read
   // something of both sides. Returns nullopt if it cannot be read.
@@ -111,8 +112,11 @@ class SessionFile {
   // Those of one per-CPU area, without the baseline; empty if it cannot be read.
   std::vector<layout::TimeCells> read_time_cells(const layout::Session& session,
                                                  uint64_t region) const;
-  // What was recorded in one per-CPU area.
+  // What is in a block, and how much of that was recorded since the last reset in the area whose
+  // block it is.
   stats::Histogram read_block(const layout::Session& session, uint64_t place) const;
+  stats::Histogram read_recorded(const layout::Session& session, uint64_t region,
+                                 uint64_t histogram, uint64_t place) const;
   struct Baseline {
     layout::TimeCells calls;
     stats::Histogram histogram;
@@ -124,6 +128,9 @@ class SessionFile {
   Result<void, FileError> write(uint64_t offset, const void* bytes, size_t size);
   FileError system_error(int error) const {
     return {FileError::Cause::system, path_, error, layout::ParseError::not_a_session, 0};
+  }
+  FileError no_space(int error, uint64_t size) const {
+    return {FileError::Cause::no_space, path_, error, layout::ParseError::not_a_session, size};
   }
 
   Fd fd_;
