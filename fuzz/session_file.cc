@@ -24,12 +24,47 @@ struct RemoveAtExit {
   ~RemoveAtExit() { ::unlink(path().c_str()); }
 };
 
+// Of the last histogram, which is that of the gaps, and of the first.
+void look_at_cpus(const ledger::SessionFile& file, const layout::Session& found,
+                  const std::vector<stats::Histogram>& all) {
+  CHECK(file.read_by_cpu(found, all.size()).empty());
+  for (const size_t number : {size_t{0}, all.size() - 1}) {
+    if (number >= all.size()) continue;
+    stats::Histogram sum(found.header.fraction_bits);
+    for (const stats::CpuHistogram& one : file.read_by_cpu(found, number)) {
+      CHECK(one.cpu >= -1 && one.cpu < static_cast<int>(found.header.cpu_count));
+      sum.merge(one.histogram);
+    }
+    CHECK(sum.count() == all[number].count());
+  }
+}
+
+// A reset of what a hostile target has left, by a controller that believes the header.
+void reset(const std::string& path) {
+  auto file = ledger::SessionFile::open(path, ledger::SessionFile::Lock::exclusive);
+  CHECK(file);
+  auto found = file->read();
+  if (!found) return;
+  static_cast<void>(file->forget_gaps(*found));
+  constexpr uint64_t kBearable = uint64_t{1} << 20;
+  if (layout::baseline_size(found->header) > kBearable) return;
+  const uint64_t resets = found->header.resets;
+  if (!file->reset(*found)) return;
+  CHECK(found->header.resets == resets + 1 && file->resets() == resets + 1);
+  const auto again = file->read();
+  CHECK(again && again->header.resets == resets + 1);
+  if (resets + 1 == 0) return;
+  for (const stats::Histogram& one : file->read_histograms(*again)) CHECK(one.count() == 0);
+}
+
 void look_at(const ledger::SessionFile& file, const layout::Session& found) {
   const layout::FileHeader& header = found.header;
+  CHECK(file.resets() == header.resets);
   CHECK(file.read_counters(found).size() == header.counter_count);
   CHECK(file.read_unrecorded(found).size() == header.histogram_count);
   const std::vector<stats::Histogram> all = file.read_histograms(found);
   CHECK(all.size() == header.histogram_count);
+  look_at_cpus(file, found, all);
   size_t histograms = 0;
   for (const layout::ProbeEntry& probe : found.probes) {
     CHECK(probe.object < found.objects.size());
@@ -99,6 +134,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     look_at(*file, *found);
     share(*found);
   }
+  reset(path());
   return 0;
 }
 
@@ -108,6 +144,7 @@ std::vector<Input> seeds() {
   for (uint32_t bits : {0u, 3u, 5u}) {
     // The finest take 31 KB; scripts/fuzz makes inputs of up to 64.
     const uint64_t blocks = bits == 5 ? 1 : 3;
+    const Gap gap = bits == 0 ? Gap::cpu : bits == 3 ? Gap::none : Gap::thread;
     const FileHeader laid_out = lay_out({.mappings = 2,
                                          .objects = 1,
                                          .sites = 2,
@@ -118,10 +155,15 @@ std::vector<Input> seeds() {
                                          .pool_size = blocks * histogram_size(bits),
                                          .name_bytes = 32,
                                          .cpus = 2,
-                                         .fraction_bits = bits});
+                                         .fraction_bits = bits,
+                                         .gap = gap});
     FileHeader header = laid_out;
     header.state = SessionState::armed;
-    Input bytes(header.file_size);
+    // Baselines of finer histograms would take more than an input may have.
+    const bool has_baseline = bits == 0;
+    header.resets = has_baseline ? 2 : 0;
+    Input bytes(has_baseline ? baseline_offset(header, header.resets) + baseline_size(header)
+                             : header.file_size);
     const auto put = [&](uint64_t offset, const auto& value) {
       std::memcpy(bytes.data() + offset, &value, sizeof value);
     };
@@ -150,6 +192,12 @@ std::vector<Input> seeds() {
       put(region_offset(header, region) + time_cells_offset(header, 0) + offsetof(TimeCells, place),
           block - header.pool_offset);
       for (uint64_t cell = 0; cell < 20; ++cell) put(block + cell * 16, cell * 3);
+      if (!has_baseline) continue;
+      const uint64_t baseline = baseline_offset(header, header.resets) +
+                                region * header.histogram_count * baseline_entry_size(header);
+      put(baseline, BaselineEntry{{}, 1});
+      for (uint64_t cell = 0; cell < 20; ++cell)
+        put(baseline + sizeof(BaselineEntry) + cell * 16, cell * 2);
     }
     all.push_back(std::move(bytes));
   }

@@ -198,6 +198,37 @@ TEST(LayOut, PutsBlocksAfterEverythingElseEachInItsOwnCacheLines) {
   }
 }
 
+TEST(LayOut, PutsTheEndBeforeGapsAfterTheCellsOfEachArea) {
+  for (const uint64_t histograms : {1, 2, 102}) {  // 102 take 4,080 bytes
+    SessionCounts counts = kCounts;
+    counts.counters = 0;
+    counts.histograms = histograms;
+    counts.gap = Gap::cpu;
+    const FileHeader header = lay_out(counts);
+    EXPECT_EQ(gap_word_offset(header), time_cells_offset(header, histograms - 1) + PP_GAP_BEGAN);
+    EXPECT_LE(gap_word_offset(header) + sizeof(uint64_t), header.region_size);
+    EXPECT_EQ(metric_count(header), histograms - 1) << "the last one is that of the gaps";
+  }
+}
+
+// The target maps all of the file up to its size, and may write its cells.
+TEST(BaselineOffset, LeadsToTwoPlacesInTurnThatLieAfterWhatTheTargetMaps) {
+  for (uint32_t bits = stats::kMinFractionBits; bits <= stats::kMaxFractionBits; ++bits) {
+    SessionCounts counts = kCounts;
+    counts.fraction_bits = bits;
+    const FileHeader header = lay_out(counts);
+    const uint64_t one = baseline_offset(header, 1), two = baseline_offset(header, 2);
+    EXPECT_GE(std::min(one, two), header.file_size);
+    EXPECT_EQ(one % kPageSize + two % kPageSize, 0u);
+    EXPECT_EQ(std::max(one, two) - std::min(one, two), baseline_size(header));
+    EXPECT_EQ(baseline_offset(header, 3), one);
+    EXPECT_EQ(baseline_offset(header, 4), two);
+    const uint64_t entry = baseline_entry_size(header);
+    EXPECT_GE(entry, sizeof(BaselineEntry) + stats::slot_count(bits) * sizeof(stats::Cell));
+    EXPECT_GE(baseline_size(header), (counts.cpus + 1) * counts.histograms * entry);
+  }
+}
+
 TEST(BlockAt, ReturnsOnlyBlocksOfThePool) {
   const FileHeader header = lay_out(kCounts);
   for (unsigned bits = stats::kMinFractionBits; bits <= stats::kMaxFractionBits; ++bits) {
@@ -374,6 +405,55 @@ TEST(CheckHeader, AllowsASwitchForEachProbeOrForNone) {
   }
   header.switches.count = 0;
   EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+}
+
+TEST(CheckHeader, RequiresAHistogramForGapsBesidesThoseOfProbes) {
+  for (const Gap gap : {Gap::cpu, Gap::thread}) {
+    FileHeader header = roomy_header();
+    header.gap = gap;
+    header.spans.count = 0;
+    header.histogram_count = header.probes.count + 1;
+    EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+    ++header.histogram_count;
+    EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+    header.histogram_count = 0;
+    EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+  }
+}
+
+TEST(CheckHeader, AllowsOnlyKindsOfGapsThatThereAre) {
+  FileHeader header = roomy_header();
+  header.spans.count = 0;
+  for (const uint32_t kind : {3u, 4u, UINT32_MAX}) {
+    header.gap = static_cast<Gap>(kind);
+    EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent) << kind;
+  }
+}
+
+TEST(CheckHeader, RequiresTheEndBeforeGapsToLieInItsArea) {
+  SessionCounts counts = kCounts;
+  counts.spans = 0;
+  counts.switches = counts.probes = counts.histograms = 102;  // 4,080 bytes of an area
+  for (const uint64_t counters : {1, 2}) {
+    counts.counters = counters;
+    FileHeader header = lay_out(counts);
+    ASSERT_EQ(header.region_size, kPageSize);
+    EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+    header.gap = Gap::cpu;
+    const auto expected =
+        counters == 1 ? std::nullopt : std::optional(ParseError::inconsistent);  // past its end
+    EXPECT_EQ(check_header(header, header.file_size), expected);
+  }
+}
+
+// Any number of resets is one of two places, whatever is there.
+TEST(CheckHeader, AllowsAnyNumberOfResets) {
+  FileHeader header = roomy_header();
+  for (const uint64_t resets : {uint64_t{1}, uint64_t{1} << 63, UINT64_MAX}) {
+    header.resets = resets;
+    EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+    EXPECT_GE(baseline_offset(header, resets), header.file_size);
+  }
 }
 
 // A few points may have many spans.
