@@ -59,8 +59,8 @@ int run(const Options& options) {
                              {"latency", run_watch}, {"top", run_top},       {"hist", run_watch},
                              {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
                              {"kstats", run_kstats}, {"mount", run_mount}};
-  // status, detach and keep show, and remove, what is left of processes that have ended.
-  if (options.verb != "status" && options.verb != "detach" && options.verb != "keep")
+  // Other verbs show, and remove, what is left of processes that have ended.
+  if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();
   if (options.cache && plans(options.verb)) use_cache();
   for (const Verb& verb : kVerbs)
