@@ -7,17 +7,35 @@
 #include "image/object_store.h"
 #include "ledger/discovery.h"
 #include "session/matching.h"
+#include "session/planning.h"
 #include "session/selection.h"
 
 namespace pinprick::bench {
+namespace {
+
+image::ObjectStore& object_store() {
+  static image::ObjectStore store;
+  return store;
+}
+
+Result<Armed, cli::Message> arm(session::Subject subject, placement::ProbeSet set,
+                                const engine::ArmOptions& options) {
+  auto session =
+      engine::Session::arm(std::move(subject.target), *subject.image, std::move(set), options);
+  if (!session) return fail(cli::message(session.error()));
+  if (session->report().armed == 0)
+    return fail(cli::Message{"nothing_armed", "none of the functions can be probed"});
+  return Armed{std::move(subject.image), *std::move(session)};
+}
+
+}  // namespace
 
 Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patterns) {
-  static image::ObjectStore store;
   session::SelectionSpec spec;
   spec.wanted = patterns;
   const auto selection = session::parse_selection(spec);
   if (!selection) return fail(cli::message(selection.error()));
-  auto subject = session::look_at(pid, store);
+  auto subject = session::look_at(pid, object_store());
   if (!subject) return fail(cli::message(subject.error()));
   auto matches = session::match(*subject->image, *selection, session::Unmatched::refuse);
   if (!matches) return fail(cli::message(matches.error()));
@@ -34,13 +52,24 @@ Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patte
   if (wanted)
     matches.erase(std::remove_if(matches.begin(), matches.end(), std::not_fn(wanted)),
                   matches.end());
-  auto session = engine::Session::arm(
-      std::move(subject.target), *subject.image,
-      placement::plan_probes(*subject.image, std::move(matches), kind), options);
-  if (!session) return fail(cli::message(session.error()));
-  if (session->report().armed == 0)
-    return fail(cli::Message{"nothing_armed", "none of the functions can be probed"});
-  return Armed{std::move(subject.image), *std::move(session)};
+  auto set = placement::plan_probes(*subject.image, std::move(matches), kind);
+  return arm(std::move(subject), std::move(set), options);
+}
+
+Result<Armed, cli::Message> arm_span(pid_t pid, const std::string& span) {
+  session::SelectionSpec texts;
+  texts.kind = placement::Kind::span;
+  texts.wanted = {span};
+  auto selection = session::parse_selection(texts);
+  if (!selection) return fail(cli::message(selection.error()));
+  session::MeasurementSpec spec;
+  spec.selection = *std::move(selection);
+  spec.loads = session::Loads::ignored;
+  auto subject = session::look_at(pid, object_store());
+  if (!subject) return fail(cli::message(subject.error()));
+  auto set = session::plan(*subject, spec);
+  if (!set) return fail(cli::message(set.error()));
+  return arm(*std::move(subject), *std::move(set), {});
 }
 
 Result<engine::DisarmReport, cli::Message> disarm(engine::Session& session) {
@@ -69,7 +98,10 @@ uint64_t hits(const engine::Session& session) {
     for (const auto& probe : session.probes()) sum += counters[probe.index];
   } else {
     const auto histograms = session.histograms();
-    for (const auto& probe : session.probes()) sum += histograms[probe.index].count();
+    if (session.kind() == placement::Kind::span)
+      for (const auto& histogram : histograms) sum += histogram.count();
+    else
+      for (const auto& probe : session.probes()) sum += histograms[probe.index].count();
   }
   return sum;
 }

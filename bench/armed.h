@@ -37,6 +37,9 @@ Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patte
                                 const std::function<bool(const image::Match&)>& wanted = {},
                                 const engine::ArmOptions& options = {});
 
+// The same for one span, as `pinprick latency X..Y` takes it.
+Result<Armed, cli::Message> arm_span(pid_t pid, const std::string& span);
+
 // Fails unless everything that was armed is taken out.
 Result<engine::DisarmReport, cli::Message> disarm(engine::Session& session);
 
@@ -53,7 +56,7 @@ class LeftRecords {
   pid_t pid_;  // 0 after a move
 };
 
-// The number of counted hits, or measured calls, of all probes together.
+// The number of counted hits, or measured calls or spans, of all probes together.
 uint64_t hits(const engine::Session& session);
 
 }  // namespace pinprick::bench

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <sstream>
 #include <vector>
@@ -99,6 +100,13 @@ class OurProbe : public PlacedProbe {
   Armed armed_;
 };
 
+// A statistic whose probe is switched off: its hits are not counted.
+class StoppedProbe : public OurProbe {
+ public:
+  using OurProbe::OurProbe;
+  uint64_t expected(const Target::Run&) const override { return 0; }
+};
+
 class TheKernelsProbe : public PlacedProbe {
  public:
   explicit TheKernelsProbe(KernelProbe probe) : probe_(std::move(probe)) {}
@@ -185,10 +193,48 @@ class HitCost {
       for (std::string_view shape : kColdShapes)
         if (auto done = both(kind, shape, kCold, {1}); !done) return done;
     }
-    return {};
+    return statistics();
   }
 
  private:
+  // A timed function that has switches and gaps, as statistics have, and a span.
+  Result<void, cli::Message> statistics() {
+    auto target = Target::start(path_, interrupts_);
+    if (!target) return fail(target.error());
+    const auto statistic = [&]() {
+      engine::ArmOptions options;
+      options.has_switches = true;
+      options.gap = layout::Gap::cpu;
+      return arm(target->pid(), {"shape_nop"}, Kind::latency, {}, options);
+    };
+    const auto running = [&]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+      auto armed = statistic();
+      if (!armed) return fail(armed.error());
+      return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
+    };
+    const auto stopped = [&]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+      auto armed = statistic();
+      if (!armed) return fail(armed.error());
+      std::vector<uint32_t> all(armed->session.probes().size());
+      std::iota(all.begin(), all.end(), 0u);
+      if (auto off = armed->session.turn(all, engine::Switched::off); !off)
+        return fail(cli::message(off.error()));
+      return std::unique_ptr<PlacedProbe>(new StoppedProbe(*std::move(armed)));
+    };
+    const auto span = [&]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+      auto armed = arm_span(target->pid(), "shape_nop..shape_push");
+      if (!armed) return fail(armed.error());
+      return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
+    };
+    for (const auto& [what, place, threads] :
+         {std::tuple<Comparison, Place, std::vector<size_t>>(
+              {"kstats-stopped", kPinprick, "nop", kPairs}, stopped, {1}),
+          {{"kstats-cold", kPinprick, "nop-apart", kColdPairs}, running, {1}},
+          {{"span", kPinprick, "pair", kPairs}, span, thread_counts_}})
+      if (auto done = compare(*target, what, place, threads, results_); !done) return done;
+    return {};
+  }
+
   // `how` is empty, or kCold.
   Result<void, cli::Message> both(Kind kind, std::string_view shape, std::string_view how,
                                   const std::vector<size_t>& thread_counts) {

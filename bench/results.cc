@@ -20,6 +20,9 @@ constexpr double kCountLimitNs = 3;
 constexpr double kLatencyClockReads = 2;
 constexpr double kLatencyOverClockNs = 15;
 constexpr double kGrowthLimit = 0.10;
+constexpr double kStoppedLimitNs = 1;
+constexpr double kSpanOverClockNs = 20;
+constexpr double kColdLimitNs = 1500;  // the most that kstats itself takes in the kernel
 
 // Hits directly one after the other.
 bool is_hot(const Record& record) {
@@ -122,11 +125,17 @@ void Results::print_throughput(size_t begin) const {
 
 void Results::print_goals() const {
   print_cost_goal("counting", kCountLimitNs, costliest(records_, is_count));
-  if (const Record* clock = find("rdtsc", kPinprick, 1); clock != nullptr)
+  print_cost_goal("a stopped statistic", kStoppedLimitNs, find("kstats-stopped", kPinprick, 1));
+  print_cost_goal("timing a call that comes rarely", kColdLimitNs,
+                  find("kstats-cold", kPinprick, 1));
+  if (const Record* clock = find("rdtsc", kPinprick, 1); clock != nullptr) {
+    print_cost_goal("a span, start and end,", 2 * clock->added_ns() + kSpanOverClockNs,
+                    find("span", kPinprick, 1));
     print_cost_goal(
         fmt::format("measuring, with {:.1f} ns for a look at the clock,", clock->added_ns()),
         kLatencyClockReads * clock->added_ns() + kLatencyOverClockNs,
         costliest(records_, is_latency));
+  }
 
   const Record* fastest_growing = nullptr;
   double growth = 0;

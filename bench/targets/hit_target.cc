@@ -10,7 +10,8 @@
 // thread, which is one of the THREADS. Ends at the end of stdin.
 //
 // SHAPE-cold means single calls, each over a millisecond after the last one and with other memory
-// in the caches; NS is their median, including a read of the clock.
+// in the caches; SHAPE-apart means that the thread sleeps for as long instead. NS is their median,
+// including a read of the clock.
 #include <sched.h>
 
 #include <algorithm>
@@ -45,14 +46,30 @@ void call_many(uint64_t calls) {
   for (; calls != 0; --calls) function(1);
 }
 
+// From one function to the other is a span; both together are one call.
+void call_pairs(uint64_t calls) {
+  for (; calls != 0; --calls) {
+    shape_nop(1);
+    shape_push(1);
+  }
+}
+
 const std::map<std::string, CallMany> kShapes = {
     {"nop", call_many<shape_nop>}, {"push", call_many<shape_push>},
     {"ret", call_many<shape_ret>}, {"nop5", call_many<shape_nop5>},
     {"mov", call_many<shape_mov>}, {"nop-rdtsc", call_many<shape_nop_rdtsc>},
+    {"pair", call_pairs},
 };
 
-const std::map<std::string, long (*)(long)> kColdShapes = {{"nop-cold", shape_nop},
-                                                           {"push-cold", shape_push}};
+// What happens between two single calls.
+enum class Pause { flushes, sleeps };
+struct Single {
+  long (*function)(long);
+  Pause pause;
+};
+const std::map<std::string, Single> kSingleShapes = {{"nop-cold", {shape_nop, Pause::flushes}},
+                                                     {"push-cold", {shape_push, Pause::flushes}},
+                                                     {"nop-apart", {shape_nop, Pause::sleeps}}};
 
 struct Measured {
   std::vector<double> ns;  // per call, for each batch
@@ -92,20 +109,24 @@ void flush_caches() {
   static_cast<void>(sink);
 }
 
-Measured measure_cold(long (*function)(long)) {
-  constexpr size_t kCalls = 20;
+Measured measure_singly(const Single& single) {
+  const bool flushes = single.pause == Pause::flushes;
+  const size_t calls = flushes ? 20 : 100;
   Measured measured;
   auto last = Clock::now();
-  while (measured.ns.size() < kCalls) {
-    flush_caches();
+  while (measured.ns.size() < calls) {
+    if (flushes)
+      flush_caches();
+    else
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     auto begin = Clock::now();  // loads its own code into the caches
     begin = Clock::now();
     while (begin - last < std::chrono::milliseconds(1)) begin = Clock::now();
-    function(1);
+    single.function(1);
     last = Clock::now();
     measured.ns.push_back(std::chrono::duration<double, std::nano>(last - begin).count());
   }
-  measured.calls = kCalls;
+  measured.calls = calls;
   return measured;
 }
 
@@ -164,12 +185,12 @@ int main() {
     long milliseconds = 0;
     constexpr size_t kMostThreads = 64;
     if (!(words >> shape >> threads >> milliseconds) || threads == 0 || threads > kMostThreads ||
-        (!kShapes.contains(shape) && (!kColdShapes.contains(shape) || threads != 1))) {
+        (!kShapes.contains(shape) && (!kSingleShapes.contains(shape) || threads != 1))) {
       std::cerr << "hit_target: no such request: " << line << "\n";
       return 2;
     }
-    const auto each = kColdShapes.contains(shape)
-                          ? std::vector{measure_cold(kColdShapes.at(shape))}
+    const auto each = kSingleShapes.contains(shape)
+                          ? std::vector{measure_singly(kSingleShapes.at(shape))}
                           : measure_on_threads(kShapes.at(shape), threads,
                                                std::chrono::milliseconds(milliseconds));
     uint64_t calls = 0;
