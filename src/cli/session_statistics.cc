@@ -1,6 +1,7 @@
 #include "cli/session_statistics.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -57,8 +58,15 @@ struct Describe {
     const std::string text = message(why).text;
     if (const auto* session = std::get_if<ledger::SessionError>(&why))
       return {number_of(*session), text};
-    if (const auto* match = std::get_if<session::MatchError>(&why))
+    if (const auto* match = std::get_if<session::MatchError>(&why)) {
+      const auto* ambiguous = std::get_if<session::AmbiguousPoint>(match);
+      if (ambiguous != nullptr && ambiguous->span == ambiguous->point)
+        return {EINVAL,
+                fmt::format("'{}' matches {} functions, {} and others; a statistic times "
+                            "one of them",
+                            ambiguous->point, ambiguous->places, fmt::join(ambiguous->some, ", "))};
       return {std::holds_alternative<session::NothingMatched>(*match) ? ENOENT : EINVAL, text};
+    }
     if (std::holds_alternative<session::Interrupted>(why)) return {EINTR, text};
     return {EINVAL, text};
   }
@@ -248,7 +256,7 @@ std::vector<std::string> shortfalls(const session::StatisticFigures& figures) {
   const ledger::Unrecorded& calls = figures.unrecorded;
   const uint64_t refused = std::min(figures.refused, calls.missed);
   add(refused,
-      "were not recorded: there is no memory left for histograms; free some in the "
+      "values were not recorded: there is no memory left for histograms; free some in the "
       "runtime directory, and trace it again");
   add(calls.missed - refused, figures.kind != session::StatisticFigures::Kind::calls
                                   ? "starts were not recorded: too many threads at once"

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "cli/session_statistics.h"
 #include "cli/warnings.h"
 #include "plan/tactic.h"
 
@@ -150,6 +151,32 @@ void list_selections(Listing& all) {
   all.add(message(session::MeasurementError(session::Interrupted{})));
 }
 
+// As `kstats` and the writers of `mount` get them.
+void list_kstats(Listing& all) {
+  all.head("Statistics (kstats)");
+  using session::StatisticError;
+  const auto add = [&](const StatisticError& error) {
+    const control::ControlError said = control_error(error);
+    all.add(Message{control::error_name(said.number), said.reason, exit_code(said)});
+  };
+  add(session::NameTaken{"requests"});
+  add(session::NoStatistic{"requests"});
+  add(session::OfProgram{"requests"});
+  add(session::NotTimed{"longjmp", {plan::Reason::returns_otherwise, 0}});
+  add(session::NotSwitched{"requests"});
+  add(session::MeasurementError(
+      session::MatchError(session::AmbiguousPoint{"op*", "op*", 3, {"libc:open", "libc:open64"}})));
+  using Cause = ledger::RecordedError::Cause;
+  for (const Cause cause :
+       {Cause::system, Cause::not_recorded, Cause::untrusted, Cause::no_statistic, Cause::busy})
+    add(ledger::RecordedError{cause, "/run/pinprick/1-2.kstats", EACCES});
+  session::StatisticFigures figures;
+  figures.name = "requests";
+  figures.unrecorded = {4, 2, 3, 5, 6, 7};
+  figures.refused = 1;
+  for (const std::string& line : shortfalls(figures)) all.add(line);
+}
+
 void list_refusals(Listing& all) {
   all.head("Why a function is skipped");
   for (uint8_t i = 0; i <= static_cast<uint8_t>(plan::Reason::thread_inside); ++i) {
@@ -183,6 +210,7 @@ TEST(Messages, AreTheOnesThatWereRead) {
   Listing all;
   list_errors(all);
   list_statistics(all);
+  list_kstats(all);
   list_selections(all);
   list_refusals(all);
   list_warnings(all);
