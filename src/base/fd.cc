@@ -1,6 +1,7 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,6 +67,22 @@ Result<void, SystemError> write_at(int fd, std::span<const uint8_t> bytes, uint6
     offset += static_cast<uint64_t>(n);
   }
   return {};
+}
+
+namespace {
+rlimit former_limit = {};  // 0: it was not raised
+}  // namespace
+
+void raise_descriptor_limit() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  former_limit = limit;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void restore_descriptor_limit() {
+  if (former_limit.rlim_max != 0) ::setrlimit(RLIMIT_NOFILE, &former_limit);
 }
 
 }  // namespace pinprick

@@ -53,4 +53,10 @@ Result<void, SystemError> read_at(int fd, std::span<uint8_t> out, uint64_t offse
 // Writes all of `bytes` at `offset`.
 Result<void, SystemError> write_at(int fd, std::span<const uint8_t> bytes, uint64_t offset);
 
+// Allows as many open descriptors as the system lets this process have: there is one for each
+// session, and a process may have thousands. For programs, which call it first.
+void raise_descriptor_limit();
+// Puts the former limit back, for a child that will execute another program. Async-signal-safe.
+void restore_descriptor_limit();
+
 }  // namespace pinprick

@@ -8,14 +8,19 @@
 
 namespace pinprick {
 
-std::string boot_id() {
-  auto text = read_file("/proc/sys/kernel/random/boot_id");
-  if (!text) return {};
-  std::erase_if(*text, [](char c) { return c == '-' || c == '\n'; });
-  return *text;
+const std::string& boot_id() {
+  static const std::string id = [] {
+    auto text = read_file("/proc/sys/kernel/random/boot_id");
+    if (!text) return std::string();
+    std::erase_if(*text, [](char c) { return c == '-' || c == '\n'; });
+    return *text;
+  }();
+  return id;
 }
 
-uint32_t possible_cpus() {
+namespace {
+
+uint32_t read_possible_cpus() {
   auto text = read_file("/sys/devices/system/cpu/possible");  // 0-7 or 0,2-5
   if (text) {
     const size_t last = text->find_last_of("-,");
@@ -24,6 +29,13 @@ uint32_t possible_cpus() {
       return static_cast<uint32_t>(std::strtoul(number, nullptr, 10)) + 1;
   }
   return std::max(1u, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+uint32_t possible_cpus() {
+  static const uint32_t cpus = read_possible_cpus();
+  return cpus;
 }
 
 bool kernel_checks_rseq() {

@@ -8,7 +8,7 @@
 namespace pinprick {
 
 // Returns the identity of this boot of the kernel, 32 hexadecimal digits.
-std::string boot_id();
+const std::string& boot_id();
 
 // Returns one more than the highest CPU number possible.
 uint32_t possible_cpus();

@@ -2,11 +2,16 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <cerrno>
+#include <optional>
+
 #include "cli/object_store.h"
 #include "cli/session_statistics.h"
 #include "cli/verbs.h"
 #include "control/command.h"
 #include "session/statistics.h"
+#include "target/memory.h"
+#include "target/procfs.h"
 
 namespace pinprick::cli {
 namespace {
@@ -35,8 +40,22 @@ Message message_of(const control::ControlError& error) {
   return {name, name + ": " + error.reason, exit_code(error)};
 }
 
+// Why a process without statistics cannot have any, if so: there is none, or it is another user's.
+std::optional<control::ControlError> why_none(pid_t pid) {
+  if (!target::read_status(pid))
+    return control::ControlError{ESRCH, fmt::format("there is no process {}", pid)};
+  const auto memory = target::Memory::open(pid);
+  if (memory || (memory.error().number != EACCES && memory.error().number != EPERM))
+    return std::nullopt;
+  return control::ControlError{
+      EPERM,
+      fmt::format("process {} may not be looked at; run pinprick as root or as its user", pid)};
+}
+
 int list(const session::Statistics& statistics, pid_t pid, Renderer& renderer) {
   const auto all = statistics.read_all();
+  if (const auto why = all.empty() ? why_none(pid) : std::nullopt)
+    return give_up(renderer, message_of(*why));
   renderer.statistic_names(pid, all);
   for (const auto& one : all)
     for (const std::string& line : shortfalls(one)) renderer.warning(line);
@@ -47,7 +66,10 @@ int show(const session::Statistics& statistics, pid_t pid, const std::string& na
          StatisticForm form, Renderer& renderer) {
   if (name.empty()) {
     form.with_name = true;
-    for (const auto& one : statistics.read_all()) renderer.statistic(pid, one, form);
+    const auto all = statistics.read_all();
+    if (const auto why = all.empty() ? why_none(pid) : std::nullopt)
+      return give_up(renderer, message_of(*why));
+    for (const auto& one : all) renderer.statistic(pid, one, form);
     return kOk;
   }
   const auto figures = statistics.read(name);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 
+#include "base/fd.h"
 #include "base/heap.h"
 #include "cli/object_store.h"
 #include "cli/options.h"
@@ -74,6 +75,7 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace pinprick::cli;
   pinprick::prepare_heap();
+  pinprick::raise_descriptor_limit();
   bool has_command = false;
   // If an exception gets here, everything that was armed is disarmed already.
   try {

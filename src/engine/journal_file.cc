@@ -29,7 +29,7 @@ Result<ledger::SessionFile, ledger::SessionError> create_session_file(
     const std::string& folder, const target::RemoteTarget& target, const layout::Session& journal) {
   if (auto closed = ledger::why_closed(target.pid())) return fail(*std::move(closed));
   // Other sessions have files of their own.
-  constexpr unsigned kMostSessions = 1000;
+  constexpr unsigned kMostSessions = 10'000;
   auto created = Result<ledger::SessionFile, ledger::FileError>(fail(ledger::FileError{}));
   for (unsigned number = 0; number < kMostSessions; ++number) {
     created = ledger::SessionFile::create(

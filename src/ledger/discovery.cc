@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/machine.h"
 #include "image/maps.h"
@@ -16,10 +18,12 @@
 namespace pinprick::ledger {
 namespace {
 
+bool is_of_this_boot(const layout::FileHeader& header) {
+  return std::string_view(header.boot_id, sizeof header.boot_id).substr(0, 31) ==
+         std::string_view(boot_id()).substr(0, 31);
+}
+
 bool is_same_process(const layout::FileHeader& header) {
-  if (std::string_view(header.boot_id, sizeof header.boot_id).substr(0, 31) !=
-      std::string_view(boot_id()).substr(0, 31))
-    return false;
   const auto status = target::read_status(header.pid);
   return status && status->start_time == header.start_time && status->state != 'Z' &&
          status->state != 'X';
@@ -31,6 +35,20 @@ bool is_kept(const std::string& path) {
   const auto journal = file->read();
   return journal && journal->header.is_kept != 0;
 }
+
+// The processes that sessions name, each looked at once: one may have a thousand.
+class LivingProcesses {
+ public:
+  bool has(const layout::FileHeader& header) {
+    if (!is_of_this_boot(header)) return false;
+    const auto [known, is_new] = known_.try_emplace({header.pid, header.start_time});
+    if (is_new) known->second = is_same_process(header);
+    return known->second;
+  }
+
+ private:
+  std::map<std::pair<pid_t, uint64_t>, bool> known_;
+};
 
 // Removes a file of this user's, unless a process has it open or mapped.
 void remove_unless_open(const std::string& path) {
@@ -57,6 +75,7 @@ bool is_trusted(const SessionFile& file, pid_t pid) {
 
 FoundSessions find_sessions(std::optional<pid_t> pid) {
   FoundSessions found;
+  LivingProcesses living;
   for (const std::string& path : find_session_files(pid)) {
     auto file = SessionFile::open(path, SessionFile::Lock::none);
     if (!file) {
@@ -69,7 +88,7 @@ FoundSessions find_sessions(std::optional<pid_t> pid) {
       found.unreadable.push_back(journal.error());
       continue;
     }
-    const bool lives = is_same_process(journal->header);
+    const bool lives = living.has(journal->header);
     if (lives && !is_trusted(*file, journal->header.pid)) {
       found.unreadable.push_back({FileError::Cause::untrusted, path, 0, {}, 0});
       continue;

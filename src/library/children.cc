@@ -41,6 +41,27 @@ void mark() {
   area().cpu_id = static_cast<uint32_t>(RSEQ_CPU_ID_UNINITIALIZED);
 }
 
+// The C library's functions, or those that replace them. They are looked up before any import is
+// changed: in a program that is linked with libpinprick.a, our own imports are the program's.
+template <class F>
+F* looked_up(F* function) {
+  // Not by the compiler or the loader: what they would put down instead is an import, too.
+  __asm__("" : "+r"(function));
+  return function;
+}
+struct CLibrary {
+  decltype(&::vfork) vfork = looked_up(&::vfork);
+  decltype(&::clone) clone = looked_up(&::clone);
+  decltype(&::posix_spawn) posix_spawn = looked_up(&::posix_spawn);
+  decltype(&::posix_spawnp) posix_spawnp = looked_up(&::posix_spawnp);
+  decltype(&::system) system = looked_up(&::system);
+  decltype(&::popen) popen = looked_up(&::popen);
+};
+const CLibrary& c_library() {
+  static const CLibrary functions;
+  return functions;
+}
+
 // In place of clone(), with all arguments that it may get.
 // NOLINTNEXTLINE(cert-dcl50-cpp)
 int clone_child(int (*function)(void*), void* stack, int flags, void* argument, ...) {
@@ -56,14 +77,14 @@ int clone_child(int (*function)(void*), void* stack, int flags, void* argument, 
   va_end(more);
   constexpr int kSharing = CLONE_VM | CLONE_VFORK;
   if ((flags & (kSharing | CLONE_SETTLS)) != kSharing || !is_registered())
-    return ::clone(function, stack, flags, argument, parent_tid, tls, child_tid);
+    return c_library().clone(function, stack, flags, argument, parent_tid, tls, child_tid);
   struct Child {
     int (*function)(void*);
     void* argument;
   };
   Child child = {function, argument};
   mark();
-  const int result = ::clone(
+  const int result = c_library().clone(
       [](void* of_child) {
         mark();  // again: the kernel may have written the parent's CPU
         const Child called = *static_cast<Child*>(of_child);
@@ -104,29 +125,29 @@ int spawn_child(pid_t* pid, const char* path, const posix_spawn_file_actions_t* 
                 const posix_spawnattr_t* attributes, char* const* arguments,
                 char* const* environment) {
   const Unregistered unregistered;
-  return ::posix_spawn(pid, path, actions, attributes, arguments, environment);
+  return c_library().posix_spawn(pid, path, actions, attributes, arguments, environment);
 }
 
 int spawn_child_of_path(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
                         const posix_spawnattr_t* attributes, char* const* arguments,
                         char* const* environment) {
   const Unregistered unregistered;
-  return ::posix_spawnp(pid, file, actions, attributes, arguments, environment);
+  return c_library().posix_spawnp(pid, file, actions, attributes, arguments, environment);
 }
 
 int run_command(const char* command) {
   const Unregistered unregistered;
-  return ::system(command);  // NOLINT(cert-env33-c): it is what the program called
+  return c_library().system(command);  // NOLINT(cert-env33-c): it is what the program called
 }
 
 FILE* open_command(const char* command, const char* mode) {
   const Unregistered unregistered;
-  return ::popen(command, mode);  // NOLINT(cert-env33-c)
+  return c_library().popen(command, mode);  // NOLINT(cert-env33-c)
 }
 
 struct Function {
   std::string_view name;
-  Address own;  // the C library's, or one that replaces it
+  Address own;
   Address marking;
 };
 
@@ -137,13 +158,13 @@ Address address_of(F* function) {
 
 const std::array<Function, 7>& functions() {
   static const std::array<Function, 7> all = {{
-      {"vfork", address_of(&::vfork), address_of(&pp_vfork)},
-      {"__vfork", address_of(&::vfork), address_of(&pp_vfork)},
-      {"clone", address_of(&::clone), address_of(&clone_child)},
-      {"posix_spawn", address_of(&::posix_spawn), address_of(&spawn_child)},
-      {"posix_spawnp", address_of(&::posix_spawnp), address_of(&spawn_child_of_path)},
-      {"system", address_of(&::system), address_of(&run_command)},
-      {"popen", address_of(&::popen), address_of(&open_command)},
+      {"vfork", address_of(c_library().vfork), address_of(&pp_vfork)},
+      {"__vfork", address_of(c_library().vfork), address_of(&pp_vfork)},
+      {"clone", address_of(c_library().clone), address_of(&clone_child)},
+      {"posix_spawn", address_of(c_library().posix_spawn), address_of(&spawn_child)},
+      {"posix_spawnp", address_of(c_library().posix_spawnp), address_of(&spawn_child_of_path)},
+      {"system", address_of(c_library().system), address_of(&run_command)},
+      {"popen", address_of(c_library().popen), address_of(&open_command)},
   }};
   return all;
 }
@@ -152,7 +173,6 @@ const std::array<Function, 7>& functions() {
 // to another one, which is left alone. One that it has not set yet leads into its own object.
 void lead_to_marking(const LoadedObject& object) {
   const Range own = object.extent();
-  if (own.contains(address_of(&clone_child))) return;
   object.for_each_import([&](std::string_view name, Address* import) {
     const auto function = std::find_if(functions().begin(), functions().end(),
                                        [&](const Function& one) { return one.name == name; });

@@ -47,6 +47,7 @@ std::optional<Pipe> make_pipe() {
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   treatment.adopt();
+  restore_descriptor_limit();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   traced.write.reset();
   char go = 0;

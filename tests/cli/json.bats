@@ -57,6 +57,22 @@ PYTHON
 # add VERB: what it has printed, of which it does not say the verb.
 add() { sed "s/^{/{\"verb\":\"$1\",/" >>"$work/all"; }
 
+# What mount says, also where nothing can be mounted.
+add_mounted() {
+  local mounter
+  mkdir "$work/mounted"
+  "$PINPRICK" mount --json "$work/mounted" >"$work/mount" 2>&1 3>&- 7>&- &
+  mounter=$!
+  ends_with_test $mounter
+  until_line "$work/mount" '"type":"(mounted|error)"'
+  kill -INT $mounter 2>/dev/null || true
+  wait $mounter || true
+  if grep -q '"type":"error"' "$work/mount"; then
+    echo '{"type":"mounted","folder":"cannot mount here"}' >"$work/mount"
+  fi
+  add mount <"$work/mount"
+}
+
 @test "every record has exactly the fields that the document says" {
   local verb
   "$PINPRICK" doctor --json | add doctor || true
@@ -66,9 +82,9 @@ add() { sed "s/^{/{\"verb\":\"$1\",/" >>"$work/all"; }
   "$PINPRICK" count --json -p 999999999 main | add count || true
 
   TICKER=dlhost start_ticker
-  for verb in count latency hist; do
+  for verb in count latency top hist; do
     local value='' timed=''
-    [ $verb != latency ] || timed=dlhost:_start
+    [[ $verb != latency && $verb != top ]] || timed=dlhost:_start
     [ $verb != hist ] || value=' $arg1'
     # shellcheck disable=SC2086
     watch $verb --allow-missing -p "$ticker" "plugin*:plugin_*$value" "dlhost:call$value" \
@@ -86,11 +102,15 @@ add() { sed "s/^{/{\"verb\":\"$1\",/" >>"$work/all"; }
   kill -KILL "$watcher"
   wait "$watcher" || true
   "$PINPRICK" keep -p "$ticker" -d 0.01 --json | add keep
+  "$PINPRICK" kstats -p "$ticker" trace call start dlhost:call
+  "$PINPRICK" kstats -p "$ticker" list --json | add kstats
+  "$PINPRICK" status -p "$ticker" --json | add status
   "$PINPRICK" detach -p "$ticker" --json | add detach
+  add_mounted
   end_ticker
   rm "$work/in" "$work/out"
 
-  for verb in count latency hist; do
+  for verb in count latency top hist; do
     local value=''
     [ $verb != hist ] || value=' $arg1'
     mkfifo "$work/in"

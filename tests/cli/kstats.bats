@@ -306,7 +306,7 @@ is_idle() { tell ready "done"; }
   [ "$(figure begin 'x["count"]')" -eq 3 ]
   fails ESRCH 4 STOP begin
   kstats remove begin
-  [ "$(kstats list)" = "" ]
+  fails ESRCH 4 list
   [ -z "$(find "$runtime" -name '*.session')" ]
 }
 
@@ -372,7 +372,7 @@ is_idle() { tell ready "done"; }
   tell drop "done"
   [ "$(kstats list)" = "times" ]
   end_fed
-  [ "$(kstats list)" = "" ]
+  fails ESRCH 4 list
 }
 
 @test "top without a pattern shows the statistics, and leaves them as they are" {
@@ -413,6 +413,22 @@ is_idle() { tell ready "done"; }
   ! grep -q slot "$work/drawing"
   [ "$(awk '{ sub("%", "", $NF); n += $NF } END { print (n > 99.5 && n < 100.5) }' "$work/drawing")" -eq 1 ]
   kstats remove pair
+  end_fed
+}
+
+@test "another user's statistics are refused by their name" {
+  become_nobody "$PINPRICK"
+  start_spans
+  kstats trace begin
+  for command in list show "show begin" "trace turn" "STOP begin" "remove begin"; do
+    run "${as_nobody[@]}" "$work/pinprick" kstats -p "$spans" $command
+    echo "$command: $status: $output"
+    [ "$status" -eq 4 ] || [[ "$status" -eq 3 && "$output" == *ENOENT* ]]
+  done
+  run "${as_nobody[@]}" "$work/pinprick" kstats -p "$spans" list
+  [[ "$output" == "pinprick: EPERM: "* ]]
+  [ "$(kstats list)" = "begin GAP-begin" ]
+  kstats remove begin
   end_fed
 }
 

@@ -309,7 +309,7 @@ print('ready', flush=True)
 sys.stdin.readline()
 PYTHON
   for _ in 1 2 3; do
-    rm -f "$work/in"
+    rm -f "$work/in" "$work/out"
     mkfifo "$work/in"
     python3 "$work/large.py" <"$work/in" >"$work/out" 3>&- &
     fed=$!

@@ -399,8 +399,8 @@ PYTHON
 
 @test "without a pattern or a process it says what is missing" {
   run "$PINPRICK" top -p $$
-  [ "$status" -eq 2 ]
-  [[ $output == *"no PATTERN: name the functions to show"* ]]
+  [ "$status" -eq 3 ]
+  [[ $output == *"there are no statistics: give a PATTERN"* ]]
   run "$PINPRICK" top malloc
   [ "$status" -eq 2 ]
   [[ $output == *"give -p PID"* ]]
