@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <utility>
+
+#include "select/operand.h"
 
 namespace pinprick::select {
 namespace {
@@ -24,9 +27,19 @@ std::optional<uint8_t> register_named(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<uint8_t> argument_number(std::string_view digits, Arguments arguments) {
+  const size_t most = arguments == Arguments::of_point ? kMostOperands : kArguments.size();
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc{} || end != digits.data() + digits.size() || digits.starts_with('0') ||
+      number == 0 || number > most)
+    return std::nullopt;
+  return static_cast<uint8_t>(number);
+}
+
 }  // namespace
 
-Result<Value, ValueError> parse_value(std::string_view text) {
+Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments) {
   using Cause = ValueError::Cause;
   const auto wrong = [](Cause cause, std::string_view what) {
     return fail(ValueError{cause, std::string(what)});
@@ -36,12 +49,12 @@ Result<Value, ValueError> parse_value(std::string_view text) {
   Value value;
   constexpr std::string_view kArg = "$arg";
   if (what.starts_with('$')) {
-    const bool is_digit = what.starts_with(kArg) && what.size() == kArg.size() + 1 &&
-                          what.back() >= '1' &&
-                          static_cast<size_t>(what.back() - '1') < kArguments.size();
-    if (!is_digit) return wrong(Cause::unknown_argument, what);
-    value.register_number = kArguments[static_cast<size_t>(what.back() - '1')];
-    value.is_argument = true;
+    const auto number = what.starts_with(kArg)
+                            ? argument_number(what.substr(kArg.size()), arguments)
+                            : std::nullopt;
+    if (!number) return wrong(Cause::unknown_argument, what);
+    value.argument = *number;
+    if (arguments == Arguments::of_function) value.register_number = kArguments[*number - 1];
   } else if (what.starts_with('%')) {
     const auto number = register_named(what.substr(1));
     if (!number) return wrong(Cause::unknown_register, what);

@@ -1,10 +1,11 @@
 // Values that hits record: a register, as users write it.
 //
-//     $arg3          the third argument, at a function's entry: %rdx
+//     $arg3          the third argument, at a function's entry: %rdx; or of an SDT point
 //     %rdi, %di      a register
 //     $arg3:u32      its lower 32 bits; u8, u16, u32 or u64
 //
-// By the System V ABI the first six integer arguments are in registers. Pure.
+// By the System V ABI the first six integer arguments are in registers. Where those of an SDT point
+// are, each of its sites says (operand.h). Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,14 @@ namespace pinprick::select {
 struct Value {
   uint8_t register_number = 0;  // in the processor's numbering: rax, rcx, rdx, rbx, rsp, ...
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
-  bool is_argument = false;     // only meaningful at a function's entry
+  uint8_t argument = 0;  // n of $argN, only meaningful at a function's entry or an SDT point; or 0
   friend bool operator==(const Value&, const Value&) = default;
 };
 
 struct ValueError {
   enum class Cause : uint8_t {
     no_value,          // neither $ARGUMENT nor %REGISTER
-    unknown_argument,  // $arg7, $retval
+    unknown_argument,  // $retval, or one that cannot be there: $arg7 of a function
     unknown_register,
     unknown_type,
     signed_type,  // histograms have no negative numbers
@@ -35,7 +36,12 @@ struct ValueError {
   friend bool operator==(const ValueError&, const ValueError&) = default;
 };
 
-Result<Value, ValueError> parse_value(std::string_view text);
+// A function has six arguments in registers. An SDT point has up to twelve, whose register is left
+// open (argument_value() in operand.h).
+enum class Arguments : uint8_t { of_function, of_point };
+
+Result<Value, ValueError> parse_value(std::string_view text,
+                                      Arguments arguments = Arguments::of_function);
 
 // Splits a point and the value to record there: `libc:write $arg3`. The value starts after the last
 // blank that is followed by a `$` or `%`, since a C++ signature may contain blanks. Without one,

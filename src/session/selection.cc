@@ -14,7 +14,7 @@ Result<placement::RecordedValue, SelectionError> recorded_value(std::string_view
                                                                 const image::Pattern& pattern) {
   const auto value = select::parse_value(text);
   if (!value) return fail(SelectionError(BadValue{pattern.text(), value.error()}));
-  if (value->is_argument && pattern.offset() != 0)
+  if (value->argument != 0 && pattern.offset() != 0)
     return fail(SelectionError(ArgumentAtOffset{pattern.text(), std::string(text)}));
   return placement::RecordedValue{*value, std::string(text)};
 }

@@ -28,7 +28,7 @@ TEST(Value, AnArgumentIsTheRegisterOfTheAbi) {
     const Value value = value_of("$arg" + std::to_string(i + 1));
     EXPECT_EQ(value.register_number, registers[i]);
     EXPECT_EQ(value.bytes, 8);
-    EXPECT_TRUE(value.is_argument);
+    EXPECT_EQ(value.argument, i + 1);
   }
 }
 

@@ -1,0 +1,79 @@
+// Where the arguments of an SDT point are: operands of the assembler, as compilers write them into
+// a note for x86-64.
+//
+//     8@%rax          8 bytes in a register          -4@-20(%rbp)    a signed int in memory
+//     1@$7            a constant                     8f@%xmm0        a double
+//     4@8+sym(%rip)   a variable                     8@(%rax,%rbx,8) an element of an array
+//
+// The size may be missing; then it follows from the operand, if at all. Notes are not trusted: any
+// text may be given. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "select/value.h"
+
+namespace pinprick::select {
+
+// A register, in the processor's numbering of its kind.
+struct OperandRegister {
+  enum class Kind : uint8_t { general, instruction_pointer, segment, other } kind = Kind::general;
+  uint8_t number = 0;         // of a general register
+  uint8_t bytes = 8;          // of a general register
+  bool is_high_byte = false;  // %ah, %bh, %ch, %dh
+
+  friend bool operator==(const OperandRegister&, const OperandRegister&) = default;
+};
+
+struct Operand {
+  // in_register: `base`. constant: `offset`, plus the address of `symbol` if that is not empty.
+  // in_memory: at offset + symbol + base + index * scale, in `segment`.
+  enum class Kind : uint8_t { in_register, constant, in_memory } kind = Kind::in_register;
+  uint8_t size = 0;  // 0: not given
+  bool is_signed = false;
+  bool is_floating_point = false;
+  std::optional<OperandRegister> base;
+  std::optional<OperandRegister> index;
+  std::optional<OperandRegister> segment;
+  uint8_t scale = 1;
+  uint64_t offset = 0;      // two's complement
+  std::string_view symbol;  // of the text that was parsed
+
+  friend bool operator==(const Operand&, const Operand&) = default;
+};
+
+inline constexpr size_t kMostOperands = 12;  // that <sys/sdt.h> has
+
+struct OperandError {
+  enum class Cause : uint8_t {
+    bad_size,        // what precedes the @
+    bad_register,    // no register of the processor, or one that cannot be here
+    bad_expression,  // neither a number nor a symbol, nor a sum of both
+    bad_scale,       // not 1, 2, 4 or 8
+    too_many,
+  } cause = Cause::bad_expression;
+  std::string text;  // the operand that is wrong
+
+  friend bool operator==(const OperandError&, const OperandError&) = default;
+};
+
+// Parses the operands of a note, which blanks separate.
+Result<std::vector<Operand>, OperandError> parse_operands(std::string_view arguments);
+
+enum class ArgumentError : uint8_t {
+  none_such,   // the site has fewer arguments
+  elsewhere,   // it is not in a general register
+  unreadable,  // parse_operands() fails
+};
+
+// Returns the register that has the argument `wanted.argument` of a site with these arguments, and
+// how many bytes of it count: as many as the operand, the register, and `wanted` all have.
+Result<Value, ArgumentError> argument_value(std::string_view arguments, const Value& wanted);
+
+}  // namespace pinprick::select

@@ -1,0 +1,263 @@
+#include "select/operand.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "scratch.h"
+
+namespace pinprick::select {
+namespace {
+
+using Cause = OperandError::Cause;
+using Kind = OperandRegister::Kind;
+
+constexpr uint8_t kRax = 0, kRcx = 1, kRbx = 3, kRbp = 5, kRdi = 7;
+
+OperandRegister general(uint8_t number, uint8_t bytes = 8) {
+  return {Kind::general, number, bytes, false};
+}
+
+Operand in_register(OperandRegister name, uint8_t size = 0, bool is_signed = false) {
+  Operand operand;
+  operand.kind = Operand::Kind::in_register;
+  operand.base = name;
+  operand.size = size;
+  operand.is_signed = is_signed;
+  return operand;
+}
+
+Operand in_memory(uint8_t size, bool is_signed, std::optional<OperandRegister> base,
+                  uint64_t offset, std::string_view symbol = {}) {
+  Operand operand;
+  operand.kind = Operand::Kind::in_memory;
+  operand.size = size;
+  operand.is_signed = is_signed;
+  operand.base = base;
+  operand.offset = offset;
+  operand.symbol = symbol;
+  return operand;
+}
+
+Operand constant(uint8_t size, bool is_signed, int64_t value, std::string_view symbol = {}) {
+  Operand operand;
+  operand.kind = Operand::Kind::constant;
+  operand.size = size;
+  operand.is_signed = is_signed;
+  operand.offset = static_cast<uint64_t>(value);
+  operand.symbol = symbol;
+  return operand;
+}
+
+void expect_only(std::string_view text, const Operand& expected) {
+  const auto operands = parse_operands(text);
+  ASSERT_TRUE(operands) << text << ": " << static_cast<int>(operands.error().cause);
+  ASSERT_EQ(operands->size(), 1u) << text;
+  EXPECT_EQ(operands->front(), expected) << text;
+}
+
+void expect_error(std::string_view text, Cause cause, std::string_view which) {
+  const auto operands = parse_operands(text);
+  ASSERT_FALSE(operands) << text;
+  EXPECT_EQ(operands.error(), (OperandError{cause, std::string(which)})) << text;
+}
+
+void expect_error(std::string_view text, Cause cause) {
+  expect_error(text, cause, text);
+}
+
+const OperandRegister kRip = {Kind::instruction_pointer, 0, 8, false};
+
+TEST(Operand, InARegisterHasItsNumberAndWidth) {
+  expect_only("8@%rax", in_register(general(kRax), 8));
+  expect_only("4@%edi", in_register(general(kRdi, 4), 4));
+  expect_only("-4@%edi", in_register(general(kRdi, 4), 4, true));
+  expect_only("1@%al", in_register(general(kRax, 1), 1));
+  expect_only("1@%sil", in_register(general(6, 1), 1));
+  expect_only("2@%bx", in_register(general(kRbx, 2), 2));
+  expect_only("8@%r15", in_register(general(15), 8));
+  expect_only("-4@%r8d", in_register(general(8, 4), 4, true));
+  expect_only("2@%r10w", in_register(general(10, 2), 2));
+  expect_only("1@%r9b", in_register(general(9, 1), 1));
+  expect_only("1@%ah", in_register({Kind::general, kRax, 1, true}, 1));
+}
+
+TEST(Operand, MayHaveNoSize) {
+  expect_only("%rax", in_register(general(kRax)));
+  expect_only("-20(%rbp)", in_memory(0, false, general(kRbp), static_cast<uint64_t>(-20)));
+  expect_only("$7", constant(0, false, 7));
+  expect_only("variable", in_memory(0, false, {}, 0, "variable"));
+}
+
+TEST(Operand, MayBeAFloatingPointNumber) {
+  const auto operands = parse_operands("8f@%xmm0 4f@-20(%rbp) 16f@%xmm31 10f@%st(3)");
+  ASSERT_TRUE(operands);
+  ASSERT_EQ(operands->size(), 4u);
+  const uint8_t sizes[] = {8, 4, 16, 10};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE((*operands)[i].is_floating_point);
+    EXPECT_EQ((*operands)[i].size, sizes[i]);
+  }
+  EXPECT_EQ((*operands)[0].base->kind, Kind::other);
+  EXPECT_EQ((*operands)[1].kind, Operand::Kind::in_memory);
+}
+
+TEST(Operand, MayBeAConstant) {
+  expect_only("1@$7", constant(1, false, 7));
+  expect_only("-1@$-1", constant(1, true, -1));
+  expect_only("8@$0x7fffffffffffffff", constant(8, false, INT64_MAX));
+  expect_only("8@$18446744073709551615", constant(8, false, -1));
+  expect_only("-8@$-9223372036854775808", constant(8, true, INT64_MIN));
+  expect_only("8@$symbol+4", constant(8, false, 4, "symbol"));
+}
+
+TEST(Operand, MayBeInMemory) {
+  expect_only("-4@-20(%rbp)", in_memory(4, true, general(kRbp), static_cast<uint64_t>(-20)));
+  expect_only("8@(%rax)", in_memory(8, false, general(kRax), 0));
+  expect_only("8@0x10(%rax)", in_memory(8, false, general(kRax), 16));
+  expect_only("8@16+8(%rax)", in_memory(8, false, general(kRax), 24));
+  expect_only("8@-16+8(%rax)", in_memory(8, false, general(kRax), static_cast<uint64_t>(-8)));
+  expect_only("4@(%eax)", in_memory(4, false, general(kRax, 4), 0));
+}
+
+TEST(Operand, MayBeAnElementOfAnArray) {
+  Operand operand = in_memory(8, false, general(kRax), 0);
+  operand.index = general(kRbx);
+  expect_only("8@(%rax,%rbx)", operand);
+  operand.scale = 8;
+  expect_only("8@(%rax,%rbx,8)", operand);
+  operand.base.reset();
+  operand.index = general(kRcx);
+  operand.scale = 4;
+  operand.symbol = "table";
+  expect_only("8@table(,%rcx,4)", operand);
+}
+
+TEST(Operand, MayBeAVariable) {
+  expect_only("8@var+4(%rip)", in_memory(8, false, kRip, 4, "var"));
+  expect_only("4@8+sym(%rip)", in_memory(4, false, kRip, 8, "sym"));
+  expect_only("4@sym-8(%rip)", in_memory(4, false, kRip, static_cast<uint64_t>(-8), "sym"));
+  expect_only("-4@_ZL5count.lto_priv.0(%rip)", in_memory(4, true, kRip, 0, "_ZL5count.lto_priv.0"));
+  expect_only("8@.LC0(%rip)", in_memory(8, false, kRip, 0, ".LC0"));
+  expect_only("8@sym@GOTPCREL(%rip)", in_memory(8, false, kRip, 0, "sym@GOTPCREL"));
+  Operand of_thread = in_memory(4, false, {}, 0, "errno@tpoff");
+  of_thread.segment = OperandRegister{Kind::segment, 0, 8, false};
+  expect_only("4@%fs:errno@tpoff", of_thread);
+}
+
+TEST(Operands, AreSeparatedByBlanksAndUpToTwelve) {
+  EXPECT_TRUE(parse_operands("")->empty());
+  EXPECT_TRUE(parse_operands("  ")->empty());
+  EXPECT_EQ(parse_operands("  8@%rax  -4@$1 ")->size(), 2u);
+  std::string text;
+  for (int i = 0; i < 12; ++i) text += "8@%rax ";
+  EXPECT_EQ(parse_operands(text)->size(), 12u);
+  expect_error(text + "4@%edx", Cause::too_many, "4@%edx");
+}
+
+TEST(Operands, ThatMakeNoSenseAreRefusedAndNamed) {
+  expect_error("8@%rax 3@%rbx", Cause::bad_size, "3@%rbx");
+  expect_error("-@%rax", Cause::bad_size);
+  expect_error("99999999999@%rax", Cause::bad_size);
+  expect_error("8@%rxx", Cause::bad_register);
+  expect_error("8@%r16", Cause::bad_register);
+  expect_error("8@%r7", Cause::bad_register);
+  expect_error("8@%rip", Cause::bad_register);
+  expect_error("8@%xmm32", Cause::bad_register);
+  expect_error("8@(%xmm0)", Cause::bad_register);
+  expect_error("8@(%al)", Cause::bad_register);
+  expect_error("8@(%rax,%rip)", Cause::bad_register);
+  expect_error("8@%", Cause::bad_register);
+  expect_error("8@(%rax,%rbx,3)", Cause::bad_scale);
+  expect_error("8@(%rax,%rbx,)", Cause::bad_scale);
+  expect_error("8@", Cause::bad_expression);
+  expect_error("8@$", Cause::bad_expression);
+  expect_error("8@4+(%rax)", Cause::bad_expression);
+  expect_error("8@a+b(%rip)", Cause::bad_expression);
+  expect_error("8@(%rax", Cause::bad_expression);
+  expect_error("8@(%rax)x", Cause::bad_expression);
+  expect_error("8@4x(%rax)", Cause::bad_expression);
+  expect_error("8@99999999999999999999(%rax)", Cause::bad_expression);
+  expect_error("8@$1(%rax)", Cause::bad_expression);
+}
+
+Value argument(uint8_t number, uint8_t bytes = 8) {
+  Value value;
+  value.argument = number;
+  value.bytes = bytes;
+  return value;
+}
+
+TEST(ArgumentValue, IsItsRegisterWithAsManyBytesAsAllOfThemHave) {
+  const auto expect = [](std::string_view text, const Value& wanted, uint8_t number,
+                         uint8_t bytes) {
+    const auto value = argument_value(text, wanted);
+    ASSERT_TRUE(value) << text;
+    EXPECT_EQ(value->register_number, number) << text;
+    EXPECT_EQ(value->bytes, bytes) << text;
+  };
+  expect("8@%rdi -4@%eax", argument(1), kRdi, 8);
+  expect("8@%rdi -4@%eax", argument(2), kRax, 4);
+  expect("4@%rax", argument(1), kRax, 4);
+  expect("8@%eax", argument(1), kRax, 4);
+  expect("%al", argument(1), kRax, 1);
+  expect("8@%rdi", argument(1, 2), kRdi, 2);
+}
+
+TEST(ArgumentValue, ElsewhereThanInAGeneralRegisterIsRefused) {
+  for (const char* text : {"8@$7", "8@-20(%rbp)", "8f@%xmm0", "1@%ah", "8@var(%rip)", "8f@%rax"})
+    EXPECT_EQ(argument_value(text, argument(1)).error(), ArgumentError::elsewhere) << text;
+  EXPECT_EQ(argument_value("8@%rax", argument(2)).error(), ArgumentError::none_such);
+  EXPECT_EQ(argument_value("", argument(1)).error(), ArgumentError::none_such);
+  EXPECT_EQ(argument_value("8@%rax 8@%what", argument(1)).error(), ArgumentError::unreadable);
+}
+
+// All that readelf finds in programs and libraries that distributions build with points.
+TEST(Operands, OfInstalledObjectsAreUnderstood) {
+  const auto found = run_shell(
+      "for f in /usr/bin/python3.* /usr/bin/ld /usr/bin/ruby* /usr/bin/php* /usr/bin/node "
+      "/usr/bin/qemu-system-x86_64 /usr/lib/postgresql/*/bin/postgres /lib64/ld-linux-x86-64.so.2 "
+      "/usr/lib/x86_64-linux-gnu/lib{c,m,stdc++,python3,ruby,pthread,glib-2.0,virt}*.so.*; do "
+      "[ -f \"$f\" ] && readelf -nW \"$f\" 2>/dev/null; done | "
+      "sed -n 's/^    Arguments: //p' | sort -u");
+  std::istringstream lines(found.output);
+  size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const auto operands = parse_operands(line);
+    EXPECT_TRUE(operands) << line << ": " << (operands ? "" : operands.error().text);
+  }
+  if (count == 0) GTEST_SKIP() << "no installed object has SDT notes";
+}
+
+TEST(Operands, TenThousandDamagedTextsAreRefusedOrMakeSense) {
+  const std::string_view seeds[] = {"8@%rax -4@-20(%rbp) 4@8+sym(%rip) 8@(%rax,%rbx,8)",
+                                    "8f@%xmm0 1@$7 -1@$-1 4@%fs:0x10(%r8d) 10f@%st(1)",
+                                    "8@sym@GOTPCREL(%rip) (,%rcx,2) $sym+4"};
+  constexpr std::string_view kCharacters = "%$@()+-,:. 0123456789abfiprstxz\x01\xff";
+  std::mt19937 random(2010);
+  size_t understood = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    std::string text(seeds[random() % std::size(seeds)]);
+    for (unsigned n = 1 + random() % 4; n != 0; --n) {
+      const size_t at = random() % text.size();
+      if (random() % 3 == 0)
+        text.erase(at, 1);
+      else
+        text[at] = kCharacters[random() % kCharacters.size()];
+    }
+    const auto operands = parse_operands(text);
+    if (!operands) {
+      EXPECT_NE(text.find(operands.error().text), text.npos);
+      continue;
+    }
+    ++understood;
+    EXPECT_LE(operands->size(), kMostOperands) << text;
+    for (const Operand& operand : *operands)
+      EXPECT_EQ(operand.kind == Operand::Kind::in_register && !operand.base, false) << text;
+  }
+  EXPECT_GT(understood, 100u);
+}
+
+}  // namespace
+}  // namespace pinprick::select
