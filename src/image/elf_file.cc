@@ -279,16 +279,21 @@ std::vector<uint8_t> ElfFile::read(Range range) const {
   return {};
 }
 
-std::span<const uint8_t> ElfFile::section(std::string_view wanted) const {
+Elf_Scn* ElfFile::find_section(std::string_view wanted) const {
   size_t names = 0;
-  if (elf_getshdrstrndx(elf_, &names) != 0) return {};
+  if (elf_getshdrstrndx(elf_, &names) != 0) return nullptr;
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
     GElf_Shdr header;
     if (gelf_getshdr(section, &header) == nullptr || header.sh_size > kLargestTable) continue;
     const char* name = elf_strptr(elf_, names, header.sh_name);
-    if (name != nullptr && name == wanted) return bytes_of(elf_rawdata(section, nullptr));
+    if (name != nullptr && name == wanted) return section;
   }
-  return {};
+  return nullptr;
+}
+
+std::span<const uint8_t> ElfFile::section(std::string_view wanted) const {
+  Elf_Scn* const found = find_section(wanted);
+  return found == nullptr ? std::span<const uint8_t>() : bytes_of(elf_rawdata(found, nullptr));
 }
 
 std::vector<ElfFile::Part> ElfFile::parts() const {
@@ -339,6 +344,17 @@ std::optional<ElfFile::DebugLink> ElfFile::debug_link() const {
 
 std::span<const uint8_t> ElfFile::compressed_debug_file() const {
   return section(".gnu_debugdata");
+}
+
+std::span<const uint8_t> ElfFile::sdt_notes() const {
+  return section(".note.stapsdt");
+}
+
+std::optional<Address> ElfFile::sdt_base() const {
+  Elf_Scn* const section = find_section(".stapsdt.base");
+  GElf_Shdr header;
+  if (section == nullptr || gelf_getshdr(section, &header) == nullptr) return std::nullopt;
+  return header.sh_addr;
 }
 
 template <class F>

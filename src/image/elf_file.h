@@ -21,6 +21,7 @@
 #include "base/result.h"
 
 struct Elf;
+struct Elf_Scn;
 
 namespace pinprick::image {
 
@@ -125,6 +126,10 @@ class ElfFile {
     uint32_t crc = 0;
   };
   std::optional<DebugLink> debug_link() const;
+  // Returns .note.stapsdt (sdt_notes.h), valid as long as this object; empty if there is none.
+  std::span<const uint8_t> sdt_notes() const;
+  // Returns the address of .stapsdt.base, from which notes measure how far the object was moved.
+  std::optional<Address> sdt_base() const;
   // Returns .gnu_debugdata, a compressed debug file; empty if there is none.
   std::span<const uint8_t> compressed_debug_file() const;
 
@@ -171,6 +176,8 @@ class ElfFile {
   bool read_raw(std::span<uint8_t> out, uint64_t offset) const;
   void read_notes(std::span<const uint8_t> notes);
   bool has_go_section() const;
+  // Returns the first section of that name; null if there is none.
+  Elf_Scn* find_section(std::string_view wanted) const;
   // Returns the section as it is in the file, valid as long as this object; empty if there is none
   // of that name.
   std::span<const uint8_t> section(std::string_view wanted) const;

@@ -316,6 +316,20 @@ const std::vector<Object::SegmentBytes>& Object::text() {
   return *text_;
 }
 
+const std::vector<SdtSite>& Object::sdt_sites() {
+  if (!sdt_sites_)
+    sdt_sites_ = image::sdt_sites(elf_, elf_.sdt_notes().empty() ? debug_file() : nullptr);
+  return *sdt_sites_;
+}
+
+const Function& Object::function_of(const SdtSite& site) {
+  if (const Function* const function = functions().find(site.address)) return *function;
+  Function alone;
+  alone.range = {site.address, site.address + 1};
+  alone.limit = alone.range.end;
+  return outside_functions_.try_emplace(site.address, alone).first->second;
+}
+
 std::span<const uint8_t> Object::code(const Function& function) {
   if (function.limit - function.range.begin > kLargestFunction) return {};
   for (const SegmentBytes& segment : text()) {

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@
 #include "image/functions.h"
 #include "image/maps.h"
 #include "image/object_store.h"
+#include "image/sdt_notes.h"
 
 namespace pinprick::image {
 
@@ -72,6 +74,11 @@ class Object {
   // Returns the system calls that may start a child in the same memory (arch::find_vforks()), in
   // the object's own addresses.
   const std::vector<Address>& vforks();
+  // Returns the sites of SDT points (sdt_notes.h), in the object's own addresses. They, and the
+  // function of one of them, are valid as long as the object. Where no function is known, the site
+  // alone counts as one.
+  const std::vector<SdtSite>& sdt_sites();
+  const Function& function_of(const SdtSite& site);
   // Returns the function's bytes up to its limit, as they were in memory when the object's code was
   // first read. Valid as long as the object.
   std::span<const uint8_t> code(const Function& function);
@@ -130,6 +137,8 @@ class Object {
   std::optional<BranchTargets> targets_;
   std::vector<Range> reserved_;
   std::vector<Address> vforks_;
+  std::optional<std::vector<SdtSite>> sdt_sites_;
+  std::map<Address, Function> outside_functions_;            // sites that are in no function
   std::unordered_map<const char*, std::string> demangled_;   // by symbol
   std::unordered_map<Address, std::string> without_symbol_;  // by the function's start
 };

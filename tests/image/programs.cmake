@@ -24,6 +24,8 @@ image_program(basic_no_id basic.c ${PROGRAM_GCC} ${PIE} -Wl,--build-id=none)
 image_program(basic_static basic.c ${PROGRAM_GCC} ${NO_PIE} -static)
 image_program(basic_huge_bss basic.c ${PROGRAM_GCC} ${NO_PIE} -mcmodel=large
   -DHUGE_BSS=0x80000000)
+image_program(points_pie points.c ${PROGRAM_GCC} ${PIE})
+image_program(points_nopie points.c ${PROGRAM_GCC} ${NO_PIE})
 image_program(basic.o basic.c ${PROGRAM_GCC} -c)
 image_program(libbasic.so.1 basic.c ${PROGRAM_GCC} -DLIBRARY -fPIC -shared -Wl,--hash-style=gnu)
 image_program(libbasic_sysv.so.1 basic.c ${PROGRAM_GCC} -DLIBRARY -fPIC -shared
