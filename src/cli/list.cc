@@ -15,8 +15,11 @@
 namespace pinprick::cli {
 namespace {
 
+// Are the arguments of SDT points listed?
+enum class Arguments : bool { left_out, listed };
+
 std::vector<ListRow> rows_of(const image::ProcessImage& image,
-                             const std::vector<image::Match>& matches) {
+                             const std::vector<image::Match>& matches, Arguments arguments) {
   const auto islands = placement::IslandSpace::around(image);
   const auto counted = placement::plan_probes(matches, placement::Kind::count, {}, islands);
   const auto timed = placement::plan_probes(matches, placement::Kind::latency, {}, islands);
@@ -24,18 +27,22 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
   for (const auto& skipped : timed.skipped) not_timed[skipped.match.site] = skipped.refusal.reason;
 
   std::vector<ListRow> rows;
-  const auto row_of = [](const image::Match& match) {
+  const auto row_of = [&](const image::Match& match) {
     ListRow row;
     row.object = match.object->name();
     row.function = match.name();
     row.address = match.site - match.object->bias();
+    if (match.point != nullptr && arguments == Arguments::listed)
+      row.arguments = match.point->arguments;
     return row;
   };
   for (const auto& probe : counted.probes) {
     const image::Match match = counted.match_of(probe);
     ListRow row = row_of(match);
     row.tactic = counted.patches[probe.patch].plan.patch.tactic;
-    if (auto refused = not_timed.find(match.site); refused != not_timed.end())
+    // That a point is no function needs no mention.
+    if (auto refused = not_timed.find(match.site);
+        refused != not_timed.end() && match.point == nullptr)
       row.return_refusal = refused->second;
     rows.push_back(std::move(row));
   }
@@ -60,7 +67,7 @@ int list_image(image::ProcessImage& image, const session::Selection& selection,
     Task task;
     const Progress progress(task, true);
     const Task::Scope scope(&task);
-    rows = rows_of(image, *matches);
+    rows = rows_of(image, *matches, options.arguments ? Arguments::listed : Arguments::left_out);
   }
   renderer.functions(rows);
   return renderer.is_broken() ? kFailed : kOk;

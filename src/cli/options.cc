@@ -40,6 +40,7 @@ constexpr const char* kPatternFooter =
     "  redis-server:call+0x1f    one instruction (count only)\n"
     "  gzip+0x3500               a function without a symbol, as `pinprick list` names it\n"
     "  '*.cold'                  parts of functions, which other patterns leave out\n"
+    "  'usdt:python:function__*' SDT points: usdt:[OBJECT:]PROVIDER:NAME\n"
     "\n";
 
 constexpr const char* kListFooter =
@@ -47,6 +48,7 @@ constexpr const char* kListFooter =
     "  pinprick list -p 4242 'libssl:SSL_*'\n"
     "  pinprick list --file /usr/bin/redis-server 'lookupKey*'\n"
     "  pinprick list --file /usr/bin/redis-server --instructions call\n"
+    "  pinprick list --args -p 4242 'usdt:*'\n"
     "  pinprick list --summary /usr/bin/redis-server --instructions --together\n"
     "\n"
     "Prints the address in the file, the object, how a probe is placed (nop, insn, window, pad,\n"
@@ -99,6 +101,7 @@ constexpr const char* kTopFooter =
 constexpr const char* kHistFooter =
     "Values follow the pattern, in the same word:\n"
     "  'libc:write $arg3'        an argument: $arg1 to $arg6\n"
+    "  'usdt:libc:libc:setjmp $arg2'  of an SDT point: $arg1 to $arg12\n"
     "  'gzip:fill_window+0x2a %rax'   a register at an instruction\n"
     "  'libc:memset $arg2:u8'    less of it: u8, u16, u32\n"
     "\n"
@@ -381,6 +384,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   summary->expected(0, 1)->type_name("ELF");
   list->add_flag("--together", options.together,
                  "With --summary --instructions: all at once, not each alone");
+  list->add_flag("--args", options.arguments, "Of SDT points, where their arguments are, too");
   add_cache(*list, options);
   add_common(*list, options);
   describe(*list,

@@ -43,6 +43,7 @@ struct Options {
   bool instructions = false;
   bool together = false;
   bool density = false;  // kstats show: a drawing instead of kstats' lines
+  bool arguments = false;  // list: those of SDT points
   bool cache = true;
   Color color = Color::automatic;
 

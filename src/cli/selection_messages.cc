@@ -1,6 +1,7 @@
 // Messages about errors in a selection.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <variant>
 
@@ -88,8 +89,13 @@ Message message(const session::NothingMatched& error) {
   std::string names;
   for (const std::string& pattern : error.patterns)
     names += fmt::format("{}'{}'", names.empty() ? "" : ", ", pattern);
+  const bool only_points =
+      std::all_of(error.patterns.begin(), error.patterns.end(),
+                  [](const std::string& pattern) { return pattern.starts_with("usdt:"); });
   return {"nothing_matched",
-          fmt::format("no function matches {}; `pinprick list` shows what there is{}", names,
+          fmt::format("no {} {}; `pinprick list{}` shows what there is{}",
+                      only_points ? "SDT point matches" : "function matches", names,
+                      only_points ? " 'usdt:*'" : "",
                       error.remedy == Remedy::await_loads
                           ? ", and --allow-missing waits for what is loaded later"
                       : error.remedy == Remedy::accept ? ", and --allow-missing accepts it"

@@ -16,6 +16,7 @@
 #include "engine/slot_use.h"
 #include "ledger/discovery.h"
 #include "session/left_over.h"
+#include "session/row_sum.h"
 
 namespace pinprick::cli {
 namespace {
@@ -53,6 +54,14 @@ std::optional<SlotFigures> slots_of(const FoundSession& found) {
                      use.room};
 }
 
+// Adds up the sites of each SDT point.
+template <class Row>
+std::vector<Row> summed(std::vector<Row> rows) {
+  session::RowSum<Row> sum;
+  sum.add_all(std::move(rows));
+  return sum.take();
+}
+
 SessionRow row_of(const FoundSession& found) {
   const layout::Session& journal = found.journal;
   SessionRow row;
@@ -72,9 +81,9 @@ SessionRow row_of(const FoundSession& found) {
   const auto histograms = found.file.read_histograms(journal);
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
-    const auto [function, offset, value] = journal.probe_name(i);
+    const auto [function, offset, value, is_point] = journal.probe_name(i);
     const ProbeName name = {journal.name(journal.objects[probe.object].name), function, offset,
-                            value};
+                            value, is_point};
     if (probe.kind == layout::ProbeEntry::Kind::count)
       row.counts.push_back({name, counters[i]});
     else if (probe.kind == layout::ProbeEntry::Kind::value)
@@ -83,6 +92,8 @@ SessionRow row_of(const FoundSession& found) {
       row.latencies.push_back({name, histograms[i], unrecorded[i].missed, unrecorded[i].unwound,
                                unrecorded[i].abandoned, unrecorded[i].from_generated});
   }
+  row.counts = summed(std::move(row.counts));
+  row.values = summed(std::move(row.values));
   for (size_t i = 0; i < journal.spans.size(); ++i) {
     const layout::SpanEntry& span = journal.spans[i];
     LatencyRow latency = {{journal.name(journal.objects[journal.probes[span.start].object].name),

@@ -86,6 +86,7 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
   function.begin = begin;
   function.first_probe = static_cast<uint32_t>(index);
   function.name = add_name(match.function_name);
+  function.is_point = match.point != nullptr ? 1 : 0;
   if (set_.kind == placement::Kind::value) function.value = add_name(set_.value_of(probe).text);
   journal_.functions.push_back(function);
 }

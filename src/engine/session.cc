@@ -99,7 +99,7 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
   }
   const std::string_view value =
       kind_ == placement::Kind::value ? values_[match.pattern].text : std::string_view();
-  return {match.object->name(), match.function_name, offset, value};
+  return {match.object->name(), match.function_name, offset, value, match.point != nullptr};
 }
 
 std::vector<uint64_t> Session::counters() const {

@@ -74,6 +74,7 @@ struct ProbeName {
   std::string_view function;
   uint64_t offset = 0;          // of the instruction, from the function's begin
   std::string_view value = {};  // of value probes: what they record
+  bool is_point = false;        // the name of an SDT point, which all its sites have
 };
 
 // Where an object's sites are among those of the journal.

@@ -75,7 +75,7 @@ void StubAssembler::add_probe_actions(size_t patch, std::vector<arch::StubAction
 decltype(arch::StubAction::what) StubAssembler::action_of(size_t probe) const {
   if (plan_.set.kind != placement::Kind::value)
     return arch::CountHit{static_cast<uint32_t>(layout::counter_offset(probe))};
-  const select::Value& value = plan_.set.value_of(plan_.set.probes[probe]).value;
+  const select::Value value = plan_.set.register_of(plan_.set.probes[probe]);
   return arch::RecordValue{metric_of(header_, probe), value.register_number, value.bytes};
 }
 

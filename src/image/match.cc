@@ -114,62 +114,139 @@ std::vector<Address> implementations(ProcessImage& image, Object& definer,
   return {found.begin(), found.end()};
 }
 
+namespace {
+
+// Matches patterns against one object after the other.
+class ObjectMatcher {
+ public:
+  ObjectMatcher(ProcessImage& image, const std::vector<Pattern>& patterns,
+                const std::vector<Pattern>& excluded)
+      : image_(image), patterns_(patterns), excluded_(excluded), matched_(patterns.size()) {}
+
+  // By address, each site once.
+  std::vector<Match> match(Object& object);
+  // Returns which of the patterns have matched anything so far, even if it was excluded.
+  const std::vector<bool>& matched() const { return matched_; }
+
+ private:
+  std::vector<Match> match_functions(Object& object, std::span<const size_t> wanted);
+  void add_function(Object& object, const Function& function, const Named& named, size_t pattern,
+                    std::vector<Match>& matches);
+  void add_points(Object& object, std::span<const size_t> wanted, std::vector<Match>& matches);
+
+  ProcessImage& image_;
+  const std::vector<Pattern>& patterns_;
+  const std::vector<Pattern>& excluded_;
+  std::vector<bool> matched_;
+};
+
+std::vector<Match> ObjectMatcher::match(Object& object) {
+  std::vector<size_t> functions, points;
+  for (size_t i = 0; i < patterns_.size(); ++i)
+    if (patterns_[i].matches_object(object.names()))
+      (patterns_[i].names_points() ? points : functions).push_back(i);
+  // If several patterns match one thing, one without a wildcard comes first.
+  for (auto* const wanted : {&functions, &points})
+    std::stable_partition(wanted->begin(), wanted->end(),
+                          [&](size_t i) { return !patterns_[i].has_wildcard(); });
+  std::vector<Match> matches;
+  if (!functions.empty()) matches = match_functions(object, functions);
+  shorten_names(matches);
+  if (!points.empty()) add_points(object, points, matches);
+  drop_duplicates(matches);
+  return matches;
+}
+
+std::vector<Match> ObjectMatcher::match_functions(Object& object, std::span<const size_t> wanted) {
+  std::vector<Match> matches;
+  for (const Function& function : object.functions().functions()) {
+    check_cancelled();
+    for (size_t i : wanted) {
+      const auto named = matching_name(object, function, patterns_[i]);
+      if (!named) continue;
+      matched_[i] = true;
+      if (!is_excluded(object, function, excluded_))
+        add_function(object, function, *named, i, matches);
+    }
+  }
+  drop_duplicates(matches);
+  return matches;
+}
+
+void ObjectMatcher::add_function(Object& object, const Function& function, const Named& named,
+                                 size_t pattern, std::vector<Match>& matches) {
+  Match match;
+  match.object = &object;
+  match.function = &function;
+  match.site = function.range.begin + object.bias();
+  match.function_name = named.name;
+  match.pattern = static_cast<uint32_t>(pattern);
+  if (function.ifunc) {
+    const auto targets = implementations(image_, object, function);
+    match.unresolved = targets.empty();
+    for (Address target : targets) {
+      const Function* body = object.functions().find(target - object.bias());
+      if (body == nullptr) continue;
+      match.function = body;
+      match.site = target + named.offset;
+      matches.push_back(match);
+    }
+    if (!match.unresolved) return;
+  }
+  match.site += named.offset;
+  matches.push_back(std::move(match));
+}
+
+void ObjectMatcher::add_points(Object& object, std::span<const size_t> wanted,
+                               std::vector<Match>& matches) {
+  const auto is_meant = [&](const Pattern& pattern, const SdtSite& site) {
+    return pattern.matches_point(site.provider(), site.name());
+  };
+  for (const SdtSite& site : object.sdt_sites()) {
+    check_cancelled();
+    const auto first = std::find_if(wanted.begin(), wanted.end(),
+                                    [&](size_t i) { return is_meant(patterns_[i], site); });
+    if (first == wanted.end()) continue;
+    for (size_t i : wanted)
+      if (is_meant(patterns_[i], site)) matched_[i] = true;
+    if (std::any_of(excluded_.begin(), excluded_.end(), [&](const Pattern& pattern) {
+          return pattern.matches_object(object.names()) && is_meant(pattern, site);
+        }))
+      continue;
+    Match match;
+    match.object = &object;
+    match.function = &object.function_of(site);
+    match.site = site.address + object.bias();
+    match.function_name = site.label;
+    match.pattern = static_cast<uint32_t>(*first);
+    match.point = &site;
+    matches.push_back(match);
+  }
+  std::stable_sort(matches.begin(), matches.end(),
+                   [](const Match& a, const Match& b) { return a.site < b.site; });
+}
+
+}  // namespace
+
 void mean_each_instruction(std::vector<Match>& matches) {
-  for (Match& match : matches) match.each_instruction = match.at_entry() && !match.unresolved;
+  for (Match& match : matches)
+    match.each_instruction = match.at_entry() && !match.unresolved && match.point == nullptr;
 }
 
 Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns,
                        const std::vector<Pattern>& excluded,
                        const std::function<bool(const Object&)>& looks_at) {
   Matches out;
-  std::vector<bool> matched(patterns.size());
+  ObjectMatcher matcher(image, patterns, excluded);
   for (const auto& object : image.objects) {
     if (looks_at && !looks_at(*object)) continue;
-    std::vector<size_t> wanted;
-    for (size_t i = 0; i < patterns.size(); ++i)
-      if (patterns[i].matches_object(object->names())) wanted.push_back(i);
-    if (wanted.empty()) continue;
-    // If several patterns match a function, one without a wildcard comes first.
-    std::stable_partition(wanted.begin(), wanted.end(),
-                          [&](size_t i) { return !patterns[i].has_wildcard(); });
-
-    std::vector<Match> matches;
-    for (const Function& function : object->functions().functions()) {
-      check_cancelled();
-      for (size_t i : wanted) {
-        const auto named = matching_name(*object, function, patterns[i]);
-        if (!named) continue;
-        matched[i] = true;
-        if (is_excluded(*object, function, excluded)) continue;
-        Match match;
-        match.object = object.get();
-        match.function = &function;
-        match.site = function.range.begin + object->bias();
-        match.function_name = named->name;
-        match.pattern = static_cast<uint32_t>(i);
-        if (function.ifunc) {
-          const auto targets = implementations(image, *object, function);
-          match.unresolved = targets.empty();
-          for (Address target : targets) {
-            const Function* body = object->functions().find(target - object->bias());
-            if (body == nullptr) continue;
-            match.function = body;
-            match.site = target + named->offset;
-            matches.push_back(match);
-          }
-          if (!match.unresolved) continue;
-        }
-        match.site += named->offset;
-        matches.push_back(std::move(match));
-      }
-    }
-    drop_duplicates(matches);
-    shorten_names(matches);
+    auto matches = matcher.match(*object);
     if (out.matches.empty())
       out.matches = std::move(matches);
     else
       std::move(matches.begin(), matches.end(), std::back_inserter(out.matches));
   }
+  const std::vector<bool>& matched = matcher.matched();
   for (size_t i = 0; i < patterns.size(); ++i) {
     if (matched[i]) continue;
     const bool there =

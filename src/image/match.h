@@ -1,4 +1,4 @@
-// Finds the functions that patterns match.
+// Finds the functions and the sites of SDT points that patterns match.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,19 @@ struct Match {
   Object* object = nullptr;
   const Function* function = nullptr;
   Address site = 0;  // run-time address: the function's start plus the pattern's offset
-  // The name to show: demangled, with the signature if overloads share the name. Lives as long as
-  // the object.
+  // The name to show: demangled, with the signature if overloads share the name; PROVIDER:NAME of a
+  // point. Lives as long as the object.
   std::string_view function_name;
   uint32_t pattern = 0;           // index of the first pattern that matched; names before wildcards
   bool unresolved = false;        // an IFUNC that the process has not used, so not resolved
   bool each_instruction = false;  // means every instruction of the function, not only `site`
 
-  bool at_entry() const { return offset() == 0; }
-  uint64_t offset() const { return offset_of(site); }
+  // The site of an SDT point, which is as old as the object; null if a function is meant.
+  const SdtSite* point = nullptr;
+
+  bool at_entry() const { return offset_of(site) == 0; }
+  // Returns the distance from the place that `function_name` stands for.
+  uint64_t offset() const { return point != nullptr ? 0 : offset_of(site); }
   // The same for another address of the function.
   uint64_t offset_of(Address address) const {
     return address - object->bias() - function->range.begin;
@@ -41,8 +45,8 @@ struct Matches {
   std::vector<size_t> only_unreadable;  // patterns that match only objects which cannot be read
 };
 
-// Matches the patterns against the functions of all objects for which `looks_at` returns true; if
-// it is empty, of all objects.
+// Matches the patterns against the functions and points of all objects for which `looks_at` returns
+// true; if it is empty, of all objects.
 Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns,
                        const std::vector<Pattern>& excluded,
                        const std::function<bool(const Object&)>& looks_at = {});

@@ -55,6 +55,10 @@ std::string explanation(const PatternError& error) {
       return fmt::format("'{}' is not an offset; write +0x1f", error.detail);
     case PatternCause::bad_regex:
       return fmt::format("not a regular expression: {}", error.detail);
+    case PatternCause::bad_point:
+      return "write usdt:[OBJECT:]PROVIDER:NAME, with * and ? in each part";
+    case PatternCause::point_regex:
+      return "SDT points are named with * and ?; leave out -r";
     case PatternCause::not_implemented:
       return "static tracepoints cannot be probed by name yet";
   }
@@ -99,8 +103,12 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
     pattern.object_ = rest.substr(0, colon);
     rest.remove_prefix(colon + 1);
     if (pattern.object_.empty()) return bad(PatternCause::empty);
-    if (pattern.object_ == "usdt" || pattern.object_ == "point")
-      return bad(PatternCause::not_implemented);
+    if (pattern.object_ == "point") return bad(PatternCause::not_implemented);
+    if (pattern.object_ == "usdt") {
+      if (syntax == PatternSyntax::regex) return bad(PatternCause::point_regex);
+      if (auto parsed = pattern.parse_point(rest); !parsed) return bad(parsed.error());
+      return pattern;
+    }
   }
   if (rest.empty()) return bad(PatternCause::empty);
 
@@ -132,7 +140,25 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
   return pattern;
 }
 
+Result<void, PatternCause> Pattern::parse_point(std::string_view rest) {
+  std::vector<std::string> parts;
+  while (true) {
+    const size_t colon = rest.find(':');
+    parts.emplace_back(rest.substr(0, colon));
+    if (parts.back().empty()) return fail(PatternCause::bad_point);
+    if (colon == rest.npos) break;
+    rest.remove_prefix(colon + 1);
+  }
+  if (parts.size() > 3) return fail(PatternCause::bad_point);
+  if (parts.size() == 1) parts.emplace_back("*");
+  function_ = parts.back();
+  provider_ = parts[parts.size() - 2];
+  object_ = parts.size() == 3 ? parts.front() : "";
+  return {};
+}
+
 bool Pattern::has_wildcard() const {
+  if (provider_.find_first_of("*?") != provider_.npos) return true;
   return function_.find_first_of(regex_ ? ".[]()*+?{}|^$\\" : "*?") != function_.npos;
 }
 
@@ -153,7 +179,12 @@ bool Pattern::matches_text(std::string_view text) const {
   return regexec(&regex_->compiled, std::string(text).c_str(), 0, nullptr, 0) == 0;
 }
 
+bool Pattern::matches_point(std::string_view provider, std::string_view name) const {
+  return names_points() && glob_matches(provider_, provider) && glob_matches(function_, name);
+}
+
 bool Pattern::matches_function(std::string_view name) const {
+  if (names_points()) return false;
   if (matches_text(name)) return true;
   if (!name.starts_with("_Z")) return false;
   const std::string demangled = demangle(name);

@@ -1,4 +1,4 @@
-// Pattern: what users write to name functions: [object:]glob[+0xOFF]. Pure.
+// Pattern: what users write to name functions, [object:]glob[+0xOFF], or SDT points. Pure.
 //
 //     processCommand            in every object of the process
 //     libc:mall*                object by file name, without its version
@@ -6,9 +6,11 @@
 //     net::Conn::read(char*, *  with a parenthesis: the whole signature
 //     redis-server:call+0x1f    an instruction
 //     gzip+0x3500, gzip:0x3500  a function without a symbol, by its address in the file
+//     usdt:python:function__*   SDT points by provider and name, in every object
+//     usdt:libc:libc:setjmp     those of one object; usdt:libc alone: all of a provider
 //
 // Globs have * and ?. In a regular expression (POSIX extended), the part after the object must
-// match the whole name, and there is no offset.
+// match the whole name, and there is no offset. Points are named by globs only.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +29,9 @@ enum class PatternCause : uint8_t {
   empty,
   bad_offset,       // what follows + is not a number
   bad_regex,        // detail: the message of regcomp
-  not_implemented,  // usdt: and point:
+  bad_point,        // usdt: is not followed by [OBJECT:]PROVIDER:NAME
+  point_regex,      // usdt: in a regular expression
+  not_implemented,  // point:
 };
 
 struct PatternError {
@@ -47,6 +51,8 @@ class Pattern {
   bool names_object() const { return !object_.empty(); }
   uint64_t offset() const { return offset_; }
   bool has_offset() const { return has_offset_; }
+  // Returns whether it names SDT points. Such a pattern matches no function.
+  bool names_points() const { return !provider_.empty(); }
   // Returns whether it could match more than one name.
   bool has_wildcard() const;
   // Excludes parts of functions, except those that the pattern names: by ".cold", or by the whole
@@ -58,15 +64,18 @@ class Pattern {
   bool matches_object(const std::vector<std::string>& names) const;
   // `name` is from the symbol table, mangled or not.
   bool matches_function(std::string_view name) const;
+  bool matches_point(std::string_view provider, std::string_view name) const;
 
  private:
   struct Regex;
   Pattern() = default;
+  Result<void, PatternCause> parse_point(std::string_view rest);
   bool matches_text(std::string_view text) const;
 
   std::string text_;
-  std::string object_;  // glob; empty: any
-  std::string function_;
+  std::string object_;    // glob; empty: any
+  std::string provider_;  // glob; empty: the pattern names functions
+  std::string function_;  // or the glob of a point's name
   uint64_t offset_ = 0;
   bool has_offset_ = false;
   bool with_parts_ = true;

@@ -141,7 +141,7 @@ struct FunctionEntry {
   uint32_t first_probe = 0;  // ascending
   uint32_t name = 0;         // offset in names
   uint32_t value = 0;        // what value probes record, as the user wrote it; offset in names
-  uint32_t unused = 0;
+  uint32_t is_point = 0;     // 1: an SDT point, whose sites all have this name
 };
 
 // A span, from a hit of one probe to the next hit of another, or of the same, on the same thread.
@@ -349,6 +349,7 @@ struct ProbeName {
   std::string_view function;
   uint64_t offset = 0;
   std::string_view value = {};
+  bool is_point = false;
 };
 
 // The tables of a session file, copied and checked.

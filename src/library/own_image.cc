@@ -63,6 +63,8 @@ Result<std::vector<image::Match>, Error> OwnImage::matching(std::string_view tex
   };
   auto pattern = image::Pattern::parse(text, image::PatternSyntax::glob);
   if (!pattern) return error(Cause::bad_pattern, image::explanation(pattern.error()));
+  if (pattern->names_points())
+    return error(Cause::bad_pattern, "the library has no probes at SDT points");
   auto matches = image::match_patterns(image_, {*std::move(pattern)}, {});
   if (matches.matches.empty()) return error(Cause::not_found);
   return std::move(matches.matches);

@@ -12,6 +12,7 @@
 #include "base/task.h"
 #include "placement/callee.h"
 #include "placement/hops.h"
+#include "select/operand.h"
 
 namespace pinprick::placement {
 namespace {
@@ -573,6 +574,15 @@ void load_code(std::span<const image::Match> matches, std::span<const HookPlace>
     objects[i]->stack_reading_runtime();
     objects[i]->imported_at(0);
   });
+}
+
+select::Value ProbeSet::register_of(const Probe& probe) const {
+  const image::Match& match = matches[probe.match];
+  const select::Value& value = value_of(probe).value;
+  if (match.point == nullptr || value.argument == 0) return value;
+  const auto found = select::argument_value(match.point->arguments, value);
+  assert(found);
+  return found ? *found : value;
 }
 
 image::Match ProbeSet::match_of(const Probe& probe) const {

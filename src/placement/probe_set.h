@@ -124,6 +124,9 @@ struct ProbeSet {
   const RecordedValue& value_of(const Probe& probe) const {
     return values[matches[probe.match].pattern];
   }
+  // Returns the register that a probe records, with Kind::value: of an argument of an SDT point,
+  // the one where its site has it. The set has no sites that do not have it in a register.
+  select::Value register_of(const Probe& probe) const;
   // The match of the probe's instruction alone.
   image::Match match_of(const Probe& probe) const;
 };

@@ -88,6 +88,12 @@ std::string_view name(Reason reason) {
       return "stack_moves";
     case Reason::may_be_unwound:
       return "may_be_unwound";
+    case Reason::no_such_argument:
+      return "no_such_argument";
+    case Reason::argument_elsewhere:
+      return "argument_elsewhere";
+    case Reason::arguments_unknown:
+      return "arguments_unknown";
     case Reason::text_changed:
       return "text_changed";
     case Reason::thread_inside:
@@ -144,6 +150,12 @@ std::string_view sentence(Reason reason) {
       return "its stack may move during a call, as Go's do";
     case Reason::may_be_unwound:
       return "an exception may pass through it, and the program's unwinder was not found";
+    case Reason::no_such_argument:
+      return "it has fewer arguments";
+    case Reason::argument_elsewhere:
+      return "that argument is not in a general register";
+    case Reason::arguments_unknown:
+      return "its note describes the arguments in a way that pinprick does not know";
     case Reason::text_changed:
       return "its code changed during the attach";
     case Reason::thread_inside:

@@ -6,6 +6,7 @@
 
 #include "image/loader.h"
 #include "placement/hooks.h"
+#include "select/operand.h"
 #include "target/procfs.h"
 
 namespace pinprick::session {
@@ -64,6 +65,41 @@ Result<placement::ProbeSet, MeasurementError> plan_spans(const Subject& subject,
   return set;
 }
 
+std::optional<plan::Reason> why_not_recorded(const image::Match& match,
+                                             const select::Value& value) {
+  if (match.point == nullptr || value.argument == 0) return std::nullopt;
+  const auto found = select::argument_value(match.point->arguments, value);
+  if (found) return std::nullopt;
+  switch (found.error()) {
+    case select::ArgumentError::none_such:
+      return plan::Reason::no_such_argument;
+    case select::ArgumentError::elsewhere:
+      return plan::Reason::argument_elsewhere;
+    case select::ArgumentError::unreadable:
+      return plan::Reason::arguments_unknown;
+  }
+  return std::nullopt;
+}
+
+// Plans probes, except at sites of points that do not have the argument to record in a register.
+placement::ProbeSet plan_matches(const image::ProcessImage& image,
+                                 std::vector<image::Match> matches,
+                                 const std::optional<placement::HookPlace>& loader,
+                                 const MeasurementSpec& spec) {
+  const Selection& selection = spec.selection;
+  std::vector<placement::Skipped> skipped;
+  if (selection.kind == placement::Kind::value)
+    std::erase_if(matches, [&](const image::Match& match) {
+      const auto reason = why_not_recorded(match, selection.values[match.pattern].value);
+      if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
+      return reason.has_value();
+    });
+  auto set = placement::plan_probes(image, std::move(matches), selection.kind, loader, spec.risk);
+  set.values = selection.values;
+  set.skipped.insert(set.skipped.end(), skipped.begin(), skipped.end());
+  return set;
+}
+
 }  // namespace
 
 Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
@@ -77,9 +113,7 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
   if (!matches) return fail(MeasurementError(matches.error()));
   if (means_twice(image, selection, matches->size())) return fail(MeasurementError(MeantTwice{}));
   if (selection.sites == Sites::every_instruction) image::mean_each_instruction(*matches);
-  auto set = placement::plan_probes(image, *std::move(matches), selection.kind, loader, spec.risk);
-  set.values = selection.values;
-  return set;
+  return plan_matches(image, *std::move(matches), loader, spec);
 }
 
 std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selection& selection,
@@ -91,9 +125,7 @@ placement::ProbeSet plan_loaded(const image::ProcessImage& image, std::vector<im
                                 const MeasurementSpec& spec) {
   const Selection& selection = spec.selection;
   if (selection.sites == Sites::every_instruction) image::mean_each_instruction(matches);
-  auto set = placement::plan_probes(image, std::move(matches), selection.kind, {}, spec.risk);
-  set.values = selection.values;
-  return set;
+  return plan_matches(image, std::move(matches), {}, spec);
 }
 
 }  // namespace pinprick::session

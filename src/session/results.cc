@@ -1,6 +1,8 @@
 #include "session/results.h"
 
+#include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "session/row_sum.h"
@@ -86,6 +88,22 @@ std::vector<ValueRow> rows_of(Batch& batch, Period period, Idle idle) {
 
 }  // namespace
 
+namespace {
+
+// Returns how many rows there are with all those without a hit: one for each probe, but one for all
+// sites of an SDT point.
+size_t count_rows(const engine::Session& session) {
+  size_t rows = 0;
+  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> points;
+  for (const engine::ArmedProbe& armed : session.probes()) {
+    const engine::ProbeName name = session.name_of(armed);
+    if (!name.is_point || points.emplace(name.object, name.function, name.value).second) ++rows;
+  }
+  return rows;
+}
+
+}  // namespace
+
 template <class Row>
 void Results<Row>::keep_names(std::vector<Row>& rows) {
   const auto keep = [&](std::string_view& name) {
@@ -119,7 +137,7 @@ Report<Row> Results<Row>::report(Batches& batches, Period period, const ReportSi
   report.is_final = period == Period::whole;
   auto before = period == Period::whole ? whole_ : std::exchange(interval_, {});
   size_t functions = before.size();
-  for (const Batch& batch : batches) functions += batch.session.probes().size();
+  for (const Batch& batch : batches) functions += count_rows(batch.session);
   // Functions with the same name are told apart by their order, so none may be left out when the
   // rows of several batches are added up.
   const bool one = before.empty() && batches.size() == 1;

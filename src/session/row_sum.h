@@ -1,6 +1,7 @@
 // Adds up the rows of several batches of probes. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string_view>
@@ -10,13 +11,16 @@
 
 namespace pinprick::session {
 
-// A function has one row, even if its object was unloaded and loaded again.
+// A function has one row, even if its object was unloaded and loaded again. An SDT point has one
+// row for all its sites.
 template <class Row>
 class RowSum {
  public:
   // Adds the rows of one batch. Functions with the same name are told apart by their order.
   void add_all(std::vector<Row> batch) {
-    if (rows_.empty()) {  // the usual case: there is one batch, and nothing to look up
+    const auto is_point = [](const Row& row) { return row.name.is_point; };
+    // The usual case: there is one batch, and nothing to look up.
+    if (rows_.empty() && std::none_of(batch.begin(), batch.end(), is_point)) {
       rows_ = std::move(batch);
       return;
     }
@@ -42,7 +46,7 @@ class RowSum {
 
   static Key key_of(const Row& row, Names& seen) {
     const Name name(row.name.object, row.name.function, row.name.offset, row.name.value);
-    return {name, seen[name]++};
+    return {name, row.name.is_point ? 0 : seen[name]++};
   }
 
   std::vector<Row> rows_;

@@ -12,7 +12,8 @@ using placement::Kind;
 
 Result<placement::RecordedValue, SelectionError> recorded_value(std::string_view text,
                                                                 const image::Pattern& pattern) {
-  const auto value = select::parse_value(text);
+  const auto value = select::parse_value(
+      text, pattern.names_points() ? select::Arguments::of_point : select::Arguments::of_function);
   if (!value) return fail(SelectionError(BadValue{pattern.text(), value.error()}));
   if (value->argument != 0 && pattern.offset() != 0)
     return fail(SelectionError(ArgumentAtOffset{pattern.text(), std::string(text)}));

@@ -35,6 +35,10 @@ std::string_view remedy(plan::Reason reason) {
     case plan::Reason::runtime_reads_stack:
     case plan::Reason::stack_moves:
       return "; `count` can probe it";
+    case plan::Reason::no_such_argument:
+    case plan::Reason::argument_elsewhere:
+    case plan::Reason::arguments_unknown:
+      return "; `pinprick list --args` shows what it has";
     case plan::Reason::may_be_unwound:
       return "; `count` can probe it, --force times it";
     default:
@@ -435,10 +439,11 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
         row.tactic ? data_.styled(fmt::format("{:<7}", plan::name(*row.tactic)), kGreen)
                    : data_.styled(fmt::format("{:<7}", "-"), kYellow);
     std::string why;
+    if (row.arguments && !row.arguments->empty()) why = "  " + *row.arguments;
     if (row.refusal)
-      why = fmt::format("  {}", plan::sentence(*row.refusal));
+      why += fmt::format("  {}", plan::sentence(*row.refusal));
     else if (row.return_refusal)
-      why = fmt::format("  count only: {}", plan::sentence(*row.return_refusal));
+      why += fmt::format("  count only: {}", plan::sentence(*row.return_refusal));
     data_.print("{:>#12x}  {:<{}}  {} {}{}\n", row.address, row.object, width, how,
                 data_.bold(row.function), data_.faint(why));
   }
