@@ -70,7 +70,7 @@ _pinprick() {
   case $verb in
     "") words="$verbs -h --help -V --version" ;;
     doctor) words=$common ;;
-    list) words="$common $patterns -f --file -s --summary --instructions --together --no-cache" ;;
+    list) words="$common $patterns -f --file -s --summary --instructions --together --args --no-cache" ;;
     count) words="$common $patterns $watching --instructions --trap --" ;;
     latency) words="$common $patterns $watching --bits --slots --force --" ;;
     top) words="$common $patterns $watching --bits --slots --force" ;;

@@ -48,9 +48,10 @@ int run(const Options& options) {
   else
     renderer = std::make_unique<TextRenderer>(data, Output::standard_error(options.color),
                                               options.pids.size() > 1, options.all, options.top,
-                                              options.instructions   ? "instruction"
-                                              : means_spans(options) ? "span"
-                                                                     : "function");
+                                              options.instructions    ? "instruction"
+                                              : means_spans(options)  ? "span"
+                                              : means_points(options) ? "site"
+                                                                      : "function");
 
   struct Verb {
     const char* name;

@@ -18,6 +18,11 @@ bool means_spans(const Options& options) {
          std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span);
 }
 
+bool means_points(const Options& options) {
+  return std::all_of(options.patterns.begin(), options.patterns.end(),
+                     [](const std::string& text) { return text.starts_with("usdt:"); });
+}
+
 placement::Kind kind_of(const Options& options) {
   if (options.verb == "hist") return placement::Kind::value;
   if (!times_calls(options)) return placement::Kind::count;

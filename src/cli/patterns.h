@@ -12,6 +12,9 @@ namespace pinprick::cli {
 // Do the patterns of `latency` or `top` name spans?
 bool means_spans(const Options& options);
 
+// Do all patterns name SDT points?
+bool means_points(const Options& options);
+
 // The kind of probes, by the verb and its patterns. For `list` it is Kind::count.
 placement::Kind kind_of(const Options& options);
 

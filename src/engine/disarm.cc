@@ -16,6 +16,7 @@
 #include "engine/ownership.h"
 #include "engine/redirect.h"
 #include "engine/remote_calls.h"
+#include "engine/semaphores.h"
 #include "engine/shared_sites.h"
 #include "layout/runtime_data.h"
 #include "ledger/turn.h"
@@ -397,6 +398,8 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
   if (!stopped) return fail(stopped.error());
   std::optional<target::Stop> stop(*std::move(stopped));
   file.write_controller_gone(journal);
+  if (auto lowered = lower_semaphores(target, file, journal); !lowered)
+    return fail(lowered.error());
   undo_hijack(*stop, target, file, journal);
   if (const auto maps = image::read_maps(target.pid()))
     note_results_of_script(target.memory(), journal, *maps, file);

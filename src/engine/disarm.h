@@ -1,8 +1,9 @@
 // Takes probes out again. It needs only the session file and the process: the controller that armed
 // may be this one, or long dead.
 //
-//     1  stop; the text gets its old bytes back wherever it still holds ours. Threads at a
-//        trampoline are moved on to the stub; a trampoline that a thread will return to stays
+//     1  stop; semaphores of SDT points are lowered; the text gets its old bytes back wherever it
+//        still holds ours. Threads at a trampoline are moved on to the stub; a trampoline that a
+//        thread will return to stays
 //     2  the file says `disarmed`, once all of the text is restored
 //     3  threads in a stub are redirected to the original code; calls in flight, which would
 //        return through a slot, get their own return address back

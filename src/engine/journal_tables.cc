@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/task.h"
+#include "engine/semaphores.h"
 #include "engine/span_points.h"
 #include "plan/pun.h"
 
@@ -154,8 +155,11 @@ uint32_t fill_tables(ArmingPlan& plan, std::span<const Arena> arenas, Switches s
   TableWriter tables(plan, switches, journal);
   tables.reserve();
   for (const Arena& arena : arenas) tables.add_object(*arena.object);
-  for (size_t object = 0; object < arenas.size(); ++object)
+  for (size_t object = 0; object < arenas.size(); ++object) {
     for (size_t i : arenas[object].patches) tables.add_patch(i, object);
+    const auto semaphores = semaphores_of(plan.set, arenas[object].patches, object);
+    journal.semaphores.insert(journal.semaphores.end(), semaphores.begin(), semaphores.end());
+  }
   tables.add_spans();
   const uint32_t name = tables.add_name(statistic);
   tables.add_names();
@@ -176,6 +180,7 @@ layout::SessionCounts count_tables(const ArmingPlan& plan, const layout::Session
   if (plan.gap != layout::Gap::none) ++counts.histograms;
   counts.gap = plan.gap;
   counts.switches = journal.switches.size();
+  counts.semaphores = journal.semaphores.size();
   counts.name_bytes = journal.names.size();
   counts.loader_cell = plan.has_loader_hook();
   return counts;

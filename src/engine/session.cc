@@ -158,6 +158,10 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
         is_in_place(journal_.sites[sites.armed]))
       continue;
     for (size_t i = sites.begin; i < sites.end; ++i) journal_.sites[i].phase = Phase::gone;
+    const auto number = static_cast<size_t>(&entry - journal_.objects.data());
+    for (layout::SemaphoreEntry& semaphore : journal_.semaphores)
+      if (semaphore.object == number)
+        semaphore.progress = layout::SemaphoreEntry::Progress::lowered;
     sites.armed = sites.end;
     unloaded.push_back({std::string(journal_.name(entry.name)),
                         std::string(journal_.name(entry.path)), entry.bias});

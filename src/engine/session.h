@@ -7,7 +7,7 @@
 //     2  the target maps its memory, gets the cells: one thread does, the others run
 //     3  stubs, slots and code are written into it; no jump leads there yet
 //     4  the file says `armed`
-//     5  all threads stop, the text is written
+//     5  all threads stop, the text is written, semaphores of SDT points are raised
 //
 // A task that is cancelled (base/task.h) ends it before 2, within 3, or before 4, and what was done
 // is undone: the text has never been touched.

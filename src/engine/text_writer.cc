@@ -5,6 +5,7 @@
 
 #include "engine/failures.h"
 #include "engine/rseq_areas.h"
+#include "engine/semaphores.h"
 #include "engine/thread_ids.h"
 
 namespace pinprick::engine {
@@ -108,12 +109,15 @@ Result<TextStop, ledger::SessionError> TextWriter::try_to_write(Attempt attempt)
 Result<void, ledger::SessionError> TextWriter::write(target::Stop stop) {
   const auto outcomes =
       patch::apply(stop, parts_.target.memory(), edits_.edits, edits_.order, foreign_);
+  if (outcomes)
+    for (size_t e = 0; e < outcomes->size(); ++e)
+      if ((*outcomes)[e] != patch::EditOutcome::written)
+        parts_.plan.drop(edits_.patch_of[e], plan::Reason::text_changed);
+  auto raised = outcomes ? raise_semaphores(parts_.target, parts_.file, parts_.journal, parts_.plan)
+                         : Result<void, ledger::SessionError>();
   let_go(std::move(stop));
   if (!outcomes) return memory_failure(parts_.target.pid(), outcomes.error());
-  for (size_t e = 0; e < outcomes->size(); ++e)
-    if ((*outcomes)[e] != patch::EditOutcome::written)
-      parts_.plan.drop(edits_.patch_of[e], plan::Reason::text_changed);
-  return {};
+  return raised;
 }
 
 // What such a site holds is not ours, nor anybody's who came after us.

@@ -3,7 +3,9 @@
 //
 //     1  announce(): the file says `armed`, and what each site will hold
 //     2  prepare_edits(), prepare_stop(): what need not be done while the process stands still
-//     3  try_to_write(): all threads stop, where they are is looked at, the text is written
+//     3  try_to_write(): all threads stop, where they are is looked at, the text is written, and
+//     the
+//        semaphores of SDT points are raised
 //     4  note_left_out(): the file says which sites were left as they were
 //
 // For arming, with the process's turn held, once all stubs are there; no task can cancel it. The

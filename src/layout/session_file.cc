@@ -68,6 +68,7 @@ FileHeader lay_out(const SessionCounts& counts) {
   place(header.functions, counts.functions, sizeof(FunctionEntry));
   place(header.spans, counts.spans, sizeof(SpanEntry));
   place(header.switches, counts.switches, sizeof(SwitchEntry));
+  place(header.semaphores, counts.semaphores, sizeof(SemaphoreEntry));
   place(header.names, counts.name_bytes, 1);
   header.cells_offset = align_up(at, kPageSize);
   header.gap = counts.gap;
@@ -123,6 +124,7 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       section_fits<FunctionEntry>(header.functions, tables_end) &&
       section_fits<SpanEntry>(header.spans, tables_end, kMostSpans) &&
       section_fits<SwitchEntry>(header.switches, tables_end) &&
+      section_fits<SemaphoreEntry>(header.semaphores, tables_end) &&
       (header.switches.count == 0 || header.switches.count == header.probes.count) &&
       header.counter_count <= header.probes.count && header.gap <= Gap::thread &&
       header.histogram_count >= (header.gap == Gap::none ? 0 : 1) &&
@@ -160,6 +162,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   out.functions = copy_section<FunctionEntry>(bytes, header.functions);
   out.spans = copy_section<SpanEntry>(bytes, header.spans);
   out.switches = copy_section<SwitchEntry>(bytes, header.switches);
+  out.semaphores = copy_section<SemaphoreEntry>(bytes, header.semaphores);
   out.names = copy_section<char>(bytes, header.names);
 
   const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {
@@ -188,7 +191,12 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
                mapping.address + mapping.size >= mapping.address && mapping.kind >= Kind::scratch &&
                mapping.kind <= Kind::islands;
       });
-  if (!sites_ok || !probes_ok || !spans_ok || !mappings_ok) return ParseError::inconsistent;
+  const bool semaphores_ok =
+      std::all_of(out.semaphores.begin(), out.semaphores.end(), [&](const SemaphoreEntry& one) {
+        return one.object < out.objects.size() && one.progress <= SemaphoreEntry::Progress::lowered;
+      });
+  if (!sites_ok || !probes_ok || !spans_ok || !mappings_ok || !semaphores_ok)
+    return ParseError::inconsistent;
   return std::nullopt;
 }
 

@@ -2,7 +2,7 @@
 // it holds offsets, never pointers. docs/data.md describes it for other readers.
 //
 //     FileHeader | mappings | objects | sites | probes |    mapped read-only in the target
-//     functions | spans | switches | names |                not mapped
+//     functions | spans | switches | semaphores | names |   not mapped
 //     cells                                                 mapped read-write
 //     baselines                                             not mapped, after `file_size`
 //
@@ -35,7 +35,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 15;
+inline constexpr uint32_t kFileVersion = 16;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -162,6 +162,22 @@ struct SwitchEntry {
   uint32_t unused = 0;
 };
 
+// A semaphore of SDT points: a 16-bit count in the target, which the session raises by one while
+// its probes are in (engine/semaphores.h).
+struct SemaphoreEntry {
+  uint64_t address = 0;
+  uint32_t object = 0;
+  uint16_t before = 0;  // its value before the last change that has begun
+  enum class Progress : uint8_t {
+    untouched = 0,
+    raising = 1,  // begun: it may be raised
+    raised = 2,
+    lowering = 3,  // begun: it may be lowered
+    lowered = 4,   // or its object is gone
+  } progress = Progress::untouched;
+  uint8_t unused = 0;
+};
+
 // What a session with one metric also records: how long it was from the end of one call or span to
 // the next start. The last histogram of the session has these times.
 enum class Gap : uint32_t {
@@ -238,6 +254,7 @@ struct FileHeader {
   Section functions;
   Section spans;
   Section switches;  // one for each probe, or none
+  Section semaphores;
   Section names;
   uint64_t counter_count = 0;
   uint64_t histogram_count = 0;
@@ -266,6 +283,7 @@ static_assert(sizeof(ProbeEntry) == 12);
 static_assert(sizeof(FunctionEntry) == 24);
 static_assert(sizeof(SpanEntry) == 16);
 static_assert(sizeof(SwitchEntry) == 16);
+static_assert(sizeof(SemaphoreEntry) == 16);
 static_assert(sizeof(FileHeader) <= kPageSize);
 
 struct SessionCounts {
@@ -276,6 +294,7 @@ struct SessionCounts {
   uint64_t functions = 0;
   uint64_t spans = 0;
   uint64_t switches = 0;
+  uint64_t semaphores = 0;
   uint64_t counters = 0;
   uint64_t histograms = 0;
   uint64_t pool_size = 0;
@@ -362,6 +381,7 @@ struct Session {
   std::vector<FunctionEntry> functions;
   std::vector<SpanEntry> spans;
   std::vector<SwitchEntry> switches;
+  std::vector<SemaphoreEntry> semaphores;
   std::vector<char> names;
 
   // Returns the name at this offset; "?" if the offset is invalid.

@@ -149,9 +149,15 @@ Result<void, FileError> SessionFile::write_tables(const layout::Session& session
   for (auto result : {put(header.mappings, session.mappings), put(header.objects, session.objects),
                       put(header.sites, session.sites), put(header.probes, session.probes),
                       put(header.functions, session.functions), put(header.spans, session.spans),
-                      put(header.switches, session.switches), put(header.names, session.names)})
+                      put(header.switches, session.switches),
+                      put(header.semaphores, session.semaphores), put(header.names, session.names)})
     if (!result) return result;
   return {};
+}
+
+Result<void, FileError> SessionFile::write_semaphores(const layout::Session& session) {
+  return write(session.header.semaphores.offset, session.semaphores.data(),
+               session.semaphores.size() * sizeof(layout::SemaphoreEntry));
 }
 
 Result<void, FileError> SessionFile::write_mapping(const layout::Session& session, size_t index) {

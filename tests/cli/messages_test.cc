@@ -120,7 +120,8 @@ void list_statistics(Listing& all) {
 void list_selections(Listing& all) {
   all.head("What was selected");
   for (const auto cause : {image::PatternCause::empty, image::PatternCause::bad_offset,
-                           image::PatternCause::bad_regex, image::PatternCause::not_implemented})
+                           image::PatternCause::bad_regex, image::PatternCause::bad_point,
+                           image::PatternCause::point_regex, image::PatternCause::not_implemented})
     all.add(message(session::SelectionError(image::PatternError{
         cause, "libc:read",
         cause == image::PatternCause::bad_regex ? "Unmatched ( or \\(" : "x"})));

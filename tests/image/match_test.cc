@@ -61,6 +61,39 @@ TEST_F(MatchPatterns, MatchAFunctionByAnyOfItsNamesOnce) {
   EXPECT_EQ(match({"alpha", "alpha_alias"}).matches.size(), 1u);
 }
 
+TEST_F(MatchPatterns, FindEverySiteOfAnSdtPointByItsName) {
+  load("points_pie");
+  const auto found = match({"usdt:shop:order"});
+  ASSERT_EQ(found.matches.size(), 2u);
+  EXPECT_LT(found.matches[0].site, found.matches[1].site);
+  for (const Match& one : found.matches) {
+    EXPECT_EQ(one.name(), "shop:order") << "without an offset, wherever it is in its function";
+    EXPECT_EQ(one.function_name, "shop:order");
+    ASSERT_NE(one.point, nullptr);
+    EXPECT_EQ(one.point->address + one.object->bias(), one.site);
+    EXPECT_TRUE(one.function->range.contains(one.point->address));
+    EXPECT_FALSE(one.at_entry());
+  }
+  EXPECT_EQ(names(match({"usdt:till", "usdt:points_pie:shop:e*"})),
+            (std::vector<std::string>{"shop:end", "till:order"}));
+}
+
+TEST_F(MatchPatterns, OfPointsAndFunctionsAreMatchedSideBySideByAddress) {
+  load("points_pie");
+  const auto found = match({"usdt:shop:*", "main", "work_off"}, {"usdt:*:order", "main"});
+  EXPECT_EQ(names(found), (std::vector<std::string>{"shop:begin", "shop:end", "shop:forms",
+                                                    "shop:price", "work_off"}));
+  EXPECT_TRUE(std::is_sorted(found.matches.begin(), found.matches.end(),
+                             [](const Match& a, const Match& b) { return a.site < b.site; }));
+  EXPECT_TRUE(found.unmatched.empty()) << "what is excluded was matched";
+}
+
+TEST_F(MatchPatterns, OfPointsThatAreNotThereMatchNothing) {
+  load("points_pie");
+  EXPECT_EQ(match({"usdt:nix:*", "usdt:shop:begin", "usdt:libc:shop:*"}).unmatched,
+            (std::vector<size_t>{0, 2}));
+}
+
 TEST_F(MatchPatterns, ReportWhichOfThemMatchedNothing) {
   load("basic_pie");
   const auto found = match({"nothing_*", "run", "libother:run"});

@@ -200,8 +200,41 @@ TEST(Pattern, AnEmptyOneIsAnError) {
   EXPECT_EQ(why_not(":"), PatternCause::empty);
 }
 
-TEST(Pattern, StaticTracepointsAreNotImplemented) {
-  EXPECT_EQ(why_not("usdt:libc:memory_heap_new"), PatternCause::not_implemented);
+TEST(Pattern, OfSdtPointsHasAProviderANameAndPerhapsAnObject) {
+  const Pattern two = glob("usdt:python:function__*");
+  EXPECT_TRUE(two.names_points());
+  EXPECT_FALSE(two.names_object());
+  EXPECT_TRUE(two.has_wildcard());
+  EXPECT_TRUE(two.matches_point("python", "function__entry"));
+  EXPECT_FALSE(two.matches_point("python", "line"));
+  EXPECT_FALSE(two.matches_point("ruby", "function__entry"));
+  const Pattern three = glob("usdt:libpython3.*:python:line");
+  EXPECT_TRUE(three.names_object());
+  EXPECT_FALSE(three.has_wildcard());
+  EXPECT_TRUE(three.matches_object({"libpython3.11.so.1.0"}));
+  EXPECT_FALSE(three.matches_object({"libc.so.6"}));
+  EXPECT_TRUE(three.matches_point("python", "line"));
+  EXPECT_TRUE(glob("usdt:py*:line").has_wildcard());
+  EXPECT_TRUE(glob("usdt:python").matches_point("python", "line")) << "all points of a provider";
+  EXPECT_TRUE(glob("usdt:*").matches_point("python", "line"));
+}
+
+TEST(Pattern, OfSdtPointsMatchesNoFunctionAndOneOfFunctionsNoPoint) {
+  EXPECT_FALSE(glob("usdt:*").matches_function("malloc"));
+  EXPECT_FALSE(glob("usdt:*:*").matches_function("usdt:x:y"));
+  EXPECT_FALSE(glob("*").names_points());
+  EXPECT_FALSE(glob("*").matches_point("python", "line"));
+  EXPECT_FALSE(glob("usdt::read").names_points()) << "a namespace";
+}
+
+TEST(Pattern, OfSdtPointsThatLacksAPartOrHasTooManyIsAnError) {
+  for (const char* text : {"usdt:a:", "usdt:a::b", "usdt:a:b:", "usdt:a:b:c:d"})
+    EXPECT_EQ(why_not(text), PatternCause::bad_point) << text;
+  EXPECT_EQ(why_not("usdt:"), PatternCause::bad_point);
+  EXPECT_EQ(why_not("usdt:a:b", PatternSyntax::regex), PatternCause::point_regex);
+}
+
+TEST(Pattern, TracepointsAreNotImplemented) {
   EXPECT_EQ(why_not("point:name"), PatternCause::not_implemented);
   EXPECT_TRUE(glob("points:name").names_object()) << "another object";
 }

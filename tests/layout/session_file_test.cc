@@ -21,6 +21,7 @@ constexpr SessionCounts kCounts = {.mappings = 3,
                                    .functions = 2,
                                    .spans = 2,
                                    .switches = 5,
+                                   .semaphores = 2,
                                    .counters = 5,
                                    .histograms = 2,
                                    .pool_size = kBlocks * kBlock,
@@ -38,6 +39,9 @@ struct Sample {
   std::vector<FunctionEntry> functions;
   std::vector<SpanEntry> spans;
   std::vector<SwitchEntry> switches = {{-90, -5}, {-40, 0}, {-41, -5, 0}, {-50, 0}, {16, 60}};
+  std::vector<SemaphoreEntry> semaphores = {
+      {0x5555'4028, 1, 0, SemaphoreEntry::Progress::raised},
+      {0x5555'402a, 1, 7, SemaphoreEntry::Progress::lowering}};
   std::vector<char> names;
 
   Sample() {
@@ -85,6 +89,7 @@ struct Sample {
     put(out, header.functions, functions);
     put(out, header.spans, spans);
     put(out, header.switches, switches);
+    put(out, header.semaphores, semaphores);
     put(out, header.names, names);
     return out;
   }
@@ -112,6 +117,7 @@ std::vector<Range> table_ranges(const FileHeader& header) {
           range(header.functions, sizeof(FunctionEntry)),
           range(header.spans, sizeof(SpanEntry)),
           range(header.switches, sizeof(SwitchEntry)),
+          range(header.semaphores, sizeof(SemaphoreEntry)),
           range(header.names, 1),
           {header.cells_offset, header.file_size}};
 }
@@ -282,7 +288,18 @@ TEST(ParseSession, ReturnsWhatWasWritten) {
   EXPECT_TRUE(same(session.functions, sample.functions));
   EXPECT_TRUE(same(session.spans, sample.spans));
   EXPECT_TRUE(same(session.switches, sample.switches));
+  EXPECT_TRUE(same(session.semaphores, sample.semaphores));
   EXPECT_TRUE(same(session.names, sample.names));
+}
+
+TEST(ParseSession, RefusesSemaphoresOfNoObjectOrInNoKnownState) {
+  Session session;
+  Sample no_object;
+  no_object.semaphores[1].object = kCounts.objects;
+  EXPECT_EQ(no_object.parse(session), ParseError::inconsistent);
+  Sample no_state;
+  no_state.semaphores[0].progress = static_cast<SemaphoreEntry::Progress>(5);
+  EXPECT_EQ(no_state.parse(session), ParseError::inconsistent);
 }
 
 TEST(ParseSession, ReadsASessionWithoutAnyProbe) {

@@ -46,6 +46,18 @@ TEST(RowSum, TellsFunctionsWithTheSameNameApartByTheirOrder) {
               ElementsAre("a.so:init+0 11", "a.so:init+0 22", "a.so:init+0 40"));
 }
 
+TEST(RowSum, AddsTheSitesOfAnSdtPointInOneBatchAndInSeveral) {
+  const auto site = [](std::string_view object, uint64_t hits) {
+    CountRow one = row(object, "shop:order", hits);
+    one.name.is_point = true;
+    return one;
+  };
+  EXPECT_THAT(sum_of({{site("a.so", 1), row("a.so", "f", 5), site("a.so", 2), site("b.so", 7)}}),
+              ElementsAre("a.so:shop:order+0 3", "a.so:f+0 5", "b.so:shop:order+0 7"));
+  EXPECT_THAT(sum_of({{site("a.so", 1)}, {site("a.so", 10), site("a.so", 100)}}),
+              ElementsAre("a.so:shop:order+0 111"));
+}
+
 TEST(RowSum, IsEmptyWithoutRows) {
   EXPECT_TRUE(sum_of({{}, {}}).empty());
   EXPECT_THAT(sum_of({{}, {row("a.so", "f", 1)}}), ElementsAre("a.so:f+0 1"));

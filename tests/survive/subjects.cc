@@ -105,6 +105,31 @@ class Loader : public Subject {
   std::string wrong_;
 };
 
+class Points : public Subject {
+ public:
+  Points() : program_({TARGETS "points"}) {}
+  pid_t pid() const override { return program_.pid(); }
+  Command patterns() const override {
+    return {"usdt:shop:price", "usdt:shop:order", "usdt:shop:end"};
+  }
+  std::string check() override {
+    orders_ += 10;
+    program_.say("10");
+    answer_ = program_.hear();
+    const std::string expected = "orders " + std::to_string(orders_) + " ";
+    return answer_.starts_with(expected) ? "" : "the target answers '" + answer_ + "'";
+  }
+  // Of the last check.
+  std::string traces() override {
+    return answer_.ends_with("semaphore 0") ? "" : "a semaphore is not as it was: " + answer_;
+  }
+
+ private:
+  Program program_;
+  std::string answer_;
+  long orders_ = 0;
+};
+
 class Redis : public Subject {
  public:
   Redis()
@@ -199,6 +224,10 @@ std::unique_ptr<Subject> start_thrower() {
 
 std::unique_ptr<Subject> start_loader() {
   return std::make_unique<Loader>();
+}
+
+std::unique_ptr<Subject> start_points() {
+  return std::make_unique<Points>();
 }
 
 std::unique_ptr<Subject> start_redis() {

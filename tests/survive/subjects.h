@@ -17,6 +17,9 @@ class Subject {
   // wrong, or an empty text.
   virtual std::string check() = 0;
   virtual Command patterns() const = 0;
+  // Returns what of it, besides its footprint, is not as without probes, or an empty text. To be
+  // called when there are none.
+  virtual std::string traces() { return ""; }
   // To be called before each kill: starts anew what a footprint does not show, until the next
   // check.
   virtual void stir() {}
@@ -33,6 +36,8 @@ std::unique_ptr<Subject> start_evicting();  // the same at fixed addresses
 std::unique_ptr<Subject> start_thrower();
 // tests/targets/dlhost.c, which loads and unloads a library all the time.
 std::unique_ptr<Subject> start_loader();
+// tests/targets/image/points.c, whose SDT points have a semaphore.
+std::unique_ptr<Subject> start_points();
 // redis-server with a client that counts all the time; nullptr if there is no redis-server.
 std::unique_ptr<Subject> start_redis();
 

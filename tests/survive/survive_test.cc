@@ -29,8 +29,8 @@
 namespace pinprick::survive {
 namespace {
 
-constexpr int kUsualKills = 184;
-constexpr int kCases = 23;
+constexpr int kUsualKills = 208;
+constexpr int kCases = 26;
 
 bool is_full() {
   return environment("KILLS") == "all";
@@ -207,6 +207,7 @@ std::string Survive::aftermath() {
   if (std::string wrong = detach_all(); !wrong.empty()) return wrong;
   if (GetParam().stopped) ::kill(subject_->pid(), SIGCONT);
   if (std::string wrong = subject_->check(); !wrong.empty()) return wrong + ", after detach";
+  if (std::string wrong = subject_->traces(); !wrong.empty()) return wrong;
   return differences(before_, footprint_of(subject_->pid()));
 }
 
@@ -264,6 +265,15 @@ const Case kAll[] = {
     {"detach_of_puns_at_any_moment", "count", start_punned, true, false, How::at_moments},
     {"count_by_puns_that_evict", "count", start_evicting},
     {"detach_of_puns_that_evict", "count", start_evicting, true},
+    {"count_of_points_with_a_semaphore", "count", start_points},
+    {"detach_of_points_with_a_semaphore", "count", start_points, true},
+    {"count_of_points_beside_another",
+     "count",
+     start_points,
+     false,
+     false,
+     How::at_stops,
+     {"count"}},
     {"count_of_redis", "count", start_redis},
     {"latency_of_redis", "latency", start_redis},
     {"latency_of_exceptions", "latency", start_thrower},

@@ -1,0 +1,164 @@
+#include "engine/semaphores.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/failures.h"
+#include "engine/remote_calls.h"
+#include "image/maps.h"
+#include "target/procfs.h"
+
+namespace pinprick::engine {
+namespace {
+
+using layout::SemaphoreEntry;
+using Progress = SemaphoreEntry::Progress;
+
+// Returns where the semaphore of the probe's point is; 0 if there is none.
+Address semaphore_of(const placement::ProbeSet& set, const placement::Probe& probe) {
+  const image::Match& match = set.matches[probe.match];
+  if (match.point == nullptr || match.point->semaphore == 0) return 0;
+  return match.point->semaphore + match.object->bias();
+}
+
+// Those of the probes that are armed, sorted.
+std::vector<Address> wanted_by(const ArmingPlan& plan) {
+  std::vector<Address> wanted;
+  for (const placement::Probe& probe : plan.set.probes)
+    if (plan.is_armed(probe.patch))
+      if (const Address address = semaphore_of(plan.set, probe); address != 0)
+        wanted.push_back(address);
+  std::sort(wanted.begin(), wanted.end());
+  return wanted;
+}
+
+// Writes `value` where each of these semaphores is, with the state `during` in the journal before,
+// and `after` afterwards.
+struct Change {
+  SemaphoreEntry* entry;
+  uint16_t value;
+};
+Result<void, ledger::SessionError> make(const std::vector<Change>& changes, Progress during,
+                                        Progress after, const target::RemoteTarget& target,
+                                        ledger::SessionFile& file, layout::Session& journal) {
+  for (const Change& change : changes) change.entry->progress = during;
+  if (auto written = noted(file.write_semaphores(journal)); !written) return written;
+  for (const Change& change : changes) {
+    if (auto written = target.memory().write_value(change.entry->address, change.value); !written)
+      return memory_failure(target.pid(), written.error());
+    change.entry->progress = after;
+  }
+  return noted(file.write_semaphores(journal));
+}
+
+// Tells whether semaphores are still those that were raised.
+class Presence {
+ public:
+  Presence(pid_t pid, const layout::Session& journal)
+      : pid_(pid), journal_(journal), maps_(image::read_maps(pid)) {}
+
+  // An object that was unloaded and loaded again to the same place has text that nothing was
+  // written to.
+  bool has(const SemaphoreEntry& entry) const {
+    if (!maps_) return false;
+    const std::string_view path = journal_.name(journal_.objects[entry.object].path);
+    const auto mapping = std::find_if(maps_->begin(), maps_->end(), [&](const image::Mapping& one) {
+      return one.writable && one.range.contains(Range{entry.address, entry.address + 2});
+    });
+    if (mapping == maps_->end() || mapping->path != path) return false;
+    return std::any_of(
+        journal_.probes.begin(), journal_.probes.end(), [&](const layout::ProbeEntry& probe) {
+          using Phase = layout::SiteEntry::Phase;
+          const layout::SiteEntry& site = journal_.sites[probe.site];
+          return probe.object == entry.object && site.phase != Phase::gone &&
+                 site.phase != Phase::left_out && target::is_private_copy(pid_, site.address);
+        });
+  }
+
+ private:
+  pid_t pid_;
+  const layout::Session& journal_;
+  const Result<std::vector<image::Mapping>, SystemError> maps_;
+};
+
+// Is the semaphore higher by our raise, if it has this value now?
+bool is_raised(const SemaphoreEntry& entry, uint16_t now) {
+  switch (entry.progress) {
+    case Progress::untouched:
+    case Progress::lowered:
+      return false;
+    case Progress::raising:
+      return now > entry.before;
+    case Progress::raised:
+      return now != 0;  // 0: the program, or someone else, has cleared it
+    case Progress::lowering:
+      return now != 0 && now == entry.before;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<SemaphoreEntry> semaphores_of(const placement::ProbeSet& set,
+                                          const IndexRange& patches, size_t object) {
+  std::vector<SemaphoreEntry> entries;
+  for (const size_t patch : patches)
+    for (const size_t probe : set.patches[patch].probes) {
+      SemaphoreEntry entry;
+      entry.address = semaphore_of(set, set.probes[probe]);
+      entry.object = static_cast<uint32_t>(object);
+      if (entry.address != 0) entries.push_back(entry);
+    }
+  const auto by_address = [](const SemaphoreEntry& a, const SemaphoreEntry& b) {
+    return a.address < b.address;
+  };
+  std::sort(entries.begin(), entries.end(), by_address);
+  const auto same = [](const SemaphoreEntry& a, const SemaphoreEntry& b) {
+    return a.address == b.address;
+  };
+  entries.erase(std::unique(entries.begin(), entries.end(), same), entries.end());
+  return entries;
+}
+
+Result<void, ledger::SessionError> raise_semaphores(const target::RemoteTarget& target,
+                                                    ledger::SessionFile& file,
+                                                    layout::Session& journal,
+                                                    const ArmingPlan& plan) {
+  if (journal.semaphores.empty()) return {};
+  const auto wanted = wanted_by(plan);
+  std::vector<Change> changes;
+  for (SemaphoreEntry& entry : journal.semaphores) {
+    if (!std::binary_search(wanted.begin(), wanted.end(), entry.address)) continue;
+    // A full one would become 0, and the point would be skipped.
+    if (!target.memory().read_value(entry.address, entry.before) || entry.before == UINT16_MAX)
+      continue;
+    changes.push_back({&entry, static_cast<uint16_t>(entry.before + 1)});
+  }
+  if (changes.empty()) return {};
+  return make(changes, Progress::raising, Progress::raised, target, file, journal);
+}
+
+Result<void, ledger::SessionError> lower_semaphores(const target::RemoteTarget& target,
+                                                    ledger::SessionFile& file,
+                                                    layout::Session& journal) {
+  const auto is_open = [](const SemaphoreEntry& entry) {
+    return entry.progress != Progress::untouched && entry.progress != Progress::lowered;
+  };
+  if (std::none_of(journal.semaphores.begin(), journal.semaphores.end(), is_open)) return {};
+  const Presence presence(target.pid(), journal);
+  std::vector<Change> changes;
+  for (SemaphoreEntry& entry : journal.semaphores) {
+    if (!is_open(entry)) continue;
+    uint16_t now = 0;
+    if (!presence.has(entry) || !target.memory().read_value(entry.address, now) ||
+        !is_raised(entry, now)) {
+      entry.progress = Progress::lowered;
+      continue;
+    }
+    entry.before = now;
+    changes.push_back({&entry, static_cast<uint16_t>(now - 1)});
+  }
+  return make(changes, Progress::lowering, Progress::lowered, target, file, journal);
+}
+
+}  // namespace pinprick::engine

@@ -1,0 +1,264 @@
+# SDT points of programs that were built with them.
+load helpers
+
+setup_points() { start_fed points; }
+
+# work_off N: the program works off N orders, and prints its line.
+work_off() { answer "$1"; }
+
+# semaphore: that of shop:price, as the program has it.
+semaphore() { answer 0 | sed 's/.*semaphore //'; }
+
+semaphore_is() { [ "$(semaphore)" = "$1" ]; }
+
+list_rows() { "$PINPRICK" list "$@" | awk '{print $2, $4}' | sort; }
+
+@test "list names every site of a file's points, and --args where the arguments are" {
+  list_rows -f "$TARGETS/points" 'usdt:*' >"$work/rows"
+  cat "$work/rows"
+  diff - "$work/rows" <<'END'
+points shop:begin
+points shop:end
+points shop:forms
+points shop:order
+points shop:order
+points shop:price
+points till:order
+END
+  "$PINPRICK" list --json --args -f "$TARGETS/points" 'usdt:*' >"$work/records"
+  local address arguments
+  readelf -nW "$TARGETS/points" | sed -n 's/^    Location: 0x\([0-9a-f]*\),.*/\1/p' |
+    while read -r address; do echo $((16#$address)); done | sort -n >"$work/addresses"
+  readelf -nW "$TARGETS/points" | sed -n 's/^    Arguments: //p' | sort >"$work/arguments"
+  [ "$(field "'\n'.join(str(a) for a in sorted(x['address'] for x in r))")" = \
+    "$(cat "$work/addresses")" ]
+  [ "$(field "'\n'.join(sorted(x['arguments'] for x in r))" | LC_ALL=C sort)" = \
+    "$(LC_ALL=C sort "$work/arguments")" ]
+}
+
+@test "a pattern selects by object, provider and name, with * and ? in each" {
+  [ "$(list_rows -f "$TARGETS/points" 'usdt:till:*')" = "points till:order" ]
+  [ "$(list_rows -f "$TARGETS/points" 'usdt:till')" = "points till:order" ]
+  [ "$(list_rows -f "$TARGETS/points" 'usdt:points:t?ll:o*r')" = "points till:order" ]
+  [ "$(list_rows -f "$TARGETS/points" 'usdt:*:order' -x 'usdt:shop:*')" = "points till:order" ]
+  [ "$(list_rows -f "$TARGETS/points" 'usdt:shop:order' -x 'usdt:libc:*:*' | wc -l)" -eq 2 ]
+  run "$PINPRICK" list -f "$TARGETS/points" 'usdt:libc:shop:order'
+  [ "$status" -eq 3 ]
+}
+
+@test "what is no pattern of points, or matches none, is an error that says what to write" {
+  run "$PINPRICK" list -f "$TARGETS/points" 'usdt:nix:*'
+  [ "$status" -eq 3 ]
+  [[ "$output" == *"no SDT point matches 'usdt:nix:*'; "* ]]
+  local pattern
+  for pattern in usdt: usdt:a: usdt:a::b usdt:a:b:c:d; do
+    run "$PINPRICK" list -f "$TARGETS/points" "$pattern"
+    echo "$pattern: $output"
+    [ "$status" -ne 0 ]
+  done
+  run "$PINPRICK" list -f "$TARGETS/points" usdt:a:b:c:d
+  [ "$status" -eq 2 ]
+  [[ "$output" == *"write usdt:[OBJECT:]PROVIDER:NAME"* ]]
+  run "$PINPRICK" list -r -f "$TARGETS/points" 'usdt:shop:.*'
+  [ "$status" -eq 2 ]
+  [[ "$output" == *"leave out -r"* ]]
+}
+
+@test "all sites of a point are one row, and no hit is lost" {
+  setup_points
+  watch count -p $fed --all 'usdt:*:order' 'usdt:shop:*'
+  work_off 1000
+  work_off 281
+  end_watch
+  cat "$work/records"
+  [ "$(field "sorted((x['function'], x['hits']) for x in r if x['type'] == 'count' and x['final'])")" = \
+    "[('shop:begin', 1281), ('shop:end', 1281), ('shop:forms', 21), ('shop:order', 1281), ('shop:price', 1281), ('till:order', 1281)]" ]
+  no_trace $fed
+}
+
+@test "status has one row for a point, too" {
+  setup_points
+  watch count -p $fed 'usdt:shop:order'
+  work_off 10
+  "$PINPRICK" status -p $fed --json >"$work/status"
+  cat "$work/status"
+  [ "$(grep -c '"shop:order"' "$work/status")" -eq 1 ]
+  grep '"shop:order"' "$work/status" | grep -q '"hits":10\b'
+  end_watch
+}
+
+@test "a span leads from one point to another" {
+  setup_points
+  watch latency -p $fed 'usdt:shop:begin..usdt:shop:end'
+  work_off 500
+  end_watch
+  [ "$(field "[x['count'] for x in r if x['type'] == 'latency' and x['final']]")" = "[500]" ]
+}
+
+@test "a point of a span has one site" {
+  setup_points
+  run "$PINPRICK" latency -p $fed -d 1 'usdt:shop:order..usdt:shop:end'
+  [ "$status" -eq 2 ]
+  [[ "$output" == *"'usdt:shop:order' matches 2 places"* ]]
+}
+
+@test "hist records an argument in the register that each site has it in" {
+  setup_points
+  watch hist -p $fed --bits 5 'usdt:shop:order $arg1' 'usdt:shop:price $arg1'
+  work_off 32
+  end_watch
+  cat "$work/records"
+  # 0 + 1 + ... + 31
+  [ "$(field "sorted((x['function'], x['count'], x['sum']) for x in r if x['type'] == 'hist' and x['final'])")" = \
+    "[('shop:order', 32, 496.0), ('shop:price', 32, 4960.0)]" ]
+}
+
+@test "hist takes as many bytes as the operand has" {
+  setup_points
+  watch hist -p $fed 'usdt:shop:order $arg2'
+  work_off 400
+  end_watch
+  [ "$(field "[x['slots'] for x in r if x['type'] == 'hist' and x['final']][0]")" = \
+    "[[0, 100, 0], [1, 100, 1], [2, 100, 2], [3, 100, 3]]" ]
+}
+
+@test "hist refuses arguments that are not in a general register, and says so" {
+  setup_points
+  local argument
+  for argument in 3 4 5 6; do
+    run "$PINPRICK" hist -p $fed -d 0.1 "usdt:shop:forms \$arg$argument"
+    echo "$output"
+    [[ "$output" == *"that argument is not in a general register"* ]]
+    [ "$status" -ne 0 ]
+  done
+  run "$PINPRICK" hist -p $fed -d 0.1 'usdt:shop:forms $arg7'
+  [[ "$output" == *"it has fewer arguments"* ]]
+  run "$PINPRICK" hist -p $fed -d 0.1 'usdt:shop:forms $arg13'
+  [ "$status" -eq 2 ]
+  no_trace $fed
+}
+
+@test "a semaphore is raised while probes are in, and by each owner" {
+  setup_points
+  [ "$(work_off 5)" = "orders 5 priced 0 semaphore 0" ]
+  watch count -p $fed 'usdt:shop:price' 'usdt:shop:order'
+  local first=$watcher
+  cp "$work/records" "$work/first"
+  [ "$(work_off 5)" = "orders 10 priced 5 semaphore 1" ]
+  watch latency -p $fed 'usdt:shop:price..usdt:shop:end'
+  semaphore_is 2
+  kill -INT $first
+  wait $first
+  semaphore_is 1
+  end_watch
+  [ "$(work_off 5)" = "orders 15 priced 5 semaphore 0" ]
+  no_trace $fed
+}
+
+@test "a semaphore stays as it is where no point of it is probed" {
+  setup_points
+  watch count -p $fed 'usdt:shop:order' take
+  semaphore_is 0
+  end_watch
+}
+
+@test "after the controller was killed, a detach lowers the semaphore once" {
+  setup_points
+  watch count -p $fed 'usdt:shop:price'
+  semaphore_is 1
+  kill -KILL "$watcher"
+  wait "$watcher" || true
+  semaphore_is 1
+  "$PINPRICK" detach -p $fed
+  semaphore_is 0
+  "$PINPRICK" detach -p $fed || true
+  semaphore_is 0
+  no_trace $fed
+}
+
+@test "a semaphore that the program has cleared itself is not lowered below zero" {
+  setup_points
+  watch count -p $fed 'usdt:shop:price'
+  semaphore_is 1
+  local address
+  address=$(readelf -sW "$TARGETS/points" | awk '$8 == "shop_price_semaphore" {print $2}')
+  python3 - $fed "$address" <<'END'
+import sys
+pid, address = sys.argv[1], int(sys.argv[2], 16)
+base = min(int(line.split('-')[0], 16) for line in open(f'/proc/{pid}/maps') if line.rstrip().endswith('/points'))
+with open(f'/proc/{pid}/mem', 'r+b') as memory:
+    memory.seek(base + address)
+    memory.write(b'\0\0')
+END
+  semaphore_is 0
+  end_watch
+  semaphore_is 0
+}
+
+@test "a kept statistic keeps its semaphore raised until it is removed" {
+  setup_points
+  "$PINPRICK" kstats -p $fed trace pricing start usdt:shop:price end usdt:shop:end
+  semaphore_is 1
+  work_off 7
+  "$PINPRICK" kstats -p $fed show pricing | grep -q 'count *7 .*p 1.000000'
+  "$PINPRICK" kstats -p $fed STOP pricing
+  semaphore_is 1
+  "$PINPRICK" kstats -p $fed remove pricing
+  semaphore_is 0
+  no_trace $fed
+}
+
+@test "libstdc++ throws 10,000 exceptions, and each is counted" {
+  ldconfig -p | grep -q 'libstdc++' || skip "no libstdc++ here"
+  local library
+  library=$(ldd "$TARGETS/throws" | awk '/libstdc/ {print $3}')
+  readelf -n "$library" | grep -q libstdcxx || skip "libstdc++ was built without SDT points"
+  "$PINPRICK" count --json -o "$work/records" 'usdt:libstdcxx:throw' 'usdt:libstdcxx:catch' \
+    'usdt:libstdcxx:rethrow' -a -- "$TARGETS/throws" 10000
+  [ "$(field "sorted((x['function'], x['hits']) for x in r if x['type'] == 'count' and x['final'])")" = \
+    "[('libstdcxx:catch', 12500), ('libstdcxx:rethrow', 2500), ('libstdcxx:throw', 10000)]" ]
+}
+
+@test "python's function entries are those that python itself counts" {
+  local python=/usr/bin/python3.11
+  [ -x $python ] && readelf -n $python | grep -q function__entry ||
+    skip "no python3.11 with SDT points here"
+  cat >"$work/calls.py" <<'END'
+import sys
+calls = 0
+def note(frame, event, argument):
+    global calls
+    if event == 'call':
+        calls += 1
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+def work():
+    for n in range(20):
+        fibonacci(n)
+for line in sys.stdin:
+    if line == 'profile\n':
+        sys.setprofile(note)
+        work()
+        sys.setprofile(None)
+        print('calls', calls, flush=True)
+    else:
+        work()
+        print('done', flush=True)
+END
+  mkfifo "$work/in"
+  $python -S "$work/calls.py" <"$work/in" >"$work/out" 3>&- &
+  fed=$!
+  ends_with_test $fed
+  exec 7>"$work/in"
+  local calls
+  calls=$(answer profile)
+  echo "$calls"
+  watch count -p $fed 'usdt:python:function__entry' 'usdt:python:function__return'
+  [ "$(answer work)" = "done" ]
+  end_watch
+  cat "$work/records"
+  # Of sys.setprofile(None), which is no function of python's, there is no entry.
+  [ "$(hits python:function__entry)" -eq "${calls#calls }" ]
+  [ "$(hits python:function__return)" -eq "${calls#calls }" ]
+  no_trace $fed
+}

@@ -1,0 +1,198 @@
+// Semaphores of SDT points, as a controller leaves them that dies at some moment.
+#include "engine/semaphores.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "base/fd.h"
+#include "engine/disarm.h"
+#include "engine/session.h"
+#include "ledger/discovery.h"
+#include "scratch.h"
+
+namespace pinprick::engine {
+namespace {
+
+using layout::SemaphoreEntry;
+using Progress = SemaphoreEntry::Progress;
+
+// tests/targets/image/points.c, whose point shop:price has a semaphore.
+class Semaphores : public testing::Test {
+ protected:
+  Semaphores() { ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1); }
+  ~Semaphores() override {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  void SetUp() override {
+    int to[2], from[2];
+    ASSERT_EQ(::pipe2(to, O_CLOEXEC), 0);
+    ASSERT_EQ(::pipe2(from, O_CLOEXEC), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(to[0], 0);
+      ::dup2(from[1], 1);
+      ::execl(TARGETS "points", "points", nullptr);
+      ::_exit(127);
+    }
+    ::close(to[0]);
+    ::close(from[1]);
+    in_ = Fd(to[1]);
+    out_ = Fd(from[0]);
+    ASSERT_EQ(semaphore(), 0);
+    target_ = *target::RemoteTarget::open(pid_);
+    image_ = *image::load_process(pid_, target_->reader());
+  }
+
+  // As the program itself has it.
+  int semaphore() {
+    if (::write(in_.get(), "0\n", 2) != 2) return -1;
+    std::string line;
+    for (char c = 0; ::read(out_.get(), &c, 1) == 1 && c != '\n';) line += c;
+    return std::stoi(line.substr(line.rfind(' ') + 1));
+  }
+  Address address() {
+    for (const image::SdtSite& site : image_.objects.front()->sdt_sites())
+      if (site.semaphore != 0) return site.semaphore + image_.objects.front()->bias();
+    return 0;
+  }
+  void set(uint16_t value) {
+    ASSERT_TRUE(target_->memory().write_value(address(), value));
+    ASSERT_EQ(semaphore(), value);
+  }
+
+  // In a controller that dies when it has armed.
+  void arm_and_die(const std::string& pattern = "usdt:shop:*") {
+    const pid_t controller = ::fork();
+    if (controller == 0) {
+      auto target = target::RemoteTarget::open(pid_);
+      auto image = image::load_process(pid_, target->reader());
+      auto matches = image::match_patterns(
+                         *image, {*image::Pattern::parse(pattern, image::PatternSyntax::glob)}, {})
+                         .matches;
+      auto set = placement::plan_probes(*image, std::move(matches), placement::Kind::count);
+      auto session = Session::arm(*std::move(target), *image, std::move(set), {});
+      ::_exit(session && session->report().armed != 0 ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(controller, &status, 0);
+    ASSERT_EQ(status, 0) << "not armed";
+    auto found = ledger::find_sessions(pid_).sessions;
+    ASSERT_EQ(found.size(), 1u);
+    auto file =
+        ledger::SessionFile::open(found[0].file.path(), ledger::SessionFile::Lock::exclusive);
+    ASSERT_TRUE(file);
+    file_ = *std::move(file);
+    journal_ = *file_->read();
+  }
+  // As if the controller had died at another moment.
+  void pretend(Progress progress, uint16_t before, uint16_t value) {
+    journal_.semaphores[0].progress = progress;
+    journal_.semaphores[0].before = before;
+    ASSERT_TRUE(file_->write_semaphores(journal_));
+    journal_ = *file_->read();
+    set(value);
+  }
+  void disarm() {
+    const auto report = engine::disarm(*target_, image_, *file_, journal_);
+    ASSERT_TRUE(report);
+    EXPECT_FALSE(report->memory_left);
+    EXPECT_TRUE(ledger::find_sessions(pid_).sessions.empty());
+  }
+
+  const Scratch folder_;
+  pid_t pid_ = 0;
+  Fd in_, out_;
+  std::optional<target::RemoteTarget> target_;
+  image::ProcessImage image_;
+  std::optional<ledger::SessionFile> file_;
+  layout::Session journal_;
+};
+
+TEST_F(Semaphores, AreRaisedOnceForAllSitesAndNotedInTheFile) {
+  set(3);
+  arm_and_die();
+  EXPECT_EQ(semaphore(), 4);
+  ASSERT_EQ(journal_.semaphores.size(), 1u);
+  EXPECT_EQ(journal_.semaphores[0].address, address());
+  EXPECT_EQ(journal_.semaphores[0].progress, Progress::raised);
+  EXPECT_EQ(journal_.semaphores[0].before, 3);
+  disarm();
+  EXPECT_EQ(semaphore(), 3);
+}
+
+TEST_F(Semaphores, OfPointsThatAreNotProbedAreNotInTheFile) {
+  arm_and_die("usdt:shop:order");
+  EXPECT_TRUE(journal_.semaphores.empty());
+  EXPECT_EQ(semaphore(), 0);
+  disarm();
+}
+
+TEST_F(Semaphores, ThatAreFullStayAsTheyAre) {
+  set(UINT16_MAX);
+  arm_and_die();
+  EXPECT_EQ(semaphore(), UINT16_MAX);
+  EXPECT_EQ(journal_.semaphores[0].progress, Progress::untouched);
+  disarm();
+  EXPECT_EQ(semaphore(), UINT16_MAX);
+}
+
+TEST_F(Semaphores, ComeOutRightWhereverTheControllerDied) {
+  struct Moment {
+    Progress progress;
+    uint16_t before, value;
+    int expected;
+    const char* what;
+  };
+  constexpr Moment kMoments[] = {
+      {Progress::untouched, 0, 0, 0, "before it was raised"},
+      {Progress::untouched, 0, 7, 7, "before it was raised, with others"},
+      {Progress::raising, 0, 0, 0, "with the file written"},
+      {Progress::raising, 3, 3, 3, "with the file written, with others"},
+      {Progress::raising, 0, 1, 0, "with the semaphore raised"},
+      {Progress::raising, 3, 4, 3, "with the semaphore raised, with others"},
+      {Progress::raising, 3, 2, 2, "and others have lowered theirs: it proves nothing"},
+      {Progress::raised, 0, 1, 0, "later"},
+      {Progress::raised, 0, 5, 4, "later, and others came"},
+      {Progress::raised, 4, 1, 0, "later, and others left"},
+      {Progress::raised, 0, 0, 0, "later, and the program has cleared it"},
+      {Progress::lowering, 1, 1, 0, "in a disarm, with the file written"},
+      {Progress::lowering, 1, 0, 0, "in a disarm, with the semaphore lowered"},
+      {Progress::lowering, 4, 3, 3, "in a disarm, with the semaphore lowered, with others"},
+      {Progress::lowered, 1, 0, 0, "after it was lowered"},
+      {Progress::lowered, 1, 2, 2, "after it was lowered, and others came"},
+  };
+  for (const Moment& moment : kMoments) {
+    SCOPED_TRACE(moment.what);
+    set(0);
+    arm_and_die();
+    pretend(moment.progress, moment.before, moment.value);
+    disarm();
+    EXPECT_EQ(semaphore(), moment.expected);
+  }
+}
+
+TEST_F(Semaphores, OfAnotherObjectThanTheFileSaysAreLeftAlone) {
+  arm_and_die();
+  journal_.objects[journal_.semaphores[0].object].path = 0;  // the empty name
+  disarm();
+  EXPECT_EQ(semaphore(), 1);
+}
+
+TEST_F(Semaphores, InMemoryThatIsNotThereAnyMoreAreForgotten) {
+  arm_and_die();
+  journal_.semaphores[0].address = 0x1000;
+  disarm();
+  EXPECT_EQ(semaphore(), 1);
+}
+
+}  // namespace
+}  // namespace pinprick::engine
