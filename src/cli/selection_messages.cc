@@ -27,6 +27,9 @@ Message message(const session::BadValue& bad) {
     case Cause::no_value:
       return say(fmt::format("it names no value to record; write '{} $arg3', or %rdx", point));
     case Cause::unknown_argument:
+      if (point.starts_with("usdt:"))
+        return say(fmt::format("'{}' is not an argument of a point; these are $arg1 to $arg12",
+                               error.text));
       return say(fmt::format("'{}' is not an argument in a register; these are $arg1 to $arg6",
                              error.text));
     case Cause::unknown_register:

@@ -99,8 +99,8 @@ bool is_raised(const SemaphoreEntry& entry, uint16_t now) {
 
 }  // namespace
 
-std::vector<SemaphoreEntry> semaphores_of(const placement::ProbeSet& set,
-                                          const IndexRange& patches, size_t object) {
+std::vector<SemaphoreEntry> semaphores_of(const placement::ProbeSet& set, const IndexRange& patches,
+                                          size_t object) {
   std::vector<SemaphoreEntry> entries;
   for (const size_t patch : patches)
     for (const size_t probe : set.patches[patch].probes) {

@@ -132,6 +132,8 @@ void list_selections(Listing& all) {
     if (cause <= ValueCause::signed_type) all.add(said);
     return cause <= ValueCause::signed_type ? said : Message{"", "unknown", kUsage};
   });
+  all.add(message(session::SelectionError(
+      session::BadValue{"usdt:app:order", {ValueCause::unknown_argument, "$arg13"}})));
   all.add(message(session::SelectionError(session::ArgumentAtOffset{"libc:write+0x4", "$arg1"})));
   for (const auto error :
        {select::SpanError::no_start, select::SpanError::no_end, select::SpanError::several})
@@ -141,6 +143,7 @@ void list_selections(Listing& all) {
   using Remedy = session::NothingMatched::Remedy;
   for (const Remedy remedy : {Remedy::none, Remedy::accept, Remedy::await_loads})
     all.add(message(session::MatchError(session::NothingMatched{{"no_such", "nor_this"}, remedy})));
+  all.add(message(session::MatchError(session::NothingMatched{{"usdt:app:order"}, {}})));
   all.add(message(session::MatchError(session::NothingMatched{{}, Remedy::none})));
   all.add(message(session::MatchError(
       session::AmbiguousPoint{"op*..close", "op*", 3, {"libc:open", "libc:open64"}})));
