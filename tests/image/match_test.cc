@@ -80,12 +80,23 @@ TEST_F(MatchPatterns, FindEverySiteOfAnSdtPointByItsName) {
 
 TEST_F(MatchPatterns, OfPointsAndFunctionsAreMatchedSideBySideByAddress) {
   load("points_pie");
-  const auto found = match({"usdt:shop:*", "main", "work_off"}, {"usdt:*:order", "main"});
+  const auto found = match({"usdt:shop:*", "main", "take"}, {"usdt:*:order", "main"});
   EXPECT_EQ(names(found), (std::vector<std::string>{"shop:begin", "shop:end", "shop:forms",
-                                                    "shop:price", "work_off"}));
+                                                    "shop:price", "take"}));
   EXPECT_TRUE(std::is_sorted(found.matches.begin(), found.matches.end(),
                              [](const Match& a, const Match& b) { return a.site < b.site; }));
   EXPECT_TRUE(found.unmatched.empty()) << "what is excluded was matched";
+}
+
+// gcc places the nop of shop:begin before all else in its function.
+TEST_F(MatchPatterns, OfAPointAtAFunctionsEntryAndOfTheFunctionMeanOneSite) {
+  load("points_pie");
+  const auto point = match({"usdt:shop:begin"}), function = match({"work_off"});
+  ASSERT_EQ(point.matches.size(), 1u);
+  ASSERT_EQ(function.matches.size(), 1u);
+  if (point.matches[0].site != function.matches[0].site)
+    GTEST_SKIP() << "the compiler has placed the point elsewhere";
+  EXPECT_EQ(names(match({"usdt:shop:begin", "work_off"})), std::vector<std::string>{"work_off"});
 }
 
 TEST_F(MatchPatterns, OfPointsThatAreNotThereMatchNothing) {

@@ -109,9 +109,8 @@ class Points : public Subject {
  public:
   Points() : program_({TARGETS "points"}) {}
   pid_t pid() const override { return program_.pid(); }
-  Command patterns() const override {
-    return {"usdt:shop:price", "usdt:shop:order", "usdt:shop:end"};
-  }
+  // Of which all sites can be shared.
+  Command patterns() const override { return {"usdt:shop:price", "usdt:shop:order"}; }
   std::string check() override {
     orders_ += 10;
     program_.say("10");
