@@ -237,6 +237,21 @@ is_idle() { tell ready "done"; }
   end_fed
 }
 
+@test "two kinds of work have two peaks, each within a slot of its length" {
+  start_spans
+  kstats trace pair bits 5 start begin end end
+  tell "spin 20" "done"
+  tell "spin 200" "done"
+  # None is shorter than its work, and of a hundred one is hardly longer.
+  run figure pair '(x["count"], x["slots"][0][0] >= 19000 and x["slots"][0][2] < 21000,
+    sum(s[1] for s in x["slots"] if s[0] + s[0] // 32 >= 200000) >= 100,
+    min(s[2] for s in x["slots"] if s[0] + s[0] // 32 >= 200000) < 210000)'
+  echo "$output"
+  [ "$output" = "(200, True, True, True)" ]
+  kstats remove pair
+  end_fed
+}
+
 @test "X to X times from one to the next, and has no gaps" {
   start_spans
   kstats trace again start turn end turn

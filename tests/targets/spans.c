@@ -11,6 +11,7 @@
 //     handler        begin, and in a signal handler begin and end, then end
 //     child          forks after a begin: the child ends, begins and ends; then the parent ends
 //     nap MS         begin, MS milliseconds, end
+//     spin US        begin, US microseconds of work, end; 100 times
 //     rest MS        begin and end, MS milliseconds on the same CPU, begin and end
 //     move MS        the same, but the second time on another CPU
 //     roam N         N times begin on one CPU and end on another
@@ -120,6 +121,17 @@ static void nap(long ms) {
   end(ms);
 }
 
+static void spin(long us) {
+  for (int i = 0; i < 100; i++) {
+    struct timespec from, now;
+    begin(us);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < us * 1000);
+    end(us);
+  }
+}
+
 // The first or the last CPU that the process may use.
 static void go_to_cpu(int last) {
   cpu_set_t one;
@@ -187,6 +199,7 @@ int main(int argc, char** argv) {
     }
     if (!strcmp(word, "child")) is_well = child_is_well();
     if (!strcmp(word, "nap")) nap(n);
+    if (!strcmp(word, "spin")) spin(n);
     if (!strcmp(word, "rest")) rest(n, 0);
     if (!strcmp(word, "move")) rest(n, 1);
     if (!strcmp(word, "roam")) roam(n);
