@@ -88,6 +88,7 @@ bool is_free(Thread& thread) {
   if (!thread.tid.compare_exchange_strong(tid, kBeingFreed)) return true;
   share_kept_slots(thread);
   thread.running = 0;
+  thread.in_point = 0;
   thread.in_library = 0;
   thread.tid.store(0, std::memory_order_release);
   return true;
@@ -148,22 +149,50 @@ Mark* record_marks(Thread& self) {
   return self.marks;
 }
 
-void wait_for_handlers() {
+uint64_t start_grace_period() {
   const uint64_t now = period.fetch_add(1, std::memory_order_acq_rel) + 1;
   barrier();
-  const auto may_use_former = [&](const Thread& thread) {
-    const uint64_t began = __atomic_load_n(&thread.running, __ATOMIC_ACQUIRE);
-    return began != 0 && began < now;
-  };
+  return now;
+}
+
+namespace {
+
+// Has the thread started what `word` is about before the grace period, and not ended it?
+bool uses_former(const Thread& thread, uint64_t Thread::*word, uint64_t grace_period) {
+  const uint64_t began = __atomic_load_n(&(thread.*word), __ATOMIC_ACQUIRE);
+  return began != 0 && began < grace_period;
+}
+
+void wait_for(uint64_t Thread::*word, uint64_t grace_period) {
   for (Thread* thread = all_threads.load(std::memory_order_acquire); thread != nullptr;
        thread = thread->next) {
     if (thread == current_thread || is_free(*thread)) continue;
-    for (long ns = 1000; may_use_former(*thread); ns = ns < 1'000'000 ? ns * 2 : ns) {
+    for (long ns = 1000; uses_former(*thread, word, grace_period);
+         ns = ns < 1'000'000 ? ns * 2 : ns) {
       if (is_free(*thread)) break;
       const long pause[2] = {0, ns};
       system_call(SYS_nanosleep, reinterpret_cast<long>(pause));
     }
   }
+}
+
+}  // namespace
+
+void wait_for_handlers() {
+  wait_for(&Thread::running, start_grace_period());
+}
+
+bool points_have_ended(uint64_t grace_period) {
+  for (Thread* thread = all_threads.load(std::memory_order_acquire); thread != nullptr;
+       thread = thread->next)
+    if (thread != current_thread && uses_former(*thread, &Thread::in_point, grace_period) &&
+        !is_free(*thread))
+      return false;
+  return true;
+}
+
+void wait_for_points(uint64_t grace_period) {
+  wait_for(&Thread::in_point, grace_period);
 }
 
 void forget_other_threads() {
@@ -177,6 +206,7 @@ void forget_other_threads() {
     // It may have been within take_slot() or give_slot().
     if (thread->running != 0) thread->slots_kept = 0;
     thread->running = 0;
+    thread->in_point = 0;
     thread->in_library = 0;
     thread->tid.store(0, std::memory_order_relaxed);
   }

@@ -38,6 +38,9 @@ struct alignas(64) Thread {
   Thread* next;
   SpanBegin* spans;  // kMostSpans of them; nullptr if no span has begun here
   Mark* marks;       // layout::kMostRecorded of them; nullptr if no statistic was started here
+  // As `running`, for the functions of tracepoints. These are no handlers: they may hit probes, and
+  // other points. Stored by the code of points (pinprick/tracepoint.h).
+  uint64_t in_point;
 };
 
 extern constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
@@ -92,6 +95,14 @@ class InLibrary {
 // Returns when no handler of a list that was unpublished before can still run. Must not be called
 // from a handler.
 void wait_for_handlers();
+
+// The same for functions of tracepoints, in two steps. A list that was unpublished before
+// start_grace_period() is not used any more when no thread runs functions that it started before
+// that. points_have_ended() looks whether this is so, and wait_for_points() waits for it. The
+// calling thread's own functions are left out.
+uint64_t start_grace_period();
+bool points_have_ended(uint64_t grace_period);
+void wait_for_points(uint64_t grace_period);
 
 // To be called in the child of a fork, whose only thread has a new TID; all others are gone.
 void forget_other_threads();
