@@ -71,6 +71,16 @@ class Registry {
   std::optional<NewSpan> new_span();
   const HistogramStore& histograms() const { return histograms_; }
 
+  // Calls f() with the lock held, for other changes of the text than those of probes.
+  template <class F>
+  auto exclusively(F&& f) {
+    const Operation operation(mutex_, reclaimer_);
+    return f();
+  }
+  // To be called within exclusively(), after the text was changed: what is known of it is read
+  // anew when the next probe is placed.
+  void forget_text() { image_.forget(); }
+
   void lock_for_fork() { mutex_.lock(); }
   void unlock_after_fork() { mutex_.unlock(); }
 

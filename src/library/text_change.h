@@ -43,8 +43,8 @@ Result<void, Error> put_in(const target::SelfTarget& self, std::span<const TextC
 
 // Calls f with each piece, in order, until it fails.
 inline constexpr size_t kMostInPiece = 512;
-template <class F>
-Result<void, Error> in_pieces(std::span<const TextChange> changes, F&& f) {
+template <class Change, class F>
+Result<void, Error> in_pieces(std::span<const Change> changes, F&& f) {
   while (!changes.empty()) {
     const auto piece = changes.first(std::min(kMostInPiece, changes.size()));
     if (auto done = f(piece); !done) return done;

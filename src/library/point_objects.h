@@ -1,0 +1,40 @@
+// The objects of our own process that have tracepoints.
+//
+// Kept between calls, and read anew when the loader has added or removed objects. The caller holds
+// the registry's lock. Functions allocate, and throw std::bad_alloc; they cannot fail otherwise.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/address.h"
+#include "library/point_notes.h"
+
+namespace pinprick::library {
+
+struct PointObject {
+  std::string path;
+  ObjectNotes notes;
+};
+
+class PointObjects {
+ public:
+  // Returns whether objects came or went.
+  bool refresh();
+
+  const std::vector<PointObject>& all() const { return objects_; }
+  // Returns nullptr if no object has records of it.
+  const PointOfObject* find(Address point) const;
+
+  // Calls f with each of `points`, an address of a struct pinprick_point, that lies in an object's
+  // data now. While f runs, the object is not unloaded.
+  static void for_each_loaded(const std::vector<Address>& points,
+                              const std::function<void(Address)>& f);
+
+ private:
+  unsigned long long added_ = 0, removed_ = 0;
+  std::vector<PointObject> objects_;
+};
+
+}  // namespace pinprick::library

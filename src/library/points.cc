@@ -1,0 +1,248 @@
+#include "library/points.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+#include <utility>
+
+#include "library/error.h"
+#include "library/point_text.h"
+#include "library/registry.h"
+#include "library/text_access.h"
+#include "runtime/thread.h"
+
+namespace pinprick::library {
+namespace {
+
+Address address_of(const pinprick_point* point) {
+  return reinterpret_cast<Address>(point);
+}
+
+std::string name_of(const pinprick_point& point) {
+  const std::string provider = point.names;
+  return provider + ":" + (point.names + provider.size() + 1);
+}
+
+bool is_same(const pinprick_point_call& a, const pinprick_attachment& b) {
+  return a.function == b.function && a.data == b.data;
+}
+
+}  // namespace
+
+Points& Points::get() {
+  static auto* const points = new Points;
+  return *points;
+}
+
+// Points of objects that were unloaded are forgotten, and so are those of an object that was loaded
+// again at the same address: its points have no functions yet.
+void Points::refresh() {
+  if (!objects_.refresh()) return;
+  std::vector<Address> known;
+  for (const auto& [point, state] : states_) known.push_back(address_of(point));
+  std::vector<Address> still_there;
+  PointObjects::for_each_loaded(known, [&](Address at) {
+    auto* const point = reinterpret_cast<pinprick_point*>(at);
+    if (point->calls == states_.at(point).published.get()) still_there.push_back(at);
+  });
+  std::vector<Calls> gone;
+  for (auto one = states_.begin(); one != states_.end();) {
+    const bool is_there = std::find(still_there.begin(), still_there.end(),
+                                    address_of(one->first)) != still_there.end();
+    if (!is_there) gone.push_back(std::move(one->second.published));
+    one = is_there ? std::next(one) : states_.erase(one);
+  }
+  if (!gone.empty()) retire(std::move(gone));
+}
+
+// Edits a copy of the list of each point: edit(list, attachment) returns an errno, or 0.
+template <class Edit>
+Result<Points::Changes, PointError> Points::prepare(std::span<const pinprick_attachment> all,
+                                                    Edit&& edit) {
+  std::map<pinprick_point*, List> lists;
+  for (const pinprick_attachment& one : all) {
+    if (one.point == nullptr || one.function == nullptr)
+      return fail(PointError{EINVAL,
+                             "an attachment has no point or no function; "
+                             "make it by PINPRICK_ATTACHMENT"});
+    const auto state = states_.find(one.point);
+    auto& list =
+        lists.try_emplace(one.point, state == states_.end() ? List() : state->second.functions)
+            .first->second;
+    const int error = edit(list, one);
+    if (error == EEXIST)
+      return fail(PointError{
+          error, name_of(*one.point) + ": this function is attached already; give it other data"});
+    if (error != 0)
+      return fail(PointError{
+          error, name_of(*one.point) + ": this function is not attached with this data"});
+  }
+  Changes changes;
+  for (auto& [point, list] : lists) {
+    const auto state = states_.find(point);
+    const bool was_on = state != states_.end() && state->second.published != nullptr;
+    Calls calls;
+    if (!list.empty()) {
+      calls = std::make_unique<pinprick_point_call[]>(list.size() + 1);
+      std::transform(list.begin(), list.end(), calls.get(),
+                     [](const Attached& attached) { return attached.call; });
+    }
+    const bool turns_on = !was_on && !list.empty(), turns_off = was_on && list.empty();
+    changes.push_back({point, std::move(list), std::move(calls), turns_on, turns_off});
+  }
+  return changes;
+}
+
+std::vector<PointSite> Points::sites_of(const Changes& changes, bool Change::*which) const {
+  std::vector<PointSite> sites;
+  for (const Change& change : changes) {
+    const PointOfObject* const point =
+        change.*which ? objects_.find(address_of(change.point)) : nullptr;
+    if (point != nullptr) sites.insert(sites.end(), point->sites.begin(), point->sites.end());
+  }
+  return sites;
+}
+
+Result<void, PointError> Points::check(const target::SelfTarget& self,
+                                       std::span<const PointSite> sites) const {
+  if (sites.empty()) return {};
+  if (auto clear = not_attached(); !clear) return fail(point_error(clear.error()));
+  if (const auto site = foreign_site(self.memory(), sites))
+    return fail(PointError{EILSEQ, fmt::format("the code at {:#x} is not a point's; take out the "
+                                               "probe or breakpoint there",
+                                               *site)});
+  if (auto ready = ready_for_breakpoints(); !ready) return fail(point_error(ready.error()));
+  if (auto claimed = claim_text(self); !claimed) return fail(point_error(claimed.error()));
+  return {};
+}
+
+// Exchanges the lists of each point with those of the change.
+void Points::publish(Changes& changes) {
+  for (Change& change : changes) {
+    State& state = states_.at(change.point);
+    std::swap(state.functions, change.functions);
+    std::swap(state.published, change.calls);
+    const bool is_on = state.published != nullptr, was_on = change.calls != nullptr;
+    __atomic_store_n(&change.point->calls, state.published.get(), __ATOMIC_RELEASE);
+    if (is_on != was_on)
+      __atomic_fetch_add(&change.point->semaphore, is_on ? uint16_t{1} : uint16_t{0xffff},
+                         __ATOMIC_RELAXED);
+  }
+}
+
+void Points::retire(std::vector<Calls> lists) {
+  retired_.push_back({runtime::start_grace_period(), std::move(lists)});
+  std::erase_if(retired_, [](const Retired& one) {
+    return runtime::this_thread().in_point == 0 && runtime::points_have_ended(one.grace_period);
+  });
+}
+
+Result<void, PointError> Points::make(Changes changes) {
+  const auto on = sites_of(changes, &Change::turns_on);
+  const auto off = sites_of(changes, &Change::turns_off);
+  const auto self = target::SelfTarget::open();
+  if (!self) return fail(point_error(system_error(self.error())));
+  if (auto checked = check(*self, on); !checked) return checked;
+  std::vector<Calls> former;
+  former.reserve(changes.size());
+  retired_.reserve(retired_.size() + 1);
+  for (const Change& change : changes) states_.try_emplace(change.point);
+  // From here on nothing throws.
+  publish(changes);
+  auto done = turn_on(*self, on);
+  if (done) {
+    static_cast<void>(turn_off(*self, off));
+  } else {
+    publish(changes);  // exchanges them back
+    static_cast<void>(turn_off(*self, on));
+  }
+  for (Change& change : changes) {
+    if (change.calls) former.push_back(std::move(change.calls));
+    if (!states_.at(change.point).published) states_.erase(change.point);
+  }
+  if (!former.empty()) retire(std::move(former));
+  if (!on.empty() || !off.empty()) Registry::get().forget_text();
+  if (!done) return fail(point_error(done.error()));
+  return {};
+}
+
+Result<void, PointError> Points::attach(std::span<const pinprick_attachment> all) {
+  const auto add = [](List& list, const pinprick_attachment& one) {
+    for (const Attached& other : list)
+      if (is_same(other.call, one)) return EEXIST;
+    const auto after = std::find_if(list.begin(), list.end(), [&](const Attached& other) {
+      return other.priority < one.priority;
+    });
+    list.insert(after, {{one.function, one.data}, one.priority});
+    return 0;
+  };
+  return Registry::get().exclusively([&]() -> Result<void, PointError> {
+    refresh();
+    auto changes = prepare(all, add);
+    if (!changes) return fail(changes.error());
+    return make(*std::move(changes));
+  });
+}
+
+Result<void, PointError> Points::detach(std::span<const pinprick_attachment> all) {
+  const auto take = [](List& list, const pinprick_attachment& one) {
+    return std::erase_if(list, [&](const Attached& other) { return is_same(other.call, one); }) == 0
+               ? ENOENT
+               : 0;
+  };
+  return Registry::get().exclusively([&]() -> Result<void, PointError> {
+    refresh();
+    auto changes = prepare(all, take);
+    if (!changes) return fail(changes.error());
+    return make(*std::move(changes));
+  });
+}
+
+Result<void, PointError> Points::synchronize() {
+  if (runtime::this_thread().in_point != 0)
+    return fail(PointError{EDEADLK,
+                           "a function of a point would wait for itself; call this from "
+                           "elsewhere"});
+  const auto self = target::SelfTarget::open();
+  if (!self) return fail(point_error(system_error(self.error())));
+  runtime::wait_for_points(runtime::start_grace_period());
+  Registry::get().exclusively([&] {
+    std::erase_if(retired_,
+                  [](const Retired& one) { return runtime::points_have_ended(one.grace_period); });
+  });
+  return {};
+}
+
+Result<std::vector<PointDescription>, PointError> Points::list() {
+  return Registry::get().exclusively([&]() -> Result<std::vector<PointDescription>, PointError> {
+    refresh();
+    const auto memory = target::Memory::open(::getpid());
+    if (!memory) return fail(point_error(system_error(memory.error())));
+    std::vector<PointDescription> all;
+    for (const PointObject& object : objects_.all())
+      for (const auto& [address, point] : object.notes.points) {
+        const auto state = states_.find(reinterpret_cast<pinprick_point*>(address));
+        const auto is_foreign = [&](const PointSite& site) {
+          return state_of(*memory, site) == SiteState::foreign;
+        };
+        PointDescription one = {object.path, point.provider, point.name, point.types, address};
+        one.sites = static_cast<uint32_t>(point.sites.size());
+        one.foreign_sites = static_cast<uint32_t>(
+            std::count_if(point.sites.begin(), point.sites.end(), is_foreign));
+        one.semaphore_sites = point.semaphore_sites;
+        if (state != states_.end())
+          one.functions = static_cast<uint32_t>(state->second.functions.size());
+        all.push_back(std::move(one));
+      }
+    std::sort(all.begin(), all.end(), [](const PointDescription& a, const PointDescription& b) {
+      return std::tie(a.object, a.provider, a.name, a.point) <
+             std::tie(b.object, b.provider, b.name, b.point);
+    });
+    return all;
+  });
+}
+
+}  // namespace pinprick::library
