@@ -11,13 +11,15 @@ namespace {
 
 constexpr double kCountNs = 8, kTypedNs = 12, kReturnNs = 25, kTrapRatio = 1.15, kBatchNs = 1e9;
 constexpr double kRecordNs = 2, kStoppedNs = 1, kContentionRatio = 1.1, kReadNs = 50e6;
+constexpr double kOffNs = 0.3, kOnNs = 4, kSwitchNs = 100e6;
 
 void print_limit(const Results& results, std::string_view name, std::string_view what, double limit,
                  double unit, std::string_view unit_name) {
-  const bool alone = name.starts_with("handler") || name.starts_with("kstats");
+  const bool alone =
+      name.starts_with("handler") || name.starts_with("kstats") || name.starts_with("tracepoint-");
   const Record* const record = results.find(name, kPinprick, alone ? 1 : 2);
   if (record == nullptr) return;
-  print_goal(fmt::format("{} at most {:.0f} {}", what, limit / unit, unit_name),
+  print_goal(fmt::format("{} at most {} {}", what, limit / unit, unit_name),
              record->added_ns() <= limit, fmt::format("{:.2f}", record->added_ns() / unit));
 }
 
@@ -34,7 +36,15 @@ void print_kstats_goals(const Results& results) {
              ratio <= kContentionRatio, fmt::format("{:.3f}", ratio));
 }
 
+void print_point_goals(const Results& results) {
+  print_limit(results, "tracepoint-off", "a tracepoint that is off adds", kOffNs, 1, "ns");
+  print_limit(results, "tracepoint-on", "one with a counting function adds", kOnNs, 1, "ns");
+  print_limit(results, "tracepoints-switch-10000", "switching 10,000 of them takes", kSwitchNs, 1e6,
+              "ms");
+}
+
 void print_goals(const Results& results) {
+  print_point_goals(results);
   print_kstats_goals(results);
   print_limit(results, "handler-count", "a counting handler adds", kCountNs, 1, "ns");
   print_limit(results, "handler-typed", "a handler with two arguments adds", kTypedNs, 1, "ns");
@@ -77,7 +87,7 @@ Result<void, cli::Message> read_records(const std::string& target, const Interru
 Result<void, cli::Message> measure_self(const std::string& targets, const Interrupts& interrupts,
                                         Results& results) {
   const size_t first = results.records().size();
-  for (const char* program : {"/self_target", "/lookup_target", "/kstats_target"})
+  for (const char* program : {"/self_target", "/lookup_target", "/kstats_target", "/points_target"})
     if (auto done = read_records(targets + program, interrupts, results); !done) return done;
   results.print_table(first, false);
   print_goals(results);

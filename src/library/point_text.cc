@@ -17,8 +17,9 @@ namespace {
 std::vector<patch::LiveEdit> edits_of(const target::Memory& memory,
                                       std::span<const PointSite> sites, SiteState from) {
   std::vector<patch::LiveEdit> edits;
+  SiteStates state_of(memory);
   for (const PointSite& site : sites) {
-    if (state_of(memory, site) != from) continue;
+    if (state_of(site) != from) continue;
     const auto nop = arch::encode_link(site.nop, 0), jump = arch::encode_link(site.nop, site.block);
     if (!nop || !jump) continue;
     patch::LiveEdit edit;
@@ -45,9 +46,26 @@ Result<void, Error> change(const target::SelfTarget& self, std::span<const patch
 
 }  // namespace
 
-SiteState state_of(const target::Memory& memory, const PointSite& site) {
+bool SiteStates::read(Address at, std::span<uint8_t> out) {
+  constexpr size_t kReadAtOnce = 16384;
+  const auto has = [&] {
+    return at >= begin_ && at - begin_ <= bytes_.size() &&
+           bytes_.size() - (at - begin_) >= out.size();
+  };
+  if (!has()) {
+    begin_ = at;
+    bytes_.resize(kReadAtOnce);
+    // Near the end of the mapping.
+    if (!memory_.read(begin_, bytes_)) bytes_.clear();
+  }
+  if (!has()) return memory_.read(at, out);
+  std::copy_n(bytes_.begin() + static_cast<ptrdiff_t>(at - begin_), out.size(), out.begin());
+  return true;
+}
+
+SiteState SiteStates::operator()(const PointSite& site) {
   arch::LinkBytes bytes;
-  if (!memory.read(site.nop, bytes)) return SiteState::foreign;
+  if (!read(site.nop, bytes)) return SiteState::foreign;
   const auto target = arch::link_target(site.nop, bytes);
   if (target == Address{0}) return SiteState::off;
   return target == site.block ? SiteState::on : SiteState::foreign;
@@ -55,8 +73,9 @@ SiteState state_of(const target::Memory& memory, const PointSite& site) {
 
 std::optional<Address> foreign_site(const target::Memory& memory,
                                     std::span<const PointSite> sites) {
+  SiteStates state_of(memory);
   for (const PointSite& site : sites)
-    if (state_of(memory, site) == SiteState::foreign) return site.nop;
+    if (state_of(site) == SiteState::foreign) return site.nop;
   return std::nullopt;
 }
 

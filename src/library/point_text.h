@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "library/point_notes.h"
@@ -22,7 +23,21 @@
 namespace pinprick::library {
 
 enum class SiteState : uint8_t { off, on, foreign };
-SiteState state_of(const target::Memory& memory, const PointSite& site);
+
+// Reads what sites are now. Sites that are close to each other are read together, so it must not
+// outlive the next change of the text.
+class SiteStates {
+ public:
+  explicit SiteStates(const target::Memory& memory) : memory_(memory) {}
+  SiteState operator()(const PointSite& site);
+
+ private:
+  bool read(Address at, std::span<uint8_t> out);
+
+  const target::Memory& memory_;
+  std::vector<uint8_t> bytes_;
+  Address begin_ = 0;  // of `bytes_`
+};
 
 // Returns the first foreign site; nullopt if there is none.
 std::optional<Address> foreign_site(const target::Memory& memory, std::span<const PointSite> sites);

@@ -221,12 +221,13 @@ Result<std::vector<PointDescription>, PointError> Points::list() {
     refresh();
     const auto memory = target::Memory::open(::getpid());
     if (!memory) return fail(point_error(system_error(memory.error())));
+    SiteStates state_of(*memory);
     std::vector<PointDescription> all;
     for (const PointObject& object : objects_.all())
       for (const auto& [address, point] : object.notes.points) {
         const auto state = states_.find(reinterpret_cast<pinprick_point*>(address));
         const auto is_foreign = [&](const PointSite& site) {
-          return state_of(*memory, site) == SiteState::foreign;
+          return state_of(site) == SiteState::foreign;
         };
         PointDescription one = {object.path, point.provider, point.name, point.types, address};
         one.sites = static_cast<uint32_t>(point.sites.size());
