@@ -43,8 +43,9 @@ Result<void, Error> put_in(const target::SelfTarget& self, std::span<const TextC
 
 // Calls f with each piece, in order, until it fails.
 inline constexpr size_t kMostInPiece = 512;
-template <class Change, class F>
-Result<void, Error> in_pieces(std::span<const Change> changes, F&& f) {
+template <class Changes, class F>
+Result<void, Error> in_pieces(const Changes& all, F&& f) {
+  std::span changes(all);
   while (!changes.empty()) {
     const auto piece = changes.first(std::min(kMostInPiece, changes.size()));
     if (auto done = f(piece); !done) return done;
