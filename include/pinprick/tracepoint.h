@@ -202,7 +202,8 @@ static inline void pinprick_points_free(struct pinprick_point_list* list) {
  *
  * The caller pushes `arguments` below its red zone. CFA is the caller's stack pointer before that,
  * by which unwinders find its frame. */
-__asm__(".pushsection "
+__asm__(".ifndef pinprick_point_visit\n" /* with LTO, several files become one */
+        ".pushsection "
         ".text.unlikely.pinprick_point_visit,\"axG\",@progbits,pinprick_point_visit,comdat\n"
         ".weak pinprick_point_visit\n"
         ".hidden pinprick_point_visit\n"
@@ -244,7 +245,8 @@ __asm__(".pushsection "
         "retq $136\n"
         ".cfi_endproc\n"
         ".size pinprick_point_visit, . - pinprick_point_visit\n"
-        ".popsection\n");
+        ".popsection\n"
+        ".endif\n");
 
 #ifdef __AVX512F__
 #define PINPRICK_POINT_MORE_REGISTERS_                                                          \

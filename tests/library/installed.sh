@@ -13,6 +13,7 @@ cmake --build "$folder/build" >/dev/null
 "$folder/build/allocations" | grep '^below 2^7 '
 [ "$("$folder/build/slow_calls" | wc -l)" = 5 ]
 "$folder/build/request_times" | grep '^handled 10000 requests'
+"$folder/build/orders" | grep '^sum 50.50'
 
 PKG_CONFIG_PATH=$(dirname "$(find "$folder/installed" -name pinprick.pc)")
 export PKG_CONFIG_PATH
