@@ -58,7 +58,7 @@ compiles_everywhere() {
 
 links_everywhere() {
   local compiler options ran
-  local library=(-DPINPRICK_POINTS_NEED_LIBRARY -L"$build" -lpinprick -Wl,-rpath,"$build")
+  local library=(-DPINPRICK_POINTS_NEED_LIBRARY -L"$build" -lpinprick "-Wl,-rpath,$build")
   for compiler in "${cxx[@]}"; do
     for options in -O0 -O2 "-O2 -flto" "-O3 -fPIE -pie" "-O2 -no-pie -fno-pie" \
       "-O2 -ffunction-sections -Wl,--gc-sections" "-O2 -static"; do
