@@ -524,9 +524,8 @@ TEST(Tracepoint, is_turned_on_and_off_under_threads_that_reach_it) {
   for (int round = 0; round < kRounds; ++round) {
     std::atomic<uint64_t> hits{0};
     const Attached attached(count, &hits);
-    const uint64_t from = firing.begun();
-    firing.go_on_for(10);
-    EXPECT_GE(hits, firing.ended() >= from ? 1U : 0U);
+    firing.go_on_for(10);  // these have begun after the function was attached
+    EXPECT_GE(hits, 10U);
   }
 }
 
