@@ -46,6 +46,7 @@ static void pass(void) {
 
 int use_points_from_c(void) {
   int counted = 0, right = 0;
+  evaluated = 0;
   const struct pinprick_attachment all[] = {
       PINPRICK_ATTACHMENT(from_c, none, count, &counted, 0),
       PINPRICK_ATTACHMENT(from_c, eight, check, &right, 0),
