@@ -9,6 +9,7 @@
 #include "cli/session_statistics.h"
 #include "cli/verbs.h"
 #include "control/command.h"
+#include "ledger/turn.h"
 #include "session/statistics.h"
 #include "target/memory.h"
 #include "target/procfs.h"
@@ -69,7 +70,10 @@ int show(const session::Statistics& statistics, pid_t pid, const std::string& na
     const auto all = statistics.read_all();
     if (const auto why = all.empty() ? why_none(pid) : std::nullopt)
       return give_up(renderer, message_of(*why));
-    for (const auto& one : all) renderer.statistic(pid, one, form);
+    for (const auto& one : all) {
+      renderer.statistic(pid, one, form);
+      for (const std::string& line : shortfalls(one)) renderer.warning(line);
+    }
     return kOk;
   }
   const auto figures = statistics.read(name);
@@ -92,6 +96,8 @@ int run_kstats(const Options& options, Renderer& renderer) {
   } else if (command->verb == Verb::show) {
     exit = show(statistics, pid, command->name, {false, options.density}, renderer);
   } else {
+    // Others may change the process for long, and then we may still be interrupted.
+    const auto turn = ledger::Turn::take(pid);
     const Undisturbed until_done;
     const auto done = run_command(statistics, *command, options.force);
     object_store().write_pending();

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <system_error>
 
 #include "base/fd.h"
 #include "base/heap.h"
@@ -88,6 +89,11 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fputs("pinprick: out of memory; probe less at a time, or raise the limit (ulimit -v)\n",
                stderr);
+  } catch (const std::system_error&) {  // of a thread that the system does not let us start
+    std::fputs(
+        "pinprick: out of memory or threads; probe less at a time, or raise the limits "
+        "(ulimit -v, -u)\n",
+        stderr);
   }
   return has_command ? kFailedWithCommand : kFailed;
 }

@@ -261,7 +261,8 @@ std::vector<std::string> shortfalls(const session::StatisticFigures& figures) {
   add(calls.missed - refused, figures.kind != session::StatisticFigures::Kind::calls
                                   ? "starts were not recorded: too many threads at once"
                                   : "calls were not recorded: too many at once");
-  add(calls.from_generated, "calls were not timed: generated code made them");
+  add(calls.from_generated,
+      "calls were not timed: generated code made them, or code that came after the trace");
   add(calls.unwound, "calls ended by an exception or the like, and have no time");
   add(calls.abandoned, "calls never returned: longjmp left them");
   add(calls.repeated, "starts came before the end of an earlier one, which counts");

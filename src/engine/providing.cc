@@ -77,7 +77,8 @@ void sweep_threads(pid_t pid, const target::Memory& memory, const layout::Sessio
   if (!memory.read(table->begin, bytes)) return;
   std::vector<pid_t> tids = target::list_threads(pid);
   if (tids.empty()) return;
-  if (target::tid_inside(pid, pid) != pid)
+  const bool is_namespaced = target::tid_inside(pid, pid) != pid;
+  if (is_namespaced)
     for (pid_t& tid : tids) tid = target::tid_inside(pid, tid);
   std::sort(tids.begin(), tids.end());
   for (uint64_t i = 0; i < layout::kThreadEntries; ++i) {
@@ -86,6 +87,8 @@ void sweep_threads(pid_t pid, const target::Memory& memory, const layout::Sessio
     if (entry.owner == 0 || entry.tid == entry.dead ||
         std::binary_search(tids.begin(), tids.end(), static_cast<pid_t>(entry.tid)))
       continue;
+    // While threads end, the list may leave out others.
+    if (!is_namespaced && target::read_thread_status(pid, static_cast<pid_t>(entry.tid))) continue;
     const Address dead = table->begin + i * table->entry_size + offsetof(layout::ThreadEntry, dead);
     static_cast<void>(memory.write_value(dead, entry.tid));
   }

@@ -78,12 +78,12 @@ Result<ResetReport, ledger::SessionError> reset(const target::RemoteTarget& targ
   if (!target.same_image())
     return fail(ledger::SessionError(
         target::AttachError{target::AttachCause::exec_during_attach, target.pid(), 0, 0, {}}));
+  // First: there may be no space for it, and then nothing is lost.
+  if (auto done = file.reset(journal); !done) return fail(ledger::SessionError(done.error()));
   if (auto forgotten = forget_starts(target.memory(), file, journal); !forgotten)
     return fail(forgotten.error());
   if (data != nullptr) drop_calls(target.memory(), *data);
-  auto done = file.reset(journal);
   report.stopped_ns = std::move(*stop).resume();
-  if (!done) return fail(ledger::SessionError(done.error()));
   return report;
 }
 

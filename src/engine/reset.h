@@ -5,14 +5,15 @@
 // By any controller, with the process's turn held. Every thread is safe at each step:
 //   1  all threads are stopped, and let go again for a moment while one is in the runtime's code:
 //      there it may have counted a time and not have added it to the sum yet
-//   2  a start, and the end before a gap, is one word. A thread that has read it already ends its
+//   2  the baseline is written, and then one word of the file makes it hold
+//   3  a start, and the end before a gap, is one word. A thread that has read it already ends its
 //      span or gap as it would have, and clears a word that is 0; a thread that compares it finds
 //      another value, and looks again
-//   3  a call in flight has a slot. The slot gets a start that no clock reads; the call still
+//   4  a call in flight has a slot. The slot gets a start that no clock reads; the call still
 //      returns through it, and is not recorded
-//   4  the baseline is written, and then one word of the file makes it hold
 //   5  the threads go on
-// A controller that dies before 4 ends has forgotten starts, and nothing was reset.
+// A controller that dies after 2 may leave starts from before, and the times that they begin are
+// recorded. A reset that fails has changed nothing.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,9 @@
 
 #include "engine/failures.h"
 #include "engine/remote_calls.h"
+#include "engine/shared_sites.h"
 #include "image/maps.h"
+#include "patch/text_edit.h"
 #include "target/procfs.h"
 
 namespace pinprick::engine {
@@ -54,8 +56,12 @@ Result<void, ledger::SessionError> make(const std::vector<Change>& changes, Prog
 // Tells whether semaphores are still those that were raised.
 class Presence {
  public:
-  Presence(pid_t pid, const layout::Session& journal)
-      : pid_(pid), journal_(journal), maps_(image::read_maps(pid)) {}
+  Presence(const target::RemoteTarget& target, const ledger::SessionFile& file,
+           const layout::Session& journal)
+      : memory_(target.memory()),
+        journal_(journal),
+        maps_(image::read_maps(target.pid())),
+        others_(OtherSites::find(target.pid(), target.memory(), file.path())) {}
 
   // An object that was unloaded and loaded again to the same place has text that nothing was
   // written to.
@@ -66,19 +72,28 @@ class Presence {
       return one.writable && one.range.contains(Range{entry.address, entry.address + 2});
     });
     if (mapping == maps_->end() || mapping->path != path) return false;
-    return std::any_of(
-        journal_.probes.begin(), journal_.probes.end(), [&](const layout::ProbeEntry& probe) {
-          using Phase = layout::SiteEntry::Phase;
-          const layout::SiteEntry& site = journal_.sites[probe.site];
-          return probe.object == entry.object && site.phase != Phase::gone &&
-                 site.phase != Phase::left_out && target::is_private_copy(pid_, site.address);
-        });
+    return std::any_of(journal_.probes.begin(), journal_.probes.end(),
+                       [&](const layout::ProbeEntry& probe) {
+                         using Phase = layout::SiteEntry::Phase;
+                         const layout::SiteEntry& site = journal_.sites[probe.site];
+                         return probe.object == entry.object && site.phase != Phase::gone &&
+                                site.phase != Phase::left_out && is_ours(site);
+                       });
   }
 
  private:
-  pid_t pid_;
+  // Is our jump there, or does another owner's lead on to our stub? A page that was written to is
+  // no proof: others may have done that since.
+  bool is_ours(const layout::SiteEntry& site) const {
+    const auto edit = patch::arming(site);
+    if (patch::examine(memory_, {&edit, 1})[0] == patch::EditOutcome::already) return true;
+    return others_.share_with(memory_, head_of(journal_, site));
+  }
+
+  const target::Memory& memory_;
   const layout::Session& journal_;
   const Result<std::vector<image::Mapping>, SystemError> maps_;
+  const OtherSites others_;
 };
 
 // Is the semaphore higher by our raise, if it has this value now?
@@ -145,7 +160,7 @@ Result<void, ledger::SessionError> lower_semaphores(const target::RemoteTarget& 
     return entry.progress != Progress::untouched && entry.progress != Progress::lowered;
   };
   if (std::none_of(journal.semaphores.begin(), journal.semaphores.end(), is_open)) return {};
-  const Presence presence(target.pid(), journal);
+  const Presence presence(target, file, journal);
   std::vector<Change> changes;
   for (SemaphoreEntry& entry : journal.semaphores) {
     if (!is_open(entry)) continue;

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "layout/recorded_file.h"
+
 namespace pinprick::layout {
 namespace {
 
@@ -127,6 +129,7 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       section_fits<SemaphoreEntry>(header.semaphores, tables_end) &&
       (header.switches.count == 0 || header.switches.count == header.probes.count) &&
       header.counter_count <= header.probes.count && header.gap <= Gap::thread &&
+      (header.is_kept == 0 || header.histogram_count <= 2) &&
       header.histogram_count >= (header.gap == Gap::none ? 0 : 1) &&
       metric_count(header) <= std::max(header.probes.count, header.spans.count) &&
       header.spans.count <= metric_count(header) &&
@@ -195,6 +198,9 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
       std::all_of(out.semaphores.begin(), out.semaphores.end(), [&](const SemaphoreEntry& one) {
         return one.object < out.objects.size() && one.progress <= SemaphoreEntry::Progress::lowered;
       });
+  // Names are shown, and are names of files.
+  if (header.is_kept != 0 && !is_statistic_name(out.name(header.statistic)))
+    return ParseError::inconsistent;
   if (!sites_ok || !probes_ok || !spans_ok || !mappings_ok || !semaphores_ok)
     return ParseError::inconsistent;
   return std::nullopt;

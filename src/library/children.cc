@@ -1,9 +1,11 @@
 #include "library/children.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <spawn.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
@@ -44,18 +46,26 @@ void mark() {
 // The C library's functions, or those that replace them. They are looked up before any import is
 // changed: in a program that is linked with libpinprick.a, our own imports are the program's.
 template <class F>
-F* looked_up(F* function) {
+F* looked_up(F* function, const char* name) {
   // Not by the compiler or the loader: what they would put down instead is an import, too.
   __asm__("" : "+r"(function));
-  return function;
+  // A program without PIE that takes the function's address has an entry in its linkage table for
+  // it, which stands for the function everywhere, and which leads through the import.
+  Dl_info of_function = {}, of_program = {};
+  if (::dladdr(reinterpret_cast<void*>(function), &of_function) == 0 ||
+      ::dladdr(reinterpret_cast<void*>(::getauxval(AT_ENTRY)), &of_program) == 0 ||
+      of_function.dli_fbase != of_program.dli_fbase)
+    return function;
+  void* const next = ::dlsym(RTLD_NEXT, name);
+  return next != nullptr ? reinterpret_cast<F*>(next) : function;
 }
 struct CLibrary {
-  decltype(&::vfork) vfork = looked_up(&::vfork);
-  decltype(&::clone) clone = looked_up(&::clone);
-  decltype(&::posix_spawn) posix_spawn = looked_up(&::posix_spawn);
-  decltype(&::posix_spawnp) posix_spawnp = looked_up(&::posix_spawnp);
-  decltype(&::system) system = looked_up(&::system);
-  decltype(&::popen) popen = looked_up(&::popen);
+  decltype(&::vfork) vfork = looked_up(&::vfork, "vfork");
+  decltype(&::clone) clone = looked_up(&::clone, "clone");
+  decltype(&::posix_spawn) posix_spawn = looked_up(&::posix_spawn, "posix_spawn");
+  decltype(&::posix_spawnp) posix_spawnp = looked_up(&::posix_spawnp, "posix_spawnp");
+  decltype(&::system) system = looked_up(&::system, "system");
+  decltype(&::popen) popen = looked_up(&::popen, "popen");
 };
 const CLibrary& c_library() {
   static const CLibrary functions;

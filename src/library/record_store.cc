@@ -51,13 +51,14 @@ class Exclusive {
   sigset_t signals_;
 };
 
-// Held by the thread that forks, in parent and child.
-alignas(Exclusive) char exclusive_of_fork[sizeof(Exclusive)];
+// Held by the thread that forks, in parent and child. Several threads may be about to fork, and
+// wait for the lock: what each of them keeps until then is its own.
+thread_local std::optional<Exclusive> exclusive_of_fork;
 void lock_for_fork() {
-  new (exclusive_of_fork) Exclusive;
+  exclusive_of_fork.emplace();
 }
 void unlock_after_fork() {
-  reinterpret_cast<Exclusive*>(exclusive_of_fork)->~Exclusive();
+  exclusive_of_fork.reset();
 }
 
 constexpr uint64_t kFirstSegment = uint64_t{1} << 20;

@@ -70,6 +70,17 @@ std::string described(const layout::Session& journal) {
          std::string(name.function);
 }
 
+Result<void, ledger::SessionError> give_up(const FoundSession& found) {
+  auto file = ledger::SessionFile::open(found.file.path(), ledger::SessionFile::Lock::exclusive);
+  if (!file) return fail(ledger::SessionError(file.error()));
+  auto journal = file->read();
+  if (!journal) return fail(ledger::SessionError(journal.error()));
+  journal->header.is_kept = 0;
+  if (auto written = file->write_header(journal->header); !written)
+    return fail(ledger::SessionError(written.error()));
+  return {};
+}
+
 using Kind = StatisticFigures::Kind;
 
 // Those of the process that runs, or else of the last one that had this PID.
@@ -117,6 +128,7 @@ StatisticFigures figures_of(const FoundSession& found, Which which) {
     figures.by_cpu = found.file.read_by_cpu(now, histogram);
     const auto unrecorded = found.file.read_unrecorded(now);
     if (!is_gap && histogram < unrecorded.size()) figures.unrecorded = unrecorded[0];
+    figures.resets = now.header.resets;
     if (found.file.resets() == now.header.resets) break;
   }
   figures.refused = found.file.read_pool(journal).refused;
@@ -194,6 +206,8 @@ Result<void, StatisticError> Statistics::remove(const std::string& name) {
   const auto found = find(name);
   if (!found && !recorded(&name).empty()) return fail(StatisticError(OfProgram{name}));
   if (!found) return fail(StatisticError(NoStatistic{name}));
+  // From here on it is a left-over, also if we die: what is half undone is no statistic.
+  if (auto given_up = give_up(*found); !given_up) return fail(error(given_up.error()));
   auto removed = take_out_left_over(*found, *store_);
   if (!removed) return fail(error(removed.error()));
   return {};
@@ -223,8 +237,7 @@ Result<void, StatisticError> Statistics::switch_to(const std::string& name, engi
                 [&](const target::RemoteTarget& target, ledger::SessionFile& file,
                     layout::Session& journal) -> Result<void, StatisticError> {
                   const bool stops = to == engine::Switched::off;
-                  if (stops == (journal.header.is_stopped != 0)) return {};
-                  if (!stops)
+                  if (!stops && journal.header.is_stopped != 0)
                     if (auto forgotten = engine::forget_starts(target.memory(), file, journal);
                         !forgotten)
                       return fail(error(forgotten.error()));
@@ -232,7 +245,12 @@ Result<void, StatisticError> Statistics::switch_to(const std::string& name, engi
                   std::iota(probes.begin(), probes.end(), 0u);
                   const auto switched = engine::switch_probes(target, file, journal, probes, to);
                   if (!switched) return fail(error(switched.error()));
-                  if (switched->unswitched != 0) return fail(StatisticError(NotSwitched{name}));
+                  if (switched->unswitched != 0) {
+                    // All of its points, or none.
+                    const auto back = stops ? engine::Switched::on : engine::Switched::off;
+                    static_cast<void>(engine::switch_probes(target, file, journal, probes, back));
+                    return fail(StatisticError(NotSwitched{name}));
+                  }
                   journal.header.is_stopped = stops ? 1 : 0;
                   journal.header.stopped_ns = stops ? realtime_ns() : 0;
                   if (auto written = file.write_header(journal.header); !written)

@@ -75,6 +75,7 @@ struct StatisticFigures {
   enum class Kind : uint8_t { calls, span, gaps, recorded } kind = Kind::calls;
   bool is_running = true;
   uint64_t created_ns = 0;  // CLOCK_REALTIME
+  uint64_t resets = 0;      // another number after each reset
   std::vector<stats::CpuHistogram> by_cpu;
   ledger::Unrecorded unrecorded;
   uint64_t refused = 0;  // of the missed ones: for lack of memory for histograms

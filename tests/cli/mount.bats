@@ -282,6 +282,39 @@ is_whole() { tail -n 1 "$1" | grep -qE '^slot [0-9]+ +CPUS 1 .* p 1\.000000$'; }
   ! is_mounted
 }
 
+@test "a real process is traced, shown, stopped, reset and left through the files" {
+  mkdir "$work/tree"
+  start_fed spans
+  tell ready "done"
+  serve "$PINPRICK" mount "$work/tree"
+  cd "$work/tree"
+  [ ! -e "$fed" ] || [ "$(ls "$fed")" = _control ]
+  echo trace pair start begin end end >"$fed/_control"
+  [ "$(echo *)" = "$fed" ]
+  tell "pairs 100" "done"
+  # times_in FILE: how many there are, by its lines of sums.
+  times_in() { awk '/CPUS/ { n += $6 } END { print n + 0 }' "$1"; }
+  [ "$(times_in "$fed/pair")" -eq 100 ]
+  [ "$("$PINPRICK" kstats -p "$fed" show pair)" = "$(cat "$fed/pair")" ]
+  echo STOP >"$fed/pair"
+  tell "pairs 100" "done"
+  [ "$(times_in "$fed/pair")" -eq 100 ]
+  echo RESET >"$fed/pair"
+  [ ! -s "$fed/pair" ]
+  echo START >"$fed/pair"
+  tell "pairs 7" "done"
+  [ "$(times_in "$fed/pair")" -eq 7 ]
+  fails_with "File exists" put "trace pair start begin" "$fed/_control"
+  fails_with "No such file" put "trace other start no_such_function" "$fed/_control"
+  rm "$fed/pair"
+  no_trace "$fed"
+  echo trace begin >"$fed/_control"
+  end_fed
+  is_gone() { [ "$(ls)" = "" ]; }
+  patiently is_gone
+  cd /
+}
+
 @test "pinprick mount refuses folders where it cannot mount, and says why" {
   mkdir "$work/tree"
   touch "$work/file"

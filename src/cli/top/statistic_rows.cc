@@ -28,15 +28,7 @@ LatencyRow row_of(const StatisticFigures& figures) {
   return row;
 }
 
-uint64_t events_in(const LatencyRow& row) {
-  return row.histogram.count() + row.missed + row.unwound + row.abandoned + row.from_generated +
-         row.repeated + row.unmatched;
-}
-
-// What was recorded after `last`; all of it, if there was a reset, or another statistic has the
-// name now.
 LatencyRow since(const LatencyRow& now, const LatencyRow& last) {
-  if (now.histogram.bits() != last.histogram.bits() || events_in(now) < events_in(last)) return now;
   LatencyRow row = now;
   row.histogram = now.histogram.since(last.histogram);
   row.missed -= last.missed;
@@ -59,9 +51,11 @@ StatisticRows::StatisticRows(std::vector<pid_t> pids)
 void StatisticRows::find_processes() {
   for (const pid_t pid : pids_.empty() ? processes_->all() : pids_) {
     const auto status = target::read_status(pid);
-    if (!status || known_.contains(pid)) continue;
+    const auto before = known_.find(pid);
+    if (!status || (before != known_.end() && before->second.start_time == status->start_time))
+      continue;
     if (!pids_.empty() && session::Statistics(pid, object_store()).list().empty()) continue;
-    known_[pid] = {status->start_time, status->command, false, {}, monotonic_ns()};
+    known_[pid] = {status->start_time, status->command, false, false, {}, monotonic_ns()};
   }
 }
 
@@ -77,8 +71,11 @@ uint64_t StatisticRows::look_after() {
 }
 
 void StatisticRows::read(const TakeReport& take) {
-  for (auto& [pid, known] : known_)
-    if (!known.has_ended) read_one(pid, known, take);
+  for (auto& [pid, known] : known_) {
+    if (known.was_read_after_end) continue;
+    known.was_read_after_end = known.has_ended;
+    read_one(pid, known, take);
+  }
 }
 
 void StatisticRows::read_one(pid_t pid, Known& known, const TakeReport& take) {
@@ -91,10 +88,14 @@ void StatisticRows::read_one(pid_t pid, Known& known, const TakeReport& take) {
     if (one.kind == StatisticFigures::Kind::gaps) continue;
     LatencyRow now = row_of(one);
     const auto last = known.last.find(one.name);
-    LatencyRow row = last == known.last.end() ? now : since(now, last->second);
+    // After a reset, or if another statistic has the name now, all of it is new.
+    const bool continues = last != known.last.end() && last->second.created_ns == one.created_ns &&
+                           last->second.resets == one.resets &&
+                           last->second.row.histogram.bits() == one.bits;
+    LatencyRow row = continues ? since(now, last->second.row) : now;
     row.name = {one.what, one.name};
     report.rows.push_back(std::move(row));
-    known.last.insert_or_assign(one.name, std::move(now));
+    known.last.insert_or_assign(one.name, Known::Last{one.created_ns, one.resets, std::move(now)});
   }
   take(report);
 }

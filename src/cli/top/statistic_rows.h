@@ -35,7 +35,12 @@ class StatisticRows : public RowSource {
     uint64_t start_time = 0;
     std::string command;
     bool has_ended = false;
-    std::map<std::string, session::LatencyRow> last;  // by the statistic's name
+    bool was_read_after_end = false;
+    struct Last {
+      uint64_t created_ns = 0, resets = 0;
+      session::LatencyRow row;
+    };
+    std::map<std::string, Last> last;  // by the statistic's name
     uint64_t read_ns = 0;
   };
   void find_processes();

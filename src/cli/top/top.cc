@@ -269,15 +269,17 @@ int run_as_tables(const Options& options, Renderer& renderer, StatisticRows& sou
   };
   const uint64_t deadline = options.duration_s > 0 ? after(options.duration_s) : kNever;
   bool is_interrupted = false;
-  for (uint64_t intervals = 1; !is_interrupted && !source.all_ended(); ++intervals) {
-    const uint64_t next =
-        std::min(deadline, after(options.interval_s * static_cast<double>(intervals)));
-    while (!is_interrupted && monotonic_ns() < next) {
+  while (!is_interrupted && !source.all_ended()) {
+    // Intervals that have passed meanwhile are left out.
+    const double passed = static_cast<double>(monotonic_ns() - start) / 1e9;
+    const double intervals = std::floor(passed / options.interval_s) + 1;
+    const uint64_t next = std::min(deadline, after(options.interval_s * intervals));
+    do {
       const uint64_t pause = std::min(source.look_after(), next - std::min(next, monotonic_ns()));
       pollfd signal = {interrupts.descriptor(), POLLIN, 0};
       ::poll(&signal, 1, static_cast<int>(pause / 1'000'000) + 1);
       is_interrupted = interrupts.arrived();
-    }
+    } while (!is_interrupted && monotonic_ns() < next);
     source.read([&](const RowSource::LatencyReport& report) { renderer.latencies(report); });
     renderer.flush();
     if (renderer.is_broken()) return kFailed;

@@ -199,7 +199,7 @@ TEST(Kstats, RecordsOfSignalHandlersAndOfWhatTheyInterruptAreAllCounted) {
   stop = true;
   thread.join();
   ::sigaction(SIGUSR1, &before, nullptr);
-  EXPECT_GT(interruptions, 1000u);
+  EXPECT_GT(interruptions, 0u);
   EXPECT_EQ(count("signals"), recorded + interruptions);
   EXPECT_EQ(read("signals").total().sum(), 9.0 * static_cast<double>(recorded + interruptions));
 }
