@@ -42,7 +42,7 @@ struct Options {
   bool count_children = true;
   bool instructions = false;
   bool together = false;
-  bool density = false;  // kstats show: a drawing instead of kstats' lines
+  bool density = false;    // kstats show: a drawing instead of kstats' lines
   bool arguments = false;  // list: those of SDT points
   bool cache = true;
   Color color = Color::automatic;
