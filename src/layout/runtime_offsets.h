@@ -18,7 +18,7 @@
 #define PP_SLOT_GLOBAL_NEXT 60
 
 // PP_SLOT_TSC of a call that is not to be recorded: no clock gets there.
-#define PP_SLOT_TSC_DROPPED -1
+#define PP_SLOT_TSC_DROPPED (-1)
 
 // PP_SLOT_REUSED of a slot whose call was abandoned: taken by a later call; that call has returned.
 #define PP_SLOT_REUSED_TAKEN 1

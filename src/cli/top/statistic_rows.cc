@@ -45,7 +45,7 @@ LatencyRow since(const LatencyRow& now, const LatencyRow& last) {
 StatisticRows::StatisticRows(std::vector<pid_t> pids)
     : pids_(std::move(pids)), processes_(session_statistics()) {
   find_processes();
-  read([](const LatencyReport&) {});  // what was recorded before is not shown
+  StatisticRows::read([](const LatencyReport&) {});  // what was recorded before is not shown
 }
 
 void StatisticRows::find_processes() {
