@@ -1,5 +1,5 @@
-// The statistics of processes behind the control language: session/statistics.h as control/
-// statistics.h sees it, with an errno and a sentence for each cause.
+// Implements the interface of control/statistics.h on session::Statistics, and has an errno and a
+// sentence for each cause of a StatisticError.
 #pragma once
 
 #include <sys/types.h>

@@ -131,7 +131,8 @@ StatisticFigures figures_of(const FoundSession& found, Which which) {
     figures.resets = now.header.resets;
     if (found.file.resets() == now.header.resets) break;
   }
-  figures.refused = found.file.read_pool(journal).refused;
+  // The pool's number is that of the whole time: after a reset nothing can be said.
+  figures.refused = figures.resets == 0 ? found.file.read_pool(journal).refused : 0;
   return figures;
 }
 

@@ -47,8 +47,8 @@ arch::RseqArea pretended_area() {
                                static_cast<char*>(__builtin_thread_pointer()))};
 }
 
-// Whose the entries of the thread's window are: nobody's; ended threads'; of those the first is the
-// thread's own; those of threads that live.
+// The state of the entries in the thread's window: all are free; all belong to threads that ended;
+// the first is the thread's own; all belong to threads that live.
 enum class Entries { free, ended, own, full };
 
 enum class Kind { count, time, value, pass, hook, vfork };
