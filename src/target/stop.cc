@@ -46,7 +46,10 @@ bool is_traced_by_us(pid_t tid) {
 
 // Like waitpid(), but if a child of ours has ended, returns -1 and leaves its exit status to be
 // waited for elsewhere. The child may end between two looks, so once it is known to live, only
-// stops are waited for.
+// stops are waited for. Returns -1 with EAGAIN if the first thread has ended meanwhile: the end is
+// there at the next look, or after the ends of the other threads. The kernel says ECHILD then,
+// which must not be taken for "no such thread": a process that we trace ends for its parent only
+// after we have waited for it.
 pid_t wait_once(pid_t pid, pid_t tid, int& status) {
   const auto id = static_cast<id_t>(tid);
   siginfo_t seen = {};
@@ -59,9 +62,23 @@ pid_t wait_once(pid_t pid, pid_t tid, int& status) {
     return -1;
   }
   seen = {};
-  if (::waitid(P_PID, id, &seen, WSTOPPED | WNOHANG | __WALL) != 0) return -1;
+  if (::waitid(P_PID, id, &seen, WSTOPPED | WNOHANG | __WALL) != 0) {
+    if (errno == ECHILD) errno = EAGAIN;
+    return -1;
+  }
   status = seen.si_status << 8 | 0x7f;
   return seen.si_pid;
+}
+
+bool has_ended(pid_t pid, pid_t tid) {
+  const auto status = read_thread_status(pid, tid);
+  return !status || status->state == 'Z' || status->state == 'X';
+}
+
+bool has_ended_before_others(pid_t pid) {
+  const std::vector<pid_t> tids = list_threads(pid);
+  return has_ended(pid, pid) &&
+         !std::all_of(tids.begin(), tids.end(), [&](pid_t tid) { return has_ended(pid, tid); });
 }
 
 // Why a thread could not be seized; the cause is `exited` if it has ended.
@@ -106,6 +123,7 @@ bool leave_to_kernel(arch::Registers& registers) {
 Stop::Stop(Stop&& other) noexcept
     : pid_(other.pid_),
       is_whole_(other.is_whole_),
+      first_has_ended_(std::exchange(other.first_has_ended_, false)),
       since_ns_(other.since_ns_),
       threads_(std::exchange(other.threads_, {})),
       seized_(std::exchange(other.seized_, {})),
@@ -170,10 +188,11 @@ void Stop::adopt_unsettled() {
 }
 
 void Stop::keep_unsettled() {
-  if (seized_.empty()) return;
+  if (seized_.empty() && !first_has_ended_) return;
   std::vector<pid_t>& kept = unsettled[pid_];
   kept.insert(kept.end(), seized_.begin(), seized_.end());
   seized_.clear();
+  if (std::exchange(first_has_ended_, false)) kept.push_back(pid_);
 }
 
 size_t Stop::settle() {
@@ -201,7 +220,13 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
   for (int attempt = 0;; ++attempt) {
     int status = 0;
     const pid_t waited = wait_once(pid_, tid, status);
-    if (waited == 0) {
+    const bool ends = waited < 0 && errno == EAGAIN;
+    if (ends && has_ended_before_others(pid_)) {
+      std::erase(seized_, tid);
+      first_has_ended_ = true;
+      return false;
+    }
+    if (waited == 0 || ends) {
       if (monotonic_ns() > deadline_ns) {
         timed_out = true;
         return false;
@@ -242,18 +267,22 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
 // a running thread that was not interrupted yet might get that CPU, and keep it.
 Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
   const auto is_known = [&](pid_t tid) {
-    return std::find(seized_.begin(), seized_.end(), tid) != seized_.end() ||
+    return (tid == pid_ && first_has_ended_) ||
+           std::find(seized_.begin(), seized_.end(), tid) != seized_.end() ||
            std::find(others_.begin(), others_.end(), tid) != others_.end() ||
            std::any_of(threads_.begin(), threads_.end(),
                        [&](const StoppedThread& thread) { return thread.tid == tid; });
   };
   for (;;) {
     // If a pass finds no new thread, and all known ones were stopped before it, no thread is left
-    // that could create one.
+    // that could create one. If a listed thread cannot be found when the pass is over, the pass
+    // proves nothing: the kernel ends its list at a thread that goes meanwhile.
     const bool all_stood = seized_.empty();
     std::vector<pid_t> running, found;
     std::optional<AttachError> refused;
-    for (pid_t tid : list_threads(pid_)) {
+    std::optional<pid_t> not_found;
+    const std::vector<pid_t> listed = list_threads(pid_);
+    for (pid_t tid : listed) {
       if (is_known(tid)) continue;
       const auto before = read_thread_status(pid_, tid);
       if (before && before->kernel_worker) {
@@ -266,11 +295,16 @@ Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
         (before && before->state == 'R' ? running : found).push_back(tid);
         continue;
       }
-      if (error->cause == AttachCause::exited) {
-        others_.push_back(tid);  // a leader that ended before its threads stays listed
+      if (error->cause == AttachCause::exited || error->system_error == ESRCH) {
+        // A leader that ended before its threads stays listed. What has no status may have gone, or
+        // is being created: a thread is listed a moment before it can be found by its number.
+        const auto after = read_thread_status(pid_, tid);
+        if (after && (after->state == 'Z' || after->state == 'X'))
+          others_.push_back(tid);
+        else
+          not_found = tid;
         continue;
       }
-      if (error->system_error == ESRCH) continue;
       refused = error;
       break;
     }
@@ -283,7 +317,15 @@ Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
       wait_for(tid, deadline, timed_out);
       if (timed_out) return fail(AttachError{AttachCause::thread_unstoppable, pid_, tid, 0, {}});
     }
-    if (running.empty() && all_stood) break;
+    if (!running.empty() || !all_stood) continue;
+    for (pid_t tid : listed)
+      if (std::none_of(threads_.begin(), threads_.end(),
+                       [&](const StoppedThread& thread) { return thread.tid == tid; }) &&
+          !read_thread_status(pid_, tid))
+        not_found = tid;
+    if (!not_found) break;
+    if (monotonic_ns() > deadline)
+      return fail(AttachError{AttachCause::thread_unstoppable, pid_, *not_found, 0, {}});
   }
   if (threads_.empty()) return fail(AttachError{AttachCause::exited, pid_, 0, 0, {}});
   for (const StoppedThread& thread : threads_)
@@ -318,7 +360,7 @@ uint64_t Stop::let_go() {
 }
 
 uint64_t Stop::let_all_go() {
-  if (threads_.empty() && seized_.empty()) return 0;
+  if (threads_.empty() && seized_.empty() && !first_has_ended_) return 0;
   const uint64_t elapsed = let_go() - since_ns_;
   // A thread that has not stopped cannot be detached. Most stop in a moment.
   constexpr uint64_t kMomentNs = 100'000'000;

@@ -58,7 +58,9 @@ class Stop {
 
   // Resumes kept threads that have come out of the kernel since, and returns how many have not. A
   // controller that lives on must call it again soon, until it returns 0. (When the thread of ours
-  // that stopped them ends, the kernel resumes them.)
+  // that stopped them ends, the kernel resumes them.) Also waits for the end of a process whose
+  // first thread ended while it was traced; that one is not counted, as nothing waits for us until
+  // all threads have ended.
   static size_t settle();
 
   Stop(Stop&& other) noexcept;
@@ -93,6 +95,8 @@ class Stop {
 
   pid_t pid_ = 0;
   bool is_whole_ = false;
+  // The first thread is traced and has ended, others live. Its end is reported after theirs.
+  bool first_has_ended_ = false;
   uint64_t since_ns_ = 0;
   std::vector<StoppedThread> threads_;
   std::vector<pid_t> seized_;  // not stopped yet

@@ -320,6 +320,37 @@ TEST(Stop, LetsTheParentOfAKilledProcessSeeItsEnd) {
   EXPECT_EQ(controller.finish(), 0);
 }
 
+// The first thread may end at any moment of a stop: before it is seized, or after.
+TEST(Stop, HoldsTheOthersOfAFirstThreadThatEnds) {
+  for (int i = 0; i < 100; ++i) {
+    Child child([i](Shared& shared) {
+      pthread_t id;
+      pthread_create(
+          &id, nullptr,
+          [](void* s) -> void* {
+            auto& own = *static_cast<Shared*>(s);
+            while (!own.stop) own.others_rounds = own.others_rounds + 1;
+            _exit(7);
+          },
+          &shared);
+      while (shared.others_rounds == 0) sched_yield();
+      shared.rounds = 1;
+      for (volatile int wait = 0; wait < 200 * i;) wait = wait + 1;
+      syscall(SYS_exit, 0);
+    });
+    child.wait_until_running();
+    {
+      const auto stop = Stop::all_threads(child.pid());
+      ASSERT_TRUE(stop.ok());
+      const uint64_t rounds = child.shared().others_rounds;
+      for (int look = 0; look < 100; ++look) sched_yield();
+      EXPECT_EQ(child.shared().others_rounds, rounds);
+    }
+    EXPECT_EQ(child.finish(), 7);
+    EXPECT_EQ(Stop::settle(), 0u);
+  }
+}
+
 TEST(Stop, LeavesTheExitStatusOfOurChildToBeWaitedFor) {
   for (int i = 0; i < 20; ++i) {
     Child child([](Shared& shared) {
