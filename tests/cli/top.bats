@@ -25,6 +25,11 @@ no_longer_shows() {
   patiently screen_lacks "$1" || { screen >&2; return 1; }
 }
 
+# Conditions for patiently(), as a screen is drawn from top to bottom.
+line_is() { screen | sed -n "$1p" | grep -qE -- "$2"; }
+names_are() { [ "$(screen | grep -oE ' (descend|rest|scale|step)$' | tr -d '\n ')" = "$1" ]; }
+rows_are() { [ "$(screen | grep -cE "^[> ] .* $1$")" -eq "$2" ]; }
+
 press() { tm send-keys "$@"; }
 # run_there COMMAND: in the shell of the terminal.
 run_there() { tm send-keys -l "$1" && tm send-keys Enter; }
@@ -190,7 +195,7 @@ steady_is_right() { [ "$(answer now)" = ok ]; }
   tm resize-window -x 150 -y 40
   shows '^[> ] .* step$'
   no_longer_shows 'needs 80x24'
-  screen | sed -n 40p | grep -q '^q end'
+  patiently line_is 40 '^q end'
   press q
   ended_with 0
   terminal_is_restored
@@ -208,7 +213,7 @@ steady_is_right() { [ "$(answer now)" = ok ]; }
   press n
   shows '▲FUNCTION'
   # By name: descend, rest, scale, step.
-  [ "$(screen | grep -oE ' (descend|rest|scale|step)$' | tr -d '\n ')" = descendrestscalestep ]
+  patiently names_are descendrestscalestep
   press Down Down
   shows '^>.* scale$'
   shows '^steady:scale '
@@ -327,8 +332,8 @@ PYTHON
   press 77
   # 077, 177 to 977, and 770 to 779, with 777 in both.
   shows '^filter: 77_'
-  [ "$(screen | grep -cE '^[> ] .* crowd_(.77|77.)$')" -eq 19 ]
-  [ "$(screen | grep -cE '^[> ] .* crowd_')" -eq 19 ]
+  patiently rows_are 'crowd_(.77|77.)' 19
+  patiently rows_are 'crowd_.*' 19
   press Enter
   press q
   ended_with 0
