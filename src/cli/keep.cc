@@ -10,9 +10,11 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "cli/object_store.h"
 #include "cli/verbs.h"
 #include "engine/providing.h"
 #include "ledger/discovery.h"
+#include "session/caller_watch.h"
 #include "session/subject.h"
 #include "target/remote_target.h"
 
@@ -41,6 +43,13 @@ size_t probes_of(const Kept& kept) {
   return probes;
 }
 
+void provide_for_all(const Kept& kept) {
+  engine::provide_for_kept(kept.target.pid());
+  std::vector<const layout::Session*> adopted;
+  for (const engine::Adopted& one : kept.sessions) adopted.push_back(&one.journal());
+  session::look_after_callers(kept.target.pid(), object_store(), adopted);
+}
+
 void watch(std::list<Kept>& all, int signals, double seconds) {
   const uint64_t begin = monotonic_ns();
   for (uint64_t looked = begin; !all.empty();) {
@@ -50,7 +59,7 @@ void watch(std::list<Kept>& all, int signals, double seconds) {
     bool soon = false;
     for (Kept& kept : all) {
       if (looks) adopt(kept);
-      if (looks) engine::provide_for_kept(kept.target.pid());
+      if (looks) provide_for_all(kept);
       for (engine::Adopted& one : kept.sessions) soon = one.provide(kept.target.memory()) || soon;
     }
     all.remove_if([](const Kept& kept) { return kept.target.is_over(); });

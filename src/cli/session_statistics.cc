@@ -14,6 +14,7 @@
 #include "cli/messages.h"
 #include "cli/object_store.h"
 #include "engine/providing.h"
+#include "session/caller_watch.h"
 #include "stats/kstats_text.h"
 #include "target/procfs.h"
 
@@ -187,7 +188,10 @@ class AllProcesses : public control::Processes {
     constexpr uint64_t kPauseNs = 1'000'000'000;
     if (monotonic_ns() - provided_ns_ < kPauseNs) return;
     provided_ns_ = monotonic_ns();
-    for (const pid_t pid : all()) engine::provide_for_kept(pid);
+    for (const pid_t pid : all()) {
+      engine::provide_for_kept(pid);
+      session::look_after_callers(pid, object_store());
+    }
   }
 
  private:

@@ -71,6 +71,50 @@ uint64_t CallerTable::size_for(std::span<const Range> code) {
                              (maps.size() + kSpareMaps) * kMapSize);
 }
 
+// Each entry leads to a table of its own, so there are no more tables than units of 64 KiB, and the
+// walk ends.
+std::optional<CallerTable> CallerTable::read(Address begin, std::span<const uint8_t> bytes) {
+  if (bytes.size() < kAfterFirst || bytes.size() > kMost) return std::nullopt;
+  CallerTable table(begin, bytes.size());
+  std::set<uint32_t> tables;
+  // Calls `each` with the index and the offset of the table to which an entry of `of` leads.
+  const auto each_entry = [&](uint64_t of, uint64_t size, const auto& each) {
+    for (uint64_t i = 0; i < kEntries; ++i) {
+      const uint64_t at = of + i * sizeof(uint32_t);
+      uint32_t entry = 0;
+      std::memcpy(&entry, bytes.data() + at, sizeof entry);
+      if (entry == 0) continue;
+      if (entry < kAfterFirst || entry % kUnit != 0 || entry + size > bytes.size() ||
+          !tables.insert(entry).second)
+        return false;
+      table.entries_.emplace(at, entry);
+      table.used_ = std::max(table.used_, entry + align_up(size, kUnit) - kAfterFirst);
+      if (!each(i, entry)) return false;
+    }
+    return true;
+  };
+  std::vector<Range> code;
+  const bool is_valid = each_entry(kFirst, kTableSize, [&](uint64_t high, uint64_t second) {
+    return each_entry(second, kMapSize, [&](uint64_t middle, uint64_t map) {
+      const Address first = high << kFirstShift | middle << kSecondShift;
+      constexpr uint64_t kStep = kPageSize >> kByteShift;
+      for (uint64_t i = 0; i < kEntries; i += kStep)
+        if (bytes[map + i] != 0)
+          code.push_back({first + (i << kByteShift), first + ((i + kStep) << kByteShift)});
+      return true;
+    });
+  });
+  if (!is_valid) return std::nullopt;
+  table.code_ = merged(code);
+  // A controller that died may have filled a table to which nothing leads. It is not used again.
+  const auto last =
+      std::find_if(bytes.rbegin(), bytes.rend(), [](uint8_t byte) { return byte != 0; });
+  const auto filled = static_cast<uint64_t>(bytes.rend() - last);
+  if (filled > kAfterFirst)
+    table.used_ = std::max(table.used_, align_up(filled - kAfterFirst, kUnit));
+  return table;
+}
+
 uint32_t CallerTable::table_of(uint64_t entry_offset, uint64_t size, std::vector<Piece>& links) {
   const auto known = entries_.find(entry_offset);
   if (known != entries_.end()) return known->second;

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,10 @@ class CallerTable {
 
   CallerTable() = default;
   CallerTable(Address begin, uint64_t size) : begin_(begin), size_(size) {}
+
+  // The table whose contents are `bytes`, to be changed by another controller than the one that
+  // made it. The bytes are not trusted: returns nullopt unless update() could have written them.
+  static std::optional<CallerTable> read(Address begin, std::span<const uint8_t> bytes);
 
   // Replaces the table's contents by `code`, ranges of whole pages in any order, and returns what
   // to write. Code for which there is no room is left out: calls from there are not timed.

@@ -6,11 +6,82 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/caller_table.h"
+#include "engine/ownership.h"
 #include "engine/shared_sites.h"
 #include "image/loader.h"
 #include "image/maps.h"
+#include "ledger/discovery.h"
+#include "ledger/turn.h"
+#include "session/subject.h"
 
 namespace pinprick::session {
+namespace {
+
+std::vector<ledger::FoundSession> statistics_of(const target::RemoteTarget& target) {
+  std::vector<ledger::FoundSession> statistics;
+  const auto maps = image::read_maps(target.pid());
+  if (!maps) return statistics;
+  for (ledger::FoundSession& found : ledger::find_sessions(target.pid()).sessions)
+    if (found.is_kept() && engine::is_in_target(target.memory(), found.journal, *maps, found.file))
+      statistics.push_back(std::move(found));
+  return statistics;
+}
+
+std::vector<const layout::Session*> journals_of(const std::vector<ledger::FoundSession>& sessions) {
+  std::vector<const layout::Session*> journals;
+  for (const ledger::FoundSession& session : sessions) journals.push_back(&session.journal);
+  return journals;
+}
+
+void admit_callers(const target::RemoteTarget& target, std::span<const Range> objects,
+                   std::span<const layout::Session* const> journals) {
+  if (journals.empty()) return;
+  std::vector<Range> code(objects.begin(), objects.end());
+  const auto probes = engine::OtherSites::find(target.pid(), target.memory());
+  code.insert(code.end(), probes.code().begin(), probes.code().end());
+  for (const layout::Session* journal : journals)
+    engine::admit_callers(target.memory(), *journal, code);
+}
+
+}  // namespace
+
+void admit_callers_of_statistics(const target::RemoteTarget& target,
+                                 std::span<const Range> objects) {
+  const auto statistics = statistics_of(target);
+  admit_callers(target, objects, journals_of(statistics));
+}
+
+void look_after_callers(pid_t pid, image::ObjectStore& store,
+                        std::span<const layout::Session* const> journals) {
+  constexpr uint64_t kPatienceNs = 10'000'000;
+  const auto turn = ledger::Turn::take(pid, kPatienceNs);
+  if (!turn) return;
+  const auto opened = target::RemoteTarget::open(pid);
+  if (!opened || image::loader_is_at_work(pid, opened->reader())) return;
+  const target::RemoteTarget& target = *opened;
+  const auto statistics = statistics_of(target);
+  auto all = journals_of(statistics);
+  all.insert(all.end(), journals.begin(), journals.end());
+  const auto maps = image::read_maps(pid);
+  if (!maps) return;
+  bool is_news = false;
+  for (const layout::Session* journal : all) {
+    const Address caller = engine::take_unknown_caller(target.memory(), *journal);
+    // Code that is generated stays unknown. That of a file is an object's, that of memory which a
+    // session's file describes is another owner's.
+    is_news |= caller != 0 && std::any_of(maps->begin(), maps->end(), [&](const auto& mapping) {
+                 return mapping.inode != 0 && mapping.range.contains(caller);
+               });
+    if (caller == 0 || is_news) continue;
+    const auto probes = engine::OtherSites::find(pid, target.memory());
+    is_news = std::any_of(probes.code().begin(), probes.code().end(),
+                          [&](Range code) { return code.contains(caller); });
+  }
+  if (!is_news) return;
+  if (const auto subject = look_at(target, store))
+    admit_callers(target, subject->image->executable_ranges(), all);
+}
 
 bool CallerWatch::is_news(const target::RemoteTarget& target, Address caller,
                           const std::vector<image::Mapping>& maps) {

@@ -8,8 +8,11 @@
 
 #include <cstdint>
 #include <set>
+#include <span>
 
 #include "base/address.h"
+#include "image/object_store.h"
+#include "layout/session_file.h"
 #include "session/batch.h"
 #include "target/remote_target.h"
 
@@ -28,5 +31,18 @@ class CallerWatch {
   uint64_t looked_ns_ = 0;
   std::set<Address> files_;  // mappings of files that such calls came from
 };
+
+// The statistics of a process (session/statistics.h) have no controller that watches their callers.
+// Each controller that comes to the process does it for them.
+
+// Times calls from the process's objects, whose code is `objects`, and from the probes of all
+// owners. The caller holds the process's turn.
+void admit_callers_of_statistics(const target::RemoteTarget& target,
+                                 std::span<const Range> objects);
+
+// The same, and for sessions with these `journals`, which this controller has adopted; but only if
+// one of them has met a call from code that is not known to it. Waits 10 ms for the turn at most.
+void look_after_callers(pid_t pid, image::ObjectStore& store,
+                        std::span<const layout::Session* const> journals = {});
 
 }  // namespace pinprick::session

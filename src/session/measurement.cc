@@ -124,6 +124,7 @@ Result<void, MeasurementError> Measurement::arm_program() {
   known_ = objects_in(*subject->image);
   auto armed = plan_and_arm(*subject);
   if (!armed) return fail(armed.error());
+  admit_callers_of_statistics(target_, object_code_);
   const engine::ArmReport& report = armed->session.report();
   listener_->armed(process_, report, monotonic_ns() - begin_ns);
   note_skipped(report);

@@ -9,6 +9,7 @@
 #include "engine/session.h"
 #include "engine/switches.h"
 #include "ledger/turn.h"
+#include "session/caller_watch.h"
 #include "session/left_over.h"
 #include "session/subject.h"
 #include "target/hijacked_thread.h"
@@ -198,6 +199,7 @@ Result<engine::ArmReport, StatisticError> Statistics::trace(const StatisticSpec&
   }
   engine::ArmReport report = armed->report();
   if (auto kept = armed->keep(); !kept) return fail(error(kept.error()));
+  admit_callers_of_statistics(*target, subject->image->executable_ranges());
   return report;
 }
 

@@ -319,6 +319,48 @@ is_idle() { tell ready "done"; }
   end_fed
 }
 
+# loaded_caller: a statistic of getppid, and a library that calls it and was loaded since.
+loaded_caller() {
+  start_fed dlhost
+  spans=$fed
+  kstats trace asked start libc:getppid
+  tell "load $TARGETS/plugin_caller.so" load
+}
+asked() { figure asked '(x["count"], x["from_generated"])'; }
+
+@test "calls from a library that was loaded later are timed after the next pinprick came" {
+  loaded_caller
+  tell "call 5" call
+  [ "$(asked)" = "(0, 5)" ]
+  watch count -p "$spans" dlhost:call
+  tell "call 7" call
+  end_watch
+  tell "call 1" call
+  [ "$(asked)" = "(8, 5)" ]
+  kstats trace other start dlhost:call
+  kstats remove asked
+  kstats remove other
+  no_trace "$spans"
+  end_fed
+}
+
+@test "keep times calls from a library that was loaded later" {
+  loaded_caller
+  "$PINPRICK" keep -p "$spans" --json >"$work/kept" 2>&1 3>&- 7>&- &
+  keeper=$!
+  ends_with_test $keeper
+  until_line "$work/kept" '"type":"kept"'
+  is_timed() {
+    tell "call 1" call
+    [ "$(figure asked 'x["count"] > 0')" = True ]
+  }
+  patiently is_timed
+  kill -INT $keeper
+  wait $keeper
+  kstats remove asked
+  end_fed
+}
+
 @test "the figures can be read when the process has ended, until they are removed" {
   start_spans
   kstats trace begin

@@ -23,6 +23,10 @@ class Memory {
     ASSERT_LE(piece.address - begin_ + piece.bytes.size(), bytes_.size());
     std::memcpy(bytes_.data() + (piece.address - begin_), piece.bytes.data(), piece.bytes.size());
   }
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+  void set_entry(uint64_t offset, uint32_t entry) {
+    std::memcpy(bytes_.data() + offset, &entry, sizeof entry);
+  }
   bool knows(Address caller) const {
     const auto second = entry(PP_CALLERS_FIRST, caller >> 40 & 0xffff);
     const auto map = entry(second, caller >> 24 & 0xffff);
@@ -136,6 +140,60 @@ TEST_F(Callers, AreUnknownIfThereIsNoRoomForThem) {
   // The code that is there can be removed again.
   memory.write(table.update(std::vector{kLibrary}));
   for (Range range : code) EXPECT_FALSE(memory.knows(range.begin));
+}
+
+TEST_F(Callers, CanBeReplacedByAnotherController) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 50; ++round) {
+    auto read = CallerTable::read(kBegin, memory.bytes());
+    ASSERT_TRUE(read);
+    std::vector<Range> code;
+    for (uint64_t i = random() % 6; i != 0; --i) {
+      const Address begin =
+          (random() % 2 == 0 ? kProgram : kLibrary).begin + random() % 64 * kPageSize;
+      code.push_back({begin, begin + (1 + random() % 8) * kPageSize});
+    }
+    memory.write(read->update(code));
+    for (const Range all : {kProgram, kLibrary})
+      for (uint64_t page = 0; page < 80; ++page) {
+        const Address address = all.begin + page * kPageSize;
+        ASSERT_EQ(memory.knows(address), contains(code, address)) << round;
+      }
+  }
+}
+
+TEST_F(Callers, ThatADyingControllerDidNotLinkAreUnknownToTheNext) {
+  memory.write(table.update(std::vector{kProgram}));
+  const auto pieces = table.update(std::vector{kProgram, kLibrary});
+  memory.write(pieces.front());  // bytes of a map, and no entry that leads there
+  auto read = CallerTable::read(kBegin, memory.bytes());
+  ASSERT_TRUE(read);
+  const Range elsewhere = {kLibrary.begin + (uint64_t{1} << 30),
+                           kLibrary.begin + (uint64_t{1} << 30) + kPageSize};
+  memory.write(read->update(std::vector{kProgram, elsewhere}));
+  EXPECT_TRUE(memory.knows(elsewhere.begin));
+  for (Address page = kLibrary.begin; page < kLibrary.end; page += kPageSize)
+    EXPECT_FALSE(memory.knows(page + (uint64_t{1} << 30)) && page != kLibrary.begin);
+  EXPECT_TRUE(memory.knows(kProgram.begin));
+}
+
+TEST_F(Callers, AreNotReadFromATableThatLeadsOutOfItself) {
+  memory.write(table.update(std::vector{kProgram, kLibrary}));
+  const uint64_t second = PP_CALLERS_FIRST + (kLibrary.begin >> 40) * 4;
+  uint32_t right = 0;
+  std::memcpy(&right, memory.bytes().data() + second, sizeof right);
+  ASSERT_NE(right, 0u);
+  const uint64_t other = PP_CALLERS_FIRST + (kProgram.begin >> 40) * 4;
+  uint32_t of_program = 0;
+  std::memcpy(&of_program, memory.bytes().data() + other, sizeof of_program);
+  for (const uint32_t wrong : {uint32_t{4}, right + 1, static_cast<uint32_t>(size), UINT32_MAX,
+                               uint32_t{64 << 10}, of_program}) {
+    memory.set_entry(second, wrong);
+    EXPECT_FALSE(CallerTable::read(kBegin, memory.bytes())) << wrong;
+  }
+  memory.set_entry(second, right);
+  EXPECT_TRUE(CallerTable::read(kBegin, memory.bytes()));
+  EXPECT_FALSE(CallerTable::read(kBegin, std::span(memory.bytes()).first(1 << 16)));
 }
 
 }  // namespace
