@@ -11,7 +11,7 @@
 #include "base/parallel.h"
 #include "base/task.h"
 #include "placement/callee.h"
-#include "placement/hops.h"
+#include "placement/last_resort.h"
 #include "select/operand.h"
 
 namespace pinprick::placement {
@@ -384,7 +384,7 @@ void drop_collisions(ProbeSet& set) {
     if (patch.plan.depends_on) patch.plan.depends_on = place[*patch.plan.depends_on];
 }
 
-// Plans last resorts (hops.h) for the skipped probes, after all others are planned.
+// Plans last resorts (last_resort.h) for the skipped probes, after all others are planned.
 class LastResorts {
  public:
   LastResorts(ProbeSet& set, Kind kind, IslandSpace islands, std::span<const Range> by_others)
@@ -412,7 +412,7 @@ class LastResorts {
 
 void LastResorts::plan() {
   for (size_t i = 0; i < set_.skipped.size(); ++i)
-    if (may_have_pun(set_.skipped[i].refusal.reason))
+    if (may_have_last_resort(set_.skipped[i].refusal.reason))
       by_site_.emplace(set_.skipped[i].match.site, i);
   if (by_site_.empty()) return;
   for (size_t i = 0; i < set_.patches.size(); ++i) {
@@ -424,7 +424,7 @@ void LastResorts::plan() {
       if (object->extent().contains(range))
         taken.add_of_others({range.begin - object->bias(), range.end - object->bias()});
   for (size_t i = 0; i < set_.skipped.size(); ++i)
-    if (!placed_[i] && may_have_pun(set_.skipped[i].refusal.reason)) {
+    if (!placed_[i] && may_have_last_resort(set_.skipped[i].refusal.reason)) {
       check_cancelled();
       place(i);
     }
@@ -441,36 +441,23 @@ bool LastResorts::place(size_t skipped) {
   // At a site that others have, too, the probe joins theirs, however it is planned here.
   taken.heed_others(std::none_of(by_others_.begin(), by_others_.end(),
                                  [&](Range range) { return range.begin == site + object.bias(); }));
-  if (may_have_hop(one.refusal.reason)) {
-    const Address last = last_after(one.match.site) - object.bias();
-    if (auto far_hop = find_far_hop(object, function, site, last, taken)) {
-      SitePatch window;
-      window.object = &object;
-      window.plan = SitePlan(far_hop->window);
-      const size_t depends_on = set_.patches.size();
-      set_.patches.push_back(std::move(window));
-      add(far_hop->hop, depends_on, skipped);
-      return true;
-    }
+  const Address last = last_after(one.match.site) - object.bias();
+  const auto found =
+      find_last_resort(object, function, site, one.refusal.reason, last, taken, islands_);
+  if (!found) return false;
+  OptionalIndex depends_on;
+  if (found->there) {
+    depends_on = *found->there;
+    set_.patches[*depends_on].plan.island = found->needed->island;
+  } else if (found->needed) {
+    depends_on = set_.patches.size();
+    SitePatch needed;
+    needed.object = &object;
+    needed.plan = *found->needed;
+    set_.patches.push_back(std::move(needed));
   }
-  if (auto pun = find_pun(object, function, site, taken, islands_)) {
-    add(*pun, {}, skipped);
-    return true;
-  }
-  if (auto eviction = find_evicting_pun(object, function, site, taken, islands_)) {
-    const size_t depends_on = eviction->there.value_or(set_.patches.size());
-    if (eviction->there) {
-      set_.patches[depends_on].plan.island = eviction->next.island;
-    } else {
-      SitePatch next;
-      next.object = &object;
-      next.plan = eviction->next;
-      set_.patches.push_back(std::move(next));
-    }
-    add(eviction->pun, depends_on, skipped);
-    return true;
-  }
-  return false;
+  add(found->patch, depends_on, skipped);
+  return true;
 }
 
 // The last of the skipped instructions that follow `site` one after the other.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
-#include "placement/hops.h"
+#include "placement/last_resort.h"
 #include "placement/probe_set.h"
 #include "plan/function_plan.h"
 
@@ -48,7 +48,7 @@ void find_last_resorts(Piece& piece, Taken& taken, IslandSpace& islands) {
     Address last = first.site;
     for (const Piece::Refused* next = &first + 1;
          next != piece.refused.data() + piece.refused.size(); ++next) {
-      if (next->match != first.match || !may_have_pun(next->reason) || next->site <= last ||
+      if (next->match != first.match || !may_have_last_resort(next->reason) || next->site <= last ||
           next->site > last + arch::kMaxInstructionLength ||
           next->site > first.site + plan::kFarHopTail)
         break;
@@ -59,20 +59,15 @@ void find_last_resorts(Piece& piece, Taken& taken, IslandSpace& islands) {
   const auto place = [&](const Piece::Refused& refused) {
     image::Object& object = *refused.match->object;
     const image::Function& function = *refused.match->function;
-    if (!may_have_pun(refused.reason)) return false;
+    if (!may_have_last_resort(refused.reason)) return false;
     if (displaced.contains(refused.site)) return true;
-    const auto keep = [&](const plan::Patch& patch) {
-      tactic = patch.tactic;
-      displaced = {patch.site, patch.site + patch.displaced};
-      return true;
-    };
-    if (may_have_hop(refused.reason))
-      if (auto far_hop = find_far_hop(object, function, refused.site, last_after(refused), taken))
-        return keep(far_hop->hop.patch);
-    if (const auto pun = find_pun(object, function, refused.site, taken, islands))
-      return keep(pun->patch);
-    const auto eviction = find_evicting_pun(object, function, refused.site, taken, islands);
-    return eviction && keep(eviction->pun.patch);
+    const auto found = find_last_resort(object, function, refused.site, refused.reason,
+                                        last_after(refused), taken, islands);
+    if (!found) return false;
+    const plan::Patch& patch = found->patch.patch;
+    tactic = patch.tactic;
+    displaced = {patch.site, patch.site + patch.displaced};
+    return true;
   };
   for (const Piece::Refused& refused : piece.refused) {
     if (place(refused)) {

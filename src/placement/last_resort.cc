@@ -1,4 +1,4 @@
-#include "placement/hops.h"
+#include "placement/last_resort.h"
 
 #include <algorithm>
 
@@ -26,6 +26,19 @@ std::vector<plan::FunctionCode> neighbours_of(image::Object& object,
     if (own + i < all.size()) add(all[own + i]);
   }
   return neighbours;
+}
+
+// Can a hop help where a jump was refused for this reason?
+bool may_have_hop(plan::Reason reason) {
+  switch (reason) {
+    case plan::Reason::branch_inside:
+    case plan::Reason::call_inside:
+    case plan::Reason::too_short:
+    case plan::Reason::page_edge:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -64,48 +77,35 @@ std::optional<size_t> Taken::long_jump_at(Address site) const {
   return other->second.long_jump;
 }
 
-bool may_have_hop(plan::Reason reason) {
-  switch (reason) {
-    case plan::Reason::branch_inside:
-    case plan::Reason::call_inside:
-    case plan::Reason::too_short:
-    case plan::Reason::page_edge:
-      return true;
-    default:
-      return false;
-  }
-}
-
-std::optional<plan::FarHop> find_far_hop(image::Object& object, const image::Function& function,
-                                         Address site, Address last, Taken& taken) {
-  const auto code = code_of(object, function);
-  if (!code) return std::nullopt;
-  const auto neighbours = neighbours_of(object, function, site);
-  auto far_hop = plan::plan_far_hop(*code, site, last, neighbours,
-                                    [&](Range range) { return taken.is_free(range); });
-  if (!far_hop) return std::nullopt;
-  taken.add(far_hop->hop.patch.touched());
-  taken.add(far_hop->window.touched());
-  return far_hop;
-}
-
-bool may_have_pun(plan::Reason reason) {
+bool may_have_last_resort(plan::Reason reason) {
   return may_have_hop(reason) || reason == plan::Reason::indirect_jumps;
 }
 
-std::optional<plan::PlannedPatch> find_pun(image::Object& object, const image::Function& function,
-                                           Address site, Taken& taken, IslandSpace& islands) {
-  const auto code = code_of(object, function);
-  if (!code) return std::nullopt;
-  if (site == function.range.begin) site = plan::entry_site(*code);
-  auto pun = plan::plan_pun(
-      *code, site, object.code_from(site), [&](Range range) { return taken.is_free(range); },
-      [&](const plan::Candidates& wanted) { return islands.take(wanted, object.bias()); });
-  if (pun) taken.add(pun->claimed());
-  return pun;
+namespace {
+
+std::optional<LastResort> find_hop(image::Object& object, const image::Function& function,
+                                   const plan::FunctionCode& code, Address site, Address last,
+                                   Taken& taken) {
+  const auto neighbours = neighbours_of(object, function, site);
+  auto hop = plan::plan_far_hop(code, site, last, neighbours,
+                                [&](Range range) { return taken.is_free(range); });
+  if (!hop) return std::nullopt;
+  taken.add(hop->hop.patch.touched());
+  taken.add(hop->window.touched());
+  plan::PlannedPatch window;
+  window.patch = std::move(hop->window);
+  return LastResort{std::move(hop->hop), std::move(window), {}};
 }
 
-namespace {
+std::optional<LastResort> find_pun(image::Object& object, const plan::FunctionCode& code,
+                                   Address site, Taken& taken, IslandSpace& islands) {
+  auto pun = plan::plan_pun(
+      code, site, object.code_from(site), [&](Range range) { return taken.is_free(range); },
+      [&](const plan::Candidates& wanted) { return islands.take(wanted, object.bias()); });
+  if (!pun) return std::nullopt;
+  taken.add(pun->claimed());
+  return LastResort{*std::move(pun), {}, {}};
+}
 
 // Is an instruction known to be executed?
 enum class Reached : uint8_t { perhaps, surely };
@@ -129,34 +129,46 @@ std::optional<plan::Patch> window_at(image::Object& object, const image::Functio
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<Eviction> find_evicting_pun(image::Object& object, const image::Function& function,
-                                          Address site, Taken& taken, IslandSpace& islands) {
-  const auto code = code_of(object, function);
-  if (!code) return std::nullopt;
-  if (site == function.range.begin) site = plan::entry_site(*code);
-  const auto instruction = plan::instruction_at(*code, site);
+std::optional<LastResort> find_evicting_pun(image::Object& object, const image::Function& function,
+                                            const plan::FunctionCode& code, Address site,
+                                            Taken& taken, IslandSpace& islands) {
+  const auto instruction = plan::instruction_at(code, site);
   if (!instruction) return std::nullopt;
-  Eviction eviction;
+  LastResort eviction;
+  eviction.needed.emplace();
   const Address next = instruction->end();
   eviction.there = taken.long_jump_at(next);
   if (!eviction.there) {
     const auto reached = instruction->falls_through() ? Reached::surely : Reached::perhaps;
     auto window = window_at(object, function, next, reached, taken);
     if (!window) return std::nullopt;
-    eviction.next.patch = *std::move(window);
+    eviction.needed->patch = *std::move(window);
   }
   auto planned = plan::plan_evicting_pun(
-      *code, site, [&](Range range) { return taken.is_free(range); },
+      code, site, [&](Range range) { return taken.is_free(range); },
       [&](const plan::Candidates& wanted) { return islands.take(wanted, object.bias()); },
       [&](Address island) { islands.give_back(island, object.bias()); });
   if (!planned) return std::nullopt;
-  eviction.pun = std::move(planned->pun);
-  eviction.next.island = planned->island;
-  taken.add(eviction.pun.claimed());
-  if (!eviction.there) taken.add(eviction.next.claimed());
+  eviction.patch = std::move(planned->pun);
+  eviction.needed->island = planned->island;
+  taken.add(eviction.patch.claimed());
+  if (!eviction.there) taken.add(eviction.needed->claimed());
   return eviction;
+}
+
+}  // namespace
+
+std::optional<LastResort> find_last_resort(image::Object& object, const image::Function& function,
+                                           Address site, plan::Reason reason, Address last,
+                                           Taken& taken, IslandSpace& islands) {
+  if (!may_have_last_resort(reason)) return std::nullopt;
+  const auto code = code_of(object, function);
+  if (!code) return std::nullopt;
+  if (may_have_hop(reason))
+    if (auto hop = find_hop(object, function, *code, site, last, taken)) return hop;
+  if (site == function.range.begin) site = plan::entry_site(*code);
+  if (auto pun = find_pun(object, *code, site, taken, islands)) return pun;
+  return find_evicting_pun(object, function, *code, site, taken, islands);
 }
 
 }  // namespace pinprick::placement

@@ -51,28 +51,25 @@ class Taken {
   bool heeds_others_ = true;
 };
 
-// Can a hop help where a jump was refused for this reason?
-bool may_have_hop(plan::Reason reason);
-
-// Looks for a hop through the functions around `function`, and adds what it changes to `taken`.
-// `last` is as in plan_far_hop().
-std::optional<plan::FarHop> find_far_hop(image::Object& object, const image::Function& function,
-                                         Address site, Address last, Taken& taken);
-
-// The same for puns (plan/pun.h), whose islands are taken from `islands`.
-bool may_have_pun(plan::Reason reason);
-std::optional<plan::PlannedPatch> find_pun(image::Object& object, const image::Function& function,
-                                           Address site, Taken& taken, IslandSpace& islands);
-
-// The same for puns that end in the next instruction's jump.
-struct Eviction {
-  plan::PlannedPatch pun;
-  // The patch of the next instruction if there is one; otherwise `next` is a new one, without
-  // probes.
+// What is done about a site at which a jump was refused.
+struct LastResort {
+  plan::PlannedPatch patch;  // at the site
+  // The patch that it depends on: the window of a hop, or the patch of the next instruction, whose
+  // jump the pun ends in. It has no probes.
+  std::optional<plan::PlannedPatch> needed;
+  // The next instruction has this patch already (Taken's index), which gets `needed`'s island.
   std::optional<size_t> there;
-  plan::PlannedPatch next;  // its island is where the next instruction's jump leads in either case
 };
-std::optional<Eviction> find_evicting_pun(image::Object& object, const image::Function& function,
-                                          Address site, Taken& taken, IslandSpace& islands);
+
+// Can there be a last resort where a jump was refused for this reason?
+bool may_have_last_resort(plan::Reason reason);
+
+// Looks for a hop through the functions around `function`, then for a pun (plan/pun.h), then for a
+// pun that ends in the next instruction's jump. Adds what the first of these that is found changes
+// to `taken`, and takes islands from `islands`. `reason` is why a jump was refused, `last` is as in
+// plan_far_hop().
+std::optional<LastResort> find_last_resort(image::Object& object, const image::Function& function,
+                                           Address site, plan::Reason reason, Address last,
+                                           Taken& taken, IslandSpace& islands);
 
 }  // namespace pinprick::placement
