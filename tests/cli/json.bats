@@ -34,13 +34,14 @@ for section in sections:
                         or owner[1] == kind}
     for line in re.findall(r'^\{.*\}$', text, flags=re.M):
         example = json.loads(line)
-        extra = example.keys() - {'type'} - fields[example['type']]
+        extra = example.keys() - {'type', 'version'} - fields[example['type']]
         if extra: wrong.append(f'the example of {title}: {extra}')
 
 seen = collections.defaultdict(set)
 seen_types = collections.defaultdict(set)
 for record in records:
-    seen[record['type']] |= record.keys() - {'type', 'verb'}
+    seen[record['type']] |= record.keys() - {'type', 'verb', 'version'}
+    if record['version'] != 1: wrong.append(f'version of {record}')
     seen_types[record['verb']].add(record['type'])
 expect('types', set(seen), set(fields))
 for kind in fields: expect(kind, seen[kind], fields[kind])
@@ -68,7 +69,7 @@ add_mounted() {
   kill -INT $mounter 2>/dev/null || true
   wait $mounter || true
   if grep -q '"type":"error"' "$work/mount"; then
-    echo '{"type":"mounted","folder":"cannot mount here"}' >"$work/mount"
+    echo '{"type":"mounted","folder":"cannot mount here","version":1}' >"$work/mount"
   fi
   add mount <"$work/mount"
 }

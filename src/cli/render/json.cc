@@ -1,6 +1,7 @@
 #include "cli/render/json.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace pinprick::cli {
 namespace {
@@ -8,13 +9,17 @@ namespace {
 // Keys keep the order in which they are added.
 using Json = nlohmann::ordered_json;
 
-void write(Output& output, const Json& record) {
+// Of all records (docs/json.md). It grows if a field gets another name or meaning, or goes.
+constexpr int kVersion = 1;
+
+void write(Output& output, Json record) {
+  record["version"] = kVersion;
   // Names come from files, which may contain bytes that are not UTF-8.
   output.write(record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-void put(Output& output, const Json& record) {
-  write(output, record);
+void put(Output& output, Json record) {
+  write(output, std::move(record));
   output.flush();
 }
 
