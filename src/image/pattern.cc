@@ -4,6 +4,7 @@
 #include <regex.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "image/demangle.h"
@@ -43,6 +44,27 @@ bool parse_offset(std::string_view digits, uint64_t& offset) {
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), offset, hex ? 16 : 10);
   return !digits.empty() && error == std::errc{} && end == digits.data() + digits.size();
+}
+
+// Returns a text that every mangled name has whose demangled form matches the glob; empty if none
+// is known. Demangling takes most of the time of matching, and few names have it. A name's last
+// component is written out in the mangled name, with its length before it, except for the
+// abbreviated ones of the C++ ABI (5.1.10: Sa to Sd, and St).
+std::string_view in_mangled(std::string_view glob) {
+  constexpr std::string_view kIdentifier =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  constexpr std::array<std::string_view, 9> kAbbreviated = {
+      "allocator",      "basic_string", "string",  "basic_istream", "basic_ostream",
+      "basic_iostream", "istream",      "ostream", "iostream"};
+  const size_t before = glob.find_last_not_of(kIdentifier);
+  std::string_view last = glob;
+  if (before != glob.npos) {
+    if (before == 0 || glob[before] != ':' || glob[before - 1] != ':') return {};
+    last.remove_prefix(before + 1);
+  }
+  const bool is_abbreviated =
+      std::find(kAbbreviated.begin(), kAbbreviated.end(), last) != kAbbreviated.end();
+  return is_abbreviated ? std::string_view() : last;
 }
 
 }  // namespace
@@ -137,6 +159,7 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
     rest = rest.substr(0, plus);
   }
   pattern.function_ = rest;
+  pattern.in_mangled_ = in_mangled(rest);
   return pattern;
 }
 
@@ -186,7 +209,7 @@ bool Pattern::matches_point(std::string_view provider, std::string_view name) co
 bool Pattern::matches_function(std::string_view name) const {
   if (names_points()) return false;
   if (matches_text(name)) return true;
-  if (!name.starts_with("_Z")) return false;
+  if (!name.starts_with("_Z") || name.find(in_mangled_) == name.npos) return false;
   const std::string demangled = demangle(name);
   if (matches_text(demangled)) return true;
   return matches_text(without_signature(demangled));

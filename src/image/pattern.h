@@ -77,6 +77,8 @@ class Pattern {
   std::string provider_;  // glob; empty: the pattern names functions
   std::string function_;  // or the glob of a point's name
   uint64_t offset_ = 0;
+  // Every mangled name that matches contains this; empty if nothing is known.
+  std::string in_mangled_;
   bool has_offset_ = false;
   bool with_parts_ = true;
   std::shared_ptr<Regex> regex_;

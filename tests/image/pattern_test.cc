@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "image/demangle.h"
+
 namespace pinprick::image {
 namespace {
 
@@ -198,6 +200,46 @@ TEST(Pattern, AnEmptyOneIsAnError) {
   EXPECT_EQ(why_not("libc:"), PatternCause::empty);
   EXPECT_EQ(why_not(":malloc"), PatternCause::empty);
   EXPECT_EQ(why_not(":"), PatternCause::empty);
+}
+
+// Names that lack the pattern's last word are not demangled. All of these have a word that their
+// mangled form spells in another way, or not at all.
+TEST(Pattern, MatchesTheDemangledFormOfEveryKindOfMangledName) {
+  for (const char* mangled : {"_Z3foov",
+                              "_ZL3foov",
+                              "_Z3fooIiEvT_",
+                              "_Z3foov.cold",
+                              "_ZN3net4ConnC1Ev",
+                              "_ZN3net4ConnD2Ev",
+                              "_ZNSsC1Ev",
+                              "_ZNSsD1Ev",
+                              "_ZNSs6appendEPKc",
+                              "_ZNSaIcEC1Ev",
+                              "_ZNSolsEi",
+                              "_ZNSoC1Ev",
+                              "_ZNSiC2Ev",
+                              "_ZNSdC1Ev",
+                              "_ZNSt6vectorIiSaIiEEC1Ev",
+                              "_ZSt4endlIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_",
+                              "_ZnwmSt11align_val_t",
+                              "_ZN3net4ConncviEv",
+                              "_ZN3netplERKNS_4ConnES2_",
+                              "_ZZ3foovENKUlvE_clEv",
+                              "_ZN12_GLOBAL__N_13barEv",
+                              "_ZTVN3net4ConnE",
+                              "_ZThn16_N3net4Conn4readEv",
+                              "_ZNKSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE4sizeEv",
+                              "_ZN3net4nameB5cxx11Ev",
+                              "_ZZN3net4ConnC4EvE7counter"}) {
+    const std::string whole = demangle(mangled);
+    const std::string name(without_signature(whole));
+    for (const std::string& text : {name, whole}) {
+      if (text.find_first_of("*?") != text.npos || text.find(":cxx11") != text.npos) continue;
+      const auto pattern = Pattern::parse(text, PatternSyntax::glob);
+      ASSERT_TRUE(pattern) << text;
+      EXPECT_TRUE(pattern->matches_function(mangled)) << mangled << " is " << text;
+    }
+  }
 }
 
 TEST(Pattern, OfSdtPointsHasAProviderANameAndPerhapsAnObject) {
