@@ -32,6 +32,8 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
     row.object = match.object->name();
     row.function = match.name();
     row.address = match.site - match.object->bias();
+    if (match.point == nullptr && match.at_entry())
+      row.entry = image::entry_kind(*match.object, *match.function);
     if (match.point != nullptr && arguments == Arguments::listed)
       row.arguments = match.point->arguments;
     return row;

@@ -296,6 +296,25 @@ std::span<const uint8_t> ElfFile::section(std::string_view wanted) const {
   return found == nullptr ? std::span<const uint8_t>() : bytes_of(elf_rawdata(found, nullptr));
 }
 
+ElfFile::Section ElfFile::addressed_section(std::string_view wanted) const {
+  Elf_Scn* const found = find_section(wanted);
+  GElf_Shdr header;
+  if (found == nullptr || gelf_getshdr(found, &header) == nullptr) return {};
+  return {header.sh_addr, bytes_of(elf_rawdata(found, nullptr))};
+}
+
+ElfFile::Section ElfFile::patchable_entries() const {
+  return addressed_section("__patchable_function_entries");
+}
+
+ElfFile::Section ElfFile::profiling_calls() const {
+  return addressed_section("__mcount_loc");
+}
+
+ElfFile::Section ElfFile::xray_map() const {
+  return addressed_section("xray_instr_map");
+}
+
 std::vector<ElfFile::Part> ElfFile::parts() const {
   std::vector<Part> holes;
   // Loaded bytes are read, whatever section headers say.

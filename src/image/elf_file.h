@@ -130,6 +130,15 @@ class ElfFile {
   std::span<const uint8_t> sdt_notes() const;
   // Returns the address of .stapsdt.base, from which notes measure how far the object was moved.
   std::optional<Address> sdt_base() const;
+  // The compiler's lists of entry sites (entry_sites.h), as they are in the file, and the addresses
+  // of these lists. Valid as long as this object; empty if there is none.
+  struct Section {
+    Address address = 0;
+    std::span<const uint8_t> bytes;
+  };
+  Section patchable_entries() const;  // __patchable_function_entries
+  Section profiling_calls() const;    // __mcount_loc
+  Section xray_map() const;           // xray_instr_map
   // Returns .gnu_debugdata, a compressed debug file; empty if there is none.
   std::span<const uint8_t> compressed_debug_file() const;
 
@@ -181,6 +190,7 @@ class ElfFile {
   // Returns the section as it is in the file, valid as long as this object; empty if there is none
   // of that name.
   std::span<const uint8_t> section(std::string_view wanted) const;
+  Section addressed_section(std::string_view wanted) const;
 
   std::string path_;
   Fd fd_;

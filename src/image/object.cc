@@ -330,6 +330,15 @@ const Function& Object::function_of(const SdtSite& site) {
   return outside_functions_.try_emplace(site.address, alone).first->second;
 }
 
+const EntrySite* Object::entry_site(const Function& function) {
+  if (!entry_sites_) entry_sites_ = find_entry_sites(*this);
+  const auto found =
+      std::lower_bound(entry_sites_->begin(), entry_sites_->end(), function.range.begin,
+                       [](const EntrySite& site, Address begin) { return site.function < begin; });
+  const bool is_there = found != entry_sites_->end() && found->function == function.range.begin;
+  return is_there ? &*found : nullptr;
+}
+
 std::span<const uint8_t> Object::code(const Function& function) {
   if (function.limit - function.range.begin > kLargestFunction) return {};
   for (const SegmentBytes& segment : text()) {

@@ -26,6 +26,7 @@
 #include "base/address.h"
 #include "image/branch_targets.h"
 #include "image/elf_file.h"
+#include "image/entry_sites.h"
 #include "image/functions.h"
 #include "image/maps.h"
 #include "image/object_store.h"
@@ -79,6 +80,9 @@ class Object {
   // alone counts as one.
   const std::vector<SdtSite>& sdt_sites();
   const Function& function_of(const SdtSite& site);
+  // Returns the entry site that the compiler has listed for the function; null if there is none. It
+  // is valid as long as the object.
+  const EntrySite* entry_site(const Function& function);
   // Returns the function's bytes up to its limit, as they were in memory when the object's code was
   // first read. Valid as long as the object.
   std::span<const uint8_t> code(const Function& function);
@@ -138,6 +142,7 @@ class Object {
   std::vector<Range> reserved_;
   std::vector<Address> vforks_;
   std::optional<std::vector<SdtSite>> sdt_sites_;
+  std::optional<std::vector<EntrySite>> entry_sites_;
   std::map<Address, Function> outside_functions_;            // sites that are in no function
   std::unordered_map<const char*, std::string> demangled_;   // by symbol
   std::unordered_map<Address, std::string> without_symbol_;  // by the function's start

@@ -536,6 +536,7 @@ std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Fu
   if (code.bytes.empty()) return std::nullopt;
   code.targets = &object.targets();
   code.reserved = object.reserved();
+  if (const image::EntrySite* const site = object.entry_site(function)) code.room = site->room;
   code.is_go = object.elf().is_go();
   return code;
 }
@@ -557,6 +558,8 @@ void load_code(std::span<const image::Match> matches, std::span<const HookPlace>
   constexpr size_t kAtOnce = 2;
   for_each_piece(objects.size(), std::min(kAtOnce, usable_threads()), [&](size_t i) {
     objects[i]->targets();  // which loads the functions and all text, too
+    if (const auto& all = objects[i]->functions().functions(); !all.empty())
+      objects[i]->entry_site(all.front());
     if (kind != Kind::latency) return;
     objects[i]->stack_reading_runtime();
     objects[i]->imported_at(0);

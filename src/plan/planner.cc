@@ -160,7 +160,9 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
   const Address touched_end = std::max(at, jump_end);
   patch.written = jump_length;
   patch.displaced = static_cast<uint8_t>(at - begin);
-  patch.tactic = tactic_of(only_nops, instructions, padded);
+  // An XRay sled is a jump over nops.
+  const bool is_left_for_us = function.room.contains(Range{begin, touched_end});
+  patch.tactic = is_left_for_us ? Tactic::nop : tactic_of(only_nops, instructions, padded);
 
   for (Range reserved : function.reserved)
     if (reserved.overlaps({begin, touched_end})) return refuse(Reason::reserved, reserved.begin);
@@ -168,7 +170,7 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
   // runs unchanged bytes.
   const Address closed_end = instructions == 1 ? jump_end : touched_end;
   if (function.targets->any_in(begin + 1, closed_end)) return refuse(Reason::branch_inside, begin);
-  const bool needs_control_flow = instructions > 1 || padded;
+  const bool needs_control_flow = (instructions > 1 || padded) && !is_left_for_us;
   if (needs_control_flow && function.targets->has_unresolved_jump(function.range.begin))
     return refuse(Reason::indirect_jumps, begin);
   if (align_down(begin, kPageSize) != align_down(jump_end - 1, kPageSize))

@@ -3,7 +3,9 @@
 //
 // What a Patch guarantees, as specified by tests/plan/planner_test.cc:
 //   - The displaced bytes are whole instructions that can be moved exactly.
-//   - No known branch leads to any overwritten byte but the first.
+//   - No known branch leads to any overwritten byte but the first. Computed jumps do not either:
+//   all
+//     of the function's are known, or a compiler has left these bytes to be replaced.
 //   - A call among the displaced instructions is the last of them.
 //   - Overwritten bytes that are not displaced are padding that is never executed.
 //   - The jump lies in one page: a page is written at once, even if the controller dies.
@@ -30,6 +32,7 @@ struct FunctionCode {
   std::span<const uint8_t> bytes;  // from range.begin to the next function or object
   const image::BranchTargets* targets = nullptr;
   std::span<const Range> reserved;  // must not be changed
+  Range room = {};                  // of the entry site that the compiler left: image/entry_sites.h
   bool is_go = false;               // then probes go only on a stack check: arch/stack_check.h
   // boundaries() of this function, if at hand: with them, planning many of its sites one by one
   // need not decode all of it for each.

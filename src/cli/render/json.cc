@@ -227,6 +227,7 @@ void JsonRenderer::functions(const std::vector<ListRow>& rows) {
     if (row.tactic) record["tactic"] = plan::name(*row.tactic);
     if (row.refusal) record["refused"] = plan::name(*row.refusal);
     if (row.return_refusal) record["latency_refused"] = plan::name(*row.return_refusal);
+    if (row.entry) record["entry_site"] = image::name(*row.entry);
     if (row.arguments) record["arguments"] = *row.arguments;
     put(data_, record);
   }

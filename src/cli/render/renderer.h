@@ -39,6 +39,7 @@ struct ListRow {
   std::optional<plan::Tactic> tactic;
   std::optional<plan::Reason> refusal;         // set if there is no tactic
   std::optional<plan::Reason> return_refusal;  // set if it can be counted, but not timed
+  std::optional<image::EntryKind> entry;       // what the compiler left at the function's entry
   // Of the site of an SDT point, if they are wanted. They are as its note describes them.
   std::optional<std::string> arguments;
 };

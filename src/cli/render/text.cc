@@ -441,6 +441,7 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
     std::string why;
     if (row.arguments && !row.arguments->empty()) why = "  " + *row.arguments;
     if (row.refusal)
+    if (row.entry) why += fmt::format("  entry site: {}", image::name(*row.entry));
       why += fmt::format("  {}", plan::sentence(*row.refusal));
     else if (row.return_refusal)
       why += fmt::format("  count only: {}", plan::sentence(*row.return_refusal));
