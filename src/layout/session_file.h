@@ -35,7 +35,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 16;
+inline constexpr uint32_t kFileVersion = 17;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {

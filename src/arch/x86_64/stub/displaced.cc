@@ -34,6 +34,11 @@ std::optional<Address> emit_copies(Assembler& code, const Displaced& displaced, 
     const auto offset = static_cast<uint8_t>(from);
     stub.copies.push_back({offset, static_cast<uint32_t>(code.here() - stub.body)});
     stub.frames.note(code.here(), offset, 0, instruction->length);
+    // A nop needs no copy: a thread before it and one after it are at the same address.
+    if (instruction->special == Special::nop) {
+      from += instruction->length;
+      continue;
+    }
     std::vector<Between> between;
     relocate(code, bytes, *instruction, &between);
     for (const Between& one : between) {
