@@ -28,6 +28,11 @@ void look_at(ElfFile file) {
     object.functions().names(function);
   }
   object.targets();
+  for (const Function& function : object.functions().functions()) {
+    const auto* const site = object.entry_site(function);
+    if (site != nullptr) CHECK(site->room.empty() || function.range.contains(site->room));
+    pinprick::image::entry_kind(object, function);
+  }
   object.reserved();
   // What lies in a file has no more bytes than the file.
   if (!object.functions().functions().empty()) object.code(object.functions().functions().front());

@@ -47,6 +47,11 @@ class Function {
     reserved_.push_back({at(begin), at(end)});
     return *this;
   }
+  // The compiler has left these bytes at the entry to be replaced.
+  Function& room(uint64_t begin, uint64_t end) {
+    room_ = {at(begin), at(end)};
+    return *this;
+  }
   Function& of_go() {
     is_go_ = true;
     return *this;
@@ -63,6 +68,7 @@ class Function {
     code.bytes = bytes_;
     code.targets = &targets_;
     code.reserved = reserved_;
+    code.room = room_;
     code.is_go = is_go_;
     return code;
   }
@@ -93,6 +99,7 @@ class Function {
   Bytes bytes_;
   image::BranchTargets targets_{{{kBegin - 0x1000, kBegin + 0x2000}}};
   std::vector<Range> reserved_;
+  Range room_;
   bool is_go_ = false;
 };
 

@@ -66,6 +66,23 @@ TEST(PlanNop, MayBeInTheMiddleOfAFunction) {
                {Tactic::nop, "55 jj jj jj jj jj c3", kNop5, {}});
 }
 
+// Computed jumps do not lead into them, but what is known to be a branch target is one.
+TEST(PlanNop, TakesTheRoomOfACompilerWhereComputedJumpsAreNotUnderstood) {
+  const Bytes nops = repeated(0x90, 5);
+  expect_patch(Function(joined({nops, kRet})).unresolved().room(0, 5), 0,
+               {Tactic::nop, "jj jj jj jj jj c3", nops, {1, 2, 3, 4}});
+  expect_refusal(Function(joined({nops, kRet})).unresolved().room(0, 4), 0, Reason::indirect_jumps,
+                 0);
+  expect_refusal(Function(joined({nops, kRet})).room(0, 5).branch_to(2), 0, Reason::branch_inside, 0);
+}
+
+// A jump over nops.
+TEST(PlanNop, TakesAnXRaySled) {
+  const Bytes jump = {0xeb, 0x09};
+  expect_patch(Function(joined({jump, kNop9, kRet})).unresolved().room(0, 11), 0,
+               {Tactic::nop, "jj jj jj jj jj 84 00 00 00 00 00 c3", jump, {}});
+}
+
 TEST(PlanNop, WithAnotherInstructionIsAWindow) {
   // nopl 0(%rax); push %rbp
   const Bytes bytes = {0x0f, 0x1f, 0x40, 0x00, 0x55};
