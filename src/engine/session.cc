@@ -59,23 +59,26 @@ void Session::trap_skipped() {
                                        [](Address a, Range range) { return a < range.begin; });
     return next == taken.begin() || !std::prev(next)->contains(address);
   };
-  std::vector<Address> addresses;
+  std::vector<target::KernelUprobes::Wanted> wanted;
   std::vector<size_t> skipped;
   for (size_t i = 0; i < report_.skipped.size(); ++i) {
     const placement::Skipped& one = report_.skipped[i];
     if (!plan::leaves_room_for_breakpoint(one.refusal.reason) || !is_free(one.match.site)) continue;
-    addresses.push_back(one.match.site);
+    Address semaphore = 0;
+    if (one.match.point != nullptr && one.match.point->semaphore != 0)
+      semaphore = one.match.point->semaphore + one.match.object->bias();
+    wanted.push_back({one.match.site, semaphore});
     skipped.push_back(i);
   }
-  if (addresses.empty()) return;
-  auto placed = target::KernelUprobes::place(target_.pid(), target_.memory(), addresses);
+  if (wanted.empty()) return;
+  auto placed = target::KernelUprobes::place(target_.pid(), target_.memory(), wanted);
   if (!placed) {
     report_.trap_refused = placed.error();
     return;
   }
   kernel_ = *std::move(placed);
   std::vector<bool> armed(report_.skipped.size());
-  for (size_t i = 0; i < addresses.size(); ++i) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
     if (!kernel_->placed()[i]) continue;
     probes_.push_back({static_cast<uint32_t>(matches_.size()),
                        static_cast<uint32_t>(journal_.probes.size() + i)});

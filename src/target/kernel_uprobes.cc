@@ -123,11 +123,13 @@ Result<Fd, SystemError> load_uprobe_program(std::span<const bpf_insn> instructio
 
 Result<Fd, SystemError> link_uprobes(const Fd& program, pid_t pid, const std::string& path,
                                      std::span<const uint64_t> offsets,
-                                     std::span<const uint64_t> cookies) {
+                                     std::span<const uint64_t> cookies,
+                                     std::span<const uint64_t> semaphores) {
   UprobeMultiLink link;
   link.program = static_cast<uint32_t>(program.get());
   link.path = reinterpret_cast<uint64_t>(path.c_str());
   link.offsets = reinterpret_cast<uint64_t>(offsets.data());
+  if (!semaphores.empty()) link.reference_counters = reinterpret_cast<uint64_t>(semaphores.data());
   if (!cookies.empty()) link.cookies = reinterpret_cast<uint64_t>(cookies.data());
   link.count = static_cast<uint32_t>(offsets.size());
   link.pid = static_cast<uint32_t>(pid);
@@ -150,22 +152,31 @@ Result<void, SystemError> KernelUprobes::load(size_t count) {
 }
 
 Result<KernelUprobes, SystemError> KernelUprobes::place(pid_t pid, const Memory& memory,
-                                                        std::span<const Address> addresses) {
+                                                        std::span<const Wanted> wanted) {
   KernelUprobes probes;
-  probes.placed_.resize(addresses.size());
-  for (Address address : addresses)
-    if (uint8_t byte = 0; memory.read_value(address, byte))
-      probes.originals_.push_back({address, byte});
-  if (auto loaded = probes.load(addresses.size()); !loaded) return fail(loaded.error());
+  probes.placed_.resize(wanted.size());
+  for (const Wanted& one : wanted)
+    if (uint8_t byte = 0; memory.read_value(one.address, byte))
+      probes.originals_.push_back({one.address, byte});
+  if (auto loaded = probes.load(wanted.size()); !loaded) return fail(loaded.error());
   const auto maps = image::read_maps(pid);
   if (!maps) return fail(maps.error());
   // By map_files, which leads to the mapped file itself, whatever its name means by now, or here.
   std::map<std::string, std::vector<Site>> files;
-  for (size_t i = 0; i < addresses.size(); ++i)
-    if (const auto place = place_in_file(*maps, addresses[i]))
-      files[fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, place->mapping->range.begin,
-                        place->mapping->range.end)]
-          .push_back({place->offset, i});
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const auto place = place_in_file(*maps, wanted[i].address);
+    if (!place) continue;
+    Site site = {place->offset, i};
+    if (wanted[i].semaphore != 0) {
+      const auto semaphore = place_in_file(*maps, wanted[i].semaphore);
+      // Without it the program may skip the point, and there would be no hits.
+      if (!semaphore || semaphore->mapping->inode != place->mapping->inode) continue;
+      site.semaphore = semaphore->offset;
+    }
+    files[fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, place->mapping->range.begin,
+                      place->mapping->range.end)]
+        .push_back(site);
+  }
   for (const auto& [path, sites] : files)
     if (auto placed = probes.place(pid, path, sites); !placed) return fail(placed.error());
   return probes;
@@ -174,12 +185,13 @@ Result<KernelUprobes, SystemError> KernelUprobes::place(pid_t pid, const Memory&
 // The kernel places all uprobes of a link or none, so halving finds those that it refuses.
 Result<void, SystemError> KernelUprobes::place(pid_t pid, const std::string& path,
                                                std::span<const Site> sites) {
-  std::vector<uint64_t> offsets, cookies;
+  std::vector<uint64_t> offsets, cookies, semaphores;
   for (const Site& site : sites) {
     offsets.push_back(site.offset);
     cookies.push_back(site.index);
+    semaphores.push_back(site.semaphore);
   }
-  auto link = link_uprobes(program_, pid, path, offsets, cookies);
+  auto link = link_uprobes(program_, pid, path, offsets, cookies, semaphores);
   if (link) {
     links_.push_back(*std::move(link));
     for (const Site& site : sites) placed_[site.index] = true;

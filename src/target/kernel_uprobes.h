@@ -35,13 +35,21 @@ std::optional<PlaceInFile> place_in_file(const std::vector<image::Mapping>& maps
 // Loads a BPF program for uprobes.
 Result<Fd, SystemError> load_uprobe_program(std::span<const bpf_insn> instructions);
 // Places uprobes, which last until the returned descriptor is closed. `cookies` are the values that
-// the program gets for each offset, and may be empty. Fails with ESRCH if `pid` is a thread's.
+// the program gets for each offset, and may be empty. `semaphores` are the offsets of the 16-bit
+// counts that the kernel raises meanwhile, 0: none; they may be empty. Fails with ESRCH if `pid` is
+// a thread's.
 Result<Fd, SystemError> link_uprobes(const Fd& program, pid_t pid, const std::string& path,
                                      std::span<const uint64_t> offsets,
-                                     std::span<const uint64_t> cookies);
+                                     std::span<const uint64_t> cookies,
+                                     std::span<const uint64_t> semaphores = {});
 
 class KernelUprobes {
  public:
+  struct Wanted {
+    Address address = 0;
+    Address semaphore = 0;  // of an SDT point (image/sdt_notes.h), in the same object; 0: none
+  };
+
   // Fails, as place() would, if this kernel cannot place uprobes or does not let us.
   static Result<void, SystemError> available();
   // Places uprobes that count the hits of all threads of the process, but not of its children.
@@ -49,9 +57,10 @@ class KernelUprobes {
   // EOPNOTSUPP if this kernel would count one thread only, or has no such links. See placed() for
   // the addresses that cannot have one.
   static Result<KernelUprobes, SystemError> place(pid_t pid, const Memory& memory,
-                                                  std::span<const Address> addresses);
+                                                  std::span<const Wanted> wanted);
 
-  // For each address given to place(): false if the kernel refuses a breakpoint there.
+  // For each address given to place(): false if the kernel refuses a breakpoint there. It does if
+  // another tool has one with another semaphore.
   const std::vector<bool>& placed() const { return placed_; }
   // Can be called after remove(), too.
   std::vector<uint64_t> hits() const;
@@ -62,6 +71,7 @@ class KernelUprobes {
   struct Site {
     uint64_t offset = 0;
     uint64_t index = 0;
+    uint64_t semaphore = 0;
   };
   Result<void, SystemError> load(size_t counters);
   Result<void, SystemError> place(pid_t pid, const std::string& path, std::span<const Site> sites);

@@ -23,6 +23,16 @@ needs_breakpoints() {
   [ "$(field '[x["hits"] for x in r if x["type"] == "count"]')" = '[4000, 4000, 4000, 4000]' ]
 }
 
+@test "the kernel raises the semaphore of a point that it counts" {
+  needs_breakpoints
+  "$PINPRICK" count --trap --json -o "$work/records" 'usdt:cramped:back' -- \
+    "$TARGETS/cramped" 4 1000 x >"$work/trapped"
+  cat "$work/records" "$work/trapped"
+  [ "$(field '[(x["armed"], x["trapped"]) for x in r if x["type"] == "armed"]')" = '[(1, 1)]' ]
+  [ "$(field '[x["hits"] for x in r if x["type"] == "count" and x["final"]]')" = '[4000]' ]
+  grep -q '^raised 4000 now 1$' "$work/trapped"
+}
+
 @test "no breakpoint among the bytes that another probe's jump ends in" {
   needs_breakpoints
   "$TARGETS/punned" 2 1000 >"$work/bare"

@@ -19,6 +19,16 @@ BEGIN(three)            // long three(long) { return 0; }
         xor     %eax, %eax
 1:      ret
 END(three)
+        // The SDT point cramped:back at its return, with a semaphore.
+        .pushsection .note.stapsdt, "", "note"
+        .balign 4
+        .4byte  5f - 4f, 7f - 6f, 3
+4:      .asciz  "stapsdt"
+5:      .balign 4
+6:      .8byte  1b, 0, back_semaphore
+        .asciz  "cramped", "back", ""
+7:      .balign 4
+        .popsection
 BEGIN(four)             // long four(long x) { return (unsigned)(-52 * x); }
         imul    $-52, %edi, %eax
 2:      ret
@@ -37,4 +47,9 @@ BEGIN(behind)           // long behind(long x) { return 2 * x - 52; }
         jmp     2b
         jmp     3b
 END(behind)
+        .section .probes, "aw"
+        .globl  back_semaphore
+        .hidden back_semaphore
+back_semaphore:
+        .2byte  0
         .section .note.GNU-stack, "", @progbits
