@@ -19,9 +19,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (uint8_t number = 0; number <= kMostOperands + 1; ++number) {
     Value wanted;
     wanted.argument = number;
-    const auto value = argument_value(text, wanted);
-    if (value) CHECK(number <= operands->size() && value->bytes <= 8 && value->bytes != 0);
-    if (value) CHECK(value->register_number < 16);
+    const auto found = argument_of(text, wanted);
+    if (!found) continue;
+    CHECK(number <= operands->size() && found->register_number < 16);
+    CHECK(found->bytes == 1 || found->bytes == 2 || found->bytes == 4 || found->bytes == 8);
+    CHECK(!found->base || *found->base < 16);
+    CHECK(!found->index || (*found->index < 16 && *found->index != 4));
+    if (found->kind == Operand::Kind::in_memory) {
+      CHECK((found->base || found->index) == found->symbol.empty());
+      const auto offset = static_cast<int64_t>(found->number);
+      CHECK(offset >= -(int64_t{1} << 30) && offset <= (int64_t{1} << 30));
+    }
   }
   return 0;
 }

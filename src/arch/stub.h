@@ -141,11 +141,24 @@ struct Metric {
   uint32_t fraction_bits = 0;
 };
 
-// Records the value that a register has in the program. The arena's enter routine does it.
+// Records a value that the program has: in a register, or instead in memory, or a constant. The
+// arena's enter routine does it.
 struct RecordValue {
+  // At displacement + base + index * scale. The displacement has 32 bits, or is the address. The
+  // program must be able to read there at this instruction.
+  struct Memory {
+    std::optional<uint8_t> base = std::nullopt;
+    std::optional<uint8_t> index = std::nullopt;  // not the stack pointer
+    uint8_t scale = 1;                            // 1, 2, 4 or 8
+    uint64_t displacement = 0;
+  };
+  struct Constant {
+    uint64_t value = 0;
+  };
   Metric metric;
   uint8_t register_number = 0;  // in the processor's numbering
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
+  std::variant<std::monostate, Memory, Constant> instead = {};
 };
 
 // Starts a span or a gap, or ends it and records its time. The arena's enter routine does it.

@@ -75,8 +75,14 @@ void StubAssembler::add_probe_actions(size_t patch, std::vector<arch::StubAction
 decltype(arch::StubAction::what) StubAssembler::action_of(size_t probe) const {
   if (plan_.set.kind != placement::Kind::value)
     return arch::CountHit{static_cast<uint32_t>(layout::counter_offset(probe))};
-  const select::Value value = plan_.set.register_of(plan_.set.probes[probe]);
-  return arch::RecordValue{metric_of(header_, probe), value.register_number, value.bytes};
+  const select::Argument source = plan_.set.source_of(plan_.set.probes[probe]);
+  arch::RecordValue value = {metric_of(header_, probe), source.register_number, source.bytes, {}};
+  if (source.kind == select::Operand::Kind::in_memory)
+    value.instead =
+        arch::RecordValue::Memory{source.base, source.index, source.scale, source.number};
+  else if (source.kind == select::Operand::Kind::constant)
+    value.instead = arch::RecordValue::Constant{source.number};
+  return value;
 }
 
 uint64_t StubAssembler::most_room(size_t patch) const {

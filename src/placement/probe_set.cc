@@ -566,13 +566,22 @@ void load_code(std::span<const image::Match> matches, std::span<const HookPlace>
   });
 }
 
-select::Value ProbeSet::register_of(const Probe& probe) const {
+select::Argument ProbeSet::source_of(const Probe& probe) const {
   const image::Match& match = matches[probe.match];
   const select::Value& value = value_of(probe).value;
-  if (match.point == nullptr || value.argument == 0) return value;
-  const auto found = select::argument_value(match.point->arguments, value);
+  select::Argument source;
+  source.bytes = value.bytes;
+  source.register_number = value.register_number;
+  if (match.point == nullptr || value.argument == 0) return source;
+  const auto found = select::argument_of(match.point->arguments, value);
   assert(found);
-  return found ? *found : value;
+  if (!found) return source;
+  source = *found;
+  if (source.symbol.empty()) return source;
+  const auto variable = variables.find({match.object, std::string(source.symbol)});
+  assert(variable != variables.end());
+  source.number += variable->second;
+  return source;
 }
 
 image::Match ProbeSet::match_of(const Probe& probe) const {

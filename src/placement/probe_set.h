@@ -4,9 +4,11 @@
 
 #include <cassert>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arch/stub.h"
@@ -17,6 +19,7 @@
 #include "placement/island_space.h"
 #include "placement/return_probes.h"
 #include "plan/function_plan.h"
+#include "select/operand.h"
 #include "select/value.h"
 
 namespace pinprick::placement {
@@ -112,7 +115,9 @@ struct ProbeSet {
   Kind kind = Kind::count;
   std::vector<image::Match> matches;
   std::vector<RecordedValue> values;  // for Kind::value, by the matches' pattern
-  std::vector<Span> spans;            // for Kind::span
+  // The variables that arguments of the points lie in, and their addresses.
+  std::map<std::pair<const image::Object*, std::string>, Address> variables;
+  std::vector<Span> spans;  // for Kind::span
   // By object and address; then the last resorts, then hooks.
   std::vector<SitePatch> patches;
   std::vector<Probe> probes;  // by patch
@@ -124,9 +129,9 @@ struct ProbeSet {
   const RecordedValue& value_of(const Probe& probe) const {
     return values[matches[probe.match].pattern];
   }
-  // Returns the register that a probe records, with Kind::value: of an argument of an SDT point,
-  // the one where its site has it. The set has no sites that do not have it in a register.
-  select::Value register_of(const Probe& probe) const;
+  // Returns what a probe records, with Kind::value: of an argument of an SDT point, the place where
+  // its site has it. The set has no sites where a hit cannot read it. A symbol is resolved.
+  select::Argument source_of(const Probe& probe) const;
   // The match of the probe's instruction alone.
   image::Match match_of(const Probe& probe) const;
 };

@@ -90,6 +90,8 @@ std::string_view name(Reason reason) {
       return "may_be_unwound";
     case Reason::no_such_argument:
       return "no_such_argument";
+    case Reason::argument_no_integer:
+      return "argument_no_integer";
     case Reason::argument_elsewhere:
       return "argument_elsewhere";
     case Reason::arguments_unknown:
@@ -152,8 +154,10 @@ std::string_view sentence(Reason reason) {
       return "an exception may pass through it, and the program's unwinder was not found";
     case Reason::no_such_argument:
       return "it has fewer arguments";
+    case Reason::argument_no_integer:
+      return "that argument is a floating-point number";
     case Reason::argument_elsewhere:
-      return "that argument is not in a general register";
+      return "that argument is in a place that pinprick does not read";
     case Reason::arguments_unknown:
       return "its note describes the arguments in a way that pinprick does not know";
     case Reason::text_changed:

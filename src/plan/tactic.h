@@ -48,7 +48,8 @@ enum class Reason : uint8_t {
   stack_moves,           // return probes: Go's runtime moves the stacks of its functions
   may_be_unwound,        // return probes: an exception may pass, and its unwinder was not found
   no_such_argument,      // values: the site of the SDT point has fewer arguments
-  argument_elsewhere,    // values: the argument is not in a general register
+  argument_no_integer,   // values: the argument is a floating-point number
+  argument_elsewhere,    // values: the argument is where a hit cannot read it
   arguments_unknown,     // values: the site's note describes its arguments in an unknown way
   text_changed,          // at arming: memory differs from the plan
   thread_inside,         // at arming: a thread is, or will return to, under the jump

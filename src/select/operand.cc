@@ -23,6 +23,8 @@ bool continues_symbol(char c) {
   return starts_symbol(c) || is_digit(c) || c == '$' || c == '@';
 }
 
+constexpr uint8_t kStackPointer = 4;
+
 struct NamedRegister {
   std::string_view name;
   uint8_t number;
@@ -86,6 +88,33 @@ std::optional<OperandRegister> register_named(std::string_view name) {
     if (name == segment) return OperandRegister{Kind::segment, 0, 8, false};
   if (is_vector_or_other(name)) return OperandRegister{Kind::other, 0, 8, false};
   return std::nullopt;
+}
+
+bool is_readable(const OperandRegister& one) {
+  return one.kind == Kind::general && !one.is_high_byte;
+}
+
+// Completes `argument`, which the operand describes.
+Result<Argument, ArgumentError> in_memory(const Operand& operand, Argument argument) {
+  // The stub adds its own use of the stack.
+  constexpr int64_t kFarthest = int64_t{1} << 30;
+  const auto is_whole = [](const std::optional<OperandRegister>& one) {
+    return !one || (is_readable(*one) && one->bytes == 8);
+  };
+  const bool by_name = operand.base && operand.base->kind == Kind::instruction_pointer;
+  const bool by_register = (operand.base && !by_name) || operand.index;
+  const auto offset = static_cast<int64_t>(operand.offset);
+  if (operand.segment || operand.size == 0 || operand.size > 8 ||
+      (!by_name && !is_whole(operand.base)) || !is_whole(operand.index) ||
+      operand.symbol.empty() != by_register || (by_name && by_register) || offset < -kFarthest ||
+      offset > kFarthest || (operand.index && operand.index->number == kStackPointer))
+    return fail(ArgumentError::elsewhere);
+  if (by_register && operand.base) argument.base = operand.base->number;
+  if (operand.index) argument.index = operand.index->number;
+  argument.scale = operand.scale;
+  argument.number = operand.offset;
+  argument.symbol = operand.symbol;
+  return argument;
 }
 
 // One operand.
@@ -247,20 +276,32 @@ Result<std::vector<Operand>, OperandError> parse_operands(std::string_view argum
   }
 }
 
-Result<Value, ArgumentError> argument_value(std::string_view arguments, const Value& wanted) {
+Result<Argument, ArgumentError> argument_of(std::string_view arguments, const Value& wanted) {
   const auto operands = parse_operands(arguments);
   if (!operands) return fail(ArgumentError::unreadable);
   if (wanted.argument == 0 || wanted.argument > operands->size())
     return fail(ArgumentError::none_such);
   const Operand& operand = (*operands)[wanted.argument - size_t{1}];
-  if (operand.kind != Operand::Kind::in_register || operand.is_floating_point ||
-      operand.base->kind != Kind::general || operand.base->is_high_byte)
-    return fail(ArgumentError::elsewhere);
-  Value value = wanted;
-  value.register_number = operand.base->number;
-  value.bytes = std::min(value.bytes, operand.base->bytes);
-  if (operand.size != 0) value.bytes = std::min(value.bytes, operand.size);
-  return value;
+  if (operand.is_floating_point) return fail(ArgumentError::floating_point);
+  Argument argument;
+  argument.kind = operand.kind;
+  argument.bytes = wanted.bytes;
+  if (operand.size != 0) argument.bytes = std::min(argument.bytes, operand.size);
+  switch (operand.kind) {
+    case Operand::Kind::in_register:
+      if (!is_readable(*operand.base)) return fail(ArgumentError::elsewhere);
+      argument.register_number = operand.base->number;
+      argument.bytes = std::min(argument.bytes, operand.base->bytes);
+      return argument;
+    case Operand::Kind::constant:
+      if (!operand.symbol.empty()) return fail(ArgumentError::elsewhere);
+      argument.number = operand.offset;
+      if (argument.bytes < 8) argument.number &= (uint64_t{1} << 8 * argument.bytes) - 1;
+      return argument;
+    case Operand::Kind::in_memory:
+      return in_memory(operand, argument);
+  }
+  return fail(ArgumentError::elsewhere);
 }
 
 }  // namespace pinprick::select

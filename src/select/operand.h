@@ -67,13 +67,31 @@ struct OperandError {
 Result<std::vector<Operand>, OperandError> parse_operands(std::string_view arguments);
 
 enum class ArgumentError : uint8_t {
-  none_such,   // the site has fewer arguments
-  elsewhere,   // it is not in a general register
-  unreadable,  // parse_operands() fails
+  none_such,       // the site has fewer arguments
+  floating_point,  // it is no integer
+  elsewhere,       // in a way that hits cannot read it
+  unreadable,      // parse_operands() fails
 };
 
-// Returns the register that has the argument `wanted.argument` of a site with these arguments, and
-// how many bytes of it count: as many as the operand, the register, and `wanted` all have.
-Result<Value, ArgumentError> argument_value(std::string_view arguments, const Value& wanted);
+// Where a hit finds an argument.
+struct Argument {
+  Operand::Kind kind = Operand::Kind::in_register;
+  uint8_t bytes = 8;  // 1, 2, 4 or 8: as many as the operand, its register, and what is wanted have
+  uint8_t register_number = 0;  // in_register
+  // in_memory: at number + symbol + base + index * scale. The number has 31 bits then, and a
+  // symbol comes without registers. constant: the number.
+  std::optional<uint8_t> base;
+  std::optional<uint8_t> index;
+  uint8_t scale = 1;
+  uint64_t number = 0;      // two's complement
+  std::string_view symbol;  // of the text that was parsed
+
+  friend bool operator==(const Argument&, const Argument&) = default;
+};
+
+// Returns where a site with these arguments has its argument `wanted.argument`: in a general
+// register, in memory that general registers or a symbol lead to, or in the note itself. Not in
+// %ah to %dh, not in another segment, nor in memory without a symbol or a register.
+Result<Argument, ArgumentError> argument_of(std::string_view arguments, const Value& wanted);
 
 }  // namespace pinprick::select

@@ -65,14 +65,47 @@ Result<placement::ProbeSet, MeasurementError> plan_spans(const Subject& subject,
   return set;
 }
 
-std::optional<plan::Reason> why_not_recorded(const image::Match& match,
-                                             const select::Value& value) {
+// Returns the run-time address of the object's variable of that name, of which `bytes` at `offset`
+// are read. Returns nullopt if there is none, or several, or if these bytes are not its data.
+std::optional<Address> address_of_variable(const image::Object& object, std::string_view name,
+                                           uint64_t offset, uint8_t bytes) {
+  std::optional<Address> found;
+  for (const auto& symbols : {object.elf().symtab(), object.elf().dynamic_symbols()})
+    for (const image::Symbol& symbol : symbols) {
+      if (symbol.name != name || symbol.kind != image::Symbol::Kind::other) continue;
+      if (found && *found != symbol.address) return std::nullopt;
+      found = symbol.address;
+    }
+  if (!found) return std::nullopt;
+  const Range read = {*found + offset, *found + offset + bytes};
+  const auto& segments = object.elf().segments();
+  const bool is_data =
+      read.begin < read.end &&
+      std::any_of(segments.begin(), segments.end(), [&](const image::Segment& segment) {
+        return segment.readable && segment.range.contains(read);
+      });
+  return is_data ? std::optional(*found + object.bias()) : std::nullopt;
+}
+
+using Variables = decltype(placement::ProbeSet::variables);
+
+std::optional<plan::Reason> why_not_recorded(const image::Match& match, const select::Value& value,
+                                             Variables& variables) {
   if (match.point == nullptr || value.argument == 0) return std::nullopt;
-  const auto found = select::argument_value(match.point->arguments, value);
-  if (found) return std::nullopt;
+  const auto found = select::argument_of(match.point->arguments, value);
+  if (found) {
+    if (found->symbol.empty()) return std::nullopt;
+    const auto address =
+        address_of_variable(*match.object, found->symbol, found->number, found->bytes);
+    if (!address) return plan::Reason::argument_elsewhere;
+    variables[{match.object, std::string(found->symbol)}] = *address;
+    return std::nullopt;
+  }
   switch (found.error()) {
     case select::ArgumentError::none_such:
       return plan::Reason::no_such_argument;
+    case select::ArgumentError::floating_point:
+      return plan::Reason::argument_no_integer;
     case select::ArgumentError::elsewhere:
       return plan::Reason::argument_elsewhere;
     case select::ArgumentError::unreadable:
@@ -81,21 +114,23 @@ std::optional<plan::Reason> why_not_recorded(const image::Match& match,
   return std::nullopt;
 }
 
-// Plans probes, except at sites of points that do not have the argument to record in a register.
+// Plans probes, except at sites of points whose argument a hit cannot read.
 placement::ProbeSet plan_matches(const image::ProcessImage& image,
                                  std::vector<image::Match> matches,
                                  const std::optional<placement::HookPlace>& loader,
                                  const MeasurementSpec& spec) {
   const Selection& selection = spec.selection;
   std::vector<placement::Skipped> skipped;
+  Variables variables;
   if (selection.kind == placement::Kind::value)
     std::erase_if(matches, [&](const image::Match& match) {
-      const auto reason = why_not_recorded(match, selection.values[match.pattern].value);
+      const auto reason = why_not_recorded(match, selection.values[match.pattern].value, variables);
       if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
       return reason.has_value();
     });
   auto set = placement::plan_probes(image, std::move(matches), selection.kind, loader, spec.risk);
   set.values = selection.values;
+  set.variables = std::move(variables);
   set.skipped.insert(set.skipped.end(), skipped.begin(), skipped.end());
   return set;
 }

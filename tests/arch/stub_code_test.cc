@@ -346,6 +346,44 @@ TEST(TimeCall, HandsARecordForEachMetricToTheRuntime) {
                   .starts_with("push rbp; mov rbp, rsp; sub rsp, 0x10; jmp 0x7f0000100008"));
 }
 
+// The stack pointer is the program's again, as if nothing had been pushed.
+TEST(RecordValue, TakesMemoryAndConstantsAsTheyAreInTheProgram) {
+  using Memory = RecordValue::Memory;
+  const struct {
+    decltype(RecordValue::instead) from;
+    uint8_t bytes;
+    StackUse stack;
+    const char* taken;
+  } cases[] = {
+      {Memory{.base = 5, .displacement = uint64_t{0} - 20}, 4, StackUse::keep_red_zone,
+       "mov eax, dword ptr [rbp - 0x14]; lea rcx, "},
+      {Memory{.base = 4, .displacement = uint64_t{0} - 8}, 8, StackUse::keep_red_zone,
+       "mov rax, qword ptr [rsp + 0x88]; lea rcx, "},
+      {Memory{.base = 4, .displacement = 8}, 1, StackUse::at_entry,
+       "movzx eax, byte ptr [rsp + 0x18]; lea rcx, "},
+      {Memory{.base = 0, .index = 1, .scale = 8, .displacement = 8}, 2, StackUse::at_entry,
+       "movzx eax, word ptr [rax + rcx*8 + 8]; lea rcx, "},
+      {Memory{.base = 13, .index = 12, .scale = 1}, 8, StackUse::at_entry,
+       "mov rax, qword ptr [r13 + r12]; lea rcx, "},
+      {Memory{.index = 3, .scale = 4, .displacement = 16}, 8, StackUse::at_entry,
+       "mov rax, qword ptr [rbx*4 + 0x10]; lea rcx, "},
+      {Memory{.displacement = 0x1122'3344'5566'7788}, 4, StackUse::at_entry,
+       "movabs rax, 0x1122334455667788; mov eax, dword ptr [rax]; lea rcx, "},
+      {RecordValue::Constant{7}, 1, StackUse::at_entry, "movabs rax, 7; lea rcx, "},
+  };
+  for (const auto& one : cases) {
+    const StubAction records = {.stack = one.stack,
+                                .what = RecordValue{{0x1111, 5}, 0, one.bytes, one.from}};
+    const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
+      return emit_stub(at, entries, {.actions = {&records, 1}}, {kSite, kPrologue});
+    });
+    const uint64_t size = code.stub.body - code.stub.begin;
+    const std::string text =
+        Disassembler().text(code.at(code.stub.begin).first(size), code.stub.begin);
+    EXPECT_TRUE(text.find(std::string("push rcx; ") + one.taken) != std::string::npos) << text;
+  }
+}
+
 // rax has the value before rcx and the flags are used; below the red zone, except at entries.
 TEST(RecordValue, TakesTheRegisterAsItIsInTheProgram) {
   const struct {

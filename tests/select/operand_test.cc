@@ -189,11 +189,12 @@ Value argument(uint8_t number, uint8_t bytes = 8) {
   return value;
 }
 
-TEST(ArgumentValue, IsItsRegisterWithAsManyBytesAsAllOfThemHave) {
+TEST(ArgumentOf, IsItsRegisterWithAsManyBytesAsAllOfThemHave) {
   const auto expect = [](std::string_view text, const Value& wanted, uint8_t number,
                          uint8_t bytes) {
-    const auto value = argument_value(text, wanted);
+    const auto value = argument_of(text, wanted);
     ASSERT_TRUE(value) << text;
+    EXPECT_EQ(value->kind, Operand::Kind::in_register) << text;
     EXPECT_EQ(value->register_number, number) << text;
     EXPECT_EQ(value->bytes, bytes) << text;
   };
@@ -205,12 +206,56 @@ TEST(ArgumentValue, IsItsRegisterWithAsManyBytesAsAllOfThemHave) {
   expect("8@%rdi", argument(1, 2), kRdi, 2);
 }
 
-TEST(ArgumentValue, ElsewhereThanInAGeneralRegisterIsRefused) {
-  for (const char* text : {"8@$7", "8@-20(%rbp)", "8f@%xmm0", "1@%ah", "8@var(%rip)", "8f@%rax"})
-    EXPECT_EQ(argument_value(text, argument(1)).error(), ArgumentError::elsewhere) << text;
-  EXPECT_EQ(argument_value("8@%rax", argument(2)).error(), ArgumentError::none_such);
-  EXPECT_EQ(argument_value("", argument(1)).error(), ArgumentError::none_such);
-  EXPECT_EQ(argument_value("8@%rax 8@%what", argument(1)).error(), ArgumentError::unreadable);
+TEST(ArgumentOf, MemoryIsReadThroughWholeGeneralRegisters) {
+  const auto found = argument_of("-4@-20(%rbp)", argument(1));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->kind, Operand::Kind::in_memory);
+  EXPECT_EQ(found->base, 5);
+  EXPECT_FALSE(found->index);
+  EXPECT_EQ(static_cast<int64_t>(found->number), -20);
+  EXPECT_EQ(found->bytes, 4);
+  const auto element = argument_of("8@8(%rax,%r12,4)", argument(1, 2));
+  ASSERT_TRUE(element);
+  EXPECT_EQ(element->base, kRax);
+  EXPECT_EQ(element->index, 12);
+  EXPECT_EQ(element->scale, 4);
+  EXPECT_EQ(element->number, 8u);
+  EXPECT_EQ(element->bytes, 2) << "as many as are wanted";
+}
+
+TEST(ArgumentOf, AVariableIsReadByItsName) {
+  for (const char* text : {"4@8+var(%rip)", "4@var+8"}) {
+    const auto found = argument_of(text, argument(1));
+    ASSERT_TRUE(found) << text;
+    EXPECT_EQ(found->kind, Operand::Kind::in_memory) << text;
+    EXPECT_EQ(found->symbol, "var") << text;
+    EXPECT_EQ(found->number, 8u) << text;
+    EXPECT_FALSE(found->base) << text;
+  }
+}
+
+TEST(ArgumentOf, AConstantHasAsManyBytesAsItsOperand) {
+  EXPECT_EQ(argument_of("1@$7", argument(1))->number, 7u);
+  EXPECT_EQ(argument_of("-4@$-1", argument(1))->number, 0xffff'ffffu);
+  EXPECT_EQ(argument_of("-8@$-1", argument(1))->number, UINT64_MAX);
+}
+
+TEST(ArgumentOf, FloatingPointNumbersAreRefused) {
+  for (const char* text : {"8f@%xmm0", "8f@%rax", "8f@-8(%rbp)"})
+    EXPECT_EQ(argument_of(text, argument(1)).error(), ArgumentError::floating_point) << text;
+}
+
+TEST(ArgumentOf, WhatAHitCannotReadIsRefused) {
+  for (const char* text : {"16@%xmm0", "1@%ah", "8@%fs:-8(%rax)", "8@(%eax)", "8@(%rax,%eax,2)",
+                           "8@(%rax,%rsp)", "8@1234", "8@-8(%rip)", "8@var(%rax)", "8@$var",
+                           "(%rax)", "16@(%rax)", "8@0x7fffffff(%rax)", "8@-0x7fffffff(%rsp)"})
+    EXPECT_EQ(argument_of(text, argument(1)).error(), ArgumentError::elsewhere) << text;
+}
+
+TEST(ArgumentOf, ThereMustBeOne) {
+  EXPECT_EQ(argument_of("8@%rax", argument(2)).error(), ArgumentError::none_such);
+  EXPECT_EQ(argument_of("", argument(1)).error(), ArgumentError::none_such);
+  EXPECT_EQ(argument_of("8@%rax 8@%what", argument(1)).error(), ArgumentError::unreadable);
 }
 
 // All that readelf finds in programs and libraries that distributions build with points.

@@ -257,6 +257,26 @@ void Assembler::load(Reg to, Label memory) {
   modrm_rip(low3(to), memory);
 }
 
+void Assembler::load_zero_extended(Reg to, std::optional<Reg> base, std::optional<Reg> index,
+                                   Scale scale, int32_t offset, unsigned bytes) {
+  assert(index != Reg::rsp && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8));
+  constexpr unsigned kNoIndex = 4, kNoBase = 5;
+  const bool high_index = index && high(*index);
+  const bool high_base = base && high(*base);
+  u8(static_cast<uint8_t>((bytes == 8 ? 0x48 : 0x40) | high(to) << 2 | high_index << 1 |
+                          high_base));
+  if (bytes >= 4) {
+    u8(0x8b);
+  } else {
+    u8(0x0f);
+    u8(bytes == 2 ? 0xb7 : 0xb6);
+  }
+  u8(modrm(base ? 2 : 0, low3(to), 4));
+  u8(modrm(static_cast<uint8_t>(scale), index ? low3(*index) : kNoIndex,
+           base ? low3(*base) : kNoBase));
+  u32(static_cast<uint32_t>(offset));
+}
+
 void Assembler::load_indexed8(Reg to, Reg base, Reg index) {
   rex_w(to, base, index);
   u8(0x8b);

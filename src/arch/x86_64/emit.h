@@ -114,6 +114,9 @@ class Assembler {
   void mov_imm64(Reg to, uint64_t value);
   void load(Reg to, Reg base, int32_t offset);
   void load(Reg to, Label memory);
+  // Loads the 1, 2, 4 or 8 bytes at offset + base + index * scale; the upper bytes become 0.
+  void load_zero_extended(Reg to, std::optional<Reg> base, std::optional<Reg> index, Scale scale,
+                          int32_t offset, unsigned bytes);
   void load_indexed8(Reg to, Reg base, Reg index);  // to = [base + index * 8]
   void store(Reg base, int32_t offset, Reg from);
   void store_imm32(Reg base, int32_t offset, int32_t value);

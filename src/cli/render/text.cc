@@ -36,6 +36,7 @@ std::string_view remedy(plan::Reason reason) {
     case plan::Reason::stack_moves:
       return "; `count` can probe it";
     case plan::Reason::no_such_argument:
+    case plan::Reason::argument_no_integer:
     case plan::Reason::argument_elsewhere:
     case plan::Reason::arguments_unknown:
       return "; `pinprick list --args` shows what it has";
@@ -440,8 +441,8 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
                    : data_.styled(fmt::format("{:<7}", "-"), kYellow);
     std::string why;
     if (row.arguments && !row.arguments->empty()) why = "  " + *row.arguments;
-    if (row.refusal)
     if (row.entry) why += fmt::format("  entry site: {}", image::name(*row.entry));
+    if (row.refusal)
       why += fmt::format("  {}", plan::sentence(*row.refusal));
     else if (row.return_refusal)
       why += fmt::format("  count only: {}", plan::sentence(*row.return_refusal));

@@ -6,7 +6,10 @@
 //                      (the number, and the number & 3 as an int)
 //     shop:begin, end  around the work on an order: one site each
 //     shop:price       with a semaphore (the price: 10 times the number)
-//     shop:forms       arguments of all kinds
+//     shop:forms       arguments of all kinds, for each 64th order: the number, the number as an
+//                      int, as a double, 7, shelf[0], shelf[1], a local variable (the number plus
+//                      1), shelf[2] through two registers
+//                      (shelf has 100, 101, ...)
 //     till:order       another provider's point of that name
 #include <stdio.h>
 
@@ -15,7 +18,7 @@
 __attribute__((section(".probes"), used)) volatile unsigned short shop_price_semaphore = 0;
 static long orders, priced;
 static volatile long work;
-long shelf[8];
+long shelf[8] = {100, 101, 102, 103, 104, 105, 106, 107};
 
 static inline __attribute__((always_inline)) void note_order(long number) {
   SDT_POINT2_IN_REGISTERS("shop", "order", number, number & 3);
@@ -39,10 +42,14 @@ __attribute__((noinline)) static void price(long number) {
 }
 
 __attribute__((noinline)) static void show_forms(long number, double weight) {
-  __asm__ volatile(
-      SDT_NOTE("shop", "forms", "0", "8@%0 -4@%1 8f@%2 1@$7 8@%3 8@8+shelf(%%rip)")::"r"(number),
-      "r"((int)number), "x"(weight), "m"(shelf[number & 7])
-      : "memory");
+  volatile long local = number + 1;
+  const long two = 2;
+  __asm__ volatile(SDT_NOTE("shop", "forms", "0",
+                            "8@%0 -4@%1 8f@%2 1@$7 8@%3 8@8+shelf(%%rip) 8@%4 8@(%5,%6,8)")::"r"(
+                       number),
+                   "r"((int)number), "x"(weight), "m"(shelf[number & 7]), "m"(local), "r"(shelf),
+                   "r"(two)
+                   : "memory");
 }
 
 __attribute__((noinline)) static void work_off(long number) {

@@ -1,6 +1,7 @@
 #include "arch/stub.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <optional>
@@ -84,6 +85,7 @@ class StubWriter {
   void write_action(const StubAction& action, const RecordValue& what);
   void write_action(const StubAction& action, const PassSpan& what);
   void write_action(const StubAction& action, const CallRoutine& what);
+  void load(const RecordValue::Memory& from, int32_t below, unsigned bytes);
   void save_for_record(const StubAction& action);
   void call_with_record(const StubAction& action, const MetricRecord& what);
   void write_sequence(const StubAction& action, RseqArea rseq, const CountHit& what);
@@ -363,7 +365,7 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
 // --- RecordValue
 //
 //     push rax, rcx                below the red zone, in the middle of a function
-//     rax = the register, or its lower bytes
+//     rax = the register, or its lower bytes; or the memory, or the constant
 //     rcx = &record
 //     call *enter                  the runtime's routine for values
 //     pop rcx, rax
@@ -373,13 +375,36 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
 void StubWriter::write_action(const StubAction& action, const RecordValue& what) {
   save_for_record(action);
   const int words = words_left(action) + kSavedWords;
-  const auto source = static_cast<Reg>(what.register_number);
-  if (source == Reg::rsp)
-    code_.lea(Reg::rax, Reg::rsp, words * 8);
-  else if (source != Reg::rax)
-    code_.mov(Reg::rax, source);
-  if (what.bytes < 8) code_.zero_extend(Reg::rax, what.bytes);
+  if (const auto* const memory = std::get_if<RecordValue::Memory>(&what.instead)) {
+    load(*memory, words * 8, what.bytes);
+  } else if (const auto* const constant = std::get_if<RecordValue::Constant>(&what.instead)) {
+    code_.mov_imm64(Reg::rax, constant->value);
+  } else {
+    const auto source = static_cast<Reg>(what.register_number);
+    if (source == Reg::rsp)
+      code_.lea(Reg::rax, Reg::rsp, words * 8);
+    else if (source != Reg::rax)
+      code_.mov(Reg::rax, source);
+    if (what.bytes < 8) code_.zero_extend(Reg::rax, what.bytes);
+  }
   call_with_record(action, {what.metric});
+}
+
+// Into rax. All registers are as in the program, but for the stack pointer, which is `below` bytes
+// lower.
+void StubWriter::load(const RecordValue::Memory& from, int32_t below, unsigned bytes) {
+  if (!from.base && !from.index) {
+    code_.mov_imm64(Reg::rax, from.displacement);
+    code_.load_zero_extended(Reg::rax, Reg::rax, std::nullopt, Scale::by_1, 0, bytes);
+    return;
+  }
+  const auto reg = [](std::optional<uint8_t> number) {
+    return number ? std::optional(static_cast<Reg>(*number)) : std::nullopt;
+  };
+  auto offset = static_cast<int32_t>(from.displacement);
+  if (reg(from.base) == Reg::rsp) offset += below;
+  const auto scale = static_cast<Scale>(std::countr_zero(from.scale));
+  code_.load_zero_extended(Reg::rax, reg(from.base), reg(from.index), scale, offset, bytes);
 }
 
 void StubWriter::save_for_record(const StubAction& action) {
