@@ -113,6 +113,20 @@ END
     "[('shop:order', 32, 496.0), ('shop:price', 32, 4960.0)]" ]
 }
 
+# Without symbols nothing says where a variable is.
+@test "hist refuses an argument in a variable that the program does not name" {
+  cp "$TARGETS/points" "$work/points"
+  strip "$work/points"
+  TARGETS=$work start_fed points
+  run "$PINPRICK" hist -p $fed -d 0.1 'usdt:shop:forms $arg6'
+  echo "$output"
+  [[ "$output" == *"that argument is in a place that pinprick does not read"* ]]
+  [ "$status" -ne 0 ]
+  watch hist -p $fed 'usdt:shop:forms $arg4'
+  end_watch
+  no_trace $fed
+}
+
 @test "hist takes as many bytes as the operand has" {
   setup_points
   watch hist -p $fed 'usdt:shop:order $arg2'
@@ -122,16 +136,32 @@ END
     "[[0, 100, 0], [1, 100, 1], [2, 100, 2], [3, 100, 3]]" ]
 }
 
-@test "hist refuses arguments that are not in a general register, and says so" {
+# values ARGUMENT: of shop:forms, for the 10 of 640 orders that reach it: how many, and their sum.
+values() {
+  watch hist -p $fed --bits 5 "usdt:shop:forms \$arg$1"
+  work_off 640 >"$work/answered"
+  end_watch
+  field "[(x['count'], x['sum']) for x in r if x['type'] == 'hist' and x['final']]"
+}
+
+@test "hist records constants, and what lies in memory, also of variables and on the stack" {
   setup_points
-  local argument
-  for argument in 3 4 5 6; do
-    run "$PINPRICK" hist -p $fed -d 0.1 "usdt:shop:forms \$arg$argument"
-    echo "$output"
-    [[ "$output" == *"that argument is not in a general register"* ]]
-    [ "$status" -ne 0 ]
-  done
-  run "$PINPRICK" hist -p $fed -d 0.1 'usdt:shop:forms $arg7'
+  [ "$(values 4)" = "[(10, 70.0)]" ]
+  [ "$(values 5)" = "[(10, 1000.0)]" ]
+  [ "$(values 6)" = "[(10, 1010.0)]" ]
+  [ "$(values 8)" = "[(10, 1020.0)]" ]
+  # 2560, 2624, ... 3136, plus 1 each.
+  [ "$(values 7)" = "[(10, 28490.0)]" ]
+  no_trace $fed
+}
+
+@test "hist refuses floating-point arguments, and arguments that are not there, and says so" {
+  setup_points
+  run "$PINPRICK" hist -p $fed -d 0.1 'usdt:shop:forms $arg3'
+  echo "$output"
+  [[ "$output" == *"that argument is a floating-point number"* ]]
+  [ "$status" -ne 0 ]
+  run "$PINPRICK" hist -p $fed -d 0.1 'usdt:shop:forms $arg9'
   [[ "$output" == *"it has fewer arguments"* ]]
   run "$PINPRICK" hist -p $fed -d 0.1 'usdt:shop:forms $arg13'
   [ "$status" -eq 2 ]
@@ -262,4 +292,54 @@ END
   [ "${returns#returns }" -gt 10000 ]
   [ "$(hits python:function__return)" -eq "${returns#returns }" ]
   no_trace $fed
+}
+
+# The kernel's own uprobe on the same site, which perf_event_open places, counts by itself.
+@test "hits are those that the kernel counts at the same site" {
+  setup_points
+  local site
+  site=$(readelf -nW "$TARGETS/points" | awk '/Provider: till/ { getline; getline; sub(/,/, "", $2); print $2 }')
+  cat >"$work/kernel.py" <<'END'
+import ctypes, os, struct, subprocess, sys
+pid, path, address = int(sys.argv[1]), sys.argv[2], int(sys.argv[3], 16)
+for line in subprocess.check_output(['readelf', '-lW', path], text=True).splitlines():
+    part = line.split()
+    if part[:1] == ['LOAD'] and int(part[2], 16) <= address < int(part[2], 16) + int(part[4], 16):
+        offset = address - int(part[2], 16) + int(part[1], 16)
+try:
+    kind = int(open('/sys/bus/event_source/devices/uprobe/type').read())
+except OSError:
+    sys.exit('this kernel has no uprobes for perf events')
+name = ctypes.create_string_buffer(path.encode())
+# struct perf_event_attr: config1 is the file's name, config2 the offset
+attributes = struct.pack('IIQQQQQIIQQ', kind, 72, 0, 0, 0, 0, 0, 0, 0, ctypes.addressof(name), offset)
+attributes += bytes(72 - len(attributes))
+libc = ctypes.CDLL(None, use_errno=True)
+fd = libc.syscall(298, attributes, pid, -1, -1, 0)
+if fd < 0:
+    sys.exit('the kernel refuses an uprobe here: ' + os.strerror(ctypes.get_errno()))
+print('placed', flush=True)
+sys.stdin.readline()
+print('counted', struct.unpack('Q', os.read(fd, 8))[0], flush=True)
+END
+  # Each has the site for itself, for equally many orders: the kernel goes on from the instruction
+  # that the file has there.
+  watch count -p $fed 'usdt:till:order'
+  work_off 777 >"$work/answered"
+  end_watch
+  [ "$(hits till:order)" -eq 777 ]
+  no_trace $fed
+  mkfifo "$work/end"
+  python3 "$work/kernel.py" $fed "$TARGETS/points" "$site" <"$work/end" >"$work/kernel" 2>&1 3>&- 7>&- &
+  local kernel=$!
+  ends_with_test $kernel
+  exec 8>"$work/end"
+  until_line "$work/kernel" "placed|kernel"
+  grep -q placed "$work/kernel" || skip "$(cat "$work/kernel")"
+  work_off 777 >"$work/answered"
+  echo >&8
+  until_line "$work/kernel" counted
+  wait $kernel
+  exec 8>&-
+  [ "$(grep -o '[0-9]*$' "$work/kernel")" -eq 777 ]
 }
