@@ -193,10 +193,22 @@ class HitCost {
       for (std::string_view shape : kColdShapes)
         if (auto done = both(kind, shape, kCold, {1}); !done) return done;
     }
+    if (auto done = points(); !done) return done;
     return statistics();
   }
 
  private:
+  // A count on a site of an SDT point, in the midst of a function.
+  Result<void, cli::Message> points() {
+    const std::string site = "usdt:bench:hit";
+    if (auto done =
+            ours(Kind::count, site, {"usdt-count", kPinprick, "usdt", kPairs}, thread_counts_);
+        !done)
+      return done;
+    return kernels(Kind::count, site, {"usdt-count", kKernel, "usdt", kKernelPairs},
+                   thread_counts_);
+  }
+
   // A timed function that has switches and gaps, as statistics have, and a span.
   Result<void, cli::Message> statistics() {
     auto target = Target::start(path_, interrupts_);
@@ -229,6 +241,7 @@ class HitCost {
     for (const auto& [what, place, threads] :
          {std::tuple<Comparison, Place, std::vector<size_t>>(
               {"kstats-stopped", kPinprick, "nop", kPairs}, stopped, {1}),
+          {{"kstats-gap", kPinprick, "nop", kPairs}, running, thread_counts_},
           {{"kstats-cold", kPinprick, "nop-apart", kColdPairs}, running, {1}},
           {{"span", kPinprick, "pair", kPairs}, span, thread_counts_}})
       if (auto done = compare(*target, what, place, threads, results_); !done) return done;
@@ -238,8 +251,13 @@ class HitCost {
   // `how` is empty, or kCold.
   Result<void, cli::Message> both(Kind kind, std::string_view shape, std::string_view how,
                                   const std::vector<size_t>& thread_counts) {
-    if (auto done = ours(kind, shape, how, thread_counts); !done) return done;
-    return kernels(kind, shape, how, thread_counts);
+    const std::string function = fmt::format("shape_{}", shape);
+    if (auto done =
+            ours(kind, function, comparison(kind, kPinprick, shape, how, kPairs), thread_counts);
+        !done)
+      return done;
+    return kernels(kind, function, comparison(kind, kKernel, shape, how, kKernelPairs),
+                   thread_counts);
   }
 
   static Comparison comparison(Kind kind, std::string_view engine, std::string_view shape,
@@ -264,29 +282,28 @@ class HitCost {
     return {};
   }
 
-  Result<void, cli::Message> ours(Kind kind, std::string_view shape, std::string_view how,
+  // `pattern` selects one place.
+  Result<void, cli::Message> ours(Kind kind, const std::string& pattern, const Comparison& what,
                                   const std::vector<size_t>& thread_counts) {
     auto target = Target::start(path_, interrupts_);
     if (!target) return fail(target.error());
-    const std::string function = fmt::format("shape_{}", shape);
     const auto place = [&]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
-      auto armed = arm(target->pid(), {function}, kind);
+      auto armed = arm(target->pid(), {pattern}, kind);
       if (!armed) return fail(armed.error());
       if (armed->session.report().locked) locked_ = true;
       return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
     };
-    const Comparison what = comparison(kind, kPinprick, shape, how, kPairs);
     auto done = compare(*target, what, place, thread_counts, results_);
     results_.add_fact("hits_counted_by_locked_instructions", locked_);
     return done;
   }
 
-  Result<void, cli::Message> kernels(Kind kind, std::string_view shape, std::string_view how,
+  Result<void, cli::Message> kernels(Kind kind, const std::string& pattern, const Comparison& what,
                                      const std::vector<size_t>& thread_counts) {
     if (no_kernel_) return {};
     auto target = Target::start(path_, interrupts_);
     if (!target) return fail(target.error());
-    const auto found = find(target->pid(), {fmt::format("shape_{}", shape)});
+    const auto found = find(target->pid(), {pattern});
     if (!found) return fail(found.error());
     const Address address = found->matches.front().site;
     const auto place = [&]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
@@ -296,7 +313,6 @@ class HitCost {
       if (!probe) return fail(probe.error());
       return std::unique_ptr<PlacedProbe>(new TheKernelsProbe(*std::move(probe)));
     };
-    const Comparison what = comparison(kind, kKernel, shape, how, kKernelPairs);
     auto done = compare(*target, what, place, thread_counts, results_);
     if (!done && done.error().cause == "no_uprobes") {
       no_kernel_ = true;

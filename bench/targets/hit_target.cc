@@ -33,6 +33,7 @@ long shape_ret(long);
 long shape_nop5(long);
 long shape_mov(long);
 long shape_nop_rdtsc(long);
+long shape_usdt(long);
 }
 
 namespace {
@@ -58,7 +59,7 @@ const std::map<std::string, CallMany> kShapes = {
     {"nop", call_many<shape_nop>}, {"push", call_many<shape_push>},
     {"ret", call_many<shape_ret>}, {"nop5", call_many<shape_nop5>},
     {"mov", call_many<shape_mov>}, {"nop-rdtsc", call_many<shape_nop_rdtsc>},
-    {"pair", call_pairs},
+    {"pair", call_pairs},          {"usdt", call_many<shape_usdt>},
 };
 
 // What happens between two single calls.

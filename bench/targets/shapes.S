@@ -54,6 +54,29 @@
         ret
         end_shape shape_mov
 
+// With the SDT point bench:hit inside, as <sys/sdt.h> makes it.
+        shape   shape_usdt
+        pushq   %rbp
+        .cfi_def_cfa_offset 16
+        .cfi_offset rbp, -16
+        movq    %rsp, %rbp
+.Lhit:  nop
+        leaq    1(%rdi), %rax
+        popq    %rbp
+        .cfi_def_cfa_offset 8
+        ret
+        end_shape shape_usdt
+
+        .pushsection .note.stapsdt, "", "note"
+        .balign 4
+        .4byte  2f - 1f, 4f - 3f, 3
+1:      .asciz  "stapsdt"
+2:      .balign 4
+3:      .8byte  .Lhit, 0, 0
+        .asciz  "bench", "hit", "8@%rdi"
+4:      .balign 4
+        .popsection
+
 // shape_nop with a read of the clock, for the cost of that.
         shape   shape_nop_rdtsc
         nop
