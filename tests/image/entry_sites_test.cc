@@ -43,8 +43,8 @@ TEST(EntryAddresses, OfPositionIndependentObjectsComeFromRelocations) {
   };
   const auto found =
       parse_entry_addresses(addresses({0x1000, 0}), 0x4000, EntryKind::fentry, relocations);
-  EXPECT_EQ(found, (std::vector<EntryRecord>{{0x1000, EntryKind::fentry},
-                                             {0x2000, EntryKind::fentry}}));
+  EXPECT_EQ(found,
+            (std::vector<EntryRecord>{{0x1000, EntryKind::fentry}, {0x2000, EntryKind::fentry}}));
 }
 
 TEST(EntryAddresses, AHalfOneAtTheEndIsLeftOut) {

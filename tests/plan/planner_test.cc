@@ -73,7 +73,8 @@ TEST(PlanNop, TakesTheRoomOfACompilerWhereComputedJumpsAreNotUnderstood) {
                {Tactic::nop, "jj jj jj jj jj c3", nops, {1, 2, 3, 4}});
   expect_refusal(Function(joined({nops, kRet})).unresolved().room(0, 4), 0, Reason::indirect_jumps,
                  0);
-  expect_refusal(Function(joined({nops, kRet})).room(0, 5).branch_to(2), 0, Reason::branch_inside, 0);
+  expect_refusal(Function(joined({nops, kRet})).room(0, 5).branch_to(2), 0, Reason::branch_inside,
+                 0);
 }
 
 // A jump over nops.
