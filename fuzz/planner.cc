@@ -70,7 +70,8 @@ void check(const plan::FunctionCode& function, const plan::Patch& patch) {
   // No known branch leads behind the first of them; but a single instruction's, behind the jump.
   CHECK(!function.targets->any_in(site + 1, displaced.size() == 1 ? written_end : touched_end));
   for (Range reserved : function.reserved) CHECK(!reserved.overlaps({site, touched_end}));
-  if (displaced.size() > 1 || displaced_end < written_end)
+  if ((displaced.size() > 1 || displaced_end < written_end) &&
+      !function.room.contains(Range{site, touched_end}))
     CHECK(!function.targets->has_unresolved_jump(function.range.begin));
   // Overwritten bytes that are not displaced are padding, behind something that does not go on.
   if (displaced_end < written_end) {
@@ -110,7 +111,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (flags & 2) targets.mark_unresolved_jump(begin);
   std::vector<Range> reserved;
   if (flags & 4) reserved.push_back({begin + reserved_at, begin + reserved_at + 4});
-  const plan::FunctionCode function = {{begin, end}, bytes, &targets, reserved};
+  plan::FunctionCode function = {{begin, end}, bytes, &targets, reserved};
+  if (flags & 8) function.room = {begin, begin + target_at};
   const Address entry = bytes.empty() ? begin : plan::entry_site(function);
   CHECK(entry == begin || function.range.contains(entry) || entry == begin + 4);
   for (Address site = begin; site < limit + 2; ++site)
@@ -138,7 +140,7 @@ std::vector<Input> seeds() {
                      0,
                      0,
                      static_cast<uint8_t>(i % 3 * 6),
-                     static_cast<uint8_t>(i % 8),
+                     static_cast<uint8_t>(i % 16),
                      40,
                      static_cast<uint8_t>(i * 3)};
       input.insert(input.end(), library.begin() + static_cast<ptrdiff_t>(at),
