@@ -44,6 +44,7 @@ Result<void, Message> MeasuredProcesses::begin() {
   }
   for (pid_t pid : pids)
     if (auto begun = begin_one(pid); !begun) return begun;
+  if (auto armed = arm_relocated(); !armed) return armed;
   if (launched_) launched_->release();
   // Objects decoded later are written at the end.
   object_store().write_pending();
@@ -51,7 +52,10 @@ Result<void, Message> MeasuredProcesses::begin() {
 }
 
 Result<void, Message> MeasuredProcesses::begin_one(pid_t pid) {
-  auto measurement = Measurement::begin(pid, spec_, object_store(), narrator_);
+  const auto progress = launched_ && launched_->relocates_later()
+                            ? session::Progress::before_relocation
+                            : session::Progress::runs;
+  auto measurement = Measurement::begin(pid, spec_, object_store(), narrator_, progress);
   if (measurement) {
     measurements_.push_back(*std::move(measurement));
     return {};
@@ -62,6 +66,16 @@ Result<void, Message> MeasuredProcesses::begin_one(pid_t pid) {
       std::holds_alternative<session::NothingMatched>(*unmatched))
     error.text += "; if the command only executes the program: --allow-missing --follow-exec";
   return fail(std::move(error));
+}
+
+// What has to wait for the loader of the command, and not for more than that.
+Result<void, Message> MeasuredProcesses::arm_relocated() {
+  if (!launched_ || !measurements_.front().waits_for_relocation()) return {};
+  // If the command has ended meanwhile, that is noticed as ever.
+  if (!launched_->relocate()) return {};
+  auto armed = measurements_.front().arm_relocated();
+  if (!armed) return fail(message(armed.error()));
+  return {};
 }
 
 void MeasuredProcesses::notice_ends() {

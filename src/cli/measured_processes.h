@@ -51,6 +51,7 @@ class MeasuredProcesses {
 
  private:
   Result<void, Message> begin_one(pid_t pid);
+  Result<void, Message> arm_relocated();
   uint64_t look_again_ns() const;
   int exit_code();
   int command_status();

@@ -197,7 +197,7 @@ Message message(const session::LaunchError& error) {
     case Cause::ended_early:
       return refuse(
           "ended_early",
-          "it ended before it reached its entry point; run it without pinprick to see why");
+          "it ended before its libraries were loaded; run it without pinprick to see why");
     case Cause::cannot_hold:
       return refuse("cannot_hold", fmt::format("ptrace does not work here{}; see `pinprick doctor`",
                                                reason(error.system_error)));

@@ -16,7 +16,12 @@
 #include "arch/code.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/process_folder.h"
+#include "image/elf_file.h"
+#include "image/loader.h"
+#include "image/maps.h"
 #include "image/process.h"
+#include "target/loader_walk.h"
 #include "target/memory.h"
 #include "target/stop.h"
 #include "target/thread_registers.h"
@@ -61,12 +66,14 @@ std::optional<Pipe> make_pipe() {
   _exit(125);
 }
 
-// The program is killed if we die. Before its entry point it has done nothing, and at the entry
-// point there is a breakpoint of ours. A process that runs already is never traced in this way.
+// The program is killed if we die. While it is traced only its loader runs, and there may be a
+// breakpoint of ours. A process that runs already is never traced in this way.
 bool trace(pid_t pid) {
-  return ptrace(PTRACE_SEIZE, pid, nullptr, data(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC)) == 0;
+  return ptrace(PTRACE_SEIZE, pid, nullptr,
+                data(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)) == 0;
 }
 
+// Waits for the end of an exec, or a breakpoint.
 bool wait_for_trap(pid_t pid) {
   for (;;) {
     int status = 0;
@@ -75,8 +82,9 @@ bool wait_for_trap(pid_t pid) {
       return false;
     }
     if (!WIFSTOPPED(status)) return false;
-    if (WSTOPSIG(status) == SIGTRAP) return true;
-    ptrace(PTRACE_CONT, pid, nullptr, data(WSTOPSIG(status)));
+    const bool is_group_stop = status >> 16 == PTRACE_EVENT_STOP;
+    if (WSTOPSIG(status) == SIGTRAP && !is_group_stop) return true;
+    ptrace(PTRACE_CONT, pid, nullptr, data(is_group_stop ? 0 : WSTOPSIG(status)));
   }
 }
 
@@ -89,21 +97,72 @@ bool block_traps_again(pid_t pid) {
   return ptrace(PTRACE_SETSIGMASK, pid, data(sizeof mask), &mask) == 0;
 }
 
-// Runs a traced program from its exec to its entry point. If this returns true, the breakpoint is
-// removed.
-bool run_to_entry(pid_t pid, const target::Memory& memory, const SignalTreatment& treatment) {
-  const Address entry = image::auxiliary_value(pid, AT_ENTRY);
+// Runs a traced program to an address that it executes once. If this returns true, the breakpoint
+// is removed.
+bool run_to(pid_t pid, Address address, const target::Memory& memory,
+            const SignalTreatment& treatment) {
   uint8_t original = 0;
-  if (entry == 0 || !memory.read_value(entry, original) ||
-      !memory.write_value(entry, arch::kBreakpoint))
+  if (address == 0 || !memory.read_value(address, original) ||
+      !memory.write_value(address, arch::kBreakpoint))
     return false;
   if (ptrace(PTRACE_CONT, pid, nullptr, nullptr) != 0 || !wait_for_trap(pid)) return false;
   arch::Registers registers;
-  if (!target::read_registers(pid, registers) || arch::breakpoint_of(registers) != entry)
+  if (!target::read_registers(pid, registers) || arch::breakpoint_of(registers) != address)
     return false;
-  arch::set_instruction_pointer(registers, entry);
+  arch::set_instruction_pointer(registers, address);
   return (!treatment.blocks(SIGTRAP) || block_traps_again(pid)) &&
-         memory.write_value(entry, original) && target::write_registers(pid, registers);
+         memory.write_value(address, original) && target::write_registers(pid, registers);
+}
+
+// Returns the function that the loader calls for debuggers, by the name that it has in glibc and
+// musl; 0 if there is none. musl tells of it only when it calls it.
+Address function_for_debuggers(pid_t pid) {
+  const Address base = image::auxiliary_value(pid, AT_BASE);
+  const auto maps = image::read_maps(pid);
+  if (!maps) return 0;
+  for (const image::Mapping& mapping : *maps) {
+    if (!mapping.range.contains(base)) continue;
+    const auto loader = image::ElfFile::open(process_folder(pid) + "/root" + mapping.path);
+    if (!loader) return 0;
+    for (const image::Symbol& symbol : loader->dynamic_symbols())
+      if (symbol.name == "_dl_debug_state") return base + symbol.address;
+  }
+  return 0;
+}
+
+// Runs a traced program from its exec until it has to be held: the loader has mapped all libraries,
+// and what it runs next may be code of theirs.
+//
+// Before that, stubs would lack what they rely on: with glibc the thread pointer and the rseq area
+// come last before the relocations. With musl, which has no IFUNCs, the call of the function for
+// debuggers comes after the relocations and before the constructors. `relocates_later` tells these
+// apart. With an unknown loader it is the program's entry point.
+bool run_to_hold(pid_t pid, const target::Memory& memory, const SignalTreatment& treatment,
+                 bool& relocates_later) {
+  using Event = target::LoaderWalk::Event;
+  const Range loader = target::loader_code(pid);
+  target::LoaderWalk walk(pid, loader);
+  if (!walk.first_stop()) return false;
+  relocates_later = false;
+  if (loader.empty()) return true;  // a static program, at its first instruction
+  Event event = walk.next().event;
+  while (event == Event::code_mapped || event == Event::object_mapped) event = walk.next().event;
+  if (event != Event::thread_ready) return false;
+  const image::MemoryReader reader = [&](Address at, std::span<uint8_t> out) {
+    return memory.read(at, out);
+  };
+  relocates_later = image::loader_notifies_at(pid, reader).has_value();
+  if (relocates_later) return true;
+  const Address notifies = function_for_debuggers(pid);
+  return run_to(pid, notifies != 0 ? notifies : image::auxiliary_value(pid, AT_ENTRY), memory,
+                treatment);
+}
+
+// From a stop of ptrace to a group stop, which is reported to us as for any child.
+bool hold(pid_t pid) {
+  int status = 0;
+  return ptrace(PTRACE_DETACH, pid, nullptr, data(SIGSTOP)) == 0 &&
+         waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status);
 }
 
 void kill_and_reap(pid_t pid) {
@@ -171,23 +230,40 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
     return refuse(LaunchError::Cause::not_64_bit, 0);
   }
   auto memory = target::Memory::open(pid);
-  if (!memory || !run_to_entry(pid, *memory, treatment)) {
+  bool relocates_later = false;
+  if (!memory || !run_to_hold(pid, *memory, treatment, relocates_later)) {
     kill_and_reap(pid);
     return refuse(memory ? LaunchError::Cause::ended_early : LaunchError::Cause::cannot_hold,
                   memory ? 0 : memory.error().number);
   }
-  // Detaching with SIGSTOP leaves it in a group stop, which is reported to us as for any child.
-  int status = 0;
-  if (ptrace(PTRACE_DETACH, pid, nullptr, data(SIGSTOP)) != 0 ||
-      waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status)) {
+  if (!hold(pid)) {
     kill_and_reap(pid);
     return refuse(LaunchError::Cause::cannot_hold, errno);
   }
-  return Launched(pid);
+  return Launched(pid, treatment, relocates_later);
+}
+
+bool Launched::relocate() {
+  relocates_later_ = false;
+  const auto memory = target::Memory::open(pid_);
+  if (!memory || !trace(pid_)) return false;
+  ::kill(pid_, SIGCONT);
+  const image::MemoryReader reader = [&](Address at, std::span<uint8_t> out) {
+    return memory->read(at, out);
+  };
+  const auto notifies = image::loader_notifies_at(pid_, reader);
+  int status = 0;
+  while (waitpid(pid_, &status, __WALL) < 0 && errno == EINTR) {
+  }
+  return WIFSTOPPED(status) && notifies && run_to(pid_, *notifies, *memory, treatment_) &&
+         hold(pid_);
 }
 
 Launched::Launched(Launched&& other) noexcept
-    : pid_(std::exchange(other.pid_, 0)), released_(other.released_) {}
+    : pid_(std::exchange(other.pid_, 0)),
+      treatment_(other.treatment_),
+      relocates_later_(other.relocates_later_),
+      released_(other.released_) {}
 
 Launched::~Launched() {
   if (pid_ != 0 && !released_) kill_and_reap(pid_);

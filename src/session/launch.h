@@ -1,6 +1,5 @@
-// Starts a program and holds it at its entry point: the loader has mapped and initialised the
-// libraries, and none of the program's own code has run. For one thread of ours, as it traces the
-// program.
+// Starts a program and holds it in its loader: the libraries are mapped, and no code of theirs or
+// of the program's own has run. For one thread of ours, as it traces the program.
 #pragma once
 
 #include <signal.h>
@@ -19,7 +18,7 @@ struct LaunchError {
     cannot_start,  // fork or pipe
     cannot_exec,   // no such program, not permitted, or not executable: `system_error`
     not_64_bit,
-    ended_early,  // before it reached its entry point
+    ended_early,  // before its loader had mapped its libraries
     cannot_hold,  // ptrace refused
   } cause = Cause::cannot_start;
   std::string program;
@@ -52,14 +51,23 @@ class Launched {
   ~Launched();
 
   pid_t pid() const { return pid_; }
+  // Has the loader yet to relocate the program and its libraries? So it is with glibc: IFUNCs are
+  // not resolved yet, and relocations in code not applied.
+  bool relocates_later() const { return relocates_later_; }
+  // Lets the loader do so, and holds the program again before any constructor of a library runs.
+  // IFUNC resolvers run meanwhile. Returns false if the program has ended, or cannot be held.
+  bool relocate();
   void release();
   // Waits for its end, and returns the status as wait(2) does. Meanwhile resumes threads that a
   // stop left unsettled.
   int wait();
 
  private:
-  explicit Launched(pid_t pid) : pid_(pid) {}
+  Launched(pid_t pid, const SignalTreatment& treatment, bool relocates_later)
+      : pid_(pid), treatment_(treatment), relocates_later_(relocates_later) {}
   pid_t pid_ = 0;
+  SignalTreatment treatment_;
+  bool relocates_later_ = false;
   bool released_ = false;
 };
 

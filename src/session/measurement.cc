@@ -62,7 +62,8 @@ Measurement::Measurement(ProcessName process, target::RemoteTarget target,
 
 Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const MeasurementSpec& spec,
                                                          image::ObjectStore& store,
-                                                         MeasurementListener& listener) {
+                                                         MeasurementListener& listener,
+                                                         Progress progress) {
   const auto turn = ledger::Turn::take(pid);
   if (!turn) return fail(MeasurementError(turn.error()));
   if (auto closed = ledger::why_closed(pid)) return fail(MeasurementError(*closed));
@@ -71,7 +72,7 @@ Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const Measur
   if (!target) return fail(MeasurementError(target.error()));
   ProcessName process = {pid, target->command()};
   Measurement measurement(std::move(process), *std::move(target), spec, store, listener);
-  if (auto armed = measurement.arm_program(); !armed) {
+  if (auto armed = measurement.arm_program(progress); !armed) {
     if (!measurement.target_.is_over()) return fail(armed.error());
     return fail(measurement.error_of_exit());
   }
@@ -94,41 +95,50 @@ Result<Batch, MeasurementError> Measurement::arm(std::unique_ptr<image::ProcessI
   return Batch{std::move(image), *std::move(armed)};
 }
 
-// The task can be cancelled until the first jump is written. Everything is then undone.
-Result<Batch, MeasurementError> Measurement::plan_and_arm(Subject& subject) {
+// The task can be cancelled until the first jump is written. Everything is then undone. Returns
+// nullopt if all that could be armed has to wait for relocation.
+Result<std::optional<Batch>, MeasurementError> Measurement::plan_and_arm(Subject& subject,
+                                                                         Progress progress) {
   Task task;
   const auto watched = listener_->watch(task);
   object_code_ = subject.image->executable_ranges();
   try {
     const Task::Scope scope(&task);
-    auto set = plan(subject, *spec_);
+    unrelocated_ = {};
+    auto set =
+        plan(subject, *spec_, progress == Progress::before_relocation ? &unrelocated_ : nullptr);
     // A process that ends meanwhile has no code to read, and planning fails for some other reason.
     if (!subject.target.same_image()) return fail(error_of_exit());
     if (!set) return fail(set.error());
-    return arm(std::move(subject.image), *std::move(set));
+    if (unrelocated_.waits && unrelocated_.sites.empty()) return std::optional<Batch>();
+    auto armed = arm(std::move(subject.image), *std::move(set));
+    if (!armed) return fail(armed.error());
+    return std::optional<Batch>(*std::move(armed));
   } catch (const Cancelled&) {
     return fail(MeasurementError(Interrupted{}));
   }
 }
 
-Result<void, MeasurementError> Measurement::arm_program() {
+Result<void, MeasurementError> Measurement::arm_program(Progress progress) {
   const uint64_t begin_ns = monotonic_ns();
   if (auto able = target::can_be_hijacked(process_.pid); !able)
     return fail(MeasurementError(ledger::SessionError(able.error())));
   const auto turn = ledger::Turn::take(process_.pid);
   if (!turn) return fail(MeasurementError(turn.error()));
-  auto subject = look_at(target_, *store_);
+  auto subject = look_at(target_, *store_, progress);
   if (!subject) return fail(MeasurementError(subject.error()));
   for (const std::string& object : subject->image->replaced)
     listener_->object_replaced(process_, object);
   known_ = objects_in(*subject->image);
-  auto armed = plan_and_arm(*subject);
-  if (!armed) return fail(armed.error());
+  auto planned = plan_and_arm(*subject, progress);
+  if (!planned) return fail(planned.error());
+  std::optional<Batch> armed = *std::move(planned);
+  if (!armed) return {};
   admit_callers_of_statistics(target_, object_code_);
   const engine::ArmReport& report = armed->session.report();
   listener_->armed(process_, report, monotonic_ns() - begin_ns);
   note_skipped(report);
-  if (report.armed == 0 && armed->session.loader() == nullptr) {
+  if (report.armed == 0 && armed->session.loader() == nullptr && !unrelocated_.waits) {
     const Kind kind = spec_->selection.kind;
     // The next program may have the points that this one lacks.
     if (kind == Kind::span && spec_->unmatched == Unmatched::accept &&
@@ -138,8 +148,20 @@ Result<void, MeasurementError> Measurement::arm_program() {
   }
   batches_.push_back(*std::move(armed));
   // Loads after our look, and before the hook was armed, did not wait for us.
-  if (loader_of(batches_) != nullptr) look_again();
+  if (loader_of(batches_) != nullptr && progress == Progress::runs) look_again();
   return {};
+}
+
+Result<void, MeasurementError> Measurement::arm_relocated() {
+  const Unrelocated before = std::exchange(unrelocated_, {});
+  if (batches_.empty()) return arm_program();
+  auto subject = look_at(target_, *store_);
+  if (!subject) return fail(MeasurementError(subject.error()));
+  auto matches =
+      match_loaded(*subject->image, spec_->selection, [](const image::Object&) { return true; });
+  std::erase_if(matches,
+                [&](const image::Match& match) { return before.sites.contains(match.site); });
+  return arm_matches(std::move(subject->image), std::move(matches));
 }
 
 // A name selects one function, so it is a shortfall if that cannot be probed. A wildcard, or

@@ -54,7 +54,12 @@ class Measurement {
   // `store` and `listener` must outlive the measurement.
   static Result<Measurement, MeasurementError> begin(pid_t pid, const MeasurementSpec& spec,
                                                      image::ObjectStore& store,
-                                                     MeasurementListener& listener);
+                                                     MeasurementListener& listener,
+                                                     Progress progress = Progress::runs);
+  // Begun before relocation: is there something to be armed that has to wait for it? Then let the
+  // loader relocate, hold the process again, and call arm_relocated().
+  bool waits_for_relocation() const { return unrelocated_.waits; }
+  Result<void, MeasurementError> arm_relocated();
 
   const ProcessName& process() const { return process_; }
 
@@ -93,8 +98,8 @@ class Measurement {
   Measurement(ProcessName process, target::RemoteTarget target, const MeasurementSpec& spec,
               image::ObjectStore& store, MeasurementListener& listener);
 
-  Result<void, MeasurementError> arm_program();
-  Result<Batch, MeasurementError> plan_and_arm(Subject& subject);
+  Result<void, MeasurementError> arm_program(Progress progress = Progress::runs);
+  Result<std::optional<Batch>, MeasurementError> plan_and_arm(Subject& subject, Progress progress);
   Result<Batch, MeasurementError> arm(std::unique_ptr<image::ProcessImage> image,
                                       placement::ProbeSet set);
   void note_skipped(const engine::ArmReport& report);
@@ -108,6 +113,8 @@ class Measurement {
   void look_again();
   Result<void, MeasurementError> arm_loaded(std::unique_ptr<image::ProcessImage> now,
                                             const std::set<LoadedAt>& before);
+  Result<void, MeasurementError> arm_matches(std::unique_ptr<image::ProcessImage> now,
+                                             std::vector<image::Match> matches);
   void leave_out_unfinished(std::vector<image::Match>& matches);
   void note_load_missed(const MeasurementError& why);
   void forget_unloaded(const image::ProcessImage& now);
@@ -129,6 +136,7 @@ class Measurement {
   std::set<LoadedAt> known_;        // the objects at the last look
   std::vector<Range> object_code_;  // the executable ranges of these
   CallerWatch callers_;
+  Unrelocated unrelocated_;
   // Arming has failed, and its memory may not have been taken out again.
   bool has_left_over_ = false;
 

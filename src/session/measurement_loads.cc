@@ -61,11 +61,16 @@ void Measurement::note_load_missed(const MeasurementError& why) {
 
 Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::ProcessImage> now,
                                                        const std::set<LoadedAt>& before) {
-  const uint64_t begin_ns = monotonic_ns();
   auto matches = match_loaded(*now, spec_->selection, [&](const image::Object& object) {
     return !before.contains({object.path(), object.bias()});
   });
   leave_out_unfinished(matches);
+  return arm_matches(std::move(now), std::move(matches));
+}
+
+Result<void, MeasurementError> Measurement::arm_matches(std::unique_ptr<image::ProcessImage> now,
+                                                        std::vector<image::Match> matches) {
+  const uint64_t begin_ns = monotonic_ns();
   if (matches.empty()) return {};
   std::vector<std::string> names;
   for (const image::Match& match : matches)

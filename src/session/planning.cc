@@ -36,6 +36,10 @@ bool means_twice(image::ProcessImage& image, const Selection& selection, size_t 
   return each != matches;
 }
 
+bool waits_for_relocation(const image::Match& match) {
+  return match.unresolved || match.object->elf().has_text_relocations();
+}
+
 // Returns the points of all spans, each site once.
 std::vector<image::Match> points_of(const std::vector<placement::SpanMatches>& spans) {
   std::vector<image::Match> points;
@@ -51,10 +55,18 @@ std::vector<image::Match> points_of(const std::vector<placement::SpanMatches>& s
 }
 
 Result<placement::ProbeSet, MeasurementError> plan_spans(const Subject& subject,
-                                                         const MeasurementSpec& spec) {
+                                                         const MeasurementSpec& spec,
+                                                         Unrelocated* unrelocated) {
   image::ProcessImage& image = *subject.image;
   auto spans = match_spans(image, spec.selection, spec.unmatched);
   if (!spans) return fail(MeasurementError(spans.error()));
+  if (unrelocated != nullptr &&
+      std::any_of(spans->begin(), spans->end(), [](const placement::SpanMatches& span) {
+        return waits_for_relocation(span.start) || waits_for_relocation(span.end);
+      })) {
+    unrelocated->waits = true;
+    spans->clear();
+  }
   auto set = placement::plan_probes(image, points_of(*spans), placement::Kind::span);
   if (!set.skipped.empty() && spec.unmatched == Unmatched::refuse) {
     const placement::Skipped& first = set.skipped.front();
@@ -138,15 +150,20 @@ placement::ProbeSet plan_matches(const image::ProcessImage& image,
 }  // namespace
 
 Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
-                                                   const MeasurementSpec& spec) {
+                                                   const MeasurementSpec& spec,
+                                                   Unrelocated* unrelocated) {
   const Selection& selection = spec.selection;
-  if (selection.kind == placement::Kind::span) return plan_spans(subject, spec);
+  if (selection.kind == placement::Kind::span) return plan_spans(subject, spec, unrelocated);
   image::ProcessImage& image = *subject.image;
   const auto loader =
       spec.loads == Loads::tracked ? tracks_loads_by(subject, selection) : std::nullopt;
   auto matches = match(image, selection, spec.unmatched, loader ? Loads::tracked : Loads::ignored);
   if (!matches) return fail(MeasurementError(matches.error()));
   if (means_twice(image, selection, matches->size())) return fail(MeasurementError(MeantTwice{}));
+  if (unrelocated != nullptr) {
+    unrelocated->waits = std::erase_if(*matches, waits_for_relocation) != 0;
+    for (const image::Match& match : *matches) unrelocated->sites.insert(match.site);
+  }
   if (selection.sites == Sites::every_instruction) image::mean_each_instruction(*matches);
   return plan_matches(image, *std::move(matches), loader, spec);
 }

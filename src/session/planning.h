@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "base/result.h"
@@ -34,8 +35,17 @@ struct MeasurementSpec {
 // that are loaded later, and if loads can be tracked. Spans are not looked for in objects that are
 // loaded later. A span with a point that cannot be probed is left out if unmatched spans are
 // accepted, and an error otherwise.
+//
+// Before its objects are relocated, matches that have to wait for that are left out: IFUNCs, and
+// objects with relocations in their code. `waits`, if not null, is set if there are any, and then
+// spans are not planned at all; otherwise the set's matches are in `sites`.
+struct Unrelocated {
+  bool waits = false;
+  std::set<Address> sites;
+};
 Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
-                                                   const MeasurementSpec& spec);
+                                                   const MeasurementSpec& spec,
+                                                   Unrelocated* unrelocated = nullptr);
 
 // Returns what the patterns match in the objects for which `is_new` returns true.
 std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selection& selection,

@@ -46,7 +46,7 @@ Result<Subject, ledger::SessionError> look_at(pid_t pid, image::ObjectStore& sto
 }
 
 Result<Subject, ledger::SessionError> look_at(const target::RemoteTarget& target,
-                                              image::ObjectStore& store) {
+                                              image::ObjectStore& store, Progress progress) {
   using target::AttachCause;
   const pid_t pid = target.pid();
   const auto refuse = [&](AttachCause cause, int system_error) {
@@ -54,7 +54,9 @@ Result<Subject, ledger::SessionError> look_at(const target::RemoteTarget& target
   };
   const auto others =
       std::make_shared<const engine::OtherSites>(engine::OtherSites::find(pid, target.memory()));
-  auto image = load_settled(pid, engine::reader_without_jumps(others, target.reader()), store);
+  const auto reader = engine::reader_without_jumps(others, target.reader());
+  auto image = progress == Progress::before_relocation ? image::load_process(pid, reader, &store)
+                                                       : load_settled(pid, reader, store);
   if (image) image->taken = others->taken();
   const bool incomplete = !image || image->objects.empty() || !image->unreadable.empty();
   if (incomplete && is_gone(target)) return refuse(AttachCause::exited, 0);

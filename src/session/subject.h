@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "base/result.h"
@@ -12,6 +13,9 @@
 #include "target/remote_target.h"
 
 namespace pinprick::session {
+
+// Runs it, or is it held while its loader has yet to relocate its objects (Launched)?
+enum class Progress : uint8_t { runs, before_relocation };
 
 struct Subject {
   target::RemoteTarget target;
@@ -26,6 +30,7 @@ Result<target::RemoteTarget, ledger::SessionError> open_target(pid_t pid);
 // executes another program meanwhile, or if none of its objects can be read.
 Result<Subject, ledger::SessionError> look_at(pid_t pid, image::ObjectStore& store);
 Result<Subject, ledger::SessionError> look_at(const target::RemoteTarget& target,
-                                              image::ObjectStore& store);
+                                              image::ObjectStore& store,
+                                              Progress progress = Progress::runs);
 
 }  // namespace pinprick::session
