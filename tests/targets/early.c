@@ -7,7 +7,7 @@ __attribute__((noinline)) int counted(void) {
   return ++calls;
 }
 __attribute__((constructor)) static void construct(void) { counted(); }
-#ifndef __MUSL__
+#ifndef MUSL
 static int plain(void) { return calls; }
 static int (*resolve(void))(void) {
   counted();

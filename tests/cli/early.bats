@@ -1,0 +1,75 @@
+# The code of `-- COMMAND` that runs before main().
+load helpers
+
+# counts_all CALLS COMMAND...: each call of counted() is counted, and each is timed.
+counts_all() {
+  local calls=$1 verb
+  shift
+  for verb in count latency; do
+    "$PINPRICK" $verb --json -o "$work/records" counted -- "$@" >"$work/out" 2>"$work/errors" || {
+      cat "$work/errors" >&2
+      return 1
+    }
+    [ "$(cat "$work/out")" = "$calls" ]
+    case $verb in
+      count) [ "$(hits counted)" -eq "$calls" ] ;;
+      latency)
+        [ "$(field '[x["count"] for x in r if x["type"] == "latency" and x.get("final")][0]')" -eq "$calls" ] ;;
+    esac
+  done
+}
+
+@test "-- COMMAND is counted from a linked library's resolvers on: preinit, constructor, main" {
+  counts_all 4 "$TARGETS/early"
+}
+
+@test "so it is in a static program, and in one that relocates itself" {
+  counts_all 4 "$TARGETS/early_static"
+  counts_all 4 "$TARGETS/early_static_pie"
+}
+
+@test "so it is in a library that is preloaded, and where all names are bound at once" {
+  LD_BIND_NOW=1 counts_all 4 "$TARGETS/early"
+  # It has a constructor, and nobody uses its IFUNC.
+  LD_PRELOAD="$TARGETS/libearly.so" run "$PINPRICK" count --json -o "$work/records" counted -- true
+  [ "$status" -eq 0 ]
+  [ "$(hits counted)" -eq 1 ]
+}
+
+@test "so it is in a program whose rseq area the C library does not register" {
+  GLIBC_TUNABLES=glibc.pthread.rseq=0 counts_all 4 "$TARGETS/early"
+  [ "$(field '[x for x in r if x["type"] == "armed"][0]["rseq"]')" = False ]
+  counts_all 4 "$TARGETS/early"
+  [ "$(field '[x for x in r if x["type"] == "armed"][0]["rseq"]')" = True ]
+}
+
+@test "so it is in the interpreter of a script" {
+  printf '#!%s\n' "$TARGETS/early" >"$work/script"
+  chmod +x "$work/script"
+  counts_all 4 "$work/script"
+}
+
+@test "with musl, which runs constructors only" {
+  [ -x "$TARGETS/early_musl" ] || skip "musl-gcc is not installed"
+  counts_all 2 "$TARGETS/early_musl"
+}
+
+@test "an IFUNC of a linked library is counted in its constructors" {
+  LD_BIND_NOW=1 "$PINPRICK" count --json -o "$work/records" libearly.so:by_ifunc \
+    libearly.so:counted -- "$TARGETS/early" >"$work/out"
+  [ "$(hits counted)" -eq 4 ]
+  # main() calls it, by its name here or that of its implementation.
+  [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x.get("final") and x["function"] != "counted")')" -eq 1 ]
+  # Alone it is all that is armed, and that once.
+  LD_BIND_NOW=1 "$PINPRICK" count --json -o "$work/records" libearly.so:by_ifunc -- \
+    "$TARGETS/early" >"$work/out"
+  [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x.get("final"))')" -eq 1 ]
+}
+
+@test "a constructor that forks does no harm to its child" {
+  # The child runs to the program's entry point as well.
+  run "$PINPRICK" count early_forks:main -o /dev/null -- "$TARGETS/early_forks"
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [ "$(grep -c '^4$' <<<"$output")" -eq 2 ]
+}
