@@ -131,8 +131,19 @@ LoaderWalk::Step LoaderWalk::next() {
 }
 
 // The C library registers the area in its next few instructions, or never. The thread is stepped
-// through these, so that it cannot leave the loader unnoticed.
+// through these, so that it cannot leave the loader unnoticed. The kernel unblocks SIGTRAP in a
+// thread that is stepped.
 LoaderWalk::Step LoaderWalk::run_to_rseq() {
+  uint64_t mask = 0;
+  if (ptrace(PTRACE_GETSIGMASK, tid_, data(sizeof mask), &mask) != 0) return {};
+  const Step step = step_to_rseq();
+  if (step.event == Event::thread_ready &&
+      ptrace(PTRACE_SETSIGMASK, tid_, data(sizeof mask), &mask) != 0)
+    return {};
+  return step;
+}
+
+LoaderWalk::Step LoaderWalk::step_to_rseq() {
   constexpr int kMostSteps = 1000;
   const Step ready = {Event::thread_ready, {}};
   for (int i = 0; i < kMostSteps && !rseq_registration(tid_); ++i) {

@@ -10,9 +10,10 @@
 // as long as the loader has not published the object.
 //
 // The walk writes nothing into the thread: no breakpoint, no register. If the controller dies, the
-// kernel lets the thread go on as if it had not been followed. Signals are delivered as they come.
-// If the process is stopped by a signal, the thread goes on, and stops when it is detached. A step
-// waits for the thread, also in a call that blocks.
+// kernel lets the thread go on as if it had not been followed, unless it is stepped to its rseq
+// area (see LoaderWalk()). Signals are delivered as they come. If the process is stopped by a
+// signal, the thread goes on, and stops when it is detached. A step waits for the thread, also in a
+// call that blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -45,8 +46,10 @@ class LoaderWalk {
     Range code = {};  // code_mapped, object_mapped
   };
 
-  // `loader`: the loader's code, see loader_code(); without it a thread is ready as soon as it has
-  // its pointer.
+  // `loader`: the loader's code (loader_code()), through which the thread is stepped from where it
+  // has its pointer to where it has its area. Only for a child of ours that is killed when we die
+  // (PTRACE_O_EXITKILL): in any other process a SIGTRAP would be left. Empty: the thread counts as
+  // ready as soon as it has its pointer, and is never stepped.
   LoaderWalk(pid_t tid, Range loader) : tid_(tid), loader_(loader) {}
 
   // From PTRACE_EVENT_EXEC to the end of that call, before the first instruction of the new
@@ -60,6 +63,7 @@ class LoaderWalk {
   Stop resume(bool one_instruction);
   Stop read_call();
   Step run_to_rseq();
+  Step step_to_rseq();
 
   pid_t tid_;
   Range loader_;
