@@ -22,7 +22,8 @@ enum class Cause : uint8_t {
   signal_blocked,  // a thread blocks SIGTRAP: a breakpoint, even for a moment, could kill the
                    // process
   system,          // a system call failed; system_error is its errno
-  attached,        // the pinprick command has probes in this process; detail: which
+  attached,        // the pinprick command has a probe there, or others of which nothing is known;
+                   // detail: which
 };
 
 struct Error {

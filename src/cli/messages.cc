@@ -117,8 +117,11 @@ Message message(const target::AttachError& error) {
     case AttachCause::probes_itself:
       return refuse(
           "probes_itself",
-          "it probes itself with libpinprick, and only one of the two can change its code; "
-          "run it without its own probes");
+          "it probes itself with another version of libpinprick, or with one that is a part of the "
+          "program, and only one of the two can change its code; run it without its own probes");
+    case AttachCause::probes_itself_now:
+      return refuse("probes_itself_now",
+                    "it has just placed its first own probe, with libpinprick; try again");
   }
   return refuse("unknown", "unknown cause");
 }

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/clock.h"
 #include "cli/object_store.h"
@@ -14,9 +15,12 @@
 #include "engine/debugger_symbols.h"
 #include "engine/disarm.h"
 #include "engine/slot_use.h"
+#include "image/maps.h"
 #include "ledger/discovery.h"
+#include "patch/text_owner.h"
 #include "session/left_over.h"
 #include "session/row_sum.h"
+#include "target/procfs.h"
 
 namespace pinprick::cli {
 namespace {
@@ -137,6 +141,39 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
   return rows;
 }
 
+// The probes that the program has placed itself, as an owner; nullopt if it has none.
+std::optional<SessionRow> row_of_program(pid_t pid) {
+  const auto memory = target::Memory::open(pid);
+  const auto maps = image::read_maps(pid);
+  if (!memory || !maps) return std::nullopt;
+  SessionRow row;
+  row.state = SessionRow::State::own;
+  row.controller = pid;
+  const auto status = target::read_status(pid);
+  row.process = {pid, status ? status->command : "?"};
+  const auto own = patch::OwnProbes::read(*memory, *maps);
+  for (const layout::OwnSite& site : own.sites()) {
+    if (site.state != layout::OwnSite::State::in_use) continue;
+    const std::string object = patch::name_of(*memory, site.object_name);
+    const std::string name = site.name == 0 ? fmt::format("tracepoint at {:#x}", site.address)
+                                            : patch::name_of(*memory, site.name);
+    row.own_probes.push_back(object.empty() ? name : object + ":" + name);
+  }
+  row.sites = row.own_probes.size();
+  if (row.sites == 0) return std::nullopt;
+  return row;
+}
+
+// Those of the given processes, or of all that have sessions.
+void add_rows_of_programs(const Options& options, std::vector<SessionRow>& rows) {
+  std::set<pid_t> pids(options.pids.begin(), options.pids.end());
+  if (pids.empty())
+    for (const SessionRow& row : rows)
+      if (row.state != SessionRow::State::target_gone) pids.insert(row.process.pid);
+  for (pid_t pid : pids)
+    if (auto row = row_of_program(pid)) rows.push_back(*std::move(row));
+}
+
 // The sessions of the given processes, or of all.
 ledger::FoundSessions find(const Options& options) {
   if (options.pids.empty()) return ledger::find_sessions();
@@ -181,7 +218,9 @@ Result<void, Message> write_symbols(const Options& options,
 
 int run_status(const Options& options, Renderer& renderer) {
   const auto found = find(options);
-  renderer.sessions(rows_of(found.sessions));
+  auto rows = rows_of(found.sessions);
+  add_rows_of_programs(options, rows);
+  renderer.sessions(rows);
   if (!options.symbols.empty())
     if (auto written = write_symbols(options, found.sessions); !written) {
       renderer.error(written.error());

@@ -137,7 +137,7 @@ Result<void, ledger::SessionError> Arming::map_memory() {
                            [&](target::HijackedThread& thread) { return map_somewhere(thread); });
   if (!mapped) return mapped;
   note_rseq();
-  return check_that_it_does_not_probe_itself();
+  return check_that_text_is_shared();
 }
 
 // The other threads go on, and may map something where ours was to be: then the kernel refuses ours
@@ -155,11 +155,12 @@ Result<void, ledger::SessionError> Arming::map_somewhere(target::HijackedThread&
   }
 }
 
-// Announced, as the file is mapped now, so this is the time to look (patch/text_owner.h).
-Result<void, ledger::SessionError> Arming::check_that_it_does_not_probe_itself() {
+// A program that shares its text with nobody looks for the file, which is mapped now. So this is
+// the time to look for such a program. For others, the text writer looks.
+Result<void, ledger::SessionError> Arming::check_that_text_is_shared() {
   const auto maps = image::read_maps(target().pid());
   if (!maps) return failed(AttachCause::exited);
-  if (patch::library_changes_text(target().memory(), *maps))
+  if (patch::OwnProbes::read(target().memory(), *maps).is_closed())
     return failed(AttachCause::probes_itself);
   return {};
 }
@@ -205,7 +206,7 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
 // everybody locks there is nothing that a child could damage.
 void Arming::arm_what_fits() {
   plan_.arm_all();
-  for (size_t i : plan_.in_the_way) plan_.drop(i, plan::Reason::neighbour);
+  for (const auto& [patch, reason] : plan_.in_the_way) plan_.drop(patch, reason);
   if (facts_.rseq) return;
   for (size_t i = 0; i < plan_.set.patches.size(); ++i)
     if (plan_.is_hook(i, placement::Hook::Kind::vfork)) plan_.leave_out(i);

@@ -40,7 +40,7 @@ struct ArmingPlan {
   std::vector<PatchState> states;                 // of set.patches
   std::vector<placement::Skipped> left_out;       // probes that were dropped, and why
   std::map<size_t, Place> shared;                 // at sites that other sessions have, too
-  std::vector<size_t> in_the_way;                 // cannot be where others' are
+  std::map<size_t, plan::Reason> in_the_way;      // cannot be where others' are
   std::vector<uint32_t> with_trampoline;          // ascending, as the next two
   std::vector<uint32_t> dependents;               // rely on another one
   std::vector<uint32_t> puns;                     // lead to memory of our own

@@ -53,6 +53,7 @@ void Session::trap_skipped() {
   const OtherSites others =
       OtherSites::find(target_.pid(), target_.memory(), file_ ? file_->path() : std::string());
   for (const OtherSite* other : others.in({0, UINT64_MAX})) taken.push_back(other->touched());
+  for (const layout::OwnSite& site : others.program().sites()) taken.push_back(site.range());
   std::sort(taken.begin(), taken.end(), [](Range a, Range b) { return a.begin < b.begin; });
   const auto is_free = [&](Address address) {
     const auto next = std::upper_bound(taken.begin(), taken.end(), address,

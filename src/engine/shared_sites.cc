@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "arch/jump.h"
@@ -135,7 +136,13 @@ OtherSites OtherSites::find(pid_t pid, const target::Memory& memory, const std::
   std::vector<const layout::Session*> journals;
   for (const ledger::FoundSession& session : found.sessions)
     if (session.target_lives && session.file.path() != own) journals.push_back(&session.journal);
-  return OtherSites(journals, memory);
+  OtherSites others(journals, memory);
+  if (const auto maps = image::read_maps(pid)) {
+    others.program_ = patch::OwnProbes::read(memory, *maps);
+    const auto& code = others.program_.code();
+    others.code_.insert(others.code_.end(), code.begin(), code.end());
+  }
+  return others;
 }
 
 OtherSites::Candidates OtherSites::at(Address address) const {
@@ -244,16 +251,30 @@ std::vector<Range> OtherSites::taken() const {
   std::vector<Range> all;
   for (const OtherSite& site : sites_)
     if (site.is_in_text) all.push_back(site.touched());
+  for (const layout::OwnSite& site : program_.sites())
+    if (site.state == layout::OwnSite::State::in_use) all.push_back(site.range());
+  std::sort(all.begin(), all.end());
   return all;
 }
 
 image::MemoryReader reader_without_jumps(std::shared_ptr<const OtherSites> others,
-                                         image::MemoryReader reader) {
-  if (others->empty()) return reader;
-  return [others = std::move(others), reader = std::move(reader)](Address address,
-                                                                  std::span<uint8_t> out) {
+                                         const target::RemoteTarget& target) {
+  image::MemoryReader reader = target.reader();
+  if (others->empty() && !others->program().is_there()) return reader;
+  struct Program {
+    std::mutex mutex;  // readers may be several threads
+    patch::OwnProbes probes;
+  };
+  auto program = std::make_shared<Program>();
+  program->probes = others->program();
+  return [others = std::move(others), program = std::move(program), target,
+          reader = std::move(reader)](Address address, std::span<uint8_t> out) {
     if (!reader(address, out)) return false;
     others->put_back(address, out);
+    if (!program->probes.is_there()) return true;
+    const std::lock_guard lock(program->mutex);
+    program->probes.read_new(target.memory());
+    program->probes.put_back(target.pid(), address, out);
     return true;
   };
 }

@@ -45,7 +45,9 @@
 #include "image/process.h"
 #include "layout/session_file.h"
 #include "patch/text_edit.h"
+#include "patch/text_owner.h"
 #include "target/memory.h"
+#include "target/remote_target.h"
 
 namespace pinprick::engine {
 
@@ -75,7 +77,7 @@ class OtherSites {
   // The sites of the sessions with these journals, in the process with that memory.
   OtherSites(std::span<const layout::Session* const> journals, const target::Memory& memory);
   // The sites of all sessions in the process whose files are readable and trusted, except for the
-  // session with the file at `own`.
+  // session with the file at `own`; and those of the program itself.
   static OtherSites find(pid_t pid, const target::Memory& memory, const std::string& own = {});
 
   bool empty() const { return sites_.empty(); }
@@ -85,8 +87,11 @@ class OtherSites {
   // The sites that are in the text and touch any byte of the range. Valid as long as this object.
   std::vector<const OtherSite*> in(Range range) const;
 
-  // What all sites in the text touch.
+  // What all sites in the text touch, those of the program's own probes included.
   std::vector<Range> taken() const;
+
+  // What the program says about its own probes, which it does not share.
+  const patch::OwnProbes& program() const { return program_; }
 
   // Where a new stub is to enter the list of `other`, which is in the text.
   Place place_for(const target::Memory& memory, const OtherSite& other, bool times) const;
@@ -99,7 +104,7 @@ class OtherSites {
   // Is the stub of `self` in a list at a site of theirs?
   bool share_with(const target::Memory& memory, const layout::SiteEntry& self) const;
 
-  // Where these sessions' slots are in the process, and all their code.
+  // Where these sessions' slots are in the process, and all their code and the program's.
   const std::vector<layout::MappingEntry>& slots() const { return slots_; }
   const std::vector<Range>& code() const { return code_; }
 
@@ -120,10 +125,13 @@ class OtherSites {
   std::vector<OtherSite> sites_;  // by address
   std::vector<layout::MappingEntry> slots_;
   std::vector<Range> code_;
+  patch::OwnProbes program_;
 };
 
-// Reads the target's memory, its text as it would be without the others' jumps.
+// Reads the target's memory, its text as it would be without the others' jumps. The program may
+// place and remove probes of its own meanwhile, but must not have placed its first one since
+// `others` were found.
 image::MemoryReader reader_without_jumps(std::shared_ptr<const OtherSites> others,
-                                         image::MemoryReader reader);
+                                         const target::RemoteTarget& target);
 
 }  // namespace pinprick::engine

@@ -17,6 +17,11 @@ class SiteSharing {
       : plan_(plan), set_(plan.set), others_(others), memory_(memory) {}
 
   bool fits_in(size_t patch);
+  // Why it does not.
+  plan::Reason why_not(size_t patch) const {
+    return is_needed_by_program(set_.patches[patch]) ? plan::Reason::probed_by_program
+                                                     : plan::Reason::neighbour;
+  }
   void drop_unneeded_dependencies();
 
  private:
@@ -24,6 +29,7 @@ class SiteSharing {
     const uint64_t bias = patch.object->bias();
     return others_.in({own.begin + bias, own.end + bias});
   }
+  bool is_needed_by_program(const SitePatch& patch) const;
   bool has_free_trampoline(const SitePatch& patch) const;
   bool share(size_t patch, const OtherSite& other);
   std::optional<const OtherSite*> find_head(const OtherSite& other, image::Object& object,
@@ -58,8 +64,20 @@ std::vector<const OtherSite*> apart(const std::vector<const OtherSite*>& touchin
   return at_site;
 }
 
-// False: something of another session is where the patch would be.
+bool SiteSharing::is_needed_by_program(const SitePatch& patch) const {
+  const uint64_t bias = patch.object->bias();
+  const auto needs = [&](Range own) {
+    return others_.program().needs_any_of({own.begin + bias, own.end + bias});
+  };
+  const auto& trampoline = patch.plan.trampoline;
+  return needs(patch.plan.claimed()) ||
+         (trampoline &&
+          needs({trampoline->address, trampoline->address + trampoline->length}));
+}
+
+// False: something of another session, or of the program, is where the patch would be.
 bool SiteSharing::fits_in(size_t patch) {
+  if (is_needed_by_program(set_.patches[patch])) return false;
   const SitePlan& plan = set_.patches[patch].plan;
   const auto at_site = apart(in(plan.claimed(), set_.patches[patch]));
   if (at_site.size() == 1 && share(patch, *at_site[0])) return true;
@@ -88,7 +106,7 @@ void SiteSharing::drop_unneeded_dependencies() {
   for (size_t i = 0; i < set_.patches.size(); ++i)
     if (!needed[i] && set_.patches[i].probes.empty() && !set_.patches[i].hook &&
         !plan_.shared.contains(i))
-      plan_.in_the_way.push_back(i);
+      plan_.in_the_way.emplace(i, plan::Reason::neighbour);
 }
 
 // The site whose jump leads to the stub: `other`, or its trampoline; null: it is not there. Without
@@ -177,7 +195,7 @@ std::optional<size_t> SiteSharing::add_dependency(const OtherSite& window, image
 }  // namespace
 
 void share_sites(ArmingPlan& plan, const OtherSites& others, const target::Memory& memory) {
-  if (others.empty()) return;
+  if (others.empty() && !others.program().is_there()) return;
   SiteSharing sharing(plan, others, memory);
   // Dependencies before what lies in their windows.
   const size_t count = plan.set.patches.size();
@@ -185,7 +203,7 @@ void share_sites(ArmingPlan& plan, const OtherSites& others, const target::Memor
     for (size_t i = 0; i < count; ++i)
       if (static_cast<bool>(plan.set.patches[i].plan.depends_on) == dependents &&
           !sharing.fits_in(i))
-        plan.in_the_way.push_back(i);
+        plan.in_the_way.emplace(i, sharing.why_not(i));
   sharing.drop_unneeded_dependencies();
 }
 

@@ -58,10 +58,13 @@ std::optional<layout::RuntimeContext> context_in(const target::Memory& memory,
   return context;
 }
 
-// Slots of other sessions.
+// Slots of other sessions, and of the program itself.
 class OtherSlots {
  public:
-  OtherSlots(const target::Memory& memory, const std::vector<layout::MappingEntry>& mappings) {
+  OtherSlots(const target::Memory& memory, const std::vector<layout::MappingEntry>& mappings,
+             const std::vector<layout::OwnSlots>& program) {
+    for (const layout::OwnSlots& slots : program)
+      areas_.push_back({slots.address, slots.code, slots.count});
     for (const layout::MappingEntry& data : mappings) {
       const auto context = context_in(memory, data);
       layout::Slot first;
@@ -95,7 +98,8 @@ class OtherSlots {
 }  // namespace
 
 SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data,
-                      const std::vector<layout::MappingEntry>& others) {
+                      const std::vector<layout::MappingEntry>& others,
+                      const std::vector<layout::OwnSlots>& program) {
   SlotUse use;
   const auto found = context_in(memory, data);
   if (!found) return use;
@@ -112,7 +116,7 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
   }
   std::vector<bool> reached(use.slots.size());
   StackWords stacks(memory);
-  const OtherSlots other_slots(memory, others);
+  const OtherSlots other_slots(memory, others, program);
   // Where a slot's address lies: on the stack, or in a slot of another session whose address lies
   // there instead, and so on. A call has one slot for each session that times it, and one for each
   // timed function that it tail calls.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "layout/own_probes.h"
 #include "layout/runtime_data.h"
 #include "layout/session_file.h"
 #include "ledger/session_file.h"
@@ -31,9 +32,11 @@ struct SlotUse {
 // that ended, or to a stack that was moved elsewhere; or an unfinished detach has started to
 // release them (release_calls). A slot that was used again counts as abandoned for good: its first
 // call may still return.
-// `data` is the mapping with the slots, `others` those of other sessions.
+// `data` is the mapping with the slots, `others` those of other sessions, and `program` has those
+// of the program itself.
 SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data,
-                      const std::vector<layout::MappingEntry>& others = {});
+                      const std::vector<layout::MappingEntry>& others = {},
+                      const std::vector<layout::OwnSlots>& program = {});
 
 // Returns the abandoned calls by histogram: those that the runtime has counted, and those in `use`.
 std::vector<uint64_t> calls_abandoned(const target::Memory& memory, const SlotUse& use,

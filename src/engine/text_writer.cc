@@ -1,12 +1,15 @@
 #include "engine/text_writer.h"
 
 #include <algorithm>
+#include <atomic>
+#include <span>
 #include <utility>
 
 #include "engine/failures.h"
 #include "engine/rseq_areas.h"
 #include "engine/semaphores.h"
 #include "engine/thread_ids.h"
+#include "patch/text_owner.h"
 
 namespace pinprick::engine {
 
@@ -27,7 +30,40 @@ Result<void, ledger::SessionError> TextWriter::announce(std::vector<patch::Inter
                 [&](const patch::Interior& one) { return !parts_.plan.is_armed(one.edit); });
   parts_.journal.header.state = layout::SessionState::armed;
   if (auto tables = noted(parts_.file.write_tables(parts_.journal)); !tables) return tables;
-  return noted(parts_.file.write_header(parts_.journal.header));
+  if (auto header = noted(parts_.file.write_header(parts_.journal.header)); !header) return header;
+  return leave_to_program();
+}
+
+// The program looks at the file as we look at its table, and each does so after it has said what it
+// takes (patch/text_owner.h).
+Result<void, ledger::SessionError> TextWriter::leave_to_program() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const auto maps = image::read_maps(parts_.target.pid());
+  if (!maps) return attach_failure(parts_.target.pid(), AttachCause::exited);
+  const auto program = patch::OwnProbes::read(parts_.target.memory(), *maps);
+  if (!program.is_there()) return {};
+  if (program.is_closed()) return attach_failure(parts_.target.pid(), AttachCause::probes_itself);
+  ArmingPlan& plan = parts_.plan;
+  bool is_any = false;
+  for (size_t i = 0; i < plan.set.patches.size(); ++i) {
+    if (!plan.is_armed(i)) continue;
+    const size_t own = plan.set.patches[i].plan.trampoline ? 2 : 1;
+    const auto sites = std::span(parts_.journal.sites).subspan(plan.states[i].site, own);
+    const bool is_needed = std::any_of(sites.begin(), sites.end(), [&](const auto& site) {
+      return program.needs_any_of(
+          {site.address, site.address + std::max<uint64_t>(site.length, site.displaced)});
+    });
+    is_any = (is_needed && plan.drop(i, plan::Reason::probed_by_program)) || is_any;
+  }
+  if (is_any) {
+    drop_what_lacks_something();
+    std::erase_if(interiors_,
+                  [&](const patch::Interior& one) { return !plan.is_armed(one.edit); });
+    if (auto noted = note_left_out(); !noted) return noted;
+  }
+  if (!parts_.image.probes_itself)
+    return attach_failure(parts_.target.pid(), AttachCause::probes_itself_now);
+  return {};
 }
 
 void TextWriter::prepare_edits() {

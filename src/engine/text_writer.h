@@ -1,7 +1,8 @@
 // Writes the text of a session: announces it in the file, stops the process, and writes what can be
 // written, all or nothing where patches depend on each other.
 //
-//     1  announce(): the file says `armed`, and what each site will hold
+//     1  announce(): the file says `armed`, and what each site will hold; sites that the program
+//        itself has probes at are left out
 //     2  prepare_edits(), prepare_stop(): what need not be done while the process stands still
 //     3  try_to_write(): all threads stop, where they are is looked at, the text is written, and
 //     the
@@ -71,6 +72,7 @@ class TextWriter {
 
  private:
   Counting counting() const { return rseq_ ? Counting::restartable : Counting::locked; }
+  Result<void, ledger::SessionError> leave_to_program();
   void drop_what_lacks_something();
   // Returns true if something was dropped.
   bool drop_where_threads_are(const std::vector<size_t>& busy);

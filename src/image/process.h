@@ -30,6 +30,7 @@ struct ProcessImage {
   bool maps_unwinder = false;         // has libgcc_s, libunwind, or a C++ runtime
   std::vector<Mapping> maps;          // of the process; empty for a file
   std::vector<Range> taken;           // text that others' probes have changed, ascending
+  bool probes_itself = false;         // by libpinprick; known if it was asked for
   Range vdso_padding;                 // zeros from the end of the vDSO to the end of its last page
 
   Object* object_at(Address code) const;

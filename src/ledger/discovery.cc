@@ -130,7 +130,7 @@ std::optional<SessionError> why_closed(pid_t pid) {
   }
   const auto memory = target::Memory::open(pid);
   const auto maps = image::read_maps(pid);
-  if (memory && maps && patch::library_changes_text(*memory, *maps))
+  if (memory && maps && patch::OwnProbes::read(*memory, *maps).is_closed())
     return SessionError(target::AttachError{target::AttachCause::probes_itself, pid, 0, 0, {}});
   if (memory && maps)
     for (const image::Mapping& mapping : *maps)

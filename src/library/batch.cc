@@ -1,6 +1,7 @@
 #include "library/batch.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "library/error.h"
 #include "library/neighbours.h"
@@ -26,10 +27,18 @@ Result<std::vector<TextChange>, Error> no_room_after_all(const Site& site) {
 Result<void, Error> Batch::prepare(std::span<Site* const> sites) {
   const Modes& modes = parts_.modes;
   bool writes = false;
-  for (Site* site : sites) {
+  std::vector<Site*> wanted;
+  std::copy_if(sites.begin(), sites.end(), std::back_inserter(wanted),
+               [&](Site* site) { return encoding_when_armed(*site, modes) != nullptr; });
+  const auto taken = take_sites(self_.memory(), wanted);
+  if (!taken) return fail(taken.error());
+  // Otherwise the plans may rest on bytes that sessions have written.
+  if (*taken && !parts_.image.has_read_beside(**taken)) {
+    parts_.image.forget();
+    return fail(error_of(Cause::attached, {}, "pinprick has just changed its probes in this process"));
+  }
+  for (Site* site : wanted) {
     Encoding* const encoding = encoding_when_armed(*site, modes);
-    if (encoding == nullptr) continue;
-    if (auto claimed = claim_text(self_); !claimed) return claimed;
     if (site->needed().measures)
       if (auto made = make_return_slots(self_); !made) return fail(system_error(made.error()));
     if (modes.armed && is_as_wanted(*site, modes)) continue;

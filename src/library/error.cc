@@ -32,8 +32,8 @@ std::string Error::message() const {
     case Cause::signal_blocked:
       return about + "a thread blocks SIGTRAP; leave it out of the signal mask";
     case Cause::attached:
-      return about + detail + " has probes in this process; end it, or take them out with " +
-             "`pinprick detach -p " + std::to_string(::getpid()) + "`";
+      return about + detail + "; end it, or take its probes out with `pinprick detach -p " +
+             std::to_string(::getpid()) + "`";
     case Cause::system:
       return about + "the system refuses: " + std::strerror(system_error);
   }

@@ -11,6 +11,7 @@
 #include "base/machine.h"
 #include "layout/session_file.h"
 #include "library/children.h"
+#include "library/own_ledger.h"
 #include "library/return_slots.h"
 #include "library/unwinding.h"
 #include "runtime/activations.h"
@@ -96,6 +97,7 @@ Result<void, SystemError> HistogramStore::make_slots() {
   pp_timed_unwound = image->unwound;
   const arch::SlotFrames slots = {image->slot_code, begin, PP_RECORD_SITE};
   cover_slots(slots, &personality);
+  OwnLedger::get().note_slots({begin, image->slot_code.begin, kSlots});
   const auto rows = runtime::image_frames(image->code_address);
   cover({rows.front().from, rows.back().from}, arch::RangeKind::stubs,
         [&](arch::Assembler& table) { return arch::emit_code_unwind_table(table, rows, slots); });

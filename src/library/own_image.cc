@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "library/error.h"
-#include "library/text_access.h"
 #include "target/memory.h"
 
 namespace pinprick::library {
@@ -23,22 +22,24 @@ OwnImage::Generation OwnImage::now() {
 }
 
 Result<bool, SystemError> OwnImage::refresh() {
-  const bool has_foreign_probes = !not_attached();
-  if (has_foreign_probes_ && !has_foreign_probes) forget();
-  const Generation generation = now();
-  if (generation_ == generation) return false;
   auto opened = target::Memory::open(::getpid());
   if (!opened) return fail(opened.error());
   const auto memory = std::make_shared<target::Memory>(*std::move(opened));
+  auto sessions = AttachedSessions::look(*memory);
+  if (!sessions) return fail(sessions.error());
+  if (!sessions->has_same_sessions(sessions_)) forget();
+  const Generation generation = now();
+  if (generation_ == generation) return false;
+  sessions_ = *std::move(sessions);
   auto loaded = image::load_process(::getpid(), [this, memory](Address at, std::span<uint8_t> out) {
     if (!memory->read(at, out)) return false;
     restore_(at, out);
+    sessions_.put_back(*memory, at, out);
     return true;
   });
   if (!loaded) return fail(loaded.error());
   image_ = *std::move(loaded);
   generation_ = generation;
-  has_foreign_probes_ = has_foreign_probes;
   return true;
 }
 

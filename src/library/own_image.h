@@ -1,8 +1,8 @@
 // The objects of our own process, as their files and their unpatched memory have them.
 //
 // Kept between calls, since loading symbols and decoding text takes most of the time. Reloaded when
-// libraries were loaded or unloaded, and after an attached session has gone: its jumps in the text
-// hide where probes fit. The caller holds the registry's lock. Functions fail if the process cannot
+// libraries were loaded or unloaded, and when attached sessions come or go: text is read
+// without their jumps, which hide where probes fit. The caller holds the registry's lock. Functions fail if the process cannot
 // be read, or if a name means no function, or more than one.
 #pragma once
 
@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "image/match.h"
 #include "image/process.h"
+#include "library/attached_sessions.h"
 #include "pinprick/error.h"
 #include "pinprick/probe.h"
 
@@ -31,6 +32,12 @@ class OwnImage {
   Result<bool, SystemError> refresh();
   // Makes the next refresh() reload, as the bytes that were read may not be the program's own.
   void forget() { generation_.reset(); }
+
+  bool is_forgotten() const { return !generation_; }
+  // Are these the sessions that were there when it was loaded?
+  bool has_read_beside(const AttachedSessions& sessions) const {
+    return sessions.has_same_sessions(sessions_);
+  }
 
   std::optional<image::Match> at(Address address) const;
   // All functions that the pattern matches.
@@ -48,7 +55,7 @@ class OwnImage {
 
   std::function<void(Address, std::span<uint8_t>)> restore_;
   std::optional<Generation> generation_;
-  bool has_foreign_probes_ = false;  // an attached session was there when it was loaded
+  AttachedSessions sessions_;  // as they were when it was loaded
   image::ProcessImage image_;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "library/error.h"
+#include "library/own_ledger.h"
 #include "library/point_text.h"
 #include "library/registry.h"
 #include "library/text_access.h"
@@ -109,13 +110,13 @@ std::vector<PointSite> Points::sites_of(const Changes& changes, bool Change::*wh
 Result<void, PointError> Points::check(const target::SelfTarget& self,
                                        std::span<const PointSite> sites) const {
   if (sites.empty()) return {};
-  if (auto clear = not_attached(); !clear) return fail(point_error(clear.error()));
+  if (auto taken = take_sites(self.memory(), sites); !taken)
+    return fail(point_error(taken.error()));
   if (const auto site = foreign_site(self.memory(), sites))
     return fail(PointError{EILSEQ, fmt::format("the code at {:#x} is not a point's; take out the "
                                                "probe or breakpoint there",
                                                *site)});
   if (auto ready = ready_for_breakpoints(); !ready) return fail(point_error(ready.error()));
-  if (auto claimed = claim_text(self); !claimed) return fail(point_error(claimed.error()));
   return {};
 }
 
@@ -140,11 +141,33 @@ void Points::retire(std::vector<Calls> lists) {
   });
 }
 
+// What attached sessions are told follows what the text has become.
+class Points::Settling {
+ public:
+  Settling(const target::SelfTarget& self, std::span<const PointSite> on,
+           std::span<const PointSite> off)
+      : self_(self), sites_(on.begin(), on.end()) {
+    sites_.insert(sites_.end(), off.begin(), off.end());
+  }
+  Settling(const Settling&) = delete;
+  Settling& operator=(const Settling&) = delete;
+  ~Settling() {
+    SiteStates state_of(self_.memory());
+    for (const PointSite& site : sites_)
+      OwnLedger::get().settle_point(site, state_of(site) == SiteState::on);
+  }
+
+ private:
+  const target::SelfTarget& self_;
+  std::vector<PointSite> sites_;
+};
+
 Result<void, PointError> Points::make(Changes changes) {
   const auto on = sites_of(changes, &Change::turns_on);
   const auto off = sites_of(changes, &Change::turns_off);
   const auto self = target::SelfTarget::open();
   if (!self) return fail(point_error(system_error(self.error())));
+  const Settling settling(*self, on, off);
   if (auto checked = check(*self, on); !checked) return checked;
   std::vector<Calls> former;
   former.reserve(changes.size());

@@ -75,6 +75,8 @@ class Points {
     std::vector<Calls> lists;
   };
 
+  class Settling;
+
   Points() = default;
   // The caller of these holds the registry's lock.
   void refresh();

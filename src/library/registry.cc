@@ -9,12 +9,19 @@
 
 #include "library/error.h"
 #include "library/handler_lists.h"
+#include "library/own_ledger.h"
 #include "library/text_access.h"
 #include "library/unwinding.h"
 #include "runtime/thread.h"
 
 namespace pinprick::library {
 namespace {
+
+// What attached sessions are told follows what a change has become (own_ledger.h).
+struct Settling {
+  std::vector<Site*> removed;
+  ~Settling() { OwnLedger::get().settle(removed); }
+};
 
 template <class T>
 void keep_one_of_each(std::vector<T*>& all) {
@@ -83,7 +90,20 @@ Batch Registry::batch(const target::SelfTarget& self, Operation& operation) {
 
 Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> requests) {
   Operation operation(mutex_, reclaimer_);
-  if (auto clear = not_attached(); !clear) return fail(clear.error());
+  constexpr int kAttempts = 5;
+  for (int attempt = 1;; ++attempt) {
+    auto placed = try_to_place(requests, operation);
+    // If a session came or went meanwhile, the plan has to be made again.
+    const bool is_outdated =
+        !placed && placed.error().cause == Cause::attached && image_.is_forgotten();
+    if (!is_outdated || attempt == kAttempts) return placed;
+  }
+}
+
+Result<std::vector<Attachment*>, Error> Registry::try_to_place(std::vector<Request>& requests,
+                                                               Operation& operation) {
+  const Settling settling;
+  if (auto clear = may_have_probes(); !clear) return fail(clear.error());
   if (auto fresh = refresh(); !fresh) return fail(fresh.error());
   const auto self = target::SelfTarget::open();
   if (!self) return fail(system_error(self.error()));
@@ -125,12 +145,14 @@ Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> req
 
 Result<void, Error> Registry::change_all(bool Modes::*what, bool wanted, Operation& operation) {
   if (modes_.*what == wanted) return {};
+  Settling settling;
   if (auto fresh = refresh(); !fresh) return fresh;
   const auto self = target::SelfTarget::open();
   if (!self) return fail(system_error(self.error()));
   std::vector<Site*> sites;
   for (const auto& [address, site] : sites_.all())
     if (!site->gone) sites.push_back(site.get());
+  settling.removed = sites;
   modes_.*what = wanted;
   Batch batch = this->batch(*self, operation);
   auto done = batch.prepare(sites);
@@ -159,10 +181,12 @@ Result<void, Error> Registry::set_armed(bool armed) {
 
 void Registry::remove(std::span<Attachment* const> attachments) {
   Operation operation(mutex_, reclaimer_);
+  Settling settling;
   static_cast<void>(refresh());
   std::vector<Site*> sites;
   for (Attachment* attachment : attachments) {
     sites.push_back(attachment->site);
+    settling.removed.push_back(attachment->site);
     Attacher::detach(*attachment);
     operation.retired.attachments.emplace_back(attachment);
   }
@@ -180,6 +204,7 @@ Result<void, Error> Registry::set_enabled(std::span<Attachment* const> attachmen
   std::copy_if(attachments.begin(), attachments.end(), std::back_inserter(changed),
                [&](const Attachment* one) { return one->enabled != enabled; });
   if (changed.empty()) return {};
+  const Settling settling;
   if (auto fresh = refresh(); !fresh) return fresh;
   const auto self = target::SelfTarget::open();
   if (!self) return fail(system_error(self.error()));

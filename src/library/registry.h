@@ -88,6 +88,8 @@ class Registry {
   Registry();
   // The caller of these holds the lock.
   Result<void, Error> refresh();
+  Result<std::vector<Attachment*>, Error> try_to_place(std::vector<Request>& requests,
+                                                       Operation& operation);
   // Returns the site for a request. Sites that have to give way are demoted.
   Result<Site*, Error> site_for(const Request& request, Demotions& demotions);
   Batch batch(const target::SelfTarget& self, Operation& operation);

@@ -6,6 +6,7 @@
 
 #include "arch/stub.h"
 #include "arch/unwind_tables.h"
+#include "library/own_ledger.h"
 #include "library/unwinding.h"
 #include "runtime/activations.h"
 #include "runtime/handlers.h"
@@ -68,6 +69,7 @@ Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
   runtime::slots = slots;
   // The record of such a call is the stub's HitRecord (runtime/handlers.cc).
   cover_slots({runtime::slot_code, data, PP_HIT_ADDRESS}, &personality);
+  OwnLedger::get().note_slots({data, first, kSlots});
   cover({code_begin, first}, arch::RangeKind::stubs,
         [&](arch::Assembler& table) { return arch::emit_code_unwind_table(table, way_out); });
   tell_unwinders();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arch/stub.h"
+#include "layout/own_probes.h"
 #include "library/attachment.h"
 #include "library/stub_features.h"
 #include "library/stub_space.h"
@@ -55,6 +56,7 @@ struct Site {
   std::optional<arch::Metric> metric;  // set with the histogram
   Encoding* in_place = nullptr;        // one of the two; nullptr if the text is the program's own
   bool gone = false;
+  layout::OwnSite* entry = nullptr;  // what others are told of it (own_ledger.h); nullptr: nothing
 
   std::vector<Attachment*> attachments;  // in the order in which they run
   StubFeatures needed() const;           // by the attachments that are enabled

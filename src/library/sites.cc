@@ -85,6 +85,7 @@ void Sites::forget_what_is_gone(const image::ProcessImage& objects) {
     }
     site->in_place = nullptr;
     site->gone = true;
+    if (site->entry != nullptr) site->entry->state = layout::OwnSite::State::gone;
     runtime::forget_continuations((site->jump ? *site->jump : site->breakpoint).touched());
   }
 }

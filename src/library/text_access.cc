@@ -4,8 +4,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "arch/jump.h"
+#include "library/attached_sessions.h"
 #include "library/error.h"
-#include "patch/text_owner.h"
+#include "library/own_ledger.h"
 #include "runtime/traps.h"
 
 namespace pinprick::library {
@@ -13,40 +20,88 @@ namespace {
 
 // Looks repeatedly, at short intervals. A thread may block all signals for a moment, as libc does
 // while it creates one; in a program that creates threads all the time, there is nearly always one.
+// And an attached session traces threads for a moment, and passes their signals on.
 std::optional<target::TrapObstacle> lasting_obstacle() {
   constexpr int kLooks = 3000;
   constexpr timespec kPause = {0, 200'000};
   std::optional<target::TrapObstacle> obstacle;
   for (int i = 0; i < kLooks; ++i) {
     obstacle = target::trap_obstacle();
-    if (obstacle != target::TrapObstacle::blocked) break;
+    if (!obstacle) break;
     ::nanosleep(&kPause, nullptr);
   }
   return obstacle;
 }
 
-Error attached_error(const patch::AttachedSession& session) {
-  const pid_t controller = session.controller;
-  return error_of(Cause::attached, {},
-                  controller == 0 ? "pinprick" : fmt::format("pinprick {}", controller));
+Error attached_error(pid_t controller, std::string site, std::string_view what) {
+  return error_of(Cause::attached, std::move(site),
+                  controller == 0 ? fmt::format("pinprick {}", what)
+                                  : fmt::format("pinprick {} {}", controller, what));
+}
+
+Result<AttachedSessions, Error> look_at_sessions(const target::Memory& memory) {
+  const auto sessions = AttachedSessions::look(memory);
+  if (!sessions) return fail(system_error(sessions.error()));
+  if (const auto unknown = sessions->unknown())
+    return fail(attached_error(*unknown, {},
+                               "has probes in this process, and nothing is known of them"));
+  if (!OwnLedger::get().is_shared())
+    if (const auto any = sessions->any())
+      return fail(attached_error(*any, {}, "has probes in this process"));
+  return *sessions;
+}
+
+// Enters the sites, and then looks. `range_of` and `name_of` are of one of them.
+template <class Sites, class RangeOf, class NameOf>
+Taken enter_and_look(const target::Memory& memory, const Sites& sites, RangeOf&& range_of,
+                     NameOf&& name_of) {
+  OwnLedger& ledger = OwnLedger::get();
+  std::vector<Range> entered;
+  std::vector<std::string> names;
+  for (const auto& site : sites) {
+    const auto is_new = ledger.enter(site);
+    if (!is_new) return fail(system_error(is_new.error()));
+    if (!*is_new) continue;
+    entered.push_back(range_of(site));
+    names.push_back(name_of(site));
+  }
+  if (entered.empty()) return std::optional<AttachedSessions>();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const auto sessions = look_at_sessions(memory);
+  if (!sessions) return fail(sessions.error());
+  if (const auto owner = sessions->owner_of(ledger.library()))
+    return fail(attached_error(*owner, {}, "has probes in libpinprick itself"));
+  for (size_t i = 0; i < entered.size(); ++i)
+    if (const auto owner = sessions->owner_of(entered[i]))
+      return fail(attached_error(*owner, names[i], "has a probe there"));
+  return std::optional(*sessions);
 }
 
 }  // namespace
 
-Result<void, Error> not_attached() {
+Result<void, Error> may_have_probes() {
   const auto memory = target::Memory::open(::getpid());
   if (!memory) return fail(system_error(memory.error()));
-  const auto session = patch::session_in_own_text(*memory);
-  if (!session) return fail(system_error(session.error()));
-  if (*session) return fail(attached_error(**session));
+  const auto sessions = look_at_sessions(*memory);
+  if (!sessions) return fail(sessions.error());
   return {};
 }
 
-Result<void, Error> claim_text(const target::SelfTarget& self) {
-  const auto session = patch::claim_own_text(self.memory());
-  if (!session) return fail(system_error(session.error()));
-  if (*session) return fail(attached_error(**session));
-  return {};
+Taken take_sites(const target::Memory& memory, std::span<Site* const> sites) {
+  std::vector<std::reference_wrapper<Site>> all;
+  for (Site* site : sites) all.push_back(*site);
+  return enter_and_look(
+      memory, all, [](const Site& site) { return describe(site).range(); },
+      [](const Site& site) { return site.name; });
+}
+
+Taken take_sites(const target::Memory& memory, std::span<const PointSite> points) {
+  return enter_and_look(
+      memory, points,
+      [](const PointSite& point) {
+        return Range{point.nop, point.nop + arch::kLinkLength};
+      },
+      [](const PointSite& point) { return fmt::format("the tracepoint at {:#x}", point.nop); });
 }
 
 Result<void, Error> ready_for_breakpoints() {

@@ -1,22 +1,34 @@
 // Checks whether the text of our own process may be changed now.
 //
-// Two things forbid it: an attached session that changes the text, too, and a thread that a
+// Two things forbid it: an attached session that takes the same bytes, and a thread that a
 // breakpoint of ours would kill. The caller holds the registry's lock. Each function returns the
-// reason as an error. They change nothing of the process but its SIGTRAP handler, and the page that
-// claims the text (patch/text_owner.h).
+// reason as an error. They change nothing of the process but its SIGTRAP handler, and what others
+// are told of its probes (own_ledger.h).
 #pragma once
 
+#include <optional>
+#include <span>
+
 #include "base/result.h"
+#include "library/attached_sessions.h"
+#include "library/point_notes.h"
+#include "library/site.h"
 #include "pinprick/error.h"
-#include "target/self_target.h"
+#include "target/memory.h"
 
 namespace pinprick::library {
 
-// Fails while an attached session has changed the text, or has left it changed.
-Result<void, Error> not_attached();
+// Fails if this program cannot have probes beside an attached session that is there, or that has
+// left its jumps in the text: because nothing is known of its sites, or because the text is not
+// shared (OwnLedger::is_shared()).
+Result<void, Error> may_have_probes();
 
-// To be called before the text is changed: from then on no attached session may change it.
-Result<void, Error> claim_text(const target::SelfTarget& self);
+// To be called before the text of these sites is changed. Tells attached sessions that the sites
+// are taken. Fails if a session has one of them; the caller then settles them (OwnLedger).
+// Returns the sessions that are there, or nullopt if all sites were taken already.
+using Taken = Result<std::optional<AttachedSessions>, Error>;
+Taken take_sites(const target::Memory& memory, std::span<Site* const> sites);
+Taken take_sites(const target::Memory& memory, std::span<const PointSite> points);
 
 // Makes sure that no thread would die at a breakpoint of ours. To be called before each piece of a
 // change: since the last one the program may have set a handler of its own or blocked the signal,

@@ -20,6 +20,7 @@
 #include "image/debugger_file.h"
 #include "library/debugger.h"
 #include "library/loaded_object.h"
+#include "library/own_ledger.h"
 #include "placement/hidden_unwinder.h"
 
 namespace pinprick::library {
@@ -138,8 +139,9 @@ const Covered* asked_for(const void* argument, bool is_known) {
 int list_objects(int (*callback)(dl_phdr_info*, size_t, void*), void* argument) {
   const auto caller = reinterpret_cast<Address>(__builtin_return_address(0));
   const Covered* const found = asked_for(argument, unwinder_at(caller) != nullptr);
-  if (const int answer = ::dl_iterate_phdr(callback, argument); answer != 0 || found == nullptr)
-    return answer;
+  // A tail call: a hook of an attached session looks at its caller, which then is the unwinder.
+  if (found == nullptr) return ::dl_iterate_phdr(callback, argument);
+  if (const int answer = ::dl_iterate_phdr(callback, argument); answer != 0) return answer;
   LookUp look_up = {callback, argument, found};
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* out) {
@@ -273,6 +275,8 @@ void cover(Range code, arch::RangeKind kind, const EmitUnwindTable& emit) {
       arch::range_header(memory, code.begin, memory + sizeof(arch::RangeHeader) + at.fde);
   std::memcpy(covered->bytes.data(), &header, sizeof header);
   all_covered().push_back(std::move(covered));
+  // No call returns to a trampoline.
+  if (kind != arch::RangeKind::trampoline) OwnLedger::get().note_code(code);
 }
 
 void tell_unwinders() {

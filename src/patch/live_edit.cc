@@ -6,13 +6,6 @@
 #include "arch/code.h"
 
 namespace pinprick::patch {
-namespace {
-
-// Changes this close to each other are written with one system call.
-constexpr uint64_t kNear = 512;
-
-}  // namespace
-
 Result<void, SystemError> write_text(const target::Memory& memory,
                                      std::vector<ByteChange> changes) {
   std::sort(changes.begin(), changes.end(),
@@ -20,13 +13,10 @@ Result<void, SystemError> write_text(const target::Memory& memory,
   std::vector<uint8_t> bytes;
   for (size_t first = 0; first < changes.size();) {
     size_t last = first + 1;
-    while (last < changes.size() && changes[last].address - changes[last - 1].address <= kNear)
-      ++last;
-    const Address begin = changes[first].address;
-    bytes.resize(changes[last - 1].address + 1 - begin);
-    if (!memory.read(begin, bytes)) return fail(SystemError{EFAULT});
-    for (size_t i = first; i < last; ++i) bytes[changes[i].address - begin] = changes[i].value;
-    if (auto written = memory.write(begin, bytes); !written) return written;
+    while (last < changes.size() && changes[last].address == changes[last - 1].address + 1) ++last;
+    bytes.clear();
+    for (size_t i = first; i < last; ++i) bytes.push_back(changes[i].value);
+    if (auto written = memory.write(changes[first].address, bytes); !written) return written;
     first = last;
   }
   return {};

@@ -80,8 +80,7 @@ struct ByteChange {
 std::vector<ByteChange> placing_step(const LiveEdit& edit, int step);
 std::vector<ByteChange> removing_step(const LiveEdit& edit, int step);
 
-// Writes the changes, in any order. Bytes between close changes are rewritten with their present
-// values, as nothing else writes text.
+// Writes the changes, in any order, and no other bytes: an attached session may change those.
 Result<void, SystemError> write_text(const target::Memory& memory, std::vector<ByteChange> changes);
 
 // Make all edits together, with three barriers in all. An error leaves a correct program, in which

@@ -1,69 +1,92 @@
-// Decides who changes the text of a process: attached sessions, or libpinprick in the process
-// itself. Not both at a time, as neither knows what the other has written, or would put back.
+// Who changes the text of a process: attached sessions, or libpinprick in the process itself, or
+// both. How several sessions share text is in engine/shared_sites.h. This is about the program and
+// the sessions, which have no lock in common: each takes what nobody else has.
 //
 // Each announces itself in the memory of the process, which both see in whatever user, folder or
-// namespace they run. A session maps its file there before it writes text, and the file says
-// whether text is changed. The library maps a page that says that it changes text.
+// namespace they run. A session maps its file there, and the file says which bytes it takes. The
+// library maps a page, which leads to a table of what it takes (layout/own_probes.h).
 //
 //     library                                session
-//       map the page, write into it            map the file
-//       look for a session's file:             look for the page:
-//         unmap the page, refuse if it is        unmap the file, refuse if it is there
-//         there                                write stubs; stop; write text
-//       write text
+//       enter the sites into the table         the file says `armed`, with the sites
+//       look for files, and their sites:       look at the table:
+//         leave the sites out, and refuse,       leave the sites out, and say so,
+//         if a session has them                  if the library has them
+//       write text                             stop; write text
 //
-// Both announce first and look afterwards, so no thread has to be stopped: at least one of the two
-// sees the other. Suppose that the session does not see the page. Then the page was not mapped, or
-// not filled in, when the session looked there. The library looks after its page is mapped and
-// filled in, so after the session has looked, and so after the session's file was mapped: the
-// library sees the file. The same holds the other way round. A look goes through all mappings, one
-// after the other; if some come and go meanwhile, that hides none that stays. If each sees the
-// other, both refuse, and the next one to try succeeds.
+// Both announce first and look afterwards, so at least one of the two sees the other. Suppose that
+// the session does not see an entry. Then the entry was not there when the session looked, so the
+// library looks later than that, and so after the session's file said `armed`: the library sees the
+// session's sites. The same holds the other way round. A look goes through all mappings, one after
+// the other; if some come and go meanwhile, that hides none that stays. If each sees the other,
+// both leave the site out, and the next one to try succeeds.
 //
-// Each also looks once before it announces itself, so as not to disturb one that is there already.
-//
-// The page stays for the life of the process, even without probes of the library: a thread may have
-// been preempted in a stub for any length of time, and would return to an instruction that a
-// session's jump may have displaced. The library, however, may start as soon as a session has put
-// the text back: each instruction boundary under the library's own jumps is a breakpoint, wherever
-// a thread comes from (patch/live_edit.h). Forked children inherit both mappings, with the text.
+// docs/owners.md has the rest of the argument: why threads are safe in the code of either one.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
-#include "base/fd.h"
-#include "base/result.h"
+#include "base/address.h"
 #include "image/maps.h"
+#include "layout/own_probes.h"
 #include "layout/session_file.h"
 #include "target/memory.h"
 
 namespace pinprick::patch {
 
-// Is the library's page in the process that has this memory and these mappings?
-bool library_changes_text(const target::Memory& memory, const std::vector<image::Mapping>& maps);
+// What the process that has this memory and these mappings says about probes of its own: a copy,
+// checked. The process may be changing them meanwhile.
+class OwnProbes {
+ public:
+  OwnProbes() = default;
+  static OwnProbes read(const target::Memory& memory, const std::vector<image::Mapping>& maps);
+
+  // Does the process probe itself?
+  bool is_there() const { return is_there_; }
+  // It does, but nobody can have probes beside it: it is of another version, or it shares its text
+  // with nobody.
+  bool is_closed() const { return is_there_ && table_ == 0; }
+
+  // Those that are in use, or whose stubs threads may still be in, by address.
+  const std::vector<layout::OwnSite>& sites() const { return sites_; }
+  // Would a window of displaced instructions be in the way of one of them? It must not have bytes
+  // that are in use, nor bytes after its first one at which a stub goes on.
+  bool needs_any_of(Range window) const;
+  // Libpinprick itself; empty if it is not known.
+  Range library() const { return library_; }
+  // All code that was emitted for the probes and that may return to the program, and libpinprick.
+  const std::vector<Range>& code() const { return code_; }
+  const std::vector<layout::OwnSlots>& slots() const { return slots_; }
+
+  // Reads what was added since. To be called after text was read, and before put_back().
+  void read_new(const target::Memory& memory);
+  // Replaces the program's own jumps and breakpoints by the original bytes in `bytes`, text read at
+  // `address` before the last read_new(). `pid` is that of the process.
+  void put_back(pid_t pid, Address address, std::span<uint8_t> bytes) const;
+
+ private:
+  bool read_sites(const target::Memory& memory, uint64_t count);
+
+  bool is_there_ = false;
+  Address table_ = 0;
+  uint64_t sites_read_ = 0;
+  std::vector<layout::OwnSite> sites_;
+  Range library_;
+  std::vector<Range> code_;
+  std::vector<layout::OwnSlots> slots_;
+};
+
+// Returns the name of the site; empty if it has none, or it cannot be read.
+std::string name_of(const target::Memory& memory, Address name);
 
 // The header of the session file that is mapped there, if one is. If it is of another version, only
 // `magic`, `version` and `header_size` mean anything.
 std::optional<layout::FileHeader> mapped_session(const target::Memory& memory,
                                                  const image::Mapping& mapping);
-
-struct AttachedSession {
-  pid_t controller = 0;  // in its own namespace; 0 if unknown. It may have ended
-};
-
-// Returns a session that may change the text of the process, or has left it changed.
-std::optional<AttachedSession> session_changes_text(const target::Memory& memory,
-                                                    const std::vector<image::Mapping>& maps);
-
-// The library's part, for this process; `memory` is its own. One thread at a time.
-//
-// Returns a session that is there. Does not look once the text is claimed, as none can come then.
-Result<std::optional<AttachedSession>, SystemError> session_in_own_text(
-    const target::Memory& memory);
-// Claims the text for the library, unless a session is there, which it returns.
-Result<std::optional<AttachedSession>, SystemError> claim_own_text(const target::Memory& memory);
 
 }  // namespace pinprick::patch

@@ -100,6 +100,8 @@ std::string_view name(Reason reason) {
       return "text_changed";
     case Reason::thread_inside:
       return "thread_inside";
+    case Reason::probed_by_program:
+      return "probed_by_program";
   }
   return "?";
 }
@@ -164,6 +166,8 @@ std::string_view sentence(Reason reason) {
       return "its code changed during the attach";
     case Reason::thread_inside:
       return "a thread is about to continue inside its first bytes";
+    case Reason::probed_by_program:
+      return "the program has, or had, a probe of its own there";
   }
   return "?";
 }

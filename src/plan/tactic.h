@@ -53,6 +53,7 @@ enum class Reason : uint8_t {
   arguments_unknown,     // values: the site's note describes its arguments in an unknown way
   text_changed,          // at arming: memory differs from the plan
   thread_inside,         // at arming: a thread is, or will return to, under the jump
+  probed_by_program,     // the program has a probe of its own there, or has had one
 };
 
 struct Refusal {

@@ -54,10 +54,13 @@ Result<Subject, ledger::SessionError> look_at(const target::RemoteTarget& target
   };
   const auto others =
       std::make_shared<const engine::OtherSites>(engine::OtherSites::find(pid, target.memory()));
-  const auto reader = engine::reader_without_jumps(others, target.reader());
+  const auto reader = engine::reader_without_jumps(others, target);
   auto image = progress == Progress::before_relocation ? image::load_process(pid, reader, &store)
                                                        : load_settled(pid, reader, store);
-  if (image) image->taken = others->taken();
+  if (image) {
+    image->taken = others->taken();
+    image->probes_itself = others->program().is_there();
+  }
   const bool incomplete = !image || image->objects.empty() || !image->unreadable.empty();
   if (incomplete && is_gone(target)) return refuse(AttachCause::exited, 0);
   if (!image) return refuse(AttachCause::not_permitted, image.error().number);

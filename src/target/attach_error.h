@@ -27,7 +27,8 @@ enum class AttachCause : uint8_t {
   handover_failed,     // the shared file did not reach the target
   no_thread_ids,       // no offset in the threads' control blocks holds their TIDs
   no_thread_pointers,  // programs cannot read them, as there is no FSGSBASE
-  probes_itself,       // by libpinprick (patch/text_owner.h)
+  probes_itself,       // by libpinprick, and shares its text with nobody (patch/text_owner.h)
+  probes_itself_now,   // by libpinprick, since it was looked at
 };
 
 struct AttachError {

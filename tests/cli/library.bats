@@ -1,95 +1,241 @@
-# Programs that probe themselves with libpinprick, and pinprick: one of the two at a time.
+# Programs that probe themselves with libpinprick, and pinprick attached to them. Each counts its own
+# hits; a function that one of the two has is refused to the other.
 
 load helpers
+
+setup_file() { bats_require_minimum_version 1.5.0; }
 
 start_probed() {
   [ -x "$TARGETS/probed" ] || skip "this build has no program with the library (sanitizers)"
   start_fed probed
 }
+refused_here() {
+  run "$PINPRICK" "$@" -d 0.1
+  [ "$status" -eq 3 ] || { echo "$output"; return 1; }
+  [[ "$output" == *"the program has, or had, a probe of its own there"* ]]
+}
 
-@test "a process that probes itself is refused, and goes on" {
+@test "different functions are probed side by side, whoever came first and whoever ends first" {
+  for first in program pinprick; do
+    for last in program pinprick; do
+      for verb in count latency; do
+        start_probed
+        [ $first = pinprick ] || [ "$(answer "place rest")" = placed ]
+        watch $verb probed:work -p "$fed"
+        [ $first = program ] || [ "$(answer "place rest")" = placed ]
+        [ "$(answer call)" = "called 0 2000" ]
+        [ $last = pinprick ] || end_watch
+        [ "$(answer "remove rest")" = removed ]
+        [ "$(answer call)" = "called 0 2000" ]
+        [ $last = program ] || end_watch
+        local calls=$([ $last = program ] && echo 1000 || echo 2000)
+        local field=$([ $verb = count ] && echo hits || echo count)
+        [ "$(field "[x['$field'] for x in r if x.get('function') == 'work' and x.get('final')][0]")" -eq $calls ]
+        no_trace "$fed"
+        [ "$(answer call)" = "called 0 2000" ]
+        end_fed
+        rm "$work/in"
+      done
+    done
+  done
+}
+
+@test "a function that the program probes is refused to pinprick, with the reason; others are not" {
   start_probed
   [ "$(answer place)" = placed ]
-  [ "$(answer call)" = "called 1000" ]
-  for verb in count latency; do
-    run "$PINPRICK" $verb work -p "$fed" -d 0.1
-    [ "$status" -eq 4 ]
-    [[ "$output" == *"libpinprick"* ]]
-  done
+  for verb in count latency; do refused_here $verb probed:work -p "$fed"; done
+  watch count probed:work probed:rest -p "$fed" --allow-missing
+  [ "$(field "[x['reason'] for x in r if x['type'] == 'skipped'][0]")" = probed_by_program ]
+  [ "$(answer call)" = "called 1000 0" ]
+  end_watch
+  [ "$(hits rest)" -eq 2000 ]
+  [ "$(answer call)" = "called 2000 0" ]
   run "$PINPRICK" doctor -p "$fed"
-  [[ "$output" == *"libpinprick"* ]]
-  [ "$(answer call)" = "called 2000" ]
+  [[ "$output" != *"libpinprick"* ]]
   [ "$(answer remove)" = removed ]
-  [ "$(answer call)" = "called 2000" ]
-  text_is_original "$fed"
+  no_trace "$fed"
   end_fed
 }
 
-@test "a process in which pinprick has probes is refused its own, until those are out" {
+@test "status names the program's own probes beside those of pinprick" {
   start_probed
-  watch count work -p "$fed"
-  refusal=$(answer place)
-  [[ "$refusal" == *"pinprick $watcher has probes in this process"* ]]
-  [[ "$refusal" == *"pinprick detach -p $fed"* ]]
-  [ "$(answer call)" = "called 0" ]
+  [ "$(answer "place rest")" = placed ]
+  run "$PINPRICK" status -p "$fed"
+  [[ "$output" == *"1 probe of its own, by libpinprick"*"probed:rest"* ]]
+  watch count probed:work -p "$fed"
+  "$PINPRICK" status --json >"$work/status"
+  grep '"state":"live"' "$work/status" | grep -q '"function":"work"'
+  grep '"state":"own"' "$work/status" | grep -q '"name":"probed:rest"'
+  end_watch
+  [ "$(answer "remove rest")" = removed ]
+  [ "$("$PINPRICK" status -p "$fed" --json | wc -l)" -eq 0 ]
+  end_fed
+}
+
+@test "what the program has probed once, and does not probe now, pinprick can count" {
+  start_probed
+  [ "$(answer place)" = placed ]
+  [ "$(answer call)" = "called 1000 0" ]
+  [ "$(answer remove)" = removed ]
+  watch count probed:work -p "$fed"
+  [[ "$(answer place)" == *"pinprick $watcher has a probe there; end it"* ]]
+  [ "$(answer call)" = "called 1000 0" ]
   end_watch
   [ "$(hits work)" -eq 1000 ]
   [ "$(answer place)" = placed ]
-  [ "$(answer call)" = "called 1000" ]
+  [ "$(answer call)" = "called 2000 0" ]
+  end_fed
+}
+
+@test "a function that pinprick counts is refused to the program until it is free again" {
+  start_probed
+  watch count probed:work -p "$fed"
+  refusal=$(answer place)
+  [[ "$refusal" == *"pinprick $watcher has a probe there"* ]]
+  [[ "$refusal" == *"pinprick detach -p $fed"* ]]
+  [ "$(answer "place rest")" = placed ]
+  [ "$(answer call)" = "called 0 2000" ]
+  kill -KILL "$watcher"
+  wait "$watcher" || true
+  # The jump of a killed one stays in the text until someone takes it out.
+  [[ "$(answer place)" == *"pinprick $watcher has a probe there"* ]]
+  [ "$(answer call)" = "called 0 4000" ]
+  "$PINPRICK" detach -p "$fed"
+  [ "$(answer place)" = placed ]
+  [ "$(answer call)" = "called 1000 6000" ]
   [ "$(answer remove)" = removed ]
+  [ "$(answer "remove rest")" = removed ]
   text_is_original "$fed"
   end_fed
 }
 
-@test "probes that a killed pinprick left are in the library's way until they are detached" {
-  start_probed
-  watch count work -p "$fed"
-  kill -KILL "$watcher"
-  wait "$watcher" || true
-  [[ "$(answer place)" == *"has probes in this process"* ]]
-  "$PINPRICK" detach -p "$fed"
-  [ "$(answer place)" = placed ]
-  [ "$(answer call)" = "called 1000" ]
-  end_fed
-}
-
-@test "of both at the same moment one comes in at most, and the program is right" {
+@test "of both that want one function at the same moment one has it at most, and the program is right" {
   [ -x "$TARGETS/probed" ] || skip "this build has no program with the library (sanitizers)"
-  for round in 1 2 3 4 5; do
+  for round in $(seq "${ROUNDS:-8}"); do
     rm -f "$work/in"
     start_fed probed
-    "$PINPRICK" count work -p "$fed" -d 0.2 >"$work/count" 2>&1 3>&- 7>&- &
+    # On odd rounds the program has probes already.
+    [ $((round % 2)) -eq 0 ] || [ "$(answer "place rest")" = placed ]
+    "$PINPRICK" count probed:work -p "$fed" -d 0.2 >"$work/count" 2>&1 3>&- 7>&- &
     watcher=$!
+    ends_with_test $watcher
     placed=$(answer place)
     status=0
     wait $watcher || status=$?
     cat "$work/count"
-    [ "$status" -eq 0 ] || [ "$status" -eq 4 ]
-    [ "$status" -eq 4 ] || [ "$placed" != placed ]
-    if [ "$placed" = placed ]; then
-      [ "$(answer call)" = "called 1000" ]
-      [ "$(answer remove)" = removed ]
-    fi
+    # Refused to pinprick (3, or 4 if it was looking while the program began), or counted.
+    [[ $status =~ ^[034]$ ]]
+    [ "$status" -ne 0 ] || [ "$placed" != placed ]
+    [[ "$placed" == placed || "$placed" == *"pinprick"* ]]
     [[ "$(answer call)" == "called "* ]]
+    [ "$(answer remove)" = removed ]
+    [ "$(answer "remove rest")" = removed ]
     text_is_original "$fed"
     end_fed
   done
 }
 
-@test "a program that is started under pinprick is refused its own probes" {
+@test "the program's probes come and go under pinpricks that come, go and are killed, and threads that run" {
+  start_probed
+  [ "$(answer "place rest")" = placed ]
+  echo "churn rest ${CHURN:-1500}" >&7
+  local round=0
+  until grep -q '^churned\|WRONG' "$work/out"; do
+    round=$((round + 1))
+    local verb=$([ $((round % 2)) -eq 0 ] && echo count || echo latency)
+    watch $verb probed:work -p "$fed"
+    if [ $((round % 3)) -eq 0 ]; then
+      kill -KILL "$watcher"
+      wait "$watcher" || true
+    else
+      end_watch
+    fi
+  done
+  [ "$(tail -n 1 "$work/out")" = "churned ${CHURN:-1500}" ]
+  "$PINPRICK" detach -p "$fed" || [ $? -eq 3 ]
+  [ "$(answer "remove rest")" = removed ]
+  no_trace "$fed"
+  end_fed
+}
+
+@test "pinprick and the program take turns on one function under running threads, and nothing is corrupted" {
+  start_probed
+  echo "churn work ${CHURN:-1500}" >&7
+  until grep -q '^churned\|WRONG' "$work/out"; do
+    # Mostly one of the two is refused.
+    "$PINPRICK" count probed:work -p "$fed" -d 0.01 >"$work/count" 2>&1 || [[ $? =~ ^[34]$ ]]
+  done
+  [[ "$(tail -n 1 "$work/out")" == churned* ]]
+  no_trace "$fed"
+  [[ "$(answer call)" == called* ]]
+  end_fed
+}
+
+@test "a call that both time returns and unwinds through both, whoever leaves first" {
+  for first in program pinprick; do
+    start_probed
+    watch latency probed:work probed:nap -p "$fed"
+    # work() ends with a jump to rest(), and nap() with one to wait_for_line().
+    [ "$(answer "time rest")" = placed ]
+    [ "$(answer "time wait_for_line")" = placed ]
+    [ "$(answer throw)" = thrown ]
+    echo nap >&7
+    in_read() { [[ "$(cat /proc/$fed/syscall)" =~ ^0\  ]]; }
+    patiently in_read
+    if [ $first = pinprick ]; then
+      end_watch
+      in_read
+      [ "$(answer "a line")" = napped ]
+    else
+      [ "$(answer "a line")" = napped ]
+      [ "$(answer "remove rest")" = removed ]
+      [ "$(answer throw)" = thrown ]
+      end_watch
+    fi
+    [ "$(answer "remove rest")" = removed ]
+    [ "$(answer "remove wait_for_line")" = removed ]
+    no_trace "$fed"
+    [ "$(answer throw)" = thrown ]
+    end_fed
+    rm "$work/in"
+  done
+}
+
+@test "libpinprick itself is not probed" {
+  start_probed
+  [ "$(answer place)" = placed ]
+  run "$PINPRICK" count 'libpinprick:*' -p "$fed" -d 0.1
+  echo "$output"
+  [[ "$output" == *"armed 0 of"*"the program has, or had, a probe of its own there"* ]]
+  end_fed
+}
+
+@test "a program that is started under pinprick is refused only what pinprick has" {
   [ -x "$TARGETS/probed" ] || skip "this build has no program with the library (sanitizers)"
-  run "$PINPRICK" count --json -o "$work/records" work -- "$TARGETS/probed" <<<$'place\ncall'
+  run "$PINPRICK" count --json -o "$work/records" probed:work -- "$TARGETS/probed" \
+    <<<$'place work\nplace rest\ncall'
   [ "$status" -eq 0 ]
-  [[ "$output" == *"has probes in this process"*"called 0"* ]]
+  [[ "$output" == *"has a probe there"*"placed"*"called 0 2000"* ]]
   [ "$(hits work)" -eq 1000 ]
 }
 
-@test "a child of a process that probes itself is refused, too" {
+@test "a child of a process that probes itself has the same probes, and so has pinprick on it" {
   start_probed
   [ "$(answer place)" = placed ]
   child=$(answer fork)
-  run "$PINPRICK" count work -p "$child" -d 0.1
-  [ "$status" -eq 4 ]
-  [[ "$output" == *"libpinprick"* ]]
+  refused_here count probed:work -p "$child"
+  run "$PINPRICK" count probed:rest -p "$child" -d 0.1
+  [ "$status" -eq 0 ]
+  end_fed
+}
+
+@test "after an exec nothing of the program's probes is in the way" {
+  start_probed
+  [ "$(answer place)" = placed ]
+  [ "$(answer exec)" = executed ]
+  watch count probed:work -p "$fed"
+  [ "$(answer call)" = "called 0 0" ]
+  end_watch
+  [ "$(hits work)" -eq 1000 ]
   end_fed
 }

@@ -47,7 +47,7 @@ void for_each_cause(Cause last, F&& of) {
 
 void list_errors(Listing& all) {
   all.head("Attaching");
-  for_each_cause(target::AttachCause::probes_itself, [&](target::AttachCause cause) {
+  for_each_cause(target::AttachCause::probes_itself_now, [&](target::AttachCause cause) {
     const bool names_call =
         cause == target::AttachCause::seccomp_deadly || cause == target::AttachCause::call_refused;
     const auto said =
@@ -55,7 +55,7 @@ void list_errors(Listing& all) {
                                     names_call                                      ? "mmap"
                                     : cause == target::AttachCause::handover_failed ? "sendmsg"
                                                                                     : ""});
-    if (cause <= target::AttachCause::probes_itself) all.add(said);
+    if (cause <= target::AttachCause::probes_itself_now) all.add(said);
     return said;
   });
 
@@ -183,12 +183,12 @@ void list_kstats(Listing& all) {
 
 void list_refusals(Listing& all) {
   all.head("Why a function is skipped");
-  for (uint8_t i = 0; i <= static_cast<uint8_t>(plan::Reason::thread_inside); ++i) {
+  for (uint8_t i = 0; i <= static_cast<uint8_t>(plan::Reason::probed_by_program); ++i) {
     const auto reason = static_cast<plan::Reason>(i);
     all.add(fmt::format("{}: {}", plan::name(reason), plan::sentence(reason)));
   }
   const auto after =
-      static_cast<plan::Reason>(static_cast<uint8_t>(plan::Reason::thread_inside) + 1);
+      static_cast<plan::Reason>(static_cast<uint8_t>(plan::Reason::probed_by_program) + 1);
   EXPECT_EQ(plan::sentence(after), "?") << "not in the list";
 }
 

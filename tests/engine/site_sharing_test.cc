@@ -18,6 +18,7 @@ using layout::MappingEntry;
 using layout::ProbeEntry;
 using layout::SiteEntry;
 using testing::ElementsAre;
+using testing::Key;
 
 class SiteSharing : public PlannedPatches {
  protected:
@@ -86,14 +87,14 @@ TEST_F(SiteSharing, LeavesAPatchAloneThatIsNowhereNearOthers) {
 TEST_F(SiteSharing, LeavesOutWhatReachesIntoAnothersWindow) {
   other_at(4, 5, 9);
   add_probed(patch_at(0));
-  EXPECT_THAT(share().in_the_way, ElementsAre(0));
+  EXPECT_THAT(share().in_the_way, ElementsAre(Key(0)));
 }
 
 TEST_F(SiteSharing, LeavesOutAProbeBetweenInstructionsThatAnotherDisplaces) {
   other_at(0, 5, 9);
   add_probed(patch_at(0));
   set_.probes[0] = placement::Probe(0, 0, 3, arch::StackUse::at_entry);
-  EXPECT_THAT(share().in_the_way, ElementsAre(0));
+  EXPECT_THAT(share().in_the_way, ElementsAre(Key(0)));
 }
 
 TEST_F(SiteSharing, LeavesOutAPun) {
@@ -101,7 +102,7 @@ TEST_F(SiteSharing, LeavesOutAPun) {
   auto pun = patch_at(0);
   pun.plan.island = kText + 0x5000;
   add_probed(std::move(pun));
-  EXPECT_THAT(share().in_the_way, ElementsAre(0));
+  EXPECT_THAT(share().in_the_way, ElementsAre(Key(0)));
 }
 
 TEST_F(SiteSharing, TakesTheTrampolineThatIsThereAndTheWindowThatItLiesIn) {

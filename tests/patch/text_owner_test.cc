@@ -1,108 +1,151 @@
-// Whether the library or a session may change the text. Each test runs in a process of its own, as
-// the library claims the text for good.
+// What a program that probes itself says about its probes, as others read it.
 #include "patch/text_owner.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <functional>
-#include <string>
-#include <thread>
-
-#include "layout/session_file.h"
+#include <algorithm>
+#include <cstring>
 
 namespace pinprick::patch {
 namespace {
 
-// Runs `work` in a child, and returns its exit status.
-int in_child(const std::function<int()>& work) {
-  const pid_t pid = ::fork();
-  if (pid == 0) ::_exit(work());
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+using layout::OwnPage;
+using layout::OwnSite;
+using layout::OwnTable;
+using State = OwnSite::State;
 
-class TextOwner : public testing::Test {
+// This process says that it probes itself, by a page and a table like the library's.
+class OwnProbesTest : public testing::Test {
  protected:
-  TextOwner() {
-    char name[] = "/tmp/text_owner_XXXXXX.session";
-    const Fd file(::mkstemps(name, static_cast<int>(layout::kFileSuffix.size())));
-    path_ = name;
-    const layout::FileHeader header;  // preparing
-    EXPECT_EQ(::pwrite(file.get(), &header, sizeof header, 0), ssize_t{sizeof header});
-    EXPECT_EQ(::ftruncate(file.get(), kPageSize), 0);
+  OwnProbesTest() {
+    page_ = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    memory_ = ::mmap(nullptr, layout::kOwnTableSize, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    new (memory_) OwnTable;
+    OwnPage page;
+    page.table = reinterpret_cast<Address>(memory_);
+    say(page);
   }
-  ~TextOwner() override { ::unlink(path_.c_str()); }
-
-  // What a session makes the process do, and then does itself. Returns true if it goes on.
-  bool session_comes_in() const {
-    const Fd file(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
-    void* const tables = ::mmap(nullptr, kPageSize, PROT_READ, MAP_SHARED, file.get(), 0);
-    if (tables == MAP_FAILED) std::abort();
-    const auto memory = target::Memory::open(::getpid());
-    const auto maps = image::read_maps(::getpid());
-    if (!memory || !maps) std::abort();
-    const bool comes_in = !library_changes_text(*memory, *maps);
-    if (!comes_in) ::munmap(tables, kPageSize);
-    return comes_in;
-  }
-  static bool library_comes_in() {
-    const auto memory = target::Memory::open(::getpid());
-    if (!memory) std::abort();
-    const auto session = claim_own_text(*memory);
-    if (!session) std::abort();
-    return !*session;
+  ~OwnProbesTest() override {
+    ::munmap(page_, kPageSize);
+    ::munmap(memory_, layout::kOwnTableSize);
   }
 
-  std::string path_;
+  void say(const OwnPage& page) { std::memcpy(page_, &page, sizeof page); }
+  OwnTable& table() { return *static_cast<OwnTable*>(memory_); }
+  OwnSite& add(Address address, uint8_t touched, State state, uint8_t end = 0) {
+    auto* const sites = reinterpret_cast<OwnSite*>(static_cast<uint8_t*>(memory_) +
+                                                   layout::kOwnSitesOffset);
+    OwnSite& site = sites[table().site_count++];
+    site.address = address;
+    site.written = std::min<uint8_t>(touched, 5);
+    site.touched = touched;
+    site.ends[0] = end;
+    site.state = state;
+    return site;
+  }
+  OwnProbes read() const {
+    return OwnProbes::read(*target::Memory::open(::getpid()), *image::read_maps(::getpid()));
+  }
+
+  void* page_ = nullptr;
+  void* memory_ = nullptr;
 };
 
-TEST_F(TextOwner, IsTheLibraryIfItCameFirst) {
-  EXPECT_EQ(in_child([&] {
-              const bool library = library_comes_in();
-              return library && !session_comes_in() ? 0 : 1;
-            }),
-            0);
+TEST_F(OwnProbesTest, AreNotThereWithoutAPage) {
+  say({.magic = 1, .table = 0});
+  EXPECT_FALSE(read().is_there());
+  EXPECT_FALSE(read().is_closed());
 }
 
-TEST_F(TextOwner, IsTheSessionIfItCameFirst) {
-  EXPECT_EQ(in_child([&] {
-              const bool session = session_comes_in();
-              return session && !library_comes_in() ? 0 : 1;
-            }),
-            0);
+TEST_F(OwnProbesTest, KeepOthersOffWhatIsInUse) {
+  add(1000, 8, State::in_use, 8);
+  const OwnProbes own = read();
+  EXPECT_TRUE(own.is_there());
+  EXPECT_FALSE(own.is_closed());
+  EXPECT_TRUE(own.needs_any_of({1000, 1005}));
+  EXPECT_TRUE(own.needs_any_of({1007, 1012}));
+  EXPECT_TRUE(own.needs_any_of({990, 1001}));
+  EXPECT_FALSE(own.needs_any_of({1008, 1013}));
+  EXPECT_FALSE(own.needs_any_of({995, 1000}));
 }
 
-TEST_F(TextOwner, IsAtMostOneOfTwoThatComeAtTheSameMoment) {
-  int came_in[2] = {};
-  for (int round = 0; round < 300; ++round) {
-    const int both = in_child([&] {
-      std::atomic<int> there = 0;
-      const auto meet = [&] {
-        ++there;
-        while (there < 2) continue;
-      };
-      bool library = false;
-      std::thread other([&] {
-        meet();
-        library = library_comes_in();
-      });
-      meet();
-      const bool session = session_comes_in();
-      other.join();
-      return (library ? 1 : 0) + (session ? 2 : 0);
-    });
-    ASSERT_GE(both, 0);
-    ASSERT_NE(both, 3) << "both came in, in round " << round;
-    if (both != 0) ++came_in[both - 1];
-  }
-  EXPECT_NE(came_in[0] + came_in[1], 0) << "nobody ever came in";
+// A thread may be in the stub for any length of time, and then goes on at the end.
+TEST_F(OwnProbesTest, KeepOthersOffWhereAFormerStubGoesOnUnlessTheyBeginThere) {
+  add(1000, 8, State::former, 8);
+  const OwnProbes own = read();
+  EXPECT_FALSE(own.needs_any_of({1000, 1008}));
+  EXPECT_FALSE(own.needs_any_of({1008, 1013}));
+  EXPECT_TRUE(own.needs_any_of({1000, 1009}));
+  EXPECT_TRUE(own.needs_any_of({1006, 1011}));
+}
+
+TEST_F(OwnProbesTest, AreNoneOfUnloadedObjects) {
+  add(1000, 8, State::gone, 8);
+  EXPECT_FALSE(read().needs_any_of({0, 2000}));
+}
+
+TEST_F(OwnProbesTest, IncludeTheLibraryItself) {
+  table().library_begin = 5000;
+  table().library_end = 6000;
+  EXPECT_TRUE(read().needs_any_of({5990, 6010}));
+  EXPECT_FALSE(read().needs_any_of({6000, 6010}));
+}
+
+TEST_F(OwnProbesTest, AreClosedToAllIfTheyCannotBeRead) {
+  table().site_count = layout::kMostOwnSites + 1;
+  EXPECT_TRUE(read().is_closed());
+  table().site_count = 0;
+  table().code_count = UINT64_MAX;
+  EXPECT_TRUE(read().is_closed());
+  table().code_count = 0;
+  table().slots_count = 5;
+  EXPECT_TRUE(read().is_closed());
+  table().slots_count = 0;
+  EXPECT_FALSE(read().is_closed());
+  say({.magic = layout::kOwnPageMagic, .table = 0x10'0000'0000'0000});
+  EXPECT_TRUE(read().is_closed());
+  say({.magic = layout::kOwnPageMagic, .table = 0});
+  EXPECT_TRUE(read().is_closed());
+  say({.magic = layout::kFormerOwnPageMagic, .table = reinterpret_cast<Address>(memory_)});
+  EXPECT_TRUE(read().is_closed());
+}
+
+TEST_F(OwnProbesTest, ThatMakeNoSenseAreLeftOut) {
+  add(1000, 8, State::in_use).written = OwnSite::kMostWritten + 1;
+  add(1000, 8, State::in_use).written = 0;
+  add(1000, 4, State::in_use).written = 5;
+  add(UINT64_MAX - 3, 8, State::in_use);
+  add(1000, 8, static_cast<State>(7));
+  EXPECT_TRUE(read().sites().empty());
+}
+
+TEST_F(OwnProbesTest, AreReplacedByTheOriginalBytesInTextThatWasRead) {
+  // A private page that was written to.
+  auto* const text = static_cast<uint8_t*>(
+      ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  const auto at = reinterpret_cast<Address>(text);
+  const uint8_t original[] = {0x55, 0x48, 0x89, 0xe5, 0x90};
+  OwnProbes own = read();
+  std::copy(std::begin(original), std::end(original), add(at + 16, 5, State::in_use).original);
+  const uint8_t jump[] = {0xe9, 1, 2, 3, 4};
+  std::copy(std::begin(jump), std::end(jump), text + 16);
+  const auto read_text = [&](size_t from, size_t size) {
+    std::vector<uint8_t> bytes(text + from, text + from + size);
+    own.put_back(::getpid(), at + from, bytes);
+    return bytes;
+  };
+  EXPECT_EQ(read_text(16, 5), std::vector<uint8_t>(std::begin(jump), std::end(jump)));
+  own.read_new(*target::Memory::open(::getpid()));  // of the site that was added
+  EXPECT_EQ(read_text(16, 5), std::vector<uint8_t>(std::begin(original), std::end(original)));
+  EXPECT_EQ(read_text(18, 2), (std::vector<uint8_t>{0x89, 0xe5}));
+  EXPECT_EQ(read_text(8, 9), (std::vector<uint8_t>{0, 0, 0, 0, 0, 0, 0, 0, 0x55}));
+  // Another library's code, by now.
+  text[16] = 0x31;
+  EXPECT_EQ(read_text(16, 5), (std::vector<uint8_t>{0x31, 1, 2, 3, 4}));
+  ::munmap(text, kPageSize);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace pinprick::plan {
 namespace {
 
 constexpr auto kLastTactic = static_cast<uint8_t>(Tactic::pad);
-constexpr auto kLastReason = static_cast<uint8_t>(Reason::thread_inside);
+constexpr auto kLastReason = static_cast<uint8_t>(Reason::probed_by_program);
 
 TEST(TacticNames, AreUnique) {
   std::set<std::string_view> names;

@@ -1,52 +1,171 @@
 // Probes itself, by one command per line, each of which is answered with a line:
 //
-//     place     a probe on work(); "placed", or why not
-//     remove    "removed"
-//     call      work() a thousand times; "called", with the hits of the probe
-//     fork      the PID of a child that waits until this process ends
+//     place F       a probe on F; "placed", or why not
+//     time F        a Latency of F; the same
+//     remove F      "removed"
+//     call          each function a thousand times; "called", with the hits of the probes on work()
+//                   and rest()
+//     throw         through work() and rest(), a thousand times; "thrown"
+//     churn F N     N times a probe on F is placed and removed, while threads call all functions;
+//                   "churned", with how often it was placed
+//     nap           calls nap(), which ends with a jump to wait_for_line(), which returns once the
+//                   next line is there; "napped"
+//     fork          the PID of a child that waits until this process ends
+//     exec          executes itself: "executed"
 //
-// Ends at the end of its input.
+// F is work, which ends with a jump to rest, or rest, nap, or wait_for_line. Ends at the end of its input.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <iostream>
+#include <map>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "pinprick/latency.h"
 #include "pinprick/probe.h"
 
-extern "C" [[gnu::noinline]] long work(long x) {
+namespace {
+
+bool throws = false;
+
+}  // namespace
+
+extern "C" {
+
+[[gnu::noinline]] long rest(long x) {
   asm volatile("" : "+r"(x));
-  return x * 3 + 1;
+  if (throws && x % 2 == 0) throw x;
+  return x - 1;
 }
 
-int main() {
-  long hits = 0;
-  std::optional<pinprick::Probe> probe;
+[[gnu::noinline]] long work(long x) {
+  asm volatile("" : "+r"(x));
+  return rest(3 * x + 2);
+}
+
+[[gnu::noinline]] long wait_for_line(long x) {
+  std::string line;
+  std::getline(std::cin, line);
+  return x + 1;
+}
+
+// Ends with a jump to the function, so that both return at once.
+[[gnu::noinline]] long nap(long x) {
+  asm volatile("" : "+r"(x));
+  return wait_for_line(x);
+}
+}
+
+namespace {
+
+bool is_right(long i) {
+  return work(i) == 3 * i + 1 && rest(i) == i - 1;
+}
+
+bool call_all() {
+  for (long i = 0; i < 1000; ++i)
+    if (!is_right(i)) return false;
+  return true;
+}
+
+bool throw_all() {
+  throws = true;
+  int caught = 0;
+  for (long i = 0; i < 1000; ++i) {
+    try {
+      if (work(2 * i) == 0) return false;
+    } catch (long x) {
+      caught += x == 6 * i + 2;
+    }
+  }
+  throws = false;
+  return caught == 1000;
+}
+
+pinprick::Where where(const std::string& function) {
+  if (function == "rest") return rest;
+  if (function == "nap") return nap;
+  if (function == "wait_for_line") return wait_for_line;
+  return work;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1) std::cout << "executed" << std::endl;
+  std::map<std::string, std::atomic<long>> hits;
+  std::map<std::string, pinprick::Probe> probes;
+  std::map<std::string, pinprick::Latency> times;
+  const auto place = [&](const std::string& function) {
+    std::atomic<long>& counted = hits[function];
+    return pinprick::Probe::place(
+        {.where = where(function), .pre = [&counted](pinprick::Registers&) { ++counted; }});
+  };
   for (std::string line; std::getline(std::cin, line);) {
-    if (line == "place") {
-      auto placed =
-          pinprick::Probe::place({.where = work, .pre = [&](pinprick::Registers&) { ++hits; }});
+    std::istringstream words(line);
+    std::string command, function = "work";
+    long count = 0;
+    words >> command >> function >> count;
+    if (function.empty()) function = "work";
+    bool is_right_so_far = true;
+    if (command == "place") {
+      auto placed = place(function);
       std::cout << (placed ? "placed" : placed.error().message()) << std::endl;
-      if (placed) probe = *std::move(placed);
-    } else if (line == "remove") {
-      probe.reset();
+      if (placed) probes.insert_or_assign(function, *std::move(placed));
+    } else if (command == "time") {
+      auto placed = pinprick::Latency::place(where(function));
+      std::cout << (placed ? "placed" : placed.error().message()) << std::endl;
+      if (placed) times.insert_or_assign(function, *std::move(placed));
+    } else if (command == "remove") {
+      probes.erase(function);
+      times.erase(function);
       std::cout << "removed" << std::endl;
-    } else if (line == "fork") {
+    } else if (command == "call") {
+      is_right_so_far = call_all();
+      std::cout << "called " << hits["work"] << ' ' << hits["rest"] << std::endl;
+    } else if (command == "throw") {
+      is_right_so_far = throw_all();
+      std::cout << "thrown" << std::endl;
+    } else if (command == "nap") {
+      is_right_so_far = nap(1) == 2;
+      std::cout << "napped" << std::endl;
+    } else if (command == "churn") {
+      std::atomic<bool> ends = false, is_wrong = false;
+      std::vector<std::thread> threads;
+      for (int i = 0; i < 3; ++i)
+        threads.emplace_back([&] {
+          while (!ends)
+            if (!is_right(i)) is_wrong = true;
+        });
+      long placed = 0;
+      for (long i = 0; i < count; ++i)
+        if (const auto probe = place(function)) ++placed;
+      ends = true;
+      for (std::thread& thread : threads) thread.join();
+      is_right_so_far = !is_wrong;
+      std::cout << "churned " << placed << std::endl;
+    } else if (command == "fork") {
       const pid_t child = ::fork();
       if (child == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;) ::pause();
       }
       std::cout << child << std::endl;
-    } else {
-      for (long i = 0; i < 1000; ++i)
-        if (work(i) != 3 * i + 1) {
-          std::cout << "WRONG" << std::endl;
-          return 1;
-        }
-      std::cout << "called " << hits << std::endl;
+    } else if (command == "exec") {
+      char again[] = "again";
+      char* const arguments[] = {argv[0], again, nullptr};
+      ::execv("/proc/self/exe", arguments);
+    }
+    if (!is_right_so_far) {
+      std::cout << "WRONG" << std::endl;
+      return 1;
     }
   }
 }

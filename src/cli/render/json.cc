@@ -89,6 +89,8 @@ const char* name(SessionRow::State state) {
       return "left_behind";
     case SessionRow::State::target_gone:
       return "target_gone";
+    case SessionRow::State::own:
+      return "own";
   }
   return "?";
 }
@@ -253,6 +255,7 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
     for (const CountRow& count : row.counts) probes.push_back(count_fields(count));
     for (const LatencyRow& latency : row.latencies) probes.push_back(latency_fields(latency));
     for (const ValueRow& value : row.values) probes.push_back(value_fields(value));
+    for (const std::string& probe : row.own_probes) probes.push_back({{"name", probe}});
     Json record = {
         {"type", "session"},        {"pid", row.process.pid}, {"command", row.process.command},
         {"state", name(row.state)}, {"file", row.file},       {"age_s", row.age_s},

@@ -61,7 +61,14 @@ struct SlotFigures {
 struct SessionRow {
   ProcessName process;
   std::string file;
-  enum class State : uint8_t { live, orphaned, kept, left_behind, target_gone } state = State::live;
+  enum class State : uint8_t {
+    live,
+    orphaned,
+    kept,
+    left_behind,
+    target_gone,
+    own,  // the program's own, by libpinprick: it has no file, and only names are known
+  } state = State::live;
   std::string statistic;  // what a kept one is called
   pid_t controller = 0;   // which owns the session, and may be gone
   double age_s = 0;
@@ -70,6 +77,7 @@ struct SessionRow {
   std::vector<CountRow> counts;
   std::vector<LatencyRow> latencies;
   std::vector<ValueRow> values;
+  std::vector<std::string> own_probes;
 };
 
 enum class Health : uint8_t { ok, note, bad };

@@ -499,6 +499,11 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
         state =
             data_.styled("the program has ended; `pinprick detach` removes the record", kYellow);
         break;
+      case SessionRow::State::own:
+        data_.print("{} ({})  {} of its own, by libpinprick\n", row.process.pid,
+                    data_.bold(row.process.command), plural(row.sites, "probe"));
+        for (const std::string& probe : row.own_probes) data_.print("{}\n", probe);
+        continue;
     }
     data_.print("{} ({})  {}, for {}  {}\n", row.process.pid, data_.bold(row.process.command),
                 plural(row.sites, "probe"), duration_ns(row.age_s * 1e9), state);

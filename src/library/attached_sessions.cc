@@ -1,0 +1,112 @@
+#include "library/attached_sessions.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "arch/jump.h"
+#include "image/maps.h"
+#include "ledger/discovery.h"
+#include "patch/text_owner.h"
+#include "target/procfs.h"
+
+namespace pinprick::library {
+namespace {
+
+using layout::SessionState;
+using layout::SiteEntry;
+
+// Do the bytes look like a jump that a session has written there? Which stub it leads to depends on
+// how many sessions share the site.
+bool is_jump(const SiteEntry& site, std::span<const uint8_t> bytes) {
+  constexpr uint8_t kShortJump = 0xeb, kJump = 0xe9;
+  if (site.length < arch::kJumpLength) return bytes[0] == kShortJump;
+  return bytes[site.length - arch::kJumpLength] == kJump;  // after prefixes
+}
+
+}  // namespace
+
+Range AttachedSessions::Taken::range() const {
+  return {site.address, site.address + std::max<uint64_t>(site.length, site.displaced)};
+}
+
+Result<AttachedSessions, SystemError> AttachedSessions::look(const target::Memory& memory) {
+  AttachedSessions all;
+  const auto maps = image::read_maps(::getpid());
+  if (!maps) return fail(maps.error());
+  bool is_any_armed = false;
+  for (const image::Mapping& mapping : *maps) {
+    const auto header = patch::mapped_session(memory, mapping);
+    if (!header) continue;
+    // If it is of another version, nothing more can be read.
+    const bool is_known = header->version == layout::kFileVersion && header->pid == ::getpid();
+    if (header->version != layout::kFileVersion) {
+      all.sessions_.emplace_back();
+      all.unknown_ = 0;
+      continue;
+    }
+    all.sessions_.emplace_back(header->created_ns, header->controller, header->state);
+    if (!is_known && header->state != SessionState::disarmed) all.unknown_ = header->controller;
+    is_any_armed = is_any_armed || header->state == SessionState::armed;
+  }
+  if (!is_any_armed || all.unknown_) return all;
+  const ledger::FoundSessions found = ledger::find_sessions(::getpid());
+  for (const auto& [created_ns, controller, state] : all.sessions_) {
+    if (state != SessionState::armed) continue;
+    const auto file = std::find_if(
+        found.sessions.begin(), found.sessions.end(), [&](const ledger::FoundSession& session) {
+          return session.journal.header.created_ns == created_ns &&
+                 session.journal.header.controller == controller;
+        });
+    if (file == found.sessions.end()) {
+      all.unknown_ = controller;
+      continue;
+    }
+    for (const SiteEntry& site : file->journal.sites)
+      if (site.jump != 0 && site.phase != SiteEntry::Phase::gone &&
+          site.phase != SiteEntry::Phase::left_out)
+        all.taken_.push_back({site, controller});
+  }
+  std::sort(all.taken_.begin(), all.taken_.end(), [](const Taken& a, const Taken& b) {
+    return a.site.address < b.site.address;
+  });
+  return all;
+}
+
+std::optional<pid_t> AttachedSessions::any() const {
+  if (unknown_) return unknown_;
+  for (const auto& [created_ns, controller, state] : sessions_)
+    if (state != SessionState::disarmed) return controller;
+  return std::nullopt;
+}
+
+std::optional<pid_t> AttachedSessions::owner_of(Range range) const {
+  const Address from = range.begin - std::min<Address>(range.begin, UINT8_MAX);
+  auto taken = std::lower_bound(taken_.begin(), taken_.end(), from,
+                                [](const Taken& one, Address a) { return one.site.address < a; });
+  for (; taken != taken_.end() && taken->site.address < range.end; ++taken)
+    if (taken->range().overlaps(range)) return taken->controller;
+  return std::nullopt;
+}
+
+// A page that is still the file's was never written to: what was probed there was unloaded.
+void AttachedSessions::put_back(const target::Memory& memory, Address address,
+                                std::span<uint8_t> bytes) const {
+  const Range read = {address, address + bytes.size()};
+  const Address from = address - std::min<Address>(address, layout::kMaxSiteLength);
+  auto taken = std::lower_bound(taken_.begin(), taken_.end(), from,
+                                [](const Taken& one, Address a) { return one.site.address < a; });
+  for (; taken != taken_.end() && taken->site.address < read.end; ++taken) {
+    const SiteEntry& site = taken->site;
+    if (!Range{site.address, site.address + site.own}.overlaps(read)) continue;
+    uint8_t there[layout::kMaxSiteLength] = {};
+    if (!memory.read(site.address, std::span(there).first(site.length)) ||
+        !is_jump(site, std::span(there).first(site.length)) ||
+        !target::is_private_copy(::getpid(), site.address))
+      continue;
+    for (uint8_t i = 0; i < site.own; ++i)
+      if (read.contains(site.address + i)) bytes[site.address + i - address] = site.original[i];
+  }
+}
+
+}  // namespace pinprick::library

@@ -1,0 +1,180 @@
+#include "library/own_ledger.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "arch/jump.h"
+#include "runtime/handlers.h"
+
+namespace pinprick::library {
+namespace {
+
+using layout::OwnSite;
+using layout::OwnTable;
+
+// The object that this code is in; empty if that is the program itself, not all of which is ours.
+Range own_object() {
+  dl_find_object found = {};
+  if (::_dl_find_object(const_cast<uint8_t*>(pp_hit), &found) != 0) return {};
+  const Range object = {reinterpret_cast<Address>(found.dlfo_map_start),
+                        reinterpret_cast<Address>(found.dlfo_map_end)};
+  return object.contains(::getauxval(AT_PHDR)) ? Range{} : object;
+}
+
+Range* code_of(OwnTable* table) {
+  return reinterpret_cast<Range*>(reinterpret_cast<Address>(table) + layout::kOwnCodeOffset);
+}
+
+OwnSite* sites_of(OwnTable* table) {
+  return reinterpret_cast<OwnSite*>(reinterpret_cast<Address>(table) + layout::kOwnSitesOffset);
+}
+
+void set_state(OwnSite& entry, OwnSite::State state) {
+  __atomic_store_n(&entry.state, state, __ATOMIC_SEQ_CST);
+}
+
+bool is_in_use(const Site& site) {
+  return !site.attachments.empty() || site.in_place != nullptr;
+}
+
+}  // namespace
+
+OwnSite describe(const Site& site) {
+  OwnSite entry;
+  entry.address = site.address;
+  entry.name = reinterpret_cast<Address>(site.name.c_str());
+  entry.object_name = reinterpret_cast<Address>(site.object_name.c_str());
+  const plan::Patch& breakpoint = site.breakpoint.patch;
+  const plan::Patch& widest = site.jump ? site.jump->patch : breakpoint;
+  entry.written = std::min<uint8_t>(widest.written, OwnSite::kMostWritten);
+  entry.touched = static_cast<uint8_t>(
+      std::max(widest.touched().size(), breakpoint.touched().size()));
+  std::copy_n(widest.original.begin(), entry.written, entry.original);
+  if (site.jump) entry.ends[0] = site.jump->patch.displaced;
+  // As long as it has never been a breakpoint, no stub goes on after the first instruction alone.
+  if (!site.jump || !site.breakpoint.stubs.empty()) entry.ends[1] = breakpoint.displaced;
+  return entry;
+}
+
+OwnLedger& OwnLedger::get() {
+  static auto* const ledger = new OwnLedger;
+  return *ledger;
+}
+
+OwnLedger::OwnLedger() : library_(own_object()) {}
+
+Result<void, SystemError> OwnLedger::open() {
+  if (table_ != nullptr) return {};
+  void* const page =
+      ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return fail(SystemError{errno});
+  void* const memory = ::mmap(nullptr, layout::kOwnTableSize, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    const int error = errno;
+    ::munmap(page, kPageSize);
+    return fail(SystemError{error});
+  }
+  OwnTable table;
+  table.library_begin = library_.begin;
+  table.library_end = library_.end;
+  table_ = static_cast<OwnTable*>(memory);
+  std::memcpy(memory, &table, sizeof table);
+  for (Range code : code_) note_code(code);
+  for (const layout::OwnSlots& slots : slots_) note_slots(slots);
+  layout::OwnPage announced;
+  announced.table = is_shared() ? reinterpret_cast<Address>(memory) : 0;
+  // The magic comes last: a page with it is complete.
+  std::memcpy(static_cast<uint8_t*>(page) + offsetof(layout::OwnPage, table), &announced.table,
+              sizeof announced.table);
+  __atomic_store_n(static_cast<uint64_t*>(page), announced.magic, __ATOMIC_SEQ_CST);
+  return {};
+}
+
+Result<OwnSite*, SystemError> OwnLedger::new_entry(const OwnSite& entry) {
+  if (auto opened = open(); !opened) return fail(opened.error());
+  const uint64_t count = table_->site_count;
+  if (count == layout::kMostOwnSites) return fail(SystemError{ENOSPC});
+  OwnSite* const place = &sites_of(table_)[count];
+  *place = entry;
+  place->state = OwnSite::State::in_use;
+  __atomic_store_n(&table_->site_count, count + 1, __ATOMIC_SEQ_CST);
+  return place;
+}
+
+Result<bool, SystemError> OwnLedger::enter(Site& site) {
+  if (site.entry != nullptr && site.entry->state == OwnSite::State::in_use) return false;
+  entered_.push_back(&site);
+  if (site.entry == nullptr) {
+    const auto entry = new_entry(describe(site));
+    if (!entry) return fail(entry.error());
+    site.entry = *entry;
+  }
+  set_state(*site.entry, OwnSite::State::in_use);
+  return true;
+}
+
+Result<bool, SystemError> OwnLedger::enter(const PointSite& point) {
+  OwnSite*& known = points_[point.nop];
+  if (known != nullptr && known->state == OwnSite::State::in_use) return false;
+  if (known == nullptr) {
+    const auto nop = arch::encode_link(point.nop, 0);
+    OwnSite entry;
+    entry.address = point.nop;
+    entry.written = entry.touched = entry.ends[0] = arch::kLinkLength;
+    std::copy(nop->begin(), nop->end(), entry.original);
+    const auto made = new_entry(entry);
+    if (!made) return fail(made.error());
+    known = *made;
+  }
+  set_state(*known, OwnSite::State::in_use);
+  return true;
+}
+
+void OwnLedger::settle(std::span<Site* const> sites) {
+  const auto settle = [](const Site& site) {
+    if (site.entry == nullptr) return;
+    site.entry->ends[1] = describe(site).ends[1];
+    set_state(*site.entry, site.gone          ? OwnSite::State::gone
+                           : is_in_use(site) ? OwnSite::State::in_use
+                                             : OwnSite::State::former);
+  };
+  for (const Site* site : entered_) settle(*site);
+  for (const Site* site : sites) settle(*site);
+  entered_.clear();
+}
+
+void OwnLedger::settle_point(const PointSite& point, bool is_on) {
+  if (const auto known = points_.find(point.nop); known != points_.end() && known->second)
+    set_state(*known->second, is_on ? OwnSite::State::in_use : OwnSite::State::former);
+}
+
+void OwnLedger::note_code(Range code) {
+  if (table_ == nullptr) {
+    code_.push_back(code);
+    return;
+  }
+  const uint64_t count = table_->code_count;
+  if (count == layout::kMostOwnCode) return;
+  code_of(table_)[count] = code;
+  __atomic_store_n(&table_->code_count, count + 1, __ATOMIC_SEQ_CST);
+}
+
+void OwnLedger::note_slots(const layout::OwnSlots& slots) {
+  if (table_ == nullptr) {
+    slots_.push_back(slots);
+    return;
+  }
+  const uint64_t count = table_->slots_count;
+  if (count == std::size(table_->slots)) return;
+  table_->slots[count] = slots;
+  __atomic_store_n(&table_->slots_count, count + 1, __ATOMIC_SEQ_CST);
+}
+
+}  // namespace pinprick::library

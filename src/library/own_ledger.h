@@ -1,0 +1,58 @@
+// What this program tells others about its probes (layout/own_probes.h): the table, and which of
+// its entries are in use. patch/text_owner.h says when a site has to be entered.
+//
+// The table is made when the first probe is about to be placed, and stays. A forked child has a
+// copy. The caller holds the registry's lock. Functions fail if there is no memory for the table or
+// for an entry.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/address.h"
+#include "base/result.h"
+#include "layout/own_probes.h"
+#include "library/point_notes.h"
+#include "library/site.h"
+
+namespace pinprick::library {
+
+class OwnLedger {
+ public:
+  static OwnLedger& get();  // never destroyed
+
+  // Says that the site is in use, or is to be. Returns false if the table said so already.
+  Result<bool, SystemError> enter(Site& site);
+  Result<bool, SystemError> enter(const PointSite& point);
+  // To be called once a change is over: sites that were entered by it, or are removed by it, and
+  // are not in use are left to others.
+  void settle(std::span<Site* const> sites = {});
+  void settle_point(const PointSite& point, bool is_on);
+
+  // Code through which threads may return to the program, and slots.
+  void note_code(Range code);
+  void note_slots(const layout::OwnSlots& slots);
+  // Libpinprick itself, which attached sessions must leave alone; empty if it is a part of the
+  // program. Then the text is not shared: either this program changes it, or sessions do.
+  Range library() const { return library_; }
+  bool is_shared() const { return !library_.empty(); }
+
+ private:
+  OwnLedger();
+  Result<void, SystemError> open();
+  Result<layout::OwnSite*, SystemError> new_entry(const layout::OwnSite& entry);
+
+  const Range library_;
+  layout::OwnTable* table_ = nullptr;
+  std::vector<Range> code_;  // noted before there was a table
+  std::vector<layout::OwnSlots> slots_;
+  std::map<Address, layout::OwnSite*> points_;  // by the address of the nop
+  std::vector<Site*> entered_;                  // since the last settle()
+};
+
+// What the table says of a site: the bytes that it changes, and where its stubs go on.
+layout::OwnSite describe(const Site& site);
+
+}  // namespace pinprick::library
