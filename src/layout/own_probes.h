@@ -45,7 +45,7 @@ struct OwnSite {
   uint64_t name = 0;         // address of its name, which ends with a zero byte; 0: none
   uint64_t object_name = 0;  // the same
   uint8_t original[kMostWritten] = {};
-  uint8_t written = 0;
+  uint8_t written = 0;  // 0: none, and only `ends` matter
   uint8_t touched = 0;  // size of all that it takes, from `address`
   // Where stubs go on, from `address`: where a jump's does, and where a breakpoint's does; 0: there
   // is no such stub.

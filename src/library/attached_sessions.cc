@@ -89,6 +89,13 @@ std::optional<pid_t> AttachedSessions::owner_of(Range range) const {
   return std::nullopt;
 }
 
+std::optional<pid_t> AttachedSessions::owner_around(Address instruction) const {
+  const auto taken = std::find_if(taken_.begin(), taken_.end(), [&](const Taken& one) {
+    return one.site.address != instruction && one.range().contains(instruction);
+  });
+  return taken == taken_.end() ? std::nullopt : std::optional(taken->controller);
+}
+
 // A page that is still the file's was never written to: what was probed there was unloaded.
 void AttachedSessions::put_back(const target::Memory& memory, Address address,
                                 std::span<uint8_t> bytes) const {

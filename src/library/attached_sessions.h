@@ -31,6 +31,8 @@ class AttachedSessions {
   std::optional<pid_t> any() const;
   // The controller of a session that takes any of these bytes; nullopt if there is none.
   std::optional<pid_t> owner_of(Range range) const;
+  // The controller of a session that has displaced the instruction there and one before it.
+  std::optional<pid_t> owner_around(Address instruction) const;
   // Replaces the sessions' jumps by the original bytes in `bytes`, text read at `address`.
   void put_back(const target::Memory& memory, Address address, std::span<uint8_t> bytes) const;
 

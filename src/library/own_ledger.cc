@@ -97,13 +97,14 @@ Result<void, SystemError> OwnLedger::open() {
   return {};
 }
 
-Result<OwnSite*, SystemError> OwnLedger::new_entry(const OwnSite& entry) {
+Result<OwnSite*, SystemError> OwnLedger::new_entry(const OwnSite& entry,
+                                                   OwnSite::State state) {
   if (auto opened = open(); !opened) return fail(opened.error());
   const uint64_t count = table_->site_count;
   if (count == layout::kMostOwnSites) return fail(SystemError{ENOSPC});
   OwnSite* const place = &sites_of(table_)[count];
   *place = entry;
-  place->state = OwnSite::State::in_use;
+  place->state = state;
   __atomic_store_n(&table_->site_count, count + 1, __ATOMIC_SEQ_CST);
   return place;
 }
@@ -112,7 +113,7 @@ Result<bool, SystemError> OwnLedger::enter(Site& site) {
   if (site.entry != nullptr && site.entry->state == OwnSite::State::in_use) return false;
   entered_.push_back(&site);
   if (site.entry == nullptr) {
-    const auto entry = new_entry(describe(site));
+    const auto entry = new_entry(describe(site), OwnSite::State::in_use);
     if (!entry) return fail(entry.error());
     site.entry = *entry;
   }
@@ -120,20 +121,30 @@ Result<bool, SystemError> OwnLedger::enter(Site& site) {
   return true;
 }
 
+// No jump in the program leads to the block, and yet nobody may displace the instruction at its
+// start together with one before it.
 Result<bool, SystemError> OwnLedger::enter(const PointSite& point) {
-  OwnSite*& known = points_[point.nop];
-  if (known != nullptr && known->state == OwnSite::State::in_use) return false;
-  if (known == nullptr) {
+  Point& known = points_[point.nop];
+  if (known.nop != nullptr && known.nop->state == OwnSite::State::in_use) return false;
+  if (known.block == nullptr) {
+    OwnSite entry;
+    entry.address = point.block - 1;
+    entry.ends[0] = 1;
+    const auto made = new_entry(entry, OwnSite::State::former);
+    if (!made) return fail(made.error());
+    known.block = *made;
+  }
+  if (known.nop == nullptr) {
     const auto nop = arch::encode_link(point.nop, 0);
     OwnSite entry;
     entry.address = point.nop;
     entry.written = entry.touched = entry.ends[0] = arch::kLinkLength;
     std::copy(nop->begin(), nop->end(), entry.original);
-    const auto made = new_entry(entry);
+    const auto made = new_entry(entry, OwnSite::State::in_use);
     if (!made) return fail(made.error());
-    known = *made;
+    known.nop = *made;
   }
-  set_state(*known, OwnSite::State::in_use);
+  set_state(*known.nop, OwnSite::State::in_use);
   return true;
 }
 
@@ -151,8 +162,8 @@ void OwnLedger::settle(std::span<Site* const> sites) {
 }
 
 void OwnLedger::settle_point(const PointSite& point, bool is_on) {
-  if (const auto known = points_.find(point.nop); known != points_.end() && known->second)
-    set_state(*known->second, is_on ? OwnSite::State::in_use : OwnSite::State::former);
+  if (const auto known = points_.find(point.nop); known != points_.end() && known->second.nop != nullptr)
+    set_state(*known->second.nop, is_on ? OwnSite::State::in_use : OwnSite::State::former);
 }
 
 void OwnLedger::note_code(Range code) {

@@ -42,13 +42,18 @@ class OwnLedger {
  private:
   OwnLedger();
   Result<void, SystemError> open();
-  Result<layout::OwnSite*, SystemError> new_entry(const layout::OwnSite& entry);
+  Result<layout::OwnSite*, SystemError> new_entry(const layout::OwnSite& entry,
+                                                  layout::OwnSite::State state);
 
   const Range library_;
   layout::OwnTable* table_ = nullptr;
   std::vector<Range> code_;  // noted before there was a table
   std::vector<layout::OwnSlots> slots_;
-  std::map<Address, layout::OwnSite*> points_;  // by the address of the nop
+  struct Point {
+    layout::OwnSite* nop = nullptr;
+    layout::OwnSite* block = nullptr;
+  };
+  std::map<Address, Point> points_;  // by the address of the nop
   std::vector<Site*> entered_;                  // since the last settle()
 };
 

@@ -96,12 +96,20 @@ Taken take_sites(const target::Memory& memory, std::span<Site* const> sites) {
 }
 
 Taken take_sites(const target::Memory& memory, std::span<const PointSite> points) {
-  return enter_and_look(
+  const auto name_of = [](const PointSite& point) {
+    return fmt::format("the tracepoint at {:#x}", point.nop);
+  };
+  auto taken = enter_and_look(
       memory, points,
       [](const PointSite& point) {
         return Range{point.nop, point.nop + arch::kLinkLength};
       },
-      [](const PointSite& point) { return fmt::format("the tracepoint at {:#x}", point.nop); });
+      name_of);
+  if (!taken || !*taken) return taken;
+  for (const PointSite& point : points)
+    if (const auto owner = (*taken)->owner_around(point.block))
+      return fail(attached_error(*owner, name_of(point), "has a probe there"));
+  return taken;
 }
 
 Result<void, Error> ready_for_breakpoints() {

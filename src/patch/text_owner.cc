@@ -37,7 +37,7 @@ bool read_all(const target::Memory& memory, Address address, std::vector<T>& out
 }
 
 bool is_valid(const OwnSite& site) {
-  return site.written != 0 && site.written <= OwnSite::kMostWritten &&
+  return site.written <= OwnSite::kMostWritten &&
          site.touched >= site.written && site.address < UINT64_MAX - UINT8_MAX &&
          (site.state == OwnSite::State::in_use || site.state == OwnSite::State::former);
 }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -99,6 +100,19 @@ std::optional<AttachError> seize(pid_t pid, pid_t tid) {
     if (error.cause != AttachCause::already_traced || attempt == kAttempts || !lets_go(error.other))
       return error;
   }
+}
+
+// Has the thread just hit a breakpoint, whose signal is not delivered yet? Its instruction pointer
+// then says where the breakpoint ends, and not where it will go on: in libpinprick's stub, if the
+// program probes itself. An interrupt comes before signals.
+bool has_pending_trap(pid_t tid) {
+  siginfo_t pending[4];
+  __ptrace_peeksiginfo_args which = {};
+  which.nr = std::size(pending);
+  const long count = ptrace(PTRACE_PEEKSIGINFO, tid, &which, pending);
+  return std::any_of(pending, pending + std::max(count, 0L), [](const siginfo_t& one) {
+    return one.si_signo == SIGTRAP && one.si_code > 0;
+  });
 }
 
 void pause_briefly(int attempt) {
@@ -254,6 +268,12 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
     }
     StoppedThread thread;
     thread.tid = tid;
+    // The signal is delivered, as above, and the next interrupt stops the thread in its handler.
+    if (has_pending_trap(tid)) {
+      ptrace(PTRACE_CONT, tid, nullptr, nullptr);
+      ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+      continue;
+    }
     // It was killed meanwhile, and its end is still to be reported.
     if (!read_registers(tid, thread.registers)) continue;
     std::erase(seized_, tid);

@@ -166,6 +166,9 @@ refused_here() {
     "$PINPRICK" count probed:work -p "$fed" -d 0.01 >"$work/count" 2>&1 || [[ $? =~ ^[34]$ ]]
   done
   [[ "$(tail -n 1 "$work/out")" == churned* ]]
+  cat "$work/count"
+  # A thread may have been in a stub for longer than a detach waits.
+  "$PINPRICK" detach -p "$fed" || [ $? -eq 3 ]
   no_trace "$fed"
   [[ "$(answer call)" == called* ]]
   end_fed
@@ -199,6 +202,68 @@ refused_here() {
     end_fed
     rm "$work/in"
   done
+}
+
+@test "a tracepoint that the program turns on is counted by pinprick, too, while it is on" {
+  start_probed
+  watch count usdt:probed:fired probed:fire -p "$fed"
+  [ "$(answer fire)" = "fired 0" ]
+  [ "$(answer attach)" = attached ]
+  [ "$(answer fire)" = "fired 1000" ]
+  [ "$(answer detach)" = detached ]
+  [ "$(answer fire)" = "fired 1000" ]
+  [ "$(answer attach)" = attached ]
+  end_watch
+  [ "$(hits probed:fired)" -eq 1000 ]
+  [ "$(hits fire)" -eq 3000 ]
+  [ "$(answer fire)" = "fired 2000" ]
+  run "$PINPRICK" status -p "$fed"
+  [[ "$output" == *"tracepoint at 0x"* ]]
+  [ "$(answer detach)" = detached ]
+  no_trace "$fed"
+  end_fed
+}
+
+@test "a tracepoint's place is refused to the one that comes second" {
+  start_probed
+  # The nop of the point.
+  local site=probed:fire+0x9
+  [ "$(answer attach)" = attached ]
+  refused_here count $site -p "$fed"
+  [ "$(answer fire)" = "fired 1000" ]
+  [ "$(answer detach)" = detached ]
+  watch count $site -p "$fed"
+  refusal=$(answer attach)
+  [[ "$refusal" == *"pinprick $watcher has a probe there"* ]]
+  [ "$(answer fire)" = "fired 1000" ]
+  end_watch
+  [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['final']][0]")" -eq 1000 ]
+  [ "$(answer attach)" = attached ]
+  [ "$(answer fire)" = "fired 2000" ]
+  [ "$(answer detach)" = detached ]
+  no_trace "$fed"
+  end_fed
+}
+
+@test "functions are attached to a point and detached under eight threads and pinpricks that come and go" {
+  start_probed
+  echo "switch ${SWITCHES:-1000}" >&7
+  local round=0
+  until grep -q '^switched\|WRONG' "$work/out"; do
+    round=$((round + 1))
+    local what=$([ $((round % 2)) -eq 0 ] && echo usdt:probed:fired || echo probed:fire)
+    watch count $what probed:work -p "$fed"
+    if [ $((round % 3)) -eq 0 ]; then
+      kill -KILL "$watcher"
+      wait "$watcher" || true
+    else
+      end_watch
+    fi
+  done
+  [ "$(tail -n 1 "$work/out" | cut -d' ' -f1)" = switched ]
+  "$PINPRICK" detach -p "$fed" || [ $? -eq 3 ]
+  no_trace "$fed"
+  end_fed
 }
 
 @test "libpinprick itself is not probed" {

@@ -115,7 +115,6 @@ TEST_F(OwnProbesTest, AreClosedToAllIfTheyCannotBeRead) {
 
 TEST_F(OwnProbesTest, ThatMakeNoSenseAreLeftOut) {
   add(1000, 8, State::in_use).written = OwnSite::kMostWritten + 1;
-  add(1000, 8, State::in_use).written = 0;
   add(1000, 4, State::in_use).written = 5;
   add(UINT64_MAX - 3, 8, State::in_use);
   add(1000, 8, static_cast<State>(7));

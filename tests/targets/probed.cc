@@ -10,6 +10,11 @@
 //                   "churned", with how often it was placed
 //     nap           calls nap(), which ends with a jump to wait_for_line(), which returns once the
 //                   next line is there; "napped"
+//     attach        a function to the tracepoint in fire(); "attached", or why not
+//     detach        "detached"
+//     fire          fire() a thousand times; "fired", with the calls of the function
+//     switch N      N times the function is attached and detached, while eight threads call fire();
+//                   "switched", with how often it was attached
 //     fork          the PID of a child that waits until this process ends
 //     exec          executes itself: "executed"
 //
@@ -30,6 +35,10 @@
 
 #include "pinprick/latency.h"
 #include "pinprick/probe.h"
+#include "pinprick/tracepoint.h"
+
+PINPRICK_POINT_DECLARE(probed, fired, long);
+PINPRICK_POINT_DEFINE(probed, fired);
 
 namespace {
 
@@ -50,6 +59,12 @@ extern "C" {
   return rest(3 * x + 2);
 }
 
+[[gnu::noinline]] long fire(long x) {
+  asm volatile(".nops 9");  // room for a probe at the entry
+  PINPRICK_POINT(probed, fired, x);
+  return x + 7;
+}
+
 [[gnu::noinline]] long wait_for_line(long x) {
   std::string line;
   std::getline(std::cin, line);
@@ -64,6 +79,22 @@ extern "C" {
 }
 
 namespace {
+
+// The value has to arrive as it was fired.
+std::atomic<long> fired = 0;
+std::atomic<bool> is_misfired = false;
+void on_fired(void*, long x) {
+  ++fired;
+  if (x < 0 || x >= 1000) is_misfired = true;
+}
+bool attach() { return PINPRICK_POINT_ATTACH(probed, fired, on_fired, nullptr, 0) == 0; }
+bool detach() { return PINPRICK_POINT_DETACH(probed, fired, on_fired, nullptr) == 0; }
+
+bool fire_all() {
+  for (long i = 0; i < 1000; ++i)
+    if (fire(i) != i + 7) return false;
+  return !is_misfired;
+}
 
 bool is_right(long i) {
   return work(i) == 3 * i + 1 && rest(i) == i - 1;
@@ -151,6 +182,32 @@ int main(int argc, char** argv) {
       for (std::thread& thread : threads) thread.join();
       is_right_so_far = !is_wrong;
       std::cout << "churned " << placed << std::endl;
+    } else if (command == "attach") {
+      std::cout << (attach() ? "attached" : pinprick_points_error()) << std::endl;
+    } else if (command == "detach") {
+      is_right_so_far = detach();
+      std::cout << "detached" << std::endl;
+    } else if (command == "fire") {
+      is_right_so_far = fire_all();
+      std::cout << "fired " << fired << std::endl;
+    } else if (command == "switch") {
+      std::atomic<bool> ends = false, is_wrong = false;
+      std::vector<std::thread> threads;
+      for (int i = 0; i < 8; ++i)
+        threads.emplace_back([&] {
+          while (!ends)
+            if (!fire_all()) is_wrong = true;
+        });
+      long attached = 0;
+      for (long i = 0; i < std::stol(function); ++i)
+        if (attach()) {
+          ++attached;
+          if (!detach()) is_wrong = true;
+        }
+      ends = true;
+      for (std::thread& thread : threads) thread.join();
+      is_right_so_far = !is_wrong;
+      std::cout << "switched " << attached << std::endl;
     } else if (command == "fork") {
       const pid_t child = ::fork();
       if (child == 0) {
