@@ -28,6 +28,7 @@ Result<void, ledger::SessionError> TextWriter::announce(std::vector<patch::Inter
   drop_what_lacks_something();
   std::erase_if(interiors_,
                 [&](const patch::Interior& one) { return !parts_.plan.is_armed(one.edit); });
+  mark_left_out();
   parts_.journal.header.state = layout::SessionState::armed;
   if (auto tables = noted(parts_.file.write_tables(parts_.journal)); !tables) return tables;
   if (auto header = noted(parts_.file.write_header(parts_.journal.header)); !header) return header;
@@ -156,19 +157,28 @@ Result<void, ledger::SessionError> TextWriter::write(target::Stop stop) {
   return raised;
 }
 
-// What such a site holds is not ours, nor anybody's who came after us.
-Result<void, ledger::SessionError> TextWriter::note_left_out() {
+// What such a site holds is not ours, nor anybody's who came after us. Stubs may be built again for
+// all patches, so the phases of those that were left out before are put back first.
+bool TextWriter::mark_left_out() {
+  for (const auto& [site, phase] : left_out_) parts_.journal.sites[site].phase = phase;
+  left_out_.clear();
   const ArmingPlan& plan = parts_.plan;
-  bool is_any = false;
   for (size_t i = 0; i < plan.set.patches.size(); ++i) {
     if (plan.is_armed(i)) continue;
-    is_any = true;
     const size_t own = plan.set.patches[i].plan.trampoline ? 2 : 1;
     const size_t first = plan.states[i].site;
-    for (size_t site = first; site < first + own; ++site)
-      parts_.journal.sites[site].phase = layout::SiteEntry::Phase::left_out;
+    for (size_t site = first; site < first + own; ++site) {
+      layout::SiteEntry& entry = parts_.journal.sites[site];
+      const layout::SiteEntry::Phase phase = entry.phase;  // nothing can refer to a bit field
+      left_out_.emplace_back(site, phase);
+      entry.phase = layout::SiteEntry::Phase::left_out;
+    }
   }
-  if (!is_any) return {};
+  return !left_out_.empty();
+}
+
+Result<void, ledger::SessionError> TextWriter::note_left_out() {
+  if (!mark_left_out()) return {};
   return noted(parts_.file.write_tables(parts_.journal));
 }
 

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "arch/stub.h"
@@ -73,6 +74,8 @@ class TextWriter {
  private:
   Counting counting() const { return rseq_ ? Counting::restartable : Counting::locked; }
   Result<void, ledger::SessionError> leave_to_program();
+  // In the journal alone. Returns true if there are any.
+  bool mark_left_out();
   void drop_what_lacks_something();
   // Returns true if something was dropped.
   bool drop_where_threads_are(const std::vector<size_t>& busy);
@@ -85,6 +88,7 @@ class TextWriter {
   const std::optional<Address> tid_offset_;
   std::optional<arch::RseqArea> rseq_;
   std::vector<patch::Interior> interiors_;
+  std::vector<std::pair<size_t, layout::SiteEntry::Phase>> left_out_;  // as they were before
   ArmingEdits edits_;
   std::vector<Address> foreign_;
   std::optional<image::MappingLookup> mappings_;  // made before the process stops
