@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cli/object_store.h"
 #include "cli/patterns.h"
+#include "cli/spec.h"
 #include "cli/warnings.h"
 #include "target/stop.h"
 
@@ -17,6 +18,8 @@ using session::Measurement;
 
 constexpr int kSignalBase = 128;  // as in shells
 
+}  // namespace
+
 session::MeasurementSpec spec_of(const Options& options, session::Selection selection) {
   session::MeasurementSpec spec;
   spec.selection = std::move(selection);
@@ -26,8 +29,6 @@ session::MeasurementSpec spec_of(const Options& options, session::Selection sele
   spec.arming = {options.bits, options.slots, options.count_children, options.trap, {}};
   return spec;
 }
-
-}  // namespace
 
 Result<void, Message> MeasuredProcesses::begin() {
   auto selection = parse_patterns(options_);

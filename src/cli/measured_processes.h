@@ -28,6 +28,7 @@ class MeasuredProcesses {
   // Arms what the options select in all processes, or in the command that it starts. If it fails,
   // processes may have been begun; fail_with() or end() ends these.
   Result<void, Message> begin();
+  bool is_empty() const { return measurements_.empty(); }
   // Begun so far.
   std::vector<session::Measurement>& all() { return measurements_; }
   const std::vector<session::Measurement>& all() const { return measurements_; }

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "cli/exit_code.h"
+#include "cli/patterns.h"
 #include "pinprick/version.h"
 
 namespace pinprick::cli {
@@ -271,7 +272,7 @@ void add_watching(CLI::App& app, Options& options) {
       ->type_name("SECONDS")
       ->check(kPositive);
   app.add_option("-o,--output", options.output, "Write the results to a file")->type_name("FILE");
-  app.add_flag("-a,--all", options.all, "Show functions without a hit, too");
+  app.add_flag("-a,--idle", options.all, "Show functions without a hit, too");
   app.add_option("--top", options.top,
                  "Show the N with the most hits, or time; the others in one line")
       ->type_name("N")
@@ -295,6 +296,33 @@ void add_watching(CLI::App& app, Options& options) {
   add_common(app, options);
 }
 
+void add_files(CLI::App& app, Options& options) {
+  one_at_a_time(app.add_option("--all", options.files,
+                               "Every process that has FILE mapped, or executes it (repeatable)")
+                    ->type_name("FILE"));
+  app.add_option_function<std::string>(
+         "--by",
+         [&options](const std::string& word) {
+           if (word != "pid") throw CLI::ValidationError("--by", "'" + word + "' is not pid");
+           options.by_pid = true;
+         },
+         "With --all: `pid` shows each process, and the sum")
+      ->type_name("WHAT");
+  one_at_a_time(app.add_option("--comm", options.commands,
+                               "With --all: only processes with such a name (repeatable)")
+                    ->type_name("GLOB"));
+  one_at_a_time(
+      app.add_option("--uid", options.users, "With --all: only those of this user (repeatable)")
+          ->type_name("UID"));
+  one_at_a_time(app.add_option("--exclude-pid", options.excluded_pids,
+                               "With --all: not this process (repeatable)")
+                    ->type_name("PID")
+                    ->check(kPositive));
+  one_at_a_time(app.add_option("--cgroup", options.cgroups,
+                               "With --all: only those in it, or below (repeatable)")
+                    ->type_name("PATH"));
+}
+
 void add_timing(CLI::App& app, Options& options) {
   app.add_option("--slots", options.slots,
                  "Calls in flight at once, over all threads; more go unmeasured")
@@ -308,7 +336,8 @@ void describe_watching(CLI::App& app) {
   const std::string name = app.get_name();
   describe(app,
            {name + " [OPTIONS] -p PID PATTERN...",
-            name + " [OPTIONS] PATTERN... -- COMMAND [ARGUMENT...]"},
+            name + " [OPTIONS] PATTERN... -- COMMAND [ARGUMENT...]",
+            name + " [OPTIONS] --all FILE PATTERN..."},
            std::string(kPatternFooter) + (name == "count"     ? kCountFooter
                                           : name == "latency" ? kLatencyFooter
                                                               : kHistFooter));
@@ -327,13 +356,21 @@ std::optional<std::string> contradiction(const Options& options) {
   if (options.has_command() && (!watches || verb == "top")) return "this verb takes no -- COMMAND";
   if (watches || verb == "list") {
     const int sources = (options.pids.empty() ? 0 : 1) + (options.has_command() ? 1 : 0) +
-                        (options.file.empty() ? 0 : 1) + (options.summary.empty() ? 0 : 1);
+                        (options.files.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) + (options.summary.empty() ? 0 : 1);
     if (sources == 0 && verb == "top" && options.patterns.empty()) return std::nullopt;
     if (sources == 0)
       return verb == "top" ? "no process: give -p PID"
-             : watches     ? "no process: give -p PID, or -- COMMAND"
+             : watches     ? "no process: give -p PID, -- COMMAND or --all FILE"
                            : "nothing to look at: give -p PID, --file ELF or --summary ELF";
-    if (sources > 1) return "-p PID, -- COMMAND, --file and --summary exclude each other";
+    if (sources > 1) return "-p PID, -- COMMAND, --all, --file and --summary exclude each other";
+    const bool filters = options.by_pid || !options.commands.empty() || !options.users.empty() ||
+                         !options.excluded_pids.empty() || !options.cgroups.empty();
+    if (filters && options.files.empty())
+      return "--by, --comm, --uid, --exclude-pid and --cgroup go with --all FILE";
+    if (!options.files.empty() && options.follow_exec)
+      return "--follow-exec goes with -p or -- COMMAND; --all follows the file";
+    if (!options.files.empty() && means_spans(options))
+      return "--all measures calls; a span (START..END) goes with -p or -- COMMAND";
   }
   if (options.file.starts_with('-'))
     return fmt::format("--file takes the ELF right after it, not {}", options.file);
@@ -394,6 +431,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
 
   auto* count = app.add_subcommand("count", "How often functions are called");
   add_watching(*count, options);
+  add_files(*count, options);
   describe_watching(*count);
   add_instructions(*count, options);
   count->add_flag("--trap", options.trap,
@@ -407,11 +445,13 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   };
   auto* hist = app.add_subcommand("hist", "What values arguments and registers have");
   add_watching(*hist, options);
+  add_files(*hist, options);
   describe_watching(*hist);
   add_bits(*hist);
 
   auto* latency = app.add_subcommand("latency", "How long functions take, from call to return");
   add_watching(*latency, options);
+  add_files(*latency, options);
   describe_watching(*latency);
   add_bits(*latency);
   add_timing(*latency, options);

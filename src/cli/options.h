@@ -21,6 +21,10 @@ struct Options {
   std::vector<std::string> command;  // after --
   std::vector<std::string> patterns;
   std::vector<std::string> excluded;
+  std::vector<std::string> files;    // --all FILE: every process that has it mapped
+  std::vector<std::string> commands, cgroups;  // with --all: only these
+  std::vector<uid_t> users;
+  std::vector<pid_t> excluded_pids;
   std::string file;     // list: an ELF file instead of a process
   std::string summary;  // list: an ELF file to summarise
   std::string output;
@@ -38,6 +42,7 @@ struct Options {
   bool force = false;
   bool fail_on_loss = false;
   bool all = false;
+  bool by_pid = false;  // with --all: results of each process, too
   bool follow_exec = false;
   bool count_children = true;
   bool instructions = false;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/interrupts.h"
+#include "cli/measured_files.h"
 #include "cli/measured_processes.h"
 #include "cli/verbs.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 using session::Period;
 
+// `Processes` are those of -p and of a command, or those of a file.
+template <class Processes>
 class Watch {
  public:
   Watch(const Options& options, Renderer& renderer)
@@ -29,11 +32,12 @@ class Watch {
   const Options& options_;
   Renderer& renderer_;
   Interrupts interrupts_;
-  MeasuredProcesses measured_;
+  Processes measured_;
 };
 
 // Returns earlier if something happens.
-void Watch::sleep_until(uint64_t until_ns) {
+template <class Processes>
+void Watch<Processes>::sleep_until(uint64_t until_ns) {
   std::vector<pollfd> descriptors = {{interrupts_.descriptor(), POLLIN, 0}};
   for (int descriptor : measured_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
   const uint64_t now = monotonic_ns();
@@ -45,7 +49,8 @@ void Watch::sleep_until(uint64_t until_ns) {
 
 // Waits until there is a reason to end: a signal, the duration, the end of all processes, or that
 // the reader of our output is gone.
-void Watch::wait() {
+template <class Processes>
+void Watch<Processes>::wait() {
   const uint64_t start = monotonic_ns();
   const auto after = [&](double seconds) {
     return start + static_cast<uint64_t>(std::llround(seconds * 1e9));
@@ -77,16 +82,18 @@ void Watch::wait() {
 }
 
 // Results are read after the last probe is out, so that none are missing.
-int Watch::end() {
+template <class Processes>
+int Watch<Processes>::end() {
   measured_.end();
   measured_.report(Period::whole, renderer_);
   return measured_.conclude();
 }
 
-int Watch::run() {
+template <class Processes>
+int Watch<Processes>::run() {
   if (auto begun = measured_.begin(); !begun) {
     // If other processes have their probes already, their results are still reported.
-    if (begun.error().exit != kInterrupted || measured_.all().empty())
+    if (begun.error().exit != kInterrupted || measured_.is_empty())
       return measured_.fail_with(begun.error());
     renderer_.warning(begun.error().text);
     return end();
@@ -98,7 +105,8 @@ int Watch::run() {
 }  // namespace
 
 int run_watch(const Options& options, Renderer& renderer) {
-  return Watch(options, renderer).run();
+  if (!options.files.empty()) return Watch<MeasuredFiles>(options, renderer).run();
+  return Watch<MeasuredProcesses>(options, renderer).run();
 }
 
 }  // namespace pinprick::cli

@@ -9,6 +9,7 @@
 #include "ledger/discovery.h"
 #include "ledger/turn.h"
 #include "session/left_over.h"
+#include "target/held_thread.h"
 #include "target/hijacked_thread.h"
 #include "target/procfs.h"
 
@@ -64,7 +65,10 @@ Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const Measur
                                                          image::ObjectStore& store,
                                                          MeasurementListener& listener,
                                                          Progress progress) {
-  const auto turn = ledger::Turn::take(pid);
+  // A process that we hold must not wait long.
+  constexpr uint64_t kShortNs = 1'000'000'000;
+  const auto turn = target::HeldThread::holds_any_of(pid) ? ledger::Turn::take(pid, kShortNs)
+                                                          : ledger::Turn::take(pid);
   if (!turn) return fail(MeasurementError(turn.error()));
   if (auto closed = ledger::why_closed(pid)) return fail(MeasurementError(*closed));
   take_out_left_overs(pid, store);
@@ -105,8 +109,8 @@ Result<std::optional<Batch>, MeasurementError> Measurement::plan_and_arm(Subject
   try {
     const Task::Scope scope(&task);
     unrelocated_ = {};
-    auto set =
-        plan(subject, *spec_, progress == Progress::before_relocation ? &unrelocated_ : nullptr);
+    auto set = plan(subject, *spec_, progress,
+                    progress == Progress::before_relocation ? &unrelocated_ : nullptr);
     // A process that ends meanwhile has no code to read, and planning fails for some other reason.
     if (!subject.target.same_image()) return fail(error_of_exit());
     if (!set) return fail(set.error());
@@ -130,6 +134,8 @@ Result<void, MeasurementError> Measurement::arm_program(Progress progress) {
   for (const std::string& object : subject->image->replaced)
     listener_->object_replaced(process_, object);
   known_ = objects_in(*subject->image);
+  // All that is armed when the loader has mapped the libraries is new to it then.
+  if (progress == Progress::at_exec && awaits_loader(*subject, *spec_)) known_.clear();
   auto planned = plan_and_arm(*subject, progress);
   if (!planned) return fail(planned.error());
   std::optional<Batch> armed = *std::move(planned);
@@ -215,7 +221,7 @@ bool Measurement::follow_exec() {
   target_ = *std::move(target);
   process_.command = target_.command();
   listener_->executed(process_);
-  if (auto armed = arm_program(); !armed && !target_.is_over()) {
+  if (auto armed = arm_program(Progress::runs); !armed && !target_.is_over()) {
     listener_->exec_missed(process_, armed.error());
     shortfall_.missed = true;
   }

@@ -51,7 +51,8 @@ struct ExecutedProgram {
 class Measurement {
  public:
   // Takes out what dead owners have left in the process, and arms what `spec` selects. `spec`,
-  // `store` and `listener` must outlive the measurement.
+  // `store` and `listener` must outlive the measurement. With Progress::at_exec we hold the
+  // process's only thread (target/held_thread.h), and its loader has not run.
   static Result<Measurement, MeasurementError> begin(pid_t pid, const MeasurementSpec& spec,
                                                      image::ObjectStore& store,
                                                      MeasurementListener& listener,

@@ -1,5 +1,7 @@
 #include "session/planning.h"
 
+#include <elf.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -7,22 +9,37 @@
 #include "image/loader.h"
 #include "placement/hooks.h"
 #include "select/operand.h"
+#include "target/held_thread.h"
 #include "target/procfs.h"
 
 namespace pinprick::session {
 namespace {
 
+using namespace std::literals;
+
+// Before the loader has run, its interface for debuggers is empty. Both loaders export the function
+// that it will name.
+std::optional<Address> loader_will_notify_at(const Subject& subject) {
+  const Address loader = image::auxiliary_value(subject.target.pid(), AT_BASE);
+  for (const auto& object : subject.image->objects) {
+    if (loader == 0 || !object->extent().contains(loader)) continue;
+    for (const image::Symbol& symbol : object->elf().dynamic_symbols())
+      if (symbol.name == "_dl_debug_state"sv) return symbol.address + object->bias();
+  }
+  return std::nullopt;
+}
+
 // Returns where the loader of the process can be made to wait for us, if later loads may matter.
-std::optional<placement::HookPlace> tracks_loads_by(const Subject& subject,
-                                                    const Selection& selection) {
+std::optional<placement::HookPlace> tracks_loads_by(const Subject& subject, Progress progress) {
   const pid_t pid = subject.target.pid();
-  if (!may_match_later(*subject.image, selection)) return std::nullopt;
   // A seccomp filter, even of one thread only, might kill the process for the system call by which
   // a thread would wait.
   for (const pid_t tid : target::list_threads(pid))
     if (const auto status = target::read_thread_status(pid, tid); status && status->seccomp != 0)
       return std::nullopt;
-  const auto notifies = image::loader_notifies_at(pid, subject.target.reader());
+  const auto notifies = progress == Progress::at_exec
+                            ? loader_will_notify_at(subject)
+                            : image::loader_notifies_at(pid, subject.target.reader());
   return notifies ? placement::place_in_loader(*subject.image, *notifies) : std::nullopt;
 }
 
@@ -149,17 +166,32 @@ placement::ProbeSet plan_matches(const image::ProcessImage& image,
 
 }  // namespace
 
+// A program without a loader has all of its code.
+bool awaits_loader(const Subject& subject, const MeasurementSpec& spec) {
+  return spec.selection.kind == placement::Kind::latency &&
+         image::auxiliary_value(subject.target.pid(), AT_BASE) != 0;
+}
+
 Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
-                                                   const MeasurementSpec& spec,
+                                                   const MeasurementSpec& spec, Progress progress,
                                                    Unrelocated* unrelocated) {
   const Selection& selection = spec.selection;
   if (selection.kind == placement::Kind::span) return plan_spans(subject, spec, unrelocated);
   image::ProcessImage& image = *subject.image;
-  const auto loader =
-      spec.loads == Loads::tracked ? tracks_loads_by(subject, selection) : std::nullopt;
+  const bool awaits = progress == Progress::at_exec && awaits_loader(subject, spec);
+  const bool tracks = spec.loads == Loads::tracked && (awaits || may_match_later(image, selection));
+  const auto loader = tracks ? tracks_loads_by(subject, progress) : std::nullopt;
+  if (awaits && loader) return plan_matches(image, {}, loader, spec);
+  if (awaits) return fail(MeasurementError(NothingArmed{selection.kind}));
   auto matches = match(image, selection, spec.unmatched, loader ? Loads::tracked : Loads::ignored);
   if (!matches) return fail(MeasurementError(matches.error()));
   if (means_twice(image, selection, matches->size())) return fail(MeasurementError(MeantTwice{}));
+  // The loader of a process that we hold may have yet to relocate code, and would write into our
+  // jumps.
+  if (unrelocated == nullptr && target::HeldThread::holds_any_of(subject.target.pid()))
+    std::erase_if(*matches, [](const image::Match& match) {
+      return match.object->elf().has_text_relocations();
+    });
   if (unrelocated != nullptr) {
     unrelocated->waits = std::erase_if(*matches, waits_for_relocation) != 0;
     for (const image::Match& match : *matches) unrelocated->sites.insert(match.site);

@@ -39,13 +39,20 @@ struct MeasurementSpec {
 // Before its objects are relocated, matches that have to wait for that are left out: IFUNCs, and
 // objects with relocations in their code. `waits`, if not null, is set if there are any, and then
 // spans are not planned at all; otherwise the set's matches are in `sites`.
+//
+// At Progress::at_exec, only the program and its loader are mapped. If calls are timed, an unwinder
+// may still come, so nothing is planned but the hook: what awaits_loader() says.
 struct Unrelocated {
   bool waits = false;
   std::set<Address> sites;
 };
 Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
                                                    const MeasurementSpec& spec,
+                                                   Progress progress = Progress::runs,
                                                    Unrelocated* unrelocated = nullptr);
+
+// Will all probes of a process be armed only when its loader has mapped the libraries?
+bool awaits_loader(const Subject& subject, const MeasurementSpec& spec);
 
 // Returns what the patterns match in the objects for which `is_new` returns true.
 std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selection& selection,

@@ -6,6 +6,7 @@
 #include "engine/shared_sites.h"
 #include "image/loader.h"
 #include "ledger/turn.h"
+#include "target/held_thread.h"
 
 namespace pinprick::session {
 namespace {
@@ -20,6 +21,8 @@ bool is_gone(const target::RemoteTarget& target) {
 Result<image::ProcessImage, SystemError> load_settled(pid_t pid, const image::MemoryReader& reader,
                                                       image::ObjectStore& store) {
   constexpr uint64_t kTimeoutNs = 300'000'000;
+  // The loader of a thread that we hold makes no progress.
+  if (target::HeldThread::holds_any_of(pid)) return image::load_process(pid, reader, &store);
   for (const uint64_t begin = monotonic_ns();; sleep_ns(1'000'000)) {
     const bool was_idle = !image::loader_is_at_work(pid, reader);
     auto image = image::load_process(pid, reader, &store);

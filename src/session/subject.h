@@ -14,8 +14,10 @@
 
 namespace pinprick::session {
 
-// Runs it, or is it held while its loader has yet to relocate its objects (Launched)?
-enum class Progress : uint8_t { runs, before_relocation };
+// How far a process is. `at_exec`: it has executed its program just now, and we hold it, with only
+// the program and its loader mapped. `before_relocation`: it is held while its loader has yet to
+// relocate its objects (Launched).
+enum class Progress : uint8_t { runs, at_exec, before_relocation };
 
 struct Subject {
   target::RemoteTarget target;

@@ -124,6 +124,12 @@ std::vector<pid_t> list_threads(pid_t pid) {
   return thread_numbers(pid);
 }
 
+pid_t process_of(pid_t tid) {
+  const auto status = read_file(fmt::format("/proc/{}/status", tid));
+  if (!status) return 0;
+  return static_cast<pid_t>(parse_number(field(*status, "Tgid")));
+}
+
 // NSpid has one number for each namespace, starting with the reader's.
 pid_t tid_inside(pid_t pid, pid_t tid) {
   const auto status = read_file(fmt::format("/proc/{}/task/{}/status", pid, tid));

@@ -39,6 +39,9 @@ bool lets_go(pid_t tracer);
 // The path of its program; nullopt if the process has ended or is another user's.
 std::optional<std::string> executable_path(pid_t pid);
 
+// The process of a thread; 0 if the thread is gone.
+pid_t process_of(pid_t tid);
+
 // The threads that have not exited; empty if the process is gone.
 std::vector<pid_t> list_threads(pid_t pid);
 

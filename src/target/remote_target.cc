@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/process_folder.h"
+#include "target/held_thread.h"
 
 namespace pinprick::target {
 namespace {
@@ -47,7 +48,8 @@ Result<RemoteTarget, AttachError> RemoteTarget::open(pid_t pid) {
     return refuse(AttachCause::not_permitted, error);
   }
   target.memory_ = std::make_shared<const Memory>(*std::move(memory));
-  if (status->tracer != 0 && !lets_go(status->tracer))
+  const bool is_ours = status->tracer == ::gettid() && HeldThread::holds_any_of(pid);
+  if (status->tracer != 0 && !is_ours && !lets_go(status->tracer))
     return refuse(AttachCause::already_traced, 0, status->tracer);
   if (const auto wide = is_64_bit(pid); wide && !*wide) return refuse(AttachCause::not_64_bit);
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));

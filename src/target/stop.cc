@@ -17,6 +17,7 @@
 
 #include "arch/syscall.h"
 #include "base/clock.h"
+#include "target/held_thread.h"
 #include "target/procfs.h"
 #include "target/thread_registers.h"
 
@@ -178,6 +179,12 @@ Result<Stop, AttachError> Stop::one_thread(pid_t pid, pid_t tid, unsigned timeou
       std::find(kept->second.begin(), kept->second.end(), tid) != kept->second.end())
     return refuse(AttachCause::thread_unstoppable, tid, 0);
   Stop stop(pid);
+  if (HeldThread::is_held(pid, tid)) {
+    if (!stop.adopt_held(tid)) return refuse(AttachCause::exited, 0, 0);
+    if (!arch::is_64_bit(stop.threads_[0].registers))
+      return refuse(AttachCause::not_64_bit, tid, 0);
+    return stop;
+  }
   if (auto refused = seize(pid, tid)) return fail(*refused);
   stop.seized_ = {tid};
   stop.interrupt(stop.seized_);
@@ -304,6 +311,10 @@ Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
     const std::vector<pid_t> listed = list_threads(pid_);
     for (pid_t tid : listed) {
       if (is_known(tid)) continue;
+      if (HeldThread::is_held(pid_, tid)) {
+        if (!adopt_held(tid)) others_.push_back(tid);
+        continue;
+      }
       const auto before = read_thread_status(pid_, tid);
       if (before && before->kernel_worker) {
         others_.push_back(tid);
@@ -354,6 +365,16 @@ Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
   return {};
 }
 
+// Returns false if the thread was killed.
+bool Stop::adopt_held(pid_t tid) {
+  StoppedThread thread;
+  thread.tid = tid;
+  if (!read_registers(tid, thread.registers)) return false;
+  if (since_ns_ == 0) since_ns_ = monotonic_ns();
+  threads_.push_back(thread);
+  return true;
+}
+
 void Stop::move(StoppedThread& thread, uint64_t instruction_pointer) {
   arch::set_instruction_pointer(thread.registers, instruction_pointer);
   write_registers(thread.tid, thread.registers);
@@ -372,6 +393,12 @@ uint64_t Stop::let_go() {
   uint64_t last_ns = monotonic_ns();
   for (const StoppedThread& thread : threads_) {
     last_ns = monotonic_ns();  // before the call: the thread may run before it returns to us
+    if (HeldThread::is_held(pid_, thread.tid)) {
+      arch::Registers registers;
+      if (read_registers(thread.tid, registers)) continue;
+      // It was killed, or goes on by itself: it is let go like any other.
+      HeldThread::forget(pid_, thread.tid);
+    }
     // A thread that was killed stays until its tracer has waited for it.
     if (ptrace(PTRACE_DETACH, thread.tid, nullptr, nullptr) != 0) seized_.push_back(thread.tid);
   }

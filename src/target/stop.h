@@ -19,6 +19,9 @@
 // ours that traces it keeps it: the next Stop of its process takes it over, and settle() resumes
 // it.
 //
+// A thread that is held for longer than one Stop (held_thread.h) counts as stopped, and stays so when
+// the Stop ends.
+//
 // Kernel workers of the process (those of io_uring) are neither stopped nor touched: they never
 // execute the program's code, and an operation that they are in would fail with EINTR.
 #pragma once
@@ -92,6 +95,7 @@ class Stop {
   uint64_t let_all_go();
   std::vector<pid_t> to_wait_for() const;
   bool wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out);
+  bool adopt_held(pid_t tid);
 
   pid_t pid_ = 0;
   bool is_whole_ = false;

@@ -148,6 +148,30 @@ void JsonRenderer::armed(const ProcessName& process, const engine::ArmReport& re
               {"rseq", !report.locked}});
 }
 
+void JsonRenderer::files_armed(const FilesFigures& figures, bool) {
+  put(data_, {{"type", "armed"},
+              {"files", figures.files},
+              {"processes", figures.present},
+              {"armed", figures.functions},
+              {"follows", figures.why_not_followed.empty()},
+              {"why_not_followed", figures.why_not_followed},
+              {"elapsed_ns", figures.elapsed_ns}});
+}
+
+void JsonRenderer::files_detached(const FilesFigures& figures,
+                                  const engine::DisarmReport& report) {
+  put(data_, {{"type", "detached"},
+              {"files", figures.files},
+              {"processes", figures.processes},
+              {"executed", figures.caught},
+              {"late", figures.late},
+              {"let_through", figures.let_through},
+              {"left_alone", figures.left_alone},
+              {"restored", report.restored},
+              {"foreign", report.foreign},
+              {"memory_left", report.memory_left}});
+}
+
 void JsonRenderer::loaded(const ProcessName& process, const std::vector<std::string>& objects,
                           const engine::ArmReport& report, uint64_t elapsed_ns) {
   skipped(process, report);

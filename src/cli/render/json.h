@@ -15,6 +15,8 @@ class JsonRenderer : public Renderer {
   void warning(const std::string& text) override;
   void armed(const ProcessName& process, const engine::ArmReport& report, uint64_t elapsed_ns,
              bool until_interrupt) override;
+  void files_armed(const FilesFigures& figures, bool until_interrupt) override;
+  void files_detached(const FilesFigures& figures, const engine::DisarmReport& report) override;
   void loaded(const ProcessName& process, const std::vector<std::string>& objects,
               const engine::ArmReport& report, uint64_t elapsed_ns) override;
   void unloaded(const ProcessName& process, const std::vector<std::string>& objects) override;

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -94,6 +95,22 @@ struct StatisticForm {
   bool density = false;    // drawn, instead of kstats' lines
 };
 
+// What a rule by file has met.
+struct FilesFigures {
+  std::vector<std::string> files;
+  size_t functions = 0;  // armed in a process, at most
+  size_t present = 0;    // measured when it began
+  uint64_t elapsed_ns = 0;
+  std::string why_not_followed;  // empty: later executions of the files are
+  size_t processes = 0;          // measured in all
+  size_t ended = 0;
+  size_t caught = 0;         // those that executed a file since
+  size_t late = 0;           // of executions: some of the program had run before
+  uint64_t let_through = 0;  // of these: not measured at all
+  uint64_t refused = 0;      // calls for which there was no memory
+  std::map<std::string, uint64_t> left_alone;  // processes, by the cause
+};
+
 class Renderer : public session::ReportSink {
  public:
   virtual void error(const Message& message) = 0;
@@ -101,6 +118,8 @@ class Renderer : public session::ReportSink {
 
   virtual void armed(const ProcessName& process, const engine::ArmReport& report,
                      uint64_t elapsed_ns, bool until_interrupt) = 0;
+  virtual void files_armed(const FilesFigures& figures, bool until_interrupt) = 0;
+  virtual void files_detached(const FilesFigures& figures, const engine::DisarmReport& report) = 0;
   // Objects were loaded, or unloaded, in which there is something to probe.
   virtual void loaded(const ProcessName& process, const std::vector<std::string>& objects,
                       const engine::ArmReport& report, uint64_t elapsed_ns) = 0;

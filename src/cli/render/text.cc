@@ -47,8 +47,12 @@ std::string_view remedy(plan::Reason reason) {
   }
 }
 
+std::string plural(size_t n, const std::string& what, const std::string& several) {
+  return fmt::format("{} {}", with_commas(n), n == 1 ? what : several);
+}
+
 std::string plural(size_t n, const std::string& what) {
-  return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
+  return plural(n, what, what + "s");
 }
 
 // The rows to show, those with the most first. Pointers, as they are cheaper to sort than rows.
@@ -114,6 +118,33 @@ void TextRenderer::armed(const ProcessName& process, const engine::ArmReport& re
   arming("armed", process, report, elapsed_ns, until_interrupt ? "; Ctrl-C to stop" : "");
 }
 
+void TextRenderer::files_armed(const FilesFigures& figures, bool until_interrupt) {
+  notes_.print("armed {} in {} that {} {} mapped, in {}; {}{}\n",
+               plural(figures.functions, probed_), plural(figures.present, "process", "processes"),
+               figures.present == 1 ? "has" : "have", fmt::join(figures.files, " or "),
+               duration_ns(static_cast<double>(figures.elapsed_ns)),
+               figures.why_not_followed.empty()
+                   ? std::string("from now on, all that execute it are measured from their start")
+                   : "new ones are not followed: " + figures.why_not_followed,
+               until_interrupt ? "; Ctrl-C to stop" : "");
+}
+
+void TextRenderer::files_detached(const FilesFigures& figures,
+                                  const engine::DisarmReport& report) {
+  if (report.foreign != 0)
+    warning(fmt::format("{} overwritten by another tool, and not probed since",
+                        plural(report.foreign, "site")));
+  if (figures.late != 0)
+    warning(fmt::format("{} had run some code before the probes were in",
+                        plural(figures.late, "process", "processes")));
+  for (const auto& [cause, count] : figures.left_alone)
+    notes_.print("left alone: {} ({})\n", plural(count, "process", "processes"), cause);
+  notes_.print("measured {}, {} of them from their start; detached{}\n",
+               plural(figures.processes, "process", "processes"), with_commas(figures.caught - std::min(figures.caught, figures.late)),
+               report.memory_left ? "; some memory stays mapped, `pinprick detach --all` looks again"
+                                  : "");
+}
+
 void TextRenderer::loaded(const ProcessName& process, const std::vector<std::string>& objects,
                           const engine::ArmReport& report, uint64_t elapsed_ns) {
   arming(fmt::format("{} loaded: armed", fmt::join(objects, ", ")), process, report, elapsed_ns,
@@ -140,7 +171,11 @@ void TextRenderer::mounted(const std::string& folder) {
 
 void TextRenderer::heading(const ProcessName& process, double seconds, bool is_final) {
   if (several_)
-    data_.print("{}{}\n", data_.styled(fmt::format("{} ({})", process.pid, process.command), kCyan),
+    data_.print("{}{}\n",
+                data_.styled(process.pid == 0
+                                 ? process.command
+                                 : fmt::format("{} ({})", process.pid, process.command),
+                             kCyan),
                 is_final ? fmt::format(", {:.1f} s in all", seconds) : "");
   else if (!is_final)
     data_.print("{}\n", data_.faint(fmt::format("the last {:.1f} s", seconds)));

@@ -1,0 +1,475 @@
+#include "cli/measured_files.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/clock.h"
+#include "cli/object_store.h"
+#include "cli/patterns.h"
+#include "cli/spec.h"
+#include "cli/warnings.h"
+#include "ledger/runtime_directory.h"
+#include "session/matching.h"
+#include "target/stop.h"
+
+namespace pinprick::cli {
+namespace {
+
+using session::Measurement;
+using session::Progress;
+
+std::string file_name(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+// In a pattern for objects.
+std::string literal(std::string name) {
+  std::replace(name.begin(), name.end(), '*', '?');
+  return name;
+}
+
+// The patterns with the files as their objects, where they name none.
+std::vector<std::string> with_objects(const Options& options,
+                                      const std::vector<std::string>& patterns,
+                                      const std::vector<std::string>& objects) {
+  constexpr std::string_view kPoint = "usdt:";
+  const auto syntax = options.regex ? image::PatternSyntax::regex : image::PatternSyntax::glob;
+  std::vector<std::string> all;
+  for (const std::string& text : patterns) {
+    const auto pattern = image::Pattern::parse(text.substr(0, text.find(' ')), syntax);
+    if (!pattern || pattern->names_object()) {
+      all.push_back(text);
+      continue;
+    }
+    for (const std::string& object : objects) {
+      if (!pattern->names_points()) {
+        all.push_back(literal(object) + ":" + text);
+        continue;
+      }
+      const std::string rest = text.substr(kPoint.size());
+      all.push_back(std::string(kPoint) + literal(object) + ":" + rest +
+                    (rest.find(':') == std::string::npos ? ":*" : ""));
+    }
+  }
+  return all;
+}
+
+Result<session::Selection, Message> selection_for(const Options& given,
+                                                  const std::vector<std::string>& objects) {
+  Options options = given;
+  options.patterns = with_objects(given, given.patterns, objects);
+  return parse_patterns(options);
+}
+
+bool is_program(const std::string& path) {
+  const auto fd = open_file(path, O_RDONLY);
+  Elf64_Ehdr header = {};
+  if (!fd || !read_at(fd->get(), {reinterpret_cast<uint8_t*>(&header), sizeof header}, 0))
+    return false;
+  return ::access(path.c_str(), X_OK) == 0 && (header.e_type == ET_EXEC || header.e_entry != 0);
+}
+
+// Before that, the kernel holds an execution with a lock that PTRACE_SEIZE wants.
+bool can_seize_executions() {
+  utsname system = {};
+  unsigned major = 0, minor = 0;
+  return ::uname(&system) == 0 && std::sscanf(system.release, "%u.%u", &major, &minor) == 2 &&
+         std::pair(major, minor) >= std::pair(6U, 8U);
+}
+
+}  // namespace
+
+// --- What a listener is told
+
+void QuietListener::warn(std::string text) {
+  if (known_.insert(text).second) new_.push_back(std::move(text));
+}
+
+void QuietListener::tell(Renderer& renderer) {
+  for (const std::string& text : std::exchange(new_, {})) renderer.warning(text);
+}
+
+void QuietListener::may_unwind_elsewhere(const ProcessName& process) {
+  warn(warning::may_unwind_elsewhere(process.command));
+}
+
+void QuietListener::armed(const ProcessName&, const engine::ArmReport& report, uint64_t) {
+  functions_ = std::max(functions_, report.armed);
+}
+
+void QuietListener::loaded(const ProcessName&, const std::vector<std::string>&,
+                           const engine::ArmReport& report, uint64_t) {
+  functions_ = std::max(functions_, report.armed);
+}
+
+void QuietListener::code_unfinished(const ProcessName& process, const std::string& object) {
+  warn(warning::code_unfinished(process.command, object));
+}
+
+void QuietListener::load_missed(const ProcessName&, const session::MeasurementError& why) {
+  warn(warning::load_missed(message(why)));
+}
+
+void QuietListener::load_timed_out(const ProcessName& process) {
+  warn(warning::load_timed_out(process.command));
+}
+
+void QuietListener::disarm_failed(const ProcessName&, const ledger::SessionError& why) {
+  warn(message(why).text);
+}
+
+// --- Beginning
+
+MeasuredFiles::MeasuredFiles(const Options& options, Renderer& renderer, Interrupts& interrupts)
+    : options_(options),
+      renderer_(renderer),
+      interrupts_(interrupts),
+      whole_(options.by_pid ? session::Keep::each : session::Keep::sum),
+      interval_(options.by_pid ? session::Keep::each : session::Keep::sum) {
+  filter_.commands = options.commands;
+  filter_.users = options.users;
+  filter_.excluded = options.excluded_pids;
+  filter_.excluded.push_back(::getpid());
+  filter_.cgroups = options.cgroups;
+}
+
+Result<void, Message> MeasuredFiles::open_files() {
+  for (const std::string& path : options_.files) {
+    auto image = image::load_file(path, &object_store());
+    if (!image) return fail(message(image.error()));
+    auto file = session::MappedFile::of(path);
+    if (!file)
+      return fail(Message{"file", path + ": " + std::strerror(file.error().number), kFailed});
+    objects_.push_back(image->objects.front()->name());
+    images_.push_back(*std::move(image));
+    files_.push_back(*std::move(file));
+  }
+  return {};
+}
+
+// Also decodes the files, before any process waits for that.
+Result<void, Message> MeasuredFiles::check_patterns() {
+  auto selection = selection_for(options_, objects_);
+  if (!selection) return fail(selection.error());
+  Result<void, Message> found;
+  for (image::ProcessImage& image : images_) {
+    auto matches = session::match(image, *selection, session::Unmatched::accept);
+    if (!matches) {
+      if (!options_.allow_missing) found = fail(message(matches.error()));
+      continue;
+    }
+    const auto set = placement::plan_probes(image, *std::move(matches), selection->kind);
+    functions_ += set.probes.size();
+    if (images_.size() > 1) found = {};
+  }
+  return found;
+}
+
+// From here on, nothing may fork.
+void MeasuredFiles::open_gate() {
+  if (!std::any_of(options_.files.begin(), options_.files.end(), is_program)) {
+    figures_.why_not_followed = "a library that is loaded later is not waited for";
+    return;
+  }
+  if (!can_seize_executions()) {
+    figures_.why_not_followed = "a program that the kernel holds can be traced from Linux 6.8 on";
+    return;
+  }
+  auto gate = target::ExecGate::open();
+  if (!gate) {
+    figures_.why_not_followed = gate.error().number == EPERM
+                                    ? "that takes root (CAP_SYS_ADMIN, for fanotify)"
+                                    : std::string("the kernel has no fanotify for it: ") +
+                                          std::strerror(gate.error().number);
+    return;
+  }
+  for (const std::string& path : options_.files) {
+    if (!is_program(path)) continue;
+    const auto watched = (*gate)->watch(path);
+    if (watched) continue;
+    figures_.why_not_followed = "the kernel does not hold executions of " + path + ": " +
+                                std::strerror(watched.error().number);
+    return;
+  }
+  gate_ = *std::move(gate);
+  // A controller that is stopped would hold others; the gate's timer then ends it.
+  ::signal(SIGTSTP, SIG_IGN);
+  catcher_.emplace(
+      *gate_, [this](pid_t pid) { return filter_.admits_before_exec(pid); },
+      [this](pid_t pid) { return runs_file(pid); });
+}
+
+Result<void, Message> MeasuredFiles::begin() {
+  if (auto opened = open_files(); !opened) return opened;
+  if (auto checked = check_patterns(); !checked) return checked;
+  begin_ns_ = reported_ns_ = monotonic_ns();
+  open_gate();
+  if (auto scanned = scan(); !scanned) return scanned;
+  figures_.files = options_.files;
+  figures_.functions = std::max(functions_, listener_.functions());
+  figures_.present = measured_.size();
+  figures_.elapsed_ns = monotonic_ns() - begin_ns_;
+  if (!gate_ && measured_.empty()) {
+    std::string text = "no process has " + options_.files.front() + " mapped that can be measured";
+    for (const auto& [why, count] : figures_.left_alone)
+      text += "; left alone: " + std::to_string(count) + " (" + why + ")";
+    return fail(Message{"not_mapped",
+                        text + "; new ones are not followed: " + figures_.why_not_followed,
+                        kNothingMatched});
+  }
+  listener_.tell(renderer_);
+  renderer_.files_armed(figures_, options_.duration_s == 0);
+  renderer_.flush();
+  object_store().write_pending();
+  return {};
+}
+
+// A process may fork while we look: so until two looks agree.
+Result<void, Message> MeasuredFiles::scan() {
+  std::set<pid_t> tried;
+  for (bool found = true; found;) {
+    found = false;
+    for (const pid_t pid : session::all_processes()) {
+      serve();
+      if (interrupts_.arrived())
+        return fail(
+            Message{"interrupted", "interrupted; no process has probes any more", kInterrupted});
+      if (tried.contains(pid)) continue;
+      const auto maps = image::read_maps(pid);
+      if (!maps || spec_for(*maps) == nullptr) continue;
+      if (session::shares_memory_with_parent(pid)) continue;  // until it executes a program
+      tried.insert(pid);
+      found = true;
+      const bool is_known =
+          std::any_of(measured_.begin(), measured_.end(), [&](const Measured& one) {
+            return one.measurement.process().pid == pid && !one.measurement.has_ended();
+          });
+      if (is_known || !filter_.admits(pid) || is_measured_with_parent(pid, *maps)) continue;
+      begin_one(pid, Progress::runs);
+    }
+  }
+  return {};
+}
+
+// A child that was forked from a process with probes counts in that one's session.
+bool MeasuredFiles::is_measured_with_parent(pid_t pid,
+                                            const std::vector<image::Mapping>& maps) const {
+  return std::any_of(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+    if (!mapping.shared || !mapping.path.ends_with(".session")) return false;
+    const int parent = std::atoi(file_name(mapping.path).c_str());
+    return parent != pid && std::any_of(measured_.begin(), measured_.end(), [&](const auto& one) {
+             return one.measurement.process().pid == parent;
+           });
+  });
+}
+
+// The patterns for the process: with the names that the files have in it. Returns null if it has
+// none of them.
+const session::MeasurementSpec* MeasuredFiles::spec_for(const std::vector<image::Mapping>& maps) {
+  std::vector<std::string> objects;
+  for (size_t i = 0; i < files_.size(); ++i) {
+    const auto code = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+      return mapping.executable && files_[i].is(mapping);
+    });
+    if (code == maps.end()) continue;
+    objects.push_back(file_name(code->path));
+    if (objects.back() != objects_[i]) {
+      whole_.take_as(objects.back(), objects_[i]);
+      interval_.take_as(objects.back(), objects_[i]);
+    }
+  }
+  if (objects.empty()) return nullptr;
+  std::string key;
+  for (const std::string& object : objects) key += object + "/";
+  const auto known = specs_.find(key);
+  if (known != specs_.end()) return &known->second;
+  auto selection = selection_for(options_, objects);
+  if (!selection) return nullptr;  // it was parsed before, with other names
+  session::MeasurementSpec spec = spec_of(options_, *std::move(selection));
+  spec.unmatched = session::Unmatched::accept;
+  spec.exec = session::Exec::ends;
+  return &specs_.emplace(key, std::move(spec)).first->second;
+}
+
+bool MeasuredFiles::runs_file(pid_t pid) const {
+  const auto maps = image::read_maps(pid);
+  return maps && std::any_of(files_.begin(), files_.end(),
+                             [&](const session::MappedFile& file) { return file.is_in(*maps); });
+}
+
+void MeasuredFiles::begin_one(pid_t pid, Progress progress) {
+  const auto maps = image::read_maps(pid);
+  const session::MeasurementSpec* const spec = maps ? spec_for(*maps) : nullptr;
+  if (spec == nullptr) return;
+  // It has executed another program since it was measured.
+  for (auto one = measured_.begin(); one != measured_.end();) {
+    const auto next = std::next(one);
+    if (one->measurement.process().pid == pid) {
+      one->measurement.notice_end();
+      finish(*one);
+      measured_.erase(one);
+    }
+    one = next;
+  }
+  auto begun = Measurement::begin(pid, *spec, object_store(), listener_, progress);
+  if (begun) {
+    measured_.push_back({spec, *std::move(begun)});
+    return;
+  }
+  const Message why = message(begun.error());
+  if (why.cause != "exited" && why.cause != "no_such_process") ++figures_.left_alone[why.cause];
+}
+
+// --- What executes the files
+
+void MeasuredFiles::serve() {
+  if (!catcher_) return;
+  while (auto caught = catcher_->next()) {
+    const pid_t pid = caught->thread.pid();
+    if (!filter_.admits(pid)) continue;
+    ++figures_.caught;
+    if (!caught->at_start) ++figures_.late;
+    begin_one(pid, caught->at_start ? Progress::at_exec : Progress::runs);
+  }
+}
+
+void MeasuredFiles::finish(Measured& one) {
+  Measurement& measurement = one.measurement;
+  measurement.end(monotonic_ns());
+  measurement.disarm();
+  collect(measurement);
+  ++figures_.ended;
+}
+
+void MeasuredFiles::collect(Measurement& one) {
+  one.report(session::Period::interval, interval_);
+  one.report(session::Period::whole, whole_);
+  shortfall_ |= one.shortfall();
+  figures_.refused += one.refused();
+  if (!one.disarmed()) return;
+  if (!disarmed_) disarmed_.emplace();
+  *disarmed_ += *one.disarmed();
+}
+
+std::vector<int> MeasuredFiles::descriptors() const {
+  std::vector<int> all;
+  if (gate_) all.push_back(gate_->descriptor());
+  for (const Measured& one : measured_)
+    for (int descriptor : one.measurement.descriptors()) all.push_back(descriptor);
+  return all;
+}
+
+void MeasuredFiles::notice_ends() {
+  serve();
+  for (auto one = measured_.begin(); one != measured_.end();) {
+    const auto next = std::next(one);
+    if (one->measurement.notice_end()) {
+      finish(*one);
+      measured_.erase(one);
+      serve();
+    }
+    one = next;
+  }
+}
+
+bool MeasuredFiles::all_ended() const {
+  return !gate_ && measured_.empty();
+}
+
+uint64_t MeasuredFiles::look_after() {
+  constexpr uint64_t kSoonNs = 1'000'000, kNowAndThenNs = 500'000'000, kOftenNs = 10'000'000;
+  bool soon = false;
+  serve();
+  for (Measured& one : measured_) {
+    soon = one.measurement.look_after() || soon;
+    serve();
+  }
+  const bool is_settled = target::Stop::settle() == 0;
+  if (catcher_ && catcher_->is_busy()) return kSoonNs;
+  listener_.tell(renderer_);
+  renderer_.flush();
+  if (soon || !is_settled) return kSoonNs;
+  return kind_of(options_) == placement::Kind::count ? kNowAndThenNs : kOftenNs;
+}
+
+// --- Results
+
+ProcessName MeasuredFiles::name() const {
+  const size_t processes = figures_.ended + (end_ns_ == 0 ? measured_.size() : 0);
+  std::string files;
+  for (const std::string& file : options_.files) files += (files.empty() ? "" : ", ") + file;
+  return {0,
+          std::to_string(processes) + (processes == 1 ? " process of " : " processes of ") + files};
+}
+
+void MeasuredFiles::report(session::Period period, Renderer& renderer) {
+  // Whoever reads this may be slow.
+  while (catcher_ && catcher_->is_busy()) serve();
+  const uint64_t until_ns = end_ns_ != 0 ? end_ns_ : monotonic_ns();
+  const bool is_whole = period == session::Period::whole;
+  if (!is_whole)
+    for (Measured& one : measured_) one.measurement.report(period, interval_);
+  const uint64_t from_ns = is_whole ? begin_ns_ : reported_ns_;
+  session::CollectedReports& collected = is_whole ? whole_ : interval_;
+  collected.show(renderer, name(), static_cast<double>(until_ns - from_ns) / 1e9, period);
+  interval_.clear();
+  reported_ns_ = until_ns;
+}
+
+void MeasuredFiles::end() {
+  notice_ends();
+  if (gate_) {
+    figures_.let_through = gate_->let_through();
+    figures_.late += figures_.let_through;
+    for (const auto& [error, count] : catcher_->refused())
+      figures_.left_alone[error == EPERM ? "already_traced" : std::strerror(error)] += count;
+  }
+  // The gate first: it then holds nobody any more who would wait for the catcher.
+  if (gate_) gate_->close();
+  catcher_.reset();
+  end_ns_ = monotonic_ns();
+  for (Measured& one : measured_) {
+    one.measurement.end(end_ns_);
+    one.measurement.disarm();
+  }
+  for (Measured& one : measured_) {
+    collect(one.measurement);
+    ++figures_.ended;
+  }
+  figures_.processes = figures_.ended;
+}
+
+int MeasuredFiles::conclude() {
+  listener_.tell(renderer_);
+  if (figures_.refused != 0) renderer_.warning(warning::calls_refused(figures_.refused));
+  renderer_.files_detached(figures_, disarmed_.value_or(engine::DisarmReport()));
+  renderer_.flush();
+  if (shortfall_.disarm_failed || renderer_.is_broken()) return kFailed;
+  if (options_.fail_on_loss && (shortfall_.missed || figures_.late != 0)) return kLost;
+  if (shortfall_.incomplete && !options_.allow_missing) return kFailed;
+  return kOk;
+}
+
+int MeasuredFiles::fail_with(const Message& message) {
+  if (gate_) gate_->close();
+  catcher_.reset();
+  for (Measured& one : measured_) one.measurement.disarm();
+  renderer_.error(message);
+  renderer_.flush();
+  constexpr int kSignalBase = 128;
+  if (message.exit == kInterrupted && interrupts_.arrived())
+    return kSignalBase + interrupts_.signal();
+  return message.exit;
+}
+
+}  // namespace pinprick::cli

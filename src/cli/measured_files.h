@@ -1,0 +1,118 @@
+// The processes that a rule by file measures (--all FILE): those that have the file mapped, and
+// those that execute it later. Begins all of them, looks after them, sums what they recorded, and
+// ends them. One thread uses it.
+//
+// While a thread of a process is held, nothing is printed, since whoever reads that may be slow.
+// What is to be said is kept until then.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/interrupts.h"
+#include "cli/messages.h"
+#include "cli/options.h"
+#include "cli/render/renderer.h"
+#include "image/process.h"
+#include "session/collected_reports.h"
+#include "session/mapped_file.h"
+#include "session/measurement.h"
+#include "target/exec_catcher.h"
+#include "target/exec_gate.h"
+
+namespace pinprick::cli {
+
+// Keeps what a listener is told of many processes, each text once.
+class QuietListener : public session::MeasurementListener {
+ public:
+  std::shared_ptr<void> watch(Task&) override { return nullptr; }
+  void object_replaced(const ProcessName&, const std::string&) override {}
+  void may_unwind_elsewhere(const ProcessName& process) override;
+  void armed(const ProcessName&, const engine::ArmReport& report, uint64_t) override;
+  void loaded(const ProcessName&, const std::vector<std::string>&, const engine::ArmReport& report,
+              uint64_t) override;
+  void unloaded(const ProcessName&, const std::vector<std::string>&) override {}
+  void code_unfinished(const ProcessName& process, const std::string& object) override;
+  void load_missed(const ProcessName&, const session::MeasurementError& why) override;
+  void load_timed_out(const ProcessName& process) override;
+  void executed(const ProcessName&) override {}
+  void exec_missed(const ProcessName&, const session::MeasurementError&) override {}
+  void disarm_failed(const ProcessName& process, const ledger::SessionError& why) override;
+
+  void warn(std::string text);
+  // Prints what is new.
+  void tell(Renderer& renderer);
+  size_t functions() const { return functions_; }
+
+ private:
+  std::set<std::string> known_;
+  std::vector<std::string> new_;
+  size_t functions_ = 0;  // the most that were armed in one process
+};
+
+class MeasuredFiles {
+ public:
+  // The arguments must outlive this.
+  MeasuredFiles(const Options& options, Renderer& renderer, Interrupts& interrupts);
+
+  // These are as those of MeasuredProcesses.
+  Result<void, Message> begin();
+  bool is_empty() const { return measured_.empty() && figures_.ended == 0; }
+  std::vector<int> descriptors() const;
+  void notice_ends();
+  bool all_ended() const;
+  uint64_t look_after();
+  void report(session::Period period, Renderer& renderer);
+  void end();
+  int conclude();
+  int fail_with(const Message& message);
+
+ private:
+  struct Measured {
+    // Each process has its own spec, as the file may have other names in it.
+    const session::MeasurementSpec* spec = nullptr;
+    session::Measurement measurement;
+  };
+  using All = std::list<Measured>;
+
+  Result<void, Message> open_files();
+  Result<void, Message> check_patterns();
+  void open_gate();
+  Result<void, Message> scan();
+  void serve();
+  void begin_one(pid_t pid, session::Progress progress);
+  const session::MeasurementSpec* spec_for(const std::vector<image::Mapping>& maps);
+  bool is_measured_with_parent(pid_t pid, const std::vector<image::Mapping>& maps) const;
+  bool runs_file(pid_t pid) const;
+  void finish(Measured& one);
+  void collect(session::Measurement& one);
+  ProcessName name() const;
+
+  const Options& options_;
+  Renderer& renderer_;
+  Interrupts& interrupts_;
+  QuietListener listener_;
+  session::ProcessFilter filter_;
+  std::vector<session::MappedFile> files_;
+  std::vector<std::string> objects_;  // the files' names as objects
+  // Kept, so that what is decoded stays in the store.
+  std::vector<image::ProcessImage> images_;
+  std::map<std::string, session::MeasurementSpec> specs_;  // by the objects' names in a process
+  size_t functions_ = 0;                                   // that can be probed in the files
+  All measured_;
+  session::CollectedReports whole_, interval_;
+  uint64_t begin_ns_ = 0, reported_ns_ = 0, end_ns_ = 0;
+  FilesFigures figures_;
+  session::Shortfall shortfall_;
+  std::optional<engine::DisarmReport> disarmed_;
+  std::unique_ptr<target::ExecGate> gate_;
+  std::optional<target::ExecCatcher> catcher_;
+};
+
+}  // namespace pinprick::cli

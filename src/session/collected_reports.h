@@ -1,0 +1,60 @@
+// The reports of many processes: each alone if that is wanted, and their sum. They outlive the
+// measurements that they come from. For one thread.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "session/report.h"
+#include "session/results.h"
+#include "session/row_sum.h"
+
+namespace pinprick::session {
+
+enum class Keep : uint8_t { sum, each };
+
+class CollectedReports : public ReportSink {
+ public:
+  explicit CollectedReports(Keep keep) : keep_(keep) {}
+
+  // All rows are needed to tell functions of the same name apart; show() leaves out.
+  bool shows_idle(size_t) const override { return true; }
+  void counts(const Report<CountRow>& report) override { add(report); }
+  void latencies(const Report<LatencyRow>& report) override { add(report); }
+  void values(const Report<ValueRow>& report) override { add(report); }
+
+  // From now on, rows of the object `alias` are rows of `name`: a file may have several names.
+  void take_as(const std::string& alias, const std::string& name) { aliases_[alias] = name; }
+
+  // Hands on the reports of the processes, if they are kept, and then the sum, under `name`. The
+  // names in their rows live as long as this.
+  void show(ReportSink& sink, const ProcessName& name, double seconds, Period period) const;
+  void clear();
+
+ private:
+  template <class Row>
+  struct Kind {
+    std::vector<Report<Row>> each;
+    RowSum<Row> sum;
+    uint64_t slots_to_ask_for = 0;
+    bool has_spans = false;
+    bool has_any = false;
+  };
+
+  template <class Row>
+  void add(Report<Row> report);
+  std::string_view kept(std::string_view name);
+  template <class Row>
+  static void hand_on(Report<Row> report, ReportSink& sink);
+
+  Keep keep_;
+  std::variant<std::monostate, Kind<CountRow>, Kind<LatencyRow>, Kind<ValueRow>> kind_;
+  std::map<std::string, std::string, std::less<>> aliases_;
+  std::set<std::string, std::less<>> names_;
+};
+
+}  // namespace pinprick::session

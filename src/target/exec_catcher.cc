@@ -1,0 +1,121 @@
+#include "target/exec_catcher.h"
+
+#include <elf.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "arch/registers.h"
+#include "base/clock.h"
+#include "image/process.h"
+#include "target/memory.h"
+#include "target/procfs.h"
+#include "target/thread_registers.h"
+
+namespace pinprick::target {
+namespace {
+
+void* data(long value) {
+  return reinterpret_cast<void*>(value);
+}
+
+// Is the thread at the first instruction of the loader, or of a program without one?
+bool is_at_start(pid_t pid) {
+  arch::Registers registers;
+  if (!read_registers(pid, registers)) return false;
+  Address first = image::auxiliary_value(pid, AT_ENTRY);
+  if (const Address loader = image::auxiliary_value(pid, AT_BASE); loader != 0) {
+    const auto memory = Memory::open(pid);
+    Elf64_Ehdr header = {};
+    if (!memory || !memory->read_value(loader, header)) return false;
+    first = loader + header.e_entry;
+  }
+  return arch::instruction_pointer(registers) == first;
+}
+
+}  // namespace
+
+ExecCatcher::~ExecCatcher() {
+  constexpr uint64_t kMostNs = 2'000'000'000, kPauseNs = 100'000;
+  for (const uint64_t begin = monotonic_ns();
+       !followed_.empty() && monotonic_ns() - begin < kMostNs; sleep_ns(kPauseNs)) {
+    std::optional<Caught> caught;  // let go at once
+    std::erase_if(followed_, [&](Followed& one) {
+      const bool is_over = look_at(one, caught);
+      caught.reset();
+      return is_over;
+    });
+  }
+}
+
+void ExecCatcher::take_requests() {
+  while (const auto request = gate_.request()) {
+    const pid_t pid = process_of(request->tid);
+    if (pid == 0 || !wants_(pid)) {
+      gate_.answer(request->number);
+      continue;
+    }
+    gate_.began_to_seize(request->number);
+    if (ptrace(PTRACE_SEIZE, request->tid, nullptr,
+               data(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) == 0) {
+      // If the execution fails, this stops the thread in its old program.
+      ptrace(PTRACE_INTERRUPT, request->tid, nullptr, nullptr);
+      followed_.push_back({pid, request->tid, false});
+    } else if (errno != ESRCH) {
+      ++refused_[errno];
+    }
+    gate_.answer(request->number);
+  }
+}
+
+ExecCatcher::Caught ExecCatcher::caught(const Followed& one, bool at_start) const {
+  ptrace(PTRACE_SETOPTIONS, one.tid, nullptr, data(PTRACE_O_TRACESYSGOOD));
+  return {HeldThread(one.pid, one.tid), at_start};
+}
+
+bool ExecCatcher::look_at(Followed& one, std::optional<Caught>& caught_now) {
+  int status = 0;
+  pid_t waited = ::waitpid(one.tid, &status, __WALL | WNOHANG);
+  if (waited < 0 && one.tid != one.pid) {
+    // A thread that executes a program has the first thread's number from then on.
+    one.tid = one.pid;
+    waited = ::waitpid(one.tid, &status, __WALL | WNOHANG);
+  }
+  if (waited == 0) return false;
+  if (waited < 0 || !WIFSTOPPED(status)) return true;
+  switch (status >> 16) {
+    case PTRACE_EVENT_EXEC:
+      one.has_executed = true;
+      ptrace(PTRACE_INTERRUPT, one.tid, nullptr, nullptr);
+      ptrace(PTRACE_CONT, one.tid, nullptr, nullptr);
+      return false;
+    case PTRACE_EVENT_STOP:
+      if (one.has_executed || is_one_(one.pid))
+        caught_now.emplace(caught(one, one.has_executed || is_at_start(one.pid)));
+      else
+        ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);
+      return true;
+    default:
+      break;
+  }
+  // A signal for the program.
+  ptrace(PTRACE_CONT, one.tid, nullptr, data(status >> 16 == 0 ? WSTOPSIG(status) & 0x7f : 0));
+  return false;
+}
+
+std::optional<ExecCatcher::Caught> ExecCatcher::next() {
+  constexpr uint64_t kMostNs = 5'000'000, kPauseNs = 20'000;
+  std::optional<Caught> caught;
+  for (const uint64_t begin = monotonic_ns();;) {
+    take_requests();
+    for (auto one = followed_.begin(); one != followed_.end() && !caught;)
+      one = look_at(*one, caught) ? followed_.erase(one) : one + 1;
+    // What was just let through arrives in a moment.
+    if (caught || followed_.empty() || monotonic_ns() - begin > kMostNs) return caught;
+    sleep_ns(kPauseNs);
+  }
+}
+
+}  // namespace pinprick::target

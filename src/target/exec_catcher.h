@@ -1,0 +1,74 @@
+// Catches processes that come through an ExecGate, before the first instruction of the program that
+// they execute: its loader has not run yet.
+//
+//     held at the gate    PTRACE_SEIZE, PTRACE_INTERRUPT, answer
+//     PTRACE_EVENT_EXEC   the new program is mapped. In this stop, a register that is written may be
+//                         overwritten by execve's result, so: PTRACE_INTERRUPT, continue
+//     PTRACE_EVENT_STOP   on the way out of the kernel, in a plain stop: this is handed out
+//
+// Nothing is written into the process. If we die at any of these points, the kernel lets the thread
+// go, and it runs the new program from its start. An execution that fails stops in the old program,
+// and is let go there.
+//
+// For one thread of ours, which traces the processes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "target/exec_gate.h"
+#include "target/held_thread.h"
+
+namespace pinprick::target {
+
+class ExecCatcher {
+ public:
+  struct Caught {
+    HeldThread thread;
+    // Has the program run no instruction? Otherwise the thread was seized too late: it has the
+    // interpreter of a script, usually.
+    bool at_start = true;
+  };
+
+  // `wants` decides by what a process is before it executes the file; `is_one` whether it runs one
+  // of the files now. Both must outlive this.
+  ExecCatcher(ExecGate& gate, std::function<bool(pid_t)> wants, std::function<bool(pid_t)> is_one)
+      : gate_(gate), wants_(std::move(wants)), is_one_(std::move(is_one)) {}
+  // Lets all go that are followed.
+  ~ExecCatcher();
+  ExecCatcher(const ExecCatcher&) = delete;
+  ExecCatcher& operator=(const ExecCatcher&) = delete;
+
+  // Takes requests, and returns the next process that is caught. Returns nullopt if there is none
+  // for now; call it again soon if is_busy().
+  std::optional<Caught> next();
+  // Are threads on their way from the gate to the new program? They depend on next().
+  bool is_busy() const { return !followed_.empty(); }
+
+  // Threads that could not be seized, by errno.
+  const std::map<int, uint64_t>& refused() const { return refused_; }
+
+ private:
+  struct Followed {
+    pid_t pid = 0;
+    pid_t tid = 0;
+    bool has_executed = false;
+  };
+
+  void take_requests();
+  // Returns true if it is followed no longer.
+  bool look_at(Followed& one, std::optional<Caught>& caught);
+  Caught caught(const Followed& one, bool at_start) const;
+
+  ExecGate& gate_;
+  std::function<bool(pid_t)> wants_, is_one_;
+  std::vector<Followed> followed_;
+  std::map<int, uint64_t> refused_;
+};
+
+}  // namespace pinprick::target

@@ -1,0 +1,95 @@
+// A gate at the execution of files: whichever process executes one of them, by whatever name, the
+// kernel holds the executing thread when it opens the file, until we answer (fanotify(7),
+// FAN_OPEN_EXEC_PERM). Needs root.
+//
+// A thread that is held must always be let go. So
+//   - a thread of ours, the answering thread, does nothing that can block: it takes and answers
+//     events, and looks at a clock. It opens no file but in /proc, and prints nothing.
+//   - It answers each event itself that the user of the gate has not answered in time.
+//   - If we die, the kernel lets all go. Nobody else may have the descriptor then: after open(), we
+//     must not fork.
+//   - If we are stopped (by a debugger, or SIGSTOP), we would hold all. A timer of the kernel's then
+//     kills us: the answering thread has to set it anew within a second. It runs with a real-time
+//     priority if the system permits, so that load does not keep it from that.
+//
+// request(), began_to_seize() and answer() are for one thread of ours, any.
+#pragma once
+
+#include <sys/types.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace pinprick::target {
+
+class ExecGate {
+ public:
+  // A thread that waits.
+  struct Request {
+    uint64_t number = 0;
+    pid_t tid = 0;
+  };
+
+  static Result<std::unique_ptr<ExecGate>, SystemError> open();
+  ~ExecGate();
+  ExecGate(const ExecGate&) = delete;
+  ExecGate& operator=(const ExecGate&) = delete;
+
+  // From now on, executions of the file are held.
+  Result<void, SystemError> watch(const std::string& path);
+
+  // Becomes readable when there is a request.
+  int descriptor() const { return requested_.get(); }
+  std::optional<Request> request();
+  // To be called before PTRACE_SEIZE. For the interpreter of a script the kernel opens the file
+  // with a lock that PTRACE_SEIZE wants: it then returns only after the answer, which the answering
+  // thread gives after some milliseconds.
+  void began_to_seize(uint64_t number);
+  // Lets the thread go on. Returns false if the answering thread had to do it before.
+  bool answer(uint64_t number);
+
+  // Lets all go, and holds nobody any more.
+  void close();
+
+  // Executions that were let through because nobody took the request in time.
+  uint64_t let_through() const { return let_through_; }
+
+ private:
+  struct Held {
+    int event = -1;  // the descriptor that the answer names
+    uint64_t since_ns = 0;
+    uint64_t seizing_ns = 0;  // 0: not begun
+  };
+
+  ExecGate() = default;
+  void run();
+  void beat();
+  void take_events();
+  bool is_ours(pid_t tid) const;
+  void answer_overdue();
+  void write_answer(int event) const;
+
+  Fd fanotify_, requested_, ending_;
+  timer_t timer_ = nullptr;
+  bool has_timer_ = false;
+  std::thread thread_;
+
+  std::mutex mutex_;  // nothing that can block is done with it
+  std::deque<Request> requests_;
+  std::map<uint64_t, Held> held_;
+  uint64_t last_ = 0;
+  std::atomic<uint64_t> let_through_ = 0;
+};
+
+}  // namespace pinprick::target

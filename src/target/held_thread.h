@@ -1,0 +1,39 @@
+// A thread of a process that we hold for longer than one Stop: it was seized while the kernel
+// executed a program for it, or while it loaded a library, and must run no instruction until that
+// is armed. Meanwhile each Stop of its process (stop.h) takes it as stopped, and leaves it so.
+//
+// For one thread of ours, which traces it. If we die, the kernel lets it go: it is in a plain ptrace
+// stop, with its own registers, except while a hijack uses it (hijacked_thread.h).
+#pragma once
+
+#include <sys/types.h>
+
+#include <utility>
+
+namespace pinprick::target {
+
+class HeldThread {
+ public:
+  // `tid` is traced by this thread of ours, and is in a stop.
+  HeldThread(pid_t pid, pid_t tid);
+  HeldThread(HeldThread&& other) noexcept
+      : pid_(std::exchange(other.pid_, 0)), tid_(std::exchange(other.tid_, 0)) {}
+  HeldThread& operator=(HeldThread&&) = delete;
+  // Lets it go.
+  ~HeldThread();
+
+  pid_t pid() const { return pid_; }
+  pid_t tid() const { return tid_; }
+
+  // Of those that this thread of ours holds.
+  static bool is_held(pid_t pid, pid_t tid);
+  static bool holds_any_of(pid_t pid);
+  // Somebody else lets it go.
+  static void forget(pid_t pid, pid_t tid);
+
+ private:
+  pid_t pid_ = 0;
+  pid_t tid_ = 0;
+};
+
+}  // namespace pinprick::target
