@@ -301,6 +301,21 @@ const session::MeasurementSpec* MeasuredFiles::spec_for(const std::vector<image:
   return &specs_.emplace(key, std::move(spec)).first->second;
 }
 
+// An object also has the name that its program was started by: a script's, perhaps.
+void MeasuredFiles::note_names(pid_t pid, const std::vector<image::Mapping>& maps) {
+  const auto memory = target::Memory::open(pid);
+  if (!memory) return;
+  const std::string started_as = image::executable_name(
+      pid, [&](Address at, std::span<uint8_t> out) { return memory->read(at, out); });
+  const Address program = image::auxiliary_value(pid, AT_PHDR);
+  for (const image::Mapping& mapping : maps)
+    for (size_t i = 0; i < files_.size(); ++i)
+      if (mapping.range.contains(program) && files_[i].is(mapping) && started_as != objects_[i]) {
+        whole_.take_as(started_as, objects_[i]);
+        interval_.take_as(started_as, objects_[i]);
+      }
+}
+
 bool MeasuredFiles::runs_file(pid_t pid) const {
   const auto maps = image::read_maps(pid);
   return maps && std::any_of(files_.begin(), files_.end(),
@@ -321,6 +336,7 @@ void MeasuredFiles::begin_one(pid_t pid, Progress progress) {
     }
     one = next;
   }
+  note_names(pid, *maps);
   auto begun = Measurement::begin(pid, *spec, object_store(), listener_, progress);
   if (begun) {
     measured_.push_back({spec, *std::move(begun)});

@@ -89,6 +89,7 @@ class MeasuredFiles {
   void begin_one(pid_t pid, session::Progress progress);
   const session::MeasurementSpec* spec_for(const std::vector<image::Mapping>& maps);
   bool is_measured_with_parent(pid_t pid, const std::vector<image::Mapping>& maps) const;
+  void note_names(pid_t pid, const std::vector<image::Mapping>& maps);
   bool runs_file(pid_t pid) const;
   void finish(Measured& one);
   void collect(session::Measurement& one);

@@ -57,7 +57,7 @@ void ExecCatcher::take_requests() {
       gate_.answer(request->number);
       continue;
     }
-    gate_.began_to_seize(request->number);
+    gate_.began_to_seize(*request);
     if (ptrace(PTRACE_SEIZE, request->tid, nullptr,
                data(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) == 0) {
       // If the execution fails, this stops the thread in its old program.

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "base/clock.h"
 
@@ -19,9 +20,14 @@ namespace {
 
 constexpr uint64_t kMillisecond = 1'000'000;
 // So long may PTRACE_SEIZE take before it must be the kernel's lock that it waits for.
-constexpr uint64_t kSeizingNs = 5 * kMillisecond;
+constexpr uint64_t kSeizingNs = 2 * kMillisecond;
+constexpr uint64_t kMappingNs = 20 * kMillisecond;
 // So long may a request wait for its turn.
 constexpr uint64_t kWaitingNs = 2'000 * kMillisecond;
+#ifndef FAN_PRE_ACCESS
+#define FAN_PRE_ACCESS 0x00100000  // Linux 6.14
+#endif
+
 constexpr int kBeatMs = 100;
 constexpr time_t kDeadAfterS = 1;
 
@@ -31,7 +37,7 @@ Result<std::unique_ptr<ExecGate>, SystemError> ExecGate::open() {
   std::unique_ptr<ExecGate> gate(new ExecGate);
   // Without FAN_REPORT_TID, an execution by another thread than the first could not be seized.
   gate->fanotify_ = Fd(::fanotify_init(
-      FAN_CLASS_CONTENT | FAN_CLOEXEC | FAN_NONBLOCK | FAN_UNLIMITED_QUEUE | FAN_REPORT_TID,
+      FAN_CLASS_PRE_CONTENT | FAN_CLOEXEC | FAN_NONBLOCK | FAN_UNLIMITED_QUEUE | FAN_REPORT_TID,
       O_RDONLY | O_LARGEFILE | O_CLOEXEC));
   if (!gate->fanotify_) return fail(SystemError{errno});
   gate->requested_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -58,6 +64,8 @@ void ExecGate::close() {
   has_timer_ = false;
   for (const auto& [number, held] : held_) ::close(held.event);
   held_.clear();
+  if (mapping_.event >= 0) ::close(mapping_.event);
+  mapping_ = {};
 }
 
 ExecGate::~ExecGate() {
@@ -68,6 +76,9 @@ Result<void, SystemError> ExecGate::watch(const std::string& path) {
   if (::fanotify_mark(fanotify_.get(), FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, path.c_str()) !=
       0)
     return fail(SystemError{errno});
+  // Some file systems do not have this; then interpreters of scripts are seized too late.
+  static_cast<void>(::fanotify_mark(fanotify_.get(), FAN_MARK_ADD, FAN_PRE_ACCESS, AT_FDCWD,
+                                    path.c_str()));
   return {};
 }
 
@@ -86,7 +97,7 @@ void ExecGate::run() {
     bool holds = false;
     {
       const std::lock_guard lock(mutex_);
-      holds = !held_.empty();
+      holds = !held_.empty() || mapping_.event >= 0;
     }
     ::poll(descriptors, 2, holds ? 1 : kBeatMs);
     if (descriptors[1].revents != 0) break;
@@ -118,12 +129,33 @@ void ExecGate::take_events() {
         continue;
       }
       const std::lock_guard lock(mutex_);
+      if ((event->mask & FAN_PRE_ACCESS) != 0) {
+        if (seizing_tid_ != event->pid || mapping_.event >= 0 || reads_header(*event))
+          write_answer(event->fd);
+        else
+          mapping_ = {event->fd, monotonic_ns(), 0};
+        continue;
+      }
       const uint64_t number = ++last_;
       held_[number] = {event->fd, monotonic_ns(), 0};
       requests_.push_back({number, event->pid});
       ::eventfd_write(requested_.get(), 1);
     }
   }
+}
+
+// The kernel reads the first page of the file with the lock that PTRACE_SEIZE wants, and maps the
+// program without it.
+bool ExecGate::reads_header(const fanotify_event_metadata& event) {
+  struct Range {
+    uint8_t type, pad;
+    uint16_t size;
+    uint32_t pad2;
+    uint64_t offset, count;
+  } range = {};
+  if (event.event_len < event.metadata_len + sizeof range) return true;
+  std::memcpy(&range, reinterpret_cast<const char*>(&event) + event.metadata_len, sizeof range);
+  return range.offset == 0 && range.count <= 4096;
 }
 
 // Fails with ENOENT if the thread was killed meanwhile.
@@ -136,6 +168,7 @@ void ExecGate::write_answer(int event) const {
 void ExecGate::answer_overdue() {
   const uint64_t now = monotonic_ns();
   const std::lock_guard lock(mutex_);
+  if (mapping_.event >= 0 && now - mapping_.since_ns > kMappingNs) let_map();
   for (auto next = held_.begin(); next != held_.end();) {
     const Held& held = next->second;
     const bool is_late = held.seizing_ns != 0 ? now - held.seizing_ns > kSeizingNs
@@ -153,6 +186,11 @@ void ExecGate::answer_overdue() {
   }
 }
 
+void ExecGate::let_map() {
+  if (mapping_.event >= 0) write_answer(mapping_.event);
+  mapping_ = {};
+}
+
 std::optional<ExecGate::Request> ExecGate::request() {
   const std::lock_guard lock(mutex_);
   if (requests_.empty()) {
@@ -165,14 +203,18 @@ std::optional<ExecGate::Request> ExecGate::request() {
   return next;
 }
 
-void ExecGate::began_to_seize(uint64_t number) {
+void ExecGate::began_to_seize(const Request& request) {
+  const uint64_t number = request.number;
   const std::lock_guard lock(mutex_);
+  seizing_tid_ = request.tid;
   if (const auto found = held_.find(number); found != held_.end())
     found->second.seizing_ns = monotonic_ns();
 }
 
 bool ExecGate::answer(uint64_t number) {
   const std::lock_guard lock(mutex_);
+  seizing_tid_ = 0;
+  let_map();
   const auto found = held_.find(number);
   if (found == held_.end()) return false;
   write_answer(found->second.event);

@@ -15,6 +15,7 @@
 // request(), began_to_seize() and answer() are for one thread of ours, any.
 #pragma once
 
+#include <sys/fanotify.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -53,9 +54,10 @@ class ExecGate {
   int descriptor() const { return requested_.get(); }
   std::optional<Request> request();
   // To be called before PTRACE_SEIZE. For the interpreter of a script the kernel opens the file
-  // with a lock that PTRACE_SEIZE wants: it then returns only after the answer, which the answering
-  // thread gives after some milliseconds.
-  void began_to_seize(uint64_t number);
+  // with a lock that PTRACE_SEIZE wants: the call does not return before the thread goes on. So the
+  // answering thread answers after some milliseconds, and holds the thread again when the kernel,
+  // without the lock, maps the program (FAN_PRE_ACCESS, Linux 6.14, not for all file systems).
+  void began_to_seize(const Request& request);
   // Lets the thread go on. Returns false if the answering thread had to do it before.
   bool answer(uint64_t number);
 
@@ -78,6 +80,8 @@ class ExecGate {
   void take_events();
   bool is_ours(pid_t tid) const;
   void answer_overdue();
+  static bool reads_header(const fanotify_event_metadata& event);
+  void let_map();
   void write_answer(int event) const;
 
   Fd fanotify_, requested_, ending_;
@@ -88,6 +92,8 @@ class ExecGate {
   std::mutex mutex_;  // nothing that can block is done with it
   std::deque<Request> requests_;
   std::map<uint64_t, Held> held_;
+  Held mapping_;           // of the thread that is being seized
+  pid_t seizing_tid_ = 0;  // 0: none is
   uint64_t last_ = 0;
   std::atomic<uint64_t> let_through_ = 0;
 };
