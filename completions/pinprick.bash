@@ -19,7 +19,7 @@ _pinprick() {
   local verbs="doctor list count latency top hist status detach keep kstats mount"
   local common="-h --help --json --color -p --pid"
   local patterns="-x --exclude -r --regex"
-  local watching="-d --duration -i --interval -o --output -a --all --top --allow-missing --children --follow-exec --fail-on-loss --no-cache"
+  local watching="-d --duration -i --interval -o --output -a --idle --top --allow-missing --children --follow-exec --fail-on-loss --no-cache"
   COMPREPLY=()
 
   for ((i = 1; i < COMP_CWORD; ++i)); do

@@ -356,7 +356,8 @@ std::optional<std::string> contradiction(const Options& options) {
   if (options.has_command() && (!watches || verb == "top")) return "this verb takes no -- COMMAND";
   if (watches || verb == "list") {
     const int sources = (options.pids.empty() ? 0 : 1) + (options.has_command() ? 1 : 0) +
-                        (options.files.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) + (options.summary.empty() ? 0 : 1);
+                        (options.files.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) +
+                        (options.summary.empty() ? 0 : 1);
     if (sources == 0 && verb == "top" && options.patterns.empty()) return std::nullopt;
     if (sources == 0)
       return verb == "top" ? "no process: give -p PID"

@@ -21,7 +21,7 @@ struct Options {
   std::vector<std::string> command;  // after --
   std::vector<std::string> patterns;
   std::vector<std::string> excluded;
-  std::vector<std::string> files;    // --all FILE: every process that has it mapped
+  std::vector<std::string> files;              // --all FILE: every process that has it mapped
   std::vector<std::string> commands, cgroups;  // with --all: only these
   std::vector<uid_t> users;
   std::vector<pid_t> excluded_pids;

@@ -5,10 +5,13 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <string>
 #include <utility>
 
 #include "arch/registers.h"
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/process_folder.h"
 #include "image/process.h"
 #include "target/memory.h"
 #include "target/procfs.h"
@@ -19,6 +22,12 @@ namespace {
 
 void* data(long value) {
   return reinterpret_cast<void*>(value);
+}
+
+// Has the addresses at which the kernel has put a program, which it chooses anew for each.
+std::string auxiliary_vector(pid_t pid) {
+  auto text = read_file(process_folder(pid) + "/auxv");
+  return text ? *std::move(text) : std::string();
 }
 
 // Is the thread at the first instruction of the loader, or of a program without one?
@@ -57,12 +66,13 @@ void ExecCatcher::take_requests() {
       gate_.answer(request->number);
       continue;
     }
+    const std::string before = auxiliary_vector(pid);
     gate_.began_to_seize(*request);
     if (ptrace(PTRACE_SEIZE, request->tid, nullptr,
                data(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) == 0) {
       // If the execution fails, this stops the thread in its old program.
       ptrace(PTRACE_INTERRUPT, request->tid, nullptr, nullptr);
-      followed_.push_back({pid, request->tid, false});
+      followed_.push_back({pid, request->tid, before, false});
     } else if (errno != ESRCH) {
       ++refused_[errno];
     }
@@ -92,7 +102,8 @@ bool ExecCatcher::look_at(Followed& one, std::optional<Caught>& caught_now) {
       ptrace(PTRACE_CONT, one.tid, nullptr, nullptr);
       return false;
     case PTRACE_EVENT_STOP:
-      if (one.has_executed || is_one_(one.pid))
+      if (one.has_executed ||
+          (is_one_(one.pid) && auxiliary_vector(one.pid) != one.auxiliary_vector))
         caught_now.emplace(caught(one, one.has_executed || is_at_start(one.pid)));
       else
         ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);

@@ -2,7 +2,8 @@
 // they execute: its loader has not run yet.
 //
 //     held at the gate    PTRACE_SEIZE, PTRACE_INTERRUPT, answer
-//     PTRACE_EVENT_EXEC   the new program is mapped. In this stop, a register that is written may be
+//     PTRACE_EVENT_EXEC   the new program is mapped. In this stop, a register that is written may
+//     be
 //                         overwritten by execve's result, so: PTRACE_INTERRUPT, continue
 //     PTRACE_EVENT_STOP   on the way out of the kernel, in a plain stop: this is handed out
 //
@@ -19,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "target/exec_gate.h"
@@ -57,6 +59,7 @@ class ExecCatcher {
   struct Followed {
     pid_t pid = 0;
     pid_t tid = 0;
+    std::string auxiliary_vector;  // of the old program
     bool has_executed = false;
   };
 

@@ -77,8 +77,8 @@ Result<void, SystemError> ExecGate::watch(const std::string& path) {
       0)
     return fail(SystemError{errno});
   // Some file systems do not have this; then interpreters of scripts are seized too late.
-  static_cast<void>(::fanotify_mark(fanotify_.get(), FAN_MARK_ADD, FAN_PRE_ACCESS, AT_FDCWD,
-                                    path.c_str()));
+  static_cast<void>(
+      ::fanotify_mark(fanotify_.get(), FAN_MARK_ADD, FAN_PRE_ACCESS, AT_FDCWD, path.c_str()));
   return {};
 }
 

@@ -8,7 +8,8 @@
 //   - It answers each event itself that the user of the gate has not answered in time.
 //   - If we die, the kernel lets all go. Nobody else may have the descriptor then: after open(), we
 //     must not fork.
-//   - If we are stopped (by a debugger, or SIGSTOP), we would hold all. A timer of the kernel's then
+//   - If we are stopped (by a debugger, or SIGSTOP), we would hold all. A timer of the kernel's
+//   then
 //     kills us: the answering thread has to set it anew within a second. It runs with a real-time
 //     priority if the system permits, so that load does not keep it from that.
 //

@@ -2,8 +2,8 @@
 // executed a program for it, or while it loaded a library, and must run no instruction until that
 // is armed. Meanwhile each Stop of its process (stop.h) takes it as stopped, and leaves it so.
 //
-// For one thread of ours, which traces it. If we die, the kernel lets it go: it is in a plain ptrace
-// stop, with its own registers, except while a hijack uses it (hijacked_thread.h).
+// For one thread of ours, which traces it. If we die, the kernel lets it go: it is in a plain
+// ptrace stop, with its own registers, except while a hijack uses it (hijacked_thread.h).
 #pragma once
 
 #include <sys/types.h>

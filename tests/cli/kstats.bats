@@ -459,7 +459,7 @@ asked() { figure asked '(x["count"], x["from_generated"])'; }
   patiently has_more
   kill -INT $top
   wait $top
-  run "$PINPRICK" top --all -p "$spans" -d 0.1 -i 0.1
+  run "$PINPRICK" top --idle -p "$spans" -d 0.1 -i 0.1
   [ "$status" -eq 0 ]
   [[ "$output" == *"pair"* ]]
   [ "$(figure pair 'x["count"]')" -eq 10 ]

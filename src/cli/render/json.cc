@@ -158,8 +158,7 @@ void JsonRenderer::files_armed(const FilesFigures& figures, bool) {
               {"elapsed_ns", figures.elapsed_ns}});
 }
 
-void JsonRenderer::files_detached(const FilesFigures& figures,
-                                  const engine::DisarmReport& report) {
+void JsonRenderer::files_detached(const FilesFigures& figures, const engine::DisarmReport& report) {
   put(data_, {{"type", "detached"},
               {"files", figures.files},
               {"processes", figures.processes},

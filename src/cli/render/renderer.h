@@ -104,10 +104,10 @@ struct FilesFigures {
   std::string why_not_followed;  // empty: later executions of the files are
   size_t processes = 0;          // measured in all
   size_t ended = 0;
-  size_t caught = 0;         // those that executed a file since
-  size_t late = 0;           // of executions: some of the program had run before
-  uint64_t let_through = 0;  // of these: not measured at all
-  uint64_t refused = 0;      // calls for which there was no memory
+  size_t caught = 0;                           // those that executed a file since
+  size_t late = 0;                             // of executions: some of the program had run before
+  uint64_t let_through = 0;                    // of these: not measured at all
+  uint64_t refused = 0;                        // calls for which there was no memory
   std::map<std::string, uint64_t> left_alone;  // processes, by the cause
 };
 

@@ -129,8 +129,7 @@ void TextRenderer::files_armed(const FilesFigures& figures, bool until_interrupt
                until_interrupt ? "; Ctrl-C to stop" : "");
 }
 
-void TextRenderer::files_detached(const FilesFigures& figures,
-                                  const engine::DisarmReport& report) {
+void TextRenderer::files_detached(const FilesFigures& figures, const engine::DisarmReport& report) {
   if (report.foreign != 0)
     warning(fmt::format("{} overwritten by another tool, and not probed since",
                         plural(report.foreign, "site")));
@@ -139,10 +138,11 @@ void TextRenderer::files_detached(const FilesFigures& figures,
                         plural(figures.late, "process", "processes")));
   for (const auto& [cause, count] : figures.left_alone)
     notes_.print("left alone: {} ({})\n", plural(count, "process", "processes"), cause);
-  notes_.print("measured {}, {} of them from their start; detached{}\n",
-               plural(figures.processes, "process", "processes"), with_commas(figures.caught - std::min(figures.caught, figures.late)),
-               report.memory_left ? "; some memory stays mapped, `pinprick detach --all` looks again"
-                                  : "");
+  notes_.print(
+      "measured {}, {} of them from their start; detached{}\n",
+      plural(figures.processes, "process", "processes"),
+      with_commas(figures.caught - std::min(figures.caught, figures.late)),
+      report.memory_left ? "; some memory stays mapped, `pinprick detach --all` looks again" : "");
 }
 
 void TextRenderer::loaded(const ProcessName& process, const std::vector<std::string>& objects,
@@ -171,12 +171,12 @@ void TextRenderer::mounted(const std::string& folder) {
 
 void TextRenderer::heading(const ProcessName& process, double seconds, bool is_final) {
   if (several_)
-    data_.print("{}{}\n",
-                data_.styled(process.pid == 0
-                                 ? process.command
-                                 : fmt::format("{} ({})", process.pid, process.command),
-                             kCyan),
-                is_final ? fmt::format(", {:.1f} s in all", seconds) : "");
+    data_.print(
+        "{}{}\n",
+        data_.styled(process.pid == 0 ? process.command
+                                      : fmt::format("{} ({})", process.pid, process.command),
+                     kCyan),
+        is_final ? fmt::format(", {:.1f} s in all", seconds) : "");
   else if (!is_final)
     data_.print("{}\n", data_.faint(fmt::format("the last {:.1f} s", seconds)));
 }

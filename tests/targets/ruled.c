@@ -1,0 +1,83 @@
+// Counts its calls of probed() and appends them to the file $TALLY, as a line "PID CALLS" in one
+// write. It calls it as early as a program can: while the loader relocates it (IFUNC), before its
+// constructors, in one, and from main.
+//   ruled CALLS          calls probed() so often from main
+//   ruled CALLS wait     and then waits for a line, and calls once more
+//   ruled thread PATH    executes PATH 3 by a thread
+//   ruled fail PATH      tries to execute PATH with arguments that are nowhere, then PATH 3
+//   ruled fd PATH        executes PATH 3 by a descriptor
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static unsigned long calls;
+__attribute__((noinline)) int probed(int value) {
+  ++calls;
+  __asm__ volatile("" ::: "memory");
+  return value + 1;
+}
+
+#ifndef __SANITIZE_ADDRESS__
+static int plain(void) { return 0; }
+static void* resolve(void) {
+  probed(0);
+  return (void*)plain;
+}
+int by_ifunc(void) __attribute__((ifunc("resolve")));
+#else
+static int by_ifunc(void) { return probed(0) != 1; }
+#endif
+static void before(void) { probed(0); }
+__attribute__((section(".preinit_array"), used)) static void (*before_all)(void) = before;
+__attribute__((constructor)) static void construct(void) { probed(0); }
+
+static void tell(void) {
+  const char* tally = getenv("TALLY");
+  char line[64];
+  const int length = snprintf(line, sizeof line, "%d %lu\n", getpid(), calls);
+  const int file = tally == NULL ? -1 : open(tally, O_WRONLY | O_APPEND);
+  if (tally != NULL && write(file, line, (size_t)length) != length) _exit(9);
+  close(file);
+}
+
+static char* three[] = {"ruled", "3", NULL};
+static void* execute(void* path) {
+  tell();
+  execv(path, three);
+  _exit(8);
+}
+
+int main(int argc, char** argv) {
+  by_ifunc();
+  const char* first = argc > 1 ? argv[1] : "1";
+  if (strcmp(first, "thread") == 0) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, execute, argv[2]);
+    pause();
+  }
+  if (strcmp(first, "fail") == 0) {
+    char** volatile nowhere = (char**)8;
+    if (execv(argv[2], nowhere) == 0 || errno != EFAULT) return 7;
+    execute(argv[2]);
+  }
+  if (strcmp(first, "fd") == 0) {
+    const int file = open(argv[2], O_PATH | O_CLOEXEC);
+    tell();
+    fexecve(file, three, environ);
+    return 8;
+  }
+  for (int i = atoi(first); i > 0; --i) probed(i);
+  if (argc > 2 && strcmp(argv[2], "wait") == 0) {
+    puts("ready");
+    fflush(stdout);
+    getchar();
+    probed(0);
+  }
+  tell();
+  return 0;
+}
