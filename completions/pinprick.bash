@@ -20,6 +20,7 @@ _pinprick() {
   local common="-h --help --json --color -p --pid"
   local patterns="-x --exclude -r --regex"
   local watching="-d --duration -i --interval -o --output -a --idle --top --allow-missing --children --follow-exec --fail-on-loss --no-cache"
+  local files="--all --by --comm --uid --exclude-pid --cgroup"
   COMPREPLY=()
 
   for ((i = 1; i < COMP_CWORD; ++i)); do
@@ -48,6 +49,21 @@ _pinprick() {
       mapfile -t COMPREPLY < <(compgen -W "count ignore" -- "$word")
       return
       ;;
+    --all)
+      if [[ $verb != status && $verb != detach ]]; then
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+      fi
+      ;;
+    --by)
+      mapfile -t COMPREPLY < <(compgen -W "pid" -- "$word")
+      return
+      ;;
+    --exclude-pid)
+      mapfile -t COMPREPLY < <(compgen -W "$(_pinprick_pids)" -- "$word")
+      return
+      ;;
     --color)
       mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$word")
       return
@@ -61,7 +77,7 @@ _pinprick() {
       mapfile -t COMPREPLY < <(compgen -W "0 1 2 3 4 5" -- "$word")
       return
       ;;
-    -d | --duration | -i | --interval | -x | --exclude | --slots)
+    -d | --duration | -i | --interval | -x | --exclude | --slots | --comm | --uid | --cgroup)
       return
       ;;
   esac
@@ -71,10 +87,10 @@ _pinprick() {
     "") words="$verbs -h --help -V --version" ;;
     doctor) words=$common ;;
     list) words="$common $patterns -f --file -s --summary --instructions --together --args --no-cache" ;;
-    count) words="$common $patterns $watching --instructions --trap --" ;;
-    latency) words="$common $patterns $watching --bits --slots --force --" ;;
+    count) words="$common $patterns $watching $files --instructions --trap --" ;;
+    latency) words="$common $patterns $watching $files --bits --slots --force --" ;;
     top) words="$common $patterns $watching --bits --slots --force" ;;
-    hist) words="$common $patterns $watching --bits --" ;;
+    hist) words="$common $patterns $watching $files --bits --" ;;
     status) words="$common -a --all --symbols" ;;
     detach) words="$common -a --all --owner" ;;
     keep) words="$common -d --duration" ;;

@@ -368,7 +368,7 @@ void MeasuredFiles::finish(Measured& one) {
 }
 
 void MeasuredFiles::collect(Measurement& one) {
-  one.report(session::Period::interval, interval_);
+  if (options_.interval_s > 0) one.report(session::Period::interval, interval_);
   one.report(session::Period::whole, whole_);
   shortfall_ |= one.shortfall();
   figures_.refused += one.refused();

@@ -28,7 +28,7 @@ constexpr uint64_t kWaitingNs = 2'000 * kMillisecond;
 #define FAN_PRE_ACCESS 0x00100000  // Linux 6.14
 #endif
 
-constexpr int kBeatMs = 100;
+constexpr int kTimerMs = 100;
 constexpr time_t kDeadAfterS = 1;
 
 }  // namespace
@@ -82,7 +82,7 @@ Result<void, SystemError> ExecGate::watch(const std::string& path) {
   return {};
 }
 
-void ExecGate::beat() {
+void ExecGate::set_timer() {
   const itimerspec until = {{0, 0}, {kDeadAfterS, 0}};
   ::timer_settime(timer_, 0, &until, nullptr);
 }
@@ -92,14 +92,14 @@ void ExecGate::run() {
   priority.sched_priority = 1;
   static_cast<void>(::pthread_setschedparam(::pthread_self(), SCHED_RR, &priority));
   for (;;) {
-    beat();
+    set_timer();
     pollfd descriptors[2] = {{fanotify_.get(), POLLIN, 0}, {ending_.get(), POLLIN, 0}};
     bool holds = false;
     {
       const std::lock_guard lock(mutex_);
       holds = !held_.empty() || mapping_.event >= 0;
     }
-    ::poll(descriptors, 2, holds ? 1 : kBeatMs);
+    ::poll(descriptors, 2, holds ? 1 : kTimerMs);
     if (descriptors[1].revents != 0) break;
     take_events();
     answer_overdue();

@@ -77,7 +77,7 @@ class ExecGate {
 
   ExecGate() = default;
   void run();
-  void beat();
+  void set_timer();
   void take_events();
   bool is_ours(pid_t tid) const;
   void answer_overdue();

@@ -19,8 +19,8 @@
 // ours that traces it keeps it: the next Stop of its process takes it over, and settle() resumes
 // it.
 //
-// A thread that is held for longer than one Stop (held_thread.h) counts as stopped, and stays so when
-// the Stop ends.
+// A thread that is held for longer than one Stop (held_thread.h) counts as stopped, and stays so
+// when the Stop ends.
 //
 // Kernel workers of the process (those of io_uring) are neither stopped nor touched: they never
 // execute the program's code, and an operation that they are in would fail with EINTR.
