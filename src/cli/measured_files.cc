@@ -177,10 +177,6 @@ Result<void, Message> MeasuredFiles::check_patterns() {
 
 // From here on, nothing may fork.
 void MeasuredFiles::open_gate() {
-  if (!std::any_of(options_.files.begin(), options_.files.end(), is_program)) {
-    figures_.why_not_followed = "a library that is loaded later is not waited for";
-    return;
-  }
   if (!can_seize_executions()) {
     figures_.why_not_followed = "a program that the kernel holds can be traced from Linux 6.8 on";
     return;
@@ -194,11 +190,12 @@ void MeasuredFiles::open_gate() {
     return;
   }
   for (const std::string& path : options_.files) {
-    if (!is_program(path)) continue;
-    const auto watched = (*gate)->watch(path);
-    if (watched) continue;
+    const bool is_library = path.find(".so") != std::string::npos;
+    const auto watched = is_library ? (*gate)->watch_library(path) : Result<void, SystemError>();
+    const auto held = is_program(path) ? (*gate)->watch(path) : Result<void, SystemError>();
+    if (watched && held) continue;
     figures_.why_not_followed = "the kernel does not hold executions of " + path + ": " +
-                                std::strerror(watched.error().number);
+                                std::strerror((watched ? held : watched).error().number);
     return;
   }
   gate_ = *std::move(gate);
@@ -355,7 +352,17 @@ void MeasuredFiles::serve() {
     if (!filter_.admits(pid)) continue;
     ++figures_.caught;
     if (!caught->at_start) ++figures_.late;
-    begin_one(pid, caught->at_start ? Progress::at_exec : Progress::runs);
+    const auto measured = std::find_if(measured_.begin(), measured_.end(), [&](Measured& one) {
+      return one.measurement.process().pid == pid && !one.measurement.notice_end() &&
+             !one.measurement.has_ended();
+    });
+    if (caught->has_loaded && measured != measured_.end()) {
+      measured->measurement.note_mapped();
+      continue;
+    }
+    // Calls are timed once the loader has mapped all that belongs to the library.
+    const bool is_early = kind_of(options_) == placement::Kind::latency || !caught->has_loaded;
+    begin_one(pid, caught->at_start && is_early ? Progress::at_exec : Progress::runs);
   }
 }
 

@@ -70,6 +70,10 @@ class Measurement {
   // until the end was noticed; call it soon if it returns true.
   bool look_after();
 
+  // To be called while we hold a thread that has just mapped an object: probes it now, unless calls
+  // are timed, which is done when the loader reports it.
+  void note_mapped();
+
   // Was the end noticed?
   bool has_ended() const { return ended_ns_ != 0; }
   // Checks whether the process has ended or runs another program. With Exec::followed the
@@ -111,7 +115,7 @@ class Measurement {
   // measurement_loads.cc
   bool has_loaded() const;
   void track_loads();
-  void look_again();
+  void look_again(bool although_loading = false);
   Result<void, MeasurementError> arm_loaded(std::unique_ptr<image::ProcessImage> now,
                                             const std::set<LoadedAt>& before);
   Result<void, MeasurementError> arm_matches(std::unique_ptr<image::ProcessImage> now,

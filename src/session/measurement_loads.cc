@@ -37,8 +37,12 @@ void Measurement::track_loads() {
 
 // Does nothing while the loader is at work: it notifies us when it starts, and again when it is
 // done.
-void Measurement::look_again() {
-  if (image::loader_is_at_work(process_.pid, target_.reader())) return;
+void Measurement::note_mapped() {
+  if (spec_->selection.kind != placement::Kind::latency) look_again(true);
+}
+
+void Measurement::look_again(bool although_loading) {
+  if (!although_loading && image::loader_is_at_work(process_.pid, target_.reader())) return;
   const auto turn = ledger::Turn::take(process_.pid);
   if (!turn) return note_load_missed(turn.error());
   auto subject = look_at(target_, *store_);

@@ -1,7 +1,10 @@
 #include "target/exec_catcher.h"
 
 #include <elf.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -9,6 +12,7 @@
 #include <utility>
 
 #include "arch/registers.h"
+#include "arch/syscall.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/process_folder.h"
@@ -68,11 +72,16 @@ void ExecCatcher::take_requests() {
     }
     const std::string before = auxiliary_vector(pid);
     gate_.began_to_seize(*request);
-    if (ptrace(PTRACE_SEIZE, request->tid, nullptr,
-               data(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) == 0) {
+    const int events = request->loads ? 0 : PTRACE_O_TRACEEXEC;
+    if (ptrace(PTRACE_SEIZE, request->tid, nullptr, data(PTRACE_O_TRACESYSGOOD | events)) == 0) {
       // If the execution fails, this stops the thread in its old program.
       ptrace(PTRACE_INTERRUPT, request->tid, nullptr, nullptr);
-      followed_.push_back({pid, request->tid, before, false});
+      Followed one;
+      one.pid = pid;
+      one.tid = request->tid;
+      one.auxiliary_vector = before;
+      one.loads = request->loads;
+      followed_.push_back(std::move(one));
     } else if (errno != ESRCH) {
       ++refused_[errno];
     }
@@ -82,19 +91,20 @@ void ExecCatcher::take_requests() {
 
 ExecCatcher::Caught ExecCatcher::caught(const Followed& one, bool at_start) const {
   ptrace(PTRACE_SETOPTIONS, one.tid, nullptr, data(PTRACE_O_TRACESYSGOOD));
-  return {HeldThread(one.pid, one.tid), at_start};
+  return {HeldThread(one.pid, one.tid), at_start, one.loads};
 }
 
 bool ExecCatcher::look_at(Followed& one, std::optional<Caught>& caught_now) {
   int status = 0;
   pid_t waited = ::waitpid(one.tid, &status, __WALL | WNOHANG);
-  if (waited < 0 && one.tid != one.pid) {
+  if (waited < 0 && one.tid != one.pid && !one.loads) {
     // A thread that executes a program has the first thread's number from then on.
     one.tid = one.pid;
     waited = ::waitpid(one.tid, &status, __WALL | WNOHANG);
   }
   if (waited == 0) return false;
   if (waited < 0 || !WIFSTOPPED(status)) return true;
+  if (one.loads) return look_at_loader(one, status, caught_now);
   switch (status >> 16) {
     case PTRACE_EVENT_EXEC:
       one.has_executed = true;
@@ -113,6 +123,48 @@ bool ExecCatcher::look_at(Followed& one, std::optional<Caught>& caught_now) {
   }
   // A signal for the program.
   ptrace(PTRACE_CONT, one.tid, nullptr, data(status >> 16 == 0 ? WSTOPSIG(status) & 0x7f : 0));
+  return false;
+}
+
+bool ExecCatcher::look_at_loader(Followed& one, int status, std::optional<Caught>& caught_now) {
+  constexpr int kMostStops = 60;
+  const auto let_go = [&] {
+    ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);
+    return true;
+  };
+  long signal = 0;
+  if (status >> 16 == PTRACE_EVENT_STOP) {
+    if (one.has_mapped) {
+      caught_now.emplace(caught(one, true));
+      return true;
+    }
+    arch::Registers registers;
+    if (one.descriptor < 0) {
+      if (!read_registers(one.tid, registers)) return let_go();
+      one.descriptor = static_cast<int>(arch::syscall_result(registers));
+      if (one.descriptor < 0) return let_go();
+    }
+  } else if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
+    __ptrace_syscall_info info = {};
+    if (++one.stops > kMostStops ||
+        ptrace(PTRACE_GET_SYSCALL_INFO, one.tid, data(sizeof info), &info) <= 0)
+      return let_go();
+    if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
+      const auto& arguments = info.entry.args;
+      if (info.entry.nr == SYS_close && static_cast<int>(arguments[0]) == one.descriptor)
+        return let_go();
+      one.maps_now = info.entry.nr == SYS_mmap && (arguments[2] & PROT_EXEC) != 0 &&
+                     (arguments[3] & MAP_ANONYMOUS) == 0 &&
+                     static_cast<int>(arguments[4]) == one.descriptor;
+    } else if (one.maps_now && info.exit.is_error == 0) {
+      one.has_mapped = true;
+      ptrace(PTRACE_INTERRUPT, one.tid, nullptr, nullptr);
+    }
+  } else if (status >> 16 == 0) {
+    signal = WSTOPSIG(status);
+  }
+  const auto how = one.has_mapped ? PTRACE_CONT : PTRACE_SYSCALL;
+  ptrace(how, one.tid, nullptr, data(signal));
   return false;
 }
 

@@ -11,6 +11,16 @@
 // go, and it runs the new program from its start. An execution that fails stops in the old program,
 // and is let go there.
 //
+// And threads that load a library: the thread that opens it is seized, and followed from call to
+// call to the end of the one that maps the library's code. Its address is that call's result, so no
+// thread knows it yet. The other threads of the process run on.
+//
+//     held at the gate    PTRACE_SEIZE, PTRACE_INTERRUPT, answer
+//     PTRACE_EVENT_STOP   the file is open; PTRACE_SYSCALL, to each entry and exit of a call
+//     exit of mmap        PTRACE_INTERRUPT, continue
+//     PTRACE_EVENT_STOP   handed out
+//     entry of close      it was loaded already, or does not fit: let go
+//
 // For one thread of ours, which traces the processes.
 #pragma once
 
@@ -35,6 +45,7 @@ class ExecCatcher {
     // Has the program run no instruction? Otherwise the thread was seized too late: it has the
     // interpreter of a script, usually.
     bool at_start = true;
+    bool has_loaded = false;  // it has not executed, but mapped a library's code
   };
 
   // `wants` decides by what a process is before it executes the file; `is_one` whether it runs one
@@ -61,11 +72,18 @@ class ExecCatcher {
     pid_t tid = 0;
     std::string auxiliary_vector;  // of the old program
     bool has_executed = false;
+    // Of a loader:
+    bool loads = false;
+    bool has_mapped = false;  // the library's code
+    int descriptor = -1;      // by which it has opened the library
+    int stops = 0;
+    bool maps_now = false;  // it is in the call that maps the code
   };
 
   void take_requests();
   // Returns true if it is followed no longer.
   bool look_at(Followed& one, std::optional<Caught>& caught);
+  bool look_at_loader(Followed& one, int status, std::optional<Caught>& caught);
   Caught caught(const Followed& one, bool at_start) const;
 
   ExecGate& gate_;

@@ -1,5 +1,6 @@
 #include "target/exec_gate.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -7,10 +8,12 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/fanotify.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/clock.h"
@@ -82,6 +85,12 @@ Result<void, SystemError> ExecGate::watch(const std::string& path) {
   return {};
 }
 
+Result<void, SystemError> ExecGate::watch_library(const std::string& path) {
+  if (::fanotify_mark(fanotify_.get(), FAN_MARK_ADD, FAN_OPEN_PERM, AT_FDCWD, path.c_str()) != 0)
+    return fail(SystemError{errno});
+  return {};
+}
+
 void ExecGate::set_timer() {
   const itimerspec until = {{0, 0}, {kDeadAfterS, 0}};
   ::timer_settime(timer_, 0, &until, nullptr);
@@ -115,6 +124,43 @@ bool ExecGate::is_ours(pid_t tid) const {
   return ::access(path, F_OK) == 0;
 }
 
+// Is the thread in a call to open a file, made by the dynamic loader? musl's loader is its C
+// library as well, so there each reader looks like it.
+bool ExecGate::is_loader(pid_t tid) {
+  constexpr int kAttempts = 50;
+  constexpr uint64_t kPauseNs = 20'000, kMostCode = 1 << 20;
+  char path[64], text[256];
+  const auto slurp = [&](const char* name, void* to, size_t size) {
+    std::snprintf(path, sizeof path, "/proc/%d/%s", tid, name);
+    const Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
+    return fd ? ::read(fd.get(), to, size) : -1;
+  };
+  // The event is queued before the thread sleeps. Until it does, the file says `running`.
+  for (int attempt = 0;; ++attempt) {
+    const ssize_t size = slurp("syscall", text, sizeof text - 1);
+    if (size <= 0) return false;
+    text[size] = '\0';
+    if (text[0] != 'r') break;
+    if (attempt == kAttempts) return false;
+    sleep_ns(kPauseNs);
+  }
+  char* next = nullptr;
+  const long number = std::strtol(text, &next, 10);
+  if (number != SYS_open && number != SYS_openat && number != SYS_openat2) return false;
+  uint64_t last = 0;  // the instruction pointer
+  for (char* end = next;; next = end) {
+    const uint64_t value = std::strtoull(next, &end, 16);
+    if (end == next) break;
+    last = value;
+  }
+  Elf64_auxv_t vector[64];
+  const ssize_t size = slurp("auxv", vector, sizeof vector);
+  for (size_t i = 0; size > 0 && i < static_cast<size_t>(size) / sizeof vector[0]; ++i)
+    if (vector[i].a_type == AT_BASE)
+      return vector[i].a_un.a_val != 0 && last - vector[i].a_un.a_val < kMostCode;
+  return false;
+}
+
 void ExecGate::take_events() {
   alignas(fanotify_event_metadata) char buffer[8192];
   for (;;) {
@@ -128,6 +174,11 @@ void ExecGate::take_events() {
         write_answer(event->fd);
         continue;
       }
+      const bool loads = (event->mask & FAN_OPEN_PERM) != 0;
+      if (loads && !is_loader(event->pid)) {
+        write_answer(event->fd);
+        continue;
+      }
       const std::lock_guard lock(mutex_);
       if ((event->mask & FAN_PRE_ACCESS) != 0) {
         if (seizing_tid_ != event->pid || mapping_.event >= 0 || reads_header(*event))
@@ -138,7 +189,7 @@ void ExecGate::take_events() {
       }
       const uint64_t number = ++last_;
       held_[number] = {event->fd, monotonic_ns(), 0};
-      requests_.push_back({number, event->pid});
+      requests_.push_back({number, event->pid, loads});
       ::eventfd_write(requested_.get(), 1);
     }
   }

@@ -41,6 +41,7 @@ class ExecGate {
   struct Request {
     uint64_t number = 0;
     pid_t tid = 0;
+    bool loads = false;  // the loader opens a library, to map it
   };
 
   static Result<std::unique_ptr<ExecGate>, SystemError> open();
@@ -50,6 +51,10 @@ class ExecGate {
 
   // From now on, executions of the file are held.
   Result<void, SystemError> watch(const std::string& path);
+
+  // The same for a library, of which the dynamic loader's opening is held. Other readers wait for a
+  // look at /proc only.
+  Result<void, SystemError> watch_library(const std::string& path);
 
   // Becomes readable when there is a request.
   int descriptor() const { return requested_.get(); }
@@ -80,6 +85,7 @@ class ExecGate {
   void set_timer();
   void take_events();
   bool is_ours(pid_t tid) const;
+  static bool is_loader(pid_t tid);
   void answer_overdue();
   static bool reads_header(const fanotify_event_metadata& event);
   void let_map();

@@ -134,6 +134,63 @@ has_told() { (($(processes) >= $1)); }
   [ "$(field '[x["count"] for x in r if x["type"] == "latency"][0]')" -ge 14 ]
 }
 
+# A library of the test's own as $file, and processes that load it.
+copy_of_library() {
+  copy_of_target
+  file=$work/libruled.so
+  cp "$TARGETS/libruled.so" "$file"
+}
+
+@test "a library that is loaded later is probed before its IFUNC resolvers and constructors run" {
+  copy_of_library
+  for verb in count latency; do
+    : >"$TALLY"
+    follow $verb probed
+    seq 40 | xargs -P8 -I{} "$TARGETS/ruled_user" "$file"
+    for _ in 1 2 3 4 5; do "$TARGETS/ruled_user" "$file" thread; done
+    seq 20 | LD_PRELOAD=$file xargs -P4 -I{} "$TARGETS/ruled_user" "$file"
+    end_watch
+    [ "$(processes)" -eq 65 ]
+    # xargs has it as well, and runs its constructor.
+    local calls
+    calls=$(field 'sum(x.get("hits", x.get("count", 0)) for x in r if x["type"] in ("count", "latency"))')
+    [ "$calls" -ge "$(told)" ]
+    [ "$calls" -le $(($(told) + 50)) ]
+    [ "$(detached late)" -eq 0 ]
+  done
+}
+
+@test "who only reads a library is not attached to" {
+  copy_of_library
+  follow count probed
+  cp "$file" "$work/copy"
+  sha256sum "$file" >/dev/null
+  end_watch
+  cmp "$file" "$work/copy"
+  [ "$(detached processes)" -eq 0 ]
+  [ "$(detached left_alone)" = "{}" ]
+}
+
+@test "a controller killed while libraries are loaded hurts no program" {
+  copy_of_library
+  local round pids pid
+  for round in $(seq 15); do
+    follow count probed
+    pids=()
+    for _ in 1 2 3; do
+      "$TARGETS/ruled_user" "$file" 3>&- &
+      pids+=($!)
+      "$TARGETS/ruled_user" "$file" thread 3>&- &
+      pids+=($!)
+    done
+    for ((i = 0; i < round * 600; ++i)); do :; done
+    kill -KILL $watcher
+    for pid in "${pids[@]}"; do wait "$pid"; done
+    wait $watcher || true
+    [ "$(processes)" -eq $((round * 6)) ]
+  done
+}
+
 @test "a traced process is let through untouched, and counted with the reason" {
   copy_of_target
   command -v strace >/dev/null || skip "strace is not installed"
