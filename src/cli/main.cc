@@ -48,7 +48,8 @@ int run(const Options& options) {
         std::make_unique<top::TableRenderer>(data, Output::standard_error(options.color), options);
   else
     renderer = std::make_unique<TextRenderer>(data, Output::standard_error(options.color),
-                                              options.pids.size() > 1 || options.by_pid, options.all, options.top,
+                                              options.pids.size() > 1 || options.by_pid,
+                                              options.all, options.top,
                                               options.instructions    ? "instruction"
                                               : means_spans(options)  ? "span"
                                               : means_points(options) ? "site"

@@ -2,7 +2,7 @@
 // those that execute it later. Begins all of them, looks after them, sums what they recorded, and
 // ends them. One thread uses it.
 //
-// While a thread of a process is held, nothing is printed, since whoever reads that may be slow.
+// While a thread of a process is held, nothing is printed, since a reader of that may be slow.
 // What is to be said is kept until then.
 #pragma once
 
