@@ -183,7 +183,7 @@ copy_of_library() {
       "$TARGETS/ruled_user" "$file" thread 3>&- &
       pids+=($!)
     done
-    for ((i = 0; i < round * 600; ++i)); do :; done
+    for ((i = 0; i < round * 20; ++i)); do :; done
     kill -KILL $watcher
     for pid in "${pids[@]}"; do wait "$pid"; done
     wait $watcher || true
@@ -212,7 +212,7 @@ copy_of_library() {
       pids+=($!)
     done
     # Some are at the gate by now, some held, some being armed, some done.
-    for ((i = 0; i < round * 400; ++i)); do :; done
+    for ((i = 0; i < round * 12; ++i)); do :; done
     kill -KILL $watcher
     for pid in "${pids[@]}"; do wait "$pid"; done
     wait $watcher || true
