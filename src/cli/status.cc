@@ -15,9 +15,7 @@
 #include "engine/debugger_symbols.h"
 #include "engine/disarm.h"
 #include "engine/slot_use.h"
-#include "image/maps.h"
 #include "ledger/discovery.h"
-#include "patch/text_owner.h"
 #include "session/left_over.h"
 #include "session/row_sum.h"
 #include "target/procfs.h"
@@ -143,22 +141,12 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
 
 // The probes that the program has placed itself, as an owner; nullopt if it has none.
 std::optional<SessionRow> row_of_program(pid_t pid) {
-  const auto memory = target::Memory::open(pid);
-  const auto maps = image::read_maps(pid);
-  if (!memory || !maps) return std::nullopt;
   SessionRow row;
   row.state = SessionRow::State::own;
   row.controller = pid;
   const auto status = target::read_status(pid);
   row.process = {pid, status ? status->command : "?"};
-  const auto own = patch::OwnProbes::read(*memory, *maps);
-  for (const layout::OwnSite& site : own.sites()) {
-    if (site.state != layout::OwnSite::State::in_use) continue;
-    const std::string object = patch::name_of(*memory, site.object_name);
-    const std::string name = site.name == 0 ? fmt::format("tracepoint at {:#x}", site.address)
-                                            : patch::name_of(*memory, site.name);
-    row.own_probes.push_back(object.empty() ? name : object + ":" + name);
-  }
+  row.own_probes = ledger::probes_of_program(pid);
   row.sites = row.own_probes.size();
   if (row.sites == 0) return std::nullopt;
   return row;

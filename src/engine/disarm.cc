@@ -107,7 +107,8 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
       called.push_back({at, at + 1});
     }
     if (entry.kind == MappingEntry::Kind::runtime_data)
-      presence.slots = look_at_slots(target.memory(), entry, others.slots(), others.program().slots());
+      presence.slots =
+          look_at_slots(target.memory(), entry, others.slots(), others.program().slots());
     if (!layout::is_code(entry.kind)) continue;
     presence.code.push_back({entry.address, entry.address + entry.size});
     no_slots.push_back(presence.code.back());

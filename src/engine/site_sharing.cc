@@ -71,8 +71,7 @@ bool SiteSharing::is_needed_by_program(const SitePatch& patch) const {
   };
   const auto& trampoline = patch.plan.trampoline;
   return needs(patch.plan.claimed()) ||
-         (trampoline &&
-          needs({trampoline->address, trampoline->address + trampoline->length}));
+         (trampoline && needs({trampoline->address, trampoline->address + trampoline->length}));
 }
 
 // False: something of another session, or of the program, is where the patch would be.

@@ -58,8 +58,7 @@ Result<void, ledger::SessionError> TextWriter::leave_to_program() {
   }
   if (is_any) {
     drop_what_lacks_something();
-    std::erase_if(interiors_,
-                  [&](const patch::Interior& one) { return !plan.is_armed(one.edit); });
+    std::erase_if(interiors_, [&](const patch::Interior& one) { return !plan.is_armed(one.edit); });
     if (auto noted = note_left_out(); !noted) return noted;
   }
   if (!parts_.image.probes_itself)

@@ -20,7 +20,7 @@
 
 namespace pinprick::layout {
 
-inline constexpr uint64_t kOwnPageMagic = 0x3146'4c45'5350'5050;  // "PPPSELF1"
+inline constexpr uint64_t kOwnPageMagic = 0x3146'4c45'5350'5050;   // "PPPSELF1"
 inline constexpr uint64_t kOwnTableMagic = 0x3142'4154'4e57'4f50;  // "POWNTAB1"
 // The other version, in which nobody else could have probes in the process.
 inline constexpr uint64_t kFormerOwnPageMagic = 0x3046'4c45'5350'5050;  // "PPPSELF0"

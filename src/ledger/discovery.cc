@@ -146,4 +146,20 @@ std::optional<SessionError> why_closed(pid_t pid) {
   return std::nullopt;
 }
 
+std::vector<std::string> probes_of_program(pid_t pid) {
+  std::vector<std::string> names;
+  const auto memory = target::Memory::open(pid);
+  const auto maps = image::read_maps(pid);
+  if (!memory || !maps) return names;
+  const auto own = patch::OwnProbes::read(*memory, *maps);
+  for (const layout::OwnSite& site : own.sites()) {
+    if (site.state != layout::OwnSite::State::in_use) continue;
+    const std::string object = patch::name_of(*memory, site.object_name);
+    const std::string name = site.name == 0 ? fmt::format("tracepoint at {:#x}", site.address)
+                                            : patch::name_of(*memory, site.name);
+    names.push_back(object.empty() ? name : object + ":" + name);
+  }
+  return names;
+}
+
 }  // namespace pinprick::ledger

@@ -53,11 +53,11 @@ Result<AttachedSessions, SystemError> AttachedSessions::look(const target::Memor
   const ledger::FoundSessions found = ledger::find_sessions(::getpid());
   for (const auto& [created_ns, controller, state] : all.sessions_) {
     if (state != SessionState::armed) continue;
-    const auto file = std::find_if(
-        found.sessions.begin(), found.sessions.end(), [&](const ledger::FoundSession& session) {
-          return session.journal.header.created_ns == created_ns &&
-                 session.journal.header.controller == controller;
-        });
+    const auto file = std::find_if(found.sessions.begin(), found.sessions.end(),
+                                   [&](const ledger::FoundSession& session) {
+                                     return session.journal.header.created_ns == created_ns &&
+                                            session.journal.header.controller == controller;
+                                   });
     if (file == found.sessions.end()) {
       all.unknown_ = controller;
       continue;
@@ -67,9 +67,8 @@ Result<AttachedSessions, SystemError> AttachedSessions::look(const target::Memor
           site.phase != SiteEntry::Phase::left_out)
         all.taken_.push_back({site, controller});
   }
-  std::sort(all.taken_.begin(), all.taken_.end(), [](const Taken& a, const Taken& b) {
-    return a.site.address < b.site.address;
-  });
+  std::sort(all.taken_.begin(), all.taken_.end(),
+            [](const Taken& a, const Taken& b) { return a.site.address < b.site.address; });
   return all;
 }
 

@@ -35,7 +35,8 @@ Result<void, Error> Batch::prepare(std::span<Site* const> sites) {
   // Otherwise the plans may rest on bytes that sessions have written.
   if (*taken && !parts_.image.has_read_beside(**taken)) {
     parts_.image.forget();
-    return fail(error_of(Cause::attached, {}, "pinprick has just changed its probes in this process"));
+    return fail(
+        error_of(Cause::attached, {}, "pinprick has just changed its probes in this process"));
   }
   for (Site* site : wanted) {
     Encoding* const encoding = encoding_when_armed(*site, modes);

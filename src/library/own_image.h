@@ -2,8 +2,8 @@
 //
 // Kept between calls, since loading symbols and decoding text takes most of the time. Reloaded when
 // libraries were loaded or unloaded, and when attached sessions come or go: text is read
-// without their jumps, which hide where probes fit. The caller holds the registry's lock. Functions fail if the process cannot
-// be read, or if a name means no function, or more than one.
+// without their jumps, which hide where probes fit. The caller holds the registry's lock. Functions
+// fail if the process cannot be read, or if a name means no function, or more than one.
 #pragma once
 
 #include <functional>

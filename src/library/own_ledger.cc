@@ -53,8 +53,8 @@ OwnSite describe(const Site& site) {
   const plan::Patch& breakpoint = site.breakpoint.patch;
   const plan::Patch& widest = site.jump ? site.jump->patch : breakpoint;
   entry.written = std::min<uint8_t>(widest.written, OwnSite::kMostWritten);
-  entry.touched = static_cast<uint8_t>(
-      std::max(widest.touched().size(), breakpoint.touched().size()));
+  entry.touched =
+      static_cast<uint8_t>(std::max(widest.touched().size(), breakpoint.touched().size()));
   std::copy_n(widest.original.begin(), entry.written, entry.original);
   if (site.jump) entry.ends[0] = site.jump->patch.displaced;
   // As long as it has never been a breakpoint, no stub goes on after the first instruction alone.
@@ -97,8 +97,7 @@ Result<void, SystemError> OwnLedger::open() {
   return {};
 }
 
-Result<OwnSite*, SystemError> OwnLedger::new_entry(const OwnSite& entry,
-                                                   OwnSite::State state) {
+Result<OwnSite*, SystemError> OwnLedger::new_entry(const OwnSite& entry, OwnSite::State state) {
   if (auto opened = open(); !opened) return fail(opened.error());
   const uint64_t count = table_->site_count;
   if (count == layout::kMostOwnSites) return fail(SystemError{ENOSPC});
@@ -152,7 +151,7 @@ void OwnLedger::settle(std::span<Site* const> sites) {
   const auto settle = [](const Site& site) {
     if (site.entry == nullptr) return;
     site.entry->ends[1] = describe(site).ends[1];
-    set_state(*site.entry, site.gone          ? OwnSite::State::gone
+    set_state(*site.entry, site.gone         ? OwnSite::State::gone
                            : is_in_use(site) ? OwnSite::State::in_use
                                              : OwnSite::State::former);
   };
@@ -162,7 +161,8 @@ void OwnLedger::settle(std::span<Site* const> sites) {
 }
 
 void OwnLedger::settle_point(const PointSite& point, bool is_on) {
-  if (const auto known = points_.find(point.nop); known != points_.end() && known->second.nop != nullptr)
+  if (const auto known = points_.find(point.nop);
+      known != points_.end() && known->second.nop != nullptr)
     set_state(*known->second.nop, is_on ? OwnSite::State::in_use : OwnSite::State::former);
 }
 

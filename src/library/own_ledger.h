@@ -54,7 +54,7 @@ class OwnLedger {
     layout::OwnSite* block = nullptr;
   };
   std::map<Address, Point> points_;  // by the address of the nop
-  std::vector<Site*> entered_;                  // since the last settle()
+  std::vector<Site*> entered_;       // since the last settle()
 };
 
 // What the table says of a site: the bytes that it changes, and where its stubs go on.

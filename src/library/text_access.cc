@@ -43,8 +43,8 @@ Result<AttachedSessions, Error> look_at_sessions(const target::Memory& memory) {
   const auto sessions = AttachedSessions::look(memory);
   if (!sessions) return fail(system_error(sessions.error()));
   if (const auto unknown = sessions->unknown())
-    return fail(attached_error(*unknown, {},
-                               "has probes in this process, and nothing is known of them"));
+    return fail(
+        attached_error(*unknown, {}, "has probes in this process, and nothing is known of them"));
   if (!OwnLedger::get().is_shared())
     if (const auto any = sessions->any())
       return fail(attached_error(*any, {}, "has probes in this process"));

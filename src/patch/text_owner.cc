@@ -37,8 +37,8 @@ bool read_all(const target::Memory& memory, Address address, std::vector<T>& out
 }
 
 bool is_valid(const OwnSite& site) {
-  return site.written <= OwnSite::kMostWritten &&
-         site.touched >= site.written && site.address < UINT64_MAX - UINT8_MAX &&
+  return site.written <= OwnSite::kMostWritten && site.touched >= site.written &&
+         site.address < UINT64_MAX - UINT8_MAX &&
          (site.state == OwnSite::State::in_use || site.state == OwnSite::State::former);
 }
 
@@ -54,10 +54,9 @@ OwnProbes OwnProbes::read(const target::Memory& memory, const std::vector<image:
   if (!page) return own;
   own.is_there_ = true;
   OwnTable table;
-  if (page->table == 0 || page->table % kPageSize != 0 ||
-      !memory.read_value(page->table, table) || table.magic != layout::kOwnTableMagic ||
-      table.site_count > layout::kMostOwnSites || table.code_count > layout::kMostOwnCode ||
-      table.slots_count > std::size(table.slots))
+  if (page->table == 0 || page->table % kPageSize != 0 || !memory.read_value(page->table, table) ||
+      table.magic != layout::kOwnTableMagic || table.site_count > layout::kMostOwnSites ||
+      table.code_count > layout::kMostOwnCode || table.slots_count > std::size(table.slots))
     return own;
   std::vector<Range> code(table.code_count);
   if (!read_all(memory, page->table + layout::kOwnCodeOffset, code)) return own;
@@ -128,8 +127,7 @@ void OwnProbes::put_back(pid_t pid, Address address, std::span<uint8_t> bytes) c
     if (is_new) page->second = target::is_private_copy(pid, site->address);
     if (!page->second) continue;
     for (uint8_t i = 0; i < site->written; ++i)
-      if (read.contains(site->address + i))
-        bytes[site->address + i - address] = site->original[i];
+      if (read.contains(site->address + i)) bytes[site->address + i - address] = site->original[i];
   }
 }
 

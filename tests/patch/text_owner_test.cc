@@ -36,8 +36,8 @@ class OwnProbesTest : public testing::Test {
   void say(const OwnPage& page) { std::memcpy(page_, &page, sizeof page); }
   OwnTable& table() { return *static_cast<OwnTable*>(memory_); }
   OwnSite& add(Address address, uint8_t touched, State state, uint8_t end = 0) {
-    auto* const sites = reinterpret_cast<OwnSite*>(static_cast<uint8_t*>(memory_) +
-                                                   layout::kOwnSitesOffset);
+    auto* const sites =
+        reinterpret_cast<OwnSite*>(static_cast<uint8_t*>(memory_) + layout::kOwnSitesOffset);
     OwnSite& site = sites[table().site_count++];
     site.address = address;
     site.written = std::min<uint8_t>(touched, 5);

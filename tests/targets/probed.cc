@@ -18,7 +18,8 @@
 //     fork          the PID of a child that waits until this process ends
 //     exec          executes itself: "executed"
 //
-// F is work, which ends with a jump to rest, or rest, nap, or wait_for_line. Ends at the end of its input.
+// F is work, which ends with a jump to rest, or rest, nap, or wait_for_line. Ends at the end of its
+// input.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -87,8 +88,12 @@ void on_fired(void*, long x) {
   ++fired;
   if (x < 0 || x >= 1000) is_misfired = true;
 }
-bool attach() { return PINPRICK_POINT_ATTACH(probed, fired, on_fired, nullptr, 0) == 0; }
-bool detach() { return PINPRICK_POINT_DETACH(probed, fired, on_fired, nullptr) == 0; }
+bool attach() {
+  return PINPRICK_POINT_ATTACH(probed, fired, on_fired, nullptr, 0) == 0;
+}
+bool detach() {
+  return PINPRICK_POINT_DETACH(probed, fired, on_fired, nullptr) == 0;
+}
 
 bool fire_all() {
   for (long i = 0; i < 1000; ++i)
