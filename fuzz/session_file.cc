@@ -187,14 +187,14 @@ std::vector<Input> seeds() {
     put(header.functions.offset, FunctionEntry{0x5555'1000, 0, 7});
     put(header.functions.offset + sizeof(FunctionEntry), FunctionEntry{0x5555'1000, 2, 12});
     std::memcpy(bytes.data() + header.names.offset, "object\0read\0write", 18);
-    for (uint64_t region = 0; region < 3; ++region) {
-      const uint64_t block = end_of_blocks(header, region % blocks * histogram_size(bits));
-      put(region_offset(header, region) + time_cells_offset(header, 0) + offsetof(TimeCells, place),
+    for (uint64_t area = 0; area < 3; ++area) {
+      const uint64_t block = end_of_blocks(header, area % blocks * histogram_size(bits));
+      put(area_offset(header, area) + time_cells_offset(header, 0) + offsetof(TimeCells, block),
           block - header.pool_offset);
       for (uint64_t cell = 0; cell < 20; ++cell) put(block + cell * 16, cell * 3);
       if (!has_baseline) continue;
       const uint64_t baseline = baseline_offset(header, header.resets) +
-                                region * header.histogram_count * baseline_entry_size(header);
+                                area * header.histogram_count * baseline_entry_size(header);
       put(baseline, BaselineEntry{{}, 1});
       for (uint64_t cell = 0; cell < 20; ++cell)
         put(baseline + sizeof(BaselineEntry) + cell * 16, cell * 2);

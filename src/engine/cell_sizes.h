@@ -1,4 +1,4 @@
-// How many regions of cells a session has, and how many blocks for histograms. Pure, but
+// How many areas of cells a session has, and how many blocks for histograms. Pure, but
 // for what asks the machine; nothing can fail.
 #pragma once
 

@@ -37,12 +37,12 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   spec.spans = plan.thread_starts();
   spec.slot_count = std::min(sizes.capacity, kFirstSlots + kSlotsPerCpu * usable_cpus());
   spec.cpu_count = usable_cpus();
-  spec.cell_regions = header.cpu_count;
+  spec.cell_areas = header.cpu_count;
   spec.most_fraction_bits = header.fraction_bits;
   spec.rseq = rseq;
   spec.ns_multiplier = header.ns_multiplier;
   spec.cells = journal.mappings[mapping_of(journal, layout::MappingEntry::Kind::cells)].address;
-  spec.region_size = header.region_size;
+  spec.area_size = header.area_size;
   if (header.pool_offset != 0) {
     const auto in_target = [&](uint64_t offset) {
       return spec.cells + (offset - header.cells_offset);

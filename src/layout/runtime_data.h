@@ -68,7 +68,7 @@ struct TimeCells {
   uint64_t unwound = 0;         // calls that an exception or the like unwound
   uint64_t abandoned = 0;       // calls left by longjmp, whose slot was then reused
   uint64_t from_generated = 0;  // calls that were not timed because generated code made them
-  uint64_t place = 0;           // offset of the histogram's block in the pool; 0: none yet
+  uint64_t block = 0;           // offset of the histogram's block in the pool; 0: none yet
 };
 
 // The same for a span: hits that it did not record, by cause. `missed` counts starts on threads
@@ -78,7 +78,7 @@ struct SpanCells {
   uint64_t repeated = 0;   // starts of a span that had already started
   uint64_t unmatched = 0;  // ends of a span that had not started
   uint64_t unused = 0;
-  uint64_t place = 0;
+  uint64_t block = 0;
 };
 
 // A thread's entry for spans (runtime/span.inc): when each span that it is in started.
@@ -131,7 +131,7 @@ struct alignas(4096) RuntimeContext {
   uint64_t reuse_from;     // once this many slots were in use, slots of abandoned calls are reused
   uint64_t reusing;        // 1: that number has been reached
   uint64_t blocks;         // base of block offsets: the pool, if there is one
-  uint64_t last_place;     // the largest offset that is valid for a block of any size
+  uint64_t last_block;     // the largest offset that is valid for a block of any size
   uint64_t callers;        // table of code whose calls are timed (runtime/callers.h); 0: all calls
   // Slots that were never in use: from `fresh` up to `fresh_limit`, which the controller raises
   // after it has written more.
@@ -181,7 +181,7 @@ static_assert(offsetof(ProbeRecord, pass) == PP_RECORD_PASS);
 static_assert(offsetof(SpanCells, missed) == PP_CELLS_MISSED);
 static_assert(offsetof(SpanCells, repeated) == PP_CELLS_REPEATED);
 static_assert(offsetof(SpanCells, unmatched) == PP_CELLS_UNMATCHED);
-static_assert(offsetof(SpanCells, place) == PP_CELLS_PLACE);
+static_assert(offsetof(SpanCells, block) == PP_CELLS_BLOCK);
 static_assert(sizeof(SpanCells) == sizeof(TimeCells));
 static_assert(offsetof(ThreadEntry, owner) == PP_THREAD_OWNER);
 static_assert(offsetof(ThreadEntry, tid) == PP_THREAD_TID);
@@ -191,7 +191,7 @@ static_assert(offsetof(TimeCells, missed) == PP_CELLS_MISSED);
 static_assert(offsetof(TimeCells, unwound) == PP_CELLS_UNWOUND);
 static_assert(offsetof(TimeCells, abandoned) == PP_CELLS_ABANDONED);
 static_assert(offsetof(TimeCells, from_generated) == PP_CELLS_FROM_GENERATED);
-static_assert(offsetof(TimeCells, place) == PP_CELLS_PLACE);
+static_assert(offsetof(TimeCells, block) == PP_CELLS_BLOCK);
 static_assert(sizeof(TimeCells) == PP_CELLS_SIZE && PP_GAP_BEGAN == PP_CELLS_SIZE);
 static_assert(offsetof(UnwinderTable, get_ip) == PP_UNWINDER_GET_IP);
 static_assert(offsetof(UnwinderTable, set_gr) == PP_UNWINDER_SET_GR);
@@ -212,7 +212,7 @@ static_assert(offsetof(RuntimeContext, reusing) == PP_CONTEXT_REUSING);
 static_assert(offsetof(RuntimeContext, pool) == PP_CONTEXT_POOL);
 static_assert(offsetof(RuntimeContext, pool_last_taken) == PP_CONTEXT_POOL_LAST_TAKEN);
 static_assert(offsetof(RuntimeContext, blocks) == PP_CONTEXT_BLOCKS);
-static_assert(offsetof(RuntimeContext, last_place) == PP_CONTEXT_LAST_PLACE);
+static_assert(offsetof(RuntimeContext, last_block) == PP_CONTEXT_LAST_BLOCK);
 static_assert(offsetof(RuntimeContext, hand) == PP_CONTEXT_HAND);
 static_assert(offsetof(RuntimeContext, callers) == PP_CONTEXT_CALLERS);
 static_assert(offsetof(RuntimeContext, unknown_caller) == PP_CONTEXT_UNKNOWN_CALLER);

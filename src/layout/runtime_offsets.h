@@ -40,7 +40,7 @@
 #define PP_CELLS_UNWOUND 8
 #define PP_CELLS_ABANDONED 16
 #define PP_CELLS_FROM_GENERATED 24
-#define PP_CELLS_PLACE 32
+#define PP_CELLS_BLOCK 32
 #define PP_CELLS_SIZE 40
 // After the TimeCells of gaps: when the CPU's last call or span ended, in TSC ticks; 0: none did
 // since the last gap.
@@ -68,7 +68,7 @@
 #define PP_CONTEXT_REUSE_FROM 152
 #define PP_CONTEXT_REUSING 160
 #define PP_CONTEXT_BLOCKS 168
-#define PP_CONTEXT_LAST_PLACE 176
+#define PP_CONTEXT_LAST_BLOCK 176
 #define PP_CONTEXT_CALLERS 184
 #define PP_CONTEXT_FRESH 192
 #define PP_CONTEXT_FRESH_LIMIT 200

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMaxEntries = uint64_t{1} << 24;
 constexpr uint64_t kMaxNames = uint64_t{1} << 30;
 constexpr uint64_t kMaxTables = uint64_t{1} << 30;  // readers copy them, and a file may be sparse
-constexpr uint64_t kMaxRegion = uint64_t{1} << 40;
+constexpr uint64_t kMaxArea = uint64_t{1} << 40;
 constexpr uint32_t kMaxCpuCount = 1 << 13;
 constexpr uint64_t kMaxPool = uint64_t{1} << 50;
 constexpr uint64_t kMaxFile = uint64_t{1} << 62;
@@ -41,13 +41,14 @@ bool pool_fits(const FileHeader& header) {
 
 }  // namespace
 
-std::optional<uint64_t> block_at(const FileHeader& header, uint64_t place, uint32_t fraction_bits) {
-  const uint64_t from = place - PP_POOL_BLOCKS;
+std::optional<uint64_t> block_at(const FileHeader& header, uint64_t offset,
+                                 uint32_t fraction_bits) {
+  const uint64_t from = offset - PP_POOL_BLOCKS;
   const uint64_t size = histogram_size(fraction_bits);
-  if (place < PP_POOL_BLOCKS || place % kBlockAlignment != 0 || size > header.pool_size ||
+  if (offset < PP_POOL_BLOCKS || offset % kBlockAlignment != 0 || size > header.pool_size ||
       from > header.pool_size - size)
     return std::nullopt;
-  return header.pool_offset + place;
+  return header.pool_offset + offset;
 }
 
 FileHeader lay_out(const SessionCounts& counts) {
@@ -75,8 +76,8 @@ FileHeader lay_out(const SessionCounts& counts) {
   header.cells_offset = align_up(at, kPageSize);
   header.gap = counts.gap;
   const uint64_t gap_word = counts.gap == Gap::none ? 0 : sizeof(uint64_t);
-  header.region_size = align_up(gap_word_offset(header) + gap_word, kPageSize);
-  at = region_offset(header, uint64_t{counts.cpus} + 1);
+  header.area_size = align_up(gap_word_offset(header) + gap_word, kPageSize);
+  at = area_offset(header, uint64_t{counts.cpus} + 1);
   header.loader_cell_offset = counts.loader_cell ? at : 0;
   if (counts.loader_cell) at += kPageSize;
   header.pool_size = counts.pool_size;
@@ -111,13 +112,13 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
     return ParseError::version;
   if (header.file_size > file_size) return ParseError::truncated;
   const uint64_t tables_end = header.cells_offset;
-  const uint64_t regions_end = header.pool_offset != 0 ? header.pool_offset : header.file_size;
+  const uint64_t areas_end = header.pool_offset != 0 ? header.pool_offset : header.file_size;
   const bool sane =
       header.file_size <= kMaxFile && header.cpu_count >= 1 && header.cpu_count <= kMaxCpuCount &&
-      header.fraction_bits <= stats::kMaxFractionBits && header.region_size <= kMaxRegion &&
-      header.cells_offset <= regions_end && regions_end <= header.file_size &&
+      header.fraction_bits <= stats::kMaxFractionBits && header.area_size <= kMaxArea &&
+      header.cells_offset <= areas_end && areas_end <= header.file_size &&
       header.cells_offset <= kMaxTables && header.cells_offset % kPageSize == 0 &&
-      header.region_size % kPageSize == 0 &&
+      header.area_size % kPageSize == 0 &&
       section_fits<char>(header.names, tables_end, kMaxNames) &&
       section_fits<MappingEntry>(header.mappings, tables_end) &&
       section_fits<ObjectEntry>(header.objects, tables_end) &&
@@ -134,8 +135,8 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       metric_count(header) <= std::max(header.probes.count, header.spans.count) &&
       header.spans.count <= metric_count(header) &&
       gap_word_offset(header) + (header.gap == Gap::none ? 0 : sizeof(uint64_t)) <=
-          header.region_size &&
-      (uint64_t{header.cpu_count} + 1) * header.region_size <= regions_end - header.cells_offset &&
+          header.area_size &&
+      (uint64_t{header.cpu_count} + 1) * header.area_size <= areas_end - header.cells_offset &&
       (header.loader_cell_offset == 0 ||
        (header.loader_cell_offset % kPageSize == 0 &&
         header.loader_cell_offset <= header.file_size &&

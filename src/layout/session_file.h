@@ -6,12 +6,12 @@
 //     cells                                                 mapped read-write
 //     baselines                                             not mapped, after `file_size`
 //
-// The cells are one area per CPU (here: region), after one for threads that have to lock:
+// The cells are one area per CPU, after one for threads that have to lock:
 //
-//     region 0 (locked) | CPU 0 | CPU 1 | ...       each: counters | TimeCells | GapWord
+//     area 0 (locked) | CPU 0 | CPU 1 | ...       each: counters | TimeCells | GapWord
 //
-// Then come the loader cell, if the session tracks loading, and the pool. A region's histogram is a
-// block of the pool, once something was recorded in it. `place` is the offset of that block from
+// Then come the loader cell, if the session tracks loading, and the pool. An area's histogram is a
+// block of the pool, once something was recorded in it. `TimeCells::block` is its offset from
 // the start of the pool, and 0 before. The pool's header says how much of the pool is reserved; the
 // rest is a hole in the file, which nothing touches.
 //
@@ -211,7 +211,7 @@ struct LoaderCell {
 struct PoolHeader {
   uint64_t taken = 0;      // given out, by the target
   uint64_t limit = 0;      // reserved, by the controller
-  uint64_t own_limit = 0;  // the part of `limit` for regions of CPUs; the rest is for region 0
+  uint64_t own_limit = 0;  // the part of `limit` for areas of CPUs; the rest is for area 0
   uint64_t refused = 0;    // calls that were not recorded because no block was left
 };
 
@@ -232,7 +232,7 @@ struct FileHeader {
   char command[32] = {};
   uint64_t created_ns = 0;     // CLOCK_REALTIME
   uint64_t ns_multiplier = 0;  // nanoseconds per TSC tick, times 2^32
-  uint32_t cpu_count = 0;      // regions besides region 0: one per CPU, or fewer
+  uint32_t cpu_count = 0;      // areas besides area 0: one per CPU, or fewer
   uint32_t fraction_bits = 0;
   int32_t controller = 0;  // pid of the latest one
   // 1: the probes stay without a controller, as the statistic `statistic`, until a user removes
@@ -259,7 +259,7 @@ struct FileHeader {
   uint64_t counter_count = 0;
   uint64_t histogram_count = 0;
   uint64_t cells_offset = 0;
-  uint64_t region_size = 0;
+  uint64_t area_size = 0;
   uint64_t loader_cell_offset = 0;  // 0: none
   uint64_t pool_offset = 0;         // 0: none, and there are no histograms
   uint64_t pool_size = 0;           // bytes of blocks that have addresses
@@ -314,7 +314,7 @@ constexpr uint64_t histogram_size(uint32_t fraction_bits) {
   return align_up(uint64_t{stats::slot_count(fraction_bits)} * sizeof(stats::Cell),
                   kBlockAlignment);
 }
-// Offsets in a region.
+// Offsets in an area.
 constexpr uint64_t counter_offset(uint64_t counter) {
   return counter * sizeof(uint64_t);
 }
@@ -330,18 +330,18 @@ constexpr uint64_t gap_word_offset(const FileHeader& header) {
 constexpr uint64_t metric_count(const FileHeader& header) {
   return header.histogram_count - (header.gap == Gap::none ? 0 : 1);
 }
-// Returns the offset in the file of the block at `place`. `place` may be any number: returns
-// nullopt if no block with that many fraction bits can be there.
-std::optional<uint64_t> block_at(const FileHeader& header, uint64_t place, uint32_t fraction_bits);
+// Returns the offset in the file of the block at `offset` of the pool. `offset` may be any number:
+// returns nullopt if no block with that many fraction bits can be there.
+std::optional<uint64_t> block_at(const FileHeader& header, uint64_t offset, uint32_t fraction_bits);
 // Returns where that many bytes of blocks end in the file.
 constexpr uint64_t end_of_blocks(const FileHeader& header, uint64_t bytes) {
   return header.pool_offset + PP_POOL_BLOCKS + bytes;
 }
-// Returns the offset of a region in the file. Region 0 is the locked one, region 1 + n is CPU n's.
-constexpr uint64_t region_offset(const FileHeader& header, uint64_t region) {
-  return header.cells_offset + region * header.region_size;
+// Returns the offset of an area in the file. Region 0 is the locked one, area 1 + n is CPU n's.
+constexpr uint64_t area_offset(const FileHeader& header, uint64_t area) {
+  return header.cells_offset + area * header.area_size;
 }
-// A baseline has for each region, and for each histogram in it, a BaselineEntry and then the cells.
+// A baseline has for each area, and for each histogram in it, a BaselineEntry and then the cells.
 struct BaselineEntry {
   TimeCells calls;
   uint64_t has_cells = 0;  // 0: there are none, and their place is a hole

@@ -168,12 +168,12 @@ Result<void, FileError> SessionFile::write_mapping(const layout::Session& sessio
 std::vector<uint64_t> SessionFile::sum_counters(const layout::Session& session, uint64_t first,
                                                 size_t count) const {
   std::vector<uint64_t> sums(count);
-  std::vector<uint64_t> region(count);
+  std::vector<uint64_t> area(count);
   for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
-    auto got = read_at(fd_.get(), {reinterpret_cast<uint8_t*>(region.data()), count * 8},
-                       layout::region_offset(session.header, i) + first);
+    auto got = read_at(fd_.get(), {reinterpret_cast<uint8_t*>(area.data()), count * 8},
+                       layout::area_offset(session.header, i) + first);
     if (!got) continue;
-    for (size_t p = 0; p < count; ++p) sums[p] += region[p];
+    for (size_t p = 0; p < count; ++p) sums[p] += area[p];
   }
   return sums;
 }
@@ -183,12 +183,11 @@ std::vector<uint64_t> SessionFile::read_counters(const layout::Session& session)
 }
 
 std::vector<layout::TimeCells> SessionFile::read_time_cells(const layout::Session& session,
-                                                            uint64_t region) const {
+                                                            uint64_t area) const {
   std::vector<layout::TimeCells> cells(session.header.histogram_count);
-  if (!read_at(fd_.get(),
-               {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},
-               layout::region_offset(session.header, region) +
-                   layout::time_cells_offset(session.header, 0)))
+  if (!read_at(
+          fd_.get(), {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},
+          layout::area_offset(session.header, area) + layout::time_cells_offset(session.header, 0)))
     cells.clear();
   return cells;
 }
@@ -196,14 +195,14 @@ std::vector<layout::TimeCells> SessionFile::read_time_cells(const layout::Sessio
 std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& session) const {
   std::vector<Unrecorded> sums(session.header.histogram_count);
   for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
-    const auto region = read_time_cells(session, i);
-    for (size_t histogram = 0; histogram < region.size(); ++histogram) {
+    const auto area = read_time_cells(session, i);
+    for (size_t histogram = 0; histogram < area.size(); ++histogram) {
       layout::TimeCells before;
       if (session.header.resets != 0) before = read_baseline(session, i, histogram).calls;
-      sums[histogram].missed += region[histogram].missed - before.missed;
-      sums[histogram].unwound += region[histogram].unwound - before.unwound;
-      sums[histogram].abandoned += region[histogram].abandoned - before.abandoned;
-      sums[histogram].from_generated += region[histogram].from_generated - before.from_generated;
+      sums[histogram].missed += area[histogram].missed - before.missed;
+      sums[histogram].unwound += area[histogram].unwound - before.unwound;
+      sums[histogram].abandoned += area[histogram].abandoned - before.abandoned;
+      sums[histogram].from_generated += area[histogram].from_generated - before.from_generated;
     }
   }
   if (session.spans.empty()) return sums;
@@ -250,10 +249,10 @@ bool SessionFile::extend_pool(const layout::Session& session, uint64_t& bytes) {
   return true;
 }
 
-stats::Histogram SessionFile::read_block(const layout::Session& session, uint64_t place) const {
+stats::Histogram SessionFile::read_block(const layout::Session& session, uint64_t offset) const {
   const layout::FileHeader& header = session.header;
   stats::Histogram histogram(header.fraction_bits);
-  const auto block = layout::block_at(header, place, header.fraction_bits);
+  const auto block = layout::block_at(header, offset, header.fraction_bits);
   if (!block) return histogram;
   std::vector<stats::Cell> cells(stats::slot_count(header.fraction_bits));
   if (!read_at(fd_.get(),
@@ -264,11 +263,11 @@ stats::Histogram SessionFile::read_block(const layout::Session& session, uint64_
 }
 
 // Without a block now, there was none before: a baseline then says nothing.
-stats::Histogram SessionFile::read_recorded(const layout::Session& session, uint64_t region,
-                                            uint64_t histogram, uint64_t place) const {
-  stats::Histogram recorded = read_block(session, place);
-  if (session.header.resets == 0 || place == 0) return recorded;
-  return recorded.since(read_baseline(session, region, histogram).histogram);
+stats::Histogram SessionFile::read_recorded(const layout::Session& session, uint64_t area,
+                                            uint64_t histogram, uint64_t block) const {
+  stats::Histogram recorded = read_block(session, block);
+  if (session.header.resets == 0 || block == 0) return recorded;
+  return recorded.since(read_baseline(session, area, histogram).histogram);
 }
 
 std::vector<stats::Histogram> SessionFile::read_histograms(const layout::Session& session) const {
@@ -276,9 +275,9 @@ std::vector<stats::Histogram> SessionFile::read_histograms(const layout::Session
   std::vector<stats::Histogram> sums(header.histogram_count,
                                      stats::Histogram(header.fraction_bits));
   for (uint64_t i = 0; i <= header.cpu_count; ++i) {
-    const auto region = read_time_cells(session, i);
-    for (size_t histogram = 0; histogram < region.size(); ++histogram) {
-      sums[histogram].merge(read_recorded(session, i, histogram, region[histogram].place));
+    const auto area = read_time_cells(session, i);
+    for (size_t histogram = 0; histogram < area.size(); ++histogram) {
+      sums[histogram].merge(read_recorded(session, i, histogram, area[histogram].block));
     }
   }
   return sums;
@@ -288,20 +287,20 @@ std::vector<stats::CpuHistogram> SessionFile::read_by_cpu(const layout::Session&
                                                           uint64_t histogram) const {
   std::vector<stats::CpuHistogram> all;
   for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
-    const auto region = read_time_cells(session, i);
-    if (histogram >= region.size()) continue;
-    auto recorded = read_recorded(session, i, histogram, region[histogram].place);
+    const auto area = read_time_cells(session, i);
+    if (histogram >= area.size()) continue;
+    auto recorded = read_recorded(session, i, histogram, area[histogram].block);
     if (recorded.count() != 0) all.push_back({static_cast<int>(i) - 1, std::move(recorded)});
   }
   return all;
 }
 
-SessionFile::Baseline SessionFile::read_baseline(const layout::Session& session, uint64_t region,
+SessionFile::Baseline SessionFile::read_baseline(const layout::Session& session, uint64_t area,
                                                  uint64_t histogram) const {
   const layout::FileHeader& header = session.header;
   const uint64_t at =
       layout::baseline_offset(header, header.resets) +
-      (region * header.histogram_count + histogram) * layout::baseline_entry_size(header);
+      (area * header.histogram_count + histogram) * layout::baseline_entry_size(header);
   Baseline baseline = {{}, stats::Histogram(header.fraction_bits)};
   layout::BaselineEntry entry;
   // What was never written, after the end of the file, is a hole as well.
@@ -335,12 +334,12 @@ Result<void, FileError> SessionFile::write_baseline(const layout::Session& sessi
   std::vector<uint8_t> bytes(layout::baseline_entry_size(header));
   uint64_t at = begin;
   for (uint64_t i = 0; i <= header.cpu_count; ++i) {
-    const auto region = read_time_cells(session, i);
+    const auto area = read_time_cells(session, i);
     for (uint64_t histogram = 0; histogram < header.histogram_count; ++histogram) {
       layout::BaselineEntry entry;
       uint64_t size = sizeof entry;
-      if (histogram < region.size()) entry.calls = region[histogram];
-      const auto block = layout::block_at(header, entry.calls.place, header.fraction_bits);
+      if (histogram < area.size()) entry.calls = area[histogram];
+      const auto block = layout::block_at(header, entry.calls.block, header.fraction_bits);
       const uint64_t cells = layout::histogram_size(header.fraction_bits);
       if (block && read_at(fd_.get(), {bytes.data() + sizeof entry, cells}, *block)) {
         entry.has_cells = 1;
@@ -377,7 +376,7 @@ Result<void, FileError> SessionFile::forget_gaps(const layout::Session& session)
   if (header.gap != layout::Gap::cpu) return {};
   constexpr uint64_t kNone = 0;
   for (uint64_t i = 0; i <= header.cpu_count; ++i)
-    if (auto written = write(layout::region_offset(header, i) + layout::gap_word_offset(header),
+    if (auto written = write(layout::area_offset(header, i) + layout::gap_word_offset(header),
                              &kNone, sizeof kNone);
         !written)
       return written;

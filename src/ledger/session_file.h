@@ -112,17 +112,17 @@ class SessionFile {
   Result<void, FileError> limit_pool(const layout::FileHeader& header, uint64_t bytes);
   // Those of one per-CPU area, without the baseline; empty if it cannot be read.
   std::vector<layout::TimeCells> read_time_cells(const layout::Session& session,
-                                                 uint64_t region) const;
+                                                 uint64_t area) const;
   // What is in a block, and how much of that was recorded since the last reset in the area whose
   // block it is.
-  stats::Histogram read_block(const layout::Session& session, uint64_t place) const;
-  stats::Histogram read_recorded(const layout::Session& session, uint64_t region,
-                                 uint64_t histogram, uint64_t place) const;
+  stats::Histogram read_block(const layout::Session& session, uint64_t offset) const;
+  stats::Histogram read_recorded(const layout::Session& session, uint64_t area, uint64_t histogram,
+                                 uint64_t block) const;
   struct Baseline {
     layout::TimeCells calls;
     stats::Histogram histogram;
   };
-  Baseline read_baseline(const layout::Session& session, uint64_t region, uint64_t histogram) const;
+  Baseline read_baseline(const layout::Session& session, uint64_t area, uint64_t histogram) const;
   Result<void, FileError> write_baseline(const layout::Session& session, uint64_t resets);
   std::vector<uint64_t> sum_counters(const layout::Session& session, uint64_t first,
                                      size_t count) const;

@@ -29,7 +29,7 @@ uint64_t one_histogram() {
   return layout::histogram_size(runtime::kFractionBits);
 }
 
-uint64_t region_size() {
+uint64_t area_size() {
   return align_up(kCounters + HistogramStore::kMostHistograms * one_histogram(), kPageSize);
 }
 
@@ -49,15 +49,15 @@ _Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_E
 Result<void, SystemError> HistogramStore::make_histograms() {
   if (cells_ != 0) return {};
   // Memory is only taken where something is recorded.
-  const uint64_t regions = cpu_count() + 1;
-  void* const memory = ::mmap(nullptr, regions * region_size(), PROT_READ | PROT_WRITE,
+  const uint64_t areas = cpu_count() + 1;
+  void* const memory = ::mmap(nullptr, areas * area_size(), PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return fail(SystemError{errno});
   cells_ = reinterpret_cast<Address>(memory);
-  regions_ = regions;
+  areas_ = areas;
   runtime::HistogramCells& cells = runtime::histogram_cells;
-  cells.regions = cells_;
-  cells.region_size = region_size();
+  cells.areas = cells_;
+  cells.area_size = area_size();
   cells.cpus = cpu_count();
   cells.has_rseq = can_mark_children();
   cells.rseq_offset = static_cast<int32_t>(__rseq_offset);
@@ -81,8 +81,8 @@ Result<void, SystemError> HistogramStore::make_slots() {
   if (cells.has_rseq) spec.rseq = arch::RseqArea{cells.rseq_offset};
   spec.ns_multiplier = cells.ns_multiplier;
   spec.cells = cells_;
-  spec.region_size = cells.region_size;
-  spec.blocks = {cells_, cells_ + regions_ * cells.region_size};
+  spec.area_size = cells.area_size;
+  spec.blocks = {cells_, cells_ + areas_ * cells.area_size};
   const auto begin = reinterpret_cast<Address>(memory);
   const auto image = runtime::build_runtime(begin, spec);
   if (!image) return fail(SystemError{EFAULT});
@@ -108,8 +108,8 @@ Result<void, SystemError> HistogramStore::make_slots() {
 
 std::optional<uint32_t> HistogramStore::new_histogram() {
   if (cells_ == 0 || used_ == kMostHistograms) return std::nullopt;
-  for (uint64_t region = 0; region < regions_; ++region)
-    cells_of(used_, region).place = region * region_size() + histogram_at(used_);
+  for (uint64_t area = 0; area < areas_; ++area)
+    cells_of(used_, area).block = area * area_size() + histogram_at(used_);
   return used_++;
 }
 
@@ -121,16 +121,16 @@ arch::Metric HistogramStore::metric_of(uint32_t histogram) {
   return {histogram * sizeof(layout::TimeCells), runtime::kFractionBits};
 }
 
-layout::TimeCells& HistogramStore::cells_of(uint32_t histogram, uint64_t region) const {
-  return *reinterpret_cast<layout::TimeCells*>(cells_ + region * region_size() +
+layout::TimeCells& HistogramStore::cells_of(uint32_t histogram, uint64_t area) const {
+  return *reinterpret_cast<layout::TimeCells*>(cells_ + area * area_size() +
                                                metric_of(histogram).cells);
 }
 
 stats::Histogram HistogramStore::read(uint32_t histogram) const {
   stats::Histogram all(runtime::kFractionBits);
   const uint64_t offset = histogram_at(histogram);
-  for (uint64_t region = 0; region < regions_; ++region) {
-    const auto* cell = reinterpret_cast<const uint64_t*>(cells_ + region * region_size() + offset);
+  for (uint64_t area = 0; area < areas_; ++area) {
+    const auto* cell = reinterpret_cast<const uint64_t*>(cells_ + area * area_size() + offset);
     for (uint32_t slot = 0; slot < stats::slot_count(all.bits()); ++slot, cell += 2)
       all.add(slot, {__atomic_load_n(cell, __ATOMIC_RELAXED),
                      __atomic_load_n(cell + 1, __ATOMIC_RELAXED)});
@@ -140,8 +140,8 @@ stats::Histogram HistogramStore::read(uint32_t histogram) const {
 
 uint64_t HistogramStore::sum(uint32_t histogram, uint64_t layout::TimeCells::*counter) const {
   uint64_t sum = 0;
-  for (uint64_t region = 0; region < regions_; ++region)
-    sum += __atomic_load_n(&(cells_of(histogram, region).*counter), __ATOMIC_RELAXED);
+  for (uint64_t area = 0; area < areas_; ++area)
+    sum += __atomic_load_n(&(cells_of(histogram, area).*counter), __ATOMIC_RELAXED);
   return sum;
 }
 

@@ -26,7 +26,7 @@ constexpr uint64_t kGroups = kMostStubs / arch::StubTables::kGroup;
 constexpr uint64_t kGroupNumbers = arch::StubTables::kGroup * sizeof(uint16_t);
 constexpr uint64_t kArenaPointers = 512 << 10;
 constexpr uint64_t kPointer = 2 * sizeof(Address);  // a trampoline's stub and site
-constexpr uint64_t kCellRegion = 8 << 20;           // per CPU; takes memory only where it is used
+constexpr uint64_t kCellArea = 8 << 20;             // per CPU; takes memory only where it is used
 
 std::optional<arch::RseqArea> own_rseq() {
   if (!can_mark_children()) return std::nullopt;
@@ -43,18 +43,18 @@ runtime::RuntimeSpec StubSpace::cells_spec() const {
   spec.cpu_count = std::min(possible_cpus(), layout::kMaxCpus);
   spec.rseq = rseq_;
   spec.cells = cells_;
-  spec.region_size = kCellRegion;
+  spec.area_size = kCellArea;
   return spec;
 }
 
 bool StubSpace::make_cells() {
   if (cells_ != 0) return true;
-  const uint64_t regions = cells_spec().cpu_count + 1;
-  void* const memory = ::mmap(nullptr, regions * kCellRegion, PROT_READ | PROT_WRITE,
+  const uint64_t areas = cells_spec().cpu_count + 1;
+  void* const memory = ::mmap(nullptr, areas * kCellArea, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   cells_ = reinterpret_cast<Address>(memory);
-  regions_ = regions;
+  areas_ = areas;
   return true;
 }
 
@@ -205,14 +205,14 @@ Result<void, SystemError> StubSpace::write(const target::SelfTarget& self) {
 }
 
 std::optional<uint32_t> StubSpace::new_cell() {
-  if (cells_used_ == kCellRegion / sizeof(uint64_t)) return std::nullopt;
+  if (cells_used_ == kCellArea / sizeof(uint64_t)) return std::nullopt;
   return static_cast<uint32_t>(cells_used_++ * sizeof(uint64_t));
 }
 
 uint64_t StubSpace::count(uint32_t cell) const {
   uint64_t sum = 0;
-  for (uint64_t region = 0; region < regions_; ++region) {
-    const auto* counter = reinterpret_cast<const uint64_t*>(cells_ + region * kCellRegion + cell);
+  for (uint64_t area = 0; area < areas_; ++area) {
+    const auto* counter = reinterpret_cast<const uint64_t*>(cells_ + area * kCellArea + cell);
     sum += __atomic_load_n(counter, __ATOMIC_RELAXED);
   }
   return sum;

@@ -74,7 +74,7 @@ class StubSpace {
   std::vector<patch::ByteChange> unwritten_trampolines_;
   // A shared area for threads without rseq, then an area for each CPU.
   Address cells_ = 0;
-  uint64_t regions_ = 0;
+  uint64_t areas_ = 0;
   uint32_t cells_used_ = 0;
 };
 

@@ -118,9 +118,9 @@ Range threads_in(Address address, const RuntimeSpec& spec) {
 std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec) {
   std::array<Address, layout::kLockedStripes> cells{};
   for (uint32_t i = 0; i < cells.size(); ++i) {
-    const uint32_t regions = spec.cell_regions == 0 ? spec.cpu_count : spec.cell_regions;
-    const uint32_t region = spec.has_cells_per_cpu() ? 0 : i % (regions + 1);
-    cells[i] = spec.cells + region * spec.region_size;
+    const uint32_t areas = spec.cell_areas == 0 ? spec.cpu_count : spec.cell_areas;
+    const uint32_t area = spec.has_cells_per_cpu() ? 0 : i % (areas + 1);
+    cells[i] = spec.cells + area * spec.area_size;
   }
   return cells;
 }
@@ -128,7 +128,7 @@ std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec
 std::vector<Address> cpu_cells(const RuntimeSpec& spec) {
   std::vector<Address> cells;
   for (uint32_t cpu = 0; spec.has_cells_per_cpu() && cpu < spec.cpu_count; ++cpu)
-    cells.push_back(spec.cells + (uint64_t{cpu} + 1) * spec.region_size);
+    cells.push_back(spec.cells + (uint64_t{cpu} + 1) * spec.area_size);
   return cells;
 }
 
@@ -186,10 +186,10 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   context.reuse_from = std::min(kReusedFrom, spec.capacity / kReusedAfter);
   context.ns_multiplier = spec.ns_multiplier;
   context.blocks = spec.blocks.begin;
-  context.last_place = spec.blocks.size() - layout::histogram_size(spec.most_fraction_bits);
+  context.last_block = spec.blocks.size() - layout::histogram_size(spec.most_fraction_bits);
   if (spec.has_pool) {
     context.pool = spec.blocks.begin;
-    context.pool_last_taken = context.last_place - PP_POOL_BLOCKS;
+    context.pool_last_taken = context.last_block - PP_POOL_BLOCKS;
   }
   const auto locked = locked_cells(spec);
   std::copy(locked.begin(), locked.end(), context.locked_cells);

@@ -23,13 +23,13 @@ struct RuntimeSpec {
   uint32_t most_fraction_bits = 0;  // of any metric
   std::optional<arch::RseqArea> rseq;
   uint64_t ns_multiplier = 0;
-  // Where the process has the counters: region 0, a shared area for threads that lock, then one
+  // Where the process has the counters: area 0, a shared area for threads that lock, then one
   // per-CPU area for each CPU. There are fewer areas if so many would take too much memory; then
   // all threads lock, and are spread over all areas.
   Address cells = 0;
-  uint64_t region_size = 0;
-  uint32_t cell_regions = 0;  // besides region 0; 0 for one per CPU
-  // Histogram storage: the blocks to which block offsets (TimeCells::place) lead. With `has_pool`
+  uint64_t area_size = 0;
+  uint32_t cell_areas = 0;  // besides area 0; 0 for one per CPU
+  // Histogram storage: the blocks to which block offsets (TimeCells::block) lead. With `has_pool`
   // it is a pool (layout::PoolHeader), and the offsets are 0 at first; otherwise each leads to a
   // block already. If metrics differ in their fraction bits, the size of the largest histogram
   // stays unused at the end.
@@ -43,7 +43,7 @@ struct RuntimeSpec {
   int64_t tid_offset = 0;  // of a thread's TID in its control block, if it is known already
 
   bool has_cells_per_cpu() const {
-    return rseq && (cell_regions == 0 || cell_regions >= cpu_count);
+    return rseq && (cell_areas == 0 || cell_areas >= cpu_count);
   }
 };
 
@@ -96,7 +96,7 @@ std::span<const uint8_t> loader_handshake_code();
 std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec& spec,
                                               uint64_t first);
 
-// The counters of the locked stripes. With an area per CPU, all stripes share region 0, which no
+// The counters of the locked stripes. With an area per CPU, all stripes share area 0, which no
 // CPU uses. Otherwise they are spread over all areas, and these are only changed by locked
 // instructions.
 std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec);

@@ -80,12 +80,12 @@ std::optional<double> measure() {
   const uint32_t cpus = possible_cpus();
   constexpr uint64_t kHistogram = 64;
   static_assert(sizeof(layout::TimeCells) <= kHistogram);
-  const uint64_t region = align_up(kHistogram + layout::histogram_size(kBits), kPageSize);
+  const uint64_t area = align_up(kHistogram + layout::histogram_size(kBits), kPageSize);
   const Range callers = calling_code();
   const uint64_t callers_size = CallerTable::size_for({&callers, 1});
   const RuntimeExtent extent = runtime_extent(kSlots, cpus, callers_size);
   constexpr uint64_t kStubs = 32 * kPageSize;
-  const Pages cells((cpus + 1) * region), runtime_pages(extent.size()), stub_pages(kStubs);
+  const Pages cells((cpus + 1) * area), runtime_pages(extent.size()), stub_pages(kStubs);
   if (!cells.ok() || !runtime_pages.ok() || !stub_pages.ok()) return std::nullopt;
 
   RuntimeSpec spec;
@@ -96,11 +96,11 @@ std::optional<double> measure() {
   if (__rseq_size != 0) spec.rseq = arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
   spec.ns_multiplier = ns_multiplier();
   spec.cells = cells.address();
-  spec.region_size = region;
-  spec.blocks = {cells.address(), cells.address() + (cpus + 1) * region};
+  spec.area_size = area;
+  spec.blocks = {cells.address(), cells.address() + (cpus + 1) * area};
   for (uint64_t i = 0; i <= cpus; ++i) {
-    const uint64_t place = i * region + kHistogram;
-    std::memcpy(cells.bytes() + i * region + offsetof(layout::TimeCells, place), &place,
+    const uint64_t place = i * area + kHistogram;
+    std::memcpy(cells.bytes() + i * area + offsetof(layout::TimeCells, block), &place,
                 sizeof place);
   }
   const auto image = build_runtime(runtime_pages.address(), spec);

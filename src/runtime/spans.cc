@@ -23,7 +23,7 @@ uint64_t now() {
 
 // The area of the CPU that runs this. The thread may be on another CPU before it counts, so
 // counters there are changed by locked instructions.
-uint64_t this_region(const HistogramCells& cells) {
+uint64_t this_area(const HistogramCells& cells) {
   if (!cells.has_rseq) return 0;
   int32_t cpu = 0;
   asm volatile("movl %%fs:%c1(%2), %0"
@@ -37,8 +37,8 @@ void record(const Span& span, uint64_t ticks) {
   __extension__ using Wide = unsigned __int128;
   const auto ns = static_cast<uint64_t>((Wide{ticks} * cells.ns_multiplier) >> 32);
   const uint32_t slot = stats::slot_of(ns, kFractionBits);
-  auto* const all = reinterpret_cast<Cell*>(cells.regions + this_region(cells) * cells.region_size +
-                                            span.histogram);
+  auto* const all =
+      reinterpret_cast<Cell*>(cells.areas + this_area(cells) * cells.area_size + span.histogram);
   __atomic_fetch_add(&all[slot].count, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(&all[slot].sum, ns >> stats::sum_shift(slot, kFractionBits), __ATOMIC_RELAXED);
 }

@@ -24,8 +24,8 @@ inline constexpr uint32_t kMostSpans = 256;
 // Where histograms are: an area for threads whose CPU is not known, then one for each CPU. Set
 // once, before the first span.
 struct HistogramCells {
-  Address regions = 0;
-  uint64_t region_size = 0;
+  Address areas = 0;
+  uint64_t area_size = 0;
   uint32_t cpus = 0;
   bool has_rseq = false;  // if so, a thread's CPU is known
   int32_t rseq_offset = 0;
@@ -36,7 +36,7 @@ extern HistogramCells histogram_cells;
 struct Span {
   uint32_t index = 0;       // in each thread's begins, below kMostSpans
   uint64_t generation = 0;  // never 0; tells this span's begins from those of an earlier one
-  uint64_t histogram = 0;   // offset in a region
+  uint64_t histogram = 0;   // offset in an area
   std::atomic<uint64_t> unmatched_begins{0}, unmatched_ends{0};
 };
 

@@ -30,9 +30,9 @@ inline std::optional<RseqArea> own_rseq() {
 class Cells {
  public:
   Cells(uint32_t cpus, uint32_t cell) : cell_(cell), cpus_(cpus) {
-    regions_.resize((cpus + layout::kLockedStripes) * kRegion / 8);
-    for (uint32_t i = 0; i < cpus; ++i) cpu_cells_.push_back(region(i));
-    for (uint32_t i = 0; i < layout::kLockedStripes; ++i) locked_cells_[i] = region(cpus + i);
+    areas_.resize((cpus + layout::kLockedStripes) * kArea / 8);
+    for (uint32_t i = 0; i < cpus; ++i) cpu_cells_.push_back(area(i));
+    for (uint32_t i = 0; i < layout::kLockedStripes; ++i) locked_cells_[i] = area(cpus + i);
   }
 
   ArenaSpec arena(uint64_t size, bool tables_apart = false) const {
@@ -48,7 +48,7 @@ class Cells {
   uint64_t total_of(uint32_t cell) const {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < cpus_ + layout::kLockedStripes; ++i)
-      sum += regions_[(i * kRegion + cell) / 8];
+      sum += areas_[(i * kArea + cell) / 8];
     return sum;
   }
   uint64_t of_cpu(uint32_t cpu) const { return counter(cpu); }
@@ -72,19 +72,17 @@ class Cells {
   // Every other word must be unchanged.
   uint64_t words_written() const {
     return static_cast<uint64_t>(
-        std::count_if(regions_.begin(), regions_.end(), [](uint64_t word) { return word != 0; }));
+        std::count_if(areas_.begin(), areas_.end(), [](uint64_t word) { return word != 0; }));
   }
 
  private:
-  static constexpr uint64_t kRegion = 4096;
-  Address region(uint32_t i) const {
-    return reinterpret_cast<Address>(regions_.data()) + i * kRegion;
-  }
-  uint64_t counter(uint32_t region) const { return regions_[(region * kRegion + cell_) / 8]; }
+  static constexpr uint64_t kArea = 4096;
+  Address area(uint32_t i) const { return reinterpret_cast<Address>(areas_.data()) + i * kArea; }
+  uint64_t counter(uint32_t area) const { return areas_[(area * kArea + cell_) / 8]; }
 
   uint32_t cell_;
   uint32_t cpus_;
-  std::vector<uint64_t> regions_;
+  std::vector<uint64_t> areas_;
   std::vector<Address> cpu_cells_;
   std::array<Address, layout::kLockedStripes> locked_cells_{};
 };

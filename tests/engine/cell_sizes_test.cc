@@ -1,4 +1,4 @@
-// How many regions of cells a session has, on machines of all sizes.
+// How many areas of cells a session has, on machines of all sizes.
 #include "engine/cell_sizes.h"
 
 #include <gtest/gtest.h>
@@ -23,13 +23,13 @@ layout::SessionCounts histograms(uint64_t count) {
   return counts;
 }
 
-TEST(CellSizes, GiveEachCpuARegionWhereThereIsRoom) {
+TEST(CellSizes, GiveEachCpuAnAreaWhereThereIsRoom) {
   auto counts = counters(1000);
   choose_cell_sizes(counts, 64, kPlenty);
   EXPECT_EQ(counts.cpus, 64u);
 }
 
-TEST(CellSizes, GiveFewerRegionsThanThreadsLockWhereMemoryIsShort) {
+TEST(CellSizes, GiveFewerAreasThanThreadsLockWhereMemoryIsShort) {
   auto counts = counters(1'000'000);
   choose_cell_sizes(counts, 200, {4 * kGiB, UINT64_MAX});
   EXPECT_LT(counts.cpus, layout::kLockedStripes);
@@ -44,7 +44,7 @@ TEST(CellSizes, TakeNoMoreThanHalfOfWhatIsLeftInTheFolder) {
   EXPECT_LE(layout::lay_out(counts).file_size, kLeft / 2);
 }
 
-TEST(CellSizes, HaveOneRegionHoweverLittleThereIs) {
+TEST(CellSizes, HaveOneAreaHoweverLittleThereIs) {
   auto counts = counters(1'000'000);
   choose_cell_sizes(counts, 64, {kGiB, 4096});
   EXPECT_EQ(counts.cpus, 1u);

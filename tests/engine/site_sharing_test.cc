@@ -133,7 +133,7 @@ TEST_F(SiteSharing, DropsAWindowThatWasToHoldATrampolineWhereAnothersIsUsed) {
   patch.plan.trampoline = plan::Trampoline{kText + 64 + 5, 5, {}};
   patch.plan.depends_on = window;
   add_probed(std::move(patch));
-  EXPECT_THAT(share().in_the_way, ElementsAre(window));
+  EXPECT_THAT(share().in_the_way, ElementsAre(::testing::Key(window)));
 }
 
 TEST_F(SiteSharing, HasTimedCallsComeAfterOthersThatTimeThem) {

@@ -125,7 +125,7 @@ class Switches : public testing::Test {
     auto image = image::load_process(
         caller_.pid(), reader_without_jumps(std::make_shared<const OtherSites>(
                                                 OtherSites::find(caller_.pid(), target->memory())),
-                                            target->reader()));
+                                            *target));
     EXPECT_TRUE(image);
     images_.push_back(std::make_unique<image::ProcessImage>(*std::move(image)));
     auto matches =

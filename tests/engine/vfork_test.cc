@@ -62,7 +62,7 @@ class Spawner {
 };
 
 struct Hits {
-  uint64_t locked = 0;  // in the region of those that lock
+  uint64_t locked = 0;  // in the area of those that lock
   uint64_t on_cpus = 0;
 };
 
@@ -76,13 +76,13 @@ std::map<std::string, Hits> hits_in(pid_t pid) {
   if (!file) return hits;
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const std::string name(journal.probe_name(i).function);
-    for (uint64_t region = 0; region <= journal.header.cpu_count; ++region) {
+    for (uint64_t area = 0; area <= journal.header.cpu_count; ++area) {
       uint64_t value = 0;
-      const uint64_t at = journal.header.cells_offset + region * journal.header.region_size +
-                          layout::counter_offset(i);
+      const uint64_t at =
+          journal.header.cells_offset + area * journal.header.area_size + layout::counter_offset(i);
       if (::pread(file->get(), &value, sizeof value, static_cast<off_t>(at)) != sizeof value)
         ADD_FAILURE() << "a file that ends there";
-      (region == 0 ? hits[name].locked : hits[name].on_cpus) += value;
+      (area == 0 ? hits[name].locked : hits[name].on_cpus) += value;
     }
   }
   return hits;

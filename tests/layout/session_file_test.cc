@@ -178,7 +178,7 @@ TEST(LayOut, MakesHeadersThatPassTheCheck) {
 TEST(LayOut, SeparatesByPagesWhatTheTargetMayWriteFromWhatItMayOnlyRead) {
   const FileHeader header = lay_out(kCounts);
   EXPECT_EQ(header.cells_offset % kPageSize, 0u);
-  EXPECT_EQ(header.region_size % kPageSize, 0u);
+  EXPECT_EQ(header.area_size % kPageSize, 0u);
   EXPECT_EQ(tables_size(header) % kPageSize, 0u);
   EXPECT_LE(tables_size(header), header.names.offset);
   EXPECT_LE(header.probes.offset + header.probes.count * sizeof(ProbeEntry), tables_size(header));
@@ -186,8 +186,8 @@ TEST(LayOut, SeparatesByPagesWhatTheTargetMayWriteFromWhatItMayOnlyRead) {
 
 TEST(LayOut, HasAnAreaForEachCpuAndOneForThreadsThatLock) {
   const FileHeader header = lay_out(kCounts);
-  EXPECT_EQ(region_offset(header, 0), header.cells_offset);
-  EXPECT_EQ(region_offset(header, kCounts.cpus) + header.region_size, header.pool_offset);
+  EXPECT_EQ(area_offset(header, 0), header.cells_offset);
+  EXPECT_EQ(area_offset(header, kCounts.cpus) + header.area_size, header.pool_offset);
 }
 
 TEST(LayOut, PutsBlocksAfterEverythingElseEachInItsOwnCacheLines) {
@@ -212,7 +212,7 @@ TEST(LayOut, PutsTheEndBeforeGapsAfterTheCellsOfEachArea) {
     counts.gap = Gap::cpu;
     const FileHeader header = lay_out(counts);
     EXPECT_EQ(gap_word_offset(header), time_cells_offset(header, histograms - 1) + PP_GAP_BEGAN);
-    EXPECT_LE(gap_word_offset(header) + sizeof(uint64_t), header.region_size);
+    EXPECT_LE(gap_word_offset(header) + sizeof(uint64_t), header.area_size);
     EXPECT_EQ(metric_count(header), histograms - 1) << "the last one is that of the gaps";
   }
 }
@@ -269,7 +269,7 @@ TEST(LayOut, CountersAndTimeCellsOfAnAreaDoNotOverlap) {
       EXPECT_GE(time_cells_offset(header, histogram), end);
       end = time_cells_offset(header, histogram) + sizeof(TimeCells);
     }
-    EXPECT_LE(end, header.region_size);
+    EXPECT_LE(end, header.area_size);
   }
 }
 
@@ -398,7 +398,7 @@ FileHeader roomy_header() {
   FileHeader header = lay_out(counts);
   header.cpu_count = 1;
   header.pool_size = kCounts.pool_size;
-  header.region_size *= 40;
+  header.area_size *= 40;
   EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
   return header;
 }
@@ -454,7 +454,7 @@ TEST(CheckHeader, RequiresTheEndBeforeGapsToLieInItsArea) {
   for (const uint64_t counters : {1, 2}) {
     counts.counters = counters;
     FileHeader header = lay_out(counts);
-    ASSERT_EQ(header.region_size, kPageSize);
+    ASSERT_EQ(header.area_size, kPageSize);
     EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
     header.gap = Gap::cpu;
     const auto expected =
@@ -616,19 +616,19 @@ INSTANTIATE_TEST_SUITE_P(
         header_field("cells on no page", &FileHeader::cells_offset, kPageSize + 8),
         header_field("cells outside", &FileHeader::cells_offset, uint64_t{1} << 40),
         header_field("cells", &FileHeader::cells_offset, UINT64_MAX - kPageSize + 1),
-        header_field("region size 0", &FileHeader::region_size, 0),
-        header_field("two pages per region", &FileHeader::region_size, 2 * kPageSize),
-        header_field("region size 2^40", &FileHeader::region_size, uint64_t{1} << 40),
-        header_field("region size 2^62", &FileHeader::region_size, uint64_t{1} << 62),
-        header_field("region size", &FileHeader::region_size, UINT64_MAX),
+        header_field("area size 0", &FileHeader::area_size, 0),
+        header_field("two pages per area", &FileHeader::area_size, 2 * kPageSize),
+        header_field("area size 2^40", &FileHeader::area_size, uint64_t{1} << 40),
+        header_field("area size 2^62", &FileHeader::area_size, uint64_t{1} << 62),
+        header_field("area size", &FileHeader::area_size, UINT64_MAX),
         header_field("loader's cell on no page", &FileHeader::loader_cell_offset, 8),
         header_field("loader's cell outside", &FileHeader::loader_cell_offset, uint64_t{1} << 40),
         header_field("loader's cell", &FileHeader::loader_cell_offset, UINT64_MAX - kPageSize + 1),
-        Damage{"regions on no page", [](Sample& sample) { sample.header.region_size -= 4; }},
-        Damage{"more histograms than a region has room for",
+        Damage{"areas on no page", [](Sample& sample) { sample.header.area_size -= 4; }},
+        Damage{"more histograms than an area has room for",
                [](Sample& sample) {
                  sample.header.histogram_count = kCounts.probes;
-                 sample.header.region_size = time_cells_offset(sample.header, kCounts.probes) - 8;
+                 sample.header.area_size = time_cells_offset(sample.header, kCounts.probes) - 8;
                }},
         header_field("histograms without a pool", &FileHeader::pool_offset, 0),
         header_field("pool on no page", &FileHeader::pool_offset, kPageSize + 8),

@@ -64,18 +64,18 @@ class Recorded {
   uint64_t resets() const { return session_.header.resets; }
   Result<void, FileError> reset() { return file_->reset(session_); }
 
-  // As the runtime does: region 0 is the shared one, region 1 + n is CPU n's.
-  void record(uint64_t region, uint64_t histogram, uint32_t slot, uint64_t count, uint64_t sum) {
+  // As the runtime does: area 0 is the shared one, area 1 + n is CPU n's.
+  void record(uint64_t area, uint64_t histogram, uint32_t slot, uint64_t count, uint64_t sum) {
     const uint64_t block =
-        layout::end_of_blocks(session_.header, (region * kHistograms + histogram) * kBlock);
-    put(cells_at(region, histogram) + offsetof(layout::TimeCells, place),
+        layout::end_of_blocks(session_.header, (area * kHistograms + histogram) * kBlock);
+    put(cells_at(area, histogram) + offsetof(layout::TimeCells, block),
         block - session_.header.pool_offset);
     const uint64_t at = block + slot * sizeof(stats::Cell);
     const auto cell = get<stats::Cell>(at);
     put(at, stats::Cell{cell.count + count, cell.sum + sum});
   }
-  void miss(uint64_t region, uint64_t histogram, const layout::TimeCells& calls) {
-    const uint64_t at = cells_at(region, histogram);
+  void miss(uint64_t area, uint64_t histogram, const layout::TimeCells& calls) {
+    const uint64_t at = cells_at(area, histogram);
     auto cells = get<layout::TimeCells>(at);
     cells.missed += calls.missed;
     cells.unwound += calls.unwound;
@@ -94,9 +94,8 @@ class Recorded {
     return file_->read_by_cpu(session_, number);
   }
 
-  uint64_t gap_word_at(uint64_t region) const {
-    return layout::region_offset(session_.header, region) +
-           layout::gap_word_offset(session_.header);
+  uint64_t gap_word_at(uint64_t area) const {
+    return layout::area_offset(session_.header, area) + layout::gap_word_offset(session_.header);
   }
   template <class T>
   void put(uint64_t offset, const T& value) {
@@ -120,8 +119,8 @@ class Recorded {
   }
 
  private:
-  uint64_t cells_at(uint64_t region, uint64_t histogram) const {
-    return layout::region_offset(session_.header, region) +
+  uint64_t cells_at(uint64_t area, uint64_t histogram) const {
+    return layout::area_offset(session_.header, area) +
            layout::time_cells_offset(session_.header, histogram);
   }
 
@@ -258,9 +257,9 @@ TEST_F(Baseline, TakesMemoryOnlyWhereSomethingWasRecorded) {
 // --- Hostile files
 
 TEST_F(Baseline, ThatIsCutOffIsReadAsFarAsItGoes) {
-  for (uint64_t region = 0; region <= kCpus; ++region)
+  for (uint64_t area = 0; area <= kCpus; ++area)
     for (uint64_t number = 0; number < kHistograms; ++number)
-      recorded_.record(region, number, 7, 5, 35);
+      recorded_.record(area, number, 7, 5, 35);
   const uint64_t most = (kCpus + 1) * 5;
   for (uint64_t resets = 1; resets <= 2; ++resets) {
     ASSERT_TRUE(recorded_.reset());
@@ -309,19 +308,19 @@ TEST_F(Baseline, ThatClaimsMoreThanThereIsDoesNotMakeReadersDisagree) {
 // --- Gaps
 
 TEST_F(Baseline, ForgetsTheEndsBeforeGapsOfAllCpus) {
-  for (uint64_t region = 0; region <= kCpus; ++region)
-    recorded_.put(recorded_.gap_word_at(region), uint64_t{4711} + region);
+  for (uint64_t area = 0; area <= kCpus; ++area)
+    recorded_.put(recorded_.gap_word_at(area), uint64_t{4711} + area);
   ASSERT_TRUE(recorded_.file().forget_gaps(recorded_.session()));
-  for (uint64_t region = 0; region <= kCpus; ++region)
-    EXPECT_EQ(recorded_.get<uint64_t>(recorded_.gap_word_at(region)), 0u) << region;
+  for (uint64_t area = 0; area <= kCpus; ++area)
+    EXPECT_EQ(recorded_.get<uint64_t>(recorded_.gap_word_at(area)), 0u) << area;
 }
 
 TEST(ForgetGaps, WritesNothingWhereAreasHaveNoGaps) {
   for (const layout::Gap gap : {layout::Gap::none, layout::Gap::thread}) {
     const Scratch scratch;
     Recorded recorded(scratch.path(), gap);
-    for (uint64_t region = 0; region <= kCpus; ++region)
-      recorded.put(recorded.gap_word_at(region), uint64_t{4711});
+    for (uint64_t area = 0; area <= kCpus; ++area)
+      recorded.put(recorded.gap_word_at(area), uint64_t{4711});
     const auto before = read_bytes(recorded.file().path());
     ASSERT_TRUE(recorded.file().forget_gaps(recorded.session()));
     EXPECT_EQ(read_bytes(recorded.file().path()), before);
@@ -377,9 +376,9 @@ TEST(AResetWithoutSpace, FailsAndChangesNothing) {
   const Scratch scratch;
   const std::string skipped = with_tmpfs(scratch.path(), 1 << 20, [&] {
     Recorded recorded(scratch.path());
-    for (uint64_t region = 0; region <= kCpus; ++region)
+    for (uint64_t area = 0; area <= kCpus; ++area)
       for (uint64_t number = 0; number < kHistograms; ++number)
-        recorded.record(region, number, 7, 5, 35);
+        recorded.record(area, number, 7, 5, 35);
     const std::string filler = scratch / "filler";
     constexpr uint64_t kAll = (kCpus + 1) * 5;
     // The third one writes where the first did, and needs no more space than that has.

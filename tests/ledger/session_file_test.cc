@@ -121,10 +121,10 @@ TEST_F(PoolOfAFile, IsNeverExtendedBeyondItsSizeWhateverTheTargetClaims) {
 
 TEST_F(PoolOfAFile, HistogramsAreSummedOverAllAreas) {
   make(2, 6);
-  const auto place_at = [&](uint64_t region, uint64_t histogram) {
-    return layout::region_offset(session_.header, region) +
+  const auto place_at = [&](uint64_t area, uint64_t histogram) {
+    return layout::area_offset(session_.header, area) +
            layout::time_cells_offset(session_.header, histogram) +
-           offsetof(layout::TimeCells, place);
+           offsetof(layout::TimeCells, block);
   };
   const auto place_of = [&](uint64_t block) {
     return end_of_blocks(block) - session_.header.pool_offset;
@@ -150,9 +150,9 @@ TEST_F(PoolOfAFile, HistogramsTakeMemoryOnlyWhereSomethingWasRecorded) {
   make(kFunctions, 2 * kFunctions);
   for (size_t i = 0; i < kCalled; ++i) {
     const uint64_t histogram = i * (kFunctions / kCalled);
-    put(layout::region_offset(session_.header, 1) +
+    put(layout::area_offset(session_.header, 1) +
             layout::time_cells_offset(session_.header, histogram) +
-            offsetof(layout::TimeCells, place),
+            offsetof(layout::TimeCells, block),
         end_of_blocks(i) - session_.header.pool_offset);
     put(end_of_blocks(i), stats::Cell{i + 1, 0});
   }

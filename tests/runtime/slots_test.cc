@@ -41,7 +41,7 @@ class Probed {
       : gap_(gap),
         cpus_(std::max(2u, std::thread::hardware_concurrency())),
         bits_(std::move(bits)),
-        cells_(((cpus_ + 1) * kRegionSize + PP_POOL_BLOCKS + size_of_blocks()) / 8),
+        cells_(((cpus_ + 1) * kAreaSize + PP_POOL_BLOCKS + size_of_blocks()) / 8),
         extent_(runtime_extent(std::max(slots, capacity), cpus_, 0, kSpans)),
         runtime_memory_(extent_.size()),
         stub_memory_(65536) {
@@ -51,13 +51,13 @@ class Probed {
     spec.cpu_count = cpus_;
     spec.most_fraction_bits = *std::max_element(bits_.begin(), bits_.end());
     if (path != Path::locked) spec.rseq = own_rseq();
-    if (path == Path::shared) spec.cell_regions = 1;
+    if (path == Path::shared) spec.cell_areas = 1;
     spec.ns_multiplier = ns_multiplier();
     spec.spans = kSpans;
     spec.tid_offset = tid_offset();
     spec.cells = reinterpret_cast<Address>(cells_.data());
-    spec.region_size = kRegionSize;
-    spec.blocks = {spec.cells + (cpus_ + 1) * kRegionSize,
+    spec.area_size = kAreaSize;
+    spec.blocks = {spec.cells + (cpus_ + 1) * kAreaSize,
                    spec.cells + cells_.size() * sizeof cells_[0]};
     spec.has_pool = true;
     allow_blocks(cpus_ + 1, cpus_);
@@ -109,8 +109,8 @@ class Probed {
   }
   stats::Histogram histogram(size_t metric = 0) const {
     stats::Histogram sum(bits_[metric]);
-    for (uint64_t region = 0; region <= cpus_; ++region) {
-      const uint64_t place = cells_of(region, metric).place;
+    for (uint64_t area = 0; area <= cpus_; ++area) {
+      const uint64_t place = cells_of(area, metric).block;
       if (place == 0) continue;
       const auto* cells = reinterpret_cast<const stats::Cell*>(spec_.blocks.begin + place);
       for (uint32_t slot = 0; slot < stats::slot_count(sum.bits()); ++slot)
@@ -121,8 +121,8 @@ class Probed {
   layout::PoolHeader& pool() { return *reinterpret_cast<layout::PoolHeader*>(spec_.blocks.begin); }
   // As other processes might that can write the counters.
   void put_places(uint64_t place) {
-    for (uint64_t region = 0; region <= cpus_; ++region)
-      const_cast<layout::TimeCells&>(cells_of(region)).place = place;
+    for (uint64_t area = 0; area <= cpus_; ++area)
+      const_cast<layout::TimeCells&>(cells_of(area)).block = place;
   }
   uint64_t place_of(const void* address) const {
     return reinterpret_cast<Address>(address) - spec_.blocks.begin;
@@ -134,14 +134,14 @@ class Probed {
     std::atomic_ref(pool().limit) = limit * kBlock;
   }
   uint32_t cpus() const { return cpus_; }
-  uint64_t regions_with_a_block() const {
+  uint64_t areas_with_a_block() const {
     uint64_t n = 0;
-    for (uint64_t region = 0; region <= cpus_; ++region) n += cells_of(region).place != 0;
+    for (uint64_t area = 0; area <= cpus_; ++area) n += cells_of(area).block != 0;
     return n;
   }
   uint64_t missed(size_t metric = 0) const {
     uint64_t sum = 0;
-    for (uint64_t region = 0; region <= cpus_; ++region) sum += cells_of(region, metric).missed;
+    for (uint64_t area = 0; area <= cpus_; ++area) sum += cells_of(area, metric).missed;
     return sum;
   }
   uint64_t abandoned(size_t metric = 0) const { return cells_of(0, metric).abandoned; }
@@ -170,9 +170,9 @@ class Probed {
   // When the last call ended, for gaps of a CPU, in the areas where one did.
   std::vector<uint64_t> gaps_begun() const {
     std::vector<uint64_t> begun;
-    for (uint64_t region = 0; region <= cpus_; ++region) {
+    for (uint64_t area = 0; area <= cpus_; ++area) {
       const uint64_t word =
-          cells_[(region * kRegionSize + bits_.size() * sizeof(layout::TimeCells)) / 8];
+          cells_[(area * kAreaSize + bits_.size() * sizeof(layout::TimeCells)) / 8];
       if (word != 0) begun.push_back(word);
     }
     return begun;
@@ -198,8 +198,8 @@ class Probed {
             .gap = arch::PassSpan{metrics.back(), layout::span_start_offset(0), pass}};
   }
   layout::Slot* slots() { return reinterpret_cast<layout::Slot*>(runtime_memory_.data()); }
-  const layout::TimeCells& cells_of(uint64_t region, size_t metric = 0) const {
-    return reinterpret_cast<const layout::TimeCells*>(&cells_[region * kRegionSize / 8])[metric];
+  const layout::TimeCells& cells_of(uint64_t area, size_t metric = 0) const {
+    return reinterpret_cast<const layout::TimeCells*>(&cells_[area * kAreaSize / 8])[metric];
   }
   uint64_t size_of_blocks() const {
     uint64_t size = 0, largest = 0;
@@ -216,7 +216,7 @@ class Probed {
       ASSERT_TRUE(write_at(memory->get(), piece.bytes, piece.address));
   }
 
-  static constexpr uint64_t kRegionSize = kPageSize;
+  static constexpr uint64_t kAreaSize = kPageSize;
   static constexpr uint64_t kSpans = 1;  // for the gaps of threads
 
   RuntimeSpec spec_;
@@ -383,9 +383,9 @@ TEST_P(Slots, TakeMemoryForAHistogramOnlyOnceSomethingIsRecorded) {
   Probed probed(kIncrement, GetParam());
   EXPECT_EQ(probed.pool().taken, 0u);
   for (long i = 0; i < 1000; ++i) probed.function<long(long)>()(i);
-  EXPECT_GE(probed.regions_with_a_block(), 1u);
-  EXPECT_LE(probed.regions_with_a_block(), probed.cpus());
-  EXPECT_EQ(probed.pool().taken, probed.regions_with_a_block() * kBlock);
+  EXPECT_GE(probed.areas_with_a_block(), 1u);
+  EXPECT_LE(probed.areas_with_a_block(), probed.cpus());
+  EXPECT_EQ(probed.pool().taken, probed.areas_with_a_block() * kBlock);
   EXPECT_EQ(probed.pool().refused, 0u);
 }
 
@@ -451,7 +451,7 @@ TEST_P(Slots, TakeNoBlockFromAPoolThatClaimsMoreThanItHas) {
     for (long i = 0; i < 10; ++i) ASSERT_EQ(increment(i), i + 1);
     missed += 10;
     EXPECT_EQ(probed.missed(), missed) << taken;
-    EXPECT_EQ(probed.regions_with_a_block(), 0u);
+    EXPECT_EQ(probed.areas_with_a_block(), 0u);
   }
 }
 

@@ -120,8 +120,8 @@ class Points {
 
   stats::Histogram histogram(uint64_t span = 0) const {
     stats::Histogram sum(kBits);
-    for (uint64_t region = 0; region <= cpus_; ++region) {
-      const uint64_t place = cells_of(region, span).place;
+    for (uint64_t area = 0; area <= cpus_; ++area) {
+      const uint64_t place = cells_of(area, span).block;
       if (place == 0) continue;
       const auto* cells = reinterpret_cast<const stats::Cell*>(spec_.blocks.begin + place);
       for (uint32_t slot = 0; slot < stats::slot_count(kBits); ++slot) sum.add(slot, cells[slot]);
@@ -163,8 +163,8 @@ class Points {
   void forget_all() {
     for (auto* entry : entries())
       if (entry->owner != 0) std::memset(entry, 0, layout::thread_entry_size(spans_));
-    for (uint64_t region = 0; region <= cpus_; ++region)
-      std::memset(reinterpret_cast<void*>(spec_.cells + region * kPageSize), 0, kPageSize);
+    for (uint64_t area = 0; area <= cpus_; ++area)
+      std::memset(reinterpret_cast<void*>(spec_.cells + area * kPageSize), 0, kPageSize);
     // Blocks are given out anew, and keep their contents.
     std::memset(reinterpret_cast<void*>(spec_.blocks.begin + PP_POOL_BLOCKS), 0,
                 spec_.blocks.size() - PP_POOL_BLOCKS);
@@ -173,8 +173,8 @@ class Points {
   // Where the areas keep the end of the last call or span, for gaps of a CPU.
   std::vector<uint64_t*> gap_words() {
     std::vector<uint64_t*> words;
-    for (uint64_t region = 0; region <= cpus_; ++region)
-      words.push_back(&cells_[(region * kPageSize + spans_ * sizeof(layout::SpanCells)) / 8]);
+    for (uint64_t area = 0; area <= cpus_; ++area)
+      words.push_back(&cells_[(area * kPageSize + spans_ * sizeof(layout::SpanCells)) / 8]);
     return words;
   }
   // As the kernel does in a child that must not count.
@@ -197,7 +197,7 @@ class Points {
     spec.rseq = rseq;
     spec.ns_multiplier = ns_multiplier();
     spec.cells = reinterpret_cast<Address>(cells_.data());
-    spec.region_size = kPageSize;
+    spec.area_size = kPageSize;
     spec.blocks = {spec.cells + (cpus_ + 1) * kPageSize,
                    spec.cells + cells_.size() * sizeof cells_[0]};
     spec.has_pool = true;
@@ -205,12 +205,12 @@ class Points {
     spec.tid_offset = tid_offset();
     return spec;
   }
-  const layout::SpanCells& cells_of(uint64_t region, uint64_t span) const {
-    return reinterpret_cast<const layout::SpanCells*>(&cells_[region * kPageSize / 8])[span];
+  const layout::SpanCells& cells_of(uint64_t area, uint64_t span) const {
+    return reinterpret_cast<const layout::SpanCells*>(&cells_[area * kPageSize / 8])[span];
   }
   uint64_t sum(uint64_t layout::SpanCells::*field, uint64_t span) const {
     uint64_t sum = 0;
-    for (uint64_t region = 0; region <= cpus_; ++region) sum += cells_of(region, span).*field;
+    for (uint64_t area = 0; area <= cpus_; ++area) sum += cells_of(area, span).*field;
     return sum;
   }
 

@@ -111,7 +111,7 @@ class Program {
     if (with.has_rseq) spec.rseq = pretended_area();
     spec.ns_multiplier = 1ull << 32;
     spec.cells = address_of(cells_.data());
-    spec.region_size = kPool / 2;
+    spec.area_size = kPool / 2;
     spec.blocks = {spec.cells + kPool, spec.cells + cells_.size()};
     spec.has_pool = true;
     auto& pool = *reinterpret_cast<layout::PoolHeader*>(spec.blocks.begin);
@@ -127,7 +127,7 @@ class Program {
     if (with.free_slots == 0) context().fresh = context().fresh_limit;
     add_entries(threads_in(runtime_.address(), spec), with);
     if (with.has_begun)
-      for (const uint64_t region : {0, 1}) gap_word(region, with) = 1;
+      for (const uint64_t area : {0, 1}) gap_word(area, with) = 1;
     runtime_.seal(extent_.data_size);
 
     arch::Assembler code(arena_.address());
@@ -284,8 +284,8 @@ class Program {
   static uint64_t gap_cells(const Spec& with) {
     return with.kind == Kind::time ? with.metrics * sizeof(layout::TimeCells) : 0;
   }
-  uint64_t& gap_word(uint64_t region, const Spec& with) {
-    return *reinterpret_cast<uint64_t*>(cells_.data() + region * (kPool / 2) + gap_cells(with) +
+  uint64_t& gap_word(uint64_t area, const Spec& with) {
+    return *reinterpret_cast<uint64_t*>(cells_.data() + area * (kPool / 2) + gap_cells(with) +
                                         PP_GAP_BEGAN);
   }
   static Address near() { return align_up(kProgram.begin, 1 << 21) - (64 << 20); }
