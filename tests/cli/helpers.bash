@@ -111,7 +111,7 @@ watch() {
   watcher=$!
   ends_with_test $watcher
   local deadline=$((SECONDS + 20))
-  until grep -q '"type":"armed"' "$work/records"; do
+  until grep -qE '"type":"(files_)?armed"' "$work/records"; do
     kill -0 $watcher 2>/dev/null || { cat "$work/records" "$work/errors" >&2; return 1; }
     ((SECONDS > deadline)) && { echo "not armed" >&2; return 1; }
     read -rt 0.01 <> <(:) || true

@@ -81,6 +81,7 @@ add_mounted() {
   "$PINPRICK" list --json --file /lib/x86_64-linux-gnu/libc.so.6 | add list
   "$PINPRICK" list --json --args --file "$TARGETS/points" 'usdt:*' | add list
   "$PINPRICK" list --json --summary "$TARGETS/ticker" | add list
+  "$PINPRICK" list --json --file "$TARGETS/profiled_by_fentry" | add list
   "$PINPRICK" count --json -p 999999999 main | add count || true
 
   TICKER=dlhost start_ticker
@@ -97,6 +98,13 @@ add_mounted() {
     tell "call 10" call
     "$PINPRICK" status -p "$ticker" --json | add status
     tell unload unload
+    end_watch
+    add $verb <"$work/records"
+  done
+  for verb in count latency hist; do
+    local of=''
+    [ $verb != hist ] || of=' $arg1'
+    watch $verb --allow-missing --all "$TARGETS/dlhost" "call$of"
     end_watch
     add $verb <"$work/records"
   done

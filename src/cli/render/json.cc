@@ -149,7 +149,7 @@ void JsonRenderer::armed(const ProcessName& process, const engine::ArmReport& re
 }
 
 void JsonRenderer::files_armed(const FilesFigures& figures, bool) {
-  put(data_, {{"type", "armed"},
+  put(data_, {{"type", "files_armed"},
               {"files", figures.files},
               {"processes", figures.present},
               {"armed", figures.functions},
@@ -159,7 +159,7 @@ void JsonRenderer::files_armed(const FilesFigures& figures, bool) {
 }
 
 void JsonRenderer::files_detached(const FilesFigures& figures, const engine::DisarmReport& report) {
-  put(data_, {{"type", "detached"},
+  put(data_, {{"type", "files_detached"},
               {"files", figures.files},
               {"processes", figures.processes},
               {"executed", figures.caught},
