@@ -66,7 +66,7 @@ END
 
 @test "all sites of a point are one row, and no hit is lost" {
   setup_points
-  watch count -p $fed --all 'usdt:*:order' 'usdt:shop:*'
+  watch count -p $fed --idle 'usdt:*:order' 'usdt:shop:*'
   work_off 1000
   work_off 281
   end_watch
@@ -285,7 +285,7 @@ END
   until_line "$work/out" ready
   local returns
   returns=$(answer profile)
-  watch count -p $fed --all 'usdt:python:function__return' 'usdt:python:gc__*'
+  watch count -p $fed --idle 'usdt:python:function__return' 'usdt:python:gc__*'
   [ "$(answer work)" = "done" ]
   end_watch
   cat "$work/out" "$work/records"
