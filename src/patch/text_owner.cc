@@ -1,6 +1,7 @@
 #include "patch/text_owner.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "arch/code.h"
@@ -15,20 +16,24 @@ using layout::OwnTable;
 
 // The kernel's name for shared anonymous memory, which never merges with its neighbours.
 constexpr std::string_view kSharedMemory = "/dev/zero";
+// More libpinpricks than any process has.
+constexpr size_t kMostTables = 4;
 // The first byte of a jump in the text.
 constexpr uint8_t kJump = 0xe9;
 
-std::optional<OwnPage> find_page(const target::Memory& memory,
-                                 const std::vector<image::Mapping>& maps) {
+// Several if there are several libpinpricks, one of which is a part of a library, say.
+std::vector<OwnPage> find_pages(const target::Memory& memory,
+                                const std::vector<image::Mapping>& maps) {
+  std::vector<OwnPage> pages;
   for (const image::Mapping& mapping : maps) {
     OwnPage page;
     if (!mapping.shared || mapping.path != kSharedMemory || mapping.range.size() != kPageSize ||
         !memory.read_value(mapping.range.begin, page))
       continue;
-    if (page.magic == layout::kOwnPageMagic) return page;
-    if (page.magic == layout::kFormerOwnPageMagic) return OwnPage{page.magic, 0};
+    if (page.magic == layout::kOwnPageMagic) pages.push_back(page);
+    if (page.magic == layout::kFormerOwnPageMagic) pages.push_back({page.magic, 0});
   }
-  return std::nullopt;
+  return pages;
 }
 
 template <class T>
@@ -50,34 +55,43 @@ bool by_address(const OwnSite& a, const OwnSite& b) {
 
 OwnProbes OwnProbes::read(const target::Memory& memory, const std::vector<image::Mapping>& maps) {
   OwnProbes own;
-  const auto page = find_page(memory, maps);
-  if (!page) return own;
-  own.is_there_ = true;
-  OwnTable table;
-  if (page->table == 0 || page->table % kPageSize != 0 || !memory.read_value(page->table, table) ||
-      table.magic != layout::kOwnTableMagic || table.site_count > layout::kMostOwnSites ||
-      table.code_count > layout::kMostOwnCode || table.slots_count > std::size(table.slots))
-    return own;
-  std::vector<Range> code(table.code_count);
-  if (!read_all(memory, page->table + layout::kOwnCodeOffset, code)) return own;
-  own.table_ = page->table;
-  if (!own.read_sites(memory, table.site_count)) {
-    own.table_ = 0;
+  for (const OwnPage& page : find_pages(memory, maps)) {
+    if (own.read_table(memory, page.table)) continue;
+    own = {};
+    own.is_closed_ = true;
     return own;
   }
-  own.library_ = {table.library_begin, std::max(table.library_begin, table.library_end)};
-  std::erase_if(code, [](Range range) { return range.empty(); });
-  own.code_ = std::move(code);
-  if (!own.library_.empty()) own.code_.push_back(own.library_);
-  own.slots_.assign(table.slots, table.slots + table.slots_count);
   return own;
 }
 
-bool OwnProbes::read_sites(const target::Memory& memory, uint64_t count) {
-  std::vector<OwnSite> more(count - sites_read_);
-  if (!read_all(memory, table_ + layout::kOwnSitesOffset + sites_read_ * sizeof(OwnSite), more))
+bool OwnProbes::read_table(const target::Memory& memory, Address address) {
+  OwnTable table;
+  if (address == 0 || address % kPageSize != 0 || tables_.size() == kMostTables ||
+      !memory.read_value(address, table) || table.magic != layout::kOwnTableMagic ||
+      table.site_count > layout::kMostOwnSites || table.code_count > layout::kMostOwnCode ||
+      table.slots_count > std::size(table.slots))
     return false;
-  sites_read_ = count;
+  std::vector<Range> code(table.code_count);
+  if (!read_all(memory, address + layout::kOwnCodeOffset, code)) return false;
+  tables_.push_back({address, 0});
+  if (!read_sites(memory, tables_.back(), table.site_count)) return false;
+  const Range library = {table.library_begin, std::max(table.library_begin, table.library_end)};
+  if (!library.empty()) {
+    libraries_.push_back(library);
+    code.push_back(library);
+  }
+  std::copy_if(code.begin(), code.end(), std::back_inserter(code_),
+               [](Range range) { return !range.empty(); });
+  slots_.insert(slots_.end(), table.slots, table.slots + table.slots_count);
+  return true;
+}
+
+bool OwnProbes::read_sites(const target::Memory& memory, Table& table, uint64_t count) {
+  std::vector<OwnSite> more(count - table.sites_read);
+  if (!read_all(memory,
+                table.address + layout::kOwnSitesOffset + table.sites_read * sizeof(OwnSite), more))
+    return false;
+  table.sites_read = count;
   std::erase_if(more, [](const OwnSite& site) { return !is_valid(site); });
   if (more.empty()) return true;
   sites_.insert(sites_.end(), more.begin(), more.end());
@@ -86,11 +100,12 @@ bool OwnProbes::read_sites(const target::Memory& memory, uint64_t count) {
 }
 
 void OwnProbes::read_new(const target::Memory& memory) {
-  uint64_t count = 0;
-  if (table_ == 0 || !memory.read_value(table_ + offsetof(OwnTable, site_count), count) ||
-      count <= sites_read_ || count > layout::kMostOwnSites)
-    return;
-  read_sites(memory, count);
+  for (Table& table : tables_) {
+    uint64_t count = 0;
+    if (memory.read_value(table.address + offsetof(OwnTable, site_count), count) &&
+        count > table.sites_read && count <= layout::kMostOwnSites)
+      read_sites(memory, table, count);
+  }
 }
 
 bool OwnProbes::needs_any_of(Range window) const {
@@ -105,7 +120,8 @@ bool OwnProbes::needs_any_of(Range window) const {
       if (end != 0 && at > window.begin && at < window.end) return true;
     }
   }
-  return window.overlaps(library_);
+  return std::any_of(libraries_.begin(), libraries_.end(),
+                     [&](Range library) { return window.overlaps(library); });
 }
 
 // A page that is still the file's was never written to: what was probed there was unloaded. While

@@ -47,18 +47,16 @@ class OwnProbes {
   static OwnProbes read(const target::Memory& memory, const std::vector<image::Mapping>& maps);
 
   // Does the process probe itself?
-  bool is_there() const { return is_there_; }
+  bool is_there() const { return is_closed_ || !tables_.empty(); }
   // It does, but nobody can have probes beside it: it is of another version, or it shares its text
   // with nobody.
-  bool is_closed() const { return is_there_ && table_ == 0; }
+  bool is_closed() const { return is_closed_; }
 
   // Those that are in use, or whose stubs threads may still be in, by address.
   const std::vector<layout::OwnSite>& sites() const { return sites_; }
   // Would a window of displaced instructions be in the way of one of them? It must not have bytes
   // that are in use, nor bytes after its first one at which a stub goes on.
   bool needs_any_of(Range window) const;
-  // Libpinprick itself; empty if it is not known.
-  Range library() const { return library_; }
   // All code that was emitted for the probes and that may return to the program, and libpinprick.
   const std::vector<Range>& code() const { return code_; }
   const std::vector<layout::OwnSlots>& slots() const { return slots_; }
@@ -70,13 +68,17 @@ class OwnProbes {
   void put_back(pid_t pid, Address address, std::span<uint8_t> bytes) const;
 
  private:
-  bool read_sites(const target::Memory& memory, uint64_t count);
+  struct Table {
+    Address address = 0;
+    uint64_t sites_read = 0;
+  };
+  bool read_table(const target::Memory& memory, Address address);
+  bool read_sites(const target::Memory& memory, Table& table, uint64_t count);
 
-  bool is_there_ = false;
-  Address table_ = 0;
-  uint64_t sites_read_ = 0;
+  bool is_closed_ = false;
+  std::vector<Table> tables_;  // of each libpinprick in the process
   std::vector<layout::OwnSite> sites_;
-  Range library_;
+  std::vector<Range> libraries_;
   std::vector<Range> code_;
   std::vector<layout::OwnSlots> slots_;
 };

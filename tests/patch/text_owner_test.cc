@@ -147,5 +147,34 @@ TEST_F(OwnProbesTest, AreReplacedByTheOriginalBytesInTextThatWasRead) {
   ::munmap(text, kPageSize);
 }
 
+// One of them may be a part of a library.
+TEST(OwnProbes, AreThoseOfAllLibpinpricksInTheProcess) {
+  class Library : public OwnProbesTest {
+   public:
+    Library(Address site, Address library) {
+      add(site, 8, State::in_use, 8);
+      table().library_begin = library;
+      table().library_end = library + 1000;
+    }
+    void TestBody() override {}
+    using OwnProbesTest::add;
+    using OwnProbesTest::read;
+    using OwnProbesTest::say;
+  };
+  const Library first(1000, 50'000);
+  Library second(2000, 60'000);
+  OwnProbes own = first.read();
+  EXPECT_FALSE(own.is_closed());
+  for (const Address taken : {1000, 2000, 50'500, 60'500})
+    EXPECT_TRUE(own.needs_any_of({taken, taken + 5})) << taken;
+  second.add(3000, 8, State::in_use, 8);
+  own.read_new(*target::Memory::open(::getpid()));
+  EXPECT_TRUE(own.needs_any_of({3000, 3005}));
+  EXPECT_EQ(own.sites().size(), 3U);
+  // One that shares its text with nobody.
+  second.say({.magic = layout::kOwnPageMagic, .table = 0});
+  EXPECT_TRUE(first.read().is_closed());
+}
+
 }  // namespace
 }  // namespace pinprick::patch
