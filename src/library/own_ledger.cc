@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "arch/jump.h"
 #include "runtime/handlers.h"
@@ -124,6 +125,7 @@ Result<bool, SystemError> OwnLedger::enter(Site& site) {
 // start together with one before it.
 Result<bool, SystemError> OwnLedger::enter(const PointSite& point) {
   Point& known = points_[point.nop];
+  known.site = point;
   if (known.nop != nullptr && known.nop->state == OwnSite::State::in_use) return false;
   if (known.block == nullptr) {
     OwnSite entry;
@@ -164,6 +166,17 @@ void OwnLedger::settle_point(const PointSite& point, bool is_on) {
   if (const auto known = points_.find(point.nop);
       known != points_.end() && known->second.nop != nullptr)
     set_state(*known->second.nop, is_on ? OwnSite::State::in_use : OwnSite::State::former);
+}
+
+void OwnLedger::settle_points(const std::function<OwnSite::State(const PointSite&)>& state_of) {
+  for (auto one = points_.begin(); one != points_.end();) {
+    const Point& point = one->second;
+    const OwnSite::State state = state_of(point.site);
+    const bool is_gone = state == OwnSite::State::gone;
+    if (point.nop != nullptr) set_state(*point.nop, state);
+    if (is_gone && point.block != nullptr) set_state(*point.block, state);
+    one = is_gone ? points_.erase(one) : std::next(one);
+  }
 }
 
 void OwnLedger::note_code(Range code) {

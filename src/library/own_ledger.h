@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <vector>
@@ -30,6 +31,8 @@ class OwnLedger {
   // are not in use are left to others.
   void settle(std::span<Site* const> sites = {});
   void settle_point(const PointSite& point, bool is_on);
+  // To be called after objects were loaded or unloaded, with what each known site has become.
+  void settle_points(const std::function<layout::OwnSite::State(const PointSite&)>& state_of);
 
   // Code through which threads may return to the program, and slots.
   void note_code(Range code);
@@ -50,6 +53,7 @@ class OwnLedger {
   std::vector<Range> code_;  // noted before there was a table
   std::vector<layout::OwnSlots> slots_;
   struct Point {
+    PointSite site = {};
     layout::OwnSite* nop = nullptr;
     layout::OwnSite* block = nullptr;
   };

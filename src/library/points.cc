@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -57,6 +58,23 @@ void Points::refresh() {
     one = is_there ? std::next(one) : states_.erase(one);
   }
   if (!gone.empty()) retire(std::move(gone));
+  tell_what_is_there();
+}
+
+// No thread is at a site of an object that was unloaded.
+void Points::tell_what_is_there() const {
+  using SiteUse = layout::OwnSite::State;
+  const auto memory = target::Memory::open(::getpid());
+  if (!memory) return;
+  std::set<std::pair<Address, Address>> there;
+  for (const PointObject& object : objects_.all())
+    for (const auto& [address, point] : object.notes.points)
+      for (const PointSite& site : point.sites) there.emplace(site.nop, site.block);
+  SiteStates state_of(*memory);
+  OwnLedger::get().settle_points([&](const PointSite& site) {
+    if (!there.contains({site.nop, site.block})) return SiteUse::gone;
+    return state_of(site) == SiteState::on ? SiteUse::in_use : SiteUse::former;
+  });
 }
 
 // Edits a copy of the list of each point: edit(list, attachment) returns an errno, or 0.

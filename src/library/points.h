@@ -80,6 +80,7 @@ class Points {
   Points() = default;
   // The caller of these holds the registry's lock.
   void refresh();
+  void tell_what_is_there() const;
   template <class Edit>
   Result<Changes, PointError> prepare(std::span<const pinprick_attachment> all, Edit&& edit);
   std::vector<PointSite> sites_of(const Changes& changes, bool Change::*which) const;

@@ -23,6 +23,7 @@
 #include "library/place.h"
 #include "library/pointed.h"
 #include "library/tracepoint_user.h"
+#include "patch/text_owner.h"
 #include "pinprick/probe.h"
 
 PINPRICK_POINT_DECLARE(test, value, long);
@@ -417,6 +418,33 @@ TEST(Tracepoint, comes_and_goes_with_its_library) {
   }
   EXPECT_THAT(listed("pointed"), IsEmpty());
   EXPECT_THAT(values, ElementsAre(2, 2, 2));
+}
+
+// Those that attached sessions must leave alone.
+std::vector<pinprick::layout::OwnSite> sites_in_use() {
+  const auto memory = pinprick::target::Memory::open(::getpid());
+  const auto maps = pinprick::image::read_maps(::getpid());
+  auto sites = pinprick::patch::OwnProbes::read(*memory, *maps).sites();
+  std::erase_if(sites, [](const pinprick::layout::OwnSite& site) {
+    return site.state != pinprick::layout::OwnSite::State::in_use;
+  });
+  return sites;
+}
+
+TEST(Tracepoint, has_places_that_are_free_once_its_library_is_unloaded) {
+  std::vector<long> values;
+  const size_t before = sites_in_use().size();
+  {
+    const Pointed library;
+    ASSERT_EQ(library.attach(append, &values), 0) << pinprick_points_error();
+    EXPECT_GT(sites_in_use().size(), before);
+  }
+  listed("pointed");  // looks what is there
+  EXPECT_EQ(sites_in_use().size(), before);
+  // Loaded again, most likely at the same address, and not attached to.
+  const Pointed library;
+  listed("pointed");
+  EXPECT_EQ(sites_in_use().size(), before);
 }
 
 TEST(Tracepoint, has_a_list_that_outlives_the_library) {
