@@ -105,8 +105,14 @@ std::optional<AttachError> seize(pid_t pid, pid_t tid) {
 
 // Has the thread just hit a breakpoint, whose signal is not delivered yet? Its instruction pointer
 // then says where the breakpoint ends, and not where it will go on: in libpinprick's stub, if the
-// program probes itself. An interrupt comes before signals.
+// program probes itself. An interrupt comes before signals. A breakpoint unblocks its signal; one
+// that the thread blocks, as of a perf event, may stay pending for any time.
 bool has_pending_trap(pid_t tid) {
+  constexpr uint64_t kTraps = uint64_t{1} << (SIGTRAP - 1);
+  uint64_t blocked = 0;
+  if (ptrace(PTRACE_GETSIGMASK, tid, data(sizeof blocked), &blocked) != 0 ||
+      (blocked & kTraps) != 0)
+    return false;
   siginfo_t pending[4];
   __ptrace_peeksiginfo_args which = {};
   which.nr = std::size(pending);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -11,6 +12,10 @@
 
 #include "target/child.h"
 #include "target/procfs.h"
+
+#ifndef TRAP_PERF
+#define TRAP_PERF 6
+#endif
 
 namespace pinprick::target {
 namespace {
@@ -165,6 +170,31 @@ TEST(Stop, LeavesAProcessInAGroupStop) {
   for (int i = 0; i < 1000; ++i) sched_yield();
   EXPECT_EQ(child.shared().rounds, rounds);
   kill(child.pid(), SIGCONT);
+  child.wait_for_rounds(10);
+  EXPECT_EQ(child.finish(), 0);
+}
+
+// As of a perf event, not of a breakpoint: that unblocks the signal.
+TEST(Stop, StopsAThreadThatBlocksATrapThatIsPending) {
+  Child child([](Shared& shared) {
+    sigset_t traps;
+    sigemptyset(&traps);
+    sigaddset(&traps, SIGTRAP);
+    sigprocmask(SIG_BLOCK, &traps, nullptr);
+    siginfo_t info = {};
+    info.si_signo = SIGTRAP;
+    info.si_code = TRAP_PERF;
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), getpid(), SIGTRAP, &info) != 0)
+      shared.failures = shared.failures + 1;
+    spin(shared);
+    if (sigtimedwait(&traps, &info, nullptr) != SIGTRAP) shared.failures = shared.failures + 1;
+  });
+  child.wait_until_running();
+  {
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop.ok());
+    EXPECT_EQ(stop->threads().size(), 1u);
+  }
   child.wait_for_rounds(10);
   EXPECT_EQ(child.finish(), 0);
 }
