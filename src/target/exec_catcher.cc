@@ -168,11 +168,11 @@ bool ExecCatcher::look_at_loader(Followed& one, int status, std::optional<Caught
   return false;
 }
 
-std::optional<ExecCatcher::Caught> ExecCatcher::next() {
+std::optional<ExecCatcher::Caught> ExecCatcher::next(Requests requests) {
   constexpr uint64_t kMostNs = 5'000'000, kPauseNs = 20'000;
   std::optional<Caught> caught;
   for (const uint64_t begin = monotonic_ns();;) {
-    take_requests();
+    if (requests == Requests::taken) take_requests();
     for (auto one = followed_.begin(); one != followed_.end() && !caught;)
       one = look_at(*one, caught) ? followed_.erase(one) : one + 1;
     // What was just let through arrives in a moment.

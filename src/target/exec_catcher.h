@@ -58,8 +58,10 @@ class ExecCatcher {
   ExecCatcher& operator=(const ExecCatcher&) = delete;
 
   // Takes requests, and returns the next process that is caught. Returns nullopt if there is none
-  // for now; call it again soon if is_busy().
-  std::optional<Caught> next();
+  // for now; call it again soon if is_busy(). With Requests::wait, only what is followed already is
+  // caught: so there is an end to it while programs are executed all the time.
+  enum class Requests : uint8_t { taken, wait };
+  std::optional<Caught> next(Requests requests = Requests::taken);
   // Are threads on their way from the gate to the new program? They depend on next().
   bool is_busy() const { return !followed_.empty(); }
 

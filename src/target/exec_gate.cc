@@ -8,9 +8,12 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/fanotify.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -31,8 +34,15 @@ constexpr uint64_t kWaitingNs = 2'000 * kMillisecond;
 #define FAN_PRE_ACCESS 0x00100000  // Linux 6.14
 #endif
 
-constexpr int kTimerMs = 100;
+constexpr long kTimerNs = 100 * kMillisecond;
 constexpr time_t kDeadAfterS = 1;
+// How often a thread that opens a library is looked at, and for how long it may be unknown what it
+// does.
+constexpr long kLookNs = 50'000;
+constexpr uint64_t kOpeningNs = 50 * kMillisecond;
+// Events that are read at once. Each takes a descriptor.
+constexpr size_t kMostAtOnce = 32;
+constexpr size_t kMostEvents = 8192;
 
 }  // namespace
 
@@ -52,11 +62,16 @@ Result<std::unique_ptr<ExecGate>, SystemError> ExecGate::open() {
   if (::timer_create(CLOCK_MONOTONIC, &kill_us, &gate->timer_) != 0)
     return fail(SystemError{errno});
   gate->has_timer_ = true;
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < 4 * kMostAtOnce)
+    return fail(SystemError{EMFILE});
+  gate->most_events_ = std::min<size_t>(limit.rlim_cur / 2, kMostEvents) - kMostAtOnce;
   gate->thread_ = std::thread([self = gate.get()] { self->run(); });
+  // What is opened before it has its own descriptors would be among them.
+  gate->has_own_descriptors_.wait(false);
   return gate;
 }
 
-// Closing the descriptor lets all go that are still held.
 void ExecGate::close() {
   if (thread_.joinable()) {
     ::eventfd_write(ending_.get(), 1);
@@ -65,23 +80,20 @@ void ExecGate::close() {
   fanotify_.reset();
   if (has_timer_) ::timer_delete(timer_);
   has_timer_ = false;
-  for (const auto& [number, held] : held_) ::close(held.event);
-  held_.clear();
-  if (mapping_.event >= 0) ::close(mapping_.event);
-  mapping_ = {};
 }
 
 ExecGate::~ExecGate() {
   close();
 }
 
-Result<void, SystemError> ExecGate::watch(const std::string& path) {
+Result<void, SystemError> ExecGate::watch(const std::string& path, bool as_interpreter) {
   if (::fanotify_mark(fanotify_.get(), FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, path.c_str()) !=
       0)
     return fail(SystemError{errno});
   // Some file systems do not have this; then interpreters of scripts are seized too late.
-  static_cast<void>(
-      ::fanotify_mark(fanotify_.get(), FAN_MARK_ADD, FAN_PRE_ACCESS, AT_FDCWD, path.c_str()));
+  if (as_interpreter)
+    static_cast<void>(
+        ::fanotify_mark(fanotify_.get(), FAN_MARK_ADD, FAN_PRE_ACCESS, AT_FDCWD, path.c_str()));
   return {};
 }
 
@@ -97,24 +109,53 @@ void ExecGate::set_timer() {
 }
 
 void ExecGate::run() {
+  own_descriptors();
+  has_own_descriptors_ = true;
+  has_own_descriptors_.notify_one();
   sched_param priority = {};
   priority.sched_priority = 1;
   static_cast<void>(::pthread_setschedparam(::pthread_self(), SCHED_RR, &priority));
-  for (;;) {
+  for (eventfd_t ended = 0; ::eventfd_read(ending_.get(), &ended) != 0;) {
     set_timer();
-    pollfd descriptors[2] = {{fanotify_.get(), POLLIN, 0}, {ending_.get(), POLLIN, 0}};
-    bool holds = false;
-    {
-      const std::lock_guard lock(mutex_);
-      holds = !held_.empty() || mapping_.event >= 0;
-    }
-    ::poll(descriptors, 2, holds ? 1 : kTimerMs);
-    if (descriptors[1].revents != 0) break;
+    wait_for_events();
     take_events();
+    look_at_openings();
     answer_overdue();
   }
+  let_all_go();
   const itimerspec never = {};
   ::timer_settime(timer_, 0, &never, nullptr);
+}
+
+// From here on, this thread shares no descriptor with the others. Of those that it has got with the
+// table, it keeps its own ones: others would stay open when their owner closes them.
+void ExecGate::own_descriptors() const {
+  if (::unshare(CLONE_FILES) != 0) return;
+  std::array<unsigned, 3> own = {static_cast<unsigned>(fanotify_.get()),
+                                 static_cast<unsigned>(requested_.get()),
+                                 static_cast<unsigned>(ending_.get())};
+  std::sort(own.begin(), own.end());
+  unsigned first = STDERR_FILENO + 1;
+  for (const unsigned descriptor : own) {
+    if (descriptor > first) ::close_range(first, descriptor - 1, 0);
+    first = descriptor + 1;
+  }
+  ::close_range(first, ~0U, 0);
+}
+
+void ExecGate::wait_for_events() {
+  bool holds = false, has_room = false;
+  {
+    const std::lock_guard lock(mutex_);
+    holds = !held_.empty() || mapping_.event >= 0 || !answered_.empty();
+    has_room = this->has_room();
+  }
+  pollfd descriptors[2] = {{has_room ? fanotify_.get() : -1, POLLIN, 0},
+                           {ending_.get(), POLLIN, 0}};
+  const timespec timeout = {0, !openings_.empty() ? kLookNs
+                               : holds            ? static_cast<long>(kMillisecond)
+                                                  : kTimerNs};
+  ::ppoll(descriptors, 2, &timeout, nullptr);
 }
 
 // Does the event come from a thread of this process?
@@ -126,27 +167,21 @@ bool ExecGate::is_ours(pid_t tid) const {
 
 // Is the thread in a call to open a file, made by the dynamic loader? musl's loader is its C
 // library as well, so there each reader looks like it.
-bool ExecGate::is_loader(pid_t tid) {
-  constexpr int kAttempts = 50;
-  constexpr uint64_t kPauseNs = 20'000, kMostCode = 1 << 20;
+ExecGate::Opener ExecGate::opener(pid_t tid) {
+  constexpr uint64_t kMostCode = 1 << 20;
   char path[64], text[256];
   const auto slurp = [&](const char* name, void* to, size_t size) {
     std::snprintf(path, sizeof path, "/proc/%d/%s", tid, name);
     const Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
     return fd ? ::read(fd.get(), to, size) : -1;
   };
-  // The event is queued before the thread sleeps. Until it does, the file says `running`.
-  for (int attempt = 0;; ++attempt) {
-    const ssize_t size = slurp("syscall", text, sizeof text - 1);
-    if (size <= 0) return false;
-    text[size] = '\0';
-    if (text[0] != 'r') break;
-    if (attempt == kAttempts) return false;
-    sleep_ns(kPauseNs);
-  }
+  const ssize_t length = slurp("syscall", text, sizeof text - 1);
+  if (length <= 0) return Opener::other;
+  text[length] = '\0';
+  if (text[0] == 'r') return Opener::unknown;
   char* next = nullptr;
   const long number = std::strtol(text, &next, 10);
-  if (number != SYS_open && number != SYS_openat && number != SYS_openat2) return false;
+  if (number != SYS_open && number != SYS_openat && number != SYS_openat2) return Opener::other;
   uint64_t last = 0;  // the instruction pointer
   for (char* end = next;; next = end) {
     const uint64_t value = std::strtoull(next, &end, 16);
@@ -157,42 +192,69 @@ bool ExecGate::is_loader(pid_t tid) {
   const ssize_t size = slurp("auxv", vector, sizeof vector);
   for (size_t i = 0; size > 0 && i < static_cast<size_t>(size) / sizeof vector[0]; ++i)
     if (vector[i].a_type == AT_BASE)
-      return vector[i].a_un.a_val != 0 && last - vector[i].a_un.a_val < kMostCode;
-  return false;
+      return vector[i].a_un.a_val != 0 && last - vector[i].a_un.a_val < kMostCode ? Opener::loader
+                                                                                  : Opener::other;
+  return Opener::other;
+}
+
+// The event is queued before the thread sleeps, and the thread may lose its CPU in between. Until
+// it sleeps, /proc does not say what it does. If that takes long, it is taken for the loader: then
+// it is followed, and let go when it does not map the library.
+void ExecGate::look_at_openings() {
+  const uint64_t now = monotonic_ns();
+  std::erase_if(openings_, [&](const Opening& opening) {
+    const Opener by = opener(opening.tid);
+    if (by == Opener::unknown && now - opening.since_ns < kOpeningNs) return false;
+    const std::lock_guard lock(mutex_);
+    if (by == Opener::other)
+      write_answer(opening.event);
+    else
+      hold(opening.event, opening.tid, true);
+    return true;
+  });
+}
+
+// An event takes a descriptor.
+bool ExecGate::has_room() const {
+  return held_.size() + openings_.size() + answered_.size() < most_events_;
 }
 
 void ExecGate::take_events() {
-  alignas(fanotify_event_metadata) char buffer[8192];
-  for (;;) {
-    ssize_t size = ::read(fanotify_.get(), buffer, sizeof buffer);
-    if (size <= 0) return;
-    for (auto* event = reinterpret_cast<fanotify_event_metadata*>(buffer);
-         FAN_EVENT_OK(event, size); event = FAN_EVENT_NEXT(event, size)) {
-      if (event->fd < 0) continue;
-      // 0: a process outside our PID namespace.
-      if (event->pid == 0 || is_ours(event->pid)) {
-        write_answer(event->fd);
-        continue;
-      }
-      const bool loads = (event->mask & FAN_OPEN_PERM) != 0;
-      if (loads && !is_loader(event->pid)) {
-        write_answer(event->fd);
-        continue;
-      }
-      const std::lock_guard lock(mutex_);
-      if ((event->mask & FAN_PRE_ACCESS) != 0) {
-        if (seizing_tid_ != event->pid || mapping_.event >= 0 || reads_header(*event))
-          write_answer(event->fd);
-        else
-          mapping_ = {event->fd, monotonic_ns(), 0};
-        continue;
-      }
-      const uint64_t number = ++last_;
-      held_[number] = {event->fd, monotonic_ns(), 0};
-      requests_.push_back({number, event->pid, loads});
-      ::eventfd_write(requested_.get(), 1);
-    }
+  const std::lock_guard lock(mutex_);
+  for (close_answered(); has_room(); close_answered())
+    if (!read_events([&](const fanotify_event_metadata& event) { take(event); })) return;
+}
+
+template <class Take>
+bool ExecGate::read_events(Take&& take) const {
+  alignas(fanotify_event_metadata) char buffer[kMostAtOnce * sizeof(fanotify_event_metadata)];
+  ssize_t size = ::read(fanotify_.get(), buffer, sizeof buffer);
+  if (size <= 0) return false;
+  for (auto* event = reinterpret_cast<fanotify_event_metadata*>(buffer); FAN_EVENT_OK(event, size);
+       event = FAN_EVENT_NEXT(event, size))
+    if (event->fd >= 0) take(*event);
+  return true;
+}
+
+void ExecGate::take(const fanotify_event_metadata& event) {
+  // 0: a process outside our PID namespace.
+  if (event.pid == 0 || is_ours(event.pid)) return write_answer(event.fd);
+  if ((event.mask & FAN_OPEN_PERM) != 0) {
+    openings_.push_back({event.fd, event.pid, monotonic_ns()});
+    return;
   }
+  if ((event.mask & FAN_PRE_ACCESS) == 0) return hold(event.fd, event.pid, false);
+  if (seizing_tid_ != event.pid || mapping_.event >= 0 || reads_header(event))
+    write_answer(event.fd);
+  else
+    mapping_ = {event.fd, monotonic_ns(), 0};
+}
+
+void ExecGate::hold(int event, pid_t tid, bool loads) {
+  const uint64_t number = ++last_;
+  held_[number] = {event, monotonic_ns(), 0};
+  requests_.push_back({number, tid, loads});
+  ::eventfd_write(requested_.get(), 1);
 }
 
 // The kernel reads the first page of the file with the lock that PTRACE_SEIZE wants, and maps the
@@ -209,11 +271,31 @@ bool ExecGate::reads_header(const fanotify_event_metadata& event) {
   return range.offset == 0 && range.count <= 4096;
 }
 
-// Fails with ENOENT if the thread was killed meanwhile.
-void ExecGate::write_answer(int event) const {
+// Fails with ENOENT if the thread was killed meanwhile. The descriptor is the answering thread's.
+void ExecGate::write_answer(int event) {
   const fanotify_response allow = {event, FAN_ALLOW};
   static_cast<void>(!::write(fanotify_.get(), &allow, sizeof allow));
-  ::close(event);
+  answered_.push_back(event);
+}
+
+void ExecGate::close_answered() {
+  for (const int event : answered_) ::close(event);
+  answered_.clear();
+}
+
+// Without marks, the kernel asks no more.
+void ExecGate::let_all_go() {
+  ::fanotify_mark(fanotify_.get(), FAN_MARK_FLUSH, 0, AT_FDCWD, nullptr);
+  const std::lock_guard lock(mutex_);
+  for (const Opening& opening : openings_) write_answer(opening.event);
+  openings_.clear();
+  for (const auto& [number, held] : held_) write_answer(held.event);
+  held_.clear();
+  requests_.clear();
+  let_map();
+  const auto allow = [&](const fanotify_event_metadata& event) { write_answer(event.fd); };
+  do close_answered();
+  while (read_events(allow));
 }
 
 void ExecGate::answer_overdue() {

@@ -5,13 +5,14 @@
 // A thread that is held must always be let go. So
 //   - a thread of ours, the answering thread, does nothing that can block: it takes and answers
 //     events, and looks at a clock. It opens no file but in /proc, and prints nothing.
+//   - It has a table of descriptors of its own, and takes no more events than fit into it: an event
+//     that the kernel has no descriptor for would be denied, and the execution would fail.
 //   - It answers each event itself that the user of the gate has not answered in time.
 //   - If we die, the kernel lets all go. Nobody else may have the descriptor then: after open(), we
 //     must not fork.
 //   - If we are stopped (by a debugger, or SIGSTOP), we would hold all. A timer of the kernel's
-//   then
-//     kills us: the answering thread has to set it anew within a second. It runs with a real-time
-//     priority if the system permits, so that load does not keep it from that.
+//     then kills us: the answering thread has to set it anew within a second. It runs with a
+//     real-time priority if the system permits, so that load does not keep it from that.
 //
 // request(), began_to_seize() and answer() are for one thread of ours, any.
 #pragma once
@@ -29,6 +30,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -49,8 +51,9 @@ class ExecGate {
   ExecGate(const ExecGate&) = delete;
   ExecGate& operator=(const ExecGate&) = delete;
 
-  // From now on, executions of the file are held.
-  Result<void, SystemError> watch(const std::string& path);
+  // From now on, executions of the file are held. With `as_interpreter` those of scripts too, for
+  // which the kernel reports each read of the file.
+  Result<void, SystemError> watch(const std::string& path, bool as_interpreter = true);
 
   // The same for a library, of which the dynamic loader's opening is held. Other readers wait for a
   // look at /proc only.
@@ -79,28 +82,49 @@ class ExecGate {
     uint64_t since_ns = 0;
     uint64_t seizing_ns = 0;  // 0: not begun
   };
+  // A thread that opens a library. As long as it runs, it is unknown whether that is the loader.
+  struct Opening {
+    int event = -1;
+    pid_t tid = 0;
+    uint64_t since_ns = 0;
+  };
+  enum class Opener : uint8_t { unknown, loader, other };
 
   ExecGate() = default;
   void run();
+  void own_descriptors() const;
+  void wait_for_events();
   void set_timer();
+  bool has_room() const;
   void take_events();
+  template <class Take>
+  bool read_events(Take&& take) const;
+  void take(const fanotify_event_metadata& event);
   bool is_ours(pid_t tid) const;
-  static bool is_loader(pid_t tid);
+  static Opener opener(pid_t tid);
+  void look_at_openings();
+  void hold(int event, pid_t tid, bool loads);
   void answer_overdue();
+  void let_all_go();
   static bool reads_header(const fanotify_event_metadata& event);
   void let_map();
-  void write_answer(int event) const;
+  void write_answer(int event);
+  void close_answered();
 
   Fd fanotify_, requested_, ending_;
+  std::atomic<bool> has_own_descriptors_ = false;
+  size_t most_events_ = 0;  // that may wait for an answer at a time
   timer_t timer_ = nullptr;
   bool has_timer_ = false;
   std::thread thread_;
+  std::vector<Opening> openings_;  // for the answering thread alone
 
   std::mutex mutex_;  // nothing that can block is done with it
   std::deque<Request> requests_;
   std::map<uint64_t, Held> held_;
-  Held mapping_;           // of the thread that is being seized
-  pid_t seizing_tid_ = 0;  // 0: none is
+  std::vector<int> answered_;  // descriptors of events that the answering thread is to close
+  Held mapping_;               // of the thread that is being seized
+  pid_t seizing_tid_ = 0;      // 0: none is
   uint64_t last_ = 0;
   std::atomic<uint64_t> let_through_ = 0;
 };
