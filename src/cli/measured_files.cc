@@ -11,9 +11,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "cli/object_store.h"
 #include "cli/patterns.h"
 #include "cli/spec.h"
@@ -71,12 +74,31 @@ Result<session::Selection, Message> selection_for(const Options& given,
   return parse_patterns(options);
 }
 
+// The process whose session file it is; 0: it is none.
+pid_t owner_of_session(const image::Mapping& mapping) {
+  if (!mapping.shared || !mapping.path.ends_with(".session")) return 0;
+  return std::atoi(file_name(mapping.path).c_str());
+}
+
 bool is_program(const std::string& path) {
   const auto fd = open_file(path, O_RDONLY);
   Elf64_Ehdr header = {};
   if (!fd || !read_at(fd->get(), {reinterpret_cast<uint8_t*>(&header), sizeof header}, 0))
     return false;
   return ::access(path.c_str(), X_OK) == 0 && (header.e_type == ET_EXEC || header.e_entry != 0);
+}
+
+// Are there enough for one more process with all its objects? With fewer, what is there might be
+// taken for what is not.
+bool has_descriptors() {
+  constexpr size_t kNeeded = 64;
+  std::vector<Fd> some;
+  while (some.size() < kNeeded) {
+    Fd one(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
+    if (!one) return errno != EMFILE && errno != ENFILE;
+    some.push_back(std::move(one));
+  }
+  return true;
 }
 
 // Before that, the kernel holds an execution with a lock that PTRACE_SEIZE wants.
@@ -151,6 +173,9 @@ Result<void, Message> MeasuredFiles::open_files() {
     if (!file)
       return fail(Message{"file", path + ": " + std::strerror(file.error().number), kFailed});
     objects_.push_back(image->objects.front()->name());
+    std::error_code unknown;
+    const auto real = std::filesystem::canonical(path, unknown);
+    real_names_.push_back(unknown ? objects_.back() : real.filename().string());
     images_.push_back(*std::move(image));
     files_.push_back(*std::move(file));
   }
@@ -190,9 +215,10 @@ void MeasuredFiles::open_gate() {
     return;
   }
   for (const std::string& path : options_.files) {
-    const bool is_library = path.find(".so") != std::string::npos;
+    const bool is_library = file_name(path).find(".so") != std::string::npos;
     const auto watched = is_library ? (*gate)->watch_library(path) : Result<void, SystemError>();
-    const auto held = is_program(path) ? (*gate)->watch(path) : Result<void, SystemError>();
+    const auto held =
+        is_program(path) ? (*gate)->watch(path, !is_library) : Result<void, SystemError>();
     if (watched && held) continue;
     figures_.why_not_followed = "the kernel does not hold executions of " + path + ": " +
                                 std::strerror((watched ? held : watched).error().number);
@@ -262,30 +288,32 @@ Result<void, Message> MeasuredFiles::scan() {
 bool MeasuredFiles::is_measured_with_parent(pid_t pid,
                                             const std::vector<image::Mapping>& maps) const {
   return std::any_of(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
-    if (!mapping.shared || !mapping.path.ends_with(".session")) return false;
-    const int parent = std::atoi(file_name(mapping.path).c_str());
+    const pid_t parent = owner_of_session(mapping);
     return parent != pid && std::any_of(measured_.begin(), measured_.end(), [&](const auto& one) {
              return one.measurement.process().pid == parent;
            });
   });
 }
 
-// The patterns for the process: with the names that the files have in it. Returns null if it has
-// none of them.
+// The patterns for the process: with the names that the files have in it, or will probably have
+// when it loads them. Returns null if it has none of them.
 const session::MeasurementSpec* MeasuredFiles::spec_for(const std::vector<image::Mapping>& maps) {
-  std::vector<std::string> objects;
+  std::vector<std::string> objects = real_names_;
+  bool has_any = false;
   for (size_t i = 0; i < files_.size(); ++i) {
     const auto code = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
       return mapping.executable && files_[i].is(mapping);
     });
     if (code == maps.end()) continue;
-    objects.push_back(file_name(code->path));
-    if (objects.back() != objects_[i]) {
-      whole_.take_as(objects.back(), objects_[i]);
-      interval_.take_as(objects.back(), objects_[i]);
-    }
+    has_any = true;
+    objects[i] = file_name(code->path);
   }
-  if (objects.empty()) return nullptr;
+  if (!has_any) return nullptr;
+  for (size_t i = 0; i < files_.size(); ++i) {
+    if (objects[i] == objects_[i]) continue;
+    whole_.take_as(objects[i], objects_[i]);
+    interval_.take_as(objects[i], objects_[i]);
+  }
   std::string key;
   for (const std::string& object : objects) key += object + "/";
   const auto known = specs_.find(key);
@@ -320,23 +348,24 @@ bool MeasuredFiles::runs_file(pid_t pid) const {
 }
 
 void MeasuredFiles::begin_one(pid_t pid, Progress progress) {
+  if (!has_descriptors()) {
+    ++figures_.left_alone["no_descriptors"];
+    return;
+  }
   const auto maps = image::read_maps(pid);
   const session::MeasurementSpec* const spec = maps ? spec_for(*maps) : nullptr;
-  if (spec == nullptr) return;
-  // It has executed another program since it was measured.
-  for (auto one = measured_.begin(); one != measured_.end();) {
-    const auto next = std::next(one);
-    if (one->measurement.process().pid == pid) {
-      one->measurement.notice_end();
-      finish(*one);
-      measured_.erase(one);
-    }
-    one = next;
+  if (spec == nullptr) {
+    // The kernel has held it for one of the files, which it has by another number: in an overlay.
+    if (maps && !maps->empty()) ++figures_.left_alone["other_file"];
+    return;
   }
+  // It has executed another program since it was measured.
+  for (Measured& one : measured_)
+    if (one.measurement.process().pid == pid) one.measurement.end(monotonic_ns());
   note_names(pid, *maps);
   auto begun = Measurement::begin(pid, *spec, object_store(), listener_, progress);
   if (begun) {
-    measured_.push_back({spec, *std::move(begun)});
+    measured_.push_back({*std::move(begun)});
     return;
   }
   const Message why = message(begun.error());
@@ -345,32 +374,90 @@ void MeasuredFiles::begin_one(pid_t pid, Progress progress) {
 
 // --- What executes the files
 
-void MeasuredFiles::serve() {
+// Where programs are executed all the time, this is not to go on for ever: those that have ended
+// are to be finished, and a signal noticed. The others wait at the gate.
+void MeasuredFiles::serve(size_t most) {
+  constexpr uint64_t kMostNs = 100'000'000;
   if (!catcher_) return;
-  while (auto caught = catcher_->next()) {
-    const pid_t pid = caught->thread.pid();
-    if (!filter_.admits(pid)) continue;
-    ++figures_.caught;
-    if (!caught->at_start) ++figures_.late;
-    const auto measured = std::find_if(measured_.begin(), measured_.end(), [&](Measured& one) {
-      return one.measurement.process().pid == pid && !one.measurement.notice_end() &&
-             !one.measurement.has_ended();
-    });
-    if (caught->has_loaded && measured != measured_.end()) {
-      measured->measurement.note_mapped();
-      continue;
-    }
-    // Calls are timed once the loader has mapped all that belongs to the library.
-    const bool is_early = kind_of(options_) == placement::Kind::latency || !caught->has_loaded;
-    begin_one(pid, caught->at_start && is_early ? Progress::at_exec : Progress::runs);
+  for (const uint64_t begin = monotonic_ns(); most-- > 0 && monotonic_ns() - begin < kMostNs;) {
+    const auto caught = catcher_->next();
+    if (!caught) return;
+    measure(*caught);
   }
 }
 
+// Until no thread is held but at the gate, which lets it go in time by itself; or one hangs in the
+// kernel, which is not our doing.
+void MeasuredFiles::serve_followed() {
+  constexpr uint64_t kMostNs = 1'000'000'000;
+  for (const uint64_t begin = monotonic_ns();
+       catcher_ && catcher_->is_busy() && monotonic_ns() - begin < kMostNs;)
+    if (const auto caught = catcher_->next(target::ExecCatcher::Requests::wait)) measure(*caught);
+}
+
+void MeasuredFiles::measure(const target::ExecCatcher::Caught& caught) {
+  const pid_t pid = caught.thread.pid();
+  if (!filter_.admits(pid)) return;
+  ++figures_.caught;
+  if (!caught.at_start) ++figures_.late;
+  const auto measured = std::find_if(measured_.begin(), measured_.end(), [&](Measured& one) {
+    return one.measurement.process().pid == pid && !one.measurement.notice_end() &&
+           !one.measurement.has_ended();
+  });
+  if (caught.has_loaded && measured != measured_.end()) {
+    // The library may have another name than was expected.
+    const auto maps = image::read_maps(pid);
+    if (const auto* spec = maps ? spec_for(*maps) : nullptr) measured->measurement.reselect(*spec);
+    measured->measurement.note_mapped();
+    return;
+  }
+  // Calls are timed once the loader has mapped all that belongs to the library.
+  const bool is_early = kind_of(options_) == placement::Kind::latency || !caught.has_loaded;
+  begin_one(pid, caught.at_start && is_early ? Progress::at_exec : Progress::runs);
+}
+
+// A process that has ended may have forked children, which have its probes and count in its
+// session. It is finished when two looks at all processes have found none, as they may fork
+// meanwhile.
+void MeasuredFiles::finish_ended() {
+  constexpr uint64_t kEachNs = 200'000'000;
+  constexpr unsigned kScans = 2;
+  const auto has_ended = [](const Measured& one) { return one.measurement.has_ended(); };
+  if (monotonic_ns() - scanned_ns_ < kEachNs ||
+      std::none_of(measured_.begin(), measured_.end(), has_ended))
+    return;
+  // Those that end during the scan are for the next one.
+  std::set<const Measured*> ended;
+  for (const Measured& one : measured_)
+    if (has_ended(one)) ended.insert(&one);
+  std::set<pid_t> with_children;
+  for (const pid_t pid : session::all_processes()) {
+    serve(1);
+    const auto maps = image::read_maps(pid);
+    if (!maps) continue;
+    for (const image::Mapping& mapping : *maps)
+      if (const pid_t owner = owner_of_session(mapping); owner != pid) with_children.insert(owner);
+  }
+  for (auto one = measured_.begin(); one != measured_.end();) {
+    if (!ended.contains(&*one)) {
+      ++one;
+      continue;
+    }
+    one->scans = with_children.contains(one->measurement.process().pid) ? 0 : one->scans + 1;
+    if (one->scans < kScans) {
+      ++one;
+      continue;
+    }
+    finish(*one);
+    one = measured_.erase(one);
+    serve(1);  // may only add some at the end
+  }
+  scanned_ns_ = monotonic_ns();
+}
+
 void MeasuredFiles::finish(Measured& one) {
-  Measurement& measurement = one.measurement;
-  measurement.end(monotonic_ns());
-  measurement.disarm();
-  collect(measurement);
+  one.measurement.disarm();
+  collect(one.measurement);
   ++figures_.ended;
 }
 
@@ -388,21 +475,15 @@ std::vector<int> MeasuredFiles::descriptors() const {
   std::vector<int> all;
   if (gate_) all.push_back(gate_->descriptor());
   for (const Measured& one : measured_)
-    for (int descriptor : one.measurement.descriptors()) all.push_back(descriptor);
+    if (!one.measurement.has_ended())
+      for (int descriptor : one.measurement.descriptors()) all.push_back(descriptor);
   return all;
 }
 
 void MeasuredFiles::notice_ends() {
   serve();
-  for (auto one = measured_.begin(); one != measured_.end();) {
-    const auto next = std::next(one);
-    if (one->measurement.notice_end()) {
-      finish(*one);
-      measured_.erase(one);
-      serve();
-    }
-    one = next;
-  }
+  for (Measured& one : measured_) one.measurement.notice_end();
+  finish_ended();
 }
 
 bool MeasuredFiles::all_ended() const {
@@ -410,18 +491,23 @@ bool MeasuredFiles::all_ended() const {
 }
 
 uint64_t MeasuredFiles::look_after() {
-  constexpr uint64_t kSoonNs = 1'000'000, kNowAndThenNs = 500'000'000, kOftenNs = 10'000'000;
+  constexpr uint64_t kSoonNs = 1'000'000, kNowAndThenNs = 500'000'000, kOftenNs = 10'000'000,
+                     kEndedNs = 100'000'000;
   bool soon = false;
   serve();
   for (Measured& one : measured_) {
+    if (one.measurement.has_ended()) continue;
     soon = one.measurement.look_after() || soon;
-    serve();
+    serve(1);
   }
   const bool is_settled = target::Stop::settle() == 0;
   if (catcher_ && catcher_->is_busy()) return kSoonNs;
   listener_.tell(renderer_);
   renderer_.flush();
   if (soon || !is_settled) return kSoonNs;
+  if (std::any_of(measured_.begin(), measured_.end(),
+                  [](const Measured& one) { return one.measurement.has_ended(); }))
+    return kEndedNs;
   return kind_of(options_) == placement::Kind::count ? kNowAndThenNs : kOftenNs;
 }
 
@@ -437,7 +523,7 @@ ProcessName MeasuredFiles::name() const {
 
 void MeasuredFiles::report(session::Period period, Renderer& renderer) {
   // Whoever reads this may be slow.
-  while (catcher_ && catcher_->is_busy()) serve();
+  serve_followed();
   const uint64_t until_ns = end_ns_ != 0 ? end_ns_ : monotonic_ns();
   const bool is_whole = period == session::Period::whole;
   if (!is_whole)

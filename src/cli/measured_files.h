@@ -75,9 +75,8 @@ class MeasuredFiles {
 
  private:
   struct Measured {
-    // Each process has its own spec, as the file may have other names in it.
-    const session::MeasurementSpec* spec = nullptr;
     session::Measurement measurement;
+    unsigned scans = 0;  // that found nobody with its probes, since it ended
   };
   using All = std::list<Measured>;
 
@@ -85,12 +84,15 @@ class MeasuredFiles {
   Result<void, Message> check_patterns();
   void open_gate();
   Result<void, Message> scan();
-  void serve();
+  void serve(size_t most = SIZE_MAX);
+  void serve_followed();
+  void measure(const target::ExecCatcher::Caught& caught);
   void begin_one(pid_t pid, session::Progress progress);
   const session::MeasurementSpec* spec_for(const std::vector<image::Mapping>& maps);
   bool is_measured_with_parent(pid_t pid, const std::vector<image::Mapping>& maps) const;
   void note_names(pid_t pid, const std::vector<image::Mapping>& maps);
   bool runs_file(pid_t pid) const;
+  void finish_ended();
   void finish(Measured& one);
   void collect(session::Measurement& one);
   ProcessName name() const;
@@ -101,7 +103,8 @@ class MeasuredFiles {
   QuietListener listener_;
   session::ProcessFilter filter_;
   std::vector<session::MappedFile> files_;
-  std::vector<std::string> objects_;  // the files' names as objects
+  std::vector<std::string> objects_;     // the files' names as objects
+  std::vector<std::string> real_names_;  // and without symbolic links
   // Kept, so that what is decoded stays in the store.
   std::vector<image::ProcessImage> images_;
   std::map<std::string, session::MeasurementSpec> specs_;  // by the objects' names in a process
@@ -109,6 +112,7 @@ class MeasuredFiles {
   All measured_;
   session::CollectedReports whole_, interval_;
   uint64_t begin_ns_ = 0, reported_ns_ = 0, end_ns_ = 0;
+  uint64_t scanned_ns_ = 0;  // for children of ended processes
   FilesFigures figures_;
   session::Shortfall shortfall_;
   std::optional<engine::DisarmReport> disarmed_;

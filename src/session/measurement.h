@@ -70,6 +70,9 @@ class Measurement {
   // until the end was noticed; call it soon if it returns true.
   bool look_after();
 
+  // From now on, what is loaded is selected by this spec: it differs in the names of objects only.
+  void reselect(const MeasurementSpec& spec) { spec_ = &spec; }
+
   // To be called while we hold a thread that has just mapped an object: probes it now, unless calls
   // are timed, which is done when the loader reports it.
   void note_mapped();

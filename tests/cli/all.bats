@@ -24,7 +24,7 @@ setup_file() { export BATS_TEST_TIMEOUT=240; }
 # The calls that the programs themselves have counted.
 told() { awk '{ sum += $2 } END { print sum + 0 }' "$TALLY"; }
 processes() { wc -l <"$TALLY"; }
-detached() { field "[x['$1'] for x in r if x['type'] == 'detached'][0]"; }
+detached() { field "[x['$1'] for x in r if x['type'] == 'files_detached'][0]"; }
 has_told() { (($(processes) >= $1)); }
 
 @test "of 600 short processes, 8 at once, no call is missed" {
@@ -234,6 +234,200 @@ copy_of_library() {
   status=0
   wait $watcher || status=$?
   [ "$status" -eq 137 ]
+}
+
+@test "a child that was forked goes on counting after its parent has ended" {
+  copy_of_target
+  mkfifo "$work/go"
+  exec 8<>"$work/go"
+  follow count probed --interval 0.1
+  "$file" leave <"$work/go"
+  # For longer than the end of the parent takes to be noticed.
+  local reports
+  reports=$(wc -l <"$work/records")
+  patiently has_reported $((reports + 15))
+  echo >&8
+  patiently has_told 2
+  end_watch
+  [ "$(told)" -eq 13 ]
+  [ "$(hits probed)" -eq 13 ]
+  exec 8>&-
+}
+has_reported() { (($(wc -l <"$work/records") >= $1)); }
+
+@test "a program and a library at once: both are counted in a process that loads the library later" {
+  copy_of_library
+  cp "$TARGETS/ruled_user" "$work/user"
+  follow count main probed --all "$work/user"
+  seq 10 | xargs -P4 -I{} "$work/user" "$file"
+  "$TARGETS/ruled_user" "$file"
+  end_watch
+  [ "$(processes)" -eq 11 ]
+  [ "$(hits main)" -eq 10 ]
+  [ "$(hits probed)" -eq "$(told)" ]
+}
+
+@test "with few descriptors: no execution fails, and no program is hurt" {
+  copy_of_target
+  printf '#!/bin/sh\nulimit -n 140\nexec "%s" "$@"\n' "$PINPRICK" >"$work/limited"
+  chmod 755 "$work/limited"
+  PINPRICK=$work/limited follow count probed
+  seq 120 | xargs -P40 -I{} "$file" 3
+  end_watch
+  [ "$(processes)" -eq 120 ]
+  # Each is measured, or said to be left alone.
+  [ "$(hits probed)" -eq $(($(detached processes) * 6)) ]
+  [ "$(field 'r[-1]["processes"] + sum(r[-1]["left_alone"].values())')" -eq 120 ]
+}
+
+@test "it ends in time while the file is executed all the time" {
+  copy_of_target
+  follow count probed -d 2
+  { while [ ! -e "$work/enough" ]; do seq 50 | xargs -P8 -I{} "$file" 3; done; } 3>&- &
+  storm=$!
+  ends_with_test $storm
+  local deadline=$((SECONDS + 60)) in_time=true
+  while kill -0 $watcher 2>/dev/null; do
+    ((SECONDS < deadline)) || { in_time=false; break; }
+    read -rt 0.05 <> <(:) || true
+  done
+  touch "$work/enough"
+  wait $storm
+  $in_time
+  wait $watcher
+  [ "$(field 'r[-1]["type"]')" = detached ]
+}
+
+# A folder as the root of programs, with what $file needs.
+make_root() {
+  local each
+  mkdir -p "$work/root"
+  for each in $(ldd "$1" | grep -oE '/[^ ]+'); do
+    mkdir -p "$work/root$(dirname "$each")"
+    cp "$each" "$work/root$each"
+  done
+}
+
+@test "in user and PID namespaces, in a chroot, statically linked" {
+  copy_of_target
+  unshare -rpf true 2>/dev/null || skip "cannot unshare users and processes here"
+  chmod 666 "$TALLY"
+  make_root "$file"
+  cp "$TARGETS/ruled_static" "$work/static"
+  follow count probed --all "$work/static"
+  unshare -rpf "$file" 4
+  unshare -r "$file" 4
+  ln "$file" "$work/root/ruled"
+  ln "$TALLY" "$work/root/tally"
+  TALLY=/tally chroot "$work/root" /ruled 4
+  "$work/static" 4
+  end_watch
+  [ "$(processes)" -eq 4 ]
+  [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"])')" -eq 28 ]
+  [ "$(detached processes)" -eq 4 ]
+}
+
+@test "in an overlay" {
+  copy_of_target
+  mkdir "$work/upper" "$work/lower" "$work/merged"
+  mv "$file" "$work/lower/"
+  # pinprick has a mount namespace of its own, so the mounts end with it.
+  cat >"$work/mounts" <<MOUNTS
+#!/bin/sh
+set -e
+mount -t tmpfs none "$work/upper"
+mkdir "$work/upper/files" "$work/upper/work"
+mount -t overlay none "$work/merged" \
+  -o "lowerdir=$work/lower,upperdir=$work/upper/files,workdir=$work/upper/work"
+exec "\$@"
+MOUNTS
+  printf '#!/bin/sh\nexec unshare -m "%s" "%s" "$@"\n' "$work/mounts" "$PINPRICK" >"$work/inside"
+  chmod 755 "$work/mounts" "$work/inside"
+  unshare -m "$work/mounts" true 2>/dev/null || skip "cannot mount an overlay here"
+  file=$work/merged/ruled
+  PINPRICK=$work/inside follow count probed
+  nsenter -t $watcher -m "$file" 4
+  nsenter -t $watcher -m "$file" 4
+  end_watch
+  [ "$(told)" -eq 14 ]
+  [ "$(hits probed)" -eq 14 ]
+}
+
+@test "a setuid program keeps its rights" {
+  copy_of_target
+  become_nobody "$PINPRICK"
+  chmod 4755 "$file"
+  chmod 600 "$TALLY"
+  follow count probed
+  # It can write the file by its effective user only.
+  "${as_nobody[@]}" "$file" 4
+  end_watch
+  [ "$(told)" -eq 7 ]
+  [ "$(hits probed)" -eq 7 ]
+}
+
+@test "the C library, while a shell runs many commands" {
+  # A copy, as others use the machine's.
+  copy_of_target
+  make_root /bin/sh
+  cp /bin/sh "$work/root/sh"
+  ln "$file" "$work/root/ruled"
+  ln "$TALLY" "$work/root/tally"
+  echo 'i=0; while [ $i -lt 40 ]; do /ruled 3; i=$((i + 1)); done' >"$work/root/script"
+  file=$(find "$work/root" -name libc.so.6 -print -quit)
+  [ -n "$file" ] || skip "there is no libc.so.6"
+  follow count getenv
+  TALLY=/tally chroot "$work/root" /sh /script
+  end_watch
+  # ruled calls it once, the loader and the shell may call it.
+  [ "$(processes)" -eq 40 ]
+  [ "$(hits getenv)" -ge 40 ]
+  [ "$(detached processes)" -eq 41 ]
+  [ "$(detached late)" -eq 0 ]
+}
+
+@test "--cgroup: the processes of this one, or of none" {
+  copy_of_target
+  local own
+  own=$(cut -d: -f3- /proc/self/cgroup | sort | tail -n 1)
+  follow count probed --cgroup "$own"
+  "$file" 5
+  end_watch
+  [ "$(hits probed)" -eq 8 ]
+  follow count probed --cgroup /no/such
+  "$file" 5
+  end_watch
+  [ "$(detached processes)" -eq 0 ]
+}
+
+@test "the kernel's uprobe on the same file counts the same calls" {
+  copy_of_target
+  local at
+  # Another instruction of the function, at which each call passes once.
+  at=$(objdump -d --disassemble=probed "$file" | awk '$NF == "ret" { sub(":", "", $1); print $1 }')
+  [[ "$at" =~ ^[0-9a-f]+$ ]] || skip "objdump shows no single return in the function"
+  follow count probed
+  mkfifo "$work/stop"
+  "$TARGETS/file_uprobe" "$file" "$at" <"$work/stop" >"$work/kernel" 3>&- &
+  kernel=$!
+  ends_with_test $kernel
+  exec 8>"$work/stop"
+  patiently test -s "$work/kernel"
+  if ! grep -q ready "$work/kernel"; then
+    end_watch
+    skip "$(head -n 1 "$work/kernel")"
+  fi
+  seq 200 | xargs -P8 -I{} "$file" 5
+  "$file" fd "$file"
+  "$file" thread "$file"
+  "$file" fail "$file"
+  sh -c "'$file' 2; '$file' 3 & wait"
+  echo >&8
+  wait $kernel
+  end_watch
+  [ "$(tail -n 1 "$work/kernel")" -eq "$(told)" ]
+  [ "$(hits probed)" -eq "$(told)" ]
+  exec 8>&-
 }
 
 @test "without root, the processes that are there are measured, and why no others" {

@@ -5,6 +5,7 @@
 //   ruled CALLS wait     and then waits for a line, and calls once more
 //   ruled thread PATH    executes PATH 3 by a thread
 //   ruled fail PATH      tries to execute PATH with arguments that are nowhere, then PATH 3
+//   ruled leave          forks a child and ends; the child waits for a line, and calls it 10 times
 //   ruled fd PATH        executes PATH 3 by a descriptor
 #define _GNU_SOURCE
 #include <errno.h>
@@ -59,6 +60,15 @@ int main(int argc, char** argv) {
     pthread_t thread;
     pthread_create(&thread, NULL, execute, argv[2]);
     pause();
+  }
+  if (strcmp(first, "leave") == 0) {
+    if (fork() == 0) {
+      calls = 0;
+      getchar();
+      for (int i = 0; i < 10; ++i) probed(i);
+    }
+    tell();
+    return 0;
   }
   if (strcmp(first, "fail") == 0) {
     char** volatile nowhere = (char**)8;
