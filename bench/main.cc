@@ -1,4 +1,4 @@
-// pinprick-bench TARGETS OUT [hits] [arm] [mass] [redis] [self] [slots] [stops]
+// pinprick-bench TARGETS OUT [hits] [arm] [mass] [redis] [self] [slots] [stops] [files]
 //
 // Measures, prints tables, and writes OUT/results.json and OUT/facts.json. TARGETS is the folder
 // with the programs to be probed. scripts/bench says what is measured, and what the files contain.
@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "arm_cost.h"
+#include "files_cost.h"
 #include "hit_cost.h"
 #include "interrupts.h"
 #include "mass_cost.h"
@@ -86,6 +87,13 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
     fmt::print("\n");
     if (const int status = write(); status != cli::kOk) return status;
   }
+  if (wanted("files")) {
+    fmt::print("Every process that executes or loads a file\n\n");
+    std::fflush(stdout);
+    if (auto done = measure_files(PINPRICK, targets, interrupts, results); !done)
+      return fail_with(done.error());
+    if (const int status = write(); status != cli::kOk) return status;
+  }
   if (wanted("redis")) {
     fmt::print("redis-server: probes on its functions, and its work with them\n\n");
     std::fflush(stdout);
@@ -101,12 +109,12 @@ int main(int argc, char** argv) {
   const std::set<std::string> groups(argv + std::min(argc, 3), argv + argc);
   const bool known = std::all_of(groups.begin(), groups.end(), [](const std::string& group) {
     return group == "hits" || group == "arm" || group == "mass" || group == "redis" ||
-           group == "self" || group == "slots" || group == "stops";
+           group == "self" || group == "slots" || group == "stops" || group == "files";
   });
   if (argc < 3 || !known) {
-    fmt::print(
-        stderr,
-        "usage: pinprick-bench TARGETS OUT [hits] [arm] [mass] [redis] [self] [slots] [stops]\n");
+    fmt::print(stderr,
+               "usage: pinprick-bench TARGETS OUT [hits] [arm] [mass] [redis] [self] [slots] "
+               "[stops] [files]\n");
     return pinprick::cli::kUsage;
   }
   return pinprick::bench::run(argv[1], argv[2], groups);
