@@ -1,9 +1,9 @@
 // What a program that probes itself with libpinprick tells about its probes, in its own memory.
 //
-// One page of shared memory, which others recognise among the mappings, names a table. (If there are
-// several libpinpricks in the process, each has a page and a table.) The table is
-// in private memory, so that a forked child has a copy of its own, as it has of the text. Both stay
-// as long as the process runs its program.
+// One page of shared memory, which others recognise among the mappings, names a table. (If there
+// are several libpinpricks in the process, each has a page and a table.) The table is in private
+// memory, so that a forked child has a copy of its own, as it has of the text. Both stay as long as
+// the process runs its program.
 //
 //     OwnPage (a page) --> OwnTable | code ranges | sites
 //
