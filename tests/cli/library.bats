@@ -72,6 +72,34 @@ refused_here() {
   end_fed
 }
 
+# A table as libpinprick's, of a program that calls its probe what it likes.
+misnamed='
+import ctypes, mmap, struct, sys
+at = lambda memory: ctypes.addressof(ctypes.c_char.from_buffer(memory))
+sites = 4096 + 4096 * 16
+table = mmap.mmap(-1, sites + 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+name = b"a\x1b[31mb\r\n\xff\0"
+table[2048:2048 + len(name)] = name
+table[:48] = struct.pack("<6Q", 0x314241544e574f50, 1, 0, 0, 0, 0)
+table[sites:sites + 40] = struct.pack("<3Q8s5B3x", 0x1000, at(table) + 2048, 0, b"", 1, 1, 0, 0, 2)
+page = mmap.mmap(-1, 4096)
+page[:16] = struct.pack("<2Q", 0x31464c4553505050, at(table))
+print("ready", flush=True)
+sys.stdin.read()
+'
+
+@test "status does not send a terminal what a program calls its probes" {
+  mkfifo "$work/end"
+  python3 -c "$misnamed" <>"$work/end" >"$work/out" 3>&- &
+  local pid=$!
+  ends_with_test $pid
+  until_line "$work/out" ready
+  run "$PINPRICK" status -p $pid
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [ "${lines[1]}" = 'a?[31mb???' ]
+}
+
 @test "what the program has probed once, and does not probe now, pinprick can count" {
   start_probed
   [ "$(answer place)" = placed ]

@@ -8,6 +8,7 @@
 #include "cli/render/density.h"
 #include "cli/render/units.h"
 #include "cli/session_statistics.h"
+#include "cli/top/text_width.h"
 #include "runtime/probe_cost.h"
 
 namespace pinprick::cli {
@@ -537,7 +538,9 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
       case SessionRow::State::own:
         data_.print("{} ({})  {} of its own, by libpinprick\n", row.process.pid,
                     data_.bold(row.process.command), plural(row.sites, "probe"));
-        for (const std::string& probe : row.own_probes) data_.print("{}\n", probe);
+        // The program says what these are called, and may say anything.
+        for (const std::string& probe : row.own_probes)
+          data_.print("{}\n", top::printable(probe, true));
         continue;
     }
     data_.print("{} ({})  {}, for {}  {}\n", row.process.pid, data_.bold(row.process.command),
