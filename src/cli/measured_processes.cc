@@ -38,7 +38,8 @@ Result<void, Message> MeasuredProcesses::begin() {
   std::sort(pids.begin(), pids.end());
   pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
   if (options_.has_command()) {
-    auto launched = session::Launched::start(options_.command, interrupts_.before());
+    auto launched =
+        session::Launched::start(options_.command, interrupts_.before(), interrupts_.descriptor());
     if (!launched) return fail(message(launched.error()));
     launched_.emplace(*std::move(launched));
     pids = {launched_->pid()};

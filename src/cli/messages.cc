@@ -195,12 +195,18 @@ Message message(const session::LaunchError& error) {
       return refuse("cannot_start", std::strerror(error.system_error));
     case Cause::cannot_exec:
       return refuse("cannot_exec", std::strerror(error.system_error));
+    case Cause::unreadable:
+      return refuse("unreadable",
+                    fmt::format("its file can be executed, but not read{}; run pinprick as root",
+                                reason(error.system_error)));
     case Cause::not_64_bit:
       return refuse("not_64_bit", "it is a 32-bit program; only x86-64 programs can be probed");
     case Cause::ended_early:
       return refuse(
           "ended_early",
           "it ended before its libraries were loaded; run it without pinprick to see why");
+    case Cause::interrupted:
+      return message(session::Interrupted{});
     case Cause::cannot_hold:
       return refuse("cannot_hold", fmt::format("ptrace does not work here{}; see `pinprick doctor`",
                                                reason(error.system_error)));

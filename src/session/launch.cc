@@ -2,15 +2,21 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "arch/code.h"
@@ -158,6 +164,38 @@ bool run_to_hold(pid_t pid, const target::Memory& memory, const SignalTreatment&
                 treatment);
 }
 
+// Kills a child of ours when a descriptor becomes readable. Meanwhile we wait for the child, which
+// may be in its loader for any time, as a library is on a server that does not answer.
+class InterruptedChild {
+ public:
+  InterruptedChild(pid_t pid, int interrupts)
+      : child_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
+        done_(::eventfd(0, EFD_CLOEXEC)),
+        thread_([this, interrupts] { watch(interrupts); }) {}
+  InterruptedChild(const InterruptedChild&) = delete;
+  InterruptedChild& operator=(const InterruptedChild&) = delete;
+  ~InterruptedChild() {
+    ::eventfd_write(done_.get(), 1);
+    thread_.join();
+  }
+  bool is_killed() const { return is_killed_; }
+
+ private:
+  void watch(int interrupts) {
+    std::array<pollfd, 2> descriptors = {pollfd{done_.get(), POLLIN, 0},
+                                         pollfd{interrupts, POLLIN, 0}};
+    while (::poll(descriptors.data(), descriptors.size(), -1) < 0 && errno == EINTR) {
+    }
+    if (descriptors[0].revents != 0 || descriptors[1].revents == 0) return;
+    is_killed_ = true;
+    ::syscall(SYS_pidfd_send_signal, child_.get(), SIGKILL, nullptr, 0);
+  }
+
+  const Fd child_, done_;
+  std::atomic<bool> is_killed_ = false;
+  std::thread thread_;
+};
+
 // From a stop of ptrace to a group stop, which is reported to us as for any child.
 bool hold(pid_t pid) {
   int status = 0;
@@ -171,10 +209,11 @@ void kill_and_reap(pid_t pid) {
   }
 }
 
-bool is_64_bit(pid_t pid) {
+Result<bool, SystemError> is_64_bit(pid_t pid) {
   uint8_t identity[EI_NIDENT] = {};
   auto fd = open_file("/proc/" + std::to_string(pid) + "/exe", O_RDONLY);
-  return fd && read_at(fd->get(), identity, 0) && identity[EI_CLASS] == ELFCLASS64;
+  if (!fd) return fail(fd.error());
+  return read_at(fd->get(), identity, 0) && identity[EI_CLASS] == ELFCLASS64;
 }
 
 }  // namespace
@@ -200,9 +239,12 @@ void SignalTreatment::adopt() const {
 }
 
 Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& command,
-                                              const SignalTreatment& treatment) {
+                                              const SignalTreatment& treatment, int interrupts) {
+  std::optional<InterruptedChild> child;
   const auto refuse = [&](LaunchError::Cause cause, int error) {
-    return fail(LaunchError{cause, command[0], error});
+    const bool is_interrupted = child && child->is_killed();
+    return fail(LaunchError{is_interrupted ? LaunchError::Cause::interrupted : cause, command[0],
+                            is_interrupted ? 0 : error});
   };
   auto traced = make_pipe();
   auto exec_error = make_pipe();
@@ -212,6 +254,7 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
   if (pid < 0) return refuse(LaunchError::Cause::cannot_start, errno);
   if (pid == 0) become(command, treatment, *std::move(traced), *exec_error, parent);
   exec_error->write.reset();
+  child.emplace(pid, interrupts);
 
   if (!trace(pid)) {
     const int error = errno;
@@ -225,9 +268,11 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
     const bool told = ::read(exec_error->read.get(), &error, sizeof error) == sizeof error;
     return refuse(told ? LaunchError::Cause::cannot_exec : LaunchError::Cause::ended_early, error);
   }
-  if (!is_64_bit(pid)) {
+  const auto wide = is_64_bit(pid);
+  if (!wide || !*wide) {
     kill_and_reap(pid);
-    return refuse(LaunchError::Cause::not_64_bit, 0);
+    return wide ? refuse(LaunchError::Cause::not_64_bit, 0)
+                : refuse(LaunchError::Cause::unreadable, wide.error().number);
   }
   auto memory = target::Memory::open(pid);
   bool relocates_later = false;
@@ -240,11 +285,12 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
     kill_and_reap(pid);
     return refuse(LaunchError::Cause::cannot_hold, errno);
   }
-  return Launched(pid, treatment, relocates_later);
+  return Launched(pid, treatment, interrupts, relocates_later);
 }
 
 bool Launched::relocate() {
   relocates_later_ = false;
+  const InterruptedChild child(pid_, interrupts_);
   const auto memory = target::Memory::open(pid_);
   if (!memory || !trace(pid_)) return false;
   ::kill(pid_, SIGCONT);
@@ -262,6 +308,7 @@ bool Launched::relocate() {
 Launched::Launched(Launched&& other) noexcept
     : pid_(std::exchange(other.pid_, 0)),
       treatment_(other.treatment_),
+      interrupts_(other.interrupts_),
       relocates_later_(other.relocates_later_),
       released_(other.released_) {}
 

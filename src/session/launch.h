@@ -17,8 +17,10 @@ struct LaunchError {
   enum class Cause : unsigned char {
     cannot_start,  // fork or pipe
     cannot_exec,   // no such program, not permitted, or not executable: `system_error`
+    unreadable,    // it can be executed, but its file cannot be read: `system_error`
     not_64_bit,
     ended_early,  // before its loader had mapped its libraries
+    interrupted,  // and killed for that
     cannot_hold,  // ptrace refused
   } cause = Cause::cannot_start;
   std::string program;
@@ -42,9 +44,10 @@ class SignalTreatment {
 // A child of ours. While it is held it is not traced, but in a group stop; release() resumes it.
 class Launched {
  public:
-  // The program gets `treatment`.
+  // The program gets `treatment`. It is killed if the descriptor `interrupts` becomes readable
+  // before it is held, here or by relocate(); -1 for none.
   static Result<Launched, LaunchError> start(const std::vector<std::string>& command,
-                                             const SignalTreatment& treatment);
+                                             const SignalTreatment& treatment, int interrupts = -1);
   Launched(Launched&& other) noexcept;
   Launched& operator=(Launched&&) = delete;
   // Kills a child that was never released; otherwise leaves it alone.
@@ -63,10 +66,14 @@ class Launched {
   int wait();
 
  private:
-  Launched(pid_t pid, const SignalTreatment& treatment, bool relocates_later)
-      : pid_(pid), treatment_(treatment), relocates_later_(relocates_later) {}
+  Launched(pid_t pid, const SignalTreatment& treatment, int interrupts, bool relocates_later)
+      : pid_(pid),
+        treatment_(treatment),
+        interrupts_(interrupts),
+        relocates_later_(relocates_later) {}
   pid_t pid_ = 0;
   SignalTreatment treatment_;
+  int interrupts_ = -1;
   bool relocates_later_ = false;
   bool released_ = false;
 };

@@ -74,3 +74,26 @@ counts_all() {
   [ "$status" -eq 0 ]
   [ "$(grep -c '^4$' <<<"$output")" -eq 2 ]
 }
+
+# A library on a server that does not answer is like one that is a pipe.
+hangs_in_loader() {
+  hung=$(pgrep -P "$pid" -x early) && grep -q '^State:.S' "/proc/$hung/status"
+}
+
+has_ended() { ! kill -0 "$pid" 2>/dev/null; }
+
+@test "pinprick can be ended while the command hangs in its loader, and the command ends with it" {
+  mkfifo "$work/libearly.so"
+  LD_LIBRARY_PATH=$work "$PINPRICK" count counted -- "$TARGETS/early" >"$work/out" 2>&1 3>&- &
+  pid=$!
+  ends_with_test $pid
+  patiently hangs_in_loader
+  kill -TERM $pid
+  patiently has_ended
+  local status=0
+  wait $pid || status=$?
+  cat "$work/out"
+  [ "$status" -eq 143 ]
+  grep -q "interrupted before any probe was in" "$work/out"
+  [ ! -d "/proc/$hung" ]
+}

@@ -136,6 +136,15 @@ refused() {
   [ "$status" -eq 125 ]
 }
 
+@test "a command whose file may be executed but not read is refused for that reason" {
+  become_nobody "$PINPRICK"
+  install -m 711 "$TARGETS/ticker" "$work/unread"
+  run "${as_nobody[@]}" "$work/pinprick" count main -- "$work/unread"
+  echo "$output"
+  [ "$status" -eq 125 ]
+  [[ "$output" == *"can be executed, but not read: Permission denied"* ]]
+}
+
 @test "a target that exits during attach ends in a message, not in a crash" {
   local ended=0
   for i in $(seq 60); do
