@@ -46,7 +46,7 @@ _pinprick() {
       return
       ;;
     --children)
-      mapfile -t COMPREPLY < <(compgen -W "count ignore" -- "$word")
+      mapfile -t COMPREPLY < <(compgen -W "count ignore follow" -- "$word")
       return
       ;;
     --all)

@@ -177,7 +177,7 @@ struct TimeCall {
 };
 
 // Calls a copy of `routine` in the stub, with `argument`. The routine is position independent, and
-// preserves the flags and all registers but the one with the argument. At entries only.
+// preserves the flags and all registers but the one with the argument.
 struct CallRoutine {
   std::span<const uint8_t> routine;
   Address argument = 0;

@@ -40,6 +40,10 @@ inline constexpr uint32_t kMarkableRseqSize = 32;
 // instruction starts there. Calls with constant flags that do not share memory are left out.
 std::vector<size_t> find_vforks(std::span<const uint8_t> code);
 
+// Returns the offsets of instructions that load the number of execve or execveat, followed directly
+// by the system call. Decodes from the start of `code`.
+std::vector<size_t> find_execs(std::span<const uint8_t> code);
+
 // Returns the offset of the first system call among the instructions from the start of `code`,
 // whatever its number is.
 std::optional<size_t> find_system_call(std::span<const uint8_t> code);

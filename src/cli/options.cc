@@ -282,11 +282,13 @@ void add_watching(CLI::App& app, Options& options) {
   app.add_option_function<std::string>(
          "--children",
          [&options](const std::string& word) {
-           if (word != "count" && word != "ignore")
-             throw CLI::ValidationError("--children", "'" + word + "' is not count or ignore");
-           options.count_children = word == "count";
+           if (word != "count" && word != "ignore" && word != "follow")
+             throw CLI::ValidationError("--children",
+                                        "'" + word + "' is not count, ignore or follow");
+           options.count_children = word != "ignore";
+           options.follow_children = word == "follow";
          },
-         "Forked children: count what they do (default), or ignore it")
+         "Forked children: count (default), ignore, or follow what they execute")
       ->type_name("WHAT");
   app.add_flag("--follow-exec", options.follow_exec,
                "When the process runs another program, probe that");
@@ -306,7 +308,7 @@ void add_files(CLI::App& app, Options& options) {
            if (word != "pid") throw CLI::ValidationError("--by", "'" + word + "' is not pid");
            options.by_pid = true;
          },
-         "With --all: `pid` shows each process, and the sum")
+         "With --all or --children=follow: `pid` shows each process")
       ->type_name("WHAT");
   one_at_a_time(app.add_option("--comm", options.commands,
                                "With --all: only processes with such a name (repeatable)")
@@ -364,10 +366,18 @@ std::optional<std::string> contradiction(const Options& options) {
              : watches     ? "no process: give -p PID, -- COMMAND or --all FILE"
                            : "nothing to look at: give -p PID, --file ELF or --summary ELF";
     if (sources > 1) return "-p PID, -- COMMAND, --all, --file and --summary exclude each other";
-    const bool filters = options.by_pid || !options.commands.empty() || !options.users.empty() ||
+    const bool filters = !options.commands.empty() || !options.users.empty() ||
                          !options.excluded_pids.empty() || !options.cgroups.empty();
     if (filters && options.files.empty())
-      return "--by, --comm, --uid, --exclude-pid and --cgroup go with --all FILE";
+      return "--comm, --uid, --exclude-pid and --cgroup go with --all FILE";
+    if (options.by_pid && options.files.empty() && !options.follow_children)
+      return "--by goes with --all FILE, or --children=follow";
+    if (options.follow_children && verb == "top")
+      return "top does not follow children; count, hist and latency do";
+    if (options.follow_children && (options.follow_exec || !options.files.empty()))
+      return "--children=follow includes --follow-exec, and goes with -p or -- COMMAND";
+    if (options.follow_children && means_spans(options))
+      return "--children=follow measures calls; a span (START..END) goes without it";
     if (!options.files.empty() && options.follow_exec)
       return "--follow-exec goes with -p or -- COMMAND; --all follows the file";
     if (!options.files.empty() && means_spans(options))

@@ -42,9 +42,10 @@ struct Options {
   bool force = false;
   bool fail_on_loss = false;
   bool all = false;
-  bool by_pid = false;  // with --all: results of each process, too
+  bool by_pid = false;  // of many processes: results of each one, too
   bool follow_exec = false;
   bool count_children = true;
+  bool follow_children = false;  // what they execute is measured, too
   bool instructions = false;
   bool together = false;
   bool density = false;    // kstats show: a drawing instead of kstats' lines

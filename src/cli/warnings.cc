@@ -47,6 +47,13 @@ std::string calls_refused(uint64_t calls) {
       calls, folder ? *folder : "the runtime directory");
 }
 
+std::string executions_not_followed(uint64_t executions) {
+  return fmt::format(
+      "{} not followed, as pinprick did not answer in time; what they ran is missing",
+      executions == 1 ? std::string("1 execution was")
+                      : fmt::format("{} executions were", executions));
+}
+
 std::string executed(const std::string& command, const session::ExecutedProgram& program) {
   const bool is_certain = program.certainty == session::ExecutedProgram::Certainty::certain;
   return fmt::format("{} has {}executed {}, which is not probed; with --follow-exec it is", command,

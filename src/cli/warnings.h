@@ -16,6 +16,7 @@ std::string load_missed(const Message& why);
 std::string load_timed_out(const std::string& command);
 // For calls that were missed for lack of memory for their histograms.
 std::string calls_refused(uint64_t calls);
+std::string executions_not_followed(uint64_t executions);
 std::string executed(const std::string& command, const session::ExecutedProgram& program);
 
 }  // namespace pinprick::cli::warning

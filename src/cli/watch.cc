@@ -8,6 +8,7 @@
 #include "cli/interrupts.h"
 #include "cli/measured_files.h"
 #include "cli/measured_processes.h"
+#include "cli/measured_tree.h"
 #include "cli/verbs.h"
 
 namespace pinprick::cli {
@@ -106,6 +107,7 @@ int Watch<Processes>::run() {
 
 int run_watch(const Options& options, Renderer& renderer) {
   if (!options.files.empty()) return Watch<MeasuredFiles>(options, renderer).run();
+  if (options.follow_children) return Watch<MeasuredTree>(options, renderer).run();
   return Watch<MeasuredProcesses>(options, renderer).run();
 }
 

@@ -219,6 +219,7 @@ Result<void, ledger::SessionError> Arming::build_stubs() {
   facts_.loader_cell =
       journal().mappings[mapping_of(journal(), MappingEntry::Kind::cells)].address +
       (header.loader_cell_offset - header.cells_offset);
+  if (auto prepared = prepare_exec_cell(); !prepared) return prepared;
   const auto heads = write_heads();
   if (!heads) return fail(heads.error());
   auto built = StubBuilding({plan_, layout_, stubs_, journal(), target().memory()}, *heads).build();
@@ -227,6 +228,21 @@ Result<void, ledger::SessionError> Arming::build_stubs() {
   session_.report_.stub_bytes = built_.bytes;
   if (auto written = write_islands(); !written) return written;
   return write_unwind_tables(*heads);
+}
+
+Result<void, ledger::SessionError> Arming::prepare_exec_cell() {
+  const layout::FileHeader& header = journal().header;
+  if (header.exec_cell_offset == 0) return {};
+  facts_.exec_cell = journal().mappings[mapping_of(journal(), MappingEntry::Kind::cells)].address +
+                     (header.exec_cell_offset - header.cells_offset);
+  uint64_t tid_offset = 0;  // one process has one C library
+  for (const placement::SitePatch& patch : plan_.set.patches)
+    if (patch.hook && patch.hook->kind == placement::Hook::Kind::exec)
+      tid_offset = patch.hook->tid_offset;
+  const Address at = facts_.exec_cell + offsetof(layout::ExecCell, tid_offset);
+  if (auto written = target().memory().write_value(at, tid_offset); !written)
+    return memory_failure(target().pid(), written.error());
+  return {};
 }
 
 Result<std::vector<ArenaHead>, ledger::SessionError> Arming::write_heads() {
@@ -339,6 +355,11 @@ void Arming::hand_over() {
   for (size_t i = 0; i < plan_.set.patches.size(); ++i)
     if (plan_.is_hook(i, placement::Hook::Kind::loader) && plan_.is_armed(i))
       session_.loader_ = LoaderWatch::start(file().path(), journal());
+  for (size_t i = 0; i < plan_.set.patches.size(); ++i)
+    if (plan_.is_hook(i, placement::Hook::Kind::exec) && plan_.is_armed(i) &&
+        session_.exec_ == nullptr)
+      session_.exec_ =
+          ExecWatch::start(file().path(), journal(), facts_.exec_cell, session_.code());
   auto& skipped = session_.report_.skipped;
   skipped.insert(skipped.end(), std::make_move_iterator(plan_.left_out.begin()),
                  std::make_move_iterator(plan_.left_out.end()));

@@ -63,6 +63,7 @@ class Arming {
   Result<void, ledger::SessionError> write_runtime();
   void arm_what_fits();
   Result<void, ledger::SessionError> build_stubs();
+  Result<void, ledger::SessionError> prepare_exec_cell();
   Result<std::vector<ArenaHead>, ledger::SessionError> write_heads();
   Result<void, ledger::SessionError> write_islands();
   Result<void, ledger::SessionError> write_unwind_tables(const std::vector<ArenaHead>& heads);

@@ -15,9 +15,9 @@ bool ArmingPlan::serves_unwinding(size_t patch) const {
   return hook && hook->is_for_unwinding();
 }
 
-bool ArmingPlan::has_loader_hook() const {
+bool ArmingPlan::has_hook(Hook::Kind kind) const {
   for (size_t i = 0; i < set.patches.size(); ++i)
-    if (is_hook(i, Hook::Kind::loader)) return true;
+    if (is_hook(i, kind)) return true;
   return false;
 }
 

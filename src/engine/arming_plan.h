@@ -55,7 +55,7 @@ struct ArmingPlan {
 
   bool is_hook(size_t patch, placement::Hook::Kind kind) const;
   bool serves_unwinding(size_t patch) const;
-  bool has_loader_hook() const;
+  bool has_hook(placement::Hook::Kind kind) const;
   layout::SiteEntry::Link kind_of_link(size_t patch) const;
   // Where the stub's link leads at first, 0: nowhere yet. Without a value it has no link.
   std::optional<Address> link_of(size_t patch) const;

@@ -182,7 +182,8 @@ layout::SessionCounts count_tables(const ArmingPlan& plan, const layout::Session
   counts.switches = journal.switches.size();
   counts.semaphores = journal.semaphores.size();
   counts.name_bytes = journal.names.size();
-  counts.loader_cell = plan.has_loader_hook();
+  counts.loader_cell = plan.has_hook(placement::Hook::Kind::loader);
+  counts.exec_cell = plan.has_hook(placement::Hook::Kind::exec);
   return counts;
 }
 

@@ -225,10 +225,11 @@ std::optional<Address> Session::take_unknown_caller() {
 }
 
 bool Session::is_gone() const {
-  return !kernel_ && std::all_of(sites_of_objects_.begin(), sites_of_objects_.end(),
-                                 [](const ObjectSites& sites) {
-                                   return !sites.has_probes || sites.armed == sites.end;
-                                 });
+  return !kernel_ && exec_ == nullptr &&
+         std::all_of(sites_of_objects_.begin(), sites_of_objects_.end(),
+                     [](const ObjectSites& sites) {
+                       return !sites.has_probes || sites.armed == sites.end;
+                     });
 }
 
 Session::Session(Session&& other) noexcept
@@ -243,6 +244,7 @@ Session::Session(Session&& other) noexcept
       file_(std::exchange(other.file_, std::nullopt)),
       sites_of_objects_(std::move(other.sites_of_objects_)),
       loader_(std::move(other.loader_)),
+      exec_(std::move(other.exec_)),
       runtime_(std::move(other.runtime_)),
       kernel_(std::move(other.kernel_)),
       is_armed_(other.is_armed_),
@@ -278,6 +280,8 @@ Result<DisarmReport, ledger::SessionError> Session::disarm(const image::ProcessI
   if (!file_) return DisarmReport{};
   state_ = State::left;
   loader_.reset();
+  if (exec_ != nullptr && !target_.is_over()) exec_->close();
+  exec_.reset();
   // Once: what an earlier attempt has put back was not overwritten.
   const Armed armed = std::exchange(is_armed_, false) ? Armed::completely : Armed::perhaps_partly;
   auto report = engine::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_,

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "engine/disarm.h"
+#include "engine/exec_watch.h"
 #include "engine/load_tracking.h"
 #include "engine/switches.h"
 #include "image/process.h"
@@ -143,6 +144,9 @@ class Session {
 
   // Of a session that was armed with a hook in the loader: told by it when objects come or go.
   LoaderWatch* loader() const { return loader_.get(); }
+  // Of a session that was armed with hooks where programs are executed. Outlives the session if the
+  // process has ended, since its children have these hooks, too.
+  const std::shared_ptr<ExecWatch>& exec() const { return exec_; }
   // Objects that are not in `now` any more, or are again: where they were is not touched any more.
   std::vector<Unloaded> note_unloaded(const image::ProcessImage& now);
   // Nothing of it is left in any text, but hooks.
@@ -180,6 +184,7 @@ class Session {
   std::vector<uint64_t> abandoned_;            // when it was disarmed
   std::vector<ObjectSites> sites_of_objects_;  // by journal_.objects
   std::unique_ptr<LoaderWatch> loader_;
+  std::shared_ptr<ExecWatch> exec_;
   // Of return probes: where it is in the target.
   struct Runtime {
     Address address = 0;

@@ -36,7 +36,11 @@ std::optional<arch::Stub> StubAssembler::assemble(size_t patch, arch::Assembler&
 void StubAssembler::add_actions(size_t patch, arch::Metric& metric,
                                 std::vector<arch::StubAction>& actions) const {
   const SitePatch& planned = plan_.set.patches[patch];
-  if (planned.hook) {
+  if (plan_.is_hook(patch, Hook::Kind::exec)) {
+    actions.push_back({.stack = arch::StackUse::keep_red_zone,
+                       .what = arch::CallRoutine{.routine = runtime::exec_handshake_code(),
+                                                 .argument = facts_.exec_cell}});
+  } else if (planned.hook) {
     actions.push_back({.what = arch::CallRoutine{.routine = runtime::loader_handshake_code(),
                                                  .argument = facts_.loader_cell}});
   } else if (plan_.times() && !planned.probes.empty()) {

@@ -29,6 +29,7 @@ struct StubFacts {
   Switches switches = Switches::none;
   arch::UnwinderHook hook;  // of unwinders' hooks; the rest is the patch's
   Address loader_cell = 0;
+  Address exec_cell = 0;
   Address enter = 0;  // of timed calls, if it is not that of the arena
 };
 

@@ -124,6 +124,19 @@
 #define PP_LOADER_CONTROLLER_GONE 12
 #define PP_LOADER_TIMEOUT 16
 
+// ExecCell, in the session file.
+#define PP_EXEC_HEARTBEAT 0
+#define PP_EXEC_CONTROLLER_GONE 4
+#define PP_EXEC_TIMEOUT 8
+#define PP_EXEC_TID_OFFSET 16
+#define PP_EXEC_MISSED 24
+#define PP_EXEC_SLOTS 32
+#define PP_EXEC_SLOT_COUNT 128
+#define PP_EXEC_SLOT_TID 4
+#define PP_EXEC_TAKEN 1
+#define PP_EXEC_ASKS 2
+#define PP_EXEC_ANSWERED 3
+
 // Distance from one slot's code to the next slot's.
 #define PP_SLOT_CODE_SIZE_LOG2 5
 // Offset in a slot's code of the address that its call returns to.

@@ -80,6 +80,8 @@ FileHeader lay_out(const SessionCounts& counts) {
   at = area_offset(header, uint64_t{counts.cpus} + 1);
   header.loader_cell_offset = counts.loader_cell ? at : 0;
   if (counts.loader_cell) at += kPageSize;
+  header.exec_cell_offset = counts.exec_cell ? at : 0;
+  if (counts.exec_cell) at += kPageSize;
   header.pool_size = counts.pool_size;
   header.pool_offset = counts.pool_size != 0 ? at : 0;
   if (counts.pool_size != 0) at = align_up(end_of_blocks(header, counts.pool_size), kPageSize);
@@ -141,6 +143,9 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
        (header.loader_cell_offset % kPageSize == 0 &&
         header.loader_cell_offset <= header.file_size &&
         sizeof(LoaderCell) <= header.file_size - header.loader_cell_offset)) &&
+      (header.exec_cell_offset == 0 ||
+       (header.exec_cell_offset % kPageSize == 0 && header.exec_cell_offset <= header.file_size &&
+        sizeof(ExecCell) <= header.file_size - header.exec_cell_offset)) &&
       pool_fits(header);
   if (!sane) return ParseError::inconsistent;
   switch (header.state) {

@@ -35,7 +35,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 17;
+inline constexpr uint32_t kFileVersion = 18;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -206,6 +206,24 @@ struct LoaderCell {
   uint64_t timeout = 0;          // TSC ticks without a heartbeat: the controller is gone
 };
 
+// The exec handshake: a thread that is about to execute a program waits until the controller traces
+// it (runtime/exec_handshake.S). No system call is made for that, so nothing is woken.
+struct ExecSlot {
+  enum State : uint32_t { free, taken, asks, answered };
+  uint32_t state = free;
+  uint32_t tid = 0;  // of the thread, or of the one whose thread pointer it shares (vfork)
+};
+inline constexpr size_t kExecSlots = PP_EXEC_SLOT_COUNT;
+struct ExecCell {
+  uint32_t heartbeat = 0;        // changes while the controller is at work
+  uint32_t controller_gone = 0;  // not 0: threads do not wait
+  uint64_t timeout = 0;          // TSC ticks without a heartbeat: the controller is gone
+  uint64_t tid_offset = 0;       // of a thread's TID, from its thread pointer
+  uint32_t missed = 0;           // threads that did not wait, or not to the end
+  uint32_t unused = 0;
+  ExecSlot slots[kExecSlots] = {};
+};
+
 // At the start of the pool. Its blocks follow one page later, one after the other, each as large as
 // its histogram. Sizes are in bytes of blocks.
 struct PoolHeader {
@@ -261,6 +279,7 @@ struct FileHeader {
   uint64_t cells_offset = 0;
   uint64_t area_size = 0;
   uint64_t loader_cell_offset = 0;  // 0: none
+  uint64_t exec_cell_offset = 0;    // 0: none
   uint64_t pool_offset = 0;         // 0: none, and there are no histograms
   uint64_t pool_size = 0;           // bytes of blocks that have addresses
   HijackEntry hijack;
@@ -271,6 +290,15 @@ static_assert(offsetof(LoaderCell, answered) == PP_LOADER_ANSWERED);
 static_assert(offsetof(LoaderCell, heartbeat) == PP_LOADER_HEARTBEAT);
 static_assert(offsetof(LoaderCell, controller_gone) == PP_LOADER_CONTROLLER_GONE);
 static_assert(offsetof(LoaderCell, timeout) == PP_LOADER_TIMEOUT);
+static_assert(offsetof(ExecCell, heartbeat) == PP_EXEC_HEARTBEAT);
+static_assert(offsetof(ExecCell, controller_gone) == PP_EXEC_CONTROLLER_GONE);
+static_assert(offsetof(ExecCell, timeout) == PP_EXEC_TIMEOUT);
+static_assert(offsetof(ExecCell, tid_offset) == PP_EXEC_TID_OFFSET);
+static_assert(offsetof(ExecCell, missed) == PP_EXEC_MISSED);
+static_assert(offsetof(ExecCell, slots) == PP_EXEC_SLOTS);
+static_assert(sizeof(ExecSlot) == 8 && offsetof(ExecSlot, tid) == PP_EXEC_SLOT_TID);
+static_assert(ExecSlot::taken == PP_EXEC_TAKEN && ExecSlot::asks == PP_EXEC_ASKS);
+static_assert(ExecSlot::answered == PP_EXEC_ANSWERED && sizeof(ExecCell) <= kPageSize);
 static_assert(offsetof(PoolHeader, taken) == PP_POOL_TAKEN);
 static_assert(offsetof(PoolHeader, limit) == PP_POOL_LIMIT);
 static_assert(offsetof(PoolHeader, own_limit) == PP_POOL_OWN_LIMIT);
@@ -302,6 +330,7 @@ struct SessionCounts {
   uint32_t cpus = 0;
   uint32_t fraction_bits = 0;
   bool loader_cell = false;
+  bool exec_cell = false;
   Gap gap = Gap::none;
 };
 

@@ -71,12 +71,18 @@ Result<void, FileError> SessionFile::fill(const layout::Session& session) {
     return fail(no_space(error, reserved));
   if (auto limited = limit_pool(header, first); !limited) return limited;
   if (auto written = write_header(session.header); !written) return written;
-  if (session.header.loader_cell_offset != 0) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  const uint64_t timeout = (kSecond << 32) / std::max<uint64_t>(header.ns_multiplier, 1);
+  if (header.loader_cell_offset != 0) {
     layout::LoaderCell cell;
-    constexpr uint64_t kSecond = 1'000'000'000;
-    cell.timeout = (kSecond << 32) / std::max<uint64_t>(session.header.ns_multiplier, 1);
-    if (auto written = write(session.header.loader_cell_offset, &cell, sizeof cell); !written)
+    cell.timeout = timeout;
+    if (auto written = write(header.loader_cell_offset, &cell, sizeof cell); !written)
       return written;
+  }
+  if (header.exec_cell_offset != 0) {
+    layout::ExecCell cell;
+    cell.timeout = timeout;
+    if (auto written = write(header.exec_cell_offset, &cell, sizeof cell); !written) return written;
   }
   return write_tables(session);
 }
@@ -384,11 +390,13 @@ Result<void, FileError> SessionFile::forget_gaps(const layout::Session& session)
 }
 
 void SessionFile::write_controller_gone(const layout::Session& session) {
-  if (session.header.loader_cell_offset == 0) return;
   constexpr uint32_t kYes = 1;
-  static_cast<void>(
-      write(session.header.loader_cell_offset + offsetof(layout::LoaderCell, controller_gone),
-            &kYes, sizeof kYes));
+  if (const uint64_t cell = session.header.loader_cell_offset; cell != 0)
+    static_cast<void>(
+        write(cell + offsetof(layout::LoaderCell, controller_gone), &kYes, sizeof kYes));
+  if (const uint64_t cell = session.header.exec_cell_offset; cell != 0)
+    static_cast<void>(
+        write(cell + offsetof(layout::ExecCell, controller_gone), &kYes, sizeof kYes));
 }
 
 void SessionFile::remove() {

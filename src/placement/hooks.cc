@@ -90,7 +90,7 @@ const image::Function* function_before(image::Object& object, Address address) {
 void add_vforks(image::Object& object, std::vector<HookPlace>& places) {
   for (Address call : object.vforks())
     if (const auto* function = function_before(object, call))
-      places.push_back({&object, function, {Hook::Kind::vfork, {}, {}}, call});
+      places.push_back({&object, function, {Hook::Kind::vfork, {}, {}, 0}, call});
 }
 
 // Go's vfork has the number of the system call in memory, so it is found by name. Returns false if
@@ -102,7 +102,7 @@ bool add_vfork_of_go(image::Object& object, std::vector<HookPlace>& places) {
     if (function == nullptr) continue;
     if (const auto offset = arch::find_system_call(object.code(*function))) {
       places.push_back(
-          {&object, function, {Hook::Kind::vfork, {}, {}}, function->range.begin + *offset});
+          {&object, function, {Hook::Kind::vfork, {}, {}, 0}, function->range.begin + *offset});
       return true;
     }
   }
@@ -158,14 +158,14 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search 
     if (asks)
       askers.push_back({object->extent(), functions, true});
     else if (found[4] != nullptr)
-      places.push_back({object, found[4], {Hook::Kind::unwinder, functions, {}}, 0});
+      places.push_back({object, found[4], {Hook::Kind::unwinder, functions, {}, 0}, 0});
   }
   if (search == Search::by_code)
     for (const Hidden& one : hidden_unwinders(image)) {
       if (one.unwinder)
         places.push_back({one.object,
                           one.unwinder->find_table,
-                          {Hook::Kind::unwinder, one.unwinder->functions, {}},
+                          {Hook::Kind::unwinder, one.unwinder->functions, {}, 0},
                           0});
       else
         askers.push_back({one.object->extent(), {}, false});
@@ -177,16 +177,16 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search 
     if (i != 0 && !is_c_library(*object)) continue;
     const auto found = functions_of<2>(*object, {kFindObject, kListObjects});
     if (found[0] != nullptr)
-      places.push_back({object, found[0], {Hook::Kind::object_table, {}, askers}, 0});
+      places.push_back({object, found[0], {Hook::Kind::object_table, {}, askers, 0}, 0});
     if (found[1] != nullptr)
-      places.push_back({object, found[1], {Hook::Kind::object_list, {}, askers}, 0});
+      places.push_back({object, found[1], {Hook::Kind::object_list, {}, askers, 0}, 0});
     any_loader = any_loader || found[1] != nullptr;
   }
   const bool is_known = any_loader || !places.empty();
   if (search == Search::by_code && !is_known && !image.objects.empty())
     if (const auto* function = find_object_list(*image.objects[0]))
       places.push_back(
-          {image.objects[0].get(), function, {Hook::Kind::object_list, {}, askers}, 0});
+          {image.objects[0].get(), function, {Hook::Kind::object_list, {}, askers, 0}, 0});
   return places;
 }
 
@@ -201,6 +201,30 @@ std::optional<std::vector<HookPlace>> places_of_vforks(const image::ProcessImage
     if (has_system_calls(object) || (i == 0 && !has_c_library)) add_vforks(object, places);
   }
   if (places.empty()) return std::nullopt;
+  return places;
+}
+
+std::vector<HookPlace> places_of_execs(const image::ProcessImage& image) {
+  constexpr std::array<std::string_view, 3> kFunctions = {"execve", "execveat", "fexecve"};
+  constexpr uint64_t kTidOfGlibc = 0x2d0, kTidOfMusl = 0x30;
+  std::vector<HookPlace> places;
+  for (size_t i = 0; i < image.objects.size(); ++i) {
+    image::Object& object = *image.objects[i];
+    const bool is_static_glibc =
+        i == 0 && !is_c_library(object) && functions_of<1>(object, {"__libc_setup_tls"})[0];
+    if (!is_c_library(object) && !is_static_glibc) continue;
+    const bool is_musl = object.name().find("musl") != std::string::npos;
+    std::set<Address> seen;
+    for (const image::Function* function : functions_of(object, kFunctions)) {
+      if (function == nullptr) continue;
+      for (const size_t offset : arch::find_execs(object.code(*function)))
+        if (const Address site = function->range.begin + offset; seen.insert(site).second)
+          places.push_back({&object,
+                            function,
+                            {Hook::Kind::exec, {}, {}, is_musl ? kTidOfMusl : kTidOfGlibc},
+                            site});
+    }
+  }
   return places;
 }
 
@@ -222,7 +246,7 @@ std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Addre
   const image::Function* function = object->functions().find(notifies - object->bias());
   if (function == nullptr || function->range.begin != notifies - object->bias())
     return std::nullopt;
-  return HookPlace{object, function, {Hook::Kind::loader, {}, {}}, 0};
+  return HookPlace{object, function, {Hook::Kind::loader, {}, {}, 0}, 0};
 }
 
 UnwinderCode unwinder_code(const image::ProcessImage& image, Search search) {

@@ -23,16 +23,21 @@ struct Hook {
     object_list,   // or of all objects
     vfork,         // where children start in the same memory (arch::emit_vfork_hook)
     loader,        // where it notifies debuggers of loads and unloads (runtime/loader_handshake.S)
+    exec,          // where the C library executes programs (runtime/exec_handshake.S)
   } kind = Kind::unwinder;
   // Functions of libgcc, in the process's addresses, with `landing` still 0.
   std::optional<layout::UnwinderTable> functions;
   // For object_table and object_list: the unwinders that ask, as far as known.
   std::vector<arch::Unwinder> askers;
+  // For exec: where a thread's TID lies, from its thread pointer.
+  uint64_t tid_offset = 0;
 
-  bool is_for_unwinding() const { return kind != Kind::loader && kind != Kind::vfork; }
+  bool is_for_unwinding() const {
+    return kind != Kind::loader && kind != Kind::vfork && kind != Kind::exec;
+  }
   // Is the hook only needed while there are probes? It is then placed before the first probe, and
   // removed after the last.
-  bool is_for_probes() const { return kind != Kind::loader; }
+  bool is_for_probes() const { return kind != Kind::loader && kind != Kind::exec; }
 };
 
 struct HookPlace {
@@ -60,6 +65,10 @@ bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<Ho
 // a static program, and in Go's syscall package. Returns nullopt if that is not known, or hooked
 // already by an earlier session.
 std::optional<std::vector<HookPlace>> places_of_vforks(const image::ProcessImage& image);
+
+// Where the C library, or a static program with glibc, executes programs: the instructions that
+// load the number of the system call. Calls elsewhere, and by syscall(2), are not found.
+std::vector<HookPlace> places_of_execs(const image::ProcessImage& image);
 
 // Is it LLVM's libunwind, or nongnu's?
 bool is_libunwind(const image::Object& object);

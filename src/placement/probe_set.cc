@@ -660,7 +660,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
 }
 
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
-                     const std::optional<HookPlace>& loader, Risk risk) {
+                     std::span<const HookPlace> others, Risk risk) {
   const bool times = kind == Kind::latency;
   std::vector<HookPlace> hooks = places_of_hooks(image, times ? Search::by_code : Search::by_names);
   // A place where no jump fits is not hooked.
@@ -671,7 +671,7 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
   const bool is_unknown = times && may_unwind_elsewhere(image, hooks);
   const auto vforks = places_of_vforks(image);
   if (vforks) hooks.insert(hooks.end(), vforks->begin(), vforks->end());
-  if (loader) hooks.push_back(*loader);
+  hooks.insert(hooks.end(), others.begin(), others.end());
   std::vector<Skipped> skipped;
   const auto skip = [&](const image::Match& match, plan::Reason reason) {
     skipped.push_back({match, {reason, match.site - match.object->bias()}});

@@ -155,9 +155,9 @@ std::vector<image::Match> instructions_of(std::span<const image::Match> matches)
 // Whether calls are timed although an exception that passes one may end the program.
 enum class Risk : bool { none, unknown_unwinder };
 
-// Plans probes in a process, with the hooks that they need, and the one in its loader if given.
+// Plans probes in a process, with the hooks that they need, and these others.
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
-                     const std::optional<HookPlace>& loader = {}, Risk risk = Risk::none);
+                     std::span<const HookPlace> others = {}, Risk risk = Risk::none);
 // Plans probes with these hooks. Puns lead into `islands`. Last resorts do not change the ranges in
 // `taken_by_others`, in the process's addresses.
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,

@@ -18,6 +18,7 @@ extern const uint8_t pp_span[], pp_span_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
 extern const uint8_t pp_loader_handshake[], pp_loader_handshake_end[];
+extern const uint8_t pp_exec_handshake[], pp_exec_handshake_end[];
 struct Frame {
   uint32_t at;
   uint8_t caller;
@@ -230,6 +231,10 @@ Address resumed_at(Address image) {
 
 std::span<const uint8_t> loader_handshake_code() {
   return {pp_loader_handshake, pp_loader_handshake_end};
+}
+
+std::span<const uint8_t> exec_handshake_code() {
+  return {pp_exec_handshake, pp_exec_handshake_end};
 }
 
 }  // namespace pinprick::runtime

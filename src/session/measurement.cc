@@ -144,7 +144,8 @@ Result<void, MeasurementError> Measurement::arm_program(Progress progress) {
   const engine::ArmReport& report = armed->session.report();
   listener_->armed(process_, report, monotonic_ns() - begin_ns);
   note_skipped(report);
-  if (report.armed == 0 && armed->session.loader() == nullptr && !unrelocated_.waits) {
+  if (report.armed == 0 && armed->session.loader() == nullptr && armed->session.exec() == nullptr &&
+      !unrelocated_.waits) {
     const Kind kind = spec_->selection.kind;
     // The next program may have the points that this one lacks.
     if (kind == Kind::span && spec_->unmatched == Unmatched::accept &&
@@ -177,6 +178,13 @@ void Measurement::note_skipped(const engine::ArmReport& report) {
   if (selection.sites == Sites::every_instruction) return;
   for (const placement::Skipped& skipped : report.skipped)
     if (!selection.wanted[skipped.match.pattern].has_wildcard()) shortfall_.incomplete = true;
+}
+
+std::vector<std::shared_ptr<engine::ExecWatch>> Measurement::exec_watches() const {
+  std::vector<std::shared_ptr<engine::ExecWatch>> all;
+  for (const Batch& batch : batches_)
+    if (batch.session.exec() != nullptr) all.push_back(batch.session.exec());
+  return all;
 }
 
 std::vector<int> Measurement::descriptors() const {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -63,6 +64,10 @@ class Measurement {
   Result<void, MeasurementError> arm_relocated();
 
   const ProcessName& process() const { return process_; }
+
+  // Where children, and the process itself, wait before they execute a program, with
+  // MeasurementSpec::follows_children; of each batch that has such hooks.
+  std::vector<std::shared_ptr<engine::ExecWatch>> exec_watches() const;
 
   // Descriptors that become readable when the process ends, or loads or unloads objects.
   std::vector<int> descriptors() const;
@@ -122,7 +127,8 @@ class Measurement {
   Result<void, MeasurementError> arm_loaded(std::unique_ptr<image::ProcessImage> now,
                                             const std::set<LoadedAt>& before);
   Result<void, MeasurementError> arm_matches(std::unique_ptr<image::ProcessImage> now,
-                                             std::vector<image::Match> matches);
+                                             std::vector<image::Match> matches,
+                                             std::span<const placement::HookPlace> hooks = {});
   void leave_out_unfinished(std::vector<image::Match>& matches);
   void note_load_missed(const MeasurementError& why);
   void forget_unloaded(const image::ProcessImage& now);

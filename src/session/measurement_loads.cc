@@ -69,30 +69,37 @@ Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::Pr
     return !before.contains({object.path(), object.bias()});
   });
   leave_out_unfinished(matches);
-  return arm_matches(std::move(now), std::move(matches));
+  std::vector<placement::HookPlace> hooks;
+  if (spec_->follows_children) hooks = placement::places_of_execs(*now);
+  std::erase_if(hooks, [&](const placement::HookPlace& place) {
+    return before.contains({place.object->path(), place.object->bias()});
+  });
+  return arm_matches(std::move(now), std::move(matches), hooks);
 }
 
-Result<void, MeasurementError> Measurement::arm_matches(std::unique_ptr<image::ProcessImage> now,
-                                                        std::vector<image::Match> matches) {
+Result<void, MeasurementError> Measurement::arm_matches(
+    std::unique_ptr<image::ProcessImage> now, std::vector<image::Match> matches,
+    std::span<const placement::HookPlace> hooks) {
   const uint64_t begin_ns = monotonic_ns();
-  if (matches.empty()) return {};
+  if (matches.empty() && hooks.empty()) return {};
   std::vector<std::string> names;
   for (const image::Match& match : matches)
     if (names.empty() || names.back() != match.object->name())
       names.push_back(match.object->name());
   if (has_left_over_) take_out_left_overs(process_.pid, *store_);
-  auto set = plan_loaded(*now, std::move(matches), *spec_);
+  auto set = plan_loaded(*now, std::move(matches), *spec_, hooks);
   auto batch = arm(std::move(now), std::move(set));
   if (!batch) {
     has_left_over_ = true;
     return fail(batch.error());
   }
   const engine::ArmReport& report = batch->session.report();
-  listener_->loaded(process_, names, report, monotonic_ns() - begin_ns);
+  if (!names.empty()) listener_->loaded(process_, names, report, monotonic_ns() - begin_ns);
   note_skipped(report);
-  if (report.armed == 0) return {};
+  if (report.armed == 0 && batch->session.exec() == nullptr) return {};
   // Each object is an open file.
   std::set<const image::Object*> probed;
+  for (const placement::HookPlace& hook : hooks) probed.insert(hook.object);
   for (const engine::ArmedProbe& one : batch->session.probes())
     probed.insert(batch->session.match_of(one).object);
   std::erase_if(batch->image->objects,

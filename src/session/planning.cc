@@ -146,7 +146,7 @@ std::optional<plan::Reason> why_not_recorded(const image::Match& match, const se
 // Plans probes, except at sites of points whose argument a hit cannot read.
 placement::ProbeSet plan_matches(const image::ProcessImage& image,
                                  std::vector<image::Match> matches,
-                                 const std::optional<placement::HookPlace>& loader,
+                                 std::span<const placement::HookPlace> hooks,
                                  const MeasurementSpec& spec) {
   const Selection& selection = spec.selection;
   std::vector<placement::Skipped> skipped;
@@ -157,7 +157,7 @@ placement::ProbeSet plan_matches(const image::ProcessImage& image,
       if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
       return reason.has_value();
     });
-  auto set = placement::plan_probes(image, std::move(matches), selection.kind, loader, spec.risk);
+  auto set = placement::plan_probes(image, std::move(matches), selection.kind, hooks, spec.risk);
   set.values = selection.values;
   set.variables = std::move(variables);
   set.skipped.insert(set.skipped.end(), skipped.begin(), skipped.end());
@@ -179,9 +179,12 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
   if (selection.kind == placement::Kind::span) return plan_spans(subject, spec, unrelocated);
   image::ProcessImage& image = *subject.image;
   const bool awaits = progress == Progress::at_exec && awaits_loader(subject, spec);
-  const bool tracks = spec.loads == Loads::tracked && (awaits || may_match_later(image, selection));
+  const bool tracks = spec.loads == Loads::tracked &&
+                      (awaits || spec.follows_children || may_match_later(image, selection));
   const auto loader = tracks ? tracks_loads_by(subject, progress) : std::nullopt;
-  if (awaits && loader) return plan_matches(image, {}, loader, spec);
+  std::vector<placement::HookPlace> hooks;
+  if (loader) hooks.push_back(*loader);
+  if (awaits && loader) return plan_matches(image, {}, hooks, spec);
   if (awaits) return fail(MeasurementError(NothingArmed{selection.kind}));
   auto matches = match(image, selection, spec.unmatched, loader ? Loads::tracked : Loads::ignored);
   if (!matches) return fail(MeasurementError(matches.error()));
@@ -197,7 +200,10 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
     for (const image::Match& match : *matches) unrelocated->sites.insert(match.site);
   }
   if (selection.sites == Sites::every_instruction) image::mean_each_instruction(*matches);
-  return plan_matches(image, *std::move(matches), loader, spec);
+  if (spec.follows_children)
+    for (placement::HookPlace& place : placement::places_of_execs(image))
+      hooks.push_back(std::move(place));
+  return plan_matches(image, *std::move(matches), hooks, spec);
 }
 
 std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selection& selection,
@@ -206,10 +212,11 @@ std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selecti
 }
 
 placement::ProbeSet plan_loaded(const image::ProcessImage& image, std::vector<image::Match> matches,
-                                const MeasurementSpec& spec) {
+                                const MeasurementSpec& spec,
+                                std::span<const placement::HookPlace> hooks) {
   const Selection& selection = spec.selection;
   if (selection.sites == Sites::every_instruction) image::mean_each_instruction(matches);
-  return plan_matches(image, std::move(matches), {}, spec);
+  return plan_matches(image, std::move(matches), hooks, spec);
 }
 
 }  // namespace pinprick::session

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -28,6 +29,7 @@ struct MeasurementSpec {
   placement::Risk risk = placement::Risk::none;
   Exec exec = Exec::ends;
   Loads loads = Loads::tracked;  // if the process lets us
+  bool follows_children = false;  // by hooks where it executes programs
   engine::ArmOptions arming;     // the measurement sets `callers`
 };
 
@@ -58,6 +60,7 @@ bool awaits_loader(const Subject& subject, const MeasurementSpec& spec);
 std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selection& selection,
                                        const std::function<bool(const image::Object&)>& is_new);
 placement::ProbeSet plan_loaded(const image::ProcessImage& image, std::vector<image::Match> matches,
-                                const MeasurementSpec& spec);
+                                const MeasurementSpec& spec,
+                                std::span<const placement::HookPlace> hooks = {});
 
 }  // namespace pinprick::session

@@ -167,5 +167,19 @@ TEST(FindsVforks, ByTheNumberBeforeTheCall) {
   EXPECT_THAT(find_vforks(Bytes{0x0f, 0x05}), testing::IsEmpty());
 }
 
+TEST(FindsExecs, WhereTheNumberIsLoadedRightBeforeTheCall) {
+  const auto call = [](uint32_t number) {
+    return joined({{0x90, 0xb8}, little_endian(number), {0x0f, 0x05, 0xc3}});
+  };
+  EXPECT_THAT(find_execs(call(SYS_execve)), testing::ElementsAre(1));
+  EXPECT_THAT(find_execs(call(SYS_execveat)), testing::ElementsAre(1));
+  EXPECT_THAT(find_execs(call(SYS_vfork)), testing::IsEmpty());
+  EXPECT_THAT(find_execs(joined({call(SYS_execve), call(SYS_execveat)})),
+              testing::ElementsAre(1, 10));
+  EXPECT_THAT(find_execs(joined({{0xb8}, little_endian(uint32_t{SYS_execve}), {0xc3}})),
+              testing::IsEmpty());
+  EXPECT_THAT(find_execs(Bytes{0xb8, SYS_execve}), testing::IsEmpty()) << "cut off";
+}
+
 }  // namespace
 }  // namespace pinprick::arch

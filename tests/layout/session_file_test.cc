@@ -624,6 +624,9 @@ INSTANTIATE_TEST_SUITE_P(
         header_field("loader's cell on no page", &FileHeader::loader_cell_offset, 8),
         header_field("loader's cell outside", &FileHeader::loader_cell_offset, uint64_t{1} << 40),
         header_field("loader's cell", &FileHeader::loader_cell_offset, UINT64_MAX - kPageSize + 1),
+        header_field("exec cell on no page", &FileHeader::exec_cell_offset, 8),
+        header_field("exec cell outside", &FileHeader::exec_cell_offset, uint64_t{1} << 40),
+        header_field("exec cell", &FileHeader::exec_cell_offset, UINT64_MAX - kPageSize + 1),
         Damage{"areas on no page", [](Sample& sample) { sample.header.area_size -= 4; }},
         Damage{"more histograms than an area has room for",
                [](Sample& sample) {

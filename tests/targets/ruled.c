@@ -7,13 +7,17 @@
 //   ruled fail PATH      tries to execute PATH with arguments that are nowhere, then PATH 3
 //   ruled leave          forks a child and ends; the child waits for a line, and calls it 10 times
 //   ruled fd PATH        executes PATH 3 by a descriptor
+//   ruled start PATH N   N times starts a child by each of fork, vfork and posix_spawn, which all
+//                        execute PATH 3, and waits for them
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static unsigned long calls;
@@ -53,6 +57,24 @@ static void* execute(void* path) {
   _exit(8);
 }
 
+static void start(char* path, int times) {
+  for (int i = 0; i < 3 * times; ++i) {
+    pid_t child = 0;
+    if (i % 3 == 0 && (child = fork()) == 0) {
+      execv(path, three);
+      _exit(6);
+    }
+    if (i % 3 == 1 && (child = vfork()) == 0) {
+      execv("/nowhere/ruled", three);
+      execv(path, three);
+      _exit(6);
+    }
+    if (i % 3 == 2 && posix_spawn(&child, path, NULL, NULL, three, environ) != 0) exit(6);
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || status != 0) exit(5);
+  }
+}
+
 int main(int argc, char** argv) {
   by_ifunc();
   const char* first = argc > 1 ? argv[1] : "1";
@@ -80,6 +102,11 @@ int main(int argc, char** argv) {
     tell();
     fexecve(file, three, environ);
     return 8;
+  }
+  if (strcmp(first, "start") == 0) {
+    start(argv[2], atoi(argv[3]));
+    tell();
+    return 0;
   }
   for (int i = atoi(first); i > 0; --i) probed(i);
   if (argc > 2 && strcmp(argv[2], "wait") == 0) {

@@ -213,6 +213,22 @@ std::vector<size_t> find_vforks(std::span<const uint8_t> code) {
   return found;
 }
 
+std::vector<size_t> find_execs(std::span<const uint8_t> code) {
+  std::vector<size_t> found;
+  for (size_t at = 0; at < code.size();) {
+    const auto instruction = decode(code.subspan(at), at);
+    if (!instruction) break;
+    if (code[at] == kMovEax && instruction->length == kMovLength &&
+        code.size() - at >= kMovLength + sizeof kSyscall &&
+        std::equal(std::begin(kSyscall), std::end(kSyscall), code.begin() + at + kMovLength)) {
+      const uint32_t number = read32(code, at + 1);
+      if (number == SYS_execve || number == SYS_execveat) found.push_back(at);
+    }
+    at += instruction->length;
+  }
+  return found;
+}
+
 std::optional<size_t> find_system_call(std::span<const uint8_t> code) {
   for (size_t at = 0; at < code.size();) {
     const auto instruction = decode(code.subspan(at), at);

@@ -446,7 +446,7 @@ void StubWriter::write_action(const StubAction& action, const PassSpan& what) {
 //
 //     routine
 //
-//     push rdi
+//     push rdi                       below the red zone, in the middle of a function
 //     rdi = argument
 //     call routine
 //     pop rdi
@@ -458,13 +458,14 @@ void StubWriter::write_routine(const CallRoutine& what) {
 }
 
 void StubWriter::write_action(const StubAction& action, const CallRoutine& what) {
-  assert(action.stack == StackUse::at_entry);
-  words_are(action, 0);
+  assert(action.stack != StackUse::none);
+  leave_red_zone(action);
   code_.push(Reg::rdi);
-  words_are(action, 1);
+  words_are(action, words_left(action) + 1);
   code_.mov_imm64(Reg::rdi, what.argument);
   code_.call(routine_);
   code_.pop(Reg::rdi);
+  return_to_red_zone(action);
 }
 
 // --- Records

@@ -1,0 +1,237 @@
+#include "cli/measured_tree.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/clock.h"
+#include "cli/object_store.h"
+#include "cli/patterns.h"
+#include "cli/spec.h"
+#include "cli/warnings.h"
+#include "target/stop.h"
+
+namespace pinprick::cli {
+namespace {
+
+using session::Measurement;
+using session::Progress;
+
+constexpr int kSignalBase = 128;  // as in shells
+
+}  // namespace
+
+MeasuredTree::MeasuredTree(const Options& options, Renderer& renderer, Interrupts& interrupts)
+    : options_(options),
+      renderer_(renderer),
+      interrupts_(interrupts),
+      narrator_(options, renderer, interrupts.descriptor()),
+      whole_(options.by_pid ? session::Keep::each : session::Keep::sum),
+      interval_(options.by_pid ? session::Keep::each : session::Keep::sum) {}
+
+Result<void, Message> MeasuredTree::begin() {
+  auto selection = parse_patterns(options_);
+  if (!selection) return fail(selection.error());
+  spec_ = spec_of(options_, *std::move(selection));
+  // The next program may have what this one lacks.
+  spec_.unmatched = session::Unmatched::accept;
+  spec_.exec = session::Exec::ends;
+  spec_.follows_children = true;
+  begin_ns_ = reported_ns_ = monotonic_ns();
+  std::vector<pid_t> pids = options_.pids;
+  std::sort(pids.begin(), pids.end());
+  pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
+  if (options_.has_command()) {
+    auto launched = session::Launched::start(options_.command, interrupts_.before());
+    if (!launched) return fail(message(launched.error()));
+    launched_.emplace(*std::move(launched));
+    follower_.set_own(launched_->pid());
+    pids = {launched_->pid()};
+  }
+  for (const pid_t pid : pids)
+    if (auto begun = begin_root(pid); !begun) return begun;
+  if (auto armed = arm_relocated(); !armed) return armed;
+  if (launched_) launched_->release();
+  object_store().write_pending();
+  return {};
+}
+
+Result<void, Message> MeasuredTree::begin_root(pid_t pid) {
+  const auto progress =
+      launched_ && launched_->relocates_later() ? Progress::before_relocation : Progress::runs;
+  auto begun = Measurement::begin(pid, spec_, object_store(), narrator_, progress);
+  if (!begun) return fail(message(begun.error()));
+  measured_.push_back(*std::move(begun));
+  watch(measured_.back());
+  ++figures_.present;
+  return {};
+}
+
+Result<void, Message> MeasuredTree::arm_relocated() {
+  if (!launched_ || !measured_.front().waits_for_relocation()) return {};
+  if (!launched_->relocate()) return {};
+  auto armed = measured_.front().arm_relocated();
+  if (!armed) return fail(message(armed.error()));
+  watch(measured_.front());
+  return {};
+}
+
+void MeasuredTree::serve() {
+  while (auto held = follower_.next()) {
+    begin_child(held->pid());
+    // Here it is let go, and then may wait for us again.
+  }
+}
+
+void MeasuredTree::begin_child(pid_t pid) {
+  ++figures_.caught;
+  // The program that it ran before is gone.
+  for (auto one = measured_.begin(); one != measured_.end();) {
+    const auto next = std::next(one);
+    if (one->process().pid == pid) {
+      one->notice_end();
+      finish(*one);
+      measured_.erase(one);
+    }
+    one = next;
+  }
+  auto begun = Measurement::begin(pid, spec_, object_store(), listener_, Progress::at_exec);
+  if (begun) {
+    measured_.push_back(*std::move(begun));
+    watch(measured_.back());
+    return;
+  }
+  const Message why = message(begun.error());
+  if (why.cause != "exited" && why.cause != "no_such_process") ++figures_.left_alone[why.cause];
+}
+
+void MeasuredTree::finish(Measurement& one) {
+  one.end(monotonic_ns());
+  one.disarm();
+  collect(one);
+  ++figures_.ended;
+}
+
+void MeasuredTree::collect(Measurement& one) {
+  if (options_.interval_s > 0) one.report(session::Period::interval, interval_);
+  one.report(session::Period::whole, whole_);
+  shortfall_ |= one.shortfall();
+  figures_.refused += one.refused();
+  if (!one.disarmed()) return;
+  if (!disarmed_) disarmed_.emplace();
+  *disarmed_ += *one.disarmed();
+}
+
+std::vector<int> MeasuredTree::descriptors() const {
+  std::vector<int> all;
+  for (const Measurement& one : measured_)
+    for (int descriptor : one.descriptors()) all.push_back(descriptor);
+  return all;
+}
+
+void MeasuredTree::notice_ends() {
+  serve();
+  for (auto one = measured_.begin(); one != measured_.end();) {
+    const auto next = std::next(one);
+    if (one->notice_end()) {
+      finish(*one);
+      measured_.erase(one);
+    }
+    one = next;
+  }
+}
+
+bool MeasuredTree::all_ended() {
+  return measured_.empty() && !follower_.is_busy() && follower_.is_unused();
+}
+
+uint64_t MeasuredTree::look_after() {
+  // A thread that is about to execute makes no call that would wake us.
+  constexpr uint64_t kSoonNs = 500'000;
+  serve();
+  for (Measurement& one : measured_) {
+    one.look_after();
+    watch(one);
+  }
+  target::Stop::settle();
+  serve();
+  if (!follower_.is_busy()) {
+    listener_.tell(renderer_);
+    renderer_.flush();
+  }
+  return kSoonNs;
+}
+
+ProcessName MeasuredTree::name() const {
+  const size_t processes = figures_.ended + (end_ns_ == 0 ? measured_.size() : 0);
+  std::string of;
+  for (const std::string& word : options_.command) of += (of.empty() ? "" : " ") + word;
+  for (const pid_t pid : options_.pids) of += (of.empty() ? "" : ", ") + std::to_string(pid);
+  return {0, std::to_string(processes) + (processes == 1 ? " program of " : " programs of ") + of};
+}
+
+void MeasuredTree::report(session::Period period, Renderer& renderer) {
+  const uint64_t until_ns = end_ns_ != 0 ? end_ns_ : monotonic_ns();
+  const bool is_whole = period == session::Period::whole;
+  if (!is_whole)
+    for (Measurement& one : measured_) one.report(period, interval_);
+  const uint64_t from_ns = is_whole ? begin_ns_ : reported_ns_;
+  session::CollectedReports& collected = is_whole ? whole_ : interval_;
+  collected.show(renderer, name(), static_cast<double>(until_ns - from_ns) / 1e9, period);
+  interval_.clear();
+  reported_ns_ = until_ns;
+}
+
+void MeasuredTree::end() {
+  notice_ends();
+  const auto followed = follower_.figures();
+  follower_.close();
+  figures_.let_through = followed.missed;
+  for (const auto& [cause, count] : followed.left_alone) figures_.left_alone[cause] += count;
+  end_ns_ = monotonic_ns();
+  for (Measurement& one : measured_) {
+    one.end(end_ns_);
+    one.disarm();
+    collect(one);
+    ++figures_.ended;
+  }
+  measured_.clear();
+  figures_.processes = figures_.ended;
+}
+
+int MeasuredTree::conclude() {
+  listener_.tell(renderer_);
+  if (figures_.refused != 0) renderer_.warning(warning::calls_refused(figures_.refused));
+  if (figures_.let_through != 0)
+    renderer_.warning(warning::executions_not_followed(figures_.let_through));
+  renderer_.files_detached(figures_, disarmed_.value_or(engine::DisarmReport()));
+  renderer_.flush();
+  return exit_code();
+}
+
+int MeasuredTree::exit_code() {
+  const bool is_lossy = options_.fail_on_loss && (shortfall_.missed || figures_.let_through != 0);
+  if (launched_) {
+    const int status = launched_->wait();
+    if (shortfall_.disarm_failed) return kFailedWithCommand;
+    if (is_lossy) return kLost;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalBase + WTERMSIG(status);
+  }
+  if (shortfall_.disarm_failed || renderer_.is_broken()) return kFailed;
+  if (is_lossy) return kLost;
+  return shortfall_.incomplete && !options_.allow_missing ? kFailed : kOk;
+}
+
+int MeasuredTree::fail_with(const Message& message) {
+  follower_.close();
+  for (Measurement& one : measured_) one.disarm();
+  renderer_.error(message);
+  renderer_.flush();
+  if (message.exit == kInterrupted && interrupts_.arrived())
+    return kSignalBase + interrupts_.signal();
+  return options_.has_command() && message.exit != kUsage ? kFailedWithCommand : message.exit;
+}
+
+}  // namespace pinprick::cli

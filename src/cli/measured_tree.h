@@ -1,0 +1,71 @@
+// The processes that a verb measures with --children=follow: those that it was given, and what they
+// and their children execute, as deep as it goes. Sums what they recorded. One thread uses it.
+//
+// While a thread of a process is held, nothing is printed, since a reader of that may be slow.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <vector>
+
+#include "cli/interrupts.h"
+#include "cli/measured_files.h"
+#include "cli/messages.h"
+#include "cli/narrator.h"
+#include "cli/options.h"
+#include "cli/render/renderer.h"
+#include "session/collected_reports.h"
+#include "session/exec_follower.h"
+#include "session/launch.h"
+#include "session/measurement.h"
+
+namespace pinprick::cli {
+
+class MeasuredTree {
+ public:
+  // The arguments must outlive this.
+  MeasuredTree(const Options& options, Renderer& renderer, Interrupts& interrupts);
+
+  // These are as those of MeasuredProcesses.
+  Result<void, Message> begin();
+  bool is_empty() const { return measured_.empty() && figures_.ended == 0; }
+  std::vector<int> descriptors() const;
+  void notice_ends();
+  bool all_ended();
+  uint64_t look_after();
+  void report(session::Period period, Renderer& renderer);
+  void end();
+  int conclude();
+  int fail_with(const Message& message);
+
+ private:
+  using All = std::list<session::Measurement>;
+
+  Result<void, Message> begin_root(pid_t pid);
+  Result<void, Message> arm_relocated();
+  void serve();
+  void begin_child(pid_t pid);
+  void watch(const session::Measurement& one) { follower_.watch(one.exec_watches()); }
+  void finish(session::Measurement& one);
+  void collect(session::Measurement& one);
+  ProcessName name() const;
+  int exit_code();
+
+  const Options& options_;
+  Renderer& renderer_;
+  Interrupts& interrupts_;
+  Narrator narrator_;       // for the processes that we were given
+  QuietListener listener_;  // for the others
+  session::MeasurementSpec spec_;
+  All measured_;
+  std::optional<session::Launched> launched_;
+  session::ExecFollower follower_;
+  session::CollectedReports whole_, interval_;
+  uint64_t begin_ns_ = 0, reported_ns_ = 0, end_ns_ = 0;
+  FilesFigures figures_;
+  session::Shortfall shortfall_;
+  std::optional<engine::DisarmReport> disarmed_;
+};
+
+}  // namespace pinprick::cli
