@@ -29,7 +29,8 @@ follow() {
 all_counted() {
   cat "$work/errors" >&2
   [ "$(processes)" -eq "$1" ]
-  [ "$(hits probed)" -eq "$(told)" ]
+  # A program that was executed by a descriptor has a row of its own.
+  [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"])')" -eq "$(told)" ]
   [ "$(detached let_through)" -eq 0 ]
 }
 
@@ -72,9 +73,9 @@ all_counted() {
   "$PINPRICK" latency --children=follow --by pid --json -o "$work/records" ruled:probed -- \
     sh -c "$file 3; $file 2" >"$work/out" 2>"$work/errors"
   [ "$(field 'len({x["pid"] for x in r if x["type"] == "latency" and x["final"] and x["pid"]})')" -eq 2 ]
-  # A timed function is probed when the loader has mapped all: resolvers run later, and
-  # constructors.
-  [ "$(field '[x["count"] for x in r if x["type"] == "latency" and x["final"] and x["pid"] == 0][0]')" -eq "$(told)" ]
+  # Timed functions are probed when the loader has mapped all libraries. The resolver of each of the
+  # two programs has run by then.
+  [ "$(field '[x["count"] for x in r if x["type"] == "latency" and x["final"] and x["pid"] == 0][0]')" -eq $(($(told) - 2)) ]
 }
 
 @test "a process that runs already, and its children when it has ended" {
@@ -112,7 +113,7 @@ all_counted() {
   cat "$work/table" "$work/errors"
   grep -q '^0$' "$work/table"
   grep -q 'it may gain rights' "$work/errors"
-  grep -qE '^ *6 .*probed' "$work/table"
+  grep -qE "^ *6 .*probed" "$work/errors"
 }
 
 @test "without root" {
@@ -123,13 +124,13 @@ all_counted() {
     "$file" start "$file" 5 >"$work/table" 2>"$work/errors" || { cat "$work/errors"; false; }
   cat "$work/table" "$work/errors"
   [ "$(processes)" -eq 16 ]
-  grep -qE "^ *$(told) .*probed" "$work/table"
+  grep -qE "^ *$(told) .*probed" "$work/errors"
 }
 
 @test "a controller that is killed at any moment hurts nobody" {
   copy_of_target
   local round
-  for round in $(seq 30); do
+  for round in $(seq 10); do
     : >"$TALLY"
     mkfifo "$work/go$round"
     sh <"$work/go$round" >"$work/out" 2>&1 3>&- &
