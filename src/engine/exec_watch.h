@@ -2,8 +2,8 @@
 // until the controller traces it (runtime/exec_handshake.S). The page of slots is shared with all
 // processes that were forked from the target since.
 //
-// What is in the page is the target's: it may say anything. For any thread, but heartbeat() apart for
-// one at a time.
+// What is in the page is the target's: it may say anything. heartbeat() may be called by another
+// thread than all others.
 #pragma once
 
 #include <sys/types.h>
