@@ -42,9 +42,7 @@ struct RuntimeSpec {
   uint64_t spans = 0;
   int64_t tid_offset = 0;  // of a thread's TID in its control block, if it is known already
 
-  bool has_cells_per_cpu() const {
-    return rseq && (cell_areas == 0 || cell_areas >= cpu_count);
-  }
+  bool has_cells_per_cpu() const { return rseq && (cell_areas == 0 || cell_areas >= cpu_count); }
 };
 
 // Sizes in whole pages; the data comes first, the code directly after it.
