@@ -123,20 +123,28 @@ Result<std::optional<Batch>, MeasurementError> Measurement::plan_and_arm(Subject
   }
 }
 
+Result<std::optional<Batch>, MeasurementError> Measurement::look_and_arm(Progress progress) {
+  for (bool is_first = true;; is_first = false) {
+    auto subject = look_at(target_, *store_, progress);
+    if (!subject) return fail(MeasurementError(subject.error()));
+    if (is_first)
+      for (const std::string& object : subject->image->replaced)
+        listener_->object_replaced(process_, object);
+    known_ = objects_in(*subject->image);
+    // All that is armed when the loader has mapped the libraries is new to it then.
+    if (progress == Progress::at_exec && awaits_loader(*subject, *spec_)) known_.clear();
+    auto armed = plan_and_arm(*subject, progress);
+    if (armed || !is_first || !is_outdated(armed.error())) return armed;
+  }
+}
+
 Result<void, MeasurementError> Measurement::arm_program(Progress progress) {
   const uint64_t begin_ns = monotonic_ns();
   if (auto able = target::can_be_hijacked(process_.pid); !able)
     return fail(MeasurementError(ledger::SessionError(able.error())));
   const auto turn = ledger::Turn::take(process_.pid);
   if (!turn) return fail(MeasurementError(turn.error()));
-  auto subject = look_at(target_, *store_, progress);
-  if (!subject) return fail(MeasurementError(subject.error()));
-  for (const std::string& object : subject->image->replaced)
-    listener_->object_replaced(process_, object);
-  known_ = objects_in(*subject->image);
-  // All that is armed when the loader has mapped the libraries is new to it then.
-  if (progress == Progress::at_exec && awaits_loader(*subject, *spec_)) known_.clear();
-  auto planned = plan_and_arm(*subject, progress);
+  auto planned = look_and_arm(progress);
   if (!planned) return fail(planned.error());
   std::optional<Batch> armed = *std::move(planned);
   if (!armed) return {};

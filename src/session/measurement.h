@@ -112,6 +112,7 @@ class Measurement {
               image::ObjectStore& store, MeasurementListener& listener);
 
   Result<void, MeasurementError> arm_program(Progress progress = Progress::runs);
+  Result<std::optional<Batch>, MeasurementError> look_and_arm(Progress progress);
   Result<std::optional<Batch>, MeasurementError> plan_and_arm(Subject& subject, Progress progress);
   Result<Batch, MeasurementError> arm(std::unique_ptr<image::ProcessImage> image,
                                       placement::ProbeSet set);

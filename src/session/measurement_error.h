@@ -31,4 +31,8 @@ struct Interrupted {};
 using MeasurementError = std::variant<ledger::SessionError, MatchError, MeantTwice, PointRefused,
                                       NothingArmed, Interrupted>;
 
+// Returns true if arming failed since the process placed its first own probe after it was looked
+// at. It succeeds after another look.
+bool is_outdated(const MeasurementError& error);
+
 }  // namespace pinprick::session

@@ -51,9 +51,13 @@ void Measurement::look_again(bool although_loading) {
   const std::set<LoadedAt> now = objects_in(*subject->image);
   const std::set<LoadedAt> before = std::exchange(known_, now);
   object_code_ = subject->image->executable_ranges();
-  if (!std::includes(before.begin(), before.end(), now.begin(), now.end()))
-    if (auto armed = arm_loaded(std::move(subject->image), before); !armed)
-      note_load_missed(armed.error());
+  if (!std::includes(before.begin(), before.end(), now.begin(), now.end())) {
+    auto armed = arm_loaded(std::move(subject->image), before);
+    if (!armed && is_outdated(armed.error()))
+      if (auto again = look_at(target_, *store_))
+        armed = arm_loaded(std::move(again->image), before);
+    if (!armed) note_load_missed(armed.error());
+  }
   admit_callers();
 }
 

@@ -168,6 +168,13 @@ std::optional<FoundSession> Statistics::find_either(const std::string& name) con
 }
 
 Result<engine::ArmReport, StatisticError> Statistics::trace(const StatisticSpec& statistic) {
+  auto traced = try_to_trace(statistic);
+  const auto* error = traced ? nullptr : std::get_if<MeasurementError>(&traced.error());
+  if (error != nullptr && is_outdated(*error)) return try_to_trace(statistic);
+  return traced;
+}
+
+Result<engine::ArmReport, StatisticError> Statistics::try_to_trace(const StatisticSpec& statistic) {
   auto spec = spec_of(statistic);
   if (!spec) return fail(StatisticError(spec.error()));
   const auto turn = ledger::Turn::take(pid_);

@@ -106,6 +106,7 @@ class Statistics {
   std::vector<StatisticFigures> read_all() const;
 
  private:
+  Result<engine::ArmReport, StatisticError> try_to_trace(const StatisticSpec& statistic);
   // Those of the process, not of an older one that had its PID.
   std::vector<ledger::FoundSession> all() const;
   std::optional<ledger::FoundSession> find(const std::string& name) const;

@@ -295,7 +295,7 @@ has_reported() { (($(wc -l <"$work/records") >= $1)); }
   wait $storm
   $in_time
   wait $watcher
-  [ "$(field 'r[-1]["type"]')" = detached ]
+  [ "$(field 'r[-1]["type"]')" = files_detached ]
 }
 
 # A folder as the root of programs, with what $file needs.

@@ -16,7 +16,7 @@ copy_of_target() {
 # The calls that the programs themselves have counted.
 told() { awk '{ sum += $2 } END { print sum + 0 }' "$TALLY"; }
 processes() { wc -l <"$TALLY"; }
-detached() { field "[x['$1'] for x in r if x['type'] == 'detached'][0]"; }
+detached() { field "[x['$1'] for x in r if x['type'] == 'files_detached'][0]"; }
 has_told() { (($(processes) >= $1)); }
 
 # follow COMMAND...: measures it, and all that it executes.
