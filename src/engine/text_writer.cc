@@ -43,7 +43,8 @@ Result<void, ledger::SessionError> TextWriter::leave_to_program() {
   if (!maps) return attach_failure(parts_.target.pid(), AttachCause::exited);
   const auto program = patch::OwnProbes::read(parts_.target.memory(), *maps);
   if (!program.is_there()) return {};
-  if (program.is_closed()) return attach_failure(parts_.target.pid(), AttachCause::probes_itself);
+  if (program.is_closed()) return refuse_beside(AttachCause::probes_itself);
+  if (!parts_.image.probes_itself) return refuse_beside(AttachCause::probes_itself_now);
   ArmingPlan& plan = parts_.plan;
   bool is_any = false;
   for (size_t i = 0; i < plan.set.patches.size(); ++i) {
@@ -61,9 +62,15 @@ Result<void, ledger::SessionError> TextWriter::leave_to_program() {
     std::erase_if(interiors_, [&](const patch::Interior& one) { return !plan.is_armed(one.edit); });
     if (auto noted = note_left_out(); !noted) return noted;
   }
-  if (!parts_.image.probes_itself)
-    return attach_failure(parts_.target.pid(), AttachCause::probes_itself_now);
   return {};
+}
+
+// The plan may rest on bytes that the program has written, and has taken out since. No text was
+// written yet, so the file must not have any restored.
+Result<void, ledger::SessionError> TextWriter::refuse_beside(AttachCause cause) {
+  parts_.journal.header.state = layout::SessionState::preparing;
+  if (auto header = noted(parts_.file.write_header(parts_.journal.header)); !header) return header;
+  return attach_failure(parts_.target.pid(), cause);
 }
 
 void TextWriter::prepare_edits() {

@@ -74,6 +74,7 @@ class TextWriter {
  private:
   Counting counting() const { return rseq_ ? Counting::restartable : Counting::locked; }
   Result<void, ledger::SessionError> leave_to_program();
+  Result<void, ledger::SessionError> refuse_beside(target::AttachCause cause);
   // In the journal alone. Returns true if there are any.
   bool mark_left_out();
   void drop_what_lacks_something();

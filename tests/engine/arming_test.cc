@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <string>
 #include <variant>
 
 #include "base/fd.h"
@@ -191,6 +192,65 @@ TEST_F(Arming, ChoosesOtherAddressesIfTheProgramTakesThoseMeanwhile) {
   }
   EXPECT_GT(armed, 0);
   EXPECT_TRUE(ledger::find_sessions(program.pid()).sessions.empty());
+}
+
+// A program with libpinprick (tests/targets/probed.cc), whose answers are lines.
+class Probed {
+ public:
+  Probed() {
+    int to[2], from[2];
+    if (::pipe(to) != 0 || ::pipe(from) != 0) return;
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(to[0], 0);
+      ::dup2(from[1], 1);
+      for (int fd : {to[0], to[1], from[0], from[1]}) ::close(fd);
+      ::execl(TARGETS "probed", "probed", nullptr);
+      ::_exit(127);
+    }
+    ::close(to[0]);
+    ::close(from[1]);
+    in_ = Fd(to[1]);
+    out_ = Fd(from[0]);
+  }
+  ~Probed() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+  std::string answer(std::string line) {
+    line += '\n';
+    if (::write(in_.get(), line.data(), line.size()) != std::ssize(line)) return {};
+    std::string text;
+    for (char c = 0; ::read(out_.get(), &c, 1) == 1 && c != '\n';) text += c;
+    return text;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  Fd in_, out_;
+};
+
+// The plan rests on the program's own jump, which is not there any more: nothing may be "restored".
+TEST_F(Arming, BesideTheFirstOwnProbeOfTheProgramIsRefusedAndLeavesNothing) {
+  if (::access(TARGETS "probed", X_OK) != 0) GTEST_SKIP() << "built without libpinprick";
+  Probed program;
+  ASSERT_EQ(program.answer("call"), "called 0 0");
+  auto target = target::RemoteTarget::open(program.pid());
+  ASSERT_TRUE(target);
+  auto image = image::load_process(program.pid(), target->reader());
+  ASSERT_TRUE(image);
+  image_ = *std::move(image);
+  ASSERT_EQ(program.answer("place"), "placed");
+  ASSERT_NO_FATAL_FAILURE(plan({"probed:work"}));
+  ASSERT_EQ(program.answer("remove"), "removed");
+  const auto session = Session::arm(*std::move(target), image_, std::move(set_), {});
+  ASSERT_FALSE(session);
+  const auto* refused = std::get_if<target::AttachError>(&session.error());
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->cause, target::AttachCause::probes_itself_now);
+  EXPECT_TRUE(ledger::find_sessions(program.pid()).sessions.empty());
+  EXPECT_EQ(program.answer("call"), "called 0 0");
 }
 
 // The hijacked thread has its area where glibc puts it, or where it does not: the other one has it
