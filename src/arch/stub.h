@@ -163,7 +163,7 @@ struct RecordValue {
 
 // Starts a span or a gap, or ends it and records its time. The arena's enter routine does it.
 struct PassSpan {
-  Metric metric;       // its cells are layout::SpanCells; a gap's are layout::TimeCells
+  Metric metric;       // its cells are layout::SpanCells
   uint16_t start = 0;  // where the thread's entry has its start (layout::span_start_offset)
   layout::Pass pass = layout::Pass::starts;
 };

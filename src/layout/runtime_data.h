@@ -71,12 +71,12 @@ struct TimeCells {
   uint64_t block = 0;           // offset of the histogram's block in the pool; 0: none yet
 };
 
-// The same for a span: hits that it did not record, by cause. `missed` counts starts on threads
-// that found no entry in the table of threads, and spans that found no block.
+// The same for a span or gap: hits that it did not record, by cause. `missed` counts starts on
+// threads that found no entry in the table of threads, and times that found no block.
 struct SpanCells {
   uint64_t missed = 0;
   uint64_t repeated = 0;   // starts of a span that had already started
-  uint64_t unmatched = 0;  // ends of a span that had not started
+  uint64_t unmatched = 0;  // ends of a span or gap that had not started
   uint64_t unused = 0;
   uint64_t block = 0;
 };

@@ -211,12 +211,13 @@ std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& sess
       sums[histogram].from_generated += area[histogram].from_generated - before.from_generated;
     }
   }
-  if (session.spans.empty()) return sums;
-  // In a session with spans, the cells are layout::SpanCells.
+  // The cells of spans, and of gaps, are layout::SpanCells.
   static_assert(offsetof(layout::SpanCells, repeated) == offsetof(layout::TimeCells, unwound) &&
                 offsetof(layout::SpanCells, unmatched) == offsetof(layout::TimeCells, abandoned));
-  for (Unrecorded& hits : sums)
-    hits = {.missed = hits.missed, .repeated = hits.unwound, .unmatched = hits.abandoned};
+  const uint64_t calls = session.spans.empty() ? layout::metric_count(session.header) : 0;
+  for (uint64_t i = calls; i < sums.size(); ++i)
+    sums[i] = {
+        .missed = sums[i].missed, .repeated = sums[i].unwound, .unmatched = sums[i].abandoned};
   return sums;
 }
 

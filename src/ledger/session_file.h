@@ -39,14 +39,14 @@ struct FileError {
   uint64_t size = 0;
 };
 
-// Calls of a timed function, or hits of a span's points, that are in no histogram, by cause.
+// Calls of a timed function, or hits of a span's or gap's points, in no histogram, by cause.
 struct Unrecorded {
   uint64_t missed = 0;          // there was no slot, no block, or no entry for the thread
   uint64_t unwound = 0;         // left by unwinding
   uint64_t abandoned = 0;       // by longjmp, as far as it is known
   uint64_t from_generated = 0;  // not timed because generated code made them
   uint64_t repeated = 0;        // starts of a span that was started already
-  uint64_t unmatched = 0;       // ends of a span that was not started
+  uint64_t unmatched = 0;       // ends of a span or gap that was not started
 };
 
 class SessionFile {

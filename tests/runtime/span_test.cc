@@ -713,6 +713,21 @@ TEST_P(Gaps, AreTakenOnce) {
   EXPECT_EQ(pending(points), 0u);
 }
 
+TEST_P(Gaps, AndStartsThatEndNoneAreTogetherAllStarts) {
+  Points points(path());
+  const auto on = points.functions({{last_end_of(of(), 0)}, {next_start_of(of(), 0)}});
+  on[1]();
+  EXPECT_EQ(points.unmatched(), 1u) << "before the first end there is none";
+  on[0]();
+  on[0]();
+  on[1]();
+  EXPECT_EQ(points.unmatched(), 1u);
+  on[1]();
+  EXPECT_EQ(points.unmatched(), 2u) << "the last gap was taken";
+  EXPECT_EQ(points.recorded(), 1u);
+  EXPECT_EQ(points.missed() + points.repeated(), 0u);
+}
+
 TEST_P(Gaps, AreNoneBeforeTheFirstEnd) {
   Points points(path());
   const auto on = points.functions({{next_start_of(of(), 0)}});
@@ -792,7 +807,9 @@ TEST_P(Gaps, ArePassedInAChildThatMustNotCount) {
   points.empty_tables();
   on[1]();
   on[0]();
+  on[1]();
   EXPECT_EQ(points.recorded(), 0u);
+  EXPECT_EQ(points.unmatched(), 0u);
 }
 
 TEST_P(Gaps, AreNotTakenTwiceByThreadsOfOneCpu) {
