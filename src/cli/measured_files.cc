@@ -55,7 +55,7 @@ std::vector<std::string> with_objects(const Options& options,
       continue;
     }
     for (const std::string& object : objects) {
-      if (!pattern->names_points()) {
+      if (!pattern->names_points() || !text.starts_with(kPoint)) {
         all.push_back(literal(object) + ":" + text);
         continue;
       }

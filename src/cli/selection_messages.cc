@@ -93,8 +93,10 @@ Message message(const session::NothingMatched& error) {
   for (const std::string& pattern : error.patterns)
     names += fmt::format("{}'{}'", names.empty() ? "" : ", ", pattern);
   const bool only_points =
-      std::all_of(error.patterns.begin(), error.patterns.end(),
-                  [](const std::string& pattern) { return pattern.starts_with("usdt:"); });
+      std::all_of(error.patterns.begin(), error.patterns.end(), [](const std::string& text) {
+        const auto pattern = image::Pattern::parse(text, image::PatternSyntax::glob);
+        return pattern && pattern->names_points();
+      });
   return {"nothing_matched",
           fmt::format("no {} {}; `pinprick list{}` shows what there is{}",
                       only_points ? "SDT point matches" : "function matches", names,

@@ -393,7 +393,7 @@ void Arming::hand_over_probes() {
   plan_.set.patches = std::vector<placement::SitePatch>();  // `= {}` would keep the memory
   session_.probes_.reserve(probes.size());
   if (plan_.has_spans()) {
-    session_.probes_ = armed_spans(plan_, journal().spans);
+    session_.probes_ = armed_spans(plan_);
     return;
   }
   for (uint32_t i = 0; i < probes.size(); ++i)

@@ -15,12 +15,12 @@ namespace {
 
 bool is_start(const ProbeSet& set, size_t probe) {
   return std::any_of(set.spans.begin(), set.spans.end(),
-                     [&](const Span& span) { return span.start == set.probes[probe].match; });
+                     [&](const Span& span) { return span.starts_at(set.probes[probe].match); });
 }
 
 bool is_end(const ProbeSet& set, size_t probe) {
   return std::any_of(set.spans.begin(), set.spans.end(),
-                     [&](const Span& span) { return span.end == set.probes[probe].match; });
+                     [&](const Span& span) { return span.ends_at(set.probes[probe].match); });
 }
 
 arch::PassSpan gap(const ArmingPlan& plan, const layout::FileHeader& header, layout::Pass of_cpu,
@@ -53,7 +53,8 @@ void add_span_actions(const ArmingPlan& plan, const layout::FileHeader& header, 
   for (const Pass pass : {Pass::ends, Pass::starts})
     for (size_t i = 0; i < set.spans.size(); ++i) {
       const Span& span = set.spans[i];
-      if ((pass == Pass::ends ? span.end : span.start) != set.probes[probe].match) continue;
+      const size_t match = set.probes[probe].match;
+      if (!(pass == Pass::ends ? span.ends_at(match) : span.starts_at(match))) continue;
       add({metric_of(header, i), layout::span_start_offset(i), pass});
     }
   if (has_gap && is_end(set, probe)) add(gap_begins(plan, header));
@@ -63,7 +64,7 @@ size_t count_span_actions(const ArmingPlan& plan, size_t probe) {
   const ProbeSet& set = plan.set;
   const size_t match = set.probes[probe].match;
   size_t n = 0;
-  for (const Span& span : set.spans) n += (span.start == match) + (span.end == match);
+  for (const Span& span : set.spans) n += span.starts_at(match) + span.ends_at(match);
   if (plan.gap != layout::Gap::none) n += is_start(set, probe) + is_end(set, probe);
   return n;
 }
@@ -72,19 +73,24 @@ std::vector<layout::SpanEntry> span_entries(const ProbeSet& set) {
   std::vector<layout::SpanEntry> entries(set.spans.size());
   for (uint32_t i = 0; i < set.probes.size(); ++i)
     for (size_t span = 0; span < entries.size(); ++span) {
-      if (set.spans[span].start == set.probes[i].match) entries[span].start = i;
-      if (set.spans[span].end == set.probes[i].match) entries[span].end = i;
+      if (set.spans[span].starts.front() == set.probes[i].match) entries[span].start = i;
+      if (set.spans[span].ends.front() == set.probes[i].match) entries[span].end = i;
     }
   return entries;
 }
 
-std::vector<ArmedProbe> armed_spans(const ArmingPlan& plan,
-                                    const std::vector<layout::SpanEntry>& entries) {
+std::vector<ArmedProbe> armed_spans(const ArmingPlan& plan) {
+  const ProbeSet& set = plan.set;
+  std::vector<bool> lacks_one(set.spans.size());
+  for (const placement::Probe& probe : set.probes) {
+    if (plan.is_armed(probe.patch)) continue;
+    for (size_t i = 0; i < set.spans.size(); ++i)
+      if (set.spans[i].starts_at(probe.match) || set.spans[i].ends_at(probe.match))
+        lacks_one[i] = true;
+  }
   std::vector<ArmedProbe> spans;
-  const auto is_armed = [&](uint32_t probe) { return plan.is_armed(plan.set.probes[probe].patch); };
-  for (uint32_t i = 0; i < entries.size(); ++i)
-    if (is_armed(entries[i].start) && is_armed(entries[i].end))
-      spans.push_back({static_cast<uint32_t>(plan.set.spans[i].start), i});
+  for (uint32_t i = 0; i < set.spans.size(); ++i)
+    if (!lacks_one[i]) spans.push_back({static_cast<uint32_t>(set.spans[i].starts.front()), i});
   return spans;
 }
 

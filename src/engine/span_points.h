@@ -28,11 +28,10 @@ size_t count_span_actions(const ArmingPlan& plan, size_t probe);
 arch::PassSpan gap_begins(const ArmingPlan& plan, const layout::FileHeader& header);
 arch::PassSpan gap_ends(const ArmingPlan& plan, const layout::FileHeader& header);
 
-// In the order of the set's spans; without their names.
+// In the order of the set's spans, with the first site of each point; without their names.
 std::vector<layout::SpanEntry> span_entries(const placement::ProbeSet& set);
 
-// Those of which both points have their probes.
-std::vector<ArmedProbe> armed_spans(const ArmingPlan& plan,
-                                    const std::vector<layout::SpanEntry>& entries);
+// Those whose points have their probes at all sites.
+std::vector<ArmedProbe> armed_spans(const ArmingPlan& plan);
 
 }  // namespace pinprick::engine

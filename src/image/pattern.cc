@@ -78,7 +78,7 @@ std::string explanation(const PatternError& error) {
     case PatternCause::bad_regex:
       return fmt::format("not a regular expression: {}", error.detail);
     case PatternCause::bad_point:
-      return "write usdt:[OBJECT:]PROVIDER:NAME, with * and ? in each part";
+      return "write usdt:[OBJECT:]PROVIDER:NAME or __tracepoint_NAME, with * and ? in each part";
     case PatternCause::point_regex:
       return "SDT points are named with * and ?; leave out -r";
     case PatternCause::not_implemented:
@@ -149,6 +149,15 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
     return pattern;
   }
 
+  // There is a function of such a name in few programs: a callback that LTTng generates.
+  if (rest.starts_with(kTracepoint)) {
+    pattern.is_tracepoint_ = true;
+    pattern.provider_ = "*";
+    pattern.function_ = rest.substr(kTracepoint.size());
+    if (pattern.function_.empty()) return bad(PatternCause::bad_point);
+    return pattern;
+  }
+
   // The + of `operator+` does not start an offset, nor does any that is not followed by a digit.
   if (const size_t plus = rest.rfind('+'); plus != rest.npos && plus != 0 &&
                                            plus + 1 < rest.size() && rest[plus + 1] >= '0' &&
@@ -181,7 +190,7 @@ Result<void, PatternCause> Pattern::parse_point(std::string_view rest) {
 }
 
 bool Pattern::has_wildcard() const {
-  if (provider_.find_first_of("*?") != provider_.npos) return true;
+  if (!is_tracepoint_ && provider_.find_first_of("*?") != provider_.npos) return true;
   return function_.find_first_of(regex_ ? ".[]()*+?{}|^$\\" : "*?") != function_.npos;
 }
 
@@ -203,7 +212,9 @@ bool Pattern::matches_text(std::string_view text) const {
 }
 
 bool Pattern::matches_point(std::string_view provider, std::string_view name) const {
-  return names_points() && glob_matches(provider_, provider) && glob_matches(function_, name);
+  if (!names_points()) return false;
+  if (is_tracepoint_ && glob_matches(function_, fmt::format("{}__{}", provider, name))) return true;
+  return glob_matches(provider_, provider) && glob_matches(function_, name);
 }
 
 bool Pattern::matches_function(std::string_view name) const {

@@ -8,6 +8,8 @@
 //     gzip+0x3500, gzip:0x3500  a function without a symbol, by its address in the file
 //     usdt:python:function__*   SDT points by provider and name, in every object
 //     usdt:libc:libc:setjmp     those of one object; usdt:libc alone: all of a provider
+//     __tracepoint_gc__start    as kstats has it: the SDT point of that name, of any provider
+//     __tracepoint_shop__order  or of this provider
 //
 // Globs have * and ?. In a regular expression (POSIX extended), the part after the object must
 // match the whole name, and there is no offset. Points are named by globs only.
@@ -66,6 +68,8 @@ class Pattern {
   bool matches_function(std::string_view name) const;
   bool matches_point(std::string_view provider, std::string_view name) const;
 
+  static constexpr std::string_view kTracepoint = "__tracepoint_";
+
  private:
   struct Regex;
   Pattern() = default;
@@ -80,6 +84,7 @@ class Pattern {
   // Every mangled name that matches contains this; empty if nothing is known.
   std::string in_mangled_;
   bool has_offset_ = false;
+  bool is_tracepoint_ = false;  // `function_` is NAME or PROVIDER__NAME
   bool with_parts_ = true;
   std::shared_ptr<Regex> regex_;
 };

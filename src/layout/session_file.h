@@ -147,7 +147,7 @@ struct FunctionEntry {
 // A span, from a hit of one probe to the next hit of another, or of the same, on the same thread.
 // Span n has SpanCells n.
 struct SpanEntry {
-  uint32_t start = 0;  // index in probes, as is `end`
+  uint32_t start = 0;  // index in probes of the point's first site, as is `end`
   uint32_t end = 0;
   uint32_t name = 0;  // as the user wrote it; offset in names
   uint32_t unused = 0;

@@ -720,10 +720,25 @@ void set_spans(ProbeSet& set, std::span<const SpanMatches> spans) {
     }
     return found;
   };
+  const auto matches_of = [&](const std::vector<image::Match>& points) {
+    std::vector<size_t> found;
+    for (const image::Match& point : points)
+      if (const OptionalIndex match = match_of(point)) found.push_back(*match);
+    return found;
+  };
   for (const SpanMatches& span : spans) {
-    const OptionalIndex start = match_of(span.start), end = match_of(span.end);
-    if (start && end) set.spans.push_back({span.text, *start, *end});
+    Span planned = {span.text, matches_of(span.starts), matches_of(span.ends)};
+    if (planned.starts.size() == span.starts.size() && planned.ends.size() == span.ends.size())
+      set.spans.push_back(std::move(planned));
   }
+}
+
+bool Span::starts_at(size_t match) const {
+  return std::find(starts.begin(), starts.end(), match) != starts.end();
+}
+
+bool Span::ends_at(size_t match) const {
+  return std::find(ends.begin(), ends.end(), match) != ends.end();
 }
 
 namespace {

@@ -33,15 +33,18 @@ struct RecordedValue {
 };
 
 // For Kind::span: the time from a hit of one point to the next hit of another, or of the same, in
-// the same thread; and how the user wrote it.
+// the same thread; and how the user wrote it. An SDT point has a site for each place in which the
+// compiler has put it, and a hit of any of them counts. Other points have one.
 struct Span {
   std::string text;
-  size_t start = 0;  // indices into ProbeSet::matches
-  size_t end = 0;
+  std::vector<size_t> starts, ends;  // indices into ProbeSet::matches; never empty
+
+  bool starts_at(size_t match) const;
+  bool ends_at(size_t match) const;
 };
 struct SpanMatches {
   std::string text;
-  image::Match start, end;
+  std::vector<image::Match> starts, ends;
 };
 
 // What is kept of a PlannedPatch, of which there may be millions. The rest follows from other data:

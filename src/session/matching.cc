@@ -1,27 +1,45 @@
 #include "session/matching.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace pinprick::session {
 namespace {
 
-Result<image::Match, MatchError> match_point(image::ProcessImage& image, const Selection& selection,
-                                             size_t point) {
+// Are they the sites of one SDT point?
+bool is_one_point(const std::vector<image::Match>& matches) {
+  const image::Match& first = matches.front();
+  return std::all_of(matches.begin(), matches.end(), [&](const image::Match& match) {
+    return match.point != nullptr && first.point != nullptr && match.object == first.object &&
+           match.point->label == first.point->label;
+  });
+}
+
+Result<std::vector<image::Match>, MatchError> match_point(image::ProcessImage& image,
+                                                          const Selection& selection,
+                                                          size_t point) {
   constexpr size_t kNamed = 3;
   Selection one;
   one.wanted = {selection.wanted[point]};
   one.excluded = selection.excluded;
   auto matches = match(image, one, Unmatched::refuse);
   if (!matches) return fail(matches.error());
-  if (matches->size() > 1) {
+  if (matches->size() > 1 && !is_one_point(*matches)) {
     AmbiguousPoint error{selection.spans[point / 2], one.wanted[0].text(), matches->size(), {}};
-    for (size_t i = 0; i < std::min(matches->size(), kNamed); ++i)
-      error.some.push_back((*matches)[i].object->name() + ":" + (*matches)[i].name());
+    std::set<std::pair<const image::Object*, std::string_view>> points;
+    for (const image::Match& match : *matches) {
+      const bool is_point = match.point != nullptr;
+      if (is_point && !points.emplace(match.object, match.point->label).second)
+        --error.places;
+      else if (error.some.size() < kNamed)
+        error.some.push_back((is_point ? "usdt:" : "") + match.object->name() + ":" + match.name());
+    }
     return fail(MatchError(std::move(error)));
   }
-  matches->front().pattern = static_cast<uint32_t>(point);
-  return matches->front();
+  for (image::Match& match : *matches) match.pattern = static_cast<uint32_t>(point);
+  return matches;
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct NothingMatched {
   enum class Remedy : uint8_t { none, accept, await_loads } remedy = Remedy::none;
 };
 
-// A point of a span matches more than one place.
+// A point of a span matches more than one place. The sites of one SDT point are one.
 struct AmbiguousPoint {
   std::string span;
   std::string point;
@@ -44,7 +44,7 @@ Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
                                                     const Selection& selection, Unmatched unmatched,
                                                     Loads loads = Loads::ignored);
 
-// Returns the points of the selected spans.
+// Returns the points of the selected spans: of an SDT point, all its sites in one object.
 Result<std::vector<placement::SpanMatches>, MatchError> match_spans(image::ProcessImage& image,
                                                                     const Selection& selection,
                                                                     Unmatched unmatched);

@@ -61,8 +61,8 @@ bool waits_for_relocation(const image::Match& match) {
 std::vector<image::Match> points_of(const std::vector<placement::SpanMatches>& spans) {
   std::vector<image::Match> points;
   for (const placement::SpanMatches& span : spans) {
-    points.push_back(span.start);
-    points.push_back(span.end);
+    points.insert(points.end(), span.starts.begin(), span.starts.end());
+    points.insert(points.end(), span.ends.begin(), span.ends.end());
   }
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   std::stable_sort(points.begin(), points.end(), by_site);
@@ -79,7 +79,8 @@ Result<placement::ProbeSet, MeasurementError> plan_spans(const Subject& subject,
   if (!spans) return fail(MeasurementError(spans.error()));
   if (unrelocated != nullptr &&
       std::any_of(spans->begin(), spans->end(), [](const placement::SpanMatches& span) {
-        return waits_for_relocation(span.start) || waits_for_relocation(span.end);
+        return std::any_of(span.starts.begin(), span.starts.end(), waits_for_relocation) ||
+               std::any_of(span.ends.begin(), span.ends.end(), waits_for_relocation);
       })) {
     unrelocated->waits = true;
     spans->clear();

@@ -95,11 +95,27 @@ END
   [ "$(field "[x['count'] for x in r if x['type'] == 'latency' and x['final']]")" = "[500]" ]
 }
 
-@test "a point of a span has one site" {
+@test "all sites of a point start a span" {
   setup_points
-  run "$PINPRICK" latency -p $fed -d 1 'usdt:shop:order..usdt:shop:end'
+  watch latency -p $fed 'usdt:shop:order..usdt:shop:end'
+  work_off 500
+  end_watch
+  [ "$(field "[(x['count'], x['repeated_starts'], x['unmatched_ends']) for x in r if x['type'] == 'latency' and x['final']]")" = "[(500, 0, 0)]" ]
+}
+
+@test "all sites of a point end a span" {
+  setup_points
+  watch latency -p $fed 'usdt:shop:begin..usdt:shop:order'
+  work_off 500
+  end_watch
+  [ "$(field "[(x['count'], x['repeated_starts'], x['unmatched_ends']) for x in r if x['type'] == 'latency' and x['final']]")" = "[(500, 0, 0)]" ]
+}
+
+@test "a point of a span is one point" {
+  setup_points
+  run "$PINPRICK" latency -p $fed -d 1 'usdt:*:order..usdt:shop:end'
   [ "$status" -eq 2 ]
-  [[ "$output" == *"'usdt:shop:order' matches 2 places"* ]]
+  [[ "$output" == *"'usdt:*:order' matches 2 places, usdt:points:shop:order, usdt:points:till:order; "* ]]
 }
 
 @test "hist records an argument in the register that each site has it in" {

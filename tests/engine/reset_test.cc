@@ -75,7 +75,7 @@ class ResetOf : public testing::Test {
   }
   void span(const char* start, const char* end, Gap gap) {
     const std::vector<image::Match> points = {matches(start).at(0), matches(end).at(0)};
-    const placement::SpanMatches both = {"span", points[0], points[1]};
+    const placement::SpanMatches both = {"span", {points[0]}, {points[1]}};
     auto set = placement::plan_probes(image_, points, placement::Kind::span);
     placement::set_spans(set, {&both, 1});
     keep(std::move(set), gap);

@@ -17,7 +17,7 @@ class SpanPoints : public PlannedPatches {
     PlannedPatches::SetUp();
     set_.kind = placement::Kind::span;
     for (const uint64_t offset : {0u, 16u, 32u}) add_probed(patch_at(offset));
-    set_.spans = {{"first", 0, 1}, {"second", 1, 2}, {"turn", 1, 1}};
+    set_.spans = {{"first", {0}, {1}}, {"second", {1}, {2}}, {"turn", {1}, {1}}};
   }
 };
 
@@ -44,14 +44,35 @@ TEST_F(SpanPoints, AreNamedByTheirProbes) {
 }
 
 TEST_F(SpanPoints, BothHaveToBeArmedForTheSpanToBe) {
-  const auto entries = span_entries(set_);
   ArmingPlan all = plan();
-  EXPECT_EQ(armed_spans(all, entries).size(), 3u);
+  EXPECT_EQ(armed_spans(all).size(), 3u);
   all.drop(2, plan::Reason::thread_inside);
-  const auto armed = armed_spans(all, entries);
+  const auto armed = armed_spans(all);
   ASSERT_EQ(armed.size(), 2u);
   EXPECT_EQ(armed[0].index, 0u);
   EXPECT_EQ(armed[1].index, 2u);
+}
+
+TEST_F(SpanPoints, WithSeveralSitesAreArmedOnlyIfAllSitesAre) {
+  set_.spans = {{"several", {0, 1}, {2}}};
+  ArmingPlan all = plan();
+  EXPECT_EQ(armed_spans(all).size(), 1u);
+  all.drop(1, plan::Reason::thread_inside);
+  EXPECT_TRUE(armed_spans(all).empty());
+}
+
+TEST_F(SpanPoints, WithSeveralSitesDoTheSameAtEach) {
+  set_.spans = {{"several", {0, 1}, {2}}};
+  const ArmingPlan all = plan();
+  for (const size_t probe : {0u, 1u, 2u}) {
+    std::vector<arch::StubAction> actions;
+    add_span_actions(all, {}, probe, {}, actions);
+    ASSERT_EQ(actions.size(), 1u) << probe;
+    EXPECT_EQ(count_span_actions(all, probe), 1u) << probe;
+    const auto& span = std::get<arch::PassSpan>(actions[0].what);
+    EXPECT_EQ(span.pass, probe == 2 ? layout::Pass::ends : layout::Pass::starts) << probe;
+    EXPECT_EQ(span.start, layout::span_start_offset(0)) << probe;
+  }
 }
 
 }  // namespace

@@ -276,6 +276,33 @@ TEST(Pattern, OfSdtPointsThatLacksAPartOrHasTooManyIsAnError) {
   EXPECT_EQ(why_not("usdt:a:b", PatternSyntax::regex), PatternCause::point_regex);
 }
 
+TEST(Pattern, OfATracepointMeansThePointOfThatNameOfAnyOrOneProvider) {
+  const Pattern name = glob("__tracepoint_order");
+  EXPECT_TRUE(name.names_points());
+  EXPECT_FALSE(name.names_object());
+  EXPECT_FALSE(name.has_wildcard());
+  EXPECT_TRUE(name.matches_point("shop", "order"));
+  EXPECT_TRUE(name.matches_point("till", "order"));
+  EXPECT_FALSE(name.matches_point("shop", "orders"));
+  EXPECT_FALSE(name.matches_function("__tracepoint_order"));
+  const Pattern both = glob("__tracepoint_shop__order");
+  EXPECT_TRUE(both.matches_point("shop", "order"));
+  EXPECT_FALSE(both.matches_point("till", "order"));
+  EXPECT_TRUE(both.matches_point("till", "shop__order")) << "a name may have underscores";
+  EXPECT_TRUE(glob("__tracepoint_gc__*").has_wildcard());
+  EXPECT_TRUE(glob("__tracepoint_gc__*").matches_point("python", "gc__start"));
+}
+
+TEST(Pattern, OfATracepointMayNameItsObjectAndHasAName) {
+  const Pattern pattern = glob("libshop:__tracepoint_order");
+  EXPECT_TRUE(pattern.names_points());
+  EXPECT_TRUE(pattern.names_object());
+  EXPECT_TRUE(pattern.matches_object({"libshop.so.1"}));
+  EXPECT_FALSE(pattern.matches_object({"libtill.so.1"}));
+  EXPECT_EQ(why_not("__tracepoint_"), PatternCause::bad_point);
+  EXPECT_FALSE(glob("my__tracepoint_order").names_points());
+}
+
 TEST(Pattern, TracepointsAreNotImplemented) {
   EXPECT_EQ(why_not("point:name"), PatternCause::not_implemented);
   EXPECT_TRUE(glob("points:name").names_object()) << "another object";

@@ -87,10 +87,10 @@ TEST_F(Matching, ReturnsThePatternOfEachPointOfASpan) {
   ASSERT_THAT(*spans, SizeIs(2));
   const auto& second = (*spans)[1];
   EXPECT_EQ(second.text, "call..main");
-  EXPECT_EQ(second.start.name(), "call");
-  EXPECT_EQ(second.start.pattern, 2u);
-  EXPECT_EQ(second.end.name(), "main");
-  EXPECT_EQ(second.end.pattern, 3u);
+  EXPECT_EQ(second.starts.at(0).name(), "call");
+  EXPECT_EQ(second.starts.at(0).pattern, 2u);
+  EXPECT_EQ(second.ends.at(0).name(), "main");
+  EXPECT_EQ(second.ends.at(0).pattern, 3u);
 }
 
 TEST_F(Matching, RefusesAPointThatMatchesSeveralPlaces) {
