@@ -108,6 +108,11 @@ struct Describe {
                                 "between two points with `start` and `end`",
                                 why.function, plan::sentence(why.refusal))};
   }
+  ControlError operator()(const session::NoEnd& why) const {
+    return {EINVAL, fmt::format("'{}' is a point in the code, which has no return: name the end of "
+                                "the times with `end`",
+                                why.point)};
+  }
   ControlError operator()(const session::NotSwitched& why) const {
     return {EBUSY, fmt::format("some code of statistic {0} was changed by others, and it was not "
                                "switched: `remove {0}`, and trace it again",
@@ -257,6 +262,11 @@ std::vector<std::string> shortfalls(const session::StatisticFigures& figures) {
   const auto add = [&](uint64_t count, const char* what) {
     if (count != 0) lines.push_back(fmt::format("{}: {} {}", figures.name, count, what));
   };
+  if (figures.is_gone)
+    lines.push_back(
+        fmt::format("{}: its code was unloaded, so no more times come; `remove` it, and "
+                    "trace it again where the library is loaded",
+                    figures.name));
   const ledger::Unrecorded& calls = figures.unrecorded;
   const uint64_t refused = std::min(figures.refused, calls.missed);
   add(refused,
@@ -270,7 +280,15 @@ std::vector<std::string> shortfalls(const session::StatisticFigures& figures) {
   add(calls.unwound, "calls ended by an exception or the like, and have no time");
   add(calls.abandoned, "calls never returned: longjmp left them");
   add(calls.repeated, "starts came before the end of an earlier one, which counts");
-  add(calls.unmatched, "ends came without a start");
+  if (figures.kind != session::StatisticFigures::Kind::gaps)
+    add(calls.unmatched, "ends came without a start");
+  else if (figures.of_thread)
+    add(calls.unmatched,
+        "starts ended no gap: no call or span had ended on their thread since the last start");
+  // Before the first start on a CPU there is no gap.
+  else if (calls.unmatched > possible_cpus())
+    add(calls.unmatched,
+        "starts ended no gap: no call or span had ended on their CPU since the last start there");
   return lines;
 }
 

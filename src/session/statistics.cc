@@ -1,7 +1,10 @@
 #include "session/statistics.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "base/clock.h"
@@ -13,6 +16,7 @@
 #include "session/left_over.h"
 #include "session/subject.h"
 #include "target/hijacked_thread.h"
+#include "target/memory.h"
 
 namespace pinprick::session {
 namespace {
@@ -30,13 +34,15 @@ std::string name_of(const layout::Session& journal) {
   return std::string(journal.name(journal.header.statistic));
 }
 
-Result<MeasurementSpec, SelectionError> spec_of(const StatisticSpec& statistic) {
+Result<MeasurementSpec, StatisticError> spec_of(const StatisticSpec& statistic) {
   SelectionSpec texts;
   const bool is_span = !statistic.end.empty();
   texts.kind = is_span ? placement::Kind::span : placement::Kind::latency;
   texts.wanted = {is_span ? statistic.start + ".." + statistic.end : statistic.start};
   auto selection = parse_selection(texts);
-  if (!selection) return fail(selection.error());
+  if (!selection) return fail(StatisticError(selection.error()));
+  if (!is_span && selection->wanted.front().names_points())
+    return fail(StatisticError(NoEnd{statistic.start}));
   MeasurementSpec spec;
   spec.selection = *std::move(selection);
   if (statistic.force) spec.risk = placement::Risk::unknown_unwinder;
@@ -45,21 +51,20 @@ Result<MeasurementSpec, SelectionError> spec_of(const StatisticSpec& statistic) 
   spec.arming.slots = kSlots;
   spec.arming.has_switches = true;
   spec.arming.statistic = statistic.name;
-  // The end of such a span is its next start.
-  spec.arming.gap = statistic.start == statistic.end ? layout::Gap::none : statistic.gap;
+  spec.arming.gap = statistic.gap;
   return spec;
 }
 
 // A statistic times one function.
 std::optional<AmbiguousPoint> ambiguity(const placement::ProbeSet& set, const std::string& point) {
-  std::vector<const image::Match*> matches;
-  for (const auto& match : set.matches) matches.push_back(&match);
-  for (const auto& skipped : set.skipped) matches.push_back(&skipped.match);
+  std::map<Address, const image::Match*> matches;
+  for (const auto& match : set.matches) matches.emplace(match.site, &match);
+  for (const auto& skipped : set.skipped) matches.emplace(skipped.match.site, &skipped.match);
   if (matches.size() < 2) return std::nullopt;
   AmbiguousPoint ambiguous = {point, point, matches.size(), {}};
   constexpr size_t kShown = 3;
-  for (size_t i = 0; i < std::min(kShown, matches.size()); ++i)
-    ambiguous.some.push_back(matches[i]->name());
+  for (const auto& [site, match] : matches)
+    if (ambiguous.some.size() < kShown) ambiguous.some.push_back(match->name());
   return ambiguous;
 }
 
@@ -107,9 +112,23 @@ StatisticFigures figures_of(const ledger::RecordedStatistic& recorded) {
   return figures;
 }
 
-enum class Which : uint8_t { times, gaps };
+// Does the text at one of its points have the program's own bytes?
+bool has_lost_a_probe(const layout::Session& journal, const target::Memory& memory) {
+  using Phase = layout::SiteEntry::Phase;
+  return std::any_of(journal.probes.begin(), journal.probes.end(), [&](const auto& probe) {
+    const layout::SiteEntry& site = journal.sites[probe.site];
+    if (site.phase == Phase::left_out || site.own == 0) return false;
+    std::array<uint8_t, layout::kMaxSiteLength> bytes;
+    const size_t own = std::min<size_t>(site.own, bytes.size());
+    return site.phase == Phase::gone || !memory.read(site.address, std::span(bytes).first(own)) ||
+           std::equal(bytes.begin(), bytes.begin() + own, site.original);
+  });
+}
 
-StatisticFigures figures_of(const FoundSession& found, Which which) {
+enum class Which : uint8_t { times, gaps };
+using OpenMemory = Result<target::Memory, SystemError>;
+
+StatisticFigures figures_of(const FoundSession& found, Which which, const OpenMemory& memory) {
   const layout::Session& journal = found.journal;
   const layout::FileHeader& header = journal.header;
   StatisticFigures figures;
@@ -119,8 +138,12 @@ StatisticFigures figures_of(const FoundSession& found, Which which) {
   figures.what = described(journal);
   figures.bits = header.fraction_bits;
   figures.is_running = header.is_stopped == 0;
+  figures.is_gone = found.target_lives && memory && has_lost_a_probe(journal, *memory);
   figures.created_ns = header.created_ns;
-  const uint64_t histogram = is_gap ? layout::metric_count(header) : 0;
+  figures.of_thread = is_gap && header.gap == layout::Gap::thread;
+  const uint64_t gaps = layout::metric_count(header);
+  const uint64_t histogram = is_gap ? gaps : 0;
+  uint64_t gaps_missed = 0;
   // A reset meanwhile: some of it is from before, and some from after.
   constexpr int kAttempts = 8;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -128,12 +151,15 @@ StatisticFigures figures_of(const FoundSession& found, Which which) {
     now.header.resets = found.file.resets().value_or(header.resets);
     figures.by_cpu = found.file.read_by_cpu(now, histogram);
     const auto unrecorded = found.file.read_unrecorded(now);
-    if (!is_gap && histogram < unrecorded.size()) figures.unrecorded = unrecorded[0];
+    if (histogram < unrecorded.size()) figures.unrecorded = unrecorded[histogram];
+    if (!is_gap && gaps < unrecorded.size()) gaps_missed = unrecorded[gaps].missed;
     figures.resets = now.header.resets;
     if (found.file.resets() == now.header.resets) break;
   }
-  // The pool's number is that of the whole time: after a reset nothing can be said.
-  figures.refused = figures.resets == 0 ? found.file.read_pool(journal).refused : 0;
+  // The pool's number is that of both, for the whole time: after a reset nothing can be said. Gaps
+  // are missed for nothing else.
+  const uint64_t refused = figures.resets == 0 ? found.file.read_pool(journal).refused : 0;
+  figures.refused = is_gap ? figures.unrecorded.missed : refused - std::min(refused, gaps_missed);
   return figures;
 }
 
@@ -176,7 +202,7 @@ Result<engine::ArmReport, StatisticError> Statistics::trace(const StatisticSpec&
 
 Result<engine::ArmReport, StatisticError> Statistics::try_to_trace(const StatisticSpec& statistic) {
   auto spec = spec_of(statistic);
-  if (!spec) return fail(StatisticError(spec.error()));
+  if (!spec) return fail(spec.error());
   const auto turn = ledger::Turn::take(pid_);
   if (!turn) return fail(error(turn.error()));
   if (auto closed = ledger::why_closed(pid_)) return fail(error(*closed));
@@ -190,6 +216,9 @@ Result<engine::ArmReport, StatisticError> Statistics::try_to_trace(const Statist
   if (!subject) return fail(error(subject.error()));
   auto set = plan(*subject, *spec);
   if (!set) return fail(StatisticError(set.error()));
+  // The end of such a span is its next start.
+  for (const placement::Span& span : set->spans)
+    if (span.starts == span.ends) spec->arming.gap = layout::Gap::none;
   if (statistic.end.empty())
     if (auto ambiguous = ambiguity(*set, statistic.start))
       return fail(StatisticError(MeasurementError(MatchError(*std::move(ambiguous)))));
@@ -339,15 +368,16 @@ Result<StatisticFigures, StatisticError> Statistics::read(const std::string& nam
     return figures_of(recordings.front());
   }
   const bool is_gap = name.starts_with(kGapPrefix);
-  return figures_of(*found, is_gap ? Which::gaps : Which::times);
+  return figures_of(*found, is_gap ? Which::gaps : Which::times, target::Memory::open(pid_));
 }
 
 std::vector<StatisticFigures> Statistics::read_all() const {
   std::vector<StatisticFigures> figures;
+  const auto memory = target::Memory::open(pid_);
   for (const FoundSession& one : all()) {
-    figures.push_back(figures_of(one, Which::times));
+    figures.push_back(figures_of(one, Which::times, memory));
     if (one.journal.header.gap != layout::Gap::none)
-      figures.push_back(figures_of(one, Which::gaps));
+      figures.push_back(figures_of(one, Which::gaps, memory));
   }
   for (const auto& one : recorded()) figures.push_back(figures_of(one));
   return figures;

@@ -64,8 +64,14 @@ struct OfProgram {
   std::string name;
 };
 
-using StatisticError = std::variant<SelectionError, MeasurementError, ledger::RecordedError,
-                                    NameTaken, NoStatistic, NotTimed, NotSwitched, OfProgram>;
+// A point in the code has no return, so times from it need an end.
+struct NoEnd {
+  std::string point;
+};
+
+using StatisticError =
+    std::variant<SelectionError, MeasurementError, ledger::RecordedError, NameTaken, NoStatistic,
+                 NotTimed, NotSwitched, OfProgram, NoEnd>;
 
 // What a statistic has recorded, at one moment. `GAP-NAME` is a statistic of its own here.
 struct StatisticFigures {
@@ -73,10 +79,17 @@ struct StatisticFigures {
   std::string what;  // the function, or the two ends of the span, as they are named; else empty
   unsigned bits = stats::kDefaultFractionBits;
   enum class Kind : uint8_t { calls, span, gaps, recorded } kind = Kind::calls;
+  bool of_thread = false;  // gaps: between the starts and ends of a thread, not of a CPU
   bool is_running = true;
+  // The process lives, and a point of it has lost its probe: its library was unloaded, and perhaps
+  // loaded again. Unknown, and false, if another owner has a probe there, or memory is not
+  // readable.
+  bool is_gone = false;
   uint64_t created_ns = 0;  // CLOCK_REALTIME
   uint64_t resets = 0;      // another number after each reset
   std::vector<stats::CpuHistogram> by_cpu;
+  // Of gaps, `unmatched` counts the starts that followed no end: with `missed` and what is recorded
+  // they are all starts.
   ledger::Unrecorded unrecorded;
   uint64_t refused = 0;  // of the missed ones: for lack of memory for histograms
 };

@@ -79,6 +79,113 @@ fails() {
   end_fed
 }
 
+
+@test "static points are named as for the kernel's kstats, and all their sites count" {
+  start_fed points
+  spans=$fed
+  kstats trace work start __tracepoint_begin end points:__tracepoint_end
+  kstats trace taking start __tracepoint_shop__order end __tracepoint_till__order
+  answer 1281
+  [ "$(figure work '(x["count"], x["repeated_starts"], x["unmatched_ends"])')" = "(1281, 0, 0)" ]
+  [ "$(figure taking '(x["count"], x["repeated_starts"], x["unmatched_ends"])')" = "(1281, 0, 0)" ]
+  kstats remove work
+  kstats remove taking
+  no_trace "$spans"
+}
+
+@test "points of pinprick/tracepoint.h are turned on by statistics, in all files that have them" {
+  start_fed shop
+  spans=$fed
+  kstats trace work start __tracepoint_taken end __tracepoint_shop__sent
+  kstats trace between start __tracepoint_sent end __tracepoint_taken
+  [ "$(answer 1001)" = "done" ]
+  [ "$(figure work '(x["count"], x["repeated_starts"], x["unmatched_ends"])')" = "(1001, 0, 0)" ]
+  [ "$(figure between '(x["count"], x["repeated_starts"], x["unmatched_ends"])')" = "(1000, 0, 1)" ]
+  kstats remove work
+  kstats remove between
+  no_trace "$spans"
+}
+
+@test "a static point that is none, several, or has no end is an error that says so" {
+  start_fed points
+  spans=$fed
+  fails ENOENT 3 trace other start __tracepoint_nowhere end __tracepoint_end
+  [[ "$output" == *"no SDT point matches '__tracepoint_nowhere'"* ]]
+  fails EINVAL 2 trace other start __tracepoint_order end __tracepoint_end
+  [[ "$output" == *"usdt:points:shop:order, usdt:points:till:order"* ]]
+  fails EINVAL 2 trace other start __tracepoint_begin
+  [[ "$output" == *"name the end of the times with \`end\`"* ]]
+  fails EINVAL 2 trace other start usdt:shop:order
+  fails EINVAL 2 trace other start __tracepoint_ end __tracepoint_end
+  [ "$(kstats list)" = "" ]
+  no_trace "$spans"
+}
+
+@test "there are no gaps from a point to itself, however it is named" {
+  start_fed points
+  spans=$fed
+  kstats trace turn start __tracepoint_begin end usdt:points:shop:begin
+  [ "$(kstats list)" = "turn" ]
+  kstats remove turn
+}
+
+@test "each start ends a gap, or is counted as one that follows no end" {
+  start_spans
+  kstats trace pair start begin end end gap thread
+  kstats trace begin gap cpu
+  tell "begins 3" "done"
+  tell "ends 1" "done"
+  tell "begins 1" "done"
+  tell "ends 1" "done"
+  tell "begins 1" "done"
+  # The first three starts follow no end, and the other two one each.
+  [ "$(figure GAP-pair '(x["count"], x["unmatched_starts"], x["missed"], x["unmatched_ends"])')" = "(2, 3, 0, 0)" ]
+  [ "$(figure pair '(x["count"], x["unmatched_starts"], x["repeated_starts"])')" = "(2, 0, 2)" ]
+  [ "$(figure GAP-begin 'x["count"] + x["unmatched_starts"]')" -eq 5 ]
+  kstats list 2>&1 | grep "GAP-pair: 3 starts ended no gap: .* on their thread"
+  kstats show GAP-pair 2>&1 | grep "GAP-pair: 3 starts ended no gap: .* on their thread"
+  kstats RESET pair
+  [ "$(figure GAP-pair '(x["count"], x["unmatched_starts"])')" = "(0, 0)" ]
+  tell "begins 1" "done"
+  tell "ends 1" "done"
+  tell "begins 1" "done"
+  [ "$(figure GAP-pair '(x["count"], x["unmatched_starts"])')" = "(1, 1)" ]
+  kstats remove pair
+  kstats remove begin
+  no_trace "$spans"
+  end_fed
+}
+
+@test "a statistic says that its library was unloaded, and the library runs on without it" {
+  start_fed dlhost
+  spans=$fed
+  fails ENOENT 3 trace plugin_main
+  tell "load $TARGETS/plugin.so" load
+  kstats trace plugin_main
+  tell "call 10" call
+  [ "$(figure plugin_main '(x["count"], x["gone"])')" = "(1, False)" ]
+  tell unload unload
+  [ "$(figure plugin_main '(x["count"], x["gone"])')" = "(1, True)" ]
+  kstats list 2>&1 | grep "plugin_main: its code was unloaded"
+  kstats STOP plugin_main
+  tell "load $TARGETS/plugin.so" load
+  kstats START plugin_main
+  tell "call 10" call
+  kstats RESET plugin_main
+  tell "call 10" call
+  [ "$(figure plugin_main '(x["count"], x["gone"])')" = "(0, True)" ]
+  # Again, beside what is left of the first.
+  kstats trace again start plugin_main
+  tell "call 10" call
+  [ "$(figure again '(x["count"], x["gone"])')" = "(1, False)" ]
+  kstats remove plugin_main
+  tell "call 10" call
+  [ "$(figure again '(x["count"], x["gone"])')" = "(2, False)" ]
+  kstats remove again
+  tell "call 10" call
+  no_trace "$spans"
+}
+
 @test "the text is that of kstats, line by line" {
   start_spans
   kstats trace begin

@@ -166,6 +166,7 @@ void list_kstats(Listing& all) {
   add(session::NameTaken{"requests"});
   add(session::NoStatistic{"requests"});
   add(session::OfProgram{"requests"});
+  add(session::NoEnd{"__tracepoint_order"});
   add(session::NotTimed{"longjmp", {plan::Reason::returns_otherwise, 0}});
   add(session::NotSwitched{"requests"});
   add(session::MeasurementError(

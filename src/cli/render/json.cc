@@ -314,17 +314,17 @@ void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statist
   row.abandoned = statistic.unrecorded.abandoned;
   row.from_generated = statistic.unrecorded.from_generated;
   row.repeated = statistic.unrecorded.repeated;
-  row.unmatched = statistic.unrecorded.unmatched;
+  const bool is_gap = statistic.kind == session::StatisticFigures::Kind::gaps;
+  const uint64_t unmatched = statistic.unrecorded.unmatched;
+  row.unmatched = is_gap ? 0 : unmatched;
   Json fields = latency_fields(row);
+  fields["unmatched_starts"] = is_gap ? unmatched : 0;
   fields.erase("object");
   fields.erase("function");
-  Json record = {{"type", "statistic"},
-                 {"pid", pid},
-                 {"name", statistic.name},
-                 {"of", statistic.what},
-                 {"kind", name(statistic.kind)},
-                 {"running", statistic.is_running},
-                 {"created_ns", statistic.created_ns}};
+  Json record = {{"type", "statistic"},          {"pid", pid},
+                 {"name", statistic.name},       {"of", statistic.what},
+                 {"kind", name(statistic.kind)}, {"running", statistic.is_running},
+                 {"gone", statistic.is_gone},    {"created_ns", statistic.created_ns}};
   record.update(fields);
   record["cpus"] = cpus;
   put(data_, record);

@@ -24,7 +24,8 @@ LatencyRow row_of(const StatisticFigures& figures) {
   row.from_generated = figures.unrecorded.from_generated;
   row.is_span = figures.kind != StatisticFigures::Kind::calls;
   row.repeated = figures.unrecorded.repeated;
-  row.unmatched = figures.unrecorded.unmatched;
+  // Of gaps, these are starts: the view has no place for them.
+  if (figures.kind != StatisticFigures::Kind::gaps) row.unmatched = figures.unrecorded.unmatched;
   return row;
 }
 
