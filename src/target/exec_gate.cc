@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -43,6 +44,39 @@ constexpr uint64_t kOpeningNs = 50 * kMillisecond;
 // Events that are read at once. Each takes a descriptor.
 constexpr size_t kMostAtOnce = 32;
 constexpr size_t kMostEvents = 8192;
+
+// `since` may be later, by another thread's look at the clock.
+uint64_t passed(uint64_t since, uint64_t now) {
+  return now > since ? now - since : 0;
+}
+
+// What a program names as its loader; empty if it names none.
+std::string loader_of(const std::string& path) {
+  constexpr size_t kLongest = 4096;
+  const auto file = open_file(path, O_RDONLY);
+  const auto read = [&](auto* to, size_t count, uint64_t offset) {
+    return static_cast<bool>(
+        read_at(file->get(), {reinterpret_cast<uint8_t*>(to), count * sizeof *to}, offset));
+  };
+  Elf64_Ehdr header = {};
+  if (!file || !read(&header, 1, 0)) return {};
+  std::vector<Elf64_Phdr> segments(header.e_phnum);
+  if (!read(segments.data(), segments.size(), header.e_phoff)) return {};
+  for (const Elf64_Phdr& segment : segments) {
+    if (segment.p_type != PT_INTERP || segment.p_filesz > kLongest) continue;
+    std::string name(segment.p_filesz, '\0');
+    if (!read(name.data(), name.size(), segment.p_offset)) return {};
+    return name.c_str();  // up to its end
+  }
+  return {};
+}
+
+// Marks a file of which the calling thread has a descriptor, of any kind.
+bool mark(const Fd& fanotify, unsigned flags, int file) {
+  // fanotify_mark does not take a descriptor of O_PATH.
+  const std::string path = "/proc/thread-self/fd/" + std::to_string(file);
+  return ::fanotify_mark(fanotify.get(), flags, FAN_PRE_ACCESS, AT_FDCWD, path.c_str()) == 0;
+}
 
 }  // namespace
 
@@ -86,12 +120,20 @@ ExecGate::~ExecGate() {
   close();
 }
 
-Result<void, SystemError> ExecGate::watch(const std::string& path, bool as_interpreter) {
+Result<void, SystemError> ExecGate::watch(const std::string& path) {
+  std::string loader = loader_of(path);
+  const bool is_static = loader.empty();
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_static)
+      has_static_ = true;
+    else
+      loader_paths_.insert(std::move(loader));
+  }
   if (::fanotify_mark(fanotify_.get(), FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, path.c_str()) !=
       0)
     return fail(SystemError{errno});
-  // Some file systems do not have this; then interpreters of scripts are seized too late.
-  if (as_interpreter)
+  if (is_static)
     static_cast<void>(
         ::fanotify_mark(fanotify_.get(), FAN_MARK_ADD, FAN_PRE_ACCESS, AT_FDCWD, path.c_str()));
   return {};
@@ -120,7 +162,10 @@ void ExecGate::run() {
     wait_for_events();
     take_events();
     look_at_openings();
-    answer_overdue();
+    const uint64_t now = monotonic_ns();
+    if (const pid_t tid = thread_that_hinders(now); tid != 0) mark_what_it_maps(tid);
+    answer_overdue(now);
+    unmark_loaders();
   }
   let_all_go();
   const itimerspec never = {};
@@ -147,7 +192,7 @@ void ExecGate::wait_for_events() {
   bool holds = false, has_room = false;
   {
     const std::lock_guard lock(mutex_);
-    holds = !held_.empty() || mapping_.event >= 0 || !answered_.empty();
+    holds = !held_.empty() || mapping_.event >= 0 || !answered_.empty() || !loaders_.empty();
     has_room = this->has_room();
   }
   pollfd descriptors[2] = {{has_room ? fanotify_.get() : -1, POLLIN, 0},
@@ -244,10 +289,23 @@ void ExecGate::take(const fanotify_event_metadata& event) {
     return;
   }
   if ((event.mask & FAN_PRE_ACCESS) == 0) return hold(event.fd, event.pid, false);
-  if (seizing_tid_ != event.pid || mapping_.event >= 0 || reads_header(event))
+  if (seizing_tid_ != event.pid || mapping_.event >= 0 || reads_header(event)) {
+    if (seizing_tid_ != event.pid) spare_reader(event);
     write_answer(event.fd);
-  else
+  } else {
     mapping_ = {event.fd, monotonic_ns(), 0};
+  }
+}
+
+// A thread that executes a program makes few of these. The file that a thread reads at length has
+// its mark taken away.
+void ExecGate::spare_reader(const fanotify_event_metadata& event) {
+  constexpr unsigned kMostReads = 64;
+  constexpr size_t kMostReaders = 1000;
+  if (reads_.size() > kMostReaders) reads_.clear();
+  if (++reads_[event.pid] <= kMostReads) return;
+  reads_.erase(event.pid);
+  mark(fanotify_, FAN_MARK_REMOVE, event.fd);
 }
 
 void ExecGate::hold(int event, pid_t tid, bool loads) {
@@ -286,6 +344,7 @@ void ExecGate::close_answered() {
 // Without marks, the kernel asks no more.
 void ExecGate::let_all_go() {
   ::fanotify_mark(fanotify_.get(), FAN_MARK_FLUSH, 0, AT_FDCWD, nullptr);
+  loaders_.clear();  // these descriptors are of this thread's table
   const std::lock_guard lock(mutex_);
   for (const Opening& opening : openings_) write_answer(opening.event);
   openings_.clear();
@@ -298,14 +357,62 @@ void ExecGate::let_all_go() {
   while (read_events(allow));
 }
 
-void ExecGate::answer_overdue() {
-  const uint64_t now = monotonic_ns();
+// The thread that PTRACE_SEIZE waits for, if it has waited for long; 0: it has not.
+pid_t ExecGate::thread_that_hinders(uint64_t now) const {
   const std::lock_guard lock(mutex_);
-  if (mapping_.event >= 0 && now - mapping_.since_ns > kMappingNs) let_map();
+  const bool is_late = std::any_of(held_.begin(), held_.end(), [&](const auto& one) {
+    return one.second.seizing_ns != 0 && passed(one.second.seizing_ns, now) > kSeizingNs;
+  });
+  return is_late ? seizing_tid_ : 0;
+}
+
+// Before the thread goes on. Some file systems do not have this mark; then interpreters of scripts
+// are seized too late.
+void ExecGate::mark_what_it_maps(pid_t tid) {
+  std::set<std::string> loaders;
+  int program = -1;
+  {
+    const std::lock_guard lock(mutex_);
+    loaders = loader_paths_;
+    for (const auto& [number, held] : held_)
+      if (held.seizing_ns != 0 && has_static_) program = held.event;
+  }
+  for (const std::string& path : loaders) mark_loader(tid, path);
+  // Only this thread closes the descriptors of events, so it is still open.
+  if (program >= 0) mark(fanotify_, FAN_MARK_ADD, program);
+}
+
+// As the thread sees the path. If the path is not in the kernel's cache, that fails instead of
+// waiting for a disk or a server.
+void ExecGate::mark_loader(pid_t tid, const std::string& path) {
+  char root[64];
+  std::snprintf(root, sizeof root, "/proc/%d/root", tid);
+  const Fd folder(::open(root, O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return;
+  struct open_how how = {};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_CACHED;
+  Fd loader(static_cast<int>(::syscall(SYS_openat2, folder.get(), path.c_str(), &how, sizeof how)));
+  if (loader && mark(fanotify_, FAN_MARK_ADD, loader.get())) loaders_.push_back(std::move(loader));
+}
+
+void ExecGate::unmark_loaders() {
+  if (loaders_.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (seizing_tid_ != 0) return;
+  }
+  for (const Fd& loader : loaders_) mark(fanotify_, FAN_MARK_REMOVE, loader.get());
+  loaders_.clear();
+}
+
+void ExecGate::answer_overdue(uint64_t now) {
+  const std::lock_guard lock(mutex_);
+  if (mapping_.event >= 0 && passed(mapping_.since_ns, now) > kMappingNs) let_map();
   for (auto next = held_.begin(); next != held_.end();) {
     const Held& held = next->second;
-    const bool is_late = held.seizing_ns != 0 ? now - held.seizing_ns > kSeizingNs
-                                              : now - held.since_ns > kWaitingNs;
+    const bool is_late = held.seizing_ns != 0 ? passed(held.seizing_ns, now) > kSeizingNs
+                                              : passed(held.since_ns, now) > kWaitingNs;
     if (!is_late) {
       ++next;
       continue;

@@ -28,6 +28,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,9 +52,8 @@ class ExecGate {
   ExecGate(const ExecGate&) = delete;
   ExecGate& operator=(const ExecGate&) = delete;
 
-  // From now on, executions of the file are held. With `as_interpreter` those of scripts too, for
-  // which the kernel reports each read of the file.
-  Result<void, SystemError> watch(const std::string& path, bool as_interpreter = true);
+  // From now on, executions of the file are held. Processes that only read it are not.
+  Result<void, SystemError> watch(const std::string& path);
 
   // The same for a library, of which the dynamic loader's opening is held. Other readers wait for a
   // look at /proc only.
@@ -65,7 +65,12 @@ class ExecGate {
   // To be called before PTRACE_SEIZE. For the interpreter of a script the kernel opens the file
   // with a lock that PTRACE_SEIZE wants: the call does not return before the thread goes on. So the
   // answering thread answers after some milliseconds, and holds the thread again when the kernel,
-  // without the lock, maps the program (FAN_PRE_ACCESS, Linux 6.14, not for all file systems).
+  // without the lock, maps the program's loader (FAN_PRE_ACCESS, Linux 6.14, not for all file
+  // systems). For that the loader is marked, which the kernel opens after the program, and only
+  // until the thread is seized: the kernel reports each read of a file with this mark. A program
+  // without a loader is marked itself. If a thread reads it at length, it loses the mark, until it
+  // is executed for a script again. The kernel looks for marks when a file is opened, so the thread
+  // that runs this script is not held again.
   void began_to_seize(const Request& request);
   // Lets the thread go on. Returns false if the answering thread had to do it before.
   bool answer(uint64_t number);
@@ -100,11 +105,16 @@ class ExecGate {
   template <class Take>
   bool read_events(Take&& take) const;
   void take(const fanotify_event_metadata& event);
+  void spare_reader(const fanotify_event_metadata& event);
   bool is_ours(pid_t tid) const;
   static Opener opener(pid_t tid);
   void look_at_openings();
   void hold(int event, pid_t tid, bool loads);
-  void answer_overdue();
+  pid_t thread_that_hinders(uint64_t now) const;
+  void mark_what_it_maps(pid_t tid);
+  void mark_loader(pid_t tid, const std::string& path);
+  void unmark_loaders();
+  void answer_overdue(uint64_t now);
   void let_all_go();
   static bool reads_header(const fanotify_event_metadata& event);
   void let_map();
@@ -117,9 +127,13 @@ class ExecGate {
   timer_t timer_ = nullptr;
   bool has_timer_ = false;
   std::thread thread_;
-  std::vector<Opening> openings_;  // for the answering thread alone
+  std::vector<Opening> openings_;    // for the answering thread alone
+  std::vector<Fd> loaders_;          // that are marked, the same
+  std::map<pid_t, unsigned> reads_;  // of marked files, by whom; the same
 
-  std::mutex mutex_;  // nothing that can block is done with it
+  mutable std::mutex mutex_;            // nothing that can block is done with it
+  std::set<std::string> loader_paths_;  // of the watched programs, as they name them
+  bool has_static_ = false;             // does one of them have no loader?
   std::deque<Request> requests_;
   std::map<uint64_t, Held> held_;
   std::vector<int> answered_;  // descriptors of events that the answering thread is to close
