@@ -217,8 +217,7 @@ void MeasuredFiles::open_gate() {
   for (const std::string& path : options_.files) {
     const bool is_library = file_name(path).find(".so") != std::string::npos;
     const auto watched = is_library ? (*gate)->watch_library(path) : Result<void, SystemError>();
-    const auto held =
-        is_program(path) ? (*gate)->watch(path) : Result<void, SystemError>();
+    const auto held = is_program(path) ? (*gate)->watch(path) : Result<void, SystemError>();
     if (watched && held) continue;
     figures_.why_not_followed = "the kernel does not hold executions of " + path + ": " +
                                 std::strerror((watched ? held : watched).error().number);
