@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -13,9 +14,12 @@
 #include <thread>
 #include <vector>
 
+#include "arch/code.h"
 #include "base/clock.h"
 #include "child.h"
 #include "cli/render/units.h"
+#include "image/process.h"
+#include "kernel_probe.h"
 #include "target/exec_catcher.h"
 #include "target/exec_gate.h"
 
@@ -25,7 +29,9 @@ namespace {
 constexpr int kRuns = 9, kExecutions = 50;
 constexpr int kStorm = 1000, kAtOnce = 8, kCalls = 10;
 constexpr size_t kFileBytes = 100 << 20;
-constexpr double kGateRatio = 2, kReaderRatio = 1.05;
+constexpr int kBatch = 100;  // of the storm; each has to end within a minute
+constexpr int kSources = 200, kJobs = 2, kBuilds = 3;
+constexpr double kGateRatio = 2, kReaderRatio = 1.05, kMakeRatio = 1.3;
 
 // The files are of the measurement: nobody else executes or loads them.
 class OwnFolder {
@@ -80,16 +86,19 @@ class BareGate {
   std::thread thread_;
 };
 
-// `pinprick count --all FILE FUNCTION`, until it is ended.
+// `pinprick count --all FILE... FUNCTION...`, until it is ended.
 class ByFile {
  public:
-  static Result<ByFile, cli::Message> start(const std::string& pinprick, const std::string& file,
-                                            const std::string& function,
+  static Result<ByFile, cli::Message> start(const std::string& pinprick,
+                                            const std::vector<std::string>& files,
+                                            const std::vector<std::string>& functions,
                                             const Interrupts& interrupts) {
-    auto child = Child::start({pinprick, "count", "--json", "--all", file, function}, std::nullopt,
-                              interrupts);
+    std::vector<std::string> command = {pinprick, "count", "--json"};
+    for (const std::string& file : files) command.insert(command.end(), {"--all", file});
+    command.insert(command.end(), functions.begin(), functions.end());
+    auto child = Child::start(command, std::nullopt, interrupts);
     if (!child) return fail(child.error());
-    const auto armed = child->read_line_with("\"type\":\"armed\"");
+    const auto armed = child->read_line_with("\"type\":\"files_armed\"");
     if (!armed) return fail(armed.error());
     return ByFile(*std::move(child));
   }
@@ -139,7 +148,7 @@ Result<void, cli::Message> measure_executions(const std::string& pinprick,
       if (!ns) return fail(ns.error());
       held.push_back(*ns);
     }
-    auto by_file = ByFile::start(pinprick, program, "call_short_function", interrupts);
+    auto by_file = ByFile::start(pinprick, {program}, {"call_short_function"}, interrupts);
     if (!by_file) return fail(by_file.error());
     const auto ns = spawn(spawner, kExecutions, 1, command);
     if (!ns) return fail(ns.error());
@@ -164,7 +173,42 @@ Result<void, cli::Message> measure_executions(const std::string& pinprick,
   return {};
 }
 
-// A function of libc, in a copy that only these processes load.
+// Where a function's last instruction is in its file. The kernel's uprobe is put there, since
+// pinprick's jump is at the first one; and a uprobe on a system call makes the process crash.
+std::optional<uint64_t> last_instruction(const std::string& path, std::string_view function) {
+  const auto image = image::load_file(path);
+  if (!image) return std::nullopt;
+  image::Object& object = *image->objects.front();
+  const image::FunctionTable& table = object.functions();
+  for (const image::Function& one : table.functions()) {
+    const auto names = table.names(one);
+    if (std::find(names.begin(), names.end(), function) == names.end()) continue;
+    const auto code = object.code(one);
+    Address last = one.range.begin;
+    for (Address at = last; at < one.range.end;) {
+      const auto next = arch::decode(code.subspan(at - one.range.begin), at);
+      if (!next) return std::nullopt;
+      last = at;
+      at += next->length;
+    }
+    for (const image::Segment& segment : object.elf().segments())
+      if (segment.range.contains(last)) return segment.offset + (last - segment.range.begin);
+  }
+  return std::nullopt;
+}
+
+Result<double, cli::Message> storm(Child& spawner, const std::string& command) {
+  double sum = 0;
+  for (int done = 0; done < kStorm; done += kBatch) {
+    const auto ns = spawn(spawner, kBatch, kAtOnce, command);
+    if (!ns) return fail(ns.error());
+    sum += *ns * kBatch;
+  }
+  return sum / kStorm;
+}
+
+// A function of libc, in a copy that only these processes load. The kernel's uprobe by file counts
+// the same calls at the same time.
 Result<void, cli::Message> measure_storm(const std::string& pinprick, const std::string& folder,
                                          const std::string& program, Child& spawner,
                                          const Interrupts& interrupts, Results& results) {
@@ -176,37 +220,55 @@ Result<void, cli::Message> measure_storm(const std::string& pinprick, const std:
     return {};
   }
   const std::string command = fmt::format("env LD_LIBRARY_PATH={} {} {}", folder, program, kCalls);
-  const auto bare = spawn(spawner, kStorm, kAtOnce, command);
+  const auto bare = storm(spawner, command);
   if (!bare) return fail(bare.error());
-  auto by_file = ByFile::start(pinprick, libc, "getppid", interrupts);
+  auto by_file = ByFile::start(pinprick, {libc}, {"getppid"}, interrupts);
   if (!by_file) return fail(by_file.error());
-  const auto probed = spawn(spawner, kStorm, kAtOnce, command);
+  std::optional<KernelProbe> kernel;
+  if (const auto at = last_instruction(libc, "getppid")) {
+    auto placed = KernelProbe::place_in_file(libc, *at);
+    if (placed)
+      kernel = *std::move(placed);
+    else
+      fmt::print("storm: without the kernel's uprobe; {}\n", placed.error().text);
+  }
+  const auto probed = storm(spawner, command);
   if (!probed) return fail(probed.error());
   const auto hits = by_file->end();
   if (!hits) return fail(hits.error());
-  results.add({"storm", kPinprick, kAtOnce, *bare, *probed});
   constexpr uint64_t kAll = uint64_t{kStorm} * kCalls;
-  results.add_fact("storm-missed", kAll - std::min(kAll, *hits));
-  print_goal(fmt::format("of {} calls in {} processes none is missed", kAll, kStorm), *hits == kAll,
-             fmt::format("{} were counted", *hits));
+  uint64_t expected = kAll;
+  if (kernel) {
+    const auto counted = kernel->hits();
+    if (!counted) return fail(counted.error());
+    expected = *counted;
+    results.add_fact("storm-kernel", expected);
+  }
+  results.add({"storm", kPinprick, kAtOnce, *bare, *probed});
+  results.add_fact("storm-missed", expected - std::min(expected, *hits));
+  print_goal(fmt::format("of {} calls in {} processes none is missed", kAll, kStorm),
+             *hits == expected && expected == kAll,
+             fmt::format("{} were counted{}", *hits,
+                         kernel ? fmt::format(", {} by the kernel's uprobe", expected) : ""));
   return {};
 }
 
+// Of a program, since its mapping may have to be held as well as its opening.
 Result<void, cli::Message> measure_reader(const std::string& pinprick, const std::string& folder,
-                                          Child& spawner, const Interrupts& interrupts,
-                                          Results& results) {
-  // A library, with much after its end.
-  const std::string file = folder + "/libmarked.so";
+                                          const std::string& program, Child& spawner,
+                                          const Interrupts& interrupts, Results& results) {
+  // With much after its end.
+  const std::string file = folder + "/marked";
   std::error_code failed;
-  std::filesystem::copy_file("/lib/x86_64-linux-gnu/libc.so.6", file, failed);
-  if (failed) return {};
+  std::filesystem::copy_file(program, file, failed);
+  if (failed) return fail(cli::Message{"no_file", "cannot copy " + program});
   std::ofstream(file, std::ios::app) << std::string(kFileBytes, 'x');
   const std::string command = "sha256sum " + file;
   std::vector<double> bare, marked;
   for (int run = 0; run < kRuns; ++run) {
     const auto before = spawn(spawner, 1, 1, command);
     if (!before) return fail(before.error());
-    auto by_file = ByFile::start(pinprick, file, "getppid", interrupts);
+    auto by_file = ByFile::start(pinprick, {file}, {"call_short_function"}, interrupts);
     if (!by_file) return fail(by_file.error());
     const auto meanwhile = spawn(spawner, 1, 1, command);
     if (!meanwhile) return fail(meanwhile.error());
@@ -218,6 +280,64 @@ Result<void, cli::Message> measure_reader(const std::string& pinprick, const std
   const double ratio = median(marked) / median(bare);
   print_goal(fmt::format("reading a file takes at most {} times as long", kReaderRatio),
              ratio <= kReaderRatio, fmt::format("{:.3f}", ratio));
+  return {};
+}
+
+// What a command prints, without its newline.
+std::string output_of(const std::string& command, const Interrupts& interrupts) {
+  auto child = Child::start({"sh", "-c", command + " 2>/dev/null"}, std::nullopt, interrupts);
+  if (!child) return {};
+  const auto line = child->read_line();
+  return line && *line ? **line : std::string();
+}
+
+// The compiler and the assembler are copies that only this build executes.
+Result<void, cli::Message> measure_make(const std::string& pinprick, const std::string& folder,
+                                        Child& spawner, const Interrupts& interrupts,
+                                        Results& results) {
+  const std::string tools = folder + "/tools", sources = folder + "/sources";
+  std::error_code failed, failed_too;
+  std::filesystem::create_directory(tools, failed);
+  std::filesystem::create_directory(sources, failed);
+  std::filesystem::copy_file(output_of("gcc -print-prog-name=cc1", interrupts), tools + "/cc1",
+                             failed);
+  std::filesystem::copy_file(output_of("command -v as", interrupts), tools + "/as", failed_too);
+  if (failed || failed_too || output_of("command -v make", interrupts).empty()) {
+    fmt::print("follow-make: skipped; there is no make, gcc or as\n");
+    return {};
+  }
+  std::ofstream makefile(sources + "/Makefile");
+  makefile << "all:";
+  for (int i = 0; i < kSources; ++i) {
+    makefile << " f" << i << ".o";
+    std::ofstream(fmt::format("{}/f{}.c", sources, i))
+        << fmt::format("int f{}(int x) {{ return x * {}; }}\n", i, i);
+  }
+  makefile << "\n%.o: %.c\n\t@gcc -B " << tools << "/ -O2 -c $< -o $@\n";
+  makefile.close();
+  const std::string command = fmt::format("make -B -C {} -j{}", sources, kJobs);
+  std::vector<double> bare, probed;
+  for (int run = 0; run < kBuilds; ++run) {
+    const auto before = spawn(spawner, 1, 1, command);
+    if (!before) return fail(before.error());
+    // The assembler's function is one that it calls in each run; it has no name for its start.
+    auto by_file = ByFile::start(pinprick, {tools + "/cc1", tools + "/as"},
+                                 {"cc1:_start", "as:_obstack_begin"}, interrupts);
+    if (!by_file) return fail(by_file.error());
+    const auto meanwhile = spawn(spawner, 1, 1, command);
+    if (!meanwhile) return fail(meanwhile.error());
+    const auto hits = by_file->end();
+    if (!hits) return fail(hits.error());
+    if (*hits < 2 * kSources)
+      return fail(
+          cli::Message{"wrong_count", fmt::format("{} hits in {} compilations", *hits, kSources)});
+    bare.push_back(*before);
+    probed.push_back(*meanwhile);
+  }
+  results.add({"follow-make", kPinprick, kJobs, median(bare), median(probed)});
+  const double ratio = median(probed) / median(bare);
+  print_goal(fmt::format("a build takes at most {} times as long", kMakeRatio), ratio <= kMakeRatio,
+             fmt::format("{:.3f}", ratio));
   return {};
 }
 
@@ -244,7 +364,10 @@ Result<void, cli::Message> measure_files(const std::string& pinprick, const std:
   if (auto done = measure_storm(pinprick, folder.path(), program, *spawner, interrupts, results);
       !done)
     return done;
-  if (auto done = measure_reader(pinprick, folder.path(), *spawner, interrupts, results); !done)
+  if (auto done = measure_reader(pinprick, folder.path(), program, *spawner, interrupts, results);
+      !done)
+    return done;
+  if (auto done = measure_make(pinprick, folder.path(), *spawner, interrupts, results); !done)
     return done;
   results.print_table(first, false);
   fmt::print("\n");

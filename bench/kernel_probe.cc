@@ -57,14 +57,43 @@ Result<KernelProbe, cli::Message> KernelProbe::place(pid_t pid, Address address,
   const auto event = ::syscall(SYS_perf_event_open, &attributes, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
   if (event < 0)
     return unavailable(fmt::format("the kernel refuses a uprobe: {}", std::strerror(errno)));
-  return KernelProbe(Fd(static_cast<int>(event)));
+  KernelProbe probe;
+  probe.events_.emplace_back(static_cast<int>(event));
+  return probe;
+}
+
+Result<KernelProbe, cli::Message> KernelProbe::place_in_file(const std::string& path,
+                                                             uint64_t offset) {
+  const auto type = read_number(kUnit + "/type", "");
+  if (!type) return unavailable("the kernel offers no uprobes to perf events");
+  perf_event_attr attributes;
+  std::memset(&attributes, 0, sizeof attributes);
+  attributes.size = sizeof attributes;
+  attributes.type = *type;
+  attributes.uprobe_path = reinterpret_cast<uint64_t>(path.c_str());
+  attributes.probe_offset = offset;
+  KernelProbe probe;
+  const long cpus = ::sysconf(_SC_NPROCESSORS_CONF);
+  for (int cpu = 0; cpu < cpus; ++cpu) {
+    const auto event =
+        ::syscall(SYS_perf_event_open, &attributes, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    if (event < 0 && errno == ENODEV) continue;  // it is off
+    if (event < 0)
+      return unavailable(fmt::format("the kernel refuses a uprobe: {}", std::strerror(errno)));
+    probe.events_.emplace_back(static_cast<int>(event));
+  }
+  return probe;
 }
 
 Result<uint64_t, cli::Message> KernelProbe::hits() const {
-  uint64_t count = 0;
-  if (::read(event_.get(), &count, sizeof count) != sizeof count)
-    return unavailable("the kernel's count cannot be read");
-  return count;
+  uint64_t sum = 0;
+  for (const Fd& event : events_) {
+    uint64_t count = 0;
+    if (::read(event.get(), &count, sizeof count) != sizeof count)
+      return unavailable("the kernel's count cannot be read");
+    sum += count;
+  }
+  return sum;
 }
 
 Result<KernelProbeBatch, cli::Message> KernelProbeBatch::prepare(

@@ -25,12 +25,14 @@ class KernelProbe {
   // would read the file's name from the target's memory, where it is not, and their creation would
   // fail.
   static Result<KernelProbe, cli::Message> place(pid_t pid, Address address, KernelProbeKind kind);
+  // Counts an instruction of a file, in all processes.
+  static Result<KernelProbe, cli::Message> place_in_file(const std::string& path, uint64_t offset);
 
   Result<uint64_t, cli::Message> hits() const;
 
  private:
-  explicit KernelProbe(Fd event) : event_(std::move(event)) {}
-  Fd event_;
+  KernelProbe() = default;
+  std::vector<Fd> events_;  // one, or one for each CPU
 };
 
 // The kernel's fastest way for many probes (6.6 and later): one link, to a program that does
