@@ -16,6 +16,7 @@
 
 #include "layout/recorded_file.h"
 #include "layout/session_file.h"
+#include "target/held_thread.h"
 
 namespace pinprick::ledger {
 namespace {
@@ -70,6 +71,14 @@ std::vector<std::string> find_files(std::string_view suffix, std::optional<pid_t
   return files;
 }
 
+// The session files of a process that this thread holds.
+struct KnownFiles {
+  uint64_t hold = 0;
+  pid_t pid = 0;
+  std::vector<std::string> paths;
+};
+thread_local KnownFiles known_files;
+
 }  // namespace
 
 Result<std::string, SystemError> runtime_directory() {
@@ -85,7 +94,21 @@ Result<std::string, SystemError> runtime_directory() {
 }
 
 std::vector<std::string> find_session_files(std::optional<pid_t> pid) {
-  return find_files(kFileSuffix, pid);
+  const uint64_t hold = pid ? target::HeldThread::hold_of(*pid) : 0;
+  if (hold == 0) return find_files(kFileSuffix, pid);
+  if (known_files.hold != hold) known_files = {hold, *pid, find_files(kFileSuffix, pid)};
+  return known_files.paths;
+}
+
+void note_session_file(const std::string& path) {
+  const auto named = process_named(path);
+  if (known_files.hold == 0 || !named || named->pid != known_files.pid) return;
+  auto& paths = known_files.paths;
+  paths.insert(std::lower_bound(paths.begin(), paths.end(), path), path);
+}
+
+void forget_session_file(const std::string& path) {
+  std::erase(known_files.paths, path);
 }
 
 std::vector<std::string> find_recorded_files(std::optional<pid_t> pid) {

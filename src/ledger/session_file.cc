@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "ledger/new_file.h"
+#include "ledger/runtime_directory.h"
 
 namespace pinprick::ledger {
 namespace {
@@ -36,6 +37,7 @@ Result<SessionFile, FileError> SessionFile::create(const std::string& path,
   if (!file) return file;
   auto done = file->fill(session);
   if (done) done = file->give_name();
+  if (done) note_session_file(path);
   if (done) return file;
   if (file->has_name_) file->remove();
   return fail(done.error());
@@ -402,6 +404,7 @@ void SessionFile::write_controller_gone(const layout::Session& session) {
 
 void SessionFile::remove() {
   ::unlink(path_.c_str());
+  forget_session_file(path_);
 }
 
 }  // namespace pinprick::ledger

@@ -3,17 +3,19 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-#include <set>
+#include <map>
+#include <utility>
 
 namespace pinprick::target {
 namespace {
 
-thread_local std::set<std::pair<pid_t, pid_t>> held;
+thread_local std::map<std::pair<pid_t, pid_t>, uint64_t> held;  // with the holds' numbers
+thread_local uint64_t last_hold = 0;
 
 }  // namespace
 
 HeldThread::HeldThread(pid_t pid, pid_t tid) : pid_(pid), tid_(tid) {
-  held.emplace(pid, tid);
+  held[{pid, tid}] = ++last_hold;
 }
 
 HeldThread::~HeldThread() {
@@ -28,9 +30,9 @@ bool HeldThread::is_held(pid_t pid, pid_t tid) {
   return held.contains({pid, tid});
 }
 
-bool HeldThread::holds_any_of(pid_t pid) {
+uint64_t HeldThread::hold_of(pid_t pid) {
   const auto next = held.lower_bound({pid, 0});
-  return next != held.end() && next->first == pid;
+  return next != held.end() && next->first.first == pid ? next->second : 0;
 }
 
 void HeldThread::forget(pid_t pid, pid_t tid) {

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <utility>
 
 namespace pinprick::target {
@@ -27,7 +28,9 @@ class HeldThread {
 
   // Of those that this thread of ours holds.
   static bool is_held(pid_t pid, pid_t tid);
-  static bool holds_any_of(pid_t pid);
+  static bool holds_any_of(pid_t pid) { return hold_of(pid) != 0; }
+  // A number for one of the holds, which no other hold has had; 0: it holds none.
+  static uint64_t hold_of(pid_t pid);
   // Somebody else lets it go.
   static void forget(pid_t pid, pid_t tid);
 
