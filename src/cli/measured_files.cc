@@ -194,18 +194,35 @@ Result<void, Message> MeasuredFiles::open_files() {
 Result<void, Message> MeasuredFiles::check_patterns() {
   auto selection = selection_for(options_, objects_);
   if (!selection) return fail(selection.error());
-  Result<void, Message> found;
   for (image::ProcessImage& image : images_) {
     auto matches = session::match(image, *selection, session::Unmatched::accept);
     if (!matches) {
-      if (!options_.allow_missing) found = fail(message(matches.error()));
+      if (!std::holds_alternative<session::NothingMatched>(matches.error()))
+        return fail(message(matches.error()));
       continue;
     }
     const auto set = placement::plan_probes(image, *std::move(matches), selection->kind);
     functions_ += set.probes.size();
-    if (images_.size() > 1) found = {};
   }
-  return found;
+  return options_.allow_missing ? Result<void, Message>() : check_each_pattern();
+}
+
+// Each has to match in one of the files.
+Result<void, Message> MeasuredFiles::check_each_pattern() {
+  session::NothingMatched error;
+  error.remedy = session::NothingMatched::Remedy::accept;
+  for (const std::string& pattern : options_.patterns) {
+    Options one = options_;
+    one.patterns = {pattern};
+    auto selection = selection_for(one, objects_);
+    if (!selection) return fail(selection.error());
+    if (std::none_of(images_.begin(), images_.end(), [&](image::ProcessImage& image) {
+          return static_cast<bool>(session::match(image, *selection, session::Unmatched::accept));
+        }))
+      error.patterns.push_back(pattern);
+  }
+  if (error.patterns.empty()) return {};
+  return fail(message(session::MatchError(error)));
 }
 
 // From here on, nothing may fork.

@@ -82,6 +82,7 @@ class MeasuredFiles {
 
   Result<void, Message> open_files();
   Result<void, Message> check_patterns();
+  Result<void, Message> check_each_pattern();
   void open_gate();
   Result<void, Message> scan();
   void serve(size_t most = SIZE_MAX);

@@ -11,6 +11,7 @@
 #include "cli/patterns.h"
 #include "cli/spec.h"
 #include "cli/warnings.h"
+#include "session/matching.h"
 #include "target/stop.h"
 
 namespace pinprick::cli {
@@ -207,19 +208,31 @@ int MeasuredTree::conclude() {
   if (figures_.let_through != 0)
     renderer_.warning(warning::executions_not_followed(figures_.let_through));
   renderer_.files_detached(figures_, disarmed_.value_or(engine::DisarmReport()));
+  if (matched_nothing()) {
+    using session::NothingMatched;
+    const NothingMatched why = {options_.patterns, NothingMatched::Remedy::accept};
+    renderer_.error(message(session::MatchError(why)));
+  }
   renderer_.flush();
   return exit_code();
+}
+
+// Only at the end is it known that no program had such a function. Those that were left alone may
+// have had one.
+bool MeasuredTree::matched_nothing() const {
+  return !options_.allow_missing && !whole_.has_rows() && figures_.left_alone.empty();
 }
 
 int MeasuredTree::exit_code() {
   const bool is_lossy = options_.fail_on_loss && (shortfall_.missed || figures_.let_through != 0);
   if (launched_) {
     const int status = launched_->wait();
-    if (shortfall_.disarm_failed) return kFailedWithCommand;
+    if (shortfall_.disarm_failed || matched_nothing()) return kFailedWithCommand;
     if (is_lossy) return kLost;
     return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalBase + WTERMSIG(status);
   }
   if (shortfall_.disarm_failed || renderer_.is_broken()) return kFailed;
+  if (matched_nothing()) return kNothingMatched;
   if (is_lossy) return kLost;
   return shortfall_.incomplete && !options_.allow_missing ? kFailed : kOk;
 }

@@ -50,6 +50,7 @@ class MeasuredTree {
   void finish(session::Measurement& one);
   void collect(session::Measurement& one);
   ProcessName name() const;
+  bool matched_nothing() const;
   int exit_code();
 
   const Options& options_;

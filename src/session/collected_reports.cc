@@ -24,6 +24,7 @@ void CollectedReports::add(Report<Row> report) {
     row.name.value = kept(row.name.value);
   }
   kind.has_any = true;
+  has_rows_ |= !report.rows.empty();
   kind.has_spans |= report.has_spans;
   kind.slots_to_ask_for = std::max(kind.slots_to_ask_for, report.slots_to_ask_for);
   if (keep_ == Keep::each) {

@@ -34,6 +34,8 @@ class CollectedReports : public ReportSink {
   // names in their rows live as long as this.
   void show(ReportSink& sink, const ProcessName& name, double seconds, Period period) const;
   void clear();
+  // Was there ever anything that was measured, with calls or without?
+  bool has_rows() const { return has_rows_; }
 
  private:
   template <class Row>
@@ -52,6 +54,7 @@ class CollectedReports : public ReportSink {
   static void hand_on(Report<Row> report, ReportSink& sink);
 
   Keep keep_;
+  bool has_rows_ = false;
   std::variant<std::monostate, Kind<CountRow>, Kind<LatencyRow>, Kind<ValueRow>> kind_;
   std::map<std::string, std::string, std::less<>> aliases_;
   std::set<std::string, std::less<>> names_;

@@ -50,6 +50,15 @@ bool is_at_start(pid_t pid) {
 
 }  // namespace
 
+// By the name of the tracer's thread, which any process may give itself: it decides only whether we
+// wait for it.
+bool ExecCatcher::is_traced_by_pinprick(const Followed& one) {
+  const auto status = read_thread_status(one.pid, one.tid);
+  if (!status || status->tracer == 0) return false;
+  const auto name = read_file(process_folder(status->tracer) + "/comm");
+  return name && *name == "pinprick\n";
+}
+
 ExecCatcher::~ExecCatcher() {
   constexpr uint64_t kMostNs = 2'000'000'000, kPauseNs = 100'000;
   for (const uint64_t begin = monotonic_ns();
@@ -73,17 +82,20 @@ void ExecCatcher::take_requests() {
     const std::string before = auxiliary_vector(pid);
     gate_.began_to_seize(*request);
     const int events = request->loads ? 0 : PTRACE_O_TRACEEXEC;
+    Followed one;
+    one.pid = pid;
+    one.tid = request->tid;
+    one.auxiliary_vector = before;
+    one.loads = request->loads;
     if (ptrace(PTRACE_SEIZE, request->tid, nullptr, data(PTRACE_O_TRACESYSGOOD | events)) == 0) {
       // If the execution fails, this stops the thread in its old program.
       ptrace(PTRACE_INTERRUPT, request->tid, nullptr, nullptr);
-      Followed one;
-      one.pid = pid;
-      one.tid = request->tid;
-      one.auxiliary_vector = before;
-      one.loads = request->loads;
       followed_.push_back(std::move(one));
-    } else if (errno != ESRCH) {
-      ++refused_[errno];
+    } else if (const int error = errno; error == EPERM && is_traced_by_pinprick(one)) {
+      one.awaits_since_ns = monotonic_ns();
+      followed_.push_back(std::move(one));
+    } else if (error != ESRCH) {
+      ++refused_[error];
     }
     gate_.answer(request->number);
   }
@@ -94,7 +106,39 @@ ExecCatcher::Caught ExecCatcher::caught(const Followed& one, bool at_start) cons
   return {HeldThread(one.pid, one.tid), at_start, one.loads};
 }
 
+// Another pinprick that follows the same file has been asked first. The thread is let through to
+// it, and is ours when it has armed the program.
+bool ExecCatcher::await_turn(Followed& one, std::optional<Caught>& caught_now) {
+  constexpr uint64_t kMostNs = 2'000'000'000;
+  if (one.is_ours) {
+    int status = 0;
+    const pid_t waited = ::waitpid(one.tid, &status, __WALL | WNOHANG);
+    if (waited == 0) return false;
+    if (waited < 0 || !WIFSTOPPED(status)) return true;
+    if (status >> 16 != PTRACE_EVENT_STOP) {
+      ptrace(PTRACE_CONT, one.tid, nullptr, data(status >> 16 == 0 ? WSTOPSIG(status) & 0x7f : 0));
+      return false;
+    }
+    if (is_one_(one.pid) && (one.loads || auxiliary_vector(one.pid) != one.auxiliary_vector))
+      caught_now.emplace(caught(one, false));
+    else
+      ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);
+    return true;
+  }
+  if (is_traced_by_pinprick(one) && monotonic_ns() - one.awaits_since_ns < kMostNs) return false;
+  // A thread that has executed a program has the first thread's number.
+  if (!one.loads) one.tid = one.pid;
+  if (ptrace(PTRACE_SEIZE, one.tid, nullptr, data(PTRACE_O_TRACESYSGOOD)) != 0) {
+    ++refused_[EPERM];
+    return true;
+  }
+  ptrace(PTRACE_INTERRUPT, one.tid, nullptr, nullptr);
+  one.is_ours = true;
+  return false;
+}
+
 bool ExecCatcher::look_at(Followed& one, std::optional<Caught>& caught_now) {
+  if (one.awaits_since_ns != 0) return await_turn(one, caught_now);
   int status = 0;
   pid_t waited = ::waitpid(one.tid, &status, __WALL | WNOHANG);
   if (waited < 0 && one.tid != one.pid && !one.loads) {

@@ -21,6 +21,10 @@
 //     PTRACE_EVENT_STOP   handed out
 //     entry of close      it was loaded already, or does not fit: let go
 //
+// And threads that another pinprick, which follows the same file, has seized before: the kernel
+// asks one after the other. Such a thread is let through, and seized when the other one has let it
+// go. It has run some moments then.
+//
 // For one thread of ours, which traces the processes.
 #pragma once
 
@@ -74,6 +78,8 @@ class ExecCatcher {
     pid_t tid = 0;
     std::string auxiliary_vector;  // of the old program
     bool has_executed = false;
+    uint64_t awaits_since_ns = 0;  // another pinprick has it; 0: it was ours from the start
+    bool is_ours = false;          // now
     // Of a loader:
     bool loads = false;
     bool has_mapped = false;  // the library's code
@@ -83,8 +89,10 @@ class ExecCatcher {
   };
 
   void take_requests();
+  static bool is_traced_by_pinprick(const Followed& one);
   // Returns true if it is followed no longer.
   bool look_at(Followed& one, std::optional<Caught>& caught);
+  bool await_turn(Followed& one, std::optional<Caught>& caught);
   bool look_at_loader(Followed& one, int status, std::optional<Caught>& caught);
   Caught caught(const Followed& one, bool at_start) const;
 

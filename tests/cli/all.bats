@@ -113,6 +113,34 @@ has_marks_for_reads() { [ "$(marks_for_reads)" -eq "$1" ]; }
   [ "$(detached late)" -eq 0 ]
 }
 
+@test "two at once on the same file: one has each call, the other one is told what it lacks" {
+  copy_of_target
+  follow count probed
+  "$PINPRICK" count --json -o "$work/second" --all "$file" probed >"$work/out2" 2>&1 3>&- &
+  second=$!
+  ends_with_test $second
+  until_line "$work/second" files_armed
+  for _ in $(seq 20); do "$file" 3; done
+  kill -INT $second
+  wait $second
+  end_watch
+  [ "$(told)" -eq 120 ]
+  # The kernel asks always the same one first.
+  python3 - "$work/records" "$work/second" <<'CHECK'
+import json, sys
+figures = []
+for path in sys.argv[1:]:
+    records = [json.loads(line) for line in open(path)]
+    hits = sum(r["hits"] for r in records if r["type"] == "count" and r["final"])
+    [last] = [r for r in records if r["type"] == "files_detached"]
+    figures.append((hits, last["late"], sum(last["left_alone"].values())))
+print(figures)
+best, other = sorted(figures, reverse=True)
+assert best == (120, 0, 0), figures
+assert other[1] + other[2] == 20, figures
+CHECK
+}
+
 @test "processes that run already are attached to, those of ended ones are kept, by pid and summed" {
   copy_of_target
   mkfifo "$work/one" "$work/two"
@@ -509,5 +537,10 @@ MOUNTS
   run "$PINPRICK" count --all "$work/nothing" probed
   [ "$status" -eq 1 ]
   run "$PINPRICK" count --all "$file" no_such_function
+  [ "$status" -eq 3 ]
+  run "$PINPRICK" count --all "$file" probed no_such_function
+  [ "$status" -eq 3 ]
+  [[ "$output" == *"no function matches 'no_such_function'"* ]]
+  run "$PINPRICK" count --all "$file" --all "$TARGETS/ticker" no_such_function
   [ "$status" -eq 3 ]
 }

@@ -56,6 +56,14 @@ all_counted() {
   all_counted 7
 }
 
+@test "a pattern that no program had is an error at the end, and --allow-missing accepts it" {
+  run "$PINPRICK" count --children=follow no_such_function -- sh -c "true; exit 7"
+  [ "$status" -eq 125 ]
+  [[ "$output" == *"no function matches 'no_such_function'"* ]]
+  run "$PINPRICK" count --children=follow --allow-missing no_such_function -- sh -c "true; exit 7"
+  [ "$status" -eq 7 ]
+}
+
 @test "what make -j2 starts" {
   type make >/dev/null || skip "make is not installed"
   copy_of_target
