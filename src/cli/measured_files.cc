@@ -373,6 +373,9 @@ bool MeasuredFiles::runs_file(pid_t pid) const {
 
 void MeasuredFiles::begin_one(pid_t pid, Progress progress) {
   if (!has_descriptors()) {
+    rlimit limit = {};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    listener_.warn(warning::no_descriptors(limit.rlim_cur));
     ++figures_.left_alone["no_descriptors"];
     return;
   }

@@ -54,6 +54,14 @@ std::string executions_not_followed(uint64_t executions) {
                       : fmt::format("{} executions were", executions));
 }
 
+std::string no_descriptors(uint64_t limit) {
+  return fmt::format(
+      "processes are left alone, as pinprick may have {} open files only, and a process takes "
+      "some; "
+      "`ulimit -n` raises that",
+      limit);
+}
+
 std::string executed(const std::string& command, const session::ExecutedProgram& program) {
   const bool is_certain = program.certainty == session::ExecutedProgram::Certainty::certain;
   return fmt::format("{} has {}executed {}, which is not probed; with --follow-exec it is", command,

@@ -17,6 +17,8 @@ std::string load_timed_out(const std::string& command);
 // For calls that were missed for lack of memory for their histograms.
 std::string calls_refused(uint64_t calls);
 std::string executions_not_followed(uint64_t executions);
+// For processes that are left alone since `limit` descriptors are not enough.
+std::string no_descriptors(uint64_t limit);
 std::string executed(const std::string& command, const session::ExecutedProgram& program);
 
 }  // namespace pinprick::cli::warning

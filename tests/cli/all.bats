@@ -113,6 +113,28 @@ has_marks_for_reads() { [ "$(marks_for_reads)" -eq "$1" ]; }
   [ "$(detached late)" -eq 0 ]
 }
 
+@test "with too few descriptors, processes are left alone, and it is said once what to do" {
+  copy_of_target
+  printf '#!/bin/sh\nulimit -n 200\nexec "%s" "$@"\n' "$PINPRICK" >"$work/limited"
+  chmod 755 "$work/limited"
+  PINPRICK=$work/limited follow count probed
+  mkfifo "$work/go"
+  exec 8<>"$work/go"
+  local pids=()
+  for _ in $(seq 40); do
+    "$file" 1 wait <"$work/go" >/dev/null 3>&- 8>&- &
+    pids+=($!)
+    ends_with_test $!
+  done
+  patiently grep -q "open files only" "$work/records"
+  exec 8>&-
+  wait "${pids[@]}"
+  end_watch
+  [ "$(processes)" -eq 40 ]
+  [ "$(grep -c "open files only" "$work/records")" -eq 1 ]
+  [ "$(field 'sum([x["left_alone"].get("no_descriptors", 0) + x["processes"] for x in r if x["type"] == "files_detached"])')" -eq 40 ]
+}
+
 @test "two at once on the same file: one has each call, the other one is told what it lacks" {
   copy_of_target
   follow count probed
