@@ -227,10 +227,7 @@ Result<void, Message> MeasuredFiles::check_each_pattern() {
 
 // From here on, nothing may fork.
 void MeasuredFiles::open_gate() {
-  if (!can_seize_executions()) {
-    figures_.why_not_followed = "a program that the kernel holds can be traced from Linux 6.8 on";
-    return;
-  }
+  const bool at_exec = can_seize_executions();
   auto gate = target::ExecGate::open();
   if (!gate) {
     figures_.why_not_followed = gate.error().number == EPERM
@@ -242,8 +239,18 @@ void MeasuredFiles::open_gate() {
   for (const std::string& path : options_.files) {
     const bool is_library = file_name(path).find(".so") != std::string::npos;
     const auto watched = is_library ? (*gate)->watch_library(path) : Result<void, SystemError>();
-    const auto held = is_program(path) ? (*gate)->watch(path) : Result<void, SystemError>();
-    if (watched && held) continue;
+    const auto held = !is_program(path) ? Result<void, SystemError>()
+                      : at_exec         ? (*gate)->watch(path)
+                                        : (*gate)->watch_starts(path);
+    if (!held && held.error().number == ENOEXEC) {
+      figures_.why_not_followed =
+          path + " has no loader, and without one a program can be followed from Linux 6.8 on";
+      return;
+    }
+    if (watched && held) {
+      figures_.by_loader = figures_.by_loader || (is_program(path) && !at_exec);
+      continue;
+    }
     figures_.why_not_followed = "the kernel does not hold executions of " + path + ": " +
                                 std::strerror((watched ? held : watched).error().number);
     return;
@@ -565,7 +572,7 @@ void MeasuredFiles::report(session::Period period, Renderer& renderer) {
 void MeasuredFiles::end() {
   notice_ends();
   if (gate_) {
-    figures_.let_through = gate_->let_through();
+    figures_.let_through = gate_->let_through() + catcher_->missed();
     figures_.late += figures_.let_through;
     for (const auto& [error, count] : catcher_->refused())
       figures_.left_alone[error == EPERM ? "already_traced" : std::strerror(error)] += count;

@@ -48,6 +48,13 @@ bool is_at_start(pid_t pid) {
   return arch::instruction_pointer(registers) == first;
 }
 
+// Has the loader not set up the thread yet? glibc's does so when all libraries are mapped, before
+// it relocates any.
+bool starts_now(pid_t tid) {
+  arch::Registers registers;
+  return read_registers(tid, registers) && arch::thread_pointer(registers) == 0;
+}
+
 }  // namespace
 
 // By the name of the tracer's thread, which any process may give itself: it decides only whether we
@@ -80,13 +87,15 @@ void ExecCatcher::take_requests() {
       continue;
     }
     const std::string before = auxiliary_vector(pid);
-    gate_.began_to_seize(*request);
-    const int events = request->loads ? 0 : PTRACE_O_TRACEEXEC;
+    // A loader is held without a lock that PTRACE_SEIZE wants, so it can wait for us.
+    const bool executes = request->step == ExecGate::Step::executes;
+    if (executes) gate_.began_to_seize(*request);
+    const int events = executes ? PTRACE_O_TRACEEXEC : 0;
     Followed one;
     one.pid = pid;
     one.tid = request->tid;
     one.auxiliary_vector = before;
-    one.loads = request->loads;
+    one.step = request->step;
     if (ptrace(PTRACE_SEIZE, request->tid, nullptr, data(PTRACE_O_TRACESYSGOOD | events)) == 0) {
       // If the execution fails, this stops the thread in its old program.
       ptrace(PTRACE_INTERRUPT, request->tid, nullptr, nullptr);
@@ -96,6 +105,9 @@ void ExecCatcher::take_requests() {
       followed_.push_back(std::move(one));
     } else if (error != ESRCH) {
       ++refused_[error];
+    } else if (!gate_.answer(request->number)) {
+      ++missed_;
+      continue;
     }
     gate_.answer(request->number);
   }
@@ -103,7 +115,7 @@ void ExecCatcher::take_requests() {
 
 ExecCatcher::Caught ExecCatcher::caught(const Followed& one, bool at_start) const {
   ptrace(PTRACE_SETOPTIONS, one.tid, nullptr, data(PTRACE_O_TRACESYSGOOD));
-  return {HeldThread(one.pid, one.tid), at_start, one.loads};
+  return {HeldThread(one.pid, one.tid), at_start, one.step == ExecGate::Step::loads};
 }
 
 // Another pinprick that follows the same file has been asked first. The thread is let through to
@@ -119,7 +131,8 @@ bool ExecCatcher::await_turn(Followed& one, std::optional<Caught>& caught_now) {
       ptrace(PTRACE_CONT, one.tid, nullptr, data(status >> 16 == 0 ? WSTOPSIG(status) & 0x7f : 0));
       return false;
     }
-    if (is_one_(one.pid) && (one.loads || auxiliary_vector(one.pid) != one.auxiliary_vector))
+    if (is_one_(one.pid) &&
+        (one.step != ExecGate::Step::executes || auxiliary_vector(one.pid) != one.auxiliary_vector))
       caught_now.emplace(caught(one, false));
     else
       ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);
@@ -127,7 +140,7 @@ bool ExecCatcher::await_turn(Followed& one, std::optional<Caught>& caught_now) {
   }
   if (is_traced_by_pinprick(one) && monotonic_ns() - one.awaits_since_ns < kMostNs) return false;
   // A thread that has executed a program has the first thread's number.
-  if (!one.loads) one.tid = one.pid;
+  if (one.step == ExecGate::Step::executes) one.tid = one.pid;
   if (ptrace(PTRACE_SEIZE, one.tid, nullptr, data(PTRACE_O_TRACESYSGOOD)) != 0) {
     ++refused_[EPERM];
     return true;
@@ -141,14 +154,14 @@ bool ExecCatcher::look_at(Followed& one, std::optional<Caught>& caught_now) {
   if (one.awaits_since_ns != 0) return await_turn(one, caught_now);
   int status = 0;
   pid_t waited = ::waitpid(one.tid, &status, __WALL | WNOHANG);
-  if (waited < 0 && one.tid != one.pid && !one.loads) {
+  if (waited < 0 && one.tid != one.pid && one.step == ExecGate::Step::executes) {
     // A thread that executes a program has the first thread's number from then on.
     one.tid = one.pid;
     waited = ::waitpid(one.tid, &status, __WALL | WNOHANG);
   }
   if (waited == 0) return false;
   if (waited < 0 || !WIFSTOPPED(status)) return true;
-  if (one.loads) return look_at_loader(one, status, caught_now);
+  if (one.step == ExecGate::Step::loads) return look_at_loader(one, status, caught_now);
   switch (status >> 16) {
     case PTRACE_EVENT_EXEC:
       one.has_executed = true;
@@ -156,8 +169,14 @@ bool ExecCatcher::look_at(Followed& one, std::optional<Caught>& caught_now) {
       ptrace(PTRACE_CONT, one.tid, nullptr, nullptr);
       return false;
     case PTRACE_EVENT_STOP:
-      if (one.has_executed ||
-          (is_one_(one.pid) && auxiliary_vector(one.pid) != one.auxiliary_vector))
+      if (one.step == ExecGate::Step::starts) {
+        // Otherwise the program runs, and loads something.
+        if (starts_now(one.tid))
+          caught_now.emplace(caught(one, true));
+        else
+          ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);
+      } else if (one.has_executed ||
+                 (is_one_(one.pid) && auxiliary_vector(one.pid) != one.auxiliary_vector))
         caught_now.emplace(caught(one, one.has_executed || is_at_start(one.pid)));
       else
         ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);

@@ -11,6 +11,9 @@
 // go, and it runs the new program from its start. An execution that fails stops in the old program,
 // and is let go there.
 //
+// Threads whose loader opens the C library (ExecGate::Step::starts) are seized in the same way, and
+// handed out when the file is open. The loader sets the thread pointer up later than that.
+//
 // And threads that load a library: the thread that opens it is seized, and followed from call to
 // call to the end of the one that maps the library's code. Its address is that call's result, so no
 // thread knows it yet. The other threads of the process run on.
@@ -71,17 +74,19 @@ class ExecCatcher {
 
   // Threads that could not be seized, by errno.
   const std::map<int, uint64_t>& refused() const { return refused_; }
+  // Executions that were let go before they could be seized, and have ended since.
+  uint64_t missed() const { return missed_; }
 
  private:
   struct Followed {
     pid_t pid = 0;
     pid_t tid = 0;
     std::string auxiliary_vector;  // of the old program
+    ExecGate::Step step = ExecGate::Step::executes;
     bool has_executed = false;
     uint64_t awaits_since_ns = 0;  // another pinprick has it; 0: it was ours from the start
     bool is_ours = false;          // now
-    // Of a loader:
-    bool loads = false;
+    // Of a loader that loads a library:
     bool has_mapped = false;  // the library's code
     int descriptor = -1;      // by which it has opened the library
     int stops = 0;
@@ -100,6 +105,7 @@ class ExecCatcher {
   std::function<bool(pid_t)> wants_, is_one_;
   std::vector<Followed> followed_;
   std::map<int, uint64_t> refused_;
+  uint64_t missed_ = 0;
 };
 
 }  // namespace pinprick::target

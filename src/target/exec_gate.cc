@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/fanotify.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "image/maps.h"
 
 namespace pinprick::target {
 namespace {
@@ -69,6 +71,16 @@ std::string loader_of(const std::string& path) {
     return name.c_str();  // up to its end
   }
   return {};
+}
+
+// The C library of this process; empty if it is static.
+std::string c_library() {
+  const auto maps = image::read_maps(::getpid());
+  if (!maps) return {};
+  const auto found = std::find_if(maps->begin(), maps->end(), [](const image::Mapping& mapping) {
+    return mapping.executable && mapping.path.ends_with("/libc.so.6");
+  });
+  return found == maps->end() ? std::string() : found->path;
 }
 
 // Marks a file of which the calling thread has a descriptor, of any kind.
@@ -139,7 +151,29 @@ Result<void, SystemError> ExecGate::watch(const std::string& path) {
   return {};
 }
 
+Result<void, SystemError> ExecGate::watch_starts(const std::string& path) {
+  const std::string library = c_library();
+  struct stat program = {};
+  if (loader_of(path).empty() || library.empty()) return fail(SystemError{ENOEXEC});
+  if (::stat(path.c_str(), &program) != 0) return fail(SystemError{errno});
+  {
+    const std::lock_guard lock(mutex_);
+    started_.emplace(program.st_dev, program.st_ino);
+  }
+  return mark_opening(library);
+}
+
 Result<void, SystemError> ExecGate::watch_library(const std::string& path) {
+  struct stat library = {};
+  if (::stat(path.c_str(), &library) != 0) return fail(SystemError{errno});
+  {
+    const std::lock_guard lock(mutex_);
+    libraries_.emplace(library.st_dev, library.st_ino);
+  }
+  return mark_opening(path);
+}
+
+Result<void, SystemError> ExecGate::mark_opening(const std::string& path) {
   if (::fanotify_mark(fanotify_.get(), FAN_MARK_ADD, FAN_OPEN_PERM, AT_FDCWD, path.c_str()) != 0)
     return fail(SystemError{errno});
   return {};
@@ -251,12 +285,27 @@ void ExecGate::look_at_openings() {
     const Opener by = opener(opening.tid);
     if (by == Opener::unknown && now - opening.since_ns < kOpeningNs) return false;
     const std::lock_guard lock(mutex_);
-    if (by == Opener::other)
-      write_answer(opening.event);
+    const auto step = by == Opener::other ? std::nullopt : step_of(opening);
+    if (step)
+      hold(opening.event, opening.tid, *step);
     else
-      hold(opening.event, opening.tid, true);
+      write_answer(opening.event);
     return true;
   });
+}
+
+// What a loader does that opens a marked file; nullopt if it is none of what is watched.
+std::optional<ExecGate::Step> ExecGate::step_of(const Opening& opening) const {
+  struct stat file = {};
+  if (!started_.empty()) {
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/%d/exe", opening.tid);
+    if (::stat(path, &file) == 0 && started_.contains({file.st_dev, file.st_ino}))
+      return Step::starts;
+  }
+  if (::fstat(opening.event, &file) == 0 && libraries_.contains({file.st_dev, file.st_ino}))
+    return Step::loads;
+  return std::nullopt;
 }
 
 // An event takes a descriptor.
@@ -288,7 +337,7 @@ void ExecGate::take(const fanotify_event_metadata& event) {
     openings_.push_back({event.fd, event.pid, monotonic_ns()});
     return;
   }
-  if ((event.mask & FAN_PRE_ACCESS) == 0) return hold(event.fd, event.pid, false);
+  if ((event.mask & FAN_PRE_ACCESS) == 0) return hold(event.fd, event.pid, Step::executes);
   if (seizing_tid_ != event.pid || mapping_.event >= 0 || reads_header(event)) {
     if (seizing_tid_ != event.pid) spare_reader(event);
     write_answer(event.fd);
@@ -308,10 +357,10 @@ void ExecGate::spare_reader(const fanotify_event_metadata& event) {
   mark(fanotify_, FAN_MARK_REMOVE, event.fd);
 }
 
-void ExecGate::hold(int event, pid_t tid, bool loads) {
+void ExecGate::hold(int event, pid_t tid, Step step) {
   const uint64_t number = ++last_;
   held_[number] = {event, monotonic_ns(), 0};
-  requests_.push_back({number, tid, loads});
+  requests_.push_back({number, tid, step});
   ::eventfd_write(requested_.get(), 1);
 }
 
@@ -357,11 +406,23 @@ void ExecGate::let_all_go() {
   while (read_events(allow));
 }
 
+// Does PTRACE_SEIZE wait for this one? It does if it takes long, and the thread that calls it
+// sleeps: on a busy machine, that thread may just have no CPU.
+bool ExecGate::hinders(const Held& held, uint64_t now) const {
+  const uint64_t seizing_ns = passed(held.seizing_ns, now);
+  if (seizing_ns <= kSeizingNs || seizing_ns > kWaitingNs) return seizing_ns > kSeizingNs;
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/task/%d/syscall", seizer_);
+  const Fd call(::open(path, O_RDONLY | O_CLOEXEC));
+  char first = 0;
+  return !call || ::read(call.get(), &first, 1) != 1 || first != 'r';  // "running"
+}
+
 // The thread that PTRACE_SEIZE waits for, if it has waited for long; 0: it has not.
 pid_t ExecGate::thread_that_hinders(uint64_t now) const {
   const std::lock_guard lock(mutex_);
   const bool is_late = std::any_of(held_.begin(), held_.end(), [&](const auto& one) {
-    return one.second.seizing_ns != 0 && passed(one.second.seizing_ns, now) > kSeizingNs;
+    return one.second.seizing_ns != 0 && hinders(one.second, now);
   });
   return is_late ? seizing_tid_ : 0;
 }
@@ -411,8 +472,8 @@ void ExecGate::answer_overdue(uint64_t now) {
   if (mapping_.event >= 0 && passed(mapping_.since_ns, now) > kMappingNs) let_map();
   for (auto next = held_.begin(); next != held_.end();) {
     const Held& held = next->second;
-    const bool is_late = held.seizing_ns != 0 ? passed(held.seizing_ns, now) > kSeizingNs
-                                              : passed(held.since_ns, now) > kWaitingNs;
+    const bool is_late =
+        held.seizing_ns != 0 ? hinders(held, now) : passed(held.since_ns, now) > kWaitingNs;
     if (!is_late) {
       ++next;
       continue;
@@ -447,6 +508,7 @@ void ExecGate::began_to_seize(const Request& request) {
   const uint64_t number = request.number;
   const std::lock_guard lock(mutex_);
   seizing_tid_ = request.tid;
+  seizer_ = ::gettid();
   if (const auto found = held_.find(number); found != held_.end())
     found->second.seizing_ns = monotonic_ns();
 }

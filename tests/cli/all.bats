@@ -259,6 +259,48 @@ copy_of_library() {
   [ "$(detached left_alone)" = "{}" ]
 }
 
+# From here on, pinprick takes the kernel for one before Linux 6.8, where executions cannot be held.
+by_loader() {
+  command -v setarch >/dev/null || skip "needs setarch"
+  printf '#!/bin/sh\nexec setarch --uname-2.6 %q "$@"\n' "$PINPRICK" >"$work/pinprick-by-loader"
+  chmod 755 "$work/pinprick-by-loader"
+  PINPRICK=$work/pinprick-by-loader
+}
+
+@test "before Linux 6.8: short processes are held by their loader, and no call is missed" {
+  copy_of_target
+  by_loader
+  follow count probed
+  [ "$(field 'r[0]["by_loader"]')" = True ]
+  seq 100 | xargs -P8 -I{} "$file" 3
+  "$file" fd "$file"
+  "$file" thread "$file"
+  "$file" fail "$file"
+  end_watch
+  [ "$(hits probed)" -eq "$(told)" ]
+  [ "$(detached processes)" -eq 106 ]
+  [ "$(detached late)" -eq 0 ]
+}
+
+@test "before Linux 6.8: other programs go on, and what is loaded by one that runs holds it no longer" {
+  copy_of_target
+  by_loader
+  follow count probed
+  "$TARGETS/ruled_user" "$TARGETS/libruled.so" thread
+  "$file" 3
+  end_watch
+  [ "$(detached processes)" -eq 1 ]
+  [ "$(detached executed)" -eq 1 ]
+}
+
+@test "before Linux 6.8: a program without a loader is refused, with the reason" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to hold executions"
+  by_loader
+  run "$PINPRICK" count --all "$TARGETS/ruled_static" probed
+  [ "$status" -eq 3 ]
+  [[ "$output" == *"has no loader"*"Linux 6.8"* ]]
+}
+
 @test "a controller killed while libraries are loaded hurts no program" {
   copy_of_library
   local round pids pid

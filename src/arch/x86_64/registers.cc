@@ -19,6 +19,10 @@ Address stack_pointer(const Registers& registers) {
   return registers.rsp;
 }
 
+Address thread_pointer(const Registers& registers) {
+  return registers.fs_base;
+}
+
 bool is_64_bit(const Registers& registers) {
   return registers.cs != kCodeSegment32;
 }

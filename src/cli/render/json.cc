@@ -154,6 +154,7 @@ void JsonRenderer::files_armed(const FilesFigures& figures, bool) {
               {"processes", figures.present},
               {"armed", figures.functions},
               {"follows", figures.why_not_followed.empty()},
+              {"by_loader", figures.by_loader},
               {"why_not_followed", figures.why_not_followed},
               {"elapsed_ns", figures.elapsed_ns}});
 }

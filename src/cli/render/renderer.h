@@ -102,6 +102,7 @@ struct FilesFigures {
   size_t present = 0;    // measured when it began
   uint64_t elapsed_ns = 0;
   std::string why_not_followed;  // empty: later executions of the files are
+  bool by_loader = false;        // they are caught when their loader opens the C library
   size_t processes = 0;          // measured in all
   size_t ended = 0;
   size_t caught = 0;                           // those that executed a file since

@@ -125,7 +125,8 @@ void TextRenderer::files_armed(const FilesFigures& figures, bool until_interrupt
                figures.present == 1 ? "has" : "have", fmt::join(figures.files, " or "),
                duration_ns(static_cast<double>(figures.elapsed_ns)),
                figures.why_not_followed.empty()
-                   ? std::string("from now on, all that execute it are measured from their start")
+                   ? fmt::format("from now on, all that execute it are measured from their start{}",
+                                 figures.by_loader ? ", when their loader opens the C library" : "")
                    : "new ones are not followed: " + figures.why_not_followed,
                until_interrupt ? "; Ctrl-C to stop" : "");
 }
