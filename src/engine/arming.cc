@@ -19,6 +19,7 @@
 #include "engine/kept_memory.h"
 #include "engine/known_stubs.h"
 #include "engine/memory_mapping.h"
+#include "engine/point_sites.h"
 #include "engine/remote_calls.h"
 #include "engine/rseq_areas.h"
 #include "engine/site_sharing.h"
@@ -54,6 +55,7 @@ Result<void, ledger::SessionError> Arming::lay_out() {
   put_known_first(plan_.set);
   others_ = OtherSites::find(target().pid(), target().memory());
   share_sites(plan_, others_, target().memory());
+  leave_out_held_points(plan_, others_, target().memory());
   lead_through_kept();
   plan_.note_dependencies();
   lay_out_memory();

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/task.h"
+#include "engine/point_sites.h"
 #include "engine/semaphores.h"
 #include "engine/span_points.h"
 #include "plan/pun.h"
@@ -158,7 +159,10 @@ uint32_t fill_tables(ArmingPlan& plan, std::span<const Arena> arenas, Switches s
   for (size_t object = 0; object < arenas.size(); ++object) {
     for (size_t i : arenas[object].patches) tables.add_patch(i, object);
     const auto semaphores = semaphores_of(plan.set, arenas[object].patches, object);
+    const auto points = point_sites_of(plan.set, arenas[object].patches, semaphores,
+                                       static_cast<uint32_t>(journal.semaphores.size()));
     journal.semaphores.insert(journal.semaphores.end(), semaphores.begin(), semaphores.end());
+    journal.point_sites.insert(journal.point_sites.end(), points.begin(), points.end());
   }
   tables.add_spans();
   const uint32_t name = tables.add_name(statistic);
@@ -181,6 +185,7 @@ layout::SessionCounts count_tables(const ArmingPlan& plan, const layout::Session
   counts.gap = plan.gap;
   counts.switches = journal.switches.size();
   counts.semaphores = journal.semaphores.size();
+  counts.point_sites = journal.point_sites.size();
   counts.name_bytes = journal.names.size();
   counts.loader_cell = plan.has_hook(placement::Hook::Kind::loader);
   counts.exec_cell = plan.has_hook(placement::Hook::Kind::exec);

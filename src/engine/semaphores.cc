@@ -1,9 +1,12 @@
 #include "engine/semaphores.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <span>
 #include <utility>
 
 #include "engine/failures.h"
+#include "engine/point_sites.h"
 #include "engine/remote_calls.h"
 #include "engine/shared_sites.h"
 #include "image/maps.h"
@@ -19,8 +22,8 @@ using Progress = SemaphoreEntry::Progress;
 // Returns where the semaphore of the probe's point is; 0 if there is none.
 Address semaphore_of(const placement::ProbeSet& set, const placement::Probe& probe) {
   const image::Match& match = set.matches[probe.match];
-  if (match.point == nullptr || match.point->semaphore == 0) return 0;
-  return match.point->semaphore + match.object->bias();
+  if (match.point == nullptr || match.point->count() == 0) return 0;
+  return match.point->count() + match.object->bias();
 }
 
 // Those of the probes that are armed, sorted.
@@ -34,6 +37,17 @@ std::vector<Address> wanted_by(const ArmingPlan& plan) {
   return wanted;
 }
 
+uint32_t number_of(const SemaphoreEntry& entry, const layout::Session& journal) {
+  return static_cast<uint32_t>(&entry - journal.semaphores.data());
+}
+
+Result<void, ledger::SessionError> follow(std::span<const uint32_t> counts,
+                                          const target::RemoteTarget& target,
+                                          const layout::Session& journal) {
+  if (follow_counts(journal, counts, target.memory())) return {};
+  return memory_failure(target.pid(), SystemError{EIO});
+}
+
 // Writes `value` where each of these semaphores is, with the state `during` in the journal before,
 // and `after` afterwards.
 struct Change {
@@ -45,11 +59,14 @@ Result<void, ledger::SessionError> make(const std::vector<Change>& changes, Prog
                                         ledger::SessionFile& file, layout::Session& journal) {
   for (const Change& change : changes) change.entry->progress = during;
   if (auto written = noted(file.write_semaphores(journal)); !written) return written;
+  std::vector<uint32_t> counts;
   for (const Change& change : changes) {
     if (auto written = target.memory().write_value(change.entry->address, change.value); !written)
       return memory_failure(target.pid(), written.error());
-    change.entry->progress = after;
+    counts.push_back(number_of(*change.entry, journal));
   }
+  if (auto followed = follow(counts, target, journal); !followed) return followed;
+  for (const Change& change : changes) change.entry->progress = after;
   return noted(file.write_semaphores(journal));
 }
 
@@ -162,17 +179,20 @@ Result<void, ledger::SessionError> lower_semaphores(const target::RemoteTarget& 
   if (std::none_of(journal.semaphores.begin(), journal.semaphores.end(), is_open)) return {};
   const Presence presence(target, file, journal);
   std::vector<Change> changes;
+  std::vector<uint32_t> lowered;  // but maybe not followed
   for (SemaphoreEntry& entry : journal.semaphores) {
     if (!is_open(entry)) continue;
     uint16_t now = 0;
-    if (!presence.has(entry) || !target.memory().read_value(entry.address, now) ||
-        !is_raised(entry, now)) {
-      entry.progress = Progress::lowered;
+    const bool is_there = presence.has(entry) && target.memory().read_value(entry.address, now);
+    if (is_there && is_raised(entry, now)) {
+      entry.before = now;
+      changes.push_back({&entry, static_cast<uint16_t>(now - 1)});
       continue;
     }
-    entry.before = now;
-    changes.push_back({&entry, static_cast<uint16_t>(now - 1)});
+    entry.progress = Progress::lowered;
+    if (is_there) lowered.push_back(number_of(entry, journal));
   }
+  if (auto followed = follow(lowered, target, journal); !followed) return followed;
   return make(changes, Progress::lowering, Progress::lowered, target, file, journal);
 }
 

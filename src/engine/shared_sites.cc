@@ -8,6 +8,7 @@
 
 #include "arch/jump.h"
 #include "ledger/discovery.h"
+#include "patch/point_nop.h"
 
 namespace pinprick::engine {
 namespace {
@@ -88,6 +89,15 @@ void add_sites(const layout::Session& journal, std::vector<OtherSite>& sites) {
     site.is_shareable = entry.length >= layout::kLongSiteLength && entry.own == entry.length &&
                         entry.body != 0 && is_stub(entry.target());
     site.leads_on = has_trampoline(journal, i);
+    sites.push_back(site);
+  }
+  // Whoever displaced such a nop would keep its point from being turned off.
+  for (const layout::PointSiteEntry& point : journal.point_sites) {
+    using Progress = layout::SemaphoreEntry::Progress;
+    const Progress progress = journal.semaphores[point.semaphore].progress;
+    if (progress == Progress::untouched || progress == Progress::lowered) continue;
+    OtherSite site;
+    site.entry = patch::site_of(point);
     sites.push_back(site);
   }
   for (const layout::ProbeEntry& probe : journal.probes) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/failures.h"
+#include "engine/point_sites.h"
 #include "engine/rseq_areas.h"
 #include "engine/semaphores.h"
 #include "engine/thread_ids.h"
@@ -57,6 +58,7 @@ Result<void, ledger::SessionError> TextWriter::leave_to_program() {
     });
     is_any = (is_needed && plan.drop(i, plan::Reason::probed_by_program)) || is_any;
   }
+  is_any = drop_points_probed_by(program, plan, parts_.journal) || is_any;
   if (is_any) {
     drop_what_lacks_something();
     std::erase_if(interiors_, [&](const patch::Interior& one) { return !plan.is_armed(one.edit); });
@@ -141,7 +143,8 @@ Result<TextStop, ledger::SessionError> TextWriter::try_to_write(Attempt attempt)
     return TextStop::thread_in_hook;
   }
   const bool is_inside = drop_where_threads_are(busy);
-  if (drop_changed() || is_inside) {
+  const bool is_held = drop_changed_points(parts_.plan, parts_.journal, parts_.target.memory());
+  if (drop_changed() || is_inside || is_held) {
     drop_what_lacks_something();
     edits_.keep_armed(parts_.plan);
   }

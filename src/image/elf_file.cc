@@ -315,6 +315,10 @@ ElfFile::Section ElfFile::xray_map() const {
   return addressed_section("xray_instr_map");
 }
 
+ElfFile::Section ElfFile::point_records() const {
+  return addressed_section("pinprick_points");
+}
+
 std::vector<ElfFile::Part> ElfFile::parts() const {
   std::vector<Part> holes;
   // Loaded bytes are read, whatever section headers say.

@@ -139,6 +139,8 @@ class ElfFile {
   Section patchable_entries() const;  // __patchable_function_entries
   Section profiling_calls() const;    // __mcount_loc
   Section xray_map() const;           // xray_instr_map
+  // The same of pinprick_points (point_records.h).
+  Section point_records() const;
   // Returns .gnu_debugdata, a compressed debug file; empty if there is none.
   std::span<const uint8_t> compressed_debug_file() const;
 

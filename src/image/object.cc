@@ -317,9 +317,34 @@ const std::vector<Object::SegmentBytes>& Object::text() {
 }
 
 const std::vector<SdtSite>& Object::sdt_sites() {
-  if (!sdt_sites_)
+  if (!sdt_sites_) {
     sdt_sites_ = image::sdt_sites(elf_, elf_.sdt_notes().empty() ? debug_file() : nullptr);
+    name_points_of_sites();
+  }
   return *sdt_sites_;
+}
+
+// An object has one tracepoint of a name. A site with a semaphore is of the other form, and is
+// reached while that is raised.
+void Object::name_points_of_sites() {
+  std::vector<Address> points;
+  for (const PointRecord& record : point_records()) points.push_back(record.point);
+  std::sort(points.begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  if (points.empty()) return;
+  const auto labels = point_labels(elf_, points, relocations());
+  std::unordered_map<std::string_view, Address> point_of;
+  for (size_t i = 0; i < points.size(); ++i) point_of.emplace(labels[i], points[i]);
+  for (SdtSite& site : *sdt_sites_) {
+    if (site.semaphore != 0) continue;
+    if (const auto found = point_of.find(site.label); found != point_of.end())
+      site.point = found->second;
+  }
+}
+
+const std::vector<PointRecord>& Object::point_records() {
+  if (!point_records_) point_records_ = image::point_records(elf_);
+  return *point_records_;
 }
 
 const Function& Object::function_of(const SdtSite& site) {
@@ -429,6 +454,9 @@ void Object::scan_code() {
   reserved_ = code_->reserved;
   vforks_ = code_->vforks;
   if (is_of_file && reader_) add_what_memory_shows();
+  std::vector<Address> blocks;
+  for (const PointRecord& record : point_records()) blocks.push_back(record.block);
+  if (!blocks.empty()) targets_ = targets_->with(blocks);
 }
 
 const BranchTargets& Object::targets() {

@@ -30,6 +30,7 @@
 #include "image/functions.h"
 #include "image/maps.h"
 #include "image/object_store.h"
+#include "image/point_records.h"
 #include "image/sdt_notes.h"
 
 namespace pinprick::image {
@@ -80,6 +81,8 @@ class Object {
   // alone counts as one.
   const std::vector<SdtSite>& sdt_sites();
   const Function& function_of(const SdtSite& site);
+  // Returns the sites of tracepoints (point_records.h), by nop, in the object's own addresses.
+  const std::vector<PointRecord>& point_records();
   // Returns the entry site that the compiler has listed for the function; null if there is none. It
   // is valid as long as the object.
   const EntrySite* entry_site(const Function& function);
@@ -117,6 +120,7 @@ class Object {
   ObjectCode scan_memory();
   ObjectCode scan_copy(const Copy& copy);
   void scan_code();
+  void name_points_of_sites();
   void add_what_memory_shows();
 
   ElfFile elf_;
@@ -143,6 +147,7 @@ class Object {
   std::vector<Address> vforks_;
   std::optional<std::vector<SdtSite>> sdt_sites_;
   std::optional<std::vector<EntrySite>> entry_sites_;
+  std::optional<std::vector<PointRecord>> point_records_;
   std::map<Address, Function> outside_functions_;            // sites that are in no function
   std::unordered_map<const char*, std::string> demangled_;   // by symbol
   std::unordered_map<Address, std::string> without_symbol_;  // by the function's start

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "image/point_records.h"
 
 namespace pinprick::image {
 namespace {
@@ -66,6 +67,10 @@ std::vector<SdtNote> parse_sdt_notes(std::span<const uint8_t> section) {
     if (const auto note = parse_description(description)) notes.push_back(*note);
   }
   return notes;
+}
+
+Address SdtSite::count() const {
+  return point != 0 ? point + kPointCount : semaphore;
 }
 
 std::vector<SdtSite> sdt_sites(const ElfFile& object, const ElfFile* debug) {

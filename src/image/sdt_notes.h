@@ -45,7 +45,10 @@ struct SdtSite {
   std::string label;      // PROVIDER:NAME
   size_t provider_size = 0;
   std::string arguments;
+  Address point = 0;  // the tracepoint of ours (point_records.h) whose hits these are; 0: none
 
+  // Returns where those who want the hits are counted; 0: nowhere.
+  Address count() const;
   std::string_view provider() const { return std::string_view(label).substr(0, provider_size); }
   std::string_view name() const { return std::string_view(label).substr(provider_size + 1); }
   friend auto operator<=>(const SdtSite&, const SdtSite&) = default;

@@ -72,6 +72,7 @@ FileHeader lay_out(const SessionCounts& counts) {
   place(header.spans, counts.spans, sizeof(SpanEntry));
   place(header.switches, counts.switches, sizeof(SwitchEntry));
   place(header.semaphores, counts.semaphores, sizeof(SemaphoreEntry));
+  place(header.point_sites, counts.point_sites, sizeof(PointSiteEntry));
   place(header.names, counts.name_bytes, 1);
   header.cells_offset = align_up(at, kPageSize);
   header.gap = counts.gap;
@@ -130,6 +131,7 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       section_fits<SpanEntry>(header.spans, tables_end, kMostSpans) &&
       section_fits<SwitchEntry>(header.switches, tables_end) &&
       section_fits<SemaphoreEntry>(header.semaphores, tables_end) &&
+      section_fits<PointSiteEntry>(header.point_sites, tables_end) &&
       (header.switches.count == 0 || header.switches.count == header.probes.count) &&
       header.counter_count <= header.probes.count && header.gap <= Gap::thread &&
       (header.is_kept == 0 || header.histogram_count <= 2) &&
@@ -172,6 +174,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   out.spans = copy_section<SpanEntry>(bytes, header.spans);
   out.switches = copy_section<SwitchEntry>(bytes, header.switches);
   out.semaphores = copy_section<SemaphoreEntry>(bytes, header.semaphores);
+  out.point_sites = copy_section<PointSiteEntry>(bytes, header.point_sites);
   out.names = copy_section<char>(bytes, header.names);
 
   const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {
@@ -204,10 +207,15 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
       std::all_of(out.semaphores.begin(), out.semaphores.end(), [&](const SemaphoreEntry& one) {
         return one.object < out.objects.size() && one.progress <= SemaphoreEntry::Progress::lowered;
       });
+  const bool point_sites_ok =
+      std::all_of(out.point_sites.begin(), out.point_sites.end(), [&](const PointSiteEntry& one) {
+        return one.semaphore < out.semaphores.size() && one.address % kPageSize <= kPageSize - 5;
+      });
   // Names are shown, and are names of files.
   if (header.is_kept != 0 && !is_statistic_name(out.name(header.statistic)))
     return ParseError::inconsistent;
-  if (!sites_ok || !probes_ok || !spans_ok || !mappings_ok || !semaphores_ok)
+  if (!sites_ok || !probes_ok || !spans_ok || !mappings_ok || !semaphores_ok ||
+      !point_sites_ok)
     return ParseError::inconsistent;
   return std::nullopt;
 }

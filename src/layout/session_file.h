@@ -2,7 +2,8 @@
 // it holds offsets, never pointers. docs/data.md describes it for other readers.
 //
 //     FileHeader | mappings | objects | sites | probes |    mapped read-only in the target
-//     functions | spans | switches | semaphores | names |   not mapped
+//     functions | spans | switches | semaphores |           not mapped
+//     point sites | names |                                 not mapped
 //     cells                                                 mapped read-write
 //     baselines                                             not mapped, after `file_size`
 //
@@ -35,7 +36,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 18;
+inline constexpr uint32_t kFileVersion = 19;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -162,8 +163,8 @@ struct SwitchEntry {
   uint32_t unused = 0;
 };
 
-// A semaphore of SDT points: a 16-bit count in the target, which the session raises by one while
-// its probes are in (engine/semaphores.h).
+// A semaphore of SDT points, or the count of a tracepoint of ours: 16 bits in the target, which the
+// session raises by one while its probes are in (engine/semaphores.h).
 struct SemaphoreEntry {
   uint64_t address = 0;
   uint32_t object = 0;
@@ -176,6 +177,14 @@ struct SemaphoreEntry {
     lowered = 4,   // or its object is gone
   } progress = Progress::untouched;
   uint8_t unused = 0;
+};
+
+// A nop of a tracepoint of ours. While the point's count is not 0, it is a jump to `block`
+// (engine/point_sites.h).
+struct PointSiteEntry {
+  uint64_t address = 0;
+  int32_t block = 0;       // from `address`
+  uint32_t semaphore = 0;  // index in semaphores: the point's count
 };
 
 // What a session with one metric also records: how long it was from the end of one call or span to
@@ -273,6 +282,7 @@ struct FileHeader {
   Section spans;
   Section switches;  // one for each probe, or none
   Section semaphores;
+  Section point_sites;
   Section names;
   uint64_t counter_count = 0;
   uint64_t histogram_count = 0;
@@ -312,6 +322,7 @@ static_assert(sizeof(FunctionEntry) == 24);
 static_assert(sizeof(SpanEntry) == 16);
 static_assert(sizeof(SwitchEntry) == 16);
 static_assert(sizeof(SemaphoreEntry) == 16);
+static_assert(sizeof(PointSiteEntry) == 16);
 static_assert(sizeof(FileHeader) <= kPageSize);
 
 struct SessionCounts {
@@ -323,6 +334,7 @@ struct SessionCounts {
   uint64_t spans = 0;
   uint64_t switches = 0;
   uint64_t semaphores = 0;
+  uint64_t point_sites = 0;
   uint64_t counters = 0;
   uint64_t histograms = 0;
   uint64_t pool_size = 0;
@@ -411,6 +423,7 @@ struct Session {
   std::vector<SpanEntry> spans;
   std::vector<SwitchEntry> switches;
   std::vector<SemaphoreEntry> semaphores;
+  std::vector<PointSiteEntry> point_sites;
   std::vector<char> names;
 
   // Returns the name at this offset; "?" if the offset is invalid.

@@ -158,7 +158,9 @@ Result<void, FileError> SessionFile::write_tables(const layout::Session& session
                       put(header.sites, session.sites), put(header.probes, session.probes),
                       put(header.functions, session.functions), put(header.spans, session.spans),
                       put(header.switches, session.switches),
-                      put(header.semaphores, session.semaphores), put(header.names, session.names)})
+                      put(header.semaphores, session.semaphores),
+                      put(header.point_sites, session.point_sites),
+                      put(header.names, session.names)})
     if (!result) return result;
   return {};
 }

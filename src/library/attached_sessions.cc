@@ -7,6 +7,7 @@
 #include "arch/jump.h"
 #include "image/maps.h"
 #include "ledger/discovery.h"
+#include "patch/point_nop.h"
 #include "patch/text_owner.h"
 #include "target/procfs.h"
 
@@ -65,7 +66,11 @@ Result<AttachedSessions, SystemError> AttachedSessions::look(const target::Memor
     for (const SiteEntry& site : file->journal.sites)
       if (site.jump != 0 && site.phase != SiteEntry::Phase::gone &&
           site.phase != SiteEntry::Phase::left_out)
-        all.taken_.push_back({site, controller});
+        all.taken_.push_back({site, controller, false});
+    for (const layout::PointSiteEntry& point : file->journal.point_sites)
+      if (file->journal.semaphores[point.semaphore].progress !=
+          layout::SemaphoreEntry::Progress::lowered)
+        all.taken_.push_back({patch::site_of(point), controller, true});
   }
   std::sort(all.taken_.begin(), all.taken_.end(),
             [](const Taken& a, const Taken& b) { return a.site.address < b.site.address; });
@@ -79,12 +84,13 @@ std::optional<pid_t> AttachedSessions::any() const {
   return std::nullopt;
 }
 
-std::optional<pid_t> AttachedSessions::owner_of(Range range) const {
+std::optional<pid_t> AttachedSessions::owner_of(Range range, Purpose purpose) const {
   const Address from = range.begin - std::min<Address>(range.begin, UINT8_MAX);
   auto taken = std::lower_bound(taken_.begin(), taken_.end(), from,
                                 [](const Taken& one, Address a) { return one.site.address < a; });
   for (; taken != taken_.end() && taken->site.address < range.end; ++taken)
-    if (taken->range().overlaps(range)) return taken->controller;
+    if (taken->range().overlaps(range) && (purpose == Purpose::probe || !taken->is_point))
+      return taken->controller;
   return std::nullopt;
 }
 

@@ -29,8 +29,11 @@ class AttachedSessions {
   std::optional<pid_t> unknown() const { return unknown_; }
   // The controller of any session that has changed the text, or may do so next.
   std::optional<pid_t> any() const;
-  // The controller of a session that takes any of these bytes; nullopt if there is none.
-  std::optional<pid_t> owner_of(Range range) const;
+  // The controller of a session that takes any of these bytes; nullopt if there is none. The nop of
+  // a tracepoint that a session has turned on is taken from probes only: points are turned on by
+  // all who want them.
+  enum class Purpose : uint8_t { probe, point };
+  std::optional<pid_t> owner_of(Range range, Purpose purpose) const;
   // The controller of a session that has displaced the instruction there and one before it.
   std::optional<pid_t> owner_around(Address instruction) const;
   // Replaces the sessions' jumps by the original bytes in `bytes`, text read at `address`.
@@ -45,6 +48,7 @@ class AttachedSessions {
   struct Taken {
     layout::SiteEntry site;
     pid_t controller = 0;
+    bool is_point = false;  // a nop of a tracepoint
     Range range() const;
   };
   // Of one that is mapped: when it was created, its controller and its state.

@@ -162,10 +162,10 @@ void OwnLedger::settle(std::span<Site* const> sites) {
   entered_.clear();
 }
 
-void OwnLedger::settle_point(const PointSite& point, bool is_on) {
+void OwnLedger::settle_point(const PointSite& point, OwnSite::State state) {
   if (const auto known = points_.find(point.nop);
       known != points_.end() && known->second.nop != nullptr)
-    set_state(*known->second.nop, is_on ? OwnSite::State::in_use : OwnSite::State::former);
+    set_state(*known->second.nop, state);
 }
 
 void OwnLedger::settle_points(const std::function<OwnSite::State(const PointSite&)>& state_of) {

@@ -30,7 +30,7 @@ class OwnLedger {
   // To be called once a change is over: sites that were entered by it, or are removed by it, and
   // are not in use are left to others.
   void settle(std::span<Site* const> sites = {});
-  void settle_point(const PointSite& point, bool is_on);
+  void settle_point(const PointSite& point, layout::OwnSite::State state);
   // To be called after objects were loaded or unloaded, with what each known site has become.
   void settle_points(const std::function<layout::OwnSite::State(const PointSite&)>& state_of);
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "arch/jump.h"
+#include "image/point_records.h"
 #include "pinprick/tracepoint.h"
 
 namespace pinprick::library {
@@ -18,6 +19,9 @@ constexpr uint32_t kSiteWithNop = 1, kSiteWithSemaphore = 2;
 struct Record {
   int32_t to_site, to_block, to_point;  // each from its own place
 };
+
+static_assert(offsetof(pinprick_point, names) == image::kPointNames);
+static_assert(offsetof(pinprick_point, semaphore) == image::kPointCount);
 
 constexpr size_t kLongestName = 256, kLongestTypes = 1024;
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -63,18 +62,31 @@ void Points::refresh() {
 
 // No thread is at a site of an object that was unloaded.
 void Points::tell_what_is_there() const {
-  using SiteUse = layout::OwnSite::State;
   const auto memory = target::Memory::open(::getpid());
   if (!memory) return;
-  std::set<std::pair<Address, Address>> there;
+  std::map<std::pair<Address, Address>, Address> there;
   for (const PointObject& object : objects_.all())
     for (const auto& [address, point] : object.notes.points)
-      for (const PointSite& site : point.sites) there.emplace(site.nop, site.block);
+      for (const PointSite& site : point.sites)
+        there.try_emplace({site.nop, site.block}, address);
   SiteStates state_of(*memory);
   OwnLedger::get().settle_points([&](const PointSite& site) {
-    if (!there.contains({site.nop, site.block})) return SiteUse::gone;
-    return state_of(site) == SiteState::on ? SiteUse::in_use : SiteUse::former;
+    const auto point = there.find({site.nop, site.block});
+    return point == there.end() ? layout::OwnSite::State::gone
+                                : use_of(*memory, point->second, state_of(site));
   });
+}
+
+// A site that only others have turned on is theirs.
+layout::OwnSite::State Points::use_of(const target::Memory& memory, Address point,
+                                      SiteState state) const {
+  using Use = layout::OwnSite::State;
+  if (state != SiteState::on) return Use::former;
+  uint16_t count = 0;
+  const bool is_counted =
+      memory.read_value(point + offsetof(pinprick_point, semaphore), count) && count != 0;
+  const bool is_ours = states_.contains(reinterpret_cast<pinprick_point*>(point));
+  return is_ours || !is_counted ? Use::in_use : Use::former;
 }
 
 // Edits a copy of the list of each point: edit(list, attachment) returns an errno, or 0.
@@ -148,7 +160,7 @@ void Points::publish(Changes& changes) {
     __atomic_store_n(&change.point->calls, state.published.get(), __ATOMIC_RELEASE);
     if (is_on != was_on)
       __atomic_fetch_add(&change.point->semaphore, is_on ? uint16_t{1} : uint16_t{0xffff},
-                         __ATOMIC_RELAXED);
+                         __ATOMIC_SEQ_CST);
   }
 }
 
@@ -162,30 +174,59 @@ void Points::retire(std::vector<Calls> lists) {
 // What attached sessions are told follows what the text has become.
 class Points::Settling {
  public:
-  Settling(const target::SelfTarget& self, std::span<const PointSite> on,
-           std::span<const PointSite> off)
-      : self_(self), sites_(on.begin(), on.end()) {
-    sites_.insert(sites_.end(), off.begin(), off.end());
-  }
+  Settling(const Points& all, const target::SelfTarget& self,
+           std::span<pinprick_point* const> points)
+      : all_(all), self_(self), points_(points.begin(), points.end()) {}
   Settling(const Settling&) = delete;
   Settling& operator=(const Settling&) = delete;
   ~Settling() {
     SiteStates state_of(self_.memory());
-    for (const PointSite& site : sites_)
-      OwnLedger::get().settle_point(site, state_of(site) == SiteState::on);
+    for (const pinprick_point* point : points_) {
+      const PointOfObject* const known = all_.objects_.find(address_of(point));
+      if (known == nullptr) continue;
+      for (const PointSite& site : known->sites)
+        OwnLedger::get().settle_point(
+            site, all_.use_of(self_.memory(), address_of(point), state_of(site)));
+    }
   }
 
  private:
+  const Points& all_;
   const target::SelfTarget& self_;
-  std::vector<PointSite> sites_;
+  std::vector<pinprick_point*> points_;
 };
+
+// Attached sessions stop this thread when they like, change counts and sites, and let it go on. They
+// leave a site alone that it is changing. So it looks again after each change.
+Result<void, PointError> Points::follow_counts(const target::SelfTarget& self,
+                                               std::span<pinprick_point* const> points) const {
+  constexpr int kMostChanges = 100;  // sessions that come and go as fast as that are none
+  for (int change = 0; change < kMostChanges; ++change) {
+    std::vector<PointSite> on, off;
+    SiteStates state_of(self.memory());
+    for (const pinprick_point* point : points) {
+      const PointOfObject* const known = objects_.find(address_of(point));
+      if (known == nullptr) continue;
+      const bool is_wanted = __atomic_load_n(&point->semaphore, __ATOMIC_SEQ_CST) != 0;
+      for (const PointSite& site : known->sites)
+        if (state_of(site) == (is_wanted ? SiteState::off : SiteState::on))
+          (is_wanted ? on : off).push_back(site);
+    }
+    if (on.empty() && off.empty()) return {};
+    if (auto done = turn_on(self, on); !done) return fail(point_error(done.error()));
+    if (auto done = turn_off(self, off); !done) return fail(point_error(done.error()));
+  }
+  return {};
+}
 
 Result<void, PointError> Points::make(Changes changes) {
   const auto on = sites_of(changes, &Change::turns_on);
-  const auto off = sites_of(changes, &Change::turns_off);
   const auto self = target::SelfTarget::open();
   if (!self) return fail(point_error(system_error(self.error())));
-  const Settling settling(*self, on, off);
+  std::vector<pinprick_point*> switched;
+  for (const Change& change : changes)
+    if (change.turns_on || change.turns_off) switched.push_back(change.point);
+  const Settling settling(*this, *self, switched);
   if (auto checked = check(*self, on); !checked) return checked;
   std::vector<Calls> former;
   former.reserve(changes.size());
@@ -193,20 +234,20 @@ Result<void, PointError> Points::make(Changes changes) {
   for (const Change& change : changes) states_.try_emplace(change.point);
   // From here on nothing throws.
   publish(changes);
-  auto done = turn_on(*self, on);
-  if (done) {
-    static_cast<void>(turn_off(*self, off));
-  } else {
+  auto done = follow_counts(*self, switched);
+  // What cannot be turned off stays on, with an empty list.
+  const bool is_undone = !done && !on.empty();
+  if (is_undone) {
     publish(changes);  // exchanges them back
-    static_cast<void>(turn_off(*self, on));
+    static_cast<void>(follow_counts(*self, switched));
   }
   for (Change& change : changes) {
     if (change.calls) former.push_back(std::move(change.calls));
     if (!states_.at(change.point).published) states_.erase(change.point);
   }
   if (!former.empty()) retire(std::move(former));
-  if (!on.empty() || !off.empty()) Registry::get().forget_text();
-  if (!done) return fail(point_error(done.error()));
+  if (!switched.empty()) Registry::get().forget_text();
+  if (is_undone) return done;
   return {};
 }
 

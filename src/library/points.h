@@ -9,6 +9,10 @@
 //     4  start a grace period, and keep the old lists until it has passed
 //     5  turn on the sites of points that have got functions, turn off those of points without
 //
+// A point stays on while anybody wants it on. Those are counted in the point: this library, and
+// each attached pinprick that waits for its hits. In step 3 the count changes, and step 5 makes the
+// sites follow it: engine/point_sites.h has the rule, and why threads are safe.
+//
 // If step 5 fails for points that are turned on, the old lists are published again. If it fails for
 // others, they stay on with an empty list, which costs a hit some nanoseconds.
 //
@@ -28,8 +32,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "layout/own_probes.h"
 #include "library/point_error.h"
 #include "library/point_objects.h"
+#include "library/point_text.h"
 #include "pinprick/tracepoint.h"
 #include "target/self_target.h"
 
@@ -87,6 +93,12 @@ class Points {
   Result<void, PointError> check(const target::SelfTarget& self,
                                  std::span<const PointSite> sites) const;
   Result<void, PointError> make(Changes changes);
+  // Makes the sites of these points what their counts say, as far as they are a point's.
+  Result<void, PointError> follow_counts(const target::SelfTarget& self,
+                                         std::span<pinprick_point* const> points) const;
+  // What attached sessions are to be told of a site.
+  layout::OwnSite::State use_of(const target::Memory& memory, Address point,
+                                SiteState state) const;
   void publish(Changes& changes);
   void retire(std::vector<Calls> lists);
 

@@ -54,7 +54,7 @@ Result<AttachedSessions, Error> look_at_sessions(const target::Memory& memory) {
 // Enters the sites, and then looks. `range_of` and `name_of` are of one of them.
 template <class Sites, class RangeOf, class NameOf>
 Taken enter_and_look(const target::Memory& memory, const Sites& sites, RangeOf&& range_of,
-                     NameOf&& name_of) {
+                     NameOf&& name_of, AttachedSessions::Purpose purpose) {
   OwnLedger& ledger = OwnLedger::get();
   std::vector<Range> entered;
   std::vector<std::string> names;
@@ -69,10 +69,10 @@ Taken enter_and_look(const target::Memory& memory, const Sites& sites, RangeOf&&
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const auto sessions = look_at_sessions(memory);
   if (!sessions) return fail(sessions.error());
-  if (const auto owner = sessions->owner_of(ledger.library()))
+  if (const auto owner = sessions->owner_of(ledger.library(), purpose))
     return fail(attached_error(*owner, {}, "has probes in libpinprick itself"));
   for (size_t i = 0; i < entered.size(); ++i)
-    if (const auto owner = sessions->owner_of(entered[i]))
+    if (const auto owner = sessions->owner_of(entered[i], purpose))
       return fail(attached_error(*owner, names[i], "has a probe there"));
   return std::optional(*sessions);
 }
@@ -92,7 +92,7 @@ Taken take_sites(const target::Memory& memory, std::span<Site* const> sites) {
   for (Site* site : sites) all.push_back(*site);
   return enter_and_look(
       memory, all, [](const Site& site) { return describe(site).range(); },
-      [](const Site& site) { return site.name; });
+      [](const Site& site) { return site.name; }, AttachedSessions::Purpose::probe);
 }
 
 Taken take_sites(const target::Memory& memory, std::span<const PointSite> points) {
@@ -104,7 +104,7 @@ Taken take_sites(const target::Memory& memory, std::span<const PointSite> points
       [](const PointSite& point) {
         return Range{point.nop, point.nop + arch::kLinkLength};
       },
-      name_of);
+      name_of, AttachedSessions::Purpose::point);
   if (!taken || !*taken) return taken;
   for (const PointSite& point : points)
     if (const auto owner = (*taken)->owner_around(point.block))

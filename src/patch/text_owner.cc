@@ -124,6 +124,26 @@ bool OwnProbes::needs_any_of(Range window) const {
                      [&](Range library) { return window.overlaps(library); });
 }
 
+template <class F>
+bool OwnProbes::any_in_use(Range bytes, F&& f) const {
+  OwnSite first;
+  first.address = bytes.begin - std::min<Address>(bytes.begin, UINT8_MAX);
+  for (auto site = std::lower_bound(sites_.begin(), sites_.end(), first, by_address);
+       site != sites_.end() && site->address < bytes.end; ++site)
+    if (site->state == OwnSite::State::in_use && site->range().overlaps(bytes) && f(*site))
+      return true;
+  return false;
+}
+
+// Sites of tracepoints have no name.
+bool OwnProbes::has_probe_at(Range bytes) const {
+  return any_in_use(bytes, [](const OwnSite& site) { return site.name != 0; });
+}
+
+bool OwnProbes::takes(Range bytes) const {
+  return any_in_use(bytes, [](const OwnSite&) { return true; });
+}
+
 // A page that is still the file's was never written to: what was probed there was unloaded. While
 // the program changes a site, any of its bytes may be new already; the first one then is a
 // breakpoint, as it is in the last step of a removal.

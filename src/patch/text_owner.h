@@ -57,6 +57,10 @@ class OwnProbes {
   // Would a window of displaced instructions be in the way of one of them? It must not have bytes
   // that are in use, nor bytes after its first one at which a stub goes on.
   bool needs_any_of(Range window) const;
+  // Has the program a probe of its own there now, other than a tracepoint that it has turned on?
+  bool has_probe_at(Range bytes) const;
+  // Does it say that it has, or changes, any of these bytes?
+  bool takes(Range bytes) const;
   // All code that was emitted for the probes and that may return to the program, and libpinprick.
   const std::vector<Range>& code() const { return code_; }
   const std::vector<layout::OwnSlots>& slots() const { return slots_; }
@@ -72,6 +76,8 @@ class OwnProbes {
     Address address = 0;
     uint64_t sites_read = 0;
   };
+  template <class F>
+  bool any_in_use(Range bytes, F&& f) const;
   bool read_table(const target::Memory& memory, Address address);
   bool read_sites(const target::Memory& memory, Table& table, uint64_t count);
 
