@@ -209,7 +209,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
       });
   const bool point_sites_ok =
       std::all_of(out.point_sites.begin(), out.point_sites.end(), [&](const PointSiteEntry& one) {
-        return one.semaphore < out.semaphores.size() && one.address % kPageSize <= kPageSize - 5;
+        return one.semaphore < out.semaphores.size() && one.address % kPageSize <= kPageSize - kLongSiteLength;
       });
   // Names are shown, and are names of files.
   if (header.is_kept != 0 && !is_statistic_name(out.name(header.statistic)))

@@ -232,7 +232,7 @@ sys.stdin.read()
   done
 }
 
-@test "a tracepoint that the program turns on is counted by pinprick, too, while it is on" {
+@test "a tracepoint is on while the program or pinprick wants it, and each counts its hits" {
   start_probed
   watch count usdt:probed:fired probed:fire -p "$fed"
   [ "$(answer fire)" = "fired 0" ]
@@ -242,17 +242,41 @@ sys.stdin.read()
   [ "$(answer fire)" = "fired 1000" ]
   [ "$(answer attach)" = attached ]
   end_watch
-  [ "$(hits probed:fired)" -eq 1000 ]
+  [ "$(hits probed:fired)" -eq 3000 ]
   [ "$(hits fire)" -eq 3000 ]
   [ "$(answer fire)" = "fired 2000" ]
   run "$PINPRICK" status -p "$fed"
   [[ "$output" == *"tracepoint at 0x"* ]]
+  watch count usdt:probed:fired -p "$fed"
+  [ "$(answer fire)" = "fired 3000" ]
+  [ "$(answer detach)" = detached ]
+  [ "$(answer fire)" = "fired 3000" ]
+  run "$PINPRICK" status -p "$fed"
+  [[ "$output" != *"tracepoint at 0x"* ]]
+  end_watch
+  [ "$(hits probed:fired)" -eq 2000 ]
+  no_trace "$fed"
+  end_fed
+}
+
+@test "a tracepoint that a killed pinprick has turned on obeys the program, and ends with a detach" {
+  start_probed
+  watch count usdt:probed:fired -p "$fed"
+  kill -KILL "$watcher"
+  wait "$watcher" || true
+  [ "$(answer attach)" = attached ]
+  [ "$(answer fire)" = "fired 1000" ]
+  [ "$(answer detach)" = detached ]
+  [ "$(answer fire)" = "fired 1000" ]
+  [ "$(answer attach)" = attached ]
+  "$PINPRICK" detach -p "$fed"
+  [ "$(answer fire)" = "fired 2000" ]
   [ "$(answer detach)" = detached ]
   no_trace "$fed"
   end_fed
 }
 
-@test "a tracepoint's place is refused to the one that comes second" {
+@test "a tracepoint's nop, probed by its address, is refused to the one that comes second" {
   start_probed
   # The nop of the point.
   local site=probed:fire+0x9

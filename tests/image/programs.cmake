@@ -26,6 +26,11 @@ image_program(basic_huge_bss basic.c ${PROGRAM_GCC} ${NO_PIE} -mcmodel=large
   -DHUGE_BSS=0x80000000)
 image_program(points_pie points.c ${PROGRAM_GCC} ${PIE})
 image_program(points_nopie points.c ${PROGRAM_GCC} ${NO_PIE})
+set(TRACEPOINTS -I${PROJECT_SOURCE_DIR}/include)
+image_program(tracepoints_pie ../orders.c ${PROGRAM_GCC} ${PIE} ${TRACEPOINTS})
+image_program(tracepoints_nopie ../orders.c ${PROGRAM_GCC} ${NO_PIE} ${TRACEPOINTS})
+image_program(tracepoints_packed ../orders.c ${PROGRAM_GCC} ${PIE} ${TRACEPOINTS}
+  -Wl,-z,pack-relative-relocs)
 image_program(basic.o basic.c ${PROGRAM_GCC} -c)
 image_program(libbasic.so.1 basic.c ${PROGRAM_GCC} -DLIBRARY -fPIC -shared -Wl,--hash-style=gnu)
 image_program(libbasic_sysv.so.1 basic.c ${PROGRAM_GCC} -DLIBRARY -fPIC -shared

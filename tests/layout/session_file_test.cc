@@ -22,6 +22,7 @@ constexpr SessionCounts kCounts = {.mappings = 3,
                                    .spans = 2,
                                    .switches = 5,
                                    .semaphores = 2,
+                                   .point_sites = 2,
                                    .counters = 5,
                                    .histograms = 2,
                                    .pool_size = kBlocks * kBlock,
@@ -42,6 +43,7 @@ struct Sample {
   std::vector<SemaphoreEntry> semaphores = {
       {0x5555'4028, 1, 0, SemaphoreEntry::Progress::raised},
       {0x5555'402a, 1, 7, SemaphoreEntry::Progress::lowering}};
+  std::vector<PointSiteEntry> point_sites = {{0x5555'1100, 0x200, 1}, {0x5555'1200, -0x80, 1}};
   std::vector<char> names;
 
   Sample() {
@@ -90,6 +92,7 @@ struct Sample {
     put(out, header.spans, spans);
     put(out, header.switches, switches);
     put(out, header.semaphores, semaphores);
+    put(out, header.point_sites, point_sites);
     put(out, header.names, names);
     return out;
   }
@@ -118,6 +121,7 @@ std::vector<Range> table_ranges(const FileHeader& header) {
           range(header.spans, sizeof(SpanEntry)),
           range(header.switches, sizeof(SwitchEntry)),
           range(header.semaphores, sizeof(SemaphoreEntry)),
+          range(header.point_sites, sizeof(PointSiteEntry)),
           range(header.names, 1),
           {header.cells_offset, header.file_size}};
 }
@@ -289,6 +293,7 @@ TEST(ParseSession, ReturnsWhatWasWritten) {
   EXPECT_TRUE(same(session.spans, sample.spans));
   EXPECT_TRUE(same(session.switches, sample.switches));
   EXPECT_TRUE(same(session.semaphores, sample.semaphores));
+  EXPECT_TRUE(same(session.point_sites, sample.point_sites));
   EXPECT_TRUE(same(session.names, sample.names));
 }
 
@@ -300,6 +305,16 @@ TEST(ParseSession, RefusesSemaphoresOfNoObjectOrInNoKnownState) {
   Sample no_state;
   no_state.semaphores[0].progress = static_cast<SemaphoreEntry::Progress>(5);
   EXPECT_EQ(no_state.parse(session), ParseError::inconsistent);
+}
+
+TEST(ParseSession, RefusesPointSitesOfNoSemaphoreOrInTwoPages) {
+  Session session;
+  Sample no_semaphore;
+  no_semaphore.point_sites[1].semaphore = kCounts.semaphores;
+  EXPECT_EQ(no_semaphore.parse(session), ParseError::inconsistent);
+  Sample in_two_pages;
+  in_two_pages.point_sites[0].address = 0x5555'1ffc;
+  EXPECT_EQ(in_two_pages.parse(session), ParseError::inconsistent);
 }
 
 TEST(ParseSession, ReadsASessionWithoutAnyProbe) {
