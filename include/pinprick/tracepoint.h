@@ -64,6 +64,27 @@ struct pinprick_attachment {
   int priority;
 };
 
+/* An attachment by name, for those who learn names while they run, or whose functions are for
+ * points of other objects. PINPRICK_NAMED_ATTACHMENT makes one, and checks the type of the
+ * function. */
+struct pinprick_named_attachment {
+  const char* object; /* the path of its file, or the last part of that; NULL: all that have it */
+  const char* provider;
+  const char* name;
+  const char* types; /* of the function's arguments after `data`, as in the point's declaration */
+  pinprick_point_untyped_* function;
+  void* data;
+  int priority;
+};
+
+/* An object with points that comes or goes. */
+struct pinprick_points_event {
+  const char* object; /* path of its file; valid during the call */
+  unsigned points;    /* that it has */
+  bool comes;         /* false: it goes */
+};
+typedef void pinprick_points_notified(void* data, const struct pinprick_points_event* event);
+
 /* One point, as a list has it. The strings live as long as the list. */
 struct pinprick_point_info {
   const char* object; /* path of the file */
@@ -93,8 +114,17 @@ PINPRICK_POINT_WEAK_ int pinprick_library_points_attach(const struct pinprick_at
                                                         size_t count);
 PINPRICK_POINT_WEAK_ int pinprick_library_points_detach(const struct pinprick_attachment* all,
                                                         size_t count);
+PINPRICK_POINT_WEAK_ int pinprick_library_points_attach_named(
+    const struct pinprick_named_attachment* all, size_t count);
+PINPRICK_POINT_WEAK_ int pinprick_library_points_detach_named(
+    const struct pinprick_named_attachment* all, size_t count);
 PINPRICK_POINT_WEAK_ int pinprick_library_points_synchronize(void);
 PINPRICK_POINT_WEAK_ const char* pinprick_library_points_error(void);
+PINPRICK_POINT_WEAK_ int pinprick_library_points_notify(pinprick_points_notified* function,
+                                                        void* data);
+PINPRICK_POINT_WEAK_ int pinprick_library_points_stop_notifying(pinprick_points_notified* function,
+                                                                void* data);
+PINPRICK_POINT_WEAK_ void pinprick_library_points_object(const void* inside, int comes);
 PINPRICK_POINT_WEAK_ struct pinprick_point_list* pinprick_library_points_list(void);
 PINPRICK_POINT_WEAK_ const struct pinprick_point_info* pinprick_library_points_next(
     struct pinprick_point_list* list);
@@ -144,11 +174,46 @@ static inline int pinprick_points_detach(const struct pinprick_attachment* all, 
                                      : pinprick_points_no_library_();
 }
 
+/* Attach and detach functions by the names of points, in all objects that have such a point now.
+ * Points of one name, with other types than the function's, are other points. Types are compared as
+ * they are written, spaces aside. As the two above, and also:
+ *   ENOENT   no object has such a point; of a detach: none of them has the function with this data
+ */
+static inline int pinprick_points_attach_named(const struct pinprick_named_attachment* all,
+                                               size_t count) {
+  return pinprick_points_available() ? pinprick_library_points_attach_named(all, count)
+                                     : pinprick_points_no_library_();
+}
+static inline int pinprick_points_detach_named(const struct pinprick_named_attachment* all,
+                                               size_t count) {
+  return pinprick_points_available() ? pinprick_library_points_detach_named(all, count)
+                                     : pinprick_points_no_library_();
+}
+
 /* Waits until no function runs, nor will run, that was detached before the call. Afterwards its
  * data can be freed, and its library unloaded. Returns 0, or -1 with errno EDEADLK if it is called
  * from such a function, which it would wait for. */
 static inline int pinprick_points_synchronize(void) {
   return pinprick_points_available() ? pinprick_library_points_synchronize() : 0;
+}
+
+/* Has `function` called for each object with points that is loaded or unloaded from now on: after
+ * its addresses are in place and before its constructors, and after its destructors and before its
+ * code goes. It runs in the thread that loads or unloads, which holds the loader's lock: it may
+ * make all calls here, such as attaching to the new points, and must not wait for threads that
+ * load. It is not called when the process exits. Objects that are there already are in
+ * pinprick_points_list(). Returns 0, or -1 with errno: EINVAL without a function, EEXIST if it is
+ * called with this data already, ENOSYS, ENOMEM. */
+static inline int pinprick_points_notify(pinprick_points_notified* function, void* data) {
+  return pinprick_points_available() ? pinprick_library_points_notify(function, data)
+                                     : pinprick_points_no_library_();
+}
+
+/* Ends that. When it returns, no other thread is calling the function. Returns 0, or -1 with errno
+ * ENOENT if it is not called with this data, ENOSYS, ENOMEM. */
+static inline int pinprick_points_stop_notifying(pinprick_points_notified* function, void* data) {
+  return pinprick_points_available() ? pinprick_library_points_stop_notifying(function, data)
+                                     : pinprick_points_no_library_();
 }
 
 /* Returns why the last call on this thread has failed, in one sentence. */
@@ -245,6 +310,53 @@ __asm__(".ifndef pinprick_point_visit\n" /* with LTO, several files become one *
         "retq $136\n"
         ".cfi_endproc\n"
         ".size pinprick_point_visit, . - pinprick_point_visit\n"
+        ".popsection\n"
+        ".endif\n");
+
+/* Tells the library that this object comes, and that it goes: once for each object, whichever of
+ * its files include this header. Before all constructors, and after all destructors. */
+#ifdef PINPRICK_POINTS_NEED_LIBRARY
+#define PINPRICK_POINT_WEAK_SYMBOL_
+#else
+#define PINPRICK_POINT_WEAK_SYMBOL_ ".weak pinprick_library_points_object\n"
+#endif
+__asm__(".ifndef pinprick_point_object_comes\n" PINPRICK_POINT_WEAK_SYMBOL_ ".pushsection "
+        ".text.unlikely.pinprick_point_object,\"axG\",@progbits,pinprick_point_object,comdat\n"
+        ".weak pinprick_point_object_comes\n"
+        ".hidden pinprick_point_object_comes\n"
+        ".type pinprick_point_object_comes, @function\n"
+        "pinprick_point_object_comes:\n"
+        ".cfi_startproc\n"
+        "endbr64\n"
+        "movl $1, %esi\n"
+        ".Lpp_object_tell:\n"
+        "leaq pinprick_point_object_comes(%rip), %rdi\n"
+        "movq pinprick_library_points_object@GOTPCREL(%rip), %rax\n"
+        "testq %rax, %rax\n"
+        "je .Lpp_object_alone\n"
+        "jmpq *%rax\n"
+        ".Lpp_object_alone:\n"
+        "retq\n"
+        ".cfi_endproc\n"
+        ".size pinprick_point_object_comes, . - pinprick_point_object_comes\n"
+        ".weak pinprick_point_object_goes\n"
+        ".hidden pinprick_point_object_goes\n"
+        ".type pinprick_point_object_goes, @function\n"
+        "pinprick_point_object_goes:\n"
+        ".cfi_startproc\n"
+        "endbr64\n"
+        "xorl %esi, %esi\n"
+        "jmp .Lpp_object_tell\n"
+        ".cfi_endproc\n"
+        ".size pinprick_point_object_goes, . - pinprick_point_object_goes\n"
+        ".popsection\n"
+        ".pushsection .init_array.00101,\"awG\",@init_array,pinprick_point_object,comdat\n"
+        ".balign 8\n"
+        ".quad pinprick_point_object_comes\n"
+        ".popsection\n"
+        ".pushsection .fini_array.00101,\"awG\",@fini_array,pinprick_point_object,comdat\n"
+        ".balign 8\n"
+        ".quad pinprick_point_object_goes\n"
         ".popsection\n"
         ".endif\n");
 
@@ -444,6 +556,12 @@ constexpr int note_size() {
 #define PINPRICK_POINT_TYPED_(id, f) _Generic((f), pinprick_point_function_##id * : (f))
 #endif
 
+/* The same for the points of this name in other objects. The point has to be declared, and need not
+ * be defined: PINPRICK_NAMED_ATTACHMENT(NULL, shop, order, note, NULL, 0). */
+#define PINPRICK_NAMED_ATTACHMENT(object, provider, name, function, data, priority) \
+  pinprick_point_named_attachment_##provider##__##name(                             \
+      object, PINPRICK_POINT_TYPED_(provider##__##name, function), data, priority)
+
 /* Attach, and detach, one function. As pinprick_points_attach() and pinprick_points_detach(). */
 #define PINPRICK_POINT_ATTACH(provider, name, function, data, priority) \
   pinprick_points_attach_one_(PINPRICK_ATTACHMENT(provider, name, function, data, priority))
@@ -590,6 +708,19 @@ static inline int pinprick_points_detach_one_(struct pinprick_attachment one) {
     struct pinprick_attachment all = {&pinprick_point_##id,                                        \
                                       PINPRICK_POINT_CAST_(pinprick_point_untyped_*, function),    \
                                       data, priority};                                             \
+    return all;                                                                                    \
+  }                                                                                                \
+  static inline __attribute__((unused)) struct pinprick_named_attachment                           \
+      pinprick_point_named_attachment_##id(                                                        \
+          const char* object, pinprick_point_function_##id* function, void* data, int priority) {  \
+    struct pinprick_named_attachment all = {                                                       \
+        object,                                                                                    \
+        #provider,                                                                                 \
+        #name,                                                                                     \
+        pinprick_point_types_##id + (sizeof pinprick_point_types_##id > 1 ? 2 : 0),                \
+        PINPRICK_POINT_CAST_(pinprick_point_untyped_*, function),                                  \
+        data,                                                                                      \
+        priority};                                                                                 \
     return all;                                                                                    \
   }                                                                                                \
   struct pinprick_point_declared_ /* takes the semicolon */

@@ -102,9 +102,9 @@ std::vector<PointSiteEntry> point_sites_of(const placement::ProbeSet& set,
   image::Object& object = *set.patches[*patches.begin()].object;
   for (const PointRecord& record : object.point_records()) {
     const Address nop = record.nop + object.bias();
-    const auto semaphore =
-        std::lower_bound(semaphores.begin(), semaphores.end(), record.count() + object.bias(),
-                         [](const layout::SemaphoreEntry& one, Address a) { return one.address < a; });
+    const auto semaphore = std::lower_bound(
+        semaphores.begin(), semaphores.end(), record.count() + object.bias(),
+        [](const layout::SemaphoreEntry& one, Address a) { return one.address < a; });
     if (semaphore == semaphores.end() || semaphore->address != record.count() + object.bias() ||
         is_in_two_pages(nop))
       continue;
@@ -137,9 +137,9 @@ void leave_out_held_points(ArmingPlan& plan, const OtherSites& others,
     const placement::SitePatch& patch = plan.set.patches[i];
     const uint64_t bias = patch.object->bias();
     const Range own = {patch.plan.claimed().begin + bias, patch.plan.claimed().end + bias};
-    const auto next = std::lower_bound(
-        wanted.begin(), wanted.end(), own.begin,
-        [](const Range& one, Address begin) { return one.end <= begin; });
+    const auto next =
+        std::lower_bound(wanted.begin(), wanted.end(), own.begin,
+                         [](const Range& one, Address begin) { return one.end <= begin; });
     if (next != wanted.end() && next->begin < own.end)
       plan.in_the_way.emplace(i, plan::Reason::neighbour);
   }

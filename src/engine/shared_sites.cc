@@ -91,7 +91,7 @@ void add_sites(const layout::Session& journal, std::vector<OtherSite>& sites) {
     site.leads_on = has_trampoline(journal, i);
     sites.push_back(site);
   }
-  // Whoever displaced such a nop would keep its point from being turned off.
+  // A jump over such a nop would keep its point from being turned off.
   for (const layout::PointSiteEntry& point : journal.point_sites) {
     using Progress = layout::SemaphoreEntry::Progress;
     const Progress progress = journal.semaphores[point.semaphore].progress;

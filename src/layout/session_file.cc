@@ -209,13 +209,13 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
       });
   const bool point_sites_ok =
       std::all_of(out.point_sites.begin(), out.point_sites.end(), [&](const PointSiteEntry& one) {
-        return one.semaphore < out.semaphores.size() && one.address % kPageSize <= kPageSize - kLongSiteLength;
+        return one.semaphore < out.semaphores.size() &&
+               one.address % kPageSize <= kPageSize - kLongSiteLength;
       });
   // Names are shown, and are names of files.
   if (header.is_kept != 0 && !is_statistic_name(out.name(header.statistic)))
     return ParseError::inconsistent;
-  if (!sites_ok || !probes_ok || !spans_ok || !mappings_ok || !semaphores_ok ||
-      !point_sites_ok)
+  if (!sites_ok || !probes_ok || !spans_ok || !mappings_ok || !semaphores_ok || !point_sites_ok)
     return ParseError::inconsistent;
   return std::nullopt;
 }

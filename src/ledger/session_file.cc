@@ -154,13 +154,12 @@ Result<void, FileError> SessionFile::write_tables(const layout::Session& session
     return write(section.offset, entries.data(), entries.size() * sizeof entries[0]);
   };
   const layout::FileHeader& header = session.header;
-  for (auto result : {put(header.mappings, session.mappings), put(header.objects, session.objects),
-                      put(header.sites, session.sites), put(header.probes, session.probes),
-                      put(header.functions, session.functions), put(header.spans, session.spans),
-                      put(header.switches, session.switches),
-                      put(header.semaphores, session.semaphores),
-                      put(header.point_sites, session.point_sites),
-                      put(header.names, session.names)})
+  for (auto result :
+       {put(header.mappings, session.mappings), put(header.objects, session.objects),
+        put(header.sites, session.sites), put(header.probes, session.probes),
+        put(header.functions, session.functions), put(header.spans, session.spans),
+        put(header.switches, session.switches), put(header.semaphores, session.semaphores),
+        put(header.point_sites, session.point_sites), put(header.names, session.names)})
     if (!result) return result;
   return {};
 }

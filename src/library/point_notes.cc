@@ -144,6 +144,10 @@ class Reader {
 
 }  // namespace
 
+bool is_in(const dl_phdr_info& object, Address address) {
+  return is_loaded(object, {address, address + 1}, 0);
+}
+
 bool is_data_of(const dl_phdr_info& object, Range bytes) {
   return is_loaded(object, bytes, PF_R | PF_W);
 }

@@ -37,6 +37,9 @@ struct ObjectNotes {
 
 ObjectNotes read_point_notes(const dl_phdr_info& object);
 
+// Returns whether the address lies in one of the object's segments.
+bool is_in(const dl_phdr_info& object, Address address);
+
 // Returns whether the bytes lie in one of the object's segments that can be written.
 bool is_data_of(const dl_phdr_info& object, Range bytes);
 

@@ -88,6 +88,17 @@ const PointOfObject* PointObjects::find(Address point) const {
   return nullptr;
 }
 
+std::optional<PointObject> PointObjects::around(Address address) {
+  std::optional<PointObject> found;
+  for_each_object([&](const dl_phdr_info& info) {
+    if (!is_in(info, address)) return true;
+    ObjectNotes notes = read_point_notes(info);
+    if (!notes.points.empty()) found = PointObject{path_of(info), std::move(notes)};
+    return false;
+  });
+  return found;
+}
+
 void PointObjects::for_each_loaded(const std::vector<Address>& points,
                                    const std::function<void(Address)>& f) {
   for_each_object([&](const dl_phdr_info& info) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ class PointObjects {
   // Returns nullptr if no object has records of it.
   const PointOfObject* find(Address point) const;
 
+  // Returns the object that has the address; nullopt if none does, or it has no points.
+  static std::optional<PointObject> around(Address address);
   // Calls f with each of `points`, an address of a struct pinprick_point, that lies in an object's
   // data now. While f runs, the object is not unloaded.
   static void for_each_loaded(const std::vector<Address>& points,

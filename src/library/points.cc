@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -29,6 +31,29 @@ std::string name_of(const pinprick_point& point) {
 
 bool is_same(const pinprick_point_call& a, const pinprick_attachment& b) {
   return a.function == b.function && a.data == b.data;
+}
+
+bool is_file(const std::string& path, std::string_view wanted) {
+  return path == wanted || path.substr(path.rfind('/') + 1) == wanted;
+}
+
+// Spaces that only separate a word from something else say nothing.
+std::string without_spaces(std::string_view types) {
+  const auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
+  std::string out;
+  bool is_after_space = false;
+  for (const char c : types) {
+    if (c == ' ') {
+      is_after_space = true;
+      continue;
+    }
+    if (is_after_space && !out.empty() && is_word(out.back()) && is_word(c)) out += ' ';
+    is_after_space = false;
+    out += c;
+  }
+  return out;
 }
 
 }  // namespace
@@ -67,8 +92,7 @@ void Points::tell_what_is_there() const {
   std::map<std::pair<Address, Address>, Address> there;
   for (const PointObject& object : objects_.all())
     for (const auto& [address, point] : object.notes.points)
-      for (const PointSite& site : point.sites)
-        there.try_emplace({site.nop, site.block}, address);
+      for (const PointSite& site : point.sites) there.try_emplace({site.nop, site.block}, address);
   SiteStates state_of(*memory);
   OwnLedger::get().settle_points([&](const PointSite& site) {
     const auto point = there.find({site.nop, site.block});
@@ -196,8 +220,8 @@ class Points::Settling {
   std::vector<pinprick_point*> points_;
 };
 
-// Attached sessions stop this thread when they like, change counts and sites, and let it go on. They
-// leave a site alone that it is changing. So it looks again after each change.
+// Attached sessions stop this thread when they like, change counts and sites, and let it go on.
+// They leave a site alone that it is changing. So it looks again after each change.
 Result<void, PointError> Points::follow_counts(const target::SelfTarget& self,
                                                std::span<pinprick_point* const> points) const {
   constexpr int kMostChanges = 100;  // sessions that come and go as fast as that are none
@@ -251,7 +275,7 @@ Result<void, PointError> Points::make(Changes changes) {
   return {};
 }
 
-Result<void, PointError> Points::attach(std::span<const pinprick_attachment> all) {
+Result<void, PointError> Points::add(std::span<const pinprick_attachment> all) {
   const auto add = [](List& list, const pinprick_attachment& one) {
     for (const Attached& other : list)
       if (is_same(other.call, one)) return EEXIST;
@@ -261,26 +285,95 @@ Result<void, PointError> Points::attach(std::span<const pinprick_attachment> all
     list.insert(after, {{one.function, one.data}, one.priority});
     return 0;
   };
-  return Registry::get().exclusively([&]() -> Result<void, PointError> {
-    refresh();
-    auto changes = prepare(all, add);
-    if (!changes) return fail(changes.error());
-    return make(*std::move(changes));
-  });
+  auto changes = prepare(all, add);
+  if (!changes) return fail(changes.error());
+  return make(*std::move(changes));
 }
 
-Result<void, PointError> Points::detach(std::span<const pinprick_attachment> all) {
+Result<void, PointError> Points::take(std::span<const pinprick_attachment> all) {
   const auto take = [](List& list, const pinprick_attachment& one) {
     return std::erase_if(list, [&](const Attached& other) { return is_same(other.call, one); }) == 0
                ? ENOENT
                : 0;
   };
+  auto changes = prepare(all, take);
+  if (!changes) return fail(changes.error());
+  return make(*std::move(changes));
+}
+
+Result<void, PointError> Points::attach(std::span<const pinprick_attachment> all) {
+  return Registry::get().exclusively([&] {
+    refresh();
+    return add(all);
+  });
+}
+
+Result<void, PointError> Points::detach(std::span<const pinprick_attachment> all) {
+  return Registry::get().exclusively([&] {
+    refresh();
+    return take(all);
+  });
+}
+
+Result<void, PointError> Points::attach_named(std::span<const pinprick_named_attachment> all) {
   return Registry::get().exclusively([&]() -> Result<void, PointError> {
     refresh();
-    auto changes = prepare(all, take);
-    if (!changes) return fail(changes.error());
-    return make(*std::move(changes));
+    const auto found = find_named(all, Among::all);
+    if (!found) return fail(found.error());
+    return add(*found);
   });
+}
+
+Result<void, PointError> Points::detach_named(std::span<const pinprick_named_attachment> all) {
+  return Registry::get().exclusively([&]() -> Result<void, PointError> {
+    refresh();
+    const auto found = find_named(all, Among::attached);
+    if (!found) return fail(found.error());
+    return take(*found);
+  });
+}
+
+Result<std::vector<pinprick_attachment>, PointError> Points::find_named(
+    std::span<const pinprick_named_attachment> all, Among among) const {
+  std::vector<pinprick_attachment> found;
+  for (const pinprick_named_attachment& one : all) {
+    if (one.provider == nullptr || one.name == nullptr || one.types == nullptr ||
+        one.function == nullptr)
+      return fail(PointError{EINVAL,
+                             "an attachment has no name, types or function; "
+                             "make it by PINPRICK_NAMED_ATTACHMENT"});
+    const size_t before = found.size();
+    std::string other_types;
+    for (const PointObject& object : objects_.all()) {
+      if (one.object != nullptr && !is_file(object.path, one.object)) continue;
+      for (const auto& [address, point] : object.notes.points) {
+        if (point.provider != one.provider || point.name != one.name) continue;
+        if (without_spaces(point.types) != without_spaces(one.types)) {
+          other_types = point.types;
+          continue;
+        }
+        const pinprick_attachment attachment = {reinterpret_cast<pinprick_point*>(address),
+                                                one.function, one.data, one.priority};
+        if (among == Among::all || has(attachment)) found.push_back(attachment);
+      }
+    }
+    if (found.size() != before) continue;
+    const std::string label = fmt::format("{}:{}", one.provider, one.name);
+    if (!other_types.empty())
+      return fail(PointError{
+          ENOENT, fmt::format("{} has the types ({}), not ({})", label, other_types, one.types)});
+    return fail(PointError{ENOENT, among == Among::attached
+                                       ? label + ": this function is not attached with this data"
+                                       : label + ": no object has this point now"});
+  }
+  return found;
+}
+
+bool Points::has(const pinprick_attachment& one) const {
+  const auto state = states_.find(one.point);
+  return state != states_.end() &&
+         std::any_of(state->second.functions.begin(), state->second.functions.end(),
+                     [&](const Attached& other) { return is_same(other.call, one); });
 }
 
 Result<void, PointError> Points::synchronize() {

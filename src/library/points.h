@@ -53,6 +53,9 @@ class Points {
 
   Result<void, PointError> attach(std::span<const pinprick_attachment> all);
   Result<void, PointError> detach(std::span<const pinprick_attachment> all);
+  // The same for points by name.
+  Result<void, PointError> attach_named(std::span<const pinprick_named_attachment> all);
+  Result<void, PointError> detach_named(std::span<const pinprick_named_attachment> all);
   // Fails in a function that is attached.
   Result<void, PointError> synchronize();
   // All points with sites, by object and name.
@@ -87,6 +90,14 @@ class Points {
   // The caller of these holds the registry's lock.
   void refresh();
   void tell_what_is_there() const;
+  // An attachment for each point of these names; Among::attached: each
+  // that has the function.
+  enum class Among : uint8_t { all, attached };
+  Result<std::vector<pinprick_attachment>, PointError> find_named(
+      std::span<const pinprick_named_attachment> all, Among among) const;
+  bool has(const pinprick_attachment& one) const;
+  Result<void, PointError> add(std::span<const pinprick_attachment> all);
+  Result<void, PointError> take(std::span<const pinprick_attachment> all);
   template <class Edit>
   Result<Changes, PointError> prepare(std::span<const pinprick_attachment> all, Edit&& edit);
   std::vector<PointSite> sites_of(const Changes& changes, bool Change::*which) const;
@@ -97,8 +108,7 @@ class Points {
   Result<void, PointError> follow_counts(const target::SelfTarget& self,
                                          std::span<pinprick_point* const> points) const;
   // What attached sessions are to be told of a site.
-  layout::OwnSite::State use_of(const target::Memory& memory, Address point,
-                                SiteState state) const;
+  layout::OwnSite::State use_of(const target::Memory& memory, Address point, SiteState state) const;
   void publish(Changes& changes);
   void retire(std::vector<Calls> lists);
 

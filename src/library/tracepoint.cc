@@ -4,6 +4,7 @@
 #include <new>
 #include <vector>
 
+#include "library/point_notifiers.h"
 #include "library/points.h"
 #include "runtime/thread.h"
 
@@ -11,6 +12,7 @@ using pinprick::library::last_point_error;
 using pinprick::library::note_point_error;
 using pinprick::library::PointDescription;
 using pinprick::library::PointError;
+using pinprick::library::PointNotifiers;
 using pinprick::library::Points;
 
 // A copy of all points, and the one that was returned last.
@@ -48,8 +50,32 @@ int pinprick_library_points_detach(const pinprick_attachment* all, size_t count)
   return status_of([&] { return Points::get().detach({all, count}); });
 }
 
+int pinprick_library_points_attach_named(const pinprick_named_attachment* all, size_t count) {
+  return status_of([&] { return Points::get().attach_named({all, count}); });
+}
+
+int pinprick_library_points_detach_named(const pinprick_named_attachment* all, size_t count) {
+  return status_of([&] { return Points::get().detach_named({all, count}); });
+}
+
 int pinprick_library_points_synchronize() {
   return status_of([] { return Points::get().synchronize(); });
+}
+
+int pinprick_library_points_notify(pinprick_points_notified* function, void* data) {
+  return status_of([&] { return PointNotifiers::get().add(function, data); });
+}
+
+int pinprick_library_points_stop_notifying(pinprick_points_notified* function, void* data) {
+  return status_of([&] { return PointNotifiers::get().remove(function, data); });
+}
+
+void pinprick_library_points_object(const void* inside, int comes) {
+  try {
+    PointNotifiers::object(inside, comes != 0);
+  } catch (const std::bad_alloc&) {
+    // Nobody to tell.
+  }
 }
 
 const char* pinprick_library_points_error() {

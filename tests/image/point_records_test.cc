@@ -22,8 +22,7 @@ std::map<std::string, Address> points_of_nm(const std::string& path) {
   for (const std::string& line : lines_of(run_shell("nm '" + path + "'").output)) {
     const auto words = words_of(line);
     const std::string prefix = "pinprick_point_shop__";
-    if (words.size() == 3 && words[2].starts_with(prefix) &&
-        (words[1] == "d" || words[1] == "D"))
+    if (words.size() == 3 && words[2].starts_with(prefix) && (words[1] == "d" || words[1] == "D"))
       points[words[2].substr(prefix.size())] = hex(words[0]);
   }
   return points;
@@ -99,8 +98,8 @@ std::vector<uint8_t> note(uint32_t type, std::array<int32_t, 3> distances) {
 
 TEST(PointRecords, MeasureDistancesFromTheirOwnPlaces) {
   const auto one = note(1, {-0x100, 0x200, 0x3000});
-  const std::vector<PointRecord> expected = {{0x8000 + 24 - 0x100, 0x8000 + 28 + 0x200,
-                                              0x8000 + 32 + 0x3000}};
+  const std::vector<PointRecord> expected = {
+      {0x8000 + 24 - 0x100, 0x8000 + 28 + 0x200, 0x8000 + 32 + 0x3000}};
   EXPECT_EQ(parse_point_records(one, 0x8000), expected);
 }
 

@@ -31,6 +31,7 @@ PINPRICK_POINT_DECLARE(test, other, long);
 PINPRICK_POINT_DECLARE(test, mixed, double, const std::string&, float, uint8_t);
 PINPRICK_POINT_DECLARE(test, inlined, int);
 PINPRICK_POINT_DECLARE(test, semaphore, int);
+PINPRICK_POINT_DECLARE(pointed, hit, long);  // in the library of pointed.c
 PINPRICK_POINT_DEFINE(test, value);
 PINPRICK_POINT_DEFINE(test, other);
 PINPRICK_POINT_DEFINE(test, mixed);
@@ -458,6 +459,100 @@ TEST(Tracepoint, has_a_list_that_outlives_the_library) {
     if (std::strcmp(one->provider, "pointed") == 0) names.emplace_back(one->name);
   pinprick_points_free(list);
   EXPECT_THAT(names, ElementsAre("hit", "rest"));
+}
+
+TEST(Tracepoint, is_attached_to_by_name_in_an_object_that_hides_it) {
+  std::vector<long> values;
+  const Pointed library;
+  const pinprick_named_attachment one =
+      PINPRICK_NAMED_ATTACHMENT(nullptr, pointed, hit, append, &values, 0);
+  ASSERT_EQ(pinprick_points_attach_named(&one, 1), 0) << pinprick_points_error();
+  library.run(1);
+  EXPECT_EQ(pinprick_points_attach_named(&one, 1), -1);
+  EXPECT_EQ(errno, EEXIST);
+  ASSERT_EQ(pinprick_points_detach_named(&one, 1), 0) << pinprick_points_error();
+  library.run(2);
+  EXPECT_EQ(pinprick_points_detach_named(&one, 1), -1);
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_THAT(values, ElementsAre(1));
+}
+
+pinprick_named_attachment named(const char* object, const char* provider, const char* name,
+                                const char* types) {
+  static std::vector<long> values;
+  return {object,  provider, name, types, reinterpret_cast<pinprick_point_untyped_*>(append),
+          &values, 0};
+}
+
+TEST(Tracepoint, is_another_one_if_a_name_has_other_types_or_is_in_another_object) {
+  const Pointed library;
+  for (const auto& other :
+       {named(nullptr, "pointed", "nothing", "long"), named(nullptr, "pointed", "hit", "int"),
+        named("library_test", "pointed", "hit", "long")}) {
+    EXPECT_EQ(pinprick_points_attach_named(&other, 1), -1);
+    EXPECT_EQ(errno, ENOENT);
+  }
+  const auto wrong = named(nullptr, "pointed", "hit", "int");
+  ASSERT_EQ(pinprick_points_attach_named(&wrong, 1), -1);
+  EXPECT_THAT(pinprick_points_error(), HasSubstr("pointed:hit has the types (long), not (int)"));
+  const auto incomplete = named(nullptr, "pointed", "hit", nullptr);
+  EXPECT_EQ(pinprick_points_attach_named(&incomplete, 1), -1);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST(Tracepoint, has_types_that_are_compared_without_regard_to_spaces) {
+  const auto one =
+      named("library_test", "test", "mixed", " double,const std::string &,float , uint8_t");
+  ASSERT_EQ(pinprick_points_attach_named(&one, 1), 0) << pinprick_points_error();
+  EXPECT_EQ(pinprick_points_detach_named(&one, 1), 0);
+  const auto other =
+      named("library_test", "test", "mixed", "double, conststd::string&, float, uint8_t");
+  EXPECT_EQ(pinprick_points_attach_named(&other, 1), -1);
+  EXPECT_EQ(errno, ENOENT);
+}
+
+// What is told of objects, in order.
+struct Told {
+  std::vector<std::string> events;
+  std::vector<long> values;
+};
+
+void note_event(void* data, const pinprick_points_event* event) {
+  auto& told = *static_cast<Told*>(data);
+  const std::string path = event->object;
+  told.events.push_back((event->comes ? "+" : "-") + path.substr(path.rfind('/') + 1) + " " +
+                        std::to_string(event->points));
+}
+
+void attach_to_new(void* data, const pinprick_points_event* event) {
+  auto& told = *static_cast<Told*>(data);
+  const pinprick_named_attachment one =
+      PINPRICK_NAMED_ATTACHMENT(event->object, pointed, hit, append, &told.values, 0);
+  EXPECT_EQ(
+      event->comes ? pinprick_points_attach_named(&one, 1) : pinprick_points_detach_named(&one, 1),
+      0)
+      << pinprick_points_error();
+}
+
+TEST(Tracepoint, has_notifiers_that_are_told_when_its_library_comes_and_goes) {
+  Told told;
+  ASSERT_EQ(pinprick_points_notify(note_event, &told), 0);
+  EXPECT_EQ(pinprick_points_notify(note_event, &told), -1);
+  EXPECT_EQ(errno, EEXIST);
+  ASSERT_EQ(pinprick_points_notify(attach_to_new, &told), 0);
+  for (long round = 0; round < 2; ++round) {
+    const Pointed library;
+    library.run(round);
+  }
+  ASSERT_EQ(pinprick_points_stop_notifying(note_event, &told), 0);
+  EXPECT_EQ(pinprick_points_stop_notifying(note_event, &told), -1);
+  EXPECT_EQ(errno, ENOENT);
+  ASSERT_EQ(pinprick_points_stop_notifying(attach_to_new, &told), 0);
+  { const Pointed library; }
+  const std::string path = POINTED_LIBRARY;
+  const std::string file = path.substr(path.rfind('/') + 1) + " 2";
+  EXPECT_THAT(told.events, ElementsAre("+" + file, "-" + file, "+" + file, "-" + file));
+  EXPECT_THAT(told.values, ElementsAre(0, 1));
 }
 
 // Threads that reach a point all the time, and count how often.

@@ -1,6 +1,7 @@
-// A program with tracepoints of pinprick/tracepoint.h, and without libpinprick. For each line `N` on
-// stdin it takes N orders, and then prints how many there were so far, and how often the arguments
-// of each point were evaluated: "orders 3 order 0 mixed 0 first 0". Ends at the end of its input.
+// A program with tracepoints of pinprick/tracepoint.h, and without libpinprick. For each line `N`
+// on stdin it takes N orders, and then prints how many there were so far, and how often the
+// arguments of each point were evaluated: "orders 3 order 0 mixed 0 first 0". Ends at the end of
+// its input.
 //
 //     shop:order   hit once for each order: one of two sites, for even and odd numbers (the number,
 //                  and the number & 3 as an int)
