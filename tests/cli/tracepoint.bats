@@ -100,3 +100,11 @@ work_off() { answer "$1"; }
   [ "$(hits shop:first)" -eq 20 ]
   no_trace $fed
 }
+
+@test "perf lists a program's tracepoints as SDT events" {
+  command -v perf >/dev/null || skip "perf is not installed"
+  perf --buildid-dir "$work/perf" buildid-cache --add "$TARGETS/orders"
+  perf --buildid-dir "$work/perf" list sdt >"$work/events" || skip "perf was built without SDT events"
+  [ "$(grep -o 'sdt_shop:[a-z]*' "$work/events" | sort | tr '\n' ' ')" = \
+    "sdt_shop:first sdt_shop:mixed sdt_shop:order " ]
+}
