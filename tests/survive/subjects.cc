@@ -129,6 +129,40 @@ class Points : public Subject {
   long orders_ = 0;
 };
 
+class Tracepoints : public Subject {
+ public:
+  Tracepoints() : program_({TARGETS "orders"}) {}
+  pid_t pid() const override { return program_.pid(); }
+  Command patterns() const override { return {"usdt:shop:order", "usdt:shop:mixed"}; }
+  std::string check() override {
+    work_off();
+    const std::string expected = "orders " + std::to_string(orders_) + " ";
+    return answer_.starts_with(expected) ? "" : "the target answers '" + answer_ + "'";
+  }
+  // Points that are off evaluate nothing.
+  std::string traces() override {
+    work_off();
+    const std::string before = evaluated();
+    work_off();
+    return evaluated() == before ? "" : "a point is still on: " + answer_;
+  }
+
+ private:
+  void work_off() {
+    orders_ += 10;
+    program_.say("10");
+    answer_ = program_.hear();
+  }
+  std::string evaluated() const {
+    const size_t from = answer_.find(" order ");
+    return from == answer_.npos ? answer_ : answer_.substr(from);
+  }
+
+  Program program_;
+  std::string answer_;
+  long orders_ = 0;
+};
+
 class Redis : public Subject {
  public:
   Redis()
@@ -227,6 +261,10 @@ std::unique_ptr<Subject> start_loader() {
 
 std::unique_ptr<Subject> start_points() {
   return std::make_unique<Points>();
+}
+
+std::unique_ptr<Subject> start_tracepoints() {
+  return std::make_unique<Tracepoints>();
 }
 
 std::unique_ptr<Subject> start_redis() {

@@ -38,6 +38,8 @@ std::unique_ptr<Subject> start_thrower();
 std::unique_ptr<Subject> start_loader();
 // tests/targets/image/points.c, whose SDT points have a semaphore.
 std::unique_ptr<Subject> start_points();
+// tests/targets/orders.c, whose tracepoints probes turn on.
+std::unique_ptr<Subject> start_tracepoints();
 // redis-server with a client that counts all the time; nullptr if there is no redis-server.
 std::unique_ptr<Subject> start_redis();
 

@@ -30,7 +30,7 @@ namespace pinprick::survive {
 namespace {
 
 constexpr int kUsualKills = 208;
-constexpr int kCases = 26;
+constexpr int kCases = 29;
 
 bool is_full() {
   return environment("KILLS") == "all";
@@ -270,6 +270,15 @@ const Case kAll[] = {
     {"count_of_points_beside_another",
      "count",
      start_points,
+     false,
+     false,
+     How::at_stops,
+     {"count"}},
+    {"count_of_tracepoints", "count", start_tracepoints},
+    {"detach_of_tracepoints", "count", start_tracepoints, true},
+    {"count_of_tracepoints_beside_another",
+     "count",
+     start_tracepoints,
      false,
      false,
      How::at_stops,
