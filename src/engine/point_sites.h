@@ -1,8 +1,8 @@
 // Turns tracepoints of ours on and off, for a session whose probes wait in their blocks.
 //
 // A point has a count of those who want it on: the program itself (libpinprick), and each session.
-// The rule: **a nop is a jump to its block while the count is not 0.** Each one that changes the count
-// then makes the nops follow it:
+// The rule: **a nop is a jump to its block while the count is not 0.** Each one that changes the
+// count then makes the nops follow it:
 //
 //     a session      stops all threads; changes the count (engine/semaphores.h), then the nops
 //     the program    changes the count atomically, then the nops, as patch/live_edit.h does; then
