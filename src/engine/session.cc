@@ -10,6 +10,7 @@
 #include "base/task.h"
 #include "engine/arming.h"
 #include "engine/providing.h"
+#include "engine/trapping.h"
 #include "ledger/turn.h"
 #include "patch/text_edit.h"
 
@@ -34,9 +35,7 @@ Result<Session, ledger::SessionError> Session::arm(target::RemoteTarget target,
     session.is_armed_ = true;
   }
   const auto& skipped = session.report_.skipped;
-  if (counts && std::any_of(skipped.begin(), skipped.end(), [](const placement::Skipped& one) {
-        return plan::leaves_room_for_breakpoint(one.refusal.reason);
-      })) {
+  if (counts && std::any_of(skipped.begin(), skipped.end(), may_be_trapped)) {
     if (options.trap)
       session.trap_skipped();
     else
@@ -64,7 +63,7 @@ void Session::trap_skipped() {
   std::vector<size_t> skipped;
   for (size_t i = 0; i < report_.skipped.size(); ++i) {
     const placement::Skipped& one = report_.skipped[i];
-    if (!plan::leaves_room_for_breakpoint(one.refusal.reason) || !is_free(one.match.site)) continue;
+    if (!may_be_trapped(one) || !is_free(one.match.site)) continue;
     Address semaphore = 0;
     if (one.match.point != nullptr && one.match.point->semaphore != 0)
       semaphore = one.match.point->semaphore + one.match.object->bias();

@@ -78,6 +78,10 @@ work_off() { answer "$1"; }
   run "$PINPRICK" count usdt:shop:first -p $fed -d 0.1
   [ "$status" -eq 1 ]  # it waits for libraries with such a point
   [[ "$output" == *"the jump of another probe lies there"* ]]
+  [[ "$output" != *"--trap"* ]]
+  run "$PINPRICK" count --trap usdt:shop:first -p $fed -d 0.1  # would miss hits: the point is off
+  [ "$status" -eq 1 ]
+  [[ "$output" == *"the jump of another probe lies there"* ]]
   [ "$(work_off 20)" = "orders 20 order 0 mixed 0 first 0" ]
   end_watch
   [ "$(hits first_step)" -eq 20 ]

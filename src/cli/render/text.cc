@@ -9,6 +9,7 @@
 #include "cli/render/units.h"
 #include "cli/session_statistics.h"
 #include "cli/top/text_width.h"
+#include "engine/trapping.h"
 #include "runtime/probe_cost.h"
 
 namespace pinprick::cli {
@@ -103,7 +104,9 @@ void TextRenderer::arming(const std::string& verb, const ProcessName& process,
   if (report.skipped.size() <= kFew) {
     for (const auto& skipped : report.skipped)
       notes_.print("  skipped {}: {}{}\n", notes_.bold(skipped.match.name()),
-                   plan::sentence(skipped.refusal), remedy_of(skipped.refusal.reason));
+                   plan::sentence(skipped.refusal),
+                   engine::may_be_trapped(skipped) ? remedy_of(skipped.refusal.reason)
+                                                   : remedy(skipped.refusal.reason));
   } else {
     std::map<std::pair<plan::Reason, std::string_view>, size_t> by_reason;
     for (const auto& skipped : report.skipped)
