@@ -232,7 +232,7 @@ Result<void, cli::Message> measure_storm(const std::string& pinprick, const std:
   if (!by_file) return fail(by_file.error());
   std::optional<KernelProbe> kernel;
   if (const auto at = last_instruction(libc, "getppid")) {
-    auto placed = KernelProbe::place_in_file(libc, *at);
+    auto placed = KernelProbe::position_in_file(libc, *at);
     if (placed)
       kernel = *std::move(placed);
     else

@@ -282,7 +282,7 @@ class HitCost {
     return {};
   }
 
-  // `pattern` selects one place.
+  // `pattern` selects one site.
   Result<void, cli::Message> ours(Kind kind, const std::string& pattern, const Comparison& what,
                                   const std::vector<size_t>& thread_counts) {
     auto target = Target::start(path_, interrupts_);

@@ -44,16 +44,16 @@ Result<KernelProbe, cli::Message> KernelProbe::place(pid_t pid, Address address,
   if (!type || !return_bit) return unavailable("the kernel offers no uprobes to perf events");
   auto maps = image::read_maps(pid);
   if (!maps) return unavailable("the target has ended");
-  const auto place = target::place_in_file(*maps, address);
-  if (!place) return unavailable("the function is in no file");
+  const auto position = target::position_in_file(*maps, address);
+  if (!position) return unavailable("the function is in no file");
 
   perf_event_attr attributes;
   std::memset(&attributes, 0, sizeof attributes);
   attributes.size = sizeof attributes;
   attributes.type = *type;
   if (kind == KernelProbeKind::at_return) attributes.config = uint64_t{1} << *return_bit;
-  attributes.uprobe_path = reinterpret_cast<uint64_t>(place->mapping->path.c_str());
-  attributes.probe_offset = place->offset;
+  attributes.uprobe_path = reinterpret_cast<uint64_t>(position->mapping->path.c_str());
+  attributes.probe_offset = position->offset;
   const auto event = ::syscall(SYS_perf_event_open, &attributes, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
   if (event < 0)
     return unavailable(fmt::format("the kernel refuses a uprobe: {}", std::strerror(errno)));
@@ -62,8 +62,8 @@ Result<KernelProbe, cli::Message> KernelProbe::place(pid_t pid, Address address,
   return probe;
 }
 
-Result<KernelProbe, cli::Message> KernelProbe::place_in_file(const std::string& path,
-                                                             uint64_t offset) {
+Result<KernelProbe, cli::Message> KernelProbe::position_in_file(const std::string& path,
+                                                                uint64_t offset) {
   const auto type = read_number(kUnit + "/type", "");
   if (!type) return unavailable("the kernel offers no uprobes to perf events");
   perf_event_attr attributes;
@@ -103,12 +103,12 @@ Result<KernelProbeBatch, cli::Message> KernelProbeBatch::prepare(
   const auto maps = image::read_maps(pid);
   if (!maps) return unavailable("the target has ended");
   for (Address address : addresses) {
-    const auto place = target::place_in_file(*maps, address);
-    if (!place) return unavailable("the function is in no file");
-    if (!batch.path_.empty() && batch.path_ != place->mapping->path)
+    const auto position = target::position_in_file(*maps, address);
+    if (!position) return unavailable("the function is in no file");
+    if (!batch.path_.empty() && batch.path_ != position->mapping->path)
       return unavailable("the functions are in several files");
-    batch.path_ = place->mapping->path;
-    batch.offsets_.push_back(place->offset);
+    batch.path_ = position->mapping->path;
+    batch.offsets_.push_back(position->offset);
   }
   const bpf_insn instructions[] = {
       {BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, 0},  // return 0

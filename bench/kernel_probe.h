@@ -26,7 +26,8 @@ class KernelProbe {
   // fail.
   static Result<KernelProbe, cli::Message> place(pid_t pid, Address address, KernelProbeKind kind);
   // Counts an instruction of a file, in all processes.
-  static Result<KernelProbe, cli::Message> place_in_file(const std::string& path, uint64_t offset);
+  static Result<KernelProbe, cli::Message> position_in_file(const std::string& path,
+                                                            uint64_t offset);
 
   Result<uint64_t, cli::Message> hits() const;
 

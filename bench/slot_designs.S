@@ -1,13 +1,13 @@
 // Two ways to call a measured function, without the rest of a return probe: for one thread, without
 // restartable sequences, without saving flags. slot_designs.h says what is compared.
 //
-//     named      enter:  jump to the slot's own code, which calls the body; the return address of
-//                        that call identifies the slot (runtime/slots.S)
-//     carried    stub:   call the body; meanwhile a callee-saved register holds the slot
+//     named      enter:  jump to the slot's own code, which calls the function; the return address
+//                        of that call identifies the slot (runtime/slots.S)
+//     carried    stub:   call the function; meanwhile a callee-saved register holds the slot
 
         .set    NEXT, 0
         .set    RETURN_ADDRESS, 8
-        .set    BODY, 16                        // named: the function to call
+        .set    FUNCTION, 16                    // named: the function to call
         .set    SAVED, 16                       // carried: the register
         .set    RECORD, 24
         .set    TSC, 32
@@ -20,11 +20,11 @@
 
         .altmacro
 
-// A record: body, then the histogram.
+// A record: function, then the histogram.
         .macro  record design, i
         .balign 64
 record_\design\()_\i:
-        .quad   body_\i
+        .quad   function_\i
         .skip   HISTOGRAM_SIZE
         .endm
 
@@ -101,7 +101,7 @@ enter_named:
         pushq   %rsi
         take    named, 32
         movq    (%rax), %rdx
-        movq    %rdx, BODY(%rsi)
+        movq    %rdx, FUNCTION(%rsi)
         movq    CODE(%rsi), %rdx
         movq    %rdx, -8(%rsp)
         note_time
@@ -129,7 +129,7 @@ leave_named:
         .macro  slot_code k
         .p2align 5
 slot_code_\k:
-        call    *slot_named_\k + BODY(%rip)
+        call    *slot_named_\k + FUNCTION(%rip)
         pushq   slot_named_\k + RETURN_ADDRESS(%rip)
         pushq   %rax
         leaq    slot_named_\k(%rip), %rax
@@ -184,14 +184,14 @@ carried_\i:
         leaq    record_carried_\i(%rip), %rax
         call    enter_carried
         leaq    16(%rsp), %rsp
-        call    body_\i
+        call    function_\i
         jmp     leave_carried
         .endm
 
         .macro  function i
         .p2align 4
 bare_\i:
-body_\i:
+function_\i:
         leaq    \i(%rdi), %rax
         ret
         stubs   \i

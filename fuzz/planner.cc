@@ -62,11 +62,11 @@ void check(const plan::FunctionCode& function, const plan::Patch& patch) {
       CHECK(instruction.falls_through());
     }
     if (instruction.address != site && instruction.address < written_end) {
-      CHECK(std::find(patch.interior.begin(), patch.interior.end(), instruction.address - site) !=
-            patch.interior.end());
+      CHECK(std::find(patch.boundaries.begin(), patch.boundaries.end(),
+                      instruction.address - site) != patch.boundaries.end());
     }
   }
-  CHECK(patch.interior.size() == displaced.size() - 1);
+  CHECK(patch.boundaries.size() == displaced.size() - 1);
   // No known branch leads behind the first of them; but a single instruction's, behind the jump.
   CHECK(!function.targets->any_in(site + 1, displaced.size() == 1 ? written_end : touched_end));
   for (Range reserved : function.reserved) CHECK(!reserved.overlaps({site, touched_end}));
@@ -85,7 +85,7 @@ void check(const plan::FunctionCode& function, const plan::Patch& patch) {
       at = filler ? instruction->end() : at + 1;
     }
   }
-  // The site is where decoding from the function's begin arrives.
+  // The site is where decoding from the function's start arrives.
   CHECK(site == function.range.begin ||
         !instructions(function, function.range.begin, site).empty());
   relocate_all(function, displaced, site + 0x1000'0000);

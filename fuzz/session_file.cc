@@ -104,7 +104,7 @@ void share(const layout::Session& found) {
   for (const layout::SiteEntry& site : found.sites) {
     others.put_back(site.address - 8, bytes);
     for (const engine::OtherSite* other : others.in({site.address, site.end()}))
-      engine::OtherSites::arming(site, others.place_for(*memory, *other, true));
+      engine::OtherSites::arming(site, others.position_for(*memory, *other, true));
     others.disarming(*memory, engine::head_of(found, site));
     others.last_at(*memory, site);
   }
@@ -121,7 +121,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::fwrite(data, 1, size, out);
     std::fclose(out);
   }
-  // As long as it says, as far as that is bearable: the cells are mostly holes.
+  // As long as it says, as far as that is bearable: the areas are mostly holes.
   layout::FileHeader header;
   if (size >= sizeof header) {
     std::memcpy(&header, data, sizeof header);
@@ -189,7 +189,8 @@ std::vector<Input> seeds() {
     std::memcpy(bytes.data() + header.names.offset, "object\0read\0write", 18);
     for (uint64_t area = 0; area < 3; ++area) {
       const uint64_t block = end_of_blocks(header, area % blocks * histogram_size(bits));
-      put(area_offset(header, area) + time_cells_offset(header, 0) + offsetof(TimeCells, block),
+      put(area_offset(header, area) + time_counters_offset(header, 0) +
+              offsetof(TimeCounters, block),
           block - header.pool_offset);
       for (uint64_t cell = 0; cell < 20; ++cell) put(block + cell * 16, cell * 3);
       if (!has_baseline) continue;

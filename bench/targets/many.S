@@ -24,8 +24,8 @@ many_\number:
         .size   many_\number, . - many_\number
         .endm
 
-        // The body between entry and return: some work on %rax, with branches.
-        .macro  body number
+        // What lies between entry and return: some work on %rax, with branches.
+        .macro  work number
         leaq    (%rdi,%rdi,2), %rax
         addq    $\number, %rax
         testb   $1, %al
@@ -52,7 +52,7 @@ many_\number:
         .cfi_def_cfa_register rbp
         subq    $32, %rsp
         movq    %rdi, -8(%rbp)
-        body    \number
+        work    \number
         addq    -8(%rbp), %rax
         leave
         .cfi_def_cfa rsp, 8
@@ -72,7 +72,7 @@ many_\number:
         leaq    (%rax,%rbx), %rdi
         popq    %rbx
         .cfi_def_cfa_offset 8
-        body    \number
+        work    \number
         ret
         end_function \number
         .endm
@@ -82,7 +82,7 @@ many_\number:
         begin_function \number
         movl    $\number, %edx
         addq    %rdx, %rdi
-        body    \number
+        work    \number
         ret
         end_function \number
         .endm
@@ -93,7 +93,7 @@ many_\number:
         endbr64
         testq   %rdi, %rdi
         je      3f
-        body    \number
+        work    \number
         ret
 3:      movl    $1, %eax
         ret
@@ -115,7 +115,7 @@ many_\number:
         movq    %rdi, %rbx
         leaq    1(%rdi), %rbp
         xorl    %r12d, %r12d
-        body    \number
+        work    \number
         addq    %rbx, %rax
         addq    %rbp, %rax
         addq    %r12, %rax
@@ -134,7 +134,7 @@ many_\number:
         begin_function \number
         movq    many_zeros(%rip), %rcx
         addq    %rcx, %rdi
-        body    \number
+        work    \number
         ret
         end_function \number
         .endm
@@ -143,7 +143,7 @@ many_\number:
         .macro  shape_nop number
         begin_function \number
         .byte   0x0f, 0x1f, 0x44, 0x00, 0x00
-        body    \number
+        work    \number
         ret
         end_function \number
         .endm

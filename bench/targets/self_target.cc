@@ -175,11 +175,12 @@ void measure_trap() {
   constexpr uint64_t kCalls = 500;
   // Computed, as the planner takes code whose address is taken for a branch target.
   const volatile auto entry = reinterpret_cast<uintptr_t>(&self_unroomy);
-  const auto* const place = reinterpret_cast<const void*>(entry + 2);
+  const auto* const address = reinterpret_cast<const void*>(entry + 2);
   compare(
       "trap", kCalls, [] { self_unroomy(1); },
       [&] {
-        auto probe = must(Probe::place({.where = place, .pre = kCount, .allow_breakpoint = true}));
+        auto probe =
+            must(Probe::place({.where = address, .pre = kCount, .allow_breakpoint = true}));
         expect(probe.placement() == pinprick::Placement::breakpoint, "this is no breakpoint");
         return probe;
       });

@@ -32,18 +32,18 @@ namespace pinprick {
 // one function.
 class Where {
  public:
-  Where(const void* address) : place_(address) {}
-  Where(std::string name) : place_(std::move(name)) {}
-  Where(std::string_view name) : place_(std::string(name)) {}
-  Where(const char* name) : place_(std::string(name)) {}
+  Where(const void* address) : location_(address) {}
+  Where(std::string name) : location_(std::move(name)) {}
+  Where(std::string_view name) : location_(std::string(name)) {}
+  Where(const char* name) : location_(std::string(name)) {}
   template <class R, class... Args>
-  Where(R (*function)(Args...)) : place_(reinterpret_cast<const void*>(function)) {}
+  Where(R (*function)(Args...)) : location_(reinterpret_cast<const void*>(function)) {}
 
-  const void* const* address() const { return std::get_if<const void*>(&place_); }
-  const std::string* name() const { return std::get_if<std::string>(&place_); }
+  const void* const* address() const { return std::get_if<const void*>(&location_); }
+  const std::string* name() const { return std::get_if<std::string>(&location_); }
 
  private:
-  std::variant<const void*, std::string> place_;
+  std::variant<const void*, std::string> location_;
 };
 
 // Returns the entries of all functions that the pattern matches (`libc:mall*`).

@@ -31,9 +31,9 @@ struct Registers {
   // At a function's entry: its n-th integer or pointer argument, counted from 0. From the seventh
   // on they are on the stack. Arguments passed in other ways (floating point, structures) do not
   // count.
-  PINPRICK_INTEGER_ONLY uint64_t argument(size_t n) const { return *place_of_argument(n); }
+  PINPRICK_INTEGER_ONLY uint64_t argument(size_t n) const { return *address_of_argument(n); }
   PINPRICK_INTEGER_ONLY void set_argument(size_t n, uint64_t value) {
-    *const_cast<uint64_t*>(place_of_argument(n)) = value;
+    *const_cast<uint64_t*>(address_of_argument(n)) = value;
   }
 
   // In a return handler: the value that the call returns.
@@ -43,15 +43,15 @@ struct Registers {
   // The lower 64 bits of vector register `n`, 0..15. Floating-point arguments are in the first 8, a
   // floating-point return value is in register 0. Requires has_vector_state().
   PINPRICK_INTEGER_ONLY bool has_vector_state() const { return vector_state != nullptr; }
-  double vector(size_t n) const { return *place_of_vector(n); }
+  double vector(size_t n) const { return *address_of_vector(n); }
   void set_vector(size_t n, double value) {
     constexpr uint64_t kVectorsInUse = 2;
-    *place_of_vector(n) = value;
+    *address_of_vector(n) = value;
     *reinterpret_cast<uint64_t*>(static_cast<char*>(vector_state) + 512) |= kVectorsInUse;
   }
 
  private:
-  PINPRICK_INTEGER_ONLY const uint64_t* place_of_argument(size_t n) const {
+  PINPRICK_INTEGER_ONLY const uint64_t* address_of_argument(size_t n) const {
     switch (n) {
       case 0:
         return &rdi;
@@ -69,7 +69,7 @@ struct Registers {
         return reinterpret_cast<const uint64_t*>(rsp) + (n - 5);
     }
   }
-  double* place_of_vector(size_t n) const {
+  double* address_of_vector(size_t n) const {
     return reinterpret_cast<double*>(static_cast<char*>(vector_state) + 160 + 16 * n);
   }
 };

@@ -34,8 +34,8 @@ struct RseqArea {
 //     0    magic, size
 //     16   address of the runtime's enter routine
 //     24   address of the session's unwind tables (unwind_tables.h); 0: there are none
-//     64   cells of the locked stripes                                            } the tables
-//     128  0, 0, then the cells of each CPU       (cpu_id -2 and -1: not registered) }
+//     64   areas of the locked stripes                                            } the tables
+//     128  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
 //
 // The tables can have pages of their own, from the second page on, which the kernel clears in a
@@ -47,8 +47,8 @@ struct ArenaSpec {
   uint64_t size = 0;
   Address enter = 0;  // routine of the runtime for timed calls, values or spans; 0: none
   Address unwind_tables = 0;
-  std::array<Address, layout::kLockedStripes> locked_cells{};
-  std::span<const Address> cpu_cells;  // by CPU number
+  std::array<Address, layout::kLockedStripes> locked_areas{};
+  std::span<const Address> cpu_areas;  // by CPU number
   bool tables_apart = false;
   bool has_switches = false;  // all its stubs that have actions have switches (StubSpec)
 };
@@ -100,7 +100,7 @@ struct Switch {
 struct Stub {
   Address begin = 0;
   Address end = 0;
-  Address body = 0;  // where the copy of the first displaced instruction starts
+  Address copy = 0;  // the out-of-line copy of the first displaced instruction
   std::vector<Switch> switches;
   // A thread that is between two displaced instructions when the jump is written is moved to the
   // copy of the second.
@@ -109,9 +109,9 @@ struct Stub {
 };
 
 // Returns the copies that a stub makes of instructions between two probes, if the first copy lies
-// at `body`: to redirect threads to the original code out of a stub that another owner emitted.
+// at `start`: to redirect threads to the original code out of a stub that another owner emitted.
 // Returns nullopt if they cannot be moved there.
-std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address body);
+std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address start);
 
 // What is below the stack pointer where a stub acts, and so which stack it may use.
 enum class StackUse : uint8_t {
@@ -124,7 +124,7 @@ enum class StackUse : uint8_t {
 
 // Adds 1 to a counter. At Go's stack check a stub does nothing else.
 struct CountHit {
-  uint32_t cell = 0;  // offset of the counter in a per-CPU area
+  uint32_t counter = 0;  // its offset in a per-CPU area
 };
 
 // Calls handlers in the same process.
@@ -137,7 +137,7 @@ struct CallHandlers {
 
 // A histogram of values or times.
 struct Metric {
-  uint64_t cells = 0;  // offset of its TimeCells in a per-CPU area
+  uint64_t counters = 0;  // offset of its TimeCounters in a per-CPU area
   uint32_t fraction_bits = 0;
 };
 
@@ -163,7 +163,7 @@ struct RecordValue {
 
 // Starts a span or a gap, or ends it and records its time. The arena's enter routine does it.
 struct PassSpan {
-  Metric metric;       // its cells are layout::SpanCells
+  Metric metric;       // its counters are layout::SpanCounters
   uint16_t start = 0;  // where the thread's entry has its start (layout::span_start_offset)
   layout::Pass pass = layout::Pass::starts;
 };

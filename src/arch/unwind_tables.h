@@ -52,7 +52,7 @@ struct StubTables {
   static constexpr uint32_t kNoGroup = INT32_MAX;  // start of a group that does not exist
   Address begin = 0;
   uint32_t groups = 0;        // a power of two
-  Address group_begins = 0;   // 4 bytes each, relative to `begin`
+  Address group_starts = 0;   // 4 bytes each, relative to `begin`
   Address shape_numbers = 0;  // 2 bytes per stub
   Address shapes = 0;
 };
@@ -73,7 +73,7 @@ class StubShapes {
  public:
   // Returns the description of a stub's frames. `begin` is the address of the first byte emitted
   // for it; it has `room` bytes up to the next stub. `hidden` are the offsets from the site at
-  // which trampolines lie in its place. Empty: the frames cannot be described.
+  // which trampolines lie instead. Empty: the frames cannot be described.
   static std::string shape_of(const StubFrames& frames, Address begin, uint64_t room,
                               std::span<const uint8_t> hidden = {});
 
@@ -140,7 +140,7 @@ struct RangeHeader {
   uint8_t encodings[4] = {};
   uint8_t entry[8] = {};  // address of the entry
   uint8_t count[4] = {};
-  uint64_t begin_distance = 0;  // from this header to the range
+  uint64_t start_distance = 0;  // from this header to the range
   uint64_t entry_distance = 0;  // from this header to the entry
 };
 // After the headers, one for each range.

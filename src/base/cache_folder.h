@@ -26,7 +26,7 @@
 namespace pinprick {
 
 // Returns where programs keep such files: $XDG_CACHE_HOME/NAME; for root /var/cache/NAME; else
-// $HOME/.cache/NAME. Returns nullopt if there is no such place. A set-uid program ignores its
+// $HOME/.cache/NAME. Returns nullopt if there is no such folder. A set-uid program ignores its
 // environment.
 std::optional<std::string> user_cache_path(const std::string& name);
 

@@ -153,7 +153,7 @@ CheckRow process(pid_t pid) {
     row.health = Health::note;
     row.remedy += (row.remedy.empty() ? "" : "; ") + text;
   };
-  const auto hooks = placement::places_of_hooks(*subject->image, placement::Search::by_code);
+  const auto hooks = placement::hook_sites(*subject->image, placement::Search::by_code);
   if (placement::may_unwind_elsewhere(*subject->image, hooks))
     note("can unwind, but its unwinder was not found: latency refuses it without --force");
   for (const std::string& object : subject->image->replaced) note(warning::object_replaced(object));

@@ -266,13 +266,13 @@ void MeasuredFiles::open_gate() {
 Result<void, Message> MeasuredFiles::begin() {
   if (auto opened = open_files(); !opened) return opened;
   if (auto checked = check_patterns(); !checked) return checked;
-  begin_ns_ = reported_ns_ = monotonic_ns();
+  start_ns_ = reported_ns_ = monotonic_ns();
   open_gate();
   if (auto scanned = scan(); !scanned) return scanned;
   figures_.files = options_.files;
   figures_.functions = std::max(functions_, listener_.functions());
   figures_.present = measured_.size();
-  figures_.elapsed_ns = monotonic_ns() - begin_ns_;
+  figures_.elapsed_ns = monotonic_ns() - start_ns_;
   if (!gate_ && measured_.empty()) {
     std::string text = "no process has " + options_.files.front() + " mapped that can be measured";
     for (const auto& [why, count] : figures_.left_alone)
@@ -562,7 +562,7 @@ void MeasuredFiles::report(session::Period period, Renderer& renderer) {
   const bool is_whole = period == session::Period::whole;
   if (!is_whole)
     for (Measured& one : measured_) one.measurement.report(period, interval_);
-  const uint64_t from_ns = is_whole ? begin_ns_ : reported_ns_;
+  const uint64_t from_ns = is_whole ? start_ns_ : reported_ns_;
   session::CollectedReports& collected = is_whole ? whole_ : interval_;
   collected.show(renderer, name(), static_cast<double>(until_ns - from_ns) / 1e9, period);
   interval_.clear();

@@ -112,7 +112,7 @@ class MeasuredFiles {
   size_t functions_ = 0;                                   // that can be probed in the files
   All measured_;
   session::CollectedReports whole_, interval_;
-  uint64_t begin_ns_ = 0, reported_ns_ = 0, end_ns_ = 0;
+  uint64_t start_ns_ = 0, reported_ns_ = 0, end_ns_ = 0;
   uint64_t scanned_ns_ = 0;  // for children of ended processes
   FilesFigures figures_;
   session::Shortfall shortfall_;

@@ -40,7 +40,7 @@ Result<void, Message> MeasuredTree::begin() {
   spec_.unmatched = session::Unmatched::accept;
   spec_.exec = session::Exec::ends;
   spec_.follows_children = true;
-  begin_ns_ = reported_ns_ = monotonic_ns();
+  start_ns_ = reported_ns_ = monotonic_ns();
   std::vector<pid_t> pids = options_.pids;
   std::sort(pids.begin(), pids.end());
   pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
@@ -178,7 +178,7 @@ void MeasuredTree::report(session::Period period, Renderer& renderer) {
   const bool is_whole = period == session::Period::whole;
   if (!is_whole)
     for (Measurement& one : measured_) one.report(period, interval_);
-  const uint64_t from_ns = is_whole ? begin_ns_ : reported_ns_;
+  const uint64_t from_ns = is_whole ? start_ns_ : reported_ns_;
   session::CollectedReports& collected = is_whole ? whole_ : interval_;
   collected.show(renderer, name(), static_cast<double>(until_ns - from_ns) / 1e9, period);
   interval_.clear();

@@ -63,7 +63,7 @@ class MeasuredTree {
   std::optional<session::Launched> launched_;
   session::ExecFollower follower_;
   session::CollectedReports whole_, interval_;
-  uint64_t begin_ns_ = 0, reported_ns_ = 0, end_ns_ = 0;
+  uint64_t start_ns_ = 0, reported_ns_ = 0, end_ns_ = 0;
   FilesFigures figures_;
   session::Shortfall shortfall_;
   std::optional<engine::DisarmReport> disarmed_;

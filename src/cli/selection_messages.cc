@@ -114,8 +114,8 @@ Message message(const session::AmbiguousPoint& error) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
   return {"bad_span",
           fmt::format("'{}': '{}' matches {} places, {}{}; a point of a span has to be one place",
-                      error.span, error.point, error.places, names,
-                      error.places > error.some.size() ? " and others" : ""),
+                      error.span, error.point, error.matches, names,
+                      error.matches > error.some.size() ? " and others" : ""),
           kUsage};
 }
 

@@ -62,10 +62,10 @@ struct Describe {
     if (const auto* match = std::get_if<session::MatchError>(&why)) {
       const auto* ambiguous = std::get_if<session::AmbiguousPoint>(match);
       if (ambiguous != nullptr && ambiguous->span == ambiguous->point)
-        return {EINVAL,
-                fmt::format("'{}' matches {} functions, {} and others; a statistic times "
-                            "one of them",
-                            ambiguous->point, ambiguous->places, fmt::join(ambiguous->some, ", "))};
+        return {EINVAL, fmt::format("'{}' matches {} functions, {} and others; a statistic times "
+                                    "one of them",
+                                    ambiguous->point, ambiguous->matches,
+                                    fmt::join(ambiguous->some, ", "))};
       return {std::holds_alternative<session::NothingMatched>(*match) ? ENOENT : EINVAL, text};
     }
     if (std::holds_alternative<session::Interrupted>(why)) return {EINTR, text};

@@ -46,7 +46,7 @@ ChosenAddresses Chooser::choose(const MemoryNeeds& needs) {
   };
   anywhere(MappingEntry::Kind::scratch, needs.scratch);
   anywhere(MappingEntry::Kind::tables, needs.tables);
-  anywhere(MappingEntry::Kind::cells, needs.cells);
+  anywhere(MappingEntry::Kind::areas, needs.areas);
   if (needs.runtime) choose_runtime(*needs.runtime);
   for (const MemoryNeeds::Near& arena : needs.arenas) {
     const auto at = space_.take_near(arena.object, arena.size);
@@ -67,7 +67,7 @@ MemoryNeeds memory_needs(const ArenaLayout& layout, const layout::FileHeader& he
   MemoryNeeds needs;
   needs.scratch = scratch_size(layout.arenas.size() + layout.islands.size() + 4);
   needs.tables = layout::tables_size(header);
-  needs.cells = header.file_size - header.cells_offset;
+  needs.areas = header.file_size - header.areas_offset;
   needs.runtime = runtime;
   for (const Arena& arena : layout.arenas)
     needs.arenas.push_back({arena.object->extent(), arena.size});

@@ -21,7 +21,7 @@ namespace pinprick::engine {
 struct MemoryNeeds {
   uint64_t scratch = 0;
   uint64_t tables = 0;
-  uint64_t cells = 0;
+  uint64_t areas = 0;
   std::optional<runtime::RuntimeExtent> runtime;
   struct Near {
     Range object;  // within reach of all of it
@@ -36,12 +36,12 @@ MemoryNeeds memory_needs(const ArenaLayout& layout, const layout::FileHeader& he
                          std::optional<runtime::RuntimeExtent> runtime);
 
 struct ChosenAddresses {
-  // In this order: scratch, tables, cells, the runtime's data and code, arenas, islands. Of what
-  // has found no place the address is 0.
+  // In this order: scratch, tables, areas, the runtime's data and code, arenas, islands. The
+  // address of what has found none is 0.
   std::vector<layout::MappingEntry> mappings;
   Address runtime = 0;
   std::vector<Address> arenas;
-  // All but islands have their place: the stubs of millions of instructions may need what puns lead
+  // All but islands have one: the stubs of millions of instructions may need what puns lead
   // to.
   bool is_complete = true;
 };

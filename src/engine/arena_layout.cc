@@ -4,7 +4,7 @@
 
 #include "arch/stub.h"
 #include "base/task.h"
-#include "engine/cell_sizes.h"
+#include "engine/area_sizes.h"
 
 namespace pinprick::engine {
 namespace {

@@ -22,7 +22,7 @@ namespace pinprick::engine {
 // What is not used between stubs is described in pieces of that many bytes.
 inline constexpr uint64_t kGap = 4096;
 
-// Where the stubs of one object go: from its begin what they share, then stubs.
+// Where the stubs of one object go: from its start what they share, then stubs.
 struct Arena {
   const image::Object* object = nullptr;
   IndexRange patches;

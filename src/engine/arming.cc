@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/task.h"
-#include "engine/cell_sizes.h"
+#include "engine/area_sizes.h"
 #include "engine/failures.h"
 #include "engine/islands.h"
 #include "engine/journal_file.h"
@@ -89,7 +89,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
       plan_, journal(),
       3 + layout_.arenas.size() + layout_.islands.size() + (plan_.has_histograms() ? 2 : 0));
   counts.fraction_bits = options_.fraction_bits;
-  choose_cell_sizes(counts, usable_cpus(), space_for_cells(*folder));
+  choose_area_sizes(counts, usable_cpus(), space_for_areas(*folder));
   journal().header = session_header(
       counts, target(), plan_.times() || plan_.has_spans() ? Clock::measured : Clock::rough);
   journal().header.statistic = statistic;
@@ -157,7 +157,7 @@ Result<void, ledger::SessionError> Arming::map_somewhere(target::HijackedThread&
   }
 }
 
-// A program that shares its text with nobody looks for the file, which is mapped now. So this is
+// A program that does not share its text looks for the file, which is mapped now. So this is
 // the time to look for such a program. For others, the text writer looks.
 Result<void, ledger::SessionError> Arming::check_that_text_is_shared() {
   const auto maps = image::read_maps(target().pid());
@@ -168,7 +168,7 @@ Result<void, ledger::SessionError> Arming::check_that_text_is_shared() {
 }
 
 void Arming::note_rseq() {
-  session_.report_.locked = !spec().has_cells_per_cpu();
+  session_.report_.locked = !spec().has_area_per_cpu();
   // Counting stubs have no other use for it.
   if (session_.report_.locked && !plan_.has_histograms()) facts_.rseq.reset();
 }
@@ -218,10 +218,10 @@ Result<void, ledger::SessionError> Arming::build_stubs() {
   const layout::FileHeader& header = journal().header;
   facts_.hook.ranges = layout_.unwind_tables() + sizeof(arch::UnwindTablesHeader);
   facts_.hook.changes = monotonic_ns() | uint64_t{1} << 63;  // no loader has counted that far
-  facts_.loader_cell =
-      journal().mappings[mapping_of(journal(), MappingEntry::Kind::cells)].address +
-      (header.loader_cell_offset - header.cells_offset);
-  if (auto prepared = prepare_exec_cell(); !prepared) return prepared;
+  facts_.loader_handshake =
+      journal().mappings[mapping_of(journal(), MappingEntry::Kind::areas)].address +
+      (header.loader_handshake_offset - header.areas_offset);
+  if (auto prepared = prepare_exec_handshake(); !prepared) return prepared;
   const auto heads = write_heads();
   if (!heads) return fail(heads.error());
   auto built = StubBuilding({plan_, layout_, stubs_, journal(), target().memory()}, *heads).build();
@@ -232,23 +232,24 @@ Result<void, ledger::SessionError> Arming::build_stubs() {
   return write_unwind_tables(*heads);
 }
 
-Result<void, ledger::SessionError> Arming::prepare_exec_cell() {
+Result<void, ledger::SessionError> Arming::prepare_exec_handshake() {
   const layout::FileHeader& header = journal().header;
-  if (header.exec_cell_offset == 0) return {};
-  facts_.exec_cell = journal().mappings[mapping_of(journal(), MappingEntry::Kind::cells)].address +
-                     (header.exec_cell_offset - header.cells_offset);
+  if (header.exec_handshake_offset == 0) return {};
+  facts_.exec_handshake =
+      journal().mappings[mapping_of(journal(), MappingEntry::Kind::areas)].address +
+      (header.exec_handshake_offset - header.areas_offset);
   uint64_t tid_offset = 0;  // one process has one C library
   for (const placement::SitePatch& patch : plan_.set.patches)
     if (patch.hook && patch.hook->kind == placement::Hook::Kind::exec)
       tid_offset = patch.hook->tid_offset;
-  const Address at = facts_.exec_cell + offsetof(layout::ExecCell, tid_offset);
+  const Address at = facts_.exec_handshake + offsetof(layout::ExecHandshake, tid_offset);
   if (auto written = target().memory().write_value(at, tid_offset); !written)
     return memory_failure(target().pid(), written.error());
   return {};
 }
 
 Result<std::vector<ArenaHead>, ledger::SessionError> Arming::write_heads() {
-  const auto cpus = runtime::cpu_cells(spec());
+  const auto cpus = runtime::cpu_areas(spec());
   std::vector<ArenaHead> heads;
   for (const Arena& arena : layout_.arenas) {
     arch::Assembler head(arena.address);
@@ -268,8 +269,8 @@ arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address
   spec.size = arena.size;
   spec.enter = enter_;
   spec.unwind_tables = layout_.unwind_tables();
-  spec.locked_cells = runtime::locked_cells(this->spec());
-  spec.cpu_cells = cpus;
+  spec.locked_areas = runtime::locked_areas(this->spec());
+  spec.cpu_areas = cpus;
   spec.tables_apart = children() == Children::forget;
   spec.has_switches = options_.has_switches;
   return spec;
@@ -338,7 +339,7 @@ Result<void, ledger::SessionError> Arming::write_text() {
 }
 
 Result<void, ledger::SessionError> Arming::announce(TextWriter& writer) {
-  return writer.announce(std::move(built_.interiors), facts_.rseq);
+  return writer.announce(std::move(built_.boundaries), facts_.rseq);
 }
 
 // Stubs that lock, in place of those that rely on a restartable sequence: no thread has come
@@ -361,7 +362,7 @@ void Arming::hand_over() {
     if (plan_.is_hook(i, placement::Hook::Kind::exec) && plan_.is_armed(i) &&
         session_.exec_ == nullptr)
       session_.exec_ =
-          ExecWatch::start(file().path(), journal(), facts_.exec_cell, session_.code());
+          ExecWatch::start(file().path(), journal(), facts_.exec_handshake, session_.code());
   auto& skipped = session_.report_.skipped;
   skipped.insert(skipped.end(), std::make_move_iterator(plan_.left_out.begin()),
                  std::make_move_iterator(plan_.left_out.end()));

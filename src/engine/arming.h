@@ -2,7 +2,7 @@
 // it have made, and hands on what it makes. What a step does is in a part of its own:
 //
 //     lay_out       arming_plan.h, known_stubs.h, site_sharing.h, arena_layout.h
-//     create_file   journal_tables.h, cell_sizes.h, address_choice.h, journal_file.h
+//     create_file   journal_tables.h, area_sizes.h, address_choice.h, journal_file.h
 //     map_memory    memory_mapping.h, mapping_script.h, rseq_areas.h
 //     write_stubs   session_runtime.h, stub_building.h, islands.h, session_unwinding.h
 //     write_text    text_writer.h, text_edits.h, dependence.h
@@ -63,7 +63,7 @@ class Arming {
   Result<void, ledger::SessionError> write_runtime();
   void arm_what_fits();
   Result<void, ledger::SessionError> build_stubs();
-  Result<void, ledger::SessionError> prepare_exec_cell();
+  Result<void, ledger::SessionError> prepare_exec_handshake();
   Result<std::vector<ArenaHead>, ledger::SessionError> write_heads();
   Result<void, ledger::SessionError> write_islands();
   Result<void, ledger::SessionError> write_unwind_tables(const std::vector<ArenaHead>& heads);

@@ -25,13 +25,13 @@ layout::SiteEntry::Link ArmingPlan::kind_of_link(size_t patch) const {
   using Link = layout::SiteEntry::Link;
   const bool is_timed = times() && !set.patches[patch].hook;
   if (!is_timed && !shared.contains(patch)) return Link::none;
-  return is_hook(patch, Hook::Kind::vfork) ? Link::at_begin : Link::before_body;
+  return is_hook(patch, Hook::Kind::vfork) ? Link::at_start : Link::before_copy;
 }
 
 std::optional<Address> ArmingPlan::link_of(size_t patch) const {
   if (kind_of_link(patch) == layout::SiteEntry::Link::none) return std::nullopt;
-  const auto place = shared.find(patch);
-  return place == shared.end() ? Address{0} : place->second.below;
+  const auto position = shared.find(patch);
+  return position == shared.end() ? Address{0} : position->second.below;
 }
 
 void ArmingPlan::note_dependencies() {

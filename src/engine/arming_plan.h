@@ -39,7 +39,7 @@ struct ArmingPlan {
   layout::Gap gap = layout::Gap::none;
   std::vector<PatchState> states;                 // of set.patches
   std::vector<placement::Skipped> left_out;       // probes that were dropped, and why
-  std::map<size_t, Place> shared;                 // at sites that other sessions have, too
+  std::map<size_t, Position> shared;              // at sites that other sessions have, too
   std::map<size_t, plan::Reason> in_the_way;      // cannot be where others' are
   std::vector<uint32_t> with_trampoline;          // ascending, as the next two
   std::vector<uint32_t> dependents;               // rely on another one

@@ -120,8 +120,8 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
     // A hook that lists objects calls the hooked function, and afterwards clears the return address
     // that the call has left on the stack.
     const Address hook = site.target();
-    const Address body = site.address + static_cast<uint64_t>(int64_t{site.body});
-    if (contains(presence.code, hook) && hook < body) called.push_back({hook, body});
+    const Address copy = site.address + static_cast<uint64_t>(int64_t{site.copy_distance});
+    if (contains(presence.code, hook) && hook < copy) called.push_back({hook, copy});
   }
   const auto takes_over = [&](const target::StoppedThread& thread) {
     return contains(others.code(), thread.instruction_pointer()) &&
@@ -214,14 +214,14 @@ std::vector<bool> Restoring::in_use(target::Stop& stop, std::span<const patch::T
   };
   if (std::none_of(left_.begin(), left_.end(), is_trampoline)) return used;
   const auto held = patch::examine(memory_, edits);
-  std::vector<patch::Interior> trampolines;
+  std::vector<patch::Boundary> trampolines;
   for (size_t i = 0; i < left_.size(); ++i)
     if (is_trampoline(left_[i]) && held[i] == patch::EditOutcome::written)
       trampolines.push_back(
           {left_[i].entry->address, left_[i].entry->target(), static_cast<uint32_t>(i)});
   std::sort(trampolines.begin(), trampolines.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
-  for (size_t blocked : patch::clear_interiors(stop, memory_, mappings_, trampolines)) {
+  for (size_t blocked : patch::clear_boundaries(stop, memory_, mappings_, trampolines)) {
     const Address trampoline = left_[blocked].entry->address;
     for (size_t i = 0; i < left_.size(); ++i)
       if (i == blocked || trampoline - left_[i].entry->address < left_[i].entry->displaced)
@@ -430,7 +430,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
         std::accumulate(report.abandoned.begin(), report.abandoned.end(), uint64_t{0});
   };
   for (;;) {
-    const uint64_t begin_ns = monotonic_ns();
+    const uint64_t start_ns = monotonic_ns();
     if (!text.probes_done())
       if (auto restored = text.restore(*stop, report); !restored) return refused(restored.error());
     if (text.done())
@@ -446,7 +446,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
     stop.reset();
     // The process runs for at least as long as it was stopped: with millions of sites a look takes
     // a while.
-    const uint64_t pause = std::max(pause_ns, monotonic_ns() - begin_ns);
+    const uint64_t pause = std::max(pause_ns, monotonic_ns() - start_ns);
     sleep_ns(pause);
     waited_ns += pause;
     pause_ns = std::min(pause_ns * 2, kLongestPauseNs);

@@ -9,30 +9,31 @@
 
 namespace pinprick::engine {
 
-using layout::ExecCell;
+using layout::ExecHandshake;
 using layout::ExecSlot;
 
 std::shared_ptr<ExecWatch> ExecWatch::start(const std::string& path, const layout::Session& journal,
-                                            Address cell, std::vector<Range> code) {
-  const uint64_t offset = journal.header.exec_cell_offset;
+                                            Address handshake, std::vector<Range> code) {
+  const uint64_t offset = journal.header.exec_handshake_offset;
   auto file = open_file(path, O_RDWR | O_NOFOLLOW);
   struct stat status = {};
   if (offset == 0 || !file || ::fstat(file->get(), &status) != 0) return nullptr;
   return std::shared_ptr<ExecWatch>(
-      new ExecWatch(*std::move(file), offset, cell, std::move(code), status.st_ino));
+      new ExecWatch(*std::move(file), offset, handshake, std::move(code), status.st_ino));
 }
 
-ExecWatch::ExecWatch(Fd file, uint64_t offset, Address cell, std::vector<Range> code,
+ExecWatch::ExecWatch(Fd file, uint64_t offset, Address handshake, std::vector<Range> code,
                      uint64_t inode)
     : file_(std::move(file)),
       offset_(offset),
-      cell_(cell),
+      handshake_(handshake),
       code_(std::move(code)),
       inode_(inode),
       stale_since_ns_(layout::kExecSlots) {}
 
-bool ExecWatch::read(ExecCell& cell) const {
-  const auto done = read_at(file_.get(), {reinterpret_cast<uint8_t*>(&cell), sizeof cell}, offset_);
+bool ExecWatch::read(ExecHandshake& handshake) const {
+  const auto done =
+      read_at(file_.get(), {reinterpret_cast<uint8_t*>(&handshake), sizeof handshake}, offset_);
   return static_cast<bool>(done);
 }
 
@@ -44,7 +45,7 @@ void ExecWatch::write(size_t field, uint32_t value) const {
 namespace {
 
 size_t field_of(size_t slot) {
-  return offsetof(ExecCell, slots) + slot * sizeof(ExecSlot) + offsetof(ExecSlot, state);
+  return offsetof(ExecHandshake, slots) + slot * sizeof(ExecSlot) + offsetof(ExecSlot, state);
 }
 
 }  // namespace
@@ -52,11 +53,11 @@ size_t field_of(size_t slot) {
 std::vector<ExecWatch::Request> ExecWatch::requests(uint64_t now_ns) {
   constexpr uint64_t kStaleNs = 2'000'000'000;
   std::vector<Request> all;
-  ExecCell cell;
-  if (is_closed_ || !read(cell)) return all;
-  if (cell.controller_gone != 0) write(offsetof(ExecCell, controller_gone), 0);
+  ExecHandshake handshake;
+  if (is_closed_ || !read(handshake)) return all;
+  if (handshake.controller_gone != 0) write(offsetof(ExecHandshake, controller_gone), 0);
   for (size_t i = 0; i < layout::kExecSlots; ++i) {
-    const ExecSlot& slot = cell.slots[i];
+    const ExecSlot& slot = handshake.slots[i];
     if (slot.state == ExecSlot::asks) all.push_back({i, static_cast<pid_t>(slot.tid)});
     uint64_t& since_ns = stale_since_ns_[i];
     if (slot.state == ExecSlot::free || slot.state == ExecSlot::asks)
@@ -71,29 +72,29 @@ std::vector<ExecWatch::Request> ExecWatch::requests(uint64_t now_ns) {
 
 bool ExecWatch::is_waiting(const Request& request, const arch::Registers& registers) const {
   const Address at = arch::instruction_pointer(registers);
-  return registers.rbx == cell_ + field_of(request.slot) &&
+  return registers.rbx == handshake_ + field_of(request.slot) &&
          std::any_of(code_.begin(), code_.end(), [&](Range range) { return range.contains(at); });
 }
 
 void ExecWatch::answer(const Request& request) {
-  ExecCell cell;
-  if (!read(cell)) return;
-  const ExecSlot& slot = cell.slots[request.slot];
+  ExecHandshake handshake;
+  if (!read(handshake)) return;
+  const ExecSlot& slot = handshake.slots[request.slot];
   if (slot.state == ExecSlot::asks && static_cast<pid_t>(slot.tid) == request.tid)
     write(field_of(request.slot), ExecSlot::answered);
 }
 
 uint64_t ExecWatch::missed() const {
-  ExecCell cell;
-  return read(cell) ? cell.missed : 0;
+  ExecHandshake handshake;
+  return read(handshake) ? handshake.missed : 0;
 }
 
 void ExecWatch::heartbeat() {
-  write(offsetof(ExecCell, heartbeat), ++heartbeat_);
+  write(offsetof(ExecHandshake, heartbeat), ++heartbeat_);
 }
 
 void ExecWatch::close() {
-  if (!std::exchange(is_closed_, true)) write(offsetof(ExecCell, controller_gone), 1);
+  if (!std::exchange(is_closed_, true)) write(offsetof(ExecHandshake, controller_gone), 1);
 }
 
 }  // namespace pinprick::engine

@@ -28,10 +28,10 @@ class ExecWatch {
     friend bool operator==(const Request&, const Request&) = default;
   };
 
-  // For a session whose file has an exec cell, which lies at `cell` in the target. `code` is what
-  // the session has there. Returns nullptr if the file cannot be opened.
+  // For a session whose file has an exec handshake, which lies at `handshake` in the target. `code`
+  // is what the session has there. Returns nullptr if the file cannot be opened.
   static std::shared_ptr<ExecWatch> start(const std::string& path, const layout::Session& journal,
-                                          Address cell, std::vector<Range> code);
+                                          Address handshake, std::vector<Range> code);
   ExecWatch(const ExecWatch&) = delete;
   ExecWatch& operator=(const ExecWatch&) = delete;
   ~ExecWatch() { close(); }
@@ -42,7 +42,7 @@ class ExecWatch {
   bool is_waiting(const Request& request, const arch::Registers& registers) const;
   // Has the process that page? `inode` and `address` are those of a shared mapping of it.
   uint64_t inode() const { return inode_; }
-  Address cell() const { return cell_; }
+  Address handshake() const { return handshake_; }
   // Lets the thread go on. If it is stopped, it does when it is resumed.
   void answer(const Request& request);
   // Threads that went on without us.
@@ -52,13 +52,13 @@ class ExecWatch {
   void close();
 
  private:
-  ExecWatch(Fd file, uint64_t offset, Address cell, std::vector<Range> code, uint64_t inode);
-  bool read(layout::ExecCell& cell) const;
+  ExecWatch(Fd file, uint64_t offset, Address handshake, std::vector<Range> code, uint64_t inode);
+  bool read(layout::ExecHandshake& handshake) const;
   void write(size_t field, uint32_t value) const;
 
   Fd file_;
   uint64_t offset_;
-  Address cell_;
+  Address handshake_;
   std::vector<Range> code_;
   uint64_t inode_;
   uint32_t heartbeat_ = 0;

@@ -101,7 +101,7 @@ void TableWriter::add_site(size_t number) {
   site.length = patch.plan.patch.written & 15;
   site.own = patch.plan.own() & 15;
   site.tactic = static_cast<uint8_t>(patch.plan.patch.tactic) & 127;
-  site.at_begin = patch.plan.patch.at_begin;
+  site.at_start = patch.plan.patch.at_start;
   site.displaced = patch.plan.patch.displaced;
   site.link = plan_.kind_of_link(number);
   using Phase = SiteEntry::Phase;
@@ -187,8 +187,8 @@ layout::SessionCounts count_tables(const ArmingPlan& plan, const layout::Session
   counts.semaphores = journal.semaphores.size();
   counts.point_sites = journal.point_sites.size();
   counts.name_bytes = journal.names.size();
-  counts.loader_cell = plan.has_hook(placement::Hook::Kind::loader);
-  counts.exec_cell = plan.has_hook(placement::Hook::Kind::exec);
+  counts.loader_handshake = plan.has_hook(placement::Hook::Kind::loader);
+  counts.exec_handshake = plan.has_hook(placement::Hook::Kind::exec);
   return counts;
 }
 

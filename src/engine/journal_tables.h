@@ -1,6 +1,6 @@
 // A session file's tables, from what is planned: names, objects, sites with what they hold, probes,
-// functions, spans and switches. What is mapped where, and the cells, are not among them
-// (address_choice.h, cell_sizes.h).
+// functions, spans and switches. What is mapped where, and the areas, are not among them
+// (address_choice.h, area_sizes.h).
 //
 // Pure, but that a task that was cancelled ends it (base/task.h). For arming, once the plan's
 // patches are those that will be.
@@ -23,7 +23,7 @@ namespace pinprick::engine {
 uint32_t fill_tables(ArmingPlan& plan, std::span<const Arena> arenas, Switches switches,
                      std::string_view statistic, layout::Session& journal);
 
-// How large the tables are; without the cells' sizes, and with room for as many mappings.
+// How large the tables are; without the areas' sizes, and with room for as many mappings.
 layout::SessionCounts count_tables(const ArmingPlan& plan, const layout::Session& journal,
                                    size_t mappings);
 

@@ -74,7 +74,7 @@ Result<void, SystemError> keep_slots(const target::Memory& memory, const layout:
 // Is the site the first byte of a function, where our jump may have been taken for the function's?
 bool may_be_known(const SiteEntry& site) {
   using Phase = SiteEntry::Phase;
-  return site.at_begin != 0 && site.length == layout::kLongSiteLength && site.displaced != 0 &&
+  return site.at_start != 0 && site.length == layout::kLongSiteLength && site.displaced != 0 &&
          (site.phase == Phase::usual || site.phase == Phase::dependent);
 }
 

@@ -54,7 +54,7 @@ bool has_place_for_trampoline(const ArmingPlan& plan, size_t patch) {
 
 bool may_be_known(const SitePatch& patch) {
   const plan::Window& jump = patch.plan.patch;
-  return !patch.hook && jump.at_begin && jump.written == arch::kJumpLength;
+  return !patch.hook && jump.at_start && jump.written == arch::kJumpLength;
 }
 
 bool may_any_be_known(const ProbeSet& set) {
@@ -63,7 +63,7 @@ bool may_any_be_known(const ProbeSet& set) {
 
 // In place: there may be millions.
 void put_known_first(ProbeSet& set) {
-  std::vector<uint32_t> place(set.patches.size());
+  std::vector<uint32_t> position(set.patches.size());
   bool is_moved = false;
   size_t end = 0, end_probe = 0;
   while (end < set.patches.size()) {
@@ -76,15 +76,15 @@ void put_known_first(ProbeSet& set) {
     }
     size_t front = first, back = first + known;
     for (size_t i = first; i < end; ++i)
-      place[i] = static_cast<uint32_t>(may_be_known(set.patches[i]) ? front++ : back++);
-    const auto of = std::span(place).subspan(first, end - first);
+      position[i] = static_cast<uint32_t>(may_be_known(set.patches[i]) ? front++ : back++);
+    const auto of = std::span(position).subspan(first, end - first);
     if (std::is_sorted(of.begin(), of.end())) continue;
     is_moved = true;
     move_to_front(set, {first, end - first}, {first_probe, end_probe - first_probe});
   }
   if (!is_moved) return;
   for (SitePatch& patch : set.patches)
-    if (patch.plan.depends_on) patch.plan.depends_on = place[*patch.plan.depends_on];
+    if (patch.plan.depends_on) patch.plan.depends_on = position[*patch.plan.depends_on];
 }
 
 void lead_through_kept_stubs(ArmingPlan& plan, const std::map<Address, Address>& kept,

@@ -1,5 +1,5 @@
 // Stubs that code which the program generates may come to know, as it follows the jump at a
-// function's begin: they may have to stay when the session's probes are out (kept_memory.h).
+// function's start: they may have to stay when the session's probes are out (kept_memory.h).
 //
 // For arming, before anything is laid out. Pure, but that lead_through_kept_stubs() reads what the
 // kept stubs hold. Nothing can fail.

@@ -19,11 +19,11 @@
 namespace pinprick::engine {
 namespace {
 
-using layout::LoaderCell;
-constexpr size_t kRequests = offsetof(LoaderCell, requests);
-constexpr size_t kAnswered = offsetof(LoaderCell, answered);
-constexpr size_t kHeartbeat = offsetof(LoaderCell, heartbeat);
-constexpr size_t kControllerGone = offsetof(LoaderCell, controller_gone);
+using layout::LoaderHandshake;
+constexpr size_t kRequests = offsetof(LoaderHandshake, requests);
+constexpr size_t kAnswered = offsetof(LoaderHandshake, answered);
+constexpr size_t kHeartbeat = offsetof(LoaderHandshake, heartbeat);
+constexpr size_t kControllerGone = offsetof(LoaderHandshake, controller_gone);
 
 // A thread of the target waits for a second without a heartbeat.
 constexpr uint64_t kHeartbeatNs = 50'000'000;
@@ -34,7 +34,7 @@ constexpr uint64_t kLookAgainNs = 1'000'000'000;
 
 std::unique_ptr<LoaderWatch> LoaderWatch::start(const std::string& path,
                                                 const layout::Session& journal) {
-  const uint64_t offset = journal.header.loader_cell_offset;
+  const uint64_t offset = journal.header.loader_handshake_offset;
   auto file = open_file(path, O_RDWR | O_NOFOLLOW);
   Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (offset == 0 || !file || !event) return nullptr;

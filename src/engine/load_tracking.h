@@ -19,8 +19,8 @@ namespace pinprick::engine {
 
 class LoaderWatch {
  public:
-  // Starts the thread, for a session whose file has a loader cell. Returns nullptr if there is no
-  // memory or no thread for it; then no thread of the target waits.
+  // Starts the thread, for a session whose file has a loader handshake. Returns nullptr if there is
+  // no memory or no thread for it; then no thread of the target waits.
   static std::unique_ptr<LoaderWatch> start(const std::string& path,
                                             const layout::Session& journal);
   LoaderWatch(const LoaderWatch&) = delete;
@@ -46,8 +46,8 @@ class LoaderWatch {
 
   Fd file_;
   Fd event_;
-  uint64_t offset_;  // of the cell
-  void* page_;       // of the cell, only ever passed to futex(2): the file may be truncated
+  uint64_t offset_;  // of the handshake
+  void* page_;       // of the handshake, only ever passed to futex(2): the file may be truncated
   std::atomic<uint32_t> answered_ = 0;
   std::atomic<bool> ends_ = false;
   std::atomic<bool> ended_ = false;

@@ -5,7 +5,7 @@
 
 #include "arch/stub.h"
 #include "base/address.h"
-#include "engine/cell_sizes.h"
+#include "engine/area_sizes.h"
 #include "engine/ownership.h"
 
 namespace pinprick::engine {
@@ -18,13 +18,13 @@ int protection_of(MappingEntry::Kind kind) {
   return layout::is_code(kind) ? PROT_READ | PROT_EXEC : PROT_READ | PROT_WRITE;
 }
 
-// A child that is not to count does not know where cells are.
+// A child that is not to count does not know where the areas are.
 std::optional<arch::ScriptedCall> forget_at_fork(const MappingEntry& mapping) {
   Range tables;
   if (mapping.kind == MappingEntry::Kind::stubs) tables = arch::tables_in_arena(usable_cpus());
   if (mapping.kind == MappingEntry::Kind::runtime_data) {
     const uint64_t context = mapping.size - sizeof(layout::RuntimeContext);
-    tables = {context + layout::kCellTablesBegin, context + layout::kCellTablesEnd};
+    tables = {context + layout::kAreaTablesBegin, context + layout::kAreaTablesEnd};
   }
   if (tables.empty()) return std::nullopt;
   return arch::ScriptedCall{SYS_madvise,
@@ -33,14 +33,14 @@ std::optional<arch::ScriptedCall> forget_at_fork(const MappingEntry& mapping) {
 
 }  // namespace
 
-arch::ScriptedCall mapping_call(const MappingEntry& entry, uint64_t cells_offset) {
+arch::ScriptedCall mapping_call(const MappingEntry& entry, uint64_t areas_offset) {
   const bool is_file =
-      entry.kind == MappingEntry::Kind::tables || entry.kind == MappingEntry::Kind::cells;
+      entry.kind == MappingEntry::Kind::tables || entry.kind == MappingEntry::Kind::areas;
   const int flags = MAP_FIXED_NOREPLACE | (is_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
   return {SYS_mmap,
           {entry.address, entry.size, static_cast<uint64_t>(protection_of(entry.kind)),
            static_cast<uint64_t>(flags)},
-          entry.kind == MappingEntry::Kind::cells ? cells_offset : 0};
+          entry.kind == MappingEntry::Kind::areas ? areas_offset : 0};
 }
 
 MappingScript mapping_script(const layout::Session& journal, Children children,
@@ -51,7 +51,7 @@ MappingScript mapping_script(const layout::Session& journal, Children children,
   for (size_t i = 0; i < journal.mappings.size(); ++i) {
     const MappingEntry& entry = journal.mappings[i];
     if (entry.kind == MappingEntry::Kind::scratch || entry.address == 0) continue;
-    script.add(mapping_call(entry, journal.header.cells_offset), i);
+    script.add(mapping_call(entry, journal.header.areas_offset), i);
     if (children == Children::count) continue;
     if (const auto advice = forget_at_fork(entry)) script.add(*advice);
   }

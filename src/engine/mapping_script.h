@@ -27,7 +27,7 @@ struct MappingScript {
 
 // Executable or writable, never both. The descriptor of a call is that of the session file, which
 // memory without a file does not ask for.
-arch::ScriptedCall mapping_call(const layout::MappingEntry& entry, uint64_t cells_offset);
+arch::ScriptedCall mapping_call(const layout::MappingEntry& entry, uint64_t areas_offset);
 
 // All mappings but the scratch page that the script itself lies in, and those without an address.
 // First `receiving`, the calls that receive the session file; at the end `waiting`.

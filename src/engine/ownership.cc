@@ -47,7 +47,7 @@ std::optional<Mark> mark_of(const MappingEntry& entry) {
                   layout::kContextMagic};
     case MappingEntry::Kind::runtime_code:
     case MappingEntry::Kind::tables:
-    case MappingEntry::Kind::cells:
+    case MappingEntry::Kind::areas:
       break;
   }
   return std::nullopt;
@@ -109,7 +109,7 @@ bool is_ours(const target::Memory& memory, const MappingEntry& entry,
   const Range range = {entry.address, entry.address + entry.size};
   if (range.empty() || entry.progress == Progress::none) return false;
   struct stat ours = {};
-  const bool is_file = entry.kind == Kind::tables || entry.kind == Kind::cells;
+  const bool is_file = entry.kind == Kind::tables || entry.kind == Kind::areas;
   if (is_file && ::fstat(file.descriptor(), &ours) != 0) return false;
   const bool is_code = layout::is_code(entry.kind);
   const auto fits = [&](const image::Mapping& mapping) {

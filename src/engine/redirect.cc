@@ -25,15 +25,16 @@ std::vector<CopiedRun> copied_runs(const layout::Session& journal) {
   for (const layout::SiteEntry& site : journal.sites)
     // The text of hooks in unwinders is only restored when no thread is in their stubs, and that of
     // unloaded objects never.
-    if (site.displaced != 0 && site.body != 0 &&
+    if (site.displaced != 0 && site.copy_distance != 0 &&
         site.phase != layout::SiteEntry::Phase::unwinder_hook &&
         site.phase != layout::SiteEntry::Phase::gone)
-      runs.push_back({site.address + static_cast<uint64_t>(int64_t{site.body}), &site, 0, 0});
+      runs.push_back(
+          {site.address + static_cast<uint64_t>(int64_t{site.copy_distance}), &site, 0, 0});
   for (const layout::ProbeEntry& probe : journal.probes) {
     const layout::SiteEntry& site = journal.sites[probe.site];
-    const Address first = site.address + static_cast<uint64_t>(int64_t{site.body});
-    if (probe.offset != 0 && site.body != 0)
-      runs.push_back({first + probe.body, &site, probe.offset, 0});
+    const Address first = site.address + static_cast<uint64_t>(int64_t{site.copy_distance});
+    if (probe.offset != 0 && site.copy_distance != 0)
+      runs.push_back({first + probe.copy_offset, &site, probe.offset, 0});
   }
   std::sort(runs.begin(), runs.end(),
             [](const CopiedRun& a, const CopiedRun& b) { return a.address < b.address; });
@@ -92,7 +93,7 @@ std::optional<Address> in_last_stub(Address original, const layout::SiteEntry& s
   const OtherSite* const last = others.last_at(memory, head_of(journal, site));
   if (last == nullptr || original == site.address || original - site.address >= site.displaced)
     return original;
-  if (last->has_inner || last->entry.link == layout::SiteEntry::Link::at_begin) return std::nullopt;
+  if (last->has_inner || last->entry.link == layout::SiteEntry::Link::at_start) return std::nullopt;
   std::array<uint8_t, UINT8_MAX> room;
   const auto bytes = std::span(room).first(site.displaced);
   if (!read_displaced(site, memory, others, bytes)) return std::nullopt;

@@ -87,7 +87,7 @@ Result<void, ledger::SessionError> with_hijacked_thread(
            !is_hijack_code(one.range.begin, room.original);
   });
   layout::HijackEntry& hijack = journal.header.hijack;
-  // The journal has place for one hijack. An active one could not be undone.
+  // The journal has room for one hijack. An active one could not be undone.
   if (usable == all.end() || hijack.active != 0) return refuse(AttachCause::no_room);
   room.address = usable->range.begin;
   hijack.address = room.address;

@@ -80,7 +80,7 @@ class Presence {
         maps_(image::read_maps(target.pid())),
         others_(OtherSites::find(target.pid(), target.memory(), file.path())) {}
 
-  // An object that was unloaded and loaded again to the same place has text that nothing was
+  // An object that was unloaded and loaded again at the same address has text that nothing was
   // written to.
   bool has(const SemaphoreEntry& entry) const {
     if (!maps_) return false;

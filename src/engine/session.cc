@@ -149,11 +149,11 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
     const auto object = std::find_if(now.objects.begin(), now.objects.end(), [&](const auto& one) {
       return one->bias() == entry.bias && one->path() == journal_.name(entry.path);
     });
-    // Unloaded and loaded again to the same place, it holds its own bytes.
+    // Unloaded and loaded again at the same address, it holds its own bytes.
     ObjectSites& sites = sites_of_objects_[static_cast<size_t>(&entry - journal_.objects.data())];
     if (sites.armed == sites.end) continue;
     // The text is the truth: a file that cannot be read just now is not gone. Unloaded and loaded
-    // again to the same place, an object holds its own bytes.
+    // again at the same address, an object holds its own bytes.
     const auto edit = patch::arming(journal_.sites[sites.armed]);
     const auto held = patch::examine(target_.memory(), {&edit, 1})[0];
     if (held == patch::EditOutcome::already) continue;

@@ -4,7 +4,7 @@
 // from which any pinprick can finish the detach (disarm.h):
 //
 //     1  session file: what will be mapped where, every site with its old and its new bytes
-//     2  the target maps its memory, gets the cells: one thread does, the others run
+//     2  the target maps its memory, gets the counters: one thread does, the others run
 //     3  stubs, slots and code are written into it; no jump leads there yet
 //     4  the file says `armed`
 //     5  all threads stop, the text is written, semaphores of SDT points are raised
@@ -63,7 +63,7 @@ struct ArmReport {
   std::optional<SystemError> trap_refused;  // by the kernel
 };
 
-// A probe that is in the target, or a span of which both points are, and its place in the session's
+// A probe that is in the target, or a span of which both points are, and its index in the session's
 // tables.
 struct ArmedProbe {
   uint32_t match = 0;
@@ -73,7 +73,7 @@ struct ArmedProbe {
 struct ProbeName {
   std::string_view object;
   std::string_view function;
-  uint64_t offset = 0;          // of the instruction, from the function's begin
+  uint64_t offset = 0;          // of the instruction, from the function's start
   std::string_view value = {};  // of value probes: what they record
   bool is_point = false;        // the name of an SDT point, which all its sites have
 };

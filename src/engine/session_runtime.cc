@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/address_choice.h"
-#include "engine/cell_sizes.h"
+#include "engine/area_sizes.h"
 #include "engine/failures.h"
 #include "runtime/callers.h"
 
@@ -37,15 +37,15 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   spec.spans = plan.thread_starts();
   spec.slot_count = std::min(sizes.capacity, kFirstSlots + kSlotsPerCpu * usable_cpus());
   spec.cpu_count = usable_cpus();
-  spec.cell_areas = header.cpu_count;
+  spec.area_count = header.cpu_count;
   spec.most_fraction_bits = header.fraction_bits;
   spec.rseq = rseq;
   spec.ns_multiplier = header.ns_multiplier;
-  spec.cells = journal.mappings[mapping_of(journal, layout::MappingEntry::Kind::cells)].address;
+  spec.areas = journal.mappings[mapping_of(journal, layout::MappingEntry::Kind::areas)].address;
   spec.area_size = header.area_size;
   if (header.pool_offset != 0) {
     const auto in_target = [&](uint64_t offset) {
-      return spec.cells + (offset - header.cells_offset);
+      return spec.areas + (offset - header.areas_offset);
     };
     spec.blocks = {in_target(header.pool_offset),
                    in_target(layout::end_of_blocks(header, header.pool_size))};

@@ -4,7 +4,7 @@
 
 #include "arch/assembler.h"
 #include "arch/stub.h"
-#include "engine/cell_sizes.h"
+#include "engine/area_sizes.h"
 #include "engine/site_jumps.h"
 #include "runtime/image.h"
 
@@ -16,7 +16,7 @@ std::vector<arch::CodeRow> any_routines() {
   arch::Assembler head(0);
   const std::vector<Address> cpus(usable_cpus());
   arch::ArenaSpec spec;
-  spec.cpu_cells = cpus;
+  spec.cpu_areas = cpus;
   return arch::emit_arena_header(head, spec).frames;
 }
 

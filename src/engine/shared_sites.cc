@@ -35,9 +35,9 @@ std::optional<patch::TextEdit> with_jump_to(patch::TextEdit edit, const SiteEntr
 
 Address link_of(const SiteEntry& site) {
   switch (site.link) {
-    case SiteEntry::Link::before_body:
+    case SiteEntry::Link::before_copy:
       return site.copy() - arch::kLinkLength;
-    case SiteEntry::Link::at_begin:
+    case SiteEntry::Link::at_start:
       return site.target();
     case SiteEntry::Link::none:
       break;
@@ -79,15 +79,15 @@ void add_sites(const layout::Session& journal, std::vector<OtherSite>& sites) {
           return entry.kind == MappingEntry::Kind::stubs && address - entry.address < entry.size;
         });
   };
-  std::vector<uint32_t> place(journal.sites.size(), UINT32_MAX);
+  std::vector<uint32_t> position(journal.sites.size(), UINT32_MAX);
   for (size_t i = 0; i < journal.sites.size(); ++i) {
     const SiteEntry& entry = journal.sites[i];
     if (!is_armed(entry)) continue;
-    place[i] = static_cast<uint32_t>(sites.size());
+    position[i] = static_cast<uint32_t>(sites.size());
     OtherSite site;
     site.entry = entry;
     site.is_shareable = entry.length >= layout::kLongSiteLength && entry.own == entry.length &&
-                        entry.body != 0 && is_stub(entry.target());
+                        entry.copy_distance != 0 && is_stub(entry.target());
     site.leads_on = has_trampoline(journal, i);
     sites.push_back(site);
   }
@@ -102,8 +102,8 @@ void add_sites(const layout::Session& journal, std::vector<OtherSite>& sites) {
   }
   for (const layout::ProbeEntry& probe : journal.probes) {
     const size_t head = probe.site + (has_trampoline(journal, probe.site) ? 1 : 0);
-    if (place[head] == UINT32_MAX) continue;
-    OtherSite& site = sites[place[head]];
+    if (position[head] == UINT32_MAX) continue;
+    OtherSite& site = sites[position[head]];
     site.times = site.times || probe.kind == layout::ProbeEntry::Kind::latency;
     site.has_inner = site.has_inner || probe.offset != 0;
   }
@@ -207,8 +207,8 @@ std::vector<OtherSites::Member> OtherSites::list_at(const target::Memory& memory
   return list;
 }
 
-Place OtherSites::place_for(const target::Memory& memory, const OtherSite& other,
-                            bool times) const {
+Position OtherSites::position_for(const target::Memory& memory, const OtherSite& other,
+                                  bool times) const {
   const auto list = list_at(memory, other.entry.address, nullptr);
   const auto timed = std::find_if(list.rbegin(), list.rend(), [](const Member& member) {
     return member.other->times && member.entry->link != SiteEntry::Link::none;
@@ -217,11 +217,12 @@ Place OtherSites::place_for(const target::Memory& memory, const OtherSite& other
   return {0, other.entry.target()};
 }
 
-std::optional<patch::TextEdit> OtherSites::arming(const SiteEntry& site, Place place) {
-  if (place.link != 0) return link_edit(place.link, place.below, site.target(), site.phase);
+std::optional<patch::TextEdit> OtherSites::arming(const SiteEntry& site, Position position) {
+  if (position.link != 0)
+    return link_edit(position.link, position.below, site.target(), site.phase);
   patch::TextEdit edit = patch::arming(site);
-  if (place.below == 0) return edit;
-  const auto there = with_jump_to(edit, site, place.below);
+  if (position.below == 0) return edit;
+  const auto there = with_jump_to(edit, site, position.below);
   if (!there) return std::nullopt;
   std::copy(std::begin(there->after), std::end(there->after), edit.before);
   return edit;

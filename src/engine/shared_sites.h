@@ -7,9 +7,9 @@
 //     text: jump --> stub of C        --> stub of A        --> stub of B
 //                    actions, link        actions, link        actions, [no link,] copies
 //
-// So each session's actions run once a hit, in its own stub, with its own cells. A session can come
-// and go independently of the others; it only has to be in this list. The first session has no link
-// unless it times calls: a session that is alone pays nothing.
+// So each session's actions run once a hit, in its own stub, with its own counters. A session can
+// come and go independently of the others; it only has to be in this list. The first session has no
+// link unless it times calls: a session that is alone pays nothing.
 //
 // All members displace the same instructions, chosen by the first one, by a jump of the same
 // length. A session is added at the front, by its jump in the text. One that times calls is added
@@ -63,7 +63,7 @@ struct OtherSite {
 };
 
 // A position in the list of a site.
-struct Place {
+struct Position {
   Address link = 0;   // the link that is to lead there; 0 if it is the jump in the text
   Address below = 0;  // the next stub in the list; 0 if there is none
 };
@@ -94,9 +94,9 @@ class OtherSites {
   const patch::OwnProbes& program() const { return program_; }
 
   // Where a new stub is to enter the list of `other`, which is in the text.
-  Place place_for(const target::Memory& memory, const OtherSite& other, bool times) const;
+  Position position_for(const target::Memory& memory, const OtherSite& other, bool times) const;
   // The edit that enters the stub of `site` there. Returns nullopt if a jump cannot reach.
-  static std::optional<patch::TextEdit> arming(const layout::SiteEntry& site, Place place);
+  static std::optional<patch::TextEdit> arming(const layout::SiteEntry& site, Position position);
   // The edit that takes the stub of `site` out, wherever it is in the list by now. Returns nullopt
   // if it is out already and others are still in the list.
   std::optional<patch::TextEdit> disarming(const target::Memory& memory,

@@ -31,9 +31,9 @@ bool lead(SiteEntry& from, Address to) {
 }
 
 // Notes where the stub has the copies. False: out of reach.
-bool note_body(SiteEntry& site, const arch::Stub& stub) {
-  if (!fits<int32_t>(site.address, stub.body)) return false;
-  site.body = static_cast<int32_t>(stub.body - site.address);
+bool note_copy(SiteEntry& site, const arch::Stub& stub) {
+  if (!fits<int32_t>(site.address, stub.copy)) return false;
+  site.copy_distance = static_cast<int32_t>(stub.copy - site.address);
   return true;
 }
 
@@ -103,8 +103,8 @@ bool PatchJumps::ends_as_others_say() const {
 
 bool PatchJumps::note(const arch::Stub& stub) {
   const Address to = way_to(stub);
-  if (to == 0 || !lead(site_, to) || !note_body(site_, stub)) return false;
-  if (patch_.plan.trampoline && !note_body(trampoline(), stub)) return false;
+  if (to == 0 || !lead(site_, to) || !note_copy(site_, stub)) return false;
+  if (patch_.plan.trampoline && !note_copy(trampoline(), stub)) return false;
   return can_be_led_in() && (!patch_.plan.is_pun() || ends_as_others_say());
 }
 
@@ -126,19 +126,19 @@ bool note_jumps(const ArmingPlan& plan, layout::Session& journal, size_t patch,
 
 void forget_jumps(const ArmingPlan& plan, layout::Session& journal, size_t patch) {
   SiteEntry& site = journal.sites[plan.states[patch].site];
-  site.jump = site.body = 0;
+  site.jump = site.copy_distance = 0;
 }
 
 void note_probes(const ArmingPlan& plan, layout::Session& journal, size_t patch,
                  const arch::Stub& stub) {
-  const auto from_body = [&](Address at) { return static_cast<int32_t>(at - stub.body); };
+  const auto from_copy = [&](Address at) { return static_cast<int32_t>(at - stub.copy); };
   for (size_t i : plan.set.patches[patch].probes) {
     const auto offset = static_cast<uint8_t>(plan.set.probes[i].offset);
     for (const arch::Copy& copy : stub.copies)
-      if (copy.window_offset == offset) journal.probes[i].body = copy.offset;
+      if (copy.window_offset == offset) journal.probes[i].copy_offset = copy.offset;
     for (const arch::Switch& one : stub.switches)
       if (one.offset == offset)
-        journal.switches[i] = {.at = from_body(one.at), .past = from_body(one.past)};
+        journal.switches[i] = {.at = from_copy(one.at), .past = from_copy(one.past)};
   }
 }
 

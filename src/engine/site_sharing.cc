@@ -146,7 +146,7 @@ bool SiteSharing::share(size_t patch, const OtherSite& other) {
     plan.trampoline = trampoline;
   }
   plan_.shared[patch] =
-      others_.place_for(memory_, *head, plan_.times() && !set_.patches[patch].hook);
+      others_.position_for(memory_, *head, plan_.times() && !set_.patches[patch].hook);
   return true;
 }
 
@@ -160,8 +160,8 @@ bool SiteSharing::take_window(size_t patch, const OtherSite& other) {
   window.written = other.entry.length;
   window.displaced = other.entry.displaced;
   window.tactic = static_cast<plan::Tactic>(other.entry.tactic);
-  window.at_begin = other.entry.at_begin;
-  ours.plan.interior_end = 0;
+  window.at_start = other.entry.at_start;
+  ours.plan.boundaries_end = 0;
   return std::equal(other.entry.original, other.entry.original + other.entry.own,
                     ours.original().begin());
 }

@@ -11,7 +11,7 @@
 namespace pinprick::engine {
 namespace {
 
-// Replaces Slot::body in released slots.
+// Replaces Slot::copy in released slots.
 constexpr uint64_t kReleased = 1;
 
 // The slot that a return address belongs to.
@@ -120,35 +120,35 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
   // Where a slot's address lies: on the stack, or in a slot of another session whose address lies
   // there instead, and so on. A call has one slot for each session that times it, and one for each
   // timed function that it tail calls.
-  const auto place_of = [&](const layout::Slot& slot) -> std::optional<Address> {
+  const auto position_of = [&](const layout::Slot& slot) -> std::optional<Address> {
     constexpr size_t kMostInALine = 64;
-    Address place = slot.stack;
+    Address position = slot.stack;
     for (size_t i = 0; i <= other_slots.size() * kMostInALine; ++i) {
       uint64_t word = 0;
-      const auto there = i == 0                           ? stacks.at(place)
-                         : memory.read_value(place, word) ? std::optional(word)
-                                                          : std::nullopt;
+      const auto there = i == 0                              ? stacks.at(position)
+                         : memory.read_value(position, word) ? std::optional(word)
+                                                             : std::nullopt;
       if (!there) return std::nullopt;
-      if (*there == slot.code + arch::kSlotReturn) return place;
+      if (*there == slot.code + arch::kSlotReturn) return position;
       const auto next = other_slots.returned_from(*there);
       if (!next) return std::nullopt;
-      place = *next;
+      position = *next;
     }
     return std::nullopt;
   };
   for (size_t i = 0; i < use.slots.size(); ++i) {
     const layout::Slot& slot = use.slots[i];
-    const auto place = slot.return_address == 0 ? std::nullopt : place_of(slot);
-    if (!place) continue;
+    const auto position = slot.return_address == 0 ? std::nullopt : position_of(slot);
+    if (!position) continue;
     use.waiting.push_back(i);
-    use.waiting_at.push_back(*place);
+    use.waiting_at.push_back(*position);
     for (std::optional<size_t> at = i; at && !reached[*at];
          at = slot_returned_to(use, use.slots[*at].return_address))
       reached[*at] = true;
   }
   for (size_t i = 0; i < use.slots.size(); ++i) {
     const layout::Slot& slot = use.slots[i];
-    const bool left = slot.return_address != 0 && slot.body != kReleased && !reached[i];
+    const bool left = slot.return_address != 0 && slot.copy != kReleased && !reached[i];
     if (left && slot.reused != PP_SLOT_REUSED_FREE) use.left.push_back(i);
     if (left || slot.reused != 0) use.kept.push_back(i);
   }
@@ -171,7 +171,8 @@ std::vector<uint64_t> calls_abandoned(const target::Memory& memory, const SlotUs
          at != 0 && records <= abandoned.size() && memory.read_value(at, record);
          at = record.next, ++records) {
       const uint64_t histogram =
-          (record.cells - layout::time_cells_offset(journal.header, 0)) / sizeof(layout::TimeCells);
+          (record.counters - layout::time_counters_offset(journal.header, 0)) /
+          sizeof(layout::TimeCounters);
       if (histogram < abandoned.size()) abandoned[histogram] += calls;
     }
   }
@@ -193,7 +194,7 @@ size_t release_calls(const target::Memory& memory, const SlotUse& use) {
       static_cast<void>(
           memory.write_value(use.address + slot * sizeof(layout::Slot) + field, value));
     };
-    for (size_t slot : chain) set(slot, offsetof(layout::Slot, body), kReleased);
+    for (size_t slot : chain) set(slot, offsetof(layout::Slot, copy), kReleased);
     if (!memory.write_value(use.waiting_at[w], returns_to)) continue;
     for (size_t slot : chain)  // one that was used again keeps it, as its first call may return
       if (use.slots[slot].reused == 0) set(slot, offsetof(layout::Slot, return_address), 0);

@@ -8,7 +8,7 @@ using placement::ProbeSet;
 using placement::Span;
 
 arch::Metric metric_of(const layout::FileHeader& header, size_t histogram) {
-  return {layout::time_cells_offset(header, histogram), header.fraction_bits};
+  return {layout::time_counters_offset(header, histogram), header.fraction_bits};
 }
 
 namespace {
@@ -32,7 +32,7 @@ arch::PassSpan gap(const ArmingPlan& plan, const layout::FileHeader& header, lay
 
 }  // namespace
 
-arch::PassSpan gap_begins(const ArmingPlan& plan, const layout::FileHeader& header) {
+arch::PassSpan gap_starts(const ArmingPlan& plan, const layout::FileHeader& header) {
   return gap(plan, header, layout::Pass::starts_gap_of_cpu, layout::Pass::starts_gap_of_thread);
 }
 
@@ -57,7 +57,7 @@ void add_span_actions(const ArmingPlan& plan, const layout::FileHeader& header, 
       if (!(pass == Pass::ends ? span.ends_at(match) : span.starts_at(match))) continue;
       add({metric_of(header, i), layout::span_start_offset(i), pass});
     }
-  if (has_gap && is_end(set, probe)) add(gap_begins(plan, header));
+  if (has_gap && is_end(set, probe)) add(gap_starts(plan, header));
 }
 
 size_t count_span_actions(const ArmingPlan& plan, size_t probe) {

@@ -25,7 +25,7 @@ void add_span_actions(const ArmingPlan& plan, const layout::FileHeader& header, 
 size_t count_span_actions(const ArmingPlan& plan, size_t probe);
 
 // What begins and what ends the gaps of a session, if it has gaps.
-arch::PassSpan gap_begins(const ArmingPlan& plan, const layout::FileHeader& header);
+arch::PassSpan gap_starts(const ArmingPlan& plan, const layout::FileHeader& header);
 arch::PassSpan gap_ends(const ArmingPlan& plan, const layout::FileHeader& header);
 
 // In the order of the set's spans, with the first site of each point; without their names.

@@ -39,16 +39,16 @@ void StubAssembler::add_actions(size_t patch, arch::Metric& metric,
   if (plan_.is_hook(patch, Hook::Kind::exec)) {
     actions.push_back({.stack = arch::StackUse::keep_red_zone,
                        .what = arch::CallRoutine{.routine = runtime::exec_handshake_code(),
-                                                 .argument = facts_.exec_cell}});
+                                                 .argument = facts_.exec_handshake}});
   } else if (planned.hook) {
     actions.push_back({.what = arch::CallRoutine{.routine = runtime::loader_handshake_code(),
-                                                 .argument = facts_.loader_cell}});
+                                                 .argument = facts_.loader_handshake}});
   } else if (plan_.times() && !planned.probes.empty()) {
     metric = metric_of(header_, planned.probes[0]);
     arch::TimeCall call = {.metrics = {&metric, 1}};
     if (plan_.gap != layout::Gap::none) {
       call.enter = facts_.enter;
-      call.gap = gap_begins(plan_, header_);
+      call.gap = gap_starts(plan_, header_);
       actions.push_back({.what = gap_ends(plan_, header_)});
     }
     actions.push_back({.what = call});
@@ -131,8 +131,8 @@ bool StubAssembler::has_edit_across_pages(size_t patch, const arch::Stub& stub) 
   const Link link = plan_.kind_of_link(patch);
   // What may have to lie there later (kept_memory.h).
   if (may_be_known(plan_.set.patches[patch]) && is_across(stub.begin, kKeptJumpLength)) return true;
-  if (link == Link::at_begin && is_across(stub.begin, arch::kLinkLength)) return true;
-  if (link == Link::before_body && is_across(stub.body - arch::kLinkLength, arch::kLinkLength))
+  if (link == Link::at_start && is_across(stub.begin, arch::kLinkLength)) return true;
+  if (link == Link::before_copy && is_across(stub.copy - arch::kLinkLength, arch::kLinkLength))
     return true;
   return std::any_of(stub.switches.begin(), stub.switches.end(),
                      [&](const arch::Switch& one) { return is_across(one.at, arch::kLinkLength); });

@@ -28,8 +28,8 @@ struct StubFacts {
   std::optional<arch::RseqArea> rseq;
   Switches switches = Switches::none;
   arch::UnwinderHook hook;  // of unwinders' hooks; the rest is the patch's
-  Address loader_cell = 0;
-  Address exec_cell = 0;
+  Address loader_handshake = 0;
+  Address exec_handshake = 0;
   Address enter = 0;  // of timed calls, if it is not that of the arena
 };
 

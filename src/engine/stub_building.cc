@@ -10,36 +10,36 @@
 
 namespace pinprick::engine {
 
-std::vector<Address> StubBuilding::begins_of_pieces() const {
-  std::vector<Address> ends, begins;
+std::vector<Address> StubBuilding::starts_of_pieces() const {
+  std::vector<Address> ends, starts;
   for (const ArenaHead& head : heads_) ends.push_back(head.stubs);
   for (const StubPiece& piece : parts_.layout.pieces) {
-    begins.push_back(ends[piece.arena]);
+    starts.push_back(ends[piece.arena]);
     ends[piece.arena] += piece.room;
   }
   for (size_t i = 0; i < ends.size(); ++i) assert(ends[i] <= parts_.layout.end_of_stubs(i));
-  return begins;
+  return starts;
 }
 
 Result<BuiltStubs, SystemError> StubBuilding::build() && {
-  const auto begins = begins_of_pieces();
+  const auto starts = starts_of_pieces();
   begin_step("building", parts_.plan.set.patches.size(), "stubs");
   built_.stubs_of_puns.resize(parts_.plan.puns.size());
   for (const ArenaHead& head : heads_) built_.arenas.push_back({head.stubs, 0, {}});
   // Room for all, so that they need not move; what is not used takes no memory.
-  constexpr size_t kInteriors = 2;  // of a patch, on average
-  built_.interiors.reserve(kInteriors * parts_.plan.set.patches.size());
-  emit_all(begins);
+  constexpr size_t kBoundaries = 2;  // of a patch, on average
+  built_.boundaries.reserve(kBoundaries * parts_.plan.set.patches.size());
+  emit_all(starts);
   if (refused_ != 0) return fail(SystemError{refused_});
   const auto by_address = [](const auto& a, const auto& b) { return a.address < b.address; };
-  if (!std::is_sorted(built_.interiors.begin(), built_.interiors.end(), by_address))
-    std::sort(built_.interiors.begin(), built_.interiors.end(), by_address);
+  if (!std::is_sorted(built_.boundaries.begin(), built_.boundaries.end(), by_address))
+    std::sort(built_.boundaries.begin(), built_.boundaries.end(), by_address);
   return std::move(built_);
 }
 
 // What there is to say of a piece's stubs is taken over as soon as those before it were, so that
 // there is never much.
-void StubBuilding::emit_all(const std::vector<Address>& begins) {
+void StubBuilding::emit_all(const std::vector<Address>& starts) {
   const auto& pieces = parts_.layout.pieces;
   const PieceEmitter::Parts parts = {parts_.plan, parts_.stubs, parts_.journal,
                                      built_.stubs_of_puns, parts_.memory};
@@ -49,7 +49,7 @@ void StubBuilding::emit_all(const std::vector<Address>& begins) {
   for_each_piece(pieces.size(), usable_threads(), [&](size_t number) {
     const StubPiece& piece = pieces[number];
     advance(piece.patches.size());
-    auto done = PieceEmitter(parts, piece, heads_[piece.arena].entries, begins[number]).emit();
+    auto done = PieceEmitter(parts, piece, heads_[piece.arena].entries, starts[number]).emit();
     const std::lock_guard lock(mutex);
     emitted[number] = std::move(done);
     for (; taken < pieces.size() && emitted[taken]; ++taken)
@@ -79,8 +79,8 @@ void StubBuilding::take_over(const StubPiece& piece, EmittedPiece emitted) {
           built_.shapes.add(emitted.shapes[emitted.shape_of[i]], emitted.room_of[i]));
   }
   arena.size = emitted.stubs.end - arena.begin;
-  built_.interiors.insert(built_.interiors.end(), emitted.interiors.begin(),
-                          emitted.interiors.end());
+  built_.boundaries.insert(built_.boundaries.end(), emitted.boundaries.begin(),
+                           emitted.boundaries.end());
   built_.bytes += emitted.bytes;
   if (refused_ == 0) refused_ = emitted.refused;
 }

@@ -31,8 +31,8 @@ struct ArenaHead {
 };
 
 struct BuiltStubs {
-  std::vector<patch::Interior> interiors;  // by address; their `edit` is the patch
-  std::vector<Address> stubs_of_puns;      // of the plan's puns
+  std::vector<patch::Boundary> boundaries;  // by address; their `edit` is the patch
+  std::vector<Address> stubs_of_puns;       // of the plan's puns
   std::vector<arch::StubArena> arenas;
   arch::StubShapes shapes;
   uint64_t bytes = 0;
@@ -54,8 +54,8 @@ class StubBuilding {
   Result<BuiltStubs, SystemError> build() &&;
 
  private:
-  std::vector<Address> begins_of_pieces() const;
-  void emit_all(const std::vector<Address>& begins);
+  std::vector<Address> starts_of_pieces() const;
+  void emit_all(const std::vector<Address>& starts);
   void take_over(const StubPiece& piece, EmittedPiece emitted);
   void fill_gap(arch::StubArena& arena, Address to);
 

@@ -63,7 +63,7 @@ void PieceEmitter::note_shape(size_t patch, const arch::Stub& stub, Address at) 
 }
 
 void PieceEmitter::note_stub(size_t patch, const arch::Stub& stub) {
-  keep_interiors(patch, stub);
+  keep_boundaries(patch, stub);
   note_probes(parts_.plan, parts_.journal, patch, stub);
   if (!parts_.plan.set.patches[patch].plan.island) return;
   const auto& puns = parts_.plan.puns;
@@ -71,12 +71,12 @@ void PieceEmitter::note_stub(size_t patch, const arch::Stub& stub) {
   parts_.stubs_of_puns[static_cast<size_t>(pun - puns.begin())] = stub.begin;
 }
 
-void PieceEmitter::keep_interiors(size_t patch, const arch::Stub& stub) {
+void PieceEmitter::keep_boundaries(size_t patch, const arch::Stub& stub) {
   const placement::SitePatch& planned = parts_.plan.set.patches[patch];
   for (const arch::Copy& copy : stub.copies)
-    if (copy.window_offset != 0 && copy.window_offset < planned.plan.interior_end)
-      emitted_.interiors.push_back({planned.site() + copy.window_offset, stub.body + copy.offset,
-                                    static_cast<uint32_t>(patch)});
+    if (copy.window_offset != 0 && copy.window_offset < planned.plan.boundaries_end)
+      emitted_.boundaries.push_back({planned.site() + copy.window_offset, stub.copy + copy.offset,
+                                     static_cast<uint32_t>(patch)});
 }
 
 // By their numbers in this piece.

@@ -32,7 +32,7 @@ struct EmittedPiece {
   std::vector<uint16_t> shape_of;
   std::vector<uint32_t> room_of;
   std::vector<std::string> shapes;  // that its stubs have, each once
-  std::vector<patch::Interior> interiors;
+  std::vector<patch::Boundary> boundaries;
 };
 
 class PieceEmitter {
@@ -58,7 +58,7 @@ class PieceEmitter {
   std::optional<arch::Stub> assemble(size_t patch);
   void note_stub(size_t patch, const arch::Stub& stub);
   void note_shape(size_t patch, const arch::Stub& stub, Address at);
-  void keep_interiors(size_t patch, const arch::Stub& stub);
+  void keep_boundaries(size_t patch, const arch::Stub& stub);
   void take_shapes();
 
   const Parts parts_;

@@ -30,15 +30,15 @@ std::optional<patch::TextEdit> edit_for(const layout::Session& journal, uint32_t
   if (probe >= journal.switches.size()) return std::nullopt;
   const layout::SwitchEntry& entry = journal.switches[probe];
   const layout::SiteEntry& site = journal.sites[journal.probes[probe].site];
-  if (site.body == 0 || site.phase == Phase::gone || site.phase == Phase::left_out ||
+  if (site.copy_distance == 0 || site.phase == Phase::gone || site.phase == Phase::left_out ||
       entry.at == entry.past)
     return std::nullopt;
-  const auto from_body = [&](int32_t distance) {
+  const auto from_copy = [&](int32_t distance) {
     return site.copy() + static_cast<uint64_t>(int64_t{distance});
   };
-  const Address at = from_body(entry.at);
+  const Address at = from_copy(entry.at);
   const auto on = arch::encode_link(at, 0);
-  const auto off = arch::encode_link(at, from_body(entry.past));
+  const auto off = arch::encode_link(at, from_copy(entry.past));
   if (!on || !off || !is_in_stubs(journal, at, arch::kLinkLength)) return std::nullopt;
   const bool turns_on = to == Switched::on;
   patch::TextEdit edit;

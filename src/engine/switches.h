@@ -3,7 +3,7 @@
 // In a session that was armed with switches (ArmOptions::has_switches) each probe's part of its
 // stub starts with five bytes that are either a nop or a jump over that part (arch::Switch).
 // Turning a probe off or on writes these five bytes, and nothing else: the jump in the text stays,
-// the probe keeps its place among other owners' probes at the site, and nothing is mapped. Each
+// the probe keeps its position among other owners' probes at the site, and nothing is mapped. Each
 // probe of a site has a switch of its own.
 //
 // Every thread is safe at each step:

@@ -22,13 +22,13 @@ void TextWriter::drop_what_lacks_something() {
 }
 
 // From here on the file has to be believed: whatever a site holds, it is one of the two.
-Result<void, ledger::SessionError> TextWriter::announce(std::vector<patch::Interior> interiors,
+Result<void, ledger::SessionError> TextWriter::announce(std::vector<patch::Boundary> boundaries,
                                                         std::optional<arch::RseqArea> rseq) {
-  interiors_ = std::move(interiors);
+  boundaries_ = std::move(boundaries);
   rseq_ = rseq;
   drop_what_lacks_something();
-  std::erase_if(interiors_,
-                [&](const patch::Interior& one) { return !parts_.plan.is_armed(one.edit); });
+  std::erase_if(boundaries_,
+                [&](const patch::Boundary& one) { return !parts_.plan.is_armed(one.edit); });
   mark_left_out();
   parts_.journal.header.state = layout::SessionState::armed;
   if (auto tables = noted(parts_.file.write_tables(parts_.journal)); !tables) return tables;
@@ -61,7 +61,8 @@ Result<void, ledger::SessionError> TextWriter::leave_to_program() {
   is_any = drop_points_probed_by(program, plan, parts_.journal) || is_any;
   if (is_any) {
     drop_what_lacks_something();
-    std::erase_if(interiors_, [&](const patch::Interior& one) { return !plan.is_armed(one.edit); });
+    std::erase_if(boundaries_,
+                  [&](const patch::Boundary& one) { return !plan.is_armed(one.edit); });
     if (auto noted = note_left_out(); !noted) return noted;
   }
   return {};
@@ -134,7 +135,7 @@ Result<TextStop, ledger::SessionError> TextWriter::try_to_write(Attempt attempt)
   }
   if (tid_offset_)
     if (auto done = note_tid_offset(stop); !done) return fail(done.error());
-  const auto busy = patch::clear_interiors(stop, parts_.target.memory(), *mappings_, interiors_);
+  const auto busy = patch::clear_boundaries(stop, parts_.target.memory(), *mappings_, boundaries_);
   const auto is_in_hook = [&](size_t patch) {
     return parts_.plan.set.patches[patch].hook.has_value();
   };

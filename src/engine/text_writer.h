@@ -58,9 +58,9 @@ class TextWriter {
   TextWriter(const Parts& parts, std::optional<Address> tid_offset)
       : parts_(parts), tid_offset_(tid_offset) {}
 
-  // Drops what must not be armed alone. `interiors` are those of the stubs that are there, and
+  // Drops what must not be armed alone. `boundaries` are those of the stubs that are there, and
   // `rseq` what they count by. To be called again for other stubs.
-  Result<void, ledger::SessionError> announce(std::vector<patch::Interior> interiors,
+  Result<void, ledger::SessionError> announce(std::vector<patch::Boundary> boundaries,
                                               std::optional<arch::RseqArea> rseq);
   void prepare_edits();
   // Others' breakpoints in the pages of the edits, and what answers where mappings lie.
@@ -88,7 +88,7 @@ class TextWriter {
   const Parts parts_;
   const std::optional<Address> tid_offset_;
   std::optional<arch::RseqArea> rseq_;
-  std::vector<patch::Interior> interiors_;
+  std::vector<patch::Boundary> boundaries_;
   std::vector<std::pair<size_t, layout::SiteEntry::Phase>> left_out_;  // as they were before
   ArmingEdits edits_;
   std::vector<Address> foreign_;

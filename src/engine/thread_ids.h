@@ -1,8 +1,8 @@
 // Where threads have their TIDs in their control blocks, by which stubs of spans know them.
 //
-// All threads have their TID at the same place in their control blocks: that is where glibc or musl
-// has it, or the first place where it is for all of them. musl takes it away from a thread that is
-// about to end. A thread without a control block begins no span.
+// All threads have their TID at the same offset in their control blocks: that is where glibc or
+// musl has it, or the first offset at which it is for all of them. musl takes it away from a thread
+// that is about to end. A thread without a control block begins no span.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class TidOffsets {
  public:
   // `control_block`: as much of it as can be read.
   void see(uint32_t tid, std::span<const uint8_t> control_block);
-  // Nothing if no place holds the TIDs of all threads that were seen, or none was.
+  // Nothing if no offset holds the TIDs of all threads that were seen, or none was.
   std::optional<int64_t> offset() const;
 
  private:

@@ -28,8 +28,8 @@ BranchTargets::Facts& BranchTargets::own() {
   return *facts_;
 }
 
-void BranchTargets::mark_unresolved_jump(Address function_begin) {
-  own().unresolved.insert(function_begin);
+void BranchTargets::mark_unresolved_jump(Address function_start) {
+  own().unresolved.insert(function_start);
 }
 
 void BranchTargets::add(Address address) {
@@ -64,9 +64,9 @@ bool BranchTargets::any_in(Address begin, Address end) const {
   return first != more_.end() && *first < end;
 }
 
-void BranchTargets::mark_unresolved_jump_if_entered(Address function_begin, Range inside) {
-  if (any_in(inside.begin, inside.end)) return mark_unresolved_jump(function_begin);
-  own().straight.push_back({function_begin, inside});
+void BranchTargets::mark_unresolved_jump_if_entered(Address function_start, Range inside) {
+  if (any_in(inside.begin, inside.end)) return mark_unresolved_jump(function_start);
+  own().straight.push_back({function_start, inside});
 }
 
 bool BranchTargets::covers(Address address) const {
@@ -82,7 +82,7 @@ BranchTargets BranchTargets::with(std::span<const Address> more) const {
   copy.more_.erase(std::unique(copy.more_.begin(), copy.more_.end()), copy.more_.end());
   for (const StraightCode& straight : facts_->straight)
     if (copy.any_in(straight.inside.begin, straight.inside.end))
-      copy.more_unresolved_.insert(straight.function_begin);
+      copy.more_unresolved_.insert(straight.function_start);
   return copy;
 }
 

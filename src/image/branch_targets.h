@@ -36,12 +36,12 @@ class BranchTargets {
   void add_callee(Address address);
   bool is_callee(Address address) const;
 
-  void mark_unresolved_jump(Address function_begin);
-  bool has_unresolved_jump(Address function_begin) const {
-    return facts_->unresolved.contains(function_begin) || more_unresolved_.contains(function_begin);
+  void mark_unresolved_jump(Address function_start);
+  bool has_unresolved_jump(Address function_start) const {
+    return facts_->unresolved.contains(function_start) || more_unresolved_.contains(function_start);
   }
   // Marks the function if anything leads into `inside`, including the addresses that with() adds.
-  void mark_unresolved_jump_if_entered(Address function_begin, Range inside);
+  void mark_unresolved_jump_if_entered(Address function_start, Range inside);
 
   // Returns a copy with these addresses, which a process holds, added. They do not count as
   // callees.
@@ -62,7 +62,7 @@ class BranchTargets {
     friend bool operator==(const Chunk&, const Chunk&) = default;
   };
   struct StraightCode {
-    Address function_begin = 0;
+    Address function_start = 0;
     Range inside;
     friend bool operator==(const StraightCode&, const StraightCode&) = default;
   };

@@ -151,13 +151,13 @@ class StraightCode {
     if (instruction.flow != arch::Flow::next)
       count_ = 0;
     else
-      begins_[count_++ % kMost] = instruction.address;
+      starts_[count_++ % kMost] = instruction.address;
   }
   // Returns the least code that shows where the jump leads. More code never shows less.
   std::optional<BlockJump> explain(const CodeBytes& text, const arch::Instruction& jump) const {
     std::optional<BlockJump> least;
     for (size_t n = std::min(count_, kMost); n > 0; --n) {
-      const Range code = {begins_[(count_ - n) % kMost], jump.end()};
+      const Range code = {starts_[(count_ - n) % kMost], jump.end()};
       const auto bytes = text.bytes.subspan(code.begin - text.address, code.size());
       const auto found = arch::computed_jump(bytes, code.begin);
       if (!found || (least && *found != least->jump)) break;
@@ -168,7 +168,7 @@ class StraightCode {
 
  private:
   static constexpr size_t kMost = 8;
-  std::array<Address, kMost> begins_{};
+  std::array<Address, kMost> starts_{};
   size_t count_ = 0;
 };
 
@@ -303,7 +303,7 @@ void Scanner::tell_pointers_from_labels(const FunctionTable& functions,
   std::sort(pointers_.begin(), pointers_.end());
   pointers_.erase(std::unique(pointers_.begin(), pointers_.end()), pointers_.end());
   const auto leads_to_function = [&](const Pointer& pointer) {
-    return functions.begins_at(pointer.to);
+    return functions.starts_at(pointer.to);
   };
   for (auto run = pointers_.begin(); run != pointers_.end();) {
     auto end = std::next(run);
@@ -345,17 +345,17 @@ void add_regions_of(const CodeBytes& text, const FunctionTable& functions,
 // Returns where pieces of regions start that take about the same time, and the end of the last.
 std::vector<size_t> pieces_of(const std::vector<Region>& regions) {
   constexpr uint64_t kPieceBytes = 256 << 10;  // about a millisecond
-  std::vector<size_t> begins;
+  std::vector<size_t> starts;
   uint64_t bytes = 0;
   for (size_t i = 0; i < regions.size(); ++i) {
-    if (begins.empty() || bytes >= kPieceBytes) {
-      begins.push_back(i);
+    if (starts.empty() || bytes >= kPieceBytes) {
+      starts.push_back(i);
       bytes = 0;
     }
     bytes += regions[i].range.size();
   }
-  begins.push_back(regions.size());
-  return begins;
+  starts.push_back(regions.size());
+  return starts;
 }
 
 // The functions that a piece of text belongs to: both, where one lies inside another.
@@ -385,13 +385,13 @@ class Owners {
 
 // Decodes all text, on all threads.
 TextFacts decode_text(Scanner& scanner, const std::vector<Region>& regions, size_t threads) {
-  const auto begins = pieces_of(regions);
+  const auto starts = pieces_of(regions);
   TextFacts facts;
-  facts.pieces.resize(begins.size() - 1);
+  facts.pieces.resize(starts.size() - 1);
   facts.regions.resize(regions.size());
   for_each_piece(facts.pieces.size(), threads, [&](size_t number) {
     TextFacts::Piece& piece = facts.pieces[number];
-    const size_t first = begins[number], end = begins[number + 1];
+    const size_t first = starts[number], end = starts[number + 1];
     std::vector<std::pair<size_t, size_t>> ends;  // for each region, in the piece's addresses
     ends.reserve(end - first);
     for (size_t i = first; i < end; ++i) {

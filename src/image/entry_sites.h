@@ -1,4 +1,4 @@
-// Entry sites: places at the start of functions that the compiler has left for tools, and which an
+// Entry sites: code at the start of functions that the compiler has left for tools, and which an
 // object's sections list.
 //
 //     __patchable_function_entries    nops: -fpatchable-function-entry=N[,M]

@@ -294,7 +294,7 @@ bool names_part(std::string_view symbol) {
   return at != symbol.npos && (at + 5 == symbol.size() || symbol[at + 5] == '.');
 }
 
-bool FunctionTable::begins_at(Address address) const {
+bool FunctionTable::starts_at(Address address) const {
   return std::binary_search(
       functions_.begin(), functions_.end(), Function{{address, address}},
       [](const Function& a, const Function& b) { return a.range.begin < b.range.begin; });

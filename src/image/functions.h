@@ -51,7 +51,7 @@ class FunctionTable {
   }
   // Returns the function whose range contains the address; null if there is none.
   const Function* find(Address address) const;
-  bool begins_at(Address address) const;
+  bool starts_at(Address address) const;
   // Returns every address that a symbol, an unwind entry or the loader's tables name: execution may
   // enter there.
   const std::vector<Address>& named_addresses() const { return named_addresses_; }

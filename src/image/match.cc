@@ -185,9 +185,9 @@ void ObjectMatcher::add_function(Object& object, const Function& function, const
     const auto targets = implementations(image_, object, function);
     match.unresolved = targets.empty();
     for (Address target : targets) {
-      const Function* body = object.functions().find(target - object.bias());
-      if (body == nullptr) continue;
-      match.function = body;
+      const Function* implementation = object.functions().find(target - object.bias());
+      if (implementation == nullptr) continue;
+      match.function = implementation;
       match.site = target + named.offset;
       matches.push_back(match);
     }

@@ -30,7 +30,7 @@ struct Match {
   const SdtSite* point = nullptr;
 
   bool at_entry() const { return offset_of(site) == 0; }
-  // Returns the distance from the place that `function_name` stands for.
+  // Returns the distance from the address that `function_name` stands for.
   uint64_t offset() const { return point != nullptr ? 0 : offset_of(site); }
   // The same for another address of the function.
   uint64_t offset_of(Address address) const {

@@ -38,11 +38,11 @@ std::vector<Candidate> group_by_file(const std::vector<Mapping>& maps) {
     auto found = std::find_if(groups.rbegin(), groups.rend(), [&](const Candidate& group) {
       return same_file(group.mappings.front(), mapping);
     });
-    const bool begins_anew = found != groups.rend() && mapping.offset == 0 &&
+    const bool starts_anew = found != groups.rend() && mapping.offset == 0 &&
                              mapping.range.begin != found->mappings.back().range.end &&
                              std::any_of(found->mappings.begin(), found->mappings.end(),
                                          [](const Mapping& m) { return m.executable; });
-    if (found == groups.rend() || begins_anew)
+    if (found == groups.rend() || starts_anew)
       groups.push_back({{mapping}});
     else
       found->mappings.push_back(mapping);

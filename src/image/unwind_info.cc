@@ -214,8 +214,8 @@ std::vector<FrameEntry> parse_eh_frame(std::span<const uint8_t> bytes, Address a
     if (!reader.ok() || reader.remaining() < length || length < 4) break;
     reader.skip(length);
     const auto entry = bytes.first(content + length);
-    ByteReader body(entry, content);
-    const uint32_t id = body.u32();
+    ByteReader fields(entry, content);
+    const uint32_t id = fields.u32();
     if (id == 0 || id > content) continue;  // a CIE: parsed when an FDE refers to it
 
     const size_t common_at = content - id;
@@ -238,19 +238,19 @@ std::vector<FrameEntry> parse_eh_frame(std::span<const uint8_t> bytes, Address a
     FrameEntry out;
     out.personality = common.personality;
     out.personality_is_indirect = common.personality_is_indirect;
-    out.code.begin = read_pointer(body, common.pointer_encoding, address);
-    const uint64_t size = read_format(body, common.pointer_encoding & kFormatMask);
+    out.code.begin = read_pointer(fields, common.pointer_encoding, address);
+    const uint64_t size = read_format(fields, common.pointer_encoding & kFormatMask);
     out.code.end = out.code.begin + size;
     if (common.has_augmentation) {
-      const uint64_t augmentation_length = body.uleb();
-      ByteReader augmentation(entry, body.position());
-      body.skip(augmentation_length);
+      const uint64_t augmentation_length = fields.uleb();
+      ByteReader augmentation(entry, fields.position());
+      fields.skip(augmentation_length);
       if (common.lsda_encoding != kOmit && augmentation_length != 0)
         out.lsda = read_pointer(augmentation, common.lsda_encoding, address);
     }
-    if (!body.ok() || out.code.begin == 0 || out.code.empty()) continue;
+    if (!fields.ok() || out.code.begin == 0 || out.code.empty()) continue;
     EntryRules rules = common.rules;
-    run_to_first_row(body, common.data_alignment, rules);
+    run_to_first_row(fields, common.data_alignment, rules);
     out.entered_by_call = rules.cfa_is_stack_plus_8 && rules.return_address_at_cfa_minus_8;
     entries.push_back(out);
   }

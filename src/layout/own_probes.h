@@ -28,7 +28,7 @@ inline constexpr uint64_t kFormerOwnPageMagic = 0x3046'4c45'5350'5050;  // "PPPS
 
 struct OwnPage {
   uint64_t magic = kOwnPageMagic;
-  uint64_t table = 0;  // 0: the program shares its text with nobody
+  uint64_t table = 0;  // 0: the program does not share its text
 };
 
 // An instruction that was probed once, or a site of a tracepoint. Its jump or breakpoint replaces

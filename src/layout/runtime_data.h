@@ -23,7 +23,7 @@ namespace pinprick::layout {
 struct Slot {
   uint64_t next;            // in the CPU's list of free slots
   uint64_t return_address;  // of the measured call; 0: the slot is free
-  uint64_t body;            // out-of-line copy that the slot's code calls
+  uint64_t copy;            // out-of-line copy that the slot's code calls
   uint64_t record;          // the probe's ProbeRecord
   uint64_t tsc;             // at entry
   uint64_t stack;           // address of the return address on the stack
@@ -38,9 +38,9 @@ struct Slot {
 // beside the stub. A call that is recorded in several metrics has a list of records; its slot
 // refers to the first.
 struct ProbeRecord {
-  uint64_t body;        // out-of-line copy of the displaced instructions
+  uint64_t copy;        // out-of-line copy of the displaced instructions
   uint64_t site;        // the probed instruction
-  uint64_t cells;       // offset of the metric's TimeCells in a per-CPU area
+  uint64_t counters;    // offset of the metric's TimeCounters in a per-CPU area
   uint64_t next;        // address of the next record of this call; 0: none
   uint32_t unit;        // 1 << bits
   uint32_t bits;        // fraction bits of the histogram
@@ -63,7 +63,7 @@ enum class Pass : uint16_t {
 
 // The counters of one timed metric in a per-CPU area: calls that were not recorded, by cause, and
 // where the histogram of the recorded ones is.
-struct TimeCells {
+struct TimeCounters {
   uint64_t missed = 0;          // calls that found no slot, or no block
   uint64_t unwound = 0;         // calls that an exception or the like unwound
   uint64_t abandoned = 0;       // calls left by longjmp, whose slot was then reused
@@ -73,7 +73,7 @@ struct TimeCells {
 
 // The same for a span or gap: hits that it did not record, by cause. `missed` counts starts on
 // threads that found no entry in the table of threads, and times that found no block.
-struct SpanCells {
+struct SpanCounters {
   uint64_t missed = 0;
   uint64_t repeated = 0;   // starts of a span that had already started
   uint64_t unmatched = 0;  // ends of a span or gap that had not started
@@ -106,7 +106,7 @@ struct HitRecord {
   uint64_t address;  // address of the probe, as handlers see it
   uint64_t point;    // the runtime's data for this site's handlers
   uint64_t resume;   // where the stub continues
-  uint64_t body;     // out-of-line copy of the displaced instructions; it continues in the function
+  uint64_t copy;     // out-of-line copy of the displaced instructions; it continues in the function
 };
 
 inline constexpr uint32_t kMaxCpus = PP_MAX_CPUS;
@@ -148,9 +148,9 @@ struct alignas(4096) RuntimeContext {
   int64_t tid_offset;
   // Where the per-CPU areas are, on pages of their own: in a child that must not count, the kernel
   // clears these pages (MADV_WIPEONFORK), and 0 means that nothing is counted.
-  alignas(4096) uint64_t locked_cells[kLockedStripes];
-  uint64_t cpu_cells_unregistered[kUnregisteredEntries];
-  uint64_t cpu_cells[kMaxCpus];
+  alignas(4096) uint64_t locked_areas[kLockedStripes];
+  uint64_t cpu_areas_unregistered[kUnregisteredEntries];
+  uint64_t cpu_areas[kMaxCpus];
   alignas(4096) uint64_t cpu_free_unregistered[kUnregisteredEntries];
   uint64_t cpu_free[kMaxCpus];
 };
@@ -160,7 +160,7 @@ inline constexpr uint64_t kContextMagic = 0x30'5458'4e49'5050;  // "PPINTX0"
 static_assert(sizeof(Slot) == PP_SLOT_SIZE && PP_SLOT_SIZE == 1 << PP_SLOT_SIZE_LOG2);
 static_assert(offsetof(Slot, next) == PP_SLOT_NEXT);
 static_assert(offsetof(Slot, return_address) == PP_SLOT_RETURN_ADDRESS);
-static_assert(offsetof(Slot, body) == PP_SLOT_BODY);
+static_assert(offsetof(Slot, copy) == PP_SLOT_COPY);
 static_assert(offsetof(Slot, record) == PP_SLOT_RECORD);
 static_assert(offsetof(Slot, tsc) == PP_SLOT_TSC);
 static_assert(offsetof(Slot, stack) == PP_SLOT_STACK);
@@ -169,30 +169,30 @@ static_assert(offsetof(Slot, list_length) == PP_SLOT_LIST_LENGTH);
 static_assert(offsetof(Slot, claimed) == PP_SLOT_CLAIMED);
 static_assert(offsetof(Slot, reused) == PP_SLOT_REUSED);
 static_assert(offsetof(Slot, global_next) == PP_SLOT_GLOBAL_NEXT);
-static_assert(offsetof(ProbeRecord, body) == PP_RECORD_BODY);
+static_assert(offsetof(ProbeRecord, copy) == PP_RECORD_COPY);
 static_assert(offsetof(ProbeRecord, site) == PP_RECORD_SITE);
-static_assert(offsetof(ProbeRecord, cells) == PP_RECORD_CELLS);
+static_assert(offsetof(ProbeRecord, counters) == PP_RECORD_COUNTERS);
 static_assert(offsetof(ProbeRecord, next) == PP_RECORD_NEXT);
 static_assert(offsetof(ProbeRecord, unit) == PP_RECORD_UNIT);
 static_assert(offsetof(ProbeRecord, bits) == PP_RECORD_BITS);
 static_assert(offsetof(ProbeRecord, block_size) == PP_RECORD_BLOCK_SIZE);
 static_assert(offsetof(ProbeRecord, span_start) == PP_RECORD_SPAN_START);
 static_assert(offsetof(ProbeRecord, pass) == PP_RECORD_PASS);
-static_assert(offsetof(SpanCells, missed) == PP_CELLS_MISSED);
-static_assert(offsetof(SpanCells, repeated) == PP_CELLS_REPEATED);
-static_assert(offsetof(SpanCells, unmatched) == PP_CELLS_UNMATCHED);
-static_assert(offsetof(SpanCells, block) == PP_CELLS_BLOCK);
-static_assert(sizeof(SpanCells) == sizeof(TimeCells));
+static_assert(offsetof(SpanCounters, missed) == PP_COUNTERS_MISSED);
+static_assert(offsetof(SpanCounters, repeated) == PP_COUNTERS_REPEATED);
+static_assert(offsetof(SpanCounters, unmatched) == PP_COUNTERS_UNMATCHED);
+static_assert(offsetof(SpanCounters, block) == PP_COUNTERS_BLOCK);
+static_assert(sizeof(SpanCounters) == sizeof(TimeCounters));
 static_assert(offsetof(ThreadEntry, owner) == PP_THREAD_OWNER);
 static_assert(offsetof(ThreadEntry, tid) == PP_THREAD_TID);
 static_assert(offsetof(ThreadEntry, dead) == PP_THREAD_DEAD);
 static_assert(sizeof(ThreadEntry) == PP_THREAD_STARTS);
-static_assert(offsetof(TimeCells, missed) == PP_CELLS_MISSED);
-static_assert(offsetof(TimeCells, unwound) == PP_CELLS_UNWOUND);
-static_assert(offsetof(TimeCells, abandoned) == PP_CELLS_ABANDONED);
-static_assert(offsetof(TimeCells, from_generated) == PP_CELLS_FROM_GENERATED);
-static_assert(offsetof(TimeCells, block) == PP_CELLS_BLOCK);
-static_assert(sizeof(TimeCells) == PP_CELLS_SIZE && PP_GAP_BEGAN == PP_CELLS_SIZE);
+static_assert(offsetof(TimeCounters, missed) == PP_COUNTERS_MISSED);
+static_assert(offsetof(TimeCounters, unwound) == PP_COUNTERS_UNWOUND);
+static_assert(offsetof(TimeCounters, abandoned) == PP_COUNTERS_ABANDONED);
+static_assert(offsetof(TimeCounters, from_generated) == PP_COUNTERS_FROM_GENERATED);
+static_assert(offsetof(TimeCounters, block) == PP_COUNTERS_BLOCK);
+static_assert(sizeof(TimeCounters) == PP_COUNTERS_SIZE && PP_GAP_BEGAN == PP_COUNTERS_SIZE);
 static_assert(offsetof(UnwinderTable, get_ip) == PP_UNWINDER_GET_IP);
 static_assert(offsetof(UnwinderTable, set_gr) == PP_UNWINDER_SET_GR);
 static_assert(offsetof(UnwinderTable, set_ip) == PP_UNWINDER_SET_IP);
@@ -201,7 +201,7 @@ static_assert(offsetof(UnwinderTable, landing) == PP_UNWINDER_LANDING);
 static_assert(offsetof(HitRecord, address) == PP_HIT_ADDRESS);
 static_assert(offsetof(HitRecord, point) == PP_HIT_POINT);
 static_assert(offsetof(HitRecord, resume) == PP_HIT_RESUME);
-static_assert(offsetof(HitRecord, body) == PP_HIT_BODY);
+static_assert(offsetof(HitRecord, copy) == PP_HIT_COPY);
 static_assert(sizeof(RuntimeContext) == PP_CONTEXT_SIZE);
 static_assert(offsetof(RuntimeContext, free_list) == PP_CONTEXT_FREE_LIST);
 static_assert(offsetof(RuntimeContext, slots) == PP_CONTEXT_SLOTS);
@@ -222,8 +222,8 @@ static_assert(offsetof(RuntimeContext, tid_offset) == PP_CONTEXT_TID_OFFSET);
 static_assert(PP_REUSABLE_SIZE == sizeof(uint32_t) << PP_REUSABLE_LOG2);
 static_assert(offsetof(RuntimeContext, fresh) == PP_CONTEXT_FRESH);
 static_assert(offsetof(RuntimeContext, fresh_limit) == PP_CONTEXT_FRESH_LIMIT);
-static_assert(offsetof(RuntimeContext, locked_cells) == PP_CONTEXT_LOCKED_CELLS);
-static_assert(offsetof(RuntimeContext, cpu_cells) == PP_CONTEXT_CPU_CELLS);
+static_assert(offsetof(RuntimeContext, locked_areas) == PP_CONTEXT_LOCKED_AREAS);
+static_assert(offsetof(RuntimeContext, cpu_areas) == PP_CONTEXT_CPU_AREAS);
 static_assert(offsetof(RuntimeContext, cpu_free) == PP_CONTEXT_CPU_FREE);
 
 // How many spans one session can have, so that a ThreadEntry stays smaller than a page.
@@ -243,7 +243,7 @@ constexpr uint16_t span_start_offset(uint64_t span) {
 }
 
 // The pages of a context that say where the per-CPU areas are.
-inline constexpr uint64_t kCellTablesBegin = offsetof(RuntimeContext, locked_cells);
-inline constexpr uint64_t kCellTablesEnd = offsetof(RuntimeContext, cpu_free_unregistered);
+inline constexpr uint64_t kAreaTablesBegin = offsetof(RuntimeContext, locked_areas);
+inline constexpr uint64_t kAreaTablesEnd = offsetof(RuntimeContext, cpu_free_unregistered);
 
 }  // namespace pinprick::layout

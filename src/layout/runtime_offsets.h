@@ -7,7 +7,7 @@
 #define PP_SLOT_SIZE_LOG2 6
 #define PP_SLOT_NEXT 0
 #define PP_SLOT_RETURN_ADDRESS 8
-#define PP_SLOT_BODY 16
+#define PP_SLOT_COPY 16
 #define PP_SLOT_RECORD 24
 #define PP_SLOT_TSC 32
 #define PP_SLOT_STACK 40
@@ -24,9 +24,9 @@
 #define PP_SLOT_REUSED_TAKEN 1
 #define PP_SLOT_REUSED_FREE 2
 
-#define PP_RECORD_BODY 0
+#define PP_RECORD_COPY 0
 #define PP_RECORD_SITE 8
-#define PP_RECORD_CELLS 16
+#define PP_RECORD_COUNTERS 16
 #define PP_RECORD_NEXT 24
 #define PP_RECORD_UNIT 32
 #define PP_RECORD_BITS 36
@@ -35,14 +35,14 @@
 #define PP_RECORD_SPAN_START 44
 #define PP_RECORD_PASS 46
 
-// Counters of a timed point in a per-CPU area (TimeCells).
-#define PP_CELLS_MISSED 0
-#define PP_CELLS_UNWOUND 8
-#define PP_CELLS_ABANDONED 16
-#define PP_CELLS_FROM_GENERATED 24
-#define PP_CELLS_BLOCK 32
-#define PP_CELLS_SIZE 40
-// After the TimeCells of gaps: when the CPU's last call or span ended, in TSC ticks; 0: none did
+// Counters of a timed point in a per-CPU area (TimeCounters).
+#define PP_COUNTERS_MISSED 0
+#define PP_COUNTERS_UNWOUND 8
+#define PP_COUNTERS_ABANDONED 16
+#define PP_COUNTERS_FROM_GENERATED 24
+#define PP_COUNTERS_BLOCK 32
+#define PP_COUNTERS_SIZE 40
+// After the TimeCounters of gaps: when the CPU's last call or span ended, in TSC ticks; 0: none did
 // since the last gap.
 #define PP_GAP_BEGAN 40
 // What a hit does (PP_RECORD_PASS): what starts a span or a gap, and what ends it and records its
@@ -53,9 +53,9 @@
 #define PP_PASS_ENDS_GAP_OF_CPU 3
 #define PP_PASS_STARTS_GAP_OF_THREAD 4
 
-// Counters of a span (SpanCells), instead of those of calls.
-#define PP_CELLS_REPEATED 8
-#define PP_CELLS_UNMATCHED 16
+// Counters of a span (SpanCounters), instead of those of calls.
+#define PP_COUNTERS_REPEATED 8
+#define PP_COUNTERS_UNMATCHED 16
 
 // The context ends where the runtime image starts.
 #define PP_CONTEXT_SIZE 28672
@@ -77,8 +77,8 @@
 #define PP_CONTEXT_THREADS 256
 #define PP_CONTEXT_THREAD_SIZE 264
 #define PP_CONTEXT_TID_OFFSET 272
-#define PP_CONTEXT_LOCKED_CELLS 4096
-#define PP_CONTEXT_CPU_CELLS 4176
+#define PP_CONTEXT_LOCKED_AREAS 4096
+#define PP_CONTEXT_CPU_AREAS 4176
 #define PP_CONTEXT_CPU_FREE 16400
 
 // Table of code whose calls are timed (runtime/callers.h): offset of its first level.
@@ -117,14 +117,14 @@
 #define PP_POOL_REFUSED 24
 #define PP_POOL_BLOCKS 4096
 
-// LoaderCell, in the session file.
+// LoaderHandshake, in the session file.
 #define PP_LOADER_REQUESTS 0
 #define PP_LOADER_ANSWERED 4
 #define PP_LOADER_HEARTBEAT 8
 #define PP_LOADER_CONTROLLER_GONE 12
 #define PP_LOADER_TIMEOUT 16
 
-// ExecCell, in the session file.
+// ExecHandshake, in the session file.
 #define PP_EXEC_HEARTBEAT 0
 #define PP_EXEC_CONTROLLER_GONE 4
 #define PP_EXEC_TIMEOUT 8
@@ -146,7 +146,7 @@
 #define PP_HIT_ADDRESS 0
 #define PP_HIT_POINT 8
 #define PP_HIT_RESUME 16
-#define PP_HIT_BODY 24
+#define PP_HIT_COPY 24
 
 // A thread's registers while handlers run (pinprick::Registers), and what lies above them.
 #define PP_REGISTERS_VECTOR_STATE 0

@@ -74,15 +74,15 @@ FileHeader lay_out(const SessionCounts& counts) {
   place(header.semaphores, counts.semaphores, sizeof(SemaphoreEntry));
   place(header.point_sites, counts.point_sites, sizeof(PointSiteEntry));
   place(header.names, counts.name_bytes, 1);
-  header.cells_offset = align_up(at, kPageSize);
+  header.areas_offset = align_up(at, kPageSize);
   header.gap = counts.gap;
   const uint64_t gap_word = counts.gap == Gap::none ? 0 : sizeof(uint64_t);
   header.area_size = align_up(gap_word_offset(header) + gap_word, kPageSize);
   at = area_offset(header, uint64_t{counts.cpus} + 1);
-  header.loader_cell_offset = counts.loader_cell ? at : 0;
-  if (counts.loader_cell) at += kPageSize;
-  header.exec_cell_offset = counts.exec_cell ? at : 0;
-  if (counts.exec_cell) at += kPageSize;
+  header.loader_handshake_offset = counts.loader_handshake ? at : 0;
+  if (counts.loader_handshake) at += kPageSize;
+  header.exec_handshake_offset = counts.exec_handshake ? at : 0;
+  if (counts.exec_handshake) at += kPageSize;
   header.pool_size = counts.pool_size;
   header.pool_offset = counts.pool_size != 0 ? at : 0;
   if (counts.pool_size != 0) at = align_up(end_of_blocks(header, counts.pool_size), kPageSize);
@@ -114,13 +114,13 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
   if (header.version != kFileVersion || header.header_size != sizeof(FileHeader))
     return ParseError::version;
   if (header.file_size > file_size) return ParseError::truncated;
-  const uint64_t tables_end = header.cells_offset;
+  const uint64_t tables_end = header.areas_offset;
   const uint64_t areas_end = header.pool_offset != 0 ? header.pool_offset : header.file_size;
   const bool sane =
       header.file_size <= kMaxFile && header.cpu_count >= 1 && header.cpu_count <= kMaxCpuCount &&
       header.fraction_bits <= stats::kMaxFractionBits && header.area_size <= kMaxArea &&
-      header.cells_offset <= areas_end && areas_end <= header.file_size &&
-      header.cells_offset <= kMaxTables && header.cells_offset % kPageSize == 0 &&
+      header.areas_offset <= areas_end && areas_end <= header.file_size &&
+      header.areas_offset <= kMaxTables && header.areas_offset % kPageSize == 0 &&
       header.area_size % kPageSize == 0 &&
       section_fits<char>(header.names, tables_end, kMaxNames) &&
       section_fits<MappingEntry>(header.mappings, tables_end) &&
@@ -140,14 +140,15 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       header.spans.count <= metric_count(header) &&
       gap_word_offset(header) + (header.gap == Gap::none ? 0 : sizeof(uint64_t)) <=
           header.area_size &&
-      (uint64_t{header.cpu_count} + 1) * header.area_size <= areas_end - header.cells_offset &&
-      (header.loader_cell_offset == 0 ||
-       (header.loader_cell_offset % kPageSize == 0 &&
-        header.loader_cell_offset <= header.file_size &&
-        sizeof(LoaderCell) <= header.file_size - header.loader_cell_offset)) &&
-      (header.exec_cell_offset == 0 ||
-       (header.exec_cell_offset % kPageSize == 0 && header.exec_cell_offset <= header.file_size &&
-        sizeof(ExecCell) <= header.file_size - header.exec_cell_offset)) &&
+      (uint64_t{header.cpu_count} + 1) * header.area_size <= areas_end - header.areas_offset &&
+      (header.loader_handshake_offset == 0 ||
+       (header.loader_handshake_offset % kPageSize == 0 &&
+        header.loader_handshake_offset <= header.file_size &&
+        sizeof(LoaderHandshake) <= header.file_size - header.loader_handshake_offset)) &&
+      (header.exec_handshake_offset == 0 ||
+       (header.exec_handshake_offset % kPageSize == 0 &&
+        header.exec_handshake_offset <= header.file_size &&
+        sizeof(ExecHandshake) <= header.file_size - header.exec_handshake_offset)) &&
       pool_fits(header);
   if (!sane) return ParseError::inconsistent;
   switch (header.state) {
@@ -165,7 +166,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   std::memcpy(&out.header, bytes.data(), sizeof(FileHeader));
   const FileHeader& header = out.header;
   if (auto error = check_header(header, file_size)) return error;
-  if (bytes.size() < header.cells_offset) return ParseError::truncated;
+  if (bytes.size() < header.areas_offset) return ParseError::truncated;
   out.mappings = copy_section<MappingEntry>(bytes, header.mappings);
   out.objects = copy_section<ObjectEntry>(bytes, header.objects);
   out.sites = copy_section<SiteEntry>(bytes, header.sites);
@@ -180,7 +181,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   const bool sites_ok = std::all_of(out.sites.begin(), out.sites.end(), [](const SiteEntry& site) {
     const bool is_jump = site.length == kShortSiteLength || site.length >= kLongSiteLength;
     return is_jump && site.length <= kMaxSiteLength && site.own > 0 && site.own <= site.length &&
-           static_cast<uint8_t>(site.phase) < kPhases && site.link <= SiteEntry::Link::at_begin;
+           static_cast<uint8_t>(site.phase) < kPhases && site.link <= SiteEntry::Link::at_start;
   });
   const bool probes_ok =
       std::all_of(out.probes.begin(), out.probes.end(), [&](const ProbeEntry& probe) {

@@ -4,17 +4,17 @@
 //     FileHeader | mappings | objects | sites | probes |    mapped read-only in the target
 //     functions | spans | switches | semaphores |           not mapped
 //     point sites | names |                                 not mapped
-//     cells                                                 mapped read-write
+//     areas                                                 mapped read-write
 //     baselines                                             not mapped, after `file_size`
 //
-// The cells are one area per CPU, after one for threads that have to lock:
+// There is one area per CPU, after one for threads that have to lock:
 //
-//     area 0 (locked) | CPU 0 | CPU 1 | ...       each: counters | TimeCells | GapWord
+//     area 0 (locked) | CPU 0 | CPU 1 | ...       each: counters | TimeCounters | GapWord
 //
-// Then come the loader cell, if the session tracks loading, and the pool. An area's histogram is a
-// block of the pool, once something was recorded in it. `TimeCells::block` is its offset from
-// the start of the pool, and 0 before. The pool's header says how much of the pool is reserved; the
-// rest is a hole in the file, which nothing touches.
+// Then come the loader handshake, if the session tracks loading, and the pool. An area's histogram
+// is a block of the pool, once something was recorded in it. `TimeCounters::block` is its offset
+// from the start of the pool, and 0 before. The pool's header says how much of the pool is
+// reserved; the rest is a hole in the file, which nothing touches.
 //
 // The target, and any other process with the user's rights, may write anything here at any time.
 // Readers copy the file and parse the copy (parse_session); nothing is used unchecked. Pure;
@@ -52,7 +52,7 @@ struct MappingEntry {
   enum class Kind : uint32_t {
     scratch = 1,       // anonymous, during attach
     tables = 2,        // this file, read-only
-    cells = 3,         // this file, read-write
+    areas = 3,         // this file, read-write
     stubs = 4,         // anonymous, executable
     runtime_data = 5,  // anonymous, read-write: slots
     runtime_code = 6,  // anonymous, executable
@@ -90,14 +90,14 @@ inline constexpr uint8_t kPhases = 6;
 struct SiteEntry {
   uint64_t address = 0;
   uint8_t original[kMaxSiteLength] = {};
-  int32_t jump = 0;  // distance from the end of the jump to its target
-  int32_t body = 0;  // from `address` to the copy of the first displaced instruction; 0: none
+  int32_t jump = 0;           // distance from the end of the jump to its target
+  int32_t copy_distance = 0;  // from `address` to the copy of the first instruction; 0: none
   uint8_t length : 4 = 0;
   // How many bytes are written, from the first. The rest of the jump is already there: it belongs
   // to another site's jump, which this one depends on.
   uint8_t own : 4 = 0;
   uint8_t tactic : 7 = 0;
-  uint8_t at_begin : 1 = 0;  // at the entry of its function
+  uint8_t at_start : 1 = 0;  // at the start of its function
   uint8_t displaced = 0;     // size of the displaced instructions, from `address`
   // Order of writing; bytes are restored in reverse order.
   enum class Phase : uint8_t {
@@ -112,23 +112,23 @@ struct SiteEntry {
   // the same site is chained in (engine/shared_sites.h).
   enum class Link : uint8_t {
     none = 0,
-    before_body = 1,
-    at_begin = 2,
+    before_copy = 1,
+    at_start = 2,
   } link : 2 = Link::none;
   uint8_t unused : 2 = 0;
 
   Address end() const { return address + length; }
   Address target() const { return end() + static_cast<uint64_t>(int64_t{jump}); }
-  Address copy() const { return address + static_cast<uint64_t>(int64_t{body}); }
+  Address copy() const { return address + static_cast<uint64_t>(int64_t{copy_distance}); }
 };
 #pragma pack(pop)
 
-// A probe. Probe n has counter n if it counts, and TimeCells n if it records latency or values (of
-// which values use only `missed`). Points of spans have neither. All probes of a session are of one
-// kind. FunctionEntry has the names.
+// A probe. Probe n has counter n if it counts, and TimeCounters n if it records latency or values
+// (of which values use only `missed`). Points of spans have neither. All probes of a session are of
+// one kind. FunctionEntry has the names.
 struct ProbeEntry {
   uint32_t site = 0;
-  uint32_t body = 0;  // from the copy of the site's first instruction to that of the probed one
+  uint32_t copy_offset = 0;  // from the copy of the site's first instruction to the probed one's
   uint16_t object = 0;
   enum class Kind : uint8_t { count = 1, latency = 2, value = 3, span = 4 } kind = Kind::count;
   uint8_t offset = 0;  // of the probed instruction, from the address of the site
@@ -146,7 +146,7 @@ struct FunctionEntry {
 };
 
 // A span, from a hit of one probe to the next hit of another, or of the same, on the same thread.
-// Span n has SpanCells n.
+// Span n has SpanCounters n.
 struct SpanEntry {
   uint32_t start = 0;  // index in probes of the point's first site, as is `end`
   uint32_t end = 0;
@@ -207,7 +207,7 @@ struct HijackEntry {
 
 // The loader handshake: a thread that loads or unloads libraries tells the controller, and waits
 // until it has looked (runtime/loader_handshake.S). The words are shared futexes (futex(2)).
-struct LoaderCell {
+struct LoaderHandshake {
   uint32_t requests = 0;         // incremented by the thread
   uint32_t answered = 0;         // written by the controller: the last request it has dealt with
   uint32_t heartbeat = 0;        // changes while the controller works on a request
@@ -223,7 +223,7 @@ struct ExecSlot {
   uint32_t tid = 0;  // of the thread, or of the one whose thread pointer it shares (vfork)
 };
 inline constexpr size_t kExecSlots = PP_EXEC_SLOT_COUNT;
-struct ExecCell {
+struct ExecHandshake {
   uint32_t heartbeat = 0;        // changes while the controller is at work
   uint32_t controller_gone = 0;  // not 0: threads do not wait
   uint64_t timeout = 0;          // TSC ticks without a heartbeat: the controller is gone
@@ -270,7 +270,7 @@ struct FileHeader {
   uint32_t is_stopped = 0;
   uint64_t stopped_ns = 0;  // CLOCK_REALTIME, when it was stopped
   // How often the histograms were reset. What they had then is a baseline, which readers subtract:
-  // cells only grow. Baselines lie in two places in turn (baseline_offset).
+  // their cells only grow. Baselines lie at two offsets in turn (baseline_offset).
   uint64_t resets = 0;
   int32_t handover_descriptors[3] = {-1, -1,
                                      -1};  // open in the target, while the file is handed over
@@ -286,29 +286,29 @@ struct FileHeader {
   Section names;
   uint64_t counter_count = 0;
   uint64_t histogram_count = 0;
-  uint64_t cells_offset = 0;
+  uint64_t areas_offset = 0;
   uint64_t area_size = 0;
-  uint64_t loader_cell_offset = 0;  // 0: none
-  uint64_t exec_cell_offset = 0;    // 0: none
-  uint64_t pool_offset = 0;         // 0: none, and there are no histograms
-  uint64_t pool_size = 0;           // bytes of blocks that have addresses
+  uint64_t loader_handshake_offset = 0;  // 0: none
+  uint64_t exec_handshake_offset = 0;    // 0: none
+  uint64_t pool_offset = 0;              // 0: none, and there are no histograms
+  uint64_t pool_size = 0;                // bytes of blocks that have addresses
   HijackEntry hijack;
 };
 
-static_assert(offsetof(LoaderCell, requests) == PP_LOADER_REQUESTS);
-static_assert(offsetof(LoaderCell, answered) == PP_LOADER_ANSWERED);
-static_assert(offsetof(LoaderCell, heartbeat) == PP_LOADER_HEARTBEAT);
-static_assert(offsetof(LoaderCell, controller_gone) == PP_LOADER_CONTROLLER_GONE);
-static_assert(offsetof(LoaderCell, timeout) == PP_LOADER_TIMEOUT);
-static_assert(offsetof(ExecCell, heartbeat) == PP_EXEC_HEARTBEAT);
-static_assert(offsetof(ExecCell, controller_gone) == PP_EXEC_CONTROLLER_GONE);
-static_assert(offsetof(ExecCell, timeout) == PP_EXEC_TIMEOUT);
-static_assert(offsetof(ExecCell, tid_offset) == PP_EXEC_TID_OFFSET);
-static_assert(offsetof(ExecCell, missed) == PP_EXEC_MISSED);
-static_assert(offsetof(ExecCell, slots) == PP_EXEC_SLOTS);
+static_assert(offsetof(LoaderHandshake, requests) == PP_LOADER_REQUESTS);
+static_assert(offsetof(LoaderHandshake, answered) == PP_LOADER_ANSWERED);
+static_assert(offsetof(LoaderHandshake, heartbeat) == PP_LOADER_HEARTBEAT);
+static_assert(offsetof(LoaderHandshake, controller_gone) == PP_LOADER_CONTROLLER_GONE);
+static_assert(offsetof(LoaderHandshake, timeout) == PP_LOADER_TIMEOUT);
+static_assert(offsetof(ExecHandshake, heartbeat) == PP_EXEC_HEARTBEAT);
+static_assert(offsetof(ExecHandshake, controller_gone) == PP_EXEC_CONTROLLER_GONE);
+static_assert(offsetof(ExecHandshake, timeout) == PP_EXEC_TIMEOUT);
+static_assert(offsetof(ExecHandshake, tid_offset) == PP_EXEC_TID_OFFSET);
+static_assert(offsetof(ExecHandshake, missed) == PP_EXEC_MISSED);
+static_assert(offsetof(ExecHandshake, slots) == PP_EXEC_SLOTS);
 static_assert(sizeof(ExecSlot) == 8 && offsetof(ExecSlot, tid) == PP_EXEC_SLOT_TID);
 static_assert(ExecSlot::taken == PP_EXEC_TAKEN && ExecSlot::asks == PP_EXEC_ASKS);
-static_assert(ExecSlot::answered == PP_EXEC_ANSWERED && sizeof(ExecCell) <= kPageSize);
+static_assert(ExecSlot::answered == PP_EXEC_ANSWERED && sizeof(ExecHandshake) <= kPageSize);
 static_assert(offsetof(PoolHeader, taken) == PP_POOL_TAKEN);
 static_assert(offsetof(PoolHeader, limit) == PP_POOL_LIMIT);
 static_assert(offsetof(PoolHeader, own_limit) == PP_POOL_OWN_LIMIT);
@@ -341,8 +341,8 @@ struct SessionCounts {
   uint64_t name_bytes = 0;
   uint32_t cpus = 0;
   uint32_t fraction_bits = 0;
-  bool loader_cell = false;
-  bool exec_cell = false;
+  bool loader_handshake = false;
+  bool exec_handshake = false;
   Gap gap = Gap::none;
 };
 
@@ -359,13 +359,13 @@ constexpr uint64_t histogram_size(uint32_t fraction_bits) {
 constexpr uint64_t counter_offset(uint64_t counter) {
   return counter * sizeof(uint64_t);
 }
-constexpr uint64_t time_cells_offset(const FileHeader& header, uint64_t histogram) {
-  return counter_offset(header.counter_count) + histogram * sizeof(TimeCells);
+constexpr uint64_t time_counters_offset(const FileHeader& header, uint64_t histogram) {
+  return counter_offset(header.counter_count) + histogram * sizeof(TimeCounters);
 }
-// Where a CPU keeps the end of its last call or span, for Gap::cpu: after the TimeCells of the
+// Where a CPU keeps the end of its last call or span, for Gap::cpu: after the TimeCounters of the
 // gaps.
 constexpr uint64_t gap_word_offset(const FileHeader& header) {
-  return time_cells_offset(header, header.histogram_count);
+  return time_counters_offset(header, header.histogram_count);
 }
 // Returns the number of histograms besides that of the gaps.
 constexpr uint64_t metric_count(const FileHeader& header) {
@@ -378,14 +378,15 @@ std::optional<uint64_t> block_at(const FileHeader& header, uint64_t offset, uint
 constexpr uint64_t end_of_blocks(const FileHeader& header, uint64_t bytes) {
   return header.pool_offset + PP_POOL_BLOCKS + bytes;
 }
-// Returns the offset of an area in the file. Region 0 is the locked one, area 1 + n is CPU n's.
+// Returns the offset of an area in the file. Area 0 is the locked one, area 1 + n is CPU n's.
 constexpr uint64_t area_offset(const FileHeader& header, uint64_t area) {
-  return header.cells_offset + area * header.area_size;
+  return header.areas_offset + area * header.area_size;
 }
-// A baseline has for each area, and for each histogram in it, a BaselineEntry and then the cells.
+// A baseline has for each area, and for each histogram in it, a BaselineEntry and then the
+// histogram's cells.
 struct BaselineEntry {
-  TimeCells calls;
-  uint64_t has_cells = 0;  // 0: there are none, and their place is a hole
+  TimeCounters calls;
+  uint64_t has_cells = 0;  // 0: there are none, and a hole is left for them
 };
 constexpr uint64_t baseline_entry_size(const FileHeader& header) {
   return align_up(sizeof(BaselineEntry) + histogram_size(header.fraction_bits), kBlockAlignment);
@@ -442,7 +443,7 @@ enum class ParseError : uint8_t {
 // Checks a header alone, against the size of the file that it was read from.
 std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_size);
 
-// Parses a copy of the file up to header.cells_offset into `out`. Entries with invalid references
+// Parses a copy of the file up to header.areas_offset into `out`. Entries with invalid references
 // are errors.
 std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t file_size,
                                         Session& out);

@@ -51,7 +51,7 @@ FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt);
 void remove_files_of_dead();
 
 // Returns why no session can be added to those that the process has, or nullopt if one can. Either
-// the process probes itself by libpinprick and shares its text with nobody, or it has a session
+// the process probes itself by libpinprick and does not share its text, or it has a session
 // whose sites are unknown because its file cannot be read or is of another version.
 std::optional<SessionError> why_closed(pid_t pid);
 

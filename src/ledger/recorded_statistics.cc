@@ -143,7 +143,7 @@ bool RecordedFile::process_lives() const {
          status->state != 'X';
 }
 
-Result<std::vector<RecordedFile::Place>, RecordedError> RecordedFile::places() const {
+Result<std::vector<RecordedFile::Entry>, RecordedError> RecordedFile::entries() const {
   // It may have grown since it was opened.
   const auto header = read_value<layout::RecordedHeader>(fd_.get(), 0);
   struct stat status = {};
@@ -151,7 +151,7 @@ Result<std::vector<RecordedFile::Place>, RecordedError> RecordedFile::places() c
   if (!layout::is_valid(*header, static_cast<uint64_t>(status.st_size)) ||
       header->cpu_count != header_.cpu_count)
     return fail(error(Cause::not_recorded));
-  std::vector<Place> found;
+  std::vector<Entry> found;
   uint64_t bytes = 0;
   for (uint64_t offset = kPageSize; offset < header->end;) {
     const auto statistic = read_value<StatisticHeader>(fd_.get(), offset);
@@ -166,25 +166,25 @@ Result<std::vector<RecordedFile::Place>, RecordedError> RecordedFile::places() c
   return found;
 }
 
-Result<RecordedFile::Place, RecordedError> RecordedFile::place_of(const std::string& name) const {
-  auto all = places();
+Result<RecordedFile::Entry, RecordedError> RecordedFile::entry_of(const std::string& name) const {
+  auto all = entries();
   if (!all) return fail(all.error());
-  for (const Place& place : *all)
-    if (place.header.state == StatisticHeader::State::used && layout::name_of(place.header) == name)
-      return place;
+  for (const Entry& entry : *all)
+    if (entry.header.state == StatisticHeader::State::used && layout::name_of(entry.header) == name)
+      return entry;
   return fail(error(Cause::no_statistic));
 }
 
-std::optional<RecordedStatistic> RecordedFile::read_at_place(const Place& place) const {
+std::optional<RecordedStatistic> RecordedFile::read_entry(const Entry& entry) const {
   layout::RecordedHeader bounds = header_;
-  bounds.end = place.offset + place.header.size;
-  StatisticHeader before = place.header;
+  bounds.end = entry.offset + entry.header.size;
+  StatisticHeader before = entry.header;
   for (int i = 0; i < kMostRetries; ++i) {
-    auto statistic = read_once(fd_.get(), place.offset, before, header_.cpu_count);
-    const auto after = read_value<StatisticHeader>(fd_.get(), place.offset);
+    auto statistic = read_once(fd_.get(), entry.offset, before, header_.cpu_count);
+    const auto after = read_value<StatisticHeader>(fd_.get(), entry.offset);
     if (!after || after->state != StatisticHeader::State::used ||
-        !layout::is_valid(*after, bounds, place.offset) ||
-        layout::name_of(*after) != layout::name_of(place.header))
+        !layout::is_valid(*after, bounds, entry.offset) ||
+        layout::name_of(*after) != layout::name_of(entry.header))
       return std::nullopt;
     if (same_statistic(before, *after)) return statistic;
     before = *after;
@@ -193,20 +193,20 @@ std::optional<RecordedStatistic> RecordedFile::read_at_place(const Place& place)
 }
 
 Result<std::vector<RecordedStatistic>, RecordedError> RecordedFile::read() const {
-  auto all = places();
+  auto all = entries();
   if (!all) return fail(all.error());
   std::vector<RecordedStatistic> statistics;
-  for (const Place& place : *all) {
-    if (place.header.state != StatisticHeader::State::used) continue;
-    if (auto one = read_at_place(place)) statistics.push_back(*std::move(one));
+  for (const Entry& entry : *all) {
+    if (entry.header.state != StatisticHeader::State::used) continue;
+    if (auto one = read_entry(entry)) statistics.push_back(*std::move(one));
   }
   return statistics;
 }
 
 Result<RecordedStatistic, RecordedError> RecordedFile::read(const std::string& name) const {
-  auto place = place_of(name);
-  if (!place) return fail(place.error());
-  auto statistic = read_at_place(*place);
+  auto entry = entry_of(name);
+  if (!entry) return fail(entry.error());
+  auto statistic = read_entry(*entry);
   if (!statistic) return fail(error(Cause::no_statistic));
   return *std::move(statistic);
 }
@@ -231,31 +231,31 @@ void RecordedFile::unlock() {
 template <class Change>
 Result<void, RecordedError> RecordedFile::change(const std::string& name, Change&& change) {
   if (auto locked = lock(); !locked) return locked;
-  auto place = place_of(name);
-  auto done = place ? change(*place) : Result<void, RecordedError>(fail(place.error()));
+  auto entry = entry_of(name);
+  auto done = entry ? change(*entry) : Result<void, RecordedError>(fail(entry.error()));
   unlock();
   return done;
 }
 
-Result<void, RecordedError> RecordedFile::write_control(const Place& place, uint64_t control) {
+Result<void, RecordedError> RecordedFile::write_control(const Entry& entry, uint64_t control) {
   auto written = write_at(fd_.get(), {reinterpret_cast<const uint8_t*>(&control), sizeof control},
-                          place.offset + offsetof(StatisticHeader, control));
+                          entry.offset + offsetof(StatisticHeader, control));
   if (!written) return fail(error(Cause::system, written.error().number));
   return {};
 }
 
 Result<void, RecordedError> RecordedFile::set_running(const std::string& name, bool running) {
-  return change(name, [&](const Place& place) {
-    return write_control(place, layout::with_running(place.header.control, running));
+  return change(name, [&](const Entry& entry) {
+    return write_control(entry, layout::with_running(entry.header.control, running));
   });
 }
 
 Result<void, RecordedError> RecordedFile::reset(const std::string& name) {
-  return change(name, [&](const Place& place) -> Result<void, RecordedError> {
-    const uint64_t control = place.header.control;
-    const uint32_t bits = place.header.fraction_bits;
-    const uint64_t from = place.offset + sizeof(StatisticHeader);
-    const uint64_t to = place.offset + layout::baseline_offset(bits, header_.cpu_count,
+  return change(name, [&](const Entry& entry) -> Result<void, RecordedError> {
+    const uint64_t control = entry.header.control;
+    const uint32_t bits = entry.header.fraction_bits;
+    const uint64_t from = entry.offset + sizeof(StatisticHeader);
+    const uint64_t to = entry.offset + layout::baseline_offset(bits, header_.cpu_count,
                                                                layout::next_baseline(control));
     const uint64_t size = layout::values_size(bits, header_.cpu_count);
     std::vector<uint8_t> part;
@@ -265,7 +265,7 @@ Result<void, RecordedError> RecordedFile::reset(const std::string& name) {
       if (copied) copied = write_at(fd_.get(), part, to + done);
       if (!copied) return fail(error(Cause::system, copied.error().number));
     }
-    return write_control(place, layout::after_reset(control));
+    return write_control(entry, layout::after_reset(control));
   });
 }
 

@@ -72,7 +72,7 @@ class RecordedFile {
   Result<void, RecordedError> reset(const std::string& name);
 
  private:
-  struct Place {
+  struct Entry {
     uint64_t offset = 0;
     layout::StatisticHeader header;
   };
@@ -80,15 +80,15 @@ class RecordedFile {
   RecordedError error(RecordedError::Cause cause, int system_error = 0) const {
     return {cause, path_, system_error};
   }
-  Result<std::vector<Place>, RecordedError> places() const;
-  Result<Place, RecordedError> place_of(const std::string& name) const;
+  Result<std::vector<Entry>, RecordedError> entries() const;
+  Result<Entry, RecordedError> entry_of(const std::string& name) const;
   // Returns nullopt if it is gone, or changes all the time.
-  std::optional<RecordedStatistic> read_at_place(const Place& place) const;
+  std::optional<RecordedStatistic> read_entry(const Entry& entry) const;
   Result<void, RecordedError> lock();
   void unlock();
   template <class Change>
   Result<void, RecordedError> change(const std::string& name, Change&& change);
-  Result<void, RecordedError> write_control(const Place& place, uint64_t control);
+  Result<void, RecordedError> write_control(const Entry& entry, uint64_t control);
 
   Fd fd_;
   std::string path_;

@@ -75,16 +75,18 @@ Result<void, FileError> SessionFile::fill(const layout::Session& session) {
   if (auto written = write_header(session.header); !written) return written;
   constexpr uint64_t kSecond = 1'000'000'000;
   const uint64_t timeout = (kSecond << 32) / std::max<uint64_t>(header.ns_multiplier, 1);
-  if (header.loader_cell_offset != 0) {
-    layout::LoaderCell cell;
-    cell.timeout = timeout;
-    if (auto written = write(header.loader_cell_offset, &cell, sizeof cell); !written)
+  if (header.loader_handshake_offset != 0) {
+    layout::LoaderHandshake handshake;
+    handshake.timeout = timeout;
+    if (auto written = write(header.loader_handshake_offset, &handshake, sizeof handshake);
+        !written)
       return written;
   }
-  if (header.exec_cell_offset != 0) {
-    layout::ExecCell cell;
-    cell.timeout = timeout;
-    if (auto written = write(header.exec_cell_offset, &cell, sizeof cell); !written) return written;
+  if (header.exec_handshake_offset != 0) {
+    layout::ExecHandshake handshake;
+    handshake.timeout = timeout;
+    if (auto written = write(header.exec_handshake_offset, &handshake, sizeof handshake); !written)
+      return written;
   }
   return write_tables(session);
 }
@@ -132,7 +134,7 @@ Result<layout::Session, FileError> SessionFile::read() const {
   if (auto got = read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&header), sizeof header}, 0); !got)
     return fail(system_error(got.error().number));
   if (auto error = layout::check_header(header, size)) return bad(*error);
-  std::vector<uint8_t> bytes(header.cells_offset);
+  std::vector<uint8_t> bytes(header.areas_offset);
   if (auto got = read_at(fd_.get(), bytes, 0); !got) return fail(system_error(got.error().number));
   layout::Session session;
   if (auto error = layout::parse_session(bytes, size, session)) return bad(*error);
@@ -191,22 +193,23 @@ std::vector<uint64_t> SessionFile::read_counters(const layout::Session& session)
   return sum_counters(session, layout::counter_offset(0), session.header.counter_count);
 }
 
-std::vector<layout::TimeCells> SessionFile::read_time_cells(const layout::Session& session,
-                                                            uint64_t area) const {
-  std::vector<layout::TimeCells> cells(session.header.histogram_count);
-  if (!read_at(
-          fd_.get(), {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]},
-          layout::area_offset(session.header, area) + layout::time_cells_offset(session.header, 0)))
-    cells.clear();
-  return cells;
+std::vector<layout::TimeCounters> SessionFile::read_time_counters(const layout::Session& session,
+                                                                  uint64_t area) const {
+  std::vector<layout::TimeCounters> counters(session.header.histogram_count);
+  if (!read_at(fd_.get(),
+               {reinterpret_cast<uint8_t*>(counters.data()), counters.size() * sizeof counters[0]},
+               layout::area_offset(session.header, area) +
+                   layout::time_counters_offset(session.header, 0)))
+    counters.clear();
+  return counters;
 }
 
 std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& session) const {
   std::vector<Unrecorded> sums(session.header.histogram_count);
   for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
-    const auto area = read_time_cells(session, i);
+    const auto area = read_time_counters(session, i);
     for (size_t histogram = 0; histogram < area.size(); ++histogram) {
-      layout::TimeCells before;
+      layout::TimeCounters before;
       if (session.header.resets != 0) before = read_baseline(session, i, histogram).calls;
       sums[histogram].missed += area[histogram].missed - before.missed;
       sums[histogram].unwound += area[histogram].unwound - before.unwound;
@@ -214,9 +217,10 @@ std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& sess
       sums[histogram].from_generated += area[histogram].from_generated - before.from_generated;
     }
   }
-  // The cells of spans, and of gaps, are layout::SpanCells.
-  static_assert(offsetof(layout::SpanCells, repeated) == offsetof(layout::TimeCells, unwound) &&
-                offsetof(layout::SpanCells, unmatched) == offsetof(layout::TimeCells, abandoned));
+  // The cells of spans, and of gaps, are layout::SpanCounters.
+  static_assert(
+      offsetof(layout::SpanCounters, repeated) == offsetof(layout::TimeCounters, unwound) &&
+      offsetof(layout::SpanCounters, unmatched) == offsetof(layout::TimeCounters, abandoned));
   const uint64_t calls = session.spans.empty() ? layout::metric_count(session.header) : 0;
   for (uint64_t i = calls; i < sums.size(); ++i)
     sums[i] = {
@@ -285,7 +289,7 @@ std::vector<stats::Histogram> SessionFile::read_histograms(const layout::Session
   std::vector<stats::Histogram> sums(header.histogram_count,
                                      stats::Histogram(header.fraction_bits));
   for (uint64_t i = 0; i <= header.cpu_count; ++i) {
-    const auto area = read_time_cells(session, i);
+    const auto area = read_time_counters(session, i);
     for (size_t histogram = 0; histogram < area.size(); ++histogram) {
       sums[histogram].merge(read_recorded(session, i, histogram, area[histogram].block));
     }
@@ -297,7 +301,7 @@ std::vector<stats::CpuHistogram> SessionFile::read_by_cpu(const layout::Session&
                                                           uint64_t histogram) const {
   std::vector<stats::CpuHistogram> all;
   for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
-    const auto area = read_time_cells(session, i);
+    const auto area = read_time_counters(session, i);
     if (histogram >= area.size()) continue;
     auto recorded = read_recorded(session, i, histogram, area[histogram].block);
     if (recorded.count() != 0) all.push_back({static_cast<int>(i) - 1, std::move(recorded)});
@@ -336,7 +340,7 @@ Result<void, FileError> SessionFile::write_baseline(const layout::Session& sessi
   if (status.st_size < end) {
     if (::ftruncate(fd_.get(), end) != 0) return fail(no_space(errno, end));
   } else {
-    // What was there is of no use since the other place holds. It only takes space where it cannot
+    // What was there is of no use since the other one holds. It only takes space where it cannot
     // be given back.
     static_cast<void>(::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                   static_cast<off_t>(begin), end - static_cast<off_t>(begin)));
@@ -344,7 +348,7 @@ Result<void, FileError> SessionFile::write_baseline(const layout::Session& sessi
   std::vector<uint8_t> bytes(layout::baseline_entry_size(header));
   uint64_t at = begin;
   for (uint64_t i = 0; i <= header.cpu_count; ++i) {
-    const auto area = read_time_cells(session, i);
+    const auto area = read_time_counters(session, i);
     for (uint64_t histogram = 0; histogram < header.histogram_count; ++histogram) {
       layout::BaselineEntry entry;
       uint64_t size = sizeof entry;
@@ -395,12 +399,12 @@ Result<void, FileError> SessionFile::forget_gaps(const layout::Session& session)
 
 void SessionFile::write_controller_gone(const layout::Session& session) {
   constexpr uint32_t kYes = 1;
-  if (const uint64_t cell = session.header.loader_cell_offset; cell != 0)
+  if (const uint64_t at = session.header.loader_handshake_offset; at != 0)
     static_cast<void>(
-        write(cell + offsetof(layout::LoaderCell, controller_gone), &kYes, sizeof kYes));
-  if (const uint64_t cell = session.header.exec_cell_offset; cell != 0)
+        write(at + offsetof(layout::LoaderHandshake, controller_gone), &kYes, sizeof kYes));
+  if (const uint64_t at = session.header.exec_handshake_offset; at != 0)
     static_cast<void>(
-        write(cell + offsetof(layout::ExecCell, controller_gone), &kYes, sizeof kYes));
+        write(at + offsetof(layout::ExecHandshake, controller_gone), &kYes, sizeof kYes));
 }
 
 void SessionFile::remove() {

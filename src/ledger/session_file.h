@@ -51,7 +51,7 @@ struct Unrecorded {
 
 class SessionFile {
  public:
-  // Makes the file with the session's header and tables and with zeroed cells, and locks it.
+  // Makes the file with the session's header and tables and with zeroed areas, and locks it.
   static Result<SessionFile, FileError> create(const std::string& path,
                                                const layout::Session& session);
   enum class Lock : uint8_t { none, exclusive };
@@ -111,15 +111,15 @@ class SessionFile {
   Result<void, FileError> give_name();
   Result<void, FileError> limit_pool(const layout::FileHeader& header, uint64_t bytes);
   // Those of one per-CPU area, without the baseline; empty if it cannot be read.
-  std::vector<layout::TimeCells> read_time_cells(const layout::Session& session,
-                                                 uint64_t area) const;
+  std::vector<layout::TimeCounters> read_time_counters(const layout::Session& session,
+                                                       uint64_t area) const;
   // What is in a block, and how much of that was recorded since the last reset in the area whose
   // block it is.
   stats::Histogram read_block(const layout::Session& session, uint64_t offset) const;
   stats::Histogram read_recorded(const layout::Session& session, uint64_t area, uint64_t histogram,
                                  uint64_t block) const;
   struct Baseline {
-    layout::TimeCells calls;
+    layout::TimeCounters calls;
     stats::Histogram histogram;
   };
   Baseline read_baseline(const layout::Session& session, uint64_t area, uint64_t histogram) const;

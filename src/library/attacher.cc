@@ -42,19 +42,19 @@ Result<void, Error> Attacher::attach(Attachment& attachment, Site& site) {
     state->shared->abandoned = 0;
   }
   if (auto* const counter = dynamic_cast<detail::CounterState*>(&attachment)) {
-    if (!site.cell) site.cell = stubs_.new_cell();
-    if (!site.cell) return fail(error_of(Cause::too_many, site.name));
-    counter->at_begin = stubs_.count(*site.cell);
+    if (!site.counter) site.counter = stubs_.new_counter();
+    if (!site.counter) return fail(error_of(Cause::too_many, site.name));
+    counter->at_start = stubs_.count(*site.counter);
   }
   if (auto* const latency = dynamic_cast<detail::LatencyState*>(&attachment)) {
     if (auto made = histograms_.make_slots(); !made) return fail(system_error(made.error()));
     if (!site.histogram) site.histogram = histograms_.new_histogram();
     if (!site.histogram) return fail(error_of(Cause::too_many, site.name));
     site.metric = HistogramStore::metric_of(*site.histogram);
-    latency->at_begin = histograms_.read(*site.histogram);
-    latency->missed_at_begin = histograms_.missed(*site.histogram);
-    latency->unwound_at_begin = histograms_.unwound(*site.histogram);
-    latency->abandoned_at_begin = histograms_.abandoned(*site.histogram);
+    latency->at_start = histograms_.read(*site.histogram);
+    latency->missed_at_start = histograms_.missed(*site.histogram);
+    latency->unwound_at_start = histograms_.unwound(*site.histogram);
+    latency->abandoned_at_start = histograms_.abandoned(*site.histogram);
   }
   attachment.site = &site;
   const auto next =

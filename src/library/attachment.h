@@ -68,8 +68,8 @@ struct ReturnState : library::Attachment {
 struct LatencyState : library::Attachment {
   placement::ProbeNeeds needs() const override { return placement::ProbeNeeds::calls; }
   library::StubFeatures features() const override { return {.times = true}; }
-  stats::Histogram at_begin;
-  uint64_t missed_at_begin = 0, unwound_at_begin = 0, abandoned_at_begin = 0;
+  stats::Histogram at_start;
+  uint64_t missed_at_start = 0, unwound_at_start = 0, abandoned_at_start = 0;
 };
 
 // One end of a span: a probe with a handler of the library.
@@ -80,7 +80,7 @@ struct SpanEndState : ProbeState {
 struct CounterState : library::Attachment {
   placement::ProbeNeeds needs() const override { return placement::ProbeNeeds::hits; }
   library::StubFeatures features() const override { return {.counts = true}; }
-  uint64_t at_begin = 0;
+  uint64_t at_start = 0;
 };
 
 }  // namespace pinprick::detail

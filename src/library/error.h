@@ -16,7 +16,7 @@ Error error_of(Cause cause, std::string site, std::string_view detail = {});
 Error refused(std::string site, plan::Reason reason);
 Error system_error(const SystemError& error);
 
-// How an error names the place for which a probe was requested.
+// How an error names the location for which a probe was requested.
 std::string text_of(const Where& where);
 
 }  // namespace pinprick::library

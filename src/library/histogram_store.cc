@@ -21,9 +21,9 @@
 namespace pinprick::library {
 namespace {
 
-// A per-CPU area has layout::TimeCells for each histogram, then the histograms.
+// A per-CPU area has layout::TimeCounters for each histogram, then the histograms.
 constexpr uint64_t kCounters =
-    uint64_t{HistogramStore::kMostHistograms} * sizeof(layout::TimeCells);
+    uint64_t{HistogramStore::kMostHistograms} * sizeof(layout::TimeCounters);
 
 uint64_t one_histogram() {
   return layout::histogram_size(runtime::kFractionBits);
@@ -47,21 +47,21 @@ _Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_E
 }  // namespace
 
 Result<void, SystemError> HistogramStore::make_histograms() {
-  if (cells_ != 0) return {};
+  if (memory_ != 0) return {};
   // Memory is only taken where something is recorded.
   const uint64_t areas = cpu_count() + 1;
   void* const memory = ::mmap(nullptr, areas * area_size(), PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return fail(SystemError{errno});
-  cells_ = reinterpret_cast<Address>(memory);
+  memory_ = reinterpret_cast<Address>(memory);
   areas_ = areas;
-  runtime::HistogramCells& cells = runtime::histogram_cells;
-  cells.areas = cells_;
-  cells.area_size = area_size();
-  cells.cpus = cpu_count();
-  cells.has_rseq = can_mark_children();
-  cells.rseq_offset = static_cast<int32_t>(__rseq_offset);
-  cells.ns_multiplier = ns_multiplier();
+  runtime::HistogramAreas& where = runtime::histogram_areas;
+  where.areas = memory_;
+  where.area_size = area_size();
+  where.cpus = cpu_count();
+  where.has_rseq = can_mark_children();
+  where.rseq_offset = static_cast<int32_t>(__rseq_offset);
+  where.ns_multiplier = ns_multiplier();
   return {};
 }
 
@@ -73,16 +73,16 @@ Result<void, SystemError> HistogramStore::make_slots() {
       ::mmap(nullptr, extent.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return fail(SystemError{errno});
 
-  const runtime::HistogramCells& cells = runtime::histogram_cells;
+  const runtime::HistogramAreas& where = runtime::histogram_areas;
   runtime::RuntimeSpec spec;
   spec.capacity = spec.slot_count = kSlots;
-  spec.cpu_count = cells.cpus;
+  spec.cpu_count = where.cpus;
   spec.most_fraction_bits = runtime::kFractionBits;
-  if (cells.has_rseq) spec.rseq = arch::RseqArea{cells.rseq_offset};
-  spec.ns_multiplier = cells.ns_multiplier;
-  spec.cells = cells_;
-  spec.area_size = cells.area_size;
-  spec.blocks = {cells_, cells_ + areas_ * cells.area_size};
+  if (where.has_rseq) spec.rseq = arch::RseqArea{where.rseq_offset};
+  spec.ns_multiplier = where.ns_multiplier;
+  spec.areas = memory_;
+  spec.area_size = where.area_size;
+  spec.blocks = {memory_, memory_ + areas_ * where.area_size};
   const auto begin = reinterpret_cast<Address>(memory);
   const auto image = runtime::build_runtime(begin, spec);
   if (!image) return fail(SystemError{EFAULT});
@@ -107,9 +107,9 @@ Result<void, SystemError> HistogramStore::make_slots() {
 }
 
 std::optional<uint32_t> HistogramStore::new_histogram() {
-  if (cells_ == 0 || used_ == kMostHistograms) return std::nullopt;
+  if (memory_ == 0 || used_ == kMostHistograms) return std::nullopt;
   for (uint64_t area = 0; area < areas_; ++area)
-    cells_of(used_, area).block = area * area_size() + histogram_at(used_);
+    counters_of(used_, area).block = area * area_size() + histogram_at(used_);
   return used_++;
 }
 
@@ -118,19 +118,19 @@ uint64_t HistogramStore::histogram_at(uint32_t histogram) {
 }
 
 arch::Metric HistogramStore::metric_of(uint32_t histogram) {
-  return {histogram * sizeof(layout::TimeCells), runtime::kFractionBits};
+  return {histogram * sizeof(layout::TimeCounters), runtime::kFractionBits};
 }
 
-layout::TimeCells& HistogramStore::cells_of(uint32_t histogram, uint64_t area) const {
-  return *reinterpret_cast<layout::TimeCells*>(cells_ + area * area_size() +
-                                               metric_of(histogram).cells);
+layout::TimeCounters& HistogramStore::counters_of(uint32_t histogram, uint64_t area) const {
+  return *reinterpret_cast<layout::TimeCounters*>(memory_ + area * area_size() +
+                                                  metric_of(histogram).counters);
 }
 
 stats::Histogram HistogramStore::read(uint32_t histogram) const {
   stats::Histogram all(runtime::kFractionBits);
   const uint64_t offset = histogram_at(histogram);
   for (uint64_t area = 0; area < areas_; ++area) {
-    const auto* cell = reinterpret_cast<const uint64_t*>(cells_ + area * area_size() + offset);
+    const auto* cell = reinterpret_cast<const uint64_t*>(memory_ + area * area_size() + offset);
     for (uint32_t slot = 0; slot < stats::slot_count(all.bits()); ++slot, cell += 2)
       all.add(slot, {__atomic_load_n(cell, __ATOMIC_RELAXED),
                      __atomic_load_n(cell + 1, __ATOMIC_RELAXED)});
@@ -138,23 +138,23 @@ stats::Histogram HistogramStore::read(uint32_t histogram) const {
   return all;
 }
 
-uint64_t HistogramStore::sum(uint32_t histogram, uint64_t layout::TimeCells::*counter) const {
+uint64_t HistogramStore::sum(uint32_t histogram, uint64_t layout::TimeCounters::*counter) const {
   uint64_t sum = 0;
   for (uint64_t area = 0; area < areas_; ++area)
-    sum += __atomic_load_n(&(cells_of(histogram, area).*counter), __ATOMIC_RELAXED);
+    sum += __atomic_load_n(&(counters_of(histogram, area).*counter), __ATOMIC_RELAXED);
   return sum;
 }
 
 uint64_t HistogramStore::missed(uint32_t histogram) const {
-  return sum(histogram, &layout::TimeCells::missed);
+  return sum(histogram, &layout::TimeCounters::missed);
 }
 
 uint64_t HistogramStore::unwound(uint32_t histogram) const {
-  return sum(histogram, &layout::TimeCells::unwound);
+  return sum(histogram, &layout::TimeCounters::unwound);
 }
 
 uint64_t HistogramStore::abandoned(uint32_t histogram) const {
-  return sum(histogram, &layout::TimeCells::abandoned);
+  return sum(histogram, &layout::TimeCounters::abandoned);
 }
 
 }  // namespace pinprick::library

@@ -41,10 +41,10 @@ class HistogramStore {
   uint64_t abandoned(uint32_t histogram) const;  // calls whose slot was reused before they returned
 
  private:
-  layout::TimeCells& cells_of(uint32_t histogram, uint64_t area) const;
-  uint64_t sum(uint32_t histogram, uint64_t layout::TimeCells::*counter) const;
+  layout::TimeCounters& counters_of(uint32_t histogram, uint64_t area) const;
+  uint64_t sum(uint32_t histogram, uint64_t layout::TimeCounters::*counter) const;
 
-  Address cells_ = 0;
+  Address memory_ = 0;
   uint64_t areas_ = 0;
   Address enter_ = 0;
   uint32_t used_ = 0;

@@ -86,18 +86,18 @@ std::string Latency::name() const {
 }
 Histogram Latency::snapshot() const {
   const auto now = Registry::get().histograms().read(*state_->site->histogram);
-  return Histogram(now.since(state_->at_begin));
+  return Histogram(now.since(state_->at_start));
 }
 uint64_t Latency::missed() const {
-  return Registry::get().histograms().missed(*state_->site->histogram) - state_->missed_at_begin;
+  return Registry::get().histograms().missed(*state_->site->histogram) - state_->missed_at_start;
 }
 uint64_t Latency::unwound() const {
-  return Registry::get().histograms().unwound(*state_->site->histogram) - state_->unwound_at_begin;
+  return Registry::get().histograms().unwound(*state_->site->histogram) - state_->unwound_at_start;
 }
 
 uint64_t Latency::abandoned() const {
   return Registry::get().histograms().abandoned(*state_->site->histogram) -
-         state_->abandoned_at_begin;
+         state_->abandoned_at_start;
 }
 
 // ---------------------------------------------------------------------------------------- Span
@@ -107,7 +107,7 @@ namespace detail {
 struct SpanState {
   std::shared_ptr<runtime::Span> span;
   uint32_t histogram = 0;
-  stats::Histogram at_begin;
+  stats::Histogram at_start;
   std::vector<library::Attachment*> ends;
 };
 
@@ -120,7 +120,7 @@ Result<Span, Error> Span::place(SpanSpec spec) {
   auto state = std::make_unique<detail::SpanState>();
   state->span = made->span;
   state->histogram = made->histogram;
-  state->at_begin = registry.histograms().read(state->histogram);
+  state->at_start = registry.histograms().read(state->histogram);
   // If both ends are at the same site, a span is ended there before the next one starts.
   constexpr int kEndsFirst = 1;
   std::vector<Request> requests;
@@ -152,10 +152,10 @@ Span::~Span() {
 
 Histogram Span::snapshot() const {
   const auto now = Registry::get().histograms().read(state_->histogram);
-  return Histogram(now.since(state_->at_begin));
+  return Histogram(now.since(state_->at_start));
 }
 uint64_t Span::unmatched_starts() const {
-  return state_->span->unmatched_begins.load(std::memory_order_relaxed);
+  return state_->span->unmatched_starts.load(std::memory_order_relaxed);
 }
 uint64_t Span::unmatched_ends() const {
   return state_->span->unmatched_ends.load(std::memory_order_relaxed);

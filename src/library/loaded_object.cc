@@ -39,12 +39,12 @@ Address LoadedObject::definition_of(std::string_view name) const {
   if (!has_names() || hash_ == 0) return 0;
   const auto* const table = reinterpret_cast<const uint32_t*>(hash_);
   const uint32_t chains = table[0], first = table[1], filter_words = table[2];
-  const uint32_t* const begins = table + 4 + size_t{2} * filter_words;
-  const uint32_t* const hashes = begins + chains;
+  const uint32_t* const starts = table + 4 + size_t{2} * filter_words;
+  const uint32_t* const hashes = starts + chains;
   if (chains == 0) return 0;
   uint32_t hash = 5381;
   for (char c : name) hash = hash * 33 + static_cast<uint8_t>(c);
-  uint32_t i = begins[hash % chains];
+  uint32_t i = starts[hash % chains];
   if (i < first) return 0;
   for (;; ++i) {
     const uint32_t other = hashes[i - first];

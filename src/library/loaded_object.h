@@ -37,7 +37,7 @@ class LoadedObject {
     if (!has_names()) return;
     for (const auto table : {lazy_relocations(), other_relocations()})
       for (const ElfW(Rela) & one : table)
-        if (imports(one)) f(name_of(symbol(ELF64_R_SYM(one.r_info))), place_of(one));
+        if (imports(one)) f(name_of(symbol(ELF64_R_SYM(one.r_info))), address_of(one));
   }
 
  private:
@@ -63,7 +63,7 @@ class LoadedObject {
     const auto type = ELF64_R_TYPE(one.r_info);
     return type == arch::kRelocationJumpSlot || type == arch::kRelocationGlobal;
   }
-  Address* place_of(const ElfW(Rela) & one) const {
+  Address* address_of(const ElfW(Rela) & one) const {
     return reinterpret_cast<Address*>(info_.dlpi_addr + one.r_offset);
   }
 

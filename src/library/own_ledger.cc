@@ -102,11 +102,11 @@ Result<OwnSite*, SystemError> OwnLedger::new_entry(const OwnSite& entry, OwnSite
   if (auto opened = open(); !opened) return fail(opened.error());
   const uint64_t count = table_->site_count;
   if (count == layout::kMostOwnSites) return fail(SystemError{ENOSPC});
-  OwnSite* const place = &sites_of(table_)[count];
-  *place = entry;
-  place->state = state;
+  OwnSite* const added = &sites_of(table_)[count];
+  *added = entry;
+  added->state = state;
   __atomic_store_n(&table_->site_count, count + 1, __ATOMIC_SEQ_CST);
-  return place;
+  return added;
 }
 
 Result<bool, SystemError> OwnLedger::enter(Site& site) {

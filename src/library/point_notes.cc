@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kOwner = {"pinprick", 9};  // with the zero at its end
 constexpr uint32_t kSiteWithNop = 1, kSiteWithSemaphore = 2;
 struct Record {
-  int32_t to_site, to_block, to_point;  // each from its own place
+  int32_t to_site, to_block, to_point;  // each from its own address
 };
 
 static_assert(offsetof(pinprick_point, names) == image::kPointNames);
@@ -58,8 +58,8 @@ std::optional<std::string> string_at(const dl_phdr_info& object, Address at, siz
   return found;
 }
 
-// The place is that of a number in a record, from which a distance counts.
-Address place_of(const int32_t& distance) {
+// Returns where a distance leads, which counts from its own address.
+Address target_of(const int32_t& distance) {
   return reinterpret_cast<Address>(&distance) + static_cast<uint64_t>(int64_t{distance});
 }
 
@@ -105,13 +105,13 @@ class Reader {
   }
 
   bool add(const Record& record, uint32_t kind) {
-    PointOfObject* const point = point_at(place_of(record.to_point));
+    PointOfObject* const point = point_at(target_of(record.to_point));
     if (point == nullptr) return false;
     if (kind == kSiteWithSemaphore) {
       ++point->semaphore_sites;
       return true;
     }
-    const PointSite site = {place_of(record.to_site), place_of(record.to_block)};
+    const PointSite site = {target_of(record.to_site), target_of(record.to_block)};
     if (!is_loaded(object_, {site.nop, site.nop + arch::kJumpLength}, PF_R | PF_X) ||
         !is_loaded(object_, {site.block, site.block + 1}, PF_R | PF_X) ||
         !arch::reaches(site.nop + arch::kJumpLength, site.block))

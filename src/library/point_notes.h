@@ -27,7 +27,7 @@ struct PointSite {
 struct PointOfObject {
   std::string provider, name, types;
   std::vector<PointSite> sites;  // by address
-  uint32_t semaphore_sites = 0;  // places of PINPRICK_POINT_SDT
+  uint32_t semaphore_sites = 0;  // of PINPRICK_POINT_SDT
 };
 
 struct ObjectNotes {

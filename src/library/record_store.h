@@ -52,7 +52,7 @@ class RecordStore {
     uint64_t file_offset = 0;
     bool in_file = false;
   };
-  // One that was removed keeps its place, for the next one with as many bits.
+  // One that was removed keeps its entry, for the next one with as many bits.
   struct Statistic {
     Recorder recorder;
     layout::StatisticHeader header;  // the one in memory is not read: others may write it

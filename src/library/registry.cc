@@ -229,10 +229,10 @@ Result<std::vector<Where>, Error> Registry::find(std::string_view pattern) {
   if (auto fresh = refresh(); !fresh) return fail(fresh.error());
   const auto matches = image_.matching(pattern);
   if (!matches) return fail(matches.error());
-  std::vector<Where> places;
+  std::vector<Where> found;
   for (const image::Match& match : *matches)
-    places.emplace_back(reinterpret_cast<const void*>(match.site));
-  return places;
+    found.emplace_back(reinterpret_cast<const void*>(match.site));
+  return found;
 }
 
 Result<void, Error> Registry::block(const Where& function) {
@@ -288,7 +288,7 @@ std::optional<NewSpan> Registry::new_span() {
 }
 
 uint64_t Registry::count(const detail::CounterState& counter) {
-  return stubs_.count(*counter.site->cell) - counter.at_begin;
+  return stubs_.count(*counter.site->counter) - counter.at_start;
 }
 
 }  // namespace pinprick::library

@@ -51,7 +51,7 @@ struct Site {
   std::optional<plan::Reason> no_jump;  // why the site is not, or not currently, a jump
 
   runtime::HitPoint before{}, after{};
-  std::optional<uint32_t> cell;
+  std::optional<uint32_t> counter;
   std::optional<uint32_t> histogram;
   std::optional<arch::Metric> metric;  // set with the histogram
   Encoding* in_place = nullptr;        // one of the two; nullptr if the text is the program's own

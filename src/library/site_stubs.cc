@@ -15,8 +15,8 @@ std::vector<arch::StubAction> stub_actions(const Site& site, const StubFeatures&
                                            const arch::Displaced& displaced, Address enter) {
   using arch::StackUse;
   std::vector<arch::StubAction> actions;
-  if (features.counts && site.cell)
-    actions.push_back({.stack = site.stack, .what = arch::CountHit{*site.cell}});
+  if (features.counts && site.counter)
+    actions.push_back({.stack = site.stack, .what = arch::CountHit{*site.counter}});
   if (features.before) {
     const auto routine = site.stack == StackUse::keep_red_zone ? pp_hit_inside : pp_hit;
     actions.push_back(
@@ -47,8 +47,8 @@ Result<void, Error> make_stub(Site& site, Encoding& encoding, StubSpace& space,
   const arch::Displaced displaced = {site.address, encoding.patch.displaced_bytes()};
   auto stub = space.place(site.object, stub_actions(site, features, displaced, histograms.enter()),
                           displaced);
-  if (stub && !encoding.patch.interior.empty() && !encoding.trampoline) {
-    encoding.trampoline = space.trampoline(site.object, site.address, encoding.patch.interior);
+  if (stub && !encoding.patch.boundaries.empty() && !encoding.trampoline) {
+    encoding.trampoline = space.trampoline(site.object, site.address, encoding.patch.boundaries);
     if (!encoding.trampoline) stub.reset();
   }
   if (!stub) return fail(refused(site.name, plan::Reason::out_of_reach));
@@ -64,7 +64,7 @@ void lead_to(Site& site, Encoding& encoding) {
   encoding.in_use = static_cast<size_t>(stub - encoding.stubs.begin());
   for (const arch::Copy& copy : stub->stub.copies)
     if (copy.window_offset != 0)
-      runtime::set_continuation(site.address + copy.window_offset, stub->stub.body + copy.offset);
+      runtime::set_continuation(site.address + copy.window_offset, stub->stub.copy + copy.offset);
   runtime::set_continuation(site.address, stub->stub.begin);
   if (encoding.trampoline) encoding.trampoline->stub->store(stub->stub.begin);
 }

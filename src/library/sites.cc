@@ -35,25 +35,25 @@ std::vector<Site*> Sites::others_in(Range range, Address site_address) const {
 }
 
 Site& Sites::take(SitePlan planned, const image::Match& match) {
-  std::unique_ptr<Site>& place = sites_[planned.address];
-  if (place && !place->gone) {
-    if (!place->attachments.empty()) return *place;
-    if (place->in_place != nullptr || is_planned_as(*place, planned)) {
-      place->no_jump = planned.no_jump;
-      return *place;
+  std::unique_ptr<Site>& known = sites_[planned.address];
+  if (known && !known->gone) {
+    if (!known->attachments.empty()) return *known;
+    if (known->in_place != nullptr || is_planned_as(*known, planned)) {
+      known->no_jump = planned.no_jump;
+      return *known;
     }
   }
-  if (place) former_sites_.push_back(std::move(place));
-  place = std::make_unique<Site>();
-  place->address = planned.address;
-  place->object = match.object->extent();
-  place->name = match.name();
-  place->object_name = match.object->name();
-  place->stack = planned.stack;
-  place->no_jump = planned.no_jump;
-  place->breakpoint.patch = std::move(planned.breakpoint);
-  if (planned.jump) place->jump.emplace().patch = *std::move(planned.jump);
-  return *place;
+  if (known) former_sites_.push_back(std::move(known));
+  known = std::make_unique<Site>();
+  known->address = planned.address;
+  known->object = match.object->extent();
+  known->name = match.name();
+  known->object_name = match.object->name();
+  known->stack = planned.stack;
+  known->no_jump = planned.no_jump;
+  known->breakpoint.patch = std::move(planned.breakpoint);
+  if (planned.jump) known->jump.emplace().patch = *std::move(planned.jump);
+  return *known;
 }
 
 void Sites::restore(Address at, std::span<uint8_t> bytes) const {

@@ -1,4 +1,4 @@
-// All spans of the program. Each has an index of its own, for the begins that threads keep, and the
+// All spans of the program. Each has an index of its own, for the starts that threads keep, and the
 // histogram of that index.
 //
 // A span is freed with its last owner. A later span then gets its index and histogram, and the
@@ -30,14 +30,14 @@ class SpanTable {
   std::optional<NewSpan> add();
 
  private:
-  struct Place {
+  struct Entry {
     std::weak_ptr<runtime::Span> span;
     uint64_t generation = 0;
     std::optional<uint32_t> histogram;
   };
 
   HistogramStore& histograms_;
-  std::array<Place, runtime::kMostSpans> places_;
+  std::array<Entry, runtime::kMostSpans> entries_;
 };
 
 }  // namespace pinprick::library

@@ -26,7 +26,7 @@ constexpr uint64_t kGroups = kMostStubs / arch::StubTables::kGroup;
 constexpr uint64_t kGroupNumbers = arch::StubTables::kGroup * sizeof(uint16_t);
 constexpr uint64_t kArenaPointers = 512 << 10;
 constexpr uint64_t kPointer = 2 * sizeof(Address);  // a trampoline's stub and site
-constexpr uint64_t kCellArea = 8 << 20;             // per CPU; takes memory only where it is used
+constexpr uint64_t kAreaSize = 8 << 20;             // per CPU; takes memory only where it is used
 
 std::optional<arch::RseqArea> own_rseq() {
   if (!can_mark_children()) return std::nullopt;
@@ -38,22 +38,22 @@ std::optional<arch::RseqArea> own_rseq() {
 StubSpace::StubSpace()
     : rseq_(own_rseq()), trampolines_([this](Range chunk) { return map_trampolines(chunk); }) {}
 
-runtime::RuntimeSpec StubSpace::cells_spec() const {
+runtime::RuntimeSpec StubSpace::areas_spec() const {
   runtime::RuntimeSpec spec;
   spec.cpu_count = std::min(possible_cpus(), layout::kMaxCpus);
   spec.rseq = rseq_;
-  spec.cells = cells_;
-  spec.area_size = kCellArea;
+  spec.areas = memory_;
+  spec.area_size = kAreaSize;
   return spec;
 }
 
-bool StubSpace::make_cells() {
-  if (cells_ != 0) return true;
-  const uint64_t areas = cells_spec().cpu_count + 1;
-  void* const memory = ::mmap(nullptr, areas * kCellArea, PROT_READ | PROT_WRITE,
+bool StubSpace::make_areas() {
+  if (memory_ != 0) return true;
+  const uint64_t areas = areas_spec().cpu_count + 1;
+  void* const memory = ::mmap(nullptr, areas * kAreaSize, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  cells_ = reinterpret_cast<Address>(memory);
+  memory_ = reinterpret_cast<Address>(memory);
   areas_ = areas;
   return true;
 }
@@ -80,7 +80,7 @@ StubSpace::Arena* StubSpace::arena_for(Range object) {
         arena.next_pointer != arena.pointers.end && arch::reaches(arena.code.begin, object.end) &&
         arch::reaches(arena.pointers.end, object.begin))
       return &arena;
-  if (!make_cells()) return nullptr;
+  if (!make_areas()) return nullptr;
   const auto at = map_arena(object);
   if (!at) return nullptr;
   Arena arena;
@@ -88,11 +88,11 @@ StubSpace::Arena* StubSpace::arena_for(Range object) {
   arena.pointers = {arena.code.end, arena.code.end + kArenaPointers};
   arena.next_pointer = arena.pointers.begin;
   arch::Assembler code(*at);
-  const auto cpu_cells = runtime::cpu_cells(cells_spec());
+  const auto cpu_areas = runtime::cpu_areas(areas_spec());
   arch::ArenaSpec spec;
   spec.size = kArenaCode;
-  spec.locked_cells = runtime::locked_cells(cells_spec());
-  spec.cpu_cells = cpu_cells;
+  spec.locked_areas = runtime::locked_areas(areas_spec());
+  spec.cpu_areas = cpu_areas;
   arena.entries = arch::emit_arena_header(code, spec);
   arena.unwritten_at = *at;
   arena.unwritten = *code.finish();
@@ -141,10 +141,10 @@ bool StubSpace::cover_arena(Arena& arena) {
   arch::StubTables& tables = arena.tables;
   tables.begin = align_up(arena.next, kStubAlignment);
   tables.groups = kGroups;
-  tables.group_begins = memory;
+  tables.group_starts = memory;
   tables.shape_numbers = memory + kGroups * sizeof(uint32_t);
   tables.shapes = shapes_at_;
-  std::fill_n(reinterpret_cast<uint32_t*>(tables.group_begins), kGroups,
+  std::fill_n(reinterpret_cast<uint32_t*>(tables.group_starts), kGroups,
               arch::StubTables::kNoGroup);
   const auto& rows = arena.entries.frames;
   cover({rows.front().from, rows.back().from}, Kind::stubs,
@@ -166,7 +166,7 @@ void StubSpace::add_to_tables(Arena& arena, const arch::StubFrames& frames, Addr
   auto* const numbers = reinterpret_cast<uint16_t*>(arena.tables.shape_numbers);
   __atomic_store_n(&numbers[arena.stubs], number, __ATOMIC_RELEASE);
   if (arena.stubs % arch::StubTables::kGroup == 0) {
-    auto* const groups = reinterpret_cast<uint32_t*>(arena.tables.group_begins);
+    auto* const groups = reinterpret_cast<uint32_t*>(arena.tables.group_starts);
     __atomic_store_n(&groups[arena.stubs / arch::StubTables::kGroup],
                      static_cast<uint32_t>(begin - arena.tables.begin), __ATOMIC_RELEASE);
   }
@@ -181,10 +181,10 @@ bool StubSpace::map_trampolines(Range chunk) {
 }
 
 std::optional<StubSpace::Trampoline> StubSpace::trampoline(Range object, Address site,
-                                                           std::span<const uint8_t> interior) {
+                                                           std::span<const uint8_t> boundaries) {
   Arena* const arena = arena_for(object);
   if (arena == nullptr) return std::nullopt;
-  const auto at = trampolines_.take(site, interior, arena->next_pointer);
+  const auto at = trampolines_.take(site, boundaries, arena->next_pointer);
   if (!at) return std::nullopt;
   const Address pointer = std::exchange(arena->next_pointer, arena->next_pointer + kPointer);
   reinterpret_cast<Address*>(pointer)[1] = site;
@@ -204,15 +204,15 @@ Result<void, SystemError> StubSpace::write(const target::SelfTarget& self) {
   return patch::write_text(self.memory(), std::exchange(unwritten_trampolines_, {}));
 }
 
-std::optional<uint32_t> StubSpace::new_cell() {
-  if (cells_used_ == kCellArea / sizeof(uint64_t)) return std::nullopt;
-  return static_cast<uint32_t>(cells_used_++ * sizeof(uint64_t));
+std::optional<uint32_t> StubSpace::new_counter() {
+  if (counters_used_ == kAreaSize / sizeof(uint64_t)) return std::nullopt;
+  return static_cast<uint32_t>(counters_used_++ * sizeof(uint64_t));
 }
 
-uint64_t StubSpace::count(uint32_t cell) const {
+uint64_t StubSpace::count(uint32_t offset) const {
   uint64_t sum = 0;
   for (uint64_t area = 0; area < areas_; ++area) {
-    const auto* counter = reinterpret_cast<const uint64_t*>(cells_ + area * kCellArea + cell);
+    const auto* counter = reinterpret_cast<const uint64_t*>(memory_ + area * kAreaSize + offset);
     sum += __atomic_load_n(counter, __ATOMIC_RELAXED);
   }
   return sum;

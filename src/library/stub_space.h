@@ -35,15 +35,15 @@ class StubSpace {
     std::atomic<Address>* stub = nullptr;  // followed by the site's address, for unwinders
   };
   std::optional<Trampoline> trampoline(Range object, Address site,
-                                       std::span<const uint8_t> interior);
+                                       std::span<const uint8_t> boundaries);
 
   // Writes all stubs and trampolines made since the last call. Only after that may anything lead
   // there.
   Result<void, SystemError> write(const target::SelfTarget& self);
 
   // Returns a new counter, as its offset in a per-CPU area; nullopt if there are no more.
-  std::optional<uint32_t> new_cell();
-  uint64_t count(uint32_t cell) const;
+  std::optional<uint32_t> new_counter();
+  uint64_t count(uint32_t offset) const;
 
  private:
   struct Arena {
@@ -59,11 +59,11 @@ class StubSpace {
   };
   Arena* arena_for(Range object);
   static std::optional<Address> map_arena(Range object);
-  bool make_cells();
+  bool make_areas();
   bool cover_arena(Arena& arena);
   void add_to_tables(Arena& arena, const arch::StubFrames& frames, Address begin, uint64_t room);
   bool map_trampolines(Range chunk);
-  runtime::RuntimeSpec cells_spec() const;
+  runtime::RuntimeSpec areas_spec() const;
 
   std::optional<arch::RseqArea> rseq_;
   arch::StubShapes shapes_;  // of all arenas
@@ -73,9 +73,9 @@ class StubSpace {
   target::TrampolineSpace trampolines_;
   std::vector<patch::ByteChange> unwritten_trampolines_;
   // A shared area for threads without rseq, then an area for each CPU.
-  Address cells_ = 0;
+  Address memory_ = 0;
   uint64_t areas_ = 0;
-  uint32_t cells_used_ = 0;
+  uint32_t counters_used_ = 0;
 };
 
 }  // namespace pinprick::library

@@ -15,7 +15,7 @@ patch::LiveEdit edit_of(const Encoding& encoding) {
   edit.length = static_cast<uint8_t>(written.size());
   std::copy(written.begin(), written.end(), edit.jump.begin());
   std::copy_n(encoding.patch.original.begin(), written.size(), edit.original.begin());
-  edit.interior = encoding.patch.interior;
+  edit.boundaries = encoding.patch.boundaries;
   return edit;
 }
 

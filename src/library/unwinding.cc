@@ -334,8 +334,8 @@ _Unwind_Reason_Code land(const void* unwinder, _Unwind_Exception* exception,
   // needs it.
   if (offset % arch::kSlotCodeSize > arch::kSlotReturn) return _URC_CONTINUE_UNWIND;
   layout::Slot& slot = slots[offset >> PP_SLOT_CODE_SIZE_LOG2];
-  // The body is not needed after the call; the slot's time may be (slots.S).
-  slot.body = reinterpret_cast<uint64_t>(&known->functions);
+  // The copy is not needed after the call; the slot's time may be (slots.S).
+  slot.copy = reinterpret_cast<uint64_t>(&known->functions);
   constexpr int kRax = 0, kRdx = 1;  // by DWARF's numbers
   set_gr(context, kRax, reinterpret_cast<uint64_t>(exception));
   set_gr(context, kRdx, reinterpret_cast<uint64_t>(&slot));

@@ -45,7 +45,7 @@ void tell_unwinders();
 void know_program(image::Object& program);
 
 // To be called by a slot's personality, which was called from the address `unwinder`. Makes the
-// unwinder enter `landing`, with the exception in rax and the slot in rdx; Slot::body then leads to
+// unwinder enter `landing`, with the exception in rax and the slot in rdx; Slot::copy then leads to
 // the unwinder's functions. An unwinder that is not known goes on up the stack.
 _Unwind_Reason_Code land(const void* unwinder, _Unwind_Exception* exception,
                          _Unwind_Context* context, Range slot_code, layout::Slot* slots,

@@ -43,7 +43,7 @@ Result<void, SystemError> run(const target::SelfTarget& self, std::span<const Li
 }  // namespace
 
 bool LiveEdit::is_boundary(size_t offset) const {
-  return std::find(interior.begin(), interior.end(), offset) != interior.end();
+  return std::find(boundaries.begin(), boundaries.end(), offset) != boundaries.end();
 }
 
 std::vector<ByteChange> placing_step(const LiveEdit& edit, int step) {
@@ -54,7 +54,7 @@ std::vector<ByteChange> placing_step(const LiveEdit& edit, int step) {
   }
   if (step == 0) {
     changes.push_back({edit.site, arch::kBreakpoint});
-    for (uint8_t offset : edit.interior) {
+    for (uint8_t offset : edit.boundaries) {
       assert(edit.jump[offset] == arch::kBreakpoint);
       changes.push_back({edit.site + offset, arch::kBreakpoint});
     }

@@ -63,7 +63,7 @@ struct LiveEdit {
   bool to_breakpoint = false;          // removing the jump leaves a breakpoint
   std::array<uint8_t, arch::kJumpLength> original{};
   std::array<uint8_t, arch::kJumpLength> jump{};
-  std::span<const uint8_t> interior;  // offsets of the instruction boundaries under the jump
+  std::span<const uint8_t> boundaries;  // offsets of the instruction boundaries under the jump
 
   bool is_boundary(size_t offset) const;
 };

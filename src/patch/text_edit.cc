@@ -127,12 +127,12 @@ Result<void, SystemError> apply_run(const target::Memory& memory, const Run& run
   return write_around(memory, run.pages, bytes, still_there(foreign, changed));
 }
 
-std::optional<size_t> interior_at(std::span<const Interior> interiors, Address address) {
+std::optional<size_t> boundary_at(std::span<const Boundary> boundaries, Address address) {
   const auto found =
-      std::lower_bound(interiors.begin(), interiors.end(), address,
-                       [](const Interior& interior, Address a) { return interior.address < a; });
-  if (found == interiors.end() || found->address != address) return std::nullopt;
-  return static_cast<size_t>(found - interiors.begin());
+      std::lower_bound(boundaries.begin(), boundaries.end(), address,
+                       [](const Boundary& boundary, Address a) { return boundary.address < a; });
+  if (found == boundaries.end() || found->address != address) return std::nullopt;
+  return static_cast<size_t>(found - boundaries.begin());
 }
 
 // The lowest address of the thread's stack that is in use.
@@ -283,31 +283,31 @@ Result<std::vector<EditOutcome>, SystemError> apply(const target::Stop& stop,
   return outcomes;
 }
 
-std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& memory,
-                                    image::MappingLookup& mappings,
-                                    std::span<const Interior> interiors) {
+std::vector<size_t> clear_boundaries(target::Stop& stop, const target::Memory& memory,
+                                     image::MappingLookup& mappings,
+                                     std::span<const Boundary> boundaries) {
   std::vector<size_t> blocked;
-  if (interiors.empty()) return blocked;
+  if (boundaries.empty()) return blocked;
   for (target::StoppedThread& thread : stop.threads()) {
     // If the call is made again, it is made two bytes before the instruction pointer. Such a thread
     // is left alone, even if only those two bytes lie inside.
     const bool in_system_call = arch::in_system_call(thread.registers);
-    auto inside = interior_at(interiors, thread.instruction_pointer());
+    auto inside = boundary_at(boundaries, thread.instruction_pointer());
     if (!inside && in_system_call)
-      inside = interior_at(interiors, thread.instruction_pointer() - arch::kSyscallLength);
+      inside = boundary_at(boundaries, thread.instruction_pointer() - arch::kSyscallLength);
     if (inside) {
       if (in_system_call)
-        blocked.push_back(interiors[*inside].edit);
+        blocked.push_back(boundaries[*inside].edit);
       else
-        stop.move(thread, interiors[*inside].copy);
+        stop.move(thread, boundaries[*inside].copy);
     }
     const auto stack = mappings.range_at(stack_top(thread));
     if (!stack) continue;
-    const Address lowest = interiors.front().address;
-    const Address highest = interiors.back().address;
+    const Address lowest = boundaries.front().address;
+    const Address highest = boundaries.back().address;
     for_each_stack_word(*stack, memory, thread, [&](Address, uint64_t word) {
       if (word < lowest || word > highest) return;
-      if (const auto at = interior_at(interiors, word)) blocked.push_back(interiors[*at].edit);
+      if (const auto at = boundary_at(boundaries, word)) blocked.push_back(boundaries[*at].edit);
     });
   }
   std::sort(blocked.begin(), blocked.end());

@@ -98,20 +98,20 @@ std::vector<EditOutcome> examine(const target::Memory& memory, std::span<const T
 // An instruction boundary that an edit will overwrite, and where execution continues instead.
 // Packed, as there may be millions.
 #pragma pack(push, 4)
-struct Interior {
+struct Boundary {
   Address address = 0;
   Address copy = 0;
   uint32_t edit = 0;  // the caller's number for it
 };
 #pragma pack(pop)
-static_assert(sizeof(Interior) == 20);
+static_assert(sizeof(Boundary) == 20);
 
 // Moves threads from these boundaries to the copies. Returns the edits that must not be applied
 // now, since a stack holds an address inside them (usually in a signal handler's frame) or a thread
-// cannot be moved. `interiors` must be sorted by address.
-std::vector<size_t> clear_interiors(target::Stop& stop, const target::Memory& memory,
-                                    image::MappingLookup& mappings,
-                                    std::span<const Interior> interiors);
+// cannot be moved. `boundaries` must be sorted by address.
+std::vector<size_t> clear_boundaries(target::Stop& stop, const target::Memory& memory,
+                                     image::MappingLookup& mappings,
+                                     std::span<const Boundary> boundaries);
 
 // Will the thread return from a signal handler into one of the ranges? Looks for the frames that
 // the kernel left on its stack, from its stack pointer up: a saved instruction pointer, then flags,

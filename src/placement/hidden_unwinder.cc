@@ -101,14 +101,14 @@ class Search {
 };
 
 const std::vector<DirectCall>& Search::calls_of(Address function) {
-  const auto [place, is_new] = calls_.try_emplace(function);
-  if (!is_new) return place->second;
+  const auto [entry, is_new] = calls_.try_emplace(function);
+  if (!is_new) return entry->second;
   if (const Function* const known = at(function)) {
     const auto code = object_.code(*known);
-    place->second = arch::direct_calls(
+    entry->second = arch::direct_calls(
         code.first(std::min<size_t>(code.size(), known->range.size())), function);
   }
-  return place->second;
+  return entry->second;
 }
 
 // The functions that landing pads call, by the number of landing pads.

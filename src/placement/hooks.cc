@@ -87,21 +87,21 @@ const image::Function* function_before(image::Object& object, Address address) {
   return &*std::prev(above);
 }
 
-void add_vforks(image::Object& object, std::vector<HookPlace>& places) {
+void add_vforks(image::Object& object, std::vector<HookSite>& sites) {
   for (Address call : object.vforks())
     if (const auto* function = function_before(object, call))
-      places.push_back({&object, function, {Hook::Kind::vfork, {}, {}, 0}, call});
+      sites.push_back({&object, function, {Hook::Kind::vfork, {}, {}, 0}, call});
 }
 
 // Go's vfork has the number of the system call in memory, so it is found by name. Returns false if
 // it is not found.
-bool add_vfork_of_go(image::Object& object, std::vector<HookPlace>& places) {
+bool add_vfork_of_go(image::Object& object, std::vector<HookSite>& sites) {
   const auto found =
       functions_of<2>(object, {"syscall.rawVforkSyscall", "syscall.rawVforkSyscall.abi0"});
   for (const image::Function* function : found) {
     if (function == nullptr) continue;
     if (const auto offset = arch::find_system_call(object.code(*function))) {
-      places.push_back(
+      sites.push_back(
           {&object, function, {Hook::Kind::vfork, {}, {}, 0}, function->range.begin + *offset});
       return true;
     }
@@ -147,8 +147,8 @@ bool is_libunwind(const image::Object& object) {
   return object.name().starts_with("libunwind.so");
 }
 
-std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search search) {
-  std::vector<HookPlace> places;
+std::vector<HookSite> hook_sites(const image::ProcessImage& image, Search search) {
+  std::vector<HookSite> sites;
   std::vector<arch::Unwinder> askers;
   for (image::Object* object : candidates(image)) {
     const auto found = functions_of(*object, kUnwinder);
@@ -158,15 +158,15 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search 
     if (asks)
       askers.push_back({object->extent(), functions, true});
     else if (found[4] != nullptr)
-      places.push_back({object, found[4], {Hook::Kind::unwinder, functions, {}, 0}, 0});
+      sites.push_back({object, found[4], {Hook::Kind::unwinder, functions, {}, 0}, 0});
   }
   if (search == Search::by_code)
     for (const Hidden& one : hidden_unwinders(image)) {
       if (one.unwinder)
-        places.push_back({one.object,
-                          one.unwinder->find_table,
-                          {Hook::Kind::unwinder, one.unwinder->functions, {}, 0},
-                          0});
+        sites.push_back({one.object,
+                         one.unwinder->find_table,
+                         {Hook::Kind::unwinder, one.unwinder->functions, {}, 0},
+                         0});
       else
         askers.push_back({one.object->extent(), {}, false});
     }
@@ -177,37 +177,37 @@ std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search 
     if (i != 0 && !is_c_library(*object)) continue;
     const auto found = functions_of<2>(*object, {kFindObject, kListObjects});
     if (found[0] != nullptr)
-      places.push_back({object, found[0], {Hook::Kind::object_table, {}, askers, 0}, 0});
+      sites.push_back({object, found[0], {Hook::Kind::object_table, {}, askers, 0}, 0});
     if (found[1] != nullptr)
-      places.push_back({object, found[1], {Hook::Kind::object_list, {}, askers, 0}, 0});
+      sites.push_back({object, found[1], {Hook::Kind::object_list, {}, askers, 0}, 0});
     any_loader = any_loader || found[1] != nullptr;
   }
-  const bool is_known = any_loader || !places.empty();
+  const bool is_known = any_loader || !sites.empty();
   if (search == Search::by_code && !is_known && !image.objects.empty())
     if (const auto* function = find_object_list(*image.objects[0]))
-      places.push_back(
+      sites.push_back(
           {image.objects[0].get(), function, {Hook::Kind::object_list, {}, askers, 0}, 0});
-  return places;
+  return sites;
 }
 
-std::optional<std::vector<HookPlace>> places_of_vforks(const image::ProcessImage& image) {
-  std::vector<HookPlace> places;
+std::optional<std::vector<HookSite>> vfork_sites(const image::ProcessImage& image) {
+  std::vector<HookSite> sites;
   const bool has_c_library = std::any_of(image.objects.begin(), image.objects.end(),
                                          [](const auto& object) { return is_c_library(*object); });
   for (size_t i = 0; i < image.objects.size(); ++i) {
     image::Object& object = *image.objects[i];
-    if (i == 0 && object.elf().is_go() && !add_vfork_of_go(object, places)) return std::nullopt;
+    if (i == 0 && object.elf().is_go() && !add_vfork_of_go(object, sites)) return std::nullopt;
     // A static program is its own C library.
-    if (has_system_calls(object) || (i == 0 && !has_c_library)) add_vforks(object, places);
+    if (has_system_calls(object) || (i == 0 && !has_c_library)) add_vforks(object, sites);
   }
-  if (places.empty()) return std::nullopt;
-  return places;
+  if (sites.empty()) return std::nullopt;
+  return sites;
 }
 
-std::vector<HookPlace> places_of_execs(const image::ProcessImage& image) {
+std::vector<HookSite> exec_sites(const image::ProcessImage& image) {
   constexpr std::array<std::string_view, 3> kFunctions = {"execve", "execveat", "fexecve"};
   constexpr uint64_t kTidOfGlibc = 0x2d0, kTidOfMusl = 0x30;
-  std::vector<HookPlace> places;
+  std::vector<HookSite> sites;
   for (size_t i = 0; i < image.objects.size(); ++i) {
     image::Object& object = *image.objects[i];
     const bool is_static_glibc =
@@ -219,20 +219,20 @@ std::vector<HookPlace> places_of_execs(const image::ProcessImage& image) {
       if (function == nullptr) continue;
       for (const size_t offset : arch::find_execs(object.code(*function)))
         if (const Address site = function->range.begin + offset; seen.insert(site).second)
-          places.push_back({&object,
-                            function,
-                            {Hook::Kind::exec, {}, {}, is_musl ? kTidOfMusl : kTidOfGlibc},
-                            site});
+          sites.push_back({&object,
+                           function,
+                           {Hook::Kind::exec, {}, {}, is_musl ? kTidOfMusl : kTidOfGlibc},
+                           site});
     }
   }
-  return places;
+  return sites;
 }
 
-bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<HookPlace>& places) {
+bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<HookSite>& sites) {
   if (image.objects.empty()) return false;
   // All other unwinders ask the loader.
-  const bool is_hooked = std::any_of(places.begin(), places.end(), [](const HookPlace& place) {
-    return place.hook.kind == Hook::Kind::unwinder || place.hook.kind == Hook::Kind::object_list;
+  const bool is_hooked = std::any_of(sites.begin(), sites.end(), [](const HookSite& site) {
+    return site.hook.kind == Hook::Kind::unwinder || site.hook.kind == Hook::Kind::object_list;
   });
   if (is_hooked) return false;
   if (image.maps_unwinder) return true;
@@ -240,17 +240,18 @@ bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<Ho
   return may_run_landing_pads(*image.objects.front());
 }
 
-std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Address notifies) {
+std::optional<HookSite> loader_site(const image::ProcessImage& image, Address notifies) {
   image::Object* object = image.object_at(notifies);
   if (object == nullptr) return std::nullopt;
   const image::Function* function = object->functions().find(notifies - object->bias());
   if (function == nullptr || function->range.begin != notifies - object->bias())
     return std::nullopt;
-  return HookPlace{object, function, {Hook::Kind::loader, {}, {}, 0}, 0};
+  return HookSite{object, function, {Hook::Kind::loader, {}, {}, 0}, 0};
 }
 
 UnwinderCode unwinder_code(const image::ProcessImage& image, Search search) {
-  constexpr std::string_view kBegins[] = {"_Unwind_", "unw_", "__unw_", "_ULx86_64_", "_Ux86_64_"};
+  constexpr std::string_view kPrefixes[] = {"_Unwind_", "unw_", "__unw_", "_ULx86_64_",
+                                            "_Ux86_64_"};
   UnwinderCode code;
   for (image::Object* object : candidates(image)) {
     if (is_libunwind(*object)) {
@@ -258,11 +259,11 @@ UnwinderCode unwinder_code(const image::ProcessImage& image, Search search) {
       continue;
     }
     std::set<Address> named;
-    if (!object->may_name_any(kBegins)) continue;
+    if (!object->may_name_any(kPrefixes)) continue;
     const image::FunctionTable& table = object->functions();
     for (const image::Function& function : table.functions())
       for (std::string_view name : table.names(function)) {
-        if (std::none_of(std::begin(kBegins), std::end(kBegins),
+        if (std::none_of(std::begin(kPrefixes), std::end(kPrefixes),
                          [&](std::string_view begin) { return name.starts_with(begin); }))
           continue;
         named.insert(function.range.begin);

@@ -40,7 +40,7 @@ struct Hook {
   bool is_for_probes() const { return kind != Kind::loader && kind != Kind::exec; }
 };
 
-struct HookPlace {
+struct HookSite {
   image::Object* object = nullptr;
   const image::Function* function = nullptr;
   Hook hook;
@@ -55,27 +55,27 @@ enum class Search : bool { by_names, by_code };
 // into which libgcc is linked statically. Other unwinders, and a libgcc_s that is loaded later, ask
 // the loader; so dl_iterate_phdr of the C library and _dl_find_object of glibc (2.35) are hooked,
 // too.
-std::vector<HookPlace> places_of_hooks(const image::ProcessImage& image, Search search);
+std::vector<HookSite> hook_sites(const image::ProcessImage& image, Search search);
 
-// Can the process unwind its stack with an unwinder that uses none of these places? Then an
+// Can the process unwind its stack with an unwinder that uses none of these sites? Then an
 // exception that passes a slot ends the process.
-bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<HookPlace>& places);
+bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<HookSite>& sites);
 
 // Where children start that share the process's memory and thread pointer: in the C library, or in
 // a static program, and in Go's syscall package. Returns nullopt if that is not known, or hooked
 // already by an earlier session.
-std::optional<std::vector<HookPlace>> places_of_vforks(const image::ProcessImage& image);
+std::optional<std::vector<HookSite>> vfork_sites(const image::ProcessImage& image);
 
 // Where the C library, or a static program with glibc, executes programs: the instructions that
 // load the number of the system call. Calls elsewhere, and by syscall(2), are not found.
-std::vector<HookPlace> places_of_execs(const image::ProcessImage& image);
+std::vector<HookSite> exec_sites(const image::ProcessImage& image);
 
 // Is it LLVM's libunwind, or nongnu's?
 bool is_libunwind(const image::Object& object);
 
 // Where the loader is hooked; `notifies` is image::loader_notifies_at(). Returns nullopt if no
 // known function starts there.
-std::optional<HookPlace> place_in_loader(const image::ProcessImage& image, Address notifies);
+std::optional<HookSite> loader_site(const image::ProcessImage& image, Address notifies);
 
 struct UnwinderCode {
   // The functions of unwinders that a program calls, and the functions near them that these call.

@@ -114,7 +114,7 @@ enum class Reached : uint8_t { perhaps, surely };
 std::optional<plan::Patch> window_at(image::Object& object, const image::Function& function,
                                      Address site, Reached reached, const Taken& taken) {
   const auto displaced = [&](const plan::FunctionCode& code) -> std::optional<plan::Patch> {
-    if (reached == Reached::perhaps && !plan::begins_block(code, site)) return std::nullopt;
+    if (reached == Reached::perhaps && !plan::starts_block(code, site)) return std::nullopt;
     // It must stay a landing pad, as indirect jumps may lead there.
     const auto first = plan::instruction_at(code, site);
     if (first && first->special == arch::Special::landing_pad) return std::nullopt;

@@ -182,31 +182,31 @@ void FunctionProbes::plan(SeenSites& seen) {
 }
 
 // The end of the part in which no thread may be at an instruction boundary, relative to the site.
-uint8_t interior_end(const plan::Patch& patch) {
-  return patch.interior.empty() ? uint8_t{0} : static_cast<uint8_t>(patch.interior.back() + 1);
+uint8_t boundaries_end(const plan::Patch& patch) {
+  return patch.boundaries.empty() ? uint8_t{0} : static_cast<uint8_t>(patch.boundaries.back() + 1);
 }
 
 // Without probes, unwinders and children never come across our code.
-bool is_wanted(const HookPlace& place, size_t probes) {
-  return probes != 0 || !place.hook.is_for_probes();
+bool is_wanted(const HookSite& where, size_t probes) {
+  return probes != 0 || !where.hook.is_for_probes();
 }
 
-std::optional<SitePatch> plan_hook(const HookPlace& place) {
-  image::Object& object = *place.object;
-  auto code = code_of(object, *place.function);
+std::optional<SitePatch> plan_hook(const HookSite& where) {
+  image::Object& object = *where.object;
+  auto code = code_of(object, *where.function);
   if (!code) return std::nullopt;
-  if (place.hook.kind == Hook::Kind::vfork) {
+  if (where.hook.kind == Hook::Kind::vfork) {
     // Here it does not matter that an unwind entry ends before the call, nor what Go's runtime does
     // elsewhere: signals are blocked, and no other thread looks at this stack.
     code->range.end = code->limit();
     code->is_go = false;
   }
-  auto planned = plan::plan_site(*code, place.site != 0 ? place.site : plan::entry_site(*code));
+  auto planned = plan::plan_site(*code, where.site != 0 ? where.site : plan::entry_site(*code));
   if (!planned) return std::nullopt;
   SitePatch patch;
   patch.object = &object;
   patch.plan = SitePlan(*planned);
-  patch.hook = place.hook;
+  patch.hook = where.hook;
   return patch;
 }
 
@@ -313,7 +313,7 @@ void add_prefixes(ProbeSet& set) {
   for (size_t c = 0; c < claims.size(); ++c) {
     SitePatch& patch = set.patches[claims[c].patch];
     SitePlan& planned = patch.plan;
-    if (!planned.patch.at_begin || planned.island || has_dependents[claims[c].patch] ||
+    if (!planned.patch.at_start || planned.island || has_dependents[claims[c].patch] ||
         patch.probes.empty() || patch.site() != claims[c].range.begin)
       continue;
     const auto code =
@@ -324,7 +324,7 @@ void add_prefixes(ProbeSet& set) {
     const Address end = longer->touched().end + patch.object->bias();
     if (c + 1 == claims.size() || claims[c + 1].range.begin >= end) {
       planned.patch = *longer;
-      planned.interior_end = interior_end(*longer);
+      planned.boundaries_end = boundaries_end(*longer);
     }
   }
 }
@@ -358,12 +358,12 @@ std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
 void drop_collisions(ProbeSet& set) {
   const auto collides = colliding(set.patches);
   if (std::find(collides.begin(), collides.end(), true) == collides.end()) return;
-  std::vector<uint32_t> place(set.patches.size());
+  std::vector<uint32_t> position(set.patches.size());
   size_t patches = 0, probes = 0;
   for (size_t i = 0; i < set.patches.size(); ++i) {
     SitePatch& patch = set.patches[i];
     const IndexRange its_probes = patch.probes;
-    place[i] = static_cast<uint32_t>(patches);
+    position[i] = static_cast<uint32_t>(patches);
     patch.probes = {probes, its_probes.size()};
     for (size_t index : its_probes) {
       const Probe probe = set.probes[index];
@@ -372,7 +372,7 @@ void drop_collisions(ProbeSet& set) {
         set.skipped.push_back({set.match_of(probe), {plan::Reason::neighbour, site}});
         continue;
       }
-      set.probes[probes++] = probe.of_patch(place[i]);
+      set.probes[probes++] = probe.of_patch(position[i]);
     }
     if (collides[i]) continue;
     if (patches != i) set.patches[patches] = std::move(patch);
@@ -381,7 +381,7 @@ void drop_collisions(ProbeSet& set) {
   set.patches.resize(patches);
   set.probes.erase(set.probes.begin() + static_cast<ptrdiff_t>(probes), set.probes.end());
   for (SitePatch& patch : set.patches)
-    if (patch.plan.depends_on) patch.plan.depends_on = place[*patch.plan.depends_on];
+    if (patch.plan.depends_on) patch.plan.depends_on = position[*patch.plan.depends_on];
 }
 
 // Plans last resorts (last_resort.h) for the skipped probes, after all others are planned.
@@ -504,7 +504,7 @@ void LastResorts::add(const plan::PlannedPatch& planned, OptionalIndex depends_o
 }  // namespace
 
 SitePlan::SitePlan(const plan::Patch& only)
-    : patch(only), interior_end(placement::interior_end(only)) {}
+    : patch(only), boundaries_end(placement::boundaries_end(only)) {}
 
 SitePlan::SitePlan(const plan::PlannedPatch& planned) : SitePlan(planned.patch) {
   trampoline = planned.trampoline;
@@ -541,12 +541,12 @@ std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Fu
   return code;
 }
 
-void load_code(std::span<const image::Match> matches, std::span<const HookPlace> hooks, Kind kind) {
+void load_code(std::span<const image::Match> matches, std::span<const HookSite> hooks, Kind kind) {
   std::vector<image::Object*> objects;
   for (const image::Match& match : matches)
     if (objects.empty() || match.object != objects.back()) objects.push_back(match.object);
-  for (const HookPlace& place : hooks)
-    if (is_wanted(place, matches.size())) objects.push_back(place.object);
+  for (const HookSite& where : hooks)
+    if (is_wanted(where, matches.size())) objects.push_back(where.object);
   std::sort(objects.begin(), objects.end());
   objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
   size_t bytes = 0;
@@ -613,7 +613,7 @@ std::vector<image::Match> instructions_of(std::span<const image::Match> matches)
   return all;
 }
 
-ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<const HookPlace> hooks,
+ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<const HookSite> hooks,
                      IslandSpace islands, std::span<const Range> taken_by_others) {
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   if (!std::is_sorted(matches.begin(), matches.end(), by_site))
@@ -650,9 +650,9 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
     }
   });
   LastResorts(set, kind, std::move(islands), taken_by_others).plan();
-  for (const HookPlace& place : hooks) {
-    if (!is_wanted(place, set.probes.size())) continue;
-    if (auto hook = plan_hook(place)) set.patches.push_back(*std::move(hook));
+  for (const HookSite& where : hooks) {
+    if (!is_wanted(where, set.probes.size())) continue;
+    if (auto hook = plan_hook(where)) set.patches.push_back(*std::move(hook));
   }
   add_prefixes(set);
   drop_collisions(set);
@@ -660,16 +660,16 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
 }
 
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
-                     std::span<const HookPlace> others, Risk risk) {
+                     std::span<const HookSite> others, Risk risk) {
   const bool times = kind == Kind::latency;
-  std::vector<HookPlace> hooks = places_of_hooks(image, times ? Search::by_code : Search::by_names);
-  // A place where no jump fits is not hooked.
+  std::vector<HookSite> hooks = hook_sites(image, times ? Search::by_code : Search::by_names);
+  // A site where no jump fits is not hooked.
   if (times && !matches.empty()) {
     load_code(matches, hooks, kind);
-    std::erase_if(hooks, [](const HookPlace& place) { return !plan_hook(place); });
+    std::erase_if(hooks, [](const HookSite& where) { return !plan_hook(where); });
   }
   const bool is_unknown = times && may_unwind_elsewhere(image, hooks);
-  const auto vforks = places_of_vforks(image);
+  const auto vforks = vfork_sites(image);
   if (vforks) hooks.insert(hooks.end(), vforks->begin(), vforks->end());
   hooks.insert(hooks.end(), others.begin(), others.end());
   std::vector<Skipped> skipped;

@@ -61,7 +61,7 @@ struct SitePlan {
   Rare<Address> island;
   bool ends_in_next_jump = false;
   // No thread may be at an instruction boundary before this offset, except at the first one.
-  uint8_t interior_end = 0;
+  uint8_t boundaries_end = 0;
   // As PlannedPatch::depends_on, but an index into all patches. A pun that ends in another patch's
   // jump depends on that patch.
   OptionalIndex depends_on;
@@ -132,8 +132,8 @@ struct ProbeSet {
   const RecordedValue& value_of(const Probe& probe) const {
     return values[matches[probe.match].pattern];
   }
-  // Returns what a probe records, with Kind::value: of an argument of an SDT point, the place where
-  // its site has it. The set has no sites where a hit cannot read it. A symbol is resolved.
+  // Returns what a probe records, with Kind::value: of an argument of an SDT point, the location
+  // where its site has it. The set has no sites where a hit cannot read it. A symbol is resolved.
   select::Argument source_of(const Probe& probe) const;
   // The match of the probe's instruction alone.
   image::Match match_of(const Probe& probe) const;
@@ -148,7 +148,7 @@ ReturnCandidate return_candidate(image::Object& object, const image::Function& f
 
 // Makes the objects load all that planning asks them for, as only one thread may be the first to
 // ask an object.
-void load_code(std::span<const image::Match> matches, std::span<const HookPlace> hooks = {},
+void load_code(std::span<const image::Match> matches, std::span<const HookSite> hooks = {},
                Kind kind = Kind::count);
 
 // Replaces each match that asks for every instruction of a function by one match for each, as
@@ -160,11 +160,11 @@ enum class Risk : bool { none, unknown_unwinder };
 
 // Plans probes in a process, with the hooks that they need, and these others.
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
-                     std::span<const HookPlace> others = {}, Risk risk = Risk::none);
+                     std::span<const HookSite> others = {}, Risk risk = Risk::none);
 // Plans probes with these hooks. Puns lead into `islands`. Last resorts do not change the ranges in
 // `taken_by_others`, in the process's addresses.
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
-                     std::span<const HookPlace> hooks = {}, IslandSpace islands = {},
+                     std::span<const HookSite> hooks = {}, IslandSpace islands = {},
                      std::span<const Range> taken_by_others = {});
 
 // Sets the spans of a set whose probes were planned for their points. A span with a skipped point

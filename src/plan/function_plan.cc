@@ -27,7 +27,7 @@ bool in_short_reach(Address from, Address to) {
 // before it, and execution falls through from there.
 bool is_reached(const FunctionCode& function, std::span<const Address> boundaries, Address at) {
   auto begin = std::lower_bound(boundaries.begin(), boundaries.end(), at);
-  while (!begins_block(function, *begin)) {
+  while (!starts_block(function, *begin)) {
     if (begin == boundaries.begin()) return false;
     const auto before = instruction_at(function, *--begin);
     if (!before || !before->falls_through()) return false;
@@ -66,11 +66,11 @@ std::optional<Patch> window_with_room(const FunctionCode& function,
 
 // A thread anywhere in the window would run into the trampoline there.
 void keep_threads_out(Patch& window, std::span<const Address> boundaries) {
-  window.interior.clear();
+  window.boundaries.clear();
   const Address end = window.site + window.displaced;
   for (auto boundary = std::upper_bound(boundaries.begin(), boundaries.end(), window.site);
        boundary != boundaries.end() && *boundary < end; ++boundary)
-    window.interior.push_back(static_cast<uint8_t>(*boundary - window.site));
+    window.boundaries.push_back(static_cast<uint8_t>(*boundary - window.site));
 }
 
 Trampoline trampoline_at(const FunctionCode& function, Address address) {
@@ -391,14 +391,14 @@ FunctionPlan Planning::run(std::span<const Address> sites) {
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return plan_.patches[a].patch.site < plan_.patches[b].patch.site;
   });
-  std::vector<size_t> place_of(plan_.patches.size());
-  for (size_t i = 0; i < order.size(); ++i) place_of[order[i]] = i;
+  std::vector<size_t> position_of(plan_.patches.size());
+  for (size_t i = 0; i < order.size(); ++i) position_of[order[i]] = i;
   FunctionPlan sorted;
   sorted.refused = std::move(plan_.refused);
   for (size_t i : order) {
     sorted.patches.push_back(std::move(plan_.patches[i]));
     auto& depends_on = sorted.patches.back().depends_on;
-    if (depends_on) depends_on = place_of[*depends_on];
+    if (depends_on) depends_on = position_of[*depends_on];
   }
   return sorted;
 }

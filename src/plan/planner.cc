@@ -83,7 +83,7 @@ bool extend_boundaries(const FunctionCode& function, Address end, std::vector<Ad
   return true;
 }
 
-bool begins_block(const FunctionCode& function, Address at) {
+bool starts_block(const FunctionCode& function, Address at) {
   return at == function.range.begin ||
          (function.targets->contains(at) && !function.targets->is_callee(at));
 }
@@ -128,7 +128,7 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
   const auto refuse = [](Reason reason, Address where) { return fail(Refusal{reason, where}); };
   Patch patch;
   patch.site = begin;
-  patch.at_begin = begin == function.range.begin;
+  patch.at_start = begin == function.range.begin;
   const Address jump_end = begin + jump_length;
   const Address needed = std::max(end, jump_end);
   if (needed > begin + kMaxWindow) return refuse(Reason::too_short, begin);
@@ -142,7 +142,7 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
     if (instruction->end() > function.range.end)
       return refuse(instructions == 0 ? Reason::undecodable : Reason::too_short, at);
     if (auto reason = why_not_displaceable(function, *instruction)) return refuse(*reason, at);
-    if (at != begin && at < jump_end) patch.interior.push_back(static_cast<uint8_t>(at - begin));
+    if (at != begin && at < jump_end) patch.boundaries.push_back(static_cast<uint8_t>(at - begin));
     ++instructions;
     only_nops = only_nops && instruction->special == Special::nop;
     at = instruction->end();
@@ -186,7 +186,7 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
 }
 
 std::optional<Patch> with_prefix(const FunctionCode& function, const Window& patch) {
-  if (!patch.at_begin || patch.written != kJumpLength) return std::nullopt;
+  if (!patch.at_start || patch.written != kJumpLength) return std::nullopt;
   auto longer = displace(function, patch.site, patch.site + patch.displaced, kJumpLength + 1);
   if (!longer || longer->tactic != patch.tactic) return std::nullopt;
   for (Address at = patch.site + patch.displaced; at < patch.site + longer->displaced;) {

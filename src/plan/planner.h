@@ -47,7 +47,7 @@ struct Window {
   Tactic tactic = Tactic::insn;
   uint8_t written = 0;    // size of the jump
   uint8_t displaced = 0;  // size of the displaced instructions, from site
-  bool at_begin = false;  // at the entry of its function, whose first bytes other code may read
+  bool at_start = false;  // at the start of its function, whose first bytes other code may read
 
   Range touched() const { return {site, site + std::max(written, displaced)}; }
 };
@@ -57,7 +57,7 @@ struct Patch : Window {
 
   // Instruction boundaries under the jump, as offsets, without the first: where a thread could be
   // in the middle of the jump.
-  ShortBytes interior;
+  ShortBytes boundaries;
 
   std::span<const uint8_t> displaced_bytes() const { return std::span(original).first(displaced); }
 };
@@ -108,7 +108,7 @@ std::optional<Reason> why_not_displaceable(const FunctionCode& function,
 // Returns whether a block of instructions is known to start there, even after an instruction that
 // does not fall through. Data may also lie there: but then its address is taken, as a callee's is,
 // while a block is reached only by jumps.
-bool begins_block(const FunctionCode& function, Address at);
+bool starts_block(const FunctionCode& function, Address at);
 
 // Returns the end of the padding that starts at `at`, but at most `needed`: nops and int3 after an
 // instruction that does not fall through; between functions also zeros.

@@ -16,30 +16,30 @@ constexpr unsigned kDistanceSize = 4;
 constexpr uint8_t kMostWritten = kMostPrefixes + 1;
 
 // The instruction at the site. Its first `room` bytes may be changed, except for the first `kept`.
-struct Place {
+struct Candidate {
   arch::Instruction instruction;
   uint8_t kept = 0;
   uint8_t room = 0;
-  bool at_begin = false;  // of its function
+  bool at_start = false;  // of its function
 
   // The opcode must be at an offset below this.
   uint8_t end_of_prefixes() const { return std::min<uint8_t>(room, kMostPrefixes + 1); }
 };
 
 // Returns none, one or two.
-std::vector<Place> places_at(const FunctionCode& function, Address site) {
-  std::vector<Place> places;
-  if (function.is_go || !is_boundary(function, site)) return places;
+std::vector<Candidate> candidates_at(const FunctionCode& function, Address site) {
+  std::vector<Candidate> candidates;
+  if (function.is_go || !is_boundary(function, site)) return candidates;
   const auto instruction = instruction_at(function, site);
   if (!instruction || instruction->end() > function.range.end ||
       why_not_displaceable(function, *instruction))
-    return places;
+    return candidates;
   for (Range reserved : function.reserved)
-    if (reserved.overlaps({site, instruction->end()})) return places;
+    if (reserved.overlaps({site, instruction->end()})) return candidates;
   const auto add = [&](uint8_t kept, uint64_t most) {
     auto room = static_cast<uint8_t>(std::min<uint64_t>(instruction->length, most));
     while (room > 1 && function.targets->any_in(site + 1, site + room)) --room;
-    if (room > kept) places.push_back({*instruction, kept, room, site == function.range.begin});
+    if (room > kept) candidates.push_back({*instruction, kept, room, site == function.range.begin});
   };
   const uint64_t in_page = align_down(site, kPageSize) + kPageSize - site;
   // A jump after the instruction's own REX prefix, which does not change it, lies only in the next
@@ -47,7 +47,7 @@ std::vector<Place> places_at(const FunctionCode& function, Address site) {
   if (in_page == 1 && arch::is_rex(function.bytes[site - function.range.begin]))
     add(1, 1 + kJumpLength);
   add(0, std::min<uint64_t>(in_page, kMostWritten));
-  return places;
+  return candidates;
 }
 
 // Returns the possible targets of a jump that ends at `end`. The first `chosen` bytes of its
@@ -67,35 +67,35 @@ bool has_breakpoint(std::span<const uint8_t> bytes) {
   return std::find(bytes.begin(), bytes.end(), arch::kBreakpoint) != bytes.end();
 }
 
-PlannedPatch patch_of(const Place& place, Tactic tactic, uint8_t length, Address island,
+PlannedPatch patch_of(const Candidate& candidate, Tactic tactic, uint8_t length, Address island,
                       std::span<const uint8_t> original) {
   PlannedPatch planned;
   planned.points = {0};
   planned.island = island;
   planned.patch.tactic = tactic;
-  planned.patch.site = place.instruction.address;
-  planned.patch.at_begin = place.at_begin;
+  planned.patch.site = candidate.instruction.address;
+  planned.patch.at_start = candidate.at_start;
   planned.patch.written = length;
-  planned.patch.displaced = place.instruction.length;
+  planned.patch.displaced = candidate.instruction.length;
   planned.patch.original.assign(original.begin(), original.end());
   return planned;
 }
 
-std::optional<PlannedPatch> plan_pun_at(const Place& place, std::span<const uint8_t> text,
+std::optional<PlannedPatch> plan_pun_at(const Candidate& candidate, std::span<const uint8_t> text,
                                         const std::function<bool(Range)>& is_free,
                                         const TakeIsland& take) {
-  const Address site = place.instruction.address;
-  for (uint8_t prefixes = place.kept; prefixes < place.end_of_prefixes(); ++prefixes) {
+  const Address site = candidate.instruction.address;
+  for (uint8_t prefixes = candidate.kept; prefixes < candidate.end_of_prefixes(); ++prefixes) {
     const auto length = static_cast<uint8_t>(kJumpLength + prefixes);
-    const Range touched = {site, site + std::max(place.instruction.length, length)};
+    const Range touched = {site, site + std::max(candidate.instruction.length, length)};
     if (text.size() < touched.size() || !is_free(touched)) return std::nullopt;
     const auto original = text.first(touched.size());
-    if (has_breakpoint(original.subspan(place.room))) return std::nullopt;
+    if (has_breakpoint(original.subspan(candidate.room))) return std::nullopt;
     uint32_t distance;
     std::memcpy(&distance, text.data() + length - kDistanceSize, sizeof distance);
-    const unsigned chosen = kDistanceSize - (length - place.room);
+    const unsigned chosen = kDistanceSize - (length - candidate.room);
     if (const auto island = take(candidates(site + length, distance, chosen, kDistanceSize)))
-      return patch_of(place, Tactic::pun, length, *island, original);
+      return patch_of(candidate, Tactic::pun, length, *island, original);
   }
   return std::nullopt;
 }
@@ -124,15 +124,15 @@ std::optional<std::pair<Address, Address>> take_both(
 }
 
 // `original` has the bytes of the instruction.
-std::optional<EvictingPun> plan_evicting_pun_at(const Place& place,
+std::optional<EvictingPun> plan_evicting_pun_at(const Candidate& candidate,
                                                 std::span<const uint8_t> original,
                                                 const TakeIsland& take,
                                                 const std::function<void(Address)>& give_back) {
-  const Address next = place.instruction.end();
-  if (has_breakpoint(original.subspan(place.room))) return std::nullopt;
-  for (uint8_t prefixes = place.kept; prefixes < place.end_of_prefixes(); ++prefixes) {
+  const Address next = candidate.instruction.end();
+  if (has_breakpoint(original.subspan(candidate.room))) return std::nullopt;
+  for (uint8_t prefixes = candidate.kept; prefixes < candidate.end_of_prefixes(); ++prefixes) {
     const auto length = static_cast<uint8_t>(kJumpLength + prefixes);
-    const Address end = place.instruction.address + length;
+    const Address end = candidate.instruction.address + length;
     if (next >= end) continue;
     // The first bytes of its distance are the instruction's. Then come the opcode of the next jump,
     // and the first bytes of that jump's distance.
@@ -140,7 +140,7 @@ std::optional<EvictingPun> plan_evicting_pun_at(const Place& place,
     const auto before = static_cast<unsigned>(original.size() - first);
     uint32_t value = uint32_t{arch::kJumpOpcode} << (8 * before);
     for (unsigned i = 0; i < before; ++i) value |= uint32_t{original[first + i]} << (8 * i);
-    const auto chosen = static_cast<unsigned>(place.room - first);
+    const auto chosen = static_cast<unsigned>(candidate.room - first);
     const auto islands = take_both(
         candidates(end, value, chosen, before + 1),
         [&](Address island) {
@@ -151,7 +151,7 @@ std::optional<EvictingPun> plan_evicting_pun_at(const Place& place,
         take, give_back);
     if (!islands) continue;
     EvictingPun planned;
-    planned.pun = patch_of(place, Tactic::evict, length, islands->first, original);
+    planned.pun = patch_of(candidate, Tactic::evict, length, islands->first, original);
     planned.pun.ends_in_next_jump = true;
     planned.island = islands->second;
     return planned;
@@ -165,8 +165,8 @@ std::optional<PlannedPatch> plan_pun(const FunctionCode& function, Address site,
                                      std::span<const uint8_t> text,
                                      const std::function<bool(Range)>& is_free,
                                      const TakeIsland& take) {
-  for (const Place& place : places_at(function, site))
-    if (auto planned = plan_pun_at(place, text, is_free, take)) return planned;
+  for (const Candidate& candidate : candidates_at(function, site))
+    if (auto planned = plan_pun_at(candidate, text, is_free, take)) return planned;
   return std::nullopt;
 }
 
@@ -174,11 +174,11 @@ std::optional<EvictingPun> plan_evicting_pun(const FunctionCode& function, Addre
                                              const std::function<bool(Range)>& is_free,
                                              const TakeIsland& take,
                                              const std::function<void(Address)>& give_back) {
-  for (const Place& place : places_at(function, site)) {
-    const Range range = {site, place.instruction.end()};
+  for (const Candidate& candidate : candidates_at(function, site)) {
+    const Range range = {site, candidate.instruction.end()};
     if (!is_free(range)) return std::nullopt;
     const auto original = function.bytes.subspan(site - function.range.begin, range.size());
-    if (auto planned = plan_evicting_pun_at(place, original, take, give_back)) return planned;
+    if (auto planned = plan_evicting_pun_at(candidate, original, take, give_back)) return planned;
   }
   return std::nullopt;
 }

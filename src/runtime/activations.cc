@@ -119,7 +119,7 @@ void share_kept_slots(Thread& thread) {
 }
 
 void share_slot(layout::Slot& slot) {
-  if (keep_for_its_place(slot)) return;
+  if (keep_out_of_lists(slot)) return;
   __atomic_store_n(&slot.return_address, 0, __ATOMIC_RELAXED);
   push(free_slots, static_cast<uint32_t>(&slot - slots), next_slot);
 }

@@ -72,8 +72,8 @@ inline layout::Slot* take_slot(Thread& self) {
 }
 
 // Takes the slot of a call that was abandoned by longjmp, for a call that has the same return
-// address at the same place on the stack; nullptr if none is known. That is done once slots, or a
-// return probe's items, have become scarce. slots.S says why it is safe.
+// address at the same position on the stack; nullptr if none is known. That is done once slots, or
+// a return probe's items, have become scarce. slots.S says why it is safe.
 extern std::atomic<bool> reusing;
 layout::Slot* find_abandoned_slot(uint64_t return_address, uint64_t stack);
 inline layout::Slot* take_abandoned_slot(uint64_t return_address, uint64_t stack) {
@@ -84,8 +84,8 @@ inline layout::Slot* take_abandoned_slot(uint64_t return_address, uint64_t stack
 // calls that are still running.
 void note_slots();
 
-// Returns true if the slot was reused, and so must stay at its place: it is never in a list again.
-inline bool keep_for_its_place(layout::Slot& slot) {
+// Returns true if the slot was reused, and is kept out of the lists: it is never in one again.
+inline bool keep_out_of_lists(layout::Slot& slot) {
   if (__builtin_expect(slot.reused == 0, true)) return false;
   slot.reused = PP_SLOT_REUSED_FREE;
   activation_of(slot).count = 0;  // if the first call returns after all, it is not measured
@@ -99,7 +99,7 @@ void share_kept_slots(Thread& thread);
 // interrupted give_slot() or take_slot().
 void share_slot(layout::Slot& slot);
 inline void give_slot(Thread& self, layout::Slot& slot) {
-  if (keep_for_its_place(slot)) return;
+  if (keep_out_of_lists(slot)) return;
   if (self.slots_kept == kSlotsKept) return share_slot(slot);
   __atomic_store_n(&slot.return_address, 0, __ATOMIC_RELAXED);
   self.slots[self.slots_kept++] = static_cast<uint32_t>(&slot - slots);

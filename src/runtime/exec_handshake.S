@@ -1,7 +1,7 @@
 // The target's end of the exec handshake: a thread that is about to execute a program waits here
 // until the controller traces it.
 //
-//     rdi = ExecCell
+//     rdi = ExecHandshake
 //
 // Keeps the flags and all registers but rdi. Position independent; refers to nothing else.
 //

@@ -201,7 +201,7 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
     give_slot(self, *slot);
     return record.resume;
   }
-  slot->body = record.body;
+  slot->copy = record.copy;
   slot->record = reinterpret_cast<uint64_t>(&record);  // for unwinders
   slot->stack = stack;
   __atomic_store_n(&slot->return_address, returns_to, __ATOMIC_RELEASE);

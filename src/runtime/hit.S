@@ -288,7 +288,7 @@
         movq    %rsp, %rbp
         .cfi_def_cfa_register rbp
         pushq   %rax
-        pushq   PP_SLOT_BODY(%rdx)      // the unwinder's functions, as its personality left them
+        pushq   PP_SLOT_COPY(%rdx)      // the unwinder's functions, as its personality left them
         andq    $-16, %rsp
         movq    %rdx, %rdi
         call    pp_leave_by_exception
@@ -301,7 +301,7 @@
 // The same for a timed call. The rest is pp_unwound, which expects the unwinder's table in r11.
         begin_routine pp_landed_timed
         unwind_from_landing
-        movq    PP_SLOT_BODY(%rdx), %r11
+        movq    PP_SLOT_COPY(%rdx), %r11
         jmp     *pp_timed_unwound(%rip)
         end_routine pp_landed_timed
 

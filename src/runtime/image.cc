@@ -116,21 +116,21 @@ Range threads_in(Address address, const RuntimeSpec& spec) {
   return {begin, begin + layout::thread_table_size(spec.spans)};
 }
 
-std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec) {
-  std::array<Address, layout::kLockedStripes> cells{};
-  for (uint32_t i = 0; i < cells.size(); ++i) {
-    const uint32_t areas = spec.cell_areas == 0 ? spec.cpu_count : spec.cell_areas;
-    const uint32_t area = spec.has_cells_per_cpu() ? 0 : i % (areas + 1);
-    cells[i] = spec.cells + area * spec.area_size;
+std::array<Address, layout::kLockedStripes> locked_areas(const RuntimeSpec& spec) {
+  std::array<Address, layout::kLockedStripes> addresses{};
+  for (uint32_t i = 0; i < addresses.size(); ++i) {
+    const uint32_t areas = spec.area_count == 0 ? spec.cpu_count : spec.area_count;
+    const uint32_t area = spec.has_area_per_cpu() ? 0 : i % (areas + 1);
+    addresses[i] = spec.areas + area * spec.area_size;
   }
-  return cells;
+  return addresses;
 }
 
-std::vector<Address> cpu_cells(const RuntimeSpec& spec) {
-  std::vector<Address> cells;
-  for (uint32_t cpu = 0; spec.has_cells_per_cpu() && cpu < spec.cpu_count; ++cpu)
-    cells.push_back(spec.cells + (uint64_t{cpu} + 1) * spec.area_size);
-  return cells;
+std::vector<Address> cpu_areas(const RuntimeSpec& spec) {
+  std::vector<Address> addresses;
+  for (uint32_t cpu = 0; spec.has_area_per_cpu() && cpu < spec.cpu_count; ++cpu)
+    addresses.push_back(spec.areas + (uint64_t{cpu} + 1) * spec.area_size);
+  return addresses;
 }
 
 std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec& spec,
@@ -192,10 +192,10 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
     context.pool = spec.blocks.begin;
     context.pool_last_taken = context.last_block - PP_POOL_BLOCKS;
   }
-  const auto locked = locked_cells(spec);
-  std::copy(locked.begin(), locked.end(), context.locked_cells);
-  const auto cells = cpu_cells(spec);
-  std::copy(cells.begin(), cells.end(), context.cpu_cells);
+  const auto locked = locked_areas(spec);
+  std::copy(locked.begin(), locked.end(), context.locked_areas);
+  const auto addresses = cpu_areas(spec);
+  std::copy(addresses.begin(), addresses.end(), context.cpu_areas);
   for (uint32_t cpu = 0; spec.rseq && cpu < spec.cpu_count; ++cpu)
     context.cpu_free[cpu] = address + heads_offset(spec.capacity) + cpu * kCacheLine;
   Piece& last = out.pieces.emplace_back();

@@ -26,13 +26,13 @@ struct RuntimeSpec {
   // Where the process has the counters: area 0, a shared area for threads that lock, then one
   // per-CPU area for each CPU. There are fewer areas if so many would take too much memory; then
   // all threads lock, and are spread over all areas.
-  Address cells = 0;
+  Address areas = 0;
   uint64_t area_size = 0;
-  uint32_t cell_areas = 0;  // besides area 0; 0 for one per CPU
-  // Histogram storage: the blocks to which block offsets (TimeCells::block) lead. With `has_pool`
-  // it is a pool (layout::PoolHeader), and the offsets are 0 at first; otherwise each leads to a
-  // block already. If metrics differ in their fraction bits, the size of the largest histogram
-  // stays unused at the end.
+  uint32_t area_count = 0;  // besides area 0; 0 for one per CPU
+  // Histogram storage: the blocks to which block offsets (TimeCounters::block) lead. With
+  // `has_pool` it is a pool (layout::PoolHeader), and the offsets are 0 at first; otherwise each
+  // leads to a block already. If metrics differ in their fraction bits, the size of the largest
+  // histogram stays unused at the end.
   Range blocks;
   bool has_pool = false;
   // Size of the table of code from which calls are timed, which the caller fills (CallerTable); 0
@@ -42,7 +42,7 @@ struct RuntimeSpec {
   uint64_t spans = 0;
   int64_t tid_offset = 0;  // of a thread's TID in its control block, if it is known already
 
-  bool has_cells_per_cpu() const { return rseq && (cell_areas == 0 || cell_areas >= cpu_count); }
+  bool has_area_per_cpu() const { return rseq && (area_count == 0 || area_count >= cpu_count); }
 };
 
 // Sizes in whole pages; the data comes first, the code directly after it.
@@ -100,7 +100,7 @@ std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec
 // The counters of the locked stripes. With an area per CPU, all stripes share area 0, which no
 // CPU uses. Otherwise they are spread over all areas, and these are only changed by locked
 // instructions.
-std::array<Address, layout::kLockedStripes> locked_cells(const RuntimeSpec& spec);
-std::vector<Address> cpu_cells(const RuntimeSpec& spec);
+std::array<Address, layout::kLockedStripes> locked_areas(const RuntimeSpec& spec);
+std::vector<Address> cpu_areas(const RuntimeSpec& spec);
 
 }  // namespace pinprick::runtime

@@ -1,7 +1,7 @@
 // The target's end of the loader handshake: a thread that has loaded or unloaded libraries waits
 // here until the controller has looked at them.
 //
-//     rdi = LoaderCell
+//     rdi = LoaderHandshake
 //
 // Called at the entry of a function, where the red zone is not in use. Keeps the flags and all
 // registers but rdi. Position independent; refers to nothing else.
@@ -16,7 +16,7 @@
         .set    SYS_FUTEX, 202
         .set    FUTEX_WAIT, 0
         .set    FUTEX_WAKE, 1
-        .set    EVERYBODY, 0x7fffffff
+        .set    ALL_WAITERS, 0x7fffffff
         .set    EINTR, 4
         .set    EAGAIN, 11
         .set    ETIMEDOUT, 110
@@ -50,7 +50,7 @@ pp_loader_handshake:
         jne     out                             // a controller that is back looks by itself
         leaq    PP_LOADER_REQUESTS(%rbx), %rdi
         movl    $FUTEX_WAKE, %esi
-        movl    $EVERYBODY, %edx
+        movl    $ALL_WAITERS, %edx
         movl    $SYS_FUTEX, %eax
         syscall
 

@@ -79,14 +79,14 @@ void forget_sequence() {
 std::optional<double> measure() {
   const uint32_t cpus = possible_cpus();
   constexpr uint64_t kHistogram = 64;
-  static_assert(sizeof(layout::TimeCells) <= kHistogram);
+  static_assert(sizeof(layout::TimeCounters) <= kHistogram);
   const uint64_t area = align_up(kHistogram + layout::histogram_size(kBits), kPageSize);
   const Range callers = calling_code();
   const uint64_t callers_size = CallerTable::size_for({&callers, 1});
   const RuntimeExtent extent = runtime_extent(kSlots, cpus, callers_size);
   constexpr uint64_t kStubs = 32 * kPageSize;
-  const Pages cells((cpus + 1) * area), runtime_pages(extent.size()), stub_pages(kStubs);
-  if (!cells.ok() || !runtime_pages.ok() || !stub_pages.ok()) return std::nullopt;
+  const Pages areas((cpus + 1) * area), runtime_pages(extent.size()), stub_pages(kStubs);
+  if (!areas.ok() || !runtime_pages.ok() || !stub_pages.ok()) return std::nullopt;
 
   RuntimeSpec spec;
   spec.slot_count = spec.capacity = kSlots;
@@ -95,13 +95,13 @@ std::optional<double> measure() {
   spec.most_fraction_bits = kBits;
   if (__rseq_size != 0) spec.rseq = arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
   spec.ns_multiplier = ns_multiplier();
-  spec.cells = cells.address();
+  spec.areas = areas.address();
   spec.area_size = area;
-  spec.blocks = {cells.address(), cells.address() + (cpus + 1) * area};
+  spec.blocks = {areas.address(), areas.address() + (cpus + 1) * area};
   for (uint64_t i = 0; i <= cpus; ++i) {
-    const uint64_t place = i * area + kHistogram;
-    std::memcpy(cells.bytes() + i * area + offsetof(layout::TimeCells, block), &place,
-                sizeof place);
+    const uint64_t offset = i * area + kHistogram;
+    std::memcpy(areas.bytes() + i * area + offsetof(layout::TimeCounters, block), &offset,
+                sizeof offset);
   }
   const auto image = build_runtime(runtime_pages.address(), spec);
   if (!image) return std::nullopt;
@@ -113,12 +113,12 @@ std::optional<double> measure() {
   write(image->pieces);
   write(CallerTable(callers_in(runtime_pages.address(), spec), callers_size).update({&callers, 1}));
 
-  const auto cpu_table = cpu_cells(spec);
+  const auto cpu_table = cpu_areas(spec);
   arch::ArenaSpec arena;
   arena.size = kStubs;
   arena.enter = image->enter;
-  arena.locked_cells = locked_cells(spec);
-  arena.cpu_cells = cpu_table;
+  arena.locked_areas = locked_areas(spec);
+  arena.cpu_areas = cpu_table;
   arch::Assembler code(stub_pages.address());
   const auto entries = arch::emit_arena_header(code, arena);
   const Address original = stub_pages.address() + kStubs - kPageSize;

@@ -1,16 +1,17 @@
 // Entry and return of a measured call, as they run in the target.
 //
 // A probed function's stub pushes rax, loads the address of its ProbeRecord into rax and jumps to
-// pp_enter. From there (the body is the function: displaced instructions and continuation):
+// pp_enter. From there (the copy is that of the displaced instructions, and continues in
+// the function):
 //
-//     pp_enter:   if the caller is unknown: count, run the body unmeasured
-//                 slot = a free slot; if there is none: count as missed, run the body unmeasured
+//     pp_enter:   if the caller is unknown: count, run the copy unmeasured
+//                 slot = a free slot; if there is none: count as missed, run the copy unmeasured
 //                 slot.tsc = now
 //                 slot.return_address = [rsp]          last: its readers find the others written
 //                 rsp += 8                             the slot's call puts its own address there
 //                 jump slot.code
-//     slot code:  call slot.body                       rsp is as without the probe: stack arguments
-//                 push slot.return_address             and alignment are as the body expects
+//     slot code:  call slot.copy                       rsp is as without the probe: stack arguments
+//                 push slot.return_address             and alignment are as the function expects
 //                 push rax; rax = slot; jump pp_leave
 //     pp_leave:   block = that of the histogram on this CPU; else one of the pool
 //                 cell = the block's, of (now - slot.tsc) in nanoseconds
@@ -42,17 +43,17 @@
 //
 // **Calls abandoned by longjmp** keep their slots: they may still return, as there are libraries
 // that copy stacks away and back. Once 1024 slots, or an eighth of all, were in use
-// (REUSE_FROM), such a slot is reused by a call that has the same return address at the same place
-// on the stack:
-//   - The call that had the slot is not on that stack any more, since ours has its place; and only
-//     the thread that owns this stack can get to the same slot. So no lock is needed.
+// (REUSE_FROM), such a slot is reused by a call that has the same return address at the same
+// address on the stack:
+//   - The call that had the slot is not on that stack any more, since ours has its address; and
+//     only the thread that owns this stack can get to the same slot. So no lock is needed.
 //   - If the first call returns after all, on a stack that was copied back, it returns to the same
 //     address as ours. So that this holds, no other call ever gets the slot: it is in no list from
 //     then on (REUSED). Only its time is wrong, as it is that of the later call.
 // Such slots are found in a table, by a hash of the two addresses, with one entry for each hash. An
 // entry is a hint, compared with the slot. Entries are written, a few at a time, by calls that find
-// their CPU's list empty. They read a slot's return address first, and then its place: the other
-// way round, the two might belong to different calls.
+// their CPU's list empty. They read a slot's return address first, and then its address on the
+// stack: the other way round, the two might belong to different calls.
 //
 // At the entry of either routine the red zone is not in use: the function has just been called, or
 // has just returned. Data that is written below rsp survives signals (128 bytes, ABI).
@@ -74,7 +75,7 @@
         movb    $0, PP_SLOT_CLAIMED(%rdi)
         .endm
 
-// Sets esi = the index in the table, from the return address in esi and the place in ecx.
+// Sets esi = the index in the table, from the return address in esi and the stack address in ecx.
         .macro  hash
         addl    %ecx, %esi
         imull   $0x9e3779b1, %esi, %esi
@@ -201,8 +202,8 @@ take_global:
 enter_claimed:
         leaq    32(%rsp), %rdx
         movq    %rdx, PP_SLOT_STACK(%rsi)
-        movq    PP_RECORD_BODY(%rax), %rdx
-        movq    %rdx, PP_SLOT_BODY(%rsi)
+        movq    PP_RECORD_COPY(%rax), %rdx
+        movq    %rdx, PP_SLOT_COPY(%rsi)
         movq    %rax, PP_SLOT_RECORD(%rsi)
         movq    32(%rsp), %rdx
         movq    %rdx, PP_SLOT_RETURN_ADDRESS(%rsi)
@@ -260,10 +261,10 @@ find_abandoned:
         cmpb    $PP_SLOT_REUSED_FREE, PP_SLOT_REUSED(%rdx)
         je      1f
         movq    PP_SLOT_RECORD(%rdx), %rsi
-        movq    CONTEXT(LOCKED_CELLS), %rcx
+        movq    CONTEXT(LOCKED_AREAS), %rcx
         jrcxz   1f
-0:      movq    PP_RECORD_CELLS(%rsi), %rax
-        lock incq PP_CELLS_ABANDONED(%rcx,%rax)
+0:      movq    PP_RECORD_COUNTERS(%rsi), %rax
+        lock incq PP_COUNTERS_ABANDONED(%rcx,%rax)
         movq    PP_RECORD_NEXT(%rsi), %rsi
         testq   %rsi, %rsi
         jnz     0b
@@ -362,24 +363,24 @@ enter_from_unknown_caller:
         jne     1f
         movq    48(%rsp), %rcx
         movq    %rcx, CONTEXT(UNKNOWN_CALLER)
-1:      call    locked_cells
+1:      call    locked_area
         popq    %rdx
         frame   RECORD_IN_RDX, 5
-        movl    $PP_CELLS_FROM_GENERATED, %esi
+        movl    $PP_COUNTERS_FROM_GENERATED, %esi
         jmp     enter_unmeasured
 
         frame   RECORD_ON_STACK, 6
 enter_missed:
         popq    %rdx
         frame   RECORD_IN_RDX, 5
-        movq    CONTEXT(LOCKED_CELLS), %rcx
-        movl    $PP_CELLS_MISSED, %esi
-// rcx = a stripe's counters, or 0; rsi = offset of the counter in TimeCells; rdx = record
+        movq    CONTEXT(LOCKED_AREAS), %rcx
+        movl    $PP_COUNTERS_MISSED, %esi
+// rcx = a stripe's counters, or 0; rsi = offset of the counter in TimeCounters; rdx = record
 enter_unmeasured:
         jrcxz   1f
         addq    %rsi, %rcx
         movq    %rdx, %rax
-0:      movq    PP_RECORD_CELLS(%rax), %rsi
+0:      movq    PP_RECORD_COUNTERS(%rax), %rsi
         lock incq (%rcx,%rsi)
         movq    PP_RECORD_NEXT(%rax), %rax
         testq   %rax, %rax
@@ -390,7 +391,7 @@ enter_unmeasured:
         sahf
         movq    %rdx, -16(%rsp)         // for unwinders
         frame   RECORD_ON_STACK, 4, -16
-        movq    PP_RECORD_BODY(%rdx), %rdx
+        movq    PP_RECORD_COPY(%rdx), %rdx
         movq    %rdx, -8(%rsp)
         popq    %rsi
         frame   RECORD_ON_STACK, 3, -24

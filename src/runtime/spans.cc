@@ -6,7 +6,7 @@
 
 namespace pinprick::runtime {
 
-HistogramCells histogram_cells;
+HistogramAreas histogram_areas;
 
 namespace {
 
@@ -23,22 +23,22 @@ uint64_t now() {
 
 // The area of the CPU that runs this. The thread may be on another CPU before it counts, so
 // counters there are changed by locked instructions.
-uint64_t this_area(const HistogramCells& cells) {
-  if (!cells.has_rseq) return 0;
+uint64_t this_area(const HistogramAreas& where) {
+  if (!where.has_rseq) return 0;
   int32_t cpu = 0;
   asm volatile("movl %%fs:%c1(%2), %0"
                : "=r"(cpu)
-               : "i"(PP_RSEQ_CPU_ID), "r"(int64_t{cells.rseq_offset}));
-  return cpu < 0 || static_cast<uint32_t>(cpu) >= cells.cpus ? 0 : static_cast<uint64_t>(cpu) + 1;
+               : "i"(PP_RSEQ_CPU_ID), "r"(int64_t{where.rseq_offset}));
+  return cpu < 0 || static_cast<uint32_t>(cpu) >= where.cpus ? 0 : static_cast<uint64_t>(cpu) + 1;
 }
 
 void record(const Span& span, uint64_t ticks) {
-  const HistogramCells& cells = histogram_cells;
+  const HistogramAreas& where = histogram_areas;
   __extension__ using Wide = unsigned __int128;
-  const auto ns = static_cast<uint64_t>((Wide{ticks} * cells.ns_multiplier) >> 32);
+  const auto ns = static_cast<uint64_t>((Wide{ticks} * where.ns_multiplier) >> 32);
   const uint32_t slot = stats::slot_of(ns, kFractionBits);
   auto* const all =
-      reinterpret_cast<Cell*>(cells.areas + this_area(cells) * cells.area_size + span.histogram);
+      reinterpret_cast<Cell*>(where.areas + this_area(where) * where.area_size + span.histogram);
   __atomic_fetch_add(&all[slot].count, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(&all[slot].sum, ns >> stats::sum_shift(slot, kFractionBits), __ATOMIC_RELAXED);
 }
@@ -51,15 +51,15 @@ void count(std::atomic<uint64_t>& counter) {
 
 bool begin_span(Registers&, void* which, void*) noexcept {
   auto& span = *static_cast<Span*>(which);
-  SpanBegin* const begins = span_begins(this_thread());
-  if (begins == nullptr) {
-    count(span.unmatched_begins);
+  SpanStart* const starts = span_starts(this_thread());
+  if (starts == nullptr) {
+    count(span.unmatched_starts);
     return true;
   }
-  SpanBegin& begin = begins[span.index];
-  if (begin.generation == span.generation) count(span.unmatched_begins);
-  begin.generation = span.generation;
-  begin.tsc = now();
+  SpanStart& start = starts[span.index];
+  if (start.generation == span.generation) count(span.unmatched_starts);
+  start.generation = span.generation;
+  start.tsc = now();
   return true;
 }
 
@@ -67,14 +67,14 @@ bool end_span(Registers&, void* which, void*) noexcept {
   const uint64_t end = now();
   auto& span = *static_cast<Span*>(which);
   const Thread& self = this_thread();
-  SpanBegin* const begin = self.spans == nullptr ? nullptr : &self.spans[span.index];
-  if (begin == nullptr || begin->generation != span.generation) {
+  SpanStart* const start = self.spans == nullptr ? nullptr : &self.spans[span.index];
+  if (start == nullptr || start->generation != span.generation) {
     count(span.unmatched_ends);
     return true;
   }
-  begin->generation = 0;
+  start->generation = 0;
   // The clocks of two CPUs may differ by a tick.
-  record(span, end > begin->tsc ? end - begin->tsc : 0);
+  record(span, end > start->tsc ? end - start->tsc : 0);
   return true;
 }
 

@@ -138,9 +138,9 @@ void take_back_from_ended_threads() {
     is_free(*thread);
 }
 
-SpanBegin* span_begins(Thread& self) {
+SpanStart* span_starts(Thread& self) {
   if (self.spans == nullptr)
-    self.spans = static_cast<SpanBegin*>(map(kMostSpans * sizeof(SpanBegin)));
+    self.spans = static_cast<SpanStart*>(map(kMostSpans * sizeof(SpanStart)));
   return self.spans;
 }
 

@@ -22,7 +22,7 @@
 namespace pinprick::runtime {
 
 struct Mark;
-struct SpanBegin;
+struct SpanStart;
 
 inline constexpr uint32_t kSlotsKept = 8;
 
@@ -36,7 +36,7 @@ struct alignas(64) Thread {
   uint32_t slots[kSlotsKept];  // indices of free return slots
   std::atomic<int32_t> tid;    // 0 if the record is free
   Thread* next;
-  SpanBegin* spans;  // kMostSpans of them; nullptr if no span has begun here
+  SpanStart* spans;  // kMostSpans of them; nullptr if no span has begun here
   Mark* marks;       // layout::kMostRecorded of them; nullptr if no statistic was started here
   // As `running`, for the functions of tracepoints. These are no handlers: they may hit probes, and
   // other points. Stored by the code of points (pinprick/tracepoint.h).
@@ -73,9 +73,9 @@ inline void leave(Thread& self) {
 // each record. Called when records or slots have run out.
 void take_back_from_ended_threads();
 
-// The thread's begins of spans, allocated at the first call. Returns nullptr if there is no memory
+// The thread's starts of spans, allocated at the first call. Returns nullptr if there is no memory
 // left.
-SpanBegin* span_begins(Thread& self);
+SpanStart* span_starts(Thread& self);
 // The same for its starts of recorded statistics (record.h).
 Mark* record_marks(Thread& self);
 

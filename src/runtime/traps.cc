@@ -30,7 +30,7 @@ std::atomic<const Former*> program_actions;
 // A handler that the program has set after ours may call ours for traps that it does not know, and
 // ours may have called that handler. To prevent a loop, a trap is only passed on to ever earlier
 // handlers, so each thread notes to which handler it has passed a trap on. The note may be stale if
-// that handler has left by siglongjmp, and the next trap's context may be at the same place. It
+// that handler has left by siglongjmp, and the next trap's context may be at the same address. It
 // applies only if we are called from within that handler, deeper in the stack than the note, which
 // the kernel's call is not.
 struct Passing {

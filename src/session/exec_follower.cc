@@ -73,7 +73,7 @@ bool has_page(pid_t pid, const ExecWatch& watch) {
   const auto maps = image::read_maps(pid);
   return maps && std::any_of(maps->begin(), maps->end(), [&](const image::Mapping& mapping) {
            return mapping.shared && mapping.inode == watch.inode() &&
-                  mapping.range.contains(watch.cell());
+                  mapping.range.contains(watch.handshake());
          });
 }
 
@@ -324,11 +324,12 @@ void ExecFollower::forget_unused(uint64_t pause_ns) {
       for (const image::Mapping& mapping : *maps)
         for (const Watched& one : watched_)
           if (mapping.shared && mapping.inode == one.watch->inode() &&
-              mapping.range.contains(one.watch->cell()))
-            mapped.emplace(one.watch->inode(), one.watch->cell());
+              mapping.range.contains(one.watch->handshake()))
+            mapped.emplace(one.watch->inode(), one.watch->handshake());
   const std::lock_guard lock(mutex_);
   std::erase_if(watched_, [&](const Watched& one) {
-    if (!is_alone(one) || mapped.contains({one.watch->inode(), one.watch->cell()})) return false;
+    if (!is_alone(one) || mapped.contains({one.watch->inode(), one.watch->handshake()}))
+      return false;
     missed_by_former_ += one.watch->missed();
     return true;
   });

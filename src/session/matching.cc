@@ -32,7 +32,7 @@ Result<std::vector<image::Match>, MatchError> match_point(image::ProcessImage& i
     for (const image::Match& match : *matches) {
       const bool is_point = match.point != nullptr;
       if (is_point && !points.emplace(match.object, match.point->label).second)
-        --error.places;
+        --error.matches;
       else if (error.some.size() < kNamed)
         error.some.push_back((is_point ? "usdt:" : "") + match.object->name() + ":" + match.name());
     }

@@ -27,11 +27,11 @@ struct NothingMatched {
   enum class Remedy : uint8_t { none, accept, await_loads } remedy = Remedy::none;
 };
 
-// A point of a span matches more than one place. The sites of one SDT point are one.
+// A point of a span matches more than one site. The sites of one SDT point are one.
 struct AmbiguousPoint {
   std::string span;
   std::string point;
-  size_t places = 0;
+  size_t matches = 0;
   std::vector<std::string> some;  // the first of them: object:function
 };
 

@@ -139,7 +139,7 @@ Result<std::optional<Batch>, MeasurementError> Measurement::look_and_arm(Progres
 }
 
 Result<void, MeasurementError> Measurement::arm_program(Progress progress) {
-  const uint64_t begin_ns = monotonic_ns();
+  const uint64_t start_ns = monotonic_ns();
   if (auto able = target::can_be_hijacked(process_.pid); !able)
     return fail(MeasurementError(ledger::SessionError(able.error())));
   const auto turn = ledger::Turn::take(process_.pid);
@@ -150,7 +150,7 @@ Result<void, MeasurementError> Measurement::arm_program(Progress progress) {
   if (!armed) return {};
   admit_callers_of_statistics(target_, object_code_);
   const engine::ArmReport& report = armed->session.report();
-  listener_->armed(process_, report, monotonic_ns() - begin_ns);
+  listener_->armed(process_, report, monotonic_ns() - start_ns);
   note_skipped(report);
   if (report.armed == 0 && armed->session.loader() == nullptr && armed->session.exec() == nullptr &&
       !unrelocated_.waits) {

@@ -129,7 +129,7 @@ class Measurement {
                                             const std::set<LoadedAt>& before);
   Result<void, MeasurementError> arm_matches(std::unique_ptr<image::ProcessImage> now,
                                              std::vector<image::Match> matches,
-                                             std::span<const placement::HookPlace> hooks = {});
+                                             std::span<const placement::HookSite> hooks = {});
   void leave_out_unfinished(std::vector<image::Match>& matches);
   void note_load_missed(const MeasurementError& why);
   void forget_unloaded(const image::ProcessImage& now);

@@ -73,18 +73,18 @@ Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::Pr
     return !before.contains({object.path(), object.bias()});
   });
   leave_out_unfinished(matches);
-  std::vector<placement::HookPlace> hooks;
-  if (spec_->follows_children) hooks = placement::places_of_execs(*now);
-  std::erase_if(hooks, [&](const placement::HookPlace& place) {
-    return before.contains({place.object->path(), place.object->bias()});
+  std::vector<placement::HookSite> hooks;
+  if (spec_->follows_children) hooks = placement::exec_sites(*now);
+  std::erase_if(hooks, [&](const placement::HookSite& site) {
+    return before.contains({site.object->path(), site.object->bias()});
   });
   return arm_matches(std::move(now), std::move(matches), hooks);
 }
 
 Result<void, MeasurementError> Measurement::arm_matches(
     std::unique_ptr<image::ProcessImage> now, std::vector<image::Match> matches,
-    std::span<const placement::HookPlace> hooks) {
-  const uint64_t begin_ns = monotonic_ns();
+    std::span<const placement::HookSite> hooks) {
+  const uint64_t start_ns = monotonic_ns();
   if (matches.empty() && hooks.empty()) return {};
   std::vector<std::string> names;
   for (const image::Match& match : matches)
@@ -98,12 +98,12 @@ Result<void, MeasurementError> Measurement::arm_matches(
     return fail(batch.error());
   }
   const engine::ArmReport& report = batch->session.report();
-  if (!names.empty()) listener_->loaded(process_, names, report, monotonic_ns() - begin_ns);
+  if (!names.empty()) listener_->loaded(process_, names, report, monotonic_ns() - start_ns);
   note_skipped(report);
   if (report.armed == 0 && batch->session.exec() == nullptr) return {};
   // Each object is an open file.
   std::set<const image::Object*> probed;
-  for (const placement::HookPlace& hook : hooks) probed.insert(hook.object);
+  for (const placement::HookSite& hook : hooks) probed.insert(hook.object);
   for (const engine::ArmedProbe& one : batch->session.probes())
     probed.insert(batch->session.match_of(one).object);
   std::erase_if(batch->image->objects,

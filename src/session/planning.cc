@@ -30,7 +30,7 @@ std::optional<Address> loader_will_notify_at(const Subject& subject) {
 }
 
 // Returns where the loader of the process can be made to wait for us, if later loads may matter.
-std::optional<placement::HookPlace> tracks_loads_by(const Subject& subject, Progress progress) {
+std::optional<placement::HookSite> tracks_loads_by(const Subject& subject, Progress progress) {
   const pid_t pid = subject.target.pid();
   // A seccomp filter, even of one thread only, might kill the process for the system call by which
   // a thread would wait.
@@ -40,7 +40,7 @@ std::optional<placement::HookPlace> tracks_loads_by(const Subject& subject, Prog
   const auto notifies = progress == Progress::at_exec
                             ? loader_will_notify_at(subject)
                             : image::loader_notifies_at(pid, subject.target.reader());
-  return notifies ? placement::place_in_loader(*subject.image, *notifies) : std::nullopt;
+  return notifies ? placement::loader_site(*subject.image, *notifies) : std::nullopt;
 }
 
 // Do two patterns match one function? Only the first one's value would be recorded. `matches` is
@@ -147,7 +147,7 @@ std::optional<plan::Reason> why_not_recorded(const image::Match& match, const se
 // Plans probes, except at sites of points whose argument a hit cannot read.
 placement::ProbeSet plan_matches(const image::ProcessImage& image,
                                  std::vector<image::Match> matches,
-                                 std::span<const placement::HookPlace> hooks,
+                                 std::span<const placement::HookSite> hooks,
                                  const MeasurementSpec& spec) {
   const Selection& selection = spec.selection;
   std::vector<placement::Skipped> skipped;
@@ -183,7 +183,7 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
   const bool tracks = spec.loads == Loads::tracked &&
                       (awaits || spec.follows_children || may_match_later(image, selection));
   const auto loader = tracks ? tracks_loads_by(subject, progress) : std::nullopt;
-  std::vector<placement::HookPlace> hooks;
+  std::vector<placement::HookSite> hooks;
   if (loader) hooks.push_back(*loader);
   if (awaits && loader) return plan_matches(image, {}, hooks, spec);
   if (awaits) return fail(MeasurementError(NothingArmed{selection.kind}));
@@ -202,8 +202,7 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
   }
   if (selection.sites == Sites::every_instruction) image::mean_each_instruction(*matches);
   if (spec.follows_children)
-    for (placement::HookPlace& place : placement::places_of_execs(image))
-      hooks.push_back(std::move(place));
+    for (placement::HookSite& site : placement::exec_sites(image)) hooks.push_back(std::move(site));
   return plan_matches(image, *std::move(matches), hooks, spec);
 }
 
@@ -214,7 +213,7 @@ std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selecti
 
 placement::ProbeSet plan_loaded(const image::ProcessImage& image, std::vector<image::Match> matches,
                                 const MeasurementSpec& spec,
-                                std::span<const placement::HookPlace> hooks) {
+                                std::span<const placement::HookSite> hooks) {
   const Selection& selection = spec.selection;
   if (selection.sites == Sites::every_instruction) image::mean_each_instruction(matches);
   return plan_matches(image, std::move(matches), hooks, spec);

@@ -61,6 +61,6 @@ std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selecti
                                        const std::function<bool(const image::Object&)>& is_new);
 placement::ProbeSet plan_loaded(const image::ProcessImage& image, std::vector<image::Match> matches,
                                 const MeasurementSpec& spec,
-                                std::span<const placement::HookPlace> hooks = {});
+                                std::span<const placement::HookSite> hooks = {});
 
 }  // namespace pinprick::session

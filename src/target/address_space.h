@@ -39,7 +39,7 @@ class AddressSpace {
   // The parts of the free ranges that have room for `size` without the gaps at their ends.
   static std::vector<Range> parts_within(const std::vector<Range>& free, Range within,
                                          uint64_t size);
-  // Takes the middle of the largest part; with a variation, a place in the middle half of it.
+  // Takes the middle of the largest part; with a variation, an address in the middle half of it.
   Address take_middle(const std::vector<Range>& parts, uint64_t size);
 
   std::optional<Address> take_near(Range object, uint64_t size, const std::vector<Range>& free);

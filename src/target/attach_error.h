@@ -20,14 +20,14 @@ enum class AttachCause : uint8_t {
   thread_unstoppable,  // thread `other` hangs in the kernel
   seccomp,             // it has a filter that we may not read and suspend
   seccomp_deadly,      // its filter would kill it at `detail` if we died
-  no_room,             // there is no place for the code that a hijacked thread runs
+  no_room,             // there is no room for the code that a hijacked thread runs
   no_address_space,    // no free range where one is needed
   call_refused,        // the kernel refused `detail` in the target
   memory_refused,      // /proc/PID/mem cannot be written
   handover_failed,     // the shared file did not reach the target
   no_thread_ids,       // no offset in the threads' control blocks holds their TIDs
   no_thread_pointers,  // programs cannot read them, as there is no FSGSBASE
-  probes_itself,       // by libpinprick, and shares its text with nobody (patch/text_owner.h)
+  probes_itself,       // by libpinprick, and does not share its text (patch/text_owner.h)
   probes_itself_now,   // by libpinprick, since it was looked at
 };
 

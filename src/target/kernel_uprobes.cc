@@ -87,7 +87,7 @@ Result<Fd, SystemError> load_counting_program(const Fd& counters) {
 bool counts_all_threads(const Fd& program) {
   const auto maps = image::read_maps(::getpid());
   if (!maps) return false;
-  const auto here = place_in_file(*maps, reinterpret_cast<Address>(&counts_all_threads));
+  const auto here = position_in_file(*maps, reinterpret_cast<Address>(&counts_all_threads));
   if (!here) return false;
   const uint64_t offset = here->offset;
   int error = 0;
@@ -104,11 +104,12 @@ bool counts_all_threads(const Fd& program) {
 
 }  // namespace
 
-std::optional<PlaceInFile> place_in_file(const std::vector<image::Mapping>& maps, Address address) {
+std::optional<FilePosition> position_in_file(const std::vector<image::Mapping>& maps,
+                                             Address address) {
   const auto mapping = std::find_if(
       maps.begin(), maps.end(), [&](const image::Mapping& m) { return m.range.contains(address); });
   if (mapping == maps.end() || mapping->inode == 0) return std::nullopt;
-  return PlaceInFile{&*mapping, address - mapping->range.begin + mapping->offset};
+  return FilePosition{&*mapping, address - mapping->range.begin + mapping->offset};
 }
 
 Result<Fd, SystemError> load_uprobe_program(std::span<const bpf_insn> instructions) {
@@ -164,17 +165,17 @@ Result<KernelUprobes, SystemError> KernelUprobes::place(pid_t pid, const Memory&
   // By map_files, which leads to the mapped file itself, whatever its name means by now, or here.
   std::map<std::string, std::vector<Site>> files;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    const auto place = place_in_file(*maps, wanted[i].address);
-    if (!place) continue;
-    Site site = {place->offset, i};
+    const auto position = position_in_file(*maps, wanted[i].address);
+    if (!position) continue;
+    Site site = {position->offset, i};
     if (wanted[i].semaphore != 0) {
-      const auto semaphore = place_in_file(*maps, wanted[i].semaphore);
+      const auto semaphore = position_in_file(*maps, wanted[i].semaphore);
       // Without it the program may skip the point, and there would be no hits.
-      if (!semaphore || semaphore->mapping->inode != place->mapping->inode) continue;
+      if (!semaphore || semaphore->mapping->inode != position->mapping->inode) continue;
       site.semaphore = semaphore->offset;
     }
-    files[fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, place->mapping->range.begin,
-                      place->mapping->range.end)]
+    files[fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, position->mapping->range.begin,
+                      position->mapping->range.end)]
         .push_back(site);
   }
   for (const auto& [path, sites] : files)
@@ -208,10 +209,10 @@ Result<void, SystemError> KernelUprobes::place(pid_t pid, const std::string& pat
 void KernelUprobes::remove(const Memory& memory) {
   links_.clear();
   constexpr uint64_t kTimeoutNs = 10'000'000'000;
-  const uint64_t begin_ns = monotonic_ns();
+  const uint64_t start_ns = monotonic_ns();
   for (const Original& original : originals_)
     for (uint8_t byte = 0; memory.read_value(original.address, byte) && byte != original.byte &&
-                           monotonic_ns() - begin_ns < kTimeoutNs;)
+                           monotonic_ns() - start_ns < kTimeoutNs;)
       sleep_ns(1'000'000);
 }
 

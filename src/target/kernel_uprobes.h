@@ -26,11 +26,12 @@
 namespace pinprick::target {
 
 // An instruction as the kernel identifies it: a file and an offset.
-struct PlaceInFile {
+struct FilePosition {
   const image::Mapping* mapping = nullptr;
   uint64_t offset = 0;
 };
-std::optional<PlaceInFile> place_in_file(const std::vector<image::Mapping>& maps, Address address);
+std::optional<FilePosition> position_in_file(const std::vector<image::Mapping>& maps,
+                                             Address address);
 
 // Loads a BPF program for uprobes.
 Result<Fd, SystemError> load_uprobe_program(std::span<const bpf_insn> instructions);

@@ -79,7 +79,7 @@ LoaderWalk::Stop LoaderWalk::read_call() {
   if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
     number_ = info.entry.nr;
     std::copy(std::begin(info.entry.args), std::end(info.entry.args), arguments_);
-    return Stop::call_begins;
+    return Stop::call_starts;
   }
   result_ = info.exit.rval;
   failed_ = info.exit.is_error != 0;
@@ -97,7 +97,7 @@ LoaderWalk::Step LoaderWalk::next() {
     if (!is_ready_ && !read_registers(tid_, registers)) return {};
     const bool had_pointer = is_ready_ || registers.fs_base != 0;
     switch (resume(false)) {
-      case Stop::call_begins:
+      case Stop::call_starts:
       case Stop::stepped:
         continue;
       case Stop::executed:
@@ -152,7 +152,7 @@ LoaderWalk::Step LoaderWalk::step_to_rseq() {
     if (!loader_.contains(arch::instruction_pointer(registers))) return ready;
     const bool calls = is_call_next(tid_, registers);
     Stop stop = resume(!calls);
-    if (stop == Stop::call_begins) {
+    if (stop == Stop::call_starts) {
       if (!sets_up_thread(number_)) return ready;
       stop = resume(false);
     }

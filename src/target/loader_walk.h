@@ -59,7 +59,7 @@ class LoaderWalk {
   Step next();
 
  private:
-  enum class Stop : uint8_t { call_begins, call_ends, executed, stepped, ended };
+  enum class Stop : uint8_t { call_starts, call_ends, executed, stepped, ended };
   Stop resume(bool one_instruction);
   Stop read_call();
   Step run_to_rseq();

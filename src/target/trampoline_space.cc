@@ -19,8 +19,8 @@ std::vector<uint8_t> all_bytes(uint8_t first) {
 }
 
 // The values that a byte of the distance may have, in the order in which they are tried.
-std::vector<uint8_t> values(std::span<const uint8_t> interior, size_t byte) {
-  if (std::find(interior.begin(), interior.end(), byte + 1) != interior.end())
+std::vector<uint8_t> values(std::span<const uint8_t> boundaries, size_t byte) {
+  if (std::find(boundaries.begin(), boundaries.end(), byte + 1) != boundaries.end())
     return {arch::kBreakpoint};
   auto all = all_bytes(0);
   // The distance's sign is in its last byte: addresses below the site first, nearest first, since
@@ -51,10 +51,10 @@ bool TrampolineSpace::is_free(Address at) {
   return true;
 }
 
-std::optional<Address> TrampolineSpace::take(Address site, std::span<const uint8_t> interior,
+std::optional<Address> TrampolineSpace::take(Address site, std::span<const uint8_t> boundaries,
                                              Address pointer) {
-  const std::array<std::vector<uint8_t>, 4> bytes = {values(interior, 0), values(interior, 1),
-                                                     values(interior, 2), values(interior, 3)};
+  const std::array<std::vector<uint8_t>, 4> bytes = {values(boundaries, 0), values(boundaries, 1),
+                                                     values(boundaries, 2), values(boundaries, 3)};
   for (uint8_t byte3 : bytes[3])
     for (uint8_t byte2 : bytes[2])
       for (uint8_t byte1 : bytes[1]) {

@@ -29,9 +29,9 @@ class TrampolineSpace {
   // `map` maps executable memory at a range, or returns false if it is not free.
   explicit TrampolineSpace(std::function<bool(Range)> map) : map_(std::move(map)) {}
 
-  // Takes an address for good, from which `pointer` is in reach. `interior` has the offsets, of
+  // Takes an address for good, from which `pointer` is in reach. `boundaries` has the offsets, of
   // 1..4, of the instruction boundaries under the jump. Returns nullopt if there is none left.
-  std::optional<Address> take(Address site, std::span<const uint8_t> interior, Address pointer);
+  std::optional<Address> take(Address site, std::span<const uint8_t> boundaries, Address pointer);
 
  private:
   static constexpr uint64_t kChunk = 65536;

@@ -48,18 +48,18 @@ std::set<uint64_t> objdump_boundaries(const Bytes& bytes) {
   const std::string command = "objdump -D -b binary -m i386:x86-64 --insn-width=16 " + path;
   const auto close = [](FILE* file) { pclose(file); };
   const std::unique_ptr<FILE, decltype(close)> output(popen(command.c_str(), "r"), close);
-  std::set<uint64_t> begins;
+  std::set<uint64_t> starts;
   char line[512];
   while (std::fgets(line, sizeof line, output.get()) != nullptr) {
     char* end = nullptr;
     const uint64_t address = std::strtoull(line, &end, 16);
     if (end != line && end[0] == ':' && end[1] == '\t') {
       EXPECT_EQ(std::string(line).find("(bad)"), std::string::npos) << line;
-      begins.insert(address);
+      starts.insert(address);
     }
   }
   std::remove(path.c_str());
-  return begins;
+  return starts;
 }
 
 class Boundaries : public testing::TestWithParam<const char*> {};
@@ -106,14 +106,14 @@ TEST_P(Boundaries, OfEveryFunctionAgreeWithOtherDisassemblers) {
   EXPECT_GT(instructions, 10'000u) << "these are hardly all";
 
   Bytes all;
-  std::vector<std::pair<uint64_t, std::string>> begins;
+  std::vector<std::pair<uint64_t, std::string>> starts;
   for (const auto& [bytes, text] : disputed) {
-    begins.emplace_back(all.size(), text);
+    starts.emplace_back(all.size(), text);
     all.insert(all.end(), bytes.begin(), bytes.end());
   }
   const auto expected = objdump_boundaries(all);
-  EXPECT_EQ(expected.size(), begins.size());
-  for (const auto& [begin, text] : begins) EXPECT_TRUE(expected.contains(begin)) << text;
+  EXPECT_EQ(expected.size(), starts.size());
+  for (const auto& [begin, text] : starts) EXPECT_TRUE(expected.contains(begin)) << text;
 }
 
 }  // namespace

@@ -325,7 +325,7 @@ TEST_F(Relocate, IndirectJumpsThroughRegistersAndMemory) {
 }
 
 TEST_F(Relocate, ATransactionsAbortLeadsWhereItDid) {
-  // xbegin .+6+0x100; if the processor has no transactions, it faults in both places
+  // xbegin .+6+0x100; if the processor has no transactions, it faults both times
   const Bytes xbegin = {0xc7, 0xf8, 0x00, 0x01, 0, 0};
   const Address aborted = sandbox.home() + 6 + 0x100;
   auto compared = compare_moved(sandbox, xbegin, random_state(random, sandbox));

@@ -27,28 +27,28 @@ inline std::optional<RseqArea> own_rseq() {
 
 // Counters as the controller lays them out: a per-CPU area for each CPU and one for each locked
 // stripe.
-class Cells {
+class Counters {
  public:
-  Cells(uint32_t cpus, uint32_t cell) : cell_(cell), cpus_(cpus) {
+  Counters(uint32_t cpus, uint32_t counter) : counter_(counter), cpus_(cpus) {
     areas_.resize((cpus + layout::kLockedStripes) * kArea / 8);
-    for (uint32_t i = 0; i < cpus; ++i) cpu_cells_.push_back(area(i));
-    for (uint32_t i = 0; i < layout::kLockedStripes; ++i) locked_cells_[i] = area(cpus + i);
+    for (uint32_t i = 0; i < cpus; ++i) cpu_areas_.push_back(area(i));
+    for (uint32_t i = 0; i < layout::kLockedStripes; ++i) locked_areas_[i] = area(cpus + i);
   }
 
   ArenaSpec arena(uint64_t size, bool tables_apart = false) const {
     ArenaSpec spec;
     spec.size = size;
     spec.enter = kNoEnter;
-    spec.locked_cells = locked_cells_;
-    spec.cpu_cells = cpu_cells_;
+    spec.locked_areas = locked_areas_;
+    spec.cpu_areas = cpu_areas_;
     spec.tables_apart = tables_apart;
     return spec;
   }
   // A counter other than the one under test.
-  uint64_t total_of(uint32_t cell) const {
+  uint64_t total_of(uint32_t counter) const {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < cpus_ + layout::kLockedStripes; ++i)
-      sum += areas_[(i * kArea + cell) / 8];
+      sum += areas_[(i * kArea + counter) / 8];
     return sum;
   }
   uint64_t of_cpu(uint32_t cpu) const { return counter(cpu); }
@@ -78,16 +78,16 @@ class Cells {
  private:
   static constexpr uint64_t kArea = 4096;
   Address area(uint32_t i) const { return reinterpret_cast<Address>(areas_.data()) + i * kArea; }
-  uint64_t counter(uint32_t area) const { return areas_[(area * kArea + cell_) / 8]; }
+  uint64_t counter(uint32_t area) const { return areas_[(area * kArea + counter_) / 8]; }
 
-  uint32_t cell_;
+  uint32_t counter_;
   uint32_t cpus_;
   std::vector<uint64_t> areas_;
-  std::vector<Address> cpu_cells_;
-  std::array<Address, layout::kLockedStripes> locked_cells_{};
+  std::vector<Address> cpu_areas_;
+  std::array<Address, layout::kLockedStripes> locked_areas_{};
 };
 
-inline constexpr uint32_t kCell = 0x208;
+inline constexpr uint32_t kCounter = 0x208;
 
 // push %rbp; mov %rsp,%rbp; sub $16,%rsp
 inline const Bytes kPrologue = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10};
@@ -99,7 +99,7 @@ inline std::vector<StubAction> counts_at(const std::vector<uint8_t>& offsets) {
   for (size_t i = 0; i < offsets.size(); ++i)
     actions.push_back({.offset = offsets[i],
                        .stack = offsets[i] == 0 ? StackUse::at_entry : StackUse::keep_red_zone,
-                       .what = CountHit{kCell + 8 * static_cast<uint32_t>(i)}});
+                       .what = CountHit{kCounter + 8 * static_cast<uint32_t>(i)}});
   return actions;
 }
 

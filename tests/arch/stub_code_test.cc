@@ -34,14 +34,14 @@ struct Emitted {
   }
 };
 
-const std::vector<Address> kCpuCells = {0x10000, 0x20000, 0x30000};
+const std::vector<Address> kCpuAreas = {0x10000, 0x20000, 0x30000};
 
 ArenaSpec some_arena() {
   ArenaSpec spec;
   spec.size = 0x40000;
   spec.enter = 0x123456789a;
-  for (uint32_t i = 0; i < layout::kLockedStripes; ++i) spec.locked_cells[i] = 0x1000 * (i + 1);
-  spec.cpu_cells = kCpuCells;
+  for (uint32_t i = 0; i < layout::kLockedStripes; ++i) spec.locked_areas[i] = 0x1000 * (i + 1);
+  spec.cpu_areas = kCpuAreas;
   return spec;
 }
 
@@ -80,7 +80,7 @@ TEST(Arena, StartsWithWhatItsStubsShare) {
   EXPECT_EQ(arena.word(kArena + 136), 0u);
   EXPECT_EQ(arena.entries.cpu_table, kArena + 144);
   for (uint32_t cpu = 0; cpu < 3; ++cpu)
-    EXPECT_EQ(arena.word(kArena + 144 + 8 * cpu), kCpuCells[cpu]);
+    EXPECT_EQ(arena.word(kArena + 144 + 8 * cpu), kCpuAreas[cpu]);
   EXPECT_GE(arena.entries.locked_count, kArena + 144 + 8 * 3);
   EXPECT_LT(arena.entries.locked_count, kArena + arena.header_size);
 }
@@ -222,8 +222,8 @@ TEST(StubSize, OfWindowsOfARealLibraryIsWithinTheBound) {
 
 TEST(CountStub, EndsWithTheDisplacedInstructionsAndTheContinuation) {
   const Emitted code = emitted_count_stub(kPrologue);
-  EXPECT_EQ(Disassembler().text(code.at(code.stub.body).first(code.stub.end - code.stub.body),
-                                code.stub.body),
+  EXPECT_EQ(Disassembler().text(code.at(code.stub.copy).first(code.stub.end - code.stub.copy),
+                                code.stub.copy),
             "push rbp; mov rbp, rsp; sub rsp, 0x10; jmp 0x7f0000100008");
   EXPECT_EQ(code.stub.end, kArena + code.bytes.size());
 }
@@ -231,25 +231,25 @@ TEST(CountStub, EndsWithTheDisplacedInstructionsAndTheContinuation) {
 TEST(CountStub, HasNoJumpBackIfItWouldNeverBeReached) {
   // All that is left is a distance, for unwinders.
   constexpr size_t kDistance = 4;
-  const auto body = [](const Bytes& window) {
+  const auto copy_of = [](const Bytes& window) {
     const Emitted code = emitted_count_stub(window);
     const Address end = code.stub.end - kDistance;
     int32_t distance = 0;
     std::memcpy(&distance, code.at(end).data(), sizeof distance);
     EXPECT_EQ(code.stub.end + static_cast<Address>(int64_t{distance}), kSite + window.size());
     EXPECT_EQ(code.stub.frames.continuation, end);
-    return Disassembler().text(code.at(code.stub.body).first(end - code.stub.body), code.stub.body);
+    return Disassembler().text(code.at(code.stub.copy).first(end - code.stub.copy), code.stub.copy);
   };
-  EXPECT_EQ(body({0x31, 0xc0, 0xc3}), "xor eax, eax; ret");
-  EXPECT_EQ(body({0x31, 0xc0, 0xeb, 0x10}), "xor eax, eax; jmp 0x7f0000100014");
-  EXPECT_EQ(body({0x31, 0xc0, 0xff, 0xe0}), "xor eax, eax; jmp rax");
+  EXPECT_EQ(copy_of({0x31, 0xc0, 0xc3}), "xor eax, eax; ret");
+  EXPECT_EQ(copy_of({0x31, 0xc0, 0xeb, 0x10}), "xor eax, eax; jmp 0x7f0000100014");
+  EXPECT_EQ(copy_of({0x31, 0xc0, 0xff, 0xe0}), "xor eax, eax; jmp rax");
   // The call returns to the original code: after the jump there is only the address that was
   // pushed.
   const Emitted last = emitted_count_stub({0x31, 0xc0, 0xff, 0x50, 0x10});  // xor; call *16(%rax)
   const Address literal = last.stub.end - kDistance - 8;
   EXPECT_EQ(last.word(literal), kSite + 5);
   EXPECT_EQ(
-      Disassembler().text(last.at(last.stub.body).first(literal - last.stub.body), last.stub.body),
+      Disassembler().text(last.at(last.stub.copy).first(literal - last.stub.copy), last.stub.copy),
       "xor eax, eax; push qword ptr [rip + 3]; jmp qword ptr [rax + 0x10]");
 }
 
@@ -260,7 +260,7 @@ TEST(CountStub, ReportsTheAddressOfEachCopy) {
   const Emitted code = emitted_count_stub(window);
   std::vector<std::pair<unsigned, std::string>> copies;
   for (const Copy& copy : code.stub.copies) {
-    const Address at = code.stub.body + copy.offset;
+    const Address at = code.stub.copy + copy.offset;
     const auto instruction = decode(code.at(at), at);
     ASSERT_TRUE(instruction);
     copies.emplace_back(copy.window_offset,
@@ -274,7 +274,7 @@ TEST(CountStub, ReportsTheAddressOfEachCopy) {
   EXPECT_EQ(copies[3], std::pair(9u, std::string("je 0x7f000010002b")));
   EXPECT_EQ(copies[4].first, 11u);
   EXPECT_TRUE(copies[4].second.starts_with("jmp")) << "back";
-  const Address lea = code.stub.body + code.stub.copies[2].offset;
+  const Address lea = code.stub.copy + code.stub.copies[2].offset;
   EXPECT_EQ(decode(code.at(lea), lea)->memory, kSite + 9 + 0x10);
   EXPECT_EQ(code.stub.copies[0].offset, 0u);
 }
@@ -294,7 +294,7 @@ TEST(RseqCountStub, AnnouncesASequenceThatEndsAfterTheOnlyStore) {
   const Address end = begin + code.word(descriptor + 16);
   const Address abort = code.word(descriptor + 24);
   ASSERT_LT(code.stub.begin, begin);
-  ASSERT_LE(end, code.stub.body);
+  ASSERT_LE(end, code.stub.copy);
   // The kernel uses no abort address that does not have the signature before it.
   EXPECT_EQ(Bytes(code.at(abort - 4).begin(), code.at(abort).begin()),
             little_endian(kRseqSignature));
@@ -328,9 +328,9 @@ TEST(TimeCall, HandsARecordForEachMetricToTheRuntime) {
   Address record = lea->memory;
   EXPECT_EQ(record % 8, 0u);
   for (const Metric& metric : metrics) {
-    EXPECT_EQ(code.word(record + PP_RECORD_BODY), code.stub.body);
+    EXPECT_EQ(code.word(record + PP_RECORD_COPY), code.stub.copy);
     EXPECT_EQ(code.word(record + PP_RECORD_SITE), kSite);
-    EXPECT_EQ(code.word(record + PP_RECORD_CELLS), metric.cells);
+    EXPECT_EQ(code.word(record + PP_RECORD_COUNTERS), metric.counters);
     EXPECT_EQ(code.word(record + PP_RECORD_UNIT),
               uint64_t{metric.fraction_bits} << 32 | 1u << metric.fraction_bits);
     EXPECT_EQ(code.word(record + PP_RECORD_BLOCK_SIZE),
@@ -340,9 +340,9 @@ TEST(TimeCall, HandsARecordForEachMetricToTheRuntime) {
     EXPECT_EQ(next, &metric == &metrics[2] ? 0 : record);
   }
   EXPECT_EQ(code.stub.end, record);
-  EXPECT_EQ(code.stub.body, jump->end());
+  EXPECT_EQ(code.stub.copy, jump->end());
   EXPECT_TRUE(Disassembler()
-                  .text(code.at(code.stub.body).first(kPrologue.size() + 5), code.stub.body)
+                  .text(code.at(code.stub.copy).first(kPrologue.size() + 5), code.stub.copy)
                   .starts_with("push rbp; mov rbp, rsp; sub rsp, 0x10; jmp 0x7f0000100008"));
 }
 
@@ -377,7 +377,7 @@ TEST(RecordValue, TakesMemoryAndConstantsAsTheyAreInTheProgram) {
     const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
       return emit_stub(at, entries, {.actions = {&records, 1}}, {kSite, kPrologue});
     });
-    const uint64_t size = code.stub.body - code.stub.begin;
+    const uint64_t size = code.stub.copy - code.stub.begin;
     const std::string text =
         Disassembler().text(code.at(code.stub.begin).first(size), code.stub.begin);
     EXPECT_TRUE(text.find(std::string("push rcx; ") + one.taken) != std::string::npos) << text;
@@ -405,21 +405,21 @@ TEST(RecordValue, TakesTheRegisterAsItIsInTheProgram) {
     const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
       return emit_stub(at, entries, {.actions = {&records, 1}}, {kSite, kPrologue});
     });
-    const uint64_t size = code.stub.body - code.stub.begin;
+    const uint64_t size = code.stub.copy - code.stub.begin;
     const std::string text =
         Disassembler().text(code.at(code.stub.begin).first(size), code.stub.begin);
     EXPECT_TRUE(text.starts_with(one.taken)) << text;
     EXPECT_TRUE(text.find("pop rcx; pop rax") != std::string::npos) << text;
     Address record = 0;
-    for (Address at = code.stub.begin; at < code.stub.body;) {
+    for (Address at = code.stub.begin; at < code.stub.copy;) {
       const auto instruction = decode(code.at(at), at);
       ASSERT_TRUE(instruction);
-      if (instruction->special == Special::lea && instruction->memory > code.stub.body)
+      if (instruction->special == Special::lea && instruction->memory > code.stub.copy)
         record = instruction->memory;
       at = instruction->end();
     }
     ASSERT_NE(record, 0u) << text;
-    EXPECT_EQ(code.word(record + PP_RECORD_CELLS), 0x1111u);
+    EXPECT_EQ(code.word(record + PP_RECORD_COUNTERS), 0x1111u);
     EXPECT_EQ(code.word(record + PP_RECORD_NEXT), 0u);
     EXPECT_EQ(code.stub.end, record + sizeof(layout::ProbeRecord));
   }
@@ -434,7 +434,7 @@ TEST(PassSpan, HandsItsRecordToTheRuntime) {
     const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
       return emit_stub(at, entries, {.actions = actions}, {kSite, kPrologue});
     });
-    const uint64_t size = code.stub.body - code.stub.begin;
+    const uint64_t size = code.stub.copy - code.stub.begin;
     const std::string text =
         Disassembler().text(code.at(code.stub.begin).first(size), code.stub.begin);
     EXPECT_TRUE(text.starts_with(stack == StackUse::at_entry
@@ -442,16 +442,16 @@ TEST(PassSpan, HandsItsRecordToTheRuntime) {
                                      : "lea rsp, [rsp - 0x80]; push rax; push rcx; lea rcx, "))
         << text;
     std::vector<Address> records;
-    for (Address at = code.stub.begin; at < code.stub.body;) {
+    for (Address at = code.stub.begin; at < code.stub.copy;) {
       const auto instruction = decode(code.at(at), at);
       ASSERT_TRUE(instruction);
-      if (instruction->special == Special::lea && instruction->memory > code.stub.body)
+      if (instruction->special == Special::lea && instruction->memory > code.stub.copy)
         records.push_back(instruction->memory);
       at = instruction->end();
     }
     ASSERT_EQ(records.size(), 2u) << text;
-    EXPECT_EQ(code.word(records[0] + PP_RECORD_CELLS), 0x1111u);
-    EXPECT_EQ(code.word(records[1] + PP_RECORD_CELLS), 0x2222u);
+    EXPECT_EQ(code.word(records[0] + PP_RECORD_COUNTERS), 0x1111u);
+    EXPECT_EQ(code.word(records[1] + PP_RECORD_COUNTERS), 0x2222u);
     EXPECT_EQ(code.word(records[0] + PP_RECORD_BLOCK_SIZE) >> 32, 0x1'0020u);
     EXPECT_EQ(code.word(records[1] + PP_RECORD_BLOCK_SIZE) >> 32, 0x18u);
     EXPECT_EQ(code.stub.end, records[1] + sizeof(layout::ProbeRecord));
@@ -470,7 +470,7 @@ TEST(Stub, CountsCallsHandlersAndThenTimesTheCall) {
     return emit_stub(at, entries, {.actions = actions}, {kSite, kPrologue});
   });
   std::vector<Instruction> instructions;
-  for (Address at = code.stub.begin; at < code.stub.body; at = instructions.back().end()) {
+  for (Address at = code.stub.begin; at < code.stub.copy; at = instructions.back().end()) {
     const auto instruction = decode(code.at(at), at);
     ASSERT_TRUE(instruction);
     instructions.push_back(*instruction);
@@ -501,9 +501,9 @@ TEST(Stub, CallsHandlersBetweenTheCopiesOfTwoInstructions) {
     return emit_stub(at, entries, {.actions = {&calls, 1}}, {kSite, kPrologue});
   });
   ASSERT_EQ(code.stub.copies.size(), 3u);
-  const Address second = code.stub.body + code.stub.copies[1].offset;
+  const Address second = code.stub.copy + code.stub.copies[1].offset;
   const std::string text =
-      Disassembler().text(code.at(code.stub.body).first(second - code.stub.body), code.stub.body);
+      Disassembler().text(code.at(code.stub.copy).first(second - code.stub.copy), code.stub.copy);
   EXPECT_TRUE(text.starts_with("push rbp; lea rsp, [rsp - 0x80]; call ")) << text;
   EXPECT_TRUE(text.ends_with("; lea rsp, [rsp + 0x80]")) << text;
 }
@@ -529,7 +529,7 @@ TEST(SlotCode, CallsTheCopyOfItsSlotAndThenLeavesThroughTheRuntime) {
     }
     ASSERT_EQ(instructions.size(), 5u);  // call, push, push %rax, lea, jmp
     EXPECT_EQ(instructions[0].flow, Flow::call_indirect);
-    EXPECT_EQ(instructions[0].memory, slot + offsetof(layout::Slot, body));
+    EXPECT_EQ(instructions[0].memory, slot + offsetof(layout::Slot, copy));
     EXPECT_EQ(instructions[0].end(), begin + kSlotReturn);
     EXPECT_EQ(instructions[1].memory, slot + offsetof(layout::Slot, return_address));
     EXPECT_EQ(instructions[3].special, Special::lea);

@@ -37,7 +37,7 @@ class StubInSandbox : public testing::TestWithParam<Path> {
 
   // Returns state and memory after `window` ran at home, and after a jump to its stub ran instead.
   void run_both(const Bytes& window, StackUse stack) {
-    run_both(window, {{.stack = stack, .what = CountHit{kCell}}});
+    run_both(window, {{.stack = stack, .what = CountHit{kCounter}}});
   }
   void run_both(const Bytes& window, const std::vector<StubAction>& actions) {
     Assembler code(sandbox.away());
@@ -71,8 +71,8 @@ class StubInSandbox : public testing::TestWithParam<Path> {
   }
 
   Sandbox sandbox;
-  Cells cells{kCpus, kCell};
-  ArenaSpec arena = cells.arena(kPageSize);
+  Counters counters{kCpus, kCounter};
+  ArenaSpec arena = counters.arena(kPageSize);
   std::mt19937_64 random{271828};
   MachineState start;
   Outcome plain, probed;
@@ -96,7 +96,7 @@ TEST_P(StubInSandbox, PreservesAllRegistersFlagsVectorsAndTheStack) {
       ASSERT_TRUE(same_memory_from(start[Reg::rsp]));
     }
   }
-  EXPECT_EQ(cells.total(), 200u);
+  EXPECT_EQ(counters.total(), 200u);
 }
 
 TEST_P(StubInSandbox, InTheMiddleOfAFunctionPreservesTheRedZone) {
@@ -105,7 +105,7 @@ TEST_P(StubInSandbox, InTheMiddleOfAFunctionPreservesTheRedZone) {
     ASSERT_EQ(difference_of(plain, probed), "");
     ASSERT_TRUE(same_memory_from(start[Reg::rsp] - kRedZone));
   }
-  EXPECT_EQ(cells.total(), 100u);
+  EXPECT_EQ(counters.total(), 100u);
 }
 
 TEST_P(StubInSandbox, WithSeveralPointsPreservesAllThatAndTheRedZone) {
@@ -114,8 +114,8 @@ TEST_P(StubInSandbox, WithSeveralPointsPreservesAllThatAndTheRedZone) {
     ASSERT_EQ(difference_of(plain, probed), "");
     ASSERT_TRUE(same_memory_from(start[Reg::rsp] - kRedZone));
   }
-  EXPECT_EQ(cells.total_of(kCell), 100u);
-  EXPECT_EQ(cells.total_of(kCell + 8), 100u);
+  EXPECT_EQ(counters.total_of(kCounter), 100u);
+  EXPECT_EQ(counters.total_of(kCounter + 8), 100u);
 }
 
 // lea -24(%rsp),%r12; xor %r13d,%r13d: as at Go's stack check, where these registers and the flags
@@ -128,23 +128,23 @@ TEST_P(StubInSandbox, AtAStackCheckWritesNothingToTheStackEither) {
     ASSERT_EQ(difference_of(plain, probed), "");
     ASSERT_TRUE(same_memory_from(sandbox.data()));
   }
-  EXPECT_EQ(cells.by_lock(), 100u);
+  EXPECT_EQ(counters.by_lock(), 100u);
 }
 
 TEST_P(StubInSandbox, AtAStackCheckWithEmptyTablesCountsNothing) {
-  arena.locked_cells = {};
+  arena.locked_areas = {};
   run_both(kStackCheck, StackUse::none);
   ASSERT_EQ(difference_of(plain, probed), "");
-  EXPECT_EQ(cells.total(), 0u);
+  EXPECT_EQ(counters.total(), 0u);
 }
 
-TEST_P(StubInSandbox, CountsInTheCellsOfItsCpuOrWithoutOneInTheLockedOnes) {
+TEST_P(StubInSandbox, CountsInTheAreaOfItsCpuOrWithoutOneInTheLockedOnes) {
   run_both(kPrologue, StackUse::at_entry);
   const Path& path = GetParam();
   const bool registered = path.rseq && path.cpu >= 0;
-  EXPECT_EQ(cells.by_lock(), registered ? 0u : 1u);
+  EXPECT_EQ(counters.by_lock(), registered ? 0u : 1u);
   for (uint32_t cpu = 0; cpu < kCpus; ++cpu)
-    EXPECT_EQ(cells.of_cpu(cpu), registered && static_cast<int32_t>(cpu) == path.cpu ? 1u : 0u);
+    EXPECT_EQ(counters.of_cpu(cpu), registered && static_cast<int32_t>(cpu) == path.cpu ? 1u : 0u);
 }
 
 }  // namespace

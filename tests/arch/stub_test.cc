@@ -22,13 +22,13 @@ namespace {
 class Counted {
  public:
   Counted(const Bytes& code, size_t displaced, std::optional<RseqArea> rseq)
-      : Counted(code, displaced, rseq, {{.what = CountHit{kCell}}}) {}
+      : Counted(code, displaced, rseq, {{.what = CountHit{kCounter}}}) {}
   Counted(const Bytes& code, size_t displaced, std::optional<RseqArea> rseq,
           const std::vector<StubAction>& actions)
-      : cells(std::max(1u, std::thread::hardware_concurrency()), kCell), memory_(1 << 16) {
+      : counters(std::max(1u, std::thread::hardware_concurrency()), kCounter), memory_(1 << 16) {
     const Address function_address = memory_.address() + kFunction;
     Assembler stubs(memory_.address());
-    const auto entries = emit_arena_header(stubs, cells.arena(memory_.size(), true));
+    const auto entries = emit_arena_header(stubs, counters.arena(memory_.size(), true));
     stub = emit_stub(stubs, entries, {.rseq = rseq, .actions = actions},
                      {function_address, std::span(code).first(displaced)});
     const auto bytes = stubs.finish();
@@ -54,14 +54,14 @@ class Counted {
 
   // What the kernel does in a child that must not count.
   void empty_tables() {
-    const Range tables = tables_in_arena(cells.cpus());
+    const Range tables = tables_in_arena(counters.cpus());
     void* begin = memory_.data() + tables.begin;
     ASSERT_EQ(
         ::mmap(begin, tables.size(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
         begin);
   }
 
-  Cells cells;
+  Counters counters;
   Stub stub;
 
  private:
@@ -87,8 +87,8 @@ TEST_P(CountStubs, CountEveryCallAndChangeNoResult) {
   Counted counted(kTwicePlus3, kTwicePlus3Displaced, rseq());
   auto* function = counted.function<long(long)>();
   for (long i = 0; i < 10'000; ++i) ASSERT_EQ(function(i), 2 * i + 3);
-  EXPECT_EQ(counted.cells.total(), 10'000u);
-  EXPECT_EQ(GetParam() ? counted.cells.by_rseq() : counted.cells.by_lock(), 10'000u);
+  EXPECT_EQ(counted.counters.total(), 10'000u);
+  EXPECT_EQ(GetParam() ? counted.counters.by_rseq() : counted.counters.by_lock(), 10'000u);
 }
 
 TEST_P(CountStubs, WithEmptyTablesCountNothingAndChangeNoResult) {
@@ -97,7 +97,7 @@ TEST_P(CountStubs, WithEmptyTablesCountNothingAndChangeNoResult) {
   EXPECT_EQ(function(1), 5);
   counted.empty_tables();
   for (long i = 0; i < 1000; ++i) ASSERT_EQ(function(i), 2 * i + 3);
-  EXPECT_EQ(counted.cells.total(), 1u);
+  EXPECT_EQ(counted.counters.total(), 1u);
 }
 
 TEST_P(CountStubs, LoseNothingWithEightThreads) {
@@ -116,17 +116,17 @@ TEST_P(CountStubs, LoseNothingWithEightThreads) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(counted.cells.total(), uint64_t{kThreads} * kCalls);
+  EXPECT_EQ(counted.counters.total(), uint64_t{kThreads} * kCalls);
   if (!GetParam()) {
-    EXPECT_GT(counted.cells.stripes_used(), 1u) << "the threads must not all share a line";
+    EXPECT_GT(counted.counters.stripes_used(), 1u) << "the threads must not all share a line";
   }
 }
 
 TEST_P(CountStubs, ChangeNothingButTheirCounter) {
   Counted counted(kTwicePlus3, kTwicePlus3Displaced, rseq());
   counted.function<long(long)>()(1);
-  EXPECT_EQ(counted.cells.words_written(), 1u);
-  EXPECT_EQ(counted.cells.total(), 1u);
+  EXPECT_EQ(counted.counters.words_written(), 1u);
+  EXPECT_EQ(counted.counters.total(), 1u);
 }
 
 TEST_P(CountStubs, ACallAmongTheDisplacedReturnsToTheOriginalCode) {
@@ -136,14 +136,14 @@ TEST_P(CountStubs, ACallAmongTheDisplacedReturnsToTheOriginalCode) {
   Counted counted(code, 9, rseq());
   auto* function = counted.function<uint64_t()>();
   EXPECT_EQ(function(), reinterpret_cast<Address>(function) + 9);
-  EXPECT_EQ(counted.cells.total(), 1u);
+  EXPECT_EQ(counted.counters.total(), 1u);
 }
 
 TEST_P(CountStubs, AFunctionThatIsDisplacedToItsEndReturnsFromTheStub) {
   // lea 1(%rdi),%rax; ret: 5 bytes, nothing is left after the jump
   Counted counted({0x48, 0x8d, 0x47, 0x01, 0xc3}, 5, rseq());
   EXPECT_EQ(counted.function<long(long)>()(41), 42);
-  EXPECT_EQ(counted.cells.total(), 1u);
+  EXPECT_EQ(counted.counters.total(), 1u);
 }
 
 // --- Interrupted at any instruction
@@ -184,7 +184,7 @@ TEST_P(CountStubs, InterruptedAfterAnyInstructionCountOnce) {
   constexpr long kMost = kFromCallToStub + 60;
   for (long steps = 1; steps <= kMost; ++steps) {
     ASSERT_EQ(call_interrupted(counted, steps, steps), 2 * steps + 3);
-    ASSERT_EQ(counted.cells.total(), static_cast<uint64_t>(steps)) << "after " << steps;
+    ASSERT_EQ(counted.counters.total(), static_cast<uint64_t>(steps)) << "after " << steps;
   }
   EXPECT_THAT(stepping.visited, testing::Contains(counted.stub.begin));
 }
@@ -194,11 +194,11 @@ TEST(RseqCountStub, InterruptedRepeatedlyRestartsAndNeverCountsTwice) {
   Counted counted(kTwicePlus3, kTwicePlus3Displaced, own_rseq());
   constexpr long kSteps = 2000;
   EXPECT_EQ(call_interrupted(counted, 7, kSteps), 17);
-  EXPECT_EQ(counted.cells.total(), 1u);
+  EXPECT_EQ(counted.counters.total(), 1u);
   ASSERT_EQ(stepping.visited.size(), static_cast<size_t>(kSteps));
   // While every instruction is interrupted, it never gets through the sequence; the last step lets
   // it go.
-  EXPECT_THAT(stepping.visited, testing::Not(testing::Contains(counted.stub.body)));
+  EXPECT_THAT(stepping.visited, testing::Not(testing::Contains(counted.stub.copy)));
 }
 
 TEST(RseqCountStub, LeavesNoPointerToItsSequenceWithTheThread) {
@@ -226,7 +226,7 @@ TEST_P(CountStubs, EachPointCountsTheCallsThatReachIt) {
   for (long i = 0; i < 700; ++i) ASSERT_EQ(function(i), 2 * i + 3);
   for (long i = 1; i <= 300; ++i) ASSERT_EQ(function(-i), i);
   for (uint32_t i = 0; i < 6; ++i)
-    EXPECT_EQ(counted.cells.total_of(kCell + 8 * i), i <= 2 ? 1000u : 700u) << i;
+    EXPECT_EQ(counted.counters.total_of(kCounter + 8 * i), i <= 2 ? 1000u : 700u) << i;
 }
 
 TEST_P(CountStubs, InstructionsBeforeTheFirstPointAndBetweenPointsAreNotCounted) {
@@ -234,9 +234,9 @@ TEST_P(CountStubs, InstructionsBeforeTheFirstPointAndBetweenPointsAreNotCounted)
   auto* function = counted.function<long(long)>();
   for (long i = 0; i < 50; ++i) ASSERT_EQ(function(i), 2 * i + 3);
   for (long i = 1; i <= 20; ++i) ASSERT_EQ(function(-i), i);
-  EXPECT_EQ(counted.cells.total_of(kCell), 70u);
-  EXPECT_EQ(counted.cells.total_of(kCell + 8), 50u);
-  EXPECT_LE(counted.cells.words_written(), 2u * std::thread::hardware_concurrency() + 16u);
+  EXPECT_EQ(counted.counters.total_of(kCounter), 70u);
+  EXPECT_EQ(counted.counters.total_of(kCounter + 8), 50u);
+  EXPECT_LE(counted.counters.words_written(), 2u * std::thread::hardware_concurrency() + 16u);
 }
 
 TEST_P(CountStubs, ABranchBackToTheFirstInstructionCountsAgain) {
@@ -249,8 +249,8 @@ TEST_P(CountStubs, ABranchBackToTheFirstInstructionCountsAgain) {
   registers.flags = 0x202;
   call_with_registers(reinterpret_cast<void*>(counted.function<void()>()), &registers);
   EXPECT_EQ(registers.rax, 10u);
-  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(counted.cells.total_of(kCell + 8 * i), 10u) << i;
-  EXPECT_EQ(counted.cells.total_of(kCell + 24), 1u);
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(counted.counters.total_of(kCounter + 8 * i), 10u) << i;
+  EXPECT_EQ(counted.counters.total_of(kCounter + 24), 1u);
 }
 
 TEST_P(CountStubs, InterruptedAfterAnyInstructionEachPointCountsOnce) {
@@ -264,7 +264,7 @@ TEST_P(CountStubs, InterruptedAfterAnyInstructionEachPointCountsOnce) {
     for (long steps = 1; steps <= most; ++steps) {
       ASSERT_EQ(call_interrupted(counted, steps, steps), 2 * steps + 3);
       for (uint32_t i = 0; i < offsets.size(); ++i)
-        ASSERT_EQ(counted.cells.total_of(kCell + 8 * i), static_cast<uint64_t>(steps))
+        ASSERT_EQ(counted.counters.total_of(kCounter + 8 * i), static_cast<uint64_t>(steps))
             << "point " << i << " after " << steps;
     }
     EXPECT_THAT(stepping.visited, testing::Contains(counted.stub.begin));
@@ -284,9 +284,9 @@ TEST_P(CountStubs, EachPointLosesNothingWithEightThreads) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(counted.cells.total_of(kCell), uint64_t{kThreads} * kCalls);
-  EXPECT_EQ(counted.cells.total_of(kCell + 8), uint64_t{kThreads} * kCalls / 2);
-  EXPECT_EQ(counted.cells.total_of(kCell + 16), uint64_t{kThreads} * kCalls / 2);
+  EXPECT_EQ(counted.counters.total_of(kCounter), uint64_t{kThreads} * kCalls);
+  EXPECT_EQ(counted.counters.total_of(kCounter + 8), uint64_t{kThreads} * kCalls / 2);
+  EXPECT_EQ(counted.counters.total_of(kCounter + 16), uint64_t{kThreads} * kCalls / 2);
 }
 
 }  // namespace

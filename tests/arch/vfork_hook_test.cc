@@ -42,7 +42,7 @@ class HookedCall {
     memory_.write(kStubAt, *bytes);
     memory_.seal();
     begin_ = stub.begin;
-    EXPECT_EQ(stub.copies.size(), 2u) << "each a place where a thread may be sent";
+    EXPECT_EQ(stub.copies.size(), 2u) << "a thread may be sent to each";
   }
   void* original() { return memory_.data(); }
   void* hooked() { return reinterpret_cast<void*>(begin_); }

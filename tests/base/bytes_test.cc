@@ -27,7 +27,7 @@ TEST(ByteReader, AReadPastTheEndReturnsZeroAndTheFailureSticks) {
   ByteReader reader(bytes);
   EXPECT_EQ(reader.u32(), 0u);
   EXPECT_FALSE(reader.ok());
-  EXPECT_EQ(reader.u8(), 0) << "there are bytes left, but the reader has lost its place";
+  EXPECT_EQ(reader.u8(), 0) << "there are bytes left, but the reader has lost its position";
   EXPECT_EQ(reader.remaining(), 0u);
   EXPECT_FALSE(reader.ok());
 }

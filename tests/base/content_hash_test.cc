@@ -49,7 +49,7 @@ TEST(ContentHash, DiffersWithEachBitAndEachLength) {
     EXPECT_TRUE(of_zeros.insert(hash_of(key, std::span(zeros).first(size))).second) << size;
 }
 
-// Two pieces that change places: a plain sum of products would not differ.
+// Two pieces that are exchanged: a plain sum of products would not differ.
 TEST(ContentHash, DiffersWithTheOrderOfBlocksAndWords) {
   const HashKey key = HashKey::random();
   auto bytes = some_bytes(4096);

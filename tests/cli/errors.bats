@@ -208,8 +208,8 @@ counted_and_timed() {
   end_ticker
 }
 
-@test "a tiny runtime directory: fewer cells than CPUs, which are locked, and nothing is lost" {
-  [ "$(getconf _NPROCESSORS_CONF)" -gt 1 ] || skip "this machine has one CPU, and needs no more cells"
+@test "a tiny runtime directory: fewer areas than CPUs, which are locked, and nothing is lost" {
+  [ "$(getconf _NPROCESSORS_CONF)" -gt 1 ] || skip "this machine has one CPU, and needs no more areas"
   start_ticker 4
   small_folder 36k
   counted_and_timed ticker:tick

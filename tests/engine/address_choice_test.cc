@@ -22,7 +22,7 @@ image::Mapping mapping(Range range) {
 MemoryNeeds needs() {
   MemoryNeeds needs;
   needs.scratch = 100;
-  needs.tables = needs.cells = 5 * kPageSize;
+  needs.tables = needs.areas = 5 * kPageSize;
   needs.arenas = {{kObject, 2 * kPageSize}};
   return needs;
 }
@@ -82,8 +82,8 @@ TEST(AddressChoice, LeavesOutIslandsWhosePagesAreTaken) {
 
 TEST(AddressChoice, SeesThatTheProgramHasMappedSomethingThere) {
   const ChosenAddresses chosen = choose({mapping(kObject)}, needs());
-  const MappingEntry& cells = chosen.mappings.at(2);
-  const Address last = cells.address + cells.size - kPageSize;
+  const MappingEntry& areas = chosen.mappings.at(2);
+  const Address last = areas.address + areas.size - kPageSize;
   EXPECT_TRUE(is_any_taken(chosen.mappings, {mapping({last, last + kPageSize})}));
   EXPECT_FALSE(is_any_taken(chosen.mappings, {mapping({last + kPageSize, last + 2 * kPageSize})}));
 }

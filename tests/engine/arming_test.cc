@@ -135,9 +135,9 @@ TEST_F(Arming, SaysOfAPunWhoseDependencyLeadsNowhereThatItHasNoStub) {
   ASSERT_EQ(found.size(), 1u);
   size_t with_stub = 0;
   for (const layout::SiteEntry& entry : found[0].journal.sites) {
-    with_stub += entry.displaced != 0 && entry.body != 0;
+    with_stub += entry.displaced != 0 && entry.copy_distance != 0;
     if (entry.address == site) {
-      EXPECT_EQ(entry.body, 0);
+      EXPECT_EQ(entry.copy_distance, 0);
     }
   }
   EXPECT_GE(with_stub, 2u) << "the other one and what it depends on";

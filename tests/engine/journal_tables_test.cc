@@ -91,9 +91,9 @@ TEST_F(JournalTables, HaveALinkWhereCallsAreTimedOrASiteIsShared) {
   ArmingPlan all = plan();
   all.shared[shared] = {};
   const auto journal = fill(all);
-  EXPECT_EQ(journal.sites.at(0).link, SiteEntry::Link::before_body);
+  EXPECT_EQ(journal.sites.at(0).link, SiteEntry::Link::before_copy);
   EXPECT_EQ(journal.sites.at(1).link, SiteEntry::Link::none);
-  EXPECT_EQ(journal.sites.at(2).link, SiteEntry::Link::at_begin);
+  EXPECT_EQ(journal.sites.at(2).link, SiteEntry::Link::at_start);
 }
 
 TEST_F(JournalTables, CountACounterOrAHistogramForEachProbe) {

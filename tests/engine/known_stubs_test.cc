@@ -19,7 +19,7 @@ class KnownStubs : public PlannedPatches {
  protected:
   placement::SitePatch known_at(uint64_t offset) const {
     auto patch = patch_at(offset);
-    patch.plan.patch.at_begin = true;
+    patch.plan.patch.at_start = true;
     return patch;
   }
   static std::vector<uint64_t> offsets(const placement::ProbeSet& set) {

@@ -16,9 +16,9 @@ using Kind = MappingEntry::Kind;
 
 layout::Session journal() {
   layout::Session journal;
-  journal.header.cells_offset = 7 * kPageSize;
+  journal.header.areas_offset = 7 * kPageSize;
   Address next = 0x1000'0000;
-  for (const Kind kind : {Kind::scratch, Kind::tables, Kind::cells, Kind::runtime_data,
+  for (const Kind kind : {Kind::scratch, Kind::tables, Kind::areas, Kind::runtime_data,
                           Kind::runtime_code, Kind::stubs, Kind::islands}) {
     journal.mappings.push_back({next, 16 * kPageSize, kind, {}});
     next += 64 * kPageSize;
@@ -44,11 +44,11 @@ TEST(MappingScript, NeverTakesMemoryOfTheProgram) {
               uint64_t{MAP_FIXED_NOREPLACE});
 }
 
-TEST(MappingScript, SharesTheFilesTablesFromItsBeginAndItsCellsFromTheirOffset) {
+TEST(MappingScript, SharesTheFilesTablesFromItsStartAndItsAreasFromTheirOffset) {
   const auto all = journal();
   const auto script = mapping_script(all, Children::count, kReceiving, kWaiting);
   EXPECT_EQ(script.calls.at(2).sixth, 0u);
-  EXPECT_EQ(script.calls.at(3).sixth, all.header.cells_offset);
+  EXPECT_EQ(script.calls.at(3).sixth, all.header.areas_offset);
   for (size_t i = 0; i < script.calls.size(); ++i) {
     if (!script.mapping[i]) continue;
     EXPECT_EQ((script.calls[i].arguments[3] & MAP_SHARED) != 0, *script.mapping[i] < 3) << i;
@@ -71,7 +71,7 @@ TEST(MappingScript, MapsNeitherTheScratchPageNorWhatHasNoAddress) {
   EXPECT_EQ(mapped, (std::vector<size_t>{1, 2, 3, 4, 5, 6}));
 }
 
-TEST(MappingScript, EmptiesTheTablesOfCellsInChildrenThatAreNotToCount) {
+TEST(MappingScript, EmptiesTheTablesOfAreasInChildrenThatAreNotToCount) {
   const auto all = journal();
   const auto counts = mapping_script(all, Children::count, kReceiving, kWaiting);
   const auto forgets = mapping_script(all, Children::forget, kReceiving, kWaiting);

@@ -1,4 +1,5 @@
-// Plans for arming that no process has: patches at chosen places of an object that is not loaded.
+// Plans for arming that no process has: patches at chosen addresses of an object that is not
+// loaded.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -45,7 +45,7 @@ class SharedSites : public testing::Test {
   Address stub(size_t session, size_t number) const { return arena(session) + number * kStubRoom; }
   const target::Memory& memory() const { return *target_; }
 
-  // A jump of five or of six bytes; a stub with its link after 10 bytes, or at its begin.
+  // A jump of five or of six bytes; a stub with its link after 10 bytes, or at its start.
   SiteEntry entry_of(size_t session, size_t number, SiteEntry::Link link) const {
     SiteEntry entry;
     entry.address = site(number);
@@ -54,7 +54,7 @@ class SharedSites : public testing::Test {
     std::copy_n(before_.begin() + static_cast<ptrdiff_t>(number * kSiteRoom), entry.own,
                 entry.original);
     entry.jump = static_cast<int32_t>(stub(session, number) - entry.end());
-    entry.body = static_cast<int32_t>(stub(session, number) + 15 - entry.address);
+    entry.copy_distance = static_cast<int32_t>(stub(session, number) + 15 - entry.address);
     entry.link = link;
     return entry;
   }
@@ -94,7 +94,7 @@ class SharedSites : public testing::Test {
       passed.push_back(session);
       const SiteEntry& entry = journals[session].sites[number];
       arch::LinkBytes link;
-      const Address at = entry.link == SiteEntry::Link::at_begin ? to : to + 10;
+      const Address at = entry.link == SiteEntry::Link::at_start ? to : to + 10;
       if (entry.link == SiteEntry::Link::none) break;
       std::memcpy(link.data(), reinterpret_cast<const void*>(at), link.size());
       to = *arch::link_target(at, link);
@@ -137,18 +137,18 @@ TEST_F(SharedSites, HaveEachSessionOnceWhateverComesAndGoes) {
     } else {
       const auto in_text = sites.in({entry.address, entry.end()});
       ASSERT_EQ(in_text.size(), there.empty() ? 0u : 1u);
-      const bool at_begin = !times[session] && random() % 4 == 0;
+      const bool at_start = !times[session] && random() % 4 == 0;
       entry.link = there.empty() && !times[session] ? SiteEntry::Link::none
-                   : at_begin                       ? SiteEntry::Link::at_begin
-                                                    : SiteEntry::Link::before_body;
-      Place place;
-      if (!in_text.empty()) place = sites.place_for(memory(), *in_text[0], times[session]);
+                   : at_start                       ? SiteEntry::Link::at_start
+                                                    : SiteEntry::Link::before_copy;
+      Position position;
+      if (!in_text.empty()) position = sites.position_for(memory(), *in_text[0], times[session]);
       if (entry.link != SiteEntry::Link::none) {
-        const Address link = stub(session, number) + (at_begin ? 0 : 10);
-        const auto bytes = arch::encode_link(link, place.below);
+        const Address link = stub(session, number) + (at_start ? 0 : 10);
+        const auto bytes = arch::encode_link(link, position.below);
         std::memcpy(reinterpret_cast<void*>(link), bytes->data(), bytes->size());
       }
-      write(OtherSites::arming(entry, place));
+      write(OtherSites::arming(entry, position));
       there.push_back(session);
       if (times[session]) timed[number].push_back(session);
     }

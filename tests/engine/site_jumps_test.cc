@@ -23,7 +23,7 @@ class SiteJumps : public PlannedPatches {
   static arch::Stub stub_at(Address begin) {
     arch::Stub stub;
     stub.begin = begin;
-    stub.body = begin + 24;
+    stub.copy = begin + 24;
     return stub;
   }
   // The journal of a plan with this patch alone.
@@ -73,7 +73,7 @@ TEST_F(SiteJumps, AreNoneWhereTheStubIsOutOfReach) {
   EXPECT_FALSE(note_jumps(all, journal, 0, stub_at(far())));
   forget_jumps(all, journal, 0);
   EXPECT_EQ(journal.sites[0].jump, 0);
-  EXPECT_EQ(journal.sites[0].body, 0);
+  EXPECT_EQ(journal.sites[0].copy_distance, 0);
 }
 
 TEST_F(SiteJumps, GoByTheTrampoline) {
@@ -135,9 +135,9 @@ TEST_F(SiteJumps, SayWhereAProbesCopyAndItsSwitchAre) {
   journal.switches.resize(1);
   arch::Stub stub = stub_at(near());
   stub.copies = {{0, 3}, {4, 9}};
-  stub.switches = {{0, stub.body - 20, stub.body - 10}};
+  stub.switches = {{0, stub.copy - 20, stub.copy - 10}};
   note_probes(plan(), journal, 0, stub);
-  EXPECT_EQ(journal.probes[0].body, 3u);
+  EXPECT_EQ(journal.probes[0].copy_offset, 3u);
   EXPECT_EQ(journal.switches[0].at, -20);
   EXPECT_EQ(journal.switches[0].past, -10);
 }

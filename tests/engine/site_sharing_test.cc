@@ -47,7 +47,8 @@ class SiteSharing : public PlannedPatches {
     std::memcpy(entry.original, text_ + offset, length);
     const Address target = to != 0 ? to : stub(journal_.sites.size() * 64);
     entry.jump = static_cast<int32_t>(target - entry.end());
-    entry.body = static_cast<int32_t>(stub(journal_.sites.size() * 64 + 32) - entry.address);
+    entry.copy_distance =
+        static_cast<int32_t>(stub(journal_.sites.size() * 64 + 32) - entry.address);
     const patch::TextEdit edit = patch::arming(entry);
     std::memcpy(text_ + offset, edit.after, edit.length);
     journal_.sites.push_back(entry);
@@ -138,7 +139,7 @@ TEST_F(SiteSharing, DropsAWindowThatWasToHoldATrampolineWhereAnothersIsUsed) {
 
 TEST_F(SiteSharing, HasTimedCallsComeAfterOthersThatTimeThem) {
   SiteEntry& timed = other_at(0, 5, 9);
-  timed.link = SiteEntry::Link::before_body;
+  timed.link = SiteEntry::Link::before_copy;
   ProbeEntry probe;
   probe.kind = ProbeEntry::Kind::latency;
   journal_.probes.push_back(probe);

@@ -43,11 +43,11 @@ class Slots {
 
 class SlotUseTest : public Test {
  protected:
-  // A call that a stub of `slots` has taken over: what lies at `place` becomes the slot's.
-  void time(Slots& slots, size_t i, uint64_t& place) {
-    slots.slot(i).return_address = place;
-    slots.slot(i).stack = reinterpret_cast<Address>(&place);
-    place = slots.returns_to(i);
+  // A call that a stub of `slots` has taken over: what lies at `word` becomes the slot's.
+  void time(Slots& slots, size_t i, uint64_t& word) {
+    slots.slot(i).return_address = word;
+    slots.slot(i).stack = reinterpret_cast<Address>(&word);
+    word = slots.returns_to(i);
   }
 
   Result<target::Memory, SystemError> memory_ = target::Memory::open(::getpid());
@@ -55,7 +55,7 @@ class SlotUseTest : public Test {
   uint64_t stack_[4] = {0xca11e0, 0xca11e1, 0xca11e2, 0xca11e3};
 };
 
-TEST_F(SlotUseTest, FindsACallThatNobodyElseTimesOnTheStack) {
+TEST_F(SlotUseTest, FindsACallThatNoOtherSessionTimesOnTheStack) {
   time(first_, 2, stack_[1]);
   const SlotUse use = look_at_slots(*memory_, first_.mapping(), {second_.mapping()});
   EXPECT_EQ(use.waiting, std::vector<size_t>{2});

@@ -353,13 +353,13 @@ TEST_F(Switches, AndLinksLieInOnePageEach) {
     };
     size_t looked_at = 0, crossing = 0;
     for (const layout::SiteEntry& site : journal.sites) {
-      if (site.link != layout::SiteEntry::Link::before_body || site.body == 0) continue;
+      if (site.link != layout::SiteEntry::Link::before_copy || site.copy_distance == 0) continue;
       ++looked_at;
       crossing += lies_in_one_page(site.copy() - layout::kLongSiteLength) ? 0 : 1;
     }
     for (size_t i = 0; i < journal.switches.size(); ++i) {
       const layout::SiteEntry& site = journal.sites[journal.probes[i].site];
-      if (site.body == 0) continue;
+      if (site.copy_distance == 0) continue;
       ++looked_at;
       crossing +=
           lies_in_one_page(site.copy() + static_cast<uint64_t>(int64_t{journal.switches[i].at}))

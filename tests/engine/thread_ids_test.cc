@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kGlibc = 0x2d0, kMusl = 0x30;
 
-// A control block with numbers at some places, and others everywhere else.
+// A control block with numbers at some offsets, and others at all others.
 class ControlBlock {
  public:
   ControlBlock() { bytes_.fill(0xee); }

@@ -79,7 +79,7 @@ std::map<std::string, Hits> hits_in(pid_t pid) {
     for (uint64_t area = 0; area <= journal.header.cpu_count; ++area) {
       uint64_t value = 0;
       const uint64_t at =
-          journal.header.cells_offset + area * journal.header.area_size + layout::counter_offset(i);
+          journal.header.areas_offset + area * journal.header.area_size + layout::counter_offset(i);
       if (::pread(file->get(), &value, sizeof value, static_cast<off_t>(at)) != sizeof value)
         ADD_FAILURE() << "a file that ends there";
       (area == 0 ? hits[name].locked : hits[name].on_cpus) += value;

@@ -32,7 +32,7 @@ bool is_in_unresolved_function(Object& object, Address address) {
   return any;
 }
 
-std::string place(Object* object, Address address) {
+std::string describe(Object* object, Address address) {
   std::ostringstream out;
   out << std::hex << address;
   if (object == nullptr) return out.str();
@@ -77,8 +77,9 @@ Verdict judge(const SteppedProgram& program, ProcessImage& image, bool from_file
     else if (is_in_unresolved_function(*object, own))
       ++verdict.in_unresolved_functions;
     else
-      ADD_FAILURE() << "execution arrives at " << place(loaded, to) << ", from "
-                    << place(image.object_at(from), from) << (from_files ? " (file)" : " (memory)");
+      ADD_FAILURE() << "execution arrives at " << describe(loaded, to) << ", from "
+                    << describe(image.object_at(from), from)
+                    << (from_files ? " (file)" : " (memory)");
   }
   return verdict;
 }

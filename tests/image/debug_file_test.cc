@@ -74,14 +74,14 @@ TEST_F(DebugFile, WithoutSymbolsIsNotTaken) {
 }
 
 TEST_F(DebugFile, IsFoundByItsLinkBesideTheProgramInDotDebugOrUnderUsrLibDebug) {
-  for (const std::string place :
+  for (const std::string path :
        {"opt/app/basic.debug", "opt/app/.debug/basic.debug", "usr/lib/debug/opt/app/basic.debug"}) {
     install("basic_no_id");
-    separate(place);
-    link(place);
+    separate(path);
+    link(path);
     strip();
-    EXPECT_EQ(found(), place);
-    remove(place);
+    EXPECT_EQ(found(), path);
+    remove(path);
     EXPECT_EQ(found(), "");
     remove("opt/app/basic");
   }

@@ -124,7 +124,7 @@ TEST_P(Programs, DynamicSymbolsAreThoseThatNmLists) {
 }
 
 TEST(ElfFile, PackedRelocationsEqualThoseBeforePacking) {
-  // By the symbols at their places and targets: addresses differ between programs.
+  // By the symbols at their sites and targets: addresses differ between programs.
   const auto relative = [](const std::string& path) {
     std::map<Address, std::string> names;
     for (const NmSymbol& symbol : nm(path)) names[symbol.address] = symbol.name;

@@ -275,9 +275,9 @@ TEST(SdtSites, OfTenThousandDamagedFilesAreInTheirObjects) {
     auto bytes = original;
     for (uint64_t n = 1 + random() % 8; n != 0; --n) {
       // Also in the section headers, which are last.
-      const size_t place =
+      const size_t position =
           random() % 4 == 0 ? bytes.size() - 1 - random() % 2048 : at + random() % section.size();
-      bytes[place] = static_cast<uint8_t>(random());
+      bytes[position] = static_cast<uint8_t>(random());
     }
     const auto file = ElfFile::from_bytes(std::move(bytes), "damaged");
     if (!file) continue;

@@ -69,38 +69,38 @@ class EhFrame {
   size_t cie(const std::string& augmentation, const Bytes& augmentation_data,
              const Bytes& instructions = kUsual, uint8_t version = 1,
              const Bytes& return_register = {16}) {
-    Bytes body;
-    append_number(body, 0, 4);
-    body.push_back(version);
-    for (char c : augmentation) body.push_back(static_cast<uint8_t>(c));
-    body.push_back(0);
-    append_leb(body, 1, false);            // code alignment
-    append_leb(body, uint64_t(-8), true);  // data alignment
-    append(body, return_register);
+    Bytes record;
+    append_number(record, 0, 4);
+    record.push_back(version);
+    for (char c : augmentation) record.push_back(static_cast<uint8_t>(c));
+    record.push_back(0);
+    append_leb(record, 1, false);            // code alignment
+    append_leb(record, uint64_t(-8), true);  // data alignment
+    append(record, return_register);
     if (!augmentation.empty() && augmentation[0] == 'z') {
-      append_leb(body, augmentation_data.size(), false);
-      append(body, augmentation_data);
+      append_leb(record, augmentation_data.size(), false);
+      append(record, augmentation_data);
     }
-    append(body, instructions);
-    return put(body);
+    append(record, instructions);
+    return put(record);
   }
 
   // `augmented`: has augmentation data, for a CIE whose augmentation starts with z.
   void fde(size_t cie, Range code, uint8_t encoding, const Bytes& instructions = {},
            const Bytes& augmentation_data = {}, bool augmented = true) {
-    Bytes body;
+    Bytes record;
     const size_t content = bytes_.size() + 4;
-    append_number(body, content - cie, 4);
+    append_number(record, content - cie, 4);
     const Address here = address_ + content + 4;
     const uint64_t base = (encoding & 0x70) == kPcRelative ? here : 0;
-    append_pointer(body, code.begin - base, encoding);
-    append_pointer(body, code.size(), encoding & 0x0f);
+    append_pointer(record, code.begin - base, encoding);
+    append_pointer(record, code.size(), encoding & 0x0f);
     if (augmented) {
-      append_leb(body, augmentation_data.size(), false);
-      append(body, augmentation_data);
+      append_leb(record, augmentation_data.size(), false);
+      append(record, augmentation_data);
     }
-    append(body, instructions);
-    put(body);
+    append(record, instructions);
+    put(record);
   }
 
   // Returns where the augmentation data of an FDE with a 4-byte encoding starts, if that is the
@@ -112,11 +112,11 @@ class EhFrame {
   std::vector<FrameEntry> parse() const { return parse_eh_frame(bytes_, address_); }
 
  private:
-  size_t put(Bytes body) {
-    while (body.size() % 4 != 0) body.push_back(0);  // nop
+  size_t put(Bytes record) {
+    while (record.size() % 4 != 0) record.push_back(0);  // nop
     const size_t at = bytes_.size();
-    append_number(bytes_, body.size(), 4);
-    append(bytes_, body);
+    append_number(bytes_, record.size(), 4);
+    append(bytes_, record);
     return at;
   }
 
@@ -392,19 +392,19 @@ TEST_F(HostileEhFrame, ALongLengthIsReadAsOne) {
   // An extended length: 2^32-1, then 8 bytes.
   EhFrame frames(kSection);
   const size_t cie = frames.cie("zR", {kUdata8});
-  Bytes body;
-  append_number(body, 0xffff'ffff, 4);
-  append_number(body, 4 + 16 + 1 + 3, 8);
-  const size_t content = frames.bytes().size() + body.size();
-  append_number(body, content - cie, 4);
-  append_number(body, kCode.begin, 8);
-  append_number(body, kCode.size(), 8);
-  append_number(body, 0, 4);
-  append(frames.bytes(), body);
+  Bytes record;
+  append_number(record, 0xffff'ffff, 4);
+  append_number(record, 4 + 16 + 1 + 3, 8);
+  const size_t content = frames.bytes().size() + record.size();
+  append_number(record, content - cie, 4);
+  append_number(record, kCode.begin, 8);
+  append_number(record, kCode.size(), 8);
+  append_number(record, 0, 4);
+  append(frames.bytes(), record);
   const auto entries = frames.parse();
   ASSERT_EQ(entries.size(), 1u);
   EXPECT_EQ(entries[0].code, kCode);
-  const size_t at = frames.bytes().size() - body.size() + 4;
+  const size_t at = frames.bytes().size() - record.size() + 4;
   for (size_t i = 0; i < 8; ++i) frames.bytes()[at + i] = 0xff;
   EXPECT_TRUE(frames.parse().empty());
 }

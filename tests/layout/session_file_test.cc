@@ -51,7 +51,7 @@ struct Sample {
     header.pid = 4242;
     constexpr auto kMapped = MappingEntry::Progress::mapped;
     mappings = {{0x7000'0000, 0x10000, MappingEntry::Kind::tables, kMapped},
-                {0x7001'0000, 0x20000, MappingEntry::Kind::cells, kMapped},
+                {0x7001'0000, 0x20000, MappingEntry::Kind::areas, kMapped},
                 {0x7100'0000, 0x1000, MappingEntry::Kind::stubs, {}}};
     const std::string text = std::string("libfoo.so\0read\0write\0", 21);
     names.assign(text.begin(), text.end());
@@ -65,7 +65,7 @@ struct Sample {
       site.address = 0x5555'1000 + i * 64;
       site.length = site.own = 5;
       site.displaced = 7;
-      site.body = -0x2000;
+      site.copy_distance = -0x2000;
       site.original[0] = static_cast<uint8_t>(0x50 + i);
       site.jump = 0x1000;
       sites.push_back(site);
@@ -75,14 +75,14 @@ struct Sample {
       probe.object = static_cast<uint16_t>(i % 2);
       probe.site = i % 4;
       probe.offset = i < 4 ? 0 : 6;
-      probe.body = i < 4 ? 0 : 60;
+      probe.copy_offset = i < 4 ? 0 : 60;
       probe.kind = i < 2 ? ProbeEntry::Kind::latency : ProbeEntry::Kind::count;
       probes.push_back(probe);
     }
   }
 
   std::vector<uint8_t> bytes() const {
-    std::vector<uint8_t> out(header.cells_offset);
+    std::vector<uint8_t> out(header.areas_offset);
     std::memcpy(out.data(), &header, sizeof header);
     put(out, header.mappings, mappings);
     put(out, header.objects, objects);
@@ -123,7 +123,7 @@ std::vector<Range> table_ranges(const FileHeader& header) {
           range(header.semaphores, sizeof(SemaphoreEntry)),
           range(header.point_sites, sizeof(PointSiteEntry)),
           range(header.names, 1),
-          {header.cells_offset, header.file_size}};
+          {header.areas_offset, header.file_size}};
 }
 
 TEST(LayOut, PlacesTablesInOrderWithoutOverlap) {
@@ -177,11 +177,11 @@ TEST(LayOut, MakesHeadersThatPassTheCheck) {
       }
 }
 
-// The target maps the tables read-only and the cells read-write, so no page may have both. Only
+// The target maps the tables read-only and the areas read-write, so no page may have both. Only
 // controllers read names.
 TEST(LayOut, SeparatesByPagesWhatTheTargetMayWriteFromWhatItMayOnlyRead) {
   const FileHeader header = lay_out(kCounts);
-  EXPECT_EQ(header.cells_offset % kPageSize, 0u);
+  EXPECT_EQ(header.areas_offset % kPageSize, 0u);
   EXPECT_EQ(header.area_size % kPageSize, 0u);
   EXPECT_EQ(tables_size(header) % kPageSize, 0u);
   EXPECT_LE(tables_size(header), header.names.offset);
@@ -190,16 +190,16 @@ TEST(LayOut, SeparatesByPagesWhatTheTargetMayWriteFromWhatItMayOnlyRead) {
 
 TEST(LayOut, HasAnAreaForEachCpuAndOneForThreadsThatLock) {
   const FileHeader header = lay_out(kCounts);
-  EXPECT_EQ(area_offset(header, 0), header.cells_offset);
+  EXPECT_EQ(area_offset(header, 0), header.areas_offset);
   EXPECT_EQ(area_offset(header, kCounts.cpus) + header.area_size, header.pool_offset);
 }
 
 TEST(LayOut, PutsBlocksAfterEverythingElseEachInItsOwnCacheLines) {
-  for (bool loader_cell : {false, true}) {
+  for (bool loader_handshake : {false, true}) {
     SessionCounts counts = kCounts;
-    counts.loader_cell = loader_cell;
+    counts.loader_handshake = loader_handshake;
     const FileHeader header = lay_out(counts);
-    EXPECT_GT(header.pool_offset, header.loader_cell_offset);
+    EXPECT_GT(header.pool_offset, header.loader_handshake_offset);
     EXPECT_EQ(end_of_blocks(header, 0), header.pool_offset + kPageSize);
     EXPECT_EQ(end_of_blocks(header, kBlock) % 64, 0u);
     EXPECT_GE(kBlock, stats::slot_count(counts.fraction_bits) * sizeof(stats::Cell));
@@ -208,20 +208,20 @@ TEST(LayOut, PutsBlocksAfterEverythingElseEachInItsOwnCacheLines) {
   }
 }
 
-TEST(LayOut, PutsTheEndBeforeGapsAfterTheCellsOfEachArea) {
+TEST(LayOut, PutsTheEndBeforeGapsAfterTheCountersOfEachArea) {
   for (const uint64_t histograms : {1, 2, 102}) {  // 102 take 4,080 bytes
     SessionCounts counts = kCounts;
     counts.counters = 0;
     counts.histograms = histograms;
     counts.gap = Gap::cpu;
     const FileHeader header = lay_out(counts);
-    EXPECT_EQ(gap_word_offset(header), time_cells_offset(header, histograms - 1) + PP_GAP_BEGAN);
+    EXPECT_EQ(gap_word_offset(header), time_counters_offset(header, histograms - 1) + PP_GAP_BEGAN);
     EXPECT_LE(gap_word_offset(header) + sizeof(uint64_t), header.area_size);
     EXPECT_EQ(metric_count(header), histograms - 1) << "the last one is that of the gaps";
   }
 }
 
-// The target maps all of the file up to its size, and may write its cells.
+// The target maps all of the file up to its size, and may write its areas.
 TEST(BaselineOffset, LeadsToTwoPlacesInTurnThatLieAfterWhatTheTargetMaps) {
   for (uint32_t bits = stats::kMinFractionBits; bits <= stats::kMaxFractionBits; ++bits) {
     SessionCounts counts = kCounts;
@@ -244,20 +244,20 @@ TEST(BlockAt, ReturnsOnlyBlocksOfThePool) {
   for (unsigned bits = stats::kMinFractionBits; bits <= stats::kMaxFractionBits; ++bits) {
     const uint64_t size = histogram_size(bits);
     for (uint64_t from = 0; from + size <= kCounts.pool_size; from += size) {
-      const uint64_t place = end_of_blocks(header, from) - header.pool_offset;
-      EXPECT_EQ(block_at(header, place, bits), end_of_blocks(header, from));
-      EXPECT_EQ(block_at(header, place + 8, bits), std::nullopt);
-      EXPECT_EQ(block_at(header, place - 1, bits), std::nullopt);
+      const uint64_t offset = end_of_blocks(header, from) - header.pool_offset;
+      EXPECT_EQ(block_at(header, offset, bits), end_of_blocks(header, from));
+      EXPECT_EQ(block_at(header, offset + 8, bits), std::nullopt);
+      EXPECT_EQ(block_at(header, offset - 1, bits), std::nullopt);
     }
     const uint64_t end = end_of_blocks(header, kCounts.pool_size) - header.pool_offset;
-    for (uint64_t place : {uint64_t{0}, uint64_t{8}, PP_POOL_BLOCKS - size, end - size + 64, end,
-                           end + size, UINT64_MAX, UINT64_MAX - size + 1, UINT64_MAX / 64 * 64})
-      EXPECT_EQ(block_at(header, place, bits), std::nullopt) << place;
+    for (uint64_t offset : {uint64_t{0}, uint64_t{8}, PP_POOL_BLOCKS - size, end - size + 64, end,
+                            end + size, UINT64_MAX, UINT64_MAX - size + 1, UINT64_MAX / 64 * 64})
+      EXPECT_EQ(block_at(header, offset, bits), std::nullopt) << offset;
   }
   EXPECT_EQ(block_at(lay_out({.cpus = 1}), PP_POOL_BLOCKS, 3), std::nullopt) << "no pool";
 }
 
-TEST(LayOut, CountersAndTimeCellsOfAnAreaDoNotOverlap) {
+TEST(LayOut, CountersAndTimeCountersOfAnAreaDoNotOverlap) {
   for (uint32_t bits : {0u, 3u, 5u}) {
     SessionCounts counts = kCounts;
     counts.counters = 17;
@@ -270,8 +270,8 @@ TEST(LayOut, CountersAndTimeCellsOfAnAreaDoNotOverlap) {
       end = counter_offset(probe) + sizeof(uint64_t);
     }
     for (uint64_t histogram = 0; histogram < counts.histograms; ++histogram) {
-      EXPECT_GE(time_cells_offset(header, histogram), end);
-      end = time_cells_offset(header, histogram) + sizeof(TimeCells);
+      EXPECT_GE(time_counters_offset(header, histogram), end);
+      end = time_counters_offset(header, histogram) + sizeof(TimeCounters);
     }
     EXPECT_LE(end, header.area_size);
   }
@@ -319,7 +319,7 @@ TEST(ParseSession, RefusesPointSitesOfNoSemaphoreOrInTwoPages) {
 
 TEST(ParseSession, ReadsASessionWithoutAnyProbe) {
   FileHeader header = lay_out({.cpus = 1, .fraction_bits = 0});
-  std::vector<uint8_t> bytes(header.cells_offset);
+  std::vector<uint8_t> bytes(header.areas_offset);
   std::memcpy(bytes.data(), &header, sizeof header);
   Session session;
   EXPECT_EQ(parse_session(bytes, header.file_size, session), std::nullopt);
@@ -399,9 +399,9 @@ TEST(CheckHeader, AFileShorterThanItSaysIsTruncated) {
 // of its memory.
 TEST(CheckHeader, RefusesTablesThatAreTooLargeToCopy) {
   FileHeader header = lay_out(kCounts);
-  const uint64_t cells = header.file_size - header.cells_offset;
-  header.cells_offset = uint64_t{1} << 40;
-  header.file_size = header.cells_offset + cells;
+  const uint64_t areas = header.file_size - header.areas_offset;
+  header.areas_offset = uint64_t{1} << 40;
+  header.file_size = header.areas_offset + areas;
   EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
 }
 
@@ -478,7 +478,7 @@ TEST(CheckHeader, RequiresTheEndBeforeGapsToLieInItsArea) {
   }
 }
 
-// Any number of resets is one of two places, whatever is there.
+// Any number of resets is at one of two offsets, whatever is there.
 TEST(CheckHeader, AllowsAnyNumberOfResets) {
   FileHeader header = roomy_header();
   for (const uint64_t resets : {uint64_t{1}, uint64_t{1} << 63, UINT64_MAX}) {
@@ -505,11 +505,11 @@ TEST(CheckHeader, AllowsNoFinerHistogramsThanTheFormulaHas) {
   EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
 }
 
-TEST(CheckHeader, RequiresCellsToStartOnAPage) {
+TEST(CheckHeader, RequiresAreasToStartOnAPage) {
   FileHeader header = roomy_header();
-  header.cells_offset += kPageSize;
+  header.areas_offset += kPageSize;
   EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
-  header.cells_offset += 64;
+  header.areas_offset += 64;
   EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
 }
 
@@ -520,7 +520,7 @@ TEST(CheckHeader, RequiresEveryEntryToLieInTheTables) {
       {&FileHeader::functions, sizeof(FunctionEntry)}, {&FileHeader::names, 1}};
   for (const auto& [section, size] : sections) {
     FileHeader header = roomy_header();
-    (header.*section).offset = header.cells_offset - 2 * size;
+    (header.*section).offset = header.areas_offset - 2 * size;
     (header.*section).count = 2;
     header.counter_count = header.histogram_count = header.spans.count = 0;
     header.switches.count = 0;
@@ -575,7 +575,7 @@ std::vector<Damage> damaged_sections() {
   for (const Named& named : sections) {
     const auto section = named.section;
     damages.push_back({named.name, [section](Sample& sample) {
-                         (sample.header.*section).offset = sample.header.cells_offset;
+                         (sample.header.*section).offset = sample.header.areas_offset;
                        }});
     damages.push_back({named.name, [section](Sample& sample) {
                          (sample.header.*section).offset = sizeof(FileHeader) - 1;
@@ -583,7 +583,7 @@ std::vector<Damage> damaged_sections() {
     damages.push_back(
         {named.name, [section](Sample& sample) { (sample.header.*section).offset = 0; }});
     damages.push_back({named.name, [section](Sample& sample) {
-                         (sample.header.*section).count = sample.header.cells_offset;
+                         (sample.header.*section).count = sample.header.areas_offset;
                        }});
     for (uint64_t huge : kHuge) {
       damages.push_back({named.name, [section, huge](Sample& sample) {
@@ -627,26 +627,30 @@ INSTANTIATE_TEST_SUITE_P(
                      kCounts.probes + 1),
         header_field("counters", &FileHeader::counter_count, UINT64_MAX),
         header_field("histograms", &FileHeader::histogram_count, UINT64_MAX),
-        header_field("cells at 0", &FileHeader::cells_offset, 0),
-        header_field("cells on no page", &FileHeader::cells_offset, kPageSize + 8),
-        header_field("cells outside", &FileHeader::cells_offset, uint64_t{1} << 40),
-        header_field("cells", &FileHeader::cells_offset, UINT64_MAX - kPageSize + 1),
+        header_field("areas at 0", &FileHeader::areas_offset, 0),
+        header_field("areas on no page", &FileHeader::areas_offset, kPageSize + 8),
+        header_field("areas outside", &FileHeader::areas_offset, uint64_t{1} << 40),
+        header_field("areas", &FileHeader::areas_offset, UINT64_MAX - kPageSize + 1),
         header_field("area size 0", &FileHeader::area_size, 0),
         header_field("two pages per area", &FileHeader::area_size, 2 * kPageSize),
         header_field("area size 2^40", &FileHeader::area_size, uint64_t{1} << 40),
         header_field("area size 2^62", &FileHeader::area_size, uint64_t{1} << 62),
         header_field("area size", &FileHeader::area_size, UINT64_MAX),
-        header_field("loader's cell on no page", &FileHeader::loader_cell_offset, 8),
-        header_field("loader's cell outside", &FileHeader::loader_cell_offset, uint64_t{1} << 40),
-        header_field("loader's cell", &FileHeader::loader_cell_offset, UINT64_MAX - kPageSize + 1),
-        header_field("exec cell on no page", &FileHeader::exec_cell_offset, 8),
-        header_field("exec cell outside", &FileHeader::exec_cell_offset, uint64_t{1} << 40),
-        header_field("exec cell", &FileHeader::exec_cell_offset, UINT64_MAX - kPageSize + 1),
+        header_field("loader handshake on no page", &FileHeader::loader_handshake_offset, 8),
+        header_field("loader handshake outside", &FileHeader::loader_handshake_offset,
+                     uint64_t{1} << 40),
+        header_field("loader handshake", &FileHeader::loader_handshake_offset,
+                     UINT64_MAX - kPageSize + 1),
+        header_field("exec handshake on no page", &FileHeader::exec_handshake_offset, 8),
+        header_field("exec handshake outside", &FileHeader::exec_handshake_offset,
+                     uint64_t{1} << 40),
+        header_field("exec handshake", &FileHeader::exec_handshake_offset,
+                     UINT64_MAX - kPageSize + 1),
         Damage{"areas on no page", [](Sample& sample) { sample.header.area_size -= 4; }},
         Damage{"more histograms than an area has room for",
                [](Sample& sample) {
                  sample.header.histogram_count = kCounts.probes;
-                 sample.header.area_size = time_cells_offset(sample.header, kCounts.probes) - 8;
+                 sample.header.area_size = time_counters_offset(sample.header, kCounts.probes) - 8;
                }},
         header_field("histograms without a pool", &FileHeader::pool_offset, 0),
         header_field("pool on no page", &FileHeader::pool_offset, kPageSize + 8),

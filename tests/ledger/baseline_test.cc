@@ -68,20 +68,20 @@ class Recorded {
   void record(uint64_t area, uint64_t histogram, uint32_t slot, uint64_t count, uint64_t sum) {
     const uint64_t block =
         layout::end_of_blocks(session_.header, (area * kHistograms + histogram) * kBlock);
-    put(cells_at(area, histogram) + offsetof(layout::TimeCells, block),
+    put(counters_at(area, histogram) + offsetof(layout::TimeCounters, block),
         block - session_.header.pool_offset);
     const uint64_t at = block + slot * sizeof(stats::Cell);
     const auto cell = get<stats::Cell>(at);
     put(at, stats::Cell{cell.count + count, cell.sum + sum});
   }
-  void miss(uint64_t area, uint64_t histogram, const layout::TimeCells& calls) {
-    const uint64_t at = cells_at(area, histogram);
-    auto cells = get<layout::TimeCells>(at);
-    cells.missed += calls.missed;
-    cells.unwound += calls.unwound;
-    cells.abandoned += calls.abandoned;
-    cells.from_generated += calls.from_generated;
-    put(at, cells);
+  void miss(uint64_t area, uint64_t histogram, const layout::TimeCounters& calls) {
+    const uint64_t at = counters_at(area, histogram);
+    auto counters = get<layout::TimeCounters>(at);
+    counters.missed += calls.missed;
+    counters.unwound += calls.unwound;
+    counters.abandoned += calls.abandoned;
+    counters.from_generated += calls.from_generated;
+    put(at, counters);
   }
 
   stats::Histogram histogram(uint64_t number) const {
@@ -119,9 +119,9 @@ class Recorded {
   }
 
  private:
-  uint64_t cells_at(uint64_t area, uint64_t histogram) const {
+  uint64_t counters_at(uint64_t area, uint64_t histogram) const {
     return layout::area_offset(session_.header, area) +
-           layout::time_cells_offset(session_.header, histogram);
+           layout::time_counters_offset(session_.header, histogram);
   }
 
   layout::Session session_;
@@ -171,7 +171,7 @@ TEST_F(Baseline, IsSubtractedSoThatFiguresAreThoseSinceTheReset) {
   expect_sums_agree();
 }
 
-// The baselines of two resets lie in two places, so the third is where the first was.
+// The baselines of two resets lie at two offsets, so the third is where the first was.
 TEST_F(Baseline, OfEachResetReplacesTheLast) {
   for (uint64_t round = 1; round <= 5; ++round) {
     recorded_.record(round % 3, round % 2, 7, round, 7 * round);
@@ -329,10 +329,9 @@ TEST(ForgetGaps, WritesNothingWhereAreasHaveNoGaps) {
 
 // --- A full file system
 
-// Runs `body` in a child with a tmpfs of that size at `folder`. Returns why there is none, or an
+// Runs `run` in a child with a tmpfs of that size at `folder`. Returns why there is none, or an
 // empty string; the child's failures are the test's.
-std::string with_tmpfs(const std::string& folder, uint64_t size,
-                       const std::function<void()>& body) {
+std::string with_tmpfs(const std::string& folder, uint64_t size, const std::function<void()>& run) {
   constexpr int kFailed = 255;
   const uid_t uid = ::getuid();
   const gid_t gid = ::getgid();
@@ -349,7 +348,7 @@ std::string with_tmpfs(const std::string& folder, uint64_t size,
     if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("tmpfs", folder.c_str(), "tmpfs", 0, options.c_str()) != 0)
       ::_exit(errno);
-    body();
+    run();
     ::_exit(testing::Test::HasFailure() ? kFailed : 0);
   }
   int status = -1;

@@ -121,25 +121,25 @@ TEST_F(PoolOfAFile, IsNeverExtendedBeyondItsSizeWhateverTheTargetClaims) {
 
 TEST_F(PoolOfAFile, HistogramsAreSummedOverAllAreas) {
   make(2, 6);
-  const auto place_at = [&](uint64_t area, uint64_t histogram) {
+  const auto offset_field = [&](uint64_t area, uint64_t histogram) {
     return layout::area_offset(session_.header, area) +
-           layout::time_cells_offset(session_.header, histogram) +
-           offsetof(layout::TimeCells, block);
+           layout::time_counters_offset(session_.header, histogram) +
+           offsetof(layout::TimeCounters, block);
   };
-  const auto place_of = [&](uint64_t block) {
+  const auto offset_of = [&](uint64_t block) {
     return end_of_blocks(block) - session_.header.pool_offset;
   };
   for (uint64_t block = 0; block < 3; ++block)
     put(end_of_blocks(block) + 7 * sizeof(stats::Cell), stats::Cell{1 + block, 10});
   EXPECT_EQ(histogram(1).count(), 0u) << "nobody's";
-  put(place_at(0, 1), place_of(2));
-  put(place_at(2, 1), place_of(1));
+  put(offset_field(0, 1), offset_of(2));
+  put(offset_field(2, 1), offset_of(1));
   EXPECT_EQ(histogram(0).count(), 0u);
   EXPECT_EQ(histogram(1).count(), 5u);
   EXPECT_EQ(histogram(1).cells()[7].sum, 20u);
   // Block offsets that lead to no block are ignored.
-  for (uint64_t place : {place_of(0) + 8, place_of(6), uint64_t{8}, UINT64_MAX}) {
-    put(place_at(1, 1), place);
+  for (uint64_t offset : {offset_of(0) + 8, offset_of(6), uint64_t{8}, UINT64_MAX}) {
+    put(offset_field(1, 1), offset);
     EXPECT_EQ(histogram(1).count(), 5u);
   }
 }
@@ -151,8 +151,8 @@ TEST_F(PoolOfAFile, HistogramsTakeMemoryOnlyWhereSomethingWasRecorded) {
   for (size_t i = 0; i < kCalled; ++i) {
     const uint64_t histogram = i * (kFunctions / kCalled);
     put(layout::area_offset(session_.header, 1) +
-            layout::time_cells_offset(session_.header, histogram) +
-            offsetof(layout::TimeCells, block),
+            layout::time_counters_offset(session_.header, histogram) +
+            offsetof(layout::TimeCounters, block),
         end_of_blocks(i) - session_.header.pool_offset);
     put(end_of_blocks(i), stats::Cell{i + 1, 0});
   }

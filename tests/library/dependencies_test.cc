@@ -23,25 +23,25 @@ PINPRICK_INTEGER_ONLY void count(Registers&, void* user) noexcept {
 // Places probes where that is possible; the others are refused for various reasons
 // (docs/library.md).
 std::vector<Where> functions_of(const std::string& pattern) {
-  std::vector<Where> places;
+  std::vector<Where> found;
   size_t all = 0;
   for (const Where& where : must(find_functions(pattern))) {
     ++all;
     const auto probe = Probe::place(
         {.where = where, .pre = [](Registers&) {}, .allow_breakpoint = true, .enabled = false});
     if (probe)
-      places.push_back(where);
+      found.push_back(where);
     else
       EXPECT_THAT(probe.error().cause, testing::AnyOf(Cause::refused, Cause::blacklisted));
   }
   // In a libc without symbols, only functions with a name: half of them, or more.
-  EXPECT_GT(places.size(), pattern.starts_with("libc:") ? all / 2 : all * 9 / 10) << pattern;
-  return places;
+  EXPECT_GT(found.size(), pattern.starts_with("libc:") ? all / 2 : all * 9 / 10) << pattern;
+  return found;
 }
 
-std::vector<Probe> on_all(const std::vector<Where>& places, const Handler& handler) {
+std::vector<Probe> on_all(const std::vector<Where>& found, const Handler& handler) {
   std::vector<ProbeSpec> specs;
-  for (const Where& where : places)
+  for (const Where& where : found)
     specs.push_back({.where = where, .pre = handler, .allow_breakpoint = true});
   return must(Probe::place(std::move(specs)));
 }

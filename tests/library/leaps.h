@@ -1,4 +1,4 @@
-// Calls that are left in every possible way, one after the other, from one place.
+// Calls that are left in every possible way, one after the other, from one call site.
 #pragma once
 
 #include <csetjmp>

@@ -100,9 +100,9 @@ TEST(Probe, ChangesNoRegisterAndNoFlag) {
 }
 
 TEST(Probe, LeavesTheRedZoneAlone) {
-  const void* const place_of_nop = inside(self_below, 10);
-  const Probe probe = place({.where = place_of_nop, .pre = kNothing});
-  ASSERT_EQ(probe.address(), place_of_nop);
+  const void* const address_of_nop = inside(self_below, 10);
+  const Probe probe = place({.where = address_of_nop, .pre = kNothing});
+  ASSERT_EQ(probe.address(), address_of_nop);
   EXPECT_EQ(self_below(21), 42);
 }
 
@@ -296,11 +296,11 @@ TEST(Where, MeansTheEntryAlsoAfterItsEndbr64) {
 }
 
 TEST(Where, CanBeFoundByAPattern) {
-  const auto places = must(find_functions("self_*"));
+  const auto found = must(find_functions("self_*"));
   const auto is_window = [](const Where& where) {
     return *where.address() == reinterpret_cast<const void*>(&self_window);
   };
-  EXPECT_EQ(std::count_if(places.begin(), places.end(), is_window), 1);
+  EXPECT_EQ(std::count_if(found.begin(), found.end(), is_window), 1);
   EXPECT_EQ(cause_of({.where = "self_*", .pre = kNothing}), Cause::ambiguous);
 }
 

@@ -40,7 +40,7 @@ bool calls_libcs_malloc() {
   return ::dlsym(RTLD_DEFAULT, "malloc") == ::dlsym(RTLD_NEXT, "malloc");
 }
 
-constexpr const char* kNobodyCalls = "libc's malloc is replaced here, so nobody calls it";
+constexpr const char* kIsNotCalled = "libc's malloc is replaced here, so nobody calls it";
 
 bool is_used(std::string_view pattern) {
   return calls_libcs_malloc() || (pattern != "libc:malloc" && pattern != "libc:free");
@@ -66,11 +66,11 @@ void use_everything() {
 class Everywhere : public testing::TestWithParam<const char*> {};
 
 TEST_P(Everywhere, LetAHandlerCallItsOwnFunction) {
-  if (!is_used(GetParam())) GTEST_SKIP() << kNobodyCalls;
+  if (!is_used(GetParam())) GTEST_SKIP() << kIsNotCalled;
   std::atomic<int> hits{0};
-  const auto places = must(find_functions(GetParam()));
+  const auto found = must(find_functions(GetParam()));
   std::vector<ProbeSpec> specs;
-  for (const Where& where : places)
+  for (const Where& where : found)
     specs.push_back({.where = where,
                      .pre =
                          [&](Registers&) {
@@ -93,11 +93,11 @@ TEST_P(Everywhere, LetAHandlerCallItsOwnFunction) {
 class ReturnsEverywhere : public testing::TestWithParam<const char*> {};
 
 TEST_P(ReturnsEverywhere, LetReturnHandlersCallTheirOwnFunction) {
-  if (!is_used(GetParam())) GTEST_SKIP() << kNobodyCalls;
+  if (!is_used(GetParam())) GTEST_SKIP() << kIsNotCalled;
   std::atomic<int> returns{0};
-  const auto places = must(find_functions(GetParam()));
+  const auto found = must(find_functions(GetParam()));
   std::vector<ReturnProbe> probes;
-  for (const Where& where : places)
+  for (const Where& where : found)
     probes.push_back(place(ReturnProbeSpec{.where = where,
                                            .on_return =
                                                [&](Registers&) {
@@ -120,11 +120,11 @@ INSTANTIATE_TEST_SUITE_P(Functions, ReturnsEverywhere,
                                          "libc:clock_gettime"));
 
 TEST(Library, MissesItsOwnCallsOfProbedFunctions) {
-  if (!calls_libcs_malloc()) GTEST_SKIP() << kNobodyCalls;
+  if (!calls_libcs_malloc()) GTEST_SKIP() << kIsNotCalled;
   std::atomic<int> hits{0};
-  const auto places = must(find_functions("libc:malloc"));
+  const auto found = must(find_functions("libc:malloc"));
   std::vector<ProbeSpec> specs;
-  for (const Where& where : places)
+  for (const Where& where : found)
     specs.push_back({.where = where, .pre = [&](Registers&) { ++hits; }});
   const auto probes = must(Probe::place(std::move(specs)));
   hits = 0;

@@ -248,10 +248,10 @@ TEST_F(Stress, BreakpointsComeAndGoUnderThreads) {
 TEST_F(Stress, AllOfLibcCanBeProbedWhileThreadsStartAndEnd) {
   uint64_t hits = 0;
   const Handler counting = integer_only<&count>(&hits);
-  std::vector<Where> places;
+  std::vector<Where> found;
   for (const Where& where : must(find_functions("libc:*")))
-    if (Probe::place({.where = where, .pre = counting, .enabled = false})) places.push_back(where);
-  EXPECT_GT(places.size(), 2000u);
+    if (Probe::place({.where = where, .pre = counting, .enabled = false})) found.push_back(where);
+  EXPECT_GT(found.size(), 2000u);
 
   std::atomic<uint64_t> begun{0};
   std::jthread beginner([&](const std::stop_token& stop) {
@@ -259,7 +259,7 @@ TEST_F(Stress, AllOfLibcCanBeProbedWhileThreadsStartAndEnd) {
   });
   for (Rounds rounds(kRounds / 10); rounds.next();) {
     std::vector<ProbeSpec> specs;
-    for (const Where& where : places) specs.push_back({.where = where, .pre = counting});
+    for (const Where& where : found) specs.push_back({.where = where, .pre = counting});
     auto probes = must(Probe::place(std::move(specs)));
     const uint64_t before = begun;
     while (begun < before + 3) std::this_thread::yield();

@@ -432,7 +432,7 @@ std::vector<pinprick::layout::OwnSite> sites_in_use() {
   return sites;
 }
 
-TEST(Tracepoint, has_places_that_are_free_once_its_library_is_unloaded) {
+TEST(Tracepoint, has_sites_that_are_free_once_its_library_is_unloaded) {
   std::vector<long> values;
   const size_t before = sites_in_use().size();
   {

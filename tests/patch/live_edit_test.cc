@@ -15,13 +15,13 @@ using testing::IsEmpty;
 constexpr Address kSite = 0x1000;
 
 // push %rbp; mov %rsp,%rbp; (the start of the next instruction)
-const std::array<uint8_t, 2> kInterior = {1, 4};
+const std::array<uint8_t, 2> kBoundaries = {1, 4};
 LiveEdit window() {
   LiveEdit edit;
   edit.site = kSite;
   edit.original = {0x55, 0x48, 0x89, 0xe5, 0x48};
   edit.jump = {0xe9, 0xcc, 0x12, 0x34, 0xcc};
-  edit.interior = kInterior;
+  edit.boundaries = kBoundaries;
   return edit;
 }
 
@@ -113,7 +113,7 @@ TEST(EachStep, ShowsAWholeInstructionOrABreakpointAtEachBoundary) {
 TEST(ABreakpoint, TakesOneByteAndOneStep) {
   LiveEdit edit = window();
   edit.length = 1;
-  edit.interior = {};
+  edit.boundaries = {};
   EXPECT_THAT(placing_step(edit, 0), ElementsAre(ByteChange{kSite, 0xcc}));
   EXPECT_THAT(placing_step(edit, 1), IsEmpty());
   EXPECT_THAT(placing_step(edit, 2), IsEmpty());

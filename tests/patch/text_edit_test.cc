@@ -192,27 +192,27 @@ TEST_F(Edits, FindBreakpointsOfOthers) {
   const auto page = align_down(reinterpret_cast<Address>(&arming), kPageSize);
   std::vector<uint8_t> bytes(kPageSize);
   ASSERT_TRUE(memory_->read(page, bytes));
-  std::vector<size_t> places;  // eight apart, and no breakpoints in the file
-  for (size_t i = 0; i < kPageSize && places.size() < 4; i += 8)
-    if (std::find(&bytes[i], &bytes[i] + 5, 0xcc) == &bytes[i] + 5) places.push_back(i);
-  ASSERT_EQ(places.size(), 4u);
-  const auto edit_of = [&](size_t place) {
+  std::vector<size_t> found;  // eight apart, and no breakpoints in the file
+  for (size_t i = 0; i < kPageSize && found.size() < 4; i += 8)
+    if (std::find(&bytes[i], &bytes[i] + 5, 0xcc) == &bytes[i] + 5) found.push_back(i);
+  ASSERT_EQ(found.size(), 4u);
+  const auto edit_of = [&](size_t offset) {
     TextEdit edit;
-    edit.address = page + place;
+    edit.address = page + offset;
     edit.length = 5;
-    std::copy_n(&bytes[place], 5, edit.before);
+    std::copy_n(&bytes[offset], 5, edit.before);
     constexpr uint8_t kJump[] = {0xe9, 1, 0xcc, 0, 0};
     std::copy_n(kJump, 5, edit.after);
     return edit;
   };
   // An edit to be made, one that is made, one whose site others have changed; and a breakpoint.
-  const std::vector<TextEdit> edits = {edit_of(places[0]), edit_of(places[1]), edit_of(places[2])};
+  const std::vector<TextEdit> edits = {edit_of(found[0]), edit_of(found[1]), edit_of(found[2])};
   constexpr uint8_t kBreakpoint[] = {0xcc};
-  ASSERT_TRUE(memory_->write(page + places[1], {edits[1].after, 5}));
-  ASSERT_TRUE(memory_->write(page + places[2], kBreakpoint));
-  ASSERT_TRUE(memory_->write(page + places[3] + 1, kBreakpoint));
+  ASSERT_TRUE(memory_->write(page + found[1], {edits[1].after, 5}));
+  ASSERT_TRUE(memory_->write(page + found[2], kBreakpoint));
+  ASSERT_TRUE(memory_->write(page + found[3] + 1, kBreakpoint));
   EXPECT_EQ(foreign_breakpoints(*image, *memory_, edits),
-            (std::vector{page + places[2], page + places[3] + 1}));
+            (std::vector{page + found[2], page + found[3] + 1}));
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ TEST(OwnProbes, AreThoseOfAllLibpinpricksInTheProcess) {
   own.read_new(*target::Memory::open(::getpid()));
   EXPECT_TRUE(own.needs_any_of({3000, 3005}));
   EXPECT_EQ(own.sites().size(), 3U);
-  // One that shares its text with nobody.
+  // One that does not share its text.
   second.say({.magic = layout::kOwnPageMagic, .table = 0});
   EXPECT_TRUE(first.read().is_closed());
 }

@@ -78,9 +78,9 @@ std::string text_of(const ProbeSet& set) {
     text += "\npatch ";
     for (uint64_t number :
          {plan.site, uint64_t{plan.written}, uint64_t{plan.displaced},
-          static_cast<uint64_t>(plan.tactic), uint64_t{plan.at_begin},
+          static_cast<uint64_t>(plan.tactic), uint64_t{plan.at_start},
           patch.plan.island ? *patch.plan.island : 1, uint64_t{patch.plan.ends_in_next_jump},
-          depends_on ? uint64_t{*depends_on} : UINT64_MAX, uint64_t{patch.plan.interior_end}})
+          depends_on ? uint64_t{*depends_on} : UINT64_MAX, uint64_t{patch.plan.boundaries_end}})
       add(number);
     for (uint8_t byte : patch.original()) add(byte);
     if (!patch.plan.trampoline) continue;

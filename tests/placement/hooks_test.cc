@@ -18,9 +18,9 @@ class ChildrenOf : public testing::TestWithParam<const char*> {};
 TEST_P(ChildrenOf, AreMarkedAtEachSystemCallThatStartsThem) {
   auto image = image::load_file(TARGETS + std::string(GetParam()));
   ASSERT_TRUE(image);
-  const auto places = places_of_vforks(*image);
-  ASSERT_TRUE(places);
-  EXPECT_EQ(places->size(), 3u);
+  const auto sites = vfork_sites(*image);
+  ASSERT_TRUE(sites);
+  EXPECT_EQ(sites->size(), 3u);
   const auto all = *image::Pattern::parse("*", image::PatternSyntax::glob);
   auto matches = image::match_patterns(*image, {all}, {}).matches;
   ASSERT_FALSE(matches.empty());
@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(StaticPrograms, ChildrenOf,
 TEST(Children, AreNotCalledMarkedIfWhatStartsThemIsUnknown) {
   auto image = image::load_file(TARGETS "steady");  // without its C library
   ASSERT_TRUE(image);
-  EXPECT_FALSE(places_of_vforks(*image));
+  EXPECT_FALSE(vfork_sites(*image));
 }
 
 }  // namespace

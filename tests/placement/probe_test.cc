@@ -74,7 +74,7 @@ class PunsThatEvict : public EveryFunction {
     return *std::find_if(entries_.begin(), entries_.end(),
                          [&](const image::Match& match) { return match.function_name == name; });
   }
-  ProbeSet plan(std::vector<image::Match> matches, std::vector<HookPlace> hooks = {}) {
+  ProbeSet plan(std::vector<image::Match> matches, std::vector<HookSite> hooks = {}) {
     return plan_probes(std::move(matches), Kind::count, hooks, IslandSpace::around(image_));
   }
   static const SitePatch& patch_of(const ProbeSet& set, std::string_view name) {
@@ -120,7 +120,7 @@ TEST_F(PunsThatEvict, ShareTheJumpOfTheNextInstructionsProbe) {
 
 TEST_F(PunsThatEvict, AreDroppedIfAHookTakesTheNextInstruction) {
   const image::Match& next = entry("behind_one");
-  HookPlace hook;
+  HookSite hook;
   hook.object = next.object;
   hook.function = next.function;
   hook.hook.kind = Hook::Kind::loader;

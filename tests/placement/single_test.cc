@@ -53,7 +53,7 @@ TEST_F(Single, BreakpointsTakeOneByteOfOneInstruction) {
     ++breakpoints;
     EXPECT_EQ(either->no_jump, jump.error().reason);
     EXPECT_EQ(either->patch.written, 1);
-    EXPECT_TRUE(either->patch.interior.empty());
+    EXPECT_TRUE(either->patch.boundaries.empty());
     const auto instruction = arch::decode(either->patch.original, either->patch.site);
     ASSERT_TRUE(instruction.has_value());
     EXPECT_EQ(either->patch.displaced, instruction->length);

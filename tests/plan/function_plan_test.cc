@@ -181,7 +181,7 @@ TEST(Share, ListsEveryBoundaryUnderTheJump) {
   const auto plan =
       Function(joined({kPushRbp, kMovRspRbp, kSub16, kXorEax, kRet})).plan_all({0, 8});
   ASSERT_EQ(plan.patches.size(), 1u);
-  EXPECT_THAT(plan.patches[0].patch.interior, ElementsAre(1, 4));
+  EXPECT_THAT(plan.patches[0].patch.boundaries, ElementsAre(1, 4));
 }
 
 // --- Widening backward
@@ -261,7 +261,7 @@ TEST(Hop, LeadsToPaddingThatHoldsTheJump) {
   EXPECT_TRUE(std::equal(kNop7.begin(), kNop7.begin() + 5, patch.trampoline->original.begin()));
   EXPECT_FALSE(patch.depends_on);
   EXPECT_EQ(patch.patch.original, kXorEax);
-  EXPECT_THAT(patch.patch.interior, IsEmpty());
+  EXPECT_THAT(patch.patch.boundaries, IsEmpty());
 }
 
 TEST(Hop, MayBeAReturnProbe) {
@@ -281,14 +281,14 @@ TEST(Hop, ListsTheBoundaryInsideTheTwoBytes) {
   const Function function =
       Function(joined({kPush, kPushRbp, kRet}), repeated(0xcc, 5)).branch_to(2);
   expect_plan(function, {0, 1}, "ss ss c3 bb bb bb bb bb", {{0, Tactic::hop, 2, {0, 1}}});
-  EXPECT_THAT(function.plan_all({0, 1}).patches[0].patch.interior, ElementsAre(1));
+  EXPECT_THAT(function.plan_all({0, 1}).patches[0].patch.boundaries, ElementsAre(1));
 }
 
 TEST(Hop, DisplacesTheNextInstructionIfThatHasNoRoomOfItsOwn) {
   const Function function = Function(joined({kXorRet, kXorRet}), kNop7).branch_to(3);
   expect_plan(function, {0, 2}, "ss ss c3 31 c0 c3 bb bb bb bb bb 00 00",
               {{0, Tactic::hop, 3, {0, 2}}});
-  EXPECT_THAT(function.plan_all({0, 2}).patches[0].patch.interior, IsEmpty());
+  EXPECT_THAT(function.plan_all({0, 2}).patches[0].patch.boundaries, IsEmpty());
   // Not if a branch leads to that instruction.
   Function entered = Function(joined({kXorRet, kXorRet}), kNop7).branch_to(2).branch_to(3);
   const FunctionPlan plan = entered.plan_all({0, 2});
@@ -389,7 +389,7 @@ TEST(Evict, MakesRoomAfterTheJumpOfAnotherWindow) {
   EXPECT_EQ(plan.patches[0].depends_on, 1u);
   EXPECT_EQ(plan.patches[1].patch.original, kTen);
   // No thread may be anywhere in the window: there is another jump after its own.
-  EXPECT_THAT(plan.patches[1].patch.interior, ElementsAre(4, 5, 8));
+  EXPECT_THAT(plan.patches[1].patch.boundaries, ElementsAre(4, 5, 8));
 }
 
 TEST(Evict, UsesAWindowThatHasProbesOfItsOwn) {
@@ -398,7 +398,7 @@ TEST(Evict, UsesAWindowThatHasProbesOfItsOwn) {
               {{0, Tactic::evict, 2, {0}}, {3, Tactic::window, 10, {0, 4, 5, 8}}});
   const FunctionPlan plan = function.plan_all({0, 3, 7, 8, 11});
   EXPECT_EQ(plan.patches[0].depends_on, 1u);
-  EXPECT_THAT(plan.patches[1].patch.interior, ElementsAre(4, 5, 8));
+  EXPECT_THAT(plan.patches[1].patch.boundaries, ElementsAre(4, 5, 8));
 }
 
 TEST(Evict, OneWindowHasRoomForAsManyAsItsLengthAllows) {
@@ -411,7 +411,7 @@ TEST(Evict, OneWindowHasRoomForAsManyAsItsLengthAllows) {
   ASSERT_EQ(plan.patches.size(), 3u);
   EXPECT_EQ(plan.patches[0].depends_on, 2u);
   EXPECT_EQ(plan.patches[1].depends_on, 2u);
-  EXPECT_THAT(plan.patches[2].patch.interior, ElementsAre(4, 5, 8, 10));
+  EXPECT_THAT(plan.patches[2].patch.boundaries, ElementsAre(4, 5, 8, 10));
 }
 
 TEST(Evict, PrefersPadding) {
@@ -675,7 +675,7 @@ TEST(FarHop, IsAShortJumpToATrampolineInAWindowOfANeighbour) {
   EXPECT_EQ(far_hop->window.site, at(3));
   EXPECT_EQ(far_hop->window.written, 5);
   EXPECT_EQ(far_hop->window.displaced, 10);
-  EXPECT_THAT(far_hop->window.interior, ElementsAre(5)) << "where no thread may be";
+  EXPECT_THAT(far_hop->window.boundaries, ElementsAre(5)) << "where no thread may be";
 }
 
 TEST(FarHop, DisplacesTheInstructionsUpToTheGivenOne) {
@@ -685,7 +685,7 @@ TEST(FarHop, DisplacesTheInstructionsUpToTheGivenOne) {
   ASSERT_TRUE(both);
   EXPECT_EQ(both->hop.patch.written, 2);
   EXPECT_EQ(both->hop.patch.displaced, 3);
-  EXPECT_THAT(both->hop.patch.interior, IsEmpty()) << "who stands at the return executes it";
+  EXPECT_THAT(both->hop.patch.boundaries, IsEmpty()) << "who stands at the return executes it";
   const auto not_both = [&](const Function& function, const auto& free) {
     const auto one = far_hop_of(function, 3, 0, free, 2);
     return one && one->hop.patch.displaced == 2;

@@ -74,15 +74,15 @@ class Libraries : public testing::TestWithParam<const char*> {
     const Address closed_end =
         is_single && !is_depended_on ? written_end : std::max(written_end, displaced_end);
     for (Address a = patch.site + 1; a < closed_end; ++a) ASSERT_FALSE(code.targets->contains(a));
-    const auto begins = boundaries(code, patch.site, displaced_end);
-    if (begins.empty()) return;
-    ASSERT_EQ(begins.back(), displaced_end) << "displaces a part of an instruction";
-    std::vector<uint8_t> interior;
-    for (Address begin : begins)
+    const auto starts = boundaries(code, patch.site, displaced_end);
+    if (starts.empty()) return;
+    ASSERT_EQ(starts.back(), displaced_end) << "displaces a part of an instruction";
+    std::vector<uint8_t> inside;
+    for (Address begin : starts)
       if (begin > patch.site &&
           begin < (is_depended_on ? displaced_end : std::min(written_end, displaced_end)))
-        interior.push_back(static_cast<uint8_t>(begin - patch.site));
-    ASSERT_EQ(patch.interior, interior);
+        inside.push_back(static_cast<uint8_t>(begin - patch.site));
+    ASSERT_EQ(patch.boundaries, inside);
     // And a stub can be emitted for it.
     arch::Assembler stub(patch.site + (1 << 30));
     arch::ArenaEntries arena;
@@ -221,11 +221,11 @@ class FunctionPlans : public Libraries {
     ASSERT_EQ(patch.written, planned.trampoline ? arch::kShortJumpLength : arch::kJumpLength);
     ASSERT_TRUE(is_depended_on || !planned.points.empty()) << "it has no purpose";
     ASSERT_TRUE(std::is_sorted(planned.points.begin(), planned.points.end()));
-    const auto begins = boundaries(code, patch.site, patch.site + patch.displaced);
+    const auto starts = boundaries(code, patch.site, patch.site + patch.displaced);
     for (uint8_t point : planned.points) {
       ASSERT_LT(point, patch.displaced);
-      ASSERT_TRUE(begins.empty() ||
-                  std::binary_search(begins.begin(), begins.end(), patch.site + point))
+      ASSERT_TRUE(starts.empty() ||
+                  std::binary_search(starts.begin(), starts.end(), patch.site + point))
           << +point;
     }
     if (planned.trampoline) check_trampoline(code, plan, planned);

@@ -17,7 +17,7 @@ struct Expected {
   Tactic tactic;
   const char* after;
   Bytes displaced;
-  std::vector<uint8_t> interior;
+  std::vector<uint8_t> boundaries;
 };
 
 void expect_patch(const Function& function, uint64_t offset, const Expected& expected) {
@@ -28,7 +28,7 @@ void expect_patch(const Function& function, uint64_t offset, const Expected& exp
   EXPECT_EQ(function.after({{patch->site, patch->written, "jj"}}), expected.after);
   const auto displaced = patch->displaced_bytes();
   EXPECT_EQ(Bytes(displaced.begin(), displaced.end()), expected.displaced);
-  EXPECT_EQ(patch->interior, expected.interior);
+  EXPECT_EQ(patch->boundaries, expected.boundaries);
 }
 
 void expect_refusal(const Function& function, uint64_t offset, Reason reason, uint64_t where) {
@@ -126,7 +126,7 @@ TEST(Prefix, TakesOneMoreInstructionOfAWindow) {
   const Patch patch = prefixed(function);
   EXPECT_EQ(patch.written, 6);
   EXPECT_EQ(patch.displaced, 6);
-  EXPECT_THAT(patch.interior, ElementsAre(1, 5));
+  EXPECT_THAT(patch.boundaries, ElementsAre(1, 5));
 }
 
 TEST(Prefix, LeavesACallOrASystemCallInPlace) {
@@ -231,8 +231,8 @@ TEST(PlanWindow, MayEndWithACallWhichReturnsAfterTheJump) {
 
 TEST(PlanWindow, MayEndTheFunction) {
   // mov %rdi,%rax; pop %rbx; ret: 5 bytes, and nothing after them
-  const Bytes body = {0x48, 0x89, 0xf8, 0x5b, 0xc3};
-  expect_patch(Function(body), 0, {Tactic::window, "jj jj jj jj jj", body, {3, 4}});
+  const Bytes code = {0x48, 0x89, 0xf8, 0x5b, 0xc3};
+  expect_patch(Function(code), 0, {Tactic::window, "jj jj jj jj jj", code, {3, 4}});
   // xor %eax,%eax; jmp .+5+0x100
   const Bytes tail_call = {0x31, 0xc0, 0xe9, 0x00, 0x01, 0, 0};
   expect_patch(Function(tail_call), 0, {Tactic::window, "jj jj jj jj jj 00 00", tail_call, {2}});
@@ -309,7 +309,7 @@ TEST(PlanPad, FollowsAnyInstructionThatDoesNotFallThrough) {
     ASSERT_TRUE(patch);
     EXPECT_EQ(name(patch->tactic), name(Tactic::pad));
     EXPECT_EQ(patch->displaced, last.size());
-    EXPECT_THAT(patch->interior, IsEmpty());
+    EXPECT_THAT(patch->boundaries, IsEmpty());
   }
 }
 
@@ -570,18 +570,18 @@ TEST(Patch, ListsTheBoundariesUnderTheJump) {
   // push %rbp; push %rbx; push %rax; push %rcx; sub $16,%rsp: of the last, only the start counts
   const auto patch = Function(joined({{0x55, 0x53, 0x50, 0x51}, kSub16, kRet})).plan();
   ASSERT_TRUE(patch);
-  EXPECT_THAT(patch->interior, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(patch->boundaries, ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(patch->displaced, 8);
 }
 
 TEST(Patch, IsTheSameForTheEntryAndItsSite) {
   const Function function(joined({kEndbr64, kPushRbp, kSub16, kRet}));
-  const auto from_begin = function.plan(0), from_site = function.plan(4);
-  ASSERT_TRUE(from_begin && from_site);
-  EXPECT_EQ(from_begin->site, at(4));
+  const auto from_start = function.plan(0), from_site = function.plan(4);
+  ASSERT_TRUE(from_start && from_site);
+  EXPECT_EQ(from_start->site, at(4));
   EXPECT_EQ(from_site->site, at(4));
-  EXPECT_EQ(from_begin->original, from_site->original);
-  EXPECT_EQ(from_begin->interior, from_site->interior);
+  EXPECT_EQ(from_start->original, from_site->original);
+  EXPECT_EQ(from_start->boundaries, from_site->boundaries);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST(Pun, SaysWhichBytesTheJumpCoversAndWhichAreDisplaced) {
   EXPECT_EQ(planned->patch.written, 6) << "a prefix, and a jump";
   EXPECT_EQ(planned->patch.displaced, 3);
   EXPECT_EQ(planned->patch.original, (Bytes{0x48, 0x89, 0xe5, 0x11, 0x12, 0x13}));
-  EXPECT_THAT(planned->patch.interior, IsEmpty());
+  EXPECT_THAT(planned->patch.boundaries, IsEmpty());
   EXPECT_THAT(planned->points, ElementsAre(0));
   EXPECT_FALSE(planned->trampoline);
 }
@@ -121,7 +121,7 @@ TEST(Pun, KeepsAPrefixThatLiesInThePageBefore) {
   EXPECT_THAT(asked(Function(at_edge(kMovRspRbp), kRest), edge),
               ElementsAre(from(edge, 6, 0x13121100, 1 << 8), from(edge, 7, 0x14131211, 1),
                           from(edge, 5, 0x1211e589, 1)))
-      << "the last one in the place of the prefix";
+      << "the last one instead of the prefix";
   EXPECT_EQ(asked(Function(at_edge(kXorEax), kRest), edge).size(), 1u) << "it has none";
   EXPECT_EQ(asked(Function(at_edge(kMovRspRbp), kRest).branch_to(edge + 1), edge).size(), 1u)
       << "a branch leads past the prefix";
@@ -229,10 +229,10 @@ Led led(const Function& function, const EvictingPun& planned, uint64_t offset = 
   const FunctionCode code = function.code();
   Bytes bytes(code.bytes.begin(), code.bytes.end());
   const auto write = [&](Address site, uint8_t length, uint8_t own, Address to) {
-    const auto place = std::span(bytes).subspan(site - kBegin);
-    Bytes jump(place.begin(), place.begin() + length);
+    const auto text = std::span(bytes).subspan(site - kBegin);
+    Bytes jump(text.begin(), text.begin() + length);
     arch::encode_jump(jump, static_cast<int32_t>(to - site - length));
-    std::copy_n(jump.begin(), own, place.begin());
+    std::copy_n(jump.begin(), own, text.begin());
   };
   const PlannedPatch& pun = planned.pun;
   const Address next = pun.patch.site + pun.patch.displaced;

@@ -32,28 +32,28 @@ class Hooked {
     const arch::StubAction waits = {
         .stack = arch::StackUse::keep_red_zone,
         .what = arch::CallRoutine{.routine = exec_handshake_code(),
-                                  .argument = reinterpret_cast<Address>(&cell_)}};
+                                  .argument = reinterpret_cast<Address>(&handshake_)}};
     begin_ =
         arch::emit_stub(stub, {}, {.actions = {&waits, 1}}, {code_.address() + kPageSize, kRet})
             .begin;
     code_.write(0, *stub.finish());
     code_.seal();
-    cell_.timeout = (uint64_t{1'000'000'000} << 32) / ns_multiplier();  // a second
-    cell_.tid_offset = 0;  // the lower half of the thread pointer
+    handshake_.timeout = (uint64_t{1'000'000'000} << 32) / ns_multiplier();  // a second
+    handshake_.tid_offset = 0;  // the lower half of the thread pointer
   }
 
-  layout::ExecCell& cell() { return cell_; }
-  ExecSlot& slot(size_t i) { return cell_.slots[i]; }
+  layout::ExecHandshake& handshake() { return handshake_; }
+  ExecSlot& slot(size_t i) { return handshake_.slots[i]; }
   void call() { code_.function<void()>(begin_ - code_.address())(); }
   void* function() { return code_.function<void>(begin_ - code_.address()); }
 
   void wait_for_request(size_t slot) {
-    while (shared(cell_.slots[slot].state) != ExecSlot::asks) std::this_thread::yield();
+    while (shared(handshake_.slots[slot].state) != ExecSlot::asks) std::this_thread::yield();
   }
-  void answer(size_t slot) { shared(cell_.slots[slot].state) = ExecSlot::answered; }
+  void answer(size_t slot) { shared(handshake_.slots[slot].state) = ExecSlot::answered; }
 
  private:
-  layout::ExecCell cell_;
+  layout::ExecHandshake handshake_;
   ExecutableMemory code_;
   Address begin_ = 0;
 };
@@ -65,7 +65,7 @@ TEST(ExecHandshake, KeepsAllRegistersAndFlags) {
   for (uint64_t* reg = &in.rax; reg != &in.flags; ++reg) *reg = value *= 3;
   for (const uint64_t flags : {kArithmeticFlags, uint64_t{0}})
     for (const uint32_t gone : {0, 1}) {
-      hooked.cell().controller_gone = gone;
+      hooked.handshake().controller_gone = gone;
       std::thread controller([&] {
         if (gone != 0) return;
         hooked.wait_for_request(0);
@@ -78,7 +78,7 @@ TEST(ExecHandshake, KeepsAllRegistersAndFlags) {
       EXPECT_EQ(std::memcmp(&out, &in, sizeof in), 0);
       controller.join();
     }
-  EXPECT_EQ(hooked.cell().missed, 2u);
+  EXPECT_EQ(hooked.handshake().missed, 2u);
 }
 
 TEST(ExecHandshake, WaitsInASlotOfItsOwnUntilThatIsAnswered) {
@@ -101,15 +101,15 @@ TEST(ExecHandshake, WaitsInASlotOfItsOwnUntilThatIsAnswered) {
   hooked.answer(0);
   first.join();
   EXPECT_EQ(hooked.slot(0).state, ExecSlot::free);
-  EXPECT_EQ(hooked.cell().missed, 0u);
+  EXPECT_EQ(hooked.handshake().missed, 0u);
 }
 
 TEST(ExecHandshake, GoesOnWhereNoSlotIsFree) {
   Hooked hooked;
-  for (ExecSlot& slot : hooked.cell().slots) slot.state = ExecSlot::taken;
+  for (ExecSlot& slot : hooked.handshake().slots) slot.state = ExecSlot::taken;
   hooked.call();
-  EXPECT_EQ(hooked.cell().missed, 1u);
-  for (ExecSlot& slot : hooked.cell().slots) EXPECT_EQ(slot.state, ExecSlot::taken);
+  EXPECT_EQ(hooked.handshake().missed, 1u);
+  for (ExecSlot& slot : hooked.handshake().slots) EXPECT_EQ(slot.state, ExecSlot::taken);
 }
 
 TEST(ExecHandshake, GoesOnWhenItsSlotWasFreedForAnother) {
@@ -121,13 +121,13 @@ TEST(ExecHandshake, GoesOnWhenItsSlotWasFreedForAnother) {
   EXPECT_EQ(hooked.slot(0).state, ExecSlot::taken) << "it is the other's";
 }
 
-TEST(ExecHandshake, TimesOutWithoutAHeartbeatAndThenNobodyWaits) {
+TEST(ExecHandshake, TimesOutWithoutAHeartbeatAndThenNoThreadWaits) {
   Hooked hooked;
   hooked.call();
-  EXPECT_EQ(hooked.cell().controller_gone, 1u);
+  EXPECT_EQ(hooked.handshake().controller_gone, 1u);
   EXPECT_EQ(hooked.slot(0).state, ExecSlot::free);
   hooked.call();
-  EXPECT_EQ(hooked.cell().missed, 2u);
+  EXPECT_EQ(hooked.handshake().missed, 2u);
 }
 
 TEST(ExecHandshake, WaitsAsLongAsTheControllerIsAtWork) {
@@ -136,8 +136,8 @@ TEST(ExecHandshake, WaitsAsLongAsTheControllerIsAtWork) {
   hooked.wait_for_request(0);
   constexpr uint64_t kLongerThanTimeoutNs = 1'500'000'000;
   for (const uint64_t begin = monotonic_ns(); monotonic_ns() - begin < kLongerThanTimeoutNs;)
-    ++shared(hooked.cell().heartbeat);
-  EXPECT_EQ(shared(hooked.cell().controller_gone), 0u);
+    ++shared(hooked.handshake().heartbeat);
+  EXPECT_EQ(shared(hooked.handshake().controller_gone), 0u);
   hooked.answer(0);
   caller.join();
 }

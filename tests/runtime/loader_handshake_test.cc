@@ -32,36 +32,36 @@ class Hooked {
     arch::Assembler stub(code_.address());
     const arch::StubAction waits = {
         .what = arch::CallRoutine{.routine = loader_handshake_code(),
-                                  .argument = reinterpret_cast<Address>(&cell_)}};
+                                  .argument = reinterpret_cast<Address>(&handshake_)}};
     begin_ =
         arch::emit_stub(stub, {}, {.actions = {&waits, 1}}, {code_.address() + kPageSize, kRet})
             .begin;
     code_.write(0, *stub.finish());
     code_.seal();
-    cell_.timeout = (uint64_t{1'000'000'000} << 32) / ns_multiplier();  // a second
+    handshake_.timeout = (uint64_t{1'000'000'000} << 32) / ns_multiplier();  // a second
   }
 
-  layout::LoaderCell& cell() { return cell_; }
+  layout::LoaderHandshake& handshake() { return handshake_; }
   void call() { code_.function<void()>(begin_ - code_.address())(); }
   void* function() { return code_.function<void>(begin_ - code_.address()); }
 
   void wait_for_request(uint32_t number) {
-    while (shared(cell_.requests) != number) std::this_thread::yield();
+    while (shared(handshake_.requests) != number) std::this_thread::yield();
   }
   void answer(uint32_t number) {
-    shared(cell_.answered) = number;
-    ::syscall(SYS_futex, &cell_.answered, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    shared(handshake_.answered) = number;
+    ::syscall(SYS_futex, &handshake_.answered, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
 
  private:
-  layout::LoaderCell cell_;
+  layout::LoaderHandshake handshake_;
   ExecutableMemory code_;
   Address begin_ = 0;
 };
 
 TEST(LoaderHandshake, KeepsAllRegistersAndFlags) {
   Hooked hooked;
-  hooked.cell().answered = 2;
+  hooked.handshake().answered = 2;
   CallRegisters in{};
   uint64_t value = 0x0123'4567'89ab'cdef;
   for (uint64_t* reg = &in.rax; reg != &in.flags; ++reg) *reg = value *= 3;
@@ -73,8 +73,8 @@ TEST(LoaderHandshake, KeepsAllRegistersAndFlags) {
     out.flags &= kArithmeticFlags;
     EXPECT_EQ(std::memcmp(&out, &in, sizeof in), 0);
   }
-  EXPECT_EQ(hooked.cell().requests, 2u);
-  EXPECT_EQ(hooked.cell().controller_gone, 0u);
+  EXPECT_EQ(hooked.handshake().requests, 2u);
+  EXPECT_EQ(hooked.handshake().controller_gone, 0u);
 }
 
 TEST(LoaderHandshake, WaitsUntilItsOwnRequestIsAnswered) {
@@ -96,31 +96,31 @@ TEST(LoaderHandshake, WaitsUntilItsOwnRequestIsAnswered) {
   EXPECT_EQ(through, 1);
   hooked.answer(2);
   second.join();
-  EXPECT_EQ(hooked.cell().controller_gone, 0u);
+  EXPECT_EQ(hooked.handshake().controller_gone, 0u);
 }
 
 TEST(LoaderHandshake, CountsPastTheLargestNumber) {
   Hooked hooked;
-  hooked.cell().requests = UINT32_MAX;
-  hooked.cell().answered = UINT32_MAX;
+  hooked.handshake().requests = UINT32_MAX;
+  hooked.handshake().answered = UINT32_MAX;
   std::thread caller([&] { hooked.call(); });
   hooked.wait_for_request(0);
   hooked.answer(0);
   caller.join();
-  EXPECT_EQ(hooked.cell().controller_gone, 0u);
+  EXPECT_EQ(hooked.handshake().controller_gone, 0u);
 }
 
 TEST(LoaderHandshake, DoesNotWaitForAControllerThatIsGone) {
   Hooked hooked;
-  hooked.cell().controller_gone = 1;
+  hooked.handshake().controller_gone = 1;
   hooked.call();
-  EXPECT_EQ(hooked.cell().requests, 1u) << "but tells";
+  EXPECT_EQ(hooked.handshake().requests, 1u) << "but tells";
 }
 
 TEST(LoaderHandshake, TimesOutWithoutAHeartbeat) {
   Hooked hooked;
   hooked.call();
-  EXPECT_EQ(hooked.cell().controller_gone, 1u);
+  EXPECT_EQ(hooked.handshake().controller_gone, 1u);
 }
 
 TEST(LoaderHandshake, WaitsAsLongAsTheControllerIsAtWork) {
@@ -129,8 +129,8 @@ TEST(LoaderHandshake, WaitsAsLongAsTheControllerIsAtWork) {
   hooked.wait_for_request(1);
   constexpr uint64_t kLongerThanTimeoutNs = 1'500'000'000;
   for (const uint64_t begin = monotonic_ns(); monotonic_ns() - begin < kLongerThanTimeoutNs;)
-    ++shared(hooked.cell().heartbeat);
-  EXPECT_EQ(shared(hooked.cell().controller_gone), 0u);
+    ++shared(hooked.handshake().heartbeat);
+  EXPECT_EQ(shared(hooked.handshake().controller_gone), 0u);
   hooked.answer(1);
   caller.join();
 }

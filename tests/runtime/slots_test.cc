@@ -33,7 +33,7 @@ enum class Path : uint8_t { locked, rseq, shared, unregistered };
 
 using layout::Gap;
 
-// A probed function with the body `code`, entered through a return probe's stub.
+// A probed function with the code `code`, entered through a return probe's stub.
 class Probed {
  public:
   Probed(std::vector<uint8_t> code, Path path, uint64_t slots = kSlots, uint64_t capacity = 0,
@@ -41,7 +41,7 @@ class Probed {
       : gap_(gap),
         cpus_(std::max(2u, std::thread::hardware_concurrency())),
         bits_(std::move(bits)),
-        cells_(((cpus_ + 1) * kAreaSize + PP_POOL_BLOCKS + size_of_blocks()) / 8),
+        areas_(((cpus_ + 1) * kAreaSize + PP_POOL_BLOCKS + size_of_blocks()) / 8),
         extent_(runtime_extent(std::max(slots, capacity), cpus_, 0, kSpans)),
         runtime_memory_(extent_.size()),
         stub_memory_(65536) {
@@ -51,14 +51,14 @@ class Probed {
     spec.cpu_count = cpus_;
     spec.most_fraction_bits = *std::max_element(bits_.begin(), bits_.end());
     if (path != Path::locked) spec.rseq = own_rseq();
-    if (path == Path::shared) spec.cell_areas = 1;
+    if (path == Path::shared) spec.area_count = 1;
     spec.ns_multiplier = ns_multiplier();
     spec.spans = kSpans;
     spec.tid_offset = tid_offset();
-    spec.cells = reinterpret_cast<Address>(cells_.data());
+    spec.areas = reinterpret_cast<Address>(areas_.data());
     spec.area_size = kAreaSize;
-    spec.blocks = {spec.cells + (cpus_ + 1) * kAreaSize,
-                   spec.cells + cells_.size() * sizeof cells_[0]};
+    spec.blocks = {spec.areas + (cpus_ + 1) * kAreaSize,
+                   spec.areas + areas_.size() * sizeof areas_[0]};
     spec.has_pool = true;
     allow_blocks(cpus_ + 1, cpus_);
     if (bits_.size() > 1) allow_blocks(1000, 1000);
@@ -72,17 +72,18 @@ class Probed {
     arch::ArenaSpec arena;
     arena.size = stub_memory_.size();
     arena.enter = gap == Gap::none ? runtime->enter : runtime->span;
-    arena.locked_cells = locked_cells(spec);
-    const auto cpus = cpu_cells(spec);
-    arena.cpu_cells = cpus;
+    arena.locked_areas = locked_areas(spec);
+    const auto cpus = cpu_areas(spec);
+    arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code_at, arena);
     std::vector<arch::Metric> metrics;
-    for (unsigned one : bits_) metrics.push_back({metrics.size() * sizeof(layout::TimeCells), one});
+    for (unsigned one : bits_)
+      metrics.push_back({metrics.size() * sizeof(layout::TimeCounters), one});
     std::vector<arch::StubAction> actions = gap_ends(metrics);
     actions.push_back({.what = times(metrics, runtime->enter)});
-    body_address_ = stub_memory_.address() + 32768;
+    copy_address_ = stub_memory_.address() + 32768;
     const auto placed =
-        arch::emit_stub(code_at, entries, {.actions = actions}, {body_address_, code});
+        arch::emit_stub(code_at, entries, {.actions = actions}, {copy_address_, code});
     entry_offset_ = placed.begin - stub_memory_.address();
     const auto bytes = code_at.finish();
     EXPECT_TRUE(bytes.has_value());
@@ -110,9 +111,9 @@ class Probed {
   stats::Histogram histogram(size_t metric = 0) const {
     stats::Histogram sum(bits_[metric]);
     for (uint64_t area = 0; area <= cpus_; ++area) {
-      const uint64_t place = cells_of(area, metric).block;
-      if (place == 0) continue;
-      const auto* cells = reinterpret_cast<const stats::Cell*>(spec_.blocks.begin + place);
+      const uint64_t offset = counters_of(area, metric).block;
+      if (offset == 0) continue;
+      const auto* cells = reinterpret_cast<const stats::Cell*>(spec_.blocks.begin + offset);
       for (uint32_t slot = 0; slot < stats::slot_count(sum.bits()); ++slot)
         sum.add(slot, cells[slot]);
     }
@@ -120,11 +121,11 @@ class Probed {
   }
   layout::PoolHeader& pool() { return *reinterpret_cast<layout::PoolHeader*>(spec_.blocks.begin); }
   // As other processes might that can write the counters.
-  void put_places(uint64_t place) {
+  void put_blocks(uint64_t offset) {
     for (uint64_t area = 0; area <= cpus_; ++area)
-      const_cast<layout::TimeCells&>(cells_of(area)).block = place;
+      const_cast<layout::TimeCounters&>(counters_of(area)).block = offset;
   }
-  uint64_t place_of(const void* address) const {
+  uint64_t offset_of(const void* address) const {
     return reinterpret_cast<Address>(address) - spec_.blocks.begin;
   }
   uint64_t end_of_pool() const { return spec_.blocks.size(); }
@@ -136,20 +137,20 @@ class Probed {
   uint32_t cpus() const { return cpus_; }
   uint64_t areas_with_a_block() const {
     uint64_t n = 0;
-    for (uint64_t area = 0; area <= cpus_; ++area) n += cells_of(area).block != 0;
+    for (uint64_t area = 0; area <= cpus_; ++area) n += counters_of(area).block != 0;
     return n;
   }
   uint64_t missed(size_t metric = 0) const {
     uint64_t sum = 0;
-    for (uint64_t area = 0; area <= cpus_; ++area) sum += cells_of(area, metric).missed;
+    for (uint64_t area = 0; area <= cpus_; ++area) sum += counters_of(area, metric).missed;
     return sum;
   }
-  uint64_t abandoned(size_t metric = 0) const { return cells_of(0, metric).abandoned; }
+  uint64_t abandoned(size_t metric = 0) const { return counters_of(0, metric).abandoned; }
   // As the kernel does in a child that must not count.
   void empty_tables() {
     uint8_t* context = runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext);
-    std::memset(context + layout::kCellTablesBegin, 0,
-                layout::kCellTablesEnd - layout::kCellTablesBegin);
+    std::memset(context + layout::kAreaTablesBegin, 0,
+                layout::kAreaTablesEnd - layout::kAreaTablesBegin);
   }
   const layout::RuntimeContext& context() {
     return *reinterpret_cast<const layout::RuntimeContext*>(
@@ -172,7 +173,7 @@ class Probed {
     std::vector<uint64_t> begun;
     for (uint64_t area = 0; area <= cpus_; ++area) {
       const uint64_t word =
-          cells_[(area * kAreaSize + bits_.size() * sizeof(layout::TimeCells)) / 8];
+          areas_[(area * kAreaSize + bits_.size() * sizeof(layout::TimeCounters)) / 8];
       if (word != 0) begun.push_back(word);
     }
     return begun;
@@ -198,8 +199,8 @@ class Probed {
             .gap = arch::PassSpan{metrics.back(), layout::span_start_offset(0), pass}};
   }
   layout::Slot* slots() { return reinterpret_cast<layout::Slot*>(runtime_memory_.data()); }
-  const layout::TimeCells& cells_of(uint64_t area, size_t metric = 0) const {
-    return reinterpret_cast<const layout::TimeCells*>(&cells_[area * kAreaSize / 8])[metric];
+  const layout::TimeCounters& counters_of(uint64_t area, size_t metric = 0) const {
+    return reinterpret_cast<const layout::TimeCounters*>(&areas_[area * kAreaSize / 8])[metric];
   }
   uint64_t size_of_blocks() const {
     uint64_t size = 0, largest = 0;
@@ -223,11 +224,11 @@ class Probed {
   Gap gap_;
   uint32_t cpus_;
   std::vector<unsigned> bits_;  // of each metric; the last is that of the gaps, if there are any
-  std::vector<uint64_t> cells_;
+  std::vector<uint64_t> areas_;
   RuntimeExtent extent_;
   ExecutableMemory runtime_memory_;
   ExecutableMemory stub_memory_;
-  Address body_address_ = 0;
+  Address copy_address_ = 0;
   uint64_t entry_offset_ = 0;
 };
 
@@ -429,12 +430,12 @@ TEST_P(Slots, DoNotFollowABlockOffsetOutsideThePool) {
   std::vector<uint64_t> canary(1 << 13);
   const uint64_t size = layout::histogram_size(kBits);
   uint64_t missed = 0;
-  for (uint64_t place : {probed.place_of(canary.data()), probed.end_of_pool() - size + 8,
-                         probed.end_of_pool(), UINT64_MAX, uint64_t{1} << 63}) {
-    probed.put_places(place);
+  for (uint64_t offset : {probed.offset_of(canary.data()), probed.end_of_pool() - size + 8,
+                          probed.end_of_pool(), UINT64_MAX, uint64_t{1} << 63}) {
+    probed.put_blocks(offset);
     for (long i = 0; i < 10; ++i) ASSERT_EQ(increment(i), i + 1);
     missed += 10;
-    EXPECT_EQ(probed.missed(), missed) << std::hex << place;
+    EXPECT_EQ(probed.missed(), missed) << std::hex << offset;
   }
   EXPECT_EQ(std::count(canary.begin(), canary.end(), 0u), static_cast<long>(canary.size()));
   EXPECT_EQ(probed.slots_in_use(), 0u);
@@ -588,7 +589,7 @@ TEST_P(Slots, ThatAreAddedAreUsedWithoutLosingACall) {
   EXPECT_EQ(own.missed(), missed) << "there are enough now";
 }
 
-// Makes a call of a timed function, always from the same place, and abandons it by longjmp.
+// Makes a call of a timed function, always from the same call site, and abandons it by longjmp.
 std::jmp_buf leave_to;
 [[noreturn]] long leap(long value) {
   std::longjmp(leave_to, static_cast<int>(value));
@@ -645,8 +646,8 @@ TEST_P(Slots, OfAbandonedCallsAreReusedByCallsThatReturn) {
 }
 
 // Two contexts take turns on the same stack, and their parts of it are copied away and back, as
-// greenlet does. Both are in a call from the same place, so that the second gets the slot of the
-// first when slots are scarce.
+// greenlet does. Both are in a call from the same call site, so that the second gets the slot of
+// the first when slots are scarce.
 TEST_P(Slots, ThatAreReusedReturnEachCallToItsCaller) {
   static Probed* probed = nullptr;
   static ucontext_t home, contexts[2];
@@ -910,7 +911,7 @@ void expect_preserved(Probed& probed, uint64_t flags) {
 constexpr uint64_t kFlags[] = {0, kArithmeticFlags, 0x801, 0x44, 0x90};
 
 TEST_P(Slots, PreserveAllRegistersAndFlagsInBothDirections) {
-  Probed probed({0xc3}, GetParam());  // the body changes nothing at all
+  Probed probed({0xc3}, GetParam());  // the function changes nothing at all
   for (const uint64_t flags : kFlags) expect_preserved(probed, flags);
   EXPECT_EQ(probed.histogram().count(), 5u);
 }
@@ -925,17 +926,17 @@ TEST_P(Slots, PreserveAllRegistersAndFlagsWithGaps) {
   }
 }
 
-// The body does what a reset does to the only slot:
+// The function does what a reset does to the only slot:
 //     push %rax; mov $&tsc_of_slot, %rax; mov (%rax), %rax; movq $-1, (%rax); pop %rax; ret
 TEST_P(Slots, PreserveAllRegistersAndFlagsOfADroppedCall) {
   static uint64_t* tsc_of_slot;
-  std::vector<uint8_t> body = {0x50, 0x48, 0xb8, 0,    0,    0,    0,    0,
+  std::vector<uint8_t> code = {0x50, 0x48, 0xb8, 0,    0,    0,    0,    0,
                                0,    0,    0,    0x48, 0x8b, 0x00, 0x48, 0xc7,
                                0x00, 0xff, 0xff, 0xff, 0xff, 0x58, 0xc3};
   const auto address = reinterpret_cast<Address>(&tsc_of_slot);
-  std::memcpy(body.data() + 3, &address, sizeof address);
+  std::memcpy(code.data() + 3, &address, sizeof address);
   for (const std::vector<unsigned>& bits : {std::vector<unsigned>{kBits}, kSeveral}) {
-    Probed probed(body, GetParam(), 1, 0, bits);
+    Probed probed(code, GetParam(), 1, 0, bits);
     tsc_of_slot = probed.tsc_of_first_slot();
     for (const uint64_t flags : kFlags) expect_preserved(probed, flags);
     EXPECT_EQ(probed.histogram().count(), 0u);

@@ -66,7 +66,7 @@ class Points {
   Points(std::optional<arch::RseqArea> rseq, uint64_t spans)
       : spans_(spans),
         cpus_(std::max(2u, std::thread::hardware_concurrency())),
-        cells_(((cpus_ + 1) * kPageSize + PP_POOL_BLOCKS +
+        areas_(((cpus_ + 1) * kPageSize + PP_POOL_BLOCKS +
                 (cpus_ + 1) * spans * layout::histogram_size(kBits)) /
                8),
         spec_(spec(rseq)),
@@ -94,26 +94,26 @@ class Points {
     arch::ArenaSpec arena;
     arena.size = stubs_.size();
     arena.enter = span_;
-    arena.locked_cells = locked_cells(spec_);
-    const auto cpus = cpu_cells(spec_);
-    arena.cpu_cells = cpus;
+    arena.locked_areas = locked_areas(spec_);
+    const auto cpus = cpu_areas(spec_);
+    arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
-    const std::vector<uint8_t> body = {0xc3};
+    const std::vector<uint8_t> function = {0xc3};
     const Address begin = stubs_.address() + stubs_.size() / 2;
     std::vector<Function*> all;
     for (const auto& point : points) {
       std::vector<arch::StubAction> actions;
       for (const Passes& one : point)
-        actions.push_back({.what = arch::PassSpan{{one.span * sizeof(layout::SpanCells), kBits},
+        actions.push_back({.what = arch::PassSpan{{one.span * sizeof(layout::SpanCounters), kBits},
                                                   layout::span_start_offset(one.span),
                                                   one.pass}});
-      const auto stub = arch::emit_stub(code, entries, {.actions = actions}, {begin, body});
+      const auto stub = arch::emit_stub(code, entries, {.actions = actions}, {begin, function});
       all.push_back(reinterpret_cast<Function*>(stub.begin));
     }
     const auto bytes = code.finish();
     EXPECT_TRUE(bytes.has_value());
     stubs_.write(0, *bytes);
-    stubs_.write(begin - stubs_.address(), body);
+    stubs_.write(begin - stubs_.address(), function);
     stubs_.seal();
     return all;
   }
@@ -121,17 +121,19 @@ class Points {
   stats::Histogram histogram(uint64_t span = 0) const {
     stats::Histogram sum(kBits);
     for (uint64_t area = 0; area <= cpus_; ++area) {
-      const uint64_t place = cells_of(area, span).block;
-      if (place == 0) continue;
-      const auto* cells = reinterpret_cast<const stats::Cell*>(spec_.blocks.begin + place);
+      const uint64_t offset = counters_of(area, span).block;
+      if (offset == 0) continue;
+      const auto* cells = reinterpret_cast<const stats::Cell*>(spec_.blocks.begin + offset);
       for (uint32_t slot = 0; slot < stats::slot_count(kBits); ++slot) sum.add(slot, cells[slot]);
     }
     return sum;
   }
   uint64_t recorded(uint64_t span = 0) const { return histogram(span).count(); }
-  uint64_t missed(uint64_t span = 0) const { return sum(&layout::SpanCells::missed, span); }
-  uint64_t repeated(uint64_t span = 0) const { return sum(&layout::SpanCells::repeated, span); }
-  uint64_t unmatched(uint64_t span = 0) const { return sum(&layout::SpanCells::unmatched, span); }
+  uint64_t missed(uint64_t span = 0) const { return sum(&layout::SpanCounters::missed, span); }
+  uint64_t repeated(uint64_t span = 0) const { return sum(&layout::SpanCounters::repeated, span); }
+  uint64_t unmatched(uint64_t span = 0) const {
+    return sum(&layout::SpanCounters::unmatched, span);
+  }
 
   const std::vector<layout::ThreadEntry*>& entries() const { return entries_; }
   // From then on entries() has only the window of this entry.
@@ -164,7 +166,7 @@ class Points {
     for (auto* entry : entries())
       if (entry->owner != 0) std::memset(entry, 0, layout::thread_entry_size(spans_));
     for (uint64_t area = 0; area <= cpus_; ++area)
-      std::memset(reinterpret_cast<void*>(spec_.cells + area * kPageSize), 0, kPageSize);
+      std::memset(reinterpret_cast<void*>(spec_.areas + area * kPageSize), 0, kPageSize);
     // Blocks are given out anew, and keep their contents.
     std::memset(reinterpret_cast<void*>(spec_.blocks.begin + PP_POOL_BLOCKS), 0,
                 spec_.blocks.size() - PP_POOL_BLOCKS);
@@ -174,14 +176,14 @@ class Points {
   std::vector<uint64_t*> gap_words() {
     std::vector<uint64_t*> words;
     for (uint64_t area = 0; area <= cpus_; ++area)
-      words.push_back(&cells_[(area * kPageSize + spans_ * sizeof(layout::SpanCells)) / 8]);
+      words.push_back(&areas_[(area * kPageSize + spans_ * sizeof(layout::SpanCounters)) / 8]);
     return words;
   }
   // As the kernel does in a child that must not count.
   void empty_tables() {
     std::memset(runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext) +
-                    layout::kCellTablesBegin,
-                0, layout::kCellTablesEnd - layout::kCellTablesBegin);
+                    layout::kAreaTablesBegin,
+                0, layout::kAreaTablesEnd - layout::kAreaTablesBegin);
   }
   Range code() const { return code_; }
   bool is_stub(Address at) const {
@@ -196,27 +198,27 @@ class Points {
     spec.most_fraction_bits = kBits;
     spec.rseq = rseq;
     spec.ns_multiplier = ns_multiplier();
-    spec.cells = reinterpret_cast<Address>(cells_.data());
+    spec.areas = reinterpret_cast<Address>(areas_.data());
     spec.area_size = kPageSize;
-    spec.blocks = {spec.cells + (cpus_ + 1) * kPageSize,
-                   spec.cells + cells_.size() * sizeof cells_[0]};
+    spec.blocks = {spec.areas + (cpus_ + 1) * kPageSize,
+                   spec.areas + areas_.size() * sizeof areas_[0]};
     spec.has_pool = true;
     spec.spans = spans_;
     spec.tid_offset = tid_offset();
     return spec;
   }
-  const layout::SpanCells& cells_of(uint64_t area, uint64_t span) const {
-    return reinterpret_cast<const layout::SpanCells*>(&cells_[area * kPageSize / 8])[span];
+  const layout::SpanCounters& counters_of(uint64_t area, uint64_t span) const {
+    return reinterpret_cast<const layout::SpanCounters*>(&areas_[area * kPageSize / 8])[span];
   }
-  uint64_t sum(uint64_t layout::SpanCells::*field, uint64_t span) const {
+  uint64_t sum(uint64_t layout::SpanCounters::*field, uint64_t span) const {
     uint64_t sum = 0;
-    for (uint64_t area = 0; area <= cpus_; ++area) sum += cells_of(area, span).*field;
+    for (uint64_t area = 0; area <= cpus_; ++area) sum += counters_of(area, span).*field;
     return sum;
   }
 
   uint64_t spans_;
   uint32_t cpus_;
-  std::vector<uint64_t> cells_;
+  std::vector<uint64_t> areas_;
   RuntimeSpec spec_;
   RuntimeExtent extent_;
   ExecutableMemory runtime_memory_;
@@ -370,7 +372,7 @@ TEST_P(Span, IsNotEndedByANewThreadInTheMemoryOfAnEndedOne) {
   constexpr uint64_t kThreads = 1000;
   for (uint64_t i = 0; i < kThreads; ++i) {
     pthread_t thread;
-    const auto body = [](void* of) -> void* {
+    const auto run = [](void* of) -> void* {
       const auto& functions = *static_cast<const std::vector<Points::Function*>*>(of);
       functions[1]();
       functions[0]();
@@ -378,9 +380,9 @@ TEST_P(Span, IsNotEndedByANewThreadInTheMemoryOfAnEndedOne) {
       functions[0]();  // a start without an end
       return nullptr;
     };
-    ASSERT_EQ(pthread_create(&thread, &attributes, body,
-                             const_cast<void*>(static_cast<const void*>(&on))),
-              0);
+    ASSERT_EQ(
+        pthread_create(&thread, &attributes, run, const_cast<void*>(static_cast<const void*>(&on))),
+        0);
     pthread_join(thread, nullptr);
   }
   pthread_attr_destroy(&attributes);

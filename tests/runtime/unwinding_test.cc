@@ -98,7 +98,7 @@ class Program {
       : arena_(kArenaSize, near()),
         extent_(runtime_extent(kSlots, 1, 0, 1)),
         runtime_(extent_.size(), near() + (1 << 20)),
-        cells_(kPool + PP_POOL_BLOCKS + 2 * kBlock),
+        areas_(kPool + PP_POOL_BLOCKS + 2 * kBlock),
         site_(address_of(shape.function) + shape.site),
         original_(reinterpret_cast<const uint8_t*>(site_),
                   reinterpret_cast<const uint8_t*>(site_) + shape.displaced) {
@@ -110,9 +110,9 @@ class Program {
     spec.most_fraction_bits = kBits;
     if (with.has_rseq) spec.rseq = pretended_area();
     spec.ns_multiplier = 1ull << 32;
-    spec.cells = address_of(cells_.data());
+    spec.areas = address_of(areas_.data());
     spec.area_size = kPool / 2;
-    spec.blocks = {spec.cells + kPool, spec.cells + cells_.size()};
+    spec.blocks = {spec.areas + kPool, spec.areas + areas_.size()};
     spec.has_pool = true;
     auto& pool = *reinterpret_cast<layout::PoolHeader*>(spec.blocks.begin);
     pool.limit = with.blocks * kBlock;
@@ -131,14 +131,14 @@ class Program {
     runtime_.seal(extent_.data_size);
 
     arch::Assembler code(arena_.address());
-    const auto cpus = cpu_cells(spec);
+    const auto cpus = cpu_areas(spec);
     arch::ArenaSpec arena;
     arena.size = kArenaSize;
     arena.enter = with.kind == Kind::pass    ? runtime->span
                   : with.kind == Kind::value ? runtime->add
                                              : runtime->enter;
-    arena.locked_cells = locked_cells(spec);
-    arena.cpu_cells = cpus;
+    arena.locked_areas = locked_areas(spec);
+    arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
     arch::StubShapes shapes;
     arch::UnwindSpec tables;
@@ -155,7 +155,7 @@ class Program {
     };
     const arch::Displaced displaced = {site_, original_};
     arch::TimeCall call = {.metrics = metrics(with)};
-    if (with.gap) call.gap = {{gap_cells(with), kBits}, layout::span_start_offset(0), *with.gap};
+    if (with.gap) call.gap = {{gap_counters(with), kBits}, layout::span_start_offset(0), *with.gap};
     const StubAction times = {.what = call};
     const StubAction records = {
         .stack = shape.site == 0 ? StackUse::at_entry : StackUse::keep_red_zone,
@@ -225,7 +225,7 @@ class Program {
     return *reinterpret_cast<layout::RuntimeContext*>(runtime_.data() + extent_.data_size -
                                                       sizeof(layout::RuntimeContext));
   }
-  uint64_t abandoned() const { return cells_[kAbandonedOffset]; }
+  uint64_t abandoned() const { return areas_[kAbandonedOffset]; }
   // As a reset does.
   void drop_calls() {
     auto* const slots = reinterpret_cast<layout::Slot*>(runtime_.data());
@@ -233,7 +233,7 @@ class Program {
       if (slots[i].return_address != 0) slots[i].tsc = static_cast<uint64_t>(PP_SLOT_TSC_DROPPED);
   }
   bool has_recorded() const {
-    return reinterpret_cast<const layout::PoolHeader*>(cells_.data() + kPool)->taken != 0;
+    return reinterpret_cast<const layout::PoolHeader*>(areas_.data() + kPool)->taken != 0;
   }
   // Has the gap of any area begun?
   bool has_gap(const Spec& with) { return gap_word(0, with) != 0 || gap_word(1, with) != 0; }
@@ -253,14 +253,14 @@ class Program {
 
  private:
   static constexpr uint64_t kSlots = 4;
-  static constexpr uint64_t kAbandonedOffset = offsetof(layout::TimeCells, abandoned);
+  static constexpr uint64_t kAbandonedOffset = offsetof(layout::TimeCounters, abandoned);
   static constexpr unsigned kBits = 3;
   static constexpr uint64_t kBlock = layout::histogram_size(kBits);
   static constexpr uint64_t kPool = 1 << 13;  // after two areas
   static constexpr int kOthers = 20;          // some more than are in a group
 
   static std::span<const arch::Metric> metrics(const Spec& with) {
-    static constexpr arch::Metric kAll[] = {{0, kBits}, {sizeof(layout::TimeCells), 0}};
+    static constexpr arch::Metric kAll[] = {{0, kBits}, {sizeof(layout::TimeCounters), 0}};
     return std::span(kAll).first(with.metrics);
   }
   // Where glibc has a thread's TID; any word that does not change will do.
@@ -280,12 +280,12 @@ class Program {
       reinterpret_cast<uint64_t*>(entry + 1)[0] = !is_own || with.has_begun;
     }
   }
-  // Where the gap's cells are in an area, after those of the metrics if a call is timed.
-  static uint64_t gap_cells(const Spec& with) {
-    return with.kind == Kind::time ? with.metrics * sizeof(layout::TimeCells) : 0;
+  // Where the gap's counters are in an area, after those of the metrics if a call is timed.
+  static uint64_t gap_counters(const Spec& with) {
+    return with.kind == Kind::time ? with.metrics * sizeof(layout::TimeCounters) : 0;
   }
   uint64_t& gap_word(uint64_t area, const Spec& with) {
-    return *reinterpret_cast<uint64_t*>(cells_.data() + area * (kPool / 2) + gap_cells(with) +
+    return *reinterpret_cast<uint64_t*>(areas_.data() + area * (kPool / 2) + gap_counters(with) +
                                         PP_GAP_BEGAN);
   }
   static Address near() { return align_up(kProgram.begin, 1 << 21) - (64 << 20); }
@@ -297,7 +297,7 @@ class Program {
   ExecutableMemory arena_;
   RuntimeExtent extent_;
   ExecutableMemory runtime_;
-  std::vector<uint8_t> cells_;
+  std::vector<uint8_t> areas_;
   Address site_;
   Address trampoline_ = 0;
   std::vector<uint8_t> original_;

@@ -99,7 +99,7 @@ TEST_F(Matching, RefusesAPointThatMatchesSeveralPlaces) {
   const auto& ambiguous = std::get<AmbiguousPoint>(spans.error());
   EXPECT_EQ(ambiguous.span, "main..c*");
   EXPECT_EQ(ambiguous.point, "c*");
-  EXPECT_GE(ambiguous.places, ambiguous.some.size());
+  EXPECT_GE(ambiguous.matches, ambiguous.some.size());
   EXPECT_THAT(ambiguous.some, testing::Contains("dlhost:call"));
 }
 

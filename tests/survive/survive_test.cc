@@ -226,9 +226,9 @@ TEST_P(Survive, a_kill) {
   const int share = kills_wanted() / kCases;
   KillReport report;
   // One run to its end, to find out where it can be killed, and how long it takes.
-  const uint64_t begin_ns = monotonic_ns();
+  const uint64_t start_ns = monotonic_ns();
   ASSERT_TRUE(one_kill([](const Command& c) { return kill_at_stop(c, 0); }, report));
-  const uint64_t duration_ns = monotonic_ns() - begin_ns;
+  const uint64_t duration_ns = monotonic_ns() - start_ns;
   ASSERT_TRUE(report.ending.exited_with(0)) << report.ending.text() << report.output;
   ASSERT_GT(report.stops, 100) << "nothing was traced";
 

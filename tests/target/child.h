@@ -24,12 +24,12 @@ struct Shared {
 
 class Child {
  public:
-  explicit Child(const std::function<void(Shared&)>& body) {
+  explicit Child(const std::function<void(Shared&)>& run) {
     shared_ = new (mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                         -1, 0)) Shared{};
     pid_ = fork();
     if (pid_ == 0) {
-      body(*shared_);
+      run(*shared_);
       _exit(shared_->failures == 0 ? 0 : 1);
     }
   }

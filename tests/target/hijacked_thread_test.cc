@@ -96,7 +96,7 @@ void nap(Shared& shared) {
 
 struct Work {
   const char* name;
-  void (*body)(Shared&);
+  void (*run)(Shared&);
 };
 void PrintTo(const Work& work, std::ostream* out) {
   *out << work.name;
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(While, HijackedThreads,
                          [](const auto& work) { return work.param.name; });
 
 TEST_P(HijackedThreads, MakeCallsInTheTargetAndRestoreEveryRegister) {
-  Child child(GetParam().body);
+  Child child(GetParam().run);
   child.wait_for_rounds(5);
   auto target = RemoteTarget::open(child.pid());
   ASSERT_TRUE(target.ok());
@@ -202,7 +202,7 @@ size_t open_descriptors(pid_t pid) {
 }
 
 TEST_P(HijackedThreads, MakeAScriptOfCallsAndLeaveNothing) {
-  Child child(GetParam().body);
+  Child child(GetParam().run);
   child.wait_for_rounds(5);
   auto target = RemoteTarget::open(child.pid());
   ASSERT_TRUE(target.ok());
@@ -313,7 +313,7 @@ void hijack_and_die(pid_t pid, const Room& room, Death death) {
 }
 
 TEST_P(HijackedThreads, RestoreThemselvesWhenTheControllerIsKilled) {
-  Child child(GetParam().body);
+  Child child(GetParam().run);
   child.wait_for_rounds(5);
   auto target = RemoteTarget::open(child.pid());
   ASSERT_TRUE(target.ok());

@@ -24,9 +24,9 @@ void spin(Shared& shared) {
   while (!shared.stop) shared.rounds = shared.rounds + 1;
 }
 
-void start_thread(void* (*body)(void*), Shared& shared) {
+void start_thread(void* (*run)(void*), Shared& shared) {
   pthread_t id;
-  pthread_create(&id, nullptr, body, &shared);
+  pthread_create(&id, nullptr, run, &shared);
 }
 
 TEST(Stop, StopsAllThreadsAndResumesThem) {

@@ -21,23 +21,23 @@ std::vector<uint8_t> jump_bytes(Address site, Address to) {
 TEST(TrampolineSpace, MakesEachBoundaryABreakpoint) {
   TrampolineSpace space([](Range) { return true; });
   for (unsigned mask = 1; mask < 16; ++mask) {
-    std::vector<uint8_t> interior;
+    std::vector<uint8_t> boundaries;
     for (uint8_t offset = 1; offset <= 4; ++offset)
-      if ((mask >> (offset - 1) & 1) != 0) interior.push_back(offset);
-    const auto at = space.take(kSite, interior, kPointer);
+      if ((mask >> (offset - 1) & 1) != 0) boundaries.push_back(offset);
+    const auto at = space.take(kSite, boundaries, kPointer);
     ASSERT_TRUE(at.has_value()) << mask;
     const auto jump = jump_bytes(kSite, *at);
     EXPECT_EQ(jump[0], 0xe9);
-    for (uint8_t offset : interior) EXPECT_EQ(jump[offset], 0xcc) << mask;
+    for (uint8_t offset : boundaries) EXPECT_EQ(jump[offset], 0xcc) << mask;
   }
 }
 
 TEST(TrampolineSpace, NeverUsesAByteTwice) {
   TrampolineSpace space([](Range) { return true; });
   std::set<Address> taken;
-  constexpr std::array<uint8_t, 2> kInterior = {1, 4};
+  constexpr std::array<uint8_t, 2> kBoundaries = {1, 4};
   for (Address site = kSite; site < kSite + 3000; site += 3) {
-    const auto at = space.take(site, kInterior, kPointer);
+    const auto at = space.take(site, kBoundaries, kPointer);
     ASSERT_TRUE(at.has_value());
     for (Address byte = *at; byte < *at + arch::kIndirectJumpLength; ++byte)
       EXPECT_TRUE(taken.insert(byte).second);
@@ -57,23 +57,23 @@ TEST(TrampolineSpace, TakesOnlyAddressesThatCanBeMapped) {
     asked.push_back(range);
     return asked.size() > 1;
   });
-  constexpr std::array<uint8_t, 1> kInterior = {3};
-  const auto at = space.take(kSite, kInterior, kPointer);
+  constexpr std::array<uint8_t, 1> kBoundaries = {3};
+  const auto at = space.take(kSite, kBoundaries, kPointer);
   ASSERT_TRUE(at.has_value());
   EXPECT_FALSE(asked[0].contains(*at));
 }
 
 TEST(TrampolineSpace, HasNothingBelowTheAddressSpace) {
   TrampolineSpace space([](Range) { return true; });
-  constexpr std::array<uint8_t, 1> kInterior = {4};  // 816 MiB below the site
-  EXPECT_FALSE(space.take(0x401000, kInterior, 0x400000).has_value());
+  constexpr std::array<uint8_t, 1> kBoundaries = {4};  // 816 MiB below the site
+  EXPECT_FALSE(space.take(0x401000, kBoundaries, 0x400000).has_value());
 }
 
 TEST(TrampolineSpace, KeepsThePointerInReach) {
   TrampolineSpace space([](Range) { return true; });
-  constexpr std::array<uint8_t, 1> kInterior = {1};
+  constexpr std::array<uint8_t, 1> kBoundaries = {1};
   const Address far = kSite - (uint64_t{1} << 31) - 4096;
-  const auto at = space.take(kSite, kInterior, far);
+  const auto at = space.take(kSite, kBoundaries, far);
   ASSERT_TRUE(at.has_value());
   EXPECT_TRUE(arch::reaches(*at + arch::kIndirectJumpLength, far));
 }

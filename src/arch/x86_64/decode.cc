@@ -78,11 +78,11 @@ bool is_signal_restorer(std::span<const uint8_t> function) {
   // mov $15, %rax (in two encodings); syscall
   constexpr uint8_t kWide[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
   constexpr uint8_t kNarrow[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
-  const auto begins_with = [&](std::span<const uint8_t> bytes) {
+  const auto starts_with = [&](std::span<const uint8_t> bytes) {
     return function.size() >= bytes.size() &&
            std::equal(bytes.begin(), bytes.end(), function.begin());
   };
-  return begins_with(kWide) || begins_with(kNarrow);
+  return starts_with(kWide) || starts_with(kNarrow);
 }
 
 std::optional<Instruction> decode(std::span<const uint8_t> bytes, Address address) {

@@ -203,8 +203,8 @@ void Model::set_page(size_t rows) {
   first_ = first_of_page(page_);
 }
 
-void Model::select(size_t place) {
-  if (!shown_.empty()) selected_ = shown_[std::min(place, shown_.size() - 1)];
+void Model::select(size_t position) {
+  if (!shown_.empty()) selected_ = shown_[std::min(position, shown_.size() - 1)];
 }
 
 void Model::move(std::ptrdiff_t rows) {

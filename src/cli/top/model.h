@@ -109,9 +109,9 @@ class Model {
   const Row& row(size_t index) const { return data().rows[index]; }
   const Figures& figures(size_t index) const { return figures_[index]; }
   bool has_ended(const Row& row) const { return processes().at(row.pid).has_ended; }
-  // The place of the selected row in shown(); 0 if there is none.
+  // The position of the selected row in shown(); 0 if there is none.
   size_t selected() const;
-  // The place of the first row of a page of so many rows, on which the selected row is.
+  // The position of the first row of a page of so many rows, on which the selected row is.
   size_t first_of_page(size_t rows) const;
 
   // Of all rows: calls per second, calls that were not timed since the start, and rows with calls.
@@ -161,7 +161,7 @@ class Model {
   void sort_by(Column column);
   void move_sort(bool right);
   void move(std::ptrdiff_t rows);
-  void select(size_t place);
+  void select(size_t position);
   void toggle_frozen();
 
   Data live_;

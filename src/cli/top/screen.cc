@@ -126,7 +126,7 @@ void Drawing::draw_table() {
   constexpr size_t kMark = 1;
   const TableLayout layout = layout_of(model_, size_.width - kMark, unicode_);
   Line title = {{std::string(kMark, ' '), Style::heading}};
-  for (const Cell& cell : heading(model_, layout)) {
+  for (const TableCell& cell : heading(model_, layout)) {
     const bool is_sorted = cell.column == model_.sort_column();
     title.push_back({cell.text, is_sorted ? Style::sorted : Style::heading});
   }
@@ -135,16 +135,16 @@ void Drawing::draw_table() {
   const size_t selected = model_.selected();
   const size_t first = model_.first_of_page(rows);
   const size_t end = std::min(first + rows, model_.shown().size());
-  for (size_t place = first; place < end; ++place) {
-    const size_t index = model_.shown()[place];
-    const std::vector<Cell> cells = cells_of(model_, index, layout);
-    if (place == selected) {
+  for (size_t position = first; position < end; ++position) {
+    const size_t index = model_.shown()[position];
+    const std::vector<TableCell> cells = cells_of(model_, index, layout);
+    if (position == selected) {
       add(fitted(">" + text_of(cells), size_.width, unicode_), Style::selected);
       continue;
     }
     const bool is_faint = model_.has_ended(model_.row(index)) || model_.figures(index).calls == 0;
     Line line = {{std::string(kMark, ' ')}};
-    for (const Cell& cell : cells)
+    for (const TableCell& cell : cells)
       line.push_back({cell.text, is_faint                      ? Style::faint
                                  : !cell.column                ? Style::bar
                                  : cell.column == Column::name ? Style::bold

@@ -56,8 +56,8 @@ TableLayout layout_of(const Model& model, std::optional<size_t> width, bool unic
   return layout;
 }
 
-std::vector<Cell> heading(const Model& model, const TableLayout& layout) {
-  std::vector<Cell> cells;
+std::vector<TableCell> heading(const Model& model, const TableLayout& layout) {
+  std::vector<TableCell> cells;
   const auto add = [&](Column column, size_t width, const char* title) {
     const std::string text = marked_title(model, column, title, layout.unicode);
     cells.push_back({column, right(text, width)});
@@ -78,10 +78,10 @@ std::vector<Cell> heading(const Model& model, const TableLayout& layout) {
   return cells;
 }
 
-std::vector<Cell> cells_of(const Model& model, size_t index, const TableLayout& layout) {
+std::vector<TableCell> cells_of(const Model& model, size_t index, const TableLayout& layout) {
   const Row& row = model.row(index);
   const Figures& figures = model.figures(index);
-  std::vector<Cell> cells;
+  std::vector<TableCell> cells;
   if (layout.pid != 0)
     cells.push_back({Column::pid, right(fmt::format("{}", row.pid), layout.pid)});
   cells.push_back({Column::rate, right(rate(figures.rate), kRateWidth)});
@@ -102,9 +102,9 @@ std::vector<Cell> cells_of(const Model& model, size_t index, const TableLayout& 
   return cells;
 }
 
-std::string text_of(const std::vector<Cell>& cells) {
+std::string text_of(const std::vector<TableCell>& cells) {
   std::string text;
-  for (const Cell& cell : cells) text += cell.text;
+  for (const TableCell& cell : cells) text += cell.text;
   text.erase(text.find_last_not_of(' ') + 1);
   return text;
 }

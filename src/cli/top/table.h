@@ -21,16 +21,16 @@ struct TableLayout {
 // For a line of `width` columns; without a width, names are not shortened.
 TableLayout layout_of(const Model& model, std::optional<size_t> width, bool unicode);
 
-struct Cell {
+struct TableCell {
   std::optional<Column> column;  // nullopt: the last minute
   std::string text;              // with the spaces before it
 };
 
 // The cells of the line above the table. A mark is on the column that gives the order.
-std::vector<Cell> heading(const Model& model, const TableLayout& layout);
-std::vector<Cell> cells_of(const Model& model, size_t row, const TableLayout& layout);
+std::vector<TableCell> heading(const Model& model, const TableLayout& layout);
+std::vector<TableCell> cells_of(const Model& model, size_t row, const TableLayout& layout);
 
 // Returns the cells as one line of text.
-std::string text_of(const std::vector<Cell>& cells);
+std::string text_of(const std::vector<TableCell>& cells);
 
 }  // namespace pinprick::cli::top

@@ -47,7 +47,7 @@ inline SitePlan planned_jump(Address at, uint8_t first = 0x50) {
   jump.written = jump.displaced = arch::kJumpLength;
   for (uint8_t i = 0; i < arch::kJumpLength; ++i) {
     jump.original.push_back(static_cast<uint8_t>(first + i));
-    if (i != 0) jump.interior.push_back(i);
+    if (i != 0) jump.boundaries.push_back(i);
   }
   return planned;
 }
@@ -83,7 +83,7 @@ class MadeSites {
 inline void put_in_place(Site& site, Encoding& encoding, const StubFeatures& features) {
   Encoding::Stub& made = encoding.stubs.emplace_back();
   made.features = features;
-  made.stub.begin = made.stub.body = site.address + 0x1000;
+  made.stub.begin = made.stub.copy = site.address + 0x1000;
   encoding.in_use = encoding.stubs.size() - 1;
   site.in_place = &encoding;
 }

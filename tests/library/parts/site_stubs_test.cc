@@ -21,12 +21,12 @@ std::vector<arch::StubAction> actions_of(const Site& site, const StubFeatures& f
 TEST(StubActions, CountThenRunHandlersThenTimeAndRunPostHandlersAfterTheInstruction) {
   MadeSites made;
   Site& site = made.add(planned_jump(kText));
-  site.cell = 16;
+  site.counter = 16;
   site.metric = arch::Metric{};
   const auto actions =
       actions_of(site, {.counts = true, .before = true, .after = true, .times = true});
   ASSERT_EQ(actions.size(), 4u);
-  EXPECT_EQ(std::get<arch::CountHit>(actions[0].what).cell, 16u);
+  EXPECT_EQ(std::get<arch::CountHit>(actions[0].what).counter, 16u);
   const auto& before = std::get<arch::CallHandlers>(actions[1].what);
   EXPECT_EQ(before.handlers, reinterpret_cast<uint64_t>(&site.before));
   EXPECT_EQ(std::get<arch::TimeCall>(actions[2].what).enter, kEnter);

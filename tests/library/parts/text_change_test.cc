@@ -20,14 +20,14 @@ TEST(Pieces, AreInOrderAndNoneIsTooLarge) {
   Site& site = made.add(planned_jump(kText));
   std::vector<TextChange> changes(2 * kMostInPiece + 1, {&site, nullptr, {}});
   for (size_t i = 0; i < changes.size(); ++i) changes[i].edit.site = i;
-  std::vector<size_t> sizes, begins;
+  std::vector<size_t> sizes, starts;
   EXPECT_TRUE(in_pieces(changes, [&](std::span<const TextChange> piece) -> Result<void, Error> {
     sizes.push_back(piece.size());
-    begins.push_back(piece.front().edit.site);
+    starts.push_back(piece.front().edit.site);
     return {};
   }));
   EXPECT_THAT(sizes, ElementsAre(kMostInPiece, kMostInPiece, 1));
-  EXPECT_THAT(begins, ElementsAre(0, kMostInPiece, 2 * kMostInPiece));
+  EXPECT_THAT(starts, ElementsAre(0, kMostInPiece, 2 * kMostInPiece));
 }
 
 TEST(Pieces, EndWithTheFirstThatFails) {
@@ -55,7 +55,7 @@ TEST(TextChange, PlacesAJumpToTheStubInUseOverTheOriginalBytes) {
   EXPECT_EQ(change.edit.length, arch::kJumpLength);
   EXPECT_THAT(change.edit.jump, ElementsAreArray(*arch::encode_jump(kText, stub)));
   EXPECT_THAT(change.edit.original, ElementsAre(0x50, 0x51, 0x52, 0x53, 0x54));
-  EXPECT_THAT(change.edit.interior, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(change.edit.boundaries, ElementsAre(1, 2, 3, 4));
 }
 
 TEST(TextChange, RemovesTheEncodingInPlaceAndLeavesABreakpointIfWanted) {

@@ -191,7 +191,7 @@ void HookCode::emit_pointers() {
 //     pop rcx, r11; ret
 //     slot:  the same of the hook's own table; pop r11; ret
 //     other: pop rcx, r11
-//     body:  displaced instructions, jump back
+//     copy:  displaced instructions, jump back
 //     personality: r9 = table; jmp pp_personality
 //     landing: r11 = table; jmp pp_unwound
 //     table; CIE, FDE, end; pointers
@@ -253,7 +253,7 @@ Stub HookCode::for_unwinder() {
 //     *result = {0, start and end of the range, 0, header}; rax = 0
 //     pop rcx, r11; ret
 //     other: pop rcx, r11
-//     body:  displaced instructions, jump back
+//     copy:  displaced instructions, jump back
 //     for each asker: personality, landing, table; header, CIE, FDE, end
 //     for others: header, CIE, FDE, end
 //     pointers
@@ -356,13 +356,13 @@ void HookCode::put_record(Assembler::Label name) {
 //     look: for each of the three:
 //         r11 = the last range of the tables that starts at or before it
 //         goto found if it does not end there
-//     other: pop rdx, rcx, r11; goto body
+//     other: pop rdx, rcx, r11; goto copy
 //     found: rdx = header
 //            record = an object with this range and this header, on the stack
-//            rax = body(callback, argument)
-//            if it is 0: body(tells_of_tables, &record); rax = what the callback returned for it
+//            rax = copy(callback, argument)
+//            if it is 0: copy(tells_of_tables, &record); rax = what the callback returned for it
 //            pop; ret
-//     body:  displaced instructions, jump back
+//     copy:  displaced instructions, jump back
 //     for each asker: personality, landing, table; header, CIE, FDE, end
 //     for others: header, CIE, FDE, end
 //     pointers
@@ -380,7 +380,7 @@ Stub HookCode::for_list() {
   const auto look = code_.new_label();
   const auto other = code_.new_label();
   const auto found = code_.new_label();
-  const auto body = code_.new_label();
+  const auto copy = code_.new_label();
   const auto name = code_.new_label();
   const auto done = code_.new_label();
   save({Reg::r11, Reg::rcx, Reg::rdx});
@@ -416,7 +416,7 @@ Stub HookCode::for_list() {
   code_.jump_if(Condition::below, next);
   code_.bind(other);
   restore({Reg::rdx, Reg::rcx, Reg::r11});
-  code_.jmp(body);
+  code_.jmp(copy);
 
   code_.bind(found);
   words_are(kSaved);
@@ -426,19 +426,19 @@ Stub HookCode::for_list() {
   code_.store(Reg::rsp, kTellingCallback, Reg::rdi);
   code_.store(Reg::rsp, kTellingArgument, Reg::rsi);
   put_record(name);
-  code_.call(body);
+  code_.call(copy);
   code_.test32(Reg::rax);
   code_.jump_if(Condition::not_equal, done);
   code_.lea(Reg::rdi, spec_.tells_of_tables);
   code_.mov(Reg::rsi, Reg::rsp);
-  code_.call(body);
+  code_.call(copy);
   code_.load(Reg::rax, Reg::rsp, kTellingResult);
   code_.bind(done);
   code_.store_imm32(Reg::rsp, -8, 0);
   code_.lea(Reg::rsp, Reg::rsp, kFrame);
   restore({Reg::rdx, Reg::rcx, Reg::r11});
   code_.ret();
-  code_.bind(body);
+  code_.bind(copy);
   emit_displaced();
   emit_headers();
   emit_pointers();

@@ -104,7 +104,7 @@ void VforkHook::restore_flags_and_number() {
 //                 r11 = rax, the number; al, ah = flags
 //                 goto sharing if the child shares memory and thread pointer, and its parent waits
 //     plain:      flags, rax
-//     body:       syscall
+//     copy:       syscall
 //                 goto out
 //     sharing:    goto plain if rseq.cpu_id < 0
 //                 rseq.cpu_id = -1
@@ -162,7 +162,7 @@ Stub VforkHook::emit() {
   choose();
   code_.bind(plain_);
   restore_flags_and_number();
-  stub.body = code_.here();
+  stub.copy = code_.here();
   stub.copies.push_back({0, 0});
   code_.syscall();
   next_is(sizeof kSyscall);

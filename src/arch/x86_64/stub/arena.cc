@@ -29,10 +29,10 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.u64(spec.unwind_tables);
   code.align(spec.tables_apart ? kPageSize : 64, 0);
   const auto locked_table = code.bind_here();
-  for (Address cells : spec.locked_cells) code.u64(cells);
+  for (Address area : spec.locked_areas) code.u64(area);
   for (uint32_t i = 0; i < layout::kUnregisteredEntries; ++i) code.u64(0);
   entries.cpu_table = code.here();
-  for (Address cells : spec.cpu_cells) code.u64(cells);
+  for (Address area : spec.cpu_areas) code.u64(area);
 
   // locked_count: [stripe(rsp) + rax] += 1; preserves flags. Threads are spread over stripes by
   // their stacks.
@@ -74,7 +74,7 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
     const Address begin = code.here();
     note(Caller::inside_call, 1);
     code.load(Reg::rcx, Reg::rsp, 0);
-    code.load_sx32(Reg::rax, Reg::rcx, kCellField + further);
+    code.load_sx32(Reg::rax, Reg::rcx, kCounterField + further);
     code.lea(Reg::rcx, Reg::rcx, kCounted + further);
     code.store(Reg::rsp, 0, Reg::rcx);
     note(Caller::returned_to, 1);

@@ -20,8 +20,8 @@ void emit_stripe(Assembler& code, Reg reg);
 
 // Offsets in a probe's counting code from its start, if it does not keep the red zone. If it does,
 // they are kStepOverRedZone larger.
-inline constexpr int32_t kCellField = 48;  // offset of the counter in a per-CPU area, 32 bits
-inline constexpr int32_t kCounted = 62;    // after the counting
+inline constexpr int32_t kCounterField = 48;  // offset of the counter in a per-CPU area, 32 bits
+inline constexpr int32_t kCounted = 62;       // after the counting
 inline constexpr int32_t kStepOverRedZone = 5;
 
 }  // namespace pinprick::arch

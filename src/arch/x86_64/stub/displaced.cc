@@ -29,10 +29,10 @@ std::optional<Address> emit_copies(Assembler& code, const Displaced& displaced, 
     assert(instruction && instruction->length <= bytes.size());
     if (stub.copies.empty()) {
       if (displaced.link) emit_link(code, *displaced.link, instruction->length, stub);
-      stub.body = code.here();
+      stub.copy = code.here();
     }
     const auto offset = static_cast<uint8_t>(from);
-    stub.copies.push_back({offset, static_cast<uint32_t>(code.here() - stub.body)});
+    stub.copies.push_back({offset, static_cast<uint32_t>(code.here() - stub.copy)});
     stub.frames.note(code.here(), offset, 0, instruction->length);
     // A nop needs no copy: a thread before it and one after it are at the same address.
     if (instruction->special == Special::nop) {
@@ -71,8 +71,8 @@ void emit_displaced(Assembler& code, const Displaced& displaced, Stub& stub, siz
                     emit_copies(code, displaced, from, displaced.bytes.size(), stub), stub);
 }
 
-std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address body) {
-  Assembler code(body);
+std::optional<std::vector<Copy>> copies_of(const Displaced& displaced, Address start) {
+  Assembler code(start);
   Stub stub;
   emit_displaced(code, displaced, stub);
   if (!code.finish()) return std::nullopt;

@@ -10,7 +10,7 @@ void emit_slot_code(Assembler& code, Address slots, uint64_t count, Address leav
   for (uint64_t i = 0; i < count; ++i) {
     const Address slot = slots + i * sizeof(layout::Slot);
     const Address begin = code.here();
-    code.call_memory(slot + PP_SLOT_BODY);
+    code.call_memory(slot + PP_SLOT_COPY);
     assert(code.here() == begin + kSlotReturn);
     code.push_memory(slot + PP_SLOT_RETURN_ADDRESS);
     assert(code.here() == begin + kSlotLeaves);

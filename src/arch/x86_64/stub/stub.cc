@@ -38,7 +38,7 @@ class StubWriter {
  public:
   StubWriter(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
              const Displaced& displaced)
-      : code_(code), arena_(arena), spec_(spec), displaced_(displaced), body_(code.new_label()) {}
+      : code_(code), arena_(arena), spec_(spec), displaced_(displaced), copy_(code.new_label()) {}
 
   Stub write();
 
@@ -56,7 +56,7 @@ class StubWriter {
   };
   struct TimeRecord {
     const TimeCall* what;
-    Assembler::Label enter, record, body;
+    Assembler::Label enter, record, copy;
   };
 
   struct MetricRecord {
@@ -70,7 +70,7 @@ class StubWriter {
   };
 
   void copy_up_to(size_t offset);
-  void begin_body();
+  void begin_copy();
   void write_switch(const StubAction& action);
   void end_switch(uint8_t offset);
 
@@ -94,7 +94,7 @@ class StubWriter {
   void write_records();
   void write_record(const HandlerRecord& one);
   void write_record(const TimeRecord& one);
-  void write_record(const MetricRecord& what, Assembler::Label body, Address next);
+  void write_record(const MetricRecord& what, Assembler::Label copy, Address next);
 
   // Records the number of words on the stack at the next instruction, before the action's
   // instruction of the program has run.
@@ -115,8 +115,8 @@ class StubWriter {
   std::optional<Address> next_;  // where the program continues then; none: it does not
   Sequence sequence_;            // of the CountHit whose out-of-line part was written last
   Address routine_ = 0;          // of the CallRoutine
-  Assembler::Label body_;        // where a measured call continues
-  bool body_has_begun_ = false;
+  Assembler::Label copy_;        // where a measured call continues
+  bool copy_has_begun_ = false;
   std::vector<HandlerRecord> handlers_;
   std::vector<ValueRecord> values_;
   std::optional<TimeRecord> timed_;
@@ -144,7 +144,7 @@ Stub StubWriter::write() {
     if (&action == &actions.back() || (&action)[1].offset != action.offset)
       end_switch(action.offset);
   }
-  begin_body();
+  begin_copy();
   copy_up_to(displaced_.bytes.size());
   emit_continuation(code_, displaced_, next_, stub_);
   write_records();
@@ -155,13 +155,13 @@ Stub StubWriter::write() {
 void StubWriter::copy_up_to(size_t offset) {
   assert(offset >= copied_);
   if (offset == copied_) return;
-  begin_body();
+  begin_copy();
   next_ = emit_copies(code_, displaced_, copied_, offset, stub_);
   copied_ = offset;
 }
 
-void StubWriter::begin_body() {
-  if (!std::exchange(body_has_begun_, true)) code_.bind(body_);
+void StubWriter::begin_copy() {
+  if (!std::exchange(copy_has_begun_, true)) code_.bind(copy_);
 }
 
 void StubWriter::write_switch(const StubAction& action) {
@@ -210,8 +210,8 @@ void StubWriter::return_to_red_zone(const StubAction& action) {
 //                  push rax, rcx                   below the red zone, in the middle of a function
 //                  rax = signature                 the kernel wants it right before `again`
 //     again:       rseq.rseq_cs = &descriptor
-//     begin:       rcx = cells of this CPU; if 0 goto locked
-//                  [rcx + cell] = [rcx + cell] + 1
+//     begin:       rcx = area of this CPU; if 0 goto locked
+//                  [rcx + counter] = [rcx + counter] + 1
 //     end:                                         the store before it is the one that takes effect
 //     counted:     rseq.rseq_cs = 0
 //                  pop rcx, rax
@@ -252,7 +252,7 @@ void StubWriter::write_action(const StubAction& action, const CountHit& what) {
   if (spec_.rseq) {
     write_sequence(action, *spec_.rseq, what);
   } else {
-    code_.mov_imm32(Reg::rax, what.cell);
+    code_.mov_imm32(Reg::rax, what.counter);
     code_.call(arena_.locked_count);
   }
   code_.pop(Reg::rcx);
@@ -276,8 +276,8 @@ void StubWriter::write_sequence(const StubAction& action, RseqArea rseq, const C
   code_.lea(Reg::rax, arena_.cpu_table);
   code_.load_indexed8(Reg::rcx, Reg::rax, Reg::rcx);
   code_.jrcxz(sequence_.locked);
-  code_.lea_wide(Reg::rcx, Reg::rcx, static_cast<int32_t>(what.cell));
-  assert(code_.here() - 4 - start == kCellField);
+  code_.lea_wide(Reg::rcx, Reg::rcx, static_cast<int32_t>(what.counter));
+  assert(code_.here() - 4 - start == kCounterField);
   code_.load(Reg::rax, Reg::rcx, 0);
   code_.lea(Reg::rax, Reg::rax, 1);
   code_.store(Reg::rcx, 0, Reg::rax);
@@ -289,7 +289,7 @@ void StubWriter::write_sequence(const StubAction& action, RseqArea rseq, const C
   words_are(action, words);
 }
 
-// [stripe(rsp) + cell] += 1. Uses r12, r13 and the flags, which are free at a stack check.
+// [stripe(rsp) + counter] += 1. Uses r12, r13 and the flags, which are free at a stack check.
 void StubWriter::write_counting_without_stack(const CountHit& what) {
   constexpr uint64_t kStripesBefore = layout::kLockedStripes + layout::kUnregisteredEntries;
   const auto nowhere = code_.new_label();
@@ -298,7 +298,7 @@ void StubWriter::write_counting_without_stack(const CountHit& what) {
   code_.load_indexed8(Reg::r12, Reg::r12, Reg::r13);
   code_.test(Reg::r12);
   code_.jump_if(Condition::equal, nowhere);
-  code_.locked_increment(Reg::r12, static_cast<int32_t>(what.cell));
+  code_.locked_increment(Reg::r12, static_cast<int32_t>(what.counter));
   code_.bind(nowhere);
 }
 
@@ -312,17 +312,17 @@ void StubWriter::write_counting_without_stack(const CountHit& what) {
 //      resume: rsp -= 8]
 //
 //     routine: its address
-//     record:  address of the instruction, handlers, resume, body
+//     record:  address of the instruction, handlers, resume, copy
 //
 // The runtime stores where a call continues in the second word below the stack pointer that it
 // returns with. Data there survives signals, and so does the return address in the first word. A
-// call that goes through a slot continues at `body`: the next action, or the displaced
+// call that goes through a slot continues at `copy`: the next action, or the displaced
 // instructions. Handlers of later instructions measure nothing.
 
 void StubWriter::write_action(const StubAction& action, const CallHandlers& what) {
   assert(!what.may_enter_slot || (action.offset == 0 && !keeps(action)));
   const HandlerRecord record = {&what, action.offset, code_.new_label(), code_.new_label(),
-                                action.offset == 0 ? code_.new_label() : body_};
+                                action.offset == 0 ? code_.new_label() : copy_};
   handlers_.push_back(record);
   leave_red_zone(action);
   code_.call_memory(record.routine);
@@ -341,15 +341,15 @@ void StubWriter::write_action(const StubAction& action, const CallHandlers& what
 //
 //     push rax
 //     rax = &record
-//     jmp enter               -> the slot's code -> body
-//   body:
+//     jmp enter               -> the slot's code -> copy
+//   copy:
 //
 //     [enter:] [its address]
 //     record:  a layout::ProbeRecord for each metric, and one for the gap
 
 void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
   assert(action.offset == 0 && action.stack == StackUse::at_entry && !timed_);
-  begin_body();
+  begin_copy();
   timed_ = {&what, code_.new_label(), code_.new_label(), code_.new_label()};
   words_are(action, 0);
   code_.push(Reg::rax);
@@ -359,7 +359,7 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
     code_.jmp_memory(timed_->enter);
   else
     code_.jmp_memory(arena_.enter_pointer);
-  code_.bind(timed_->body);
+  code_.bind(timed_->copy);
 }
 
 // --- RecordValue
@@ -476,7 +476,7 @@ void StubWriter::write_records() {
   for (const HandlerRecord& one : handlers_) write_record(one);
   for (const ValueRecord& one : values_) {
     code_.bind(one.record);
-    write_record(one.what, body_, 0);
+    write_record(one.what, copy_, 0);
   }
   if (timed_) write_record(*timed_);
 }
@@ -488,7 +488,7 @@ void StubWriter::write_record(const HandlerRecord& one) {
   code_.u64(displaced_.address + one.offset);
   code_.u64(one.what->handlers);
   code_.u64(one.resume);
-  code_.u64(body_);
+  code_.u64(copy_);
 }
 
 void StubWriter::write_record(const TimeRecord& one) {
@@ -502,17 +502,17 @@ void StubWriter::write_record(const TimeRecord& one) {
   for (const Metric& metric : metrics) {
     const Address next = code_.here() + sizeof(layout::ProbeRecord);
     const bool is_last = &metric == &metrics.back() && !one.what->gap;
-    write_record({metric}, one.body, is_last ? 0 : next);
+    write_record({metric}, one.copy, is_last ? 0 : next);
   }
   if (const auto& gap = one.what->gap)
-    write_record({gap->metric, gap->start, gap->pass}, one.body, 0);
+    write_record({gap->metric, gap->start, gap->pass}, one.copy, 0);
 }
 
-void StubWriter::write_record(const MetricRecord& what, Assembler::Label body, Address next) {
+void StubWriter::write_record(const MetricRecord& what, Assembler::Label copy, Address next) {
   const Metric& metric = what.metric;
-  code_.u64(body);
+  code_.u64(copy);
   code_.u64(displaced_.address);
-  code_.u64(metric.cells);
+  code_.u64(metric.counters);
   code_.u64(next);
   code_.u32(1u << metric.fraction_bits);
   code_.u32(metric.fraction_bits);

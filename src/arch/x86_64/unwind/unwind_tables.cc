@@ -360,12 +360,12 @@ void find_stub(Expression& at, const StubTables& tables) {
   at.literal(0);
   for (uint32_t step = tables.groups / 2; step != 0; step /= 2) {
     at.op(kOpDup).number(step).op(kOpPlus).literal(2).op(kOpShl);
-    at.word(tables.group_begins).op(kOpPlus).deref(4);
+    at.word(tables.group_starts).op(kOpPlus).deref(4);
     at.pick(2).op(kOpAtMost).number(step).op(kOpMul).op(kOpPlus);
   }  // offset, group
-  at.op(kOpDup).literal(2).op(kOpShl).word(tables.group_begins).op(kOpPlus).deref(4);
+  at.op(kOpDup).literal(2).op(kOpShl).word(tables.group_starts).op(kOpPlus).deref(4);
   at.op(kOpSwap).literal(kGroupLog2 + 1).op(kOpShl).word(tables.shape_numbers).op(kOpPlus);
-  at.op(kOpRot).op(kOpMinus);  // place in shape_numbers, offset in group
+  at.op(kOpRot).op(kOpMinus);  // index in shape_numbers, offset in group
   const size_t again = at.here();
   at.op(kOpOver).deref(2).literal(std::countr_zero(kShapeUnit)).op(kOpShl);
   at.word(tables.shapes).op(kOpPlus);  // ..., shape
@@ -374,7 +374,7 @@ void find_stub(Expression& at, const StubTables& tables) {
   at.deref(2).op(kOpMinus).op(kOpSwap).plus(2).op(kOpSwap);
   at.jump_back(again);
   at.land(found);
-  at.op(kOpDup).plus(4);  // place, offset in stub, shape, row
+  at.op(kOpDup).plus(4);  // index, offset in stub, shape, row
   const size_t next = at.here();
   at.op(kOpDup).deref(2).pick(3).op(kOpGreater);
   const size_t here = at.forward(kOpBranch);
@@ -396,7 +396,7 @@ void stub_rules(Assembler& at, const StubTables& tables) {
   address.op(kOpDup).byte(kBackNowhere).op(kOpEqual);
   const size_t nowhere = address.forward(kOpBranch);
   address.op(kOpSwap).plus(2).deref(2);
-  address.reg(kReturnAddress).op(kOpPlus).pick(2).op(kOpMinus);  // offset, back, distance's place
+  address.reg(kReturnAddress).op(kOpPlus).pick(2).op(kOpMinus);  // offset, back, distance's address
   address.op(kOpDup).deref(4).byte(32).op(kOpShl).byte(32).op(kOpShra).op(kOpPlus);
   address.plus(sizeof(int32_t) + kAsIfCalled).op(kOpSwap).op(kOpMinus);
   const size_t end = address.forward(kOpSkip);
@@ -462,7 +462,7 @@ UnwindTable emit_trampoline_unwind_table(Assembler& code, Range chunk) {
 RangeHeader range_header(Address at, Address range_begin, Address entry) {
   RangeHeader header = {.encodings = {1, kAbsolute, kUnsigned4, kSigned8FromHeader},
                         .count = {1},
-                        .begin_distance = range_begin - at,
+                        .start_distance = range_begin - at,
                         .entry_distance = entry - at};
   std::memcpy(header.entry, &entry, sizeof header.entry);
   return header;
@@ -515,14 +515,14 @@ uint16_t StubShapes::add(const std::string& shape, uint64_t room) {
   if (const auto known = known_.find(shape); known != known_.end()) return known->second;
   const bool is_known = !shape.empty() && bytes_.size() / kShapeUnit < kMostShapes;
   const auto& wanted = is_known ? shape : unknown_shape(room);
-  const auto [place, is_new] = known_.try_emplace(wanted, 0);
-  if (!is_new) return place->second;
+  const auto [entry, is_new] = known_.try_emplace(wanted, 0);
+  if (!is_new) return entry->second;
   const size_t number = bytes_.size() / kShapeUnit;
   assert(number <= UINT16_MAX);
-  place->second = static_cast<uint16_t>(number);
+  entry->second = static_cast<uint16_t>(number);
   bytes_ += wanted;
   bytes_.resize(align_up(bytes_.size(), kShapeUnit));
-  return place->second;
+  return entry->second;
 }
 
 uint16_t StubShapes::of_end() {
@@ -602,8 +602,8 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
   };
   Address at = align_up(header.frames + header.frames_size, 8);
   for (StubTables& one : tables) {
-    one.group_begins = at;
-    one.shape_numbers = one.group_begins + one.groups * sizeof(uint32_t);
+    one.group_starts = at;
+    one.shape_numbers = one.group_starts + one.groups * sizeof(uint32_t);
     const auto& shapes = spec.arenas[static_cast<size_t>(&one - tables.data())].shapes;
     at = align_up(one.shape_numbers + (shapes.size() / kGroup + 1) * kGroup * sizeof(uint16_t), 8);
   }
@@ -634,7 +634,7 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
   code.raw(*frames.finish());
   align(code, 8);
   for (size_t i = 0; i < tables.size(); ++i) {
-    assert(code.here() == tables[i].group_begins);
+    assert(code.here() == tables[i].group_starts);
     const auto& shapes = spec.arenas[i].shapes;
     uint32_t offset = 0;
     for (size_t group = 0; group < tables[i].groups; ++group) {

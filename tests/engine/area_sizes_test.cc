@@ -1,5 +1,5 @@
-// How many areas of cells a session has, on machines of all sizes.
-#include "engine/cell_sizes.h"
+// How many per-CPU areas a session has, on machines of all sizes.
+#include "engine/area_sizes.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@ namespace pinprick::engine {
 namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
-constexpr SpaceForCells kPlenty = {1024 * kGiB, 512 * kGiB};
+constexpr SpaceForAreas kPlenty = {1024 * kGiB, 512 * kGiB};
 
 layout::SessionCounts counters(uint64_t count) {
   layout::SessionCounts counts;
@@ -23,42 +23,42 @@ layout::SessionCounts histograms(uint64_t count) {
   return counts;
 }
 
-TEST(CellSizes, GiveEachCpuAnAreaWhereThereIsRoom) {
+TEST(AreaSizes, GiveEachCpuAnAreaWhereThereIsRoom) {
   auto counts = counters(1000);
-  choose_cell_sizes(counts, 64, kPlenty);
+  choose_area_sizes(counts, 64, kPlenty);
   EXPECT_EQ(counts.cpus, 64u);
 }
 
-TEST(CellSizes, GiveFewerAreasThanThreadsLockWhereMemoryIsShort) {
+TEST(AreaSizes, GiveFewerAreasThanThreadsLockWhereMemoryIsShort) {
   auto counts = counters(1'000'000);
-  choose_cell_sizes(counts, 200, {4 * kGiB, UINT64_MAX});
+  choose_area_sizes(counts, 200, {4 * kGiB, UINT64_MAX});
   EXPECT_LT(counts.cpus, layout::kLockedStripes);
   EXPECT_GE(counts.cpus, 1u);
 }
 
-TEST(CellSizes, TakeNoMoreThanHalfOfWhatIsLeftInTheFolder) {
+TEST(AreaSizes, TakeNoMoreThanHalfOfWhatIsLeftInTheFolder) {
   auto counts = counters(1'000'000);
   constexpr uint64_t kLeft = 200 << 20;
-  choose_cell_sizes(counts, 64, {1024 * kGiB, kLeft});
+  choose_area_sizes(counts, 64, {1024 * kGiB, kLeft});
   EXPECT_LT(counts.cpus, 64u);
   EXPECT_LE(layout::lay_out(counts).file_size, kLeft / 2);
 }
 
-TEST(CellSizes, HaveOneAreaHoweverLittleThereIs) {
+TEST(AreaSizes, HaveOneAreaHoweverLittleThereIs) {
   auto counts = counters(1'000'000);
-  choose_cell_sizes(counts, 64, {kGiB, 4096});
+  choose_area_sizes(counts, 64, {kGiB, 4096});
   EXPECT_EQ(counts.cpus, 1u);
 }
 
-TEST(CellSizes, HaveABlockForEachHistogramHoweverLittleThereIs) {
+TEST(AreaSizes, HaveABlockForEachHistogramHoweverLittleThereIs) {
   auto counts = histograms(1000);
-  choose_cell_sizes(counts, 8, {kGiB, 4096});
+  choose_area_sizes(counts, 8, {kGiB, 4096});
   EXPECT_GE(counts.pool_size, 1000 * layout::histogram_size(counts.fraction_bits));
 }
 
-TEST(CellSizes, HaveABlockForEachHistogramAndCpuWhereThereIsRoom) {
+TEST(AreaSizes, HaveABlockForEachHistogramAndCpuWhereThereIsRoom) {
   auto counts = histograms(10);
-  choose_cell_sizes(counts, 8, kPlenty);
+  choose_area_sizes(counts, 8, kPlenty);
   EXPECT_EQ(counts.pool_size, 10 * (8 + 1) * layout::histogram_size(counts.fraction_bits));
 }
 

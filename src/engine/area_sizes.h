@@ -1,4 +1,4 @@
-// How many areas of cells a session has, and how many blocks for histograms. Pure, but
+// How many per-CPU areas a session has, and how many blocks for histograms. Pure, but
 // for what asks the machine; nothing can fail.
 #pragma once
 
@@ -9,21 +9,21 @@
 
 namespace pinprick::engine {
 
-// CPUs with cells of their own. On a machine with more than the tables hold, everybody locks.
+// CPUs with areas of their own. On a machine with more than the tables hold, all threads lock.
 uint32_t usable_cpus();
 
 // What there is for a session file, in bytes.
-struct SpaceForCells {
+struct SpaceForAreas {
   uint64_t memory = 0;  // of the machine; UINT64_MAX: not known
   uint64_t folder = 0;  // left in the folder of session files; UINT64_MAX: not known
 };
 
-SpaceForCells space_for_cells(const std::string& folder);
+SpaceForAreas space_for_areas(const std::string& folder);
 
-// Regions of cells besides the first: one per CPU, if that takes no more than its share of the
+// Areas besides the first: one per CPU, if that takes no more than its share of the
 // machine's memory, and of what is left in the folder; or as many as are of use to threads that
 // lock. A machine may have hundreds of CPUs, or say that it could. And blocks for histograms: one
 // for each, and for CPUs' own what is left of that share, or half of it at least.
-void choose_cell_sizes(layout::SessionCounts& counts, uint32_t cpus, const SpaceForCells& space);
+void choose_area_sizes(layout::SessionCounts& counts, uint32_t cpus, const SpaceForAreas& space);
 
 }  // namespace pinprick::engine

@@ -1,4 +1,4 @@
-#include "engine/cell_sizes.h"
+#include "engine/area_sizes.h"
 
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
@@ -13,8 +13,8 @@ uint32_t usable_cpus() {
   return std::min(possible_cpus(), layout::kMaxCpus);
 }
 
-SpaceForCells space_for_cells(const std::string& folder) {
-  SpaceForCells space = {UINT64_MAX, UINT64_MAX};
+SpaceForAreas space_for_areas(const std::string& folder) {
+  SpaceForAreas space = {UINT64_MAX, UINT64_MAX};
   struct sysinfo memory = {};
   struct statvfs files = {};
   if (::sysinfo(&memory) == 0) space.memory = uint64_t{memory.totalram} * memory.mem_unit;
@@ -23,7 +23,7 @@ SpaceForCells space_for_cells(const std::string& folder) {
   return space;
 }
 
-void choose_cell_sizes(layout::SessionCounts& counts, uint32_t cpus, const SpaceForCells& space) {
+void choose_area_sizes(layout::SessionCounts& counts, uint32_t cpus, const SpaceForAreas& space) {
   constexpr uint64_t kShareOfMemory = 64, kShareOfFolder = 2, kAlways = 64 << 20;
   uint64_t most = UINT64_MAX;
   if (space.memory != UINT64_MAX) most = space.memory / kShareOfMemory;
