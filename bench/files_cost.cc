@@ -33,7 +33,7 @@ constexpr int kBatch = 100;  // of the storm; each has to end within a minute
 constexpr int kSources = 200, kPart = 25, kJobs = 2, kBuilds = 3;  // the same for each part
 constexpr double kGateRatio = 2, kReaderRatio = 1.05, kMakeRatio = 1.3;
 
-// The files are of the measurement: nobody else executes or loads them.
+// The files belong to the measurement: no other process executes or loads them.
 class OwnFolder {
  public:
   OwnFolder() {

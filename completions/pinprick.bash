@@ -24,7 +24,7 @@ _pinprick() {
   COMPREPLY=()
 
   for ((i = 1; i < COMP_CWORD; ++i)); do
-    # What stands behind -- is a command of its own.
+    # What follows -- is a command of its own.
     if [ "${COMP_WORDS[i]}" = -- ]; then
       if declare -F _command_offset >/dev/null; then
         _command_offset $((i + 1))

@@ -1,4 +1,4 @@
-// An ELF file that anybody may have written: all that is read of it, down to its branch targets.
+// An untrusted ELF file: all that is read of it, down to its branch targets.
 #include "image/elf_file.h"
 
 #include "fuzzer.h"

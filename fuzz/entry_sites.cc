@@ -1,4 +1,4 @@
-// The lists of entry sites that compilers leave: sections that anybody may have written.
+// The lists of entry sites that compilers leave: untrusted sections.
 #include "image/entry_sites.h"
 
 #include "fuzzer.h"

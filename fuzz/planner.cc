@@ -56,7 +56,8 @@ void check(const plan::FunctionCode& function, const plan::Patch& patch) {
     const auto code = function.bytes.subspan(instruction.address - function.range.begin);
     CHECK(arch::displaceable(code, instruction) == arch::Displaceable::yes);
     CHECK(instruction.special != arch::Special::int3);
-    // Nothing displaced lies behind an instruction that may come back behind itself, or never.
+    // Nothing displaced follows an instruction that may return to the next address, or that never
+    // continues there.
     if (&instruction != &displaced.back()) {
       CHECK(!instruction.is_call());
       CHECK(instruction.falls_through());
@@ -67,13 +68,15 @@ void check(const plan::FunctionCode& function, const plan::Patch& patch) {
     }
   }
   CHECK(patch.boundaries.size() == displaced.size() - 1);
-  // No known branch leads behind the first of them; but a single instruction's, behind the jump.
+  // No known branch leads to a displaced byte after the first; with a single instruction, to one
+  // under the jump.
   CHECK(!function.targets->any_in(site + 1, displaced.size() == 1 ? written_end : touched_end));
   for (Range reserved : function.reserved) CHECK(!reserved.overlaps({site, touched_end}));
   if ((displaced.size() > 1 || displaced_end < written_end) &&
       !function.room.contains(Range{site, touched_end}))
     CHECK(!function.targets->has_unresolved_jump(function.range.begin));
-  // Overwritten bytes that are not displaced are padding, behind something that does not go on.
+  // Overwritten bytes that are not displaced are padding, after an instruction that does not fall
+  // through.
   if (displaced_end < written_end) {
     CHECK(!displaced.back().falls_through());
     for (Address at = displaced_end; at < written_end;) {

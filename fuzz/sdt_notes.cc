@@ -1,4 +1,4 @@
-// Notes that describe SDT points: a section that anybody may have written.
+// Notes that describe SDT points: an untrusted section.
 #include "image/sdt_notes.h"
 
 #include "fuzzer.h"

@@ -75,7 +75,7 @@ void mutate(Input& input, const Input& other, Random& random) {
 }
 
 void run(const Input& input) {
-  // Of exactly its size, so that a sanitizer sees what reads behind.
+  // Of exactly its size, so that a sanitizer sees reads past the end.
   const std::vector<uint8_t> copy(input.begin(), input.end());
   LLVMFuzzerTestOneInput(copy.data(), copy.size());
 }

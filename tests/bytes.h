@@ -10,7 +10,7 @@ namespace pinprick {
 
 using Bytes = std::vector<uint8_t>;
 
-// Instructions one behind the other.
+// Instructions one after the other.
 inline Bytes joined(std::initializer_list<Bytes> parts) {
   Bytes all;
   for (const Bytes& part : parts) all.insert(all.end(), part.begin(), part.end());

@@ -1,7 +1,7 @@
 // Steps through functions of unwound.S, in this very process, one instruction after the other. At
 // each of them a signal handler unwinds with libgcc. What it finds without probes is what it has to
-// find with them, wherever the thread stands: the program's frames as they are at the instruction
-// of the program that is to run next.
+// find with them, wherever the thread is stopped: the program's frames as they are at the
+// instruction of the program that is to run next.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ inline void look(Address ip) {
   const auto last = std::find_if(frames.begin(), frames.end(), [](const Frame& frame) {
     return frame.ip == address_of(step_returned);
   });
-  // Who called step_through is who called it, and is reached.
+  // The caller of step_through is the same, and is reached.
   if (frames.end() - last < 4) frames.clear();
   if (!frames.empty()) frames.erase(last + 1, frames.end());
   for (Frame& frame : frames) {
@@ -132,7 +132,7 @@ inline void on_step(int, siginfo_t*, void* context) {
   if (returned) registers[REG_EFL] &= ~kTrapFlag;
 }
 
-// Steps are seen from here on. Answers whose signal it was.
+// Steps are seen from here on. Returns the earlier action of the signal.
 inline struct sigaction take_steps() {
   struct sigaction action = {}, previous;
   action.sa_sigaction = on_step;
@@ -141,7 +141,7 @@ inline struct sigaction take_steps() {
   return previous;
 }
 
-// Whoever calls it, what lies on the stack from its own frame on is the same.
+// Whatever calls it, what lies on the stack from its own frame on is the same.
 [[gnu::noinline]] inline std::vector<Backtrace> step(long (*function)(long), IsOurs is_ours) {
   steps.is_ours = std::move(is_ours);
   steps.base = address_of(static_cast<char*>(__builtin_frame_address(0)));
@@ -167,7 +167,7 @@ inline Expected expected_of(long (*function)(long)) {
     add(frames);
     const Address ip = frames.front().ip;
     if (!kProgram.contains(ip)) continue;
-    // The processor does not trap behind a system call, but one instruction later.
+    // The processor does not trap after a system call, but one instruction later.
     const auto* const code = reinterpret_cast<const uint8_t*>(ip);
     if (code[0] == 0x0f && code[1] == 0x05) {
       frames.front().ip += 2;
@@ -205,7 +205,7 @@ inline Backtrace in_program(const Backtrace& frames, const IsOurs& is_ours,
   return own;
 }
 
-// Steps through the function, whose probes are there now. Answers each instruction that was
+// Steps through the function, whose probes are there now. Returns each instruction that was
 // executed for their sake.
 inline std::set<Address> expect_right_everywhere(long (*function)(long), const Expected& expected,
                                                  const IsOurs& is_ours) {

@@ -1,5 +1,6 @@
-/* Points that an author puts into the code, and functions that are called when they are reached.
- * For C (C11 with GNU extensions) and C++ (C++20), g++ and clang++, on x86-64.
+/* Static tracepoints: points that an author puts into the code. Functions that are attached to a
+ * point are called with its arguments whenever a thread reaches it. For C (C11 with GNU extensions)
+ * and C++ (C++20), with gcc and clang, on x86-64.
  *
  *     // in a header: provider, name, types of the arguments
  *     PINPRICK_POINT_DECLARE(shop, order, int, const char*);
@@ -11,9 +12,10 @@
  *     static void note(void* data, int id, const char* customer) { ... }
  *     PINPRICK_POINT_ATTACH(shop, order, note, NULL, 0);
  *
- * A point that is off is one nop of five bytes. The arguments are not evaluated, nothing is loaded,
- * and no branch is taken. While functions are attached, the nop is a jump to a block elsewhere. It
- * evaluates the arguments and calls the functions, in the thread that reached the point.
+ * A point that is off is one nop of five bytes: the arguments are not evaluated, nothing is loaded,
+ * and no branch is taken. While functions are attached, the nop is a jump to a block outside the
+ * usual path, which evaluates the arguments and calls the functions on the thread that reached the
+ * point.
  *
  * A program that does not link libpinprick can contain points: they stay off. The library is
  * reached by weak symbols, which `ld --as-needed` does not count as a use of the library. With
@@ -92,9 +94,9 @@ struct pinprick_point_info {
   const char* name;
   const char* types;
   const struct pinprick_point* point; /* not to be used after the object may have been unloaded */
-  unsigned sites;                     /* places in the code, inlined copies included */
-  unsigned foreign_sites;             /* of these: have other bytes than they should */
-  unsigned semaphore_sites;           /* places of PINPRICK_POINT_SDT */
+  unsigned sites;                     /* nops in the code, inlined copies included */
+  unsigned foreign_sites;             /* of these: hold neither the nop nor the jump */
+  unsigned semaphore_sites;           /* those of PINPRICK_POINT_SDT */
   unsigned functions;                 /* attached now */
 };
 struct pinprick_point_list;
@@ -231,12 +233,13 @@ static inline struct pinprick_point_list* pinprick_points_list(void) {
   return NULL;
 }
 
-/* Returns the next point, the first one at first, and NULL after the last one. */
+/* Returns the first point, then the next one at each call, and NULL after the last one. */
 static inline const struct pinprick_point_info* pinprick_points_next(
     struct pinprick_point_list* list) {
   return list == NULL ? NULL : pinprick_library_points_next(list);
 }
 
+/* Frees the list, and with it what pinprick_points_next() has returned. NULL is allowed. */
 static inline void pinprick_points_free(struct pinprick_point_list* list) {
   if (list != NULL) pinprick_library_points_free(list);
 }
@@ -391,9 +394,10 @@ __asm__(".ifndef pinprick_point_object_comes\n" PINPRICK_POINT_WEAK_SYMBOL_ ".pu
 #endif
 
 /* A record of a site, for libpinprick: a note, so that it is found through the program headers. It
- * is kept and dropped together with the function that it is about ("o", "?"). It has distances,
- * each from its own place: to the nop, to the block that runs while the point is on, to the point.
- * Kind 1 has a nop to change; kind 2, a place of PINPRICK_POINT_SDT, has none, and no block. */
+ * is kept and dropped together with the function that it is about ("o", "?"). It has three
+ * distances, each from its own address: to the nop, to the block that runs while the point is on,
+ * and to the point. Kind 1 has a nop to change. Kind 2, a site of PINPRICK_POINT_SDT, has neither a
+ * nop to change nor a block. */
 #define PINPRICK_POINT_RECORD_(kind, block)                    \
   ".pushsection pinprick_points,\"ao?\",@note,.Lpp_site%=\n\t" \
   ".balign 4\n\t"                                              \
@@ -435,13 +439,13 @@ __asm__(".ifndef pinprick_point_object_comes\n" PINPRICK_POINT_WEAK_SYMBOL_ ".pu
     (void)0;                                                    \
   })
 
-/* Is a point on? To be used for what only its functions need:
+/* Returns whether the point is on. For work that only its functions need:
  *     if (PINPRICK_POINT_ENABLED(shop, order)) { ... } */
 #define PINPRICK_POINT_ENABLED(provider, name) \
   (__builtin_expect(pinprick_point_is_on_##provider##__##name(), 0) != 0)
 
 /* The note by which other tools find a point (systemtap's format, version 3). %c[pp_semaphore] is 0
- * in the plain form. The place of the note is in the function that a hit calls. */
+ * in the plain form. The note's nop is in the function that a hit calls. */
 #define PINPRICK_POINT_NOTE_(provider, name, record, texts)                     \
   ".Lpp_site%=: nop\n\t" record ".pushsection .note.stapsdt,\"?\",\"note\"\n\t" \
   ".balign 4\n\t"                                                               \

@@ -1,7 +1,7 @@
 // Does a function read its own return address, or take it off the stack?
 //
 // While a return probe measures a call, the return address on the stack is a slot's. Functions that
-// keep it (setjmp, getcontext), take it off (vfork) or ask who called them (dlsym) must not be
+// keep it (setjmp, getcontext), take it off (vfork) or look up their caller (dlsym) must not be
 // return-probed. In a stripped program only their code identifies them. The same goes for functions
 // that jump to such a function with the stack as at their own entry: they pass their own return
 // address on. Pure, thread-safe.

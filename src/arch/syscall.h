@@ -1,7 +1,8 @@
-// System calls of a stopped thread: the one that it is in, and remote calls, which it makes for us
-// while it is hijacked.
+// System calls of a stopped thread, by its registers: the call that it is in, if any, and remote
+// calls, which it makes for us while it is hijacked.
 //
-// Pure, thread-safe.
+// Everything here computes registers and code. Nothing is read from or written to the thread. Pure,
+// thread-safe.
 #pragma once
 
 #include <array>
@@ -40,8 +41,8 @@ void restart_unless_handled(Registers& registers);
 // same registers if there is nothing to restart.
 Registers restarted(const Registers& registers);
 
-// Sets what a call's instruction leaves in registers, apart from the result, if it returns to
-// `address`.
+// Sets the registers that the system call instruction itself changes, apart from the result, to
+// what they are when it returns to `address`.
 void set_returned_to(Registers& registers, Address address);
 
 // --- Remote calls
@@ -73,9 +74,9 @@ std::vector<uint8_t> remote_call(Address at, const Registers& home, uint64_t sig
 
 inline constexpr uint64_t kRemoteCallMaxSize = 320;
 
-// One call of a script, in the memory of the thread's process. Its fifth argument is always the
-// descriptor that start_script() names the address of: only mmap() uses it, and an earlier call of
-// the script may open it.
+// One call of a script, in the memory of the thread's process. Its fifth argument is not part of
+// it: that is always the file descriptor at the address that start_script() is given. Only mmap()
+// uses it, and an earlier call of the script may have opened it.
 struct ScriptedCall {
   uint64_t number = 0;
   uint64_t arguments[4] = {};

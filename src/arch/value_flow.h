@@ -1,9 +1,9 @@
-// What a function does with its arguments: where the values come from that it stores, returns, or
-// passes to the functions that it calls.
+// Finds out what a function does with its arguments: which of them it stores, returns, or passes to
+// the functions that it calls.
 //
-// For functions without a symbol, which are identified by what they do. Each instruction is
-// interpreted over values that say where they come from; an instruction that is not understood
-// makes its results unknown. Pure, thread-safe.
+// This identifies functions that have no symbol by what they do. The instructions are interpreted
+// symbolically: a value says which argument, field or number it comes from. The results of an
+// instruction that is not understood are unknown. Pure, thread-safe.
 #pragma once
 
 #include <array>

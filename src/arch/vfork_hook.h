@@ -1,13 +1,13 @@
 // The hook on the system calls by which a program starts a child in its own memory, as vfork and
 // posix_spawn do.
 //
-// Such a child shares its parent's thread pointer, and with it the rseq area, which holds the
-// parent's CPU number. But for the kernel the child has no area: it neither updates that number nor
-// restarts the child's sequences. Without the hook, the child would count, and take slots, on
-// behalf of a CPU on which other threads run, and corrupt their data. So while the child runs,
-// until it executes a program or exits, the area says that it is not registered (cpu_id is -1): all
-// sequences then take the locked path. When the call returns in the parent, the CPU number is
-// restored.
+// Such a child shares its parent's thread pointer, and with it the parent's rseq area, which holds
+// the number of the parent's CPU. The kernel has registered no area for the child: it does not
+// update that number, and does not restart the child's sequences. Without the hook, the child would
+// count and take slots as if it ran on its parent's CPU, and would corrupt the data of the threads
+// that do run there. So while the child runs, until it executes a program or exits, the hook marks
+// the area as not registered (cpu_id is -1), and all sequences take the locked path. When the call
+// returns in the parent, the hook restores the CPU number.
 //
 // This covers children for which the parent waits (CLONE_VM and CLONE_VFORK) and that have no
 // thread pointer of their own (no CLONE_SETTLS). The mark is also the parent's, so it would be

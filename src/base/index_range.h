@@ -1,4 +1,6 @@
-// Indices into a vector of fewer than 2^32 - 1 elements.
+// Ranges of indices, and optional indices, in 8 and 4 bytes: for tables with millions of elements
+// that refer to each other. A vector that they index must have fewer than 2^32 - 1 elements, which
+// is asserted.
 #pragma once
 
 #include <cassert>
@@ -7,7 +9,7 @@
 
 namespace pinprick {
 
-// Consecutive indices.
+// The indices from `first` to `first + count - 1`, in ascending order. It can be iterated over.
 struct IndexRange {
   struct Iterator {
     size_t at = 0;
@@ -36,7 +38,7 @@ struct IndexRange {
 };
 static_assert(sizeof(IndexRange) == 8);
 
-// An index or none, in the space of an index.
+// An index, or none. Takes no more space than an index.
 class OptionalIndex {
  public:
   OptionalIndex() = default;

@@ -1,5 +1,6 @@
-// Rare: an optional member that few of millions of elements have. It takes the space of a pointer
-// if it is empty. Like an optional, a copy has its own value.
+// Rare<T>: like std::optional<T>, but an empty one takes only the space of a pointer. It is meant
+// for a member that only a few of millions of elements have. A value lies on the heap; a copy has a
+// value of its own.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,9 @@
-// Task: work that takes long, which another thread can watch and cancel.
+// A task: a long-running operation whose progress another thread can read, and which it can cancel.
 //
-// Code that takes long reports its progress, and checks now and then whether it was cancelled; it
-// does not know who watches. A task belongs to a thread, and to the threads that for_each_piece()
-// starts for it. Without a task, nothing is watched or cancelled.
+// The code that does the work reports its progress, and checks now and then whether it was
+// cancelled. It need not know which thread reads the progress, if any. A task belongs to the thread
+// that has set it as its own, and to the threads that for_each_piece() starts on its behalf. On a
+// thread without a task, these calls do nothing.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,7 @@ struct Cancelled {};
 
 class Task {
  public:
-  // May be called from any thread.
+  // Both may be called from any thread. cancel() takes effect at the task's next check.
   void cancel() { cancelled_ = true; }
   bool is_cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
   struct Progress {
@@ -24,12 +25,15 @@ class Task {
     size_t total = 0;
     const char* unit = nullptr;
   };
+  // Returns the latest progress. May be called from any thread; the fields are read one by one, so
+  // they may belong to two successive steps.
   Progress progress() const { return {step_, done_, total_, unit_}; }
 
+  // Returns this thread's task; null if it has none.
   static Task* current();
 
-  // Makes the task this thread's, as long as the scope lives. With null, what runs now cannot be
-  // cancelled: for code that undoes a change.
+  // Makes `task` this thread's own for the lifetime of the scope. With null, nothing in the scope
+  // can be cancelled, as code that undoes a change requires.
   class Scope {
    public:
     explicit Scope(Task* task);
@@ -51,9 +55,12 @@ class Task {
   std::atomic<size_t> total_ = 0;
 };
 
-// For this thread's task, if there is one. All three may throw Cancelled.
+// These concern this thread's task, and do nothing if it has none. All three throw Cancelled if the
+// task was cancelled.
 void check_cancelled();
+// Starts a step of `total` units. Both strings must be literals.
 void begin_step(const char* step, size_t total, const char* unit);
+// Reports that `done` more units of the step are done.
 void advance(size_t done);
 
 }  // namespace pinprick

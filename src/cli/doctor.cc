@@ -80,7 +80,7 @@ CheckRow ptrace_scope() {
   const long scope = std::strtol(text->c_str(), nullptr, 10);
   const bool root = ::geteuid() == 0;
   const char* meaning[] = {"own processes", "own children only, unless root", "root only",
-                           "nobody"};
+                           "no one"};
   const bool fine = scope == 0 || (root && scope < 3);
   return {"kernel.yama.ptrace_scope", fine ? Health::ok : Health::note,
           fmt::format("{}: {}", scope, scope >= 0 && scope <= 3 ? meaning[scope] : "?"),

@@ -556,7 +556,7 @@ ProcessName MeasuredFiles::name() const {
 }
 
 void MeasuredFiles::report(session::Period period, Renderer& renderer) {
-  // Whoever reads this may be slow.
+  // The reader of the output may be slow.
   serve_followed();
   const uint64_t until_ns = end_ns_ != 0 ? end_ns_ : monotonic_ns();
   const bool is_whole = period == session::Period::whole;
@@ -577,7 +577,7 @@ void MeasuredFiles::end() {
     for (const auto& [error, count] : catcher_->refused())
       figures_.left_alone[error == EPERM ? "already_traced" : std::strerror(error)] += count;
   }
-  // The gate first: it then holds nobody any more who would wait for the catcher.
+  // The gate first: from then on it holds no thread that would wait for the catcher.
   if (gate_) gate_->close();
   catcher_.reset();
   end_ns_ = monotonic_ns();

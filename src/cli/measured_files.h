@@ -76,7 +76,7 @@ class MeasuredFiles {
  private:
   struct Measured {
     session::Measurement measurement;
-    unsigned scans = 0;  // that found nobody with its probes, since it ended
+    unsigned scans = 0;  // that found no process with its probes, since it ended
   };
   using All = std::list<Measured>;
 

@@ -1,4 +1,6 @@
-// Turns each cause of an error into a message: what is wrong, and what to do about it.
+// Turns each cause of an error into a message for the user: one sentence that says what is wrong
+// and what to do about it, a word for scripts, and the exit status. Pure, except that messages
+// about a process read its name.
 #pragma once
 
 #include <string>
@@ -16,7 +18,7 @@
 namespace pinprick::cli {
 
 struct Message {
-  std::string cause;  // machine-readable, for JSON: not_permitted
+  std::string cause;  // a word for JSON records, such as not_permitted
   std::string text;
   ExitCode exit = kFailed;
 };
@@ -24,14 +26,14 @@ struct Message {
 Message message(const target::AttachError& error);
 Message message(const ledger::FileError& error);
 Message message(const ledger::SessionError& error);
-// Why the kernel does not place breakpoints for us (target/kernel_uprobes.h).
+// Returns why the kernel refuses to place breakpoints for us (target/kernel_uprobes.h).
 std::string why_no_breakpoints(const SystemError& error);
 Message message(const session::LaunchError& error);
 Message message(const image::ElfError& error);
 Message message(const session::SelectionError& error);
 Message message(const session::MatchError& error);
 Message message(const session::MeasurementError& error);
-// Why the statistics of a process cannot be read or changed.
+// Returns why the statistics of the process cannot be read or changed.
 Message message(pid_t pid, const control::ControlError& error);
 Message message(const control::MountError& error);
 

@@ -204,8 +204,8 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   return write_pieces(target(), session_.runtime_->callers.update(callers));
 }
 
-// All but those that are in the way of others', and hooks that there is no need for: where
-// everybody locks there is nothing that a child could damage.
+// All but those that are in the way of others', and hooks that are not needed: where all threads
+// lock, a child can damage nothing.
 void Arming::arm_what_fits() {
   plan_.arm_all();
   for (const auto& [patch, reason] : plan_.in_the_way) plan_.drop(patch, reason);

@@ -16,8 +16,8 @@ namespace pinprick::engine {
 enum class Counting : uint8_t { locked, restartable };
 
 // A slot's address must not be on a stack whose unwinder has not been told of slots. Where nothing
-// is timed the hooks are for those who unwind from within a stub. And a child that is not marked
-// must not count on a CPU.
+// is timed, the hooks are for threads that unwind from within a stub. And a child that is not
+// marked must not count on a CPU.
 void drop_what_needs_hooks(ArmingPlan& plan, Counting counting);
 
 // What lies in the window of a patch, or ends in its jump, must not be written without that patch.

@@ -36,7 +36,7 @@ class ExecWatch {
   ExecWatch& operator=(const ExecWatch&) = delete;
   ~ExecWatch() { close(); }
 
-  // Who waits. Also frees the slots of threads that were killed there.
+  // Returns the threads that wait. Also frees the slots of threads that were killed there.
   std::vector<Request> requests(uint64_t now_ns);
   // Does a stopped thread wait in this slot?
   bool is_waiting(const Request& request, const arch::Registers& registers) const;

@@ -22,8 +22,9 @@ bool may_any_be_known(const placement::ProbeSet& set);
 // few pages. Each object's patches keep their order otherwise, and so do probes.
 void put_known_first(placement::ProbeSet& set);
 
-// Who knows a stub that an earlier session left comes to ours by it; and no other has to stay.
-// `kept`: as kept_stubs() answers. Not where patches are shared: share_sites() is called before.
+// Leads the stubs that earlier sessions left on to ours: generated code that jumps to an old stub
+// reaches the new one through it, so no other stub has to stay. `kept` is what kept_stubs() has
+// returned. Shared patches are left out: share_sites() must have been called before.
 void lead_through_kept_stubs(ArmingPlan& plan, const std::map<Address, Address>& kept,
                              const target::Memory& memory);
 

@@ -1,6 +1,6 @@
-// Semaphores of SDT points: 16-bit counts in the target of those who want a point's hits. While one
-// is 0, the program may skip the point. A session raises the semaphores of its points by one, and
-// lowers them by one, as the kernel does for uprobes with a reference counter.
+// Semaphores of SDT points: 16-bit counts in the target of the tools that want a point's hits.
+// While one is 0, the program may skip the point. A session raises the semaphores of its points by
+// one, and lowers them by one, as the kernel does for uprobes with a reference counter.
 //
 // The target's threads are stopped meanwhile, and the caller holds the process's turn, so neither
 // the program nor another owner changes a semaphore at the same time. The kernel may, for its own

@@ -16,11 +16,11 @@
 // after all others that do: a call is only timed if it was made from code that was there when the
 // session was armed (runtime/callers.h), and the slots of later sessions were not.
 //
-// **The list itself says who is in it.** No file does: the text and the links are read, and each
-// session file says which stubs are its own. To add or remove a member is to write either the jump
-// in the text or one link, five bytes in a stub, while all threads are stopped. A controller that
-// dies before that write has changed nothing, and after it everything. The bytes that the text gets
-// when a member leaves follow from that member's link.
+// **Only the list itself says which sessions are in it.** No file does: the text and the links are
+// read, and each session file says which stubs are its own. To add or remove a member is to write
+// either the jump in the text or one link, five bytes in a stub, while all threads are stopped. A
+// controller that dies before that write has changed nothing, and after it everything. The bytes
+// that the text gets when a member leaves follow from that member's link.
 //
 // If the jump in the text leads to a trampoline, the trampoline's jump leads to the first stub of
 // the list. All members have the same two jumps in their files, and the jump in the text is removed

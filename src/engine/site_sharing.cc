@@ -90,7 +90,7 @@ bool SiteSharing::has_free_trampoline(const SitePatch& patch) const {
   if (!plan.trampoline) return !dependency_is_shared;
   const Address begin = plan.trampoline->address;
   auto there = in({begin, begin + plan.trampoline->length}, patch);
-  // In a window that we share its bytes are anybody's who needs some.
+  // The bytes of a window that we share may be used by any patch that depends on it.
   std::erase_if(there, [&](const OtherSite* other) {
     return dependency_is_shared && other->entry.address == set_.patches[*plan.depends_on].site();
   });

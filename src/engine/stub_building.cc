@@ -57,7 +57,7 @@ void StubBuilding::emit_all(const std::vector<Address>& starts) {
   });
 }
 
-// What lies between pieces is no stub, nor is anybody there.
+// What lies between pieces is no stub, and no thread is there.
 void StubBuilding::fill_gap(arch::StubArena& arena, Address to) {
   for (Address at = arena.begin + arena.size; at < to;) {
     const uint64_t gap = std::min(to - at, kGap);

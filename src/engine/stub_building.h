@@ -2,8 +2,8 @@
 // side, and what there is to say of them taken over in their order.
 //
 // For arming, with the process's turn held, once memory is mapped and the heads of arenas are
-// known. Nobody comes to a stub before a jump leads there, so all can be built once more. Fails if
-// the memory cannot be written. Patches whose stub cannot be built are dropped from the plan.
+// known. No thread reaches a stub before a jump leads there, so all can be built once more. Fails
+// if the memory cannot be written. Patches whose stub cannot be built are dropped from the plan.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ void TextWriter::drop_what_lacks_something() {
   drop_dependents(parts_.plan);
 }
 
-// From here on the file has to be believed: whatever a site holds, it is one of the two.
+// From here on the file must be right: a site holds either its original bytes or the jump.
 Result<void, ledger::SessionError> TextWriter::announce(std::vector<patch::Boundary> boundaries,
                                                         std::optional<arch::RseqArea> rseq) {
   boundaries_ = std::move(boundaries);
@@ -167,7 +167,7 @@ Result<void, ledger::SessionError> TextWriter::write(target::Stop stop) {
   return raised;
 }
 
-// What such a site holds is not ours, nor anybody's who came after us. Stubs may be built again for
+// What such a site holds is neither ours nor a later owner's. Stubs may be built again for
 // all patches, so the phases of those that were left out before are put back first.
 bool TextWriter::mark_left_out() {
   for (const auto& [site, phase] : left_out_) parts_.journal.sites[site].phase = phase;

@@ -3,7 +3,7 @@
 //
 //     1  announce(): the file says `armed`, and what each site will hold; sites that the program
 //        itself has probes at are left out
-//     2  prepare_edits(), prepare_stop(): what need not be done while the process stands still
+//     2  prepare_edits(), prepare_stop(): what need not be done while the process is stopped
 //     3  try_to_write(): all threads stop, where they are is looked at, the text is written, and
 //     the
 //        semaphores of SDT points are raised
@@ -63,7 +63,7 @@ class TextWriter {
   Result<void, ledger::SessionError> announce(std::vector<patch::Boundary> boundaries,
                                               std::optional<arch::RseqArea> rseq);
   void prepare_edits();
-  // Others' breakpoints in the pages of the edits, and what answers where mappings lie.
+  // Finds others' breakpoints in the pages of the edits, and prepares looking mappings up.
   void prepare_stop();
   Result<TextStop, ledger::SessionError> try_to_write(Attempt attempt);
   Result<void, ledger::SessionError> note_left_out();

@@ -1,8 +1,9 @@
-// Where threads have their TIDs in their control blocks, by which stubs of spans know them.
+// Finds at which offset of its control block each thread has its TID. The stubs of spans identify
+// threads by it.
 //
-// All threads have their TID at the same offset in their control blocks: that is where glibc or
-// musl has it, or the first offset at which it is for all of them. musl takes it away from a thread
-// that is about to end. A thread without a control block begins no span.
+// The offset is the same for all threads of a process. If it is not where glibc or musl keeps the
+// TID, it is the first offset at which all control blocks hold the TID of their thread. musl clears
+// the TID of a thread that is about to end. A thread without a control block starts no span.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +17,12 @@
 
 namespace pinprick::engine {
 
-// Pure: from what the control blocks of threads hold, one after the other.
+// Finds the offset from the contents of control blocks, which are passed one after the other. Pure.
 class TidOffsets {
  public:
-  // `control_block`: as much of it as can be read.
+  // `control_block` is as much of the thread's control block as can be read.
   void see(uint32_t tid, std::span<const uint8_t> control_block);
-  // Nothing if no offset holds the TIDs of all threads that were seen, or none was.
+  // Returns nullopt if no offset holds the TIDs of all threads that were seen, or if none was seen.
   std::optional<int64_t> offset() const;
 
  private:
@@ -29,7 +30,8 @@ class TidOffsets {
   bool is_first_ = true;
 };
 
-// Of a stopped target: reads its threads' control blocks.
+// Reads the control blocks of a stopped target's threads. Returns nullopt if there is no such
+// offset.
 std::optional<int64_t> find_tid_offset(target::Stop& stop, const target::RemoteTarget& target);
 
 }  // namespace pinprick::engine

@@ -2,8 +2,8 @@
 //
 // A note describes one site: the address of a one-byte nop, the names of the point's provider and
 // of the point, and where its arguments are when a thread gets there (select/operand.h). A point
-// has a site wherever the compiler has put it. A point may have a semaphore, a
-// 16-bit count of those who want its hits; while it is 0, the program may skip the site.
+// has a site wherever the compiler has put it. A point may have a semaphore, a 16-bit count of the
+// tools that want its hits; while it is 0, the program may skip the site.
 //
 // Notes are not trusted. One that does not describe a site of its object is left out. Pure.
 #pragma once

@@ -8,8 +8,8 @@
 //     OwnPage (a page) --> OwnTable | code ranges | sites
 //
 // The program writes an entry before it counts it, and never moves one. Readers read the counts
-// first. Whoever writes text announces first what it takes, and looks afterwards what others have
-// taken (patch/text_owner.h).
+// first. A process that writes text first announces what it takes, and then looks at what others
+// have taken (patch/text_owner.h).
 //
 // The program may write anything here at any time. Readers copy, check and then use. Pure.
 #pragma once
@@ -23,7 +23,7 @@ namespace pinprick::layout {
 
 inline constexpr uint64_t kOwnPageMagic = 0x3146'4c45'5350'5050;   // "PPPSELF1"
 inline constexpr uint64_t kOwnTableMagic = 0x3142'4154'4e57'4f50;  // "POWNTAB1"
-// The other version, in which nobody else could have probes in the process.
+// The earlier version, in which no other process could have probes in this one.
 inline constexpr uint64_t kFormerOwnPageMagic = 0x3046'4c45'5350'5050;  // "PPPSELF0"
 
 struct OwnPage {
@@ -70,7 +70,7 @@ struct OwnTable {
   uint64_t site_count = 0;
   uint64_t code_count = 0;
   uint64_t slots_count = 0;
-  uint64_t library_begin = 0, library_end = 0;  // libpinprick itself, which nobody may probe
+  uint64_t library_begin = 0, library_end = 0;  // libpinprick itself, which must not be probed
   OwnSlots slots[4];
 };
 

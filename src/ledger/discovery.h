@@ -25,7 +25,7 @@ struct FoundSession {
   }
 };
 
-// Whoever owns a session's file decides what a detach writes into the process. So a file is trusted
+// The owner of a session's file decides what a detach writes into the process. So a file is trusted
 // only if it belongs to root, to this user, or to the present owner of the process.
 bool is_trusted(const SessionFile& file, pid_t pid);
 bool is_trusted_user(uid_t user, pid_t pid);

@@ -121,8 +121,8 @@ Result<bool, SystemError> OwnLedger::enter(Site& site) {
   return true;
 }
 
-// No jump in the program leads to the block, and yet nobody may displace the instruction at its
-// start together with one before it.
+// No jump in the program leads to the block. Even so, the instruction at its start must not be
+// displaced together with one before it.
 Result<bool, SystemError> OwnLedger::enter(const PointSite& point) {
   Point& known = points_[point.nop];
   known.site = point;

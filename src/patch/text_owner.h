@@ -1,6 +1,6 @@
-// Who changes the text of a process: attached sessions, or libpinprick in the process itself, or
+// The owners of a process's text: attached sessions, or libpinprick in the process itself, or
 // both. How several sessions share text is in engine/shared_sites.h. This is about the program and
-// the sessions, which have no lock in common: each takes what nobody else has.
+// the sessions, which have no lock in common: each takes what no other has.
 //
 // Each announces itself in the memory of the process, which both see in whatever user, folder or
 // namespace they run. A session maps its file there, and the file says which bytes it takes. The
@@ -48,8 +48,8 @@ class OwnProbes {
 
   // Does the process probe itself?
   bool is_there() const { return is_closed_ || !tables_.empty(); }
-  // It does, but nobody can have probes beside it: it is of another version, or it shares its text
-  // with nobody.
+  // It does, and no session can have probes beside it: it is of another version, or does not share
+  // its text.
   bool is_closed() const { return is_closed_; }
 
   // Those that are in use, or whose stubs threads may still be in, by address.

@@ -6,9 +6,9 @@
 // Keeps the flags and all registers but rdi. Position independent; refers to nothing else.
 //
 // It makes no system call. Between fork and exec, a program may have set up a seccomp filter that
-// allows little more than the exec, and would kill the thread for another call. So the thread spins,
-// until a controller that looks every millisecond has stopped it; and it says who it is by the TID
-// in its thread's control block. A child of vfork has its parent's control block and memory: its
+// allows little more than the exec, and would kill the thread for another call. So the thread
+// spins, until a controller that looks every millisecond has stopped it. It identifies itself by the
+// TID in its thread's control block. A child of vfork has its parent's control block and memory: its
 // parent sleeps meanwhile, and the controller looks for that one's child. So the slot is the
 // thread's own, and its address is in rbx while, and only while, the thread waits: by this the
 // controller knows that it has stopped the right one.

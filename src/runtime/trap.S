@@ -10,8 +10,8 @@
 // may be inside an instruction. A handler of another signal that unwinds from there, or a
 // cancellation, would misread the stack. That happens: both signals are often pending at once, and
 // then the other handler interrupts this one at its first instruction. So the unwind tables here,
-// and not the C library's for the kernel's frame, say who comes next: the breakpoint itself, until
-// the context has the thread's continuation. Blocking other signals (sa_mask) would do as well, but
+// and not the C library's for the kernel's frame, say which frame is next: the breakpoint
+// itself, until the context has the thread's continuation. Blocking other signals (sa_mask) would do as well, but
 // then threads contend in the kernel.
 //
 // Context and siginfo are found through the arguments: a handler that the program has set later may

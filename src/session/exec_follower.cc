@@ -215,7 +215,7 @@ bool ExecFollower::let_go(Followed& one, const char* cause) {
 }
 
 bool ExecFollower::look_at(Followed& one, std::optional<target::HeldThread>& caught) {
-  // An end is left to whoever waits for a child of ours.
+  // The end of a child of ours is left to the code that waits for it.
   siginfo_t info = {};
   const auto id = [&] { return static_cast<id_t>(one.tid); };
   constexpr int kLook = WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL;

@@ -11,7 +11,7 @@
 //     PTRACE_EVENT_STOP   on the way out of the kernel: handed out
 //
 // Nothing is written into a thread. If we die, the kernel lets it go, and no thread waits in a hook
-// for longer than a second. In between, nobody is traced.
+// for longer than a second. In between, no thread is traced.
 //
 // For one thread of ours, which traces; another one only says that we are there.
 #pragma once
@@ -41,7 +41,7 @@ class ExecFollower {
     std::map<std::string, uint64_t> left_alone;  // execs, by the cause
   };
 
-  // `own`: a child of ours, whose end somebody else waits for; 0 if there is none.
+  // `own`: a child of ours, whose end other code waits for; 0 if there is none.
   explicit ExecFollower(pid_t own = 0) : own_(own) {}
   ~ExecFollower() { close(); }
   ExecFollower(const ExecFollower&) = delete;

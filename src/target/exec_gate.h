@@ -8,7 +8,8 @@
 //   - It has a table of descriptors of its own, and takes no more events than fit into it: an event
 //     that the kernel has no descriptor for would be denied, and the execution would fail.
 //   - It answers each event itself that the user of the gate has not answered in time.
-//   - If we die, the kernel lets all go. Nobody else may have the descriptor then: after open(), we
+//   - If we die, the kernel lets all go. No other process may have the descriptor then: after
+//   open(), we
 //     must not fork.
 //   - If we are stopped (by a debugger, or SIGSTOP), we would hold all. A timer of the kernel's
 //     then kills us: the answering thread has to set it anew within a second. It runs with a
@@ -88,10 +89,10 @@ class ExecGate {
   // Lets the thread go on. Returns false if the answering thread had to do it before.
   bool answer(uint64_t number);
 
-  // Lets all go, and holds nobody any more.
+  // Lets all go. From then on no thread is held.
   void close();
 
-  // Executions that were let through because nobody took the request in time.
+  // Returns how many executions were let through because their request was not taken in time.
   uint64_t let_through() const { return let_through_; }
 
  private:

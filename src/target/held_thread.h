@@ -31,7 +31,7 @@ class HeldThread {
   static bool holds_any_of(pid_t pid) { return hold_of(pid) != 0; }
   // A number for one of the holds, which no other hold has had; 0: it holds none.
   static uint64_t hold_of(pid_t pid);
-  // Somebody else lets it go.
+  // Other code lets it go.
   static void forget(pid_t pid, pid_t tid);
 
  private:

@@ -318,7 +318,8 @@ TEST_F(ListHook, ReturnsWhatTheCallbackReturned) {
     told.clear();
     stops_at = i;
     EXPECT_EQ(list(Hooked::kSlotCode.begin, 0, 0), 7);
-    EXPECT_EQ(told.size(), static_cast<size_t>(i) + 1) << "who has found it is told of no more";
+    EXPECT_EQ(told.size(), static_cast<size_t>(i) + 1)
+        << "a callback that has found it is told of no more";
   }
 }
 

@@ -55,11 +55,11 @@ TEST(Result, GivesAccessToMembersToReadAndChange) {
 TEST(Result, FailKeepsNoReferenceToItsArgument) {
   Result<int, std::string> result = 0;
   {
-    std::string reason = "a reason that is too long to be kept inside of the string itself";
+    std::string reason = "a reason that is too long to be kept inside the string itself";
     result = fail(reason);
     reason.assign(reason.size(), 'x');
   }
-  EXPECT_EQ(result.error(), "a reason that is too long to be kept inside of the string itself");
+  EXPECT_EQ(result.error(), "a reason that is too long to be kept inside the string itself");
 }
 
 TEST(Result, OfVoidSucceedsByDefault) {

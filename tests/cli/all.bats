@@ -248,7 +248,7 @@ copy_of_library() {
   done
 }
 
-@test "who only reads a library is not attached to" {
+@test "a process that only reads a library is not attached to" {
   copy_of_library
   follow count probed
   cp "$file" "$work/copy"

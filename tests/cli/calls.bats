@@ -133,7 +133,7 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   done
 }
 
-@test "setjmp and longjmp in a static program without symbols: who only leads to setjmp is known by where it jumps" {
+@test "setjmp and longjmp in a static program without symbols: code that only leads to setjmp is known by where it jumps" {
   timed jumper_static_stripped 1000
   same
   [ "$(field 'len([x for x in r if x["type"] == "latency"]) > 100')" = True ]

@@ -135,7 +135,7 @@ all_counted() {
   grep -qE "^ *$(told) .*probed" "$work/errors"
 }
 
-@test "a controller that is killed at any moment hurts nobody" {
+@test "a controller that is killed at any moment hurts no process" {
   copy_of_target
   local round
   for round in $(seq 10); do

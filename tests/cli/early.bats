@@ -30,7 +30,7 @@ counts_all() {
 
 @test "so it is in a library that is preloaded, and where all names are bound at once" {
   LD_BIND_NOW=1 counts_all 4 "$TARGETS/early"
-  # It has a constructor, and nobody uses its IFUNC.
+  # It has a constructor, and its IFUNC is not used.
   ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0 \
     LD_PRELOAD="$TARGETS/libearly.so" run "$PINPRICK" count --json -o "$work/records" counted -- true
   [ "$status" -eq 0 ]

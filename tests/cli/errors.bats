@@ -42,7 +42,7 @@ refused() {
 }
 
 @test "not permitted" {
-  [ "$(id -u)" -eq 0 ] || skip "needs root, to become somebody else"
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to become another user"
   start_ticker
   chmod 711 "$work"
   run setpriv --reuid=65534 --regid=65534 --clear-groups "$PINPRICK" count -p $ticker -d 1 tick
@@ -54,7 +54,7 @@ refused() {
   end_ticker
 }
 
-@test "already traced, and by whom" {
+@test "already traced, and by which process" {
   start_ticker
   "$TARGETS/tracer" $ticker >"$work/tracer" 3>&- 7>&- &
   local tracer=$!
@@ -102,7 +102,7 @@ refused() {
   [ "$status" -eq 0 ]
   run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:_start'
   [ "$status" -eq 3 ]
-  # A wildcard means what can be probed; but who was named as well is wanted.
+  # A wildcard means what can be probed; but a function that was named as well is wanted.
   run "$PINPRICK" latency -p $ticker -d 0.01 'ticker:tick' 'ticker:_star*'
   [ "$status" -eq 0 ]
   [[ "$output" == *"skipped _start: it is not entered by a call"* ]]
@@ -168,7 +168,7 @@ refused() {
   [[ "$output" == *'"type":"error"'*'"cause":"no_such_process"'*'"exit":4'* ]]
 }
 
-@test "nobody reading the output any more ends the run, and the probes are out" {
+@test "a closed output ends the run, and the probes are out" {
   start_ticker
   "$PINPRICK" count -p $ticker -i 0.01 ticker:tick 2>/dev/null 3>&- 7>&- | head -n 2 >/dev/null
   no_trace $ticker

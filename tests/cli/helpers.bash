@@ -5,7 +5,7 @@
 setup() {
   : "${PINPRICK:?run through ctest}" "${TARGETS:?run through ctest}"
   work=$(mktemp -d)
-  # Its sessions are nobody else's.
+  # No other test uses its sessions.
   runtime=$(mktemp -d /dev/shm/pinprick-test.XXXXXX 2>/dev/null || echo "$work/runtime")
   export XDG_RUNTIME_DIR=$runtime
   # And so is what it has decoded.
@@ -173,12 +173,12 @@ small_folder() {
   export XDG_RUNTIME_DIR=$work/runtime
 }
 
-# become_nobody PROGRAM...: copies that somebody else may run, wherever the checkout lies.
+# become_nobody PROGRAM...: copies that another user may run, wherever the checkout lies.
 become_nobody() {
-  [ "$(id -u)" -eq 0 ] || skip "needs root, to become somebody else"
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to become another user"
   chmod 711 "$work"
-  install -d -o 65534 -m 700 "$work/nobody" "$work/nobody/runtime"
+  install -d -o 65534 -m 700 "$work/unprivileged" "$work/unprivileged/runtime"
   install -m 755 "$@" "$work"
   as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups
-    env XDG_RUNTIME_DIR="$work/nobody/runtime")
+    env XDG_RUNTIME_DIR="$work/unprivileged/runtime")
 }

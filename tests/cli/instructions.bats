@@ -156,7 +156,7 @@ end_mill() {
   join "$work/before" "$work/after" | awk '{ print $1, 250 * ($3 - $2) }' | sort >"$work/expected"
   [ "$(wc -l <"$work/expected")" -ge 40 ]
   start_mill 4
-  # Armed with all threads at work, so that some stand under the jumps; counted from a rest on.
+  # Armed with all threads at work, so that some are stopped under the jumps; counted from a rest on.
   tell spin spinning
   watch count -p $mill --instructions mill:mill
   tell rest rested
@@ -180,8 +180,8 @@ end_mill() {
     wait $watcher
     cat "$work/records" >>"$work/all"
   done
-  # Nobody comes in between the first instructions, which share a window: but for the threads that
-  # stand there when it begins and when it ends, they are executed equally often.
+  # No branch leads in between the first instructions, which share a window. So they are executed
+  # equally often, except by threads that are there when it begins or ends.
   mv "$work/all" "$work/records"
   hits=$(field '[x["hits"] for x in r if x["type"] == "count" and x["final"]
     and x["function"] in ("mill", "mill+0x1", "mill+0x4", "mill+0x6")]')

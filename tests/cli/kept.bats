@@ -1,4 +1,4 @@
-# What stays in a process after its probes are out, as somebody may still come there; and what stays
+# What stays in a process after its probes are out, as a thread may still come there; and what stays
 # of processes that have ended.
 load helpers
 
@@ -160,7 +160,7 @@ start_follower() {
   [ -z "$(find "$XDG_RUNTIME_DIR" -name '*.session')" ]
 }
 
-@test "a file that somebody has open is nobody's to remove" {
+@test "a file that a process has open is not removed" {
   start_ticker
   watch count -p $ticker ticker:tick
   kill -KILL $watcher $ticker

@@ -15,7 +15,7 @@ refused_here() {
   [[ "$output" == *"the program has, or had, a probe of its own there"* ]]
 }
 
-@test "different functions are probed side by side, whoever came first and whoever ends first" {
+@test "different functions are probed side by side, in whatever order they start and end" {
   for first in program pinprick; do
     for last in program pinprick; do
       for verb in count latency; do
@@ -202,7 +202,7 @@ sys.stdin.read()
   end_fed
 }
 
-@test "a call that both time returns and unwinds through both, whoever leaves first" {
+@test "a call that both time returns and unwinds through both, in whatever order they leave" {
   for first in program pinprick; do
     start_probed
     watch latency probed:work probed:nap -p "$fed"

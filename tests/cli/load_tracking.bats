@@ -213,7 +213,7 @@ start_host() { TICKER=dlhost start_ticker; }
   end_ticker
 }
 
-@test "nobody waits for a pinprick that is gone, nor for one that stands still" {
+@test "no thread waits for a pinprick that is gone, nor for one that is stopped" {
   start_host
   watch count --allow-missing -p "$ticker" 'plugin:plugin_step'
   kill -STOP "$watcher"
@@ -239,7 +239,7 @@ start_host() { TICKER=dlhost start_ticker; }
   tell "load $plugin" load
   tell "fork $plugin 3" fork
   end_watch
-  # The first child's own libraries are nobody's; the second finds its parent's, with its probes.
+  # The first child's own libraries are not probed. The second finds its parent's, with its probes.
   [ "$(hits plugin_step)" -eq 35 ]
   tell "fork $plugin 3" fork
   no_trace "$ticker"
@@ -357,7 +357,7 @@ told_of_exec() {
   run "$PINPRICK" count --allow-missing libc:abort -- sh -c 'exec true'
   echo "$output"
   [ "$(grep -cE 'warning: sh has (probably )?executed [^ ]*true, which is not probed; with --follow-exec it is' <<<"$output")" -eq 1 ]
-  # Nothing is said of who starts a child, or stays who it is.
+  # Nothing is said of a process that starts a child, or that executes no program.
   run "$PINPRICK" count libc:read -- sh -c 'true; exit 0'
   [[ "$output" != *executed* ]]
 }

@@ -82,7 +82,7 @@ completed() {
   [ $missing -eq 0 ]
 }
 
-# links_lead_somewhere FOLDER: of README and documents there; `#...` behind a link is not looked at.
+# links_lead_somewhere FOLDER: of README and documents there; `#...` after a link is not looked at.
 links_lead_somewhere() {
   local file link broken=0
   for file in "$1"/*.md "$1"/docs/*.md; do
@@ -105,7 +105,7 @@ links_lead_somewhere() {
   [ $missing -eq 0 ]
 }
 
-# A reason that nobody explains is a riddle for whoever meets it.
+# Each reason that a user can meet is explained.
 @test "every reason for not placing a probe, and every tactic, stands in docs/placing.md" {
   local word
   for word in $(sed -nE 's/^ +return "([a-z_]+)";$/\1/p' "$repository/src/plan/tactic.cc"); do

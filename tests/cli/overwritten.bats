@@ -26,7 +26,7 @@ load helpers
   end_fed
 }
 
-@test "a site to which somebody has given its old bytes back is said to have been overwritten" {
+@test "a site to which another tool has given its old bytes back is said to have been overwritten" {
   start_fed rewrites
   "$PINPRICK" count work -p "$fed" >"$work/count" 2>&1 3>&- 7>&- &
   watcher=$!

@@ -218,7 +218,7 @@ setup_file() { bats_require_minimum_version 1.5.0; }
   end_ticker
 }
 
-@test "exceptions pass through functions that two are timing, whoever leaves first" {
+@test "exceptions pass through functions that two are timing, in whatever order they leave" {
   declare -A owner_pid
   local expected
   expected=$(seq 40 | "$TARGETS/thrower" 40 lines)
@@ -253,7 +253,7 @@ setup_file() { bats_require_minimum_version 1.5.0; }
   end_fed
 }
 
-@test "a library that comes back to the same place is probed again by all who follow it" {
+@test "a library that comes back to the same address is probed again by all who follow it" {
   declare -A owner_pid
   start_fed dlhost
   owner A count -p $fed plugin:plugin_step --allow-missing
@@ -299,7 +299,7 @@ setup_file() { bats_require_minimum_version 1.5.0; }
 }
 
 # random_changes PROGRAM/REASONS FUNCTION=COMMAND=CALLS...: CALLS of the function for each number in `COMMAND
-# NUMBER`, plus what stands behind a plus sign.
+# NUMBER`, plus the number after a plus sign.
 random_changes() {
   python3 - "$PINPRICK" "$fed" "$work/in" "$work/out" "${STEPS:-250}" "$@" <<'PYTHON'
 import json, os, random, signal, subprocess, sys, time

@@ -150,7 +150,7 @@ every_build() {
 }
 
 @test "jumps that end in another jump, each hit counted and each call timed once" {
-  # One behind the other in memory, and the second probed itself or not.
+  # One after the other in memory, and the second probed itself or not.
   local next sites=(punned_nopie:one punned_nopie:looped+0xb punned_nopie:prefixed)
   "$PINPRICK" list --file "$TARGETS/punned_nopie" "${sites[@]}" --json >"$work/records"
   [ "$(field '{x["tactic"] for x in r}')" = "{'evict'}" ]
@@ -170,7 +170,7 @@ every_build() {
   done
 }
 
-@test "no jump is made room for by data behind a return, nor by what an indirect jump may look for" {
+@test "no jump is made room for by data after a return, nor by what an indirect jump may look for" {
   local sites=(punned_nopie:tabled+0x14 punned_nopie:marked+0x9)
   "$PINPRICK" list --file "$TARGETS/punned_nopie" "${sites[@]}" --json >"$work/records"
   [ "$(field '[(x["function"], x.get("tactic")) for x in r]')" = "[('tabled+0x14', None), ('marked+0x9', None)]" ]
@@ -179,7 +179,7 @@ every_build() {
   cmp "$work/bare" "$work/probed"
 }
 
-@test "jumps behind a prefix that lies in the page before" {
+@test "jumps after a prefix that lies in the page before" {
   "$TARGETS/punned_nopie" 4 50000 >"$work/bare"
   "$PINPRICK" count --json -o "$work/records" punned_nopie:wide_edge -- "$TARGETS/punned_nopie" 4 50000 \
     >"$work/probed"

@@ -219,7 +219,7 @@ needs_go() { [ -x "$TARGETS/goroutines" ] || skip "Go's compiler is not installe
 
 # start_filtered KIND: tests/targets/filtered.c; `calls` makes it call tick() 1000 times.
 start_filtered() {
-  [ "$(id -u)" -eq 0 ] || skip "needs root, who may suspend filters"
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to suspend filters"
   start_fed filtered "$1"
   filtered=$fed
   until_line "$work/out" ready
@@ -276,7 +276,7 @@ end_filtered() {
   done
 }
 
-@test "seccomp: who has installed a deadly filter after the probes keeps memory, not probes" {
+@test "seccomp: a process that has installed a deadly filter after the probes keeps memory, not probes" {
   local kind
   for kind in kill strict; do
     mkfifo "$work/in"

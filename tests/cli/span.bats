@@ -75,7 +75,7 @@ is_row() {
   end_fed
 }
 
-@test "a thread in another's place does not end what that had begun" {
+@test "a thread that takes over another's stack does not end its span" {
   start_spans
   watch latency -p "$spans" begin..end
   tell "heirs 1000" "done"
@@ -177,7 +177,7 @@ assert spans > 199 * (unmatched - 32)" "$work/figures"
 }
 
 # An endbr64 stays where it is, in front of the probe.
-@test "a function's entry and what is behind its endbr64 are one point" {
+@test "a function's entry and what comes after its endbr64 are one point" {
   SPANS=spans_endbr start_spans
   watch latency -p "$spans" begin..begin+0x4 begin+0x4..end
   tell "pairs 100" "done"

@@ -44,7 +44,7 @@ load helpers
   end_ticker
 }
 
-@test "the file of a session is not believed if its owner could not write into the process" {
+@test "the file of a session is not trusted if its owner could not write into the process" {
   [ "$(id -u)" -eq 0 ] || skip "needs root, to give a file away"
   start_ticker 2
   watch count -p $ticker ticker:tick
@@ -65,7 +65,7 @@ load helpers
   end_ticker
 }
 
-@test "nobody attaches beside a session that another version began" {
+@test "no pinprick attaches beside a session that another version began" {
   start_ticker 2
   watch count -p $ticker ticker:tick
   kill -KILL $watcher
@@ -241,7 +241,7 @@ PYTHON
   }
   patiently in_a_stub
   text_is_original $held
-  # It has to stay as long as the handler runs, and as it is in nobody's way, that is not waited for.
+  # It has to stay as long as the handler runs, and as it is in no other's way, that is not waited for.
   watch count -p $held held:spin
   end_watch || true
   [ "$("$PINPRICK" status -p $held --json | wc -l)" -eq 1 ]
@@ -255,7 +255,7 @@ PYTHON
   wait $held
 }
 
-@test "workers of io_uring are left alone: they are at their reads and writes as if nobody was there" {
+@test "workers of io_uring are left alone: they are at their reads and writes as without pinprick" {
   start_fed ringed
   until_line "$work/out" '^(ready|io_uring)'
   ! grep '^io_uring' "$work/out" || skip "$(grep '^io_uring' "$work/out")"

@@ -75,7 +75,7 @@ needs_breakpoints() {
   [ "$(field '[x["skipped"] for x in r if x["type"] == "armed"]')" = '[0]' ]
 }
 
-@test "who may not ask the kernel for breakpoints is told so in one line" {
+@test "a user that may not ask the kernel for breakpoints is told so in one line" {
   become_nobody "$PINPRICK" "$TARGETS/cramped"
   run "${as_nobody[@]}" "$work/pinprick" count --trap --instructions cramped:three cramped:four -- \
     "$work/cramped" 1 1000

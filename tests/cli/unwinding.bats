@@ -466,7 +466,7 @@ start_stepper() {
   stepper=$fed
 }
 
-@test "who lists the objects of a process sees those that there are; who looks for a timed call, one more" {
+@test "code that lists the objects of a process sees those that exist; code that looks for a timed call sees one more" {
   printf '%s\n' any caller any caller | "$TARGETS/lister" >"$work/bare"
   [ "$(sort -u "$work/bare" | grep -c 'objects, and 0$')" -eq 1 ]
   local pattern
@@ -535,7 +535,7 @@ PYTHON
   wait $lister
 }
 
-# Its cursor stands at a slot meanwhile.
+# Its cursor is at a slot meanwhile.
 detaches_between_steps() {
   start_stepper "$1" hold
   watch latency -p $stepper --allow-missing "$1:*"

@@ -118,7 +118,7 @@ TEST_F(Arming, LeavesOutPunsWhosePlaceIsTakenMeanwhileAndProbesTheRest) {
               UnorderedElementsAre(Pair("out_of_reach", "one"), Pair("out_of_reach", "edge")));
 }
 
-// Threads are brought home by where the stubs of sites are said to be.
+// Threads are redirected to the original code by where the journal says that the stubs are.
 TEST_F(Arming, SaysOfAPunWhoseDependencyLeadsNowhereThatItHasNoStub) {
   Punned program(TARGETS "punned_nopie");
   ASSERT_NO_FATAL_FAILURE(look_at(program));
@@ -254,7 +254,7 @@ TEST_F(Arming, BesideTheFirstOwnProbeOfTheProgramIsRefusedAndLeavesNothing) {
 }
 
 // The hijacked thread has its area where glibc puts it, or where it does not: the other one has it
-// elsewhere, which is found when all of them stand still.
+// elsewhere, which is found when all of them are stopped.
 TEST_F(Arming, CountsExactlyWhereThreadsHaveTheirRseqAreasInDifferentPlaces) {
   Punned program(TARGETS "odd_rseq");
   ASSERT_NO_FATAL_FAILURE(look_at(program));

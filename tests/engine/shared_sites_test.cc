@@ -1,5 +1,5 @@
 // Which stubs a thread passes at a site that several sessions have: followed in memory, as a thread
-// would, and compared with a list of who has come and not gone.
+// would, and compared with a list of the sessions that have come and not gone.
 #include "engine/shared_sites.h"
 
 #include <gtest/gtest.h>
@@ -116,7 +116,7 @@ TEST_F(SharedSites, HaveEachSessionOnceWhateverComesAndGoes) {
     journals.push_back(
         journal_of(session, times.back() ? ProbeEntry::Kind::latency : ProbeEntry::Kind::count));
   }
-  // By site: who is there, and of those who time calls in which order they came.
+  // By site: the sessions there, and those that time calls in the order in which they came.
   std::vector<std::list<size_t>> model(kSites), timed(kSites);
   for (int step = 0; step < 100'000; ++step) {
     const size_t session = random() % kSessions, number = random() % kSites;
@@ -125,7 +125,7 @@ TEST_F(SharedSites, HaveEachSessionOnceWhateverComesAndGoes) {
     std::vector<const layout::Session*> others;
     for (size_t other : there)
       if (other != session) others.push_back(&journals[other]);
-    // Somebody who has the site in its file, and is not there: it was killed, or will come.
+    // A session that has the site in its file, and is not there: it was killed, or will come.
     const size_t absent = random() % kSessions;
     if (absent != session && std::find(there.begin(), there.end(), absent) == there.end())
       others.push_back(&journals[absent]);
@@ -156,7 +156,8 @@ TEST_F(SharedSites, HaveEachSessionOnceWhateverComesAndGoes) {
     std::list<size_t> in_order;
     for (size_t one : passed)
       if (times[one]) in_order.push_back(one);
-    ASSERT_EQ(in_order, timed[number]) << "who times calls comes after those who came before it";
+    ASSERT_EQ(in_order, timed[number])
+        << "a session that times calls comes after those that came before it";
     std::sort(passed.begin(), passed.end());
     std::vector<size_t> expected(there.begin(), there.end());
     std::sort(expected.begin(), expected.end());

@@ -131,7 +131,7 @@ TEST_F(PoolOfAFile, HistogramsAreSummedOverAllAreas) {
   };
   for (uint64_t block = 0; block < 3; ++block)
     put(end_of_blocks(block) + 7 * sizeof(stats::Cell), stats::Cell{1 + block, 10});
-  EXPECT_EQ(histogram(1).count(), 0u) << "nobody's";
+  EXPECT_EQ(histogram(1).count(), 0u) << "no counters lead there";
   put(offset_field(0, 1), offset_of(2));
   put(offset_field(2, 1), offset_of(1));
   EXPECT_EQ(histogram(0).count(), 0u);

@@ -40,7 +40,7 @@ bool calls_libcs_malloc() {
   return ::dlsym(RTLD_DEFAULT, "malloc") == ::dlsym(RTLD_NEXT, "malloc");
 }
 
-constexpr const char* kIsNotCalled = "libc's malloc is replaced here, so nobody calls it";
+constexpr const char* kIsNotCalled = "libc's malloc is replaced here, so it is not called";
 
 bool is_used(std::string_view pattern) {
   return calls_libcs_malloc() || (pattern != "libc:malloc" && pattern != "libc:free");

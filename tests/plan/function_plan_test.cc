@@ -685,7 +685,7 @@ TEST(FarHop, DisplacesTheInstructionsUpToTheGivenOne) {
   ASSERT_TRUE(both);
   EXPECT_EQ(both->hop.patch.written, 2);
   EXPECT_EQ(both->hop.patch.displaced, 3);
-  EXPECT_THAT(both->hop.patch.boundaries, IsEmpty()) << "who stands at the return executes it";
+  EXPECT_THAT(both->hop.patch.boundaries, IsEmpty()) << "a thread at the return executes it";
   const auto not_both = [&](const Function& function, const auto& free) {
     const auto one = far_hop_of(function, 3, 0, free, 2);
     return one && one->hop.patch.displaced == 2;

@@ -677,11 +677,11 @@ TEST_P(Slots, ThatAreReusedReturnEachCallToItsCaller) {
     }
   };
   std::vector<uint8_t> aside[2];
-  const auto resume = [&](int who) {
-    turn = who;
-    std::copy(aside[who].begin(), aside[who].end(), stack.begin());
-    swapcontext(&home, &contexts[who]);
-    aside[who] = stack;
+  const auto resume = [&](int number) {
+    turn = number;
+    std::copy(aside[number].begin(), aside[number].end(), stack.begin());
+    swapcontext(&home, &contexts[number]);
+    aside[number] = stack;
   };
   // More than once, as another slot may have the same hash and be found instead.
   std::vector<std::vector<uint8_t>> stacks;

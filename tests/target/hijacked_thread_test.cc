@@ -38,7 +38,7 @@ Room find_room(const RemoteTarget& target) {
       return room;
     }
   }
-  ADD_FAILURE() << "no object has room behind its code";
+  ADD_FAILURE() << "no object has room after its code";
   return {};
 }
 

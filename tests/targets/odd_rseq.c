@@ -26,8 +26,8 @@ NOINLINE long tick(long x) {
 static pthread_barrier_t turn;
 static volatile long sums[2];
 
-static void tick_often(int who) {
-  for (long i = 0; i < 1000; i++) sums[who] += tick(i);
+static void tick_often(int index) {
+  for (long i = 0; i < 1000; i++) sums[index] += tick(i);
 }
 
 static char own_area[GLIBC_SIZE] __attribute__((aligned(32)));
