@@ -34,7 +34,7 @@ class Histogram {
  public:
   Histogram();  // empty
 
-  uint64_t count() const;
+  uint64_t count() const;  // of times
   uint64_t sum() const;
   double mean() const;  // 0 if empty
   // Returns the time below which the fraction p (0..1) of all times lies; 0 if empty.
@@ -65,22 +65,27 @@ class Histogram {
 // have a return probe cannot be timed.
 class Latency {
  public:
+  // Places a probe that times the function. On error nothing has changed, and error().cause says
+  // why (error.h).
+  // Places a probe that times the function. On error nothing has changed, and error().cause says why
+  // (error.h).
   static Result<Latency, Error> place(Where where);
   // Places all of them, or none. find_functions() returns those that a pattern matches.
   static Result<std::vector<Latency>, Error> place(std::vector<Where> where);
-  static void remove(std::vector<Latency> latencies);
+  static void remove(std::vector<Latency> latencies);  // as Probe::remove()
 
   Latency(Latency&&) noexcept;
   Latency& operator=(Latency&&) noexcept;
   ~Latency();
 
-  const void* address() const;
+  const void* address() const;  // of the function's first probed instruction
   std::string name() const;
   // Returns the times since place(). They may include calls that were running when an earlier
   // Latency on this function was removed.
   Histogram snapshot() const;
+  // These return numbers of calls since place() that the histogram does not have.
   uint64_t missed() const;     // no slot was free: more than 8192 calls at once in the process
-  uint64_t unwound() const;    // ended by an exception or the like; not in the histogram
+  uint64_t unwound() const;    // ended by an exception or the like
   uint64_t abandoned() const;  // left by longjmp, as far as is known yet
 
  private:
@@ -95,17 +100,21 @@ struct SpanSpec {
 };
 
 // Measures the time from a hit of one site to the next hit of another on the same thread. If `from`
-// is hit several times before `to`, the latest hit counts. At most 256 exist at once in a process;
-// place() fails with Cause::too_many beyond.
+// is hit several times before `to`, the time counts from the latest hit. At most 256 spans exist at
+// once in a process.
 class Span {
  public:
+  // Places the probes of both ends, or none. Fails with Cause::too_many if there are 256 spans,
+  // else as Probe::place().
+  // Places the probes of both ends, or none. Fails with Cause::too_many if there are 256 spans, else
+  // as Probe::place().
   static Result<Span, Error> place(SpanSpec spec);
 
   Span(Span&&) noexcept;
   Span& operator=(Span&&) noexcept;
   ~Span();
 
-  Histogram snapshot() const;
+  Histogram snapshot() const;         // the times since place()
   uint64_t unmatched_starts() const;  // `from` was hit again before `to`
   uint64_t unmatched_ends() const;    // `to` was hit without a `from`
   uint64_t missed() const;            // hits of either site that a handler or the library caused

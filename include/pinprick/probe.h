@@ -46,7 +46,7 @@ class Where {
   std::variant<const void*, std::string> location_;
 };
 
-// Returns the entries of all functions that the pattern matches (`libc:mall*`).
+// Returns the entries of all functions that the pattern matches (`libc:mall*`). Fails if none does.
 Result<std::vector<Where>, Error> find_functions(std::string_view pattern);
 
 enum class Placement : uint8_t {
@@ -79,6 +79,10 @@ struct CounterState;
 
 class Probe {
  public:
+  // Places a probe, which is in effect on all threads when place() returns. On error nothing has
+  // changed, and error().cause says why (error.h).
+  // Places a probe, which is in effect on all threads when place() returns. On error nothing has changed,
+  // and error().cause says why (error.h).
   static Result<Probe, Error> place(ProbeSpec spec);
   // Places all of them, or none. Many at once take about as long as one.
   static Result<std::vector<Probe>, Error> place(std::vector<ProbeSpec> specs);
@@ -90,7 +94,9 @@ class Probe {
   Probe& operator=(Probe&&) noexcept;
   ~Probe();  // as remove() does
 
-  // Hits of a disabled probe cost nothing, and are not counted as missed.
+  // Both take effect before they return, and do nothing if the probe is in that state already. On
+  // error nothing has changed. Hits of a disabled probe cost nothing, and are not counted as
+  // missed.
   Result<void, Error> enable();
   Result<void, Error> disable();
   // Enables (disables) all of them in about the time of one. On error none has changed. Moved-from
@@ -98,10 +104,12 @@ class Probe {
   static Result<void, Error> enable(std::span<Probe> probes);
   static Result<void, Error> disable(std::span<Probe> probes);
 
+  // Returns the address of the probed instruction. At a function's entry that is after an endbr64.
   const void* address() const;
   std::string name() const;  // function+0xoffset
+  // Returns how the probe is written in the code at this moment.
   Placement placement() const;
-  // If placement() is breakpoint: why this probe is not, or not currently, a jump.
+  // Returns why the probe is not, or not currently, a jump, if placement() is breakpoint.
   std::string_view why_no_jump() const;
   // Returns the number of hits that ran no handler because a handler or the library caused them.
   uint64_t missed() const;
@@ -136,6 +144,7 @@ struct ReturnProbeSpec {
 // again.
 class ReturnProbe {
  public:
+  // These are as for a Probe.
   static Result<ReturnProbe, Error> place(ReturnProbeSpec spec);
   static Result<std::vector<ReturnProbe>, Error> place(std::vector<ReturnProbeSpec> specs);
   static void remove(std::vector<ReturnProbe> probes);
@@ -150,10 +159,12 @@ class ReturnProbe {
   static Result<void, Error> enable(std::span<ReturnProbe> probes);
   static Result<void, Error> disable(std::span<ReturnProbe> probes);
 
+  // Returns the address of the function's first probed instruction.
   const void* address() const;
-  uint64_t missed() const;
-  uint64_t unwound() const;
-  uint64_t abandoned() const;
+  // These return numbers of calls since the probe was placed, for which on_return did not run.
+  uint64_t missed() const;     // no slot or item was free, or a handler made the call
+  uint64_t unwound() const;    // an exception or the like ended the call
+  uint64_t abandoned() const;  // longjmp left the call, as far as is known yet
 
  private:
   explicit ReturnProbe(detail::ReturnState* state) : state_(state) {}
@@ -163,6 +174,7 @@ class ReturnProbe {
 // Counts hits exactly, without a handler. A hit costs about a nanosecond.
 class Counter {
  public:
+  // These are as for a Probe.
   static Result<Counter, Error> place(Where where);
   static Result<std::vector<Counter>, Error> place(std::vector<Where> where);
   static void remove(std::vector<Counter> counters);
@@ -172,14 +184,15 @@ class Counter {
   ~Counter();
 
   const void* address() const;
-  uint64_t value() const;  // hits since it was placed
+  // Returns the hits of all threads since it was placed.
+  uint64_t value() const;
 
  private:
   explicit Counter(detail::CounterState* state) : state_(state) {}
   detail::CounterState* state_;
 };
 
-// Whether probes are jumps where that is possible (the default), like the kernel's
+// Sets whether probes are jumps where that is possible (the default), like the kernel's
 // debug.kprobes-optimization. With optimise(false) all become breakpoints, even those without
 // allow_breakpoint, which helps to tell whether a jump causes a problem. No probed code may then
 // run with SIGTRAP blocked.
