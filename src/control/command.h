@@ -47,7 +47,7 @@ struct Command {
   Verb verb = Verb::list;
   std::string name;  // of the statistic; empty for list, and for show of all
 
-  // Of trace alone. Start and end are as they were written: functions, or other points.
+  // For trace only. Start and end are as the user wrote them: functions, or other points.
   unsigned bits = stats::kDefaultFractionBits;
   std::string start;               // the name, if no start was given
   std::optional<std::string> end;  // none: the return of `start`

@@ -35,7 +35,7 @@ struct ArmingPlan {
       : set(std::move(planned)), gap(gaps) {}
 
   placement::ProbeSet set;
-  // Of a set with one probe that times calls, or with one span.
+  // Which gaps are recorded, for a set with one probe that times calls, or with one span.
   layout::Gap gap = layout::Gap::none;
   std::vector<PatchState> states;                 // of set.patches
   std::vector<placement::Skipped> left_out;       // probes that were dropped, and why
@@ -57,10 +57,10 @@ struct ArmingPlan {
   bool serves_unwinding(size_t patch) const;
   bool has_hook(placement::Hook::Kind kind) const;
   layout::SiteEntry::Link kind_of_link(size_t patch) const;
-  // Where the stub's link leads at first, 0: nowhere yet. Without a value it has no link.
+  // Returns where the stub's link leads at first, or 0 if nowhere yet; nullopt if it has no link.
   std::optional<Address> link_of(size_t patch) const;
 
-  // To be called once the patches are those that will be: how they hang together.
+  // Notes which patch depends on which. Must be called once the set of patches is final.
   void note_dependencies();
   void arm_all();
   bool is_armed(size_t patch) const { return states[patch].is_armed != 0; }

@@ -43,9 +43,9 @@ class ExecWatch {
   // Has the process that page? `inode` and `address` are those of a shared mapping of it.
   uint64_t inode() const { return inode_; }
   Address handshake() const { return handshake_; }
-  // Lets the thread go on. If it is stopped, it does when it is resumed.
+  // Lets the thread go on. A stopped thread goes on when it is resumed.
   void answer(const Request& request);
-  // Threads that went on without us.
+  // Returns how many threads went on without having been traced.
   uint64_t missed() const;
   void heartbeat();
   // From now on, no thread waits.

@@ -44,7 +44,7 @@ void move_to_front(ProbeSet& set, IndexRange patches, IndexRange probes) {
   }
 }
 
-bool has_place_for_trampoline(const ArmingPlan& plan, size_t patch) {
+bool has_room_for_trampoline(const ArmingPlan& plan, size_t patch) {
   const placement::SitePlan& planned = plan.set.patches[patch].plan;
   return !planned.trampoline && !planned.island && !planned.depends_on &&
          !plan.shared.contains(patch);
@@ -92,7 +92,7 @@ void lead_through_kept_stubs(ArmingPlan& plan, const std::map<Address, Address>&
   if (kept.empty()) return;
   for (size_t i = 0; i < plan.set.patches.size(); ++i) {
     SitePatch& patch = plan.set.patches[i];
-    if (!may_be_known(patch) || !has_place_for_trampoline(plan, i)) continue;
+    if (!may_be_known(patch) || !has_room_for_trampoline(plan, i)) continue;
     const auto found = kept.find(patch.site());
     if (found == kept.end() || !arch::reaches(patch.site() + arch::kJumpLength, found->second))
       continue;

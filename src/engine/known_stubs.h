@@ -14,17 +14,17 @@
 
 namespace pinprick::engine {
 
-// Does its jump make a function's first byte that of a jump?
+// Returns whether the patch's jump is at a function's first byte, where generated code follows it.
 bool may_be_known(const placement::SitePatch& patch);
 bool may_any_be_known(const placement::ProbeSet& set);
 
-// Those of an object's patches whose stubs may have to stay come first, so that their stubs fill
-// few pages. Each object's patches keep their order otherwise, and so do probes.
+// Moves those of an object's patches whose stubs may have to stay to the front, so that these stubs
+// fill few pages. Otherwise each object's patches keep their order, and so do probes.
 void put_known_first(placement::ProbeSet& set);
 
-// Leads the stubs that earlier sessions left on to ours: generated code that jumps to an old stub
-// reaches the new one through it, so no other stub has to stay. `kept` is what kept_stubs() has
-// returned. Shared patches are left out: share_sites() must have been called before.
+// Uses the stubs that earlier sessions left as trampolines to ours: generated code that jumps to an
+// old stub then reaches the new one, and no second stub has to stay. `kept` is what kept_stubs()
+// has returned. Shared patches are left out, so share_sites() must have been called before.
 void lead_through_kept_stubs(ArmingPlan& plan, const std::map<Address, Address>& kept,
                              const target::Memory& memory);
 

@@ -94,9 +94,9 @@ struct Unloaded {
 
 class Session {
  public:
-  // `image` is of `target`, read by reader_without_jumps() in the same turn, and outlives the
-  // session. With nothing left to arm there is no session
-  // (report.armed is 0), and nothing in the target.
+  // Arms the probes of `set`. `image` is that of `target`, read by reader_without_jumps() in the
+  // same turn, and must outlive the session. If nothing is left to arm, there is no session:
+  // report().armed is 0, and nothing is in the target.
   static Result<Session, ledger::SessionError> arm(target::RemoteTarget target,
                                                    const image::ProcessImage& image,
                                                    placement::ProbeSet set,
@@ -110,50 +110,52 @@ class Session {
 
   placement::Kind kind() const { return kind_; }
   const std::vector<ArmedProbe>& probes() const { return probes_; }
-  // What was matched: a function, the start of a span, an instruction of it, or all of them.
+  // Returns what was matched: a function, the start of a span, one instruction, or all of them.
   const image::Match& match_of(const ArmedProbe& probe) const { return matches_[probe.match]; }
-  // Lives as long as the image, or the session.
+  // Returns the probe's name, which is valid as long as both the image and the session.
   ProbeName name_of(const ArmedProbe& probe) const;
-  // By ArmedProbe::index, of counting probes.
+  // Returns the hits of counting probes, by ArmedProbe::index.
   std::vector<uint64_t> counters() const;
-  // By ArmedProbe::index, of return probes, values and spans. `abandoned` are calls that neither
-  // returned nor were unwound, as far as it is known: once nothing is armed any more, all of them;
-  // before, those whose slot was needed again.
+  // These return what return probes, values and spans have recorded, by ArmedProbe::index.
+  // `abandoned` has the calls that neither returned nor were unwound: while probes are armed, those
+  // whose slot was needed again; afterwards, all of them.
   std::vector<ledger::Unrecorded> unrecorded() const;
   std::vector<stats::Histogram> histograms() const { return file_->read_histograms(journal_); }
-  // Has any probe been hit?
+  // Returns whether any probe has been hit.
   bool has_hits() const;
 
-  // To be called now and then: more slots, and more blocks for histograms, when more than half of
-  // those that there are were needed. Returns true if that should be soon: a quarter of the slots
-  // was needed, and there can be more.
+  // Provides more slots, and more blocks for histograms, if more than half of them were needed.
+  // Must be called now and then. Returns true if the next call should come soon, because a quarter
+  // of the slots was needed and there can be more.
   bool provide();
-  // How many slots to begin with, where calls found none.
+  // Returns how many slots a user should ask for if calls found none.
   uint64_t slots_to_ask_for() const;
-  // Calls are timed that are made from objects of the process, or from what sessions have in it,
-  // those of others as they are now: a runtime may look at the return addresses of code that it has
-  // generated. To be called with all of that when it has changed.
+  // Sets the code whose calls are timed: the objects of the process, and what all sessions have in
+  // it now. Calls from other code are not timed, since a runtime may look at the return addresses
+  // of code that it has generated. Must be called again with all of it when it has changed.
   void admit_callers(std::span<const Range> code);
-  // What this session has there.
+  // Returns the code that this session has in the process.
   std::vector<Range> code() const;
-  // The return address of a call that was not timed for that reason, since the last such answer.
+  // Returns the return address of a call that was not timed for that reason; nullopt if there was
+  // none since the last call.
   std::optional<Address> take_unknown_caller();
 
-  // Calls that were not recorded, for want of a block: of those that unrecorded() has as missed.
+  // Returns how many of the calls that unrecorded() has as missed found no histogram block.
   uint64_t refused() const { return file_ ? file_->read_pool(journal_).refused : 0; }
 
-  // Of a session that was armed with a hook in the loader: told by it when objects come or go.
+  // Returns what the hook in the loader notifies when objects come or go; null without that hook.
   LoaderWatch* loader() const { return loader_.get(); }
-  // Of a session that was armed with hooks where programs are executed. Outlives the session if the
-  // process has ended, since its children have these hooks, too.
+  // Returns what the hooks where programs are executed notify; null without these hooks. It
+  // outlives the session if the process has ended, since its children have the hooks, too.
   const std::shared_ptr<ExecWatch>& exec() const { return exec_; }
-  // Objects that are not in `now` any more, or are again: where they were is not touched any more.
+  // Returns the objects that were unloaded since, also if they were loaded again. `now` is the
+  // present image. Their sites are not touched any more.
   std::vector<Unloaded> note_unloaded(const image::ProcessImage& now);
-  // Nothing of it is left in any text, but hooks.
+  // Returns true if nothing of the session is left in any text, except for hooks.
   bool is_gone() const;
 
-  // Turns these probes off or on, by ArmedProbe::index, in one batch: switches.h. Of a session that
-  // was armed with switches.
+  // Turns these probes off or on, by ArmedProbe::index, in one batch (switches.h). The session must
+  // have been armed with switches.
   Result<SwitchReport, ledger::SessionError> turn(std::span<const uint32_t> probes, Switched to);
 
   // Leaves the probes in the target for good, as the statistic of ArmOptions::statistic: this
@@ -161,9 +163,9 @@ class Session {
   // Fails if the file cannot be written; then nothing has changed.
   Result<void, ledger::SessionError> keep();
 
-  // Undoes everything. Counters and histograms stay readable. What had to be left is tried again by
-  // another call; the destructor does it silently if it was never called. `now`: the target's
-  // image, if its objects are others than when it was armed: an unwinder may have come.
+  // Undoes everything. Counters and histograms stay readable. Another call tries again to undo what
+  // had to be left. If it was never called, the destructor does it silently. `now` is the target's
+  // image if its objects have changed since arming, as an unwinder may have been loaded.
   Result<DisarmReport, ledger::SessionError> disarm(const image::ProcessImage* now = nullptr);
 
  private:
@@ -185,7 +187,7 @@ class Session {
   std::vector<ObjectSites> sites_of_objects_;  // by journal_.objects
   std::unique_ptr<LoaderWatch> loader_;
   std::shared_ptr<ExecWatch> exec_;
-  // Of return probes: where it is in the target.
+  // The runtime of return probes in the target.
   struct Runtime {
     Address address = 0;
     runtime::RuntimeSpec spec;

@@ -28,11 +28,12 @@ struct RuntimeSizes {
 // `slots`: as ArmOptions. `callers`: code that calls are timed from.
 RuntimeSizes runtime_sizes(const ArmingPlan& plan, uint64_t slots, std::span<const Range> callers);
 
-// Of a session with that journal, which has its addresses.
+// Returns the description of a session's runtime; the addresses are those in the journal.
 runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session& journal,
                                   const RuntimeSizes& sizes, std::optional<arch::RseqArea> rseq);
 
-// The runtime's routine that the session's stubs go to: for spans and gaps, if it has any.
+// Returns the runtime's routine to which the session's stubs go: that for spans and gaps if it has
+// any.
 Address enter_of(const ArmingPlan& plan, const runtime::RuntimeImage& image);
 
 Result<runtime::RuntimeImage, ledger::SessionError> write_runtime(

@@ -41,7 +41,7 @@ struct RecordedStatistic {
   uint64_t unmatched_starts = 0;
   uint64_t unmatched_ends = 0;
   uint64_t missed = 0;  // starts for which the program had no memory
-  // Of the CPUs that have recorded something, ascending.
+  // One histogram for each CPU that has recorded something, by ascending CPU number.
   std::vector<stats::CpuHistogram> cpus;
 
   stats::Histogram total() const;

@@ -51,7 +51,7 @@ class AttachedSessions {
     bool is_point = false;  // a nop of a tracepoint
     Range range() const;
   };
-  // Of one that is mapped: when it was created, its controller and its state.
+  // A mapped session: when it was created, its controller and its state.
   using Session = std::tuple<uint64_t, pid_t, layout::SessionState>;
 
   std::vector<Session> sessions_;

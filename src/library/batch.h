@@ -47,11 +47,11 @@ class Batch {
   // can be made for a jump, the site becomes a breakpoint, where that is allowed.
   Result<void, Error> prepare(std::span<Site* const> sites);
   Result<void, Error> commit(std::span<Site* const> sites);
-  // To be called after a failed commit(), when the former wanted state is restored.
+  // Must be called after a failed commit(), once the former wanted state is restored.
   void put_back(std::span<Site* const> sites);
 
-  // To be called before commit(), if probes of some `sites` were removed: adds sites that were
-  // breakpoints for lack of room and can become jumps now.
+  // Adds sites that were breakpoints for lack of room and can become jumps now. Must be called
+  // before commit() if probes of some `sites` were removed.
   void add_those_with_room_now(std::vector<Site*>& sites);
 
  private:

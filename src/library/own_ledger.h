@@ -27,8 +27,8 @@ class OwnLedger {
   // Says that the site is in use, or is to be. Returns false if the table said so already.
   Result<bool, SystemError> enter(Site& site);
   Result<bool, SystemError> enter(const PointSite& point);
-  // To be called once a change is over: sites that were entered by it, or are removed by it, and
-  // are not in use are left to others.
+  // Leaves sites that are not in use to others: those that a change has entered or removed. Must be
+  // called once the change is over.
   void settle(std::span<Site* const> sites = {});
   void settle_point(const PointSite& point, layout::OwnSite::State state);
   // To be called after objects were loaded or unloaded, with what each known site has become.

@@ -155,7 +155,7 @@ void load_code(std::span<const image::Match> matches, std::span<const HookSite> 
 // plan::instructions() returns them. None comes twice, although functions may be nested.
 std::vector<image::Match> instructions_of(std::span<const image::Match> matches);
 
-// Whether calls are timed although an exception that passes one may end the program.
+// Whether calls are timed even though an exception that passes through one may end the program.
 enum class Risk : bool { none, unknown_unwinder };
 
 // Plans probes in a process, with the hooks that they need, and these others.

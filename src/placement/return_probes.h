@@ -33,9 +33,10 @@ std::optional<plan::Refusal> why_nothing_return_probed(image::Object& object);
 // Returns why this function cannot be return-probed, or nullopt if it can.
 std::optional<plan::Reason> why_not_return_probed(const ReturnCandidate& function);
 
-// From where calls of the function whose entry is at `entry` are timed: from there, or from after a
-// call of __fentry__ with which it starts (-mfentry). __fentry__ looks at the caller's address,
-// which it then still finds in its place; and it leaves the stack as it was.
+// Returns the site from which calls of the function with that entry are timed: the entry, or the
+// instruction after a call of __fentry__ with which the function starts (-mfentry). __fentry__
+// reads its caller's return address, which is then still on the stack, and leaves the stack as it
+// was.
 Address return_site(image::Object& object, std::span<const uint8_t> code, Address begin,
                     Address entry);
 

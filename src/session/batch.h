@@ -17,7 +17,7 @@ namespace pinprick::session {
 // What all probes of a batch have recorded so far.
 struct Recorded {
   std::vector<uint64_t> counters = {};  // of counting probes
-  // Of all other probes:
+  // These two are of all other probes.
   std::vector<stats::Histogram> histograms = {};
   std::vector<ledger::Unrecorded> unrecorded = {};
 };

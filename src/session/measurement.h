@@ -78,11 +78,11 @@ class Measurement {
   // From now on, what is loaded is selected by this spec: it differs in the names of objects only.
   void reselect(const MeasurementSpec& spec) { spec_ = &spec; }
 
-  // To be called while we hold a thread that has just mapped an object: probes it now, unless calls
-  // are timed, which is done when the loader reports it.
+  // Probes an object that was just mapped, unless calls are timed: then it is probed when the
+  // loader reports it. Must be called while the thread that mapped it is held.
   void note_mapped();
 
-  // Was the end noticed?
+  // Returns whether the end was noticed.
   bool has_ended() const { return ended_ns_ != 0; }
   // Checks whether the process has ended or runs another program. With Exec::followed the
   // measurement goes on in that program. Returns true once, when it notices the end.

@@ -125,7 +125,7 @@ class Statistics {
   std::optional<ledger::FoundSession> find(const std::string& name) const;
   // By its own name, or by that of its gaps.
   std::optional<ledger::FoundSession> find_either(const std::string& name) const;
-  // Of those that the program records: that of this name, or all without one.
+  // Returns the statistics that the program itself records: the one of this name, or all.
   std::vector<ledger::RecordedStatistic> recorded(const std::string* name = nullptr) const;
   using ChangeRecorded = std::function<Result<void, ledger::RecordedError>(ledger::RecordedFile&)>;
   Result<void, StatisticError> change_recorded(const std::string& name,

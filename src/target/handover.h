@@ -44,7 +44,7 @@ class Handover {
   arch::ScriptedCall waiting() const;
   // Where in the target the received descriptor is stored; -1 is stored there before.
   Address received_at() const;
-  // To be called after the script. Returns the target's descriptor for the same open file. The
+  // Returns the target's descriptor for the same open file. Must be called after the script. The
   // destructor closes it and the socket, through the hijacked thread.
   Result<int, AttachError> received();
 

@@ -41,7 +41,7 @@ struct ListRow {
   std::optional<plan::Reason> refusal;         // set if there is no tactic
   std::optional<plan::Reason> return_refusal;  // set if it can be counted, but not timed
   std::optional<image::EntryKind> entry;       // what the compiler left at the function's entry
-  // Of the site of an SDT point, if they are wanted. They are as its note describes them.
+  // The arguments of an SDT point's site, as its note describes them; only if they were asked for.
   std::optional<std::string> arguments;
 };
 

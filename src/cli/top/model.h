@@ -114,7 +114,8 @@ class Model {
   // The position of the first row of a page of so many rows, on which the selected row is.
   size_t first_of_page(size_t rows) const;
 
-  // Of all rows: calls per second, calls that were not timed since the start, and rows with calls.
+  // These return sums over all rows: calls per second, calls that were not timed since the start,
+  // and the number of rows with calls.
   double total_rate() const { return total_rate_; }
   uint64_t total_missed() const { return total_missed_; }
   size_t called_rows() const { return called_rows_; }
