@@ -67,8 +67,6 @@ class Latency {
  public:
   // Places a probe that times the function. On error nothing has changed, and error().cause says
   // why (error.h).
-  // Places a probe that times the function. On error nothing has changed, and error().cause says why
-  // (error.h).
   static Result<Latency, Error> place(Where where);
   // Places all of them, or none. find_functions() returns those that a pattern matches.
   static Result<std::vector<Latency>, Error> place(std::vector<Where> where);
@@ -106,8 +104,6 @@ class Span {
  public:
   // Places the probes of both ends, or none. Fails with Cause::too_many if there are 256 spans,
   // else as Probe::place().
-  // Places the probes of both ends, or none. Fails with Cause::too_many if there are 256 spans, else
-  // as Probe::place().
   static Result<Span, Error> place(SpanSpec spec);
 
   Span(Span&&) noexcept;

@@ -81,8 +81,6 @@ class Probe {
  public:
   // Places a probe, which is in effect on all threads when place() returns. On error nothing has
   // changed, and error().cause says why (error.h).
-  // Places a probe, which is in effect on all threads when place() returns. On error nothing has changed,
-  // and error().cause says why (error.h).
   static Result<Probe, Error> place(ProbeSpec spec);
   // Places all of them, or none. Many at once take about as long as one.
   static Result<std::vector<Probe>, Error> place(std::vector<ProbeSpec> specs);

@@ -59,7 +59,7 @@ void Session::trap_skipped() {
                                        [](Address a, Range range) { return a < range.begin; });
     return next == taken.begin() || !std::prev(next)->contains(address);
   };
-  std::vector<target::KernelUprobes::Wanted> wanted;
+  std::vector<target::KernelUprobes::Request> wanted;
   std::vector<size_t> skipped;
   for (size_t i = 0; i < report_.skipped.size(); ++i) {
     const placement::Skipped& one = report_.skipped[i];

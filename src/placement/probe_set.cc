@@ -23,7 +23,7 @@ IndexRange next_probes(const ProbeSet& set, size_t count) {
 }
 
 // An instruction that is to have a probe.
-struct Wanted {
+struct ProbeRequest {
   Address site = 0;  // in the object's own addresses
   size_t match = 0;  // index into the function's matches
   bool at_entry = false;
@@ -65,10 +65,10 @@ class FunctionProbes {
   void plan(SeenSites& seen);
 
  private:
-  std::optional<plan::Reason> why_not_timed(const Wanted& wanted) const;
-  void skip(const Wanted& wanted, plan::Reason reason, Address where);
+  std::optional<plan::Reason> why_not_timed(const ProbeRequest& wanted) const;
+  void skip(const ProbeRequest& wanted, plan::Reason reason, Address where);
   void skip_all(plan::Refusal refusal);
-  std::vector<Wanted> wanted(SeenSites& seen) const;
+  std::vector<ProbeRequest> wanted(SeenSites& seen) const;
 
   std::span<const image::Match> matches_;
   size_t first_;
@@ -78,7 +78,7 @@ class FunctionProbes {
   bool is_called_ = false;
 };
 
-void FunctionProbes::skip(const Wanted& wanted, plan::Reason reason, Address where) {
+void FunctionProbes::skip(const ProbeRequest& wanted, plan::Reason reason, Address where) {
   image::Match match = matches_[wanted.match];
   if (std::exchange(match.each_instruction, false) || wanted.after_call)
     match.site = wanted.site + match.object->bias();
@@ -92,7 +92,7 @@ void FunctionProbes::skip_all(plan::Refusal refusal) {
   }
 }
 
-std::optional<plan::Reason> FunctionProbes::why_not_timed(const Wanted& wanted) const {
+std::optional<plan::Reason> FunctionProbes::why_not_timed(const ProbeRequest& wanted) const {
   if (kind_ != Kind::latency) return std::nullopt;
   if (!wanted.at_entry) return plan::Reason::not_called;
   const image::Match& match = matches_[wanted.match];
@@ -102,10 +102,10 @@ std::optional<plan::Reason> FunctionProbes::why_not_timed(const Wanted& wanted) 
 }
 
 // By address, each once: a function's entry has two addresses if it starts with an endbr64.
-std::vector<Wanted> FunctionProbes::wanted(SeenSites& seen) const {
+std::vector<ProbeRequest> FunctionProbes::wanted(SeenSites& seen) const {
   const image::Object& object = *matches_.front().object;
   const Address entry = plan::entry_site(code_);
-  std::vector<Wanted> all;
+  std::vector<ProbeRequest> all;
   for (size_t i = 0; i < matches_.size(); ++i) {
     if (matches_[i].each_instruction) {
       for (Address site : plan::instructions(code_))
@@ -118,10 +118,11 @@ std::vector<Wanted> FunctionProbes::wanted(SeenSites& seen) const {
   }
   if (matches_.size() == 1) return all;
   std::stable_sort(all.begin(), all.end(),
-                   [](const Wanted& a, const Wanted& b) { return a.site < b.site; });
-  all.erase(std::unique(all.begin(), all.end(),
-                        [](const Wanted& a, const Wanted& b) { return a.site == b.site; }),
-            all.end());
+                   [](const ProbeRequest& a, const ProbeRequest& b) { return a.site < b.site; });
+  all.erase(
+      std::unique(all.begin(), all.end(),
+                  [](const ProbeRequest& a, const ProbeRequest& b) { return a.site == b.site; }),
+      all.end());
   return all;
 }
 
@@ -141,15 +142,15 @@ void FunctionProbes::plan(SeenSites& seen) {
   is_called_ = is_called(object, function);
 
   const Address entry = plan::entry_site(code_);
-  std::vector<Wanted> all = wanted(seen);
-  std::erase_if(all, [&](const Wanted& one) {
+  std::vector<ProbeRequest> all = wanted(seen);
+  std::erase_if(all, [&](const ProbeRequest& one) {
     const auto reason = why_not_timed(one);
     if (reason) skip(one, *reason, one.site);
     return reason.has_value();
   });
   std::vector<Address> sites;
   sites.reserve(all.size());
-  for (Wanted& one : all) {
+  for (ProbeRequest& one : all) {
     if (kind_ == Kind::latency) {
       const Address site = return_site(object, code_.bytes, code_.range.begin, entry);
       one.after_call = site != one.site;
@@ -157,7 +158,7 @@ void FunctionProbes::plan(SeenSites& seen) {
     }
     sites.push_back(one.site);
   }
-  const auto wanted_at = [&](Address site) -> const Wanted& {
+  const auto wanted_at = [&](Address site) -> const ProbeRequest& {
     const auto found = std::lower_bound(sites.begin(), sites.end(), site);
     return all[static_cast<size_t>(found - sites.begin())];
   };

@@ -153,10 +153,10 @@ Result<void, SystemError> KernelUprobes::load(size_t count) {
 }
 
 Result<KernelUprobes, SystemError> KernelUprobes::place(pid_t pid, const Memory& memory,
-                                                        std::span<const Wanted> wanted) {
+                                                        std::span<const Request> wanted) {
   KernelUprobes probes;
   probes.placed_.resize(wanted.size());
-  for (const Wanted& one : wanted)
+  for (const Request& one : wanted)
     if (uint8_t byte = 0; memory.read_value(one.address, byte))
       probes.originals_.push_back({one.address, byte});
   if (auto loaded = probes.load(wanted.size()); !loaded) return fail(loaded.error());

@@ -46,7 +46,7 @@ Result<Fd, SystemError> link_uprobes(const Fd& program, pid_t pid, const std::st
 
 class KernelUprobes {
  public:
-  struct Wanted {
+  struct Request {
     Address address = 0;
     Address semaphore = 0;  // of an SDT point (image/sdt_notes.h), in the same object; 0: none
   };
@@ -58,7 +58,7 @@ class KernelUprobes {
   // EOPNOTSUPP if this kernel would count one thread only, or has no such links. See placed() for
   // the addresses that cannot have one.
   static Result<KernelUprobes, SystemError> place(pid_t pid, const Memory& memory,
-                                                  std::span<const Wanted> wanted);
+                                                  std::span<const Request> wanted);
 
   // For each address given to place(): false if the kernel refuses a breakpoint there. It does if
   // another tool has one with another semaphore.

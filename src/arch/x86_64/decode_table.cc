@@ -7,7 +7,7 @@ namespace pinprick::arch {
 namespace {
 
 // What follows an opcode, if it is in the table.
-enum class Form : uint8_t {
+enum class Encoding : uint8_t {
   other,       // not in the table
   bare,        // nothing
   imm8,        // a sign-extended byte
@@ -38,68 +38,69 @@ enum class Form : uint8_t {
   call32,
 };
 
-using Table = std::array<Form, 256>;
+using Table = std::array<Encoding, 256>;
 
-constexpr void set(Table& table, unsigned first, unsigned last, Form form) {
-  for (unsigned i = first; i <= last; ++i) table[i] = form;
+constexpr void set(Table& table, unsigned first, unsigned last, Encoding encoding) {
+  for (unsigned i = first; i <= last; ++i) table[i] = encoding;
 }
 
 constexpr Table kOneByte = [] {
   Table table = {};
   // add, or, adc, sbb, and, sub, xor, cmp: to and from memory, and with an immediate
   for (unsigned operation = 0; operation < 8; ++operation) {
-    set(table, 8 * operation, 8 * operation + 3, Form::modrm);
-    table[8 * operation + 4] = Form::imm8;
-    table[8 * operation + 5] = Form::imm;
+    set(table, 8 * operation, 8 * operation + 3, Encoding::modrm);
+    table[8 * operation + 4] = Encoding::imm8;
+    table[8 * operation + 5] = Encoding::imm;
   }
-  set(table, 0x00, 0x03, Form::add);
-  set(table, 0x50, 0x5f, Form::bare);  // push, pop
-  table[0x63] = Form::modrm;           // movsxd
-  table[0x68] = Form::imm;             // push
-  table[0x69] = Form::modrm_imm;       // imul
-  table[0x6a] = Form::imm8;            // push
-  table[0x6b] = Form::modrm_imm8;      // imul
-  set(table, 0x70, 0x7f, Form::jump_if8);
-  table[0x80] = Form::modrm_imm8;
-  table[0x81] = Form::modrm_imm;
-  table[0x83] = Form::modrm_imm8;
-  set(table, 0x84, 0x8b, Form::modrm);  // test, xchg, mov
-  table[0x8d] = Form::lea;
-  table[0x90] = Form::nop;
-  set(table, 0x98, 0x99, Form::bare);  // cdqe, cqo
-  table[0xa8] = Form::imm8;            // test
-  table[0xa9] = Form::imm;
-  set(table, 0xb0, 0xb7, Form::imm8);  // mov
-  set(table, 0xb8, 0xbf, Form::wide_imm);
-  set(table, 0xc0, 0xc1, Form::shift_uimm8);
-  table[0xc3] = Form::ret;
-  table[0xc6] = Form::mov_imm8;
-  table[0xc7] = Form::mov_imm;
-  table[0xc9] = Form::bare;  // leave
-  set(table, 0xd0, 0xd3, Form::shift);
-  table[0xe8] = Form::call32;
-  table[0xe9] = Form::jump32;
-  table[0xeb] = Form::jump8;
-  table[0xf6] = Form::unary8;
-  table[0xf7] = Form::unary;
-  table[0xfe] = Form::inc_dec;
-  table[0xff] = Form::group5;
+  set(table, 0x00, 0x03, Encoding::add);
+  set(table, 0x50, 0x5f, Encoding::bare);  // push, pop
+  table[0x63] = Encoding::modrm;           // movsxd
+  table[0x68] = Encoding::imm;             // push
+  table[0x69] = Encoding::modrm_imm;       // imul
+  table[0x6a] = Encoding::imm8;            // push
+  table[0x6b] = Encoding::modrm_imm8;      // imul
+  set(table, 0x70, 0x7f, Encoding::jump_if8);
+  table[0x80] = Encoding::modrm_imm8;
+  table[0x81] = Encoding::modrm_imm;
+  table[0x83] = Encoding::modrm_imm8;
+  set(table, 0x84, 0x8b, Encoding::modrm);  // test, xchg, mov
+  table[0x8d] = Encoding::lea;
+  table[0x90] = Encoding::nop;
+  set(table, 0x98, 0x99, Encoding::bare);  // cdqe, cqo
+  table[0xa8] = Encoding::imm8;            // test
+  table[0xa9] = Encoding::imm;
+  set(table, 0xb0, 0xb7, Encoding::imm8);  // mov
+  set(table, 0xb8, 0xbf, Encoding::wide_imm);
+  set(table, 0xc0, 0xc1, Encoding::shift_uimm8);
+  table[0xc3] = Encoding::ret;
+  table[0xc6] = Encoding::mov_imm8;
+  table[0xc7] = Encoding::mov_imm;
+  table[0xc9] = Encoding::bare;  // leave
+  set(table, 0xd0, 0xd3, Encoding::shift);
+  table[0xe8] = Encoding::call32;
+  table[0xe9] = Encoding::jump32;
+  table[0xeb] = Encoding::jump8;
+  table[0xf6] = Encoding::unary8;
+  table[0xf7] = Encoding::unary;
+  table[0xfe] = Encoding::inc_dec;
+  table[0xff] = Encoding::group5;
   return table;
 }();
 
 constexpr Table kTwoByte = [] {  // after 0f
   Table table = {};
-  set(table, 0x10, 0x11, Form::modrm);  // movups
-  table[0x1f] = Form::long_nop;
-  set(table, 0x28, 0x29, Form::modrm);  // movaps
-  set(table, 0x40, 0x4f, Form::modrm);  // cmov
-  table[0x6e] = table[0x6f] = table[0x7e] = table[0x7f] = table[0xd6] = table[0xef] = Form::simd;
-  set(table, 0x80, 0x8f, Form::jump_if32);
-  set(table, 0x90, 0x9f, Form::modrm);                                  // set
-  table[0xa3] = Form::modrm;                                            // bt
-  table[0xaf] = Form::modrm;                                            // imul
-  table[0xb6] = table[0xb7] = table[0xbe] = table[0xbf] = Form::modrm;  // movzx, movsx
-  table[0xba] = Form::bit_test;
+  set(table, 0x10, 0x11, Encoding::modrm);  // movups
+  table[0x1f] = Encoding::long_nop;
+  set(table, 0x28, 0x29, Encoding::modrm);  // movaps
+  set(table, 0x40, 0x4f, Encoding::modrm);  // cmov
+  table[0x6e] = table[0x6f] = table[0x7e] = table[0x7f] = table[0xd6] = table[0xef] =
+      Encoding::simd;
+  set(table, 0x80, 0x8f, Encoding::jump_if32);
+  set(table, 0x90, 0x9f, Encoding::modrm);                                  // set
+  table[0xa3] = Encoding::modrm;                                            // bt
+  table[0xaf] = Encoding::modrm;                                            // imul
+  table[0xb6] = table[0xb7] = table[0xbe] = table[0xbf] = Encoding::modrm;  // movzx, movsx
+  table[0xba] = Encoding::bit_test;
   return table;
 }();
 
@@ -224,93 +225,93 @@ bool take_group5(Reader& reader, Instruction& out, Prefixes prefixes) {
 
 // Returns false if the instruction is not in the table after all.
 template <class Reader>
-bool take_rest(Form form, Reader& reader, Instruction& out, Prefixes prefixes) {
-  switch (form) {
-    case Form::other:
+bool take_rest(Encoding encoding, Reader& reader, Instruction& out, Prefixes prefixes) {
+  switch (encoding) {
+    case Encoding::other:
       return false;
-    case Form::bare:
+    case Encoding::bare:
       return true;
-    case Form::imm8:
+    case Encoding::imm8:
       take_immediate<int8_t>(reader, out);
       return true;
-    case Form::imm:
+    case Encoding::imm:
       take_immediate_of_operand_size(reader, out, prefixes);
       return true;
-    case Form::wide_imm:
+    case Encoding::wide_imm:
       take_wide_immediate(reader, out, prefixes);
       return true;
-    case Form::modrm:
+    case Encoding::modrm:
       take_operands(reader, out);
       return true;
-    case Form::modrm_imm8:
+    case Encoding::modrm_imm8:
       take_operands(reader, out);
       take_immediate<int8_t>(reader, out);
       return true;
-    case Form::modrm_imm:
+    case Encoding::modrm_imm:
       take_operands(reader, out);
       take_immediate_of_operand_size(reader, out, prefixes);
       return true;
-    case Form::lea:
+    case Encoding::lea:
       out.special = Special::lea;
       return !take_operands(reader, out).is_register();
-    case Form::add:
+    case Encoding::add:
       if (take_operands(reader, out).is_register()) out.special = Special::add_register;
       return true;
-    case Form::shift:
+    case Encoding::shift:
       return take_operands(reader, out).reg != 6;
-    case Form::shift_uimm8: {
+    case Encoding::shift_uimm8: {
       const bool known = take_operands(reader, out).reg != 6;
       take_immediate<uint8_t>(reader, out);
       return known;
     }
-    case Form::mov_imm8: {
+    case Encoding::mov_imm8: {
       const bool known = take_operands(reader, out).reg == 0;
       take_immediate<int8_t>(reader, out);
       return known;
     }
-    case Form::mov_imm: {
+    case Encoding::mov_imm: {
       const bool known = take_operands(reader, out).reg == 0;
       take_immediate_of_operand_size(reader, out, prefixes);
       return known;
     }
-    case Form::unary8:
-    case Form::unary: {
+    case Encoding::unary8:
+    case Encoding::unary: {
       const uint8_t operation = take_operands(reader, out).reg;
-      if (operation == 0 && form == Form::unary8) take_immediate<int8_t>(reader, out);
-      if (operation == 0 && form == Form::unary)
+      if (operation == 0 && encoding == Encoding::unary8) take_immediate<int8_t>(reader, out);
+      if (operation == 0 && encoding == Encoding::unary)
         take_immediate_of_operand_size(reader, out, prefixes);
       return operation != 1;
     }
-    case Form::inc_dec:
+    case Encoding::inc_dec:
       return take_operands(reader, out).reg <= 1;
-    case Form::group5:
+    case Encoding::group5:
       return take_group5(reader, out, prefixes);
-    case Form::bit_test: {
+    case Encoding::bit_test: {
       const bool known = take_operands(reader, out).reg >= 4;
       take_immediate<uint8_t>(reader, out);
       return known;
     }
-    case Form::nop:  // with prefixes it is xchg
+    case Encoding::nop:  // with prefixes it is xchg
       out.special = Special::nop;
       return !prefixes.operand_size && !prefixes.rex;
-    case Form::long_nop:
+    case Encoding::long_nop:
       out.special = Special::nop;
       return take_operands(reader, out).reg == 0;
-    case Form::simd:
+    case Encoding::simd:
       take_operands(reader, out);
       return prefixes.operand_size;
-    case Form::ret:
+    case Encoding::ret:
       out.flow = Flow::ret;
       return !prefixes.operand_size;
-    case Form::jump8:
+    case Encoding::jump8:
       return take_branch<int8_t>(reader, out, Flow::jump, prefixes);
-    case Form::jump_if8:
+    case Encoding::jump_if8:
       return take_branch<int8_t>(reader, out, Flow::jump_if, prefixes);
-    case Form::jump32:
+    case Encoding::jump32:
       return take_branch<int32_t>(reader, out, Flow::jump, prefixes);
-    case Form::jump_if32:
+    case Encoding::jump_if32:
       return take_branch<int32_t>(reader, out, Flow::jump_if, prefixes);
-    case Form::call32:
+    case Encoding::call32:
       return take_branch<int32_t>(reader, out, Flow::call, prefixes);
   }
   return false;
@@ -330,8 +331,9 @@ bool take(Reader reader, Address address, Instruction& out) {
     prefixes.wide = (byte & kRexWide) != 0;
     byte = reader.template take<uint8_t>();
   }
-  const Form form = byte == kEscape ? kTwoByte[reader.template take<uint8_t>()] : kOneByte[byte];
-  if (!take_rest(form, reader, out, prefixes) || !reader.ok()) return false;
+  const Encoding encoding =
+      byte == kEscape ? kTwoByte[reader.template take<uint8_t>()] : kOneByte[byte];
+  if (!take_rest(encoding, reader, out, prefixes) || !reader.ok()) return false;
   out.address = address;
   out.length = static_cast<uint8_t>(reader.position());
   if (out.has_target()) out.target += out.end();

@@ -54,24 +54,24 @@ bool Assembler::settle() {
     assert(labels_[fixup.label] && "a label was referred to but never bound");
     const size_t target = *labels_[fixup.label];
     uint8_t* field = code_.data() + fixup.position;
-    switch (fixup.form) {
-      case Fixup::Form::rel8: {
+    switch (fixup.kind) {
+      case Fixup::Kind::rel8: {
         const int64_t distance = static_cast<int64_t>(target - (fixup.position + 1));
         reaches_all = reaches_all && distance >= INT8_MIN && distance <= INT8_MAX;
         *field = static_cast<uint8_t>(distance);
         break;
       }
-      case Fixup::Form::rel32: {
+      case Fixup::Kind::rel32: {
         const auto distance = static_cast<int32_t>(target - (fixup.position + 4));
         std::memcpy(field, &distance, sizeof distance);
         break;
       }
-      case Fixup::Form::abs64: {
+      case Fixup::Kind::abs64: {
         const Address address = base_ + target;
         std::memcpy(field, &address, sizeof address);
         break;
       }
-      case Fixup::Form::distance64: {
+      case Fixup::Kind::distance64: {
         const uint64_t distance = target - *labels_[fixup.from];
         std::memcpy(field, &distance, sizeof distance);
         break;
@@ -105,11 +105,11 @@ void Assembler::u64(uint64_t value) {
 }
 
 void Assembler::u64(Label address_of) {
-  reference(address_of, Fixup::Form::abs64);
+  reference(address_of, Fixup::Kind::abs64);
 }
 
 void Assembler::distance(Label from, Label to) {
-  reference(to, Fixup::Form::distance64);
+  reference(to, Fixup::Kind::distance64);
   fixups_.back().from = from.id;
 }
 
@@ -122,9 +122,9 @@ void Assembler::align(uint64_t alignment, uint8_t filler) {
   while (here() % alignment != 0) u8(filler);
 }
 
-void Assembler::reference(Label label, Fixup::Form form) {
-  fixups_.push_back({code_.size(), label.id, form});
-  const size_t width = form == Fixup::Form::rel8 ? 1 : form == Fixup::Form::rel32 ? 4 : 8;
+void Assembler::reference(Label label, Fixup::Kind kind) {
+  fixups_.push_back({code_.size(), label.id, kind});
+  const size_t width = kind == Fixup::Kind::rel8 ? 1 : kind == Fixup::Kind::rel32 ? 4 : 8;
   code_.resize(code_.size() + width);
 }
 
@@ -135,7 +135,7 @@ void Assembler::relative32(Address to) {
 }
 
 void Assembler::relative8(Label to) {
-  reference(to, Fixup::Form::rel8);
+  reference(to, Fixup::Kind::rel8);
 }
 
 void Assembler::rex_w(Reg reg, Reg rm, Reg index) {
@@ -172,7 +172,7 @@ void Assembler::modrm_indexed(Reg reg, Reg base, Reg index, Scale scale) {
 
 void Assembler::modrm_rip(uint8_t reg, Label label) {
   u8(modrm(0, reg, 5));
-  reference(label, Fixup::Form::rel32);
+  reference(label, Fixup::Kind::rel32);
 }
 
 void Assembler::modrm_rip(uint8_t reg, Address address) {
@@ -534,12 +534,12 @@ void Assembler::jmp(Address to) {
 
 void Assembler::jmp(Label to) {
   u8(kJumpOpcode);
-  reference(to, Fixup::Form::rel32);
+  reference(to, Fixup::Kind::rel32);
 }
 
 void Assembler::jmp_short(Label to) {
   u8(kShortJumpOpcode);
-  reference(to, Fixup::Form::rel8);
+  reference(to, Fixup::Kind::rel8);
 }
 
 void Assembler::jmp_short(Address to) {
@@ -572,7 +572,7 @@ void Assembler::call(Address to) {
 
 void Assembler::call(Label to) {
   u8(0xe8);
-  reference(to, Fixup::Form::rel32);
+  reference(to, Fixup::Kind::rel32);
 }
 
 void Assembler::call_memory(Address memory) {
@@ -594,7 +594,7 @@ void Assembler::nop(Label memory) {
   u8(0x0f);
   u8(0x1f);
   u8(modrm(2, 0, 0));
-  reference(memory, Fixup::Form::rel32);
+  reference(memory, Fixup::Kind::rel32);
 }
 
 void Assembler::ret() {
@@ -603,12 +603,12 @@ void Assembler::ret() {
 
 void Assembler::jrcxz(Label to) {
   u8(0xe3);
-  reference(to, Fixup::Form::rel8);
+  reference(to, Fixup::Kind::rel8);
 }
 
 void Assembler::jump_if(Condition condition, Label to) {
   u8(static_cast<uint8_t>(0x70 | static_cast<uint8_t>(condition)));
-  reference(to, Fixup::Form::rel8);
+  reference(to, Fixup::Kind::rel8);
 }
 
 void Assembler::jump_if(Condition condition, Address to) {

@@ -184,7 +184,7 @@ class Assembler {
   struct Fixup {
     size_t position;  // of the displacement
     uint32_t label;
-    enum class Form : uint8_t { rel8, rel32, abs64, distance64 } form;
+    enum class Kind : uint8_t { rel8, rel32, abs64, distance64 } kind;
     uint32_t from = 0;  // the other label of a distance
   };
 
@@ -196,7 +196,7 @@ class Assembler {
   void group1_imm32(uint8_t operation, Reg reg, uint32_t value);
   void modrm_rip(uint8_t reg, Label label);
   void modrm_rip(uint8_t reg, Address address);  // the displacement ends the instruction
-  void reference(Label label, Fixup::Form form);
+  void reference(Label label, Fixup::Kind kind);
 
   Address base_;
   std::vector<uint8_t> code_;
