@@ -35,6 +35,16 @@ void CollectedReports::add(Report<Row> report) {
   }
 }
 
+void CollectedReports::counts(const Report<CountRow>& report) {
+  add(report);
+}
+void CollectedReports::latencies(const Report<LatencyRow>& report) {
+  add(report);
+}
+void CollectedReports::values(const Report<ValueRow>& report) {
+  add(report);
+}
+
 template <class Row>
 void CollectedReports::hand_on(Report<Row> report, ReportSink& sink) {
   if (!sink.shows_idle(report.rows.size()))

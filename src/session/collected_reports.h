@@ -23,9 +23,9 @@ class CollectedReports : public ReportSink {
 
   // All rows are needed to tell functions of the same name apart; show() leaves out.
   bool shows_idle(size_t) const override { return true; }
-  void counts(const Report<CountRow>& report) override { add(report); }
-  void latencies(const Report<LatencyRow>& report) override { add(report); }
-  void values(const Report<ValueRow>& report) override { add(report); }
+  void counts(const Report<CountRow>& report) override;
+  void latencies(const Report<LatencyRow>& report) override;
+  void values(const Report<ValueRow>& report) override;
 
   // From now on, rows of the object `alias` are rows of `name`: a file may have several names.
   void take_as(const std::string& alias, const std::string& name) { aliases_[alias] = name; }
