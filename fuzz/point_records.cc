@@ -1,4 +1,4 @@
-// The records of tracepoints' sites: a section that anybody may have written.
+// The records of tracepoints' sites: a section that may hold anything.
 #include "image/point_records.h"
 
 #include "fuzzer.h"

@@ -9,7 +9,7 @@
 //     4  start a grace period, and keep the old lists until it has passed
 //     5  turn on the sites of points that have got functions, turn off those of points without
 //
-// A point stays on while anybody wants it on. Those are counted in the point: this library, and
+// A point stays on while it is wanted. A count in the point says by how many: this library, and
 // each attached pinprick that waits for its hits. In step 3 the count changes, and step 5 makes the
 // sites follow it: engine/point_sites.h has the rule, and why threads are safe.
 //

@@ -74,7 +74,7 @@ void pinprick_library_points_object(const void* inside, int comes) {
   try {
     PointNotifiers::object(inside, comes != 0);
   } catch (const std::bad_alloc&) {
-    // Nobody to tell.
+    // There is no one to tell.
   }
 }
 
