@@ -217,10 +217,11 @@ int MeasuredTree::conclude() {
   return exit_code();
 }
 
-// Only at the end is it known that no program had such a function. Those that were left alone may
-// have had one.
+// Only at the end is it known that no program had such a function. Those that were left alone, or
+// were not waited for, may have had one.
 bool MeasuredTree::matched_nothing() const {
-  return !options_.allow_missing && !whole_.has_rows() && figures_.left_alone.empty();
+  return !options_.allow_missing && !whole_.has_rows() && figures_.left_alone.empty() &&
+         figures_.let_through == 0;
 }
 
 int MeasuredTree::exit_code() {
