@@ -46,31 +46,31 @@ Result<AttachedSessions, SystemError> AttachedSessions::look(const target::Memor
       all.unknown_ = 0;
       continue;
     }
-    all.sessions_.emplace_back(header->created_ns, header->controller, header->state);
+    all.sessions_.push_back({header->created_ns, header->controller, header->state});
     if (!is_known && header->state != SessionState::disarmed) all.unknown_ = header->controller;
     is_any_armed = is_any_armed || header->state == SessionState::armed;
   }
   if (!is_any_armed || all.unknown_) return all;
   const ledger::FoundSessions found = ledger::find_sessions(::getpid());
-  for (const auto& [created_ns, controller, state] : all.sessions_) {
-    if (state != SessionState::armed) continue;
+  for (const auto& seen : all.sessions_) {
+    if (seen.state != SessionState::armed) continue;
     const auto file = std::find_if(found.sessions.begin(), found.sessions.end(),
                                    [&](const ledger::FoundSession& session) {
-                                     return session.journal.header.created_ns == created_ns &&
-                                            session.journal.header.controller == controller;
+                                     return session.journal.header.created_ns == seen.created_ns &&
+                                            session.journal.header.controller == seen.controller;
                                    });
     if (file == found.sessions.end()) {
-      all.unknown_ = controller;
+      all.unknown_ = seen.controller;
       continue;
     }
     for (const SiteEntry& site : file->journal.sites)
       if (site.jump != 0 && site.phase != SiteEntry::Phase::gone &&
           site.phase != SiteEntry::Phase::left_out)
-        all.taken_.push_back({site, controller, false});
+        all.taken_.push_back({site, seen.controller, false});
     for (const layout::PointSiteEntry& point : file->journal.point_sites)
       if (file->journal.semaphores[point.semaphore].progress !=
           layout::SemaphoreEntry::Progress::lowered)
-        all.taken_.push_back({patch::site_of(point), controller, true});
+        all.taken_.push_back({patch::site_of(point), seen.controller, true});
   }
   std::sort(all.taken_.begin(), all.taken_.end(),
             [](const Taken& a, const Taken& b) { return a.site.address < b.site.address; });
@@ -79,8 +79,8 @@ Result<AttachedSessions, SystemError> AttachedSessions::look(const target::Memor
 
 std::optional<pid_t> AttachedSessions::any() const {
   if (unknown_) return unknown_;
-  for (const auto& [created_ns, controller, state] : sessions_)
-    if (state != SessionState::disarmed) return controller;
+  for (const auto& seen : sessions_)
+    if (seen.state != SessionState::disarmed) return seen.controller;
   return std::nullopt;
 }
 

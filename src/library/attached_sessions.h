@@ -7,7 +7,6 @@
 
 #include <optional>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "base/address.h"
@@ -51,8 +50,12 @@ class AttachedSessions {
     bool is_point = false;  // a nop of a tracepoint
     Range range() const;
   };
-  // A mapped session: when it was created, its controller and its state.
-  using Session = std::tuple<uint64_t, pid_t, layout::SessionState>;
+  struct Session {  // a mapped one
+    uint64_t created_ns = 0;
+    pid_t controller = 0;
+    layout::SessionState state{};
+    bool operator==(const Session&) const = default;
+  };
 
   std::vector<Session> sessions_;
   std::optional<pid_t> unknown_;

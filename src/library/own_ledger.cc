@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -37,7 +38,7 @@ OwnSite* sites_of(OwnTable* table) {
 }
 
 void set_state(OwnSite& entry, OwnSite::State state) {
-  __atomic_store_n(&entry.state, state, __ATOMIC_SEQ_CST);
+  std::atomic_ref(entry.state).store(state);
 }
 
 bool is_in_use(const Site& site) {
