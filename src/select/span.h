@@ -1,6 +1,6 @@
 // Spans from one point to another: X..Y, as users write them.
 //
-//     readQueryFromClient..writeToClient
+//     readQueryFromClient..processCommand
 //     libc:read..libc:write
 //
 // Three dots belong to a C++ signature: print(char const*, ...). Pure.
