@@ -231,7 +231,7 @@ void MeasuredFiles::open_gate() {
   auto gate = target::ExecGate::open();
   if (!gate) {
     figures_.why_not_followed = gate.error().number == EPERM
-                                    ? "that takes root (CAP_SYS_ADMIN, for fanotify)"
+                                    ? "that needs root (CAP_SYS_ADMIN, for fanotify)"
                                     : std::string("the kernel has no fanotify for it: ") +
                                           std::strerror(gate.error().number);
     return;
