@@ -198,12 +198,18 @@ class InterruptedChild {
 
 // From a stop of ptrace to a group stop, which is reported to us as for any child.
 bool hold(pid_t pid) {
+  if (ptrace(PTRACE_DETACH, pid, nullptr, data(SIGSTOP)) != 0) return false;
   int status = 0;
-  return ptrace(PTRACE_DETACH, pid, nullptr, data(SIGSTOP)) == 0 &&
-         waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status);
+  while (waitpid(pid, &status, WUNTRACED) != pid)
+    if (errno != EINTR) return false;
+  return WIFSTOPPED(status);
 }
 
 void kill_and_reap(pid_t pid) {
+  // If a wait has already reaped it, its number may be another process's by now.
+  siginfo_t ended{};
+  if (::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
+    return;
   ::kill(pid, SIGKILL);
   while (waitpid(pid, nullptr, __WALL) < 0 && errno == EINTR) {
   }
@@ -282,8 +288,9 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
                   memory ? 0 : memory.error().number);
   }
   if (!hold(pid)) {
+    const int error = errno;
     kill_and_reap(pid);
-    return refuse(LaunchError::Cause::cannot_hold, errno);
+    return refuse(LaunchError::Cause::cannot_hold, error);
   }
   return Launched(pid, treatment, interrupts, relocates_later);
 }
