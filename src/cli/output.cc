@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "cli/render/text_width.h"
 #include "cli/render/units.h"
 
 namespace pinprick::cli {
@@ -33,6 +34,9 @@ Output::Output(std::FILE* stream, Color color)
       colored_(wants_color(color, terminal_)) {}
 
 void Output::write(std::string_view text) {
+  // Names come from the files of other programs: a terminal must not take them for commands.
+  const std::string clean = terminal_ ? printable_lines(text, colored_) : std::string();
+  if (terminal_) text = clean;
   if (std::fwrite(text.data(), 1, text.size(), stream_) != text.size()) broken_ = true;
 }
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "cli/top/text_width.h"
+#include "cli/render/text_width.h"
 
 namespace pinprick::cli {
 namespace {
@@ -100,7 +100,7 @@ TEST(Density, BarsOfEighthsHaveTheWidthThatTheySay) {
   stats::Histogram histogram = uniform(64, 96);
   for (int i = 0; i < 10; ++i) histogram.record(65);
   for (const DensityLine& line : density_lines(histogram, style_of(10, 13, true)))
-    EXPECT_EQ(top::width_of(line.bar), line.bar_width);
+    EXPECT_EQ(width_of(line.bar), line.bar_width);
 }
 
 }  // namespace

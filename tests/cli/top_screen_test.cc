@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/render/text_width.h"
 #include "cli/top/painter.h"
-#include "cli/top/text_width.h"
 #include "top_reports.h"
 
 namespace pinprick::cli::top {

@@ -1,14 +1,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/render/text_width.h"
 #include "cli/top/history.h"
 #include "cli/top/notes.h"
-#include "cli/top/text_width.h"
 
 namespace pinprick::cli::top {
 namespace {
 
 using testing::Each;
+
+TEST(Text, OfSeveralLinesKeepsLinesTabsAndStylesButNoOtherCommandOfATerminal) {
+  const std::string text = "a\tb\n\033[1mbold\033[0m\033[2J\033]0;title\a\033[31\n\r\xc2\x9b";
+  EXPECT_EQ(printable_lines(text, true), "a\tb\n\033[1mbold\033[0m?[2J?]0;title??[31\n??");
+  EXPECT_EQ(printable_lines(text, false), "a\tb\n?[1mbold?[0m?[2J?]0;title??[31\n??");
+  EXPECT_EQ(printable_lines("\033", true), "?");
+}
 
 TEST(TopText, WidthIsInColumnsAndNotInBytes) {
   EXPECT_EQ(width_of(""), 0u);

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "cli/render/density.h"
+#include "cli/render/text_width.h"
 #include "cli/render/units.h"
 #include "cli/session_statistics.h"
-#include "cli/top/text_width.h"
 #include "engine/trapping.h"
 #include "runtime/probe_cost.h"
 
@@ -543,8 +543,7 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
         data_.print("{} ({})  {} of its own, by libpinprick\n", row.process.pid,
                     data_.bold(row.process.command), plural(row.sites, "probe"));
         // The program says what these are called, and may say anything.
-        for (const std::string& probe : row.own_probes)
-          data_.print("{}\n", top::printable(probe, true));
+        for (const std::string& probe : row.own_probes) data_.print("{}\n", printable(probe, true));
         continue;
     }
     data_.print("{} ({})  {}, for {}  {}\n", row.process.pid, data_.bold(row.process.command),

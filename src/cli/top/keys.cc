@@ -3,7 +3,7 @@
 #include <map>
 #include <optional>
 
-#include "cli/top/text_width.h"
+#include "cli/render/text_width.h"
 
 namespace pinprick::cli::top {
 namespace {

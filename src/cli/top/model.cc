@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "cli/render/renderer.h"
-#include "cli/top/text_width.h"
+#include "cli/render/text_width.h"
 
 namespace pinprick::cli::top {
 namespace {

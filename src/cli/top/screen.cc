@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "cli/render/density.h"
+#include "cli/render/text_width.h"
 #include "cli/render/units.h"
 #include "cli/top/table.h"
-#include "cli/top/text_width.h"
 
 namespace pinprick::cli::top {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "cli/render/text_width.h"
 #include "cli/render/units.h"
-#include "cli/top/text_width.h"
 
 namespace pinprick::cli::top {
 namespace {

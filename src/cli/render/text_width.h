@@ -6,11 +6,15 @@
 #include <string>
 #include <string_view>
 
-namespace pinprick::cli::top {
+namespace pinprick::cli {
 
 // Returns valid UTF-8 without control characters: each one, and each wrong byte, becomes a '?'.
 // Without `unicode`, so does each character that is not ASCII.
 std::string printable(std::string_view text, bool unicode);
+
+// Returns printable text of several lines: newlines and tabs are kept, and with `styles` so are the
+// terminal's commands for colours and bold type.
+std::string printable_lines(std::string_view text, bool styles);
 
 // Returns how many columns printable text takes: 0 for combining characters, 2 for wide ones.
 size_t width_of(std::string_view text);
@@ -32,4 +36,4 @@ struct Decoded {
 // Reads the first character of a text that is not empty. A wrong byte has the length 1.
 Decoded first_character(std::string_view text);
 
-}  // namespace pinprick::cli::top
+}  // namespace pinprick::cli

@@ -1,8 +1,9 @@
-#include "cli/top/text_width.h"
+#include "cli/render/text_width.h"
 
+#include <algorithm>
 #include <array>
 
-namespace pinprick::cli::top {
+namespace pinprick::cli {
 namespace {
 
 struct CharacterRange {
@@ -47,6 +48,13 @@ size_t columns_of(char32_t c) {
                                                             {0x20000, 0x3fffd}}};
   if (c < 0x300) return 1;
   return is_in(kCombining, c) ? 0 : is_in(kWide, c) ? 2 : 1;
+}
+
+// Returns the length of the command that the text starts with if it sets colours or type; else 0.
+size_t length_of_style(std::string_view text) {
+  if (!text.starts_with("\033[")) return 0;
+  const size_t end = text.find_first_not_of("0123456789;", 2);
+  return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
 }
 
 }  // namespace
@@ -96,6 +104,21 @@ std::string printable(std::string_view text, bool unicode) {
   return clean;
 }
 
+std::string printable_lines(std::string_view text, bool styles) {
+  std::string clean;
+  while (!text.empty()) {
+    const size_t kept = std::min(text.size(), text.find_first_of("\n\t\033"));
+    clean += printable(text.substr(0, kept), true);
+    text.remove_prefix(kept);
+    if (text.empty()) break;
+    const size_t style = styles ? length_of_style(text) : 0;
+    const size_t length = std::max<size_t>(style, 1);
+    clean += style == 0 && text[0] == '\033' ? "?" : text.substr(0, length);
+    text.remove_prefix(length);
+  }
+  return clean;
+}
+
 size_t width_of(std::string_view text) {
   size_t width = 0;
   while (!text.empty()) {
@@ -127,4 +150,4 @@ std::string fitted(std::string_view text, size_t columns, bool unicode) {
   return result;
 }
 
-}  // namespace pinprick::cli::top
+}  // namespace pinprick::cli
