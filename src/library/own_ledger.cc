@@ -186,8 +186,9 @@ void OwnLedger::note_code(Range code) {
     return;
   }
   const uint64_t count = table_->code_count;
-  if (count == layout::kMostOwnCode) return;
-  code_of(table_)[count] = code;
+  // A pinprick that attaches leaves alone a table with more entries than there is room for.
+  if (count < layout::kMostOwnCode) code_of(table_)[count] = code;
+  if (count > layout::kMostOwnCode) return;
   __atomic_store_n(&table_->code_count, count + 1, __ATOMIC_SEQ_CST);
 }
 
@@ -197,8 +198,8 @@ void OwnLedger::note_slots(const layout::OwnSlots& slots) {
     return;
   }
   const uint64_t count = table_->slots_count;
-  if (count == std::size(table_->slots)) return;
-  table_->slots[count] = slots;
+  if (count < std::size(table_->slots)) table_->slots[count] = slots;
+  if (count > std::size(table_->slots)) return;
   __atomic_store_n(&table_->slots_count, count + 1, __ATOMIC_SEQ_CST);
 }
 
