@@ -25,6 +25,7 @@
 #include "cli/warnings.h"
 #include "ledger/runtime_directory.h"
 #include "session/matching.h"
+#include "target/procfs.h"
 #include "target/stop.h"
 
 namespace pinprick::cli {
@@ -293,7 +294,7 @@ Result<void, Message> MeasuredFiles::scan() {
   std::set<pid_t> tried;
   for (bool found = true; found;) {
     found = false;
-    for (const pid_t pid : session::all_processes()) {
+    for (const pid_t pid : target::all_processes()) {
       serve();
       if (interrupts_.arrived())
         return fail(
@@ -465,7 +466,7 @@ void MeasuredFiles::finish_ended() {
   for (const Measured& one : measured_)
     if (has_ended(one)) ended.insert(&one);
   std::set<pid_t> with_children;
-  for (const pid_t pid : session::all_processes()) {
+  for (const pid_t pid : target::all_processes()) {
     serve(1);
     const auto maps = image::read_maps(pid);
     if (!maps) continue;

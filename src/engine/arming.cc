@@ -362,7 +362,7 @@ void Arming::hand_over() {
     if (plan_.is_hook(i, placement::Hook::Kind::exec) && plan_.is_armed(i) &&
         session_.exec_ == nullptr)
       session_.exec_ =
-          ExecWatch::start(file().path(), journal(), facts_.exec_handshake, session_.code());
+          ExecWatch::start(file().descriptor(), journal(), facts_.exec_handshake, session_.code());
   auto& skipped = session_.report_.skipped;
   skipped.insert(skipped.end(), std::make_move_iterator(plan_.left_out.begin()),
                  std::make_move_iterator(plan_.left_out.end()));

@@ -12,6 +12,7 @@
 
 #include "arch/stub.h"
 #include "base/clock.h"
+#include "engine/forked_session.h"
 #include "engine/kept_memory.h"
 #include "engine/ownership.h"
 #include "engine/redirect.h"
@@ -368,6 +369,8 @@ DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
   memory_left = memory_left || other.memory_left;
   target_gone = target_gone || other.target_gone;
   stopped_ns += other.stopped_ns;
+  forked += other.forked;
+  forked_left += other.forked_left;
   return *this;
 }
 
@@ -379,10 +382,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
                                                     layout::Session& journal, uint64_t timeout_ns,
                                                     Armed armed) {
   DisarmReport report;
-  if (is_untouched(journal)) {
-    file.remove();
-    return report;
-  }
+  if (is_untouched(journal)) return report;
   const bool has_hooks =
       std::any_of(journal.sites.begin(), journal.sites.end(), [](const layout::SiteEntry& site) {
         return site.phase == layout::SiteEntry::Phase::unwinder_hook;
@@ -493,7 +493,6 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
       mark_kept(target.memory(), *kept);
       report.kept_slot_bytes = kept->slot_bytes;
       report.kept_stub_bytes = kept->stub_bytes;
-      file.remove();
     }
   }
   return report;
@@ -513,10 +512,13 @@ Result<DisarmReport, ledger::SessionError> disarm(const target::RemoteTarget& ta
     if (!turn) return fail(turn.error());
     auto report = take_out(target, image, file, journal, timeout_ns, armed);
     const bool is_done = report && !report->memory_left;
+    if (report) take_out_of_forked(file, journal, &image, timeout_ns, *report);
+    if (is_done) file.remove();
     if (is_done || !target.is_over()) return report;
   }
   DisarmReport report;
   report.target_gone = true;
+  take_out_of_forked(file, journal, &image, timeout_ns, report);
   file.remove();
   return report;
 }

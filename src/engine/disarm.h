@@ -11,6 +11,8 @@
 //        file is removed. Code that a thread may still reach later stays, as memory that needs
 //        nothing else of ours (kept_memory.h). If a thread is inside, all memory stays until a
 //        later detach finds no thread there.
+//     5  the same with each process that was forked from this one since, and has the probes
+//        (forked_session.h)
 #pragma once
 
 #include <string>
@@ -46,6 +48,10 @@ struct DisarmReport {
   bool memory_left = false;         // our memory could not be unmapped yet
   bool target_gone = false;         // it ended, or runs another program: nothing to undo
   uint64_t stopped_ns = 0;
+  // Processes that were forked from this one and had the probes: out of how many of them they were
+  // taken, too, and in how many they had to stay.
+  size_t forked = 0;
+  size_t forked_left = 0;
 
   // Adds another session's report, for a process with several.
   DisarmReport& operator+=(const DisarmReport& other);

@@ -12,14 +12,14 @@ namespace pinprick::engine {
 using layout::ExecHandshake;
 using layout::ExecSlot;
 
-std::shared_ptr<ExecWatch> ExecWatch::start(const std::string& path, const layout::Session& journal,
+std::shared_ptr<ExecWatch> ExecWatch::start(int file, const layout::Session& journal,
                                             Address handshake, std::vector<Range> code) {
   const uint64_t offset = journal.header.exec_handshake_offset;
-  auto file = open_file(path, O_RDWR | O_NOFOLLOW);
+  Fd own(::fcntl(file, F_DUPFD_CLOEXEC, 0));
   struct stat status = {};
-  if (offset == 0 || !file || ::fstat(file->get(), &status) != 0) return nullptr;
+  if (offset == 0 || !own || ::fstat(own.get(), &status) != 0) return nullptr;
   return std::shared_ptr<ExecWatch>(
-      new ExecWatch(*std::move(file), offset, handshake, std::move(code), status.st_ino));
+      new ExecWatch(std::move(own), offset, handshake, std::move(code), status.st_ino));
 }
 
 ExecWatch::ExecWatch(Fd file, uint64_t offset, Address handshake, std::vector<Range> code,

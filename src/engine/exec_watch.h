@@ -29,8 +29,9 @@ class ExecWatch {
   };
 
   // For a session whose file has an exec handshake, which lies at `handshake` in the target. `code`
-  // is what the session has there. Returns nullptr if the file cannot be opened.
-  static std::shared_ptr<ExecWatch> start(const std::string& path, const layout::Session& journal,
+  // is what the session has there. Uses the open file of the session. Returns null if there are no
+  // descriptors for that.
+  static std::shared_ptr<ExecWatch> start(int file, const layout::Session& journal,
                                           Address handshake, std::vector<Range> code);
   ExecWatch(const ExecWatch&) = delete;
   ExecWatch& operator=(const ExecWatch&) = delete;

@@ -59,6 +59,23 @@ MappingScript mapping_script(const layout::Session& journal, Children children,
   return script;
 }
 
+MappingScript replacing_script(const layout::Session& journal,
+                               std::span<const arch::ScriptedCall> receiving,
+                               const arch::ScriptedCall& waiting) {
+  MappingScript script;
+  for (const auto& call : receiving) script.add(call);
+  for (size_t i = 0; i < journal.mappings.size(); ++i) {
+    const MappingEntry& entry = journal.mappings[i];
+    if (entry.kind != MappingEntry::Kind::tables && entry.kind != MappingEntry::Kind::areas)
+      continue;
+    arch::ScriptedCall call = mapping_call(entry, journal.header.areas_offset);
+    call.arguments[3] = MAP_FIXED | MAP_SHARED;
+    script.add(call, i);
+  }
+  script.add(waiting);
+  return script;
+}
+
 void chain(MappingScript& script, Address table) {
   for (size_t i = 0; i + 1 < script.calls.size(); ++i)
     script.calls[i].next = table + (i + 1) * sizeof(arch::ScriptedCall);

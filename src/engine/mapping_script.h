@@ -35,6 +35,12 @@ MappingScript mapping_script(const layout::Session& journal, Children children,
                              std::span<const arch::ScriptedCall> receiving,
                              const arch::ScriptedCall& waiting);
 
+// The same for a process that has the memory already, with another session's file: the mappings of
+// that file become those of this one.
+MappingScript replacing_script(const layout::Session& journal,
+                               std::span<const arch::ScriptedCall> receiving,
+                               const arch::ScriptedCall& waiting);
+
 // Chains them, each to lie after the one before from `table` on.
 void chain(MappingScript& script, Address table);
 

@@ -118,7 +118,7 @@ Result<void, ledger::SessionError> MemoryMapping::note_results(const MappingScri
   return done;
 }
 
-Result<void, ledger::SessionError> MemoryMapping::map_by_script(Address scratch) {
+Result<void, ledger::SessionError> MemoryMapping::map_by_script(Address scratch, Memory memory) {
   // Another open file than the one that we hold locked: the target's mapping keeps its open file,
   // and the lock with it, beyond our death.
   auto fd = open_file(parts_.file.path(), O_RDWR | O_NOFOLLOW);
@@ -130,7 +130,9 @@ Result<void, ledger::SessionError> MemoryMapping::map_by_script(Address scratch)
       });
   if (auto sent = handover.send(fd->get()); !sent) return fail(ledger::SessionError(sent.error()));
   MappingScript script =
-      mapping_script(parts_.journal, children_, handover.receiving(), handover.waiting());
+      memory == Memory::none_yet
+          ? mapping_script(parts_.journal, children_, handover.receiving(), handover.waiting())
+          : replacing_script(parts_.journal, handover.receiving(), handover.waiting());
   if (auto run = run_script(script, handover, scratch); !run) return run;
   const auto descriptor = handover.received();
   if (auto done = note_results(script, descriptor.ok()); !done) return done;
@@ -147,10 +149,18 @@ Result<void, ledger::SessionError> MemoryMapping::unmap_scratch(size_t index) {
 }
 
 Result<void, ledger::SessionError> MemoryMapping::map_all() {
+  return map(Memory::none_yet);
+}
+
+Result<void, ledger::SessionError> MemoryMapping::replace_file() {
+  return map(Memory::of_another_file);
+}
+
+Result<void, ledger::SessionError> MemoryMapping::map(Memory memory) {
   is_address_taken_ = false;
   const size_t scratch = mapping_of(parts_.journal, MappingEntry::Kind::scratch);
   if (auto mapped = map_scratch(scratch); !mapped) return mapped;
-  if (auto mapped = map_by_script(parts_.journal.mappings[scratch].address); !mapped) return mapped;
+  if (auto mapped = map_by_script(parts_.journal.mappings[scratch].address, memory); !mapped) return mapped;
   return unmap_scratch(scratch);
 }
 

@@ -35,6 +35,9 @@ class MemoryMapping {
 
   // All that the journal has.
   Result<void, ledger::SessionError> map_all();
+  // The session's file, in place of another one with the same contents: a forked child has that of
+  // its parent. Each of the two mappings changes at once, by one call.
+  Result<void, ledger::SessionError> replace_file();
   // Has the last attempt failed as the program has taken an address since it was chosen? Another
   // one, with other addresses, may not.
   bool is_address_taken() const { return is_address_taken_; }
@@ -43,7 +46,9 @@ class MemoryMapping {
 
  private:
   Result<void, ledger::SessionError> map_scratch(size_t index);
-  Result<void, ledger::SessionError> map_by_script(Address scratch);
+  enum class Memory : bool { none_yet, of_another_file };
+  Result<void, ledger::SessionError> map(Memory memory);
+  Result<void, ledger::SessionError> map_by_script(Address scratch, Memory memory);
   Result<void, ledger::SessionError> unmap_scratch(size_t index);
   Result<void, ledger::SessionError> run_script(MappingScript& script,
                                                 const target::Handover& handover, Address scratch);

@@ -146,8 +146,17 @@ OtherSites OtherSites::find(pid_t pid, const target::Memory& memory, const std::
   std::vector<const layout::Session*> journals;
   for (const ledger::FoundSession& session : found.sessions)
     if (session.target_lives && session.file.path() != own) journals.push_back(&session.journal);
+  const auto maps = image::read_maps(pid);
+  std::vector<ledger::FoundSession> inherited;
+  if (maps) inherited = ledger::find_inherited(pid, *maps);
+  for (ledger::FoundSession& session : inherited) {
+    // Their file says what is in their own process.
+    if (session.journal.header.state == layout::SessionState::disarmed)
+      session.journal.header.state = layout::SessionState::armed;
+    if (session.file.path() != own) journals.push_back(&session.journal);
+  }
   OtherSites others(journals, memory);
-  if (const auto maps = image::read_maps(pid)) {
+  if (maps) {
     others.program_ = patch::OwnProbes::read(memory, *maps);
     const auto& code = others.program_.code();
     others.code_.insert(others.code_.end(), code.begin(), code.end());

@@ -77,7 +77,8 @@ class OtherSites {
   // The sites of the sessions with these journals, in the process with that memory.
   OtherSites(std::span<const layout::Session* const> journals, const target::Memory& memory);
   // The sites of all sessions in the process whose files are readable and trusted, except for the
-  // session with the file at `own`; and those of the program itself.
+  // session with the file at `own`; those that it has from processes from which it was forked; and
+  // those of the program itself.
   static OtherSites find(pid_t pid, const target::Memory& memory, const std::string& own = {});
 
   bool empty() const { return sites_.empty(); }

@@ -95,10 +95,29 @@ FoundSessions find_sessions(std::optional<pid_t> pid) {
     }
     if (!lives && !locked && journal->header.state != layout::SessionState::armed) {
       // In another user's folder the name may mean another file by now.
-      if (file->owner() == ::geteuid()) file->remove();
+      if (file->owner() == ::geteuid()) remove_unless_open(path);
       continue;
     }
     found.sessions.push_back({*std::move(file), *std::move(journal), locked, lives});
+  }
+  return found;
+}
+
+std::vector<FoundSession> find_inherited(pid_t pid, const std::vector<image::Mapping>& maps) {
+  std::vector<FoundSession> found;
+  for (const image::Mapping& mapping : maps) {
+    if (!mapping.shared || mapping.writable || mapping.offset != 0) continue;
+    const auto named = process_named(mapping.path);
+    if (!named || named->pid == pid) continue;
+    auto file = SessionFile::open(mapping.path, SessionFile::Lock::none);
+    struct stat there = {};
+    if (!file || ::fstat(file->descriptor(), &there) != 0 || there.st_ino != mapping.inode ||
+        !is_trusted(*file, pid))
+      continue;
+    auto journal = file->read();
+    if (!journal) continue;
+    const bool locked = file->is_locked();
+    found.push_back({*std::move(file), *std::move(journal), locked, true});
   }
   return found;
 }

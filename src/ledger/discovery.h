@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "image/maps.h"
 #include "ledger/session_error.h"
 #include "ledger/session_file.h"
 #include "target/remote_target.h"
@@ -42,6 +43,11 @@ struct FoundSessions {
 };
 
 FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt);
+
+// The sessions of other processes that this one has mapped: it was forked from them, has their
+// probes, and counts in their files. Those that are not trusted, or have no name any more, are left
+// out. `maps` are those of the process.
+std::vector<FoundSession> find_inherited(pid_t pid, const std::vector<image::Mapping>& maps);
 
 // Removes this user's files that no process can need any more, whatever they contain: no process
 // has that PID and start time, and no process, in any container, has the file open or mapped. So

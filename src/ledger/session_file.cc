@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
@@ -405,6 +406,16 @@ void SessionFile::write_controller_gone(const layout::Session& session) {
   if (const uint64_t at = session.header.exec_handshake_offset; at != 0)
     static_cast<void>(
         write(at + offsetof(layout::ExecHandshake, controller_gone), &kYes, sizeof kYes));
+}
+
+// The kernel grants a lease only to the one open file that there is. A process that opens the file
+// while we have it is made to wait until we give it back, of which the kernel tells us by a signal.
+bool SessionFile::has_other_users() const {
+  // One that is ignored if nobody asks for it; else it would end us.
+  if (::fcntl(fd_.get(), F_SETSIG, SIGURG) != 0 || ::fcntl(fd_.get(), F_SETLEASE, F_WRLCK) != 0)
+    return true;
+  static_cast<void>(::fcntl(fd_.get(), F_SETLEASE, F_UNLCK));
+  return false;
 }
 
 void SessionFile::remove() {

@@ -102,6 +102,10 @@ class SessionFile {
   // Tells threads of the target that loaded something that no controller will answer.
   void write_controller_gone(const layout::Session& session);
 
+  // Has another process the file open or mapped, or this one another open file of it? Returns true
+  // if that cannot be found out.
+  bool has_other_users() const;
+
   void remove();
 
  private:

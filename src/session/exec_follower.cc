@@ -319,7 +319,7 @@ void ExecFollower::forget_unused(uint64_t pause_ns) {
   const auto is_alone = [](const Watched& one) { return one.watch.use_count() == 1; };
   if (std::none_of(watched_.begin(), watched_.end(), is_alone)) return;
   std::set<std::pair<uint64_t, Address>> mapped;
-  for (const pid_t pid : all_processes())
+  for (const pid_t pid : target::all_processes())
     if (const auto maps = image::read_maps(pid))
       for (const image::Mapping& mapping : *maps)
         for (const Watched& one : watched_)

@@ -1,5 +1,6 @@
 #include "session/left_over.h"
 
+#include "engine/forked_session.h"
 #include "engine/ownership.h"
 #include "image/maps.h"
 #include "ledger/turn.h"
@@ -17,9 +18,10 @@ Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
   auto journal = file->read();  // again, now that the file is locked
   if (!journal) return fail(ledger::SessionError(journal.error()));
   if (!found.target_lives) {
-    file->remove();
     engine::DisarmReport gone;
     gone.target_gone = true;
+    engine::take_out_of_forked(*file, *journal, nullptr, timeout_ns, gone);
+    file->remove();
     return gone;
   }
   auto subject = look_at(pid, store);

@@ -1,6 +1,5 @@
 #include "session/mapped_file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <sys/mman.h>
@@ -10,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <memory>
 #include <string_view>
 
 #include "base/fd.h"
@@ -95,18 +93,6 @@ bool ProcessFilter::admits(pid_t pid) const {
   return status && std::any_of(commands.begin(), commands.end(), [&](const std::string& glob) {
            return image::glob_matches(glob, status->command);
          });
-}
-
-std::vector<pid_t> all_processes() {
-  std::vector<pid_t> found;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), &::closedir);
-  while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
-    char* end = nullptr;
-    const long pid = std::strtol(entry->d_name, &end, 10);
-    if (pid > 0 && *end == '\0') found.push_back(static_cast<pid_t>(pid));
-  }
-  std::sort(found.begin(), found.end());
-  return found;
 }
 
 bool shares_memory_with_parent(pid_t pid) {

@@ -43,9 +43,6 @@ struct ProcessFilter {
   bool admits(pid_t pid) const;
 };
 
-// All processes, ascending.
-std::vector<pid_t> all_processes();
-
 // Does the process share its memory with its parent (vfork)? Then it is not one by itself.
 bool shares_memory_with_parent(pid_t pid);
 

@@ -1,5 +1,6 @@
 #include "target/procfs.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -7,7 +8,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string_view>
 
 #include "base/clock.h"
@@ -150,6 +153,18 @@ bool is_private_copy(pid_t pid, Address address) {
                           static_cast<off_t>(address / kPageSize * sizeof page)) != sizeof page)
     return true;
   return (page & (kPresent | kSwapped)) != 0 && (page & kOfFile) == 0;
+}
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> found;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), &::closedir);
+  while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
+    char* end = nullptr;
+    const long pid = std::strtol(entry->d_name, &end, 10);
+    if (pid > 0 && *end == '\0') found.push_back(static_cast<pid_t>(pid));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 }  // namespace pinprick::target

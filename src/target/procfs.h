@@ -42,6 +42,9 @@ std::optional<std::string> executable_path(pid_t pid);
 // The process of a thread; 0 if the thread is gone.
 pid_t process_of(pid_t tid);
 
+// All processes, ascending.
+std::vector<pid_t> all_processes();
+
 // The threads that have not exited; empty if the process is gone.
 std::vector<pid_t> list_threads(pid_t pid);
 

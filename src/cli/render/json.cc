@@ -169,7 +169,9 @@ void JsonRenderer::files_detached(const FilesFigures& figures, const engine::Dis
               {"left_alone", figures.left_alone},
               {"restored", report.restored},
               {"foreign", report.foreign},
-              {"memory_left", report.memory_left}});
+              {"memory_left", report.memory_left},
+              {"forked", report.forked},
+              {"forked_left", report.forked_left}});
 }
 
 void JsonRenderer::loaded(const ProcessName& process, const std::vector<std::string>& objects,
@@ -241,6 +243,8 @@ void JsonRenderer::detached(const ProcessName& process, const engine::DisarmRepo
               {"is_filtered", report.is_filtered},
               {"memory_left", report.memory_left},
               {"target_gone", report.target_gone},
+              {"forked", report.forked},
+              {"forked_left", report.forked_left},
               {"stopped_ns", report.stopped_ns}});
 }
 

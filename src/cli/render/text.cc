@@ -141,6 +141,10 @@ void TextRenderer::files_detached(const FilesFigures& figures, const engine::Dis
   if (figures.late != 0)
     warning(fmt::format("{} had run some code before the probes were in",
                         plural(figures.late, "process", "processes")));
+  if (report.forked_left != 0)
+    warning(fmt::format("{} keep{} the probes that a fork has left there, and cannot be changed",
+                        plural(report.forked_left, "process", "processes"),
+                        report.forked_left == 1 ? "s" : ""));
   for (const auto& [cause, count] : figures.left_alone)
     notes_.print("left alone: {} ({})\n", plural(count, "process", "processes"), cause);
   notes_.print(
@@ -431,8 +435,17 @@ void TextRenderer::values(const Report<ValueRow>& report) {
 void TextRenderer::detached(const ProcessName& process, const engine::DisarmReport& report) {
   const std::string who =
       several_ ? fmt::format("{} ({}): ", process.pid, process.command) : std::string();
+  if (report.forked_left != 0)
+    warning(fmt::format(
+        "{}{} that it has forked keep{} the probes, since {} cannot be stopped or changed", who,
+        plural(report.forked_left, "process", "processes"), report.forked_left == 1 ? "s" : "",
+        report.forked_left == 1 ? "it" : "they"));
+  const std::string forked =
+      report.forked == 0 ? ""
+                         : fmt::format("; detached from {} that it had forked, too",
+                                       plural(report.forked, "process", "processes"));
   if (report.target_gone) {
-    notes_.print("{}the program has ended\n", who);
+    notes_.print("{}the program has ended{}\n", who, forked);
     return;
   }
   if (report.foreign != 0)
@@ -455,7 +468,7 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
         kilobytes(report.kept_slot_bytes), plural(report.calls_abandoned, "measured call"));
   if (!report.memory_left) {
     const bool is_clean = kept.empty() && report.foreign == 0;
-    notes_.print("{}detached{}{}{}\n", who, is_clean ? " cleanly" : "", unmeasured, kept);
+    notes_.print("{}detached{}{}{}{}\n", who, is_clean ? " cleanly" : "", unmeasured, kept, forked);
     return;
   }
   std::string why;
@@ -468,8 +481,9 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
     why += fmt::format("{}what was written over {} may lead there", why.empty() ? "" : ", ",
                        plural(report.foreign_held, "site"));
   if (report.is_filtered) why = "its seccomp filter forbids to unmap it";
-  notes_.print("{}detached{}; some memory stays mapped: {}; `pinprick detach -p {}` looks again\n",
-               who, unmeasured, why, process.pid);
+  if (why.empty()) why = "of a process that it had forked";
+  notes_.print("{}detached{}; some memory stays mapped: {}; `pinprick detach -p {}` looks again{}\n",
+               who, unmeasured, why, process.pid, forked);
 }
 
 void TextRenderer::functions(const std::vector<ListRow>& rows) {

@@ -1,0 +1,201 @@
+#include "engine/forked_session.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/process_folder.h"
+#include "engine/address_choice.h"
+#include "engine/failures.h"
+#include "engine/journal_file.h"
+#include "engine/journal_tables.h"
+#include "engine/memory_mapping.h"
+#include "engine/remote_calls.h"
+#include "engine/shared_sites.h"
+#include "image/maps.h"
+#include "ledger/runtime_directory.h"
+#include "ledger/turn.h"
+#include "target/address_space.h"
+#include "target/procfs.h"
+
+namespace pinprick::engine {
+namespace {
+
+using layout::MappingEntry;
+using target::AttachCause;
+
+bool records_by_several_instructions(const layout::Session& journal) {
+  return journal.header.histogram_count != 0;
+}
+
+// What the child's own file says.
+layout::Session journal_for(const target::RemoteTarget& child, const layout::Session& parent) {
+  layout::Session journal = parent;
+  layout::FileHeader& header = journal.header;
+  header.pid = child.pid();
+  header.start_time = child.start_time();
+  header.controller = ::getpid();
+  header.created_ns = realtime_ns();
+  copy_text(header.command, child.command());
+  // The parent's may be out already.
+  header.state = layout::SessionState::armed;
+  header.is_kept = header.is_stopped = 0;
+  header.resets = 0;
+  header.hijack = {};
+  for (int32_t& descriptor : header.handover_descriptors) descriptor = -1;
+  for (MappingEntry& entry : journal.mappings)
+    if (entry.kind == MappingEntry::Kind::tables || entry.kind == MappingEntry::Kind::areas)
+      entry.progress = MappingEntry::Progress::none;
+  return journal;
+}
+
+// Where the control blocks have the TID is found out once, when the parent is armed.
+void copy_exec_handshake(const ledger::SessionFile& from, const ledger::SessionFile& to,
+                         const layout::FileHeader& header) {
+  if (header.exec_handshake_offset == 0) return;
+  const uint64_t at =
+      header.exec_handshake_offset + offsetof(layout::ExecHandshake, tid_offset);
+  uint8_t tid_offset[sizeof layout::ExecHandshake::tid_offset] = {};
+  if (read_at(from.descriptor(), tid_offset, at))
+    static_cast<void>(write_at(to.descriptor(), tid_offset, at));
+}
+
+// Is the thread in our code?
+bool is_inside(const layout::Session& journal, Address instruction) {
+  return std::any_of(journal.mappings.begin(), journal.mappings.end(),
+                     [&](const MappingEntry& entry) {
+                       return layout::is_code(entry.kind) &&
+                              Range{entry.address, entry.address + entry.size}.contains(instruction);
+                     });
+}
+
+Result<void, ledger::SessionError> choose_scratch(pid_t pid, layout::Session& journal) {
+  MappingEntry& scratch = journal.mappings[mapping_of(journal, MappingEntry::Kind::scratch)];
+  const uint64_t size = scratch_size(journal.mappings.size());
+  const auto maps = image::read_maps(pid);
+  if (!maps) return attach_failure(pid, AttachCause::exited);
+  const auto at =
+      target::AddressSpace(*maps, target::lowest_mappable_address()).take_anywhere(size);
+  if (!at) return attach_failure(pid, AttachCause::no_address_space);
+  scratch = {*at, size, MappingEntry::Kind::scratch, MappingEntry::Progress::none};
+  return {};
+}
+
+}  // namespace
+
+Result<ForkedSession, ledger::SessionError> fork_session(const target::RemoteTarget& child,
+                                                         const image::ProcessImage& image,
+                                                         const layout::Session& journal,
+                                                         const ledger::SessionFile& file) {
+  const pid_t pid = child.pid();
+  const auto turn = ledger::Turn::take(pid);
+  if (!turn) return fail(turn.error());
+  if (records_by_several_instructions(journal) && target::list_threads(pid).size() != 1)
+    return fail(ledger::SessionError(ledger::Busy{pid}));
+  const auto folder = ledger::runtime_directory();
+  if (!folder) return fail(ledger::SessionError(ledger::NoRuntimeDirectory{folder.error().number}));
+  layout::Session own = journal_for(child, journal);
+  if (auto chosen = choose_scratch(pid, own); !chosen) return fail(chosen.error());
+  auto created = create_session_file(*folder, child, own);
+  if (!created) return fail(created.error());
+  ForkedSession session = {*std::move(created), std::move(own)};
+  copy_exec_handshake(file, session.file, session.journal.header);
+  const auto replace = [&](target::HijackedThread& thread) -> Result<void, ledger::SessionError> {
+    if (is_inside(journal, arch::instruction_pointer(thread.registers())))
+      return fail(ledger::SessionError(ledger::Busy{pid}));
+    return MemoryMapping({child, session.file, session.journal, thread}, Children::count)
+        .replace_file();
+  };
+  auto replaced = with_hijacked_thread(child, image, session.file, session.journal, replace);
+  if (replaced) return session;
+  // Its parent's file is still the one that the child has.
+  session.file.remove();
+  return fail(replaced.error());
+}
+
+bool has_session(pid_t pid, const ledger::SessionFile& file) {
+  struct stat there = {};
+  const auto maps = image::read_maps(pid);
+  return maps && ::fstat(file.descriptor(), &there) == 0 &&
+         std::any_of(maps->begin(), maps->end(), [&](const image::Mapping& mapping) {
+           return mapping.shared && mapping.inode == there.st_ino &&
+                  mapping.path.find(layout::kFileSuffix) != mapping.path.npos;
+         });
+}
+
+std::vector<pid_t> processes_with(const ledger::SessionFile& file) {
+  std::vector<pid_t> all;
+  if (!file.has_other_users()) return all;
+  const std::string name = file.path().substr(file.path().rfind('/'));
+  for (const pid_t pid : target::all_processes()) {
+    const auto maps = read_file(process_folder(pid) + "/maps");
+    if (maps && maps->find(name) != maps->npos && has_session(pid, file)) all.push_back(pid);
+  }
+  return all;
+}
+
+namespace {
+
+enum class Outcome : uint8_t { taken_out, left, later };
+
+Outcome take_out_of(pid_t pid, const ledger::SessionFile& file, const layout::Session& journal,
+                    const image::ProcessImage* image, uint64_t timeout_ns, DisarmReport& report) {
+  const auto child = target::RemoteTarget::open(pid);
+  if (!child) return has_session(pid, file) ? Outcome::left : Outcome::taken_out;
+  std::optional<image::ProcessImage> own;
+  if (image == nullptr) {
+    const auto others =
+        std::make_shared<const OtherSites>(OtherSites::find(pid, child->memory()));
+    auto loaded = image::load_process(pid, reader_without_jumps(others, *child));
+    if (!loaded) return child->is_over() ? Outcome::taken_out : Outcome::left;
+    image = &own.emplace(*std::move(loaded));
+  }
+  auto session = fork_session(*child, *image, journal, file);
+  if (!session) {
+    if (child->is_over()) return Outcome::taken_out;
+    return std::holds_alternative<ledger::Busy>(session.error()) ? Outcome::later : Outcome::left;
+  }
+  const auto disarmed = disarm(*child, *image, session->file, session->journal, timeout_ns);
+  if (!disarmed) return Outcome::left;
+  report.foreign += disarmed->foreign;
+  report.memory_left = report.memory_left || disarmed->memory_left;
+  report.forked += disarmed->forked;
+  report.forked_left += disarmed->forked_left;
+  if (!disarmed->target_gone) ++report.forked;
+  return Outcome::taken_out;
+}
+
+}  // namespace
+
+// They may fork meanwhile: until a look finds no new one.
+void take_out_of_forked(const ledger::SessionFile& file, const layout::Session& journal,
+                        const image::ProcessImage* image, uint64_t timeout_ns,
+                        DisarmReport& report) {
+  constexpr uint64_t kPauseNs = 1'000'000;
+  const uint64_t begin_ns = monotonic_ns();
+  const pid_t self = journal.header.pid;
+  std::set<pid_t> left;
+  for (bool again = true; again;) {
+    again = false;
+    for (const pid_t pid : processes_with(file)) {
+      // Where memory of the session had to stay, a later detach looks.
+      if (pid == self || left.contains(pid)) continue;
+      Outcome outcome = take_out_of(pid, file, journal, image, timeout_ns, report);
+      if (outcome == Outcome::later && monotonic_ns() - begin_ns > timeout_ns)
+        outcome = Outcome::left;
+      again = true;
+      if (outcome == Outcome::left) left.insert(pid);
+      if (outcome == Outcome::later) sleep_ns(kPauseNs);
+    }
+  }
+  report.forked_left += left.size();
+}
+
+}  // namespace pinprick::engine
