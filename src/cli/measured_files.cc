@@ -305,10 +305,9 @@ Result<void, Message> MeasuredFiles::scan() {
       if (session::shares_memory_with_parent(pid)) continue;  // until it executes a program
       tried.insert(pid);
       found = true;
-      const bool is_known =
-          std::any_of(measured_.begin(), measured_.end(), [&](const Measured& one) {
-            return one.measurement.process().pid == pid && !one.measurement.has_ended();
-          });
+      const bool is_known = std::any_of(
+          measured_.begin(), measured_.end(),
+          [&](const Measurement& one) { return one.process().pid == pid && !one.has_ended(); });
       if (is_known || !filter_.admits(pid) || is_measured_with_parent(pid, *maps)) continue;
       begin_one(pid, Progress::runs);
     }
@@ -322,7 +321,7 @@ bool MeasuredFiles::is_measured_with_parent(pid_t pid,
   return std::any_of(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
     const pid_t parent = owner_of_session(mapping);
     return parent != pid && std::any_of(measured_.begin(), measured_.end(), [&](const auto& one) {
-             return one.measurement.process().pid == parent;
+             return one.process().pid == parent;
            });
   });
 }
@@ -395,12 +394,12 @@ void MeasuredFiles::begin_one(pid_t pid, Progress progress) {
     return;
   }
   // It has executed another program since it was measured.
-  for (Measured& one : measured_)
-    if (one.measurement.process().pid == pid) one.measurement.end(monotonic_ns());
+  for (Measurement& one : measured_)
+    if (one.process().pid == pid) one.end(monotonic_ns());
   note_names(pid, *maps);
   auto begun = Measurement::begin(pid, *spec, object_store(), listener_, progress);
   if (begun) {
-    measured_.push_back({*std::move(begun)});
+    measured_.push_back(*std::move(begun));
     return;
   }
   const Message why = message(begun.error());
@@ -435,15 +434,14 @@ void MeasuredFiles::measure(const target::ExecCatcher::Caught& caught) {
   if (!filter_.admits(pid)) return;
   ++figures_.caught;
   if (!caught.at_start) ++figures_.late;
-  const auto measured = std::find_if(measured_.begin(), measured_.end(), [&](Measured& one) {
-    return one.measurement.process().pid == pid && !one.measurement.notice_end() &&
-           !one.measurement.has_ended();
+  const auto measured = std::find_if(measured_.begin(), measured_.end(), [&](Measurement& one) {
+    return one.process().pid == pid && !one.notice_end() && !one.has_ended();
   });
   if (caught.has_loaded && measured != measured_.end()) {
     // The library may have another name than was expected.
     const auto maps = image::read_maps(pid);
-    if (const auto* spec = maps ? spec_for(*maps) : nullptr) measured->measurement.reselect(*spec);
-    measured->measurement.note_mapped();
+    if (const auto* spec = maps ? spec_for(*maps) : nullptr) measured->reselect(*spec);
+    measured->note_mapped();
     return;
   }
   // Calls are timed once the loader has mapped all that belongs to the library.
@@ -451,35 +449,18 @@ void MeasuredFiles::measure(const target::ExecCatcher::Caught& caught) {
   begin_one(pid, caught.at_start && is_early ? Progress::at_exec : Progress::runs);
 }
 
-// A process that has ended may have forked children, which have its probes and count in its
-// session. It is finished when two looks at all processes have found none, as they may fork
-// meanwhile.
+// A process that has ended may have forked children, which have its probes and count in its session
+// until they have one of their own.
 void MeasuredFiles::finish_ended() {
-  constexpr uint64_t kEachNs = 200'000'000;
-  constexpr unsigned kScans = 2;
-  const auto has_ended = [](const Measured& one) { return one.measurement.has_ended(); };
-  if (monotonic_ns() - scanned_ns_ < kEachNs ||
-      std::none_of(measured_.begin(), measured_.end(), has_ended))
-    return;
-  // Those that end during the scan are for the next one.
-  std::set<const Measured*> ended;
-  for (const Measured& one : measured_)
-    if (has_ended(one)) ended.insert(&one);
-  std::set<pid_t> with_children;
-  for (const pid_t pid : target::all_processes()) {
-    serve(1);
-    const auto maps = image::read_maps(pid);
-    if (!maps) continue;
-    for (const image::Mapping& mapping : *maps)
-      if (const pid_t owner = owner_of_session(mapping); owner != pid) with_children.insert(owner);
-  }
+  constexpr uint64_t kLongestNs = 2'000'000'000;
   for (auto one = measured_.begin(); one != measured_.end();) {
-    if (!ended.contains(&*one)) {
+    if (!one->has_ended()) {
       ++one;
       continue;
     }
-    one->scans = with_children.contains(one->measurement.process().pid) ? 0 : one->scans + 1;
-    if (one->scans < kScans) {
+    session::Forked forked = session::begin_forked(*one, listener_);
+    for (Measurement& child : forked.begun) measured_.push_back(std::move(child));
+    if (forked.is_pending && monotonic_ns() - one->ended_ns() < kLongestNs) {
       ++one;
       continue;
     }
@@ -487,12 +468,25 @@ void MeasuredFiles::finish_ended() {
     one = measured_.erase(one);
     serve(1);  // may only add some at the end
   }
-  scanned_ns_ = monotonic_ns();
 }
 
-void MeasuredFiles::finish(Measured& one) {
-  one.measurement.disarm();
-  collect(one.measurement);
+// Those that go on.
+void MeasuredFiles::measure_forked() {
+  std::vector<const Measurement*> parents;
+  for (const Measurement& one : measured_)
+    if (!one.has_ended()) parents.push_back(&one);
+  for (const auto& [parent, pid] : forked_.settled(parents)) {
+    auto begun = Measurement::begin_forked(pid, *parent, listener_);
+    if (begun)
+      measured_.push_back(*std::move(begun));
+    else if (!session::is_busy(begun.error()))
+      forked_.leave(pid);
+  }
+}
+
+void MeasuredFiles::finish(Measurement& one) {
+  one.disarm();
+  collect(one);
   ++figures_.ended;
 }
 
@@ -509,15 +503,15 @@ void MeasuredFiles::collect(Measurement& one) {
 std::vector<int> MeasuredFiles::descriptors() const {
   std::vector<int> all;
   if (gate_) all.push_back(gate_->descriptor());
-  for (const Measured& one : measured_)
-    if (!one.measurement.has_ended())
-      for (int descriptor : one.measurement.descriptors()) all.push_back(descriptor);
+  for (const Measurement& one : measured_)
+    if (!one.has_ended())
+      for (int descriptor : one.descriptors()) all.push_back(descriptor);
   return all;
 }
 
 void MeasuredFiles::notice_ends() {
   serve();
-  for (Measured& one : measured_) one.measurement.notice_end();
+  for (Measurement& one : measured_) one.notice_end();
   finish_ended();
 }
 
@@ -527,23 +521,23 @@ bool MeasuredFiles::all_ended() const {
 
 uint64_t MeasuredFiles::look_after() {
   constexpr uint64_t kSoonNs = 1'000'000, kNowAndThenNs = 500'000'000, kOftenNs = 10'000'000,
-                     kEndedNs = 100'000'000;
+                     kForkedNs = 50'000'000;
   bool soon = false;
   serve();
-  for (Measured& one : measured_) {
-    if (one.measurement.has_ended()) continue;
-    soon = one.measurement.look_after() || soon;
+  for (Measurement& one : measured_) {
+    if (one.has_ended()) continue;
+    soon = one.look_after() || soon;
     serve(1);
   }
   const bool is_settled = target::Stop::settle() == 0;
+  measure_forked();
+  serve();
   if (catcher_ && catcher_->is_busy()) return kSoonNs;
   listener_.tell(renderer_);
   renderer_.flush();
   if (soon || !is_settled) return kSoonNs;
-  if (std::any_of(measured_.begin(), measured_.end(),
-                  [](const Measured& one) { return one.measurement.has_ended(); }))
-    return kEndedNs;
-  return kind_of(options_) == placement::Kind::count ? kNowAndThenNs : kOftenNs;
+  if (kind_of(options_) != placement::Kind::count) return kOftenNs;
+  return measured_.empty() ? kNowAndThenNs : kForkedNs;
 }
 
 // --- Results
@@ -562,7 +556,7 @@ void MeasuredFiles::report(session::Period period, Renderer& renderer) {
   const uint64_t until_ns = end_ns_ != 0 ? end_ns_ : monotonic_ns();
   const bool is_whole = period == session::Period::whole;
   if (!is_whole)
-    for (Measured& one : measured_) one.measurement.report(period, interval_);
+    for (Measurement& one : measured_) one.report(period, interval_);
   const uint64_t from_ns = is_whole ? start_ns_ : reported_ns_;
   session::CollectedReports& collected = is_whole ? whole_ : interval_;
   collected.show(renderer, name(), static_cast<double>(until_ns - from_ns) / 1e9, period);
@@ -582,12 +576,12 @@ void MeasuredFiles::end() {
   if (gate_) gate_->close();
   catcher_.reset();
   end_ns_ = monotonic_ns();
-  for (Measured& one : measured_) {
-    one.measurement.end(end_ns_);
-    one.measurement.disarm();
+  for (Measurement& one : measured_) {
+    one.end(end_ns_);
+    one.disarm();
   }
-  for (Measured& one : measured_) {
-    collect(one.measurement);
+  for (Measurement& one : measured_) {
+    collect(one);
     ++figures_.ended;
   }
   figures_.processes = figures_.ended;
@@ -607,7 +601,7 @@ int MeasuredFiles::conclude() {
 int MeasuredFiles::fail_with(const Message& message) {
   if (gate_) gate_->close();
   catcher_.reset();
-  for (Measured& one : measured_) one.measurement.disarm();
+  for (Measurement& one : measured_) one.disarm();
   renderer_.error(message);
   renderer_.flush();
   constexpr int kSignalBase = 128;

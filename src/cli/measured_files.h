@@ -21,6 +21,7 @@
 #include "cli/render/renderer.h"
 #include "image/process.h"
 #include "session/collected_reports.h"
+#include "session/forked_children.h"
 #include "session/mapped_file.h"
 #include "session/measurement.h"
 #include "target/exec_catcher.h"
@@ -74,11 +75,7 @@ class MeasuredFiles {
   int fail_with(const Message& message);
 
  private:
-  struct Measured {
-    session::Measurement measurement;
-    unsigned scans = 0;  // that found no process with its probes, since it ended
-  };
-  using All = std::list<Measured>;
+  using All = std::list<session::Measurement>;
 
   Result<void, Message> open_files();
   Result<void, Message> check_patterns();
@@ -94,7 +91,8 @@ class MeasuredFiles {
   void note_names(pid_t pid, const std::vector<image::Mapping>& maps);
   bool runs_file(pid_t pid) const;
   void finish_ended();
-  void finish(Measured& one);
+  void measure_forked();
+  void finish(session::Measurement& one);
   void collect(session::Measurement& one);
   ProcessName name() const;
 
@@ -111,9 +109,9 @@ class MeasuredFiles {
   std::map<std::string, session::MeasurementSpec> specs_;  // by the objects' names in a process
   size_t functions_ = 0;                                   // that can be probed in the files
   All measured_;
+  session::ForkedChildren forked_;
   session::CollectedReports whole_, interval_;
   uint64_t start_ns_ = 0, reported_ns_ = 0, end_ns_ = 0;
-  uint64_t scanned_ns_ = 0;  // for children of ended processes
   FilesFigures figures_;
   session::Shortfall shortfall_;
   std::optional<engine::DisarmReport> disarmed_;

@@ -26,6 +26,7 @@ session::MeasurementSpec spec_of(const Options& options, session::Selection sele
   if (options.allow_missing) spec.unmatched = session::Unmatched::accept;
   if (options.force) spec.risk = placement::Risk::unknown_unwinder;
   if (options.follow_exec) spec.exec = session::Exec::followed;
+  spec.hooks_execs = options.follow_exec || options.follow_children;
   spec.arming = {options.bits, options.slots, options.count_children, options.trap, {}};
   return spec;
 }
@@ -44,6 +45,12 @@ Result<void, Message> MeasuredProcesses::begin() {
     launched_.emplace(*std::move(launched));
     pids = {launched_->pid()};
   }
+  if (launched_) follower_.set_own(launched_->pid());
+  follower_.set_only([this](pid_t pid) {
+    return std::any_of(measurements_.begin(), measurements_.end(), [&](const Measurement& one) {
+      return one.process().pid == pid && !one.has_ended();
+    });
+  });
   for (pid_t pid : pids)
     if (auto begun = begin_one(pid); !begun) return begun;
   if (auto armed = arm_relocated(); !armed) return armed;
@@ -80,7 +87,23 @@ Result<void, Message> MeasuredProcesses::arm_relocated() {
   return {};
 }
 
+// While a thread is held, nothing is printed, since a reader of that may be slow.
+void MeasuredProcesses::follow_execs() {
+  if (!options_.follow_exec) return;
+  for (const Measurement& one : measurements_) follower_.watch(one.exec_watches());
+  while (auto held = follower_.next()) {
+    const Narrator::Silence silence(narrator_);
+    for (Measurement& one : measurements_)
+      if (one.process().pid == held->pid()) {
+        one.note_exec();
+        follower_.watch(one.exec_watches());
+      }
+    held.reset();
+  }
+}
+
 void MeasuredProcesses::notice_ends() {
+  follow_execs();
   using Certainty = session::ExecutedProgram::Certainty;
   for (Measurement& one : measurements_) {
     if (!one.notice_end() || options_.follow_exec) continue;
@@ -97,10 +120,10 @@ bool MeasuredProcesses::all_ended() const {
                      [](const Measurement& one) { return one.has_ended(); });
 }
 
-// There is no notice when slots or histograms run short, nor of an exec, which changes the program
-// without ending the process. So we look now and then, and more often if it matters.
+// There is no notice when slots or histograms run short, nor of a thread that waits to execute a
+// program, or has executed one. So we look now and then, and more often if it matters.
 uint64_t MeasuredProcesses::look_again_ns() const {
-  if (options_.follow_exec) return 2'000'000;
+  if (options_.follow_exec) return 500'000;
   const bool needs_memory = spec_.selection.kind != placement::Kind::count;
   return needs_memory || launched_ ? 10'000'000 : 500'000'000;
 }
@@ -139,6 +162,7 @@ int MeasuredProcesses::command_status() {
 
 int MeasuredProcesses::fail_with(const Message& message) {
   renderer_.error(message);
+  follower_.close();
   disarm_all();
   renderer_.flush();
   if (message.exit == kInterrupted && interrupts_.arrived())
@@ -148,6 +172,7 @@ int MeasuredProcesses::fail_with(const Message& message) {
 
 void MeasuredProcesses::end() {
   notice_ends();
+  follower_.close();
   const uint64_t now = monotonic_ns();
   for (Measurement& one : measurements_) one.end(now);
   disarm_all();

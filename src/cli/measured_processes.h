@@ -11,6 +11,7 @@
 #include "cli/narrator.h"
 #include "cli/options.h"
 #include "cli/render/renderer.h"
+#include "session/exec_follower.h"
 #include "session/launch.h"
 #include "session/measurement.h"
 
@@ -53,6 +54,7 @@ class MeasuredProcesses {
  private:
   Result<void, Message> begin_one(pid_t pid);
   Result<void, Message> arm_relocated();
+  void follow_execs();
   uint64_t look_again_ns() const;
   int exit_code();
   int command_status();
@@ -65,6 +67,7 @@ class MeasuredProcesses {
   session::MeasurementSpec spec_;
   std::vector<session::Measurement> measurements_;
   std::optional<session::Launched> launched_;
+  session::ExecFollower follower_;  // with --follow-exec
 };
 
 }  // namespace pinprick::cli

@@ -39,7 +39,6 @@ Result<void, Message> MeasuredTree::begin() {
   // The next program may have what this one lacks.
   spec_.unmatched = session::Unmatched::accept;
   spec_.exec = session::Exec::ends;
-  spec_.follows_children = true;
   start_ns_ = reported_ns_ = monotonic_ns();
   std::vector<pid_t> pids = options_.pids;
   std::sort(pids.begin(), pids.end());
@@ -90,13 +89,9 @@ void MeasuredTree::begin_child(pid_t pid) {
   ++figures_.caught;
   // The program that it ran before is gone.
   for (auto one = measured_.begin(); one != measured_.end();) {
-    const auto next = std::next(one);
-    if (one->process().pid == pid) {
-      one->notice_end();
-      finish(*one);
-      measured_.erase(one);
-    }
-    one = next;
+    const bool is_former = one->process().pid == pid;
+    if (is_former) one->notice_end();
+    one = is_former ? retire(one) : std::next(one);
   }
   auto begun = Measurement::begin(pid, spec_, object_store(), listener_, Progress::at_exec);
   if (begun) {
@@ -108,8 +103,48 @@ void MeasuredTree::begin_child(pid_t pid) {
   if (why.cause != "exited" && why.cause != "no_such_process") ++figures_.left_alone[why.cause];
 }
 
+// Children that execute nothing, for which there is no hook.
+void MeasuredTree::measure_forked() {
+  std::vector<const Measurement*> parents;
+  for (const Measurement& one : measured_)
+    if (!one.has_ended()) parents.push_back(&one);
+  for (const auto& [parent, pid] : forked_.settled(parents)) {
+    auto begun = Measurement::begin_forked(pid, *parent, listener_);
+    if (begun) {
+      measured_.push_back(*std::move(begun));
+      watch(measured_.back());
+    } else if (!session::is_busy(begun.error())) {
+      forked_.leave(pid);
+    }
+  }
+}
+
+// The program is gone. Its children may have its probes.
+MeasuredTree::All::iterator MeasuredTree::retire(All::iterator one) {
+  const auto next = std::next(one);
+  one->end(monotonic_ns());
+  ended_.splice(ended_.end(), measured_, one);
+  return next;
+}
+
+void MeasuredTree::finish_ended() {
+  constexpr uint64_t kLongestNs = 2'000'000'000;
+  for (auto one = ended_.begin(); one != ended_.end();) {
+    session::Forked forked = session::begin_forked(*one, listener_);
+    for (Measurement& child : forked.begun) {
+      measured_.push_back(std::move(child));
+      watch(measured_.back());
+    }
+    if (forked.is_pending && monotonic_ns() - one->ended_ns() < kLongestNs) {
+      ++one;
+      continue;
+    }
+    finish(*one);
+    one = ended_.erase(one);
+  }
+}
+
 void MeasuredTree::finish(Measurement& one) {
-  one.end(monotonic_ns());
   one.disarm();
   collect(one);
   ++figures_.ended;
@@ -134,18 +169,13 @@ std::vector<int> MeasuredTree::descriptors() const {
 
 void MeasuredTree::notice_ends() {
   serve();
-  for (auto one = measured_.begin(); one != measured_.end();) {
-    const auto next = std::next(one);
-    if (one->notice_end()) {
-      finish(*one);
-      measured_.erase(one);
-    }
-    one = next;
-  }
+  for (auto one = measured_.begin(); one != measured_.end();)
+    one = one->notice_end() ? retire(one) : std::next(one);
+  finish_ended();
 }
 
 bool MeasuredTree::all_ended() {
-  return measured_.empty() && !follower_.is_busy() && follower_.is_unused();
+  return measured_.empty() && ended_.empty() && !follower_.is_busy() && follower_.is_unused();
 }
 
 uint64_t MeasuredTree::look_after() {
@@ -158,6 +188,7 @@ uint64_t MeasuredTree::look_after() {
   }
   target::Stop::settle();
   serve();
+  measure_forked();
   if (!follower_.is_busy()) {
     listener_.tell(renderer_);
     renderer_.flush();
@@ -166,7 +197,7 @@ uint64_t MeasuredTree::look_after() {
 }
 
 ProcessName MeasuredTree::name() const {
-  const size_t processes = figures_.ended + (end_ns_ == 0 ? measured_.size() : 0);
+  const size_t processes = figures_.ended + (end_ns_ == 0 ? measured_.size() + ended_.size() : 0);
   std::string of;
   for (const std::string& word : options_.command) of += (of.empty() ? "" : " ") + word;
   for (const pid_t pid : options_.pids) of += (of.empty() ? "" : ", ") + std::to_string(pid);
@@ -177,7 +208,8 @@ void MeasuredTree::report(session::Period period, Renderer& renderer) {
   const uint64_t until_ns = end_ns_ != 0 ? end_ns_ : monotonic_ns();
   const bool is_whole = period == session::Period::whole;
   if (!is_whole)
-    for (Measurement& one : measured_) one.report(period, interval_);
+    for (All* all : {&measured_, &ended_})
+      for (Measurement& one : *all) one.report(period, interval_);
   const uint64_t from_ns = is_whole ? start_ns_ : reported_ns_;
   session::CollectedReports& collected = is_whole ? whole_ : interval_;
   collected.show(renderer, name(), static_cast<double>(until_ns - from_ns) / 1e9, period);
@@ -199,6 +231,8 @@ void MeasuredTree::end() {
     ++figures_.ended;
   }
   measured_.clear();
+  for (Measurement& one : ended_) finish(one);
+  ended_.clear();
   figures_.processes = figures_.ended;
 }
 
@@ -241,6 +275,7 @@ int MeasuredTree::exit_code() {
 int MeasuredTree::fail_with(const Message& message) {
   follower_.close();
   for (Measurement& one : measured_) one.disarm();
+  for (Measurement& one : ended_) one.disarm();
   renderer_.error(message);
   renderer_.flush();
   if (message.exit == kInterrupted && interrupts_.arrived())

@@ -17,6 +17,7 @@
 #include "cli/render/renderer.h"
 #include "session/collected_reports.h"
 #include "session/exec_follower.h"
+#include "session/forked_children.h"
 #include "session/launch.h"
 #include "session/measurement.h"
 
@@ -47,6 +48,9 @@ class MeasuredTree {
   void serve();
   void begin_child(pid_t pid);
   void watch(const session::Measurement& one) { follower_.watch(one.exec_watches()); }
+  void measure_forked();
+  All::iterator retire(All::iterator one);
+  void finish_ended();
   void finish(session::Measurement& one);
   void collect(session::Measurement& one);
   ProcessName name() const;
@@ -60,8 +64,10 @@ class MeasuredTree {
   QuietListener listener_;  // for the others
   session::MeasurementSpec spec_;
   All measured_;
+  All ended_;  // whose children have to get measurements of their own
   std::optional<session::Launched> launched_;
   session::ExecFollower follower_;
+  session::ForkedChildren forked_;
   session::CollectedReports whole_, interval_;
   uint64_t start_ns_ = 0, reported_ns_ = 0, end_ns_ = 0;
   FilesFigures figures_;

@@ -1,5 +1,7 @@
 #include "cli/narrator.h"
 
+#include <utility>
+
 #include "cli/messages.h"
 #include "cli/output.h"
 #include "cli/warnings.h"
@@ -10,12 +12,24 @@ std::shared_ptr<void> Narrator::watch(Task& task) {
   return std::make_shared<Progress>(task, !options_.json, interrupts_);
 }
 
+void Narrator::say(std::function<void()> what) {
+  if (is_silent_)
+    unsaid_.push_back(std::move(what));
+  else
+    what();
+}
+
+void Narrator::speak() {
+  is_silent_ = false;
+  for (const auto& what : std::exchange(unsaid_, {})) what();
+}
+
 void Narrator::object_replaced(const ProcessName&, const std::string& object) {
-  renderer_.warning(warning::object_replaced(object));
+  say([this, object] { renderer_.warning(warning::object_replaced(object)); });
 }
 
 void Narrator::may_unwind_elsewhere(const ProcessName& process) {
-  renderer_.warning(warning::may_unwind_elsewhere(process.command));
+  say([this, process] { renderer_.warning(warning::may_unwind_elsewhere(process.command)); });
 }
 
 void Narrator::warn_of_traps(const engine::ArmReport& report) {
@@ -24,44 +38,50 @@ void Narrator::warn_of_traps(const engine::ArmReport& report) {
 
 void Narrator::armed(const ProcessName& process, const engine::ArmReport& report,
                      uint64_t elapsed_ns) {
-  warn_of_traps(report);
-  const bool until_interrupt = options_.duration_s == 0 && !options_.has_command();
-  renderer_.armed(process, report, elapsed_ns, until_interrupt);
-  renderer_.flush();
+  say([this, process, report, elapsed_ns] {
+    warn_of_traps(report);
+    const bool until_interrupt = options_.duration_s == 0 && !options_.has_command();
+    renderer_.armed(process, report, elapsed_ns, until_interrupt);
+    renderer_.flush();
+  });
 }
 
 void Narrator::loaded(const ProcessName& process, const std::vector<std::string>& objects,
                       const engine::ArmReport& report, uint64_t elapsed_ns) {
-  warn_of_traps(report);
-  renderer_.loaded(process, objects, report, elapsed_ns);
+  say([this, process, objects, report, elapsed_ns] {
+    warn_of_traps(report);
+    renderer_.loaded(process, objects, report, elapsed_ns);
+  });
 }
 
 void Narrator::unloaded(const ProcessName& process, const std::vector<std::string>& objects) {
-  renderer_.unloaded(process, objects);
+  say([this, process, objects] { renderer_.unloaded(process, objects); });
 }
 
 void Narrator::code_unfinished(const ProcessName& process, const std::string& object) {
-  renderer_.warning(warning::code_unfinished(process.command, object));
+  say([this, process, object] {
+    renderer_.warning(warning::code_unfinished(process.command, object));
+  });
 }
 
 void Narrator::load_missed(const ProcessName&, const session::MeasurementError& why) {
-  renderer_.warning(warning::load_missed(message(why)));
+  say([this, text = message(why)] { renderer_.warning(warning::load_missed(text)); });
 }
 
 void Narrator::load_timed_out(const ProcessName& process) {
-  renderer_.warning(warning::load_timed_out(process.command));
+  say([this, process] { renderer_.warning(warning::load_timed_out(process.command)); });
 }
 
 void Narrator::executed(const ProcessName& process) {
-  renderer_.executed(process);
+  say([this, process] { renderer_.executed(process); });
 }
 
 void Narrator::exec_missed(const ProcessName&, const session::MeasurementError& why) {
-  renderer_.warning(message(why).text);
+  say([this, text = message(why).text] { renderer_.warning(text); });
 }
 
 void Narrator::disarm_failed(const ProcessName&, const ledger::SessionError& why) {
-  renderer_.error(message(why));
+  say([this, text = message(why)] { renderer_.error(text); });
 }
 
 }  // namespace pinprick::cli

@@ -1,6 +1,9 @@
 // Tells the user, through a renderer, what happens to the processes that are measured.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "cli/options.h"
 #include "cli/render/renderer.h"
 #include "session/measurement_listener.h"
@@ -29,12 +32,28 @@ class Narrator : public session::MeasurementListener {
   void exec_missed(const ProcessName& process, const session::MeasurementError& why) override;
   void disarm_failed(const ProcessName& process, const ledger::SessionError& why) override;
 
+  // As long as it lives, nothing is printed; what there is to say is printed then.
+  class Silence {
+   public:
+    explicit Silence(Narrator& narrator) : narrator_(narrator) { narrator_.is_silent_ = true; }
+    Silence(const Silence&) = delete;
+    Silence& operator=(const Silence&) = delete;
+    ~Silence() { narrator_.speak(); }
+
+   private:
+    Narrator& narrator_;
+  };
+
  private:
+  void say(std::function<void()> what);
+  void speak();
   void warn_of_traps(const engine::ArmReport& report);
 
   const Options& options_;
   Renderer& renderer_;
   int interrupts_;
+  bool is_silent_ = false;
+  std::vector<std::function<void()>> unsaid_;
 };
 
 }  // namespace pinprick::cli

@@ -14,6 +14,7 @@
 #include "cli/verbs.h"
 #include "engine/debugger_symbols.h"
 #include "engine/disarm.h"
+#include "engine/forked_session.h"
 #include "engine/slot_use.h"
 #include "ledger/discovery.h"
 #include "session/left_over.h"
@@ -77,6 +78,7 @@ SessionRow row_of(const FoundSession& found) {
                   ? static_cast<double>(now - journal.header.created_ns) / 1e9
                   : 0;
   row.sites = journal.probes.size();
+  if (!found.target_lives) row.forked = engine::processes_with(found.file).size();
   row.slots = slots_of(found);
   const auto counters = found.file.read_counters(journal);
   const auto unrecorded = found.file.read_unrecorded(journal);
@@ -126,6 +128,7 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
     }
     same->age_s = std::max(same->age_s, row.age_s);
     same->sites += row.sites;
+    same->forked = std::max(same->forked, row.forked);
     if (same->slots && row.slots) {
       same->slots->in_use += row.slots->in_use;
       same->slots->abandoned += row.slots->abandoned;

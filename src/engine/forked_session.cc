@@ -60,8 +60,7 @@ layout::Session journal_for(const target::RemoteTarget& child, const layout::Ses
 void copy_exec_handshake(const ledger::SessionFile& from, const ledger::SessionFile& to,
                          const layout::FileHeader& header) {
   if (header.exec_handshake_offset == 0) return;
-  const uint64_t at =
-      header.exec_handshake_offset + offsetof(layout::ExecHandshake, tid_offset);
+  const uint64_t at = header.exec_handshake_offset + offsetof(layout::ExecHandshake, tid_offset);
   uint8_t tid_offset[sizeof layout::ExecHandshake::tid_offset] = {};
   if (read_at(from.descriptor(), tid_offset, at))
     static_cast<void>(write_at(to.descriptor(), tid_offset, at));
@@ -69,11 +68,11 @@ void copy_exec_handshake(const ledger::SessionFile& from, const ledger::SessionF
 
 // Is the thread in our code?
 bool is_inside(const layout::Session& journal, Address instruction) {
-  return std::any_of(journal.mappings.begin(), journal.mappings.end(),
-                     [&](const MappingEntry& entry) {
-                       return layout::is_code(entry.kind) &&
-                              Range{entry.address, entry.address + entry.size}.contains(instruction);
-                     });
+  return std::any_of(
+      journal.mappings.begin(), journal.mappings.end(), [&](const MappingEntry& entry) {
+        return layout::is_code(entry.kind) &&
+               Range{entry.address, entry.address + entry.size}.contains(instruction);
+      });
 }
 
 Result<void, ledger::SessionError> choose_scratch(pid_t pid, layout::Session& journal) {
@@ -143,16 +142,22 @@ std::vector<pid_t> processes_with(const ledger::SessionFile& file) {
 
 namespace {
 
-enum class Outcome : uint8_t { taken_out, left, later };
+enum class Outcome : uint8_t {
+  taken_out,
+  left,
+  later,
+  executes,  // another program, as we follow it there
+};
 
 Outcome take_out_of(pid_t pid, const ledger::SessionFile& file, const layout::Session& journal,
                     const image::ProcessImage* image, uint64_t timeout_ns, DisarmReport& report) {
+  const auto status = target::read_status(pid);
+  if (status && status->tracer == ::getpid()) return Outcome::executes;
   const auto child = target::RemoteTarget::open(pid);
   if (!child) return has_session(pid, file) ? Outcome::left : Outcome::taken_out;
   std::optional<image::ProcessImage> own;
   if (image == nullptr) {
-    const auto others =
-        std::make_shared<const OtherSites>(OtherSites::find(pid, child->memory()));
+    const auto others = std::make_shared<const OtherSites>(OtherSites::find(pid, child->memory()));
     auto loaded = image::load_process(pid, reader_without_jumps(others, *child));
     if (!loaded) return child->is_over() ? Outcome::taken_out : Outcome::left;
     image = &own.emplace(*std::move(loaded));
@@ -178,20 +183,24 @@ Outcome take_out_of(pid_t pid, const ledger::SessionFile& file, const layout::Se
 void take_out_of_forked(const ledger::SessionFile& file, const layout::Session& journal,
                         const image::ProcessImage* image, uint64_t timeout_ns,
                         DisarmReport& report) {
-  constexpr uint64_t kPauseNs = 1'000'000;
+  constexpr uint64_t kPauseNs = 1'000'000, kShortNs = 10'000'000;
   const uint64_t begin_ns = monotonic_ns();
   const pid_t self = journal.header.pid;
-  std::set<pid_t> left;
+  std::set<pid_t> left, executing;
   for (bool again = true; again;) {
     again = false;
     for (const pid_t pid : processes_with(file)) {
       // Where memory of the session had to stay, a later detach looks.
-      if (pid == self || left.contains(pid)) continue;
+      if (pid == self || left.contains(pid) || executing.contains(pid)) continue;
       Outcome outcome = take_out_of(pid, file, journal, image, timeout_ns, report);
-      if (outcome == Outcome::later && monotonic_ns() - begin_ns > timeout_ns)
-        outcome = Outcome::left;
+      // A thread that stays in our code waits there for us, before it executes a program.
+      const bool may_wait = journal.header.exec_handshake_offset != 0;
+      if (outcome == Outcome::later &&
+          monotonic_ns() - begin_ns > (may_wait ? std::min(kShortNs, timeout_ns) : timeout_ns))
+        outcome = may_wait ? Outcome::executes : Outcome::left;
       again = true;
       if (outcome == Outcome::left) left.insert(pid);
+      if (outcome == Outcome::executes) executing.insert(pid);
       if (outcome == Outcome::later) sleep_ns(kPauseNs);
     }
   }

@@ -160,7 +160,8 @@ Result<void, ledger::SessionError> MemoryMapping::map(Memory memory) {
   is_address_taken_ = false;
   const size_t scratch = mapping_of(parts_.journal, MappingEntry::Kind::scratch);
   if (auto mapped = map_scratch(scratch); !mapped) return mapped;
-  if (auto mapped = map_by_script(parts_.journal.mappings[scratch].address, memory); !mapped) return mapped;
+  if (auto mapped = map_by_script(parts_.journal.mappings[scratch].address, memory); !mapped)
+    return mapped;
   return unmap_scratch(scratch);
 }
 

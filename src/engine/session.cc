@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/task.h"
 #include "engine/arming.h"
+#include "engine/forked_session.h"
 #include "engine/providing.h"
 #include "engine/trapping.h"
 #include "ledger/turn.h"
@@ -248,6 +249,50 @@ Session::Session(Session&& other) noexcept
       kernel_(std::move(other.kernel_)),
       is_armed_(other.is_armed_),
       state_(other.state_) {}
+
+bool Session::is_in(pid_t forked) const {
+  return file_ && has_session(forked, *file_);
+}
+
+std::vector<pid_t> Session::forked() const {
+  if (!file_) return {};
+  auto all = processes_with(*file_);
+  std::erase(all, target_.pid());
+  return all;
+}
+
+Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarget& child) const {
+  auto forked = fork_session(child, *image_, journal_, *file_);
+  if (!forked) return fail(forked.error());
+  Session session(child, *image_);
+  session.kind_ = kind_;
+  session.matches_ = matches_;
+  session.values_ = values_;
+  // What the kernel counts, it counts in the parent.
+  std::copy_if(probes_.begin(), probes_.end(), std::back_inserter(session.probes_),
+               [&](const ArmedProbe& probe) {
+                 return kind_ == placement::Kind::span || probe.index < journal_.probes.size();
+               });
+  session.report_ = report_;
+  session.journal_ = std::move(forked->journal);
+  session.file_ = std::move(forked->file);
+  session.sites_of_objects_ = sites_of_objects_;
+  if (loader_ != nullptr)
+    session.loader_ = LoaderWatch::start(session.file_->path(), session.journal_);
+  if (exec_ != nullptr)
+    session.exec_ = ExecWatch::start(session.file_->descriptor(), session.journal_,
+                                     exec_->handshake(), session.code());
+  if (runtime_) {
+    session.runtime_ = runtime_;
+    session.runtime_->pool_bytes =
+        std::min(ledger::SessionFile::kFirstBlocks, session.journal_.header.pool_size);
+    // It may have been changed in the parent since the fork: all of it is written anew.
+    const runtime::RuntimeSpec& spec = runtime_->spec;
+    session.runtime_->callers =
+        runtime::CallerTable(runtime::callers_in(runtime_->address, spec), spec.callers_size);
+  }
+  return session;
+}
 
 Session::~Session() {
   if (file_ && state_ == State::armed) static_cast<void>(disarm());

@@ -140,6 +140,15 @@ class Session {
   // none since the last call.
   std::optional<Address> take_unknown_caller();
 
+  // Has the process this session's probes, by a fork from the session's process or a child of it?
+  bool is_in(pid_t forked) const;
+  // The processes that have them in this way; empty if there are none.
+  std::vector<pid_t> forked() const;
+  // Gives such a process a session of its own, with what it has recorded since this call; what it
+  // recorded before is among this session's (forked_session.h). Fails with Busy if that is not
+  // possible just now.
+  Result<Session, ledger::SessionError> fork_to(const target::RemoteTarget& child) const;
+
   // Returns how many of the calls that unrecorded() has as missed found no histogram block.
   uint64_t refused() const { return file_ ? file_->read_pool(journal_).refused : 0; }
 

@@ -411,7 +411,7 @@ void SessionFile::write_controller_gone(const layout::Session& session) {
 // The kernel grants a lease only to the one open file that there is. A process that opens the file
 // while we have it is made to wait until we give it back, of which the kernel tells us by a signal.
 bool SessionFile::has_other_users() const {
-  // One that is ignored if nobody asks for it; else it would end us.
+  // A signal that is ignored by default; the usual one would end us.
   if (::fcntl(fd_.get(), F_SETSIG, SIGURG) != 0 || ::fcntl(fd_.get(), F_SETLEASE, F_WRLCK) != 0)
     return true;
   static_cast<void>(::fcntl(fd_.get(), F_SETLEASE, F_UNLCK));

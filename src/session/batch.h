@@ -23,7 +23,7 @@ struct Recorded {
 };
 
 struct Batch {
-  std::unique_ptr<image::ProcessImage> image;
+  std::shared_ptr<image::ProcessImage> image;  // shared with those of forked children
   engine::Session session;
   Recorded last = {};  // at the last report of an interval
 };

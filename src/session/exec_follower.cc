@@ -43,17 +43,9 @@ bool shares_memory(pid_t a, pid_t b) {
 
 // The latest child of the thread that runs in its memory, as one of vfork does; 0 if there is none.
 pid_t child_in_its_memory(pid_t tid) {
-  const auto text = read_file(process_folder(target::process_of(tid)) + "/task/" +
-                              std::to_string(tid) + "/children");
   pid_t latest = 0;
-  if (!text) return latest;
-  for (const char* at = text->c_str(); *at != '\0';) {
-    char* end = nullptr;
-    const auto child = static_cast<pid_t>(std::strtol(at, &end, 10));
-    if (end == at) break;
-    at = *end == ' ' ? end + 1 : end;
-    if (child > 0 && shares_memory(child, tid)) latest = child;
-  }
+  for (const pid_t child : target::children_of(target::process_of(tid), tid))
+    if (shares_memory(child, tid)) latest = child;
   return latest;
 }
 
@@ -190,6 +182,10 @@ bool ExecFollower::seize(const Watched& watched, const ExecWatch::Request& reque
   const pid_t tid = waiting_thread(request.tid);
   const pid_t pid = target::process_of(tid);
   if (pid == 0 || pid == ::getpid()) return false;
+  if (only_ && !only_(pid)) {
+    watched.watch->answer(request);
+    return true;
+  }
   const auto status = target::read_thread_status(pid, tid);
   if (!status || status->state != 'R' || !has_page(pid, *watched.watch)) return false;
   if (ptrace(PTRACE_SEIZE, tid, nullptr, data(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) != 0) {

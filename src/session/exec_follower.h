@@ -20,12 +20,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/exec_watch.h"
@@ -48,6 +50,9 @@ class ExecFollower {
   ExecFollower& operator=(const ExecFollower&) = delete;
 
   void set_own(pid_t own) { own_ = own; }
+  // Only what these processes execute is followed; the others are let go at once. All are by
+  // default.
+  void set_only(std::function<bool(pid_t)> only) { only_ = std::move(only); }
   // Also watches these; those that it knows already are left out.
   void watch(const std::vector<std::shared_ptr<engine::ExecWatch>>& watches);
   // Takes requests, and returns the next thread that is held at the start of a program. Returns
@@ -89,6 +94,7 @@ class ExecFollower {
   bool let_go(Followed& one, const char* cause = nullptr);
 
   pid_t own_ = 0;
+  std::function<bool(pid_t)> only_;
   std::mutex mutex_;  // for the heartbeat: of watched_
   std::vector<Watched> watched_;
   std::vector<Followed> followed_;

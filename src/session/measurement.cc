@@ -84,6 +84,45 @@ Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const Measur
   return measurement;
 }
 
+Result<Measurement, MeasurementError> Measurement::begin_forked(pid_t pid,
+                                                                const Measurement& parent,
+                                                                MeasurementListener& listener) {
+  const auto turn = ledger::Turn::take(pid);
+  if (!turn) return fail(MeasurementError(turn.error()));
+  auto target = open_target(pid);
+  if (!target) return fail(MeasurementError(target.error()));
+  Measurement measurement({pid, target->command()}, *target, *parent.spec_, *parent.store_,
+                          listener);
+  for (const Batch& batch : parent.batches_) {
+    if (!batch.session.is_in(pid)) continue;
+    auto session = batch.session.fork_to(*target);
+    // If it is not the first one, the parent's has this batch still.
+    if (!session && measurement.batches_.empty()) return fail(MeasurementError(session.error()));
+    if (session) measurement.batches_.push_back({batch.image, *std::move(session)});
+  }
+  if (measurement.batches_.empty()) return fail(measurement.error_of_exit());
+  measurement.is_forked_ = true;
+  measurement.known_ = parent.known_;
+  measurement.object_code_ = parent.object_code_;
+  measurement.armed_ns_ = measurement.reported_ns_ = monotonic_ns();
+  measurement.admit_callers();
+  // What it has loaded since the fork, its parent's hook did not tell.
+  if (loader_of(measurement.batches_) != nullptr) measurement.look_again();
+  return measurement;
+}
+
+std::vector<pid_t> Measurement::forked() const {
+  std::set<pid_t> all;
+  for (const Batch& batch : batches_)
+    for (const pid_t pid : batch.session.forked()) all.insert(pid);
+  return {all.begin(), all.end()};
+}
+
+bool Measurement::has_forked(pid_t pid) const {
+  return std::any_of(batches_.begin(), batches_.end(),
+                     [&](const Batch& batch) { return batch.session.is_in(pid); });
+}
+
 MeasurementError Measurement::error_of_exit() const {
   return ledger::SessionError(
       target::AttachError{target::AttachCause::exited, process_.pid, 0, 0, {}});
@@ -159,6 +198,7 @@ Result<void, MeasurementError> Measurement::arm_program(Progress progress) {
     if (kind == Kind::span && spec_->unmatched == Unmatched::accept &&
         spec_->exec == Exec::followed)
       return {};
+    unarmed_.emplace(*std::move(armed));
     return fail(MeasurementError(NothingArmed{kind}));
   }
   batches_.push_back(*std::move(armed));
@@ -215,14 +255,19 @@ bool Measurement::look_after() {
 
 bool Measurement::notice_end() {
   if (has_ended() || !is_gone()) return false;
-  if (spec_->exec == Exec::followed && !target_.has_exited() && follow_exec()) return false;
+  if (spec_->exec == Exec::followed && !target_.has_exited() && follow_exec(Progress::runs))
+    return false;
   ended_ns_ = monotonic_ns();
   return true;
 }
 
+void Measurement::note_exec() {
+  if (!has_ended() && !follow_exec(Progress::at_exec)) ended_ns_ = monotonic_ns();
+}
+
 // To be called when the process runs another program: the old one is gone, with all our memory in
 // it. Returns false if the new program cannot be opened, or if there is none.
-bool Measurement::follow_exec() {
+bool Measurement::follow_exec(Progress progress) {
   auto target = open_target(process_.pid);
   if (!target) {
     // A process that is about to end has no program either.
@@ -237,7 +282,7 @@ bool Measurement::follow_exec() {
   target_ = *std::move(target);
   process_.command = target_.command();
   listener_->executed(process_);
-  if (auto armed = arm_program(Progress::runs); !armed && !target_.is_over()) {
+  if (auto armed = arm_program(progress); !armed && !target_.is_over()) {
     listener_->exec_missed(process_, armed.error());
     shortfall_.missed = true;
   }
@@ -266,7 +311,7 @@ void Measurement::retire(Batches::iterator batch) {
 void Measurement::disarm() {
   // Objects loaded since may have an unwinder, and others may be gone.
   std::unique_ptr<image::ProcessImage> now;
-  if (loader_of(batches_) != nullptr && !is_gone())
+  if ((loader_of(batches_) != nullptr || is_forked_) && !is_gone())
     if (auto subject = look_at(target_, *store_)) now = std::move(subject->image);
   std::for_each(batches_.rbegin(), batches_.rend(),
                 [&](Batch& last) { note(last.session.disarm(now.get())); });

@@ -58,6 +58,15 @@ class Measurement {
                                                      image::ObjectStore& store,
                                                      MeasurementListener& listener,
                                                      Progress progress = Progress::runs);
+  // The measurement of a process that was forked from that of `parent` and has its probes, from now
+  // on: what it has recorded before is among the parent's results. Nothing is lost in between, and
+  // nothing counts twice. Fails with Busy if that is not possible just now.
+  static Result<Measurement, MeasurementError> begin_forked(pid_t pid, const Measurement& parent,
+                                                            MeasurementListener& listener);
+  // The processes that have its probes by a fork, and count among its results.
+  std::vector<pid_t> forked() const;
+  bool has_forked(pid_t pid) const;
+
   // Begun before relocation: is there something to be armed that has to wait for it? Then let the
   // loader relocate, hold the process again, and call arm_relocated().
   bool waits_for_relocation() const { return unrelocated_.waits; }
@@ -66,7 +75,7 @@ class Measurement {
   const ProcessName& process() const { return process_; }
 
   // Where children, and the process itself, wait before they execute a program, with
-  // MeasurementSpec::follows_children; of each batch that has such hooks.
+  // MeasurementSpec::hooks_execs; of each batch that has such hooks.
   std::vector<std::shared_ptr<engine::ExecWatch>> exec_watches() const;
 
   // Descriptors that become readable when the process ends, or loads or unloads objects.
@@ -84,9 +93,13 @@ class Measurement {
 
   // Returns whether the end was noticed.
   bool has_ended() const { return ended_ns_ != 0; }
+  uint64_t ended_ns() const { return ended_ns_; }
   // Checks whether the process has ended or runs another program. With Exec::followed the
   // measurement goes on in that program. Returns true once, when it notices the end.
   bool notice_end();
+  // With Exec::followed: the process runs another program, and we hold it before its first
+  // instruction. The measurement goes on there.
+  void note_exec();
   // With Exec::ends: the program that the process runs instead, or has probably run.
   std::optional<ExecutedProgram> executed_program() const;
   // Ends it now, unless its end was noticed before.
@@ -117,7 +130,7 @@ class Measurement {
   Result<Batch, MeasurementError> arm(std::unique_ptr<image::ProcessImage> image,
                                       placement::ProbeSet set);
   void note_skipped(const engine::ArmReport& report);
-  bool follow_exec();
+  bool follow_exec(Progress progress);
   void retire(Batches::iterator batch);
   void note(const Result<engine::DisarmReport, ledger::SessionError>& report);
 
@@ -148,10 +161,12 @@ class Measurement {
   MeasurementListener* listener_;
 
   Batches batches_;
+  std::optional<Batch> unarmed_;    // of which a listener may still tell
   std::set<LoadedAt> known_;        // the objects at the last look
   std::vector<Range> object_code_;  // the executable ranges of these
   CallerWatch callers_;
   Unrelocated unrelocated_;
+  bool is_forked_ = false;
   // Arming has failed, and its memory may not have been taken out again.
   bool has_left_over_ = false;
 

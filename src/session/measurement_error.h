@@ -34,5 +34,7 @@ using MeasurementError = std::variant<ledger::SessionError, MatchError, MeantTwi
 // Returns true if arming failed since the process placed its first own probe after it was looked
 // at. It succeeds after another look.
 bool is_outdated(const MeasurementError& error);
+// Returns true if the same may succeed some moments later.
+bool is_busy(const MeasurementError& error);
 
 }  // namespace pinprick::session

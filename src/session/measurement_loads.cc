@@ -74,7 +74,7 @@ Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::Pr
   });
   leave_out_unfinished(matches);
   std::vector<placement::HookSite> hooks;
-  if (spec_->follows_children) hooks = placement::exec_sites(*now);
+  if (spec_->hooks_execs) hooks = placement::exec_sites(*now);
   std::erase_if(hooks, [&](const placement::HookSite& site) {
     return before.contains({site.object->path(), site.object->bias()});
   });

@@ -181,13 +181,15 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
   image::ProcessImage& image = *subject.image;
   const bool awaits = progress == Progress::at_exec && awaits_loader(subject, spec);
   const bool tracks = spec.loads == Loads::tracked &&
-                      (awaits || spec.follows_children || may_match_later(image, selection));
+                      (awaits || spec.hooks_execs || may_match_later(image, selection));
   const auto loader = tracks ? tracks_loads_by(subject, progress) : std::nullopt;
   std::vector<placement::HookSite> hooks;
   if (loader) hooks.push_back(*loader);
   if (awaits && loader) return plan_matches(image, {}, hooks, spec);
   if (awaits) return fail(MeasurementError(NothingArmed{selection.kind}));
-  auto matches = match(image, selection, spec.unmatched, loader ? Loads::tracked : Loads::ignored);
+  // What does not match yet may do so in a library, none of which is mapped.
+  const Unmatched unmatched = progress == Progress::at_exec ? Unmatched::accept : spec.unmatched;
+  auto matches = match(image, selection, unmatched, loader ? Loads::tracked : Loads::ignored);
   if (!matches) return fail(MeasurementError(matches.error()));
   if (means_twice(image, selection, matches->size())) return fail(MeasurementError(MeantTwice{}));
   // The loader of a process that we hold may have yet to relocate code, and would write into our
@@ -201,7 +203,7 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
     for (const image::Match& match : *matches) unrelocated->sites.insert(match.site);
   }
   if (selection.sites == Sites::every_instruction) image::mean_each_instruction(*matches);
-  if (spec.follows_children)
+  if (spec.hooks_execs)
     for (placement::HookSite& site : placement::exec_sites(image)) hooks.push_back(std::move(site));
   return plan_matches(image, *std::move(matches), hooks, spec);
 }

@@ -28,9 +28,9 @@ struct MeasurementSpec {
   Unmatched unmatched = Unmatched::refuse;
   placement::Risk risk = placement::Risk::none;
   Exec exec = Exec::ends;
-  Loads loads = Loads::tracked;   // if the process lets us
-  bool follows_children = false;  // by hooks where it executes programs
-  engine::ArmOptions arming;      // the measurement sets `callers`
+  Loads loads = Loads::tracked;  // if the process lets us
+  bool hooks_execs = false;      // by hooks where it executes programs
+  engine::ArmOptions arming;     // the measurement sets `callers`
 };
 
 // Plans probes in all present objects. Adds a hook in the loader if patterns may match in objects

@@ -167,4 +167,27 @@ std::vector<pid_t> all_processes() {
   return found;
 }
 
+std::vector<pid_t> children_of(pid_t pid, pid_t tid) {
+  std::vector<pid_t> children;
+  const auto text = read_file(fmt::format("{}/task/{}/children", process_folder(pid), tid));
+  if (!text) return children;
+  for (const char* at = text->c_str(); *at != '\0';) {
+    char* end = nullptr;
+    const long child = std::strtol(at, &end, 10);
+    if (end == at) break;
+    at = *end == ' ' ? end + 1 : end;
+    if (child > 0) children.push_back(static_cast<pid_t>(child));
+  }
+  return children;
+}
+
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> children;
+  for (const pid_t tid : list_threads(pid)) {
+    const auto some = children_of(pid, tid);
+    children.insert(children.end(), some.begin(), some.end());
+  }
+  return children;
+}
+
 }  // namespace pinprick::target

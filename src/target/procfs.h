@@ -45,6 +45,11 @@ pid_t process_of(pid_t tid);
 // All processes, ascending.
 std::vector<pid_t> all_processes();
 
+// The children of the thread, or of all threads of the process, that have not been reaped; a zombie
+// is one as well. Empty if the kernel does not tell (CONFIG_PROC_CHILDREN).
+std::vector<pid_t> children_of(pid_t pid, pid_t tid);
+std::vector<pid_t> children_of(pid_t pid);
+
 // The threads that have not exited; empty if the process is gone.
 std::vector<pid_t> list_threads(pid_t pid);
 

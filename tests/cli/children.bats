@@ -106,6 +106,18 @@ all_counted() {
   all_counted 2
 }
 
+@test "with --follow-exec, what the process executes from its first instruction, and not its children" {
+  copy_of_target
+  "$PINPRICK" count --follow-exec --allow-missing --json -o "$work/records" ruled:probed -- \
+    sh -c "$file 2; (exec $file 9) & wait; exec sh -c 'exec $file thread $file'" \
+    >"$work/out" 2>"$work/errors"
+  cat "$work/errors" >&2
+  [ "$(processes)" -eq 4 ]
+  # The last two: 3 calls before main, and then none, or three in main.
+  [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"])')" -eq 9 ]
+  [ "$(tail -n 2 "$TALLY" | awk '{ sum += $2 } END { print sum }')" -eq 9 ]
+}
+
 @test "a setuid program is let go, and keeps its rights" {
   [ "$(id -u)" -eq 0 ] || skip "needs root, to make a setuid program"
   copy_of_target

@@ -286,7 +286,8 @@ start_host() { TICKER=dlhost start_ticker; }
   echo abc >&7
   patiently eval '[ "$(field "len([x for x in r if x[\"type\"] == \"armed\"])")" -eq 2 ]'
   echo abc >&7
-  patiently eval '[ "$(field "r[-1].get(\"armed\", 0)")" -eq 2 ]'
+  # Its library is loaded when it is armed.
+  patiently eval '[ "$(field "sum(x[\"armed\"] for x in r if x[\"type\"] in (\"armed\", \"loaded\"))")" -eq 4 ]'
   [ "$(field '[x["command"] for x in r if x["type"] == "executed"]')" = "['sh', 'ticker']" ]
   tell 'tick 100' ticked
   end_watch

@@ -74,6 +74,7 @@ struct SessionRow {
   pid_t controller = 0;   // which owns the session, and may be gone
   double age_s = 0;
   size_t sites = 0;
+  size_t forked = 0;  // processes that have the probes by a fork, of one that has ended
   std::optional<SlotFigures> slots;  // only while the target lives
   std::vector<CountRow> counts;
   std::vector<LatencyRow> latencies;

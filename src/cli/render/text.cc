@@ -440,10 +440,10 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
         "{}{} that it has forked keep{} the probes, since {} cannot be stopped or changed", who,
         plural(report.forked_left, "process", "processes"), report.forked_left == 1 ? "s" : "",
         report.forked_left == 1 ? "it" : "they"));
-  const std::string forked =
-      report.forked == 0 ? ""
-                         : fmt::format("; detached from {} that it had forked, too",
-                                       plural(report.forked, "process", "processes"));
+  const std::string forked = report.forked == 0
+                                 ? ""
+                                 : fmt::format("; detached from {} that it had forked, too",
+                                               plural(report.forked, "process", "processes"));
   if (report.target_gone) {
     notes_.print("{}the program has ended{}\n", who, forked);
     return;
@@ -482,8 +482,9 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
                        plural(report.foreign_held, "site"));
   if (report.is_filtered) why = "its seccomp filter forbids to unmap it";
   if (why.empty()) why = "of a process that it had forked";
-  notes_.print("{}detached{}; some memory stays mapped: {}; `pinprick detach -p {}` looks again{}\n",
-               who, unmeasured, why, process.pid, forked);
+  notes_.print(
+      "{}detached{}; some memory stays mapped: {}; `pinprick detach -p {}` looks again{}\n", who,
+      unmeasured, why, process.pid, forked);
 }
 
 void TextRenderer::functions(const std::vector<ListRow>& rows) {
@@ -550,8 +551,13 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
         state = data_.styled("detached; some memory is still mapped", kYellow);
         break;
       case SessionRow::State::target_gone:
-        state =
-            data_.styled("the program has ended; `pinprick detach` removes the record", kYellow);
+        state = data_.styled(
+            row.forked == 0 ? "the program has ended; `pinprick detach` removes the record"
+                            : fmt::format("the program has ended, but {} that it had forked {} the "
+                                          "probes; `pinprick detach` removes them",
+                                          plural(row.forked, "process", "processes"),
+                                          row.forked == 1 ? "has" : "have"),
+            kYellow);
         break;
       case SessionRow::State::own:
         data_.print("{} ({})  {} of its own, by libpinprick\n", row.process.pid,
