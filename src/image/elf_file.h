@@ -18,6 +18,7 @@
 
 #include "base/address.h"
 #include "base/fd.h"
+#include "base/file_version.h"
 #include "base/result.h"
 
 struct Elf;
@@ -102,6 +103,11 @@ class ElfFile {
   // Returns whether the bytes are in an open file, not in memory.
   bool is_open_file() const { return static_cast<bool>(fd_); }
   uint64_t file_size() const { return file_size_; }
+  // Both are of an open file only (base/file_version.h).
+  std::optional<FileVersion> version() const { return version_of(fd_.get()); }
+  bool is_settled(const FileVersion& version) const {
+    return pinprick::is_settled(fd_.get(), version);
+  }
 
   // A part of the file, by offset.
   struct Part {

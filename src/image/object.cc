@@ -95,6 +95,20 @@ bool add_files(ContentHasher& hasher, const ElfFile& elf, const ElfFile* debug) 
   return add_file(hasher, elf) && (debug == nullptr || add_file(hasher, *debug));
 }
 
+// Returns nullopt if a file cannot be looked at.
+std::optional<ObjectStore::Versions> versions_of(const ElfFile& elf, const ElfFile* debug) {
+  const auto own = elf.version();
+  if (!own) return std::nullopt;
+  ObjectStore::Versions versions = {*own, {}};
+  if (debug != nullptr && !(versions.second = debug->version())) return std::nullopt;
+  return versions;
+}
+
+bool are_settled(const ObjectStore::Versions& versions, const ElfFile& elf, const ElfFile* debug) {
+  return elf.is_settled(versions.first) &&
+         (debug == nullptr || debug->is_settled(*versions.second));
+}
+
 }  // namespace
 
 Object::Object(ElfFile elf, uint64_t bias, std::vector<std::string> names, std::string path,
@@ -141,8 +155,13 @@ const std::optional<ContentHash>& Object::contents() {
   contents_.emplace();
   if (store_ == nullptr || !elf_.is_open_file() || elf_.file_size() > kLargestCopied)
     return *contents_;
+  const ElfFile* const debug = debug_file();
+  const auto versions = versions_of(elf_, debug);
+  if (versions && (*contents_ = store_->recall(*versions))) return *contents_;
+  const bool settled = versions && are_settled(*versions, elf_, debug);
   ContentHasher hasher = store_->hasher();
-  if (add_files(hasher, elf_, debug_file())) *contents_ = hasher.finish();
+  if (add_files(hasher, elf_, debug)) *contents_ = hasher.finish();
+  if (settled && *contents_) store_->remember(*versions, **contents_);
   return *contents_;
 }
 

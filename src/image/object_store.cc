@@ -84,6 +84,21 @@ ContentHasher ObjectStore::hasher() const {
   return hasher;
 }
 
+std::optional<ContentHash> ObjectStore::recall(const Versions& files) {
+  const std::lock_guard lock(mutex_);
+  const auto found = remembered_.find(files);
+  if (found == remembered_.end()) return std::nullopt;
+  ++recalled_;
+  return found->second;
+}
+
+void ObjectStore::remember(const Versions& files, ContentHash contents) {
+  constexpr size_t kMost = 4096;
+  const std::lock_guard lock(mutex_);
+  if (remembered_.size() >= kMost) remembered_.clear();
+  remembered_.insert_or_assign(files, contents);
+}
+
 std::string ObjectStore::file_name(ContentHash key, Kind kind) {
   return to_hex(key) + (kind == Kind::functions ? ".functions" : ".code");
 }

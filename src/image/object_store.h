@@ -6,7 +6,8 @@
 //     decodes them. It is computed from a private copy of exactly the bytes that its key is the
 //     hash of, so that changing the file in between, and back, has no effect.
 //   - It is looked up by the hash of the bytes that are there now. No size, time or inode is taken
-//     to mean that a file is unchanged. A user who can choose the bytes of a library must not be
+//     to mean that a file is unchanged, but for files that this store has hashed before and that
+//     are proved to have been unchanged since (base/file_version.h). A user who can choose the bytes of a library must not be
 //     able to choose bytes with the key of another library: the hash sees to that (content_hash.h),
 //     with a secret that is in the folder.
 //   - The key also covers the program, by the build ids of its own file and of its libraries.
@@ -30,6 +31,7 @@
 
 #include "base/cache_folder.h"
 #include "base/content_hash.h"
+#include "base/file_version.h"
 #include "image/object_value.h"
 
 namespace pinprick::image {
@@ -46,6 +48,13 @@ class ObjectStore {
   // Returns a hasher for keys, to which the program has been added.
   ContentHasher hasher() const;
 
+  // The files that an object's functions are read from; the second is its debug file.
+  using Versions = std::pair<FileVersion, std::optional<FileVersion>>;
+  // Returns the hash that remember() got for files of these versions.
+  std::optional<ContentHash> recall(const Versions& files);
+  // All of these versions must have been settled before the files were hashed.
+  void remember(const Versions& files, ContentHash contents);
+
   // Returns null if there is no such value. `segments` are those of the object.
   std::shared_ptr<const FunctionTable> find_functions(ContentHash key,
                                                       std::span<const Segment> segments);
@@ -61,6 +70,7 @@ class ObjectStore {
   // For tests: how many values were read from files, and found in use.
   size_t found_in_files() const { return found_in_files_; }
   size_t found_in_use() const { return found_in_use_; }
+  size_t recalled() const { return recalled_; }
 
  private:
   enum class Kind : uint32_t { functions = 1, code = 2 };
@@ -81,6 +91,7 @@ class ObjectStore {
   std::optional<CacheFolder> folder_;
   HashKey key_;
   ContentHash program_;
+  std::map<Versions, ContentHash> remembered_;
   std::map<ContentHash, std::weak_ptr<const FunctionTable>> functions_;
   std::map<ContentHash, std::weak_ptr<const ObjectCode>> code_;
   struct Pending {
@@ -95,7 +106,7 @@ class ObjectStore {
     pending_.push_back({key, nullptr, std::move(value)});
   }
   std::vector<Pending> pending_;
-  size_t found_in_files_ = 0, found_in_use_ = 0;
+  size_t found_in_files_ = 0, found_in_use_ = 0, recalled_ = 0;
 };
 
 }  // namespace pinprick::image
