@@ -13,7 +13,10 @@ namespace pinprick {
 
 size_t usable_threads() {
   constexpr size_t kMost = 8;
-  return std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMost);
+  // Asked once: the C library reads a file for it.
+  static const size_t threads =
+      std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMost);
+  return threads;
 }
 
 void for_each_piece(size_t count, size_t threads, const std::function<void(size_t)>& work) {

@@ -147,6 +147,8 @@ class Restoring {
     if (journal.header.state != layout::SessionState::armed) return;
     using Phase = layout::SiteEntry::Phase;
     std::vector<patch::TextEdit> edits;
+    left_.reserve(journal.sites.size());
+    edits.reserve(journal.sites.size());
     for (const layout::SiteEntry& site : journal.sites) {
       if (site.phase == Phase::gone || site.phase == Phase::left_out) continue;
       const bool is_shared = others.last_at(memory_, head_of(journal, site)) != nullptr;

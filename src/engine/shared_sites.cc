@@ -142,10 +142,10 @@ OtherSites::OtherSites(std::span<const layout::Session* const> journals,
 }
 
 OtherSites OtherSites::find(pid_t pid, const target::Memory& memory, const std::string& own) {
-  const ledger::FoundSessions found = ledger::find_sessions(pid);
+  const ledger::FoundSessions found = ledger::find_sessions(pid, own);
   std::vector<const layout::Session*> journals;
   for (const ledger::FoundSession& session : found.sessions)
-    if (session.target_lives && session.file.path() != own) journals.push_back(&session.journal);
+    if (session.target_lives) journals.push_back(&session.journal);
   const auto maps = image::read_maps(pid);
   std::vector<ledger::FoundSession> inherited;
   if (maps) inherited = ledger::find_inherited(pid, *maps);

@@ -21,6 +21,13 @@ struct Named {
   uint64_t offset = 0;    // from the function's start
 };
 
+// Could the pattern mean a function by its address? One that is a symbol's name alone does not, and
+// its objects may have thousands of functions without symbols.
+bool may_mean_offset(const Pattern& pattern) {
+  return pattern.has_wildcard() || pattern.has_offset() ||
+         pattern.function().find("0x") != std::string::npos;
+}
+
 // Returns the symbol that matches the pattern. A function without symbols has the name by which it
 // is shown, which looks like an offset: gzip+0x3500. Returns nullopt if there is no match.
 std::optional<Named> matching_name(Object& object, const Function& function,
@@ -29,7 +36,7 @@ std::optional<Named> matching_name(Object& object, const Function& function,
   for (std::string_view name : names)
     if (pattern.matches_function(name) && (!names_part(name) || pattern.means_part(true)))
       return Named{object.function_name(function, name), pattern.offset()};
-  if (!names.empty()) return std::nullopt;
+  if (!names.empty() || !may_mean_offset(pattern)) return std::nullopt;
   if (!function.entered_by_call && !pattern.means_part(false)) return std::nullopt;
   const std::string_view name = object.function_name(function, {});
   if (pattern.matches_function(name) ||

@@ -73,10 +73,11 @@ bool is_trusted(const SessionFile& file, pid_t pid) {
   return owner && is_trusted_user(*owner, pid);
 }
 
-FoundSessions find_sessions(std::optional<pid_t> pid) {
+FoundSessions find_sessions(std::optional<pid_t> pid, const std::string& except) {
   FoundSessions found;
   LivingProcesses living;
   for (const std::string& path : find_session_files(pid)) {
+    if (path == except) continue;
     auto file = SessionFile::open(path, SessionFile::Lock::none);
     if (!file) {
       found.unreadable.push_back(file.error());

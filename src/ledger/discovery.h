@@ -42,7 +42,9 @@ struct FoundSessions {
   std::vector<FileError> unreadable;
 };
 
-FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt);
+// `except` is the path of a file that is not read: the caller's own, which may have many sites.
+FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt,
+                            const std::string& except = {});
 
 // The sessions of other processes that this one has mapped: it was forked from them, has their
 // probes, and counts in their files. Those that are not trusted, or have no name any more, are left
