@@ -156,11 +156,15 @@ class Restoring {
       if (is_shared && &head_of(journal, site) != &site) continue;
       const auto edit = others.disarming(memory_, site);
       if (!edit) continue;
-      (site.phase == Phase::unwinder_hook ? hooks_ : left_).push_back({&site, *edit, is_shared});
+      if (site.phase == Phase::unwinder_hook) {
+        hooks_.push_back(*edit);
+        continue;
+      }
+      left_.push_back({&site, is_shared});
       edits.push_back(*edit);
     }
-    foreign_ = patch::foreign_breakpoints(image, memory_, edits);
-    probes_ = Edits(left_);
+    foreign_ = foreign_breakpoints(image, edits);
+    probes_ = Edits(std::move(edits));
   }
 
   // Is all text restored but for the hooks in unwinders?
@@ -176,21 +180,19 @@ class Restoring {
  private:
   struct Site {
     const layout::SiteEntry* entry;
-    patch::TextEdit edit;  // that takes its stub out
     bool is_shared = false;
   };
   std::vector<bool> in_use(target::Stop& stop, std::span<const patch::TextEdit> edits);
   // Edits and their order, prepared before the process stops, as far as possible.
   struct Edits {
     Edits() = default;
-    explicit Edits(const std::vector<Site>& sites) {
-      edits.reserve(sites.size());
-      for (const Site& site : sites) edits.push_back(site.edit);
-      order = patch::WritingOrder(edits, patch::Order::phases_downward);
-    }
+    explicit Edits(std::vector<patch::TextEdit> all)
+        : edits(std::move(all)), order(edits, patch::Order::phases_downward) {}
     std::vector<patch::TextEdit> edits;
     patch::WritingOrder order{{}, patch::Order::phases_downward};
   };
+  std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
+                                           const std::vector<patch::TextEdit>& probes) const;
   Result<void, SystemError> apply(target::Stop& stop, const Edits& all, DisarmReport& report);
   void count(const patch::TextEdit& edit, patch::EditOutcome outcome, DisarmReport& report);
 
@@ -200,10 +202,18 @@ class Restoring {
   const Armed armed_;
   bool may_lead_to_us_ = false;  // a jump of ours was overwritten by bytes that may lead to it
   std::vector<Site> left_;
-  std::vector<Site> hooks_;
-  Edits probes_;                  // of left_
+  Edits probes_;  // that take the stubs of left_ out, in that order
+  std::vector<patch::TextEdit> hooks_;
   std::vector<Address> foreign_;  // breakpoints
 };
+
+std::vector<Address> Restoring::foreign_breakpoints(
+    const image::ProcessImage& image, const std::vector<patch::TextEdit>& probes) const {
+  if (hooks_.empty()) return patch::foreign_breakpoints(image, memory_, probes);
+  std::vector<patch::TextEdit> all = probes;
+  all.insert(all.end(), hooks_.begin(), hooks_.end());
+  return patch::foreign_breakpoints(image, memory_, all);
+}
 
 // Moves threads off trampolines, and returns which edits must wait. A thread at a trampoline has
 // made the short jump to it, but not the long one; it is moved to where the long one leads. A
@@ -236,14 +246,18 @@ std::vector<bool> Restoring::in_use(target::Stop& stop, std::span<const patch::T
 Result<void, SystemError> Restoring::restore(target::Stop& stop, DisarmReport& report) {
   const auto used = in_use(stop, probes_.edits);
   std::vector<Site> later;
+  std::vector<patch::TextEdit> later_edits;
   if (std::find(used.begin(), used.end(), true) != used.end()) {
-    std::vector<Site> now;
-    for (size_t i = 0; i < left_.size(); ++i) (used[i] ? later : now).push_back(left_[i]);
-    probes_ = Edits(now);
+    std::vector<patch::TextEdit> now;
+    for (size_t i = 0; i < left_.size(); ++i) {
+      (used[i] ? later_edits : now).push_back(probes_.edits[i]);
+      if (used[i]) later.push_back(left_[i]);
+    }
+    probes_ = Edits(std::move(now));
   }
   if (auto applied = apply(stop, probes_, report); !applied) return applied;
   left_ = std::move(later);
-  probes_ = Edits(left_);
+  probes_ = Edits(std::move(later_edits));
   return {};
 }
 
@@ -251,7 +265,7 @@ Result<void, SystemError> Restoring::restore_hooks(target::Stop& stop, DisarmRep
   const Edits all(hooks_);
   const auto outcomes = patch::apply(stop, memory_, all.edits, all.order, foreign_);
   if (!outcomes) return fail(outcomes.error());
-  std::vector<Site> left;
+  std::vector<patch::TextEdit> left;
   for (size_t i = 0; i < hooks_.size(); ++i)
     if ((*outcomes)[i] == patch::EditOutcome::different) left.push_back(hooks_[i]);
   hooks_ = std::move(left);
@@ -432,9 +446,9 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
         std::accumulate(report.abandoned.begin(), report.abandoned.end(), uint64_t{0});
   };
   for (;;) {
-    const uint64_t start_ns = monotonic_ns();
     if (!text.probes_done())
       if (auto restored = text.restore(*stop, report); !restored) return refused(restored.error());
+    const uint64_t restored_ns = monotonic_ns();
     if (text.done())
       if (auto noted = note_disarmed(); !noted) return fail(noted.error());
     // Not before: the original instructions of a copy are read from the text.
@@ -446,9 +460,9 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
     if (presence.threads_inside == 0 || waited_ns >= timeout_ns) break;
     report.stopped_ns += std::move(*stop).resume();
     stop.reset();
-    // The process runs for at least as long as it was stopped: with millions of sites a look takes
-    // a while.
-    const uint64_t pause = std::max(pause_ns, monotonic_ns() - start_ns);
+    // The process runs for at least as long as a look took: with millions of sites that is a while.
+    // Writing the text took longer, but once.
+    const uint64_t pause = std::max(pause_ns, monotonic_ns() - restored_ns);
     sleep_ns(pause);
     waited_ns += pause;
     pause_ns = std::min(pause_ns * 2, kLongestPauseNs);

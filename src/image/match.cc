@@ -36,7 +36,7 @@ std::optional<Named> matching_name(Object& object, const Function& function,
   for (std::string_view name : names)
     if (pattern.matches_function(name) && (!names_part(name) || pattern.means_part(true)))
       return Named{object.function_name(function, name), pattern.offset()};
-  if (!names.empty() || !may_mean_offset(pattern)) return std::nullopt;
+  if (!names.empty()) return std::nullopt;
   if (!function.entered_by_call && !pattern.means_part(false)) return std::nullopt;
   const std::string_view name = object.function_name(function, {});
   if (pattern.matches_function(name) ||
@@ -166,8 +166,11 @@ std::vector<Match> ObjectMatcher::match(Object& object) {
 
 std::vector<Match> ObjectMatcher::match_functions(Object& object, std::span<const size_t> wanted) {
   std::vector<Match> matches;
+  const bool without_symbols = std::any_of(
+      wanted.begin(), wanted.end(), [&](size_t i) { return may_mean_offset(patterns_[i]); });
   for (const Function& function : object.functions().functions()) {
     check_cancelled();
+    if (function.name_count == 0 && !without_symbols) continue;
     for (size_t i : wanted) {
       const auto named = matching_name(object, function, patterns_[i]);
       if (!named) continue;

@@ -129,6 +129,38 @@ TEST_F(ObjectStoreTest, SharesOneValueAmongAllItsUsers) {
   EXPECT_EQ(nowhere.found_in_use(), 2u) << "the code is not decoded twice, either";
 }
 
+// Within one store, too: a change may be so recent that the file's times do not show it.
+TEST_F(ObjectStoreTest, HashesAFileThatWasJustMadeEachTime) {
+  ObjectStore nowhere;
+  auto before = load_file(library_, &nowhere);
+  before->objects[0]->functions();
+  auto bytes = read_bytes(library_);
+  const auto times = std::filesystem::last_write_time(library_);
+  bytes.back() ^= 1;
+  write_bytes(library_, bytes);
+  std::filesystem::last_write_time(library_, times);
+  auto after = load_file(library_, &nowhere);
+  after->objects[0]->functions();
+  EXPECT_EQ(nowhere.recalled(), 0u);
+  EXPECT_EQ(nowhere.found_in_use(), 0u) << "the bytes are others";
+}
+
+TEST_F(ObjectStoreTest, DoesNotHashAFileAgainThatIsProvedUnchanged) {
+  const std::string old = program("libbasic.so.1");
+  ObjectStore nowhere;
+  auto one = load_file(old, &nowhere);
+  const auto version = one->objects[0]->elf().version();
+  if (!version || !one->objects[0]->elf().is_settled(*version))
+    GTEST_SKIP() << old
+                 << ": its file system does not note all changes, it was made seconds ago, or this "
+                    "user may not lease it";
+  one->objects[0]->targets();
+  EXPECT_EQ(nowhere.recalled(), 0u);
+  auto two = load_file(old, &nowhere);
+  EXPECT_EQ(&one->objects[0]->functions(), &two->objects[0]->functions());
+  EXPECT_EQ(nowhere.recalled(), 1u);
+}
+
 // A process in which the test chooses the library's bytes: those of the file, except what is
 // changed.
 class InMemory : public ObjectStoreTest {
