@@ -345,7 +345,7 @@ Result<void, cli::Message> measure_make(const std::string& pinprick, const std::
     if (!meanwhile) return fail(meanwhile.error());
     const auto hits = by_file->end();
     if (!hits) return fail(hits.error());
-    if (*hits < 2 * kSources)
+    if (*hits < uint64_t{2} * kSources)
       return fail(
           cli::Message{"wrong_count", fmt::format("{} hits in {} compilations", *hits, kSources)});
     bare.push_back(*before);
