@@ -302,7 +302,7 @@ Result<void, Message> MeasuredFiles::scan() {
       if (tried.contains(pid)) continue;
       const auto maps = image::read_maps(pid);
       if (!maps || spec_for(*maps) == nullptr) continue;
-      if (session::shares_memory_with_parent(pid)) continue;  // until it executes a program
+      if (target::shares_memory_with_parent(pid)) continue;  // until it executes a program
       tried.insert(pid);
       found = true;
       const bool is_known = std::any_of(

@@ -29,7 +29,7 @@ std::vector<ForkedChildren::Child> ForkedChildren::settled(
         seen.insert(pid);
         continue;
       }
-      if (!parent->has_forked(pid) || shares_memory_with_parent(pid)) continue;
+      if (!parent->has_forked(pid) || target::shares_memory_with_parent(pid)) continue;
       seen.insert(pid);  // it may not be possible just now
       if (found.size() < kMost) found.push_back({parent, pid});
     }

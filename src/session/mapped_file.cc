@@ -1,9 +1,7 @@
 #include "session/mapped_file.h"
 
 #include <fcntl.h>
-#include <linux/kcmp.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,12 +91,6 @@ bool ProcessFilter::admits(pid_t pid) const {
   return status && std::any_of(commands.begin(), commands.end(), [&](const std::string& glob) {
            return image::glob_matches(glob, status->command);
          });
-}
-
-bool shares_memory_with_parent(pid_t pid) {
-  const auto status = target::read_status(pid);
-  return status && status->parent > 0 &&
-         ::syscall(SYS_kcmp, pid, status->parent, KCMP_VM, 0, 0) == 0;
 }
 
 }  // namespace pinprick::session

@@ -43,7 +43,4 @@ struct ProcessFilter {
   bool admits(pid_t pid) const;
 };
 
-// Does the process share its memory with its parent (vfork)? Then it is not one by itself.
-bool shares_memory_with_parent(pid_t pid);
-
 }  // namespace pinprick::session

@@ -3,10 +3,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/kcmp.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -188,6 +191,22 @@ std::vector<pid_t> children_of(pid_t pid) {
     children.insert(children.end(), some.begin(), some.end());
   }
   return children;
+}
+
+bool shares_memory(pid_t child, pid_t parent) {
+  if (const long order = ::syscall(SYS_kcmp, child, parent, KCMP_VM, 0, 0); order >= 0)
+    return order == 0;
+  if (errno != ENOSYS) return false;
+  const auto threads = list_threads(parent);
+  return std::any_of(threads.begin(), threads.end(), [&](pid_t tid) {
+    const auto status = read_thread_status(parent, tid);
+    return status && status->state == 'D';
+  });
+}
+
+bool shares_memory_with_parent(pid_t pid) {
+  const auto status = read_status(pid);
+  return status && status->parent > 0 && shares_memory(pid, status->parent);
 }
 
 }  // namespace pinprick::target

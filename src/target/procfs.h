@@ -50,6 +50,12 @@ std::vector<pid_t> all_processes();
 std::vector<pid_t> children_of(pid_t pid, pid_t tid);
 std::vector<pid_t> children_of(pid_t pid);
 
+// Do the two run in one memory, as a process and its vfork child do? Where the kernel does not tell
+// (CONFIG_KCMP), a child of which a thread of the parent may be waiting for is taken for one.
+bool shares_memory(pid_t child, pid_t parent);
+// Does it share its parent's? Then it is no process by itself until it executes a program.
+bool shares_memory_with_parent(pid_t pid);
+
 // The threads that have not exited; empty if the process is gone.
 std::vector<pid_t> list_threads(pid_t pid);
 
