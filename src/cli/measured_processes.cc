@@ -106,6 +106,8 @@ void MeasuredProcesses::notice_ends() {
   follow_execs();
   using Certainty = session::ExecutedProgram::Certainty;
   for (Measurement& one : measurements_) {
+    // Its new program is measured once it is handed out: nothing else can attach to it now.
+    if (follower_.follows(one.process().pid)) continue;
     if (!one.notice_end() || options_.follow_exec) continue;
     const auto program = one.executed_program();
     // Only a command that we started is likely to be a wrapper.

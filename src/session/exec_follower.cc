@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/kcmp.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -37,15 +36,11 @@ void* data(long value) {
   return reinterpret_cast<void*>(value);
 }
 
-bool shares_memory(pid_t a, pid_t b) {
-  return ::syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0) == 0;
-}
-
 // The latest child of the thread that runs in its memory, as one of vfork does; 0 if there is none.
 pid_t child_in_its_memory(pid_t tid) {
   pid_t latest = 0;
   for (const pid_t child : target::children_of(target::process_of(tid), tid))
-    if (shares_memory(child, tid)) latest = child;
+    if (target::shares_memory(child, tid)) latest = child;
   return latest;
 }
 
@@ -300,6 +295,11 @@ std::optional<target::HeldThread> ExecFollower::next() {
   }
   forget_unused(1'000'000'000);
   return caught;
+}
+
+bool ExecFollower::follows(pid_t pid) const {
+  return std::any_of(followed_.begin(), followed_.end(),
+                     [&](const Followed& one) { return one.pid == pid; });
 }
 
 bool ExecFollower::is_unused() {

@@ -59,6 +59,8 @@ class ExecFollower {
   // nullopt if there is none for now. Call it every millisecond; and again at once if is_busy().
   std::optional<target::HeldThread> next();
   bool is_busy() const { return !followed_.empty(); }
+  // Is a thread of the process traced by us, on its way to a program that next() will hand out?
+  bool follows(pid_t pid) const;
   // Has no process any more hooks that lead to us? Looks at most ten times a second, and returns
   // false in between.
   bool is_unused();
