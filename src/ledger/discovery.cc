@@ -96,7 +96,7 @@ FoundSessions find_sessions(std::optional<pid_t> pid, const std::string& except)
     }
     if (!lives && !locked && journal->header.state != layout::SessionState::armed) {
       // In another user's folder the name may mean another file by now.
-      if (file->owner() == ::geteuid()) remove_unless_open(path);
+      if (file->owner() == ::geteuid() && !file->has_other_users()) file->remove();
       continue;
     }
     found.sessions.push_back({*std::move(file), *std::move(journal), locked, lives});
