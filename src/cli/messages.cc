@@ -109,11 +109,6 @@ Message message(const target::AttachError& error) {
           "no_thread_ids",
           "spans have to tell its threads apart, but their control blocks do not hold their "
           "TIDs; a static program sets them when it starts: attach with -p after that");
-    case AttachCause::no_thread_pointers:
-      return refuse(
-          "no_thread_pointers",
-          "spans need Linux 5.9, and a processor that lets programs read the thread pointer "
-          "(fsgsbase in /proc/cpuinfo)");
     case AttachCause::probes_itself:
       return refuse(
           "probes_itself",

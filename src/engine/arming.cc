@@ -38,8 +38,6 @@ Failure<ledger::SessionError> Arming::failed(AttachCause cause) const {
 }
 
 Result<void, ledger::SessionError> Arming::run() {
-  if (plan_.thread_starts() != 0 && !runtime::can_read_thread_pointers())
-    return failed(AttachCause::no_thread_pointers);
   for (auto step : {&Arming::lay_out, &Arming::create_file, &Arming::map_memory,
                     &Arming::write_stubs, &Arming::write_text})
     if (auto done = (this->*step)(); !done) return done;

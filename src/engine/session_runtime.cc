@@ -35,6 +35,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   spec.capacity = sizes.capacity;
   spec.callers_size = sizes.callers_size;
   spec.spans = plan.thread_starts();
+  spec.thread_pointer = runtime::thread_pointer_here();
   spec.slot_count = std::min(sizes.capacity, kFirstSlots + kSlotsPerCpu * usable_cpus());
   spec.cpu_count = usable_cpus();
   spec.area_count = header.cpu_count;

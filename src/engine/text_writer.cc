@@ -11,6 +11,7 @@
 #include "engine/semaphores.h"
 #include "engine/thread_ids.h"
 #include "patch/text_owner.h"
+#include "runtime/image.h"
 
 namespace pinprick::engine {
 
@@ -115,7 +116,9 @@ bool TextWriter::drop_changed() {
 Result<void, ledger::SessionError> TextWriter::note_tid_offset(target::Stop& stop) const {
   const pid_t pid = parts_.target.pid();
   const auto offset = find_tid_offset(stop, parts_.target);
-  if (!offset) return attach_failure(pid, AttachCause::no_thread_ids);
+  const bool are_found = runtime::thread_pointer_here() != runtime::ThreadPointer::in_memory ||
+                         all_have_control_blocks(stop, parts_.target);
+  if (!offset || !are_found) return attach_failure(pid, AttachCause::no_thread_ids);
   if (auto written = parts_.target.memory().write_value(*tid_offset_, *offset); !written)
     return memory_failure(pid, written.error());
   return {};

@@ -43,6 +43,16 @@ std::optional<int64_t> TidOffsets::offset() const {
   return std::nullopt;
 }
 
+bool all_have_control_blocks(target::Stop& stop, const target::RemoteTarget& target) {
+  const auto& threads = stop.threads();
+  return std::all_of(threads.begin(), threads.end(), [&](const target::StoppedThread& thread) {
+    const Address control_block = thread.registers.fs_base;
+    Address first = 0;
+    return thread.is_worker() ||
+           (target.memory().read_value(control_block, first) && first == control_block);
+  });
+}
+
 std::optional<int64_t> find_tid_offset(target::Stop& stop, const target::RemoteTarget& target) {
   TidOffsets offsets;
   const pid_t pid = target.pid();

@@ -30,6 +30,10 @@ class TidOffsets {
   bool is_first_ = true;
 };
 
+// Does each thread of a stopped target have a control block that starts with its own address? A
+// thread gets its own from the thread that creates it, so later ones have it as well.
+bool all_have_control_blocks(target::Stop& stop, const target::RemoteTarget& target);
+
 // Reads the control blocks of a stopped target's threads. Returns nullopt if there is no such
 // offset.
 std::optional<int64_t> find_tid_offset(target::Stop& stop, const target::RemoteTarget& target);

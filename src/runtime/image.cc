@@ -17,6 +17,7 @@ extern const uint8_t pp_add[], pp_add_locked[];
 extern const uint8_t pp_span[], pp_span_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
+extern const uint8_t pp_thread_in_memory[], pp_thread_in_memory_end[];
 extern const uint8_t pp_loader_handshake[], pp_loader_handshake_end[];
 extern const uint8_t pp_exec_handshake[], pp_exec_handshake_end[];
 struct Frame {
@@ -40,7 +41,7 @@ constexpr uint64_t kReusedFrom = 1024;
 constexpr uint64_t kReusedAfter = 8;
 
 // As in slots.S.
-enum class Fixup : uint32_t { rseq, image };
+enum class Fixup : uint32_t { rseq, image, thread };
 
 template <class T, class F>
 void change(std::vector<uint8_t>& bytes, size_t at, F&& f) {
@@ -62,6 +63,11 @@ std::vector<uint8_t> fixed_up_image(Address address, const RuntimeSpec& spec) {
         break;
       case Fixup::image:
         change<uint64_t>(image, at, [&](uint64_t offset) { return address + offset; });
+        break;
+      case Fixup::thread:
+        if (spec.thread_pointer == ThreadPointer::in_memory)
+          std::copy(pp_thread_in_memory, pp_thread_in_memory_end,
+                    image.begin() + static_cast<ptrdiff_t>(at));
         break;
     }
   }
@@ -205,9 +211,10 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   return out;
 }
 
-bool can_read_thread_pointers() {
+ThreadPointer thread_pointer_here() {
   constexpr unsigned long kFsgsbase = 2;  // HWCAP2_FSGSBASE of x86
-  return (::getauxval(AT_HWCAP2) & kFsgsbase) != 0;
+  return (::getauxval(AT_HWCAP2) & kFsgsbase) != 0 ? ThreadPointer::by_instruction
+                                                   : ThreadPointer::in_memory;
 }
 
 std::vector<arch::CodeRow> image_frames(Address image) {

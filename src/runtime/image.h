@@ -16,6 +16,12 @@
 
 namespace pinprick::runtime {
 
+// How the code of spans finds the control block of the thread that runs it.
+enum class ThreadPointer : uint8_t {
+  by_instruction,  // rdfsbase, which needs FSGSBASE: it is 0 in a thread that has none
+  in_memory,       // a control block starts with its own address: each thread must have one
+};
+
 struct RuntimeSpec {
   uint64_t capacity = 0;    // how many slots there is room for
   uint64_t slot_count = 0;  // how many there are
@@ -40,6 +46,7 @@ struct RuntimeSpec {
   uint64_t callers_size = 0;
   // How many spans are measured.
   uint64_t spans = 0;
+  ThreadPointer thread_pointer = ThreadPointer::by_instruction;
   int64_t tid_offset = 0;  // of a thread's TID in its control block, if it is known already
 
   bool has_area_per_cpu() const { return rseq && (area_count == 0 || area_count >= cpu_count); }
@@ -76,8 +83,8 @@ struct RuntimeImage {
 // Returns nullopt if the code of the slots cannot be emitted, because a target is out of reach.
 std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& spec);
 
-// Can programs read their threads' pointers to the control block (FSGSBASE), as spans need it?
-bool can_read_thread_pointers();
+// How programs on this machine can read thread pointers.
+ThreadPointer thread_pointer_here();
 
 // The unwind rows of the image: where the caller of the code at each address is found. The last row
 // is that of the image's end.

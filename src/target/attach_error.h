@@ -25,10 +25,9 @@ enum class AttachCause : uint8_t {
   call_refused,        // the kernel refused `detail` in the target
   memory_refused,      // /proc/PID/mem cannot be written
   handover_failed,     // the shared file did not reach the target
-  no_thread_ids,       // no offset in the threads' control blocks holds their TIDs
-  no_thread_pointers,  // programs cannot read them, as there is no FSGSBASE
-  probes_itself,       // by libpinprick, and does not share its text (patch/text_owner.h)
-  probes_itself_now,   // by libpinprick, since it was looked at
+  no_thread_ids,  // no offset in the threads' control blocks holds their TIDs, or there are none
+  probes_itself,  // by libpinprick, and does not share its text (patch/text_owner.h)
+  probes_itself_now,  // by libpinprick, since it was looked at
 };
 
 struct AttachError {

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/auxv.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,12 +27,6 @@ inline int64_t tid_offset() {
   }
   ADD_FAILURE() << "this libc keeps no TID";
   return 0;
-}
-
-// Can programs see where their control blocks are?
-inline bool has_fsgsbase() {
-  constexpr unsigned long kFsgsbase = 2;  // HWCAP2_FSGSBASE
-  return (getauxval(AT_HWCAP2) & kFsgsbase) != 0;
 }
 
 // Returns nullopt if this libc does not register rseq.

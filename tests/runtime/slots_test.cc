@@ -54,6 +54,7 @@ class Probed {
     if (path == Path::shared) spec.area_count = 1;
     spec.ns_multiplier = ns_multiplier();
     spec.spans = kSpans;
+    spec.thread_pointer = thread_pointer_here();
     spec.tid_offset = tid_offset();
     spec.areas = reinterpret_cast<Address>(areas_.data());
     spec.area_size = kAreaSize;
@@ -810,14 +811,11 @@ TEST_P(Slots, OfAbandonedCallsThatAreDroppedAreReused) {
 // One metric, and the gaps between its calls, with other fraction bits.
 const std::vector<unsigned> kWithGaps = {3, 1};
 
-// Gaps of threads need what spans need.
-std::vector<Gap> kinds_of_gaps() {
-  return has_fsgsbase() ? std::vector{Gap::cpu, Gap::thread} : std::vector{Gap::cpu};
-}
+constexpr Gap kKindsOfGaps[] = {Gap::cpu, Gap::thread};
 
 TEST_P(Slots, StartTheGapOfTheirCpuOrThreadWhenTheCallReturns) {
   const OnOneCpu here;
-  for (const Gap gap : kinds_of_gaps()) {
+  for (const Gap gap : kKindsOfGaps) {
     Probed probed(kIncrement, GetParam(), kSlots, 0, kWithGaps, gap);
     auto* increment = probed.function<long(long)>();
     constexpr long kCalls = 10000;
@@ -833,7 +831,7 @@ TEST_P(Slots, StartTheGapOfTheirCpuOrThreadWhenTheCallReturns) {
 TEST_P(Slots, DoNotCountTheCallItselfAsAGap) {
   const OnOneCpu here;
   static uint64_t ended;
-  for (const Gap gap : kinds_of_gaps()) {
+  for (const Gap gap : kKindsOfGaps) {
     Probed probed(kCallBack, GetParam(), kSlots, 0, kWithGaps, gap);
     auto* call = probed.function<long(long (*)(long), long)>();
     const auto busy = [](long ns) {
@@ -856,7 +854,7 @@ TEST_P(Slots, DoNotCountTheCallItselfAsAGap) {
 TEST_P(Slots, OfDroppedCallsStartNoGap) {
   static Probed* probed = nullptr;
   const OnOneCpu here;
-  for (const Gap gap : kinds_of_gaps()) {
+  for (const Gap gap : kKindsOfGaps) {
     Probed own(kCallBack, GetParam(), kSlots, 0, kWithGaps, gap);
     probed = &own;
     auto* call = own.function<long(long (*)(long), long)>();
@@ -877,7 +875,7 @@ TEST_P(Slots, OfDroppedCallsStartNoGap) {
 }
 
 TEST_P(Slots, LoseNoCallWithGapsAndSeveralThreads) {
-  for (const Gap gap : kinds_of_gaps()) {
+  for (const Gap gap : kKindsOfGaps) {
     Probed probed(kIncrement, GetParam(), kSlots, 0, kWithGaps, gap);
     auto* increment = probed.function<long(long)>();
     constexpr int kThreads = 8;
@@ -918,7 +916,7 @@ TEST_P(Slots, PreserveAllRegistersAndFlagsInBothDirections) {
 
 TEST_P(Slots, PreserveAllRegistersAndFlagsWithGaps) {
   const OnOneCpu here;
-  for (const Gap gap : kinds_of_gaps()) {
+  for (const Gap gap : kKindsOfGaps) {
     Probed probed({0xc3}, GetParam(), kSlots, 0, kWithGaps, gap);
     for (const uint64_t flags : kFlags) expect_preserved(probed, flags);
     EXPECT_EQ(probed.histogram(0).count(), 5u);

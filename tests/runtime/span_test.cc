@@ -51,9 +51,9 @@ constexpr Passes end_of(uint64_t span) {
   return {span, layout::Pass::ends};
 }
 
-// By locked instructions; by restartable sequences; or on a thread without an area where others
-// have one.
-enum class Path : uint8_t { locked, rseq, unregistered };
+// By locked instructions; by restartable sequences; on a thread without an area where others have
+// one; or where programs must not use rdfsbase.
+enum class Path : uint8_t { locked, rseq, unregistered, without_fsgsbase };
 
 // Points that start and end spans, in functions that do nothing else.
 class Points {
@@ -62,14 +62,16 @@ class Points {
 
   // The last of the spans may be gaps.
   explicit Points(Path path, uint64_t spans = 1)
-      : Points(path == Path::locked ? std::nullopt : own_rseq(), spans) {}
-  Points(std::optional<arch::RseqArea> rseq, uint64_t spans)
+      : Points(path == Path::locked ? std::nullopt : own_rseq(), spans,
+               path == Path::without_fsgsbase ? ThreadPointer::in_memory : thread_pointer_here()) {}
+  Points(std::optional<arch::RseqArea> rseq, uint64_t spans,
+         ThreadPointer thread_pointer = thread_pointer_here())
       : spans_(spans),
         cpus_(std::max(2u, std::thread::hardware_concurrency())),
         areas_(((cpus_ + 1) * kPageSize + PP_POOL_BLOCKS +
                 (cpus_ + 1) * spans * layout::histogram_size(kBits)) /
                8),
-        spec_(spec(rseq)),
+        spec_(spec(rseq, thread_pointer)),
         extent_(runtime_extent(spec_)),
         runtime_memory_(extent_.size()),
         stubs_(1 << 16) {
@@ -191,7 +193,7 @@ class Points {
   }
 
  private:
-  RuntimeSpec spec(std::optional<arch::RseqArea> rseq) {
+  RuntimeSpec spec(std::optional<arch::RseqArea> rseq, ThreadPointer thread_pointer) {
     RuntimeSpec spec;
     spec.slot_count = spec.capacity = 1;
     spec.cpu_count = cpus_;
@@ -204,6 +206,7 @@ class Points {
                    spec.areas + areas_.size() * sizeof areas_[0]};
     spec.has_pool = true;
     spec.spans = spans_;
+    spec.thread_pointer = thread_pointer;
     spec.tid_offset = tid_offset();
     return spec;
   }
@@ -234,7 +237,6 @@ const Passes kStart = start_of(0), kEnd = end_of(0);
 class OnPath : public testing::Test {
  protected:
   void take(Path path) {
-    if (!has_fsgsbase()) GTEST_SKIP() << "this kernel, or processor, does not let programs see fs";
     if (path != Path::locked && !own_rseq()) GTEST_SKIP() << "this libc does not register rseq";
     if (path == Path::unregistered) unregistered_.emplace();
   }
@@ -244,14 +246,26 @@ class OnPath : public testing::Test {
 };
 
 std::string text_of(Path path) {
-  return path == Path::locked ? "locked" : path == Path::rseq ? "rseq" : "unregistered";
+  switch (path) {
+    case Path::locked:
+      return "locked";
+    case Path::rseq:
+      return "rseq";
+    case Path::unregistered:
+      return "unregistered";
+    case Path::without_fsgsbase:
+      return "without_fsgsbase";
+  }
+  return {};
 }
 
 class Span : public OnPath, public testing::WithParamInterface<Path> {
  protected:
   void SetUp() override { take(GetParam()); }
 };
-INSTANTIATE_TEST_SUITE_P(Paths, Span, testing::Values(Path::locked, Path::rseq, Path::unregistered),
+INSTANTIATE_TEST_SUITE_P(Paths, Span,
+                         testing::Values(Path::locked, Path::rseq, Path::unregistered,
+                                         Path::without_fsgsbase),
                          [](const auto& path) { return text_of(path.param); });
 
 void wait_ns(uint64_t ns) {
@@ -532,7 +546,6 @@ void on_step(int, siginfo_t*, void* context) {
 
 // With locked instructions, as a restartable sequence never ends under single steps.
 TEST(SpanSteps, CountExactlyWhereverAHandlerInterrupts) {
-  if (!has_fsgsbase()) GTEST_SKIP();
   Points points(Path::locked);
   static std::vector<Points::Function*> on;
   on = points.functions({{kStart}, {kEnd}});
@@ -683,7 +696,8 @@ std::string text_of(Gap of) {
 }
 INSTANTIATE_TEST_SUITE_P(Paths, Gaps,
                          testing::Combine(testing::Values(Path::locked, Path::rseq,
-                                                          Path::unregistered),
+                                                          Path::unregistered,
+                                                          Path::without_fsgsbase),
                                           testing::Values(Gap::cpu, Gap::thread)),
                          [](const auto& one) {
                            return text_of(std::get<0>(one.param)) + "_" +
@@ -781,7 +795,8 @@ TEST_P(Gaps, OfACpuAreNotEndedOnAnotherButThoseOfAThreadAre) {
   on[0]();
   OnOneCpu::move_to(*another);
   on[1]();
-  EXPECT_EQ(points.recorded(), is_of_cpu() && path() == Path::rseq ? 0u : 1u);
+  const bool counts_by_cpu = path() == Path::rseq || path() == Path::without_fsgsbase;
+  EXPECT_EQ(points.recorded(), is_of_cpu() && counts_by_cpu ? 0u : 1u);
   OnOneCpu::move_to(home);
   on[1]();
   EXPECT_EQ(points.recorded(), 1u);
@@ -868,12 +883,7 @@ GapsLeft after(bool has_ended, std::initializer_list<std::vector<bool>> parts) {
   return left;
 }
 
-class GapSteps : public testing::TestWithParam<std::tuple<bool, Gap>> {
- protected:
-  void SetUp() override {
-    if (!has_fsgsbase()) GTEST_SKIP() << "this kernel, or processor, does not let programs see fs";
-  }
-};
+class GapSteps : public testing::TestWithParam<std::tuple<bool, Gap>> {};
 INSTANTIATE_TEST_SUITE_P(Paths, GapSteps,
                          testing::Combine(testing::Bool(), testing::Values(Gap::cpu, Gap::thread)),
                          [](const auto& one) {
