@@ -289,7 +289,7 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
         {"state", name(row.state)}, {"file", row.file},       {"age_s", row.age_s},
         {"sites", row.sites},       {"probes", probes}};
     record["controller"] = row.controller;
-    if (row.forked != 0) record["forked"] = row.forked;
+    record["forked"] = row.forked;
     if (!row.statistic.empty()) record["statistic"] = row.statistic;
     if (row.slots)
       record["slots"] = {{"in_use", row.slots->in_use},
