@@ -30,7 +30,7 @@ void* data(long value) {
 
 // Has the addresses at which the kernel has put a program, which it chooses anew for each.
 std::string auxiliary_vector(pid_t pid) {
-  auto text = read_file(process_folder(pid) + "/auxv");
+  auto text = read_process_file(pid, "auxv");
   return text ? *std::move(text) : std::string();
 }
 
@@ -126,7 +126,10 @@ bool ExecCatcher::await_turn(Followed& one, std::optional<Caught>& caught_now) {
     int status = 0;
     const pid_t waited = ::waitpid(one.tid, &status, __WALL | WNOHANG);
     if (waited == 0) return false;
-    if (waited < 0 || !WIFSTOPPED(status)) return true;
+    if (waited < 0 || !WIFSTOPPED(status)) {
+      ++refused_[EPERM];  // the other one's program has ended before it was ours
+      return true;
+    }
     if (status >> 16 != PTRACE_EVENT_STOP) {
       ptrace(PTRACE_CONT, one.tid, nullptr, data(status >> 16 == 0 ? WSTOPSIG(status) & 0x7f : 0));
       return false;

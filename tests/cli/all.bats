@@ -161,7 +161,7 @@ for path in sys.argv[1:]:
     [last] = [r for r in records if r["type"] == "files_detached"]
     figures.append((hits, last["late"], sum(last["left_alone"].values())))
 print(figures)
-best, other = sorted(figures, reverse=True)
+best, other = sorted(figures, key=lambda one: (one[0], -one[1]), reverse=True)
 assert best == (120, 0, 0), figures
 assert other[1] + other[2] == 20, figures
 CHECK
