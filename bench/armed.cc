@@ -6,6 +6,7 @@
 
 #include "image/object_store.h"
 #include "ledger/discovery.h"
+#include "ledger/turn.h"
 #include "session/matching.h"
 #include "session/planning.h"
 #include "session/selection.h"
@@ -46,6 +47,9 @@ Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patte
                                 placement::Kind kind,
                                 const std::function<bool(const image::Match&)>& wanted,
                                 const engine::ArmOptions& options) {
+  // As a measurement does it: what is planned holds as long as no other controller has its turn.
+  const auto turn = ledger::Turn::take(pid);
+  if (!turn) return fail(cli::message(turn.error()));
   auto found = find(pid, patterns);
   if (!found) return fail(found.error());
   auto& [subject, matches] = *found;

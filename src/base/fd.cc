@@ -18,6 +18,31 @@ void Fd::reset() {
   fd_ = -1;
 }
 
+namespace {
+
+enum class Until : uint8_t { end_of_file, short_read };
+
+Result<std::string, SystemError> read_until(int fd, Until until) {
+  std::string text;
+  char buffer[16384];
+  for (;;) {
+    ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(SystemError{errno});
+    if (n == 0) return text;
+    text.append(buffer, static_cast<size_t>(n));
+    if (until == Until::short_read && static_cast<size_t>(n) < sizeof buffer) return text;
+  }
+}
+
+Result<std::string, SystemError> read_proc_until(const std::string& path, Until until) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return fail(SystemError{errno});
+  return read_until(fd.get(), until);
+}
+
+}  // namespace
+
 Result<Fd, SystemError> open_file(const std::string& path, int flags, unsigned mode) {
   Fd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode));
   if (!fd) return fail(SystemError{errno});
@@ -33,16 +58,16 @@ Result<std::string, SystemError> read_file(const std::string& path) {
   return read_all(fd->get());
 }
 
+Result<std::string, SystemError> read_proc(const std::string& path) {
+  return read_proc_until(path, Until::end_of_file);
+}
+
+Result<std::string, SystemError> read_proc_record(const std::string& path) {
+  return read_proc_until(path, Until::short_read);
+}
+
 Result<std::string, SystemError> read_all(int fd) {
-  std::string text;
-  char buffer[16384];
-  for (;;) {
-    ssize_t n = ::read(fd, buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(SystemError{errno});
-    if (n == 0) return text;
-    text.append(buffer, static_cast<size_t>(n));
-  }
+  return read_until(fd, Until::end_of_file);
 }
 
 Result<void, SystemError> read_at(int fd, std::span<uint8_t> out, uint64_t offset) {

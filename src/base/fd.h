@@ -44,6 +44,10 @@ Result<Fd, SystemError> open_file(const std::string& path, int flags, unsigned m
 
 // Reads a whole file. Also works for files in /proc, whose size is not known in advance.
 Result<std::string, SystemError> read_file(const std::string& path);
+// The same for a file of /proc that this program names itself, with fewer system calls. A record is
+// a file that the kernel makes in one piece of at most 16 KB: `stat`, `status`, `auxv`, `comm`.
+Result<std::string, SystemError> read_proc(const std::string& path);
+Result<std::string, SystemError> read_proc_record(const std::string& path);
 // The same for an open file, from its current position.
 Result<std::string, SystemError> read_all(int fd);
 

@@ -39,8 +39,11 @@ uint32_t possible_cpus() {
 }
 
 bool kernel_checks_rseq() {
-  const auto text = read_file("/proc/cmdline");
-  return text && checks_rseq(*text);
+  static const bool checks = [] {
+    const auto text = read_file("/proc/cmdline");
+    return text && checks_rseq(*text);
+  }();
+  return checks;
 }
 
 bool checks_rseq(std::string_view kernel_command_line) {

@@ -12,7 +12,7 @@ namespace {
 
 // A thread that has ended is a zombie until it is reaped; it loses its memory shortly before.
 bool has_ended(const std::string& folder) {
-  const auto stat = read_file(folder + "/stat");
+  const auto stat = read_proc_record(folder + "/stat");
   if (!stat) return true;
   // pid (command) state ...: the command may contain blanks and parentheses.
   const size_t close = stat->rfind(')');
@@ -32,6 +32,12 @@ std::vector<pid_t> thread_numbers(pid_t pid) {
     if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
       threads.push_back(static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10)));
   return threads;
+}
+
+Result<std::string, SystemError> read_process_file(pid_t pid, const char* name) {
+  auto text = read_proc("/proc/" + std::to_string(pid) + "/" + name);
+  if (text && text->empty()) return read_proc(process_folder(pid) + "/" + name);
+  return text;
 }
 
 std::string process_folder(pid_t pid) {

@@ -11,11 +11,18 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
+#include "base/result.h"
+
 namespace pinprick {
 
 // Returns "/proc/PID"; "/proc/PID/task/TID" of a living thread if the first one has ended;
 // "/proc/PID" if the process has ended. A thread's folder has no map_files.
 std::string process_folder(pid_t pid);
+
+// Reads a file of that folder, which the kernel shows as empty for a thread that has ended: `maps`
+// or `auxv`, for example. Empty if the process has ended.
+Result<std::string, SystemError> read_process_file(pid_t pid, const char* name);
 
 // Returns the threads that have not been reaped, the first one included; empty if the process is
 // gone.

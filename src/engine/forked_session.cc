@@ -134,7 +134,7 @@ std::vector<pid_t> processes_with(const ledger::SessionFile& file) {
   if (!file.has_other_users()) return all;
   const std::string name = file.path().substr(file.path().rfind('/'));
   for (const pid_t pid : target::all_processes()) {
-    const auto maps = read_file(process_folder(pid) + "/maps");
+    const auto maps = read_process_file(pid, "maps");
     if (maps && maps->find(name) != maps->npos && has_session(pid, file) &&
         !target::shares_memory_with_parent(pid))
       all.push_back(pid);

@@ -95,10 +95,7 @@ std::vector<Mapping> parse_maps(std::string_view text) {
 }
 
 Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid) {
-  auto text = read_file("/proc/" + std::to_string(pid) + "/maps");
-  // It is empty for a process that is ending, and for the folder of one whose first thread has
-  // ended.
-  if (text && text->empty()) text = read_file(process_folder(pid) + "/maps");
+  const auto text = read_process_file(pid, "maps");
   if (!text) return fail(text.error());
   if (text->empty()) return fail(SystemError{ESRCH});
   return parse_maps(*text);

@@ -147,7 +147,7 @@ Range padding_of_vdso(const std::vector<Mapping>& maps, const MemoryReader& read
 }  // namespace
 
 uint64_t auxiliary_value(pid_t pid, uint64_t type) {
-  auto text = read_file(process_folder(pid) + "/auxv");
+  auto text = read_process_file(pid, "auxv");
   if (!text) return 0;
   for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= text->size(); at += sizeof(Elf64_auxv_t)) {
     Elf64_auxv_t entry;

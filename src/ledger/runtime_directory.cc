@@ -13,10 +13,11 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 
 #include "layout/recorded_file.h"
 #include "layout/session_file.h"
-#include "target/held_thread.h"
+#include "ledger/turn.h"
 
 namespace pinprick::ledger {
 namespace {
@@ -71,13 +72,17 @@ std::vector<std::string> find_files(std::string_view suffix, std::optional<pid_t
   return files;
 }
 
-// The session files of a process that this thread holds.
+// The session files of the process that was last looked at in a turn.
 struct KnownFiles {
-  uint64_t hold = 0;
+  std::mutex mutex;
+  uint64_t turn = 0;
   pid_t pid = 0;
   std::vector<std::string> paths;
 };
-thread_local KnownFiles known_files;
+KnownFiles& known_files() {
+  static KnownFiles known;
+  return known;
+}
 
 }  // namespace
 
@@ -94,21 +99,30 @@ Result<std::string, SystemError> runtime_directory() {
 }
 
 std::vector<std::string> find_session_files(std::optional<pid_t> pid) {
-  const uint64_t hold = pid ? target::HeldThread::hold_of(*pid) : 0;
-  if (hold == 0) return find_files(kFileSuffix, pid);
-  if (known_files.hold != hold) known_files = {hold, *pid, find_files(kFileSuffix, pid)};
-  return known_files.paths;
+  const uint64_t turn = pid ? Turn::number_of(*pid) : 0;
+  if (turn == 0) return find_files(kFileSuffix, pid);
+  KnownFiles& known = known_files();
+  const std::lock_guard lock(known.mutex);
+  if (known.turn != turn) {
+    known.paths = find_files(kFileSuffix, pid);
+    known.turn = turn;
+    known.pid = *pid;
+  }
+  return known.paths;
 }
 
 void note_session_file(const std::string& path) {
   const auto named = process_named(path);
-  if (known_files.hold == 0 || !named || named->pid != known_files.pid) return;
-  auto& paths = known_files.paths;
-  paths.insert(std::lower_bound(paths.begin(), paths.end(), path), path);
+  KnownFiles& known = known_files();
+  const std::lock_guard lock(known.mutex);
+  if (!named || named->pid != known.pid) return;
+  known.paths.insert(std::lower_bound(known.paths.begin(), known.paths.end(), path), path);
 }
 
 void forget_session_file(const std::string& path) {
-  std::erase(known_files.paths, path);
+  KnownFiles& known = known_files();
+  const std::lock_guard lock(known.mutex);
+  std::erase(known.paths, path);
 }
 
 std::vector<std::string> find_recorded_files(std::optional<pid_t> pid) {

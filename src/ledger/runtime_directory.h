@@ -20,11 +20,10 @@ namespace pinprick::ledger {
 Result<std::string, SystemError> runtime_directory();
 
 // Returns the paths of the session files of all users whose folders can be read; with `pid`, only
-// those whose names begin with it. While the calling thread holds a thread of that process
-// (target::HeldThread), the folders are read once: no other controller can begin a session in
-// it.
+// those whose names begin with it. While this controller has the process's turn (turn.h), the
+// folders are read once: no other controller can begin a session in it, or end one.
 std::vector<std::string> find_session_files(std::optional<pid_t> pid);
-// To be called when the calling thread has made a session's file, or removed one.
+// To be called when this controller has made a session's file, or removed one.
 void note_session_file(const std::string& path);
 void forget_session_file(const std::string& path);
 // The same for the files of statistics that programs record (layout/recorded_file.h).

@@ -30,10 +30,21 @@ class Turn {
   // call it. A controller that has the turn already gets the same one again. Succeeds at once if
   // the process is gone. Fails with Busy if another controller keeps the turn for `timeout_ns`.
   static Result<Turn, SessionError> take(pid_t pid, uint64_t timeout_ns = kTimeoutNs);
+  // A number for the turn that this controller has, which no other turn has had; 0: it has none.
+  static uint64_t number_of(pid_t pid);
 
  private:
-  explicit Turn(std::shared_ptr<const Fd> folder) : folder_(std::move(folder)) {}
-  std::shared_ptr<const Fd> folder_;
+  struct Held {
+    Fd folder;
+    uint64_t number = 0;
+  };
+  explicit Turn(std::shared_ptr<const Held> held) : held_(std::move(held)) {}
+  // Those of this process, by target and controller: a forked child inherits them, but is another
+  // controller.
+  struct All;
+  static All& all();
+
+  std::shared_ptr<const Held> held_;
 };
 
 }  // namespace pinprick::ledger

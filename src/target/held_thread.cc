@@ -3,19 +3,18 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-#include <map>
+#include <set>
 #include <utility>
 
 namespace pinprick::target {
 namespace {
 
-thread_local std::map<std::pair<pid_t, pid_t>, uint64_t> held;  // with the holds' numbers
-thread_local uint64_t last_hold = 0;
+thread_local std::set<std::pair<pid_t, pid_t>> held;
 
 }  // namespace
 
 HeldThread::HeldThread(pid_t pid, pid_t tid) : pid_(pid), tid_(tid) {
-  held[{pid, tid}] = ++last_hold;
+  held.emplace(pid, tid);
 }
 
 HeldThread::~HeldThread() {
@@ -30,9 +29,9 @@ bool HeldThread::is_held(pid_t pid, pid_t tid) {
   return held.contains({pid, tid});
 }
 
-uint64_t HeldThread::hold_of(pid_t pid) {
+bool HeldThread::holds_any_of(pid_t pid) {
   const auto next = held.lower_bound({pid, 0});
-  return next != held.end() && next->first.first == pid ? next->second : 0;
+  return next != held.end() && next->first == pid;
 }
 
 void HeldThread::forget(pid_t pid, pid_t tid) {

@@ -8,7 +8,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <utility>
 
 namespace pinprick::target {
@@ -28,9 +27,7 @@ class HeldThread {
 
   // These return whether the calling thread holds that thread, or any thread of that process.
   static bool is_held(pid_t pid, pid_t tid);
-  static bool holds_any_of(pid_t pid) { return hold_of(pid) != 0; }
-  // A number for one of the holds, which no other hold has had; 0: it holds none.
-  static uint64_t hold_of(pid_t pid);
+  static bool holds_any_of(pid_t pid);
   // Makes the thread no longer count as held: other code lets it go.
   static void forget(pid_t pid, pid_t tid);
 

@@ -47,8 +47,8 @@ std::string_view field(std::string_view status, std::string_view name) {
 
 std::optional<ProcessStatus> read_from(const std::string& folder) {
   // In this order: a fatal signal is first pending (status), and then noted in the flags (stat).
-  auto status = read_file(folder + "/status");
-  auto stat = read_file(folder + "/stat");
+  auto status = read_proc_record(folder + "/status");
+  auto stat = read_proc_record(folder + "/stat");
   if (!stat || !status) return std::nullopt;
   // pid (command) state ppid ...: the command may hold blanks and parentheses.
   const size_t open = stat->find('(');
@@ -131,14 +131,14 @@ std::vector<pid_t> list_threads(pid_t pid) {
 }
 
 pid_t process_of(pid_t tid) {
-  const auto status = read_file(fmt::format("/proc/{}/status", tid));
+  const auto status = read_proc_record(fmt::format("/proc/{}/status", tid));
   if (!status) return 0;
   return static_cast<pid_t>(parse_number(field(*status, "Tgid")));
 }
 
 // NSpid has one number for each namespace, starting with the reader's.
 pid_t tid_inside(pid_t pid, pid_t tid) {
-  const auto status = read_file(fmt::format("/proc/{}/task/{}/status", pid, tid));
+  const auto status = read_proc_record(fmt::format("/proc/{}/task/{}/status", pid, tid));
   if (!status) return 0;
   const std::string_view ids = field(*status, "NSpid");
   if (ids.empty()) return tid;  // a kernel without PID namespaces

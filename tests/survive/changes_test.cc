@@ -10,6 +10,7 @@
 
 #include "engine/session.h"
 #include "image/object_store.h"
+#include "ledger/turn.h"
 #include "session/matching.h"
 #include "session/planning.h"
 #include "session/selection.h"
@@ -33,6 +34,8 @@ std::optional<Probed> add(pid_t pid, const std::string& pattern, placement::Kind
   wanted.wanted = {pattern};
   const auto selection = session::parse_selection(wanted);
   if (!selection) return std::nullopt;
+  const auto turn = ledger::Turn::take(pid);
+  if (!turn) return std::nullopt;
   auto subject = session::look_at(pid, store);
   if (!subject) return std::nullopt;
   auto matches = session::match(*subject->image, *selection, session::Unmatched::refuse);
