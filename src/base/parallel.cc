@@ -14,8 +14,7 @@ namespace pinprick {
 size_t usable_threads() {
   constexpr size_t kMost = 8;
   // Asked once: the C library reads a file for it.
-  static const size_t threads =
-      std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMost);
+  static const size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMost);
   return threads;
 }
 

@@ -42,8 +42,8 @@ Result<ForkedSession, ledger::SessionError> fork_session(const target::RemoteTar
 
 // Has the process this session's file mapped?
 bool has_session(pid_t pid, const ledger::SessionFile& file);
-// Returns all processes that have it mapped in a memory of their own, so no child of vfork; empty if
-// it has no other users.
+// Returns all processes that have it mapped in a memory of their own, so no child of vfork; empty
+// if it has no other users.
 std::vector<pid_t> processes_with(const ledger::SessionFile& file);
 
 // Takes the session's probes out of all processes that have them since a fork. The process of the

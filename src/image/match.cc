@@ -166,8 +166,8 @@ std::vector<Match> ObjectMatcher::match(Object& object) {
 
 std::vector<Match> ObjectMatcher::match_functions(Object& object, std::span<const size_t> wanted) {
   std::vector<Match> matches;
-  const bool without_symbols = std::any_of(
-      wanted.begin(), wanted.end(), [&](size_t i) { return may_mean_offset(patterns_[i]); });
+  const bool without_symbols = std::any_of(wanted.begin(), wanted.end(),
+                                           [&](size_t i) { return may_mean_offset(patterns_[i]); });
   for (const Function& function : object.functions().functions()) {
     check_cancelled();
     if (function.name_count == 0 && !without_symbols) continue;

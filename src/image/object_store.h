@@ -7,9 +7,9 @@
 //     hash of, so that changing the file in between, and back, has no effect.
 //   - It is looked up by the hash of the bytes that are there now. No size, time or inode is taken
 //     to mean that a file is unchanged, but for files that this store has hashed before and that
-//     are proved to have been unchanged since (base/file_version.h). A user who can choose the bytes of a library must not be
-//     able to choose bytes with the key of another library: the hash sees to that (content_hash.h),
-//     with a secret that is in the folder.
+//     are proved to have been unchanged since (base/file_version.h). A user who can choose the
+//     bytes of a library must not be able to choose bytes with the key of another library: the hash
+//     sees to that (content_hash.h), with a secret that is in the folder.
 //   - The key also covers the program, by the build ids of its own file and of its libraries.
 //     Another pinprick, or another version of its decoder, does not find these values. Without such
 //     ids nothing is written or read.
