@@ -1,12 +1,12 @@
 // FileVersion: whether an open file still has the bytes that were read from it before.
 //
 // A controller that lives on looks at the same libraries again and again. The kernel notes each
-// change of a file in its change time, which no program can set, short of
-// setting the clock back. That alone proves nothing: two
-// changes may have the same time, and one who writes through a mapping that it had before may leave
-// none. So a version is relied on only if it was settled before the bytes were read (is_settled()):
+// change of a file in its change time, which no program can set, short of setting the clock back.
+// That alone proves nothing: two changes may have the same time, and a write through a mapping that
+// was there before may leave none. So a version is relied on only if it was settled before the
+// bytes were read (is_settled()):
 //
-//   - Nobody has the file open for writing, or a mapping through which it can be written: the
+//   - No process has the file open for writing, or a mapping through which it can be written: the
 //     kernel grants a read lease only then. All later writers must open it anew.
 //   - The last change was over two seconds ago, longer than any file system takes for two changes
 //     to have different times. So each later change gets another time.

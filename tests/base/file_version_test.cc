@@ -26,7 +26,7 @@ bool is_settled_now(const Fd& file) {
   return version && is_settled(file.get(), *version);
 }
 
-// A file that nobody has changed for longer than the test runs.
+// A file that has not changed for longer than the test runs.
 class OldFile : public testing::Test {
  protected:
   void SetUp() override {
