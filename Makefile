@@ -31,7 +31,7 @@ everything: configure
 test:
 	@scripts/install-deps build test
 	@$(MAKE) --no-print-directory everything
-	@cd $(BUILD) && ctest --output-on-failure --timeout 600
+	@cd $(BUILD) && ctest -j 2 --output-on-failure --timeout 600
 
 check:
 	@scripts/install-deps build test check
