@@ -18,7 +18,7 @@ _pinprick() {
   local word=$2 previous=$3 verb="" i
   local verbs="doctor list count latency top hist status detach keep kstats mount"
   local common="-h --help --json --color -p --pid"
-  local patterns="-x --exclude -r --regex"
+  local patterns="-x --exclude --notrace --entry-sites -r --regex"
   local watching="-d --duration -i --interval -o --output -a --idle --top --allow-missing --children --follow-exec --fail-on-loss --no-cache"
   local files="--all --by --comm --uid --exclude-pid --cgroup"
   COMPREPLY=()
@@ -68,7 +68,7 @@ _pinprick() {
       mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$word")
       return
       ;;
-    -f | --file | -o | --output | --symbols)
+    -f | --file | --notrace | -o | --output | --symbols)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
@@ -87,10 +87,10 @@ _pinprick() {
     "") words="$verbs -h --help -V --version" ;;
     doctor) words=$common ;;
     list) words="$common $patterns -f --file -s --summary --instructions --together --args --no-cache" ;;
-    count) words="$common $patterns $watching $files --instructions --trap --" ;;
-    latency) words="$common $patterns $watching $files --bits --slots --force --" ;;
+    count) words="$common $patterns $watching $files --instructions --trap --silence-mcount --" ;;
+    latency) words="$common $patterns $watching $files --bits --slots --force --silence-mcount --" ;;
     top) words="$common $patterns $watching --bits --slots --force" ;;
-    hist) words="$common $patterns $watching $files --bits --" ;;
+    hist) words="$common $patterns $watching $files --bits --silence-mcount --" ;;
     status) words="$common -a --all --symbols" ;;
     detach) words="$common -a --all --owner" ;;
     keep) words="$common -d --duration" ;;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cli/object_store.h"
 #include "cli/patterns.h"
+#include "cli/silence.h"
 #include "cli/spec.h"
 #include "cli/warnings.h"
 #include "target/stop.h"
@@ -44,6 +45,11 @@ Result<void, Message> MeasuredProcesses::begin() {
     if (!launched) return fail(message(launched.error()));
     launched_.emplace(*std::move(launched));
     pids = {launched_->pid()};
+    if (options_.silence_mcount) {
+      const auto waits = silence(*launched_, renderer_);
+      if (!waits) return fail(waits.error());
+      has_more_to_silence_ = *waits;
+    }
   }
   if (launched_) follower_.set_own(launched_->pid());
   follower_.set_only([this](pid_t pid) {
@@ -79,9 +85,15 @@ Result<void, Message> MeasuredProcesses::begin_one(pid_t pid) {
 
 // What has to wait for the loader of the command, and not for more than that.
 Result<void, Message> MeasuredProcesses::arm_relocated() {
-  if (!launched_ || !measurements_.front().waits_for_relocation()) return {};
+  if (!launched_) return {};
+  const bool is_awaited = measurements_.front().waits_for_relocation();
+  if (!is_awaited && !has_more_to_silence_) return {};
   // If the command has ended meanwhile, that is noticed as ever.
   if (!launched_->relocate()) return {};
+  if (has_more_to_silence_)
+    if (const auto silenced = silence(*launched_, renderer_); !silenced)
+      return fail(silenced.error());
+  if (!is_awaited) return {};
   auto armed = measurements_.front().arm_relocated();
   if (!armed) return fail(message(armed.error()));
   return {};

@@ -67,7 +67,8 @@ class MeasuredProcesses {
   session::MeasurementSpec spec_;
   std::vector<session::Measurement> measurements_;
   std::optional<session::Launched> launched_;
-  session::ExecFollower follower_;  // with --follow-exec
+  bool has_more_to_silence_ = false;  // calls of mcount, once the command is relocated
+  session::ExecFollower follower_;    // with --follow-exec
 };
 
 }  // namespace pinprick::cli

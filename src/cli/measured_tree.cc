@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/object_store.h"
 #include "cli/patterns.h"
+#include "cli/silence.h"
 #include "cli/spec.h"
 #include "cli/warnings.h"
 #include "session/matching.h"
@@ -49,6 +50,11 @@ Result<void, Message> MeasuredTree::begin() {
     launched_.emplace(*std::move(launched));
     follower_.set_own(launched_->pid());
     pids = {launched_->pid()};
+    if (options_.silence_mcount) {
+      const auto waits = silence(*launched_, renderer_);
+      if (!waits) return fail(waits.error());
+      has_more_to_silence_ = *waits;
+    }
   }
   for (const pid_t pid : pids)
     if (auto begun = begin_root(pid); !begun) return begun;
@@ -70,8 +76,14 @@ Result<void, Message> MeasuredTree::begin_root(pid_t pid) {
 }
 
 Result<void, Message> MeasuredTree::arm_relocated() {
-  if (!launched_ || !measured_.front().waits_for_relocation()) return {};
+  if (!launched_) return {};
+  const bool is_awaited = measured_.front().waits_for_relocation();
+  if (!is_awaited && !has_more_to_silence_) return {};
   if (!launched_->relocate()) return {};
+  if (has_more_to_silence_)
+    if (const auto silenced = silence(*launched_, renderer_); !silenced)
+      return fail(silenced.error());
+  if (!is_awaited) return {};
   auto armed = measured_.front().arm_relocated();
   if (!armed) return fail(message(armed.error()));
   watch(measured_.front());
@@ -244,7 +256,8 @@ int MeasuredTree::conclude() {
   renderer_.files_detached(figures_, disarmed_.value_or(engine::DisarmReport()));
   if (matched_nothing()) {
     using session::NothingMatched;
-    const NothingMatched why = {options_.patterns, NothingMatched::Remedy::accept};
+    const NothingMatched why = {options_.patterns, options_.entry_sites,
+                                NothingMatched::Remedy::accept};
     renderer_.error(message(session::MatchError(why)));
   }
   renderer_.flush();

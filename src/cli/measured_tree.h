@@ -66,6 +66,7 @@ class MeasuredTree {
   All measured_;
   All ended_;  // whose children have to get measurements of their own
   std::optional<session::Launched> launched_;
+  bool has_more_to_silence_ = false;  // calls of mcount, once the command is relocated
   session::ExecFollower follower_;
   session::ForkedChildren forked_;
   session::CollectedReports whole_, interval_;

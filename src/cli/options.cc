@@ -246,6 +246,11 @@ void add_patterns(CLI::App& app, Options& options) {
   one_at_a_time(
       app.add_option("-x,--exclude", options.excluded, "Leave out what matches (repeatable)")
           ->type_name("PATTERN"));
+  one_at_a_time(app.add_option("--notrace", options.excluded_in,
+                               "Leave out what the patterns in FILE match, one in a line")
+                    ->type_name("FILE"));
+  app.add_flag("--entry-sites", options.entry_sites,
+               "Only functions that the compiler prepared for tracing");
   app.add_flag("-r,--regex", options.regex,
                "FUNCTION is a POSIX extended regular expression for the whole name");
 }
@@ -296,6 +301,11 @@ void add_watching(CLI::App& app, Options& options) {
                "Exit with 5 when a call was missed, or new code was not probed");
   add_cache(app, options);
   add_common(app, options);
+}
+
+void add_command(CLI::App& app, Options& options) {
+  app.add_flag("--silence-mcount", options.silence_mcount,
+               "With -- COMMAND: make its calls of mcount and __fentry__ nops");
 }
 
 void add_files(CLI::App& app, Options& options) {
@@ -370,6 +380,8 @@ std::optional<std::string> contradiction(const Options& options) {
                          !options.excluded_pids.empty() || !options.cgroups.empty();
     if (filters && options.files.empty())
       return "--comm, --uid, --exclude-pid and --cgroup go with --all FILE";
+    if (options.silence_mcount && !options.has_command())
+      return "--silence-mcount goes with -- COMMAND";
     if (options.by_pid && options.files.empty() && !options.follow_children)
       return "--by goes with --all FILE, or --children=follow";
     if (options.follow_children && verb == "top")
@@ -387,6 +399,8 @@ std::optional<std::string> contradiction(const Options& options) {
     return fmt::format("--file takes the ELF right after it, not {}", options.file);
   if (options.together && (options.summary.empty() || !options.instructions))
     return "--together goes with --summary ELF --instructions";
+  if (options.entry_sites && options.instructions)
+    return "--entry-sites means entries of functions; --instructions goes without it";
   if (!options.symbols.empty() && options.pids.size() != 1) return "--symbols needs one -p PID";
   if (options.top != 0 && options.json) return "--top is for tables; --json has all functions";
   if (watches && verb != "top" && options.patterns.empty()) return "no PATTERN: which functions?";
@@ -442,6 +456,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
 
   auto* count = app.add_subcommand("count", "How often functions are called");
   add_watching(*count, options);
+  add_command(*count, options);
   add_files(*count, options);
   describe_watching(*count);
   add_instructions(*count, options);
@@ -456,12 +471,14 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   };
   auto* hist = app.add_subcommand("hist", "What values arguments and registers have");
   add_watching(*hist, options);
+  add_command(*hist, options);
   add_files(*hist, options);
   describe_watching(*hist);
   add_bits(*hist);
 
   auto* latency = app.add_subcommand("latency", "How long functions take, from call to return");
   add_watching(*latency, options);
+  add_command(*latency, options);
   add_files(*latency, options);
   describe_watching(*latency);
   add_bits(*latency);

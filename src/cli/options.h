@@ -21,6 +21,7 @@ struct Options {
   std::vector<std::string> command;  // after --
   std::vector<std::string> patterns;
   std::vector<std::string> excluded;
+  std::vector<std::string> excluded_in;        // files with such patterns, one in each line
   std::vector<std::string> files;              // --all FILE: every process that has it mapped
   std::vector<std::string> commands, cgroups;  // with --all: only these
   std::vector<uid_t> users;
@@ -46,7 +47,9 @@ struct Options {
   bool follow_exec = false;
   bool count_children = true;
   bool follow_children = false;  // what they execute is measured, too
+  bool silence_mcount = false;   // of the command
   bool instructions = false;
+  bool entry_sites = false;  // only functions with an entry site of the compiler
   bool together = false;
   bool density = false;    // kstats show: a drawing instead of kstats' lines
   bool arguments = false;  // list: those of SDT points

@@ -1,7 +1,10 @@
 #include "cli/patterns.h"
 
 #include <algorithm>
+#include <sstream>
+#include <string_view>
 
+#include "base/fd.h"
 #include "select/span.h"
 
 namespace pinprick::cli {
@@ -9,6 +12,20 @@ namespace {
 
 bool times_calls(const Options& options) {
   return options.verb == "latency" || options.verb == "top";
+}
+
+// Appends the patterns in a file: one in each line, but for empty ones and those that start with #.
+Result<void, Message> append_patterns(const std::string& path, std::vector<std::string>& patterns) {
+  const auto text = read_file(path);
+  if (!text) return fail(unreadable_file(path, text.error()));
+  std::istringstream lines(*text);
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view kBlanks = " \t\r";
+    const size_t first = line.find_first_not_of(kBlanks);
+    if (first == std::string::npos || line[first] == '#') continue;
+    patterns.push_back(line.substr(first, line.find_last_not_of(kBlanks) + 1 - first));
+  }
+  return {};
 }
 
 }  // namespace
@@ -34,7 +51,10 @@ Result<session::Selection, Message> parse_patterns(const Options& options) {
   spec.kind = kind_of(options);
   spec.wanted = options.patterns;
   spec.excluded = options.excluded;
+  for (const std::string& path : options.excluded_in)
+    if (auto read = append_patterns(path, spec.excluded); !read) return fail(read.error());
   if (options.regex) spec.syntax = image::PatternSyntax::regex;
+  if (options.entry_sites) spec.sites = session::Sites::entry_sites;
   if (options.instructions) spec.sites = session::Sites::every_instruction;
   auto selection = session::parse_selection(spec);
   if (!selection) return fail(message(selection.error()));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <variant>
 
@@ -99,8 +100,10 @@ Message message(const session::NothingMatched& error) {
       });
   return {"nothing_matched",
           fmt::format("no {} {}; `pinprick list{}` shows what there is{}",
-                      only_points ? "SDT point matches" : "function matches", names,
-                      only_points ? " 'usdt:*'" : "",
+                      only_points         ? "SDT point matches"
+                      : error.entry_sites ? "function with an entry site of the compiler matches"
+                                          : "function matches",
+                      names, only_points ? " 'usdt:*'" : "",
                       error.remedy == Remedy::await_loads
                           ? ", and --allow-missing waits for what is loaded later"
                       : error.remedy == Remedy::accept ? ", and --allow-missing accepts it"
@@ -120,6 +123,11 @@ Message message(const session::AmbiguousPoint& error) {
 }
 
 }  // namespace
+
+Message unreadable_file(const std::string& path, const SystemError& error) {
+  return {"unreadable", fmt::format("cannot read {}: {}", path, std::strerror(error.number)),
+          kUsage};
+}
 
 Message message(const session::SelectionError& error) {
   return std::visit([](const auto& cause) { return message(cause); }, error);

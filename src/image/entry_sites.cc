@@ -150,6 +150,18 @@ std::string_view name(EntryKind kind) {
   return "?";
 }
 
+bool is_static_initializer(std::string_view symbol) {
+  constexpr std::array<std::string_view, 6> kPrefixes = {
+      "_GLOBAL__sub_I_",        // g++ and clang++, of a source file
+      "_GLOBAL__sub_D_",        // its destruction
+      "_GLOBAL__I_",            // with init_priority, and older compilers
+      "_GLOBAL__D_",            //
+      "__cxx_global_var_init",  // clang++, of one object
+      "_Z41__static_initialization_and_destruction_0"};
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                     [&](std::string_view prefix) { return symbol.starts_with(prefix); });
+}
+
 std::vector<EntryRecord> parse_entry_addresses(std::span<const uint8_t> section, Address address,
                                                EntryKind kind,
                                                std::span<const Relocation> relocations) {
@@ -206,24 +218,28 @@ std::vector<EntrySite> find_entry_sites(Object& object) {
   return sites;
 }
 
-std::optional<EntryKind> entry_kind(Object& object, const Function& function) {
-  if (const EntrySite* const site = object.entry_site(function)) return site->kind;
+std::optional<Range> profiling_call(Object& object, const Function& function) {
   // gcc's prologue before the call is short: it has no calls or jumps.
   constexpr int kLongestPrologue = 24;
   const auto code = object.code(function);
   Address at = function.range.begin;
-  const Address first = first_instruction(code, function);
   for (int i = 0; i < kLongestPrologue && function.range.contains(at); ++i) {
     const auto one = arch::decode(code.subspan(at - function.range.begin), at);
     if (!one) return std::nullopt;
-    if (one->is_call()) {
-      if (!calls_profiler(object, *one)) return std::nullopt;
-      return at == first ? EntryKind::fentry : EntryKind::mcount;
-    }
+    if (one->is_call())
+      return calls_profiler(object, *one) ? std::optional(Range{at, one->end()}) : std::nullopt;
     if (one->flow != arch::Flow::next) return std::nullopt;
     at = one->end();
   }
   return std::nullopt;
+}
+
+std::optional<EntryKind> entry_kind(Object& object, const Function& function) {
+  if (const EntrySite* const site = object.entry_site(function)) return site->kind;
+  const auto call = profiling_call(object, function);
+  if (!call) return std::nullopt;
+  return call->begin == first_instruction(object.code(function), function) ? EntryKind::fentry
+                                                                           : EntryKind::mcount;
 }
 
 }  // namespace pinprick::image

@@ -66,4 +66,12 @@ std::vector<EntrySite> find_entry_sites(Object& object);
 // Returns which entry site the function has, whether listed or not.
 std::optional<EntryKind> entry_kind(Object& object, const Function& function);
 
+// Returns where the function calls mcount or __fentry__, in the object's own addresses; nullopt if
+// it does not.
+std::optional<Range> profiling_call(Object& object, const Function& function);
+
+// Returns whether compilers give this name to a function that runs once, before `main` or after it:
+// it initialises or destroys the static objects of a source file. They get entry sites, too.
+bool is_static_initializer(std::string_view symbol);
+
 }  // namespace pinprick::image

@@ -11,6 +11,7 @@
 
 #include "base/task.h"
 #include "image/demangle.h"
+#include "image/entry_sites.h"
 
 namespace pinprick::image {
 namespace {
@@ -46,6 +47,16 @@ std::optional<Named> matching_name(Object& object, const Function& function,
       pattern.function() == object.name())
     return Named{name, 0};
   return std::nullopt;
+}
+
+// Returns whether a pattern that means entry sites matches this function, as far as those go. A
+// function that runs once has to be named.
+bool has_entry_site(Object& object, const Function& function, const Pattern& pattern) {
+  if (pattern.has_wildcard()) {
+    const auto names = object.functions().names(function);
+    if (std::any_of(names.begin(), names.end(), is_static_initializer)) return false;
+  }
+  return entry_kind(object, function).has_value();
 }
 
 bool is_excluded(Object& object, const Function& function, const std::vector<Pattern>& excluded) {
@@ -174,6 +185,8 @@ std::vector<Match> ObjectMatcher::match_functions(Object& object, std::span<cons
     for (size_t i : wanted) {
       const auto named = matching_name(object, function, patterns_[i]);
       if (!named) continue;
+      if (patterns_[i].means_entry_sites() && !has_entry_site(object, function, patterns_[i]))
+        continue;
       matched_[i] = true;
       if (!is_excluded(object, function, excluded_))
         add_function(object, function, *named, i, matches);

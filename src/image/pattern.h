@@ -61,6 +61,9 @@ class Pattern {
   // name of a part without a symbol.
   void leave_out_parts() { with_parts_ = false; }
   bool means_part(bool has_symbol) const;
+  // Limits it to functions that have an entry site (entry_sites.h). Points stay as they are.
+  void mean_entry_sites() { entry_sites_ = true; }
+  bool means_entry_sites() const { return entry_sites_; }
 
   // `names` are the object's names, e.g. redis-server and redis-check-rdb.
   bool matches_object(const std::vector<std::string>& names) const;
@@ -86,6 +89,7 @@ class Pattern {
   bool has_offset_ = false;
   bool is_tracepoint_ = false;  // `function_` is NAME or PROVIDER__NAME
   bool with_parts_ = true;
+  bool entry_sites_ = false;
   std::shared_ptr<Regex> regex_;
 };
 

@@ -24,6 +24,7 @@ Result<std::vector<image::Match>, MatchError> match_point(image::ProcessImage& i
   Selection one;
   one.wanted = {selection.wanted[point]};
   one.excluded = selection.excluded;
+  one.sites = selection.sites;
   auto matches = match(image, one, Unmatched::refuse);
   if (!matches) return fail(matches.error());
   if (matches->size() > 1 && !is_one_point(*matches)) {
@@ -60,6 +61,7 @@ Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
   if (!matches.unmatched.empty() && (!accepts || matches.matches.empty())) {
     NothingMatched error;
     for (size_t i : matches.unmatched) error.patterns.push_back(selection.wanted[i].text());
+    error.entry_sites = selection.sites == Sites::entry_sites;
     error.remedy = later                     ? Remedy::await_loads
                    : matches.matches.empty() ? Remedy::none
                                              : Remedy::accept;

@@ -23,6 +23,7 @@ enum class Loads : uint8_t { ignored, tracked };
 
 struct NothingMatched {
   std::vector<std::string> patterns;  // empty if there were matches, and all are excluded
+  bool entry_sites = false;           // only functions with such a site were meant
   // What Unmatched::accept would do.
   enum class Remedy : uint8_t { none, accept, await_loads } remedy = Remedy::none;
 };

@@ -49,7 +49,8 @@ Result<void, SelectionError> parse_wanted(const SelectionSpec& spec,
       selection.values.push_back(*std::move(value));
     }
     // A function's instructions may lie in its parts, too.
-    if (spec.sites == Sites::named) pattern->leave_out_parts();
+    if (spec.sites != Sites::every_instruction) pattern->leave_out_parts();
+    if (spec.sites == Sites::entry_sites) pattern->mean_entry_sites();
     selection.wanted.push_back(*std::move(pattern));
   }
   return {};

@@ -15,7 +15,11 @@
 
 namespace pinprick::session {
 
-enum class Sites : uint8_t { named, every_instruction };
+enum class Sites : uint8_t {
+  named,
+  entry_sites,  // of these only functions with an entry site of the compiler
+  every_instruction,
+};
 
 // The texts that the user wrote.
 struct SelectionSpec {

@@ -465,5 +465,16 @@ TEST(Emit, RelativeFieldsEndCopiedInstructions) {
             "je 0x7f0000001100");
 }
 
+TEST(Nop, OfEachLengthIsOneInstructionThatDoesNothing) {
+  for (size_t length = 1; length <= 9; ++length) {
+    Bytes bytes(length, 0xcc);
+    encode_nop(bytes);
+    const auto one = decode(bytes, kBase);
+    ASSERT_TRUE(one) << length;
+    EXPECT_EQ(one->end(), kBase + length);
+    EXPECT_EQ(one->special, Special::nop) << length;
+  }
+}
+
 }  // namespace
 }  // namespace pinprick::arch

@@ -142,9 +142,12 @@ void list_selections(Listing& all) {
   all.add(message(session::SelectionError(session::TooManySpans{70, 64})));
   using Remedy = session::NothingMatched::Remedy;
   for (const Remedy remedy : {Remedy::none, Remedy::accept, Remedy::await_loads})
-    all.add(message(session::MatchError(session::NothingMatched{{"no_such", "nor_this"}, remedy})));
-  all.add(message(session::MatchError(session::NothingMatched{{"usdt:app:order"}, {}})));
-  all.add(message(session::MatchError(session::NothingMatched{{}, Remedy::none})));
+    all.add(message(
+        session::MatchError(session::NothingMatched{{"no_such", "nor_this"}, false, remedy})));
+  all.add(message(session::MatchError(session::NothingMatched{{"plain"}, true, {}})));
+  all.add(message(session::MatchError(session::NothingMatched{{"usdt:app:order"}, false, {}})));
+  all.add(unreadable_file("notrace", {ENOENT}));
+  all.add(message(session::MatchError(session::NothingMatched{{}, false, {}})));
   all.add(message(session::MatchError(
       session::AmbiguousPoint{"op*..close", "op*", 3, {"libc:open", "libc:open64"}})));
   all.add(message(session::MeasurementError(session::MeantTwice{})));

@@ -78,5 +78,15 @@ TEST(XrayMap, HasSledsAtEntriesByTheirDistances) {
             (std::vector<EntryRecord>{{0x1000, EntryKind::xray}, {0xa000, EntryKind::xray}}));
 }
 
+TEST(StaticInitializers, AreKnownByTheNamesThatCompilersGiveThem) {
+  for (const char* const name :
+       {"_GLOBAL__sub_I_main", "_GLOBAL__sub_D_main", "_GLOBAL__sub_I_main.cold",
+        "__cxx_global_var_init", "__cxx_global_var_init.1",
+        "_Z41__static_initialization_and_destruction_0ii"})
+    EXPECT_TRUE(is_static_initializer(name)) << name;
+  for (const char* const name : {"", "main", "_GLOBAL__sub", "_ZN1AC1Ev", "init_I_main"})
+    EXPECT_FALSE(is_static_initializer(name)) << name;
+}
+
 }  // namespace
 }  // namespace pinprick::image

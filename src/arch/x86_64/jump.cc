@@ -54,6 +54,21 @@ std::optional<int32_t> jump_distance(std::span<const uint8_t> bytes) {
   return std::equal(bytes.begin(), bytes.end(), jump) ? std::optional(distance) : std::nullopt;
 }
 
+// The forms that the processors' manuals recommend.
+void encode_nop(std::span<uint8_t> bytes) {
+  static constexpr uint8_t kNops[][9] = {{0x90},
+                                         {0x66, 0x90},
+                                         {0x0f, 0x1f, 0x00},
+                                         {0x0f, 0x1f, 0x40},
+                                         {0x0f, 0x1f, 0x44},
+                                         {0x66, 0x0f, 0x1f, 0x44},
+                                         {0x0f, 0x1f, 0x80},
+                                         {0x0f, 0x1f, 0x84},
+                                         {0x66, 0x0f, 0x1f, 0x84}};
+  assert(!bytes.empty() && bytes.size() <= std::size(kNops));
+  std::copy_n(std::begin(kNops[bytes.size() - 1]), bytes.size(), bytes.begin());
+}
+
 namespace {
 constexpr LinkBytes kNoLink = {0x0f, 0x1f, 0x44, 0x00, 0x00};  // nop
 }

@@ -190,6 +190,10 @@ void JsonRenderer::unloaded(const ProcessName& process, const std::vector<std::s
   put(data_, {{"type", "unloaded"}, {"pid", process.pid}, {"objects", objects}});
 }
 
+void JsonRenderer::silenced(size_t calls) {
+  put(data_, {{"type", "silenced"}, {"calls", calls}});
+}
+
 void JsonRenderer::executed(const ProcessName& process) {
   put(data_, {{"type", "executed"}, {"pid", process.pid}, {"command", process.command}});
 }

@@ -20,6 +20,7 @@ class JsonRenderer : public Renderer {
   void loaded(const ProcessName& process, const std::vector<std::string>& objects,
               const engine::ArmReport& report, uint64_t elapsed_ns) override;
   void unloaded(const ProcessName& process, const std::vector<std::string>& objects) override;
+  void silenced(size_t calls) override;
   void executed(const ProcessName& process) override;
   void kept(pid_t pid, size_t probes) override;
   void mounted(const std::string& folder) override;

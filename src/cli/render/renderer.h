@@ -126,6 +126,8 @@ class Renderer : public session::ReportSink {
   virtual void loaded(const ProcessName& process, const std::vector<std::string>& objects,
                       const engine::ArmReport& report, uint64_t elapsed_ns) = 0;
   virtual void unloaded(const ProcessName& process, const std::vector<std::string>& objects) = 0;
+  // So many calls of mcount and __fentry__ in the command are nops now.
+  virtual void silenced(size_t calls) = 0;
   // The process runs another program.
   virtual void executed(const ProcessName& process) = 0;
   // Probes whose controller is gone are looked after.

@@ -165,6 +165,10 @@ void TextRenderer::unloaded(const ProcessName& process, const std::vector<std::s
                several_ ? fmt::format(" by {} ({})", process.pid, process.command) : "");
 }
 
+void TextRenderer::silenced(size_t calls) {
+  notes_.print("silenced {} of mcount and __fentry__\n", plural(calls, "call"));
+}
+
 void TextRenderer::executed(const ProcessName& process) {
   notes_.print("{} runs {} now\n", process.pid, process.command);
 }
