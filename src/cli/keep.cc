@@ -1,5 +1,4 @@
 // pinprick keep: looks after probes whose controller is gone, so that they can stay.
-#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -11,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/object_store.h"
+#include "cli/verb_messages.h"
 #include "cli/verbs.h"
 #include "engine/providing.h"
 #include "ledger/discovery.h"
@@ -88,10 +88,9 @@ int run_keep(const Options& options, Renderer& renderer) {
     all.push_back({*std::move(target), {}});
     adopt(all.back());
     if (probes_of(all.back()) == 0) {
-      renderer.error({"nothing_matched",
-                      fmt::format("process {} has no probes whose pinprick is gone", pid),
-                      kNothingMatched});
-      return kNothingMatched;
+      const Message why = nothing_to_keep(pid);
+      renderer.error(why);
+      return why.exit;
     }
     renderer.kept(pid, probes_of(all.back()));
   }

@@ -1,5 +1,4 @@
 // pinprick kstats: statistics that stay in a process.
-#include <fmt/format.h>
 #include <signal.h>
 
 #include <cerrno>
@@ -7,6 +6,7 @@
 
 #include "cli/object_store.h"
 #include "cli/session_statistics.h"
+#include "cli/verb_messages.h"
 #include "cli/verbs.h"
 #include "control/command.h"
 #include "ledger/turn.h"
@@ -36,27 +36,19 @@ class Undisturbed {
   sigset_t before_;
 };
 
-Message message_of(const control::ControlError& error) {
-  const std::string name = control::error_name(error.number);
-  return {name, name + ": " + error.reason, exit_code(error)};
-}
-
 // Why a process without statistics cannot have any, if so: there is none, or it is another user's.
 std::optional<control::ControlError> why_none(pid_t pid) {
-  if (!target::read_status(pid))
-    return control::ControlError{ESRCH, fmt::format("there is no process {}", pid)};
+  if (!target::read_status(pid)) return no_process(pid);
   const auto memory = target::Memory::open(pid);
   if (memory || (memory.error().number != EACCES && memory.error().number != EPERM))
     return std::nullopt;
-  return control::ControlError{
-      EPERM,
-      fmt::format("process {} may not be looked at; run pinprick as root or as its user", pid)};
+  return may_not_look(pid);
 }
 
 int list(const session::Statistics& statistics, pid_t pid, Renderer& renderer) {
   const auto all = statistics.read_all();
   if (const auto why = all.empty() ? why_none(pid) : std::nullopt)
-    return give_up(renderer, message_of(*why));
+    return give_up(renderer, refused_command(*why));
   renderer.statistic_names(pid, all);
   for (const auto& one : all)
     for (const std::string& line : shortfalls(one)) renderer.warning(line);
@@ -69,7 +61,7 @@ int show(const session::Statistics& statistics, pid_t pid, const std::string& na
     form.with_name = true;
     const auto all = statistics.read_all();
     if (const auto why = all.empty() ? why_none(pid) : std::nullopt)
-      return give_up(renderer, message_of(*why));
+      return give_up(renderer, refused_command(*why));
     for (const auto& one : all) {
       renderer.statistic(pid, one, form);
       for (const std::string& line : shortfalls(one)) renderer.warning(line);
@@ -77,7 +69,7 @@ int show(const session::Statistics& statistics, pid_t pid, const std::string& na
     return kOk;
   }
   const auto figures = statistics.read(name);
-  if (!figures) return give_up(renderer, message_of(control_error(figures.error())));
+  if (!figures) return give_up(renderer, refused_command(control_error(figures.error())));
   renderer.statistic(pid, *figures, form);
   for (const std::string& line : shortfalls(*figures)) renderer.warning(line);
   return kOk;
@@ -87,7 +79,7 @@ int show(const session::Statistics& statistics, pid_t pid, const std::string& na
 
 int run_kstats(const Options& options, Renderer& renderer) {
   const auto command = control::parse_command(options.patterns);
-  if (!command) return give_up(renderer, message_of(command.error()));
+  if (!command) return give_up(renderer, refused_command(command.error()));
   const pid_t pid = options.pids.front();
   session::Statistics statistics(pid, object_store());
   int exit = kOk;
@@ -101,7 +93,7 @@ int run_kstats(const Options& options, Renderer& renderer) {
     const Undisturbed until_done;
     const auto done = run_command(statistics, *command, options.force);
     object_store().write_pending();
-    if (!done) return give_up(renderer, message_of(done.error()));
+    if (!done) return give_up(renderer, refused_command(done.error()));
   }
   renderer.flush();
   return exit == kOk && renderer.is_broken() ? kFailed : exit;

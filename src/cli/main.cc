@@ -1,7 +1,6 @@
 // pinprick: the command line.
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <system_error>
@@ -15,6 +14,7 @@
 #include "cli/render/json.h"
 #include "cli/render/text.h"
 #include "cli/top/table_renderer.h"
+#include "cli/verb_messages.h"
 #include "cli/verbs.h"
 #include "ledger/discovery.h"
 
@@ -33,8 +33,7 @@ int run(const Options& options) {
   if (!options.output.empty()) {
     file.reset(std::fopen(options.output.c_str(), "we"));
     if (!file) {
-      std::fprintf(stderr, "pinprick: cannot write %s: %s\n", options.output.c_str(),
-                   std::strerror(errno));
+      std::fprintf(stderr, "pinprick: %s\n", cannot_write(options.output, errno).text.c_str());
       return options.has_command() ? kFailedWithCommand : kFailed;
     }
     stream = file.get();
@@ -88,13 +87,9 @@ int main(int argc, char** argv) {
     has_command = outcome.options->has_command();
     return run(*outcome.options);
   } catch (const std::bad_alloc&) {
-    std::fputs("pinprick: out of memory; probe less at a time, or raise the limit (ulimit -v)\n",
-               stderr);
+    std::fprintf(stderr, "pinprick: %s\n", kOutOfMemory);
   } catch (const std::system_error&) {  // of a thread that the system does not let us start
-    std::fputs(
-        "pinprick: out of memory or threads; probe less at a time, or raise the limits "
-        "(ulimit -v, -u)\n",
-        stderr);
+    std::fprintf(stderr, "pinprick: %s\n", kOutOfThreads);
   }
   return has_command ? kFailedWithCommand : kFailed;
 }

@@ -22,6 +22,7 @@
 #include "cli/object_store.h"
 #include "cli/patterns.h"
 #include "cli/spec.h"
+#include "cli/verb_messages.h"
 #include "cli/warnings.h"
 #include "ledger/runtime_directory.h"
 #include "session/matching.h"
@@ -179,8 +180,7 @@ Result<void, Message> MeasuredFiles::open_files() {
     auto image = image::load_file(path, &object_store());
     if (!image) return fail(message(image.error()));
     auto file = session::MappedFile::of(path);
-    if (!file)
-      return fail(Message{"file", path + ": " + std::strerror(file.error().number), kFailed});
+    if (!file) return fail(cannot_use_file(path, file.error().number));
     objects_.push_back(image->objects.front()->name());
     std::error_code unknown;
     const auto real = std::filesystem::canonical(path, unknown);
@@ -231,10 +231,7 @@ void MeasuredFiles::open_gate() {
   const bool at_exec = can_seize_executions();
   auto gate = target::ExecGate::open();
   if (!gate) {
-    figures_.why_not_followed = gate.error().number == EPERM
-                                    ? "that needs root (CAP_SYS_ADMIN, for fanotify)"
-                                    : std::string("the kernel has no fanotify for it: ") +
-                                          std::strerror(gate.error().number);
+    figures_.why_not_followed = cannot_hold_executions(gate.error().number);
     return;
   }
   for (const std::string& path : options_.files) {
@@ -244,16 +241,15 @@ void MeasuredFiles::open_gate() {
                       : at_exec         ? (*gate)->watch(path)
                                         : (*gate)->watch_starts(path);
     if (!held && held.error().number == ENOEXEC) {
-      figures_.why_not_followed =
-          path + " has no loader, and without one a program can be followed from Linux 6.8 on";
+      figures_.why_not_followed = has_no_loader(path);
       return;
     }
     if (watched && held) {
       figures_.by_loader = figures_.by_loader || (is_program(path) && !at_exec);
       continue;
     }
-    figures_.why_not_followed = "the kernel does not hold executions of " + path + ": " +
-                                std::strerror((watched ? held : watched).error().number);
+    figures_.why_not_followed =
+        executions_not_held(path, (watched ? held : watched).error().number);
     return;
   }
   gate_ = *std::move(gate);
@@ -275,12 +271,8 @@ Result<void, Message> MeasuredFiles::begin() {
   figures_.present = measured_.size();
   figures_.elapsed_ns = monotonic_ns() - start_ns_;
   if (!gate_ && measured_.empty()) {
-    std::string text = "no process has " + options_.files.front() + " mapped that can be measured";
-    for (const auto& [why, count] : figures_.left_alone)
-      text += "; left alone: " + std::to_string(count) + " (" + why + ")";
-    return fail(Message{"not_mapped",
-                        text + "; new ones are not followed: " + figures_.why_not_followed,
-                        kNothingMatched});
+    return fail(
+        nothing_mapped(options_.files.front(), figures_.left_alone, figures_.why_not_followed));
   }
   listener_.tell(renderer_);
   renderer_.files_armed(figures_, options_.duration_s == 0);
@@ -296,9 +288,7 @@ Result<void, Message> MeasuredFiles::scan() {
     found = false;
     for (const pid_t pid : target::all_processes()) {
       serve();
-      if (interrupts_.arrived())
-        return fail(
-            Message{"interrupted", "interrupted; no process has probes any more", kInterrupted});
+      if (interrupts_.arrived()) return fail(interrupted_while_arming());
       if (tried.contains(pid)) continue;
       const auto maps = image::read_maps(pid);
       if (!maps || spec_for(*maps) == nullptr) continue;

@@ -9,6 +9,7 @@
 #include "cli/patterns.h"
 #include "cli/silence.h"
 #include "cli/spec.h"
+#include "cli/verb_messages.h"
 #include "cli/warnings.h"
 #include "target/stop.h"
 
@@ -79,7 +80,7 @@ Result<void, Message> MeasuredProcesses::begin_one(pid_t pid) {
   const auto* unmatched = std::get_if<session::MatchError>(&measurement.error());
   if (launched_ && !options_.follow_exec && unmatched != nullptr &&
       std::holds_alternative<session::NothingMatched>(*unmatched))
-    error.text += "; if the command only executes the program: --allow-missing --follow-exec";
+    error.text += if_it_only_executes();
   return fail(std::move(error));
 }
 

@@ -27,13 +27,13 @@ std::string reason(int error) {
 std::string_view describe(layout::ParseError error) {
   switch (error) {
     case layout::ParseError::not_a_session:
-      return "it is not a session file";
+      return "it is not a session file, so remove it";
     case layout::ParseError::version:
       return "another version of pinprick wrote it; use that version";
     case layout::ParseError::truncated:
-      return "it is truncated";
+      return "it is truncated; restart the process before you probe it again";
     case layout::ParseError::inconsistent:
-      return "its contents contradict each other";
+      return "its contents contradict each other; restart the process before you probe it again";
   }
   return "?";
 }
@@ -59,7 +59,7 @@ Message message(const target::AttachError& error) {
     case AttachCause::not_64_bit:
       return refuse("not_64_bit", "it is a 32-bit program; only x86-64 programs can be probed");
     case AttachCause::is_ourselves:
-      return refuse("is_ourselves", "that is pinprick itself");
+      return refuse("is_ourselves", "that is pinprick itself; give the PID of another process");
     case AttachCause::kernel_thread:
       return refuse("no_memory",
                     "it has no memory of its own (a kernel thread, or a process that has ended)");
@@ -85,15 +85,18 @@ Message message(const target::AttachError& error) {
                       error.detail));
     case AttachCause::no_room:
       return refuse("no_room",
-                    "none of its code pages has the few free bytes that pinprick works from");
+                    "no unused bytes follow its code, its loader's or the vDSO's, and pinprick "
+                    "needs some; it "
+                    "cannot be probed");
     case AttachCause::no_address_space:
       return refuse("no_address_space",
-                    "there is no free address range within 2 GB of the code to probe");
+                    "there is no free address range within 2 GB of the code to probe; probe fewer "
+                    "functions");
     case AttachCause::call_refused:
       return refuse(
           "call_refused",
-          fmt::format("the kernel refused it {}{}; look for a security policy, or a memory "
-                      "limit of the process",
+          fmt::format("the kernel refused it {}{}; the reason may be a security policy, or a "
+                      "memory limit of the process",
                       error.detail, reason(error.system_error)));
     case AttachCause::memory_refused:
       return refuse("memory_refused",
@@ -102,13 +105,14 @@ Message message(const target::AttachError& error) {
                                 reason(error.system_error)));
     case AttachCause::handover_failed:
       return refuse("handover_failed",
-                    fmt::format("the shared file could not be handed to it: {} failed{}",
+                    fmt::format("the shared file could not be handed to it: {} failed{}; the "
+                                "reason may be its limit of open files, or a security policy",
                                 error.detail, reason(error.system_error)));
     case AttachCause::no_thread_ids:
       return refuse(
           "no_thread_ids",
           "spans have to tell its threads apart, but their control blocks do not hold their "
-          "TIDs; a static program sets them when it starts: attach with -p after that");
+          "TIDs; if it is a static program, attach with -p once it has started");
     case AttachCause::probes_itself:
       return refuse(
           "probes_itself",
@@ -129,16 +133,18 @@ Message message(const ledger::FileError& error) {
               fmt::format("{} exists already; `pinprick status` shows whose it is", error.path),
               kAttachRefused};
     case Cause::locked:
-      return {"session_locked", fmt::format("{} is in use by another pinprick", error.path),
-              kAttachRefused};
+      return {
+          "session_locked",
+          fmt::format("{} is in use by another pinprick; end that one, or try again", error.path),
+          kAttachRefused};
     case Cause::not_a_session:
       return {"session_unreadable",
               fmt::format("cannot use {}: {}", error.path, describe(error.parse_error)),
               kAttachRefused};
     case Cause::untrusted:
       return {"untrusted_session",
-              fmt::format("{} is not used: its owner does not own the process; that user may "
-                          "remove it",
+              fmt::format("{} is not used: its owner does not own the process; that user, or "
+                          "root, may remove it",
                           error.path),
               kAttachRefused};
     case Cause::no_space:
@@ -158,13 +164,12 @@ Message message(const ledger::SessionError& error) {
   if (const auto* attach = std::get_if<target::AttachError>(&error)) return message(*attach);
   if (const auto* file = std::get_if<ledger::FileError>(&error)) return message(*file);
   if (const auto* occupied = std::get_if<ledger::Occupied>(&error)) {
-    return {
-        "occupied",
-        fmt::format(
-            "{} is being probed by pinprick {}, but the session file of that one cannot be read; "
-            "end it first",
-            process(occupied->pid), occupied->controller),
-        kAttachRefused};
+    return {"occupied",
+            fmt::format(
+                "{} is being probed by pinprick {}, whose session file cannot be read; end that "
+                "pinprick first",
+                process(occupied->pid), occupied->controller),
+            kAttachRefused};
   }
   if (const auto* busy = std::get_if<ledger::Busy>(&error))
     return {"busy",
@@ -217,13 +222,13 @@ Message message(const image::ElfError& error) {
     case image::ElfCause::unreadable:
       return refuse("unreadable", std::strerror(error.system_error));
     case image::ElfCause::not_elf:
-      return refuse("not_elf", "not an ELF file");
+      return refuse("not_elf", "it is not an ELF file");
     case image::ElfCause::truncated:
-      return refuse("truncated", "the file ends before its headers say");
+      return refuse("truncated", "the file ends before its headers say it does");
     case image::ElfCause::not_x86_64:
-      return refuse("not_x86_64", "not for x86-64");
+      return refuse("not_x86_64", "it is not for x86-64");
     case image::ElfCause::not_loadable:
-      return refuse("not_loadable", "neither a program nor a shared library");
+      return refuse("not_loadable", "it is neither a program nor a shared library");
   }
   return refuse("unknown", "unknown cause");
 }
@@ -246,8 +251,10 @@ Message message(const session::PointRefused& refused) {
 
 Message message(const session::NothingArmed& nothing) {
   return {"nothing_armed",
-          nothing.kind == placement::Kind::span ? "none of the spans can be measured"
-                                                : "none of the functions can be probed",
+          nothing.kind == placement::Kind::span
+              ? "none of the spans can be measured; `pinprick list` says why"
+              : "none of the functions can be probed; `pinprick "
+                "list` says why",
           kNothingMatched};
 }
 
@@ -318,11 +325,11 @@ std::string why_no_breakpoints(const SystemError& error) {
   switch (error.number) {
     case EPERM:
     case EACCES:
-      return "the kernel grants breakpoints to root only (CAP_SYS_ADMIN), or not at all here";
+      return "the kernel lets only root place breakpoints (CAP_SYS_ADMIN), or no one here";
     case EINVAL:
     case ENOSYS:
     case EOPNOTSUPP:
-      return "the kernel counts breakpoints of a whole process from Linux 6.10 on";
+      return "the kernel counts breakpoints of a whole process only from Linux 6.10 on";
     default:
       return fmt::format("the kernel refuses breakpoints: {}", std::strerror(error.number));
   }

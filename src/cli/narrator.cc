@@ -33,7 +33,7 @@ void Narrator::may_unwind_elsewhere(const ProcessName& process) {
 }
 
 void Narrator::warn_of_traps(const engine::ArmReport& report) {
-  if (report.trap_refused) renderer_.warning("--trap: " + why_no_breakpoints(*report.trap_refused));
+  if (report.trap_refused) renderer_.warning(warning::no_breakpoints(*report.trap_refused));
 }
 
 void Narrator::armed(const ProcessName& process, const engine::ArmReport& report,

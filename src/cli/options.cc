@@ -28,7 +28,8 @@ constexpr const char* kMainFooter =
     "  pinprick count 'libc:*alloc' -- ls -l            a program from its start\n"
     "\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused,\n"
-    "5 something was lost (with --fail-on-loss). With -- COMMAND: the command's own, or 125 when\n"
+    "5 something was missed (with --fail-on-loss). With -- COMMAND: the command's own, or 125 "
+    "when\n"
     "pinprick failed.\n"
     "`pinprick VERB --help` says more; so do the manual pages pinprick(1) and pinprick-VERB(1).";
 
@@ -38,7 +39,7 @@ constexpr const char* kPatternFooter =
     "  'libc:mall*'              of one object, by its file name without version\n"
     "  'net::Conn::*'            C++ by the demangled name; :: never ends an object's name\n"
     "  'net::Conn::read(char*, *' one overload, by the signature from its (\n"
-    "  redis-server:call+0x1f    one instruction (count only)\n"
+    "  redis-server:call+0x1f    one instruction (not for timed calls)\n"
     "  gzip+0x3500               a function without a symbol, as `pinprick list` names it\n"
     "  '*.cold'                  parts of functions, which other patterns leave out\n"
     "  'usdt:python:function__*' SDT points: usdt:[OBJECT:]PROVIDER:NAME\n"
@@ -60,29 +61,32 @@ constexpr const char* kListFooter =
 constexpr const char* kCountFooter =
     "Examples:\n"
     "  pinprick count -p 4242 -d 10 'libc:*alloc'       for 10 seconds\n"
-    "  pinprick count -p 4242 -i 1 'SSL_*' -x '*_ctrl'  each second, without some\n"
+    "  pinprick count -p 4242 -i 1 'SSL_*' -x '*_ctrl'  each second, without the *_ctrl\n"
     "  pinprick count 'libc:*alloc' -- ls -l            a program from its start\n"
     "\n"
     "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first;\n"
     "Ctrl-C before they are in changes nothing (exit status 130).\n"
     "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something was\n"
-    "lost (with --fail-on-loss). With -- COMMAND: the command's own, or 125 when pinprick failed.";
+    "missed (with --fail-on-loss). With -- COMMAND: the command's own, or 125 when pinprick "
+    "failed.";
 
 constexpr const char* kLatencyFooter =
     "Examples:\n"
     "  pinprick latency -p 4242 processCommand            until Ctrl-C\n"
     "  pinprick latency -p 4242 -i 1 -d 60 'lookupKey*'   each second for a minute\n"
-    "  pinprick latency -p 4242 readQuery..writeReply     from one function to the next other\n"
+    "  pinprick latency -p 4242 readQuery..writeReply     from a hit of one to the next hit of the "
+    "other\n"
     "  pinprick latency libc:read -- sort file            a program from its start\n"
     "\n"
     "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first;\n"
     "Ctrl-C before they are in changes nothing (exit status 130).\n"
     "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
-    "Calls that an exception leaves are counted apart. Where pinprick warns that it does not find\n"
-    "what a program unwinds with, `count` what lets exceptions through: timed, it may end it.\n"
+    "Calls that an exception leaves are counted separately. If pinprick warns that it has not\n"
+    "found the program's unwinder, use `count` for functions that exceptions pass through: timing\n"
+    "them may end the program.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something\n"
-    "was lost (with --fail-on-loss). With -- COMMAND: the command's own, or 125.";
+    "was missed (with --fail-on-loss). With -- COMMAND: the command's own, or 125.";
 
 constexpr const char* kTopFooter =
     "Examples:\n"
@@ -97,7 +101,7 @@ constexpr const char* kTopFooter =
     "interval, and with --json what `latency --json` prints.\n"
     "q, Ctrl-C, --duration and signals end it, and take the probes out.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something\n"
-    "was lost (with --fail-on-loss).";
+    "was missed (with --fail-on-loss).";
 
 constexpr const char* kHistFooter =
     "Values follow the pattern, in the same word:\n"
@@ -123,7 +127,7 @@ constexpr const char* kStatusFooter =
     "  pinprick status -p 4242 --json\n"
     "  pinprick status -p 4242 --symbols probes.o && gdb -p 4242 -ex 'add-symbol-file probes.o'\n"
     "\n"
-    "Looks only; works beside a running pinprick, and after one that was killed.\n"
+    "It only looks. It works beside a running pinprick, and after one was killed.\n"
     "Exit status: 0 ok, 1 failed, 2 usage.";
 
 constexpr const char* kDetachFooter =
@@ -150,8 +154,8 @@ constexpr const char* kKstatsFooter =
     "                     times of the calls of X, or from X to the next Y on the same thread;\n"
     "                     X is S if it is not given; __tracepoint_NAME is a static point\n"
     "  remove S           takes S out of the process, and GAP-S with it\n"
-    "  START S, STOP S    goes on, or pauses; the figures stay\n"
-    "  RESET S            clears the figures, for all who look\n"
+    "  START S, STOP S    resumes S, or pauses it; the figures stay\n"
+    "  RESET S            clears the figures, for all readers\n"
     "  list               the names of all\n"
     "  show [S]           the distribution of S, or of all\n"
     "\n"
@@ -177,7 +181,7 @@ constexpr const char* kMountFooter =
     "  cat /tmp/stats/4242/write\n"
     "\n"
     "Serves the files until Ctrl-C, or until DIR is unmounted; the statistics stay.\n"
-    "Why a command failed is said here; its writer gets an errno.\n"
+    "This pinprick prints why a command failed; its writer gets an errno.\n"
     "After kill -9, `fusermount3 -u DIR` unmounts DIR.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 4 a process of -p was refused.";
 
@@ -258,7 +262,7 @@ void add_patterns(CLI::App& app, Options& options) {
 void add_cache(CLI::App& app, Options& options) {
   app.add_flag_callback(
       "--no-cache", [&options] { options.cache = false; },
-      "Decode all anew; keep nothing of it in the user's cache");
+      "Decode everything anew; neither read nor write the user's cache");
 }
 
 void add_instructions(CLI::App& app, Options& options) {
@@ -403,10 +407,11 @@ std::optional<std::string> contradiction(const Options& options) {
     return "--entry-sites means entries of functions; --instructions goes without it";
   if (!options.symbols.empty() && options.pids.size() != 1) return "--symbols needs one -p PID";
   if (options.top != 0 && options.json) return "--top is for tables; --json has all functions";
-  if (watches && verb != "top" && options.patterns.empty()) return "no PATTERN: which functions?";
+  if (watches && verb != "top" && options.patterns.empty())
+    return "no PATTERN: say which functions";
   if (verb == "detach" && options.pids.empty() && !options.all)
     return "no process: give -p PID, or --all";
-  if (verb == "kstats" && options.pids.size() != 1) return "give one process: -p PID";
+  if (verb == "kstats" && options.pids.size() != 1) return "kstats is for one process: give -p PID";
   if (verb == "keep" && options.pids.empty()) return "no process: give -p PID";
   return std::nullopt;
 }

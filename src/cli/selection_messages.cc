@@ -65,7 +65,7 @@ Message message(const session::BadSpan& bad) {
 Message message(const session::ArgumentAtOffset& bad) {
   return {"bad_value",
           fmt::format("'{} {}': an argument is in its register at the function's entry only; "
-                      "at an offset name the register: %rdi",
+                      "at an offset, name the register, as in %rdi",
                       bad.point, bad.value),
           kUsage};
 }
@@ -115,11 +115,11 @@ Message message(const session::AmbiguousPoint& error) {
   std::string names;
   for (const std::string& name : error.some)
     names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
-  return {"bad_span",
-          fmt::format("'{}': '{}' matches {} places, {}{}; a point of a span has to be one place",
-                      error.span, error.point, error.matches, names,
-                      error.matches > error.some.size() ? " and others" : ""),
-          kUsage};
+  return {
+      "bad_span",
+      fmt::format("'{}': '{}' matches {} places, {}{}; name one of them", error.span, error.point,
+                  error.matches, names, error.matches > error.some.size() ? " and others" : ""),
+      kUsage};
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/machine.h"
 #include "cli/messages.h"
 #include "cli/object_store.h"
+#include "cli/verb_messages.h"
 #include "engine/providing.h"
 #include "session/caller_watch.h"
 #include "stats/kstats_text.h"
@@ -81,7 +82,7 @@ struct Describe {
       case Cause::not_recorded:
         return {EIO, fmt::format("{} is damaged, or of another version of pinprick", why.path)};
       case Cause::no_statistic:
-        return {ENOENT, "there is no such statistic"};
+        return {ENOENT, "there is no such statistic: `list` shows the names"};
       case Cause::system:
         break;
     }
@@ -95,13 +96,12 @@ struct Describe {
                         why.name)};
   }
   ControlError operator()(const session::NameTaken& why) const {
-    return {EEXIST, fmt::format("there is a statistic {0} already: choose another name, or "
+    return {EEXIST, fmt::format("there already is a statistic {0}: choose another name, or "
                                 "`remove {0}` first",
                                 why.name)};
   }
   ControlError operator()(const session::NoStatistic& why) const {
-    return {ENOENT,
-            fmt::format("there is no statistic {}: `list` names those that there are", why.name)};
+    return {ENOENT, fmt::format("there is no statistic {}: `list` shows the names", why.name)};
   }
   ControlError operator()(const session::NotTimed& why) const {
     return {EINVAL, fmt::format("{} cannot be timed: {}; choose another function, or times "
@@ -109,14 +109,15 @@ struct Describe {
                                 why.function, plan::sentence(why.refusal))};
   }
   ControlError operator()(const session::NoEnd& why) const {
-    return {EINVAL, fmt::format("'{}' is a point in the code, which has no return: name the end of "
-                                "the times with `end`",
+    return {EINVAL, fmt::format("'{}' is a static point, which has no return: say with `end` where "
+                                "the times end",
                                 why.point)};
   }
   ControlError operator()(const session::NotSwitched& why) const {
-    return {EBUSY, fmt::format("some code of statistic {0} was changed by others, and it was not "
-                               "switched: `remove {0}`, and trace it again",
-                               why.name)};
+    return {EBUSY,
+            fmt::format("another tool has changed code of the statistic {0}, so it cannot be "
+                        "started or stopped: `remove {0}`, and trace it again",
+                        why.name)};
   }
 };
 
@@ -185,7 +186,7 @@ class AllProcesses : public control::Processes {
   }
   Result<std::unique_ptr<control::Statistics>, ControlError> open(pid_t pid) override {
     const auto status = target::read_status(pid);
-    if (!status) return fail(ControlError{ESRCH, fmt::format("there is no process {}", pid)});
+    if (!status) return fail(no_process(pid));
     return std::unique_ptr<control::Statistics>(
         std::make_unique<ProcessStatistics>(pid, status->start_time));
   }
@@ -246,7 +247,7 @@ Result<void, ControlError> run_command(session::Statistics& statistics, const Co
     case Verb::show:
       break;
   }
-  return fail(ControlError{EINVAL, "list and show change nothing"});
+  return fail(ControlError{EINVAL, "`list` and `show` change nothing"});
 }
 
 std::unique_ptr<control::Processes> session_statistics() {
@@ -259,36 +260,45 @@ std::string text_of(const session::StatisticFigures& figures) {
 
 std::vector<std::string> shortfalls(const session::StatisticFigures& figures) {
   std::vector<std::string> lines;
-  const auto add = [&](uint64_t count, const char* what) {
-    if (count != 0) lines.push_back(fmt::format("{}: {} {}", figures.name, count, what));
+  // `one` and `several` are how a sentence goes on after the number.
+  const auto add = [&](uint64_t count, const char* one, const char* several, const char* why) {
+    if (count != 0)
+      lines.push_back(
+          fmt::format("{}: {} {}{}", figures.name, count, count == 1 ? one : several, why));
   };
   if (figures.is_gone)
     lines.push_back(
         fmt::format("{}: its code was unloaded, so no more times come; `remove` it, and "
                     "trace it again where the library is loaded",
                     figures.name));
+  const bool are_calls = figures.kind == session::StatisticFigures::Kind::calls;
   const ledger::Unrecorded& calls = figures.unrecorded;
   const uint64_t refused = std::min(figures.refused, calls.missed);
-  add(refused,
-      "values were not recorded: there is no memory left for histograms; free some in the "
-      "runtime directory, and trace it again");
-  add(calls.missed - refused, figures.kind != session::StatisticFigures::Kind::calls
-                                  ? "starts were not recorded: too many threads at once"
-                                  : "calls were not recorded: too many at once");
-  add(calls.from_generated,
-      "calls were not timed: generated code made them, or code that came after the trace");
-  add(calls.unwound, "calls ended by an exception or the like, and have no time");
-  add(calls.abandoned, "calls never returned: longjmp left them");
-  add(calls.repeated, "starts came before the end of an earlier one, which counts");
+  add(refused, "value was", "values were",
+      " not recorded: there is no memory left for histograms; free some in the runtime directory, "
+      "and trace it again");
+  if (are_calls)
+    add(calls.missed - refused, "call was", "calls were",
+        " not recorded: too many calls were in flight at once");
+  else
+    add(calls.missed - refused, "start was", "starts were",
+        " not recorded: too many threads had one at once");
+  add(calls.from_generated, "call was", "calls were",
+      " not timed: made by generated code, or by code that came after the trace");
+  add(calls.unwound, "call was", "calls were",
+      " unwound by an exception or a cancellation, and so not timed");
+  add(calls.abandoned, "call was", "calls were", " left by longjmp, and so not timed");
+  add(calls.repeated, "start was", "starts were",
+      " ignored: an earlier one had not ended, and that one counts");
   if (figures.kind != session::StatisticFigures::Kind::gaps)
-    add(calls.unmatched, "ends came without a start");
+    add(calls.unmatched, "end", "ends", " came without a start");
   else if (figures.of_thread)
-    add(calls.unmatched,
-        "starts ended no gap: no call or span had ended on their thread since the last start");
+    add(calls.unmatched, "start", "starts",
+        " ended no gap: no call or span had ended on the thread since its last start");
   // Before the first start on a CPU there is no gap.
   else if (calls.unmatched > possible_cpus())
-    add(calls.unmatched,
-        "starts ended no gap: no call or span had ended on their CPU since the last start there");
+    add(calls.unmatched, "start", "starts",
+        " ended no gap: no call or span had ended on the CPU since the last start there");
   return lines;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "cli/object_store.h"
+#include "cli/verb_messages.h"
 #include "cli/verbs.h"
 #include "engine/debugger_symbols.h"
 #include "engine/disarm.h"
@@ -189,19 +190,11 @@ Result<void, Message> write_symbols(const Options& options,
   for (const FoundSession& found : sessions)
     if (auto copy = engine::unwind_tables(*memory, found.journal))
       tables.push_back(*std::move(copy));
-  if (tables.empty())
-    return fail(Message{
-        "nothing_matched",
-        fmt::format("no probes of pinprick are in process {}: debuggers need no help there", pid),
-        kNothingMatched});
+  if (tables.empty()) return fail(nothing_for_debuggers(pid));
   auto file = open_file(options.symbols, O_WRONLY | O_CREAT | O_TRUNC, 0644);
   const auto written = file ? write_at(file->get(), engine::debugger_symbols(tables), 0)
                             : Result<void, SystemError>(fail(file.error()));
-  if (!written)
-    return fail(Message{
-        "output",
-        fmt::format("cannot write {}: {}", options.symbols, std::strerror(written.error().number)),
-        kFailed});
+  if (!written) return fail(cannot_write(options.symbols, written.error().number));
   return {};
 }
 
@@ -238,12 +231,7 @@ int run_detach(const Options& options, Renderer& renderer) {
     if (options.pids.empty() && one.is_kept() && one.target_lives) continue;
     if (one.controller_lives) {
       if (options.all && options.pids.empty()) continue;
-      const pid_t owner = one.journal.header.controller;
-      renderer.error({"live",
-                      fmt::format("pinprick {} is still measuring process {}: end that one with "
-                                  "Ctrl-C, or kill -INT {}",
-                                  owner, pid, owner),
-                      kAttachRefused});
+      renderer.error(still_measuring(one.journal.header.controller, pid));
       refused = true;
       continue;
     }
@@ -259,10 +247,7 @@ int run_detach(const Options& options, Renderer& renderer) {
   for (const auto& error : found.unreadable) renderer.warning(message(error).text);
   for (pid_t pid : options.pids) {
     if (std::find(seen.begin(), seen.end(), pid) != seen.end()) continue;
-    renderer.error({"nothing_matched",
-                    fmt::format("no probes of pinprick{} are known in process {}",
-                                options.owner == 0 ? "" : fmt::format(" {}", options.owner), pid),
-                    kNothingMatched});
+    renderer.error(nothing_to_detach(pid, options.owner));
     renderer.flush();
     return kNothingMatched;
   }

@@ -34,8 +34,8 @@ std::string load_missed(const Message& why) {
 
 std::string load_timed_out(const std::string& command) {
   return fmt::format(
-      "{} loaded something, and pinprick did not probe it in time: "
-      "the calls before that are not counted",
+      "{} loaded an object, and pinprick did not probe it in time: "
+      "its first calls are not counted",
       command);
 }
 
@@ -49,17 +49,20 @@ std::string calls_refused(uint64_t calls) {
 
 std::string executions_not_followed(uint64_t executions) {
   return fmt::format(
-      "{} not followed, as pinprick did not answer in time; what they ran is missing",
+      "{} not followed, as pinprick did not answer in time; what was executed is not measured",
       executions == 1 ? std::string("1 execution was")
                       : fmt::format("{} executions were", executions));
 }
 
 std::string no_descriptors(uint64_t limit) {
   return fmt::format(
-      "processes are left alone, as pinprick may have {} open files only, and a process takes "
-      "some; "
+      "some processes are left alone: each takes some open files, and pinprick may have {} in all; "
       "`ulimit -n` raises that",
       limit);
+}
+
+std::string no_breakpoints(const SystemError& error) {
+  return "--trap: " + why_no_breakpoints(error);
 }
 
 std::string executed(const std::string& command, const session::ExecutedProgram& program) {

@@ -88,8 +88,8 @@ std::string_view why_no_name(std::string_view name) {
   if (std::any_of(name.begin(), name.end(), is_blank))
     return "it has a blank; give the function after `start`";
   if (has_control(name)) return "it has a control character";
-  if (name == "." || name == "..") return "a folder is called so";
-  if (name == kControlFile) return "the file for commands is called so";
+  if (name == "." || name == "..") return "folders have that name";
+  if (name == kControlFile) return "the file for commands has that name";
   return {};
 }
 
@@ -191,7 +191,7 @@ Result<std::vector<std::string>, ControlError> split_words(std::string_view line
     else
       words.back() += c;
   }
-  if (quote != 0) return invalid(fmt::format("a {} is not closed", quote));
+  if (quote != 0) return invalid(fmt::format("a quote ({}) is not closed", quote));
   return words;
 }
 

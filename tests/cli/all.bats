@@ -599,7 +599,7 @@ MOUNTS
   become_nobody "$PINPRICK"
   run "${as_nobody[@]}" "$work/pinprick" count --no-cache --all "$file" probed
   [ "$status" -eq 3 ]
-  [[ "$output" == *"no process has"*"not followed"*"root"* ]]
+  [[ "$output" == *"no process that can be measured has"*"not followed"*"root"* ]]
   run "$PINPRICK" count -p 1 --comm x probed
   [ "$status" -eq 2 ]
   run "$PINPRICK" count --all "$work/nothing" probed

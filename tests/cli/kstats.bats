@@ -142,8 +142,8 @@ fails() {
   [ "$(figure GAP-pair '(x["count"], x["unmatched_starts"], x["missed"], x["unmatched_ends"])')" = "(2, 3, 0, 0)" ]
   [ "$(figure pair '(x["count"], x["unmatched_starts"], x["repeated_starts"])')" = "(2, 0, 2)" ]
   [ "$(figure GAP-begin 'x["count"] + x["unmatched_starts"]')" -eq 5 ]
-  kstats list 2>&1 | grep "GAP-pair: 3 starts ended no gap: .* on their thread"
-  kstats show GAP-pair 2>&1 | grep "GAP-pair: 3 starts ended no gap: .* on their thread"
+  kstats list 2>&1 | grep "GAP-pair: 3 starts ended no gap: .* on the thread"
+  kstats show GAP-pair 2>&1 | grep "GAP-pair: 3 starts ended no gap: .* on the thread"
   kstats RESET pair
   [ "$(figure GAP-pair '(x["count"], x["unmatched_starts"])')" = "(0, 0)" ]
   tell "begins 1" "done"
@@ -550,7 +550,7 @@ asked() { figure asked '(x["count"], x["from_generated"])'; }
   start_spans
   run "$PINPRICK" top -p "$spans" -d 1
   [ "$status" -eq 3 ]
-  [[ "$output" == *"there are no statistics: give a PATTERN"* ]]
+  [[ "$output" == *"there are no statistics to show; give a PATTERN"* ]]
   kstats trace pair start begin end end
   tell "pairs 100" "done"
   "$PINPRICK" top -i 0.1 --json >"$work/records" 2>"$work/errors" 3>&- 7>&- &

@@ -2,16 +2,31 @@
 // in tests/cli/messages.txt: to be read as a whole when one of them changes.
 #include "cli/messages.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include "cli/check_rows.h"
+#include "cli/options.h"
+#include "cli/render/text.h"
 #include "cli/session_statistics.h"
+#include "cli/top/model.h"
+#include "cli/top/screen.h"
+#include "cli/verb_messages.h"
 #include "cli/warnings.h"
+#include "control/file_tree.h"
+#include "control/memory_statistics.h"
 #include "plan/tactic.h"
 
 namespace pinprick::cli {
@@ -43,6 +58,23 @@ void for_each_cause(Cause last, F&& of) {
   const Message after = of(static_cast<Cause>(static_cast<Number>(last) + 1));
   EXPECT_NE(after.text.find("unknown"), std::string::npos)
       << "not in the list: " << after.cause << ": " << after.text;
+}
+
+// Prints what `say` says to a renderer: what people read.
+std::string said_by(const std::function<void(TextRenderer&)>& say) {
+  std::FILE* file = std::tmpfile();
+  {
+    TextRenderer renderer(Output(file, Color::never), Output(file, Color::never), false, false, 0,
+                          "function");
+    say(renderer);
+    renderer.flush();
+  }
+  std::rewind(file);
+  std::string text;
+  for (int c; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
+  std::fclose(file);
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
 }
 
 void list_errors(Listing& all) {
@@ -141,6 +173,7 @@ void list_selections(Listing& all) {
   all.add(message(session::SelectionError(session::NoSpan{"read"})));
   all.add(message(session::SelectionError(session::TooManySpans{70, 64})));
   using Remedy = session::NothingMatched::Remedy;
+  all.add("... -- COMMAND: ..." + if_it_only_executes());
   for (const Remedy remedy : {Remedy::none, Remedy::accept, Remedy::await_loads})
     all.add(message(
         session::MatchError(session::NothingMatched{{"no_such", "nor_this"}, false, remedy})));
@@ -178,11 +211,257 @@ void list_kstats(Listing& all) {
   for (const Cause cause :
        {Cause::system, Cause::not_recorded, Cause::untrusted, Cause::no_statistic, Cause::busy})
     add(ledger::RecordedError{cause, "/run/pinprick/1-2.kstats", EACCES});
+  for (const auto& error : {no_process(kNoProcess), may_not_look(kNoProcess)})
+    all.add(refused_command(error));
+
+  all.head("What a statistic does not have (kstats, stderr)");
+  using Kind = session::StatisticFigures::Kind;
   session::StatisticFigures figures;
   figures.name = "requests";
-  figures.unrecorded = {4, 2, 3, 5, 6, 7};
+  figures.is_gone = true;
+  figures.unrecorded = {4, 2, 3, 5, 6, 1'000'000};
   figures.refused = 1;
   for (const std::string& line : shortfalls(figures)) all.add(line);
+  figures.is_gone = false;
+  figures.unrecorded = {3, 0, 0, 0, 0, 1};
+  figures.refused = 0;
+  figures.kind = Kind::span;
+  for (const std::string& line : shortfalls(figures)) all.add(line);
+  figures.name = "GAP-requests";
+  figures.unrecorded = {0, 0, 0, 0, 0, 1'000'000};
+  figures.kind = Kind::gaps;
+  for (const bool of_thread : {false, true}) {
+    figures.of_thread = of_thread;
+    for (const std::string& line : shortfalls(figures)) all.add(line);
+  }
+}
+
+// Each line of a command that is wrong, and what is said of it.
+void list_commands(Listing& all) {
+  all.head("Commands (kstats, and writes to _control)");
+  const std::string long_name(64, 'x');
+  for (const std::string& line : {std::string(),
+                                  std::string("print x"),
+                                  std::string("trace"),
+                                  "trace " + long_name,
+                                  std::string("trace a/b"),
+                                  std::string("trace 'a b'"),
+                                  std::string("trace ''"),
+                                  std::string("trace a\x01"),
+                                  std::string("trace .."),
+                                  std::string("trace _control"),
+                                  std::string("trace GAP-x"),
+                                  std::string("remove GAP-x"),
+                                  std::string("trace x bits 6"),
+                                  std::string("trace x gap maybe"),
+                                  std::string("trace x begin y"),
+                                  std::string("trace x bits 1 bits 2"),
+                                  std::string("trace x bits"),
+                                  std::string("trace x start ''"),
+                                  std::string("trace x end a\x01"),
+                                  std::string("trace x bits 1 start a end b gap cpu more"),
+                                  std::string("show a b"),
+                                  std::string("trace 'x")}) {
+    const auto parsed = control::parse_command(line);
+    ASSERT_FALSE(parsed) << line;
+    all.add(refused_command(parsed.error()));
+  }
+
+  all.head("Writes to files of statistics (mount, stderr)");
+  control::MemoryProcesses processes([] { return std::vector<pid_t>{::getpid()}; });
+  std::string said;
+  control::FileTree tree(processes, {}, [&](const std::string& text) { said = text; });
+  const std::string folder = fmt::format("/{}/", ::getpid());
+  const auto add = [&] {
+    if (!said.empty()) all.add("4242" + said.substr(folder.size() - 2));
+    said.clear();
+  };
+  const auto write = [&](const std::string& file, const std::string& line, pid_t caller) {
+    control::FileTree::Handle handle = 0;
+    ASSERT_EQ(tree.open(folder + file, O_WRONLY, handle), 0);
+    tree.write(handle, line + "\n", caller);
+    tree.release(handle);
+    add();
+  };
+  write("_control", "trace work", 0);
+  write("_control", "trace other start no_such_function", 0);
+  write("_control", "list", 0);
+  write("_control", std::string(1 << 16, 'x'), 0);
+  write("_control", "remove work", ::getpid());
+  write("work", "PAUSE", 0);
+  tree.remove(folder + "GAP-work", 0);
+  add();
+}
+
+void list_reports(Listing& all) {
+  all.head("While probes come and go (stderr)");
+  const ProcessName server = {1234, "server"};
+  const auto detached = [&](const engine::DisarmReport& report) {
+    all.add(said_by([&](TextRenderer& renderer) { renderer.detached(server, report); }));
+  };
+  engine::ArmReport armed;
+  armed.armed = 5;
+  armed.stopped_ns = 1'000'000;
+  armed.trapped = 2;
+  all.add(said_by([&](TextRenderer& to) { to.armed(server, armed, 30'000'000, true); }));
+  all.add(said_by([&](TextRenderer& to) { to.loaded(server, {"plugin.so"}, armed, 30'000'000); }));
+  all.add(said_by([&](TextRenderer& to) { to.unloaded(server, {"plugin.so"}); }));
+  all.add(said_by([&](TextRenderer& to) { to.executed(server); }));
+  all.add(said_by([&](TextRenderer& to) { to.kept(server.pid, 3); }));
+  all.add(said_by([&](TextRenderer& to) { to.mounted("/tmp/stats"); }));
+  all.add(said_by([&](TextRenderer& to) { to.sessions({}); }));
+  detached({});
+  engine::DisarmReport report;
+  report.released = 1;
+  report.forked = 2;
+  detached(report);
+  report = {};
+  report.target_gone = true;
+  detached(report);
+  report = {};
+  report.foreign = 1;
+  report.kept_stub_bytes = 4096;
+  report.kept_slot_bytes = 8192;
+  report.calls_abandoned = 2;
+  report.forked_left = 1;
+  detached(report);
+  report.kept_stub_bytes = report.kept_slot_bytes = 0;
+  report.memory_left = true;
+  report.threads_inside = 1;
+  report.foreign_held = 1;
+  detached(report);
+  report = {};
+  report.memory_left = true;
+  detached(report);
+  report.is_filtered = true;
+  detached(report);
+
+  FilesFigures figures;
+  figures.files = {"/usr/bin/git"};
+  figures.functions = 7;
+  figures.present = 2;
+  figures.elapsed_ns = 30'000'000;
+  const auto files_armed = [&] {
+    all.add(said_by([&](TextRenderer& to) { to.files_armed(figures, true); }));
+  };
+  files_armed();
+  figures.by_loader = true;
+  files_armed();
+  for (const std::string& why :
+       {cannot_hold_executions(EPERM), cannot_hold_executions(ENOSYS),
+        has_no_loader("/usr/bin/git"), executions_not_held("/usr/bin/git", EINVAL)}) {
+    figures.why_not_followed = why;
+    files_armed();
+  }
+  figures.processes = 5;
+  figures.caught = 3;
+  figures.late = 1;
+  figures.left_alone = {{"already_traced", 1}};
+  report = {};
+  report.foreign = 2;
+  report.forked_left = 2;
+  report.memory_left = true;
+  all.add(said_by([&](TextRenderer& to) { to.files_detached(figures, report); }));
+}
+
+void list_verbs(Listing& all) {
+  all.head("Single verbs");
+  all.add(cannot_write("/no/folder/out", ENOENT));
+  all.add(nothing_to_keep(kNoProcess));
+  all.add(nothing_for_debuggers(kNoProcess));
+  all.add(still_measuring(1234, kNoProcess));
+  for (const pid_t owner : {0, 1234}) all.add(nothing_to_detach(kNoProcess, owner));
+  all.add(no_statistics());
+  all.add(cannot_use_file("/usr/bin/git", ELOOP));
+  all.add(nothing_mapped("/usr/bin/git", {{"seccomp", 2}}, cannot_hold_executions(EPERM)));
+  all.add(interrupted_while_arming());
+  top::Model keys;
+  keys.press({top::Key::Kind::character, U'?'});
+  for (const top::Line& line : top::draw(keys, {80, 24}, true)) all.add(top::text_of(line));
+  all.add("top: " + cannot_suspend());
+  all.add("top: " + screen_written("/home/me/pinprick-top-20261124-120000.txt"));
+  all.add("top: " + screen_not_written("/pinprick-top-20261124-120000.txt", EACCES));
+  all.add(kOutOfMemory);
+  all.add(kOutOfThreads);
+
+  all.head("Checks of doctor: health: finding; remedy");
+  const auto add = [&](const CheckRow& row) {
+    const char* health[] = {"ok", "note", "BAD"};
+    all.add(fmt::format("{}: {}: {}{}{}", row.name, health[static_cast<size_t>(row.health)],
+                        row.finding, row.remedy.empty() ? "" : "; ", row.remedy));
+  };
+  for (const bool good : {true, false}) add(check::kernel("6.1.0", good));
+  add(check::attaching_works());
+  add(check::no_child(EAGAIN));
+  add(check::ptrace_refused(EPERM));
+  add(check::text_not_writable());
+  add(check::ptrace_scope({}, false));
+  for (const long scope : {0, 1, 2, 3, 4}) add(check::ptrace_scope(scope, false));
+  for (const bool good : {true, false}) add(check::clock(good, 2.5e9));
+  for (const uint32_t cpus : {8u, 1u << 20}) add(check::restartable_sequences(cpus, true));
+  add(check::restartable_sequences(8, false));
+  add(check::no_runtime_folder(EROFS));
+  for (const bool good : {true, false}) add(check::runtime_folder("/run/pinprick", good));
+  add(check::breakpoints({}));
+  add(check::breakpoints(fail(SystemError{EPERM})));
+  add(check::probe_cost(26));
+  add(check::probe_cost({}));
+  all.add("process: " + check::unwinder_not_found());
+}
+
+// What is said of command lines that contradict themselves.
+void list_usage(Listing& all) {
+  all.head("Command lines");
+  const std::vector<std::vector<const char*>> lines = {
+      {"probe"},
+      {"count", "main"},
+      {"top", "main"},
+      {"list", "main"},
+      {"count", "-p", "1"},
+      {"count", "-p", "x", "main"},
+      {"count", "-p", "1", "-d", "0", "main"},
+      {"count", "-p", "1", "--bits", "3", "main"},
+      {"latency", "-p", "1", "--bits", "6", "main"},
+      {"latency", "-p", "1", "--slots", "0", "main"},
+      {"count", "-p", "1", "--color", "blue", "main"},
+      {"count", "-p", "1", "--children", "all", "main"},
+      {"count", "--all", "/bin/sh", "--by", "uid", "main"},
+      {"count", "-p"},
+      {"count", "main", "--"},
+      {"status", "--", "ls"},
+      {"top", "main", "--", "ls"},
+      {"count", "-p", "1", "main", "--", "ls"},
+      {"count", "-p", "1", "--comm", "sh", "main"},
+      {"count", "-p", "1", "--by", "pid", "main"},
+      {"top", "-p", "1", "--children=follow", "main"},
+      {"count", "-p", "1", "--children=follow", "--follow-exec", "main"},
+      {"latency", "-p", "1", "--children=follow", "a..b"},
+      {"count", "--all", "/bin/sh", "--follow-exec", "main"},
+      {"latency", "--all", "/bin/sh", "a..b"},
+      {"list", "--file", "--instructions"},
+      {"list", "--summary", "--instructions"},
+      {"list", "--file", "/bin/sh", "--together"},
+      {"status", "--symbols", "probes.o"},
+      {"count", "-p", "1", "--top", "5", "--json", "main"},
+      {"detach"},
+      {"kstats", "list"},
+      {"keep"},
+      {"mount"},
+  };
+  for (std::vector<const char*> line : lines) {
+    line.insert(line.begin(), "pinprick");
+    std::vector<std::string> words(line.begin(), line.end());
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    testing::internal::CaptureStderr();
+    const ParseOutcome outcome =
+        parse_command_line(static_cast<int>(words.size()), arguments.data());
+    std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(outcome.exit_code, kUsage) << fmt::format("{}", fmt::join(words, " "));
+    if (said.ends_with('\n')) said.pop_back();
+    all.add(said);
+  }
 }
 
 void list_refusals(Listing& all) {
@@ -194,6 +473,19 @@ void list_refusals(Listing& all) {
   const auto after =
       static_cast<plan::Reason>(static_cast<uint8_t>(plan::Reason::probed_by_program) + 1);
   EXPECT_EQ(plan::sentence(after), "?") << "not in the list";
+}
+
+// What is added to a reason, where something can be done.
+void list_remedies(Listing& all) {
+  all.head("What latency says of skipped functions");
+  engine::ArmReport report;
+  report.armed = 1;
+  for (uint8_t i = 0; i <= static_cast<uint8_t>(plan::Reason::probed_by_program); ++i)
+    report.skipped.push_back({{}, {static_cast<plan::Reason>(i), 0}});
+  all.add(said_by([&](TextRenderer& to) { to.armed({1234, "server"}, report, 0, false); }));
+  report.trap_would_help = true;
+  for (auto& skipped : report.skipped) skipped.refusal.reason = plan::Reason::too_short;
+  all.add(said_by([&](TextRenderer& to) { to.armed({1234, "server"}, report, 0, false); }));
 }
 
 void list_warnings(Listing& all) {
@@ -211,7 +503,9 @@ void list_warnings(Listing& all) {
   for (const Certainty certainty : {Certainty::certain, Certainty::probable})
     all.add(warning::executed("sh", {"/usr/bin/sleep", certainty}));
   for (const int error : {EPERM, ENOSYS, ENOMEM})
-    all.add("--trap: " + why_no_breakpoints(SystemError{error}));
+    all.add(warning::no_breakpoints(SystemError{error}));
+  for (const uint64_t executions : {1, 2}) all.add(warning::executions_not_followed(executions));
+  all.add(warning::no_descriptors(1024));
 }
 
 TEST(Messages, AreTheOnesThatWereRead) {
@@ -219,9 +513,14 @@ TEST(Messages, AreTheOnesThatWereRead) {
   list_errors(all);
   list_statistics(all);
   list_kstats(all);
+  list_commands(all);
   list_selections(all);
   list_refusals(all);
+  list_remedies(all);
   list_warnings(all);
+  list_reports(all);
+  list_verbs(all);
+  list_usage(all);
   std::ifstream file(MESSAGES);
   std::stringstream read;
   read << file.rdbuf();

@@ -405,7 +405,7 @@ PYTHON
 @test "without a pattern or a process it says what is missing" {
   run "$PINPRICK" top -p $$
   [ "$status" -eq 3 ]
-  [[ $output == *"there are no statistics: give a PATTERN"* ]]
+  [[ $output == *"there are no statistics to show; give a PATTERN"* ]]
   run "$PINPRICK" top malloc
   [ "$status" -eq 2 ]
   [[ $output == *"give -p PID"* ]]

@@ -584,7 +584,7 @@ detaches_between_steps() {
   start_ticker
   run "$PINPRICK" status -p "$ticker" --symbols "$work/symbols"
   [ "$status" -eq 3 ]
-  [[ "$output" =~ 'no probes of pinprick are in process' ]]
+  [[ "$output" =~ 'has no probes of pinprick' ]]
   [ ! -e "$work/symbols" ]
   end_ticker
 }

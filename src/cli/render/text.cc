@@ -142,16 +142,17 @@ void TextRenderer::files_detached(const FilesFigures& figures, const engine::Dis
     warning(fmt::format("{} had run some code before the probes were in",
                         plural(figures.late, "process", "processes")));
   if (report.forked_left != 0)
-    warning(fmt::format("{} keep{} the probes that a fork has left there, and cannot be changed",
-                        plural(report.forked_left, "process", "processes"),
-                        report.forked_left == 1 ? "s" : ""));
+    warning(
+        fmt::format("{} with probes by a fork keep{} them, since {} cannot be stopped or changed",
+                    plural(report.forked_left, "process", "processes"),
+                    report.forked_left == 1 ? "s" : "", report.forked_left == 1 ? "it" : "they"));
   for (const auto& [cause, count] : figures.left_alone)
     notes_.print("left alone: {} ({})\n", plural(count, "process", "processes"), cause);
   notes_.print(
       "measured {}, {} of them from their start; detached{}\n",
       plural(figures.processes, "process", "processes"),
       with_commas(figures.caught - std::min(figures.caught, figures.late)),
-      report.memory_left ? "; some memory stays mapped, `pinprick detach --all` looks again" : "");
+      report.memory_left ? "; some memory stays mapped: `pinprick detach --all` tries again" : "");
 }
 
 void TextRenderer::loaded(const ProcessName& process, const std::vector<std::string>& objects,
@@ -468,7 +469,7 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
         kilobytes(report.kept_stub_bytes));
   if (report.kept_slot_bytes != 0)
     kept += fmt::format(
-        "; {} KB stay mapped, as {} neither returned nor still on a stack (longjmp?) may come back",
+        "; {} KB stay mapped for {} that have not returned and are on no stack (longjmp?)",
         kilobytes(report.kept_slot_bytes), plural(report.calls_abandoned, "measured call"));
   if (!report.memory_left) {
     const bool is_clean = kept.empty() && report.foreign == 0;
@@ -477,17 +478,17 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
   }
   std::string why;
   if (report.threads_inside != 0)
-    why = fmt::format("{} still inside a stub", plural(report.threads_inside, "thread"));
+    why = fmt::format("{} inside a stub", plural(report.threads_inside, "thread"));
   if (report.calls_abandoned != 0)
-    why += fmt::format("{}{} neither returned nor still on a stack (longjmp?)",
-                       why.empty() ? "" : ", ", plural(report.calls_abandoned, "measured call"));
+    why += fmt::format("{}{} not returned and on no stack (longjmp?)", why.empty() ? "" : ", ",
+                       plural(report.calls_abandoned, "measured call"));
   if (report.foreign_held != 0)
-    why += fmt::format("{}what was written over {} may lead there", why.empty() ? "" : ", ",
+    why += fmt::format("{}what another tool wrote over {} may lead there", why.empty() ? "" : ", ",
                        plural(report.foreign_held, "site"));
-  if (report.is_filtered) why = "its seccomp filter forbids to unmap it";
-  if (why.empty()) why = "of a process that it had forked";
+  if (report.is_filtered) why = "its seccomp filter forbids unmapping it";
+  if (why.empty()) why = "in a process that it had forked";
   notes_.print(
-      "{}detached{}; some memory stays mapped: {}; `pinprick detach -p {}` looks again{}\n", who,
+      "{}detached{}; some memory stays mapped: {}; `pinprick detach -p {}` tries again{}\n", who,
       unmeasured, why, process.pid, forked);
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 
 #include "base/clock.h"
 #include "cli/interrupts.h"
@@ -22,6 +21,7 @@
 #include "cli/top/screen_signals.h"
 #include "cli/top/statistic_rows.h"
 #include "cli/top/terminal.h"
+#include "cli/verb_messages.h"
 #include "cli/verbs.h"
 
 namespace pinprick::cli {
@@ -128,7 +128,7 @@ void Top::watch_foreground() {
 
 void Top::suspend() {
   if (!source_.can_be_left_alone()) {
-    model_.set_note("a thread of the program has to be looked after: try Ctrl-Z again");
+    model_.set_note(cannot_suspend());
     is_stale_ = true;
     return;
   }
@@ -149,9 +149,8 @@ void Top::take_signals() {
 
 void Top::write_file() {
   const auto written = write_screen(top::draw(model_, terminal_.size(), unicode_));
-  model_.set_note(written ? "written to " + *written
-                          : fmt::format("cannot write {}: {}", written.error().path,
-                                        std::strerror(written.error().error.number)));
+  model_.set_note(written ? screen_written(*written)
+                          : screen_not_written(written.error().path, written.error().error.number));
 }
 
 void Top::take_keys(const std::vector<Key>& keys) {
@@ -290,11 +289,7 @@ int run_as_tables(const Options& options, Renderer& renderer, StatisticRows& sou
 
 int run_on_statistics(const Options& options, Renderer& renderer, Terminal* terminal) {
   StatisticRows source(options.pids);
-  if (!source.has_any())
-    return give_up(renderer, {"nothing_matched",
-                              "there are no statistics: give a PATTERN for the functions to time, "
-                              "or create statistics with `pinprick kstats`",
-                              kNothingMatched});
+  if (!source.has_any()) return give_up(renderer, no_statistics());
   return terminal != nullptr ? run_on_screen(options, *terminal, source)
                              : run_as_tables(options, renderer, source);
 }

@@ -1,0 +1,106 @@
+#include "cli/check_rows.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "cli/messages.h"
+#include "layout/runtime_data.h"
+
+namespace pinprick::cli::check {
+
+CheckRow kernel(const std::string& release, bool is_recent) {
+  return {"kernel", is_recent ? Health::ok : Health::note, release,
+          is_recent ? ""
+                    : "before Linux 5.13, probes count with locked instructions, and attaching may "
+                      "fail"};
+}
+
+CheckRow no_child(int system_error) {
+  return {"attaching", Health::bad,
+          fmt::format("no process can be started: {}", std::strerror(system_error)),
+          "see the limits of processes: ulimit -u, and pids.max of the cgroup"};
+}
+
+CheckRow ptrace_refused(int system_error) {
+  return {"attaching", Health::bad,
+          fmt::format("ptrace is refused: {}", std::strerror(system_error)),
+          "a container needs the capability SYS_PTRACE, or a seccomp profile that allows ptrace"};
+}
+
+CheckRow text_not_writable() {
+  return {"attaching", Health::bad, "code cannot be written through /proc/PID/mem",
+          "boot with proc_mem.force_override=always or =ptrace"};
+}
+
+CheckRow attaching_works() {
+  return {"attaching", Health::ok, "own processes can be stopped, and their code written", ""};
+}
+
+CheckRow ptrace_scope(std::optional<long> scope, bool is_root) {
+  constexpr const char* kName = "kernel.yama.ptrace_scope";
+  if (!scope) return {kName, Health::ok, "no Yama: users may probe their own processes", ""};
+  constexpr const char* kMeaning[] = {"users may probe their own processes",
+                                      "users may probe their own children only",
+                                      "only root may probe", "no one may probe"};
+  constexpr long kNoOne = 3;
+  const bool is_known = *scope >= 0 && *scope <= kNoOne;
+  const bool is_fine = *scope == 0 || (is_root && *scope < kNoOne);
+  return {kName, is_fine ? Health::ok : Health::note,
+          fmt::format("{}: {}", *scope, is_known ? kMeaning[*scope] : "an unknown value"),
+          is_fine            ? ""
+          : *scope == kNoOne ? "it cannot be changed before the next boot"
+                             : "attach as root, or: sysctl kernel.yama.ptrace_scope=0"};
+}
+
+CheckRow clock(bool is_invariant, double hertz) {
+  if (!is_invariant)
+    return {"clock", Health::note, "the TSC is not invariant: times may be wrong",
+            "latency needs a processor (or a virtual machine) with an invariant TSC"};
+  return {"clock", Health::ok, fmt::format("invariant TSC, {:.3f} GHz", hertz / 1e9), ""};
+}
+
+CheckRow restartable_sequences(uint32_t cpus, bool registered) {
+  constexpr const char* kLocked = "probes count with locked instructions, some nanoseconds slower";
+  if (cpus > layout::kMaxCpus)
+    return {"rseq", Health::note,
+            fmt::format("{} CPUs are more than the {} that get counters of their own", cpus,
+                        layout::kMaxCpus),
+            kLocked};
+  if (!registered)
+    return {"rseq", Health::note, "this C library does not register rseq areas", kLocked};
+  return {"rseq", Health::ok, fmt::format("registered; {} CPUs", cpus), ""};
+}
+
+CheckRow no_runtime_folder(int system_error) {
+  return {"runtime folder", Health::bad, std::strerror(system_error),
+          "set XDG_RUNTIME_DIR to a folder of your own, on a tmpfs"};
+}
+
+CheckRow runtime_folder(const std::string& path, bool is_tmpfs) {
+  if (is_tmpfs) return {"runtime folder", Health::ok, path, ""};
+  return {"runtime folder", Health::note, path + ", not on a tmpfs: counters are written to disk",
+          "set XDG_RUNTIME_DIR to a folder of your own, on a tmpfs"};
+}
+
+CheckRow breakpoints(const Result<void, SystemError>& available) {
+  if (!available)
+    return {"breakpoints", Health::note, why_no_breakpoints(available.error()),
+            "`count --trap` works without them, and leaves out instructions where no jump fits"};
+  return {"breakpoints", Health::ok, "the kernel counts where no jump fits (count --trap)", ""};
+}
+
+CheckRow probe_cost(std::optional<double> ns) {
+  if (!ns)
+    return {"probe cost", Health::note,
+            "not measured: a security policy allows pinprick no executable memory", ""};
+  return {"probe cost", Health::ok,
+          fmt::format("{:.0f} ns for a timed call, entry and return", *ns), ""};
+}
+
+std::string unwinder_not_found() {
+  return "it can unwind its stack, but its unwinder was not found: latency refuses it without "
+         "--force";
+}
+
+}  // namespace pinprick::cli::check

@@ -1,0 +1,120 @@
+#include "cli/verb_messages.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "cli/session_statistics.h"
+
+namespace pinprick::cli {
+
+Message cannot_write(const std::string& path, int system_error) {
+  return {"output",
+          fmt::format("cannot write {}: {}; give another file", path, std::strerror(system_error)),
+          kFailed};
+}
+
+Message nothing_to_keep(pid_t pid) {
+  return {"nothing_matched",
+          fmt::format("process {} has no probes whose pinprick is gone; `pinprick status` shows "
+                      "which it has",
+                      pid),
+          kNothingMatched};
+}
+
+Message nothing_for_debuggers(pid_t pid) {
+  return {"nothing_matched",
+          fmt::format("process {} has no probes of pinprick, so debuggers need no file", pid),
+          kNothingMatched};
+}
+
+Message still_measuring(pid_t owner, pid_t pid) {
+  return {"live",
+          fmt::format("pinprick {} is still measuring process {}; end it with Ctrl-C, or with kill "
+                      "-INT {}",
+                      owner, pid, owner),
+          kAttachRefused};
+}
+
+Message nothing_to_detach(pid_t pid, pid_t owner) {
+  return {"nothing_matched",
+          fmt::format("process {} has no probes of pinprick{}; `pinprick status` shows what there "
+                      "is",
+                      pid, owner == 0 ? "" : fmt::format(" {}", owner)),
+          kNothingMatched};
+}
+
+Message no_statistics() {
+  return {"nothing_matched",
+          "there are no statistics to show; give a PATTERN for the functions to time, or make "
+          "statistics with `pinprick kstats`",
+          kNothingMatched};
+}
+
+Message refused_command(const control::ControlError& error) {
+  const std::string name = control::error_name(error.number);
+  return {name, name + ": " + error.reason, exit_code(error)};
+}
+
+control::ControlError no_process(pid_t pid) {
+  return {ESRCH, fmt::format("there is no process {}", pid)};
+}
+
+control::ControlError may_not_look(pid_t pid) {
+  return {EPERM,
+          fmt::format("you may not look at process {}; run pinprick as root or as its user", pid)};
+}
+
+Message cannot_use_file(const std::string& path, int system_error) {
+  return {"file", fmt::format("cannot use {}: {}", path, std::strerror(system_error)), kFailed};
+}
+
+Message nothing_mapped(const std::string& path, const std::map<std::string, uint64_t>& left_alone,
+                       const std::string& why_not_followed) {
+  std::string text = fmt::format("no process that can be measured has {} mapped", path);
+  for (const auto& [why, count] : left_alone)
+    text += fmt::format("; left alone: {} ({})", count, why);
+  return {"not_mapped", fmt::format("{}; new ones are not followed: {}", text, why_not_followed),
+          kNothingMatched};
+}
+
+Message interrupted_while_arming() {
+  return {"interrupted", "interrupted; the probes that were in have been taken out again",
+          kInterrupted};
+}
+
+std::string cannot_hold_executions(int system_error) {
+  return system_error == EPERM
+             ? std::string("that needs root (CAP_SYS_ADMIN, for fanotify)")
+             : fmt::format("the kernel has no fanotify for it: {}", std::strerror(system_error));
+}
+
+std::string has_no_loader(const std::string& path) {
+  return fmt::format(
+      "{} has no loader, and without one a program can be followed from Linux 6.8 on", path);
+}
+
+std::string executions_not_held(const std::string& path, int system_error) {
+  return fmt::format("the kernel does not hold executions of {}: {}", path,
+                     std::strerror(system_error));
+}
+
+std::string if_it_only_executes() {
+  return "; if the command only executes the program, add --allow-missing --follow-exec";
+}
+
+std::string cannot_suspend() {
+  return "a thread of the program has to be looked after: try Ctrl-Z again";
+}
+
+std::string screen_written(const std::string& path) {
+  return "written to " + path;
+}
+
+std::string screen_not_written(const std::string& path, int system_error) {
+  return fmt::format("cannot write {}: {}; start pinprick in a folder of your own", path,
+                     std::strerror(system_error));
+}
+
+}  // namespace pinprick::cli

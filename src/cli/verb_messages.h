@@ -1,0 +1,56 @@
+// What single verbs say when something is in the way, beside the causes of messages.h. Pure.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "cli/messages.h"
+
+namespace pinprick::cli {
+
+// A file of -o or --symbols.
+Message cannot_write(const std::string& path, int system_error);
+Message nothing_to_keep(pid_t pid);
+// status --symbols: no session of the process has code that a debugger would have to know.
+Message nothing_for_debuggers(pid_t pid);
+// detach: `owner` has not ended.
+Message still_measuring(pid_t owner, pid_t pid);
+// detach: `owner` is 0 if any owner's probes were meant.
+Message nothing_to_detach(pid_t pid, pid_t owner);
+// top without a pattern.
+Message no_statistics();
+
+// A statistic's command; the name of the error comes first.
+Message refused_command(const control::ControlError& error);
+control::ControlError no_process(pid_t pid);
+control::ControlError may_not_look(pid_t pid);
+
+// --all FILE.
+Message cannot_use_file(const std::string& path, int system_error);
+// `left_alone` has the numbers of processes by the cause.
+Message nothing_mapped(const std::string& path, const std::map<std::string, uint64_t>& left_alone,
+                       const std::string& why_not_followed);
+Message interrupted_while_arming();
+// Why later executions of a file are not measured.
+std::string cannot_hold_executions(int system_error);
+std::string has_no_loader(const std::string& path);
+std::string executions_not_held(const std::string& path, int system_error);
+
+// count, hist, latency with -- COMMAND: what to add if the patterns match nothing in it.
+std::string if_it_only_executes();
+
+// top: what its last line says.
+std::string cannot_suspend();
+std::string screen_written(const std::string& path);
+std::string screen_not_written(const std::string& path, int system_error);
+
+// The last words of a pinprick for which there is too little memory.
+inline constexpr const char* kOutOfMemory =
+    "out of memory; probe less at a time, or raise the limit (ulimit -v)";
+inline constexpr const char* kOutOfThreads =
+    "out of memory or threads; probe less at a time, or raise the limits (ulimit -v, -u)";
+
+}  // namespace pinprick::cli
