@@ -1,6 +1,6 @@
 // Runs a fuzzer without libFuzzer.
 //
-//     fuzz_NAME_smoke                 the seeds, and so many mutations of them, the same every time
+//     fuzz_NAME_smoke                 the seeds, and mutations of them, the same every time
 //     fuzz_NAME_smoke FILE...         these inputs, e.g. what made libFuzzer stop
 //     fuzz_NAME_smoke --seeds FOLDER  writes the seeds, as a corpus to begin with
 #include <algorithm>

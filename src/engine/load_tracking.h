@@ -32,8 +32,8 @@ class LoaderWatch {
   int descriptor() const { return event_.get(); }
   // Returns the latest request; nullopt if it is answered already, and so no thread waits.
   std::optional<uint32_t> take();
-  // Answers that request and all before it. Returns false if a thread had timed out before; then
-  // the code that it loaded may have run already.
+  // Lets the thread of that request go on, and those of all requests before it. Returns false if
+  // one had timed out before; then the code that it loaded may have run already.
   bool answer(uint32_t request);
 
  private:

@@ -10,8 +10,9 @@
 namespace pinprick::engine {
 namespace {
 
-// Calls in flight at once, over all threads: recursion included. There are so many at first, and
-// room for as many more; pages that were never used take no memory.
+// Slots: the calls that can be in flight at once, over all threads, recursion included. The first
+// number is there from the start, and there are addresses for the last one. Pages that were never
+// used take no memory.
 constexpr uint64_t kFirstSlots = 16384;
 constexpr uint64_t kSlotsPerCpu = PP_CPU_FREE_LIMIT;
 constexpr uint64_t kMostSlots = 1 << 18;

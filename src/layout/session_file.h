@@ -396,8 +396,7 @@ constexpr uint64_t baseline_size(const FileHeader& header) {
       (uint64_t{header.cpu_count} + 1) * header.histogram_count * baseline_entry_size(header),
       kPageSize);
 }
-// Returns the offset of the baseline that holds after so many resets, of which there is at least
-// one.
+// Returns the offset of the baseline that holds after `resets` resets, at least one.
 constexpr uint64_t baseline_offset(const FileHeader& header, uint64_t resets) {
   return align_up(header.file_size, kPageSize) + (resets % 2) * baseline_size(header);
 }

@@ -10,15 +10,15 @@
 
 namespace pinprick::library {
 
-OwnImage::Generation OwnImage::now() {
-  Generation generation;
+OwnImage::LoadCounts OwnImage::now() {
+  LoadCounts counts;
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* out) {
-        *static_cast<Generation*>(out) = {info->dlpi_adds, info->dlpi_subs};
+        *static_cast<LoadCounts*>(out) = {info->dlpi_adds, info->dlpi_subs};
         return 1;
       },
-      &generation);
-  return generation;
+      &counts);
+  return counts;
 }
 
 Result<bool, SystemError> OwnImage::refresh() {
@@ -28,8 +28,8 @@ Result<bool, SystemError> OwnImage::refresh() {
   auto sessions = AttachedSessions::look(*memory);
   if (!sessions) return fail(sessions.error());
   if (!sessions->has_same_sessions(sessions_)) forget();
-  const Generation generation = now();
-  if (generation_ == generation) return false;
+  const LoadCounts counts = now();
+  if (counts_ == counts) return false;
   sessions_ = *std::move(sessions);
   auto loaded = image::load_process(::getpid(), [this, memory](Address at, std::span<uint8_t> out) {
     if (!memory->read(at, out)) return false;
@@ -39,7 +39,7 @@ Result<bool, SystemError> OwnImage::refresh() {
   });
   if (!loaded) return fail(loaded.error());
   image_ = *std::move(loaded);
-  generation_ = generation;
+  counts_ = counts;
   return true;
 }
 

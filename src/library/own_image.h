@@ -31,9 +31,9 @@ class OwnImage {
   // Returns true if the image was reloaded; pointers into the old one are then invalid.
   Result<bool, SystemError> refresh();
   // Makes the next refresh() reload, as the bytes that were read may not be the program's own.
-  void forget() { generation_.reset(); }
+  void forget() { counts_.reset(); }
 
-  bool is_forgotten() const { return !generation_; }
+  bool is_forgotten() const { return !counts_; }
   // Are these the sessions that were there when it was loaded?
   bool has_read_beside(const AttachedSessions& sessions) const {
     return sessions.has_same_sessions(sessions_);
@@ -47,14 +47,15 @@ class OwnImage {
   image::ProcessImage& objects() { return image_; }
 
  private:
-  struct Generation {
+  // How many objects the loader has loaded and unloaded.
+  struct LoadCounts {
     unsigned long long added = 0, removed = 0;
-    friend bool operator==(const Generation&, const Generation&) = default;
+    friend bool operator==(const LoadCounts&, const LoadCounts&) = default;
   };
-  static Generation now();
+  static LoadCounts now();
 
   std::function<void(Address, std::span<uint8_t>)> restore_;
-  std::optional<Generation> generation_;
+  std::optional<LoadCounts> counts_;
   AttachedSessions sessions_;  // as they were when it was loaded
   image::ProcessImage image_;
 };

@@ -30,8 +30,8 @@ struct RuntimeSpec {
   std::optional<arch::RseqArea> rseq;
   uint64_t ns_multiplier = 0;
   // Where the process has the counters: area 0, a shared area for threads that lock, then one
-  // per-CPU area for each CPU. There are fewer areas if so many would take too much memory; then
-  // all threads lock, and are spread over all areas.
+  // per-CPU area for each CPU. If these would take too much memory, there are fewer
+  // areas; then all threads lock, and are spread over all areas.
   Address areas = 0;
   uint64_t area_size = 0;
   uint32_t area_count = 0;  // besides area 0; 0 for one per CPU

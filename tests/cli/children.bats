@@ -25,7 +25,7 @@ follow() {
     >"$work/out" 2>"$work/errors" || { cat "$work/out" "$work/errors" >&2; return 1; }
 }
 
-# all_counted PROCESSES: so many have ended, and each call of theirs was counted.
+# all_counted PROCESSES: this number of processes have ended, and each of their calls was counted.
 all_counted() {
   cat "$work/errors" >&2
   [ "$(processes)" -eq "$1" ]

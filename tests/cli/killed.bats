@@ -11,13 +11,13 @@ copy_of_target() {
   export TALLY=$work/tally
 }
 
-# programs_are_right COUNT: so many programs have ended, and each has made all of its calls.
+# programs_are_right COUNT: COUNT programs have ended, and each has made all of its calls.
 programs_are_right() {
   [ "$(wc -l <"$TALLY")" -eq "$1" ] || { echo "$(wc -l <"$TALLY") of $1 programs" >&2; return 1; }
   ! grep -vE ' (6|23|3)$' "$TALLY"
 }
 
-# later ROUND STEP_US: so many steps later.
+# later ROUND STEP_US: sleeps for ROUND steps.
 later() {
   local seconds
   printf -v seconds '0.%06d' $(($1 * $2))

@@ -579,7 +579,7 @@ class Firing {
   }
   uint64_t begun() const { return sum(begun_); }
   uint64_t ended() const { return sum(ended_); }
-  // Returns when so many more hits have begun and ended.
+  // Returns when `hits` more hits have begun and ended.
   void go_on_for(uint64_t hits) const {
     for (const uint64_t from = begun(); ended() < from + hits;) std::this_thread::yield();
   }

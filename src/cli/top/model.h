@@ -111,7 +111,7 @@ class Model {
   bool has_ended(const Row& row) const { return processes().at(row.pid).has_ended; }
   // The position of the selected row in shown(); 0 if there is none.
   size_t selected() const;
-  // The position of the first row of a page of so many rows, on which the selected row is.
+  // The position of the first row of the page with the selected row, if a page has `rows` rows.
   size_t first_of_page(size_t rows) const;
 
   // These return sums over all rows: calls per second, calls that were not timed since the start,
