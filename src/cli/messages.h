@@ -30,8 +30,6 @@ Message message(const ledger::SessionError& error);
 std::string why_no_breakpoints(const SystemError& error);
 Message message(const session::LaunchError& error);
 Message message(const image::ElfError& error);
-// Returns that a file of the user's cannot be read.
-Message unreadable_file(const std::string& path, const SystemError& error);
 Message message(const session::SelectionError& error);
 Message message(const session::MatchError& error);
 Message message(const session::MeasurementError& error);

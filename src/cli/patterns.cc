@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/fd.h"
+#include "cli/verb_messages.h"
 #include "select/span.h"
 
 namespace pinprick::cli {
@@ -17,7 +18,7 @@ bool times_calls(const Options& options) {
 // Appends the patterns in a file: one in each line, but for empty ones and those that start with #.
 Result<void, Message> append_patterns(const std::string& path, std::vector<std::string>& patterns) {
   const auto text = read_file(path);
-  if (!text) return fail(unreadable_file(path, text.error()));
+  if (!text) return fail(cannot_read(path, text.error().number));
   std::istringstream lines(*text);
   for (std::string line; std::getline(lines, line);) {
     constexpr std::string_view kBlanks = " \t\r";

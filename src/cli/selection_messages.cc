@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <variant>
 
@@ -123,11 +122,6 @@ Message message(const session::AmbiguousPoint& error) {
 }
 
 }  // namespace
-
-Message unreadable_file(const std::string& path, const SystemError& error) {
-  return {"unreadable", fmt::format("cannot read {}: {}", path, std::strerror(error.number)),
-          kUsage};
-}
 
 Message message(const session::SelectionError& error) {
   return std::visit([](const auto& cause) { return message(cause); }, error);

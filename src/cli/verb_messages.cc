@@ -15,6 +15,12 @@ Message cannot_write(const std::string& path, int system_error) {
           kFailed};
 }
 
+Message cannot_read(const std::string& path, int system_error) {
+  return {"input",
+          fmt::format("cannot read {}: {}; give another file", path, std::strerror(system_error)),
+          kUsage};
+}
+
 Message nothing_to_keep(pid_t pid) {
   return {"nothing_matched",
           fmt::format("process {} has no probes whose pinprick is gone; `pinprick status` shows "

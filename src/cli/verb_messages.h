@@ -13,6 +13,8 @@ namespace pinprick::cli {
 
 // A file of -o or --symbols.
 Message cannot_write(const std::string& path, int system_error);
+// A file with patterns.
+Message cannot_read(const std::string& path, int system_error);
 Message nothing_to_keep(pid_t pid);
 // status --symbols: no session of the process has code that a debugger would have to know.
 Message nothing_for_debuggers(pid_t pid);

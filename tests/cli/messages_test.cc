@@ -179,7 +179,6 @@ void list_selections(Listing& all) {
         session::MatchError(session::NothingMatched{{"no_such", "nor_this"}, false, remedy})));
   all.add(message(session::MatchError(session::NothingMatched{{"plain"}, true, {}})));
   all.add(message(session::MatchError(session::NothingMatched{{"usdt:app:order"}, false, {}})));
-  all.add(unreadable_file("notrace", {ENOENT}));
   all.add(message(session::MatchError(session::NothingMatched{{}, false, {}})));
   all.add(message(session::MatchError(
       session::AmbiguousPoint{"op*..close", "op*", 3, {"libc:open", "libc:open64"}})));
@@ -367,6 +366,7 @@ void list_reports(Listing& all) {
 void list_verbs(Listing& all) {
   all.head("Single verbs");
   all.add(cannot_write("/no/folder/out", ENOENT));
+  all.add(cannot_read("/no/folder/notrace", ENOENT));
   all.add(nothing_to_keep(kNoProcess));
   all.add(nothing_for_debuggers(kNoProcess));
   all.add(still_measuring(1234, kNoProcess));
@@ -433,6 +433,8 @@ void list_usage(Listing& all) {
       {"count", "-p", "1", "main", "--", "ls"},
       {"count", "-p", "1", "--comm", "sh", "main"},
       {"count", "-p", "1", "--by", "pid", "main"},
+      {"count", "-p", "1", "--silence-mcount", "main"},
+      {"count", "-p", "1", "--entry-sites", "--instructions", "main"},
       {"top", "-p", "1", "--children=follow", "main"},
       {"count", "-p", "1", "--children=follow", "--follow-exec", "main"},
       {"latency", "-p", "1", "--children=follow", "a..b"},
