@@ -2,8 +2,8 @@
 // those that execute it later. Begins all of them, looks after them, sums what they recorded, and
 // ends them. One thread uses it.
 //
-// While a thread of a process is held, nothing is printed, since a reader of that may be slow.
-// What is to be said is kept until then.
+// While a thread of a process is held, nothing is printed, because the reader may be slow. Messages
+// are kept until the thread is let go.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@
 
 namespace pinprick::cli {
 
-// Keeps what a listener is told of many processes, each text once.
+// Keeps the messages about many processes, each text once.
 class QuietListener : public session::MeasurementListener {
  public:
   std::shared_ptr<void> watch(Task&) override { return nullptr; }

@@ -1,7 +1,7 @@
 // The processes that a verb measures with --children=follow: those that it was given, and what they
 // and their children execute, as deep as it goes. Sums what they recorded. One thread uses it.
 //
-// While a thread of a process is held, nothing is printed, since a reader of that may be slow.
+// While a thread of a process is held, nothing is printed, because the reader may be slow.
 #pragma once
 
 #include <cstdint>

@@ -34,10 +34,16 @@ int number_of(const ledger::SessionError& error) {
   if (const auto* attach = std::get_if<target::AttachError>(&error)) {
     switch (attach->cause) {
       case target::AttachCause::no_such_process:
+      case target::AttachCause::kernel_thread:  // or it has ended, and was not waited for yet
       case target::AttachCause::exited:
       case target::AttachCause::exec_during_attach:
         return ESRCH;
       case target::AttachCause::not_permitted:
+      case target::AttachCause::not_64_bit:
+      case target::AttachCause::seccomp:
+      case target::AttachCause::seccomp_deadly:
+      case target::AttachCause::call_refused:
+      case target::AttachCause::memory_refused:
         return EPERM;
       default:
         return EBUSY;

@@ -114,7 +114,7 @@ fails() {
   fails EINVAL 2 trace other start __tracepoint_order end __tracepoint_end
   [[ "$output" == *"usdt:points:shop:order, usdt:points:till:order"* ]]
   fails EINVAL 2 trace other start __tracepoint_begin
-  [[ "$output" == *"name the end of the times with \`end\`"* ]]
+  [[ "$output" == *"say with \`end\` where the times end"* ]]
   fails EINVAL 2 trace other start usdt:shop:order
   fails EINVAL 2 trace other start __tracepoint_ end __tracepoint_end
   [ "$(kstats list)" = "" ]
@@ -481,6 +481,17 @@ asked() { figure asked '(x["count"], x["from_generated"])'; }
   [ -z "$(find "$runtime" -name '*.session')" ]
 }
 
+@test "of a process that has ended and was not waited for, commands fail with ESRCH" {
+  sh -c 'exit 0' 3>&- &
+  local zombie=$!
+  ends_with_test $zombie
+  patiently has_ended $zombie
+  run "$PINPRICK" kstats -p $zombie trace x start main
+  echo "$output"
+  [ "$status" -eq 4 ]
+  [[ "$output" == "pinprick: ESRCH: "* ]]
+}
+
 @test "a program that the process executes instead has no statistics, and can have its own" {
   mkfifo "$work/in"
   sh -c "read line; exec $TARGETS/spans" <"$work/in" >"$work/out" 3>&- &
@@ -553,6 +564,8 @@ asked() { figure asked '(x["count"], x["from_generated"])'; }
   [[ "$output" == *"there are no statistics to show; give a PATTERN"* ]]
   kstats trace pair start begin end end
   tell "pairs 100" "done"
+  run "$PINPRICK" top --idle -p "$spans" -d 0.1 -i 0.1
+  [[ "$output" == *" TIMES/S "*" STATISTIC"* ]]
   "$PINPRICK" top -i 0.1 --json >"$work/records" 2>"$work/errors" 3>&- 7>&- &
   top=$!
   ends_with_test $top

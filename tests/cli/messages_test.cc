@@ -194,6 +194,15 @@ void list_selections(Listing& all) {
 void list_kstats(Listing& all) {
   all.head("Statistics (kstats)");
   using session::StatisticError;
+  for_each_cause(target::AttachCause::probes_itself_now, [&](target::AttachCause cause) {
+    const target::AttachError error = {cause, kNoProcess, 0, 0, "mmap"};
+    if (cause <= target::AttachCause::probes_itself_now)
+      all.add(fmt::format(
+          "{}: {}", message(error).cause,
+          control::error_name(
+              control_error(session::MeasurementError(ledger::SessionError(error))).number)));
+    return message(error);
+  });
   const auto add = [&](const StatisticError& error) {
     const control::ControlError said = control_error(error);
     all.add(Message{control::error_name(said.number), said.reason, exit_code(said)});

@@ -61,6 +61,18 @@ TEST(TopScreen, ARowHasItsFigures) {
                                              testing::EndsWith(" f"))));
 }
 
+TEST(TopScreen, RowsOfStatisticsAreCalledSoWhateverTheyTime) {
+  session::LatencyRow span = calls_of("", 3, 1000);
+  span.is_span = true;
+  Model model(false, RowKind::statistics);
+  model.update(report_of({span, calls_of("f", 2, 1000)}), 1);
+  model.settle();
+  const auto lines = screen_of(model);
+  EXPECT_THAT(lines[0], HasSubstr("2 statistics"));
+  EXPECT_THAT(lines[1], HasSubstr("times/s"));
+  EXPECT_THAT(lines[2], testing::AllOf(HasSubstr("TIMES/S"), HasSubstr("STATISTIC")));
+}
+
 TEST(TopScreen, ALongNameEndsWithAnEllipsis) {
   const Model model = model_with({calls_of(kLongName, 3, 1000)});
   EXPECT_THAT(screen_of(model), Contains(testing::EndsWith("std::map<std::string,…")));

@@ -96,7 +96,7 @@ struct StatisticForm {
   bool density = false;    // drawn, instead of kstats' lines
 };
 
-// What a rule by file has met.
+// The figures of a rule by file.
 struct FilesFigures {
   std::vector<std::string> files;
   size_t functions = 0;  // armed in a process, at most

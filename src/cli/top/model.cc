@@ -71,6 +71,12 @@ uint64_t Losses::total() const {
   return missed + unwound + abandoned + from_generated + repeated + unmatched;
 }
 
+Words Model::words() const {
+  if (kind_ == RowKind::statistics) return {"statistic", "time", "TIMES/S", "STATISTIC"};
+  if (has_spans_) return {"span", "span", "SPANS/S", "SPAN"};
+  return {"function", "call", "CALLS/S", "FUNCTION"};
+}
+
 bool Model::is_row_of(size_t index, const session::LatencyRow& row) const {
   const Row& known = live_.rows[index];
   return known.object == row.name.object && known.name == name_of(row);

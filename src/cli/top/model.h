@@ -76,6 +76,18 @@ struct Figures {
   bool has_calls = false;  // since the start
 };
 
+// What the rows are: functions or spans that are timed for the view, which their reports tell
+// apart, or statistics that others have made.
+enum class RowKind : uint8_t { timed, statistics };
+
+// What the kind of rows makes of the words on the screen.
+struct Words {
+  const char* row;         // of one row: "function"
+  const char* event;       // of one time: "call"
+  const char* rate_title;  // of the column: "CALLS/S"
+  const char* row_title;   // "FUNCTION"
+};
+
 // What a key asks of the program around the model.
 enum class Request : uint8_t { none, quit, write, redraw };
 
@@ -84,7 +96,8 @@ class Model {
   using Report = session::Report<session::LatencyRow>;
 
   // `show_idle`: also show rows that have had no call yet.
-  explicit Model(bool show_idle = false) : show_idle_(show_idle) {}
+  explicit Model(bool show_idle = false, RowKind kind = RowKind::timed)
+      : show_idle_(show_idle), kind_(kind) {}
 
   // Takes what one process has recorded in an interval that ends now; `now_s` is the time since the
   // start. Call settle() after the reports of all processes.
@@ -128,7 +141,7 @@ class Model {
   bool shows_help() const { return shows_help_; }
   bool shows_idle() const { return show_idle_; }
   bool edits_filter() const { return edits_filter_; }
-  bool has_spans() const { return has_spans_; }
+  Words words() const;
   const std::string& filter() const { return filter_; }
   const std::string& note() const { return note_; }
 
@@ -187,6 +200,7 @@ class Model {
   bool shows_help_ = false;
   bool edits_filter_ = false;
   bool has_spans_ = false;
+  RowKind kind_;
   std::string filter_;
   std::string filter_before_;  // what Escape returns to
   std::string note_;

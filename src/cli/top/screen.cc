@@ -89,10 +89,9 @@ std::string Drawing::process_text() const {
 
 void Drawing::draw_header() {
   const std::string left = "pinprick top  ";
-  const std::string middle =
-      fmt::format("{}  {}, {} called", process_text(),
-                  plural(model_.row_count(), model_.has_spans() ? "span" : "function"),
-                  with_commas(model_.called_rows()));
+  const std::string middle = fmt::format("{}  {}, {} called", process_text(),
+                                         plural(model_.row_count(), model_.words().row),
+                                         with_commas(model_.called_rows()));
   const std::string right = clock_of(model_.now_s());
   const size_t used = width_of(left) + width_of(right) + 1;
   const size_t room = size_.width - std::min(used, size_.width);
@@ -103,10 +102,10 @@ void Drawing::draw_header() {
   for (const auto& [pid, process] : model_.processes())
     interval = std::max(interval, process.interval_s);
   state.push_back(
-      {fmt::format("{}: {} {}/s",
+      {fmt::format("{}: {} {}s/s",
                    model_.period() == Period::interval ? fmt::format("the last {:.1f} s", interval)
                                                        : "the whole time",
-                   rate(model_.total_rate()), model_.has_spans() ? "spans" : "calls")});
+                   rate(model_.total_rate()), model_.words().event)});
   if (!model_.filter().empty())
     state.push_back({"  filter: " + printable(model_.filter(), unicode_), Style::bold});
   if (model_.is_frozen()) state.push_back({"  FROZEN (space goes on)", Style::warning});
@@ -116,10 +115,12 @@ void Drawing::draw_header() {
 }
 
 std::string Drawing::why_empty() const {
+  const Words words = model_.words();
   if (!model_.filter().empty())
-    return "no function that was called matches the filter; Esc clears it";
-  return model_.shows_idle() ? "no functions"
-                             : "no call yet; `a` shows functions without a call, too";
+    return fmt::format("no {} with a {} matches the filter; Esc clears it", words.row, words.event);
+  return model_.shows_idle() ? fmt::format("no {}s", words.row)
+                             : fmt::format("no {} yet; `a` shows {}s without a {}, too",
+                                           words.event, words.row, words.event);
 }
 
 void Drawing::draw_table() {

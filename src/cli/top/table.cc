@@ -63,7 +63,7 @@ std::vector<TableCell> heading(const Model& model, const TableLayout& layout) {
     cells.push_back({column, right(text, width)});
   };
   if (layout.pid != 0) add(Column::pid, layout.pid, "PID");
-  add(Column::rate, kRateWidth, model.has_spans() ? "SPANS/S" : "CALLS/S");
+  add(Column::rate, kRateWidth, model.words().rate_title);
   add(Column::mean, 1 + kFigureWidth, "MEAN");
   add(Column::p50, 1 + kFigureWidth, "P50");
   add(Column::p99, 1 + kFigureWidth, "P99");
@@ -72,7 +72,7 @@ std::vector<TableCell> heading(const Model& model, const TableLayout& layout) {
   if (layout.history != 0)
     cells.push_back({std::nullopt, " " + fitted("LAST MINUTE", layout.history, layout.unicode)});
   const std::string title =
-      marked_title(model, Column::name, model.has_spans() ? "SPAN" : "FUNCTION", layout.unicode);
+      marked_title(model, Column::name, model.words().row_title, layout.unicode);
   cells.push_back({Column::name,
                    " " + (layout.name == 0 ? title : fitted(title, layout.name, layout.unicode))});
   return cells;

@@ -9,10 +9,20 @@
 
 namespace pinprick::cli::top {
 
+namespace {
+
+// Without a pattern nothing is timed: the rows are statistics.
+RowKind kind_of_rows(const Options& options) {
+  return options.patterns.empty() ? RowKind::statistics : RowKind::timed;
+}
+
+}  // namespace
+
 TableRenderer::TableRenderer(Output data, Output notes, const Options& options)
     : TextRenderer(data, notes, options.pids.size() > 1, options.all, options.top,
                    means_spans(options) ? "span" : "function"),
       all_(options.all),
+      kind_(kind_of_rows(options)),
       unicode_(locale_is_utf8()) {}
 
 void TableRenderer::print(const Model& model, bool with_history) {
@@ -32,13 +42,13 @@ void TableRenderer::print(const Model& model, bool with_history) {
 void TableRenderer::latencies(const Report<LatencyRow>& report) {
   TextRenderer::heading(report.process, report.seconds, report.is_final);
   if (report.is_final) {
-    Model whole(all_);
+    Model whole(all_, kind_);
     whole.update(report, report.seconds);
     whole.settle();
     print(whole, false);
     data().print("missed {}\n", with_commas(whole.total_missed()));
   } else {
-    Model& model = models_.try_emplace(report.process.pid, all_).first->second;
+    Model& model = models_.try_emplace(report.process.pid, all_, kind_).first->second;
     model.update(report, model.now_s() + report.seconds);
     model.settle();
     print(model, true);

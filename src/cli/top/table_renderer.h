@@ -20,6 +20,7 @@ class TableRenderer : public TextRenderer {
   void print(const Model& model, bool with_history);
 
   bool all_;
+  RowKind kind_;
   bool unicode_;
   std::map<pid_t, Model> models_;  // with the last minute of each process
 };

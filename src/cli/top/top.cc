@@ -40,7 +40,7 @@ class Top {
         source_(source),
         terminal_(terminal),
         notes_(notes),
-        model_(options.all),
+        model_(options.all, options.patterns.empty() ? RowKind::statistics : RowKind::timed),
         painter_(Output::standard_output(options.color).is_colored()) {}
 
   Top(const Top&) = delete;
