@@ -1,7 +1,8 @@
-// Where a session's memory is to lie in the process.
+// Chooses where a session's memory will lie in the process.
 //
-// Pure, on a list of what is mapped there. The process goes on meanwhile, and may take what was
-// chosen: then the same is called again with what is mapped now, before anything of ours is there.
+// Pure: it works on a list of what is mapped there. The process runs on, and may take an address
+// that was chosen. Then the caller chooses again, from a new list, before anything of ours is
+// mapped.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How many per-CPU areas a session has, and how many blocks for histograms. Pure, but
-// for what asks the machine; nothing can fail.
+// How many per-CPU areas a session has, and how many blocks for histograms. Pure, except for the
+// functions that ask the machine. Nothing can fail.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace pinprick::engine {
 
-// CPUs with areas of their own. On a machine with more than the tables hold, all threads lock.
+// Returns the number of CPUs that have areas of their own. On a machine with more CPUs than the
+// tables hold, all threads lock.
 uint32_t usable_cpus();
 
-// What there is for a session file, in bytes.
+// The space that there is for a session file, in bytes.
 struct SpaceForAreas {
   uint64_t memory = 0;  // of the machine; UINT64_MAX: not known
   uint64_t folder = 0;  // left in the folder of session files; UINT64_MAX: not known
@@ -20,10 +21,11 @@ struct SpaceForAreas {
 
 SpaceForAreas space_for_areas(const std::string& folder);
 
-// Areas besides the first: one per CPU, if that takes no more than its share of the
-// machine's memory, and of what is left in the folder; or as many as are of use to threads that
-// lock. A machine may have hundreds of CPUs, or say that it could. And blocks for histograms: one
-// for each, and for CPUs' own what is left of that share, or half of it at least.
+// Sets the number of areas besides the first. It is one per CPU, if these take no more than their
+// share of the machine's memory, and of the space that is left in the folder. Otherwise it is the
+// number that is of use to threads that lock: a machine may have hundreds of CPUs, or say that it
+// could have them. Also sets the number of blocks: one for each histogram, and for the CPUs' own
+// blocks the rest of that share, at least half of it.
 void choose_area_sizes(layout::SessionCounts& counts, uint32_t cpus, const SpaceForAreas& space);
 
 }  // namespace pinprick::engine

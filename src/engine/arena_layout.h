@@ -1,10 +1,11 @@
 // How a session's stubs lie in memory, before any has an address: one arena for each object, pieces
 // that threads emit side by side, and the pages that puns lead to.
 //
-// How large arenas have to be is known before any stub is emitted, but for those of hooks, of which
-// there are few: no size depends on the address. Memory that stubs do not need is never touched.
+// The size of an arena is known before any stub is emitted, because no size depends on an address.
+// The stubs of hooks are the exception, and there are few of them. Memory that stubs do not need is
+// never touched.
 //
-// Pure, but that a task that was cancelled ends it (base/task.h).
+// Pure, except that a cancelled task ends it (base/task.h).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the caller that arms a session has chosen, as the parts of arming take it.
+// What the caller that arms a session has chosen, in the form that the parts of arming take.
 #pragma once
 
 namespace pinprick::engine {

@@ -1,9 +1,10 @@
-// What one session is to arm, as data: the probe set, what has become of each patch of it, and how
-// patches hang together.
+// What one session is to arm, as data: the probe set, what has become of each of its patches, and
+// which patches depend on each other.
 //
-// One thread at a time fills it and changes it, while the process's turn is held. While stubs are
-// built, threads read what is about the patches of their own piece, and one at a time takes pieces
-// over, and drops patches of them (stub_pieces.h). Nothing here touches the process, or can fail.
+// One thread at a time fills and changes it, while it holds the process's turn. While stubs are
+// built, each thread reads the data of the patches of its own piece. One thread at a time takes
+// over the finished pieces, and drops patches (stub_pieces.h). Nothing here touches the process,
+// and nothing can fail.
 #pragma once
 
 #include <cstddef>
@@ -64,10 +65,10 @@ struct ArmingPlan {
   void note_dependencies();
   void arm_all();
   bool is_armed(size_t patch) const { return states[patch].is_armed != 0; }
-  // Leaves the patch out, and says why of its probes. Of one that is left out already nothing is
-  // said. Returns true if it was not.
+  // Leaves the patch out, and notes the reason for its probes. Does nothing and returns false if it
+  // was left out before.
   bool drop(size_t patch, plan::Reason reason);
-  // A hook that there is no need for: nothing is to be said of it.
+  // Leaves out a hook that is not needed, without a reason.
   void leave_out(size_t patch) { states[patch].is_armed = 0; }
 };
 

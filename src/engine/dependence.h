@@ -1,8 +1,9 @@
-// What must not be armed without something else, and goes with it.
+// Drops patches that must not be armed without another patch or hook which was left out.
 //
-// Called with the process's turn held, before the text is announced, and once more while all
-// threads are stopped if something was dropped since. Pure; each drops patches of the plan, and
-// nothing fails. drop_what_needs_hooks() comes first: what it drops others may depend on.
+// The caller holds the process's turn. It calls these functions before the text is announced, and
+// again, while all threads are stopped, if something was dropped in between. Pure; nothing can
+// fail. drop_what_needs_hooks() comes first, because other patches may depend on those that it
+// drops.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +16,16 @@ namespace pinprick::engine {
 // Do stubs count by restartable sequences? A child that shares the memory has to be marked then.
 enum class Counting : uint8_t { locked, restartable };
 
-// A slot's address must not be on a stack whose unwinder has not been told of slots. Where nothing
-// is timed, the hooks are for threads that unwind from within a stub. And a child that is not
-// marked must not count on a CPU.
+// Drops patches whose hooks are missing. A slot's address must not be on a stack if the unwinder
+// does not know slots. If nothing is timed, the hooks serve threads that unwind from within a stub.
+// A child that is not marked must not count on a CPU.
 void drop_what_needs_hooks(ArmingPlan& plan, Counting counting);
 
-// What lies in the window of a patch, or ends in its jump, must not be written without that patch.
+// Drops patches that lie in the window of a dropped patch, or that end in its jump.
 void drop_dependents(ArmingPlan& plan);
 
-// Which patches are part of others, or have others as a part: of those, all is written or nothing.
-// Empty if there are none.
+// Returns, for each patch, whether it is a part of another one, or has another one as a part. Such
+// patches are written together or not at all. Empty if there are none.
 std::vector<bool> patches_that_hang_together(const ArmingPlan& plan);
 
 }  // namespace pinprick::engine

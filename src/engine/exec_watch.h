@@ -2,8 +2,8 @@
 // until the controller traces it (runtime/exec_handshake.S). The page of slots is shared with all
 // processes that were forked from the target since.
 //
-// What is in the page is the target's: it may say anything. heartbeat() may be called by another
-// thread than all others.
+// The target can write anything into the page. heartbeat() may be called by another thread than the
+// other functions.
 #pragma once
 
 #include <sys/types.h>

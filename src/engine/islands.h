@@ -1,6 +1,6 @@
 // The pages that puns lead to: in each island lies a jump to the pun's stub.
 //
-// Pure; for arming, once stubs are built.
+// Pure. Arming calls it once stubs are built.
 #pragma once
 
 #include <cstdint>

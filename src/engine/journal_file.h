@@ -1,7 +1,7 @@
 // The session file of a session that is about to be armed: the header that says whose it is, and
 // the file itself.
 //
-// For arming, with the process's turn held, before anything of the session is in the process.
+// Arming calls it, with the process's turn held, before anything of the session is in the process.
 #pragma once
 
 #include <string>

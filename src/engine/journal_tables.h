@@ -2,8 +2,8 @@
 // functions, spans and switches. What is mapped where, and the areas, are not among them
 // (address_choice.h, area_sizes.h).
 //
-// Pure, but that a task that was cancelled ends it (base/task.h). For arming, once the plan's
-// patches are those that will be.
+// Pure, except that a cancelled task ends it (base/task.h). Arming calls it once it is certain
+// which patches of the plan will be written.
 #pragma once
 
 #include <algorithm>

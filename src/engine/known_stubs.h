@@ -1,8 +1,8 @@
-// Stubs that code which the program generates may come to know, as it follows the jump at a
-// function's start: they may have to stay when the session's probes are out (kept_memory.h).
+// Stubs that generated code may come to know, if the program's code generator follows the jump at
+// a function's start. They may have to stay when the session's probes are out (kept_memory.h).
 //
-// For arming, before anything is laid out. Pure, but that lead_through_kept_stubs() reads what the
-// kept stubs hold. Nothing can fail.
+// Arming calls these functions before anything is laid out. Pure, except that
+// lead_through_kept_stubs() reads the kept stubs. Nothing can fail.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // The calls by which one thread of the process maps a session's memory, as data.
 //
-// Pure. memory_mapping.h has them made.
+// Pure. memory_mapping.h lets the thread make them.
 #pragma once
 
 #include <cstdint>

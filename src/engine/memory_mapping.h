@@ -1,13 +1,14 @@
-// Maps a session's memory in the process: one hijacked thread does, the others go on.
+// Maps a session's memory in the process, by one hijacked thread, while the others run on.
 //
-// The journal knows of each mapping before it is made, and what came of it after. The steps:
+// The journal has each mapping before it is made, and its result afterwards. The steps:
 //
 //     1  the scratch page is mapped, for what is handed over and for the script
 //     2  the session file's descriptor is sent; a script of calls receives it, and maps all else
-//     3  what came of each call is noted; the scratch page goes again
+//     3  the result of each call is noted; the scratch page is unmapped
 //
-// For arming, with the process's turn held, before any stub is there. Fails if the kernel refuses a
-// call, or the process ends; what was mapped is then known to the journal, and goes with a disarm.
+// Arming calls it, with the process's turn held, before there is any stub. It fails if the kernel
+// refuses a call, or if the process ends. The journal then has what was mapped, and a disarm
+// removes it.
 #pragma once
 
 #include <string>

@@ -1,9 +1,9 @@
-// The stubs of one piece (arena_layout.h): assembled, written into the target, and what there is to
-// say of them.
+// Assembles the stubs of one piece (arena_layout.h), writes them into the target, and describes
+// them.
 //
-// Any thread, one for each piece: a piece changes the journal's entries of its own patches alone,
-// and reads nothing that another piece writes. No thread of the target comes to a stub before a
-// jump leads there.
+// Each piece has one thread, which may be any. A piece changes only the journal's entries of its
+// own patches, and reads nothing that another piece writes. No thread of the target comes to a stub
+// before a jump leads there.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,13 @@
 
 namespace pinprick::engine {
 
-// What came of a piece.
+// The result for one piece.
 struct EmittedPiece {
   Range stubs;         // in the target
   uint64_t bytes = 0;  // what they take
   int refused = 0;     // the error, if they could not be written
-  // Per patch: its shape, and the room of its stub, whole alignments; 0: there is none.
+  // For each patch: the shape of its stub, and the bytes that the stub takes with its alignment; 0
+  // if it has no stub.
   std::vector<uint16_t> shape_of;
   std::vector<uint32_t> room_of;
   std::vector<std::string> shapes;  // that its stubs have, each once

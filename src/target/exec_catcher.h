@@ -2,9 +2,8 @@
 // they execute: its loader has not run yet.
 //
 //     held at the gate    PTRACE_SEIZE, PTRACE_INTERRUPT, answer
-//     PTRACE_EVENT_EXEC   the new program is mapped. In this stop, a register that is written may
-//     be
-//                         overwritten by execve's result, so: PTRACE_INTERRUPT, continue
+//     PTRACE_EVENT_EXEC   the new program is mapped. execve's result may overwrite a register that
+//                         is written in this stop, so: PTRACE_INTERRUPT, continue
 //     PTRACE_EVENT_STOP   on the way out of the kernel, in a plain stop: this is handed out
 //
 // Nothing is written into the process. If we die at any of these points, the kernel lets the thread
@@ -14,9 +13,9 @@
 // Threads whose loader opens the C library (ExecGate::Step::starts) are seized in the same way, and
 // handed out when the file is open. The loader sets the thread pointer up later than that.
 //
-// And threads that load a library: the thread that opens it is seized, and followed from call to
-// call to the end of the one that maps the library's code. Its address is that call's result, so no
-// thread knows it yet. The other threads of the process run on.
+// A thread that loads a library is caught as well. The thread that opens the library is seized, and
+// followed from call to call to the end of the call that maps the library's code. The address is
+// that call's result, so no thread knows it yet. The other threads of the process run on.
 //
 //     held at the gate    PTRACE_SEIZE, PTRACE_INTERRUPT, answer
 //     PTRACE_EVENT_STOP   the file is open; PTRACE_SYSCALL, to each entry and exit of a call
@@ -24,11 +23,11 @@
 //     PTRACE_EVENT_STOP   handed out
 //     entry of close      it was loaded already, or does not fit: let go
 //
-// And threads that another pinprick, which follows the same file, has seized before: the kernel
-// asks one after the other. Such a thread is let through, and seized when the other one has let it
-// go. It has run some moments then.
+// Another pinprick that follows the same file may have seized a thread first, because the kernel
+// asks one after the other. Such a thread is let through, and seized when the other pinprick has
+// let it go. By then it has run for some moments.
 //
-// For one thread of ours, which traces the processes.
+// To be used by one thread of ours, which traces the processes.
 #pragma once
 
 #include <sys/types.h>

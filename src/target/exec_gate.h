@@ -1,21 +1,20 @@
-// A gate at the execution of files: whichever process executes one of them, by whatever name, the
-// kernel holds the executing thread when it opens the file, until we answer (fanotify(7),
-// FAN_OPEN_EXEC_PERM). Needs root.
+// A gate at the execution of files. When a process executes one of them, by any name, the kernel
+// holds the executing thread as it opens the file, until we answer (fanotify(7),
+// FAN_OPEN_EXEC_PERM). This needs root.
 //
-// A thread that is held must always be let go. So
-//   - a thread of ours, the answering thread, does nothing that can block: it takes and answers
-//     events, and looks at a clock. It opens no file but in /proc, and prints nothing.
-//   - It has a table of descriptors of its own, and takes no more events than fit into it: an event
-//     that the kernel has no descriptor for would be denied, and the execution would fail.
-//   - It answers each event itself that the user of the gate has not answered in time.
-//   - If we die, the kernel lets all go. No other process may have the descriptor then: after
-//   open(), we
-//     must not fork.
-//   - If we are stopped (by a debugger, or SIGSTOP), we would hold all. A timer of the kernel's
-//     then kills us: the answering thread has to set it anew within a second. It runs with a
-//     real-time priority if the system permits, so that load does not keep it from that.
+// Each thread that is held must be let go in any case. So:
+//   - One thread of ours, the answering thread, does nothing that can block. It takes and answers
+//     events, and looks at a clock. It opens no file except in /proc, and prints nothing.
+//   - The answering thread has a table of descriptors of its own, and takes no more events than fit
+//     into it. The kernel denies an event for which it has no descriptor, and the execution fails.
+//   - It answers each event that the user of the gate has not answered in time.
+//   - If we die, the kernel lets all threads go, unless another process has the descriptor. So we
+//     must not fork after open().
+//   - If we are stopped (by a debugger, or SIGSTOP), we hold all these threads. Then a timer of the
+//     kernel's kills us, because the answering thread has to set it anew within a second. That
+//     thread has a real-time priority if the system permits, so load does not delay it.
 //
-// request(), began_to_seize() and answer() are for one thread of ours, any.
+// request(), began_to_seize() and answer() are to be called by one thread of ours, whichever it is.
 #pragma once
 
 #include <sys/fanotify.h>

@@ -1,11 +1,11 @@
 // Uprobes: breakpoints that the kernel keeps in a process and counts itself (Linux 6.6, root). A
 // hit costs a microsecond or more, and almost any instruction can have one.
 //
-// From the breakpoint to the counter they are the kernel's: a thread that hits one needs nothing of
-// ours, and they vanish when their descriptors are closed, also by our death. Many are placed at
-// once by a BPF link. (Perf events would have to be opened for each thread and uprobe. An inherited
-// one makes the kernel look for the file's name in the target's memory, where it is not, so that
-// the creation of threads fails.)
+// The kernel has the breakpoint and the counter, so a thread that hits a uprobe needs nothing of
+// ours. Uprobes vanish when their descriptors are closed, also if we die. One BPF link places many
+// at once. (Perf events would have to be opened for each thread and each uprobe. An inherited perf
+// event makes the kernel look for the file's name in the target's memory, where it is not, and so
+// no thread could be created.)
 #pragma once
 
 #include <linux/bpf.h>

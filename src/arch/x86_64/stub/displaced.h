@@ -21,8 +21,8 @@ void emit_link(Assembler& code, Address to, uint8_t length, Stub& stub);
 // does not.
 std::optional<Address> emit_copies(Assembler& code, const Displaced& displaced, size_t from,
                                    size_t to, Stub& stub);
-// Emits the continuation: a jump to `next`, if there is one. Unwinders find the site by its
-// distance, so that without `next` only the distance is emitted.
+// Emits the continuation: a jump to `next`, if there is one. Unwinders find the site by the jump's
+// distance. So without `next`, only the distance is emitted.
 void emit_continuation(Assembler& code, const Displaced& displaced, std::optional<Address> next,
                        Stub& stub);
 
