@@ -81,6 +81,6 @@ needs_breakpoints() {
     "$work/cramped" 1 1000
   echo "$output"
   [ "$(grep -c -- '--trap' <<<"$output")" -eq 1 ]
-  [[ "$output" == *"warning: --trap: the kernel grants breakpoints to root only"* ]]
+  [[ "$output" == *"warning: --trap: the kernel lets only root place breakpoints"* ]]
   [[ "$output" == *"armed 2 of 4 instructions"* ]]
 }
