@@ -52,7 +52,7 @@ struct pinprick_point_call {
 
 /* Made by PINPRICK_POINT_DEFINE. All of it is libpinprick's own. */
 struct pinprick_point {
-  const struct pinprick_point_call* calls; /* up to one without a function; NULL: none */
+  const struct pinprick_point_call* calls; /* at least one, up to one without a function; or NULL */
   const char* names;                       /* the provider, a zero, the name */
   const char* types;                       /* of the arguments, separated by commas */
   uint16_t semaphore; /* how many tools and libraries want PINPRICK_POINT_SDT */
@@ -246,7 +246,9 @@ static inline void pinprick_points_free(struct pinprick_point_list* list) {
 
 /* Calls `run` with each function that is attached. Between the two stores, no list of functions
  * that this thread reads is freed, and pinprick_points_synchronize() waits. A signal handler that
- * interrupts between load and store leaves the word as it was. */
+ * interrupts between load and store leaves the word as it was.
+ *
+ * The branches are such that none is taken when one function is attached. */
 #define PINPRICK_POINT_RUN_(point, run)                                                            \
   do {                                                                                             \
     if (!pinprick_points_available()) break;                                                       \
@@ -255,8 +257,11 @@ static inline void pinprick_points_free(struct pinprick_point_list* list) {
     if (pp_outer == 0) __atomic_store_n(pp_reader.running, pp_reader.period, __ATOMIC_RELAXED);    \
     __atomic_signal_fence(__ATOMIC_SEQ_CST);                                                       \
     const struct pinprick_point_call* pp_call = __atomic_load_n(&(point).calls, __ATOMIC_ACQUIRE); \
-    if (pp_call != NULL)                                                                           \
-      for (; pp_call->function != NULL; ++pp_call) run;                                            \
+    if (__builtin_expect(pp_call != NULL, 1)) {                                                    \
+      do {                                                                                         \
+        run;                                                                                       \
+      } while (__builtin_expect((++pp_call)->function != NULL, 0));                                \
+    }                                                                                              \
     __atomic_store_n(pp_reader.running, pp_outer, __ATOMIC_RELEASE);                               \
   } while (0)
 
@@ -266,7 +271,8 @@ static inline void pinprick_points_free(struct pinprick_point_list* list) {
 
 /* Calls the function whose address is first in *arguments, with `arguments`. For the compiler this
  * is no call: it changes no general register, so the code around a point keeps its values where
- * they are, and saves none of them. Vector registers are changed.
+ * they are, and saves none of them. Vector registers are changed. The direction flag is clear, as
+ * at each statement.
  *
  * The caller pushes `arguments` below its red zone. CFA is the caller's stack pointer before that,
  * by which unwinders find its frame. */
@@ -296,7 +302,6 @@ __asm__(".ifndef pinprick_point_visit\n" /* with LTO, several files become one *
         "pushq %r11\n"
         "movq 16(%rbp), %rdi\n"
         "andq $-16, %rsp\n"
-        "cld\n"
         "callq *(%rdi)\n"
         "movq -72(%rbp), %r11\n"
         "movq -64(%rbp), %r10\n"

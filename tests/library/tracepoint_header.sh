@@ -39,6 +39,22 @@ off_is_one_nop() {
   done
 }
 
+# With one function, a hit takes no branch but for calls and returns: most of the time is theirs.
+one_function_is_called_in_a_straight_line() {
+  local compiler options
+  for compiler in "${cc[@]}"; do
+    for options in -O2 "-O3 -fPIC"; do
+      # shellcheck disable=SC2086
+      $compiler $options -std=gnu11 "${include[@]}" -DWITH_POINT -c "$here/golden.c" -o "$work/on.o"
+      usual_path "$work/on.o" pinprick_point_visit_golden__small >"$work/on"
+      grep -q '^call \*' "$work/on" || fail "$compiler $options: no call"
+      ! grep '^jmp' "$work/on" || { echo "$compiler $options"; cat "$work/on"; exit 1; }
+      # The branch after the call is the one back, for more functions.
+      sed -n '/^call \*/,$p' "$work/on" | grep -q '^jne' || fail "$compiler $options: no way back"
+    done
+  done
+}
+
 compiles_everywhere() {
   local compiler options
   for options in -O0 -O1 -O2 -O3 -Os -fPIC "-O2 -fno-pie" "-O2 -flto" "-O2 -fstack-protector-strong" \
