@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <sstream>
 #include <utility>
 
 namespace pinprick::bench {
@@ -121,6 +122,14 @@ Result<std::string, cli::Message> Child::read_line_with(std::string_view text) {
     if (!*line) return fail(ended());
     if ((*line)->find(text) != std::string::npos) return *std::move(*line);
   }
+}
+
+bool is_installed(const std::string& program) {
+  const char* path = ::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (::access(fmt::format("{}/{}", folder, program).c_str(), X_OK) == 0) return true;
+  return false;
 }
 
 std::vector<int> allowed_cpus() {

@@ -51,6 +51,9 @@ class Child {
   const Interrupts* interrupts_;
 };
 
+// Whether PATH has the program.
+bool is_installed(const std::string& program);
+
 // The CPUs on which we may run.
 std::vector<int> allowed_cpus();
 

@@ -1,4 +1,5 @@
-// pinprick-bench TARGETS OUT [hits] [arm] [mass] [redis] [self] [slots] [stops] [files]
+// pinprick-bench TARGETS OUT [hits] [arm] [mass] [redis] [self] [points] [slots] [stops]
+//     [files]
 //
 // Measures, prints tables, and writes OUT/results.json and OUT/facts.json. TARGETS is the folder
 // with the programs to be probed. scripts/bench says what is measured, and what the files contain.
@@ -15,6 +16,7 @@
 #include "hit_cost.h"
 #include "interrupts.h"
 #include "mass_cost.h"
+#include "point_cost.h"
 #include "redis_cost.h"
 #include "results.h"
 #include "self_cost.h"
@@ -80,6 +82,13 @@ int run(const std::string& targets, const std::string& out, const std::set<std::
       return fail_with(done.error());
     if (const int status = write(); status != cli::kOk) return status;
   }
+  if (wanted("points")) {
+    fmt::print("Tracepoints, nanoseconds per hit\n\n");
+    std::fflush(stdout);
+    if (auto done = measure_points(targets, interrupts, results); !done)
+      return fail_with(done.error());
+    if (const int status = write(); status != cli::kOk) return status;
+  }
   if (wanted("slots")) {
     fmt::print("Two ways to call a measured function, nanoseconds per call\n\n");
     std::fflush(stdout);
@@ -109,12 +118,13 @@ int main(int argc, char** argv) {
   const std::set<std::string> groups(argv + std::min(argc, 3), argv + argc);
   const bool known = std::all_of(groups.begin(), groups.end(), [](const std::string& group) {
     return group == "hits" || group == "arm" || group == "mass" || group == "redis" ||
-           group == "self" || group == "slots" || group == "stops" || group == "files";
+           group == "self" || group == "points" || group == "slots" || group == "stops" ||
+           group == "files";
   });
   if (argc < 3 || !known) {
     fmt::print(stderr,
-               "usage: pinprick-bench TARGETS OUT [hits] [arm] [mass] [redis] [self] [slots] "
-               "[stops] [files]\n");
+               "usage: pinprick-bench TARGETS OUT [hits] [arm] [mass] [redis] [self] [points] "
+               "[slots] [stops] [files]\n");
     return pinprick::cli::kUsage;
   }
   return pinprick::bench::run(argv[1], argv[2], groups);

@@ -46,14 +46,6 @@ const std::vector<std::string> kBusyFunctions = {"redis-server:processCommand", 
                                                  "redis-server:lookupKey*", "libc:read",
                                                  "libc:write"};
 
-bool is_installed(const std::string& program) {
-  const char* path = ::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (::access(fmt::format("{}/{}", folder, program).c_str(), X_OK) == 0) return true;
-  return false;
-}
-
 class PrivateFolder {
  public:
   PrivateFolder() : path_(std::filesystem::temp_directory_path() / "pinprick-bench-XXXXXX") {

@@ -52,8 +52,9 @@ void print_cost_goal(std::string_view what, double limit, const Record* worst) {
 }
 
 // Formats a time, if it is long in a larger unit, with the unit.
-std::string shown(double ns) {
+std::string shown(double ns, const std::string& unit = "") {
   constexpr double kLong = 1e5;
+  if (!unit.empty()) return fmt::format("{:.1f} {}", ns, unit);
   return ns < kLong ? fmt::format("{:.2f}", ns) : cli::duration_ns(ns);
 }
 
@@ -92,7 +93,7 @@ const Record* Results::find(std::string_view name, std::string_view engine, size
 }
 
 void Results::print_table(size_t begin, bool ratio) const {
-  fmt::print("{:<18} {:<8} {:>7} {:>12} {:>12} {:>12}{}\n", "name", "engine", "threads", "base",
+  fmt::print("{:<26} {:<9} {:>7} {:>12} {:>12} {:>12}{}\n", "name", "engine", "threads", "base",
              "probed", "added", ratio ? "    kernel adds" : "");
   for (size_t i = begin; i < records_.size(); ++i) {
     const Record& record = records_[i];
@@ -101,9 +102,9 @@ void Results::print_table(size_t begin, bool ratio) const {
         record.engine == kPinprick && ratio ? find(record.name, kKernel, record.threads) : nullptr;
     if (kernel != nullptr && record.added_ns() > 0)
       times = fmt::format("{:>10.0f} times", kernel->added_ns() / record.added_ns());
-    fmt::print("{:<18} {:<8} {:>7} {:>12} {:>12} {:>12}{}\n", record.name, record.engine,
-               record.threads, shown(record.base_ns), shown(record.ns), shown(record.added_ns()),
-               times);
+    fmt::print("{:<26} {:<9} {:>7} {:>12} {:>12} {:>12}{}\n", record.name, record.engine,
+               record.threads, shown(record.base_ns, record.unit), shown(record.ns, record.unit),
+               shown(record.added_ns(), record.unit), times);
   }
   fmt::print("\n");
 }
@@ -154,9 +155,24 @@ void Results::print_goals() const {
                fmt::format("at worst {:+.1f}% ({})", 100 * growth, fastest_growing->name));
 }
 
+void Results::print_limit(std::string_view name, std::string_view what, double limit, double unit,
+                          std::string_view unit_name, size_t threads) const {
+  const Record* const record = find(name, kPinprick, threads);
+  if (record == nullptr) return;
+  print_goal(fmt::format("{} at most {} {}", what, limit / unit, unit_name),
+             record->added_ns() <= limit, fmt::format("{:.2f}", record->added_ns() / unit));
+}
+
 bool Results::write(const std::string& folder) const {
   auto records = nlohmann::json::array();
   for (const Record& record : records_) {
+    if (!record.unit.empty()) {
+      records.push_back({{"name", record.name},
+                         {"engine", record.engine},
+                         {"unit", record.unit},
+                         {"value", record.ns}});
+      continue;
+    }
     nlohmann::json out = {{"name", record.name},       {"engine", record.engine},
                           {"threads", record.threads}, {"base_ns", record.base_ns},
                           {"ns", record.ns},           {"added_ns", record.added_ns()}};
@@ -164,6 +180,7 @@ bool Results::write(const std::string& folder) const {
       out["millions_per_second"] = record.millions;
       out["millions_per_second_sd"] = record.millions_sd;
     }
+    if (record.in_percent) out["added_percent"] = record.added_percent();
     records.push_back(std::move(out));
   }
   std::ofstream results(folder + "/results.json"), facts(folder + "/facts.json");

@@ -13,7 +13,8 @@ inline constexpr std::string_view kPinprick = "pinprick";
 inline constexpr std::string_view kKernel = "kernel";
 inline constexpr std::string_view kSignal = "signal";  // a bare signal handler
 
-// One line of the table: nanoseconds per call and thread, per request, or for a whole batch.
+// One line of the table: nanoseconds per call and thread, per request, or for a whole batch. With a
+// unit, `ns` is in that unit instead.
 struct Record {
   std::string name;
   std::string_view engine = kPinprick;
@@ -24,7 +25,10 @@ struct Record {
   // the runs; 0 if not measured.
   double millions = 0;
   double millions_sd = 0;
+  std::string unit = {};    // empty: nanoseconds
+  bool in_percent = false;  // a whole program's run, of which the difference matters in percent
   double added_ns() const { return ns - base_ns; }
+  double added_percent() const { return 100 * added_ns() / base_ns; }
 };
 
 class Results {
@@ -46,6 +50,10 @@ class Results {
   //     uprobe-nop         ( 2 cpus):    6.412 +-  0.031M/s  (   3.206M/s/cpu)
   void print_throughput(size_t begin) const;
   void print_goals() const;
+  // Prints whether what pinprick's record adds is at most `limit`, both shown in units of `unit`.
+  // Prints nothing if it was not measured.
+  void print_limit(std::string_view name, std::string_view what, double limit, double unit,
+                   std::string_view unit_name, size_t threads = 1) const;
   bool write(const std::string& folder) const;
 
  private:

@@ -1,9 +1,7 @@
-// A program that records statistics about itself, and prints what that costs: one line for each
-// measurement,
+// A program that records statistics about itself, and prints what that costs, in the lines of
+// timing.h.
 //
-//     NAME ENGINE THREADS BASE_NS NS
-//
-// and a last line `done`. Times are nanoseconds per record and thread, medians of runs in turn
+// Times are nanoseconds per record and thread, medians of runs in turn
 // without and with the record; for kstats-read-1000, of the whole reading. The values change from
 // record to record, over four powers of ten.
 #include <pinprick/kstats.h>
@@ -11,7 +9,6 @@
 
 #include <algorithm>
 #include <barrier>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
@@ -20,36 +17,18 @@
 #include <vector>
 
 #include "ledger/recorded_statistics.h"
+#include "timing.h"
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using pinprick::Kstats;
 
-constexpr int kRuns = 101;
 constexpr uint64_t kRecords = 200'000;
 
 void expect(bool right, const char* what) {
   if (right) return;
   std::cerr << "kstats_target: " << what << "\n";
   std::exit(1);
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-void report(const std::string& name, int threads, double base, double ns) {
-  std::cout << name << " pinprick " << threads << " " << base << " " << ns << std::endl;
-}
-
-template <class F>
-double ns_of(F&& f) {
-  const auto begin = Clock::now();
-  f();
-  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
 }
 
 // Values as a program computes them while it records others.
@@ -99,7 +78,7 @@ void compare(const std::string& name, int threads, F&& use) {
     for (const auto& one : runs) all.insert(all.end(), one.begin(), one.end());
     return median(std::move(all));
   };
-  report(name, threads, of_all(base), of_all(with));
+  report(name, "pinprick", threads, of_all(base), of_all(with));
 }
 
 void measure_records() {
@@ -143,7 +122,7 @@ void measure_reading() {
       expect(read && read->size() == kStatistics, "not all statistics were read");
       expect(read->back().total().count() == 4 * 17, "records were lost");
     }));
-  report("kstats-read-1000", 1, 0, median(ns));
+  report("kstats-read-1000", "pinprick", 1, 0, median(ns));
 }
 
 }  // namespace

@@ -1,37 +1,50 @@
-// A program with tracepoints, which prints what they cost: one line for each measurement,
+// A program with tracepoints, which prints what they cost, in the lines of timing.h.
 //
-//     NAME ENGINE THREADS BASE_NS NS
-//
-// and a last line `done`. Times are nanoseconds per hit, medians of runs in turn of a loop with an
-// empty asm and of the same loop with the point; for tracepoints-switch-10000, of the whole batch
-// that attaches, or detaches, a function at 10,000 points while two threads reach them. With a
-// wrong count, it exits with status 1.
+// Times are nanoseconds per hit, medians of runs in turn of a loop with an empty asm and of the
+// same loop with the point; for tracepoints-switch-10000, of the whole batch that attaches, or
+// detaches, a function at 10,000 points while two threads reach them. tracepoint-cold-bytes is how
+// much code a site adds to its function, apart from its nop. With a wrong count, it exits with
+// status 1.
 #include <pinprick/tracepoint.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
-#include <string>
 #include <thread>
 #include <vector>
 
+#include "timing.h"
+
 PINPRICK_POINT_DECLARE(bench, hit, uint64_t);
 PINPRICK_POINT_DEFINE(bench, hit);
+PINPRICK_POINT_DECLARE(bench, site, int, const char*);
+PINPRICK_POINT_DEFINE(bench, site);
 
 extern "C" {
 extern pinprick_point many_points[], many_points_end[];  // many_points.S
 uint64_t reach_many_points();                            // returns how many were on
+
+// Two functions that differ in their sites alone, each in a section of its own: the linker knows
+// where these start and end, and the compiler splits no function of such a section.
+extern const char __start_sites[], __stop_sites[], __start_no_sites[], __stop_no_sites[];
 }
 
+#define SITES(section_name, name, site)                                                      \
+  __attribute__((section(section_name), used, noinline)) int name(int i, const char* text) { \
+    site;                                                                                    \
+    site;                                                                                    \
+    site;                                                                                    \
+    site;                                                                                    \
+    site;                                                                                    \
+    site;                                                                                    \
+    site;                                                                                    \
+    site;                                                                                    \
+    return i;                                                                                \
+  }
+
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr int kRuns = 101;
-constexpr uint64_t kHits = 200'000;
 
 void expect(bool right, const char* what) {
   if (right) return;
@@ -39,47 +52,49 @@ void expect(bool right, const char* what) {
   std::exit(1);
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+// Three loops that differ in one statement.
+HIT_LOOP(empty, asm volatile(""))
+HIT_LOOP(plain, PINPRICK_POINT(bench, hit, i))
+HIT_LOOP(with_semaphore, PINPRICK_POINT_SDT(bench, hit, i))
+
+void compare(const char* name, void (*loop)()) {
+  compare_hits(name, "pinprick", kRuns, empty, loop);
 }
 
-void report(const std::string& name, int threads, double base, double ns) {
-  std::cout << name << " pinprick " << threads << " " << base << " " << ns << std::endl;
+constexpr int kSites = 8, kNopBytes = 5;
+SITES("no_sites", without_sites, asm volatile("" : "+r"(i), "+r"(text)))
+SITES("sites", with_sites,
+      asm volatile(""
+                   : "+r"(i), "+r"(text));
+      PINPRICK_POINT(bench, site, i, text))
+
+void measure_size() {
+  const auto added = (__stop_sites - __start_sites) - (__stop_no_sites - __start_no_sites);
+  report("tracepoint-cold-bytes", "pinprick", 1, 0, static_cast<double>(added) / kSites - kNopBytes,
+         "bytes");
 }
 
-template <class F>
-double ns_of(F&& f) {
-  const auto begin = Clock::now();
-  f();
-  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
-}
-
-// Three loops that differ in one statement, each at the start of a cache line.
-#define LOOP(name, ...)                                \
-  __attribute__((noinline, aligned(64))) void name() { \
-    for (uint64_t i = 0; i < kHits; ++i) {             \
-      asm volatile("" : : "r"(i));                     \
-      __VA_ARGS__;                                     \
-    }                                                  \
-  }
-LOOP(empty, asm volatile(""))
-LOOP(plain, PINPRICK_POINT(bench, hit, i))
-LOOP(with_semaphore, PINPRICK_POINT_SDT(bench, hit, i))
-
-template <class F>
-void compare(const std::string& name, F&& loop) {
-  std::vector<double> base, with;
-  for (int run = 0; run < kRuns; ++run) {
-    base.push_back(ns_of(empty) / static_cast<double>(kHits));
-    with.push_back(ns_of(loop) / static_cast<double>(kHits));
-  }
-  report(name, 1, median(base), median(with));
-}
-
-void count(void* data, uint64_t) {
+__attribute__((noinline)) void count(void* data, uint64_t) {
   ++*static_cast<uint64_t*>(data);
+}
+
+// The parts of a hit: the attached function itself; saving the registers around a call; finding the
+// word of this thread.
+uint64_t direct_hits = 0;
+__attribute__((noinline)) void visit_nothing(const pinprick_point_arguments_bench__hit*) {
+  asm volatile("");
+}
+HIT_LOOP(call_directly, count(&direct_hits, i))
+HIT_LOOP(save_registers, PINPRICK_POINT_VISIT_(bench__hit, visit_nothing, i))
+HIT_LOOP(find_thread, const pinprick_point_reader reader = pinprick_library_points_read();
+         asm volatile(""
+                      :
+                      : "r"(reader.running), "r"(reader.period)))
+
+void measure_parts() {
+  compare("tracepoint-part-function", call_directly);
+  compare("tracepoint-part-registers", save_registers);
+  compare("tracepoint-part-thread", find_thread);
 }
 
 void measure_hits() {
@@ -119,13 +134,15 @@ void measure_switching() {
   }
   stop = true;
   for (std::thread& one : threads) one.join();
-  report("tracepoints-switch-10000", 2, 0, std::max(median(on), median(off)));
+  report("tracepoints-switch-10000", "pinprick", 2, 0, std::max(median(on), median(off)));
 }
 
 }  // namespace
 
 int main() {
+  measure_size();
   measure_hits();
+  measure_parts();
   measure_switching();
   std::cout << "done" << std::endl;
 }
