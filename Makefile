@@ -41,8 +41,10 @@ fuzz:
 	@scripts/install-deps build test check
 	@scripts/fuzz $(or $(SECONDS),60)
 
+# Without LTTng, what it is compared with is left out.
 bench:
 	@scripts/install-deps build test
+	-@scripts/install-deps bench
 	@$(MAKE) --no-print-directory everything
 	@scripts/bench $(BUILD)
 

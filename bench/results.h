@@ -12,6 +12,7 @@ namespace pinprick::bench {
 inline constexpr std::string_view kPinprick = "pinprick";
 inline constexpr std::string_view kKernel = "kernel";
 inline constexpr std::string_view kSignal = "signal";  // a bare signal handler
+inline constexpr std::string_view kLttng = "lttng-ust";
 
 // One line of the table: nanoseconds per call and thread, per request, or for a whole batch. With a
 // unit, `ns` is in that unit instead.

@@ -19,7 +19,7 @@ Result<void, cli::Message> read_records(const std::vector<std::string>& command,
     std::string engine;
     std::istringstream(*line) >> record.name >> engine >> record.threads >> record.base_ns >>
         record.ns >> record.unit;
-    for (const std::string_view known : {kPinprick, kSignal})
+    for (const std::string_view known : {kPinprick, kSignal, kLttng})
       if (engine == known) record.engine = known;
     results.add(std::move(record));
   }
