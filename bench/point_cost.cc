@@ -1,8 +1,15 @@
 #include "point_cost.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <sstream>
+#include <utility>
 #include <vector>
 
 #include "child.h"
@@ -12,6 +19,9 @@ namespace pinprick::bench {
 namespace {
 
 constexpr double kOffNs = 0.3, kOnNs = 4, kSwitchNs = 100e6, kColdBytes = 70;
+constexpr std::array<size_t, 5> kProcesses = {50, 100, 200, 400, 800};
+constexpr int kMessages = 100'000;  // of one run, which takes about a second
+constexpr int kExchanges = 5;
 
 // A LTTng of its own, for the program that is the first argument. Its daemon, its sockets and its
 // buffers are in namespaces that end with this shell, in whatever way, so nothing stays. In the
@@ -53,6 +63,84 @@ Result<void, cli::Message> measure_lttng(const std::string& targets, const Inter
   return {};
 }
 
+struct Exchange {
+  double ns = 0;  // 0 if there cannot be so many processes
+  double cpu_ns = 0;
+};
+
+Result<Exchange, cli::Message> exchange(const std::string& program, size_t processes,
+                                        const Interrupts& interrupts) {
+  auto child = Child::start({program, fmt::format("{}", processes), fmt::format("{}", kMessages)},
+                            std::nullopt, interrupts);
+  if (!child) return fail(child.error());
+  const auto line = child->read_line_with("");
+  if (!line) return fail(line.error());
+  Exchange one;
+  std::istringstream(*line) >> one.ns >> one.cpu_ns;
+  return one;
+}
+
+// While it lives, we are the parent of processes whose parent has ended. At its end, it waits for
+// those, which have to be about to end.
+class Orphans {
+ public:
+  Orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  Orphans(const Orphans&) = delete;
+  Orphans& operator=(const Orphans&) = delete;
+  ~Orphans() {
+    while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
+    }
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+};
+
+// Sums over the runs, without points and with; zeros if there cannot be so many processes. Both
+// programs in turn, and each of them first in every second turn.
+using Exchanges = std::array<Exchange, 2>;
+Result<Exchanges, cli::Message> exchange_messages(const std::string& targets, size_t processes,
+                                                  const Interrupts& interrupts) {
+  Exchanges all;
+  const std::array<std::string, 2> programs = {targets + "/messages_without_points",
+                                               targets + "/messages_with_points"};
+  for (size_t run = 0; run < kExchanges; ++run)
+    for (size_t turn = 0; turn < programs.size(); ++turn) {
+      const size_t which = (run + turn) % programs.size();
+      const auto one = exchange(programs[which], processes, interrupts);
+      if (!one) return fail(one.error());
+      if (one->ns == 0) return Exchanges{};
+      all[which].ns += one->ns;
+      all[which].cpu_ns += one->cpu_ns;
+    }
+  return all;
+}
+
+Result<void, cli::Message> measure_messages(const std::string& targets,
+                                            const Interrupts& interrupts, Results& results) {
+  fmt::print(
+      "tracepoint-hackbench: {} messages between processes, with two points in the way of each, "
+      "which are off;\nseconds, averages of {}\n\n{:>9} {:>12} {:>12} {:>12} {:>12}\n",
+      kMessages, kExchanges, "processes", "no points", "points", "difference", "of CPU time");
+  // If we end one of the programs, its processes end with it.
+  const Orphans orphans;
+  for (const size_t processes : kProcesses) {
+    std::fflush(stdout);
+    const auto all = exchange_messages(targets, processes, interrupts);
+    if (!all) return fail(all.error());
+    const auto& [without, with] = *all;
+    if (without.ns == 0) {
+      fmt::print("{:>9} skipped; so many processes cannot be started here\n", processes);
+      continue;
+    }
+    Record record = {"tracepoint-hackbench", kPinprick, processes, without.ns / kExchanges,
+                     with.ns / kExchanges};
+    record.in_percent = true;
+    fmt::print("{:>9} {:>12.3f} {:>12.3f} {:>11.1f}% {:>11.1f}%\n", processes, record.base_ns / 1e9,
+               record.ns / 1e9, record.added_percent(), 100 * (with.cpu_ns / without.cpu_ns - 1));
+    results.add(std::move(record));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void, cli::Message> measure_points(const std::string& targets, const Interrupts& interrupts,
@@ -69,7 +157,9 @@ Result<void, cli::Message> measure_points(const std::string& targets, const Inte
   results.print_limit("tracepoint-cold-bytes", "a site has", kColdBytes, 1,
                       "bytes away from the usual path");
   fmt::print("\n");
-  return {};
+  auto done = measure_messages(targets, interrupts, results);
+  fmt::print("\n");
+  return done;
 }
 
 }  // namespace pinprick::bench
