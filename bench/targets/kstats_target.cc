@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/heap.h"
 #include "ledger/recorded_statistics.h"
 #include "timing.h"
 
@@ -128,6 +129,7 @@ void measure_reading() {
 }  // namespace
 
 int main() {
+  pinprick::prepare_heap();  // as the pinprick that reads does
   measure_records();
   measure_reading();
   std::cout << "done" << std::endl;

@@ -98,14 +98,14 @@ std::vector<ledger::RecordedFile> recordings_of(pid_t pid, ledger::RecordedFile:
   return files;
 }
 
-StatisticFigures figures_of(const ledger::RecordedStatistic& recorded) {
+StatisticFigures figures_of(ledger::RecordedStatistic recorded) {
   StatisticFigures figures;
-  figures.name = recorded.name;
+  figures.name = std::move(recorded.name);
   figures.bits = recorded.bits;
   figures.kind = Kind::recorded;
   figures.is_running = recorded.running;
   figures.created_ns = recorded.created_ns;
-  figures.by_cpu = recorded.cpus;
+  figures.by_cpu = std::move(recorded.cpus);
   figures.unrecorded.missed = recorded.missed;
   figures.unrecorded.repeated = recorded.unmatched_starts;
   figures.unrecorded.unmatched = recorded.unmatched_ends;
@@ -379,7 +379,7 @@ std::vector<StatisticFigures> Statistics::read_all() const {
     if (one.journal.header.gap != layout::Gap::none)
       figures.push_back(figures_of(one, Which::gaps, memory));
   }
-  for (const auto& one : recorded()) figures.push_back(figures_of(one));
+  for (auto& one : recorded()) figures.push_back(figures_of(std::move(one)));
   return figures;
 }
 

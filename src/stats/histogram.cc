@@ -8,7 +8,14 @@ namespace pinprick::stats {
 
 void Histogram::merge(const Histogram& other) {
   assert(bits_ == other.bits_);
-  for (uint32_t i = 0; i < other.cells_.size(); ++i) add(i, other.cells_[i]);
+  if (cells_.empty()) {
+    cells_ = other.cells_;
+    return;
+  }
+  for (uint32_t i = 0; i < other.cells_.size(); ++i) {
+    cells_[i].count += other.cells_[i].count;
+    cells_[i].sum += other.cells_[i].sum;
+  }
 }
 
 Histogram Histogram::since(const Histogram& earlier) const {
