@@ -17,7 +17,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CHECK(all.size() <= section.size() / sizeof(Address));
   const auto sleds = image::parse_xray_map(section, address);
   CHECK(sleds.size() <= section.size() / 32);
-  for (const image::EntryRecord& one : sleds) CHECK(one.kind == EntryKind::xray);
+  std::vector<Address> listed;
+  for (const image::XraySled& one : sleds) listed.push_back(one.address);
+  const auto returns = image::returns_at_sleds(section, address, listed);
+  CHECK(returns.empty() || returns == listed);
   return 0;
 }
 
