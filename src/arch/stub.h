@@ -161,9 +161,10 @@ struct RecordValue {
   std::variant<std::monostate, Memory, Constant> instead = {};
 };
 
-// Starts a span or a gap, or ends it and records its time. The arena's enter routine does it.
+// Starts a span, a gap or a call, or ends it and records its time. The arena's enter routine does
+// it. A call starts at the entry of a function, and ends at its returns.
 struct PassSpan {
-  Metric metric;       // its counters are layout::SpanCounters
+  Metric metric;       // its counters are layout::SpanCounters; of a call, TimeCounters
   uint16_t start = 0;  // where the thread's entry has its start (layout::span_start_offset)
   layout::Pass pass = layout::Pass::starts;
 };

@@ -6,8 +6,8 @@
 // it, and adds slots after the existing ones.
 //
 //     lower addresses                                                       higher
-//     | slots | free-list head per CPU | callers | threads | reusable | context | image | slots'
-//     code |
+//     | slots | free-list head per CPU | callers | threads | open calls | reusable | context |
+//     image | slots' code |
 //     |<------------------------- read, write ------------------------------->|<- read, execute ->|
 #pragma once
 
@@ -59,6 +59,8 @@ enum class Pass : uint16_t {
   starts_gap_of_cpu = PP_PASS_STARTS_GAP_OF_CPU,
   ends_gap_of_cpu = PP_PASS_ENDS_GAP_OF_CPU,
   starts_gap_of_thread = PP_PASS_STARTS_GAP_OF_THREAD,
+  starts_call = PP_PASS_STARTS_CALL,
+  ends_call = PP_PASS_ENDS_CALL,
 };
 
 // The counters of one timed metric in a per-CPU area: calls that were not recorded, by cause, and
@@ -66,7 +68,7 @@ enum class Pass : uint16_t {
 struct TimeCounters {
   uint64_t missed = 0;          // calls that found no slot, or no block
   uint64_t unwound = 0;         // calls that an exception or the like unwound
-  uint64_t abandoned = 0;       // calls left by longjmp, whose slot was then reused
+  uint64_t abandoned = 0;       // calls left by longjmp, whose slot or entry was then reused
   uint64_t from_generated = 0;  // calls that were not timed because generated code made them
   uint64_t block = 0;           // offset of the histogram's block in the pool; 0: none yet
 };
@@ -89,6 +91,15 @@ struct ThreadEntry {
   uint32_t tid;
   uint32_t dead;  // written by the controller: the thread with this TID has ended
   // After it, one word per span: when it started, in TSC ticks; 0: it has not started.
+};
+
+// An entry of the table of calls that are timed by sleds (runtime/open_call.inc): a call in
+// progress.
+struct OpenCall {
+  uint64_t stack;     // address of the return address on the stack; or PP_OPEN_CALL_FREE, or 0
+  uint64_t counters;  // ProbeRecord::counters of the function
+  uint64_t tsc;       // at entry
+  uint64_t return_address;  // tells the controller whether the call is still on the stack
 };
 
 // The functions of an unwinder that the runtime calls when a slot's frame is unwound, and where the
@@ -123,7 +134,7 @@ struct alignas(4096) RuntimeContext {
   // header, so that what is read from it is checked against these fields.
   uint64_t pool;
   uint64_t pool_last_taken;  // `taken` of the pool may be at most this when a block is given out
-  uint64_t unused;
+  uint64_t open_calls;       // table of OpenCall; 0: there is none
   alignas(64) uint64_t free_list;  // global: tag << 32 | index + 1 of the first free slot
   alignas(64) uint64_t slots;
   uint64_t ns_multiplier;  // nanoseconds per TSC tick, times 2^32
@@ -187,6 +198,12 @@ static_assert(offsetof(ThreadEntry, owner) == PP_THREAD_OWNER);
 static_assert(offsetof(ThreadEntry, tid) == PP_THREAD_TID);
 static_assert(offsetof(ThreadEntry, dead) == PP_THREAD_DEAD);
 static_assert(sizeof(ThreadEntry) == PP_THREAD_STARTS);
+static_assert(sizeof(OpenCall) == PP_OPEN_CALL_SIZE);
+static_assert(PP_OPEN_CALL_SIZE == 1 << PP_OPEN_CALL_SIZE_LOG2);
+static_assert(offsetof(OpenCall, stack) == PP_OPEN_CALL_STACK);
+static_assert(offsetof(OpenCall, counters) == PP_OPEN_CALL_COUNTERS);
+static_assert(offsetof(OpenCall, tsc) == PP_OPEN_CALL_TSC);
+static_assert(offsetof(OpenCall, return_address) == PP_OPEN_CALL_RETURN_ADDRESS);
 static_assert(offsetof(TimeCounters, missed) == PP_COUNTERS_MISSED);
 static_assert(offsetof(TimeCounters, unwound) == PP_COUNTERS_UNWOUND);
 static_assert(offsetof(TimeCounters, abandoned) == PP_COUNTERS_ABANDONED);
@@ -203,6 +220,7 @@ static_assert(offsetof(HitRecord, point) == PP_HIT_POINT);
 static_assert(offsetof(HitRecord, resume) == PP_HIT_RESUME);
 static_assert(offsetof(HitRecord, copy) == PP_HIT_COPY);
 static_assert(sizeof(RuntimeContext) == PP_CONTEXT_SIZE);
+static_assert(offsetof(RuntimeContext, open_calls) == PP_CONTEXT_OPEN_CALLS);
 static_assert(offsetof(RuntimeContext, free_list) == PP_CONTEXT_FREE_LIST);
 static_assert(offsetof(RuntimeContext, slots) == PP_CONTEXT_SLOTS);
 static_assert(offsetof(RuntimeContext, ns_multiplier) == PP_CONTEXT_NS_MULTIPLIER);
@@ -241,6 +259,10 @@ constexpr uint64_t thread_table_size(uint64_t spans) {
 constexpr uint16_t span_start_offset(uint64_t span) {
   return static_cast<uint16_t>(sizeof(ThreadEntry) + span * sizeof(uint64_t));
 }
+
+// One entry per hash value, and the rest of the last one's window.
+inline constexpr uint64_t kOpenCalls = (1 << PP_OPEN_CALLS_LOG2) + PP_OPEN_CALLS_WINDOW - 1;
+inline constexpr uint64_t kOpenCallsSize = align_up(kOpenCalls * sizeof(OpenCall), kPageSize);
 
 // The pages of a context that say where the per-CPU areas are.
 inline constexpr uint64_t kAreaTablesBegin = offsetof(RuntimeContext, locked_areas);

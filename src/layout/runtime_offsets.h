@@ -17,7 +17,7 @@
 #define PP_SLOT_REUSED 59
 #define PP_SLOT_GLOBAL_NEXT 60
 
-// PP_SLOT_TSC of a call that is not to be recorded: no clock gets there.
+// PP_SLOT_TSC, or PP_OPEN_CALL_TSC, of a call that is not to be recorded: no clock gets there.
 #define PP_SLOT_TSC_DROPPED (-1)
 
 // PP_SLOT_REUSED of a slot whose call was abandoned: taken by a later call; that call has returned.
@@ -52,6 +52,9 @@
 #define PP_PASS_STARTS_GAP_OF_CPU 2
 #define PP_PASS_ENDS_GAP_OF_CPU 3
 #define PP_PASS_STARTS_GAP_OF_THREAD 4
+// A call that is timed by sleds: its start, and its end.
+#define PP_PASS_STARTS_CALL 5
+#define PP_PASS_ENDS_CALL 6
 
 // Counters of a span (SpanCounters), instead of those of calls.
 #define PP_COUNTERS_REPEATED 8
@@ -61,6 +64,7 @@
 #define PP_CONTEXT_SIZE 28672
 #define PP_CONTEXT_POOL 8
 #define PP_CONTEXT_POOL_LAST_TAKEN 16
+#define PP_CONTEXT_OPEN_CALLS 24
 #define PP_CONTEXT_FREE_LIST 64
 #define PP_CONTEXT_SLOTS 128
 #define PP_CONTEXT_NS_MULTIPLIER 136
@@ -96,6 +100,19 @@
 #define PP_THREAD_TID 8
 #define PP_THREAD_DEAD 12
 #define PP_THREAD_STARTS 16
+
+// Table of calls that are timed by sleds (OpenCall): a call's entry is one of PP_OPEN_CALLS_WINDOW,
+// the first of which is found by a hash of its position on the stack.
+#define PP_OPEN_CALLS_LOG2 16
+#define PP_OPEN_CALLS_WINDOW 16
+#define PP_OPEN_CALL_SIZE 32
+#define PP_OPEN_CALL_SIZE_LOG2 5
+#define PP_OPEN_CALL_STACK 0
+#define PP_OPEN_CALL_COUNTERS 8
+#define PP_OPEN_CALL_TSC 16
+#define PP_OPEN_CALL_RETURN_ADDRESS 24
+// PP_OPEN_CALL_STACK of an entry that had a call, and has none; 0: it never had one.
+#define PP_OPEN_CALL_FREE 1
 
 #define PP_MAX_CPUS 1024
 #define PP_LOCKED_STRIPES_LOG2 3

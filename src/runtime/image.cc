@@ -95,6 +95,10 @@ uint64_t threads_offset(uint64_t capacity, uint32_t cpu_count, uint64_t callers_
   return callers_offset(capacity, cpu_count) + align_up(callers_size, kPageSize);
 }
 
+uint64_t open_calls_size(bool has_sleds) {
+  return has_sleds ? layout::kOpenCallsSize : 0;
+}
+
 const uint8_t* enter_routine(const RuntimeSpec& spec) {
   if (spec.callers_size == 0) return spec.rseq ? pp_enter_any : pp_enter_any_locked;
   return spec.rseq ? pp_enter : pp_enter_locked;
@@ -103,9 +107,9 @@ const uint8_t* enter_routine(const RuntimeSpec& spec) {
 }  // namespace
 
 RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size,
-                             uint64_t spans) {
+                             uint64_t spans, bool has_sleds) {
   return {threads_offset(capacity, cpu_count, callers_size) + layout::thread_table_size(spans) +
-              PP_REUSABLE_SIZE + sizeof(layout::RuntimeContext),
+              open_calls_size(has_sleds) + PP_REUSABLE_SIZE + sizeof(layout::RuntimeContext),
           align_up(image_size() + capacity * arch::kSlotCodeSize, kPageSize)};
 }
 
@@ -114,7 +118,8 @@ Address callers_in(Address address, const RuntimeSpec& spec) {
 }
 
 RuntimeExtent runtime_extent(const RuntimeSpec& spec) {
-  return runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size, spec.spans);
+  return runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size, spec.spans,
+                        spec.has_sleds);
 }
 
 Range threads_in(Address address, const RuntimeSpec& spec) {
@@ -190,6 +195,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
     context.thread_size = layout::thread_entry_size(spec.spans);
     context.tid_offset = spec.tid_offset;
   }
+  if (spec.has_sleds) context.open_calls = threads_in(address, spec).end;
   context.reuse_from = std::min(kReusedFrom, spec.capacity / kReusedAfter);
   context.ns_multiplier = spec.ns_multiplier;
   context.blocks = spec.blocks.begin;

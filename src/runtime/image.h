@@ -46,6 +46,8 @@ struct RuntimeSpec {
   uint64_t callers_size = 0;
   // How many spans are measured.
   uint64_t spans = 0;
+  // Are calls timed by sleds (open_call.inc)?
+  bool has_sleds = false;
   ThreadPointer thread_pointer = ThreadPointer::by_instruction;
   int64_t tid_offset = 0;  // of a thread's TID in its control block, if it is known already
 
@@ -60,7 +62,7 @@ struct RuntimeExtent {
 };
 
 RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size = 0,
-                             uint64_t spans = 0);
+                             uint64_t spans = 0, bool has_sleds = false);
 RuntimeExtent runtime_extent(const RuntimeSpec& spec);
 
 // Where the table of callers is in a runtime at `address`.
