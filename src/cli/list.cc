@@ -25,6 +25,9 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
   const auto timed = placement::plan_probes(matches, placement::Kind::latency, {}, islands);
   std::map<Address, plan::Reason> not_timed;
   for (const auto& skipped : timed.skipped) not_timed[skipped.match.site] = skipped.refusal.reason;
+  std::map<Address, placement::Timing> timing;
+  for (const auto& probe : timed.probes)
+    timing[timed.matches[probe.match].site] = timed.patches[probe.patch].plan.timing;
 
   std::vector<ListRow> rows;
   const auto row_of = [&](const image::Match& match) {
@@ -46,6 +49,8 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
     if (auto refused = not_timed.find(match.site);
         refused != not_timed.end() && match.point == nullptr)
       row.return_refusal = refused->second;
+    if (auto found = timing.find(match.site); found != timing.end() && match.point == nullptr)
+      row.timed_by = found->second;
     rows.push_back(std::move(row));
   }
   for (const auto& skipped : counted.skipped) {

@@ -34,6 +34,19 @@ std::optional<Address> ArmingPlan::link_of(size_t patch) const {
   return position == shared.end() ? Address{0} : position->second.below;
 }
 
+void ArmingPlan::choose_slots_or_sleds() {
+  if (!times()) return;
+  std::vector<bool> lost(set.patches.size());
+  for (size_t i = 0; i < lost.size(); ++i)
+    lost[i] =
+        set.patches[i].plan.ends_calls() && (gap != layout::Gap::none || in_the_way.contains(i));
+  placement::time_by_slots(set, lost);
+  for (size_t i = 0; i < lost.size(); ++i) {
+    if (lost[i]) in_the_way.emplace(i, plan::Reason::neighbour);
+    if (set.patches[i].plan.timing == placement::Timing::starts_call) has_sleds = true;
+  }
+}
+
 void ArmingPlan::note_dependencies() {
   for (size_t i = 0; i < set.patches.size(); ++i) {
     const SitePatch& patch = set.patches[i];

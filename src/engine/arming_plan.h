@@ -46,6 +46,7 @@ struct ArmingPlan {
   std::vector<uint32_t> dependents;               // rely on another one
   std::vector<uint32_t> puns;                     // lead to memory of our own
   std::map<size_t, std::vector<uint8_t>> hidden;  // trampolines in its window, from its site
+  bool has_sleds = false;                         // some calls are timed by sleds
 
   bool times() const { return set.kind == placement::Kind::latency; }
   bool has_spans() const { return set.kind == placement::Kind::span; }
@@ -61,6 +62,9 @@ struct ArmingPlan {
   // Returns where the stub's link leads at first, or 0 if nowhere yet; nullopt if it has no link.
   std::optional<Address> link_of(size_t patch) const;
 
+  // Where a patch that ends calls cannot be, and in a set with gaps, calls are timed by slots. Must
+  // be called once it is known what is in the way.
+  void choose_slots_or_sleds();
   // Notes which patch depends on which. Must be called once the set of patches is final.
   void note_dependencies();
   void arm_all();

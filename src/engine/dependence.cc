@@ -16,6 +16,14 @@ void drop_what_needs_hooks(ArmingPlan& plan, Counting counting) {
 }
 
 void drop_dependents(ArmingPlan& plan) {
+  // A call that no patch ends cannot be timed.
+  for (size_t i : plan.dependents) {
+    const placement::SitePlan& planned = plan.set.patches[i].plan;
+    if (!planned.ends_calls() || plan.is_armed(i)) continue;
+    const size_t start = *planned.depends_on;
+    if (plan.set.patches[start].plan.timing == placement::Timing::starts_call)
+      plan.drop(start, plan::Reason::text_changed);
+  }
   for (size_t i : plan.dependents)
     if (!plan.is_armed(*plan.set.patches[i].plan.depends_on))
       plan.drop(i, plan::Reason::thread_inside);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "engine/forked_session.h"
 #include "engine/kept_memory.h"
+#include "engine/open_calls.h"
 #include "engine/ownership.h"
 #include "engine/redirect.h"
 #include "engine/remote_calls.h"
@@ -41,6 +42,7 @@ struct Presence {
   std::vector<image::Mapping> maps;
   std::vector<Range> code;  // mapped, executable, ours
   SlotUse slots;
+  std::vector<OpenCallEntry> open_calls;
   size_t threads_inside = 0;
 };
 
@@ -107,9 +109,11 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
       const Address at = runtime::resumed_at(entry.address);
       called.push_back({at, at + 1});
     }
-    if (entry.kind == MappingEntry::Kind::runtime_data)
+    if (entry.kind == MappingEntry::Kind::runtime_data) {
       presence.slots =
           look_at_slots(target.memory(), entry, others.slots(), others.program().slots());
+      presence.open_calls = open_calls(target.memory(), entry);
+    }
     if (!layout::is_code(entry.kind)) continue;
     presence.code.push_back({entry.address, entry.address + entry.size});
     no_slots.push_back(presence.code.back());
@@ -428,6 +432,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
   uint64_t pause_ns = 250'000;
   uint64_t waited_ns = 0;
   Presence presence;
+  OpenCallCount open_count(journal);
   const auto refused = [&](const SystemError& error) {
     return fail(ledger::SessionError(target::AttachError{
         target::AttachCause::memory_refused, target.pid(), 0, error.number, {}}));
@@ -442,6 +447,9 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
   const auto note_abandoned = [&] {
     report.threads_inside = presence.threads_inside;
     report.abandoned = calls_abandoned(target.memory(), presence.slots, file, journal);
+    for (size_t i = 0; i < std::min(report.abandoned.size(), open_count.left().size()); ++i)
+      report.abandoned[i] += open_count.left()[i];
+    report.released = open_count.in_flight();
     report.calls_abandoned =
         std::accumulate(report.abandoned.begin(), report.abandoned.end(), uint64_t{0});
   };
@@ -456,6 +464,8 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
     auto seen = look_around(*stop, target, file, journal, others, unwinders);
     if (!seen) return refused(seen.error());
     presence = *std::move(seen);
+    open_count.take(target.memory(), stop->threads(), presence.code, others.code(),
+                    presence.open_calls);
     if (!text.probes_done()) ++presence.threads_inside;
     if (presence.threads_inside == 0 || waited_ns >= timeout_ns) break;
     report.stopped_ns += std::move(*stop).resume();
@@ -480,7 +490,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
   // Not while a thread may be on the way from a slot to its return address. Without slots, the
   // text comes first: a thread that stays in a stub can then no longer be unwound.
   if (report.threads_inside == 0 || !has_slots) {
-    report.released = release_calls(target.memory(), presence.slots);
+    report.released += release_calls(target.memory(), presence.slots);
     if (auto restored = text.restore_hooks(*stop, report); !restored)
       return refused(restored.error());
     if (!text.done())

@@ -35,11 +35,11 @@ struct DisarmReport {
   // breakpoint). The stubs stay, and the session stays armed, until these sites hold known bytes.
   size_t foreign_held = 0;
   size_t gone = 0;            // sites that are not mapped any more
-  size_t released = 0;        // calls in flight that got their own return address back
+  size_t released = 0;        // calls in flight, which are not measured
   size_t threads_inside = 0;  // threads in, or about to return to, our code
   // Measured calls that never returned: abandoned by longjmp, or made on a stack that was since
   // moved elsewhere. The two cannot be told apart, so the slots that they would return through
-  // stay.
+  // stay. Calls that were timed by sleds have none.
   size_t calls_abandoned = 0;
   uint64_t kept_slot_bytes = 0;     // that these calls would return through
   uint64_t kept_stub_bytes = 0;     // whose address generated code may have

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/open_calls.h"
 #include "engine/slot_use.h"
 #include "engine/thread_table.h"
 #include "layout/runtime_data.h"
@@ -38,6 +39,7 @@ void drop_calls(const target::Memory& memory, const MappingEntry& data) {
     if (use.slots[i].return_address != 0)
       static_cast<void>(memory.write_value(
           use.address + i * sizeof(layout::Slot) + offsetof(layout::Slot, tsc), kDropped));
+  drop_open_calls(memory, data);
 }
 
 bool is_in_runtime(target::Stop& stop, const MappingEntry& code) {

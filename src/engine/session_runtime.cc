@@ -36,6 +36,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   spec.capacity = sizes.capacity;
   spec.callers_size = sizes.callers_size;
   spec.spans = plan.thread_starts();
+  spec.has_sleds = plan.has_sleds;
   spec.thread_pointer = runtime::thread_pointer_here();
   spec.slot_count = std::min(sizes.capacity, kFirstSlots + kSlotsPerCpu * usable_cpus());
   spec.cpu_count = usable_cpus();
@@ -57,7 +58,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
 }
 
 Address enter_of(const ArmingPlan& plan, const runtime::RuntimeImage& image) {
-  if (plan.has_spans() || plan.gap != layout::Gap::none) return image.span;
+  if (plan.has_spans() || plan.gap != layout::Gap::none || plan.has_sleds) return image.span;
   return plan.times() ? image.enter : image.add;
 }
 

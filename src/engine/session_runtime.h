@@ -33,7 +33,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
                                   const RuntimeSizes& sizes, std::optional<arch::RseqArea> rseq);
 
 // Returns the runtime's routine to which the session's stubs go: that for spans and gaps if it has
-// any.
+// any, or sleds.
 Address enter_of(const ArmingPlan& plan, const runtime::RuntimeImage& image);
 
 Result<runtime::RuntimeImage, ledger::SessionError> write_runtime(

@@ -87,7 +87,7 @@ bool SiteSharing::fits_in(size_t patch) {
 bool SiteSharing::has_free_trampoline(const SitePatch& patch) const {
   const SitePlan& plan = patch.plan;
   const bool dependency_is_shared = plan.depends_on && plan_.shared.contains(*plan.depends_on);
-  if (!plan.trampoline) return !dependency_is_shared;
+  if (!plan.trampoline) return plan.ends_calls() || !dependency_is_shared;
   const Address begin = plan.trampoline->address;
   auto there = in({begin, begin + plan.trampoline->length}, patch);
   // The bytes of a window that we share may be used by any patch that depends on it.
@@ -104,7 +104,7 @@ void SiteSharing::drop_unneeded_dependencies() {
     if (patch.plan.depends_on) needed[*patch.plan.depends_on] = true;
   for (size_t i = 0; i < set_.patches.size(); ++i)
     if (!needed[i] && set_.patches[i].probes.empty() && !set_.patches[i].hook &&
-        !plan_.shared.contains(i))
+        !set_.patches[i].plan.ends_calls() && !plan_.shared.contains(i))
       plan_.in_the_way.emplace(i, plan::Reason::neighbour);
 }
 
@@ -134,10 +134,13 @@ bool SiteSharing::share(size_t patch, const OtherSite& other) {
     if (set_.probes[i].offset != 0) return false;
   OptionalIndex depends_on;
   const OtherSite* const head = find_head(other, object, depends_on).value_or(nullptr);
-  if (head == nullptr || !head->is_shareable || !take_window(patch, other)) return false;
+  const bool ends_calls = set_.patches[patch].plan.ends_calls();
+  if (head == nullptr || !head->is_shareable || (ends_calls && head != &other) ||
+      !take_window(patch, other))
+    return false;
   SitePlan& plan = set_.patches[patch].plan;
   plan.trampoline = {};
-  plan.depends_on = depends_on;
+  if (!ends_calls) plan.depends_on = depends_on;
   if (head != &other) {
     plan::Trampoline trampoline;
     trampoline.address = head->entry.address - object.bias();

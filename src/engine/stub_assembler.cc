@@ -43,9 +43,16 @@ void StubAssembler::add_actions(size_t patch, arch::Metric& metric,
   } else if (planned.hook) {
     actions.push_back({.what = arch::CallRoutine{.routine = runtime::loader_handshake_code(),
                                                  .argument = facts_.loader_handshake}});
+  } else if (planned.plan.ends_calls()) {
+    actions.push_back({.what = arch::PassSpan{metric_of_calls(*planned.plan.depends_on), 0,
+                                              layout::Pass::ends_call}});
+  } else if (planned.plan.timing == placement::Timing::starts_call) {
+    actions.push_back(
+        {.what = arch::PassSpan{metric_of_calls(patch), 0, layout::Pass::starts_call}});
   } else if (plan_.times() && !planned.probes.empty()) {
-    metric = metric_of(header_, planned.probes[0]);
+    metric = metric_of_calls(patch);
     arch::TimeCall call = {.metrics = {&metric, 1}};
+    if (plan_.has_sleds) call.enter = facts_.enter;
     if (plan_.gap != layout::Gap::none) {
       call.enter = facts_.enter;
       call.gap = gap_starts(plan_, header_);
@@ -55,6 +62,10 @@ void StubAssembler::add_actions(size_t patch, arch::Metric& metric,
   } else {
     add_probe_actions(patch, actions);
   }
+}
+
+arch::Metric StubAssembler::metric_of_calls(size_t patch) const {
+  return metric_of(header_, plan_.set.patches[patch].probes[0]);
 }
 
 void StubAssembler::add_probe_actions(size_t patch, std::vector<arch::StubAction>& actions) const {
@@ -115,10 +126,11 @@ uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
   } else if (plan_.times() && plan_.gap != layout::Gap::none) {
     parts += 2;
   }
+  const size_t instructions = planned.plan.ends_calls() ? 1 : planned.probes.size();
   // Few stubs lie at a page's end, but each may.
   const size_t edits = (may_be_known(planned) ? 1 : 0) +
                        (plan_.kind_of_link(patch) != SiteEntry::Link::none ? 1 : 0) +
-                       (facts_.switches == Switches::none ? 0 : planned.probes.size());
+                       (facts_.switches == Switches::none ? 0 : instructions);
   return align_up(arch::most_stub_bytes(parts, planned.plan.patch.displaced), kStubAlignment) +
          edits * kStubAlignment;
 }

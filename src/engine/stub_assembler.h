@@ -52,6 +52,8 @@ class StubAssembler {
  private:
   void add_actions(size_t patch, arch::Metric& metric,
                    std::vector<arch::StubAction>& actions) const;
+  // Of the patch at which the calls start.
+  arch::Metric metric_of_calls(size_t patch) const;
   void add_probe_actions(size_t patch, std::vector<arch::StubAction>& actions) const;
   decltype(arch::StubAction::what) action_of(size_t probe) const;
   uint64_t most_room_of_probes(size_t patch) const;

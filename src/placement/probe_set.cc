@@ -69,6 +69,7 @@ class FunctionProbes {
   void skip(const ProbeRequest& wanted, plan::Reason reason, Address where);
   void skip_all(plan::Refusal refusal);
   std::vector<ProbeRequest> wanted(SeenSites& seen) const;
+  void end_at_sleds(size_t start);
 
   std::span<const image::Match> matches_;
   size_t first_;
@@ -180,6 +181,31 @@ void FunctionProbes::plan(SeenSites& seen) {
     }
     set_.patches.push_back(std::move(patch));
   }
+  if (kind_ == Kind::latency && set_.patches.size() == first + 1) end_at_sleds(first);
+}
+
+// Adds patches at which the calls end that start at that patch, if all returns of the function have
+// sleds, and each has room for a jump of its own.
+void FunctionProbes::end_at_sleds(size_t start) {
+  image::Object& object = *matches_.front().object;
+  const image::EntrySite* const site = object.entry_site(*matches_.front().function);
+  const SitePlan& entry = set_.patches[start].plan;
+  if (site == nullptr || site->returns.empty() || entry.patch.site != plan::entry_site(code_) ||
+      entry.trampoline || entry.island || code_.targets->has_unresolved_jump(code_.range.begin))
+    return;
+  std::vector<SitePatch> ends;
+  for (const Address at : site->returns) {
+    const auto planned = plan::plan_site(code_, at);
+    if (!planned || planned->touched().begin < entry.claimed().end) return;
+    SitePatch& end = ends.emplace_back();
+    end.object = &object;
+    end.plan = SitePlan(*planned);
+    end.plan.timing = Timing::ends_call;
+    end.plan.depends_on = start;
+    end.probes = next_probes(set_, 0);
+  }
+  set_.patches[start].plan.timing = Timing::starts_call;
+  std::move(ends.begin(), ends.end(), std::back_inserter(set_.patches));
 }
 
 // The end of the part in which no thread may be at an instruction boundary, relative to the site.
@@ -309,7 +335,8 @@ std::vector<Claim> claims_of(const std::vector<SitePatch>& patches) {
 void add_prefixes(ProbeSet& set) {
   std::vector<bool> has_dependents(set.patches.size());
   for (const SitePatch& patch : set.patches)
-    if (patch.plan.depends_on) has_dependents[*patch.plan.depends_on] = true;
+    if (patch.plan.depends_on && !patch.plan.ends_calls())
+      has_dependents[*patch.plan.depends_on] = true;
   const auto claims = claims_of(set.patches);
   for (size_t c = 0; c < claims.size(); ++c) {
     SitePatch& patch = set.patches[claims[c].patch];
@@ -357,8 +384,9 @@ std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
 
 // In place, as there may be millions of patches, of which a few are dropped.
 void drop_collisions(ProbeSet& set) {
-  const auto collides = colliding(set.patches);
+  auto collides = colliding(set.patches);
   if (std::find(collides.begin(), collides.end(), true) == collides.end()) return;
+  time_by_slots(set, collides);
   std::vector<uint32_t> position(set.patches.size());
   size_t patches = 0, probes = 0;
   for (size_t i = 0; i < set.patches.size(); ++i) {
@@ -702,6 +730,16 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
       [](const SitePatch& patch) { return patch.hook && patch.hook->kind == Hook::Kind::vfork; });
   set.marks_children = vforks && static_cast<size_t>(planned) == vforks->size();
   return set;
+}
+
+void time_by_slots(ProbeSet& set, std::vector<bool>& lost) {
+  for (size_t i = 0; i < set.patches.size(); ++i)
+    if (set.patches[i].plan.ends_calls() && lost[i])
+      set.patches[*set.patches[i].plan.depends_on].plan.timing = Timing::by_slot;
+  for (size_t i = 0; i < set.patches.size(); ++i)
+    if (set.patches[i].plan.ends_calls() &&
+        set.patches[*set.patches[i].plan.depends_on].plan.timing == Timing::by_slot)
+      lost[i] = true;
 }
 
 // A function's entry may be given as its first instruction, or as the one after an endbr64; there

@@ -47,6 +47,10 @@ struct SpanMatches {
   std::vector<image::Match> starts, ends;
 };
 
+// How the calls of a function are timed: by slots, or by sleds, of which one patch has the start,
+// and one for each of the function's returns the end.
+enum class Timing : uint8_t { by_slot, starts_call, ends_call };
+
 // What is kept of a PlannedPatch, of which there may be millions. The rest follows from other data:
 // the original bytes from the object, the points from the probes, and the instruction boundaries
 // under the jump from the stub's out-of-line copies. In the object's own addresses.
@@ -62,10 +66,12 @@ struct SitePlan {
   bool ends_in_next_jump = false;
   // No thread may be at an instruction boundary before this offset, except at the first one.
   uint8_t boundaries_end = 0;
+  Timing timing = Timing::by_slot;
   // As PlannedPatch::depends_on, but an index into all patches. A pun that ends in another patch's
-  // jump depends on that patch.
+  // jump depends on that patch, and one that ends calls on that which starts them.
   OptionalIndex depends_on;
 
+  bool ends_calls() const { return timing == Timing::ends_call; }
   bool is_pun() const { return plan::is_pun(*this); }
   uint8_t own() const { return plan::own_bytes(*this); }
   Range claimed() const { return plan::claimed_by(*this); }
@@ -76,7 +82,7 @@ static_assert(sizeof(SitePlan) == 40);
 struct SitePatch {
   image::Object* object = nullptr;
   SitePlan plan;
-  IndexRange probes;  // those of the planned points, in that order
+  IndexRange probes;  // those of the planned points, in that order; none, if it ends calls
   Rare<Hook> hook;    // set if the patch is a hook, and not for probes
 
   Address site() const { return plan.patch.site + object->bias(); }
@@ -170,6 +176,10 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
 // Sets the spans of a set whose probes were planned for their points. A span with a skipped point
 // is left out.
 void set_spans(ProbeSet& set, std::span<const SpanMatches> spans);
+
+// Some patches that end calls cannot be placed: those that are marked in `lost`. Marks the others
+// of their functions, too, whose calls are timed by slots then.
+void time_by_slots(ProbeSet& set, std::vector<bool>& lost);
 
 // Emits the stub of a patch at the end of `code`, with a link if `link` has a value
 // (arch::Displaced). Returns nullopt, and emits nothing, if a target is out of reach from there.

@@ -71,6 +71,67 @@ TEST_F(Dependence, DropsWhatLiesInAWindowThatIsNotWritten) {
   EXPECT_THAT(armed(all), ElementsAre(2));
 }
 
+TEST_F(Dependence, LeavesNoCallWithoutAllOfItsEnds) {
+  using placement::Timing;
+  set_.kind = Kind::latency;
+  auto start = patch_at(0);
+  start.plan.timing = Timing::starts_call;
+  const size_t entry = add_probed(std::move(start));
+  for (const uint64_t offset : {16, 32}) {
+    auto end = patch_at(offset);
+    end.plan.timing = Timing::ends_call;
+    end.plan.depends_on = entry;
+    add(std::move(end));
+  }
+  add_probed(patch_at(48));
+  ArmingPlan all = plan();
+  drop_dependents(all);
+  EXPECT_THAT(armed(all), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(patches_that_hang_together(all), (std::vector<bool>{true, true, true, false}));
+  ArmingPlan without_end = all;
+  without_end.drop(2, plan::Reason::text_changed);
+  drop_dependents(without_end);
+  EXPECT_THAT(armed(without_end), ElementsAre(3));
+  EXPECT_EQ(without_end.left_out.size(), 1u) << "only the function is a probe";
+  all.drop(entry, plan::Reason::thread_inside);
+  drop_dependents(all);
+  EXPECT_THAT(armed(all), ElementsAre(3));
+}
+
+TEST_F(Dependence, TimesCallsBySlotsWhereOneOfTheirEndsCannotBe) {
+  using placement::Timing;
+  set_.kind = Kind::latency;
+  for (const uint64_t first : {0, 24}) {
+    auto start = patch_at(first);
+    start.plan.timing = Timing::starts_call;
+    const size_t entry = add_probed(std::move(start));
+    for (const uint64_t offset : {8, 16}) {
+      auto end = patch_at(first + offset);
+      end.plan.timing = Timing::ends_call;
+      end.plan.depends_on = entry;
+      add(std::move(end));
+    }
+  }
+  ArmingPlan all = plan();
+  ArmingPlan with_gaps = all;
+  all.in_the_way.emplace(2, plan::Reason::neighbour);
+  all.choose_slots_or_sleds();
+  EXPECT_TRUE(all.has_sleds);
+  EXPECT_EQ(all.set.patches[0].plan.timing, Timing::by_slot);
+  EXPECT_EQ(all.set.patches[3].plan.timing, Timing::starts_call);
+  EXPECT_TRUE(all.in_the_way.contains(1) && all.in_the_way.contains(2));
+  EXPECT_EQ(all.in_the_way.size(), 2u);
+  for (const auto& [patch, reason] : all.in_the_way) all.drop(patch, reason);
+  drop_dependents(all);
+  EXPECT_THAT(armed(all), ElementsAre(0, 3, 4, 5));
+  EXPECT_TRUE(all.left_out.empty()) << "nothing is not timed";
+
+  with_gaps.gap = layout::Gap::thread;
+  with_gaps.choose_slots_or_sleds();
+  EXPECT_FALSE(with_gaps.has_sleds);
+  EXPECT_EQ(with_gaps.in_the_way.size(), 4u);
+}
+
 TEST_F(Dependence, NamesWhatIsWrittenTogetherOrNotAtAll) {
   add_probed(patch_at(0));
   const size_t window = add(patch_at(16));

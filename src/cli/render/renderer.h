@@ -40,6 +40,7 @@ struct ListRow {
   std::optional<plan::Tactic> tactic;
   std::optional<plan::Reason> refusal;         // set if there is no tactic
   std::optional<plan::Reason> return_refusal;  // set if it can be counted, but not timed
+  std::optional<placement::Timing> timed_by;   // set if it can be timed
   std::optional<image::EntryKind> entry;       // what the compiler left at the function's entry
   // The arguments of an SDT point's site, as its note describes them; only if they were asked for.
   std::optional<std::string> arguments;
