@@ -25,7 +25,7 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
   const auto timed = placement::plan_probes(matches, placement::Kind::latency, {}, islands);
   std::map<Address, plan::Reason> not_timed;
   for (const auto& skipped : timed.skipped) not_timed[skipped.match.site] = skipped.refusal.reason;
-  std::map<Address, placement::Timing> timing;
+  std::map<Address, placement::CallTiming> timing;
   for (const auto& probe : timed.probes)
     timing[timed.matches[probe.match].site] = timed.patches[probe.patch].plan.timing;
 

@@ -43,7 +43,7 @@ void ArmingPlan::choose_slots_or_sleds() {
   placement::time_by_slots(set, lost);
   for (size_t i = 0; i < lost.size(); ++i) {
     if (lost[i]) in_the_way.emplace(i, plan::Reason::neighbour);
-    if (set.patches[i].plan.timing == placement::Timing::starts_call) has_sleds = true;
+    if (set.patches[i].plan.timing == placement::CallTiming::starts_call) has_sleds = true;
   }
 }
 

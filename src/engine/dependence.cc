@@ -21,7 +21,7 @@ void drop_dependents(ArmingPlan& plan) {
     const placement::SitePlan& planned = plan.set.patches[i].plan;
     if (!planned.ends_calls() || plan.is_armed(i)) continue;
     const size_t start = *planned.depends_on;
-    if (plan.set.patches[start].plan.timing == placement::Timing::starts_call)
+    if (plan.set.patches[start].plan.timing == placement::CallTiming::starts_call)
       plan.drop(start, plan::Reason::text_changed);
   }
   for (size_t i : plan.dependents)

@@ -46,7 +46,7 @@ void StubAssembler::add_actions(size_t patch, arch::Metric& metric,
   } else if (planned.plan.ends_calls()) {
     actions.push_back({.what = arch::PassSpan{metric_of_calls(*planned.plan.depends_on), 0,
                                               layout::Pass::ends_call}});
-  } else if (planned.plan.timing == placement::Timing::starts_call) {
+  } else if (planned.plan.timing == placement::CallTiming::starts_call) {
     actions.push_back(
         {.what = arch::PassSpan{metric_of_calls(patch), 0, layout::Pass::starts_call}});
   } else if (plan_.times() && !planned.probes.empty()) {

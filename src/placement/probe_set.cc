@@ -200,11 +200,11 @@ void FunctionProbes::end_at_sleds(size_t start) {
     SitePatch& end = ends.emplace_back();
     end.object = &object;
     end.plan = SitePlan(*planned);
-    end.plan.timing = Timing::ends_call;
+    end.plan.timing = CallTiming::ends_call;
     end.plan.depends_on = start;
     end.probes = next_probes(set_, 0);
   }
-  set_.patches[start].plan.timing = Timing::starts_call;
+  set_.patches[start].plan.timing = CallTiming::starts_call;
   std::move(ends.begin(), ends.end(), std::back_inserter(set_.patches));
 }
 
@@ -735,10 +735,10 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
 void time_by_slots(ProbeSet& set, std::vector<bool>& lost) {
   for (size_t i = 0; i < set.patches.size(); ++i)
     if (set.patches[i].plan.ends_calls() && lost[i])
-      set.patches[*set.patches[i].plan.depends_on].plan.timing = Timing::by_slot;
+      set.patches[*set.patches[i].plan.depends_on].plan.timing = CallTiming::by_slot;
   for (size_t i = 0; i < set.patches.size(); ++i)
     if (set.patches[i].plan.ends_calls() &&
-        set.patches[*set.patches[i].plan.depends_on].plan.timing == Timing::by_slot)
+        set.patches[*set.patches[i].plan.depends_on].plan.timing == CallTiming::by_slot)
       lost[i] = true;
 }
 

@@ -49,7 +49,7 @@ struct SpanMatches {
 
 // How the calls of a function are timed: by slots, or by sleds, of which one patch has the start,
 // and one for each of the function's returns the end.
-enum class Timing : uint8_t { by_slot, starts_call, ends_call };
+enum class CallTiming : uint8_t { by_slot, starts_call, ends_call };
 
 // What is kept of a PlannedPatch, of which there may be millions. The rest follows from other data:
 // the original bytes from the object, the points from the probes, and the instruction boundaries
@@ -66,12 +66,12 @@ struct SitePlan {
   bool ends_in_next_jump = false;
   // No thread may be at an instruction boundary before this offset, except at the first one.
   uint8_t boundaries_end = 0;
-  Timing timing = Timing::by_slot;
+  CallTiming timing = CallTiming::by_slot;
   // As PlannedPatch::depends_on, but an index into all patches. A pun that ends in another patch's
   // jump depends on that patch, and one that ends calls on that which starts them.
   OptionalIndex depends_on;
 
-  bool ends_calls() const { return timing == Timing::ends_call; }
+  bool ends_calls() const { return timing == CallTiming::ends_call; }
   bool is_pun() const { return plan::is_pun(*this); }
   uint8_t own() const { return plan::own_bytes(*this); }
   Range claimed() const { return plan::claimed_by(*this); }

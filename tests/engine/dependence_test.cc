@@ -72,14 +72,14 @@ TEST_F(Dependence, DropsWhatLiesInAWindowThatIsNotWritten) {
 }
 
 TEST_F(Dependence, LeavesNoCallWithoutAllOfItsEnds) {
-  using placement::Timing;
+  using placement::CallTiming;
   set_.kind = Kind::latency;
   auto start = patch_at(0);
-  start.plan.timing = Timing::starts_call;
+  start.plan.timing = CallTiming::starts_call;
   const size_t entry = add_probed(std::move(start));
   for (const uint64_t offset : {16, 32}) {
     auto end = patch_at(offset);
-    end.plan.timing = Timing::ends_call;
+    end.plan.timing = CallTiming::ends_call;
     end.plan.depends_on = entry;
     add(std::move(end));
   }
@@ -99,15 +99,15 @@ TEST_F(Dependence, LeavesNoCallWithoutAllOfItsEnds) {
 }
 
 TEST_F(Dependence, TimesCallsBySlotsWhereOneOfTheirEndsCannotBe) {
-  using placement::Timing;
+  using placement::CallTiming;
   set_.kind = Kind::latency;
   for (const uint64_t first : {0, 24}) {
     auto start = patch_at(first);
-    start.plan.timing = Timing::starts_call;
+    start.plan.timing = CallTiming::starts_call;
     const size_t entry = add_probed(std::move(start));
     for (const uint64_t offset : {8, 16}) {
       auto end = patch_at(first + offset);
-      end.plan.timing = Timing::ends_call;
+      end.plan.timing = CallTiming::ends_call;
       end.plan.depends_on = entry;
       add(std::move(end));
     }
@@ -117,8 +117,8 @@ TEST_F(Dependence, TimesCallsBySlotsWhereOneOfTheirEndsCannotBe) {
   all.in_the_way.emplace(2, plan::Reason::neighbour);
   all.choose_slots_or_sleds();
   EXPECT_TRUE(all.has_sleds);
-  EXPECT_EQ(all.set.patches[0].plan.timing, Timing::by_slot);
-  EXPECT_EQ(all.set.patches[3].plan.timing, Timing::starts_call);
+  EXPECT_EQ(all.set.patches[0].plan.timing, CallTiming::by_slot);
+  EXPECT_EQ(all.set.patches[3].plan.timing, CallTiming::starts_call);
   EXPECT_TRUE(all.in_the_way.contains(1) && all.in_the_way.contains(2));
   EXPECT_EQ(all.in_the_way.size(), 2u);
   for (const auto& [patch, reason] : all.in_the_way) all.drop(patch, reason);

@@ -1,6 +1,6 @@
 // Functions that the compiler has given sleds at their entries and returns. Each counts its calls.
 // Reads lines, one after the other:
-//     call THREADS ROUNDS    calls them all, in so many threads at once; answers `done`
+//     call THREADS ROUNDS    calls them all, in THREADS threads at once; answers `done`
 //     enter                  waits, four calls deep, for lines; `leave` ends that; answers `inside`
 //     fork                   forks in one of them, and calls another in the child and in itself
 //     calls                  prints how often each was called

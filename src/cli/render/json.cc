@@ -263,7 +263,7 @@ void JsonRenderer::functions(const std::vector<ListRow>& rows) {
     if (row.return_refusal) record["latency_refused"] = plan::name(*row.return_refusal);
     if (row.entry) record["entry_site"] = image::name(*row.entry);
     if (row.timed_by)
-      record["timed_by"] = *row.timed_by == placement::Timing::by_slot ? "slots" : "sleds";
+      record["timed_by"] = *row.timed_by == placement::CallTiming::by_slot ? "slots" : "sleds";
     if (row.arguments) record["arguments"] = *row.arguments;
     put(data_, record);
   }

@@ -38,10 +38,10 @@ struct ListRow {
   std::string function;
   Address address = 0;  // as in the file
   std::optional<plan::Tactic> tactic;
-  std::optional<plan::Reason> refusal;         // set if there is no tactic
-  std::optional<plan::Reason> return_refusal;  // set if it can be counted, but not timed
-  std::optional<placement::Timing> timed_by;   // set if it can be timed
-  std::optional<image::EntryKind> entry;       // what the compiler left at the function's entry
+  std::optional<plan::Reason> refusal;            // set if there is no tactic
+  std::optional<plan::Reason> return_refusal;     // set if it can be counted, but not timed
+  std::optional<placement::CallTiming> timed_by;  // set if it can be timed
+  std::optional<image::EntryKind> entry;          // what the compiler left at the function's entry
   // The arguments of an SDT point's site, as its note describes them; only if they were asked for.
   std::optional<std::string> arguments;
 };

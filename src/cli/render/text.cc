@@ -502,7 +502,7 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
     std::string why;
     if (row.arguments && !row.arguments->empty()) why = "  " + *row.arguments;
     if (row.entry) why += fmt::format("  entry site: {}", image::name(*row.entry));
-    if (row.timed_by == placement::Timing::starts_call) why += ", timed by sleds";
+    if (row.timed_by == placement::CallTiming::starts_call) why += ", timed by sleds";
     if (row.refusal)
       why += fmt::format("  {}", plan::sentence(*row.refusal));
     else if (row.return_refusal)
