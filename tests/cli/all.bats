@@ -130,12 +130,12 @@ has_marks_for_reads() { [ "$(marks_for_reads)" -eq "$1" ]; }
     pids+=($!)
     ends_with_test $!
   done
-  patiently grep -q "open files only" "$work/records"
+  patiently grep -q "each takes some open files" "$work/records"
   exec 8>&-
   wait "${pids[@]}"
   end_watch
   [ "$(processes)" -eq 40 ]
-  [ "$(grep -c "open files only" "$work/records")" -eq 1 ]
+  [ "$(grep -c "each takes some open files" "$work/records")" -eq 1 ]
   [ "$(field 'sum([x["left_alone"].get("no_descriptors", 0) + x["processes"] for x in r if x["type"] == "files_detached"])')" -eq 40 ]
 }
 

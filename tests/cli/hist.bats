@@ -137,7 +137,7 @@ libc:write $arg7|'$arg7' is not an argument in a register; these are $arg1 to $a
 libc:write %edx|'%edx' is not a 64-bit register
 libc:write $arg3:s32|u32 instead of s32
 libc:write $arg3:int|not one of the types u8, u16, u32 and u64
-libc:write+0x4 $arg3|at an offset name the register
+libc:write+0x4 $arg3|at an offset, name the register
 END
 }
 

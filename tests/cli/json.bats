@@ -107,6 +107,8 @@ add_mounted() {
     watch $verb --allow-missing --all "$TARGETS/dlhost" "call$of"
     end_watch
     add $verb <"$work/records"
+    "$PINPRICK" $verb --json -o "$work/records" --silence-mcount "libc:exit$of" -- /bin/true
+    add $verb <"$work/records"
   done
   watch count -p "$ticker" dlhost:call
   kill -KILL "$watcher"
