@@ -1,5 +1,7 @@
 #include "session/subject.h"
 
+#include <elf.h>
+
 #include <utility>
 
 #include "base/clock.h"
@@ -16,18 +18,26 @@ bool is_gone(const target::RemoteTarget& target) {
   return target.has_exited() || !target.same_image();
 }
 
-// Loads the image while the loader is idle, if possible: while it is at work, objects may be
-// missing that others need, an unwinder, say.
-Result<image::ProcessImage, SystemError> load_settled(pid_t pid, const image::MemoryReader& reader,
+// Is the kernel about to map a program that the process has executed? The last thing that it does
+// is to set the auxiliary vector. Before that, the program or its loader may be missing.
+bool is_in_exec(pid_t pid) {
+  return image::auxiliary_value(pid, AT_ENTRY) == 0;
+}
+
+// Loads the image while neither the kernel nor the loader is mapping objects, if possible: while
+// they are at work, objects may be missing that others need, an unwinder, say.
+Result<image::ProcessImage, SystemError> load_settled(const target::RemoteTarget& target,
+                                                      const image::MemoryReader& reader,
                                                       image::ObjectStore& store) {
   constexpr uint64_t kTimeoutNs = 300'000'000;
+  const pid_t pid = target.pid();
   // The loader of a thread that we hold makes no progress.
   if (target::HeldThread::holds_any_of(pid)) return image::load_process(pid, reader, &store);
   for (const uint64_t begin = monotonic_ns();; sleep_ns(1'000'000)) {
-    const bool was_idle = !image::loader_is_at_work(pid, reader);
+    const bool was_idle = !is_in_exec(pid) && !image::loader_is_at_work(pid, reader);
     auto image = image::load_process(pid, reader, &store);
     const bool settled = was_idle && !image::loader_is_at_work(pid, reader);
-    if (settled || !image || monotonic_ns() - begin > kTimeoutNs) return image;
+    if (settled || !image || is_gone(target) || monotonic_ns() - begin > kTimeoutNs) return image;
   }
 }
 
@@ -59,7 +69,7 @@ Result<Subject, ledger::SessionError> look_at(const target::RemoteTarget& target
       std::make_shared<const engine::OtherSites>(engine::OtherSites::find(pid, target.memory()));
   const auto reader = engine::reader_without_jumps(others, target);
   auto image = progress == Progress::before_relocation ? image::load_process(pid, reader, &store)
-                                                       : load_settled(pid, reader, store);
+                                                       : load_settled(target, reader, store);
   if (image) {
     image->taken = others->taken();
     image->probes_itself = others->program().is_there();
