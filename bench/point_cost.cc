@@ -53,8 +53,8 @@ Result<void, cli::Message> measure_lttng(const std::string& targets, const Inter
       return {};
     }
   std::vector<std::string> command = {"unshare", "--mount", "--pid", "--fork", "--kill-child"};
-  // Who is not root has to become it there, so that file systems can be mounted.
-  if (::geteuid() != 0) command.push_back("--map-root-user");
+  // Only root may mount file systems there.
+  if (::geteuid() != 0) command.emplace_back("--map-root-user");
   command.insert(command.end(), {"sh", "-c", kLttngSession, program});
   if (auto done = read_records(command, interrupts, results); !done) {
     if (done.error().cause == "interrupted") return done;

@@ -105,6 +105,7 @@ void measure_reading() {
   constexpr size_t kStatistics = 1000;
   constexpr int kReadings = 11;
   std::vector<Kstats> all;
+  all.reserve(kStatistics);
   for (size_t i = 0; i < kStatistics; ++i) all.emplace_back(("read-" + std::to_string(i)).c_str());
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)
@@ -114,6 +115,7 @@ void measure_reading() {
     });
   for (std::thread& thread : threads) thread.join();
   std::vector<double> ns;
+  ns.reserve(kReadings);
   for (int i = 0; i < kReadings; ++i)
     ns.push_back(ns_of([] {
       using pinprick::ledger::RecordedFile;
@@ -121,7 +123,7 @@ void measure_reading() {
       expect(found.files.size() == 1, "there is no file");
       const auto read = found.files.front().read();
       expect(read && read->size() == kStatistics, "not all statistics were read");
-      expect(read->back().total().count() == 4 * 17, "records were lost");
+      expect(read->back().total().count() == uint64_t{4} * 17, "records were lost");
     }));
   report("kstats-read-1000", "pinprick", 1, 0, median(ns));
 }

@@ -135,7 +135,8 @@ void start_group(const Gates& gates, int rounds, std::vector<pid_t>& started) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  const int processes = std::atoi(argv[1]), messages = std::atoi(argv[2]);
+  const auto processes = static_cast<int>(std::strtol(argv[1], nullptr, 10));
+  const auto messages = static_cast<int>(std::strtol(argv[2], nullptr, 10));
   const int groups = processes / (2 * kHalf);
   if (groups < 1) return 2;
   const int rounds = std::max(1, messages / (groups * kHalf * kHalf));

@@ -28,6 +28,7 @@ uint64_t reach_many_points();                            // returns how many wer
 
 // Two functions that differ in their sites alone, each in a section of its own: the linker knows
 // where these start and end, and the compiler splits no function of such a section.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the linker's names
 extern const char __start_sites[], __stop_sites[], __start_no_sites[], __stop_no_sites[];
 }
 
@@ -112,6 +113,7 @@ void nothing() {}
 void measure_switching() {
   constexpr int kSwitches = 11;
   std::vector<pinprick_attachment> all;
+  all.reserve(static_cast<size_t>(many_points_end - many_points));
   for (pinprick_point* point = many_points; point != many_points_end; ++point)
     all.push_back({point, nothing, nullptr, 0});
   std::atomic<bool> stop{false};

@@ -10,10 +10,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -81,7 +81,10 @@ Result<session::Selection, Message> selection_for(const Options& given,
 // The process whose session file it is; 0: it is none.
 pid_t owner_of_session(const image::Mapping& mapping) {
   if (!mapping.shared || !mapping.path.ends_with(".session")) return 0;
-  return std::atoi(file_name(mapping.path).c_str());
+  const std::string name = file_name(mapping.path);
+  pid_t owner = 0;
+  std::from_chars(name.data(), name.data() + name.size(), owner);
+  return owner;
 }
 
 bool is_program(const std::string& path) {
@@ -114,9 +117,14 @@ bool has_descriptors() {
 // Before that, the kernel holds an execution with a lock that PTRACE_SEIZE wants.
 bool can_seize_executions() {
   utsname system = {};
+  if (::uname(&system) != 0) return false;
+  const std::string_view release = system.release;
   unsigned major = 0, minor = 0;
-  return ::uname(&system) == 0 && std::sscanf(system.release, "%u.%u", &major, &minor) == 2 &&
-         std::pair(major, minor) >= std::pair(6U, 8U);
+  const char* const end = release.data() + release.size();
+  const char* const after = std::from_chars(release.data(), end, major).ptr;
+  if (after == end || *after != '.') return false;
+  std::from_chars(after + 1, end, minor);
+  return std::pair(major, minor) >= std::pair(6U, 8U);
 }
 
 }  // namespace

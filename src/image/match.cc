@@ -217,7 +217,7 @@ void ObjectMatcher::add_function(Object& object, const Function& function, const
     if (!match.unresolved) return;
   }
   match.site += named.offset;
-  matches.push_back(std::move(match));
+  matches.push_back(match);
 }
 
 void ObjectMatcher::add_points(Object& object, std::span<const size_t> wanted,
