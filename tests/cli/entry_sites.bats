@@ -92,15 +92,15 @@ each_call_is_counted() {
 }
 
 @test "clang++ makes one nop of them" {
-  built_with clang++
-  build clang++ -fpatchable-function-entry=5
+  built_with "${clangxx:-clang++}"
+  build "$clangxx" -fpatchable-function-entry=5
   [ "$(entry_sites)" = "[('f', 'patchable', 'nop'), ('g', 'patchable', 'nop')]" ]
   each_call_is_counted
 }
 
 @test "an XRay sled is replaced by the jump" {
-  built_with clang++
-  build clang++ -fxray-instrument -fxray-instruction-threshold=1
+  built_with "${clangxx:-clang++}"
+  build "$clangxx" -fxray-instrument -fxray-instruction-threshold=1
   [ "$(entry_sites)" = "[('f', 'xray', 'nop'), ('g', 'xray', 'nop')]" ]
   each_call_is_counted
 }

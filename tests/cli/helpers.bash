@@ -2,6 +2,10 @@
 # Nothing here sleeps to wait: processes answer through pipes and files, and waiting for a line of a
 # file is bounded.
 
+# Debian's clang-14 alone installs no compiler without the version. Empty if there is none.
+clang=$(command -v clang-14 || command -v clang || true)
+clangxx=$(command -v clang++-14 || command -v clang++ || true)
+
 setup() {
   : "${PINPRICK:?run through ctest}" "${TARGETS:?run through ctest}"
   work=$(mktemp -d)

@@ -2,9 +2,9 @@
 load helpers
 
 setup_file() {
-  command -v clang >/dev/null || return 0
+  [ -n "$clang" ] || return 0
   export SLEDS=$BATS_FILE_TMPDIR/sleds
-  clang -O2 -fxray-instrument -fxray-instruction-threshold=1 -pthread \
+  "$clang" -O2 -fxray-instrument -fxray-instruction-threshold=1 -pthread \
     -o "$SLEDS" "$BATS_TEST_DIRNAME/../targets/sleds.c" 2>"$BATS_FILE_TMPDIR/warnings" || unset SLEDS
 }
 
@@ -12,7 +12,7 @@ functions='leaf several recurse tail jumps waits splits'
 
 # start_sleds: the program, as $fed; talk to it with `tell` and `answer`.
 start_sleds() {
-  command -v clang >/dev/null || skip "clang is not installed"
+  [ -n "$clang" ] || skip "clang is not installed"
   [ -n "${SLEDS:-}" ] || skip "clang does not take -fxray-instrument here"
   TARGETS=$(dirname "$SLEDS")
   start_fed sleds
@@ -80,7 +80,7 @@ timed_by() {
 }
 
 @test "a program that is started for it is counted from its first call on" {
-  command -v clang >/dev/null || skip "clang is not installed"
+  [ -n "$clang" ] || skip "clang is not installed"
   [ -n "${SLEDS:-}" ] || skip "clang does not take -fxray-instrument here"
   printf 'call 2 1000\ncalls\n' |
     "$PINPRICK" latency --json -o "$work/records" leaf several recurse tail -- "$SLEDS" >"$work/out"
@@ -219,7 +219,7 @@ all_done() { [ "$(grep -c done "$work/out")" -ge "$1" ]; }
 }
 
 @test "a call that an exception of another object leaves is counted as left" {
-  command -v clang >/dev/null && command -v g++ >/dev/null || skip "needs clang and g++"
+  [ -n "$clang" ] && command -v g++ >/dev/null || skip "needs clang and g++"
   cat >"$work/passed.c" <<'END_OF_CODE'
 long passed(long (*f)(long), long x) { return f(x) + 1; }
 END_OF_CODE
@@ -239,8 +239,8 @@ int main() {
   std::getchar();
 }
 END_OF_CODE
-  clang -O2 -fPIC -fxray-instrument -fxray-instruction-threshold=1 -fexceptions -c -o "$work/passed.o" "$work/passed.c"
-  clang -shared -o "$work/libpassed.so" "$work/passed.o"
+  "$clang" -O2 -fPIC -fxray-instrument -fxray-instruction-threshold=1 -fexceptions -c -o "$work/passed.o" "$work/passed.c"
+  "$clang" -shared -o "$work/libpassed.so" "$work/passed.o"
   g++ -O2 -o "$work/program" "$work/program.cc" -L"$work" -lpassed -Wl,-rpath,"$work"
   [ "$(timed_by "$work/libpassed.so" passed)" = "[('passed', 'sleds')]" ]
   TARGETS=$work
@@ -256,7 +256,7 @@ END_OF_CODE
 }
 
 @test "in an object that throws, calls are timed by slots, and exceptions counted as what they are" {
-  command -v clang++ >/dev/null || skip "clang++ is not installed"
+  [ -n "$clangxx" ] || skip "clang++ is not installed"
   cat >"$work/program.cc" <<'END_OF_CODE'
 #include <cstdio>
 extern "C" __attribute__((noinline)) long throws(long x) {
@@ -273,7 +273,7 @@ int main() {
   std::printf("%ld\n", caught);
 }
 END_OF_CODE
-  clang++ -O2 -fxray-instrument -fxray-instruction-threshold=1 -o "$work/program" "$work/program.cc" 2>"$work/warnings" ||
+  "$clangxx" -O2 -fxray-instrument -fxray-instruction-threshold=1 -o "$work/program" "$work/program.cc" 2>"$work/warnings" ||
     skip "clang++ does not take -fxray-instrument here"
   [ "$(timed_by "$work/program" throws)" = "[('throws', 'slots')]" ]
   [ "$("$PINPRICK" latency --json -o "$work/records" throws -- "$work/program")" = 250 ]

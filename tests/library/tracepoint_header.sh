@@ -8,7 +8,12 @@ include=(-I"$source/include" -I"$source/tests/library")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc=(gcc) cxx=(g++)
-if command -v clang >/dev/null; then cc+=(clang) cxx+=(clang++); fi
+# Debian's clang-14 alone installs none without the version.
+for version in -14 ""; do
+  command -v "clang$version" >/dev/null || continue
+  cc+=("clang$version") cxx+=("clang++$version")
+  break
+done
 strict=(-Wall -Wextra -pedantic -Werror)
 
 fail() { echo "$*"; exit 1; }
