@@ -33,8 +33,8 @@ bool is_rex(uint8_t byte);
 // nullopt if `memory` is out of reach.
 std::optional<std::vector<uint8_t>> encode_indirect_jump(Address from, Address memory);
 
-// Makes these bytes, one to nine, one nop.
-void encode_nop(std::span<uint8_t> bytes);
+// Fills these bytes with nops: one, if there are at most nine.
+void fill_with_nops(std::span<uint8_t> bytes);
 
 // A link: kLinkLength bytes of a stub through which another session's stub for the same site can be
 // chained in. It is a jump to that stub, or a nop. Returns its bytes; nullopt if `to` is out of

@@ -1,9 +1,11 @@
 #include "session/profiling_calls.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "arch/jump.h"
 #include "image/entry_sites.h"
+#include "ledger/turn.h"
 #include "session/subject.h"
 
 namespace pinprick::session {
@@ -22,6 +24,10 @@ std::vector<Range> profiling_calls_in(image::Object& object) {
 Result<SilencedCalls, ledger::SessionError> silence_profiling_calls(const Launched& program,
                                                                     image::ObjectStore& store) {
   SilencedCalls done;
+  // Another controller may place probes in the program now, as one that measures all that execute
+  // its file.
+  const auto turn = ledger::Turn::take(program.pid());
+  if (!turn) return fail(turn.error());
   auto target = open_target(program.pid());
   if (!target) return fail(target.error());
   const auto subject = look_at(*target, store, Progress::before_relocation);
@@ -34,8 +40,11 @@ Result<SilencedCalls, ledger::SessionError> silence_profiling_calls(const Launch
       continue;
     }
     for (const Range& call : calls) {
+      const auto& taken = subject->image->taken;
+      if (std::any_of(taken.begin(), taken.end(), [&](Range it) { return it.overlaps(call); }))
+        continue;
       std::vector<uint8_t> nop(call.size());
-      arch::encode_nop(nop);
+      arch::fill_with_nops(nop);
       if (auto written = target->memory().write(call.begin, nop); !written)
         return fail(ledger::SessionError(target::AttachError{
             target::AttachCause::not_permitted, program.pid(), 0, written.error().number, {}}));

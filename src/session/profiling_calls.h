@@ -18,7 +18,8 @@ struct SilencedCalls {
   bool waits = false;
 };
 
-// Makes these calls nops, in all objects that are mapped. No thread can be in one of them, nor
+// Makes these calls nops, in all objects that are mapped, but for those where another controller has
+// probes. No thread can be in one of them, nor
 // return from one: the program is held before any code of these objects has run. The program keeps
 // the nops for as long as it runs.
 //

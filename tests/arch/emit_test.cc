@@ -465,14 +465,19 @@ TEST(Emit, RelativeFieldsEndCopiedInstructions) {
             "je 0x7f0000001100");
 }
 
-TEST(Nop, OfEachLengthIsOneInstructionThatDoesNothing) {
-  for (size_t length = 1; length <= 9; ++length) {
+TEST(Nops, FillAnyLengthWithInstructionsThatDoNothing) {
+  for (size_t length = 1; length <= kMaxInstructionLength; ++length) {
     Bytes bytes(length, 0xcc);
-    encode_nop(bytes);
-    const auto one = decode(bytes, kBase);
-    ASSERT_TRUE(one) << length;
-    EXPECT_EQ(one->end(), kBase + length);
-    EXPECT_EQ(one->special, Special::nop) << length;
+    fill_with_nops(bytes);
+    size_t at = 0, nops = 0;
+    for (; at < length; ++nops) {
+      const auto one = decode(std::span(bytes).subspan(at), kBase + at);
+      ASSERT_TRUE(one) << length;
+      EXPECT_EQ(one->special, Special::nop) << length;
+      at += one->length;
+    }
+    EXPECT_EQ(at, length);
+    EXPECT_EQ(nops, length <= 9 ? 1 : 2) << length;
   }
 }
 

@@ -55,7 +55,7 @@ std::optional<int32_t> jump_distance(std::span<const uint8_t> bytes) {
 }
 
 // The forms that the processors' manuals recommend.
-void encode_nop(std::span<uint8_t> bytes) {
+void fill_with_nops(std::span<uint8_t> bytes) {
   static constexpr uint8_t kNops[][9] = {{0x90},
                                          {0x66, 0x90},
                                          {0x0f, 0x1f, 0x00},
@@ -65,8 +65,11 @@ void encode_nop(std::span<uint8_t> bytes) {
                                          {0x0f, 0x1f, 0x80},
                                          {0x0f, 0x1f, 0x84},
                                          {0x66, 0x0f, 0x1f, 0x84}};
-  assert(!bytes.empty() && bytes.size() <= std::size(kNops));
-  std::copy_n(std::begin(kNops[bytes.size() - 1]), bytes.size(), bytes.begin());
+  while (!bytes.empty()) {
+    const size_t length = std::min(bytes.size(), std::size(kNops));
+    std::copy_n(std::begin(kNops[length - 1]), length, bytes.begin());
+    bytes = bytes.subspan(length);
+  }
 }
 
 namespace {
