@@ -18,10 +18,9 @@ struct SilencedCalls {
   bool waits = false;
 };
 
-// Makes these calls nops, in all objects that are mapped, but for those where another controller has
-// probes. No thread can be in one of them, nor
-// return from one: the program is held before any code of these objects has run. The program keeps
-// the nops for as long as it runs.
+// Makes these calls nops, in all objects that are mapped, but for those where another controller
+// has probes. No thread can be in one of them, nor return from one: the program is held before any
+// code of these objects has run. The program keeps the nops for as long as it runs.
 //
 // Fails if the program cannot be read or written, for example as it was killed. Some of the calls
 // may be nops by then, which does no harm.
