@@ -24,16 +24,19 @@ std::vector<CopiedRun> copied_runs(const layout::Session& journal) {
   std::vector<CopiedRun> runs;
   for (const layout::SiteEntry& site : journal.sites)
     // The text of hooks in unwinders is only restored when no thread is in their stubs, and that of
-    // unloaded objects never.
+    // unloaded objects never. Where text was restored before the session ended, another one may
+    // have displaced other instructions since.
     if (site.displaced != 0 && site.copy_distance != 0 &&
         site.phase != layout::SiteEntry::Phase::unwinder_hook &&
-        site.phase != layout::SiteEntry::Phase::gone)
+        site.phase != layout::SiteEntry::Phase::gone &&
+        site.phase != layout::SiteEntry::Phase::left_out)
       runs.push_back(
           {site.address + static_cast<uint64_t>(int64_t{site.copy_distance}), &site, 0, 0});
   for (const layout::ProbeEntry& probe : journal.probes) {
     const layout::SiteEntry& site = journal.sites[probe.site];
     const Address first = site.address + static_cast<uint64_t>(int64_t{site.copy_distance});
-    if (probe.offset != 0 && site.copy_distance != 0)
+    if (probe.offset != 0 && site.copy_distance != 0 &&
+        site.phase != layout::SiteEntry::Phase::left_out)
       runs.push_back({first + probe.copy_offset, &site, probe.offset, 0});
   }
   std::sort(runs.begin(), runs.end(),

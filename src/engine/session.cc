@@ -242,6 +242,7 @@ Session::Session(Session&& other) noexcept
       report_(std::move(other.report_)),
       journal_(std::move(other.journal_)),
       file_(std::exchange(other.file_, std::nullopt)),
+      removed_(std::move(other.removed_)),
       sites_of_objects_(std::move(other.sites_of_objects_)),
       loader_(std::move(other.loader_)),
       exec_(std::move(other.exec_)),
@@ -274,6 +275,7 @@ Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarge
                  return kind_ == placement::Kind::span || probe.index < journal_.probes.size();
                });
   session.report_ = report_;
+  session.removed_ = removed_;
   session.journal_ = std::move(forked->journal);
   session.file_ = std::move(forked->file);
   session.sites_of_objects_ = sites_of_objects_;
@@ -298,12 +300,72 @@ Session::~Session() {
   if (file_ && state_ == State::armed) static_cast<void>(disarm());
 }
 
+// The entries of these probes in the file. Those that have none of their own are left out.
+std::vector<uint32_t> Session::entries_of(std::span<const uint32_t> probes) const {
+  std::vector<uint32_t> entries;
+  entries.reserve(probes.size());
+  if (kind_ == placement::Kind::span) return entries;
+  for (const uint32_t probe : probes)
+    if (probe < probes_.size() && probes_[probe].index < journal_.probes.size())
+      entries.push_back(probes_[probe].index);
+  return entries;
+}
+
 Result<SwitchReport, ledger::SessionError> Session::turn(std::span<const uint32_t> probes,
                                                          Switched to) {
   if (state_ != State::armed || !file_) return SwitchReport{.unswitched = probes.size()};
+  auto entries = entries_of(probes);
+  std::erase_if(entries,
+                [&](uint32_t entry) { return entry < removed_.size() && removed_[entry]; });
+  const size_t others = probes.size() - entries.size();
   const auto turn = ledger::Turn::take(target_.pid());
   if (!turn) return fail(turn.error());
-  return switch_probes(target_, *file_, journal_, probes, to);
+  auto report = switch_probes(target_, *file_, journal_, entries, to);
+  if (report) report->unswitched += others;
+  return report;
+}
+
+Result<RemovalReport, ledger::SessionError> Session::remove(std::span<const uint32_t> probes) {
+  if (state_ != State::armed || !file_) return RemovalReport{.staying = probes.size()};
+  const auto entries = entries_of(probes);
+  const auto turn = ledger::Turn::take(target_.pid());
+  if (!turn) return fail(turn.error());
+  auto report = remove_probes(target_, *image_, *file_, journal_, removed_, entries);
+  note_removed_sites();
+  if (report) report->staying += probes.size() - entries.size();
+  return report;
+}
+
+// note_unloaded() looks at a site that holds our jump.
+void Session::note_removed_sites() {
+  using Phase = layout::SiteEntry::Phase;
+  const auto is_armed = [&](size_t i) {
+    const layout::SiteEntry& site = journal_.sites[i];
+    return site.phase != Phase::gone && site.phase != Phase::left_out && site.jump != 0;
+  };
+  for (ObjectSites& sites : sites_of_objects_)
+    while (sites.armed != sites.end && !is_armed(sites.armed)) ++sites.armed;
+}
+
+bool Session::is_removed(uint32_t probe) const {
+  if (state_ != State::armed || probe >= probes_.size()) return true;
+  const uint32_t entry = probes_[probe].index;
+  return kind_ != placement::Kind::span && entry < removed_.size() && removed_[entry];
+}
+
+size_t Session::placed() const {
+  size_t placed = 0;
+  for (uint32_t i = 0; i < probes_.size(); ++i) placed += is_removed(i) ? 0 : 1;
+  return placed;
+}
+
+bool Session::has_only(std::span<const uint32_t> probes) const {
+  std::vector<bool> named(probes_.size());
+  for (const uint32_t probe : probes)
+    if (probe < named.size()) named[probe] = true;
+  for (uint32_t i = 0; i < probes_.size(); ++i)
+    if (!named[i] && !is_removed(i)) return false;
+  return true;
 }
 
 Result<void, ledger::SessionError> Session::keep() {

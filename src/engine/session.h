@@ -27,6 +27,7 @@
 #include "engine/disarm.h"
 #include "engine/exec_watch.h"
 #include "engine/load_tracking.h"
+#include "engine/removal.h"
 #include "engine/switches.h"
 #include "image/process.h"
 #include "layout/session_file.h"
@@ -163,9 +164,18 @@ class Session {
   // Returns true if nothing of the session is left in any text, except for hooks.
   bool is_gone() const;
 
-  // Turns these probes off or on, by ArmedProbe::index, in one batch (switches.h). The session must
-  // have been armed with switches.
+  // These take positions in probes(). A span cannot be changed alone, and neither can a probe that
+  // the kernel counts.
+  //
+  // Turns probes off or on, in one batch (switches.h). The session must have been armed with
+  // switches.
   Result<SwitchReport, ledger::SessionError> turn(std::span<const uint32_t> probes, Switched to);
+  // Takes probes out, while the others stay (removal.h). Their figures stay, too.
+  Result<RemovalReport, ledger::SessionError> remove(std::span<const uint32_t> probes);
+  bool is_removed(uint32_t probe) const;
+  // How many probes there are that were not removed; and are all of those among these?
+  size_t placed() const;
+  bool has_only(std::span<const uint32_t> probes) const;
 
   // Leaves the probes in the target for good, as the statistic of ArmOptions::statistic: this
   // object has no session any more, and any controller can change it or take it out by its file.
@@ -192,6 +202,7 @@ class Session {
   ArmReport report_;
   layout::Session journal_;
   std::optional<ledger::SessionFile> file_;
+  std::vector<bool> removed_;                  // by journal_.probes; empty: none
   std::vector<uint64_t> abandoned_;            // when it was disarmed
   std::vector<ObjectSites> sites_of_objects_;  // by journal_.objects
   std::unique_ptr<LoaderWatch> loader_;
@@ -206,6 +217,8 @@ class Session {
     Address context() const;
   };
   bool is_in_place(const layout::SiteEntry& site) const;
+  std::vector<uint32_t> entries_of(std::span<const uint32_t> probes) const;
+  void note_removed_sites();
   void sweep_threads();
   std::optional<Runtime> runtime_;
   // Probes whose index is that of no entry in the file, in its order.

@@ -106,7 +106,7 @@ struct SiteEntry {
     dependent = 2,  // a jump that needs a usual one: as its trampoline, or for its own last bytes
     loader_hook = 3,
     gone = 4,      // unloaded: what is there now was not probed
-    left_out = 5,  // arming did not touch it
+    left_out = 5,  // not touched by arming, or restored since (engine/removal.h)
   } phase : 4 = Phase::usual;
   // Whether, and where, the stub has a link (arch/jump.h): through it another session's stub for
   // the same site is chained in (engine/shared_sites.h).

@@ -96,13 +96,14 @@ bool CallerWatch::is_news(const target::RemoteTarget& target, Address caller,
                                [&](Range code) { return code.contains(caller); });
 }
 
-bool CallerWatch::finds_new(const target::RemoteTarget& target, Batches& batches) {
+bool CallerWatch::finds_new(engine::Engine& engine) {
+  const target::RemoteTarget& target = engine.target();
   constexpr uint64_t kPauseNs = 100'000'000;
   if (monotonic_ns() - looked_ns_ < kPauseNs) return false;
   looked_ns_ = monotonic_ns();
   bool is_new = false;
   std::optional<std::vector<image::Mapping>> maps;
-  for (Batch& batch : batches)
+  for (engine::Batch& batch : engine.batches())
     if (const auto caller = batch.session.take_unknown_caller()) {
       if (!maps)
         if (auto read = image::read_maps(target.pid())) maps = *std::move(read);

@@ -11,9 +11,9 @@
 #include <span>
 
 #include "base/address.h"
+#include "engine/engine.h"
 #include "image/object_store.h"
 #include "layout/session_file.h"
-#include "session/batch.h"
 #include "target/remote_target.h"
 
 namespace pinprick::session {
@@ -22,7 +22,7 @@ class CallerWatch {
  public:
   // Returns true if such calls were made since the last look, so that the process should be looked
   // at again. Looks ten times a second at most, and returns false in between.
-  bool finds_new(const target::RemoteTarget& target, Batches& batches);
+  bool finds_new(engine::Engine& engine);
 
  private:
   bool is_news(const target::RemoteTarget& target, Address caller,

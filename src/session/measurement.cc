@@ -55,7 +55,7 @@ Measurement::Measurement(ProcessName process, target::RemoteTarget target,
                          const MeasurementSpec& spec, image::ObjectStore& store,
                          MeasurementListener& listener)
     : process_(std::move(process)),
-      target_(std::move(target)),
+      engine_(std::move(target)),
       spec_(&spec),
       store_(&store),
       listener_(&listener),
@@ -77,7 +77,7 @@ Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const Measur
   ProcessName process = {pid, target->command()};
   Measurement measurement(std::move(process), *std::move(target), spec, store, listener);
   if (auto armed = measurement.arm_program(progress); !armed) {
-    if (!measurement.target_.is_over()) return fail(armed.error());
+    if (!measurement.target().is_over()) return fail(armed.error());
     return fail(measurement.error_of_exit());
   }
   measurement.armed_ns_ = measurement.reported_ns_ = monotonic_ns();
@@ -93,34 +93,29 @@ Result<Measurement, MeasurementError> Measurement::begin_forked(pid_t pid,
   if (!target) return fail(MeasurementError(target.error()));
   Measurement measurement({pid, target->command()}, *target, *parent.spec_, *parent.store_,
                           listener);
-  for (const Batch& batch : parent.batches_) {
-    if (!batch.session.is_in(pid)) continue;
-    auto session = batch.session.fork_to(*target);
-    // If it is not the first one, the parent's has this batch still.
-    if (!session && measurement.batches_.empty()) return fail(MeasurementError(session.error()));
-    if (session) measurement.batches_.push_back({batch.image, *std::move(session)});
-  }
-  if (measurement.batches_.empty()) return fail(measurement.error_of_exit());
+  if (auto taken = measurement.engine_.take_over_forked(parent.engine_); !taken)
+    return fail(MeasurementError(taken.error()));
+  if (measurement.engine_.batches().empty()) return fail(measurement.error_of_exit());
   measurement.is_forked_ = true;
   measurement.known_ = parent.known_;
   measurement.object_code_ = parent.object_code_;
   measurement.armed_ns_ = measurement.reported_ns_ = monotonic_ns();
   measurement.admit_callers();
   // What it has loaded since the fork, its parent's hook did not tell.
-  if (loader_of(measurement.batches_) != nullptr) measurement.look_again();
+  if (measurement.engine_.loader() != nullptr) measurement.look_again();
   return measurement;
 }
 
 std::vector<pid_t> Measurement::forked() const {
   std::set<pid_t> all;
-  for (const Batch& batch : batches_)
+  for (const engine::Batch& batch : engine_.batches())
     for (const pid_t pid : batch.session.forked()) all.insert(pid);
   return {all.begin(), all.end()};
 }
 
 bool Measurement::has_forked(pid_t pid) const {
-  return std::any_of(batches_.begin(), batches_.end(),
-                     [&](const Batch& batch) { return batch.session.is_in(pid); });
+  return std::any_of(engine_.batches().begin(), engine_.batches().end(),
+                     [&](const engine::Batch& batch) { return batch.session.is_in(pid); });
 }
 
 MeasurementError Measurement::error_of_exit() const {
@@ -128,20 +123,20 @@ MeasurementError Measurement::error_of_exit() const {
       target::AttachError{target::AttachCause::exited, process_.pid, 0, 0, {}});
 }
 
-Result<Batch, MeasurementError> Measurement::arm(std::unique_ptr<image::ProcessImage> image,
-                                                 placement::ProbeSet set) {
+Result<engine::Batch*, MeasurementError> Measurement::arm(
+    std::unique_ptr<image::ProcessImage> image, placement::ProbeSet set) {
   if (set.may_unwind_elsewhere && !set.probes.empty()) listener_->may_unwind_elsewhere(process_);
   engine::ArmOptions options = spec_->arming;
-  options.callers = code_of(batches_);
-  auto armed = engine::Session::arm(target_, *image, std::move(set), options);
-  if (!armed) return fail(MeasurementError(armed.error()));
-  return Batch{std::move(image), *std::move(armed)};
+  options.callers = engine_.code();
+  const auto changed = engine_.apply(
+      {.add = engine::Addition{std::move(image), std::move(set), std::move(options)}});
+  if (!changed) return fail(MeasurementError(changed.error()));
+  return changed->added;
 }
 
-// The task can be cancelled until the first jump is written. Everything is then undone. Returns
-// nullopt if all that could be armed has to wait for relocation.
-Result<std::optional<Batch>, MeasurementError> Measurement::plan_and_arm(Subject& subject,
-                                                                         Progress progress) {
+// The task can be cancelled until the first jump is written. Everything is then undone.
+Result<engine::Batch*, MeasurementError> Measurement::plan_and_arm(Subject& subject,
+                                                                   Progress progress) {
   Task task;
   const auto watched = listener_->watch(task);
   object_code_ = subject.image->executable_ranges();
@@ -153,18 +148,16 @@ Result<std::optional<Batch>, MeasurementError> Measurement::plan_and_arm(Subject
     // A process that ends meanwhile has no code to read, and planning fails for some other reason.
     if (!subject.target.same_image()) return fail(error_of_exit());
     if (!set) return fail(set.error());
-    if (unrelocated_.waits && unrelocated_.sites.empty()) return std::optional<Batch>();
-    auto armed = arm(std::move(subject.image), *std::move(set));
-    if (!armed) return fail(armed.error());
-    return std::optional<Batch>(*std::move(armed));
+    if (unrelocated_.waits && unrelocated_.sites.empty()) return nullptr;
+    return arm(std::move(subject.image), *std::move(set));
   } catch (const Cancelled&) {
     return fail(MeasurementError(Interrupted{}));
   }
 }
 
-Result<std::optional<Batch>, MeasurementError> Measurement::look_and_arm(Progress progress) {
+Result<engine::Batch*, MeasurementError> Measurement::look_and_arm(Progress progress) {
   for (bool is_first = true;; is_first = false) {
-    auto subject = look_at(target_, *store_, progress);
+    auto subject = look_at(target(), *store_, progress);
     if (!subject) return fail(MeasurementError(subject.error()));
     if (is_first)
       for (const std::string& object : subject->image->replaced)
@@ -185,32 +178,32 @@ Result<void, MeasurementError> Measurement::arm_program(Progress progress) {
   if (!turn) return fail(MeasurementError(turn.error()));
   auto planned = look_and_arm(progress);
   if (!planned) return fail(planned.error());
-  std::optional<Batch> armed = *std::move(planned);
-  if (!armed) return {};
-  admit_callers_of_statistics(target_, object_code_);
-  const engine::ArmReport& report = armed->session.report();
+  const engine::Batch* const armed = *planned;
+  if (armed == nullptr) return {};
+  admit_callers_of_statistics(target(), object_code_);
+  const engine::Session& session = armed->session;
+  const engine::ArmReport& report = session.report();
   listener_->armed(process_, report, monotonic_ns() - start_ns);
   note_skipped(report);
-  if (report.armed == 0 && armed->session.loader() == nullptr && armed->session.exec() == nullptr &&
+  if (report.armed == 0 && session.loader() == nullptr && session.exec() == nullptr &&
       !unrelocated_.waits) {
+    unarmed_.splice(unarmed_.end(), engine_.batches(), std::prev(engine_.batches().end()));
     const Kind kind = spec_->selection.kind;
     // The next program may have the points that this one lacks.
     if (kind == Kind::span && spec_->unmatched == Unmatched::accept &&
         spec_->exec == Exec::followed)
       return {};
-    unarmed_.emplace(*std::move(armed));
     return fail(MeasurementError(NothingArmed{kind}));
   }
-  batches_.push_back(*std::move(armed));
   // Loads after our look, and before the hook was armed, did not wait for us.
-  if (loader_of(batches_) != nullptr && progress == Progress::runs) look_again();
+  if (engine_.loader() != nullptr && progress == Progress::runs) look_again();
   return {};
 }
 
 Result<void, MeasurementError> Measurement::arm_relocated() {
   const Unrelocated before = std::exchange(unrelocated_, {});
-  if (batches_.empty()) return arm_program();
-  auto subject = look_at(target_, *store_);
+  if (engine_.batches().empty()) return arm_program();
+  auto subject = look_at(target(), *store_);
   if (!subject) return fail(MeasurementError(subject.error()));
   auto matches =
       match_loaded(*subject->image, spec_->selection, [](const image::Object&) { return true; });
@@ -230,23 +223,23 @@ void Measurement::note_skipped(const engine::ArmReport& report) {
 
 std::vector<std::shared_ptr<engine::ExecWatch>> Measurement::exec_watches() const {
   std::vector<std::shared_ptr<engine::ExecWatch>> all;
-  for (const Batch& batch : batches_)
+  for (const engine::Batch& batch : engine_.batches())
     if (batch.session.exec() != nullptr) all.push_back(batch.session.exec());
   return all;
 }
 
 std::vector<int> Measurement::descriptors() const {
-  std::vector<int> all = {target_.exit_descriptor()};
-  if (const engine::LoaderWatch* loader = loader_of(batches_)) all.push_back(loader->descriptor());
+  std::vector<int> all = {target().exit_descriptor()};
+  if (const engine::LoaderWatch* loader = engine_.loader()) all.push_back(loader->descriptor());
   return all;
 }
 
 bool Measurement::look_after() {
   bool soon = false;
-  for (Batch& batch : batches_) soon = batch.session.provide() || soon;
+  for (engine::Batch& batch : engine_.batches()) soon = batch.session.provide() || soon;
   if (has_loaded()) track_loads();
-  if (spec_->selection.kind != Kind::latency || !callers_.finds_new(target_, batches_)) return soon;
-  if (const auto subject = look_at(target_, *store_)) {
+  if (spec_->selection.kind != Kind::latency || !callers_.finds_new(engine_)) return soon;
+  if (const auto subject = look_at(target(), *store_)) {
     object_code_ = subject->image->executable_ranges();
     admit_callers();
   }
@@ -255,7 +248,7 @@ bool Measurement::look_after() {
 
 bool Measurement::notice_end() {
   if (has_ended() || !is_gone()) return false;
-  if (spec_->exec == Exec::followed && !target_.has_exited() && follow_exec(Progress::runs))
+  if (spec_->exec == Exec::followed && !target().has_exited() && follow_exec(Progress::runs))
     return false;
   ended_ns_ = monotonic_ns();
   return true;
@@ -268,21 +261,21 @@ void Measurement::note_exec() {
 // To be called when the process runs another program: the old one is gone, with all our memory in
 // it. Returns false if the new program cannot be opened, or if there is none.
 bool Measurement::follow_exec(Progress progress) {
-  auto target = open_target(process_.pid);
-  if (!target) {
+  auto executed = open_target(process_.pid);
+  if (!executed) {
     // A process that is about to end has no program either.
-    if (!target_.ends()) listener_->exec_missed(process_, target.error());
+    if (!target().ends()) listener_->exec_missed(process_, executed.error());
     return false;
   }
-  if (target->start_time() != target_.start_time() || target->ends()) return false;
-  while (!batches_.empty()) {
-    static_cast<void>(batches_.back().session.disarm());
-    retire(std::prev(batches_.end()));
+  if (executed->start_time() != target().start_time() || executed->ends()) return false;
+  while (!engine_.batches().empty()) {
+    static_cast<void>(engine_.batches().back().session.disarm());
+    retire(std::prev(engine_.batches().end()));
   }
-  target_ = *std::move(target);
-  process_.command = target_.command();
+  engine_.change_program(*std::move(executed));
+  process_.command = target().command();
   listener_->executed(process_);
-  if (auto armed = arm_program(progress); !armed && !target_.is_over()) {
+  if (auto armed = arm_program(progress); !armed && !target().is_over()) {
     listener_->exec_missed(process_, armed.error());
     shortfall_.missed = true;
   }
@@ -294,9 +287,9 @@ bool Measurement::follow_exec(Progress progress) {
 std::optional<ExecutedProgram> Measurement::executed_program() const {
   using Certainty = ExecutedProgram::Certainty;
   const auto program = target::executable_path(process_.pid);
-  if (program && !target_.has_exited()) return ExecutedProgram{*program, Certainty::certain};
+  if (program && !target().has_exited()) return ExecutedProgram{*program, Certainty::certain};
   const auto status = target::read_status(process_.pid);
-  if (!status || status->command == process_.command || have_hits(batches_)) return std::nullopt;
+  if (!status || status->command == process_.command || engine_.has_hits()) return std::nullopt;
   return ExecutedProgram{status->command, Certainty::probable};
 }
 
@@ -304,17 +297,17 @@ void Measurement::end(uint64_t now_ns) {
   if (!has_ended()) ended_ns_ = now_ns;
 }
 
-void Measurement::retire(Batches::iterator batch) {
-  std::visit([&](auto& results) { results.retire(batches_, batch); }, results_);
+void Measurement::retire(engine::Engine::Batches::iterator batch) {
+  std::visit([&](auto& results) { results.retire(engine_, batch); }, results_);
 }
 
 void Measurement::disarm() {
   // Objects loaded since may have an unwinder, and others may be gone.
   std::unique_ptr<image::ProcessImage> now;
-  if ((loader_of(batches_) != nullptr || is_forked_) && !is_gone())
-    if (auto subject = look_at(target_, *store_)) now = std::move(subject->image);
-  std::for_each(batches_.rbegin(), batches_.rend(),
-                [&](Batch& last) { note(last.session.disarm(now.get())); });
+  if ((engine_.loader() != nullptr || is_forked_) && !is_gone())
+    if (auto subject = look_at(target(), *store_)) now = std::move(subject->image);
+  std::for_each(engine_.batches().rbegin(), engine_.batches().rend(),
+                [&](engine::Batch& last) { note(last.session.disarm(now.get())); });
   if (has_left_over_) take_out_left_overs(process_.pid, *store_);
 }
 
@@ -347,7 +340,7 @@ void Measurement::note_missed(Report<Row>& report) {
       shortfall_.missed |= row.missed + row.from_generated != 0;
     }
     if (report.is_final && missed > refused() && !report.has_spans)
-      report.slots_to_ask_for = slots_to_ask_for(batches_);
+      report.slots_to_ask_for = engine_.slots_to_ask_for();
   }
 }
 
@@ -356,7 +349,7 @@ void Measurement::report(Period period, ReportSink& sink) {
   const uint64_t from_ns = period == Period::whole ? armed_ns_ : reported_ns_;
   std::visit(
       [&](auto& results) {
-        auto report = results.report(batches_, period, sink);
+        auto report = results.report(engine_.batches(), period, sink);
         report.process = process_;
         report.seconds = static_cast<double>(until_ns - from_ns) / 1e9;
         note_missed(report);

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/engine.h"
 #include "image/process.h"
-#include "session/batch.h"
 #include "session/caller_watch.h"
 #include "session/measurement_error.h"
 #include "session/measurement_listener.h"
@@ -113,7 +113,7 @@ class Measurement {
   // Hands a report to the sink. The names in its rows are valid during the call.
   void report(Period period, ReportSink& sink);
   // How many calls were missed for lack of memory for histograms.
-  uint64_t refused() const { return refused_by(batches_); }
+  uint64_t refused() const { return engine_.refused(); }
   Shortfall shortfall() const;
 
  private:
@@ -125,13 +125,14 @@ class Measurement {
               image::ObjectStore& store, MeasurementListener& listener);
 
   Result<void, MeasurementError> arm_program(Progress progress = Progress::runs);
-  Result<std::optional<Batch>, MeasurementError> look_and_arm(Progress progress);
-  Result<std::optional<Batch>, MeasurementError> plan_and_arm(Subject& subject, Progress progress);
-  Result<Batch, MeasurementError> arm(std::unique_ptr<image::ProcessImage> image,
-                                      placement::ProbeSet set);
+  // These return what was armed, or nullptr if all that could be has to wait for relocation.
+  Result<engine::Batch*, MeasurementError> look_and_arm(Progress progress);
+  Result<engine::Batch*, MeasurementError> plan_and_arm(Subject& subject, Progress progress);
+  Result<engine::Batch*, MeasurementError> arm(std::unique_ptr<image::ProcessImage> image,
+                                               placement::ProbeSet set);
   void note_skipped(const engine::ArmReport& report);
   bool follow_exec(Progress progress);
-  void retire(Batches::iterator batch);
+  void retire(engine::Engine::Batches::iterator batch);
   void note(const Result<engine::DisarmReport, ledger::SessionError>& report);
 
   // measurement_loads.cc
@@ -149,21 +150,21 @@ class Measurement {
   void admit_callers();
 
   // Has the process ended, or does it run another program?
-  bool is_gone() const { return target_.has_exited() || !target_.same_image(); }
+  bool is_gone() const { return target().has_exited() || !target().same_image(); }
+  const target::RemoteTarget& target() const { return engine_.target(); }
   MeasurementError error_of_exit() const;
   template <class Row>
   void note_missed(Report<Row>& report);
 
   ProcessName process_;
-  target::RemoteTarget target_;  // the program that it runs
+  engine::Engine engine_;  // in the program that it runs
   const MeasurementSpec* spec_;
   image::ObjectStore* store_;
   MeasurementListener* listener_;
 
-  Batches batches_;
-  std::optional<Batch> unarmed_;    // of which a listener may still tell
-  std::set<LoadedAt> known_;        // the objects at the last look
-  std::vector<Range> object_code_;  // the executable ranges of these
+  engine::Engine::Batches unarmed_;  // of which a listener may still tell
+  std::set<LoadedAt> known_;         // the objects at the last look
+  std::vector<Range> object_code_;   // the executable ranges of these
   CallerWatch callers_;
   Unrelocated unrelocated_;
   bool is_forked_ = false;

@@ -20,17 +20,17 @@ std::set<Measurement::LoadedAt> Measurement::objects_in(const image::ProcessImag
 }
 
 bool Measurement::has_loaded() const {
-  const engine::LoaderWatch* const loader = loader_of(batches_);
+  const engine::LoaderWatch* const loader = engine_.loader();
   pollfd request = {loader != nullptr ? loader->descriptor() : -1, POLLIN, 0};
   return ::poll(&request, 1, 0) == 1;
 }
 
 // The loading thread waits until its request is answered, and has not run any loaded code.
 void Measurement::track_loads() {
-  const auto request = loader_of(batches_)->take();
+  const auto request = engine_.loader()->take();
   if (!request) return;
   look_again();
-  if (loader_of(batches_)->answer(*request)) return;
+  if (engine_.loader()->answer(*request)) return;
   listener_->load_timed_out(process_);
   shortfall_.missed = true;
 }
@@ -42,10 +42,10 @@ void Measurement::note_mapped() {
 }
 
 void Measurement::look_again(bool although_loading) {
-  if (!although_loading && image::loader_is_at_work(process_.pid, target_.reader())) return;
+  if (!although_loading && image::loader_is_at_work(process_.pid, target().reader())) return;
   const auto turn = ledger::Turn::take(process_.pid);
   if (!turn) return note_load_missed(turn.error());
-  auto subject = look_at(target_, *store_);
+  auto subject = look_at(target(), *store_);
   if (!subject) return note_load_missed(subject.error());
   forget_unloaded(*subject->image);
   const std::set<LoadedAt> now = objects_in(*subject->image);
@@ -54,7 +54,7 @@ void Measurement::look_again(bool although_loading) {
   if (!std::includes(before.begin(), before.end(), now.begin(), now.end())) {
     auto armed = arm_loaded(std::move(subject->image), before);
     if (!armed && is_outdated(armed.error()))
-      if (auto again = look_at(target_, *store_))
+      if (auto again = look_at(target(), *store_))
         armed = arm_loaded(std::move(again->image), before);
     if (!armed) note_load_missed(armed.error());
   }
@@ -62,7 +62,7 @@ void Measurement::look_again(bool although_loading) {
 }
 
 void Measurement::note_load_missed(const MeasurementError& why) {
-  if (target_.is_over()) return;
+  if (target().is_over()) return;
   listener_->load_missed(process_, why);
   shortfall_.incomplete = shortfall_.missed = true;
 }
@@ -97,18 +97,21 @@ Result<void, MeasurementError> Measurement::arm_matches(
     has_left_over_ = true;
     return fail(batch.error());
   }
-  const engine::ArmReport& report = batch->session.report();
+  engine::Session& session = (*batch)->session;
+  const engine::ArmReport& report = session.report();
   if (!names.empty()) listener_->loaded(process_, names, report, monotonic_ns() - start_ns);
   note_skipped(report);
-  if (report.armed == 0 && batch->session.exec() == nullptr) return {};
+  if (report.armed == 0 && session.exec() == nullptr) {
+    engine_.batches().pop_back();
+    return {};
+  }
   // Each object is an open file.
   std::set<const image::Object*> probed;
   for (const placement::HookSite& hook : hooks) probed.insert(hook.object);
-  for (const engine::ArmedProbe& one : batch->session.probes())
-    probed.insert(batch->session.match_of(one).object);
-  std::erase_if(batch->image->objects,
+  for (const engine::ArmedProbe& one : session.probes())
+    probed.insert(session.match_of(one).object);
+  std::erase_if((*batch)->image->objects,
                 [&](const auto& object) { return !probed.contains(object.get()); });
-  batches_.push_back(*std::move(batch));
   return {};
 }
 
@@ -129,29 +132,29 @@ void Measurement::leave_out_unfinished(std::vector<image::Match>& matches) {
 // for the first one, which has the hook in the loader.
 void Measurement::forget_unloaded(const image::ProcessImage& now) {
   std::vector<std::string> names;
-  for (Batch& batch : batches_)
+  for (engine::Batch& batch : engine_.batches())
     for (engine::Unloaded& object : batch.session.note_unloaded(now)) {
       known_.erase({object.path, object.bias});
       names.push_back(std::move(object.name));
     }
   if (!names.empty()) listener_->unloaded(process_, names);
-  if (batches_.empty()) return;
-  for (auto next = std::next(batches_.begin()); next != batches_.end();) {
+  if (engine_.batches().empty()) return;
+  for (auto next = std::next(engine_.batches().begin()); next != engine_.batches().end();) {
     const auto batch = next++;
     if (!batch->session.is_gone()) continue;
     // If it cannot be taken out now, that is tried again at the end.
-    const auto report = batch->session.disarm(&now);
-    if (!report || report->memory_left) continue;
-    note(report);
+    const auto changed = engine_.apply({.remove = engine::Engine::all_of(*batch), .now = &now});
+    if (!changed || changed->ended.memory_left) continue;
+    note(changed->ended);
     retire(batch);
   }
 }
 
 // Calls are timed if they come from objects, or from code of our batches.
 void Measurement::admit_callers() {
-  std::vector<Range> code = code_of(batches_);
+  std::vector<Range> code = engine_.code();
   code.insert(code.end(), object_code_.begin(), object_code_.end());
-  for (Batch& batch : batches_) batch.session.admit_callers(code);
+  for (engine::Batch& batch : engine_.batches()) batch.session.admit_callers(code);
 }
 
 }  // namespace pinprick::session

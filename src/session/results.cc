@@ -13,34 +13,33 @@ namespace {
 // Functions without a hit.
 enum class Idle : bool { left_out, included };
 
-// Returns the rows of one batch.
+// Returns the rows of one batch. `last` is what it had recorded at the last report of an interval.
 template <class Row>
-std::vector<Row> rows_of(Batch& batch, Period period, Idle idle);
+std::vector<Row> rows_of(const engine::Session& session, Recorded& last, Period period, Idle idle);
 
 template <>
-std::vector<CountRow> rows_of(Batch& batch, Period period, Idle idle) {
-  const engine::Session& session = batch.session;
+std::vector<CountRow> rows_of(const engine::Session& session, Recorded& last, Period period,
+                              Idle idle) {
   const bool whole = period == Period::whole;
   std::vector<CountRow> rows;
   if (idle == Idle::included) rows.reserve(session.probes().size());
   auto counters = session.counters();
-  if (!whole) batch.last.counters.resize(counters.size());
+  if (!whole) last.counters.resize(counters.size());
   for (const engine::ArmedProbe& armed : session.probes()) {
     const size_t i = armed.index;
-    const uint64_t hits = counters[i] - (whole ? 0 : batch.last.counters[i]);
+    const uint64_t hits = counters[i] - (whole ? 0 : last.counters[i]);
     if (hits != 0 || idle == Idle::included) rows.push_back({session.name_of(armed), hits});
   }
-  if (!whole) batch.last.counters = std::move(counters);
+  if (!whole) last.counters = std::move(counters);
   return rows;
 }
 
 template <>
-std::vector<LatencyRow> rows_of(Batch& batch, Period period, Idle idle) {
-  const engine::Session& session = batch.session;
+std::vector<LatencyRow> rows_of(const engine::Session& session, Recorded& last, Period period,
+                                Idle idle) {
   std::vector<LatencyRow> rows;
   if (idle == Idle::included) rows.reserve(session.probes().size());
   Recorded now = {{}, session.histograms(), session.unrecorded()};
-  const Recorded& last = batch.last;
   const bool whole = period == Period::whole;
   const bool from_start = whole || last.histograms.empty();
   for (const engine::ArmedProbe& armed : session.probes()) {
@@ -62,16 +61,15 @@ std::vector<LatencyRow> rows_of(Batch& batch, Period period, Idle idle) {
     row.name = session.name_of(armed);
     rows.push_back(std::move(row));
   }
-  if (!whole) batch.last = std::move(now);
+  if (!whole) last = std::move(now);
   return rows;
 }
 
 template <>
-std::vector<ValueRow> rows_of(Batch& batch, Period period, Idle idle) {
-  const engine::Session& session = batch.session;
+std::vector<ValueRow> rows_of(const engine::Session& session, Recorded& last, Period period,
+                              Idle idle) {
   std::vector<ValueRow> rows;
   Recorded now = {{}, session.histograms(), session.unrecorded()};
-  const Recorded& last = batch.last;
   const bool from_start = period == Period::whole || last.histograms.empty();
   for (const engine::ArmedProbe& armed : session.probes()) {
     const size_t i = armed.index;
@@ -82,7 +80,7 @@ std::vector<ValueRow> rows_of(Batch& batch, Period period, Idle idle) {
     row.name = session.name_of(armed);
     rows.push_back(std::move(row));
   }
-  if (period == Period::interval) batch.last = std::move(now);
+  if (period == Period::interval) last = std::move(now);
   return rows;
 }
 
@@ -119,32 +117,34 @@ void Results<Row>::keep_names(std::vector<Row>& rows) {
 }
 
 template <class Row>
-void Results<Row>::retire(Batches& batches, Batches::iterator batch) {
+void Results<Row>::retire(engine::Engine& engine, Batches::iterator batch) {
   for (auto [rows, period] :
        {std::pair(&interval_, Period::interval), std::pair(&whole_, Period::whole)}) {
     RowSum<Row> sum;
     sum.add_all(std::move(*rows));
-    sum.add_all(rows_of<Row>(*batch, period, Idle::included));
+    sum.add_all(rows_of<Row>(batch->session, last_[batch->id], period, Idle::included));
     *rows = sum.take();
     keep_names(*rows);
   }
-  batches.erase(batch);
+  last_.erase(batch->id);
+  engine.batches().erase(batch);
 }
 
 template <class Row>
-Report<Row> Results<Row>::report(Batches& batches, Period period, const ReportSink& sink) {
+Report<Row> Results<Row>::report(const Batches& batches, Period period, const ReportSink& sink) {
   Report<Row> report;
   report.is_final = period == Period::whole;
   auto before = period == Period::whole ? whole_ : std::exchange(interval_, {});
   size_t functions = before.size();
-  for (const Batch& batch : batches) functions += count_rows(batch.session);
+  for (const engine::Batch& batch : batches) functions += count_rows(batch.session);
   // Functions with the same name are told apart by their order, so none may be left out when the
   // rows of several batches are added up.
   const bool one = before.empty() && batches.size() == 1;
   const Idle idle = !one || sink.shows_idle(functions) ? Idle::included : Idle::left_out;
   RowSum<Row> sum;
   sum.add_all(std::move(before));
-  for (Batch& batch : batches) sum.add_all(rows_of<Row>(batch, period, idle));
+  for (const engine::Batch& batch : batches)
+    sum.add_all(rows_of<Row>(batch.session, last_[batch.id], period, idle));
   report.rows = sum.take();
   if (idle == Idle::left_out) report.idle = functions - report.rows.size();
   return report;

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "session/batch.h"
+#include "engine/engine.h"
 #include "session/report.h"
+#include "stats/histogram.h"
 
 namespace pinprick::session {
 
@@ -17,20 +19,32 @@ namespace pinprick::session {
 // was armed.
 enum class Period : uint8_t { interval, whole };
 
+// What all probes of a batch have recorded so far.
+struct Recorded {
+  std::vector<uint64_t> counters = {};  // of counting probes
+  // These two are of all other probes.
+  std::vector<stats::Histogram> histograms = {};
+  std::vector<ledger::Unrecorded> unrecorded = {};
+};
+
 template <class Row>
 class Results {
  public:
+  using Batches = engine::Engine::Batches;
+
   // Keeps what the batch has recorded, and destroys the batch.
-  void retire(Batches& batches, Batches::iterator batch);
+  void retire(engine::Engine& engine, Batches::iterator batch);
 
   // Returns a report with rows and the number of functions without one. Its names are owned by the
   // batches and by these results. A function without a hit has a row if the sink wants it, or if
   // there is more than one batch.
-  Report<Row> report(Batches& batches, Period period, const ReportSink& sink);
+  Report<Row> report(const Batches& batches, Period period, const ReportSink& sink);
 
  private:
   void keep_names(std::vector<Row>& rows);
 
+  // Of the batches, at the last report of an interval.
+  std::map<engine::BatchId, Recorded> last_;
   // The sums of the retired batches.
   std::vector<Row> whole_;
   std::vector<Row> interval_;

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "engine/engine.h"
 #include "engine/reset.h"
-#include "engine/session.h"
 #include "engine/switches.h"
 #include "ledger/turn.h"
 #include "session/caller_watch.h"
@@ -225,17 +225,20 @@ Result<engine::ArmReport, StatisticError> Statistics::try_to_trace(const Statist
   if (set->patches.empty() && !set->skipped.empty())
     return fail(
         StatisticError(NotTimed{set->skipped.front().match.name(), set->skipped.front().refusal}));
-  auto armed = engine::Session::arm(*target, *subject->image, *std::move(set), spec->arming);
-  if (!armed) return fail(error(armed.error()));
-  if (armed->report().armed == 0) {
-    const auto& skipped = armed->report().skipped;
+  engine::Engine engine(*target);
+  const auto changed = engine.apply(
+      {.add = engine::Addition{std::move(subject->image), *std::move(set), spec->arming}});
+  if (!changed) return fail(error(changed.error()));
+  engine::Session& session = changed->added->session;
+  if (session.report().armed == 0) {
+    const auto& skipped = session.report().skipped;
     if (skipped.empty())
       return fail(StatisticError(MeasurementError(NothingArmed{spec->selection.kind})));
     return fail(StatisticError(NotTimed{skipped.front().match.name(), skipped.front().refusal}));
   }
-  engine::ArmReport report = armed->report();
-  if (auto kept = armed->keep(); !kept) return fail(error(kept.error()));
-  admit_callers_of_statistics(*target, subject->image->executable_ranges());
+  engine::ArmReport report = session.report();
+  if (auto kept = session.keep(); !kept) return fail(error(kept.error()));
+  admit_callers_of_statistics(*target, changed->added->image->executable_ranges());
   return report;
 }
 

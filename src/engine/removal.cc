@@ -1,0 +1,188 @@
+#include "engine/removal.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "engine/failures.h"
+#include "engine/redirect.h"
+#include "engine/restoring.h"
+#include "engine/switches.h"
+#include "target/stop.h"
+
+namespace pinprick::engine {
+namespace {
+
+using layout::SiteEntry;
+
+bool is_in_text(const SiteEntry& site) {
+  return site.phase != SiteEntry::Phase::gone && site.phase != SiteEntry::Phase::left_out;
+}
+
+Range touched_by(const SiteEntry& site) {
+  return {site.address, site.address + std::max(site.length, site.displaced)};
+}
+
+// Disjoint sets of sites.
+class Groups {
+ public:
+  explicit Groups(size_t sites) : first_(sites) {
+    std::iota(first_.begin(), first_.end(), size_t{0});
+  }
+  size_t of(size_t site) {
+    while (first_[site] != site) site = first_[site] = first_[first_[site]];
+    return site;
+  }
+  void join(size_t a, size_t b) { first_[of(a)] = of(b); }
+
+ private:
+  std::vector<size_t> first_;
+};
+
+Groups groups_of(const layout::Session& journal) {
+  Groups groups(journal.sites.size());
+  std::vector<size_t> by_address;
+  for (size_t i = 0; i < journal.sites.size(); ++i) {
+    if (!is_in_text(journal.sites[i])) continue;
+    by_address.push_back(i);
+    const SiteEntry& head = head_of(journal, journal.sites[i]);
+    groups.join(i, static_cast<size_t>(&head - journal.sites.data()));
+  }
+  std::sort(by_address.begin(), by_address.end(), [&](size_t a, size_t b) {
+    return journal.sites[a].address < journal.sites[b].address;
+  });
+  size_t furthest = 0;  // the site that reaches furthest so far
+  for (size_t n = 1; n < by_address.size(); ++n) {
+    const size_t site = by_address[n], last = by_address[furthest];
+    const Range range = touched_by(journal.sites[site]);
+    if (range.begin < touched_by(journal.sites[last]).end) groups.join(site, last);
+    if (range.end > touched_by(journal.sites[last]).end) furthest = n;
+  }
+  return groups;
+}
+
+// The sites that another session leads through, too.
+void leave_shared(const layout::Session& journal, const OtherSites& others,
+                  std::vector<bool>& restored) {
+  if (others.empty()) return;
+  Groups groups = groups_of(journal);
+  std::vector<bool> is_shared(journal.sites.size());
+  for (size_t i = 0; i < journal.sites.size(); ++i)
+    if (restored[i] && !others.in(touched_by(journal.sites[i])).empty())
+      is_shared[groups.of(i)] = true;
+  for (size_t i = 0; i < journal.sites.size(); ++i)
+    if (is_shared[groups.of(i)]) restored[i] = false;
+}
+
+// The journal as far as these sites are concerned: threads elsewhere stay where they are.
+layout::Session journal_of(const layout::Session& journal,
+                           const std::vector<const SiteEntry*>& sites) {
+  layout::Session some;
+  some.mappings = journal.mappings;
+  some.sites = journal.sites;
+  some.probes = journal.probes;
+  std::vector<bool> is_one(journal.sites.size());
+  for (const SiteEntry* site : sites)
+    is_one[static_cast<size_t>(site - journal.sites.data())] = true;
+  for (size_t i = 0; i < some.sites.size(); ++i)
+    if (!is_one[i]) some.sites[i].copy_distance = 0;
+  return some;
+}
+
+struct Restored {
+  size_t sites = 0;
+  uint64_t stopped_ns = 0;
+};
+
+Result<Restored, ledger::SessionError> restore(const target::RemoteTarget& target,
+                                               const image::ProcessImage& image,
+                                               layout::Session& journal, const OtherSites& others,
+                                               const std::vector<bool>& chosen) {
+  Restored done;
+  Restoring text(target, image, journal, others, Armed::completely, &chosen);
+  auto stop = target::Stop::all_threads(target.pid());
+  if (!stop) return fail(ledger::SessionError(stop.error()));
+  if (!target.same_image())
+    return attach_failure(target.pid(), target::AttachCause::exec_during_attach);
+  DisarmReport report;
+  auto restored = text.restore(*stop, report);
+  redirect_threads(*stop, target.memory(), journal_of(journal, text.restored()), others);
+  done.stopped_ns = std::move(*stop).resume();
+  // Those that could be restored are, also if others could not.
+  for (const SiteEntry* site : text.restored()) {
+    journal.sites[static_cast<size_t>(site - journal.sites.data())].phase =
+        SiteEntry::Phase::left_out;
+    ++done.sites;
+  }
+  if (!restored) return memory_failure(target.pid(), restored.error());
+  return done;
+}
+
+}  // namespace
+
+std::vector<bool> sites_without_probes(const layout::Session& journal,
+                                       const std::vector<bool>& removed) {
+  Groups groups = groups_of(journal);
+  std::vector<bool> has_probe(journal.sites.size()), stays(journal.sites.size());
+  for (size_t i = 0; i < journal.probes.size(); ++i) {
+    const size_t site = journal.probes[i].site;
+    has_probe[site] = true;
+    if (!removed[i]) stays[groups.of(site)] = true;
+  }
+  for (size_t i = 0; i < journal.sites.size(); ++i) {
+    const bool is_trampoline =
+        i != 0 && &head_of(journal, journal.sites[i - 1]) == &journal.sites[i];
+    if (is_in_text(journal.sites[i]) && !has_probe[i] && !is_trampoline) stays[groups.of(i)] = true;
+  }
+  std::vector<bool> without(journal.sites.size());
+  for (size_t i = 0; i < without.size(); ++i)
+    without[i] = is_in_text(journal.sites[i]) && !stays[groups.of(i)];
+  return without;
+}
+
+Result<RemovalReport, ledger::SessionError> remove_probes(
+    const target::RemoteTarget& target, const image::ProcessImage& image, ledger::SessionFile& file,
+    layout::Session& journal, std::vector<bool>& removed, std::span<const uint32_t> probes) {
+  RemovalReport report;
+  removed.resize(journal.probes.size());
+  std::vector<uint32_t> wanted;
+  std::copy_if(probes.begin(), probes.end(), std::back_inserter(wanted),
+               [&](uint32_t probe) { return probe < removed.size() && !removed[probe]; });
+  report.staying = static_cast<size_t>(std::count_if(
+      probes.begin(), probes.end(), [&](uint32_t probe) { return probe >= removed.size(); }));
+  if (wanted.empty()) return report;
+  std::vector<bool> all = removed;
+  for (const uint32_t probe : wanted) all[probe] = true;
+  const OtherSites others = OtherSites::find(target.pid(), target.memory(), file.path());
+  auto chosen = sites_without_probes(journal, all);
+  leave_shared(journal, others, chosen);
+
+  if (std::find(chosen.begin(), chosen.end(), true) != chosen.end()) {
+    auto restored = restore(target, image, journal, others, chosen);
+    if (!restored) return fail(restored.error());
+    report.restored = restored->sites;
+    report.stopped_ns += restored->stopped_ns;
+  }
+  std::vector<uint32_t> in_text;
+  for (const uint32_t probe : wanted)
+    if (is_in_text(journal.sites[journal.probes[probe].site])) in_text.push_back(probe);
+  if (!in_text.empty()) {
+    auto switched = switch_probes(target, file, journal, in_text, Switched::off);
+    if (!switched) return fail(switched.error());
+    report.stopped_ns += switched->stopped_ns;
+  }
+  for (const uint32_t probe : wanted) {
+    const bool is_out = !is_in_text(journal.sites[journal.probes[probe].site]);
+    const bool is_off = probe < journal.switches.size() && journal.switches[probe].is_on == 0;
+    removed[probe] = is_out || is_off;
+    ++(removed[probe] ? report.removed : report.staying);
+  }
+  if (report.restored != 0)
+    if (auto written = file.write_tables(journal); !written)
+      return fail(ledger::SessionError(written.error()));
+  return report;
+}
+
+}  // namespace pinprick::engine

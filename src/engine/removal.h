@@ -1,0 +1,61 @@
+// Takes some of a session's probes out, while its others stay.
+//
+// A probe is gone when its jump is out of the text. Jumps may hang together: a short one leads to a
+// trampoline, which may lie among the instructions that another one displaces, and a pun ends in
+// another's first bytes. So text is restored by groups of such sites, and only where no probe of
+// the group stays. A probe at a site that has to stay, for such a neighbour, for other probes of
+// the session, or because another session shares it, is turned off (switches.h).
+//
+// Every thread is safe at each step:
+//   1  all threads are stopped. A thread at a trampoline is moved on to the stub, and a trampoline
+//      that a thread will return to stays (restoring.h)
+//   2  the text gets the program's bytes back. Nothing is unmapped, so a thread in a stub runs to
+//      its end, and the calls that are timed return through their slots and are recorded
+//   3  a thread that waits in a system call which it made from a copy goes on in the text, as it
+//   may
+//      wait for any length of time. One that is left in a copy, with a signal handler in between,
+//      counts as inside when the session ends: the memory stays for it
+//   4  the file says that these sites are untouched. A controller that dies before that leaves a
+//      file of a session that was taken out in part, as if it had died while it disarmed
+//
+// Semaphores of SDT points stay raised until the session ends, and so do hooks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/shared_sites.h"
+#include "image/process.h"
+#include "layout/session_file.h"
+#include "ledger/session_error.h"
+#include "ledger/session_file.h"
+#include "target/remote_target.h"
+
+namespace pinprick::engine {
+
+struct RemovalReport {
+  size_t removed = 0;   // probes
+  size_t restored = 0;  // sites whose text is the program's own again
+  // Probes that can neither be turned off nor be taken out alone. They stay as they were.
+  size_t staying = 0;
+  uint64_t stopped_ns = 0;  // the target as a whole
+};
+
+// Returns, for each site of the journal, whether its text can be restored when the probes for which
+// `removed` has true are gone: no probe that stays needs it, directly or through sites that hang
+// together with it. Sites of hooks stay. Pure.
+std::vector<bool> sites_without_probes(const layout::Session& journal,
+                                       const std::vector<bool>& removed);
+
+// Takes `probes` out, numbers of entries of `journal.probes`. `removed` has all that were taken out
+// before, and has these afterwards. `image` is that of the target. The caller holds the process's
+// turn. Fails if the process cannot be stopped or written, or has executed another program; some
+// may be out then.
+Result<RemovalReport, ledger::SessionError> remove_probes(
+    const target::RemoteTarget& target, const image::ProcessImage& image, ledger::SessionFile& file,
+    layout::Session& journal, std::vector<bool>& removed, std::span<const uint32_t> probes);
+
+}  // namespace pinprick::engine
