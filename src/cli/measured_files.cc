@@ -261,6 +261,7 @@ void MeasuredFiles::open_gate() {
     return;
   }
   gate_ = *std::move(gate);
+  object_store().keep_latest();
   // A controller that is stopped would hold others; the gate's timer then ends it.
   ::signal(SIGTSTP, SIG_IGN);
   catcher_.emplace(

@@ -356,7 +356,7 @@ void Arming::hand_over() {
   session_.sites_of_objects_ = sites_of_objects();
   for (size_t i = 0; i < plan_.set.patches.size(); ++i)
     if (plan_.is_hook(i, placement::Hook::Kind::loader) && plan_.is_armed(i))
-      session_.loader_ = LoaderWatch::start(file().path(), journal());
+      session_.loader_ = LoaderWatch::start(file().descriptor(), journal());
   for (size_t i = 0; i < plan_.set.patches.size(); ++i)
     if (plan_.is_hook(i, placement::Hook::Kind::exec) && plan_.is_armed(i) &&
         session_.exec_ == nullptr)

@@ -32,17 +32,16 @@ constexpr uint64_t kLookAgainNs = 1'000'000'000;
 
 }  // namespace
 
-std::unique_ptr<LoaderWatch> LoaderWatch::start(const std::string& path,
-                                                const layout::Session& journal) {
+std::unique_ptr<LoaderWatch> LoaderWatch::start(int file, const layout::Session& journal) {
   const uint64_t offset = journal.header.loader_handshake_offset;
-  auto file = open_file(path, O_RDWR | O_NOFOLLOW);
+  Fd own(::fcntl(file, F_DUPFD_CLOEXEC, 0));
   Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (offset == 0 || !file || !event) return nullptr;
-  void* page = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(),
+  if (offset == 0 || !own || !event) return nullptr;
+  void* page = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, own.get(),
                       static_cast<off_t>(offset));
   if (page == MAP_FAILED) return nullptr;
   std::unique_ptr<LoaderWatch> watch(
-      new LoaderWatch(*std::move(file), std::move(event), offset, page));
+      new LoaderWatch(std::move(own), std::move(event), offset, page));
   // Signals are for the thread that calls this.
   sigset_t all, before;
   sigfillset(&all);

@@ -19,10 +19,10 @@ namespace pinprick::engine {
 
 class LoaderWatch {
  public:
-  // Starts the thread, for a session whose file has a loader handshake. Returns nullptr if there is
-  // no memory or no thread for it; then no thread of the target waits.
-  static std::unique_ptr<LoaderWatch> start(const std::string& path,
-                                            const layout::Session& journal);
+  // Starts the thread, for a session whose file has a loader handshake. `file` is its descriptor:
+  // the same open file, so that SessionFile::has_other_users() does not take this for another user.
+  // Returns nullptr if there is no memory or no thread for it; then no thread of the target waits.
+  static std::unique_ptr<LoaderWatch> start(int file, const layout::Session& journal);
   LoaderWatch(const LoaderWatch&) = delete;
   LoaderWatch& operator=(const LoaderWatch&) = delete;
   // Lets all waiting threads go; from then on none waits.

@@ -280,7 +280,7 @@ Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarge
   session.file_ = std::move(forked->file);
   session.sites_of_objects_ = sites_of_objects_;
   if (loader_ != nullptr)
-    session.loader_ = LoaderWatch::start(session.file_->path(), session.journal_);
+    session.loader_ = LoaderWatch::start(session.file_->descriptor(), session.journal_);
   if (exec_ != nullptr)
     session.exec_ = ExecWatch::start(session.file_->descriptor(), session.journal_,
                                      exec_->handshake(), session.code());

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 
@@ -99,6 +101,34 @@ Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid) {
   if (!text) return fail(text.error());
   if (text->empty()) return fail(SystemError{ESRCH});
   return parse_maps(*text);
+}
+
+// /proc/PID/pagemap has a word for each page. A page without an entry is read from the file at the
+// next access.
+std::optional<std::vector<Range>> own_pages(pid_t pid, Range range) {
+  constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
+  constexpr uint64_t kOfFile = uint64_t{1} << 61, kGuard = uint64_t{1} << 58;
+  constexpr size_t kAtOnce = 4096;
+  const auto pagemap = open_file(process_folder(pid) + "/pagemap", O_RDONLY);
+  if (!pagemap) return std::nullopt;
+  std::vector<Range> own;
+  std::array<uint64_t, kAtOnce> pages;
+  const uint64_t end = align_up(range.end, kPageSize) / kPageSize;
+  for (uint64_t page = range.begin / kPageSize; page < end;) {
+    const auto some = std::span(pages).first(std::min<uint64_t>(kAtOnce, end - page));
+    const auto size = static_cast<ssize_t>(some.size_bytes());
+    if (::pread(pagemap->get(), some.data(), some.size_bytes(),
+                static_cast<off_t>(page * sizeof(uint64_t))) != size)
+      return std::nullopt;
+    for (const uint64_t entry : some) {
+      const Address at = page++ * kPageSize;
+      const bool is_copy = (entry & (kPresent | kSwapped)) != 0 && (entry & kOfFile) == 0;
+      if (!is_copy && (entry & kGuard) == 0) continue;
+      if (own.empty() || own.back().end != at) own.push_back({at, at});
+      own.back().end = at + kPageSize;
+    }
+  }
+  return own;
 }
 
 MappingLookup::MappingLookup(pid_t pid) {

@@ -48,6 +48,11 @@ class MappingLookup {
   std::optional<std::vector<Mapping>> all_;  // if the kernel has no query
 };
 
+// Returns the pages of the range that only the process has, as it has a page of a private mapping
+// after a write: all others are the file's that is mapped there, or zeros. By address, those next
+// to each other as one. Returns nullopt if that cannot be found out.
+std::optional<std::vector<Range>> own_pages(pid_t pid, Range range);
+
 // Skips lines that are not in the kernel's format.
 std::vector<Mapping> parse_maps(std::string_view text);
 

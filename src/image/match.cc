@@ -147,6 +147,7 @@ class ObjectMatcher {
   const std::vector<bool>& matched() const { return matched_; }
 
  private:
+  std::vector<const Function*> candidates(Object& object, std::span<const size_t> wanted);
   std::vector<Match> match_functions(Object& object, std::span<const size_t> wanted);
   void add_function(Object& object, const Function& function, const Named& named, size_t pattern,
                     std::vector<Match>& matches);
@@ -175,13 +176,31 @@ std::vector<Match> ObjectMatcher::match(Object& object) {
   return matches;
 }
 
+// Returns the functions to look at, by address: those that a name may mean, or else all.
+std::vector<const Function*> ObjectMatcher::candidates(Object& object,
+                                                       std::span<const size_t> wanted) {
+  std::vector<const Function*> all;
+  if (std::any_of(wanted.begin(), wanted.end(),
+                  [&](size_t i) { return may_mean_offset(patterns_[i]); })) {
+    const auto& functions = object.functions().functions();
+    all.reserve(functions.size());
+    for (const Function& function : functions) all.push_back(&function);
+    return all;
+  }
+  for (const size_t i : wanted) {
+    const auto some = object.functions_named(patterns_[i]);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
 std::vector<Match> ObjectMatcher::match_functions(Object& object, std::span<const size_t> wanted) {
   std::vector<Match> matches;
-  const bool without_symbols = std::any_of(wanted.begin(), wanted.end(),
-                                           [&](size_t i) { return may_mean_offset(patterns_[i]); });
-  for (const Function& function : object.functions().functions()) {
+  for (const Function* const candidate : candidates(object, wanted)) {
     check_cancelled();
-    if (function.name_count == 0 && !without_symbols) continue;
+    const Function& function = *candidate;
     for (size_t i : wanted) {
       const auto named = matching_name(object, function, patterns_[i]);
       if (!named) continue;

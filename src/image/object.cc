@@ -112,14 +112,15 @@ bool are_settled(const ObjectStore::Versions& versions, const ElfFile& elf, cons
 }  // namespace
 
 Object::Object(ElfFile elf, uint64_t bias, std::vector<std::string> names, std::string path,
-               std::string root, MemoryReader reader, ObjectStore* store)
+               std::string root, MemoryReader reader, ObjectStore* store, OwnPages own_pages)
     : elf_(std::move(elf)),
       bias_(bias),
       names_(std::move(names)),
       path_(std::move(path)),
       root_(std::move(root)),
       reader_(std::move(reader)),
-      store_(store) {}
+      store_(store),
+      own_pages_(std::move(own_pages)) {}
 
 Range Object::extent() const {
   const Range own = elf_.extent();
@@ -165,19 +166,53 @@ const std::optional<ContentHash>& Object::contents() {
   return *contents_;
 }
 
+// Is all of the text that of the file, unless the process has written to it?
+bool Object::has_text_of_file() const {
+  const auto& segments = elf_.segments();
+  return !elf_.has_text_relocations() &&
+         std::none_of(segments.begin(), segments.end(), [](const Segment& segment) {
+           return segment.executable &&
+                  (segment.writable || segment.file_size != segment.range.size());
+         });
+}
+
+// The text, if it is that of a file whose text is known, and which has not changed since. Where it
+// is the file's and not known yet, reads it, and lets others know.
+const std::optional<KnownText>& Object::known_text() {
+  if (known_text_) return *known_text_;
+  known_text_.emplace();
+  if (store_ == nullptr || !own_pages_ || !contents() || !has_text_of_file()) return *known_text_;
+  const auto is_of_file = [&] {
+    return std::all_of(elf_.segments().begin(), elf_.segments().end(), [&](const Segment& segment) {
+      if (!segment.executable) return true;
+      const auto own = own_pages_({segment.range.begin + bias_, segment.range.end + bias_});
+      return own && own->empty();
+    });
+  };
+  if (!is_of_file()) return *known_text_;
+  const auto versions = versions_of(elf_, debug_file());
+  if (!versions || (*known_text_ = store_->recall_text(*versions))) return *known_text_;
+  if (!are_settled(*versions, elf_, debug_file())) return *known_text_;
+  KnownText known = {{}, read_text()};
+  known.key = hash_of_code(*known.text);
+  // A page may have been written to, and read, since the first look.
+  if (!is_of_file()) return *known_text_;
+  store_->remember_text(*versions, known);
+  return *known_text_ = std::move(known);
+}
+
 // Returns the hash of the files and of the text in memory; nullopt if code may differ from the
 // file's.
 std::optional<ContentHash> Object::contents_of_code() {
-  if (!contents() || elf_.has_text_relocations()) return std::nullopt;
-  const auto& segments = elf_.segments();
-  if (std::any_of(segments.begin(), segments.end(), [](const Segment& segment) {
-        return segment.executable &&
-               (segment.writable || segment.file_size != segment.range.size());
-      }))
-    return std::nullopt;
+  if (!contents() || !has_text_of_file()) return std::nullopt;
+  if (const auto& known = known_text()) return known->key;
+  return hash_of_code(text());
+}
+
+ContentHash Object::hash_of_code(const ObjectText& text) {
   ContentHasher hasher = store_->hasher();
   hasher.add(*contents());
-  for (const SegmentBytes& segment : text()) {
+  for (const SegmentBytes& segment : text) {
     hasher.add(segment.address);
     hasher.add(segment.bytes.size());
     hasher.add(segment.bytes);
@@ -241,7 +276,48 @@ const FunctionTable& Object::functions() {
   return *functions_;
 }
 
+std::vector<const Function*> Object::functions_named(const Pattern& pattern) {
+  std::vector<const Function*> found;
+  const FunctionTable& table = functions();
+  const auto& key = contents();
+  const std::string question = (pattern.is_regex() ? "regex " : "glob ") + pattern.text();
+  if (key)
+    if (const auto starts = store_->recall_matches(*key, question)) {
+      for (const Address start : *starts) found.push_back(table.find(start));
+      return found;
+    }
+  auto starts = std::make_shared<std::vector<Address>>();
+  for (const Function& function : table.functions()) {
+    check_cancelled();
+    const auto names = table.names(function);
+    if (std::none_of(names.begin(), names.end(),
+                     [&](std::string_view name) { return pattern.matches_function(name); }))
+      continue;
+    found.push_back(&function);
+    starts->push_back(function.range.begin);
+  }
+  if (key) store_->remember_matches(*key, question, std::move(starts));
+  return found;
+}
+
+// Returns the hash of the files, unless they would have to be read for it.
+std::optional<ContentHash> Object::known_contents() {
+  if (contents_) return *contents_;
+  if (store_ == nullptr || !elf_.is_open_file()) return std::nullopt;
+  const auto versions = versions_of(elf_, debug_file());
+  return versions ? store_->recall(*versions) : std::nullopt;
+}
+
 bool Object::may_name_any(std::span<const std::string_view> names) {
+  const auto key = known_contents();
+  if (!key) return file_may_name_any(names);
+  if (const auto known = store_->recall_names(*key, names)) return *known;
+  const bool are_there = file_may_name_any(names);
+  store_->remember_names(*key, names, are_there);
+  return are_there;
+}
+
+bool Object::file_may_name_any(std::span<const std::string_view> names) {
   if (elf_.may_name_any(names)) return true;
   if (elf_.has_symbols()) return false;
   const ElfFile* const debug = debug_file();
@@ -304,7 +380,7 @@ bool Object::read(Address address, std::span<uint8_t> out) const {
 
 // Returns a segment's memory. The .bss is left out if it is not readable or huge, and for a file:
 // words there that are addresses of code were copied from elsewhere.
-Object::SegmentBytes Object::segment_bytes(const Segment& segment) const {
+SegmentBytes Object::segment_bytes(const Segment& segment) const {
   SegmentBytes out = {segment.range.begin, nullptr, {}};
   const auto take = [&](uint64_t size, auto&& fill) {
     out.storage = std::make_unique_for_overwrite<uint8_t[]>(size);
@@ -326,11 +402,17 @@ Object::SegmentBytes Object::segment_bytes(const Segment& segment) const {
   return out;
 }
 
-const std::vector<Object::SegmentBytes>& Object::text() {
-  if (!text_) {
-    text_.emplace();
-    for (const Segment& segment : elf_.segments())
-      if (segment.executable) text_->push_back(segment_bytes(segment));
+std::shared_ptr<const ObjectText> Object::read_text() const {
+  ObjectText text;
+  for (const Segment& segment : elf_.segments())
+    if (segment.executable) text.push_back(segment_bytes(segment));
+  return std::make_shared<const ObjectText>(std::move(text));
+}
+
+const ObjectText& Object::text() {
+  if (text_ == nullptr) {
+    const auto& known = known_text();
+    text_ = known ? known->text : read_text();
   }
   return *text_;
 }
@@ -441,11 +523,43 @@ ObjectCode Object::scan_copy(const Copy& copy) {
   return code_in(object, functions(), copy.elf.relocations(), copy.frames);
 }
 
-// Adds what the process has written to the object's data, which the file does not have.
-void Object::add_what_memory_shows() {
+// Returns the writable data that the process has written to, with at least a page around it, as a
+// descriptor may lie across two pages.
+std::vector<SegmentBytes> Object::written_data() const {
   std::vector<SegmentBytes> data;
-  for (const Segment& segment : elf_.segments())
-    if (!segment.executable && segment.writable) data.push_back(segment_bytes(segment));
+  for (const Segment& segment : elf_.segments()) {
+    if (segment.executable || !segment.writable) continue;
+    const Range memory = {segment.range.begin + bias_, segment.range.end + bias_};
+    const auto own = own_pages_ ? own_pages_(memory) : std::nullopt;
+    if (!own) {
+      data.push_back(segment_bytes(segment));
+      continue;
+    }
+    Address done = memory.begin;
+    for (const Range& pages : *own) {
+      const Range part = {std::max(done, pages.begin - kPageSize),
+                          std::min(memory.end, pages.end + kPageSize)};
+      if (part.begin >= part.end) continue;
+      SegmentBytes bytes = {part.begin - bias_, nullptr, {}};
+      bytes.storage = std::make_unique_for_overwrite<uint8_t[]>(part.size());
+      const std::span<uint8_t> room(bytes.storage.get(), part.size());
+      if (!reader_(part.begin, room)) {
+        data.push_back(segment_bytes(segment));
+        break;
+      }
+      bytes.bytes = room;
+      data.push_back(std::move(bytes));
+      done = part.end;
+    }
+  }
+  return data;
+}
+
+// Adds what the process has written to the object's data, which the file does not have. Where it
+// has written nothing, memory has the bytes of the file, before relocation, or zeros.
+void Object::add_what_memory_shows() {
+  const auto data = written_data();
+  if (data.empty()) return;
   ObjectBytes object;
   object.bias = bias_;
   object.fixed_addresses = !elf_.position_independent();

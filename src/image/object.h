@@ -30,6 +30,7 @@
 #include "image/functions.h"
 #include "image/maps.h"
 #include "image/object_store.h"
+#include "image/pattern.h"
 #include "image/point_records.h"
 #include "image/sdt_notes.h"
 
@@ -40,10 +41,14 @@ using MemoryReader = std::function<bool(Address, std::span<uint8_t>)>;
 
 class Object {
  public:
+  // Returns the pages of a range that the process has written to; all others have the file's bytes,
+  // and zeros after the file's part of a segment. Returns nullopt if that is not known.
+  using OwnPages = std::function<std::optional<std::vector<Range>>(Range)>;
   // `names[0]` is the one to show. If `reader` is empty, bytes come from the file. `store` may be
-  // null; else it must outlive the object.
+  // null; else it must outlive the object. If `own_pages` is empty, that is never known.
   Object(ElfFile elf, uint64_t bias, std::vector<std::string> names, std::string path,
-         std::string root, MemoryReader reader, ObjectStore* store = nullptr);
+         std::string root, MemoryReader reader, ObjectStore* store = nullptr,
+         OwnPages own_pages = {});
 
   const std::string& name() const { return names_[0]; }
   const std::vector<std::string>& names() const { return names_; }
@@ -56,6 +61,9 @@ class Object {
   Address entry() const { return elf_.entry() + bias_; }
 
   const FunctionTable& functions();  // addresses are the object's own
+  // Returns the functions that have a name which the pattern matches, by address. The pattern must
+  // have no wildcard.
+  std::vector<const Function*> functions_named(const Pattern& pattern);
   // Returns false if no function's name contains one of these. Faster than looking at all names.
   bool may_name_any(std::span<const std::string_view> names);
   const BranchTargets& targets();  // the same; decodes the whole text at the first call
@@ -99,11 +107,6 @@ class Object {
   std::string_view function_name(const Function& function, std::string_view symbol);
 
  private:
-  struct SegmentBytes {
-    Address address = 0;
-    std::unique_ptr<uint8_t[]> storage;
-    std::span<const uint8_t> bytes = {};
-  };
   // Private copies of the files that functions are read from.
   struct Copy {
     ElfFile elf;
@@ -111,12 +114,19 @@ class Object {
     std::vector<FrameEntry> frames;
   };
   SegmentBytes segment_bytes(const Segment& segment) const;
-  const std::vector<SegmentBytes>& text();
+  std::vector<SegmentBytes> written_data() const;
+  const ObjectText& text();
+  const std::optional<KnownText>& known_text();
   const ElfFile* debug_file();
   const std::optional<ContentHash>& contents();
+  bool has_text_of_file() const;
+  std::optional<ContentHash> known_contents();
   std::optional<ContentHash> contents_of_code();
+  ContentHash hash_of_code(const ObjectText& text);
+  std::shared_ptr<const ObjectText> read_text() const;
   Copy* copy();
   bool text_is_of(const Copy& copy);
+  bool file_may_name_any(std::span<const std::string_view> names);
   ObjectCode scan_memory();
   ObjectCode scan_copy(const Copy& copy);
   void scan_code();
@@ -130,13 +140,15 @@ class Object {
   std::string root_;
   MemoryReader reader_;
   ObjectStore* store_;
+  OwnPages own_pages_;
   // The hash of everything that its functions depend on; inner nullopt: no value is stored.
   std::optional<std::optional<ContentHash>> contents_;
   std::optional<std::unique_ptr<Copy>> copy_;
   std::optional<std::unique_ptr<ElfFile>> debug_;
   std::optional<std::vector<FrameEntry>> frames_;
   std::optional<std::vector<Relocation>> relocations_;
-  std::optional<std::vector<SegmentBytes>> text_;
+  std::shared_ptr<const ObjectText> text_;
+  std::optional<std::optional<KnownText>> known_text_;
   std::shared_ptr<const FunctionTable> functions_;
   std::optional<std::optional<std::string_view>> stack_reading_runtime_;
   std::optional<std::vector<std::pair<Address, std::string_view>>> imports_;  // by address

@@ -3,8 +3,10 @@
 #include <elf.h>
 #include <link.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "base/bytes.h"
@@ -99,6 +101,85 @@ void ObjectStore::remember(const Versions& files, ContentHash contents) {
   remembered_.insert_or_assign(files, contents);
 }
 
+std::optional<KnownText> ObjectStore::recall_text(const Versions& files) {
+  const std::lock_guard lock(mutex_);
+  const auto found = remembered_texts_.find(files);
+  if (found == remembered_texts_.end()) return std::nullopt;
+  auto text = found->second.text.lock();
+  if (text == nullptr) return std::nullopt;
+  keep_in_mind(text, 0);
+  return KnownText{found->second.key, std::move(text)};
+}
+
+void ObjectStore::remember_text(const Versions& files, const KnownText& known) {
+  constexpr size_t kMost = 4096;
+  const std::lock_guard lock(mutex_);
+  if (remembered_texts_.size() >= kMost) remembered_texts_.clear();
+  remembered_texts_.insert_or_assign(files, RememberedText{known.key, known.text});
+  uint64_t size = 0;
+  for (const SegmentBytes& segment : *known.text) size += segment.bytes.size();
+  keep_in_mind(known.text, size);
+}
+
+namespace {
+
+std::string joined(std::span<const std::string_view> names) {
+  std::string all;
+  for (const std::string_view name : names) (all += name) += '\0';
+  return all;
+}
+
+}  // namespace
+
+std::optional<bool> ObjectStore::recall_names(ContentHash contents,
+                                              std::span<const std::string_view> names) {
+  const std::lock_guard lock(mutex_);
+  const auto found = remembered_names_.find({contents, joined(names)});
+  if (found == remembered_names_.end()) return std::nullopt;
+  return found->second;
+}
+
+void ObjectStore::remember_names(ContentHash contents, std::span<const std::string_view> names,
+                                 bool are_there) {
+  constexpr size_t kMost = 4096;
+  const std::lock_guard lock(mutex_);
+  if (remembered_names_.size() >= kMost) remembered_names_.clear();
+  remembered_names_.insert_or_assign({contents, joined(names)}, are_there);
+}
+
+ObjectStore::Starts ObjectStore::recall_matches(ContentHash contents, const std::string& pattern) {
+  const std::lock_guard lock(mutex_);
+  const auto found = remembered_matches_.find({contents, pattern});
+  return found == remembered_matches_.end() ? nullptr : found->second;
+}
+
+void ObjectStore::remember_matches(ContentHash contents, const std::string& pattern,
+                                   Starts starts) {
+  constexpr size_t kMost = 4096;
+  const std::lock_guard lock(mutex_);
+  if (remembered_matches_.size() >= kMost) remembered_matches_.clear();
+  remembered_matches_.insert_or_assign({contents, pattern}, std::move(starts));
+}
+
+// The latest ones are at the end. `size` is only needed for a value that is not among them.
+void ObjectStore::keep_in_mind(std::shared_ptr<const void> value, uint64_t size) {
+  constexpr size_t kMost = 256;
+  constexpr uint64_t kLargest = uint64_t{512} << 20;
+  if (!keeps_latest_) return;
+  const auto known = std::find_if(latest_.begin(), latest_.end(),
+                                  [&](const Kept& one) { return one.value == value; });
+  if (known != latest_.end()) {
+    std::rotate(known, std::next(known), latest_.end());
+    return;
+  }
+  latest_.push_back({std::move(value), size});
+  latest_size_ += size;
+  while (latest_.size() > kMost || (latest_size_ > kLargest && latest_.size() > 1)) {
+    latest_size_ -= latest_.front().size;
+    latest_.pop_front();
+  }
+}
+
 std::string ObjectStore::file_name(ContentHash key, Kind kind) {
   return to_hex(key) + (kind == Kind::functions ? ".functions" : ".code");
 }
@@ -148,6 +229,7 @@ std::shared_ptr<const T> ObjectStore::find(std::map<ContentHash, std::weak_ptr<c
     if (const auto found = known.find(key); found != known.end())
       if (auto value = found->second.lock()) {
         ++found_in_use_;
+        keep_in_mind(value, 0);
         return value;
       }
   }
@@ -165,6 +247,7 @@ std::shared_ptr<const T> ObjectStore::find(std::map<ContentHash, std::weak_ptr<c
   ++found_in_files_;
   auto kept = std::make_shared<const T>(*std::move(value));
   known[key] = kept;
+  keep_in_mind(kept, 0);
   return kept;
 }
 
@@ -175,6 +258,7 @@ std::shared_ptr<const T> ObjectStore::keep(std::map<ContentHash, std::weak_ptr<c
   const std::lock_guard lock(mutex_);
   if (auto before = known[key].lock()) return before;
   known[key] = kept;
+  keep_in_mind(kept, 0);
   if (folder_) add_pending(key, kept);
   return kept;
 }

@@ -20,12 +20,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,21 @@
 #include "image/object_value.h"
 
 namespace pinprick::image {
+
+// The bytes of a segment, in the object's own addresses.
+struct SegmentBytes {
+  Address address = 0;
+  std::unique_ptr<uint8_t[]> storage;
+  std::span<const uint8_t> bytes = {};
+};
+// The executable segments of an object.
+using ObjectText = std::vector<SegmentBytes>;
+
+// The text of a file, and the key of what was found in it.
+struct KnownText {
+  ContentHash key;
+  std::shared_ptr<const ObjectText> text;
+};
 
 class ObjectStore {
  public:
@@ -54,6 +71,22 @@ class ObjectStore {
   std::optional<ContentHash> recall(const Versions& files);
   // All of these versions must have been settled before the files were hashed.
   void remember(const Versions& files, ContentHash contents);
+
+  // The same for the text of such files: it need not be read again where a process has it as it is
+  // in the file. It is known as long as someone has it.
+  std::optional<KnownText> recall_text(const Versions& files);
+  void remember_text(const Versions& files, const KnownText& text);
+  // Whether files with these contents may name any of these functions.
+  std::optional<bool> recall_names(ContentHash contents, std::span<const std::string_view> names);
+  void remember_names(ContentHash contents, std::span<const std::string_view> names,
+                      bool are_there);
+  // The same for the starts of the functions that match a pattern which has this text.
+  using Starts = std::shared_ptr<const std::vector<Address>>;
+  Starts recall_matches(ContentHash contents, const std::string& pattern);
+  void remember_matches(ContentHash contents, const std::string& pattern, Starts starts);
+  // Keeps the texts and values of the latest files that were asked for, as long as this lives: for
+  // a controller that looks at the same files again and again, in processes that come and go.
+  void keep_latest() { keeps_latest_ = true; }
 
   // Returns null if there is no such value. `segments` are those of the object.
   std::shared_ptr<const FunctionTable> find_functions(ContentHash key,
@@ -92,6 +125,21 @@ class ObjectStore {
   HashKey key_;
   ContentHash program_;
   std::map<Versions, ContentHash> remembered_;
+  struct RememberedText {
+    ContentHash key;
+    std::weak_ptr<const ObjectText> text;
+  };
+  std::map<Versions, RememberedText> remembered_texts_;
+  std::map<std::pair<ContentHash, std::string>, bool> remembered_names_;
+  std::map<std::pair<ContentHash, std::string>, Starts> remembered_matches_;
+  void keep_in_mind(std::shared_ptr<const void> value, uint64_t size);
+  struct Kept {
+    std::shared_ptr<const void> value;
+    uint64_t size = 0;  // of a text
+  };
+  bool keeps_latest_ = false;
+  std::deque<Kept> latest_;
+  uint64_t latest_size_ = 0;
   std::map<ContentHash, std::weak_ptr<const FunctionTable>> functions_;
   std::map<ContentHash, std::weak_ptr<const ObjectCode>> code_;
   struct Pending {

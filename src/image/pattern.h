@@ -55,6 +55,7 @@ class Pattern {
   bool has_offset() const { return has_offset_; }
   // Returns whether it names SDT points. Such a pattern matches no function.
   bool names_points() const { return !provider_.empty(); }
+  bool is_regex() const { return regex_ != nullptr; }
   // Returns whether it could match more than one name.
   bool has_wildcard() const;
   // Excludes parts of functions, except those that the pattern names: by ".cold", or by the whole

@@ -69,6 +69,35 @@ std::optional<uint64_t> bias_of(const ElfFile& elf, const Candidate& group) {
   return std::nullopt;
 }
 
+// Returns the memory of the segments that is privately mapped as the file says, so that a page that
+// was never written to has the file's bytes, or zeros after the file's part. Text that can be
+// written to is left out.
+std::vector<Range> mapped_as_in_file(const std::vector<Mapping>& maps, const Candidate& group,
+                                     const ElfFile& elf, uint64_t bias) {
+  std::vector<Range> found;
+  for (const Segment& segment : elf.segments()) {
+    const Address begin = align_down(segment.range.begin, kPageSize) + bias;
+    const Address end = align_up(segment.range.end, kPageSize) + bias;
+    const Address end_of_file = align_up(segment.range.begin + segment.file_size, kPageSize) + bias;
+    const uint64_t offset = align_down(segment.offset, kPageSize);
+    Address at = begin;
+    for (const Mapping& mapping : maps) {
+      if (!mapping.range.contains(at) || mapping.shared) continue;
+      if (segment.executable && mapping.writable) continue;
+      const bool is_file = at < end_of_file && same_file(mapping, group.mappings.front()) &&
+                           mapping.offset + (at - mapping.range.begin) == offset + (at - begin);
+      const bool is_zero = at >= end_of_file && mapping.inode == 0;
+      // A mapping of the file ends with it: what comes after that page is zeros.
+      if (is_file)
+        at = std::min(mapping.range.end, end_of_file);
+      else if (is_zero)
+        at = mapping.range.end;
+    }
+    if (at > begin) found.push_back({begin, std::min(at, end)});
+  }
+  return found;
+}
+
 // Reads a file from memory, with segments at their file offsets.
 Result<ElfFile, ElfError> read_from_memory(const Candidate& group, const MemoryReader& reader) {
   const Mapping& first = group.mappings.front();
@@ -221,8 +250,15 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
       continue;
     }
     if (replaced) image.replaced.push_back(names[0]);
+    Object::OwnPages pages;
+    if (!replaced)
+      pages = [pid, mapped = mapped_as_in_file(*maps, group, *elf, *bias)](Range range) {
+        const bool is_mapped = std::any_of(mapped.begin(), mapped.end(),
+                                           [&](Range one) { return one.contains(range); });
+        return is_mapped ? own_pages(pid, range) : std::nullopt;
+      };
     auto object = std::make_unique<Object>(*std::move(elf), *bias, std::move(names), first.path,
-                                           root, reader, store);
+                                           root, reader, store, std::move(pages));
     if (is_program)
       image.objects.insert(image.objects.begin(), std::move(object));
     else

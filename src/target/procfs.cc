@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/process_folder.h"
+#include "image/maps.h"
 
 namespace pinprick::target {
 namespace {
@@ -146,16 +147,10 @@ pid_t tid_inside(pid_t pid, pid_t tid) {
   return static_cast<pid_t>(parse_number(last == ids.npos ? ids : ids.substr(last)));
 }
 
-// /proc/PID/pagemap has a word for each page.
 bool is_private_copy(pid_t pid, Address address) {
-  constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
-  constexpr uint64_t kOfFile = uint64_t{1} << 61;
-  const auto pagemap = open_file(process_folder(pid) + "/pagemap", O_RDONLY);
-  uint64_t page = 0;
-  if (!pagemap || ::pread(pagemap->get(), &page, sizeof page,
-                          static_cast<off_t>(address / kPageSize * sizeof page)) != sizeof page)
-    return true;
-  return (page & (kPresent | kSwapped)) != 0 && (page & kOfFile) == 0;
+  const Address page = align_down(address, kPageSize);
+  const auto own = image::own_pages(pid, {page, page + kPageSize});
+  return !own || !own->empty();
 }
 
 std::vector<pid_t> all_processes() {

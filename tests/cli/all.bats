@@ -389,6 +389,59 @@ by_loader() {
 }
 has_reported() { (($(wc -l <"$work/records") >= $1)); }
 
+@test "nginx: each of its workers, while it reloads three times" {
+  nginx=$(PATH=$PATH:/usr/sbin command -v nginx) || skip "there is no nginx"
+  cat >"$work/nginx.conf" <<CONF
+user root; daemon off; worker_processes 1; pid $work/nginx.pid; error_log $work/nginx.log; events { }
+http { access_log off; client_body_temp_path $work; proxy_temp_path $work; fastcgi_temp_path $work;
+  uwsgi_temp_path $work; scgi_temp_path $work;
+  server { listen unix:$work/socket; location / { return 200 "\$pid"; } } }
+CONF
+  file=$work/nginx
+  cp "$nginx" "$file"
+  chmod 755 "$work"
+  follow count ngx_http_process_request
+  "$file" -p "$work" -c "$work/nginx.conf" 2>>"$work/nginx.log" 3>&- &
+  local server=$!
+  ends_with_test $server
+  patiently test -S "$work/socket"
+  # Says how many of 200 requests were answered by how many workers, from the first answer by one that
+  # was not there before.
+  workers_after_reload() {
+    python3 - "$work/socket" "$1" <<'PYTHON'
+import socket, sys, time
+def ask():
+    one = socket.socket(socket.AF_UNIX)
+    one.connect(sys.argv[1])
+    one.sendall(b'GET / HTTP/1.0\r\n\r\n')
+    answer = b''
+    while part := one.recv(4096): answer += part
+    return answer.split(b'\r\n\r\n')[1].decode()
+before = set(sys.argv[2].split())
+asked, seen = 0, set()
+end = time.monotonic() + 30
+while asked < 200 or not seen - before:
+    seen.add(ask())
+    asked += 1
+    assert time.monotonic() < end, seen
+print(asked, *(seen - before))
+PYTHON
+  }
+  local sum=0 known= asked answer i
+  for i in 1 2 3 4; do
+    answer=$(workers_after_reload "$known")
+    asked=${answer%% *}
+    known+=" ${answer#* }"
+    sum=$((sum + asked))
+    [ "$i" -eq 4 ] || kill -HUP "$server"
+  done
+  kill -QUIT "$server"
+  wait "$server"
+  end_watch
+  [ "$(hits ngx_http_process_request)" -eq "$sum" ]
+  [ "$(detached late)" -eq 0 ]
+}
+
 @test "a program and a library at once: both are counted in a process that loads the library later" {
   copy_of_library
   cp "$TARGETS/ruled_user" "$work/user"

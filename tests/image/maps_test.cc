@@ -142,6 +142,33 @@ TEST(ReadMaps, FindsAFileThatIsMappedHereWithItsDeviceAndInode) {
   ::munmap(memory, kPageSize);
 }
 
+TEST(OwnPages, AreThoseOfAPrivateMappingThatWereWrittenTo) {
+  constexpr size_t kPages = 5000;  // more than are looked at in one piece
+  Scratch scratch;
+  const std::string path = scratch / "file";
+  write_bytes(path, std::vector<uint8_t>(kPages * kPageSize, 1));
+  auto fd = open_file(path, O_RDONLY);
+  ASSERT_TRUE(fd);
+  void* const memory =
+      ::mmap(nullptr, kPages * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd->get(), 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const bytes = static_cast<volatile uint8_t*>(memory);
+  const auto begin = reinterpret_cast<Address>(memory);
+  const Range all = {begin, begin + kPages * kPageSize};
+  for (size_t page = 0; page < kPages; page += 2) EXPECT_EQ(bytes[page * kPageSize], 1);
+  ASSERT_TRUE(own_pages(::getpid(), all));
+  EXPECT_TRUE(own_pages(::getpid(), all)->empty()) << "reading makes no copy";
+  for (const size_t page : {size_t{7}, size_t{8}, kPages - 1}) bytes[page * kPageSize + 100] = 1;
+  const auto own = own_pages(::getpid(), all);
+  ASSERT_TRUE(own);
+  const auto page_at = [&](size_t page) { return begin + page * kPageSize; };
+  EXPECT_EQ(*own, (std::vector<Range>{{page_at(7), page_at(9)}, {page_at(kPages - 1), all.end}}));
+  EXPECT_TRUE(own_pages(::getpid(), {page_at(9), page_at(kPages - 1)})->empty());
+  EXPECT_EQ(own_pages(::getpid(), {page_at(8) + 1, page_at(8) + 2})->size(), 1u);
+  ::munmap(memory, kPages * kPageSize);
+  EXPECT_FALSE(own_pages(INT32_MAX, all)) << "not known";
+}
+
 TEST(ReadMaps, SaysWhyThereAreNone) {
   const auto maps = read_maps(INT32_MAX);
   ASSERT_FALSE(maps);

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "image/process.h"
 #include "image/programs.h"
@@ -167,8 +169,13 @@ class InMemory : public ObjectStoreTest {
  protected:
   static constexpr uint64_t kBias = 0x7f00'0000'0000;
 
-  std::unique_ptr<Object> object(ObjectStore* store) {
-    auto elf = ElfFile::open(library_);
+  // `own_pages`: see Object.
+  std::unique_ptr<Object> object(ObjectStore* store, Object::OwnPages own_pages = {}) {
+    return object_of(library_, store, std::move(own_pages));
+  }
+  std::unique_ptr<Object> object_of(const std::string& path, ObjectStore* store,
+                                    Object::OwnPages own_pages = {}) {
+    auto elf = ElfFile::open(path);
     EXPECT_TRUE(elf);
     memory_.clear();
     for (const Segment& segment : elf->segments()) {
@@ -179,6 +186,7 @@ class InMemory : public ObjectStoreTest {
       if (segment.writable) data_ = memory_.size() - 1;
     }
     const auto reader = [this](Address at, std::span<uint8_t> out) {
+      read_ += out.size();
       for (const auto& [begin, bytes] : memory_)
         if (at >= begin && at - begin <= bytes.size() &&
             out.size() <= bytes.size() - (at - begin)) {
@@ -188,11 +196,13 @@ class InMemory : public ObjectStoreTest {
       return false;
     };
     return std::make_unique<Object>(*std::move(elf), kBias, std::vector<std::string>{"library"},
-                                    library_, "", reader, store);
+                                    path, "", reader, store, std::move(own_pages));
   }
+  static std::optional<std::vector<Range>> none(Range) { return std::vector<Range>(); }
 
   std::vector<std::pair<Address, std::vector<uint8_t>>> memory_;
   size_t text_ = 0, data_ = 0;
+  uint64_t read_ = 0;  // bytes, from all objects
 };
 
 TEST_F(InMemory, CodeIsThatOfTheFileIfTheTextIsEqual) {
@@ -240,6 +250,102 @@ TEST_F(InMemory, WhatTheProcessWroteToItsDataCountsTogetherWithTheFilesCode) {
   EXPECT_EQ(one->found_in_files(), 2u);
   // Only in this process.
   EXPECT_FALSE(object(one.get())->targets().contains(label));
+}
+
+// So a controller that follows a file does not read its text in each process.
+TEST_F(InMemory, TextIsReadOnceForAllProcessesThatHaveItAsInTheFile) {
+  const std::string old = program("libbasic.so.1");
+  ObjectStore nowhere;
+  nowhere.keep_latest();
+  {
+    const auto first = object_of(old, &nowhere, none);
+    const auto version = first->elf().version();
+    if (!version || !first->elf().is_settled(*version))
+      GTEST_SKIP() << old
+                   << ": its file system does not note all changes, it was made seconds ago, or "
+                      "this user may not lease it";
+    first->targets();
+  }
+  read_ = 0;
+  const auto second = object_of(old, &nowhere, none);
+  const Function function = second->functions().functions().front();
+  const auto code = second->code(function);
+  const auto fresh = load_file(old);
+  const auto expected = fresh->objects[0]->code(function);
+  EXPECT_TRUE(std::equal(code.begin(), code.end(), expected.begin(), expected.end()));
+  EXPECT_TRUE(second->targets() == fresh->objects[0]->targets());
+  EXPECT_EQ(read_, 0u);
+  // One that has written to a page has its own text.
+  const auto one_page = [](Range range) {
+    return std::vector<Range>{{range.begin, range.begin + 1}};
+  };
+  const auto third = object_of(old, &nowhere, one_page);
+  memory_[text_].second[function.range.begin + kBias - memory_[text_].first] = 0xcc;
+  EXPECT_EQ(third->code(function).front(), 0xcc);
+  EXPECT_GT(read_, 0u);
+}
+
+TEST_F(InMemory, OfItsDataOnlyWhatTheProcessWroteToIsRead) {
+  EXPECT_EQ(found_of(library_), 0u);
+  const auto one = store();
+  std::vector<Range> written;
+  const auto pages = [&](Range range) {
+    std::vector<Range> in_range;
+    for (const Range& page : written)
+      if (page.overlaps(range)) in_range.push_back(page);
+    return std::optional(in_range);
+  };
+  const auto label_in = [&](Object& library) {
+    return library.functions().functions().front().range.begin + 1;
+  };
+  const auto write_label = [&](Object& library) {
+    const uint64_t word = label_in(library) + kBias;
+    auto& [begin, data] = memory_[data_];
+    std::memcpy(data.data() + (align_up(begin, 8) - begin + 16), &word, sizeof word);
+    return align_down(begin, kPageSize);
+  };
+  const auto untouched = object(one.get(), pages);
+  write_label(*untouched);
+  EXPECT_FALSE(untouched->targets().contains(label_in(*untouched)))
+      << "it is said to be the file's";
+  const auto touched = object(one.get(), pages);
+  const Address page = write_label(*touched);
+  written = {{page, page + kPageSize}};
+  EXPECT_TRUE(touched->targets().contains(label_in(*touched)));
+}
+
+TEST_F(ObjectStoreTest, FindsFunctionsByNameAsASearchOfAllNamesDoes) {
+  ObjectStore nowhere;
+  const auto once = [&](const char* text, PatternSyntax syntax, ObjectStore* store) {
+    auto file = load_file(library_, store);
+    std::vector<Address> starts;
+    for (const Function* one : file->objects[0]->functions_named(*Pattern::parse(text, syntax)))
+      starts.push_back(one->range.begin);
+    return starts;
+  };
+  const auto fresh = load_file(library_);
+  const FunctionTable& table = fresh->objects[0]->functions();
+  size_t named = 0;
+  for (const Function& function : table.functions())
+    for (const std::string_view name : table.names(function)) {
+      const std::string text(name);
+      for (const PatternSyntax syntax : {PatternSyntax::glob, PatternSyntax::regex}) {
+        const auto pattern = Pattern::parse(text, syntax);
+        if (!pattern || pattern->has_wildcard()) continue;
+        std::vector<Address> expected;
+        for (const Function& other : table.functions()) {
+          const auto names = table.names(other);
+          if (std::any_of(names.begin(), names.end(),
+                          [&](std::string_view one) { return pattern->matches_function(one); }))
+            expected.push_back(other.range.begin);
+        }
+        EXPECT_EQ(once(text.c_str(), syntax, nullptr), expected) << text;
+        EXPECT_EQ(once(text.c_str(), syntax, &nowhere), expected) << text;
+        EXPECT_EQ(once(text.c_str(), syntax, &nowhere), expected) << text << ", again";
+        named += expected.size();
+      }
+    }
+  EXPECT_GT(named, 0u);
 }
 
 }  // namespace
