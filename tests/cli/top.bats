@@ -178,7 +178,9 @@ steady_is_right() { [ "$(answer now)" = ok ]; }
   kill -TERM "$top"
   patiently has_ended "$top"
   is_main
-  run_there "stty -g >$work/modes_after"
+  # The shell has written it when top was suspended.
+  rm "$work/modes_after"
+  run_there "stty -g >$work/modes_now; mv $work/modes_now $work/modes_after"
   terminal_is_restored
   no_trace $fed
   end_fed
