@@ -71,6 +71,7 @@ ElfFile::ElfFile(ElfFile&& other) noexcept {
 ElfFile& ElfFile::operator=(ElfFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
+  std::swap(opened_, other.opened_);
   std::swap(bytes_, other.bytes_);
   std::swap(owner_, other.owner_);
   std::swap(file_size_, other.file_size_);
@@ -98,6 +99,7 @@ Result<ElfFile, ElfError> ElfFile::open(const std::string& path, Use use) {
   auto fd = open_file(path, O_RDONLY);
   if (!fd) return fail(ElfError{ElfCause::unreadable, path, fd.error().number});
   file.fd_ = *std::move(fd);
+  file.opened_ = version_of(file.fd_.get());
   struct stat status = {};
   if (::fstat(file.fd_.get(), &status) != 0)
     return fail(ElfError{ElfCause::unreadable, path, errno});

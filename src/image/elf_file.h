@@ -103,8 +103,12 @@ class ElfFile {
   // Returns whether the bytes are in an open file, not in memory.
   bool is_open_file() const { return static_cast<bool>(fd_); }
   uint64_t file_size() const { return file_size_; }
-  // Both are of an open file only (base/file_version.h).
-  std::optional<FileVersion> version() const { return version_of(fd_.get()); }
+  // Both are of an open file only (base/file_version.h). Returns nullopt if the version is another
+  // than when the file was opened: what was read of it since may be of both.
+  std::optional<FileVersion> version() const {
+    const auto now = version_of(fd_.get());
+    return now == opened_ ? now : std::nullopt;
+  }
   bool is_settled(const FileVersion& version) const {
     return pinprick::is_settled(fd_.get(), version);
   }
@@ -202,7 +206,8 @@ class ElfFile {
 
   std::string path_;
   Fd fd_;
-  std::span<uint8_t> bytes_;  // instead of fd_; owned by `owner_`
+  std::optional<FileVersion> opened_;  // the version when it was opened
+  std::span<uint8_t> bytes_;           // instead of fd_; owned by `owner_`
   std::shared_ptr<const void> owner_;
   uint64_t file_size_ = 0;
   Use use_ = Use::code;

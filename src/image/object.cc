@@ -158,8 +158,12 @@ const std::optional<ContentHash>& Object::contents() {
     return *contents_;
   const ElfFile* const debug = debug_file();
   const auto versions = versions_of(elf_, debug);
-  if (versions && (*contents_ = store_->recall(*versions))) return *contents_;
+  if (versions && (*contents_ = store_->recall(*versions))) {
+    settled_ = versions;
+    return *contents_;
+  }
   const bool settled = versions && are_settled(*versions, elf_, debug);
+  if (settled) settled_ = versions;
   ContentHasher hasher = store_->hasher();
   if (add_files(hasher, elf_, debug)) *contents_ = hasher.finish();
   if (settled && *contents_) store_->remember(*versions, **contents_);
@@ -220,24 +224,37 @@ ContentHash Object::hash_of_code(const ObjectText& text) {
   return hasher.finish();
 }
 
+// Are the files those that were hashed, as far as that can be known without reading them?
+bool Object::are_files_unchanged() const {
+  const ElfFile* const debug = debug_ ? debug_->get() : nullptr;
+  return settled_ && versions_of(elf_, debug) == settled_;
+}
+
 // Returns null if the files are not those that contents() hashed; from then on no value is stored.
 Object::Copy* Object::copy() {
   if (copy_) return copy_->get();
   copy_.emplace();
   if (!contents()) return nullptr;
   const auto make = [&]() -> std::unique_ptr<Copy> {
+    auto copy = std::make_unique<Copy>();
+    if (settled_) {
+      copy->elf = &elf_;
+      copy->debug = debug_file();
+      copy->frames = frames();
+      return copy;
+    }
     auto elf = ElfFile::copy_of(elf_);
     if (!elf) return nullptr;
-    auto copy = std::make_unique<Copy>(Copy{*std::move(elf), {}, {}});
+    copy->elf = &copy->own_elf.emplace(*std::move(elf));
     if (const ElfFile* const debug = debug_file()) {
       auto debug_copy = ElfFile::copy_of(*debug);
       if (!debug_copy) return nullptr;
-      copy->debug = *std::move(debug_copy);
+      copy->debug = &copy->own_debug.emplace(*std::move(debug_copy));
     }
     ContentHasher hasher = store_->hasher();
-    const ElfFile* const debug = copy->debug ? &*copy->debug : nullptr;
-    if (!add_files(hasher, copy->elf, debug) || hasher.finish() != *contents()) return nullptr;
-    copy->frames = frames_of(copy->elf);
+    if (!add_files(hasher, *copy->elf, copy->debug) || hasher.finish() != *contents())
+      return nullptr;
+    copy->frames = frames_of(*copy->elf);
     return copy;
   };
   *copy_ = make();
@@ -245,9 +262,17 @@ Object::Copy* Object::copy() {
   return copy_->get();
 }
 
+// What was made from the files themselves is only stored if they are still unchanged; if not, no
+// value is from then on.
+bool Object::may_be_stored(const Copy& copy) {
+  if (copy.own_elf || are_files_unchanged()) return true;
+  contents_->reset();
+  return false;
+}
+
 bool Object::text_is_of(const Copy& copy) {
   return std::all_of(text().begin(), text().end(), [&](const SegmentBytes& segment) {
-    const auto& segments = copy.elf.segments();
+    const auto& segments = copy.elf->segments();
     const auto one = std::find_if(segments.begin(), segments.end(), [&](const Segment& other) {
       return other.executable && other.range.begin == segment.address;
     });
@@ -256,7 +281,7 @@ bool Object::text_is_of(const Copy& copy) {
     const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(kAtOnce);
     for (uint64_t at = 0; at < one->file_size; at += kAtOnce) {
       const std::span<uint8_t> bytes(buffer.get(), std::min(kAtOnce, one->file_size - at));
-      if (!copy.elf.read({one->offset + at, bytes.size()}, bytes) ||
+      if (!copy.elf->read({one->offset + at, bytes.size()}, bytes) ||
           std::memcmp(bytes.data(), segment.bytes.data() + at, bytes.size()) != 0)
         return false;
     }
@@ -268,11 +293,15 @@ const FunctionTable& Object::functions() {
   if (functions_) return *functions_;
   if (const auto& key = contents()) functions_ = store_->find_functions(*key, elf_.segments());
   if (functions_) return *functions_;
-  if (const Copy* const from = copy())
-    functions_ = store_->keep(
-        *contents(), functions_of(from->elf, from->debug ? &*from->debug : nullptr, from->frames));
-  else
+  if (const Copy* const from = copy()) {
+    FunctionTable table = functions_of(*from->elf, from->debug, from->frames);
+    if (may_be_stored(*from))
+      functions_ = store_->keep(*contents(), std::move(table));
+    else
+      functions_ = std::make_shared<const FunctionTable>(std::move(table));
+  } else {
     functions_ = std::make_shared<const FunctionTable>(functions_of(elf_, debug_file(), frames()));
+  }
   return *functions_;
 }
 
@@ -504,12 +533,12 @@ ObjectCode Object::scan_copy(const Copy& copy) {
   };
   std::vector<Part> data;
   ObjectBytes object;
-  object.fixed_addresses = !copy.elf.position_independent();
-  for (const Segment& segment : copy.elf.segments()) {
+  object.fixed_addresses = !copy.elf->position_independent();
+  for (const Segment& segment : copy.elf->segments()) {
     if (segment.executable) continue;
-    data.push_back({segment.range.begin, copy.elf.read(segment.range)});
+    data.push_back({segment.range.begin, copy.elf->read(segment.range)});
     if (!segment.writable) continue;
-    const Range fixed = copy.elf.read_only_after_relocation();
+    const Range fixed = copy.elf->read_only_after_relocation();
     if (!segment.range.contains(fixed)) {
       object.changing.push_back(segment.range);
       continue;
@@ -520,7 +549,7 @@ ObjectCode Object::scan_copy(const Copy& copy) {
   for (const SegmentBytes& segment : text())
     object.text.push_back({segment.address, segment.bytes});
   for (const Part& part : data) object.data.push_back({part.address, part.bytes});
-  return code_in(object, functions(), copy.elf.relocations(), copy.frames);
+  return code_in(object, functions(), copy.elf->relocations(), copy.frames);
 }
 
 // Returns the writable data that the process has written to, with at least a page around it, as a
@@ -578,8 +607,10 @@ void Object::scan_code() {
   const auto key = contents_of_code();
   if (key) code_ = store_->find_code(*key, elf_.segments());
   if (code_ == nullptr && key)
-    if (const Copy* const from = copy(); from != nullptr && text_is_of(*from))
-      code_ = store_->keep(*key, scan_copy(*from));
+    if (const Copy* const from = copy(); from != nullptr && text_is_of(*from)) {
+      ObjectCode code = scan_copy(*from);
+      if (may_be_stored(*from)) code_ = store_->keep(*key, std::move(code));
+    }
   const bool is_of_file = code_ != nullptr;
   if (!is_of_file) code_ = std::make_shared<const ObjectCode>(scan_memory());
   if (copy_) copy_->reset();  // no longer needed

@@ -107,10 +107,12 @@ class Object {
   std::string_view function_name(const Function& function, std::string_view symbol);
 
  private:
-  // Private copies of the files that functions are read from.
+  // The files that functions are read from, with the bytes that contents() hashed: as long as they
+  // are proved to be unchanged, the files themselves, and else private copies.
   struct Copy {
-    ElfFile elf;
-    std::optional<ElfFile> debug;
+    std::optional<ElfFile> own_elf, own_debug;
+    const ElfFile* elf = nullptr;
+    const ElfFile* debug = nullptr;
     std::vector<FrameEntry> frames;
   };
   SegmentBytes segment_bytes(const Segment& segment) const;
@@ -125,7 +127,9 @@ class Object {
   ContentHash hash_of_code(const ObjectText& text);
   std::shared_ptr<const ObjectText> read_text() const;
   Copy* copy();
+  bool are_files_unchanged() const;
   bool text_is_of(const Copy& copy);
+  bool may_be_stored(const Copy& copy);
   bool file_may_name_any(std::span<const std::string_view> names);
   ObjectCode scan_memory();
   ObjectCode scan_copy(const Copy& copy);
@@ -143,6 +147,8 @@ class Object {
   OwnPages own_pages_;
   // The hash of everything that its functions depend on; inner nullopt: no value is stored.
   std::optional<std::optional<ContentHash>> contents_;
+  // Of the files when they were hashed, if they were settled by then.
+  std::optional<ObjectStore::Versions> settled_;
   std::optional<std::unique_ptr<Copy>> copy_;
   std::optional<std::unique_ptr<ElfFile>> debug_;
   std::optional<std::vector<FrameEntry>> frames_;

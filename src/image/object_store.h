@@ -3,8 +3,10 @@
 //
 // Why a stored value always equals what decoding would give:
 //   - A value is a function of bytes (Object::contents() says which) and of the program that
-//     decodes them. It is computed from a private copy of exactly the bytes that its key is the
-//     hash of, so that changing the file in between, and back, has no effect.
+//     decodes them. It is computed from exactly the bytes that its key is the hash of: from the
+//     file, if that is proved to have been unchanged from before it was hashed until afterwards
+//     (base/file_version.h), or else from a private copy. So changing the file in between, and
+//     back, has no effect.
 //   - It is looked up by the hash of the bytes that are there now. No size, time or inode is taken
 //     to mean that a file is unchanged, but for files that this store has hashed before and that
 //     are proved to have been unchanged since (base/file_version.h). A user who can choose the

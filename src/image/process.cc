@@ -141,11 +141,17 @@ Result<ElfFile, ElfError> read_from_memory(const Candidate& group, const MemoryR
   return ElfFile::from_bytes(std::move(bytes), first.path, *bias);
 }
 
-Result<ElfFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group) {
+struct MappedFile {
+  ElfFile elf;
+  bool is_certain = false;  // it cannot be another file with the same inode number
+};
+
+Result<MappedFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group) {
   const Mapping& first = group.mappings.front();
   auto by_mapping = ElfFile::open(
       fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, first.range.begin, first.range.end));
-  if (by_mapping || by_mapping.error().cause != ElfCause::unreadable) return by_mapping;
+  if (by_mapping) return MappedFile{*std::move(by_mapping), true};
+  if (by_mapping.error().cause != ElfCause::unreadable) return fail(by_mapping.error());
   const std::string path = process_folder(pid) + "/root" + first.path;
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0)
@@ -153,7 +159,12 @@ Result<ElfFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group) {
   // Overlay file systems show one device in maps and another in stat, so only the inode is
   // compared.
   if (status.st_ino != first.inode) return fail(ElfError{ElfCause::unreadable, first.path, ESTALE});
-  return ElfFile::open(path);
+  auto by_path = ElfFile::open(path);
+  if (!by_path) return fail(by_path.error());
+  const auto version = by_path->version();
+  const bool is_certain =
+      version && version->device == first.device && version->inode == first.inode;
+  return MappedFile{*std::move(by_path), is_certain};
 }
 
 bool is_unwinder(const std::string& name) {
@@ -239,9 +250,12 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
     }
     if (is_unwinder(names.back())) image.maps_unwinder = true;
 
-    auto elf = open_mapped_file(pid, group);
-    const bool replaced = !elf && elf.error().cause == ElfCause::unreadable;
-    if (replaced) elf = read_from_memory(group, reader);
+    auto file = open_mapped_file(pid, group);
+    const bool replaced = !file && file.error().cause == ElfCause::unreadable;
+    const bool is_certain = file && file->is_certain;
+    auto elf = replaced ? read_from_memory(group, reader)
+               : file   ? Result<ElfFile, ElfError>(std::move(file->elf))
+                        : Result<ElfFile, ElfError>(fail(file.error()));
     std::optional<uint64_t> bias;
     if (elf) bias = bias_of(*elf, group);
     if (!bias) {
@@ -251,7 +265,7 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
     }
     if (replaced) image.replaced.push_back(names[0]);
     Object::OwnPages pages;
-    if (!replaced)
+    if (is_certain)
       pages = [pid, mapped = mapped_as_in_file(*maps, group, *elf, *bias)](Range range) {
         const bool is_mapped = std::any_of(mapped.begin(), mapped.end(),
                                            [&](Range one) { return one.contains(range); });

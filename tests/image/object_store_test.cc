@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/clock.h"
 #include "image/process.h"
 #include "image/programs.h"
 #include "scratch.h"
@@ -161,6 +162,45 @@ TEST_F(ObjectStoreTest, DoesNotHashAFileAgainThatIsProvedUnchanged) {
   auto two = load_file(old, &nowhere);
   EXPECT_EQ(&one->objects[0]->functions(), &two->objects[0]->functions());
   EXPECT_EQ(nowhere.recalled(), 1u);
+}
+
+// A file that is proved to be unchanged is decoded as it is, without a private copy.
+TEST_F(ObjectStoreTest, StoresNothingOfAFileThatChangesWhileItIsDecoded) {
+  const auto is_settled = [&] {
+    const auto file = load_file(library_);
+    const auto version = file->objects[0]->elf().version();
+    return version && file->objects[0]->elf().is_settled(*version);
+  };
+  // That takes two seconds.
+  const uint64_t end_ns = monotonic_ns() + 10'000'000'000;
+  while (!is_settled())
+    if (monotonic_ns() > end_ns)
+      GTEST_SKIP() << library_ << ": its file system does not note all changes, or this user may "
+                   << "not lease it";
+  const auto change = [&](uint8_t by) {
+    auto bytes = read_bytes(library_);
+    bytes.back() ^= by;
+    write_bytes(library_, bytes);
+  };
+  {
+    const auto one = store();
+    auto file = load_file(library_, one.get());
+    file->objects[0]->functions();
+    change(1);
+    file->objects[0]->targets();
+  }
+  ASSERT_EQ(files().size(), 1u) << "the functions of the file as it was";
+  EXPECT_TRUE(files()[0].ends_with(".functions"));
+  {
+    const auto one = store();
+    auto file = load_file(library_, one.get());
+    change(2);
+    file->objects[0]->functions();
+    EXPECT_FALSE(file->objects[0]->elf().version()) << "it is not the file that was opened";
+    EXPECT_TRUE(file->objects[0]->functions() == load_file(library_)->objects[0]->functions());
+  }
+  change(1 ^ 2);  // as it was
+  EXPECT_EQ(found_of(library_), 1u);
 }
 
 // A process in which the test chooses the library's bytes: those of the file, except what is
