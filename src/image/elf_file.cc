@@ -71,7 +71,8 @@ ElfFile::ElfFile(ElfFile&& other) noexcept {
 ElfFile& ElfFile::operator=(ElfFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
-  std::swap(opened_, other.opened_);
+  std::swap(proof_, other.proof_);
+  std::swap(proved_, other.proved_);
   std::swap(bytes_, other.bytes_);
   std::swap(owner_, other.owner_);
   std::swap(file_size_, other.file_size_);
@@ -93,13 +94,15 @@ ElfFile::~ElfFile() {
   if (elf_ != nullptr) elf_end(elf_);
 }
 
-Result<ElfFile, ElfError> ElfFile::open(const std::string& path, Use use) {
+Result<ElfFile, ElfError> ElfFile::open(const std::string& path, Use use, Proof proof) {
   ElfFile file;
   file.path_ = path;
   auto fd = open_file(path, O_RDONLY);
   if (!fd) return fail(ElfError{ElfCause::unreadable, path, fd.error().number});
   file.fd_ = *std::move(fd);
-  file.opened_ = version_of(file.fd_.get());
+  file.proof_ = proof;
+  const auto version = proof == Proof::wanted ? version_of(file.fd_.get()) : std::nullopt;
+  if (version && is_settled(file.fd_.get(), *version)) file.proved_ = version;
   struct stat status = {};
   if (::fstat(file.fd_.get(), &status) != 0)
     return fail(ElfError{ElfCause::unreadable, path, errno});

@@ -73,7 +73,11 @@ class ElfFile {
  public:
   // code: an object that is loaded. symbols: a separate debug file, whose segments are not in it.
   enum class Use : uint8_t { code, symbols };
-  static Result<ElfFile, ElfError> open(const std::string& path, Use use = Use::code);
+  // Whether to find out, before anything is read, if later changes of the file can be noticed. That
+  // takes a lease for a moment, so it is not for the process of a user.
+  enum class Proof : bool { none, wanted };
+  static Result<ElfFile, ElfError> open(const std::string& path, Use use = Use::code,
+                                        Proof proof = Proof::none);
   // `bytes` are laid out as in the file; section headers may be missing or garbage. `bias` is what
   // the loader may already have added to addresses in the dynamic section.
   static Result<ElfFile, ElfError> from_bytes(std::vector<uint8_t> bytes, std::string name,
@@ -103,14 +107,18 @@ class ElfFile {
   // Returns whether the bytes are in an open file, not in memory.
   bool is_open_file() const { return static_cast<bool>(fd_); }
   uint64_t file_size() const { return file_size_; }
-  // Both are of an open file only (base/file_version.h). Returns nullopt if the version is another
-  // than when the file was opened: what was read of it since may be of both.
-  std::optional<FileVersion> version() const {
+  // Returns the version of a file that was opened with Proof::wanted, and that is proved to have
+  // been unchanged from before anything was read of it until now (base/file_version.h); nullopt if
+  // there is no proof.
+  std::optional<FileVersion> unchanged_version() const {
     const auto now = version_of(fd_.get());
-    return now == opened_ ? now : std::nullopt;
+    return now == proved_ ? now : std::nullopt;
   }
-  bool is_settled(const FileVersion& version) const {
-    return pinprick::is_settled(fd_.get(), version);
+  Proof proof() const { return proof_; }
+  // Is it the file with this inode, on this device?
+  bool is_file(uint64_t device, uint64_t inode) const {
+    const auto now = version_of(fd_.get());
+    return now && now->device == device && now->inode == inode;
   }
 
   // A part of the file, by offset.
@@ -206,7 +214,8 @@ class ElfFile {
 
   std::string path_;
   Fd fd_;
-  std::optional<FileVersion> opened_;  // the version when it was opened
+  Proof proof_ = Proof::none;
+  std::optional<FileVersion> proved_;  // before anything was read
   std::span<uint8_t> bytes_;           // instead of fd_; owned by `owner_`
   std::shared_ptr<const void> owner_;
   uint64_t file_size_ = 0;

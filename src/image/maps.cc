@@ -108,7 +108,7 @@ Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid) {
 std::optional<std::vector<Range>> own_pages(pid_t pid, Range range) {
   constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
   constexpr uint64_t kOfFile = uint64_t{1} << 61, kGuard = uint64_t{1} << 58;
-  constexpr size_t kAtOnce = 4096;
+  constexpr size_t kAtOnce = 512;
   const auto pagemap = open_file(process_folder(pid) + "/pagemap", O_RDONLY);
   if (!pagemap) return std::nullopt;
   std::vector<Range> own;

@@ -95,18 +95,13 @@ bool add_files(ContentHasher& hasher, const ElfFile& elf, const ElfFile* debug) 
   return add_file(hasher, elf) && (debug == nullptr || add_file(hasher, *debug));
 }
 
-// Returns nullopt if a file cannot be looked at.
+// Returns nullopt if a file is not proved to be unchanged.
 std::optional<ObjectStore::Versions> versions_of(const ElfFile& elf, const ElfFile* debug) {
-  const auto own = elf.version();
+  const auto own = elf.unchanged_version();
   if (!own) return std::nullopt;
   ObjectStore::Versions versions = {*own, {}};
-  if (debug != nullptr && !(versions.second = debug->version())) return std::nullopt;
+  if (debug != nullptr && !(versions.second = debug->unchanged_version())) return std::nullopt;
   return versions;
-}
-
-bool are_settled(const ObjectStore::Versions& versions, const ElfFile& elf, const ElfFile* debug) {
-  return elf.is_settled(versions.first) &&
-         (debug == nullptr || debug->is_settled(*versions.second));
 }
 
 }  // namespace
@@ -157,16 +152,11 @@ const std::optional<ContentHash>& Object::contents() {
   if (store_ == nullptr || !elf_.is_open_file() || elf_.file_size() > kLargestCopied)
     return *contents_;
   const ElfFile* const debug = debug_file();
-  const auto versions = versions_of(elf_, debug);
-  if (versions && (*contents_ = store_->recall(*versions))) {
-    settled_ = versions;
-    return *contents_;
-  }
-  const bool settled = versions && are_settled(*versions, elf_, debug);
-  if (settled) settled_ = versions;
+  hashed_ = versions_of(elf_, debug);
+  if (hashed_ && (*contents_ = store_->recall(*hashed_))) return *contents_;
   ContentHasher hasher = store_->hasher();
   if (add_files(hasher, elf_, debug)) *contents_ = hasher.finish();
-  if (settled && *contents_) store_->remember(*versions, **contents_);
+  if (hashed_ && *contents_) store_->remember(*hashed_, **contents_);
   return *contents_;
 }
 
@@ -193,15 +183,13 @@ const std::optional<KnownText>& Object::known_text() {
       return own && own->empty();
     });
   };
-  if (!is_of_file()) return *known_text_;
-  const auto versions = versions_of(elf_, debug_file());
-  if (!versions || (*known_text_ = store_->recall_text(*versions))) return *known_text_;
-  if (!are_settled(*versions, elf_, debug_file())) return *known_text_;
+  if (!are_files_unchanged() || !is_of_file()) return *known_text_;
+  if ((*known_text_ = store_->recall_text(*hashed_))) return *known_text_;
   KnownText known = {{}, read_text()};
   known.key = hash_of_code(*known.text);
   // A page may have been written to, and read, since the first look.
-  if (!is_of_file()) return *known_text_;
-  store_->remember_text(*versions, known);
+  if (!is_of_file() || !are_files_unchanged()) return *known_text_;
+  store_->remember_text(*hashed_, known);
   return *known_text_ = std::move(known);
 }
 
@@ -224,10 +212,10 @@ ContentHash Object::hash_of_code(const ObjectText& text) {
   return hasher.finish();
 }
 
-// Are the files those that were hashed, as far as that can be known without reading them?
+// Are the files proved to be those that were hashed?
 bool Object::are_files_unchanged() const {
   const ElfFile* const debug = debug_ ? debug_->get() : nullptr;
-  return settled_ && versions_of(elf_, debug) == settled_;
+  return hashed_ && versions_of(elf_, debug) == hashed_;
 }
 
 // Returns null if the files are not those that contents() hashed; from then on no value is stored.
@@ -237,7 +225,7 @@ Object::Copy* Object::copy() {
   if (!contents()) return nullptr;
   const auto make = [&]() -> std::unique_ptr<Copy> {
     auto copy = std::make_unique<Copy>();
-    if (settled_) {
+    if (hashed_) {
       copy->elf = &elf_;
       copy->debug = debug_file();
       copy->frames = frames();
@@ -329,20 +317,14 @@ std::vector<const Function*> Object::functions_named(const Pattern& pattern) {
   return found;
 }
 
-// Returns the hash of the files, unless they would have to be read for it.
-std::optional<ContentHash> Object::known_contents() {
-  if (contents_) return *contents_;
-  if (store_ == nullptr || !elf_.is_open_file()) return std::nullopt;
-  const auto versions = versions_of(elf_, debug_file());
-  return versions ? store_->recall(*versions) : std::nullopt;
-}
-
 bool Object::may_name_any(std::span<const std::string_view> names) {
-  const auto key = known_contents();
-  if (!key) return file_may_name_any(names);
-  if (const auto known = store_->recall_names(*key, names)) return *known;
+  const auto versions =
+      store_ != nullptr ? versions_of(elf_, debug_file()) : std::optional<ObjectStore::Versions>();
+  if (!versions) return file_may_name_any(names);
+  if (const auto known = store_->recall_names(*versions, names)) return *known;
   const bool are_there = file_may_name_any(names);
-  store_->remember_names(*key, names, are_there);
+  if (versions_of(elf_, debug_file()) == versions)
+    store_->remember_names(*versions, names, are_there);
   return are_there;
 }
 

@@ -122,7 +122,6 @@ class Object {
   const ElfFile* debug_file();
   const std::optional<ContentHash>& contents();
   bool has_text_of_file() const;
-  std::optional<ContentHash> known_contents();
   std::optional<ContentHash> contents_of_code();
   ContentHash hash_of_code(const ObjectText& text);
   std::shared_ptr<const ObjectText> read_text() const;
@@ -147,8 +146,8 @@ class Object {
   OwnPages own_pages_;
   // The hash of everything that its functions depend on; inner nullopt: no value is stored.
   std::optional<std::optional<ContentHash>> contents_;
-  // Of the files when they were hashed, if they were settled by then.
-  std::optional<ObjectStore::Versions> settled_;
+  // Of the files when they were hashed, if they are proved to be unchanged from before on.
+  std::optional<ObjectStore::Versions> hashed_;
   std::optional<std::unique_ptr<Copy>> copy_;
   std::optional<std::unique_ptr<ElfFile>> debug_;
   std::optional<std::vector<FrameEntry>> frames_;

@@ -131,20 +131,20 @@ std::string joined(std::span<const std::string_view> names) {
 
 }  // namespace
 
-std::optional<bool> ObjectStore::recall_names(ContentHash contents,
+std::optional<bool> ObjectStore::recall_names(const Versions& files,
                                               std::span<const std::string_view> names) {
   const std::lock_guard lock(mutex_);
-  const auto found = remembered_names_.find({contents, joined(names)});
+  const auto found = remembered_names_.find({files, joined(names)});
   if (found == remembered_names_.end()) return std::nullopt;
   return found->second;
 }
 
-void ObjectStore::remember_names(ContentHash contents, std::span<const std::string_view> names,
+void ObjectStore::remember_names(const Versions& files, std::span<const std::string_view> names,
                                  bool are_there) {
   constexpr size_t kMost = 4096;
   const std::lock_guard lock(mutex_);
   if (remembered_names_.size() >= kMost) remembered_names_.clear();
-  remembered_names_.insert_or_assign({contents, joined(names)}, are_there);
+  remembered_names_.insert_or_assign({files, joined(names)}, are_there);
 }
 
 ObjectStore::Starts ObjectStore::recall_matches(ContentHash contents, const std::string& pattern) {

@@ -78,11 +78,11 @@ class ObjectStore {
   // in the file. It is known as long as someone has it.
   std::optional<KnownText> recall_text(const Versions& files);
   void remember_text(const Versions& files, const KnownText& text);
-  // Whether files with these contents may name any of these functions.
-  std::optional<bool> recall_names(ContentHash contents, std::span<const std::string_view> names);
-  void remember_names(ContentHash contents, std::span<const std::string_view> names,
+  // Whether they may name any of these functions.
+  std::optional<bool> recall_names(const Versions& files, std::span<const std::string_view> names);
+  void remember_names(const Versions& files, std::span<const std::string_view> names,
                       bool are_there);
-  // The same for the starts of the functions that match a pattern which has this text.
+  // The starts of the functions that match a pattern with this text, in files with this hash.
   using Starts = std::shared_ptr<const std::vector<Address>>;
   Starts recall_matches(ContentHash contents, const std::string& pattern);
   void remember_matches(ContentHash contents, const std::string& pattern, Starts starts);
@@ -132,7 +132,7 @@ class ObjectStore {
     std::weak_ptr<const ObjectText> text;
   };
   std::map<Versions, RememberedText> remembered_texts_;
-  std::map<std::pair<ContentHash, std::string>, bool> remembered_names_;
+  std::map<std::pair<Versions, std::string>, bool> remembered_names_;
   std::map<std::pair<ContentHash, std::string>, Starts> remembered_matches_;
   void keep_in_mind(std::shared_ptr<const void> value, uint64_t size);
   struct Kept {

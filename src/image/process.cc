@@ -141,15 +141,22 @@ Result<ElfFile, ElfError> read_from_memory(const Candidate& group, const MemoryR
   return ElfFile::from_bytes(std::move(bytes), first.path, *bias);
 }
 
+// Only a store makes use of it.
+ElfFile::Proof proof_for(const ObjectStore* store) {
+  return store != nullptr ? ElfFile::Proof::wanted : ElfFile::Proof::none;
+}
+
 struct MappedFile {
   ElfFile elf;
   bool is_certain = false;  // it cannot be another file with the same inode number
 };
 
-Result<MappedFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group) {
+Result<MappedFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group,
+                                              ElfFile::Proof proof) {
   const Mapping& first = group.mappings.front();
   auto by_mapping = ElfFile::open(
-      fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, first.range.begin, first.range.end));
+      fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, first.range.begin, first.range.end),
+      ElfFile::Use::code, proof);
   if (by_mapping) return MappedFile{*std::move(by_mapping), true};
   if (by_mapping.error().cause != ElfCause::unreadable) return fail(by_mapping.error());
   const std::string path = process_folder(pid) + "/root" + first.path;
@@ -159,11 +166,9 @@ Result<MappedFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group)
   // Overlay file systems show one device in maps and another in stat, so only the inode is
   // compared.
   if (status.st_ino != first.inode) return fail(ElfError{ElfCause::unreadable, first.path, ESTALE});
-  auto by_path = ElfFile::open(path);
+  auto by_path = ElfFile::open(path, ElfFile::Use::code, proof);
   if (!by_path) return fail(by_path.error());
-  const auto version = by_path->version();
-  const bool is_certain =
-      version && version->device == first.device && version->inode == first.inode;
+  const bool is_certain = by_path->is_file(first.device, first.inode);
   return MappedFile{*std::move(by_path), is_certain};
 }
 
@@ -250,7 +255,7 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
     }
     if (is_unwinder(names.back())) image.maps_unwinder = true;
 
-    auto file = open_mapped_file(pid, group);
+    auto file = open_mapped_file(pid, group, proof_for(store));
     const bool replaced = !file && file.error().cause == ElfCause::unreadable;
     const bool is_certain = file && file->is_certain;
     auto elf = replaced ? read_from_memory(group, reader)
@@ -283,7 +288,7 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
 }
 
 Result<ProcessImage, ElfError> load_file(const std::string& path, ObjectStore* store) {
-  auto elf = ElfFile::open(path);
+  auto elf = ElfFile::open(path, ElfFile::Use::code, proof_for(store));
   if (!elf) return fail(elf.error());
   ProcessImage image;
   image.objects.push_back(std::make_unique<Object>(*std::move(elf), 0,

@@ -143,7 +143,7 @@ TEST(ReadMaps, FindsAFileThatIsMappedHereWithItsDeviceAndInode) {
 }
 
 TEST(OwnPages, AreThoseOfAPrivateMappingThatWereWrittenTo) {
-  constexpr size_t kPages = 5000;  // more than are looked at in one piece
+  constexpr size_t kPages = 2000;  // more than are looked at in one piece
   Scratch scratch;
   const std::string path = scratch / "file";
   write_bytes(path, std::vector<uint8_t>(kPages * kPageSize, 1));

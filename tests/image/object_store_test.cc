@@ -1,6 +1,7 @@
 // What is stored of an object, and when it is not used.
 #include "image/object_store.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "image/process.h"
 #include "image/programs.h"
 #include "scratch.h"
@@ -152,8 +154,7 @@ TEST_F(ObjectStoreTest, DoesNotHashAFileAgainThatIsProvedUnchanged) {
   const std::string old = program("libbasic.so.1");
   ObjectStore nowhere;
   auto one = load_file(old, &nowhere);
-  const auto version = one->objects[0]->elf().version();
-  if (!version || !one->objects[0]->elf().is_settled(*version))
+  if (!one->objects[0]->elf().unchanged_version())
     GTEST_SKIP() << old
                  << ": its file system does not note all changes, it was made seconds ago, or this "
                     "user may not lease it";
@@ -164,12 +165,31 @@ TEST_F(ObjectStoreTest, DoesNotHashAFileAgainThatIsProvedUnchanged) {
   EXPECT_EQ(nowhere.recalled(), 1u);
 }
 
+// What was read of a file while it could be written to may be anything, whatever it is later.
+TEST_F(ObjectStoreTest, HasNoProofForAFileThatCouldBeWrittenToWhenItWasOpened) {
+  const std::string old = program("libbasic.so.1");
+  ObjectStore nowhere;
+  if (!load_file(old, &nowhere)->objects[0]->elf().unchanged_version())
+    GTEST_SKIP() << old
+                 << ": its file system does not note all changes, it was made seconds ago, or this "
+                    "user may not lease it";
+  auto writer = open_file(old, O_RDWR);
+  ASSERT_TRUE(writer);
+  const auto meanwhile = load_file(old, &nowhere);
+  writer = fail(SystemError{});  // closed
+  EXPECT_FALSE(meanwhile->objects[0]->elf().unchanged_version());
+  EXPECT_TRUE(load_file(old, &nowhere)->objects[0]->elf().unchanged_version());
+  meanwhile->objects[0]->functions();
+  EXPECT_EQ(nowhere.recalled(), 0u);
+  EXPECT_FALSE(load_file(old)->objects[0]->elf().unchanged_version()) << "only a store needs it";
+}
+
 // A file that is proved to be unchanged is decoded as it is, without a private copy.
 TEST_F(ObjectStoreTest, StoresNothingOfAFileThatChangesWhileItIsDecoded) {
   const auto is_settled = [&] {
-    const auto file = load_file(library_);
-    const auto version = file->objects[0]->elf().version();
-    return version && file->objects[0]->elf().is_settled(*version);
+    ObjectStore nowhere;
+    const auto file = load_file(library_, &nowhere);
+    return file->objects[0]->elf().unchanged_version().has_value();
   };
   // That takes two seconds.
   const uint64_t end_ns = monotonic_ns() + 10'000'000'000;
@@ -196,7 +216,8 @@ TEST_F(ObjectStoreTest, StoresNothingOfAFileThatChangesWhileItIsDecoded) {
     auto file = load_file(library_, one.get());
     change(2);
     file->objects[0]->functions();
-    EXPECT_FALSE(file->objects[0]->elf().version()) << "it is not the file that was opened";
+    EXPECT_FALSE(file->objects[0]->elf().unchanged_version())
+        << "it is not the file that was opened";
     EXPECT_TRUE(file->objects[0]->functions() == load_file(library_)->objects[0]->functions());
   }
   change(1 ^ 2);  // as it was
@@ -215,7 +236,7 @@ class InMemory : public ObjectStoreTest {
   }
   std::unique_ptr<Object> object_of(const std::string& path, ObjectStore* store,
                                     Object::OwnPages own_pages = {}) {
-    auto elf = ElfFile::open(path);
+    auto elf = ElfFile::open(path, ElfFile::Use::code, ElfFile::Proof::wanted);
     EXPECT_TRUE(elf);
     memory_.clear();
     for (const Segment& segment : elf->segments()) {
@@ -299,8 +320,7 @@ TEST_F(InMemory, TextIsReadOnceForAllProcessesThatHaveItAsInTheFile) {
   nowhere.keep_latest();
   {
     const auto first = object_of(old, &nowhere, none);
-    const auto version = first->elf().version();
-    if (!version || !first->elf().is_settled(*version))
+    if (!first->elf().unchanged_version())
       GTEST_SKIP() << old
                    << ": its file system does not note all changes, it was made seconds ago, or "
                       "this user may not lease it";
