@@ -178,8 +178,7 @@ class MassCost {
     auto armed = arm(target->pid(), {kEveryFunction}, Kind::count, {}, options);
     if (!armed) return fail(armed.error());
     std::vector<uint32_t> some;
-    for (size_t i = 0; i < armed->session.probes().size(); i += 2)
-      some.push_back(armed->session.probes()[i].index);
+    for (uint32_t i = 0; i < armed->session.probes().size(); i += 2) some.push_back(i);
     std::vector<double> all[2], stopped[2];
     for (int i = 0; i < 2 * kRuns; ++i) {
       const bool turns_on = i % 2 != 0;

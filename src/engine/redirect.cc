@@ -27,16 +27,14 @@ std::vector<CopiedRun> copied_runs(const layout::Session& journal) {
     // unloaded objects never. Where text was restored before the session ended, another one may
     // have displaced other instructions since.
     if (site.displaced != 0 && site.copy_distance != 0 &&
-        site.phase != layout::SiteEntry::Phase::unwinder_hook &&
-        site.phase != layout::SiteEntry::Phase::gone &&
-        site.phase != layout::SiteEntry::Phase::left_out)
+        site.phase != layout::SiteEntry::Phase::unwinder_hook && site.is_in_text())
       runs.push_back(
           {site.address + static_cast<uint64_t>(int64_t{site.copy_distance}), &site, 0, 0});
   for (const layout::ProbeEntry& probe : journal.probes) {
     const layout::SiteEntry& site = journal.sites[probe.site];
     const Address first = site.address + static_cast<uint64_t>(int64_t{site.copy_distance});
     if (probe.offset != 0 && site.copy_distance != 0 &&
-        site.phase != layout::SiteEntry::Phase::left_out)
+        site.phase != layout::SiteEntry::Phase::removed)
       runs.push_back({first + probe.copy_offset, &site, probe.offset, 0});
   }
   std::sort(runs.begin(), runs.end(),
@@ -111,8 +109,7 @@ std::optional<Address> in_last_stub(Address original, const layout::SiteEntry& s
 // instructions yet.
 std::optional<Original> site_of_trampoline(Address at, const layout::Session& journal) {
   for (const layout::SiteEntry& site : journal.sites)
-    if (site.phase != layout::SiteEntry::Phase::gone && site.target() == at)
-      return Original{site.address, false};
+    if (site.is_in_text() && site.target() == at) return Original{site.address, false};
   return std::nullopt;
 }
 

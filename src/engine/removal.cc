@@ -17,10 +17,6 @@ namespace {
 
 using layout::SiteEntry;
 
-bool is_in_text(const SiteEntry& site) {
-  return site.phase != SiteEntry::Phase::gone && site.phase != SiteEntry::Phase::left_out;
-}
-
 Range touched_by(const SiteEntry& site) {
   return {site.address, site.address + std::max(site.length, site.displaced)};
 }
@@ -45,7 +41,7 @@ Groups groups_of(const layout::Session& journal) {
   Groups groups(journal.sites.size());
   std::vector<size_t> by_address;
   for (size_t i = 0; i < journal.sites.size(); ++i) {
-    if (!is_in_text(journal.sites[i])) continue;
+    if (!journal.sites[i].is_in_text()) continue;
     by_address.push_back(i);
     const SiteEntry& head = head_of(journal, journal.sites[i]);
     groups.join(i, static_cast<size_t>(&head - journal.sites.data()));
@@ -113,7 +109,7 @@ Result<Restored, ledger::SessionError> restore(const target::RemoteTarget& targe
   // Those that could be restored are, also if others could not.
   for (const SiteEntry* site : text.restored()) {
     journal.sites[static_cast<size_t>(site - journal.sites.data())].phase =
-        SiteEntry::Phase::left_out;
+        SiteEntry::Phase::removed;
     ++done.sites;
   }
   if (!restored) return memory_failure(target.pid(), restored.error());
@@ -134,11 +130,12 @@ std::vector<bool> sites_without_probes(const layout::Session& journal,
   for (size_t i = 0; i < journal.sites.size(); ++i) {
     const bool is_trampoline =
         i != 0 && &head_of(journal, journal.sites[i - 1]) == &journal.sites[i];
-    if (is_in_text(journal.sites[i]) && !has_probe[i] && !is_trampoline) stays[groups.of(i)] = true;
+    if (journal.sites[i].is_in_text() && !has_probe[i] && !is_trampoline)
+      stays[groups.of(i)] = true;
   }
   std::vector<bool> without(journal.sites.size());
   for (size_t i = 0; i < without.size(); ++i)
-    without[i] = is_in_text(journal.sites[i]) && !stays[groups.of(i)];
+    without[i] = journal.sites[i].is_in_text() && !stays[groups.of(i)];
   return without;
 }
 
@@ -167,14 +164,14 @@ Result<RemovalReport, ledger::SessionError> remove_probes(
   }
   std::vector<uint32_t> in_text;
   for (const uint32_t probe : wanted)
-    if (is_in_text(journal.sites[journal.probes[probe].site])) in_text.push_back(probe);
+    if (journal.sites[journal.probes[probe].site].is_in_text()) in_text.push_back(probe);
   if (!in_text.empty()) {
     auto switched = switch_probes(target, file, journal, in_text, Switched::off);
     if (!switched) return fail(switched.error());
     report.stopped_ns += switched->stopped_ns;
   }
   for (const uint32_t probe : wanted) {
-    const bool is_out = !is_in_text(journal.sites[journal.probes[probe].site]);
+    const bool is_out = !journal.sites[journal.probes[probe].site].is_in_text();
     const bool is_off = probe < journal.switches.size() && journal.switches[probe].is_on == 0;
     removed[probe] = is_out || is_off;
     ++(removed[probe] ? report.removed : report.staying);

@@ -12,11 +12,13 @@
 //   2  the text gets the program's bytes back. Nothing is unmapped, so a thread in a stub runs to
 //      its end, and the calls that are timed return through their slots and are recorded
 //   3  a thread that waits in a system call which it made from a copy goes on in the text, as it
-//   may
-//      wait for any length of time. One that is left in a copy, with a signal handler in between,
-//      counts as inside when the session ends: the memory stays for it
-//   4  the file says that these sites are untouched. A controller that dies before that leaves a
-//      file of a session that was taken out in part, as if it had died while it disarmed
+//      may wait for any length of time
+//   4  any other thread in a stub returns to the end of its window, whenever that is. The file says
+//      that the site is removed, so no other session's jump is placed over that address as long as
+//      this session is there (OtherSites::may_continue_inside); and when it ends, its memory stays
+//      until no thread is in it
+//   5  a controller that dies before the file is written leaves a session that was taken out in
+//      part, as if it had died while it disarmed
 //
 // Semaphores of SDT points stay raised until the session ends, and so do hooks.
 #pragma once

@@ -17,7 +17,7 @@ Restoring::Restoring(const target::RemoteTarget& target, const image::ProcessIma
   left_.reserve(journal.sites.size());
   edits.reserve(journal.sites.size());
   for (const layout::SiteEntry& site : journal.sites) {
-    if (site.phase == Phase::gone || site.phase == Phase::left_out) continue;
+    if (!site.is_in_text()) continue;
     if (chosen != nullptr && !(*chosen)[static_cast<size_t>(&site - journal.sites.data())])
       continue;
     const bool is_shared = others.last_at(memory_, head_of(journal, site)) != nullptr;

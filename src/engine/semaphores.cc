@@ -91,10 +91,8 @@ class Presence {
     if (mapping == maps_->end() || mapping->path != path) return false;
     return std::any_of(journal_.probes.begin(), journal_.probes.end(),
                        [&](const layout::ProbeEntry& probe) {
-                         using Phase = layout::SiteEntry::Phase;
                          const layout::SiteEntry& site = journal_.sites[probe.site];
-                         return probe.object == entry.object && site.phase != Phase::gone &&
-                                site.phase != Phase::left_out && is_ours(site);
+                         return probe.object == entry.object && site.is_in_text() && is_ours(site);
                        });
   }
 

@@ -338,10 +338,9 @@ Result<RemovalReport, ledger::SessionError> Session::remove(std::span<const uint
 
 // note_unloaded() looks at a site that holds our jump.
 void Session::note_removed_sites() {
-  using Phase = layout::SiteEntry::Phase;
   const auto is_armed = [&](size_t i) {
     const layout::SiteEntry& site = journal_.sites[i];
-    return site.phase != Phase::gone && site.phase != Phase::left_out && site.jump != 0;
+    return site.is_in_text() && site.jump != 0;
   };
   for (ObjectSites& sites : sites_of_objects_)
     while (sites.armed != sites.end && !is_armed(sites.armed)) ++sites.armed;

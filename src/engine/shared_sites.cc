@@ -18,7 +18,7 @@ using layout::SiteEntry;
 using Phase = SiteEntry::Phase;
 
 bool is_armed(const SiteEntry& site) {
-  return site.phase != Phase::gone && site.phase != Phase::left_out && site.jump != 0;
+  return site.is_in_text() && site.jump != 0;
 }
 
 // The edit, with its new bytes replaced by a jump from the site to `to`. Returns nullopt if that is
@@ -109,7 +109,26 @@ void add_sites(const layout::Session& journal, std::vector<OtherSite>& sites) {
   }
 }
 
+// A thread may be in the stub of a site whose text is the program's own again: one that was
+// removed, or any of a session whose memory is still there because a thread was inside. It goes on
+// after the window.
+void add_left_windows(const layout::Session& journal, std::vector<Address>& ends) {
+  const bool is_armed = journal.header.state == layout::SessionState::armed;
+  const bool is_disarmed = journal.header.state == layout::SessionState::disarmed;
+  for (const SiteEntry& site : journal.sites) {
+    if (site.displaced == 0 || site.copy_distance == 0) continue;
+    if ((is_armed && site.phase == Phase::removed) ||
+        (is_disarmed && (site.is_in_text() || site.phase == Phase::removed)))
+      ends.push_back(site.address + site.displaced);
+  }
+}
+
 }  // namespace
+
+bool OtherSites::may_continue_inside(Range range) const {
+  const auto end = std::upper_bound(left_windows_.begin(), left_windows_.end(), range.begin);
+  return end != left_windows_.end() && *end < range.end;
+}
 
 const SiteEntry& head_of(const layout::Session& journal, const SiteEntry& site) {
   const auto i = static_cast<size_t>(&site - journal.sites.data());
@@ -129,7 +148,9 @@ OtherSites::OtherSites(std::span<const layout::Session* const> journals,
       if (layout::is_code(entry.kind)) code_.push_back({entry.address, entry.address + entry.size});
     }
     if (journal->header.state == layout::SessionState::armed) add_sites(*journal, sites_);
+    add_left_windows(*journal, left_windows_);
   }
+  std::sort(left_windows_.begin(), left_windows_.end());
   std::stable_sort(sites_.begin(), sites_.end(), [](const OtherSite& a, const OtherSite& b) {
     return a.entry.address < b.entry.address;
   });

@@ -81,8 +81,11 @@ class OtherSites {
   // those of the program itself.
   static OtherSites find(pid_t pid, const target::Memory& memory, const std::string& own = {});
 
-  bool empty() const { return sites_.empty(); }
+  bool empty() const { return sites_.empty() && left_windows_.empty(); }
   bool has_any_at(Address site) const { return !at(site).empty(); }
+  // May a thread in a stub of theirs go on inside the range, not at its start, although no jump of
+  // theirs is there any more? A jump over these bytes would break it.
+  bool may_continue_inside(Range range) const;
   // Replaces these sessions' jumps by the program's own bytes in `bytes`, text read at `address`.
   void put_back(Address address, std::span<uint8_t> bytes) const;
   // The sites that are in the text and touch any byte of the range. Valid as long as this object.
@@ -123,7 +126,8 @@ class OtherSites {
   std::vector<Member> list_at(const target::Memory& memory, Address address,
                               const layout::SiteEntry* self) const;
 
-  std::vector<OtherSite> sites_;  // by address
+  std::vector<OtherSite> sites_;       // by address
+  std::vector<Address> left_windows_;  // their ends, ascending
   std::vector<layout::MappingEntry> slots_;
   std::vector<Range> code_;
   patch::OwnProbes program_;

@@ -19,8 +19,9 @@ class SiteSharing {
   bool fits_in(size_t patch);
   // Why it does not.
   plan::Reason why_not(size_t patch) const {
-    return is_needed_by_program(set_.patches[patch]) ? plan::Reason::probed_by_program
-                                                     : plan::Reason::neighbour;
+    if (is_needed_by_program(set_.patches[patch])) return plan::Reason::probed_by_program;
+    return is_left_by_threads(set_.patches[patch]) ? plan::Reason::thread_inside
+                                                   : plan::Reason::neighbour;
   }
   void drop_unneeded_dependencies();
 
@@ -30,6 +31,7 @@ class SiteSharing {
     return others_.in({own.begin + bias, own.end + bias});
   }
   bool is_needed_by_program(const SitePatch& patch) const;
+  bool is_left_by_threads(const SitePatch& patch) const;
   bool has_free_trampoline(const SitePatch& patch) const;
   bool share(size_t patch, const OtherSite& other);
   std::optional<const OtherSite*> find_head(const OtherSite& other, image::Object& object,
@@ -74,10 +76,22 @@ bool SiteSharing::is_needed_by_program(const SitePatch& patch) const {
          (trampoline && needs({trampoline->address, trampoline->address + trampoline->length}));
 }
 
+bool SiteSharing::is_left_by_threads(const SitePatch& patch) const {
+  const uint64_t bias = patch.object->bias();
+  const Range own = patch.plan.claimed();
+  const auto& trampoline = patch.plan.trampoline;
+  const auto continue_in = [&](Address begin, Address end) {
+    return others_.may_continue_inside({begin + bias, end + bias});
+  };
+  return continue_in(own.begin, own.end) ||
+         (trampoline && continue_in(trampoline->address, trampoline->address + trampoline->length));
+}
+
 // False: something of another session, or of the program, is where the patch would be.
 bool SiteSharing::fits_in(size_t patch) {
   if (is_needed_by_program(set_.patches[patch])) return false;
   const SitePlan& plan = set_.patches[patch].plan;
+  if (is_left_by_threads(set_.patches[patch])) return false;
   const auto at_site = apart(in(plan.claimed(), set_.patches[patch]));
   if (at_site.size() == 1 && share(patch, *at_site[0])) return true;
   if (!at_site.empty()) return false;

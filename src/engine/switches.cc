@@ -30,9 +30,7 @@ std::optional<patch::TextEdit> edit_for(const layout::Session& journal, uint32_t
   if (probe >= journal.switches.size()) return std::nullopt;
   const layout::SwitchEntry& entry = journal.switches[probe];
   const layout::SiteEntry& site = journal.sites[journal.probes[probe].site];
-  if (site.copy_distance == 0 || site.phase == Phase::gone || site.phase == Phase::left_out ||
-      entry.at == entry.past)
-    return std::nullopt;
+  if (site.copy_distance == 0 || !site.is_in_text() || entry.at == entry.past) return std::nullopt;
   const auto from_copy = [&](int32_t distance) {
     return site.copy() + static_cast<uint64_t>(int64_t{distance});
   };

@@ -36,7 +36,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 20;
+inline constexpr uint32_t kFileVersion = 21;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -85,7 +85,7 @@ struct ObjectEntry {
 inline constexpr size_t kMaxSiteLength = 8;
 inline constexpr uint8_t kShortSiteLength = 2;
 inline constexpr uint8_t kLongSiteLength = 5;
-inline constexpr uint8_t kPhases = 6;
+inline constexpr uint8_t kPhases = 7;
 #pragma pack(push, 4)
 struct SiteEntry {
   uint64_t address = 0;
@@ -106,7 +106,8 @@ struct SiteEntry {
     dependent = 2,  // a jump that needs a usual one: as its trampoline, or for its own last bytes
     loader_hook = 3,
     gone = 4,      // unloaded: what is there now was not probed
-    left_out = 5,  // not touched by arming, or restored since (engine/removal.h)
+    left_out = 5,  // arming did not touch it
+    removed = 6,   // its text was restored while the session goes on (engine/removal.h)
   } phase : 4 = Phase::usual;
   // Whether, and where, the stub has a link (arch/jump.h): through it another session's stub for
   // the same site is chained in (engine/shared_sites.h).
@@ -117,6 +118,10 @@ struct SiteEntry {
   } link : 2 = Link::none;
   uint8_t unused : 2 = 0;
 
+  // Is the session's jump there, if it is armed and has not been overwritten?
+  bool is_in_text() const {
+    return phase != Phase::gone && phase != Phase::left_out && phase != Phase::removed;
+  }
   Address end() const { return address + length; }
   Address target() const { return end() + static_cast<uint64_t>(int64_t{jump}); }
   Address copy() const { return address + static_cast<uint64_t>(int64_t{copy_distance}); }

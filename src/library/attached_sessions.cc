@@ -64,9 +64,7 @@ Result<AttachedSessions, SystemError> AttachedSessions::look(const target::Memor
       continue;
     }
     for (const SiteEntry& site : file->journal.sites)
-      if (site.jump != 0 && site.phase != SiteEntry::Phase::gone &&
-          site.phase != SiteEntry::Phase::left_out)
-        all.taken_.push_back({site, seen.controller, false});
+      if (site.jump != 0 && site.is_in_text()) all.taken_.push_back({site, seen.controller, false});
     for (const layout::PointSiteEntry& point : file->journal.point_sites)
       if (file->journal.semaphores[point.semaphore].progress !=
           layout::SemaphoreEntry::Progress::lowered)

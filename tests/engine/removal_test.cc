@@ -1,11 +1,22 @@
 // Which sites can be restored when some probes go: random journals, against the rule read
-// literally. That threads and counts stay right is tested on a live process
-// (tests/survive/model_test.cc).
+// literally. And a thread that waits in a copy of what is restored. That counts stay right on a
+// live process is tested by tests/survive/model_test.cc.
 #include "engine/removal.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <random>
+#include <vector>
+
+#include "arch/syscall.h"
+#include "base/fd.h"
+#include "engine/arming_by_pattern.h"
+#include "scratch.h"
+#include "target/stop.h"
 
 namespace pinprick::engine {
 namespace {
@@ -116,6 +127,112 @@ TEST(Removal, RestoresASiteExactlyIfNoProbeThatStaysNeedsIt) {
   }
   EXPECT_GT(restored, 10'000u);
   EXPECT_GT(left, 10'000u);
+}
+
+// Makes a system call within a window, and another function beside it.
+extern "C" {
+long removal_reads(int fd, void* to, unsigned long size);
+long removal_stays(long x);
+extern const uint8_t removal_reads_end[];
+}
+asm(R"(
+  .text
+  .type removal_reads, @function
+removal_reads:
+  xorl %eax, %eax
+  syscall
+  testq %rax, %rax
+  nop
+  ret
+removal_reads_end:
+  .size removal_reads, . - removal_reads
+  .balign 16
+  .type removal_stays, @function
+removal_stays:
+  leaq 3(%rdi), %rax
+  ret
+  .size removal_stays, . - removal_stays
+)");
+
+class Waiting : public testing::Test {
+ protected:
+  Waiting() {
+    ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
+    int to[2], from[2];
+    if (::pipe(to) != 0 || ::pipe(from) != 0) return;
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      char word = 0;
+      // No thread may be in the function while it is probed.
+      if (::read(to[0], &word, 1) != 1) ::_exit(1);
+      while (removal_reads(to[0], &word, 1) == 1) {
+        const char answer = removal_stays(word) == word + 3 ? 'y' : 'n';
+        if (::write(from[1], &answer, 1) != 1) break;
+      }
+      ::_exit(0);
+    }
+    ::close(to[0]);
+    ::close(from[1]);
+    in_ = Fd(to[1]);
+    out_ = Fd(from[0]);
+  }
+  ~Waiting() override {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  bool begins() { return ::write(in_.get(), "b", 1) == 1; }
+  char ask() {
+    char word = 'w';
+    if (::write(in_.get(), &word, 1) != 1 || ::read(out_.get(), &word, 1) != 1) return 0;
+    return word;
+  }
+  // Where its thread is, once it waits in the call.
+  Address waits_at() const {
+    for (;;) {
+      auto stop = target::Stop::all_threads(pid_);
+      if (!stop) return 0;
+      const auto& thread = stop->threads()[0];
+      if (arch::in_system_call(thread.registers)) return thread.instruction_pointer();
+    }
+  }
+  static bool is_in_text(Address at) {
+    return at >= reinterpret_cast<Address>(&removal_reads) &&
+           at < reinterpret_cast<Address>(removal_reads_end);
+  }
+
+  const Scratch folder_;
+  pid_t pid_ = 0;
+  Fd in_, out_;
+  ArmingByPattern arming_;
+};
+
+TEST_F(Waiting, AThreadInACopyOfWhatIsRestoredGoesOnInTheText) {
+  auto session = arming_.arm(pid_, placement::Kind::count, "removal_*", Sites::each_instruction);
+  ASSERT_TRUE(session);
+  std::vector<uint32_t> removed;
+  for (uint32_t i = 0; i < session->probes().size(); ++i)
+    if (session->name_of(session->probes()[i]).function == "removal_reads") removed.push_back(i);
+  ASSERT_EQ(removed.size(), 5u);
+  ASSERT_TRUE(begins());
+  ASSERT_EQ(ask(), 'y');
+  ASSERT_FALSE(is_in_text(waits_at())) << "the next call is made from a copy";
+  const auto report = session->remove(removed);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->removed, 5u);
+  EXPECT_EQ(report->staying, 0u);
+  EXPECT_GT(report->restored, 0u);
+  EXPECT_TRUE(is_in_text(waits_at()));
+  const auto before = session->counters();
+  EXPECT_EQ(ask(), 'y');
+  const auto after = session->counters();
+  for (uint32_t i = 0; i < after.size(); ++i) {
+    const bool is_removed = std::find(removed.begin(), removed.end(), i) != removed.end();
+    EXPECT_EQ(after[i], before[i] + (is_removed ? 0 : 1)) << i;
+  }
+  const auto gone = session->disarm();
+  ASSERT_TRUE(gone);
+  EXPECT_FALSE(gone->memory_left);
+  EXPECT_EQ(ask(), 'y');
 }
 
 }  // namespace

@@ -91,6 +91,29 @@ TEST_F(SiteSharing, LeavesOutWhatReachesIntoAnothersWindow) {
   EXPECT_THAT(share().in_the_way, ElementsAre(Key(0)));
 }
 
+// Its probe was removed, and the text restored, while a thread may be in its stub.
+TEST_F(SiteSharing, LeavesOutWhatAThreadInARemovedStubWouldReturnInto) {
+  SiteEntry& removed = other_at(0, 5, 7);
+  removed.phase = SiteEntry::Phase::removed;
+  std::copy_n(removed.original, removed.own, text_);
+  add_probed(patch_at(4));  // over the instruction at 7
+  add_probed(patch_at(7));  // begins there
+  add_probed(patch_at(0));  // ends before
+  add_probed(patch_at(32));
+  const ArmingPlan plan = share();
+  EXPECT_THAT(plan.in_the_way, ElementsAre(testing::Pair(0, plan::Reason::thread_inside)));
+  EXPECT_TRUE(plan.shared.empty());
+}
+
+TEST_F(SiteSharing, LeavesOutTheSameOfASessionWhoseMemoryHadToStay) {
+  SiteEntry& restored = other_at(0, 5, 7);
+  std::copy_n(restored.original, restored.own, text_);
+  journal_.header.state = layout::SessionState::disarmed;
+  add_probed(patch_at(4));
+  add_probed(patch_at(0));
+  EXPECT_THAT(share().in_the_way, ElementsAre(testing::Pair(0, plan::Reason::thread_inside)));
+}
+
 TEST_F(SiteSharing, LeavesOutAProbeBetweenInstructionsThatAnotherDisplaces) {
   other_at(0, 5, 9);
   add_probed(patch_at(0));

@@ -17,8 +17,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "engine/session.h"
-#include "engine/shared_sites.h"
+#include "engine/arming_by_pattern.h"
 #include "layout/session_file.h"
 #include "ledger/discovery.h"
 #include "scratch.h"
@@ -117,26 +116,9 @@ class Switches : public testing::Test {
  protected:
   Switches() { ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1); }
 
-  enum class Sites : uint8_t { entries, each_instruction };
   Result<Session, ledger::SessionError> arm(placement::Kind kind, const char* pattern,
                                             Sites sites = Sites::entries) {
-    auto target = target::RemoteTarget::open(caller_.pid());
-    EXPECT_TRUE(target) << "a child of one's own";
-    auto image = image::load_process(
-        caller_.pid(), reader_without_jumps(std::make_shared<const OtherSites>(
-                                                OtherSites::find(caller_.pid(), target->memory())),
-                                            *target));
-    EXPECT_TRUE(image);
-    images_.push_back(std::make_unique<image::ProcessImage>(*std::move(image)));
-    auto matches =
-        image::match_patterns(*images_.back(),
-                              {*image::Pattern::parse(pattern, image::PatternSyntax::glob)}, {})
-            .matches;
-    if (sites == Sites::each_instruction) image::mean_each_instruction(matches);
-    ArmOptions options;
-    options.has_switches = true;
-    return Session::arm(*std::move(target), *images_.back(),
-                        placement::plan_probes(*images_.back(), std::move(matches), kind), options);
+    return arming_.arm(caller_.pid(), kind, pattern, sites);
   }
 
   static std::vector<uint32_t> all_of(const Session& session) {
@@ -160,7 +142,7 @@ class Switches : public testing::Test {
 
   const Scratch folder_;
   Caller caller_;
-  std::vector<std::unique_ptr<image::ProcessImage>> images_;
+  ArmingByPattern arming_;
 };
 
 TEST_F(Switches, LetEachProbeCountOnlyWhileItIsOn) {

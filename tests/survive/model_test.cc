@@ -29,7 +29,7 @@ namespace {
 
 using placement::Kind;
 
-constexpr std::array<const char*, 9> kFunctions = {"one",   "two",   "three", "wide",  "four",
+constexpr std::array<const char*, 9> kFunctions = {"one",   "two",   "three", "roomy", "four",
                                                    "inner", "outer", "mixed", "stored"};
 
 // What a probe has recorded, if nothing is wrong.
