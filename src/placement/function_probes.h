@@ -1,0 +1,76 @@
+// Plans the probes in one function, before those of different functions are put together.
+//
+// Pure, but for what the object reads; one thread for each object.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+#include "base/address.h"
+#include "image/match.h"
+#include "placement/probe_set.h"
+#include "plan/planner.h"
+
+namespace pinprick::placement {
+
+// An instruction that is to have a probe.
+struct ProbeRequest {
+  Address site = 0;  // in the object's own addresses
+  size_t match = 0;  // index into the function's matches
+  bool at_entry = false;
+  bool after_call = false;  // timed from after a call of __fentry__ (return_site())
+};
+
+// The instructions that were seen, for functions that are nested: an instruction belongs to the
+// first function that has it.
+class SeenSites {
+ public:
+  // To be called once for each function, by address. `next` is the one after it, if any.
+  void enter(const image::Match& match, const image::Match* next) {
+    const Range range = range_of(match);
+    if (range.begin >= end_) seen_.clear();
+    const bool inside = range.begin < end_;
+    end_ = std::max(end_, range.end);
+    counts_ = inside || (next != nullptr && range_of(*next).begin < end_);
+  }
+  bool is_new(Address address) { return !counts_ || seen_.insert(address).second; }
+
+  static Range range_of(const image::Match& match) {
+    const Range own = match.function->range;
+    return {own.begin + match.object->bias(), own.end + match.object->bias()};
+  }
+
+ private:
+  std::unordered_set<Address> seen_;
+  Address end_ = 0;
+  bool counts_ = false;
+};
+
+// Plans the probes in one function.
+class FunctionProbes {
+ public:
+  // `first` is the index of the first of the matches among all.
+  FunctionProbes(std::span<const image::Match> matches, size_t first, Kind kind, ProbeSet& set)
+      : matches_(matches), first_(first), kind_(kind), set_(set) {}
+
+  void plan(SeenSites& seen);
+
+ private:
+  std::optional<plan::Reason> why_not_timed(const ProbeRequest& wanted) const;
+  void skip(const ProbeRequest& wanted, plan::Reason reason, Address where);
+  void skip_all(plan::Refusal refusal);
+  std::vector<ProbeRequest> wanted(SeenSites& seen) const;
+  void end_at_sleds(size_t start);
+
+  std::span<const image::Match> matches_;
+  size_t first_;
+  Kind kind_;
+  ProbeSet& set_;
+  plan::FunctionCode code_;
+  bool is_called_ = false;
+};
+
+}  // namespace pinprick::placement
