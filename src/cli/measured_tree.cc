@@ -60,6 +60,7 @@ Result<void, Message> MeasuredTree::begin() {
     if (auto begun = begin_root(pid); !begun) return begun;
   if (auto armed = arm_relocated(); !armed) return armed;
   if (launched_) launched_->release();
+  object_store().keep_latest();
   object_store().write_pending();
   return {};
 }
