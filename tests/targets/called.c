@@ -1,32 +1,14 @@
 // Functions without branches: each instruction of them runs once a call. Tiny ones lie next to each
 // other, and some call others. Reads one command per line on stdin:
-//     call N     each of them N times on each of two threads; those that others call, twice as often
+//     call N     each of them N times on each of two threads; those that others call, twice as
+//     often
 // and answers it with a line. Compiled without alignment of functions.
 #include <pthread.h>
 #include <stdio.h>
 
 #include "noinline.h"
+#include "tiny_functions.h"
 
-NOINLINE int one(int x) {
-  __asm__ volatile("" : "+r"(x));
-  return x + 1;
-}
-NOINLINE int two(int x) {
-  __asm__ volatile("" : "+r"(x));
-  return x - 2;
-}
-NOINLINE int three(int x) {
-  __asm__ volatile("" : "+r"(x));
-  return -x;
-}
-NOINLINE long wide(long x) {
-  __asm__ volatile("" : "+r"(x));
-  return x * 77777 + 123456789;
-}
-NOINLINE int four(int x) {
-  __asm__ volatile("" : "+r"(x));
-  return x;
-}
 NOINLINE long inner(long x) {
   __asm__ volatile("" : "+r"(x));
   return (x ^ 0x5555) * 3 + (x >> 2);
@@ -50,7 +32,7 @@ static long calls;
 
 static void* work(void* sum) {
   for (long i = 0; i < calls; i++)
-    *(long*)sum += one((int)i) + two((int)i) + three((int)i) + wide(i) + four((int)i) + inner(i) +
+    *(long*)sum += one((int)i) + two((int)i) + three((int)i) + roomy(i) + four((int)i) + inner(i) +
                    outer(i) + mixed(i, 3) + stored(i);
   return 0;
 }

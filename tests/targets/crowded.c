@@ -1,32 +1,10 @@
-// Tiny functions, one directly after the other: a probe's jump must lead through a trampoline, or
-// end in its neighbour's bytes without changing them. Reads one command per line on stdin:
+// Calls tiny functions. Reads one command per line on stdin:
 //     call N     each of them N times, on two threads
 // and answers it with a line. Compiled without alignment of functions.
 #include <pthread.h>
 #include <stdio.h>
 
-#include "noinline.h"
-
-NOINLINE int one(int x) {
-  __asm__ volatile("" : "+r"(x));
-  return x + 1;
-}
-NOINLINE int two(int x) {
-  __asm__ volatile("" : "+r"(x));
-  return x - 2;
-}
-NOINLINE int three(int x) {
-  __asm__ volatile("" : "+r"(x));
-  return -x;
-}
-NOINLINE long roomy(long x) {
-  __asm__ volatile("" : "+r"(x));
-  return x * 77777 + 123456789;
-}
-NOINLINE int four(int x) {
-  __asm__ volatile("" : "+r"(x));
-  return x;
-}
+#include "tiny_functions.h"
 
 static long calls;
 
