@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 #include <atomic>
+#include <barrier>
 #include <csetjmp>
 #include <cstring>
 #include <thread>
@@ -397,16 +398,38 @@ TEST_P(Slots, ShareABlockIfCpusHaveNoneAndLoseNothing) {
   auto* increment = probed.function<long(long)>();
   constexpr int kThreads = 8;
   constexpr long kCalls = 20000;
+  increment(0);  // the block is there from now on: while a thread takes it, others miss
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back([&] {
       for (long i = 0; i < kCalls; ++i) increment(i);
     });
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(probed.histogram().count(), uint64_t{kThreads} * kCalls);
+  EXPECT_EQ(probed.histogram().count(), uint64_t{kThreads} * kCalls + 1);
   EXPECT_EQ(probed.pool().taken, kBlock);
   EXPECT_EQ(probed.missed(), 0u);
   EXPECT_EQ(probed.slots_in_use(), 0u);
+}
+
+TEST_P(Slots, CountOrMissEachCallWhileTheLastBlockIsTaken) {
+  constexpr int kThreads = 8;
+  constexpr long kCalls = 100;
+  constexpr int kRounds = 50;
+  for (int round = 0; round < kRounds; ++round) {
+    Probed probed(kIncrement, GetParam());
+    probed.allow_blocks(1, 0);
+    auto* increment = probed.function<long(long)>();
+    std::barrier start(kThreads);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&] {
+        start.arrive_and_wait();
+        for (long i = 0; i < kCalls; ++i) increment(i);
+      });
+    for (auto& thread : threads) thread.join();
+    ASSERT_EQ(probed.histogram().count() + probed.missed(), uint64_t{kThreads} * kCalls) << round;
+    ASSERT_EQ(probed.pool().taken, kBlock) << round;
+  }
 }
 
 TEST_P(Slots, CountCallsAsMissedUntilThereIsABlock) {
