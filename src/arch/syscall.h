@@ -33,6 +33,9 @@ inline bool in_system_call(const Registers& registers) {
 
 uint64_t syscall_number(const Registers& registers);
 int64_t syscall_result(const Registers& registers);  // a negative errno if it failed
+// Is it the return from the call that has executed the program? Then the program has run no
+// instruction yet, and its stack pointer is where the kernel has put it.
+bool has_just_executed(const Registers& registers);
 // Makes the kernel restart the call as if it had not returned. But if a signal handler runs first,
 // the call returns EINTR.
 void restart_unless_handled(Registers& registers);
@@ -75,8 +78,10 @@ std::vector<uint8_t> remote_call(Address at, const Registers& home, uint64_t sig
 inline constexpr uint64_t kRemoteCallMaxSize = 320;
 
 // One call of a script, in the memory of the thread's process. Its fifth argument is not part of
-// it: that is always the file descriptor at the address that start_script() is given. Only mmap()
-// uses it, and an earlier call of the script may have opened it.
+// it: that is always the file descriptor at the address that start_script() is given. An earlier
+// call of the script may have opened it: mmap() uses it as it is, and the other calls get it as
+// their first argument if their number has this bit.
+inline constexpr uint64_t kOfDescriptor = uint64_t{1} << 32;
 struct ScriptedCall {
   uint64_t number = 0;
   uint64_t arguments[4] = {};

@@ -21,17 +21,25 @@ bool has_ended(const std::string& folder) {
   return state == 'Z' || state == 'X';
 }
 
+// The names in the folder that are numbers.
+std::vector<int> numbers_in(const std::string& path) {
+  std::vector<int> numbers;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
+  if (!folder) return numbers;
+  while (const dirent* entry = ::readdir(folder.get()))
+    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
+      numbers.push_back(static_cast<int>(std::strtol(entry->d_name, nullptr, 10)));
+  return numbers;
+}
+
 }  // namespace
 
 std::vector<pid_t> thread_numbers(pid_t pid) {
-  std::vector<pid_t> threads;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(
-      ::opendir(("/proc/" + std::to_string(pid) + "/task").c_str()), &::closedir);
-  if (!folder) return threads;
-  while (const dirent* entry = ::readdir(folder.get()))
-    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
-      threads.push_back(static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10)));
-  return threads;
+  return numbers_in("/proc/" + std::to_string(pid) + "/task");
+}
+
+std::vector<int> descriptor_numbers(pid_t pid) {
+  return numbers_in(process_folder(pid) + "/fd");
 }
 
 Result<std::string, SystemError> read_process_file(pid_t pid, const char* name) {

@@ -28,4 +28,7 @@ Result<std::string, SystemError> read_process_file(pid_t pid, const char* name);
 // gone.
 std::vector<pid_t> thread_numbers(pid_t pid);
 
+// Returns its open descriptors; empty if they may not be read.
+std::vector<int> descriptor_numbers(pid_t pid);
+
 }  // namespace pinprick

@@ -44,10 +44,10 @@ arch::ScriptedCall mapping_call(const MappingEntry& entry, uint64_t areas_offset
 }
 
 MappingScript mapping_script(const layout::Session& journal, Children children,
-                             std::span<const arch::ScriptedCall> receiving,
-                             const arch::ScriptedCall& waiting) {
+                             std::span<const arch::ScriptedCall> opening,
+                             std::span<const arch::ScriptedCall> ending) {
   MappingScript script;
-  for (const auto& call : receiving) script.add(call);
+  for (const auto& call : opening) script.add(call);
   for (size_t i = 0; i < journal.mappings.size(); ++i) {
     const MappingEntry& entry = journal.mappings[i];
     if (entry.kind == MappingEntry::Kind::scratch || entry.address == 0) continue;
@@ -55,15 +55,15 @@ MappingScript mapping_script(const layout::Session& journal, Children children,
     if (children == Children::count) continue;
     if (const auto advice = forget_at_fork(entry)) script.add(*advice);
   }
-  script.add(waiting);
+  for (const auto& call : ending) script.add(call);
   return script;
 }
 
 MappingScript replacing_script(const layout::Session& journal,
-                               std::span<const arch::ScriptedCall> receiving,
-                               const arch::ScriptedCall& waiting) {
+                               std::span<const arch::ScriptedCall> opening,
+                               std::span<const arch::ScriptedCall> ending) {
   MappingScript script;
-  for (const auto& call : receiving) script.add(call);
+  for (const auto& call : opening) script.add(call);
   for (size_t i = 0; i < journal.mappings.size(); ++i) {
     const MappingEntry& entry = journal.mappings[i];
     if (entry.kind != MappingEntry::Kind::tables && entry.kind != MappingEntry::Kind::areas)
@@ -72,7 +72,7 @@ MappingScript replacing_script(const layout::Session& journal,
     call.arguments[3] = MAP_FIXED | MAP_SHARED;
     script.add(call, i);
   }
-  script.add(waiting);
+  for (const auto& call : ending) script.add(call);
   return script;
 }
 
@@ -89,7 +89,9 @@ uint64_t scratch_size(size_t mappings) {
 }
 
 const char* name_of(const arch::ScriptedCall& call) {
-  switch (call.number) {
+  switch (call.number & ~arch::kOfDescriptor) {
+    case SYS_openat:
+      return "open";
     case SYS_close:
       return "close";
     case SYS_recvmsg:

@@ -30,16 +30,16 @@ struct MappingScript {
 arch::ScriptedCall mapping_call(const layout::MappingEntry& entry, uint64_t areas_offset);
 
 // All mappings but the scratch page that the script itself lies in, and those without an address.
-// First `receiving`, the calls that receive the session file; at the end `waiting`.
+// First `opening`, the calls by which the process gets the session file; at the end `ending`.
 MappingScript mapping_script(const layout::Session& journal, Children children,
-                             std::span<const arch::ScriptedCall> receiving,
-                             const arch::ScriptedCall& waiting);
+                             std::span<const arch::ScriptedCall> opening,
+                             std::span<const arch::ScriptedCall> ending);
 
 // The same for a process that has the memory already, with another session's file: the mappings of
 // that file become those of this one.
 MappingScript replacing_script(const layout::Session& journal,
-                               std::span<const arch::ScriptedCall> receiving,
-                               const arch::ScriptedCall& waiting);
+                               std::span<const arch::ScriptedCall> opening,
+                               std::span<const arch::ScriptedCall> ending);
 
 // Chains them, each to lie after the one before from `table` on.
 void chain(MappingScript& script, Address table);

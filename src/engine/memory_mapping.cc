@@ -1,11 +1,14 @@
 #include "engine/memory_mapping.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,11 +16,28 @@
 #include "engine/address_choice.h"
 #include "engine/failures.h"
 #include "engine/ownership.h"
+#include "image/maps.h"
 
 namespace pinprick::engine {
 
 using layout::MappingEntry;
 using target::AttachCause;
+
+namespace {
+
+// Do paths name the same files for the process as for us?
+bool sees_our_files(pid_t pid) {
+  const std::string folder = fmt::format("/proc/{}", pid);
+  const auto is_same = [&](const char* name) {
+    struct stat ours = {}, theirs = {};
+    return ::stat(("/proc/self" + std::string(name)).c_str(), &ours) == 0 &&
+           ::stat((folder + name).c_str(), &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+           ours.st_ino == theirs.st_ino;
+  };
+  return is_same("/ns/mnt") && is_same("/root");
+}
+
+}  // namespace
 
 Failure<ledger::SessionError> MemoryMapping::failed(AttachCause cause, int error,
                                                     std::string detail) const {
@@ -64,12 +84,9 @@ Result<void, ledger::SessionError> MemoryMapping::note_refused(MappingEntry& ent
 }
 
 Result<void, ledger::SessionError> MemoryMapping::run_script(MappingScript& script,
-                                                             const target::Handover& handover,
-                                                             Address scratch) {
-  const Address told = scratch + kScript;
-  const Address table = told + sizeof(uint64_t);
+                                                             const Place& place) {
   const size_t last = script.calls.size() - 1;
-  chain(script, table);
+  chain(script, place.table);
   const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(script.calls.data()),
                                  script.calls.size() * sizeof(arch::ScriptedCall));
   // Whatever it does when it is let go, the journal knows of all of it.
@@ -77,13 +94,13 @@ Result<void, ledger::SessionError> MemoryMapping::run_script(MappingScript& scri
     if (index) parts_.journal.mappings[*index].progress = MappingEntry::Progress::begun;
   if (auto written = noted(parts_.file.write_tables(parts_.journal)); !written) return written;
   const target::Memory& memory = parts_.target.memory();
-  if (auto written = memory.write(table, bytes); !written)
+  if (auto written = memory.write(place.table, bytes); !written)
     return failed(AttachCause::memory_refused, written.error().number);
   const auto run = parts_.thread.run(
-      {table, table + last * sizeof(arch::ScriptedCall), told, handover.received_at()});
+      {place.table, place.table + last * sizeof(arch::ScriptedCall), place.told, place.descriptor});
   if (!run && !parts_.thread.resumed_itself())
     return failed(AttachCause::exited, run.error().number);
-  if (!memory.read(table, bytes)) return failed(AttachCause::exited);
+  if (!memory.read(place.table, bytes)) return failed(AttachCause::exited);
   return {};
 }
 
@@ -129,11 +146,14 @@ Result<void, ledger::SessionError> MemoryMapping::map_by_script(Address scratch,
         static_cast<void>(parts_.file.write_header(parts_.journal.header));
       });
   if (auto sent = handover.send(fd->get()); !sent) return fail(ledger::SessionError(sent.error()));
+  const auto waiting = handover.waiting();
   MappingScript script =
       memory == Memory::none_yet
-          ? mapping_script(parts_.journal, children_, handover.receiving(), handover.waiting())
-          : replacing_script(parts_.journal, handover.receiving(), handover.waiting());
-  if (auto run = run_script(script, handover, scratch); !run) return run;
+          ? mapping_script(parts_.journal, children_, handover.receiving(), {&waiting, 1})
+          : replacing_script(parts_.journal, handover.receiving(), {&waiting, 1});
+  const Address told = scratch + kScript;
+  if (auto run = run_script(script, {told, told + sizeof(uint64_t), handover.received_at()}); !run)
+    return run;
   const auto descriptor = handover.received();
   if (auto done = note_results(script, descriptor.ok()); !done) return done;
   if (parts_.thread.resumed_itself())
@@ -156,9 +176,80 @@ Result<void, ledger::SessionError> MemoryMapping::replace_file() {
   return map(Memory::of_another_file);
 }
 
+bool MemoryMapping::can_open_file() const {
+  return arch::has_just_executed(parts_.thread.registers()) && !parts_.thread.has_filters() &&
+         parts_.file.path().starts_with('/') && sees_our_files(parts_.target.pid());
+}
+
+// The process's memory shows the header that we have written to the file.
+bool MemoryMapping::has_mapped_this_file() const {
+  const MappingEntry& tables =
+      parts_.journal.mappings[mapping_of(parts_.journal, MappingEntry::Kind::tables)];
+  layout::FileHeader header;
+  return parts_.target.memory().read_value(tables.address, header) &&
+         std::memcmp(&header, &parts_.journal.header, sizeof header) == 0;
+}
+
+Result<bool, ledger::SessionError> MemoryMapping::map_by_opening() {
+  const std::string& path = parts_.file.path();
+  const arch::ScriptedCall closing = {SYS_close | arch::kOfDescriptor, {}};
+  constexpr uint64_t kWaitMs = 1000;
+  MappingScript script = mapping_script(parts_.journal, children_, {{{SYS_openat}}},
+                                        {{closing, {SYS_poll, {0, 0, kWaitMs}}}});
+  // From its start: the address of the next call, the calls, the path.
+  const uint64_t table_size = script.calls.size() * sizeof(arch::ScriptedCall);
+  std::vector<uint8_t> original(sizeof(uint64_t) + table_size + path.size() + 1);
+  const Address stack = arch::stack_pointer(parts_.thread.registers());
+  const Address told = align_down(stack - original.size(), sizeof(arch::ScriptedCall));
+  const Address table = told + sizeof(uint64_t);
+  const auto mapping = image::MappingLookup(parts_.target.pid()).range_at(stack);
+  const target::Memory& memory = parts_.target.memory();
+  if (!mapping || !mapping->contains(told) || !memory.read(told, original)) return false;
+  const Address path_at = table + table_size;
+  script.calls[0].arguments[0] = static_cast<uint64_t>(int64_t{AT_FDCWD});
+  script.calls[0].arguments[1] = path_at;
+  script.calls[0].arguments[2] = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
+  Result<bool, ledger::SessionError> mapped = false;
+  const std::span bytes(reinterpret_cast<const uint8_t*>(path.c_str()), path.size() + 1);
+  if (memory.write_value(told, uint64_t{0}) && memory.write(path_at, bytes))
+    mapped = open_and_map(script, told, table);
+  if (!parts_.thread.resumed_itself()) static_cast<void>(memory.write(told, original));
+  return mapped;
+}
+
+Result<bool, ledger::SessionError> MemoryMapping::open_and_map(MappingScript& script, Address told,
+                                                               Address table) {
+  const Address descriptor = table + offsetof(arch::ScriptedCall, result);
+  if (auto run = run_script(script, {told, table, descriptor}); !run) return fail(run.error());
+  if (is_error(script.calls[0].result)) {
+    for (const auto& index : script.mapping)
+      if (index) parts_.journal.mappings[*index].progress = MappingEntry::Progress::none;
+    return false;
+  }
+  auto done = note_results(script, true);
+  if (parts_.thread.resumed_itself())
+    return failed(AttachCause::handover_failed, ETIMEDOUT, "poll");
+  if (!done) {  // the script has left out what came after the call that failed
+    static_cast<void>(parts_.thread.call(SYS_close, script.calls[0].result));
+    return fail(done.error());
+  }
+  if (has_mapped_this_file()) return true;
+  unmap_all();
+  return false;
+}
+
 Result<void, ledger::SessionError> MemoryMapping::map(Memory memory) {
   is_address_taken_ = false;
   const size_t scratch = mapping_of(parts_.journal, MappingEntry::Kind::scratch);
+  if (memory == Memory::none_yet && can_open_file()) {
+    // There is none, so nothing may be taken for it.
+    const MappingEntry chosen =
+        std::exchange(parts_.journal.mappings[scratch], {0, 0, MappingEntry::Kind::scratch, {}});
+    const auto mapped = map_by_opening();
+    if (!mapped) return fail(mapped.error());
+    if (*mapped) return {};
+    parts_.journal.mappings[scratch] = chosen;
+  }
   if (auto mapped = map_scratch(scratch); !mapped) return mapped;
   if (auto mapped = map_by_script(parts_.journal.mappings[scratch].address, memory); !mapped)
     return mapped;

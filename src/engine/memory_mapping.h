@@ -6,6 +6,17 @@
 //     2  the session file's descriptor is sent; a script of calls receives it, and maps all else
 //     3  the result of each call is noted; the scratch page is unmapped
 //
+// A program that has run no instruction yet since it was executed needs less. It has nothing below
+// its stack pointer, and no other thread has its memory. So the script lies there, and what was
+// there is restored afterwards. If the process sees the same files as we do, the script opens the
+// session file by its path, and closes it again:
+//
+//     1  a script of calls opens the file, maps all, and closes the file
+//     2  the result of each call is noted; the stack's bytes are restored
+//
+// If we die meanwhile, the thread makes all calls of the script, and then waits for a second. If it
+// cannot open the file, it has done nothing, and is given the descriptor as above.
+//
 // Arming calls it, with the process's turn held, before there is any stub. It fails if the kernel
 // refuses a call, or if the process ends. The journal then has what was mapped, and a disarm
 // removes it.
@@ -49,10 +60,21 @@ class MemoryMapping {
   Result<void, ledger::SessionError> map_scratch(size_t index);
   enum class Memory : bool { none_yet, of_another_file };
   Result<void, ledger::SessionError> map(Memory memory);
+  bool can_open_file() const;
+  // Returns false if the file has to be handed over.
+  Result<bool, ledger::SessionError> map_by_opening();
+  Result<bool, ledger::SessionError> open_and_map(MappingScript& script, Address told,
+                                                  Address table);
+  bool has_mapped_this_file() const;
   Result<void, ledger::SessionError> map_by_script(Address scratch, Memory memory);
   Result<void, ledger::SessionError> unmap_scratch(size_t index);
-  Result<void, ledger::SessionError> run_script(MappingScript& script,
-                                                const target::Handover& handover, Address scratch);
+  // Where its parts lie in the process.
+  struct Place {
+    Address told = 0;
+    Address table = 0;
+    Address descriptor = 0;
+  };
+  Result<void, ledger::SessionError> run_script(MappingScript& script, const Place& place);
   Result<void, ledger::SessionError> note_results(const MappingScript& script, bool has_descriptor);
   Result<void, ledger::SessionError> note_result(const arch::ScriptedCall& call,
                                                  bool has_descriptor) const;

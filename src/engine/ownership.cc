@@ -53,6 +53,11 @@ std::optional<Mark> mark_of(const MappingEntry& entry) {
   return std::nullopt;
 }
 
+bool is_begun(const MappingEntry& entry) {
+  return entry.kind != MappingEntry::Kind::scratch &&
+         entry.progress == MappingEntry::Progress::begun;
+}
+
 bool is_untouched(const target::Memory& memory, Range range) {
   std::vector<uint8_t> bytes(range.size());
   return memory.read(range.begin, bytes) &&
@@ -137,10 +142,6 @@ bool is_ours(const target::Memory& memory, const MappingEntry& entry,
 void note_results_of_script(const target::Memory& memory, layout::Session& journal,
                             const std::vector<image::Mapping>& maps,
                             const ledger::SessionFile& file) {
-  const auto is_begun = [](const MappingEntry& entry) {
-    return entry.kind != MappingEntry::Kind::scratch &&
-           entry.progress == MappingEntry::Progress::begun;
-  };
   if (std::none_of(journal.mappings.begin(), journal.mappings.end(), is_begun)) return;
   const auto scratch =
       std::find_if(journal.mappings.begin(), journal.mappings.end(),
@@ -181,6 +182,10 @@ std::vector<int> our_descriptors(const target::RemoteTarget& target, const layou
     const auto told = target::Handover::told(target.memory(), entry.address);
     candidates.insert(candidates.end(), told.begin(), told.end());
   }
+  // A process that was to open the file by itself has no place that tells its descriptor.
+  if (std::any_of(journal.mappings.begin(), journal.mappings.end(), is_begun))
+    for (const int descriptor : descriptor_numbers(target.pid()))
+      if (is_this_file(target.pid(), descriptor, file)) candidates.push_back(descriptor);
   std::sort(candidates.begin(), candidates.end());
   candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
   std::erase_if(candidates, [&](int descriptor) {

@@ -7,7 +7,9 @@
 // so at once. If the controller died before it could note that, the results that the script of
 // mapping calls has left in the target say it (note_results_of_script). So ours and the target's
 // cannot be told apart in one case only: the target has mapped memory at exactly the address that
-// was being mapped, or at that of the scratch page, and has never touched it.
+// was being mapped, or at that of the scratch page, and has never touched it. A program that was
+// just executed leaves no results. But it makes all calls of its script, unless the kernel has no
+// memory for one of them.
 //
 // Descriptors: the session file is recognised by its inode, an end of the socket pair by its type
 // and by the process that made it.

@@ -424,8 +424,11 @@ Result<void, SystemError> HijackedThread::run_one_by_one(const Script& script) {
     if (!memory_.read_value(at, scripted) || !memory_.read_value(script.descriptor, descriptor))
       return fail(SystemError{EFAULT});
     const auto& arguments = scripted.arguments;
-    const auto made = call(scripted.number, arguments[0], arguments[1], arguments[2], arguments[3],
-                           static_cast<uint64_t>(int64_t{descriptor}), scripted.sixth);
+    const auto fifth = static_cast<uint64_t>(int64_t{descriptor});
+    const bool is_of_descriptor = (scripted.number & arch::kOfDescriptor) != 0;
+    const auto made =
+        call(scripted.number & ~arch::kOfDescriptor, is_of_descriptor ? fifth : arguments[0],
+             arguments[1], arguments[2], arguments[3], fifth, scripted.sixth);
     if (ended_) return fail(made.error());
     scripted.result = made ? *made : static_cast<uint64_t>(-int64_t{made.error().number});
     if (!memory_.write_value(at, scripted)) return fail(SystemError{EFAULT});

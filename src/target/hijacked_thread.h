@@ -30,11 +30,12 @@
 //                                                      then restores itself, goes on
 //     7  waits in the last call, interrupted           as in 4
 //
-// The last call must wait as long as we live, and no longer: it reads from a socket whose other end
-// only we have. It has a timeout, in case another process has that end after all (a child that the
-// target forked just then). If we are held up for longer than that, the thread restores itself and
-// goes on. It is then no longer hijacked, which resumed_itself() says, and our code stays where it
-// is, as the thread may still be in it.
+// The last call waits for us. It should wait as long as we live, and no longer: then it reads from
+// a socket whose other end only we have. It has a timeout, in case another process has that end
+// after all (a child that the target forked just then), or as there is no such socket. If we are
+// held up for longer than that, the thread restores itself and goes on. It is then no longer
+// hijacked, which resumed_itself() says, and our code stays where it is, as the thread may still be
+// in it.
 //
 // All functions are for the thread of ours that made the Stop.
 #pragma once
@@ -95,6 +96,8 @@ class HijackedThread {
   // another program (by a fatal signal, exit_group, or another thread's execve).
   bool has_ended() const { return ended_; }
   pid_t tid() const { return tid_; }
+  // Do seccomp filters decide on its calls when it is not traced?
+  bool has_filters() const { return !filters_.empty(); }
   // The registers that it will get back.
   const arch::Registers& registers() const { return own_registers_; }
 

@@ -2,6 +2,7 @@
 // the restored state can be examined.
 #include "arch/syscall.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -231,6 +232,35 @@ TEST_F(RemoteCall, GivesTheCallsOfAScriptTheDescriptorAndFiveArguments) {
   EXPECT_EQ(*reinterpret_cast<const uint64_t*>(wanted), word);
   EXPECT_EQ(mprotect(reinterpret_cast<void*>(wanted), kPageSize, PROT_NONE), 0);
   close(file);
+}
+
+TEST_F(RemoteCall, GivesTheDescriptorFirstToTheCallsOfAScriptThatAskForIt) {
+  const int file = memfd_create("script", MFD_CLOEXEC);
+  std::vector<ScriptedCall> calls = {{SYS_ftruncate | kOfDescriptor, {0, 5}},
+                                     {SYS_close | kOfDescriptor, {~uint64_t{0}}},
+                                     {SYS_getpid}};
+  ASSERT_GE(file, 0);
+  run_script(random_home(), calls, file);
+  EXPECT_EQ(calls[0].result, 0u);
+  EXPECT_EQ(calls[1].result, 0u);
+  EXPECT_EQ(calls[2].result, static_cast<uint64_t>(getpid()));
+  EXPECT_EQ(fcntl(file, F_GETFD), -1);
+  EXPECT_EQ(errno, EBADF);
+}
+
+TEST(CallOfAThread, HasJustExecutedIfThatIsTheCallThatIsOver) {
+  const auto registers = [](uint64_t number, int64_t result) {
+    Registers all = {};
+    all.orig_rax = number;
+    all.rax = static_cast<uint64_t>(result);
+    return all;
+  };
+  EXPECT_TRUE(has_just_executed(registers(SYS_execve, 0)));
+  EXPECT_TRUE(has_just_executed(registers(SYS_execveat, 0)));
+  EXPECT_FALSE(has_just_executed(registers(SYS_execve, -ENOENT)));
+  EXPECT_FALSE(has_just_executed(registers(SYS_execve, -EINTR)));
+  EXPECT_FALSE(has_just_executed(registers(SYS_close, 0)));
+  EXPECT_FALSE(has_just_executed(registers(static_cast<uint64_t>(-1), 0)));
 }
 
 TEST_F(RemoteCall, RestoresTheSignalMask) {

@@ -56,6 +56,28 @@ has_told() { (($(processes) >= $1)); }
   [ "$(detached late)" -eq 0 ]
 }
 
+@test "a program that may open one file only is measured" {
+  copy_of_target
+  follow count probed
+  bash -c 'for fd in /proc/self/fd/*; do ((${fd##*/} < 3)) || eval "exec ${fd##*/}>&-"; done
+    ulimit -n 4
+    exec "$0" 5' "$file"
+  end_watch
+  [ "$(processes)" -eq 1 ]
+  [ "$(hits probed)" -eq "$(told)" ]
+  [ "$(detached processes)" -eq 1 ]
+}
+
+@test "a program finds zeros below its stack pointer when it starts" {
+  file=$work/fresh_stack
+  cp "$TARGETS/fresh_stack" "$file"
+  "$file"
+  follow count checked
+  "$file"
+  end_watch
+  [ "$(hits checked)" -eq 1 ]
+}
+
 @test "in another mount namespace, by a bind mount" {
   copy_of_target
   mkdir "$work/there"

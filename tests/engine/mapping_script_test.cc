@@ -28,7 +28,7 @@ layout::Session journal() {
 }
 
 const std::vector<arch::ScriptedCall> kReceiving = {{SYS_close, {3}}, {SYS_recvmsg, {4}}};
-const arch::ScriptedCall kWaiting = {SYS_recvfrom, {4}};
+const std::vector<arch::ScriptedCall> kWaiting = {{SYS_recvfrom, {4}}};
 
 TEST(MappingScript, NeverMapsMemoryThatIsWritableAndExecutable) {
   for (const MappingEntry& entry : journal().mappings) {

@@ -2,14 +2,19 @@
 // target has mapped. Here the target is this process.
 #include "engine/ownership.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
+#include <vector>
 
 #include "scratch.h"
+#include "target/child.h"
 
 namespace pinprick::engine {
 namespace {
@@ -56,7 +61,9 @@ class OwnershipOfAScript : public testing::Test {
     return is_ours(*memory_, journal_.mappings[1], *maps, *file_);
   }
 
+  Scratch folder_;
   layout::Session journal_;
+  std::optional<ledger::SessionFile> file_;
 
  private:
   // Apart from others, so that it is a mapping of its own.
@@ -68,10 +75,24 @@ class OwnershipOfAScript : public testing::Test {
     return middle;
   }
 
-  Scratch folder_;
-  std::optional<ledger::SessionFile> file_;
   std::optional<target::Memory> memory_;
 };
+
+TEST_F(OwnershipOfAScript, ADescriptorThatItHasOpenedItselfIsOurs) {
+  const int opened = ::open(file_->path().c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(opened, 0);
+  const target::Child child([](auto&) { ::pause(); });
+  const auto target = target::RemoteTarget::open(child.pid());
+  ASSERT_TRUE(target);
+  const auto maps = image::read_maps(child.pid());
+  std::fill(std::begin(journal_.header.handover_descriptors),
+            std::end(journal_.header.handover_descriptors), -1);
+  EXPECT_EQ(our_descriptors(*target, journal_, *maps, *file_),
+            (std::vector<int>{file_->descriptor(), opened}));
+  journal_.mappings[1].progress = MappingEntry::Progress::mapped;
+  EXPECT_TRUE(our_descriptors(*target, journal_, *maps, *file_).empty());
+  ::close(opened);
+}
 
 TEST_F(OwnershipOfAScript, WhatItMappedIsOurs) {
   write_script(journal_.mappings[1].address, second_call() + sizeof(arch::ScriptedCall));

@@ -40,22 +40,28 @@ constexpr Register Registers::*kRestored[] = {
 constexpr size_t kInstructionPointer = kFirstRegister + std::size(kRestored) * kPerRegister + 6;
 constexpr size_t kSignalMask = kInstructionPointer + 8;
 constexpr size_t kScript = kSignalMask + 8;
-constexpr size_t kEnd = kScript + 64;
+constexpr size_t kEnd = kScript + 73;
 
 // Registers of the script. System calls preserve all of them.
 constexpr Reg kCall = Reg::rbx, kTold = Reg::r13, kDescriptor = Reg::r14, kLast = Reg::r15;
 
 void emit_script(Assembler& code, Assembler::Label home) {
   const auto script = code.new_label(), fine = code.new_label(), out = code.new_label();
+  const auto has_arguments = code.new_label();
   const auto field = [](size_t offset) { return static_cast<int32_t>(offset); };
   code.bind(script);
   code.store(kTold, 0, kCall);
-  code.load(Reg::rax, kCall, field(offsetof(ScriptedCall, number)));
+  // The number's low half; the high half is not 0 for a call of the descriptor.
+  code.load_sx32(Reg::rax, kCall, field(offsetof(ScriptedCall, number)));
+  code.load_sx32(Reg::rcx, kCall, field(offsetof(ScriptedCall, number)) + 4);
   constexpr Reg kArguments[] = {Reg::rdi, Reg::rsi, Reg::rdx, Reg::r10};
   for (size_t i = 0; i < std::size(kArguments); ++i)
     code.load(kArguments[i], kCall, field(offsetof(ScriptedCall, arguments) + i * 8));
   code.load_sx32(Reg::r8, kDescriptor, 0);
   code.load(Reg::r9, kCall, field(offsetof(ScriptedCall, sixth)));
+  code.jrcxz(has_arguments);
+  code.mov(Reg::rdi, Reg::r8);
+  code.bind(has_arguments);
   code.syscall();
   code.store(kCall, field(offsetof(ScriptedCall, result)), Reg::rax);
   code.load(Reg::rcx, kCall, field(offsetof(ScriptedCall, next)));
@@ -86,6 +92,12 @@ CallState call_state(const Registers& registers) {
     default:
       return CallState::over;
   }
+}
+
+bool has_just_executed(const Registers& registers) {
+  const uint64_t number = syscall_number(registers);
+  return call_state(registers) == CallState::over && syscall_result(registers) == 0 &&
+         (number == SYS_execve || number == SYS_execveat);
 }
 
 uint64_t syscall_number(const Registers& registers) {
