@@ -360,9 +360,10 @@ const session::MeasurementSpec* MeasuredFiles::spec_for(const std::vector<image:
 void MeasuredFiles::note_names(pid_t pid, const std::vector<image::Mapping>& maps) {
   const auto memory = target::Memory::open(pid);
   if (!memory) return;
+  const auto auxiliary = image::AuxiliaryVector::read(pid);
   const std::string started_as = image::executable_name(
-      pid, [&](Address at, std::span<uint8_t> out) { return memory->read(at, out); });
-  const Address program = image::auxiliary_value(pid, AT_PHDR);
+      auxiliary, [&](Address at, std::span<uint8_t> out) { return memory->read(at, out); });
+  const Address program = auxiliary.value(AT_PHDR);
   for (const image::Mapping& mapping : maps)
     for (size_t i = 0; i < files_.size(); ++i)
       if (mapping.range.contains(program) && files_[i].is(mapping) && started_as != objects_[i]) {

@@ -51,7 +51,10 @@ Result<void, ledger::SessionError> Arming::lay_out() {
   facts_.switches = options_.has_switches ? Switches::for_each_probe : Switches::none;
   if (plan_.times()) facts_.hook.slot_code = {0, 1};  // not known yet, but that there is some
   put_known_first(plan_.set);
-  others_ = OtherSites::find(target().pid(), target().memory());
+  auto maps = image::read_maps(target().pid());
+  if (!maps) return failed(AttachCause::exited);
+  maps_ = *std::move(maps);
+  others_ = OtherSites::find(target().pid(), target().memory(), maps_);
   share_sites(plan_, others_, target().memory());
   leave_out_held_points(plan_, others_, target().memory());
   lead_through_kept();
@@ -63,9 +66,7 @@ Result<void, ledger::SessionError> Arming::lay_out() {
 
 void Arming::lead_through_kept() {
   if (!may_any_be_known(plan_.set)) return;
-  const auto maps = image::read_maps(target().pid());
-  if (!maps) return;
-  lead_through_kept_stubs(plan_, kept_stubs(target().memory(), *maps), target().memory());
+  lead_through_kept_stubs(plan_, kept_stubs(target().memory(), maps_), target().memory());
 }
 
 void Arming::lay_out_memory() {
@@ -94,10 +95,8 @@ Result<void, ledger::SessionError> Arming::create_file() {
   journal().header.statistic = statistic;
   sizes_ =
       runtime_sizes(plan_, options_.slots, plan_.times() ? caller_code() : std::vector<Range>());
-  const auto maps = image::read_maps(target().pid());
-  if (!maps) return failed(AttachCause::exited);
-  if (auto chosen = choose(*maps); !chosen) return chosen;
-  auto created = create_session_file(*folder, target(), journal());
+  if (auto chosen = choose(maps_); !chosen) return chosen;
+  auto created = create_session_file(*folder, target(), maps_, journal());
   if (!created) return fail(created.error());
   session_.file_ = *std::move(created);
   return {};
@@ -149,10 +148,10 @@ Result<void, ledger::SessionError> Arming::map_somewhere(target::HijackedThread&
   constexpr int kAttempts = 3;
   MemoryMapping mapping({target(), file(), journal(), thread}, children());
   for (int attempt = 1;; ++attempt) {
-    if (auto chosen = choose_again(); !chosen) return chosen;
     auto mapped = mapping.map_all();
     if (!mapping.is_address_taken() || attempt == kAttempts) return mapped;
     mapping.unmap_all();
+    if (auto chosen = choose_again(); !chosen) return chosen;
   }
 }
 

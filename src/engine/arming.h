@@ -98,6 +98,7 @@ class Arming {
   // `rseq`: as the hijacked thread has it; all are looked at later.
   StubFacts facts_;
   StubAssembler stubs_;
+  std::vector<image::Mapping> maps_;  // as they were before anything was laid out
   OtherSites others_;
   ArenaLayout layout_;
   RuntimeSizes sizes_;

@@ -75,13 +75,12 @@ bool is_inside(const layout::Session& journal, Address instruction) {
       });
 }
 
-Result<void, ledger::SessionError> choose_scratch(pid_t pid, layout::Session& journal) {
+Result<void, ledger::SessionError> choose_scratch(pid_t pid,
+                                                  const std::vector<image::Mapping>& maps,
+                                                  layout::Session& journal) {
   MappingEntry& scratch = journal.mappings[mapping_of(journal, MappingEntry::Kind::scratch)];
   const uint64_t size = scratch_size(journal.mappings.size());
-  const auto maps = image::read_maps(pid);
-  if (!maps) return attach_failure(pid, AttachCause::exited);
-  const auto at =
-      target::AddressSpace(*maps, target::lowest_mappable_address()).take_anywhere(size);
+  const auto at = target::AddressSpace(maps, target::lowest_mappable_address()).take_anywhere(size);
   if (!at) return attach_failure(pid, AttachCause::no_address_space);
   scratch = {*at, size, MappingEntry::Kind::scratch, MappingEntry::Progress::none};
   return {};
@@ -101,8 +100,10 @@ Result<ForkedSession, ledger::SessionError> fork_session(const target::RemoteTar
   const auto folder = ledger::runtime_directory();
   if (!folder) return fail(ledger::SessionError(ledger::NoRuntimeDirectory{folder.error().number}));
   layout::Session own = journal_for(child, journal);
-  if (auto chosen = choose_scratch(pid, own); !chosen) return fail(chosen.error());
-  auto created = create_session_file(*folder, child, own);
+  const auto maps = image::read_maps(pid);
+  if (!maps) return attach_failure(pid, AttachCause::exited);
+  if (auto chosen = choose_scratch(pid, *maps, own); !chosen) return fail(chosen.error());
+  auto created = create_session_file(*folder, child, *maps, own);
   if (!created) return fail(created.error());
   ForkedSession session = {*std::move(created), std::move(own)};
   copy_exec_handshake(file, session.file, session.journal.header);

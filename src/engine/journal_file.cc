@@ -26,8 +26,10 @@ layout::FileHeader session_header(const layout::SessionCounts& counts,
 }
 
 Result<ledger::SessionFile, ledger::SessionError> create_session_file(
-    const std::string& folder, const target::RemoteTarget& target, const layout::Session& journal) {
-  if (auto closed = ledger::why_closed(target.pid())) return fail(*std::move(closed));
+    const std::string& folder, const target::RemoteTarget& target,
+    const std::vector<image::Mapping>& maps, const layout::Session& journal) {
+  if (auto closed = ledger::why_closed(target.pid(), target.memory(), maps))
+    return fail(*std::move(closed));
   // Other sessions have files of their own.
   constexpr unsigned kMostSessions = 10'000;
   auto created = Result<ledger::SessionFile, ledger::FileError>(fail(ledger::FileError{}));

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
+#include "image/maps.h"
 #include "layout/session_file.h"
 #include "ledger/session_error.h"
 #include "ledger/session_file.h"
@@ -23,8 +25,9 @@ layout::FileHeader session_header(const layout::SessionCounts& counts,
                                   const target::RemoteTarget& target, Clock clock);
 
 // A file that no other session has, locked. Fails if the process is not open to us, or the folder
-// has no space.
+// has no space. `maps` are those of the process, read just before.
 Result<ledger::SessionFile, ledger::SessionError> create_session_file(
-    const std::string& folder, const target::RemoteTarget& target, const layout::Session& journal);
+    const std::string& folder, const target::RemoteTarget& target,
+    const std::vector<image::Mapping>& maps, const layout::Session& journal);
 
 }  // namespace pinprick::engine

@@ -52,22 +52,19 @@ Result<void, ledger::SessionError> MemoryMapping::map_scratch(size_t index) {
   const auto call = mapping_call(entry, 0);
   auto mapped = parts_.thread.call(call.number, call.arguments[0], call.arguments[1],
                                    call.arguments[2], call.arguments[3], UINT64_MAX, 0);
-  return note_mapped(index, mapped ? *mapped : static_cast<uint64_t>(-mapped.error().number));
+  const auto done =
+      note_mapped(entry, mapped ? *mapped : static_cast<uint64_t>(-mapped.error().number));
+  const auto written = noted(parts_.file.write_mapping(parts_.journal, index));
+  return done ? written : done;
 }
 
 // What came of the call that was to map it.
-Result<void, ledger::SessionError> MemoryMapping::note_mapped(size_t index, uint64_t result) {
-  MappingEntry& entry = parts_.journal.mappings[index];
-  Result<void, ledger::SessionError> done;
-  if (result == entry.address) {
-    entry.progress = MappingEntry::Progress::mapped;
-    if (!mark(parts_.target.memory(), entry)) done = failed(AttachCause::memory_refused);
-  } else {
-    done = note_refused(entry, result);
-  }
-  if (auto written = noted(parts_.file.write_mapping(parts_.journal, index)); !written && done)
-    return written;
-  return done;
+Result<void, ledger::SessionError> MemoryMapping::note_mapped(MappingEntry& entry,
+                                                              uint64_t result) {
+  if (result != entry.address) return note_refused(entry, result);
+  entry.progress = MappingEntry::Progress::mapped;
+  if (!mark(parts_.target.memory(), entry)) return failed(AttachCause::memory_refused);
+  return {};
 }
 
 // What may lie there is the program's. A kernel that does not know MAP_FIXED_NOREPLACE takes the
@@ -92,7 +89,7 @@ Result<void, ledger::SessionError> MemoryMapping::run_script(MappingScript& scri
   // Whatever it does when it is let go, the journal knows of all of it.
   for (const auto& index : script.mapping)
     if (index) parts_.journal.mappings[*index].progress = MappingEntry::Progress::begun;
-  if (auto written = noted(parts_.file.write_tables(parts_.journal)); !written) return written;
+  if (auto written = noted(parts_.file.write_mappings(parts_.journal)); !written) return written;
   const target::Memory& memory = parts_.target.memory();
   if (auto written = memory.write(place.table, bytes); !written)
     return failed(AttachCause::memory_refused, written.error().number);
@@ -125,14 +122,14 @@ Result<void, ledger::SessionError> MemoryMapping::note_results(const MappingScri
   for (size_t i = 0; i + 1 < script.calls.size(); ++i) {
     const auto index = script.mapping[i];
     if (done) {
-      done = index ? note_mapped(*index, script.calls[i].result)
+      done = index ? note_mapped(parts_.journal.mappings[*index], script.calls[i].result)
                    : note_result(script.calls[i], has_descriptor);
     } else if (index) {
       parts_.journal.mappings[*index].progress = MappingEntry::Progress::none;
-      static_cast<void>(parts_.file.write_mapping(parts_.journal, *index));
     }
   }
-  return done;
+  const auto written = noted(parts_.file.write_mappings(parts_.journal));
+  return done ? written : done;
 }
 
 Result<void, ledger::SessionError> MemoryMapping::map_by_script(Address scratch, Memory memory) {
@@ -165,7 +162,7 @@ Result<void, ledger::SessionError> MemoryMapping::unmap_scratch(size_t index) {
   MappingEntry& entry = parts_.journal.mappings[index];
   static_cast<void>(parts_.thread.call(SYS_munmap, entry.address, entry.size));
   entry = {0, 0, MappingEntry::Kind::scratch, {}};
-  return noted(parts_.file.write_tables(parts_.journal));
+  return noted(parts_.file.write_mapping(parts_.journal, index));
 }
 
 Result<void, ledger::SessionError> MemoryMapping::map_all() {
@@ -246,9 +243,9 @@ Result<void, ledger::SessionError> MemoryMapping::map(Memory memory) {
     const MappingEntry chosen =
         std::exchange(parts_.journal.mappings[scratch], {0, 0, MappingEntry::Kind::scratch, {}});
     const auto mapped = map_by_opening();
-    if (!mapped) return fail(mapped.error());
-    if (*mapped) return {};
+    if (mapped && *mapped) return {};
     parts_.journal.mappings[scratch] = chosen;
+    if (!mapped) return fail(mapped.error());
   }
   if (auto mapped = map_scratch(scratch); !mapped) return mapped;
   if (auto mapped = map_by_script(parts_.journal.mappings[scratch].address, memory); !mapped)

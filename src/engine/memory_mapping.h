@@ -78,7 +78,7 @@ class MemoryMapping {
   Result<void, ledger::SessionError> note_results(const MappingScript& script, bool has_descriptor);
   Result<void, ledger::SessionError> note_result(const arch::ScriptedCall& call,
                                                  bool has_descriptor) const;
-  Result<void, ledger::SessionError> note_mapped(size_t index, uint64_t result);
+  Result<void, ledger::SessionError> note_mapped(layout::MappingEntry& entry, uint64_t result);
   Result<void, ledger::SessionError> note_refused(layout::MappingEntry& entry, uint64_t result);
   Failure<ledger::SessionError> failed(target::AttachCause cause, int error = 0,
                                        std::string detail = {}) const;

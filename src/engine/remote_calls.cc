@@ -35,15 +35,15 @@ struct Room {
 
 // The free bytes in objects that stay mapped as long as the program runs: the program itself, its
 // loader, and the vDSO.
-std::vector<Room> rooms(const image::ProcessImage& image, pid_t pid) {
+std::vector<Room> rooms(const image::ProcessImage& image) {
   std::vector<Room> found;
   const auto add = [&](Range free, const std::string& path) {
     const Address begin = align_up(free.begin, 16);
     if (begin + layout::kHijackSize <= free.end)
       found.push_back({{begin, begin + layout::kHijackSize}, path});
   };
-  const Address headers = image::auxiliary_value(pid, AT_PHDR);
-  const Address loader = image::auxiliary_value(pid, AT_BASE);
+  const Address headers = image.auxiliary.value(AT_PHDR);
+  const Address loader = image.auxiliary.value(AT_BASE);
   for (const auto& object : image.objects) {
     const bool stays =
         object->extent().contains(headers) || (loader != 0 && object->extent().contains(loader));
@@ -78,7 +78,7 @@ Result<void, ledger::SessionError> with_hijacked_thread(
     return fail(ledger::SessionError(AttachError{cause, target.pid(), 0, 0, {}}));
   };
   const auto maps = image::read_maps(target.pid());
-  const std::vector<Room> all = rooms(image, target.pid());
+  const std::vector<Room> all = rooms(image);
   target::Room room;
   room.original.resize(layout::kHijackSize);
   const auto usable = std::find_if(all.begin(), all.end(), [&](const Room& one) {

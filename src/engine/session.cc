@@ -50,8 +50,7 @@ void Session::trap_skipped() {
   std::vector<Range> taken;
   for (const layout::SiteEntry& site : journal_.sites)
     taken.push_back({site.address, site.address + std::max(site.length, site.displaced)});
-  const OtherSites others =
-      OtherSites::find(target_.pid(), target_.memory(), file_ ? file_->path() : std::string());
+  const OtherSites others = OtherSites::find(target_.pid(), target_.memory(), file_path());
   for (const OtherSite* other : others.in({0, UINT64_MAX})) taken.push_back(other->touched());
   for (const layout::OwnSite& site : others.program().sites()) taken.push_back(site.range());
   std::sort(taken.begin(), taken.end(), [](Range a, Range b) { return a.begin < b.begin; });

@@ -108,6 +108,8 @@ class Session {
 
   const ArmReport& report() const { return report_; }
   const target::RemoteTarget& target() const { return target_; }
+  // Returns the path of its file; empty if there is no session.
+  std::string file_path() const { return file_ ? file_->path() : std::string(); }
 
   placement::Kind kind() const { return kind_; }
   const std::vector<ArmedProbe>& probes() const { return probes_; }

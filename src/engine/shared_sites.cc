@@ -163,13 +163,18 @@ OtherSites::OtherSites(std::span<const layout::Session* const> journals,
 }
 
 OtherSites OtherSites::find(pid_t pid, const target::Memory& memory, const std::string& own) {
+  // Without maps the process is gone.
+  const auto maps = image::read_maps(pid);
+  return find(pid, memory, maps ? *maps : std::vector<image::Mapping>(), own);
+}
+
+OtherSites OtherSites::find(pid_t pid, const target::Memory& memory,
+                            const std::vector<image::Mapping>& maps, const std::string& own) {
   const ledger::FoundSessions found = ledger::find_sessions(pid, own);
   std::vector<const layout::Session*> journals;
   for (const ledger::FoundSession& session : found.sessions)
     if (session.target_lives) journals.push_back(&session.journal);
-  const auto maps = image::read_maps(pid);
-  std::vector<ledger::FoundSession> inherited;
-  if (maps) inherited = ledger::find_inherited(pid, *maps);
+  std::vector<ledger::FoundSession> inherited = ledger::find_inherited(pid, maps);
   for (ledger::FoundSession& session : inherited) {
     // Their file says what is in their own process.
     if (session.journal.header.state == layout::SessionState::disarmed)
@@ -177,11 +182,9 @@ OtherSites OtherSites::find(pid_t pid, const target::Memory& memory, const std::
     if (session.file.path() != own) journals.push_back(&session.journal);
   }
   OtherSites others(journals, memory);
-  if (maps) {
-    others.program_ = patch::OwnProbes::read(memory, *maps);
-    const auto& code = others.program_.code();
-    others.code_.insert(others.code_.end(), code.begin(), code.end());
-  }
+  others.program_ = patch::OwnProbes::read(memory, maps);
+  const auto& code = others.program_.code();
+  others.code_.insert(others.code_.end(), code.begin(), code.end());
   return others;
 }
 

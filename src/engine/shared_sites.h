@@ -80,6 +80,9 @@ class OtherSites {
   // session with the file at `own`; those that it has from processes from which it was forked; and
   // those of the program itself.
   static OtherSites find(pid_t pid, const target::Memory& memory, const std::string& own = {});
+  // The same with maps that were read just before.
+  static OtherSites find(pid_t pid, const target::Memory& memory,
+                         const std::vector<image::Mapping>& maps, const std::string& own = {});
 
   bool empty() const { return sites_.empty() && left_windows_.empty(); }
   bool has_any_at(Address site) const { return !at(site).empty(); }

@@ -24,8 +24,9 @@ struct Program {
 
 std::optional<Program> read_program(pid_t pid, const MemoryReader& reader) {
   constexpr uint64_t kMostHeaders = 1000;
-  const Address at = auxiliary_value(pid, AT_PHDR);
-  std::vector<Elf64_Phdr> headers(std::min(auxiliary_value(pid, AT_PHNUM), kMostHeaders));
+  const auto auxiliary = AuxiliaryVector::read(pid);
+  const Address at = auxiliary.value(AT_PHDR);
+  std::vector<Elf64_Phdr> headers(std::min(auxiliary.value(AT_PHNUM), kMostHeaders));
   if (headers.empty() || !reader(at, {reinterpret_cast<uint8_t*>(headers.data()),
                                       headers.size() * sizeof(Elf64_Phdr)}))
     return std::nullopt;

@@ -191,19 +191,23 @@ Range padding_of_vdso(const std::vector<Mapping>& maps, const MemoryReader& read
 
 }  // namespace
 
-uint64_t auxiliary_value(pid_t pid, uint64_t type) {
-  auto text = read_process_file(pid, "auxv");
-  if (!text) return 0;
-  for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= text->size(); at += sizeof(Elf64_auxv_t)) {
+AuxiliaryVector AuxiliaryVector::read(pid_t pid) {
+  AuxiliaryVector vector;
+  if (auto bytes = read_process_file(pid, "auxv")) vector.bytes_ = *std::move(bytes);
+  return vector;
+}
+
+uint64_t AuxiliaryVector::value(uint64_t type) const {
+  for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= bytes_.size(); at += sizeof(Elf64_auxv_t)) {
     Elf64_auxv_t entry;
-    std::memcpy(&entry, text->data() + at, sizeof entry);
+    std::memcpy(&entry, bytes_.data() + at, sizeof entry);
     if (entry.a_type == type) return entry.a_un.a_val;
   }
   return 0;
 }
 
-std::string executable_name(pid_t pid, const MemoryReader& reader) {
-  const Address at = auxiliary_value(pid, AT_EXECFN);
+std::string executable_name(const AuxiliaryVector& auxiliary, const MemoryReader& reader) {
+  const Address at = auxiliary.value(AT_EXECFN);
   constexpr size_t kLongest = 4096;
   std::string name;
   // It lies shortly before the end of the stack: no piece crosses a page boundary.
@@ -238,19 +242,24 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
                                                ObjectStore* store) {
   auto maps = read_maps(pid);
   if (!maps) return fail(maps.error());
-  const Address program_headers = auxiliary_value(pid, AT_PHDR);
-  const std::string root = process_folder(pid) + "/root";
+  return load_process(pid, *std::move(maps), reader, store);
+}
 
+ProcessImage load_process(pid_t pid, std::vector<Mapping> maps, const MemoryReader& reader,
+                          ObjectStore* store) {
   ProcessImage image;
-  image.vdso_padding = padding_of_vdso(*maps, reader);
-  for (const Candidate& group : group_by_file(*maps)) {
+  image.auxiliary = AuxiliaryVector::read(pid);
+  const Address program_headers = image.auxiliary.value(AT_PHDR);
+  const std::string root = process_folder(pid) + "/root";
+  image.vdso_padding = padding_of_vdso(maps, reader);
+  for (const Candidate& group : group_by_file(maps)) {
     const Mapping& first = group.mappings.front();
     std::vector<std::string> names = {base_name(first.path)};
     const bool is_program = std::any_of(
         group.mappings.begin(), group.mappings.end(),
         [&](const Mapping& mapping) { return mapping.range.contains(program_headers); });
     if (is_program) {
-      const std::string started_as = executable_name(pid, reader);
+      const std::string started_as = executable_name(image.auxiliary, reader);
       if (!started_as.empty() && started_as != names[0]) names.insert(names.begin(), started_as);
     }
     if (is_unwinder(names.back())) image.maps_unwinder = true;
@@ -271,7 +280,7 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
     if (replaced) image.replaced.push_back(names[0]);
     Object::OwnPages pages;
     if (is_certain)
-      pages = [pid, mapped = mapped_as_in_file(*maps, group, *elf, *bias)](Range range) {
+      pages = [pid, mapped = mapped_as_in_file(maps, group, *elf, *bias)](Range range) {
         const bool is_mapped = std::any_of(mapped.begin(), mapped.end(),
                                            [&](Range one) { return one.contains(range); });
         return is_mapped ? own_pages(pid, range) : std::nullopt;
@@ -283,7 +292,7 @@ Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& re
     else
       image.objects.push_back(std::move(object));
   }
-  image.maps = *std::move(maps);
+  image.maps = std::move(maps);
   return image;
 }
 

@@ -23,12 +23,25 @@ struct UnreadableObject {
   ElfError error;
 };
 
+// What the kernel has told the program of itself. It stays the same until the next execution.
+class AuxiliaryVector {
+ public:
+  // Without entries if it cannot be read, or if the kernel has not set it yet.
+  static AuxiliaryVector read(pid_t pid);
+  // Returns the value of an entry; 0 if there is none.
+  uint64_t value(uint64_t type) const;
+
+ private:
+  std::string bytes_;
+};
+
 struct ProcessImage {
   std::vector<std::unique_ptr<Object>> objects;  // the executable first
   std::vector<UnreadableObject> unreadable;      // mapped executable, but not readable as ELF
   std::vector<std::string> replaced;  // objects read from memory: their file is not available
   bool maps_unwinder = false;         // has libgcc_s, libunwind, or a C++ runtime
   std::vector<Mapping> maps;          // of the process; empty for a file
+  AuxiliaryVector auxiliary;          // of the process; without entries for a file
   std::vector<Range> taken;           // text that others' probes have changed, ascending
   bool probes_itself = false;         // by libpinprick; known if it was asked for
   Range vdso_padding;                 // zeros from the end of the vDSO to the end of its last page
@@ -41,14 +54,14 @@ struct ProcessImage {
 // it is null, or outlives the image. Fails only if the maps cannot be read.
 Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& reader,
                                                ObjectStore* store = nullptr);
+// The same with maps that were read just before.
+ProcessImage load_process(pid_t pid, std::vector<Mapping> maps, const MemoryReader& reader,
+                          ObjectStore* store);
 
 // Returns the name that the program was started by (AT_EXECFN), or empty.
-std::string executable_name(pid_t pid, const MemoryReader& reader);
+std::string executable_name(const AuxiliaryVector& auxiliary, const MemoryReader& reader);
 
 // Returns a file that is not running, as the only object.
 Result<ProcessImage, ElfError> load_file(const std::string& path, ObjectStore* store = nullptr);
-
-// Returns the value of an entry of the auxiliary vector; 0 if there is none.
-uint64_t auxiliary_value(pid_t pid, uint64_t type);
 
 }  // namespace pinprick::image

@@ -138,31 +138,48 @@ void remove_files_of_dead() {
   for (const std::string& path : find_recorded_files(std::nullopt)) remove_unless_open(path);
 }
 
-std::optional<SessionError> why_closed(pid_t pid) {
-  const FoundSessions found = find_sessions(pid);
+namespace {
+
+// The error of a file that is the process's by its name and its owner.
+std::optional<FileError> unreadable_file(pid_t pid, const FoundSessions& found) {
+  if (found.unreadable.empty()) return std::nullopt;
   const auto status = target::read_status(pid);
   for (const FileError& error : found.unreadable) {
     struct stat file = {};
     if (status && error.cause == FileError::Cause::not_a_session &&
         names_process(error.path, pid, status->start_time) &&
         ::lstat(error.path.c_str(), &file) == 0 && is_trusted_user(file.st_uid, pid))
-      return SessionError(error);
+      return error;
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<SessionError> why_closed(pid_t pid) {
   const auto memory = target::Memory::open(pid);
   const auto maps = image::read_maps(pid);
-  if (memory && maps && patch::OwnProbes::read(*memory, *maps).is_closed())
+  if (memory && maps) return why_closed(pid, *memory, *maps);
+  const auto unreadable = unreadable_file(pid, find_sessions(pid));
+  return unreadable ? std::optional(SessionError(*unreadable)) : std::nullopt;
+}
+
+std::optional<SessionError> why_closed(pid_t pid, const target::Memory& memory,
+                                       const std::vector<image::Mapping>& maps) {
+  const FoundSessions found = find_sessions(pid);
+  if (const auto unreadable = unreadable_file(pid, found)) return SessionError(*unreadable);
+  if (patch::OwnProbes::read(memory, maps).is_closed())
     return SessionError(target::AttachError{target::AttachCause::probes_itself, pid, 0, 0, {}});
-  if (memory && maps)
-    for (const image::Mapping& mapping : *maps)
-      if (const auto header = patch::mapped_session(*memory, mapping);
-          header && header->pid == pid && header->state != layout::SessionState::disarmed &&
-          std::none_of(found.sessions.begin(), found.sessions.end(),
-                       [&](const FoundSession& session) {
-                         const auto& known = session.journal.header;
-                         return known.created_ns == header->created_ns &&
-                                known.controller == header->controller;
-                       }))
-        return SessionError(Occupied{pid, header->controller});
+  for (const image::Mapping& mapping : maps)
+    if (const auto header = patch::mapped_session(memory, mapping);
+        header && header->pid == pid && header->state != layout::SessionState::disarmed &&
+        std::none_of(found.sessions.begin(), found.sessions.end(),
+                     [&](const FoundSession& session) {
+                       const auto& known = session.journal.header;
+                       return known.created_ns == header->created_ns &&
+                              known.controller == header->controller;
+                     }))
+      return SessionError(Occupied{pid, header->controller});
   return std::nullopt;
 }
 

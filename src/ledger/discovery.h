@@ -62,6 +62,9 @@ void remove_files_of_dead();
 // the process probes itself by libpinprick and does not share its text, or it has a session
 // whose sites are unknown because its file cannot be read or is of another version.
 std::optional<SessionError> why_closed(pid_t pid);
+// The same with the process's memory, and maps that were read just before.
+std::optional<SessionError> why_closed(pid_t pid, const target::Memory& memory,
+                                       const std::vector<image::Mapping>& maps);
 
 // Returns the names of the probes that the program has placed itself, by libpinprick.
 std::vector<std::string> probes_of_program(pid_t pid);

@@ -172,6 +172,11 @@ Result<void, FileError> SessionFile::write_semaphores(const layout::Session& ses
                session.semaphores.size() * sizeof(layout::SemaphoreEntry));
 }
 
+Result<void, FileError> SessionFile::write_mappings(const layout::Session& session) {
+  return write(session.header.mappings.offset, session.mappings.data(),
+               session.mappings.size() * sizeof(layout::MappingEntry));
+}
+
 Result<void, FileError> SessionFile::write_mapping(const layout::Session& session, size_t index) {
   return write(session.header.mappings.offset + index * sizeof(layout::MappingEntry),
                &session.mappings[index], sizeof(layout::MappingEntry));

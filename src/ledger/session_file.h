@@ -68,6 +68,7 @@ class SessionFile {
   Result<void, FileError> write_header(const layout::FileHeader& header);
   Result<void, FileError> write_tables(const layout::Session& session);
   Result<void, FileError> write_semaphores(const layout::Session& session);
+  Result<void, FileError> write_mappings(const layout::Session& session);
   Result<void, FileError> write_mapping(const layout::Session& session, size_t index);
 
   // These return sums over all per-CPU areas; an area that cannot be read counts as zero.

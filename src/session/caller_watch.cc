@@ -18,11 +18,14 @@
 namespace pinprick::session {
 namespace {
 
-std::vector<ledger::FoundSession> statistics_of(const target::RemoteTarget& target) {
+std::vector<ledger::FoundSession> statistics_of(const target::RemoteTarget& target,
+                                                const std::string& except = {}) {
   std::vector<ledger::FoundSession> statistics;
+  ledger::FoundSessions all = ledger::find_sessions(target.pid(), except);
+  if (all.sessions.empty()) return statistics;
   const auto maps = image::read_maps(target.pid());
   if (!maps) return statistics;
-  for (ledger::FoundSession& found : ledger::find_sessions(target.pid()).sessions)
+  for (ledger::FoundSession& found : all.sessions)
     if (found.is_kept() && engine::is_in_target(target.memory(), found.journal, *maps, found.file))
       statistics.push_back(std::move(found));
   return statistics;
@@ -46,9 +49,9 @@ void admit_callers(const target::RemoteTarget& target, std::span<const Range> ob
 
 }  // namespace
 
-void admit_callers_of_statistics(const target::RemoteTarget& target,
-                                 std::span<const Range> objects) {
-  const auto statistics = statistics_of(target);
+void admit_callers_of_statistics(const target::RemoteTarget& target, std::span<const Range> objects,
+                                 const std::string& except) {
+  const auto statistics = statistics_of(target, except);
   admit_callers(target, objects, journals_of(statistics));
 }
 

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <set>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/address.h"
 #include "engine/engine.h"
@@ -36,9 +38,10 @@ class CallerWatch {
 // Each controller that comes to the process does it for them.
 
 // Times calls from the process's objects, whose code is `objects`, and from the probes of all
-// owners. The caller holds the process's turn.
-void admit_callers_of_statistics(const target::RemoteTarget& target,
-                                 std::span<const Range> objects);
+// owners. The caller holds the process's turn. `except` is the path of a session's file that is not
+// read, as it is no statistic's.
+void admit_callers_of_statistics(const target::RemoteTarget& target, std::span<const Range> objects,
+                                 const std::string& except = {});
 
 // The same, and for sessions with these `journals`, which this controller has adopted; but only if
 // one of them has met a call from code that is not known to it. Waits 10 ms for the turn at most.

@@ -123,7 +123,7 @@ bool run_to(pid_t pid, Address address, const target::Memory& memory,
 // Returns the function that the loader calls for debuggers, by the name that it has in glibc and
 // musl; 0 if there is none. musl tells of it only when it calls it.
 Address function_for_debuggers(pid_t pid) {
-  const Address base = image::auxiliary_value(pid, AT_BASE);
+  const Address base = image::AuxiliaryVector::read(pid).value(AT_BASE);
   const auto maps = image::read_maps(pid);
   if (!maps) return 0;
   for (const image::Mapping& mapping : *maps) {
@@ -160,8 +160,8 @@ bool run_to_hold(pid_t pid, const target::Memory& memory, const SignalTreatment&
   relocates_later = image::loader_notifies_at(pid, reader).has_value();
   if (relocates_later) return true;
   const Address notifies = function_for_debuggers(pid);
-  return run_to(pid, notifies != 0 ? notifies : image::auxiliary_value(pid, AT_ENTRY), memory,
-                treatment);
+  return run_to(pid, notifies != 0 ? notifies : image::AuxiliaryVector::read(pid).value(AT_ENTRY),
+                memory, treatment);
 }
 
 // Kills a child of ours when a descriptor becomes readable. Meanwhile we wait for the child, which

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/task.h"
+#include "image/maps.h"
 #include "ledger/discovery.h"
 #include "ledger/turn.h"
 #include "session/left_over.h"
@@ -70,10 +71,12 @@ Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const Measur
   const auto turn = target::HeldThread::holds_any_of(pid) ? ledger::Turn::take(pid, kShortNs)
                                                           : ledger::Turn::take(pid);
   if (!turn) return fail(MeasurementError(turn.error()));
-  if (auto closed = ledger::why_closed(pid)) return fail(MeasurementError(*closed));
-  take_out_left_overs(pid, store);
   auto target = open_target(pid);
   if (!target) return fail(MeasurementError(target.error()));
+  if (const auto maps = image::read_maps(pid))
+    if (auto closed = ledger::why_closed(pid, target->memory(), *maps))
+      return fail(MeasurementError(*closed));
+  take_out_left_overs(pid, store);
   ProcessName process = {pid, target->command()};
   Measurement measurement(std::move(process), *std::move(target), spec, store, listener);
   if (auto armed = measurement.arm_program(progress); !armed) {
@@ -180,7 +183,7 @@ Result<void, MeasurementError> Measurement::arm_program(Progress progress) {
   if (!planned) return fail(planned.error());
   const engine::Batch* const armed = *planned;
   if (armed == nullptr) return {};
-  admit_callers_of_statistics(target(), object_code_);
+  admit_callers_of_statistics(target(), object_code_, armed->session.file_path());
   const engine::Session& session = armed->session;
   const engine::ArmReport& report = session.report();
   listener_->armed(process_, report, monotonic_ns() - start_ns);

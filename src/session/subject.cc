@@ -21,18 +21,20 @@ bool is_gone(const target::RemoteTarget& target) {
 // Is the kernel about to map a program that the process has executed? The last thing that it does
 // is to set the auxiliary vector. Before that, the program or its loader may be missing.
 bool is_in_exec(pid_t pid) {
-  return image::auxiliary_value(pid, AT_ENTRY) == 0;
+  return image::AuxiliaryVector::read(pid).value(AT_ENTRY) == 0;
 }
 
 // Loads the image while neither the kernel nor the loader is mapping objects, if possible: while
 // they are at work, objects may be missing that others need, an unwinder, say.
 Result<image::ProcessImage, SystemError> load_settled(const target::RemoteTarget& target,
+                                                      std::vector<image::Mapping> maps,
                                                       const image::MemoryReader& reader,
                                                       image::ObjectStore& store) {
   constexpr uint64_t kTimeoutNs = 300'000'000;
   const pid_t pid = target.pid();
   // The loader of a thread that we hold makes no progress.
-  if (target::HeldThread::holds_any_of(pid)) return image::load_process(pid, reader, &store);
+  if (target::HeldThread::holds_any_of(pid))
+    return image::load_process(pid, std::move(maps), reader, &store);
   for (const uint64_t begin = monotonic_ns();; sleep_ns(1'000'000)) {
     const bool was_idle = !is_in_exec(pid) && !image::loader_is_at_work(pid, reader);
     auto image = image::load_process(pid, reader, &store);
@@ -65,11 +67,15 @@ Result<Subject, ledger::SessionError> look_at(const target::RemoteTarget& target
   const auto refuse = [&](AttachCause cause, int system_error) {
     return fail(ledger::SessionError(target::AttachError{cause, pid, 0, system_error, {}}));
   };
-  const auto others =
-      std::make_shared<const engine::OtherSites>(engine::OtherSites::find(pid, target.memory()));
+  auto maps = image::read_maps(pid);
+  if (!maps && is_gone(target)) return refuse(AttachCause::exited, 0);
+  if (!maps) return refuse(AttachCause::not_permitted, maps.error().number);
+  const auto others = std::make_shared<const engine::OtherSites>(
+      engine::OtherSites::find(pid, target.memory(), *maps));
   const auto reader = engine::reader_without_jumps(others, target);
-  auto image = progress == Progress::before_relocation ? image::load_process(pid, reader, &store)
-                                                       : load_settled(target, reader, store);
+  auto image = progress == Progress::before_relocation
+                   ? image::load_process(pid, *std::move(maps), reader, &store)
+                   : load_settled(target, *std::move(maps), reader, store);
   if (image) {
     image->taken = others->taken();
     image->probes_itself = others->program().is_there();

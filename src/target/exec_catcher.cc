@@ -38,8 +38,9 @@ std::string auxiliary_vector(pid_t pid) {
 bool is_at_start(pid_t pid) {
   arch::Registers registers;
   if (!read_registers(pid, registers)) return false;
-  Address first = image::auxiliary_value(pid, AT_ENTRY);
-  if (const Address loader = image::auxiliary_value(pid, AT_BASE); loader != 0) {
+  const auto auxiliary = image::AuxiliaryVector::read(pid);
+  Address first = auxiliary.value(AT_ENTRY);
+  if (const Address loader = auxiliary.value(AT_BASE); loader != 0) {
     const auto memory = Memory::open(pid);
     Elf64_Ehdr header = {};
     if (!memory || !memory->read_value(loader, header)) return false;

@@ -143,9 +143,9 @@ Result<SeccompFilters, AttachError> suspend_filters(pid_t pid, pid_t tid, Addres
   const auto refuse = [&](AttachCause cause, int error, const char* detail) {
     return fail(AttachError{cause, pid, tid, error, detail});
   };
-  const auto status = read_thread_status(pid, tid);
-  if (!status || status->seccomp == SECCOMP_MODE_DISABLED) return SeccompFilters();
-  if (status->seccomp == SECCOMP_MODE_STRICT) return refuse(AttachCause::seccomp_deadly, 0, "mmap");
+  const int mode = seccomp_mode(pid, tid).value_or(SECCOMP_MODE_DISABLED);
+  if (mode == SECCOMP_MODE_DISABLED) return SeccompFilters();
+  if (mode == SECCOMP_MODE_STRICT) return refuse(AttachCause::seccomp_deadly, 0, "mmap");
   auto filters = SeccompFilters::read(tid);
   if (!filters) return refuse(AttachCause::seccomp, filters.error().number, "");
   if (const int number = deadly_call(*filters, code); number != 0)
@@ -162,15 +162,16 @@ bool set_mask(pid_t tid, uint64_t mask) {
 
 // Returns false if the thread is gone.
 bool has_filter(pid_t pid, pid_t tid) {
-  const auto status = read_thread_status(pid, tid);
-  return status && status->seccomp != SECCOMP_MODE_DISABLED;
+  return seccomp_mode(pid, tid).value_or(SECCOMP_MODE_DISABLED) != SECCOMP_MODE_DISABLED;
 }
 
 // The threads in the order in which they are tried: running ones, which are most likely in user
 // code; sleeping ones; and those in uninterruptible sleep.
 std::vector<pid_t> threads_to_look_at(pid_t pid) {
   std::vector<pid_t> running, sleeping, deaf;
-  for (pid_t tid : list_threads(pid)) {
+  const std::vector<pid_t> all = list_threads(pid);
+  if (all.size() == 1) return all;
+  for (pid_t tid : all) {
     const auto status = read_thread_status(pid, tid);
     if (!status || status->ending || status->kernel_worker) continue;
     (status->state == 'R' ? running : status->state == 'D' ? deaf : sleeping).push_back(tid);

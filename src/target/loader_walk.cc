@@ -43,7 +43,7 @@ bool is_call_next(pid_t tid, const arch::Registers& registers) {
 }  // namespace
 
 Range loader_code(pid_t pid) {
-  const Address base = image::auxiliary_value(pid, AT_BASE);
+  const Address base = image::AuxiliaryVector::read(pid).value(AT_BASE);
   const auto maps = image::read_maps(pid);
   if (base == 0 || !maps) return {};
   const auto first = std::find_if(maps->begin(), maps->end(), [&](const image::Mapping& mapping) {

@@ -109,6 +109,12 @@ std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid) {
   return read_from(fmt::format("/proc/{}/task/{}", pid, tid));
 }
 
+std::optional<int> seccomp_mode(pid_t pid, pid_t tid) {
+  const auto status = read_proc_record(fmt::format("/proc/{}/task/{}/status", pid, tid));
+  if (!status) return std::nullopt;
+  return static_cast<int>(parse_number(field(*status, "Seccomp")));
+}
+
 bool lets_go(pid_t tracer) {
   constexpr uint64_t kTimeoutNs = 1'000'000'000;
   for (const uint64_t begin = monotonic_ns(); monotonic_ns() - begin < kTimeoutNs;

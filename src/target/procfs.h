@@ -30,6 +30,8 @@ struct ProcessStatus {
 // ended, the state and the fields of a thread are those of a thread that lives.
 std::optional<ProcessStatus> read_status(pid_t pid);
 std::optional<ProcessStatus> read_thread_status(pid_t pid, pid_t tid);
+// The field `seccomp` alone.
+std::optional<int> seccomp_mode(pid_t pid, pid_t tid);
 
 // Returns false if `tracer` goes on tracing. Waits for one that is ending, a second at most: the
 // kernel lets go of what a process has locked before it lets go of what the process traces, so that

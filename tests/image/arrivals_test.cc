@@ -123,7 +123,7 @@ TEST_P(EveryArrivalIsForeseen, InMemoryAndInTheFiles) {
   if (::access(chosen.command[0].c_str(), X_OK) != 0) GTEST_SKIP() << chosen.command[0];
   SteppedProgram program(chosen.command);
   ASSERT_GT(program.pid(), 0);
-  if (!chosen.with_loader) program.run_to(auxiliary_value(program.pid(), AT_ENTRY));
+  if (!chosen.with_loader) program.run_to(AuxiliaryVector::read(program.pid()).value(AT_ENTRY));
   program.step(step_limit(chosen.most_steps));
   auto image = load_process(program.pid(), [&](Address address, std::span<uint8_t> out) {
     return program.read(address, out);

@@ -19,7 +19,7 @@ MemoryReader reader_of(const SteppedProgram& program) {
 TEST(Loader, IsAtWorkFromExecUntilTheProgramsEntry) {
   SteppedProgram started({program("basic_pie")});
   EXPECT_TRUE(loader_is_at_work(started.pid(), reader_of(started)));
-  started.run_to(auxiliary_value(started.pid(), AT_ENTRY));
+  started.run_to(AuxiliaryVector::read(started.pid()).value(AT_ENTRY));
   EXPECT_FALSE(loader_is_at_work(started.pid(), reader_of(started)));
 }
 
@@ -43,7 +43,7 @@ TEST(Loader, IsAtWorkWheneverALibraryIsMissing) {
   }
   last = mapped();
   EXPECT_GT(changes, 1u) << "seen while the loader maps";
-  started.run_to(auxiliary_value(started.pid(), AT_ENTRY));
+  started.run_to(AuxiliaryVector::read(started.pid()).value(AT_ENTRY));
   EXPECT_EQ(mapped(), last);
 }
 
@@ -56,7 +56,7 @@ TEST(Loader, IsNotAtWorkIfThereIsNone) {
 TEST(Loader, NotifiesWhereDebuggersLookForIt) {
   SteppedProgram started({program("basic_pie")});
   EXPECT_EQ(loader_notifies_at(started.pid(), reader_of(started)), std::nullopt) << "too early";
-  started.run_to(auxiliary_value(started.pid(), AT_ENTRY));
+  started.run_to(AuxiliaryVector::read(started.pid()).value(AT_ENTRY));
   const auto at = loader_notifies_at(started.pid(), reader_of(started));
   ASSERT_TRUE(at);
   const auto image = load_process(started.pid(), reader_of(started));

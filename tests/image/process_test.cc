@@ -24,7 +24,7 @@ namespace {
 class Started {
  public:
   explicit Started(const std::vector<std::string>& command) : program_(command) {
-    program_.run_to(auxiliary_value(pid(), AT_ENTRY));
+    program_.run_to(AuxiliaryVector::read(pid()).value(AT_ENTRY));
   }
   pid_t pid() const { return program_.pid(); }
   MemoryReader reader() const {
@@ -70,7 +70,8 @@ TEST_P(LoadProcess, PutsTheExecutableFirstAtItsLoadAddress) {
   ASSERT_FALSE(image.objects.empty());
   Object& object = *image.objects[0];
   EXPECT_EQ(object.name(), GetParam());
-  EXPECT_EQ(object.entry(), auxiliary_value(started.pid(), AT_ENTRY)) << "the kernel's own word";
+  EXPECT_EQ(object.entry(), AuxiliaryVector::read(started.pid()).value(AT_ENTRY))
+      << "the kernel's own word";
   EXPECT_EQ(image.object_at(object.entry()), &object);
   EXPECT_TRUE(image.unreadable.empty());
   EXPECT_TRUE(image.replaced.empty());
@@ -129,7 +130,7 @@ TEST(LoadProcess, NamesTheExecutableAsItWasStarted) {
   ProcessImage image = load(started);
   ASSERT_FALSE(image.objects.empty());
   EXPECT_EQ(image.objects[0]->names(), (std::vector<std::string>{"applet", "multi"}));
-  EXPECT_EQ(executable_name(started.pid(), started.reader()), "applet");
+  EXPECT_EQ(executable_name(AuxiliaryVector::read(started.pid()), started.reader()), "applet");
 }
 
 TEST(LoadProcess, SeesAProgramWhoseFileIsDeleted) {
@@ -141,7 +142,7 @@ TEST(LoadProcess, SeesAProgramWhoseFileIsDeleted) {
   ASSERT_FALSE(image.objects.empty());
   // By its symbols if map_files may be used, else by what is in memory.
   const bool from_memory = !image.replaced.empty();
-  EXPECT_EQ(image.objects[0]->entry(), auxiliary_value(started.pid(), AT_ENTRY));
+  EXPECT_EQ(image.objects[0]->entry(), AuxiliaryVector::read(started.pid()).value(AT_ENTRY));
   if (!from_memory) {
     EXPECT_NE(only(match_patterns(image, pattern("gone:run"), {})), nullptr);
   }
@@ -156,7 +157,7 @@ TEST(LoadProcess, ReadsTheFileThatRunsNotTheOneThatReplacedIt) {
   ProcessImage image = load(started);
   ASSERT_FALSE(image.objects.empty());
   Object& object = *image.objects[0];
-  EXPECT_EQ(object.entry(), auxiliary_value(started.pid(), AT_ENTRY));
+  EXPECT_EQ(object.entry(), AuxiliaryVector::read(started.pid()).value(AT_ENTRY));
   auto original = load_file(program("basic_pie"));
   ASSERT_TRUE(original);
   EXPECT_EQ(object.elf().build_id(), original->objects[0]->elf().build_id());
@@ -202,7 +203,7 @@ TEST(LoadProcess, FailsForAProcessThatDoesNotExist) {
   const auto image = load_process(child, [](Address, std::span<uint8_t>) { return false; });
   ASSERT_FALSE(image);
   EXPECT_EQ(image.error().number, ENOENT);
-  EXPECT_EQ(auxiliary_value(child, AT_ENTRY), 0u);
+  EXPECT_EQ(AuxiliaryVector::read(child).value(AT_ENTRY), 0u);
 }
 
 TEST(LoadProcess, WithoutReadableMemoryReadsFilesButHasNoExecutableName) {
@@ -232,9 +233,9 @@ TEST(LoadProcess, DoesNotCopyAHugeBss) {
 }
 
 TEST(AuxiliaryValue, IsTheKernelsValue) {
-  EXPECT_EQ(auxiliary_value(::getpid(), AT_PHDR), ::getauxval(AT_PHDR));
-  EXPECT_EQ(auxiliary_value(::getpid(), AT_PAGESZ), ::getauxval(AT_PAGESZ));
-  EXPECT_EQ(auxiliary_value(::getpid(), 0x7fffffff), 0u);
+  EXPECT_EQ(AuxiliaryVector::read(::getpid()).value(AT_PHDR), ::getauxval(AT_PHDR));
+  EXPECT_EQ(AuxiliaryVector::read(::getpid()).value(AT_PAGESZ), ::getauxval(AT_PAGESZ));
+  EXPECT_EQ(AuxiliaryVector::read(::getpid()).value(0x7fffffff), 0u);
 }
 
 TEST(LoadFile, HasOneObjectAtItsOwnAddresses) {
