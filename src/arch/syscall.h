@@ -93,8 +93,9 @@ static_assert(sizeof(ScriptedCall) == 64);
 
 // Changes the registers of a thread so that it runs the script part of the code at `code`. It makes
 // the calls from `first` on. If one fails, it continues with `last` and then goes home. Before each
-// call it writes that call's address to `told`. `descriptor` is the address of a signed 32-bit
-// number.
+// call it writes that call's address to `told`. It makes the last one only some 40 us later, as
+// that sleeps until the thread is stopped, and a running thread is stopped sooner. `descriptor` is
+// the address of a signed 32-bit number.
 void start_script(Registers& registers, Address code, Address first, Address last, Address told,
                   Address descriptor);
 

@@ -19,6 +19,7 @@
 #include "engine/kept_memory.h"
 #include "engine/known_stubs.h"
 #include "engine/memory_mapping.h"
+#include "engine/ownership.h"
 #include "engine/point_sites.h"
 #include "engine/remote_calls.h"
 #include "engine/rseq_areas.h"
@@ -137,7 +138,7 @@ Result<void, ledger::SessionError> Arming::map_memory() {
                            [&](target::HijackedThread& thread) { return map_somewhere(thread); });
   if (!mapped) return mapped;
   note_rseq();
-  return check_that_text_is_shared();
+  return check_what_is_mapped();
 }
 
 // The other threads go on, and may map something where ours was to be: then the kernel refuses ours
@@ -155,11 +156,14 @@ Result<void, ledger::SessionError> Arming::map_somewhere(target::HijackedThread&
   }
 }
 
-// A program that does not share its text looks for the file, which is mapped now. So this is
-// the time to look for such a program. For others, the text writer looks.
-Result<void, ledger::SessionError> Arming::check_that_text_is_shared() {
+// A process that opens the session's file itself might find another one by that name. A program
+// that does not share its text looks for the file, which is mapped now. So this is the time to look
+// for such a program. For others, the text writer looks.
+Result<void, ledger::SessionError> Arming::check_what_is_mapped() {
   const auto maps = image::read_maps(target().pid());
   if (!maps) return failed(AttachCause::exited);
+  if (!is_in_target(target().memory(), journal(), *maps, file()))
+    return attach_failure(target().pid(), AttachCause::handover_failed, 0, "open");
   if (patch::OwnProbes::read(target().memory(), *maps).is_closed())
     return failed(AttachCause::probes_itself);
   return {};

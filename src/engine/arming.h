@@ -55,7 +55,7 @@ class Arming {
 
   Result<void, ledger::SessionError> map_memory();
   Result<void, ledger::SessionError> map_somewhere(target::HijackedThread& thread);
-  Result<void, ledger::SessionError> check_that_text_is_shared();
+  Result<void, ledger::SessionError> check_what_is_mapped();
   // What follows from how threads have their rseq areas.
   void note_rseq();
 

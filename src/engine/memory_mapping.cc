@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
@@ -178,15 +177,6 @@ bool MemoryMapping::can_open_file() const {
          parts_.file.path().starts_with('/') && sees_our_files(parts_.target.pid());
 }
 
-// The process's memory shows the header that we have written to the file.
-bool MemoryMapping::has_mapped_this_file() const {
-  const MappingEntry& tables =
-      parts_.journal.mappings[mapping_of(parts_.journal, MappingEntry::Kind::tables)];
-  layout::FileHeader header;
-  return parts_.target.memory().read_value(tables.address, header) &&
-         std::memcmp(&header, &parts_.journal.header, sizeof header) == 0;
-}
-
 Result<bool, ledger::SessionError> MemoryMapping::map_by_opening() {
   const std::string& path = parts_.file.path();
   const arch::ScriptedCall closing = {SYS_close | arch::kOfDescriptor, {}};
@@ -226,13 +216,10 @@ Result<bool, ledger::SessionError> MemoryMapping::open_and_map(MappingScript& sc
   auto done = note_results(script, true);
   if (parts_.thread.resumed_itself())
     return failed(AttachCause::handover_failed, ETIMEDOUT, "poll");
-  if (!done) {  // the script has left out what came after the call that failed
-    static_cast<void>(parts_.thread.call(SYS_close, script.calls[0].result));
-    return fail(done.error());
-  }
-  if (has_mapped_this_file()) return true;
-  unmap_all();
-  return false;
+  if (done) return true;
+  // The script has left out what came after the call that failed.
+  static_cast<void>(parts_.thread.call(SYS_close, script.calls[0].result));
+  return fail(done.error());
 }
 
 Result<void, ledger::SessionError> MemoryMapping::map(Memory memory) {

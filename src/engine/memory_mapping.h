@@ -65,7 +65,6 @@ class MemoryMapping {
   Result<bool, ledger::SessionError> map_by_opening();
   Result<bool, ledger::SessionError> open_and_map(MappingScript& script, Address told,
                                                   Address table);
-  bool has_mapped_this_file() const;
   Result<void, ledger::SessionError> map_by_script(Address scratch, Memory memory);
   Result<void, ledger::SessionError> unmap_scratch(size_t index);
   // Where its parts lie in the process.

@@ -112,11 +112,14 @@ std::vector<Range> AddressSpace::unwished() const {
 }
 
 Address lowest_mappable_address() {
-  constexpr Address kUsual = 65536;
-  auto text = read_file("/proc/sys/vm/mmap_min_addr");
-  if (!text) return kUsual;
-  return align_up(std::max<Address>(std::strtoull(text->c_str(), nullptr, 10), kPageSize),
-                  kPageSize);
+  static const Address lowest = [] {
+    constexpr Address kUsual = 65536;
+    auto text = read_file("/proc/sys/vm/mmap_min_addr");
+    if (!text) return kUsual;
+    return align_up(std::max<Address>(std::strtoull(text->c_str(), nullptr, 10), kPageSize),
+                    kPageSize);
+  }();
+  return lowest;
 }
 
 }  // namespace pinprick::target

@@ -171,6 +171,7 @@ TEST(Emit, InstructionsWithoutOperands) {
   EXPECT_EQ(text_of([](auto& code) { code.seto_al(); }), "seto al");
   EXPECT_EQ(text_of([](auto& code) { code.add_al(127); }), "add al, 0x7f");
   EXPECT_EQ(text_of([](auto& code) { code.cld(); }), "cld");
+  EXPECT_EQ(text_of([](auto& code) { code.pause(); }), "pause");
   EXPECT_EQ(text_of([](auto& code) { code.std_(); }), "std");
   EXPECT_EQ(text_of([](auto& code) { code.syscall(); }), "syscall");
   EXPECT_EQ(text_of([](auto& code) { code.ret(); }), "ret");
@@ -250,6 +251,8 @@ TEST(Emit, LabelsThatAreBoundLaterAndEarlier) {
             "je 0x7f0000001000; je 0x7f0000001004");
   EXPECT_EQ(around([](auto& code, auto label) { code.jrcxz(label); }),
             "jrcxz 0x7f0000001000; jrcxz 0x7f0000001004");
+  EXPECT_EQ(around([](auto& code, auto label) { code.loop(label); }),
+            "loop 0x7f0000001000; loop 0x7f0000001004");
   EXPECT_EQ(around([](auto& code, auto label) { code.push(label); }),
             "push qword ptr [rip - 6]; push qword ptr [rip]");
   EXPECT_EQ(around([](auto& code, auto label) { code.jmp_memory(label); }),

@@ -606,6 +606,16 @@ void Assembler::jrcxz(Label to) {
   reference(to, Fixup::Kind::rel8);
 }
 
+void Assembler::loop(Label to) {
+  u8(0xe2);
+  reference(to, Fixup::Kind::rel8);
+}
+
+void Assembler::pause() {
+  u8(0xf3);
+  u8(0x90);
+}
+
 void Assembler::jump_if(Condition condition, Label to) {
   u8(static_cast<uint8_t>(0x70 | static_cast<uint8_t>(condition)));
   reference(to, Fixup::Kind::rel8);

@@ -171,7 +171,9 @@ class Assembler {
   void call_memory(Reg base, int32_t offset);
   void nop(Label memory);  // 7 bytes; the last four are the distance from its end to `memory`
   void ret();
-  void jrcxz(Label to);                         // rel8
+  void jrcxz(Label to);  // rel8
+  void loop(Label to);   // rel8; decrements rcx first
+  void pause();
   void jump_if(Condition condition, Label to);  // rel8
   void jump_if(Condition condition, Address to);
 

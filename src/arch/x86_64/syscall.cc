@@ -40,17 +40,28 @@ constexpr Register Registers::*kRestored[] = {
 constexpr size_t kInstructionPointer = kFirstRegister + std::size(kRestored) * kPerRegister + 6;
 constexpr size_t kSignalMask = kInstructionPointer + 8;
 constexpr size_t kScript = kSignalMask + 8;
-constexpr size_t kEnd = kScript + 73;
+constexpr size_t kEnd = kScript + 87;
+
+// Some 40 us where a pause takes longest.
+constexpr uint32_t kPauses = 1000;
 
 // Registers of the script. System calls preserve all of them.
 constexpr Reg kCall = Reg::rbx, kTold = Reg::r13, kDescriptor = Reg::r14, kLast = Reg::r15;
 
 void emit_script(Assembler& code, Assembler::Label home) {
   const auto script = code.new_label(), fine = code.new_label(), out = code.new_label();
-  const auto has_arguments = code.new_label();
+  const auto has_arguments = code.new_label(), again = code.new_label(), awake = code.new_label();
   const auto field = [](size_t offset) { return static_cast<int32_t>(offset); };
   code.bind(script);
   code.store(kTold, 0, kCall);
+  // The last call sleeps, and to wake a processor takes longer than to interrupt it.
+  code.cmp(kCall, kLast);
+  code.jump_if(Condition::not_equal, awake);
+  code.mov_imm32(Reg::rcx, kPauses);
+  code.bind(again);
+  code.pause();
+  code.loop(again);
+  code.bind(awake);
   // The number's low half; the high half is not 0 for a call of the descriptor.
   code.load_sx32(Reg::rax, kCall, field(offsetof(ScriptedCall, number)));
   code.load_sx32(Reg::rcx, kCall, field(offsetof(ScriptedCall, number)) + 4);
