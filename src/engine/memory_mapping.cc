@@ -211,6 +211,8 @@ Result<bool, ledger::SessionError> MemoryMapping::open_and_map(MappingScript& sc
   if (is_error(script.calls[0].result)) {
     for (const auto& index : script.mapping)
       if (index) parts_.journal.mappings[*index].progress = MappingEntry::Progress::none;
+    if (auto written = noted(parts_.file.write_mappings(parts_.journal)); !written)
+      return fail(written.error());
     return false;
   }
   auto done = note_results(script, true);

@@ -32,7 +32,7 @@ TEST_F(JournalTables, HaveATrampolineRightAfterItsSite) {
   ASSERT_EQ(journal.sites.size(), 3u);
   EXPECT_EQ(all.states[0].site, 0u);
   EXPECT_EQ(all.states[1].site, 2u);
-  EXPECT_EQ(journal.sites[1].address, object_->bias() + kText + 40);
+  EXPECT_EQ(Address{journal.sites[1].address}, object_->bias() + kText + 40);
   EXPECT_EQ(journal.sites[1].displaced, 0);
   EXPECT_EQ(journal.sites[1].original[4], 5);
   EXPECT_EQ(journal.sites[0].phase, SiteEntry::Phase::dependent) << "needs the trampoline";

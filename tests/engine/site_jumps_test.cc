@@ -80,7 +80,7 @@ TEST_F(SiteJumps, GoByTheTrampoline) {
   add_probed(with_trampoline(arch::kJumpLength));
   auto journal = journal_of(set_.patches[0]);
   EXPECT_TRUE(note_jumps(plan(), journal, 0, stub_at(near())));
-  EXPECT_EQ(journal.sites[0].target(), journal.sites[1].address);
+  EXPECT_EQ(journal.sites[0].target(), Address{journal.sites[1].address});
   EXPECT_EQ(journal.sites[1].target(), near());
   EXPECT_EQ(journal.sites[1].copy(), near() + 24);
 }
@@ -101,7 +101,7 @@ TEST_F(SiteJumps, LeaveAKeptStubLeadingHomeThatDoesNotReachOurs) {
   auto journal = journal_of(set_.patches[0]);
   const Address stub = object_->bias() + kText + (uint64_t{3} << 29);
   EXPECT_FALSE(note_jumps(plan(), journal, 0, stub_at(stub)));
-  EXPECT_EQ(journal.sites[1].target(), journal.sites[0].address);
+  EXPECT_EQ(journal.sites[1].target(), Address{journal.sites[0].address});
 }
 
 TEST_F(SiteJumps, OfAPunAreNoneWithoutItsIsland) {
@@ -154,12 +154,12 @@ TEST_F(SiteJumps, AreEditsOfSitesAndTrampolinesUntilTheirPatchIsDropped) {
   ASSERT_TRUE(note_jumps(all, journal, 1, stub_at(near() + 64)));
   ArmingEdits edits = arming_edits(all, journal);
   EXPECT_EQ(edits.patch_of, (std::vector<uint32_t>{0, 0, 1}));
-  EXPECT_EQ(edits.edits[1].address, journal.sites[1].address);
+  EXPECT_EQ(edits.edits[1].address, Address{journal.sites[1].address});
   all.drop(0, plan::Reason::thread_inside);
   edits.keep_armed(all);
   EXPECT_EQ(edits.patch_of, (std::vector<uint32_t>{1}));
   ASSERT_EQ(edits.edits.size(), 1u);
-  EXPECT_EQ(edits.edits[0].address, journal.sites[2].address);
+  EXPECT_EQ(edits.edits[0].address, Address{journal.sites[2].address});
 }
 
 TEST_F(SiteJumps, InIslandsLeadToTheStubsOfPunsThatAreArmed) {

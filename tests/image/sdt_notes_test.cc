@@ -56,7 +56,7 @@ struct NoteText {
   uint64_t address = 0x1000;
   uint64_t base = 0;
   uint64_t semaphore = 0;
-  std::string strings = std::string("shop\0order\0008@%rax\0", 20);
+  std::string strings = std::string("shop\0order\0008@%rax\0", 18);
   std::string owner = std::string("stapsdt\0", 8);
   uint32_t type = 3;
 };
