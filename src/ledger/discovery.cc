@@ -194,7 +194,7 @@ std::vector<std::string> probes_of_program(pid_t pid) {
     const std::string object = patch::name_of(*memory, site.object_name);
     const std::string name = site.name == 0 ? fmt::format("tracepoint at {:#x}", site.address)
                                             : patch::name_of(*memory, site.name);
-    names.push_back(object.empty() ? name : object + ":" + name);
+    names.push_back(object.empty() ? name : fmt::format("{}:{}", object, name));
   }
   return names;
 }

@@ -1,5 +1,6 @@
 #include "ledger/runtime_directory.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
@@ -13,7 +14,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "layout/recorded_file.h"
 #include "layout/session_file.h"
@@ -51,23 +54,33 @@ bool on_tmpfs(const std::string& path) {
   return ::statfs(path.c_str(), &status) == 0 && status.f_type == TMPFS_MAGIC;
 }
 
+// Calls `take` with each name in the folder that starts with the prefix, but for . and ..; with
+// none if it cannot be read. Each attach looks through all folders.
+template <typename Take>
+void for_each_name(const std::string& folder, std::string_view prefix, const Take& take) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), &::closedir);
+  if (!open) return;
+  while (const dirent* entry = ::readdir(open.get()))
+    if (const std::string_view name = entry->d_name;
+        name.starts_with(prefix) && name != "." && name != "..")
+      take(name);
+}
+
 std::vector<std::string> find_files(std::string_view suffix, std::optional<pid_t> pid) {
   const std::string prefix = pid ? fmt::format("{}-", *pid) : std::string();
   std::vector<std::string> folders = candidates();
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored))
-    if (entry.path().filename().string().starts_with("pinprick-")) folders.push_back(entry.path());
-  for (const auto& entry : std::filesystem::directory_iterator("/run/user", ignored))
-    folders.push_back(entry.path() / "pinprick");
+  for_each_name("/dev/shm", "pinprick-",
+                [&](auto name) { folders.push_back(fmt::format("/dev/shm/{}", name)); });
+  for_each_name("/run/user", "",
+                [&](auto name) { folders.push_back(fmt::format("/run/user/{}/pinprick", name)); });
   std::sort(folders.begin(), folders.end());
   folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
 
   std::vector<std::string> files;
   for (const std::string& folder : folders)
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-      if (entry.path().extension() == suffix &&
-          entry.path().filename().string().starts_with(prefix))
-        files.push_back(entry.path());
+    for_each_name(folder, prefix, [&](auto name) {
+      if (name.ends_with(suffix)) files.push_back(fmt::format("{}/{}", folder, name));
+    });
   std::sort(files.begin(), files.end());
   return files;
 }

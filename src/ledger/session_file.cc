@@ -152,9 +152,19 @@ Result<void, FileError> SessionFile::write_header(const layout::FileHeader& head
   return write(0, &header, sizeof header);
 }
 
+// Small tables are written at once, with the zeros between them.
 Result<void, FileError> SessionFile::write_tables(const layout::Session& session) {
-  const auto put = [&](const layout::Section& section, const auto& entries) {
-    return write(section.offset, entries.data(), entries.size() * sizeof entries[0]);
+  constexpr uint64_t kSmall = 64 << 10;
+  const uint64_t begin = session.header.mappings.offset;
+  const uint64_t end = session.header.names.offset + session.names.size();
+  std::vector<uint8_t> all(begin < end && end - begin <= kSmall ? end - begin : 0);
+  const auto put = [&](const layout::Section& section,
+                       const auto& entries) -> Result<void, FileError> {
+    const size_t size = entries.size() * sizeof entries[0];
+    const bool is_inside = section.offset >= begin && section.offset + size <= end;
+    if (all.empty() || !is_inside) return write(section.offset, entries.data(), size);
+    if (size != 0) std::memcpy(all.data() + (section.offset - begin), entries.data(), size);
+    return {};
   };
   const layout::FileHeader& header = session.header;
   for (auto result :
@@ -164,7 +174,7 @@ Result<void, FileError> SessionFile::write_tables(const layout::Session& session
         put(header.switches, session.switches), put(header.semaphores, session.semaphores),
         put(header.point_sites, session.point_sites), put(header.names, session.names)})
     if (!result) return result;
-  return {};
+  return all.empty() ? Result<void, FileError>() : write(begin, all.data(), all.size());
 }
 
 Result<void, FileError> SessionFile::write_semaphores(const layout::Session& session) {

@@ -33,6 +33,7 @@ std::vector<ledger::FoundSession> statistics_of(const target::RemoteTarget& targ
 
 std::vector<const layout::Session*> journals_of(const std::vector<ledger::FoundSession>& sessions) {
   std::vector<const layout::Session*> journals;
+  journals.reserve(sessions.size());
   for (const ledger::FoundSession& session : sessions) journals.push_back(&session.journal);
   return journals;
 }

@@ -169,7 +169,7 @@ bool has_filter(pid_t pid, pid_t tid) {
 // code; sleeping ones; and those in uninterruptible sleep.
 std::vector<pid_t> threads_to_look_at(pid_t pid) {
   std::vector<pid_t> running, sleeping, deaf;
-  const std::vector<pid_t> all = list_threads(pid);
+  std::vector<pid_t> all = list_threads(pid);
   if (all.size() == 1) return all;
   for (pid_t tid : all) {
     const auto status = read_thread_status(pid, tid);
