@@ -170,10 +170,9 @@ OtherSites OtherSites::find(pid_t pid, const target::Memory& memory, const std::
 
 OtherSites OtherSites::find(pid_t pid, const target::Memory& memory,
                             const std::vector<image::Mapping>& maps, const std::string& own) {
-  const ledger::FoundSessions found = ledger::find_sessions(pid, own);
+  const ledger::FoundJournals found = ledger::find_journals(pid, own);
   std::vector<const layout::Session*> journals;
-  for (const ledger::FoundSession& session : found.sessions)
-    if (session.target_lives) journals.push_back(&session.journal);
+  for (const layout::Session& journal : found.journals) journals.push_back(&journal);
   std::vector<ledger::FoundSession> inherited = ledger::find_inherited(pid, maps);
   for (ledger::FoundSession& session : inherited) {
     // Their file says what is in their own process.

@@ -73,25 +73,29 @@ bool is_trusted(const SessionFile& file, pid_t pid) {
   return owner && is_trusted_user(*owner, pid);
 }
 
-FoundSessions find_sessions(std::optional<pid_t> pid, const std::string& except) {
-  FoundSessions found;
+namespace {
+
+// Calls `take` with each session, and `note` with the error of each file that is left out.
+template <typename Take, typename Note>
+void for_each_session(std::optional<pid_t> pid, const std::string& except, const Take& take,
+                      const Note& note) {
   LivingProcesses living;
   for (const std::string& path : find_session_files(pid)) {
     if (path == except) continue;
     auto file = SessionFile::open(path, SessionFile::Lock::none);
     if (!file) {
-      found.unreadable.push_back(file.error());
+      note(file.error());
       continue;
     }
     const bool locked = file->is_locked();
     auto journal = file->read();
     if (!journal) {
-      found.unreadable.push_back(journal.error());
+      note(journal.error());
       continue;
     }
     const bool lives = living.has(journal->header);
     if (lives && !is_trusted(*file, journal->header.pid)) {
-      found.unreadable.push_back({FileError::Cause::untrusted, path, 0, {}, 0});
+      note(FileError{FileError::Cause::untrusted, path, 0, {}, 0});
       continue;
     }
     if (!lives && !locked && journal->header.state != layout::SessionState::armed) {
@@ -99,8 +103,28 @@ FoundSessions find_sessions(std::optional<pid_t> pid, const std::string& except)
       if (file->owner() == ::geteuid() && !file->has_other_users()) file->remove();
       continue;
     }
-    found.sessions.push_back({*std::move(file), *std::move(journal), locked, lives});
+    take(FoundSession{*std::move(file), *std::move(journal), locked, lives});
   }
+}
+
+}  // namespace
+
+FoundSessions find_sessions(std::optional<pid_t> pid, const std::string& except) {
+  FoundSessions found;
+  for_each_session(
+      pid, except, [&](FoundSession session) { found.sessions.push_back(std::move(session)); },
+      [&](FileError error) { found.unreadable.push_back(std::move(error)); });
+  return found;
+}
+
+FoundJournals find_journals(pid_t pid, const std::string& except) {
+  FoundJournals found;
+  for_each_session(
+      pid, except,
+      [&](FoundSession session) {
+        if (session.target_lives) found.journals.push_back(std::move(session.journal));
+      },
+      [&](FileError error) { found.unreadable.push_back(std::move(error)); });
   return found;
 }
 
@@ -141,10 +165,10 @@ void remove_files_of_dead() {
 namespace {
 
 // The error of a file that is the process's by its name and its owner.
-std::optional<FileError> unreadable_file(pid_t pid, const FoundSessions& found) {
-  if (found.unreadable.empty()) return std::nullopt;
+std::optional<FileError> unreadable_file(pid_t pid, const std::vector<FileError>& errors) {
+  if (errors.empty()) return std::nullopt;
   const auto status = target::read_status(pid);
-  for (const FileError& error : found.unreadable) {
+  for (const FileError& error : errors) {
     struct stat file = {};
     if (status && error.cause == FileError::Cause::not_a_session &&
         names_process(error.path, pid, status->start_time) &&
@@ -160,24 +184,24 @@ std::optional<SessionError> why_closed(pid_t pid) {
   const auto memory = target::Memory::open(pid);
   const auto maps = image::read_maps(pid);
   if (memory && maps) return why_closed(pid, *memory, *maps);
-  const auto unreadable = unreadable_file(pid, find_sessions(pid));
+  const auto unreadable = unreadable_file(pid, find_journals(pid).unreadable);
   return unreadable ? std::optional(SessionError(*unreadable)) : std::nullopt;
 }
 
 std::optional<SessionError> why_closed(pid_t pid, const target::Memory& memory,
                                        const std::vector<image::Mapping>& maps) {
-  const FoundSessions found = find_sessions(pid);
-  if (const auto unreadable = unreadable_file(pid, found)) return SessionError(*unreadable);
+  const FoundJournals found = find_journals(pid);
+  if (const auto unreadable = unreadable_file(pid, found.unreadable))
+    return SessionError(*unreadable);
   if (patch::OwnProbes::read(memory, maps).is_closed())
     return SessionError(target::AttachError{target::AttachCause::probes_itself, pid, 0, 0, {}});
   for (const image::Mapping& mapping : maps)
     if (const auto header = patch::mapped_session(memory, mapping);
         header && header->pid == pid && header->state != layout::SessionState::disarmed &&
-        std::none_of(found.sessions.begin(), found.sessions.end(),
-                     [&](const FoundSession& session) {
-                       const auto& known = session.journal.header;
-                       return known.created_ns == header->created_ns &&
-                              known.controller == header->controller;
+        std::none_of(found.journals.begin(), found.journals.end(),
+                     [&](const layout::Session& known) {
+                       return known.header.created_ns == header->created_ns &&
+                              known.header.controller == header->controller;
                      }))
       return SessionError(Occupied{pid, header->controller});
   return std::nullopt;

@@ -46,6 +46,14 @@ struct FoundSessions {
 FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt,
                             const std::string& except = {});
 
+// The journals of the process's sessions, as find_sessions() finds them while the process lives. No
+// file stays open: a process may have more sessions than we may have open files.
+struct FoundJournals {
+  std::vector<layout::Session> journals;
+  std::vector<FileError> unreadable;
+};
+FoundJournals find_journals(pid_t pid, const std::string& except = {});
+
 // The sessions of other processes that this one has mapped: it was forked from them, has their
 // probes, and counts in their files. Those that are not trusted, or have no name any more, are left
 // out. `maps` are those of the process.
