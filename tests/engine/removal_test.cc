@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -186,13 +187,15 @@ class Waiting : public testing::Test {
     if (::write(in_.get(), &word, 1) != 1 || ::read(out_.get(), &word, 1) != 1) return 0;
     return word;
   }
-  // Where its thread is, once it waits in the call.
+  // Where its thread is, once it waits for the next word. Its answer may be on its way before that.
   Address waits_at() const {
     for (;;) {
       auto stop = target::Stop::all_threads(pid_);
       if (!stop) return 0;
       const auto& thread = stop->threads()[0];
-      if (arch::in_system_call(thread.registers)) return thread.instruction_pointer();
+      if (arch::in_system_call(thread.registers) &&
+          arch::syscall_number(thread.registers) == SYS_read)
+        return thread.instruction_pointer();
     }
   }
   static bool is_in_text(Address at) {
