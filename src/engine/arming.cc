@@ -146,7 +146,7 @@ Result<void, ledger::SessionError> Arming::map_memory() {
 Result<void, ledger::SessionError> Arming::map_somewhere(target::HijackedThread& thread) {
   if (possible_cpus() <= layout::kMaxCpus && !kernel_checks_rseq() && plan_.set.marks_children)
     facts_.rseq = rseq_of(thread.tid(), thread.registers());
-  constexpr int kAttempts = 3;
+  constexpr int kAttempts = 4;
   MemoryMapping mapping({target(), file(), journal(), thread}, children());
   for (int attempt = 1;; ++attempt) {
     auto mapped = mapping.map_all();

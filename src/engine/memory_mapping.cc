@@ -208,7 +208,7 @@ Result<bool, ledger::SessionError> MemoryMapping::open_and_map(MappingScript& sc
                                                                Address table) {
   const Address descriptor = table + offsetof(arch::ScriptedCall, result);
   if (auto run = run_script(script, {told, table, descriptor}); !run) return fail(run.error());
-  if (is_error(script.calls[0].result)) {
+  if (is_error(script.calls[0].result) && !parts_.thread.resumed_itself()) {
     for (const auto& index : script.mapping)
       if (index) parts_.journal.mappings[*index].progress = MappingEntry::Progress::none;
     if (auto written = noted(parts_.file.write_mappings(parts_.journal)); !written)

@@ -14,8 +14,9 @@
 //     1  a script of calls opens the file, maps all, and closes the file
 //     2  the result of each call is noted; the stack's bytes are restored
 //
-// If we die meanwhile, the thread makes all calls of the script, and then waits for a second. If it
-// cannot open the file, it has done nothing, and is given the descriptor as above.
+// If we die meanwhile, the thread makes all calls of the script, waits for a second, and starts the
+// program; what the script has left below the stack pointer stays there. If it cannot open the file,
+// it has done nothing, and is given the descriptor as above.
 //
 // Arming calls it, with the process's turn held, before there is any stub. It fails if the kernel
 // refuses a call, or if the process ends. The journal then has what was mapped, and a disarm

@@ -75,11 +75,20 @@ bool is_this_file(pid_t pid, int descriptor, const ledger::SessionFile& file) {
          ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
-bool closes_on_exec(pid_t pid, int descriptor) {
+// 0 if they cannot be read.
+unsigned long flags_of(pid_t pid, int descriptor) {
   const auto text = read_file(fmt::format("{}/fdinfo/{}", process_folder(pid), descriptor));
   const size_t at = text ? text->find("flags:") : std::string::npos;
-  return at != std::string::npos &&
-         (std::strtoul(text->c_str() + at + 6, nullptr, 8) & O_CLOEXEC) != 0;
+  return at != std::string::npos ? std::strtoul(text->c_str() + at + 6, nullptr, 8) : 0;
+}
+
+bool closes_on_exec(pid_t pid, int descriptor) {
+  return (flags_of(pid, descriptor) & O_CLOEXEC) != 0;
+}
+
+// As the script opens it; one who reads the files of sessions does not write them.
+bool is_opened_as_by_script(pid_t pid, int descriptor) {
+  return (flags_of(pid, descriptor) & (O_ACCMODE | O_CLOEXEC)) == (O_RDWR | O_CLOEXEC);
 }
 
 // Is it an end of a socket pair that this very process made, of the type that the handover uses?
@@ -185,7 +194,9 @@ std::vector<int> our_descriptors(const target::RemoteTarget& target, const layou
   // A process that was to open the file by itself has no place that tells its descriptor.
   if (std::any_of(journal.mappings.begin(), journal.mappings.end(), is_begun))
     for (const int descriptor : descriptor_numbers(target.pid()))
-      if (is_this_file(target.pid(), descriptor, file)) candidates.push_back(descriptor);
+      if (is_this_file(target.pid(), descriptor, file) &&
+          is_opened_as_by_script(target.pid(), descriptor))
+        candidates.push_back(descriptor);
   std::sort(candidates.begin(), candidates.end());
   candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
   std::erase_if(candidates, [&](int descriptor) {

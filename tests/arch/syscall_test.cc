@@ -260,6 +260,9 @@ TEST(CallOfAThread, HasJustExecutedIfThatIsTheCallThatIsOver) {
   EXPECT_FALSE(has_just_executed(registers(SYS_execve, -ENOENT)));
   EXPECT_FALSE(has_just_executed(registers(SYS_execve, -EINTR)));
   EXPECT_FALSE(has_just_executed(registers(SYS_close, 0)));
+  Registers running = registers(SYS_execve, 0);
+  running.r12 = 1;
+  EXPECT_FALSE(has_just_executed(running)) << "olduname, if it was called by the 32-bit entry";
   EXPECT_FALSE(has_just_executed(registers(static_cast<uint64_t>(-1), 0)));
 }
 

@@ -68,6 +68,18 @@ has_told() { (($(processes) >= $1)); }
   [ "$(detached processes)" -eq 1 ]
 }
 
+@test "a program of a user who may not open the session's file is measured" {
+  copy_of_target
+  become_nobody "$PINPRICK"
+  chmod 666 "$TALLY"
+  follow count probed
+  "${as_nobody[@]}" "$file" 4
+  end_watch
+  [ "$(processes)" -eq 1 ]
+  [ "$(hits probed)" -eq "$(told)" ]
+  [ "$(detached late)" -eq 0 ]
+}
+
 @test "a program finds zeros below its stack pointer when it starts" {
   file=$work/fresh_stack
   cp "$TARGETS/fresh_stack" "$file"

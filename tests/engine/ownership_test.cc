@@ -81,6 +81,8 @@ class OwnershipOfAScript : public testing::Test {
 TEST_F(OwnershipOfAScript, ADescriptorThatItHasOpenedItselfIsOurs) {
   const int opened = ::open(file_->path().c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_GE(opened, 0);
+  const int read_only = ::open(file_->path().c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(read_only, 0) << "as a program has it that reads the files of sessions";
   const target::Child child([](auto&) { ::pause(); });
   const auto target = target::RemoteTarget::open(child.pid());
   ASSERT_TRUE(target);
@@ -92,6 +94,7 @@ TEST_F(OwnershipOfAScript, ADescriptorThatItHasOpenedItselfIsOurs) {
   journal_.mappings[1].progress = MappingEntry::Progress::mapped;
   EXPECT_TRUE(our_descriptors(*target, journal_, *maps, *file_).empty());
   ::close(opened);
+  ::close(read_only);
 }
 
 TEST_F(OwnershipOfAScript, WhatItMappedIsOurs) {

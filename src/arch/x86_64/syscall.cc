@@ -107,8 +107,11 @@ CallState call_state(const Registers& registers) {
 
 bool has_just_executed(const Registers& registers) {
   const uint64_t number = syscall_number(registers);
-  return call_state(registers) == CallState::over && syscall_result(registers) == 0 &&
-         (number == SYS_execve || number == SYS_execveat);
+  // The kernel clears all registers for the program. A number alone may be another call's, made
+  // through the 32-bit entry.
+  return (number == SYS_execve || number == SYS_execveat) &&
+         std::all_of(std::begin(kRestored), std::end(kRestored),
+                     [&](auto one) { return registers.*one == 0; });
 }
 
 uint64_t syscall_number(const Registers& registers) {
