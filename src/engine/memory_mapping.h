@@ -15,8 +15,8 @@
 //     2  the result of each call is noted; the stack's bytes are restored
 //
 // If we die meanwhile, the thread makes all calls of the script, waits for a second, and starts the
-// program; what the script has left below the stack pointer stays there. If it cannot open the file,
-// it has done nothing, and is given the descriptor as above.
+// program; what the script has left below the stack pointer stays there. If it cannot open the
+// file, it has done nothing, and is given the descriptor as above.
 //
 // Arming calls it, with the process's turn held, before there is any stub. It fails if the kernel
 // refuses a call, or if the process ends. The journal then has what was mapped, and a disarm
