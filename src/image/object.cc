@@ -21,6 +21,8 @@ constexpr uint64_t kLargestFunction = uint64_t{64} << 20;
 constexpr uint64_t kLargestZeroed = uint64_t{256} << 20;
 // Of a file whose values are stored.
 constexpr uint64_t kLargestCopied = uint64_t{2} << 30;
+// In place of a function's start.
+constexpr Address kNoFunction = ~Address{0};
 
 std::vector<FrameEntry> frames_of(const ElfFile& elf) {
   const auto section = elf.eh_frame();
@@ -293,28 +295,55 @@ const FunctionTable& Object::functions() {
   return *functions_;
 }
 
-std::vector<const Function*> Object::functions_named(const Pattern& pattern) {
-  std::vector<const Function*> found;
-  const FunctionTable& table = functions();
+// Asks the store first, as looking at all names takes long. `find` returns starts of functions.
+std::vector<const Function*> Object::recall_functions(
+    const std::string& question, const std::function<std::vector<Address>()>& find) {
   const auto& key = contents();
-  const std::string question = (pattern.is_regex() ? "regex " : "glob ") + pattern.text();
-  if (key)
-    if (const auto starts = store_->recall_matches(*key, question)) {
-      for (const Address start : *starts) found.push_back(table.find(start));
-      return found;
-    }
-  auto starts = std::make_shared<std::vector<Address>>();
-  for (const Function& function : table.functions()) {
-    check_cancelled();
-    const auto names = table.names(function);
-    if (std::none_of(names.begin(), names.end(),
-                     [&](std::string_view name) { return pattern.matches_function(name); }))
-      continue;
-    found.push_back(&function);
-    starts->push_back(function.range.begin);
+  auto starts = key ? store_->recall_matches(*key, question) : nullptr;
+  if (starts == nullptr) {
+    starts = std::make_shared<const std::vector<Address>>(find());
+    if (key) store_->remember_matches(*key, question, starts);
   }
-  if (key) store_->remember_matches(*key, question, std::move(starts));
+  std::vector<const Function*> found;
+  found.reserve(starts->size());
+  for (const Address start : *starts)
+    found.push_back(start == kNoFunction ? nullptr : functions().find(start));
   return found;
+}
+
+std::vector<const Function*> Object::functions_named(const Pattern& pattern) {
+  const FunctionTable& table = functions();
+  return recall_functions((pattern.is_regex() ? "regex " : "glob ") + pattern.text(), [&] {
+    std::vector<Address> starts;
+    for (const Function& function : table.functions()) {
+      check_cancelled();
+      const auto names = table.names(function);
+      if (std::any_of(names.begin(), names.end(),
+                      [&](std::string_view name) { return pattern.matches_function(name); }))
+        starts.push_back(function.range.begin);
+    }
+    return starts;
+  });
+}
+
+std::vector<const Function*> Object::functions_named(std::span<const std::string_view> names) {
+  const FunctionTable& table = functions();
+  std::string question = "names";
+  for (const std::string_view name : names) (question += ' ') += name;
+  return recall_functions(question, [&] {
+    std::vector<Address> starts(names.size(), kNoFunction);
+    for (const Function& function : table.functions())
+      for (const std::string_view name : table.names(function))
+        for (size_t i = 0; i < names.size(); ++i)
+          if (name == names[i]) starts[i] = function.range.begin;
+    return starts;
+  });
+}
+
+bool Object::is_at_hand() {
+  const auto versions =
+      store_ != nullptr ? versions_of(elf_, debug_file()) : std::optional<ObjectStore::Versions>();
+  return versions && store_->recall_text(*versions);
 }
 
 bool Object::may_name_any(std::span<const std::string_view> names) {

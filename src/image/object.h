@@ -64,6 +64,11 @@ class Object {
   // Returns the functions that have a name which the pattern matches, by address. The pattern must
   // have no wildcard.
   std::vector<const Function*> functions_named(const Pattern& pattern);
+  // Returns a function for each of the names; null if there is none.
+  std::vector<const Function*> functions_named(std::span<const std::string_view> names);
+  // Returns true if this process knows the object's text, and so what was found in it: then code()
+  // and targets() take microseconds.
+  bool is_at_hand();
   // Returns false if no function's name contains one of these. Faster than looking at all names.
   bool may_name_any(std::span<const std::string_view> names);
   const BranchTargets& targets();  // the same; decodes the whole text at the first call
@@ -130,6 +135,8 @@ class Object {
   bool text_is_of(const Copy& copy);
   bool may_be_stored(const Copy& copy);
   bool file_may_name_any(std::span<const std::string_view> names);
+  std::vector<const Function*> recall_functions(const std::string& question,
+                                                const std::function<std::vector<Address>()>& find);
   ObjectCode scan_memory();
   ObjectCode scan_copy(const Copy& copy);
   void scan_code();

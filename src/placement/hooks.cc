@@ -17,12 +17,7 @@ template <size_t N>
 std::array<const image::Function*, N> functions_of(image::Object& object,
                                                    const std::array<std::string_view, N>& wanted) {
   std::array<const image::Function*, N> found{};
-  if (!object.may_name_any(wanted)) return found;
-  const image::FunctionTable& table = object.functions();
-  for (const image::Function& function : table.functions())
-    for (std::string_view name : table.names(function))
-      for (size_t i = 0; i < N; ++i)
-        if (name == wanted[i]) found[i] = &function;
+  if (object.may_name_any(wanted)) std::ranges::copy(object.functions_named(wanted), found.begin());
   return found;
 }
 
