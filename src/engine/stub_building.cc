@@ -46,7 +46,10 @@ void StubBuilding::emit_all(const std::vector<Address>& starts) {
   std::mutex mutex;
   std::vector<std::optional<EmittedPiece>> emitted(pieces.size());
   size_t taken = 0;
-  for_each_piece(pieces.size(), usable_threads(), [&](size_t number) {
+  // A few stubs take less time than a thread for them.
+  constexpr size_t kFewPatches = 64;
+  const size_t threads = parts_.plan.set.patches.size() <= kFewPatches ? 1 : usable_threads();
+  for_each_piece(pieces.size(), threads, [&](size_t number) {
     const StubPiece& piece = pieces[number];
     advance(piece.patches.size());
     auto done = PieceEmitter(parts, piece, heads_[piece.arena].entries, starts[number]).emit();

@@ -394,7 +394,10 @@ void load_code(std::span<const image::Match> matches, std::span<const HookSite> 
   // Text is decoded on all processors. The remaining work for an object, which takes one thread, is
   // done in parallel with the next object.
   constexpr size_t kAtOnce = 2;
-  for_each_piece(objects.size(), std::min(kAtOnce, usable_threads()), [&](size_t i) {
+  const bool is_at_hand = std::all_of(objects.begin(), objects.end(),
+                                      [](image::Object* object) { return object->is_at_hand(); });
+  const size_t threads = is_at_hand ? 1 : std::min(kAtOnce, usable_threads());
+  for_each_piece(objects.size(), threads, [&](size_t i) {
     objects[i]->targets();  // which loads the functions and all text, too
     if (const auto& all = objects[i]->functions().functions(); !all.empty())
       objects[i]->entry_site(all.front());
@@ -469,24 +472,27 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
   std::vector<std::optional<ProbeSet>> planned(pieces.size());
   std::mutex mutex;
   size_t taken = 0;
-  for_each_piece(pieces.size(), usable_threads(), [&](size_t number) {
-    const MatchPiece& piece = pieces[number];
-    ProbeSet part;
-    SeenSites seen;
-    const size_t end = piece.first + piece.count;
-    for (size_t i = piece.first; i < end;) {
-      advance(1);
-      const size_t n = same_function(std::span(set.matches).subspan(i, end - i));
-      seen.enter(set.matches[i], i + n < end ? &set.matches[i + n] : nullptr);
-      FunctionProbes(std::span(set.matches).subspan(i, n), i, kind, part).plan(seen);
-      i += n;
-    }
-    const std::lock_guard lock(mutex);
-    planned[number] = std::move(part);
-    for (; taken < planned.size() && planned[taken]; ++taken) {
-      append(set, *std::exchange(planned[taken], std::nullopt));
-    }
-  });
+  // A few functions take less time than a thread for them.
+  constexpr size_t kFewFunctions = 16;
+  for_each_piece(pieces.size(), functions <= kFewFunctions ? 1 : usable_threads(),
+                 [&](size_t number) {
+                   const MatchPiece& piece = pieces[number];
+                   ProbeSet part;
+                   SeenSites seen;
+                   const size_t end = piece.first + piece.count;
+                   for (size_t i = piece.first; i < end;) {
+                     advance(1);
+                     const size_t n = same_function(std::span(set.matches).subspan(i, end - i));
+                     seen.enter(set.matches[i], i + n < end ? &set.matches[i + n] : nullptr);
+                     FunctionProbes(std::span(set.matches).subspan(i, n), i, kind, part).plan(seen);
+                     i += n;
+                   }
+                   const std::lock_guard lock(mutex);
+                   planned[number] = std::move(part);
+                   for (; taken < planned.size() && planned[taken]; ++taken) {
+                     append(set, *std::exchange(planned[taken], std::nullopt));
+                   }
+                 });
   LastResorts(set, kind, std::move(islands), taken_by_others).plan();
   for (const HookSite& where : hooks) {
     if (!is_wanted(where, set.probes.size())) continue;
