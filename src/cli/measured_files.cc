@@ -450,11 +450,12 @@ void MeasuredFiles::measure(const target::ExecCatcher::Caught& caught) {
 }
 
 // A process that has ended may have forked children, which have its probes and count in its session
-// until they have one of their own.
+// until they have one of their own. As long as its memory is being taken down, its session has
+// another user, and finding out that there are no children takes a look at all processes.
 void MeasuredFiles::finish_ended() {
-  constexpr uint64_t kLongestNs = 2'000'000'000;
+  constexpr uint64_t kLongestNs = 2'000'000'000, kMomentNs = 20'000'000;
   for (auto one = measured_.begin(); one != measured_.end();) {
-    if (!one->has_ended()) {
+    if (!one->has_ended() || (one->is_ending() && monotonic_ns() - one->ended_ns() < kMomentNs)) {
       ++one;
       continue;
     }
@@ -504,7 +505,7 @@ std::vector<int> MeasuredFiles::descriptors() const {
   std::vector<int> all;
   if (gate_) all.push_back(gate_->descriptor());
   for (const Measurement& one : measured_)
-    if (!one.has_ended())
+    if (!one.has_ended() || one.is_ending())
       for (int descriptor : one.descriptors()) all.push_back(descriptor);
   return all;
 }

@@ -141,6 +141,15 @@ bool Session::is_in_place(const layout::SiteEntry& site) const {
   return !others.has_any_at(head.address) || others.share_with(target_.memory(), head);
 }
 
+bool Session::may_be_unloaded() const {
+  if (!file_ || state_ != State::armed) return false;
+  return std::any_of(sites_of_objects_.begin(), sites_of_objects_.end(), [&](const auto& sites) {
+    if (sites.armed == sites.end) return false;
+    const auto edit = patch::arming(journal_.sites[sites.armed]);
+    return patch::examine(target_.memory(), {&edit, 1})[0] != patch::EditOutcome::already;
+  });
+}
+
 std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
   std::vector<Unloaded> unloaded;
   if (!file_ || state_ != State::armed) return unloaded;

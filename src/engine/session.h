@@ -160,6 +160,9 @@ class Session {
   // Returns what the hooks where programs are executed notify; null without these hooks. It
   // outlives the session if the process has ended, since its children have the hooks, too.
   const std::shared_ptr<ExecWatch>& exec() const { return exec_; }
+  // Returns false if all objects with probes are certainly as they were. Takes one access to the
+  // process's memory for each.
+  bool may_be_unloaded() const;
   // Returns the objects that were unloaded since, also if they were loaded again. `now` is the
   // present image. Their sites are not touched any more.
   std::vector<Unloaded> note_unloaded(const image::ProcessImage& now);

@@ -101,6 +101,7 @@ Result<Measurement, MeasurementError> Measurement::begin_forked(pid_t pid,
   if (measurement.engine_.batches().empty()) return fail(measurement.error_of_exit());
   measurement.is_forked_ = true;
   measurement.known_ = parent.known_;
+  measurement.mapped_ = parent.mapped_;
   measurement.object_code_ = parent.object_code_;
   measurement.armed_ns_ = measurement.reported_ns_ = monotonic_ns();
   measurement.admit_callers();
@@ -142,7 +143,6 @@ Result<engine::Batch*, MeasurementError> Measurement::plan_and_arm(Subject& subj
                                                                    Progress progress) {
   Task task;
   const auto watched = listener_->watch(task);
-  object_code_ = subject.image->executable_ranges();
   try {
     const Task::Scope scope(&task);
     unrelocated_ = {};
@@ -165,7 +165,7 @@ Result<engine::Batch*, MeasurementError> Measurement::look_and_arm(Progress prog
     if (is_first)
       for (const std::string& object : subject->image->replaced)
         listener_->object_replaced(process_, object);
-    known_ = objects_in(*subject->image);
+    note_objects(*subject->image);
     // All that is armed when the loader has mapped the libraries is new to it then.
     if (progress == Progress::at_exec && awaits_loader(*subject, *spec_)) known_.clear();
     auto armed = plan_and_arm(*subject, progress);
@@ -233,7 +233,8 @@ std::vector<std::shared_ptr<engine::ExecWatch>> Measurement::exec_watches() cons
 
 std::vector<int> Measurement::descriptors() const {
   std::vector<int> all = {target().exit_descriptor()};
-  if (const engine::LoaderWatch* loader = engine_.loader()) all.push_back(loader->descriptor());
+  if (const engine::LoaderWatch* loader = engine_.loader(); loader != nullptr && !has_ended())
+    all.push_back(loader->descriptor());
   return all;
 }
 

@@ -85,7 +85,10 @@ class Measurement {
   bool look_after();
 
   // From now on, what is loaded is selected by this spec: it differs in the names of objects only.
-  void reselect(const MeasurementSpec& spec) { spec_ = &spec; }
+  void reselect(const MeasurementSpec& spec) {
+    spec_ = &spec;
+    mapped_.clear();
+  }
 
   // Probes an object that was just mapped, unless calls are timed: then it is probed when the
   // loader reports it. Must be called while the thread that mapped it is held.
@@ -102,6 +105,8 @@ class Measurement {
   void note_exec();
   // With Exec::ends: the program that the process runs instead, or has probably run.
   std::optional<ExecutedProgram> executed_program() const;
+  // Is it still about to end? Until it has, it may have its memory.
+  bool is_ending() const { return has_ended() && !target().has_exited(); }
   // Ends it now, unless its end was noticed before.
   void end(uint64_t now_ns);
 
@@ -120,6 +125,14 @@ class Measurement {
   // The path and the bias of a loaded object.
   using LoadedAt = std::pair<std::string, uint64_t>;
   static std::set<LoadedAt> objects_in(const image::ProcessImage& image);
+  // Code of a file, and where it is mapped.
+  struct MappedCode {
+    std::string path;
+    uint64_t device = 0, inode = 0;
+    Address begin = 0;
+    friend auto operator<=>(const MappedCode&, const MappedCode&) = default;
+  };
+  static std::set<MappedCode> code_in(const std::vector<image::Mapping>& maps);
 
   Measurement(ProcessName process, target::RemoteTarget target, const MeasurementSpec& spec,
               image::ObjectStore& store, MeasurementListener& listener);
@@ -139,6 +152,8 @@ class Measurement {
   bool has_loaded() const;
   void track_loads();
   void look_again(bool although_loading = false);
+  bool changes_nothing(const std::vector<image::Mapping>& maps) const;
+  void note_objects(const image::ProcessImage& image);
   Result<void, MeasurementError> arm_loaded(std::unique_ptr<image::ProcessImage> now,
                                             const std::set<LoadedAt>& before);
   Result<void, MeasurementError> arm_matches(std::unique_ptr<image::ProcessImage> now,
@@ -163,8 +178,9 @@ class Measurement {
   MeasurementListener* listener_;
 
   engine::Engine::Batches unarmed_;  // of which a listener may still tell
-  std::set<LoadedAt> known_;         // the objects at the last look
+  std::set<LoadedAt> known_;         // the objects at the last look at all of them
   std::vector<Range> object_code_;   // the executable ranges of these
+  std::set<MappedCode> mapped_;      // what there was when loads were last looked at
   CallerWatch callers_;
   Unrelocated unrelocated_;
   bool is_forked_ = false;
