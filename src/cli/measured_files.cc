@@ -397,7 +397,8 @@ void MeasuredFiles::begin_one(pid_t pid, Progress progress) {
   for (Measurement& one : measured_)
     if (one.process().pid == pid) one.end(monotonic_ns());
   note_names(pid, *maps);
-  auto begun = Measurement::begin(pid, *spec, object_store(), listener_, progress);
+  auto begun = Measurement::begin(pid, *spec, object_store(), listener_, progress,
+                                  progress == session::Progress::at_exec ? &*maps : nullptr);
   if (begun) {
     measured_.push_back(*std::move(begun));
     return;

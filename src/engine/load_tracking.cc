@@ -63,8 +63,9 @@ LoaderWatch::~LoaderWatch() {
   wake(kAnswered);
   ends_ = true;
   if (thread_.joinable()) {
-    // Repeatedly, since the thread may just be about to wait.
-    for (; !ended_; sleep_ns(100'000)) wake(kRequests);
+    // Repeatedly, since the thread may just be about to wait. It waits for a second at most, should
+    // another one have been woken in its place.
+    while (!ended_ && !wake(kRequests)) sleep_ns(100'000);
     thread_.join();
   }
   ::munmap(page_, kPageSize);
@@ -90,8 +91,9 @@ void LoaderWatch::wait(uint32_t seen, uint64_t nanoseconds) const {
   if (result != 0 && errno == EFAULT) sleep_ns(kHeartbeatNs);  // the file was truncated
 }
 
-void LoaderWatch::wake(size_t field) const {
-  ::syscall(SYS_futex, static_cast<char*>(page_) + field, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+bool LoaderWatch::wake(size_t field) const {
+  return ::syscall(SYS_futex, static_cast<char*>(page_) + field, FUTEX_WAKE, INT_MAX, nullptr,
+                   nullptr, 0) > 0;
 }
 
 void LoaderWatch::watch() {

@@ -42,7 +42,8 @@ class LoaderWatch {
   uint32_t read(size_t field) const;
   void write(size_t field, uint32_t value);
   void wait(uint32_t seen, uint64_t nanoseconds) const;
-  void wake(size_t field) const;
+  // Returns whether any thread was waiting.
+  bool wake(size_t field) const;
 
   Fd file_;
   Fd event_;

@@ -104,7 +104,9 @@ Result<ElfFile, ElfError> ElfFile::open(const std::string& path, Use use, Proof 
   const auto version = proof == Proof::wanted ? version_of(file.fd_.get()) : std::nullopt;
   if (version && is_settled(file.fd_.get(), *version)) file.proved_ = version;
   struct stat status = {};
-  if (::fstat(file.fd_.get(), &status) != 0)
+  if (version)
+    status.st_size = static_cast<off_t>(version->size);
+  else if (::fstat(file.fd_.get(), &status) != 0)
     return fail(ElfError{ElfCause::unreadable, path, errno});
   elf_version(EV_CURRENT);
   // Not mapped: if another process truncates the file, a mapped read would kill us.

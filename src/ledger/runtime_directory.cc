@@ -124,6 +124,16 @@ std::vector<std::string> find_session_files(std::optional<pid_t> pid) {
   return known.paths;
 }
 
+void note_no_session_files(pid_t pid) {
+  const uint64_t turn = Turn::number_of(pid);
+  if (turn == 0) return;
+  KnownFiles& known = known_files();
+  const std::lock_guard lock(known.mutex);
+  known.paths.clear();
+  known.turn = turn;
+  known.pid = pid;
+}
+
 void note_session_file(const std::string& path) {
   const auto named = process_named(path);
   KnownFiles& known = known_files();

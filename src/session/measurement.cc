@@ -8,6 +8,7 @@
 #include "base/task.h"
 #include "image/maps.h"
 #include "ledger/discovery.h"
+#include "ledger/runtime_directory.h"
 #include "ledger/turn.h"
 #include "session/left_over.h"
 #include "target/held_thread.h"
@@ -31,6 +32,13 @@ AllResults results_of(Kind kind) {
       break;
   }
   return Results<ValueRow>();
+}
+
+// Has the process no session in its memory?
+bool maps_no_session(const std::vector<image::Mapping>& maps) {
+  return std::none_of(maps.begin(), maps.end(), [](const image::Mapping& mapping) {
+    return mapping.shared && mapping.inode != 0;
+  });
 }
 
 void show(const Report<CountRow>& report, ReportSink& sink) {
@@ -65,7 +73,8 @@ Measurement::Measurement(ProcessName process, target::RemoteTarget target,
 Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const MeasurementSpec& spec,
                                                          image::ObjectStore& store,
                                                          MeasurementListener& listener,
-                                                         Progress progress) {
+                                                         Progress progress,
+                                                         const std::vector<image::Mapping>* held) {
   // A process that we hold must not wait long.
   constexpr uint64_t kShortNs = 1'000'000'000;
   const auto turn = target::HeldThread::holds_any_of(pid) ? ledger::Turn::take(pid, kShortNs)
@@ -73,13 +82,16 @@ Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const Measur
   if (!turn) return fail(MeasurementError(turn.error()));
   auto target = open_target(pid);
   if (!target) return fail(MeasurementError(target.error()));
-  if (const auto maps = image::read_maps(pid))
+  if (held != nullptr && maps_no_session(*held)) ledger::note_no_session_files(pid);
+  const auto maps = held != nullptr ? Result<std::vector<image::Mapping>, SystemError>(*held)
+                                    : image::read_maps(pid);
+  if (maps)
     if (auto closed = ledger::why_closed(pid, target->memory(), *maps))
       return fail(MeasurementError(*closed));
   take_out_left_overs(pid, store);
   ProcessName process = {pid, target->command()};
   Measurement measurement(std::move(process), *std::move(target), spec, store, listener);
-  if (auto armed = measurement.arm_program(progress); !armed) {
+  if (auto armed = measurement.arm_program(progress, held); !armed) {
     if (!measurement.target().is_over()) return fail(armed.error());
     return fail(measurement.error_of_exit());
   }
@@ -158,9 +170,10 @@ Result<engine::Batch*, MeasurementError> Measurement::plan_and_arm(Subject& subj
   }
 }
 
-Result<engine::Batch*, MeasurementError> Measurement::look_and_arm(Progress progress) {
+Result<engine::Batch*, MeasurementError> Measurement::look_and_arm(
+    Progress progress, const std::vector<image::Mapping>* held) {
   for (bool is_first = true;; is_first = false) {
-    auto subject = look_at(target(), *store_, progress);
+    auto subject = look_at(target(), *store_, progress, held);
     if (!subject) return fail(MeasurementError(subject.error()));
     if (is_first)
       for (const std::string& object : subject->image->replaced)
@@ -173,13 +186,14 @@ Result<engine::Batch*, MeasurementError> Measurement::look_and_arm(Progress prog
   }
 }
 
-Result<void, MeasurementError> Measurement::arm_program(Progress progress) {
+Result<void, MeasurementError> Measurement::arm_program(Progress progress,
+                                                        const std::vector<image::Mapping>* held) {
   const uint64_t start_ns = monotonic_ns();
   if (auto able = target::can_be_hijacked(process_.pid); !able)
     return fail(MeasurementError(ledger::SessionError(able.error())));
   const auto turn = ledger::Turn::take(process_.pid);
   if (!turn) return fail(MeasurementError(turn.error()));
-  auto planned = look_and_arm(progress);
+  auto planned = look_and_arm(progress, held);
   if (!planned) return fail(planned.error());
   const engine::Batch* const armed = *planned;
   if (armed == nullptr) return {};

@@ -53,11 +53,12 @@ class Measurement {
  public:
   // Takes out what dead owners have left in the process, and arms what `spec` selects. `spec`,
   // `store` and `listener` must outlive the measurement. With Progress::at_exec we hold the
-  // process's only thread (target/held_thread.h), and its loader has not run.
-  static Result<Measurement, MeasurementError> begin(pid_t pid, const MeasurementSpec& spec,
-                                                     image::ObjectStore& store,
-                                                     MeasurementListener& listener,
-                                                     Progress progress = Progress::runs);
+  // process's only thread (target/held_thread.h), and its loader has not run. `held` is null, or
+  // the process's maps, read since then.
+  static Result<Measurement, MeasurementError> begin(
+      pid_t pid, const MeasurementSpec& spec, image::ObjectStore& store,
+      MeasurementListener& listener, Progress progress = Progress::runs,
+      const std::vector<image::Mapping>* held = nullptr);
   // The measurement of a process that was forked from that of `parent` and has its probes, from now
   // on: what it has recorded before is among the parent's results. Nothing is lost in between, and
   // nothing counts twice. Fails with Busy if that is not possible just now.
@@ -137,9 +138,11 @@ class Measurement {
   Measurement(ProcessName process, target::RemoteTarget target, const MeasurementSpec& spec,
               image::ObjectStore& store, MeasurementListener& listener);
 
-  Result<void, MeasurementError> arm_program(Progress progress = Progress::runs);
+  Result<void, MeasurementError> arm_program(Progress progress = Progress::runs,
+                                             const std::vector<image::Mapping>* held = nullptr);
   // These return what was armed, or nullptr if all that could be has to wait for relocation.
-  Result<engine::Batch*, MeasurementError> look_and_arm(Progress progress);
+  Result<engine::Batch*, MeasurementError> look_and_arm(Progress progress,
+                                                        const std::vector<image::Mapping>* held);
   Result<engine::Batch*, MeasurementError> plan_and_arm(Subject& subject, Progress progress);
   Result<engine::Batch*, MeasurementError> arm(std::unique_ptr<image::ProcessImage> image,
                                                placement::ProbeSet set);

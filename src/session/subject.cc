@@ -61,13 +61,15 @@ Result<Subject, ledger::SessionError> look_at(pid_t pid, image::ObjectStore& sto
 }
 
 Result<Subject, ledger::SessionError> look_at(const target::RemoteTarget& target,
-                                              image::ObjectStore& store, Progress progress) {
+                                              image::ObjectStore& store, Progress progress,
+                                              const std::vector<image::Mapping>* held) {
   using target::AttachCause;
   const pid_t pid = target.pid();
   const auto refuse = [&](AttachCause cause, int system_error) {
     return fail(ledger::SessionError(target::AttachError{cause, pid, 0, system_error, {}}));
   };
-  auto maps = image::read_maps(pid);
+  auto maps = held != nullptr ? Result<std::vector<image::Mapping>, SystemError>(*held)
+                              : image::read_maps(pid);
   if (!maps && is_gone(target)) return refuse(AttachCause::exited, 0);
   if (!maps) return refuse(AttachCause::not_permitted, maps.error().number);
   const auto others = std::make_shared<const engine::OtherSites>(

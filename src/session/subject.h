@@ -29,10 +29,12 @@ struct Subject {
 Result<target::RemoteTarget, ledger::SessionError> open_target(pid_t pid);
 
 // Reads the objects of the process; `store` must outlive the image. Fails if the process ends or
-// executes another program meanwhile, or if none of its objects can be read.
+// executes another program meanwhile, or if none of its objects can be read. `held` is null, or the
+// maps of a process of which we have held the only thread since they were read.
 Result<Subject, ledger::SessionError> look_at(pid_t pid, image::ObjectStore& store);
 Result<Subject, ledger::SessionError> look_at(const target::RemoteTarget& target,
                                               image::ObjectStore& store,
-                                              Progress progress = Progress::runs);
+                                              Progress progress = Progress::runs,
+                                              const std::vector<image::Mapping>* held = nullptr);
 
 }  // namespace pinprick::session
