@@ -183,13 +183,13 @@ bool ExecFollower::seize(const Watched& watched, const ExecWatch::Request& reque
   }
   const auto status = target::read_thread_status(pid, tid);
   if (!status || status->state != 'R' || !has_page(pid, *watched.watch)) return false;
+  Followed one;
   if (ptrace(PTRACE_SEIZE, tid, nullptr, data(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) != 0) {
     ++figures_.left_alone[errno == EPERM ? "traced already, or not ours" : "cannot be traced"];
     watched.watch->answer(request);
     return true;
   }
   ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
-  Followed one;
   one.watch = watched.watch;
   one.request = request;
   one.pid = pid;

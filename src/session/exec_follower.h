@@ -32,6 +32,7 @@
 
 #include "engine/exec_watch.h"
 #include "target/held_thread.h"
+#include "target/hold_guard.h"
 
 namespace pinprick::session {
 
@@ -75,6 +76,7 @@ class ExecFollower {
     std::vector<std::pair<engine::ExecWatch::Request, unsigned>> tries;
   };
   struct Followed {
+    target::HoldGuard guard;  // it stands still between its stops and our looks at them
     std::shared_ptr<engine::ExecWatch> watch;
     engine::ExecWatch::Request request;
     pid_t pid = 0;

@@ -3,12 +3,15 @@
 // is armed. Meanwhile each Stop of its process (stop.h) takes it as stopped, and leaves it so.
 //
 // For one thread of ours, which traces it. If we die, the kernel lets it go: it is in a plain
-// ptrace stop, with its own registers, except while a hijack uses it (hijacked_thread.h).
+// ptrace stop, with its own registers, except while a hijack uses it (hijacked_thread.h). If we are
+// stopped, a timer continues us (hold_guard.h).
 #pragma once
 
 #include <sys/types.h>
 
 #include <utility>
+
+#include "target/hold_guard.h"
 
 namespace pinprick::target {
 
@@ -17,7 +20,9 @@ class HeldThread {
   // `tid` is traced by this thread of ours, and is in a stop.
   HeldThread(pid_t pid, pid_t tid);
   HeldThread(HeldThread&& other) noexcept
-      : pid_(std::exchange(other.pid_, 0)), tid_(std::exchange(other.tid_, 0)) {}
+      : guard_(std::move(other.guard_)),
+        pid_(std::exchange(other.pid_, 0)),
+        tid_(std::exchange(other.tid_, 0)) {}
   HeldThread& operator=(HeldThread&&) = delete;
   // Lets it go.
   ~HeldThread();
@@ -32,6 +37,7 @@ class HeldThread {
   static void forget(pid_t pid, pid_t tid);
 
  private:
+  HoldGuard guard_;
   pid_t pid_ = 0;
   pid_t tid_ = 0;
 };

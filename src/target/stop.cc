@@ -142,7 +142,8 @@ bool leave_to_kernel(arch::Registers& registers) {
 }
 
 Stop::Stop(Stop&& other) noexcept
-    : pid_(other.pid_),
+    : guard_(std::move(other.guard_)),
+      pid_(other.pid_),
       is_whole_(other.is_whole_),
       first_has_ended_(std::exchange(other.first_has_ended_, false)),
       since_ns_(other.since_ns_),
@@ -422,6 +423,7 @@ uint64_t Stop::let_all_go() {
   for (pid_t tid : to_wait_for()) wait_for(tid, deadline, timed_out);
   let_go();
   keep_unsettled();
+  guard_.end();
   return elapsed;
 }
 

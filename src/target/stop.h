@@ -5,7 +5,8 @@
 // functions are for the thread of ours that made the Stop (ptrace is per thread). If the controller
 // dies, the kernel resumes all threads, and nothing here needs the controller to finish what it
 // started (hijacked_thread.h says why a hijack does not). So a thread's registers are written at
-// once, not when it is resumed: what is written to the text next may rely on them.
+// once, not when it is resumed: what is written to the text next may rely on them. If the
+// controller is stopped itself meanwhile, a timer continues it (hold_guard.h).
 //
 // A program can notice a stop in one way: a few system calls, which the kernel never restarts by
 // itself, return EINTR (epoll_wait, sigtimedwait, semtimedop, io_getevents, socket calls with a
@@ -35,6 +36,7 @@
 #include "arch/registers.h"
 #include "base/result.h"
 #include "target/attach_error.h"
+#include "target/hold_guard.h"
 
 namespace pinprick::target {
 
@@ -97,6 +99,7 @@ class Stop {
   bool wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out);
   bool adopt_held(pid_t tid);
 
+  HoldGuard guard_;
   pid_t pid_ = 0;
   bool is_whole_ = false;
   // The first thread is traced and has ended, others live. Its end is reported after theirs.
