@@ -6,9 +6,6 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include <mutex>
-#include <set>
-
 #include "base/clock.h"
 
 namespace pinprick {
@@ -35,31 +32,6 @@ bool has_no_writer(int fd) {
   return true;
 }
 
-// Versions that were found to be settled. They stay so: a file that has one has not been changed
-// since.
-class SettledVersions {
- public:
-  bool has(const FileVersion& version) {
-    const std::lock_guard lock(mutex_);
-    return versions_.contains(version);
-  }
-  void add(const FileVersion& version) {
-    constexpr size_t kMost = 4096;
-    const std::lock_guard lock(mutex_);
-    if (versions_.size() >= kMost) versions_.clear();
-    versions_.insert(version);
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<FileVersion> versions_;
-};
-
-SettledVersions& settled_versions() {
-  static SettledVersions versions;
-  return versions;
-}
-
 }  // namespace
 
 std::optional<FileVersion> version_of(int fd) {
@@ -70,14 +42,11 @@ std::optional<FileVersion> version_of(int fd) {
 }
 
 bool is_settled(int fd, const FileVersion& version) {
-  if (settled_versions().has(version)) return true;
   const uint64_t changed_ns = static_cast<uint64_t>(version.changed_s) * kSecond +
                               static_cast<uint64_t>(version.changed_ns);
   if (changed_ns + kSettledNs > realtime_ns()) return false;
   // After that: what was written before the lease has changed the version.
-  if (!notes_all_changes(fd) || !has_no_writer(fd) || version_of(fd) != version) return false;
-  settled_versions().add(version);
-  return true;
+  return notes_all_changes(fd) && has_no_writer(fd) && version_of(fd) == version;
 }
 
 }  // namespace pinprick

@@ -35,8 +35,7 @@ std::optional<FileVersion> version_of(int fd);
 
 // Returns whether any change from now on gives the file another version than `version`, which it
 // had a moment ago. Without the right to find out, returns false: a lease takes the file's owner,
-// or CAP_LEASE. The lease lasts for two system calls. Thread-safe, and remembers what it has found:
-// a settled version stays settled as long as the file has it.
+// or CAP_LEASE. The lease lasts for two system calls.
 bool is_settled(int fd, const FileVersion& version);
 
 }  // namespace pinprick

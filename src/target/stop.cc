@@ -38,8 +38,12 @@ bool was_disturbed(const arch::Registers& registers) {
          arch::syscall_number(registers) != SYS_close;
 }
 
-// Threads that no stop could stop in time, by process.
-thread_local std::map<pid_t, std::vector<pid_t>> unsettled;
+// Threads that no stop could stop in time, by process. Each stops as soon as it can.
+struct Unsettled {
+  std::vector<pid_t> tids;
+  HoldGuard guard;
+};
+thread_local std::map<pid_t, Unsettled> unsettled;
 
 bool is_traced_by_us(pid_t tid) {
   const auto status = read_status(tid);
@@ -183,7 +187,7 @@ Result<Stop, AttachError> Stop::one_thread(pid_t pid, pid_t tid, unsigned timeou
   };
   if (const auto kept = unsettled.find(pid);
       kept != unsettled.end() &&
-      std::find(kept->second.begin(), kept->second.end(), tid) != kept->second.end())
+      std::find(kept->second.tids.begin(), kept->second.tids.end(), tid) != kept->second.tids.end())
     return refuse(AttachCause::thread_unstoppable, tid, 0);
   Stop stop(pid);
   if (HeldThread::is_held(pid, tid)) {
@@ -212,12 +216,12 @@ std::vector<pid_t> Stop::to_wait_for() const {
 }
 
 void Stop::adopt_unsettled() {
-  if (auto kept = unsettled.extract(pid_); !kept.empty()) seized_ = std::move(kept.mapped());
+  if (auto kept = unsettled.extract(pid_); !kept.empty()) seized_ = std::move(kept.mapped().tids);
 }
 
 void Stop::keep_unsettled() {
   if (seized_.empty() && !first_has_ended_) return;
-  std::vector<pid_t>& kept = unsettled[pid_];
+  std::vector<pid_t>& kept = unsettled[pid_].tids;
   kept.insert(kept.end(), seized_.begin(), seized_.end());
   seized_.clear();
   if (std::exchange(first_has_ended_, false)) kept.push_back(pid_);
@@ -225,9 +229,9 @@ void Stop::keep_unsettled() {
 
 size_t Stop::settle() {
   size_t left = 0;
-  for (auto& [pid, tids] : std::exchange(unsettled, {})) {
+  for (auto& [pid, kept] : std::exchange(unsettled, {})) {
     Stop stop(pid);
-    stop.seized_ = std::move(tids);
+    stop.seized_ = std::move(kept.tids);
     bool timed_out = false;
     for (pid_t tid : stop.to_wait_for()) stop.wait_for(tid, 0, timed_out);
     stop.let_go();
