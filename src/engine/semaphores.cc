@@ -10,6 +10,7 @@
 #include "engine/remote_calls.h"
 #include "engine/shared_sites.h"
 #include "image/maps.h"
+#include "ledger/discovery.h"
 #include "patch/text_edit.h"
 #include "target/procfs.h"
 
@@ -127,6 +128,32 @@ bool is_raised(const SemaphoreEntry& entry, uint16_t now) {
   return false;
 }
 
+// An owner that has died in the midst of a change has left it to the value to say whether the
+// change was made. If we change the value, too, it says that no more. So this is noted in that
+// owner's file first. Nobody who lives is in the midst of a change, as we have the turn.
+void settle_changes_of_dead(const target::RemoteTarget& target, const ledger::SessionFile& own) {
+  const auto is_between = [](const SemaphoreEntry& entry) {
+    return entry.progress == Progress::raising || entry.progress == Progress::lowering;
+  };
+  for (ledger::FoundSession& found : ledger::find_sessions(target.pid(), own.path()).sessions) {
+    auto& entries = found.journal.semaphores;
+    if (found.controller_lives || std::none_of(entries.begin(), entries.end(), is_between))
+      continue;
+    auto file = ledger::SessionFile::open(found.file.path(), ledger::SessionFile::Lock::exclusive);
+    if (!file) continue;
+    std::vector<uint32_t> settled;
+    for (SemaphoreEntry& entry : entries) {
+      uint16_t now = 0;
+      if (!is_between(entry) || !target.memory().read_value(entry.address, now)) continue;
+      entry.progress = is_raised(entry, now) ? Progress::raised : Progress::lowered;
+      settled.push_back(number_of(entry, found.journal));
+    }
+    // Those that are lowered are not looked at any more when the rest is taken out.
+    if (follow(settled, target, found.journal))
+      static_cast<void>(file->write_semaphores(found.journal));
+  }
+}
+
 }  // namespace
 
 std::vector<SemaphoreEntry> semaphores_of(const placement::ProbeSet& set, const IndexRange& patches,
@@ -155,6 +182,7 @@ Result<void, ledger::SessionError> raise_semaphores(const target::RemoteTarget& 
                                                     layout::Session& journal,
                                                     const ArmingPlan& plan) {
   if (journal.semaphores.empty()) return {};
+  settle_changes_of_dead(target, file);
   const auto wanted = wanted_by(plan);
   std::vector<Change> changes;
   for (SemaphoreEntry& entry : journal.semaphores) {
@@ -175,6 +203,7 @@ Result<void, ledger::SessionError> lower_semaphores(const target::RemoteTarget& 
     return entry.progress != Progress::untouched && entry.progress != Progress::lowered;
   };
   if (std::none_of(journal.semaphores.begin(), journal.semaphores.end(), is_open)) return {};
+  settle_changes_of_dead(target, file);
   const Presence presence(target, file, journal);
   std::vector<Change> changes;
   std::vector<uint32_t> lowered;  // but maybe not followed

@@ -8,8 +8,10 @@
 // Nothing in user space can prevent that.
 //
 // The journal has each change before it is made, with the value that the semaphore had. If the
-// controller dies in between, the value tells whether the change was made, unless someone else has
-// changed it since: then a semaphore is rather left raised than lowered twice.
+// controller dies in between, the value tells whether the change was made. Another owner notes that
+// in the dead one's file before it changes the value itself. If the program, the kernel, or an
+// owner that may not write that file has changed it instead, a semaphore is rather left raised than
+// lowered twice.
 #pragma once
 
 #include <vector>
