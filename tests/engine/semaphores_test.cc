@@ -8,12 +8,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/fd.h"
 #include "engine/disarm.h"
 #include "engine/session.h"
+#include "engine/shared_sites.h"
 #include "ledger/discovery.h"
 #include "scratch.h"
 
@@ -69,16 +73,20 @@ class Semaphores : public testing::Test {
     ASSERT_EQ(semaphore(), value);
   }
 
+  static std::vector<image::Match> points_of(image::ProcessImage& image,
+                                             const std::string& pattern = "usdt:shop:*") {
+    return image::match_patterns(image,
+                                 {*image::Pattern::parse(pattern, image::PatternSyntax::glob)}, {})
+        .matches;
+  }
+
   // In a controller that dies when it has armed.
   void arm_and_die(const std::string& pattern = "usdt:shop:*") {
     const pid_t controller = ::fork();
     if (controller == 0) {
       auto target = target::RemoteTarget::open(pid_);
       auto image = image::load_process(pid_, target->reader());
-      auto matches = image::match_patterns(
-                         *image, {*image::Pattern::parse(pattern, image::PatternSyntax::glob)}, {})
-                         .matches;
-      auto set = placement::plan_probes(*image, std::move(matches), placement::Kind::count);
+      auto set = placement::plan_probes(*image, points_of(*image, pattern), placement::Kind::count);
       auto session = Session::arm(*std::move(target), *image, std::move(set), {});
       ::_exit(session && session->report().armed != 0 ? 0 : 1);
     }
@@ -177,6 +185,44 @@ TEST_F(Semaphores, ComeOutRightWhereverTheControllerDied) {
     pretend(moment.progress, moment.before, moment.value);
     disarm();
     EXPECT_EQ(semaphore(), moment.expected);
+  }
+}
+
+// The value alone does not say any more, then, what the dead one has done.
+TEST_F(Semaphores, ComeOutRightIfAnotherOwnerLeavesBeforeTheDeadOneIsTakenOut) {
+  struct Moment {
+    Progress progress;
+    uint16_t before, value;  // with the other owner's, which is 1
+    const char* what;
+  };
+  constexpr Moment kMoments[] = {
+      {Progress::raising, 1, 1, "with the file written"},
+      {Progress::raising, 1, 2, "with the semaphore raised"},
+      {Progress::lowering, 2, 2, "in a disarm, with the file written"},
+      {Progress::lowering, 2, 1, "in a disarm, with the semaphore lowered"},
+  };
+  for (const Moment& moment : kMoments) {
+    SCOPED_TRACE(moment.what);
+    set(0);
+    arm_and_die();
+    const auto others =
+        std::make_shared<const OtherSites>(OtherSites::find(pid_, target_->memory()));
+    auto image = image::load_process(pid_, reader_without_jumps(others, *target_));
+    ASSERT_TRUE(image);
+    auto set = placement::plan_probes(*image, points_of(*image), placement::Kind::count);
+    auto other = Session::arm(*target_, *image, std::move(set), {});
+    ASSERT_TRUE(other);
+    ASSERT_EQ(semaphore(), 2);
+    pretend(moment.progress, moment.before, moment.value);
+    const std::string path = file_->path();
+    file_.reset();  // and with it the lock of one that lives
+    ASSERT_TRUE(other->disarm());
+    auto file = ledger::SessionFile::open(path, ledger::SessionFile::Lock::exclusive);
+    ASSERT_TRUE(file);
+    file_ = *std::move(file);
+    journal_ = *file_->read();
+    disarm();
+    EXPECT_EQ(semaphore(), 0);
   }
 }
 
