@@ -130,7 +130,7 @@ bool is_raised(const SemaphoreEntry& entry, uint16_t now) {
 
 // An owner that has died in the midst of a change has left it to the value to say whether the
 // change was made. If we change the value, too, it says that no more. So this is noted in that
-// owner's file first. Nobody who lives is in the midst of a change, as we have the turn.
+// owner's file first. No living owner is in the midst of a change, as we have the turn.
 void settle_changes_of_dead(const target::RemoteTarget& target, const ledger::SessionFile& own) {
   const auto is_between = [](const SemaphoreEntry& entry) {
     return entry.progress == Progress::raising || entry.progress == Progress::lowering;

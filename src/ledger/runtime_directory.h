@@ -23,8 +23,9 @@ Result<std::string, SystemError> runtime_directory();
 // those whose names begin with it. While this controller has the process's turn (turn.h), the
 // folders are read once: no other controller can begin a session in it, or end one.
 std::vector<std::string> find_session_files(std::optional<pid_t> pid);
-// To be called in the process's turn when it has executed a program that nobody has attached to:
-// the folders need not be read then. What an earlier program of it has left stays for later.
+// To be called in the process's turn when it has executed a program that no tool can have attached
+// to yet: the folders need not be read then. What an earlier program of it has left stays for
+// later.
 void note_no_session_files(pid_t pid);
 // To be called when this controller has made a session's file, or removed one.
 void note_session_file(const std::string& path);

@@ -4,8 +4,8 @@
 // A thread that we have stopped goes on when we let it go, or when we die. If we are stopped
 // ourselves meanwhile (SIGSTOP, Ctrl-Z), neither happens, and the thread would stand still for as
 // long as we do. So a timer of the kernel's sends us SIGCONT after a while. We then finish what we
-// were at, let the threads go, and run on: nobody tells us that we were to be stopped. A SIGCONT
-// does nothing to a process that runs.
+// were at, let the threads go, and run on: there is no way to see that we were to be stopped. A
+// SIGCONT does nothing to a process that runs.
 //
 // A debugger's stop is not ended by this. An ExecGate ends us earlier, since it holds threads at
 // any time (exec_gate.h).

@@ -22,7 +22,7 @@ void spin(Shared& shared) {
 }
 
 // Lets `hold` stop the child in a controller of its own, which then stops itself, as a user's
-// SIGSTOP would. Returns the controller's exit status when it has run on, which nobody told it to.
+// SIGSTOP would. Returns the controller's exit status when it has run on by itself.
 template <class Hold>
 int status_of_stopped_controller(const Hold& hold) {
   const pid_t controller = ::fork();
