@@ -61,15 +61,16 @@ bool Measurement::changes_nothing(const std::vector<image::Mapping>& maps) const
   // Calls are timed from all code, and executions are hooked in any C library.
   if (spec_->selection.kind == placement::Kind::latency || spec_->hooks_execs) return false;
   const auto may_match = [&](const MappedCode& code) {
-    if (mapped_.contains(code)) return false;
     const std::vector<std::string> names = {code.path.substr(code.path.rfind('/') + 1)};
     return std::any_of(spec_->selection.wanted.begin(), spec_->selection.wanted.end(),
                        [&](const image::Pattern& pattern) {
                          return !pattern.names_object() || pattern.matches_object(names);
                        });
   };
-  const auto code = code_in(maps);
-  return std::none_of(code.begin(), code.end(), may_match) &&
+  // Also what has gone: if it comes again, it is new.
+  std::vector<MappedCode> changed;
+  std::ranges::set_symmetric_difference(mapped_, code_in(maps), std::back_inserter(changed));
+  return std::none_of(changed.begin(), changed.end(), may_match) &&
          std::none_of(engine_.batches().begin(), engine_.batches().end(),
                       [](const engine::Batch& batch) { return batch.session.may_be_unloaded(); });
 }
