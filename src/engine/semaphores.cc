@@ -141,10 +141,14 @@ void settle_changes_of_dead(const target::RemoteTarget& target, const ledger::Se
       continue;
     auto file = ledger::SessionFile::open(found.file.path(), ledger::SessionFile::Lock::exclusive);
     if (!file) continue;
+    // The file may be of a program that the process ran before.
+    const Presence presence(target, *file, found.journal);
     std::vector<uint32_t> settled;
     for (SemaphoreEntry& entry : entries) {
       uint16_t now = 0;
-      if (!is_between(entry) || !target.memory().read_value(entry.address, now)) continue;
+      if (!is_between(entry) || !presence.has(entry) ||
+          !target.memory().read_value(entry.address, now))
+        continue;
       entry.progress = is_raised(entry, now) ? Progress::raised : Progress::lowered;
       settled.push_back(number_of(entry, found.journal));
     }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -109,6 +110,25 @@ class Semaphores : public testing::Test {
     journal_ = *file_->read();
     set(value);
   }
+  // Another owner arms the same, and leaves after `meanwhile`.
+  void beside_another(const std::function<void()>& meanwhile) {
+    const auto others =
+        std::make_shared<const OtherSites>(OtherSites::find(pid_, target_->memory()));
+    auto image = image::load_process(pid_, reader_without_jumps(others, *target_));
+    ASSERT_TRUE(image);
+    auto set = placement::plan_probes(*image, points_of(*image), placement::Kind::count);
+    auto other = Session::arm(*target_, *image, std::move(set), {});
+    ASSERT_TRUE(other);
+    ASSERT_EQ(semaphore(), 2);
+    meanwhile();
+    const std::string path = file_->path();
+    file_.reset();  // and with it the lock of one that lives
+    ASSERT_TRUE(other->disarm());
+    auto file = ledger::SessionFile::open(path, ledger::SessionFile::Lock::exclusive);
+    ASSERT_TRUE(file);
+    file_ = *std::move(file);
+    journal_ = *file_->read();
+  }
   void disarm() {
     const auto report = engine::disarm(*target_, image_, *file_, journal_);
     ASSERT_TRUE(report);
@@ -205,25 +225,22 @@ TEST_F(Semaphores, ComeOutRightIfAnotherOwnerLeavesBeforeTheDeadOneIsTakenOut) {
     SCOPED_TRACE(moment.what);
     set(0);
     arm_and_die();
-    const auto others =
-        std::make_shared<const OtherSites>(OtherSites::find(pid_, target_->memory()));
-    auto image = image::load_process(pid_, reader_without_jumps(others, *target_));
-    ASSERT_TRUE(image);
-    auto set = placement::plan_probes(*image, points_of(*image), placement::Kind::count);
-    auto other = Session::arm(*target_, *image, std::move(set), {});
-    ASSERT_TRUE(other);
-    ASSERT_EQ(semaphore(), 2);
-    pretend(moment.progress, moment.before, moment.value);
-    const std::string path = file_->path();
-    file_.reset();  // and with it the lock of one that lives
-    ASSERT_TRUE(other->disarm());
-    auto file = ledger::SessionFile::open(path, ledger::SessionFile::Lock::exclusive);
-    ASSERT_TRUE(file);
-    file_ = *std::move(file);
-    journal_ = *file_->read();
+    beside_another([&] { pretend(moment.progress, moment.before, moment.value); });
     disarm();
     EXPECT_EQ(semaphore(), 0);
   }
+}
+
+// The dead owner's file may be of a program that the process ran before.
+TEST_F(Semaphores, OfAnotherObjectThanADeadOwnersFileSaysAreNotNotedThere) {
+  arm_and_die();
+  beside_another([&] {
+    journal_.objects[journal_.semaphores[0].object].path = 0;  // the empty name
+    ASSERT_TRUE(file_->write_tables(journal_));
+    pretend(Progress::raising, 1, 2);
+  });
+  EXPECT_EQ(journal_.semaphores[0].progress, Progress::raising);
+  EXPECT_EQ(semaphore(), 1);
 }
 
 TEST_F(Semaphores, OfAnotherObjectThanTheFileSaysAreLeftAlone) {
