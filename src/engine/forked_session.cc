@@ -14,6 +14,7 @@
 #include "base/process_folder.h"
 #include "engine/address_choice.h"
 #include "engine/failures.h"
+#include "engine/inherited_journal.h"
 #include "engine/journal_file.h"
 #include "engine/journal_tables.h"
 #include "engine/memory_mapping.h"
@@ -22,6 +23,7 @@
 #include "image/maps.h"
 #include "ledger/runtime_directory.h"
 #include "ledger/turn.h"
+#include "patch/text_edit.h"
 #include "target/address_space.h"
 #include "target/procfs.h"
 
@@ -37,7 +39,7 @@ bool records_by_several_instructions(const layout::Session& journal) {
 
 // What the child's own file says.
 layout::Session journal_for(const target::RemoteTarget& child, const layout::Session& parent) {
-  layout::Session journal = parent;
+  layout::Session journal = inherited(parent, child.memory());
   layout::FileHeader& header = journal.header;
   header.pid = child.pid();
   header.start_time = child.start_time();
@@ -66,13 +68,11 @@ void copy_exec_handshake(const ledger::SessionFile& from, const ledger::SessionF
     static_cast<void>(write_at(to.descriptor(), tid_offset, at));
 }
 
-// Is the thread in our code?
-bool is_inside(const layout::Session& journal, Address instruction) {
-  return std::any_of(
-      journal.mappings.begin(), journal.mappings.end(), [&](const MappingEntry& entry) {
-        return layout::is_code(entry.kind) &&
-               Range{entry.address, entry.address + entry.size}.contains(instruction);
-      });
+std::vector<Range> code_of(const layout::Session& journal) {
+  std::vector<Range> code;
+  for (const MappingEntry& entry : journal.mappings)
+    if (layout::is_code(entry.kind)) code.push_back({entry.address, entry.address + entry.size});
+  return code;
 }
 
 Result<void, ledger::SessionError> choose_scratch(pid_t pid,
@@ -108,15 +108,26 @@ Result<ForkedSession, ledger::SessionError> fork_session(const target::RemoteTar
   ForkedSession session = {*std::move(created), std::move(own)};
   copy_exec_handshake(file, session.file, session.journal.header);
   const auto replace = [&](target::HijackedThread& thread) -> Result<void, ledger::SessionError> {
-    if (is_inside(journal, arch::instruction_pointer(thread.registers())))
-      return fail(ledger::SessionError(ledger::Busy{pid}));
+    const target::StoppedThread stopped = {thread.tid(), thread.registers()};
+    const auto code = code_of(journal);
+    const bool is_inside = std::any_of(code.begin(), code.end(), [&](Range range) {
+      return range.contains(stopped.instruction_pointer());
+    });
+    // Again: a thread that is alone and stopped makes no other one. It may be in a handler of a
+    // signal that came while it was recording.
+    const bool may_record = records_by_several_instructions(journal) &&
+                            (target::list_threads(pid).size() != 1 ||
+                             patch::signal_returns_to(*maps, child.memory(), stopped, code));
+    if (is_inside || may_record) return fail(ledger::SessionError(ledger::Busy{pid}));
     return MemoryMapping({child, session.file, session.journal, thread}, Children::count)
         .replace_file();
   };
   auto replaced = with_hijacked_thread(child, image, session.file, session.journal, replace);
   if (replaced) return session;
-  // Its parent's file is still the one that the child has.
-  session.file.remove();
+  // If its parent's file is still the one that the child has. Otherwise the thread of the child
+  // went on by itself when it had mapped its own: that one says what is there.
+  if (session.journal.header.hijack.active == 0 && !has_session(pid, session.file))
+    session.file.remove();
   return fail(replaced.error());
 }
 

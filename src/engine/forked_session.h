@@ -10,8 +10,9 @@
 // *Why every thread is safe.* A hit of a counting probe changes one cell by one instruction, which
 // finds either file mapped, since the kernel changes a mapping at once. What a timed call or a
 // value is recorded by takes several, so a process with more than one thread keeps its parent's
-// file, and a thread that is in our code is not hijacked here: fork_session() fails with Busy then,
-// and can be called again. Calls that were begun before are recorded in the child's file.
+// file, and a thread that is in our code, or in a signal handler that returns there, is not
+// hijacked here: fork_session() fails with Busy then, and can be called again. Calls that were
+// begun before are recorded in the child's file.
 //
 // *If we die* before 2, the child's file names text and stubs that are there, so a detach takes
 // them out; the parent's file stays mapped, and is touched by nothing.

@@ -108,8 +108,8 @@ Result<Restored, ledger::SessionError> restore(const target::RemoteTarget& targe
   done.stopped_ns = std::move(*stop).resume();
   // Those that could be restored are, also if others could not.
   for (const SiteEntry* site : text.restored()) {
-    journal.sites[static_cast<size_t>(site - journal.sites.data())].phase =
-        SiteEntry::Phase::removed;
+    journal.sites[static_cast<size_t>(site - journal.sites.data())].leave_text(
+        SiteEntry::Phase::removed);
     ++done.sites;
   }
   if (!restored) return memory_failure(target.pid(), restored.error());

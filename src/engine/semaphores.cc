@@ -149,10 +149,11 @@ void settle_changes_of_dead(const target::RemoteTarget& target, const ledger::Se
       if (!is_between(entry) || !presence.has(entry) ||
           !target.memory().read_value(entry.address, now))
         continue;
-      entry.progress = is_raised(entry, now) ? Progress::raised : Progress::lowered;
+      // Not lowered: what was lowered may still be raised in a process that was forked before.
+      entry.progress = is_raised(entry, now) ? Progress::raised : Progress::untouched;
       settled.push_back(number_of(entry, found.journal));
     }
-    // Those that are lowered are not looked at any more when the rest is taken out.
+    // Those that are not raised are not looked at any more when the rest is taken out.
     if (follow(settled, target, found.journal))
       static_cast<void>(file->write_semaphores(found.journal));
   }

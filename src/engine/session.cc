@@ -169,10 +169,11 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
     if (held == patch::EditOutcome::different && object != now.objects.end() &&
         is_in_place(journal_.sites[sites.armed]))
       continue;
-    for (size_t i = sites.begin; i < sites.end; ++i) journal_.sites[i].phase = Phase::gone;
+    for (size_t i = sites.begin; i < sites.end; ++i) journal_.sites[i].leave_text(Phase::gone);
     const auto number = static_cast<size_t>(&entry - journal_.objects.data());
     for (layout::SemaphoreEntry& semaphore : journal_.semaphores)
-      if (semaphore.object == number)
+      if (semaphore.object == number &&
+          semaphore.progress != layout::SemaphoreEntry::Progress::untouched)
         semaphore.progress = layout::SemaphoreEntry::Progress::lowered;
     sites.armed = sites.end;
     unloaded.push_back({std::string(journal_.name(entry.name)),
@@ -287,6 +288,8 @@ Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarge
   session.journal_ = std::move(forked->journal);
   session.file_ = std::move(forked->file);
   session.sites_of_objects_ = sites_of_objects_;
+  for (ObjectSites& sites : session.sites_of_objects_) sites.armed = sites.begin;
+  session.note_removed_sites();
   if (loader_ != nullptr)
     session.loader_ = LoaderWatch::start(session.file_->descriptor(), session.journal_);
   if (exec_ != nullptr)

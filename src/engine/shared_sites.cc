@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "arch/jump.h"
+#include "engine/inherited_journal.h"
 #include "ledger/discovery.h"
 #include "patch/point_nop.h"
 
@@ -175,10 +176,9 @@ OtherSites OtherSites::find(pid_t pid, const target::Memory& memory,
   for (const layout::Session& journal : found.journals) journals.push_back(&journal);
   std::vector<ledger::FoundSession> inherited = ledger::find_inherited(pid, maps);
   for (ledger::FoundSession& session : inherited) {
-    // Their file says what is in their own process.
-    if (session.journal.header.state == layout::SessionState::disarmed)
-      session.journal.header.state = layout::SessionState::armed;
-    if (session.file.path() != own) journals.push_back(&session.journal);
+    if (session.file.path() == own) continue;
+    session.journal = engine::inherited(std::move(session.journal), memory);
+    journals.push_back(&session.journal);
   }
   OtherSites others(journals, memory);
   others.program_ = patch::OwnProbes::read(memory, maps);

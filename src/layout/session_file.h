@@ -36,7 +36,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 21;
+inline constexpr uint32_t kFileVersion = 22;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -116,8 +116,18 @@ struct SiteEntry {
     before_copy = 1,
     at_start = 2,
   } link : 2 = Link::none;
-  uint8_t unused : 2 = 0;
+  // Of a site that is gone or was removed: its order before. A process that was forked meanwhile
+  // may still have the jump (engine/inherited_journal.h).
+  uint8_t before : 2 = 0;
 
+  // `now` is gone or removed.
+  void leave_text(Phase now) {
+    if (is_in_text()) before = static_cast<uint8_t>(phase) & 3;
+    phase = now;
+  }
+  void return_to_text() {
+    if (phase == Phase::gone || phase == Phase::removed) phase = static_cast<Phase>(before);
+  }
   // Is the session's jump there, if it is armed and has not been overwritten?
   bool is_in_text() const {
     return phase != Phase::gone && phase != Phase::left_out && phase != Phase::removed;

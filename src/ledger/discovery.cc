@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,9 +55,10 @@ class LivingProcesses {
 void remove_unless_open(const std::string& path) {
   auto file = open_file(path, O_RDWR | O_NOFOLLOW);
   struct stat there = {};
-  // The kernel grants the lease only if no other process has the file open.
+  // The kernel grants the lease only if no other process has the file open. One who opens it while
+  // we have the lease makes the kernel send a signal: not SIGIO, which would end us.
   if (file && ::fstat(file->get(), &there) == 0 && there.st_uid == ::geteuid() &&
-      ::fcntl(file->get(), F_SETLEASE, F_WRLCK) == 0)
+      ::fcntl(file->get(), F_SETSIG, SIGURG) == 0 && ::fcntl(file->get(), F_SETLEASE, F_WRLCK) == 0)
     ::unlink(path.c_str());
 }
 

@@ -163,7 +163,8 @@ void Measurement::leave_out_unfinished(std::vector<image::Match>& matches) {
 }
 
 // Marks the probes in objects that were unloaded. A batch without other probes is taken out, except
-// for the first one, which has the hook in the loader.
+// for the first one, which has the hook in the loader. Children that were forked before may still
+// have the library.
 void Measurement::forget_unloaded(const image::ProcessImage& now) {
   std::vector<std::string> names;
   for (engine::Batch& batch : engine_.batches())
@@ -175,7 +176,7 @@ void Measurement::forget_unloaded(const image::ProcessImage& now) {
   if (engine_.batches().empty()) return;
   for (auto next = std::next(engine_.batches().begin()); next != engine_.batches().end();) {
     const auto batch = next++;
-    if (!batch->session.is_gone()) continue;
+    if (!batch->session.is_gone() || !batch->session.forked().empty()) continue;
     // If it cannot be taken out now, that is tried again at the end.
     const auto changed = engine_.apply({.remove = engine::Engine::all_of(*batch), .now = &now});
     if (!changed || changed->ended.memory_left) continue;

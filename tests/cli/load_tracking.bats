@@ -52,6 +52,50 @@ start_host() { TICKER=dlhost start_ticker; }
   end_ticker
 }
 
+@test "a forked child keeps a library, and may call it, when its parent has unloaded it" {
+  local verb children
+  for verb in count latency; do
+    for children in count ignore follow; do
+      # Loaded before, and so one of the first batch; and loaded later, as a batch of its own, which
+      # is taken out when the library is unloaded.
+      start_host
+      tell "load $plugin" load
+      watch $verb --children=$children -p "$ticker" 'plugin:plugin_*'
+      tell stay stay
+      tell unload unload
+      end_watch
+      tell 'come 100' come
+      watch $verb --children=$children --allow-missing -p "$ticker" 'plugin:plugin_*'
+      tell "load $plugin" load
+      tell stay stay
+      tell unload unload
+      tell 'come 100' come
+      end_watch
+      no_trace "$ticker"
+      end_ticker
+      rm "$work/in"
+    done
+  done
+}
+
+has_own_session() { [ "$("$PINPRICK" status -p "$1" --json | wc -l)" -gt 0 ]; }
+
+# Before the child has a session of its own, its parent's stands for it: the library that both load
+# then lies at the same address in both.
+@test "what a forked child and its parent load at the same time is counted in both" {
+  local child
+  start_host
+  watch count --children=follow --allow-missing -p "$ticker" 'plugin:plugin_*'
+  tell "both $plugin" both
+  child=$(pgrep -P "$ticker")
+  patiently has_own_session "$child"
+  tell 'come 1000' come
+  end_watch
+  [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"] and x["function"] == "plugin_step")')" -ge 1005 ]
+  no_trace "$ticker"
+  end_ticker
+}
+
 @test "musl's loader is followed, too" {
   [ -x "$TARGETS/dlhost_musl" ] || skip "musl-gcc is not installed"
   TICKER=dlhost_musl start_ticker

@@ -5,6 +5,9 @@
 //     unload           that library
 //     cycle PATH N     load, call 10, unload: N times
 //     fork PATH N      the same in a forked child
+//     stay             forks a child that keeps the library loaded last
+//     both PATH        forks a child that stays; loads the library, and then the child loads it
+//     come N           that child calls plugin_main(N), and ends
 //     go PATH          starts cycles on another thread
 //     check            stops them, and checks that nothing is loaded
 //     vfork FIFO       a thread waits for its vfork child, until FIFO is written to
@@ -57,6 +60,36 @@ static int in_child(const char* path, long n) {
   const pid_t child = fork();
   if (child == 0) _exit(!cycle(path, n));
   return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+static pid_t staying;
+static int to_staying[2];
+static const char* staying_path;
+
+static int stay(void) {
+  if (pipe(to_staying) != 0) return 0;
+  staying = fork();
+  if (staying != 0) {
+    close(to_staying[0]);
+    return staying > 0;
+  }
+  close(to_staying[1]);
+  long n;
+  if (!loaded && (read(to_staying[0], &n, sizeof n) != sizeof n || !load(staying_path))) _exit(1);
+  _exit(read(to_staying[0], &n, sizeof n) != sizeof n || !call(n));
+}
+
+static int both(const char* path) {
+  loaded = 0;
+  staying_path = path;
+  const long now = 0;
+  return stay() && load(path) && write(to_staying[1], &now, sizeof now) == sizeof now;
+}
+
+static int come(long n) {
+  int status = 1;
+  return write(to_staying[1], &n, sizeof n) == sizeof n && close(to_staying[1]) == 0 &&
+         waitpid(staying, &status, 0) == staying && status == 0;
 }
 
 static pthread_t cycler;
@@ -125,6 +158,9 @@ int main(void) {
     if (!strcmp(word, "unload")) right = unload();
     if (!strcmp(word, "cycle")) right = scanf("%4095s %ld", path, &n) == 2 && cycle(path, n);
     if (!strcmp(word, "fork")) right = scanf("%4095s %ld", path, &n) == 2 && in_child(path, n);
+    if (!strcmp(word, "stay")) right = stay();
+    if (!strcmp(word, "both")) right = scanf("%4095s", path) == 1 && both(path);
+    if (!strcmp(word, "come")) right = scanf("%ld", &n) == 1 && come(n);
     if (!strcmp(word, "go")) right = scanf("%4095s", path) == 1 && go(path);
     if (!strcmp(word, "check")) right = check();
     if (!strcmp(word, "vfork")) right = scanf("%4095s", fifo) == 1 && hold();
