@@ -100,6 +100,28 @@ class OurProbe : public PlacedProbe {
   Armed armed_;
 };
 
+// Two owners' probes on one function: each counts all calls.
+class SharedProbe : public PlacedProbe {
+ public:
+  SharedProbe(Armed first, Armed second) : first_(std::move(first)), second_(std::move(second)) {}
+  Result<uint64_t, cli::Message> hits() override {
+    const auto first = first_.hits();
+    if (!first) return first;
+    const auto second = second_.hits();
+    if (!second) return second;
+    return *first + *second;
+  }
+  uint64_t expected(const Target::Run& run) const override { return 2 * run.calls; }
+  Result<void, cli::Message> remove() override {
+    auto first = first_.remove();
+    auto second = second_.remove();
+    return first ? second : first;
+  }
+
+ private:
+  OurProbe first_, second_;
+};
+
 // A statistic whose probe is switched off: its hits are not counted.
 class StoppedProbe : public OurProbe {
  public:
@@ -194,7 +216,10 @@ class HitCost {
         if (auto done = both(kind, shape, kCold, {1}); !done) return done;
     }
     if (auto done = points(); !done) return done;
-    return statistics();
+    if (auto done = statistics(); !done) return done;
+    for (Kind kind : {Kind::count, Kind::latency})
+      if (auto done = shared(kind); !done) return done;
+    return {};
   }
 
  private:
@@ -248,6 +273,21 @@ class HitCost {
     return {};
   }
 
+  // What two owners measure, against a function without probes.
+  Result<void, cli::Message> shared(Kind kind) {
+    auto target = Target::start(path_, interrupts_);
+    if (!target) return fail(target.error());
+    const auto place = [&]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+      auto first = arm(target->pid(), {"shape_nop"}, kind);
+      if (!first) return fail(first.error());
+      auto second = arm(target->pid(), {"shape_nop"}, kind);
+      if (!second) return fail(second.error());
+      return std::unique_ptr<PlacedProbe>(new SharedProbe(*std::move(first), *std::move(second)));
+    };
+    return compare(*target, {fmt::format("{}-shared", name_of(kind)), kPinprick, "nop", kPairs},
+                   place, thread_counts_, results_);
+  }
+
   // `how` is empty, or kCold.
   Result<void, cli::Message> both(Kind kind, std::string_view shape, std::string_view how,
                                   const std::vector<size_t>& thread_counts) {
@@ -260,11 +300,14 @@ class HitCost {
                    thread_counts);
   }
 
+  static std::string_view name_of(Kind kind) {
+    return kind == Kind::count ? "uprobe" : "uretprobe";
+  }
+
   static Comparison comparison(Kind kind, std::string_view engine, std::string_view shape,
                                std::string_view how, int pairs) {
-    const std::string_view probe = kind == Kind::count ? "uprobe" : "uretprobe";
-    return {fmt::format("{}-{}{}", probe, shape, how), engine, fmt::format("{}{}", shape, how),
-            how == kCold ? kColdPairs : pairs};
+    return {fmt::format("{}-{}{}", name_of(kind), shape, how), engine,
+            fmt::format("{}{}", shape, how), how == kCold ? kColdPairs : pairs};
   }
 
   // A function that reads the clock, against one that does not.

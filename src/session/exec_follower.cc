@@ -25,6 +25,7 @@
 #include "session/mapped_file.h"
 #include "target/memory.h"
 #include "target/procfs.h"
+#include "target/stop.h"
 #include "target/thread_registers.h"
 
 namespace pinprick::session {
@@ -201,7 +202,7 @@ bool ExecFollower::seize(const Watched& watched, const ExecWatch::Request& reque
 bool ExecFollower::let_go(Followed& one, const char* cause) {
   if (!one.is_answered) one.watch->answer(one.request);
   if (cause != nullptr) ++figures_.left_alone[cause];
-  ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);
+  target::Stop::let_go_of(one.pid, one.tid);
   return true;
 }
 

@@ -19,6 +19,7 @@
 #include "image/process.h"
 #include "target/memory.h"
 #include "target/procfs.h"
+#include "target/stop.h"
 #include "target/thread_registers.h"
 
 namespace pinprick::target {
@@ -139,7 +140,7 @@ bool ExecCatcher::await_turn(Followed& one, std::optional<Caught>& caught_now) {
         (one.step != ExecGate::Step::executes || auxiliary_vector(one.pid) != one.auxiliary_vector))
       caught_now.emplace(caught(one, false));
     else
-      ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);
+      Stop::let_go_of(one.pid, one.tid);
     return true;
   }
   if (is_traced_by_pinprick(one) && monotonic_ns() - one.awaits_since_ns < kMostNs) return false;
@@ -178,12 +179,12 @@ bool ExecCatcher::look_at(Followed& one, std::optional<Caught>& caught_now) {
         if (starts_now(one.tid))
           caught_now.emplace(caught(one, true));
         else
-          ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);
+          Stop::let_go_of(one.pid, one.tid);
       } else if (one.has_executed ||
                  (is_one_(one.pid) && auxiliary_vector(one.pid) != one.auxiliary_vector))
         caught_now.emplace(caught(one, one.has_executed || is_at_start(one.pid)));
       else
-        ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);
+        Stop::let_go_of(one.pid, one.tid);
       return true;
     default:
       break;
@@ -196,7 +197,7 @@ bool ExecCatcher::look_at(Followed& one, std::optional<Caught>& caught_now) {
 bool ExecCatcher::look_at_loader(Followed& one, int status, std::optional<Caught>& caught_now) {
   constexpr int kMostStops = 60;
   const auto let_go = [&] {
-    ptrace(PTRACE_DETACH, one.tid, nullptr, nullptr);
+    Stop::let_go_of(one.pid, one.tid);
     return true;
   };
   long signal = 0;

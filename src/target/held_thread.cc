@@ -1,10 +1,9 @@
 #include "target/held_thread.h"
 
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-
 #include <set>
 #include <utility>
+
+#include "target/stop.h"
 
 namespace pinprick::target {
 namespace {
@@ -19,10 +18,7 @@ HeldThread::HeldThread(pid_t pid, pid_t tid) : pid_(pid), tid_(tid) {
 
 HeldThread::~HeldThread() {
   if (tid_ == 0 || held.erase({pid_, tid_}) == 0) return;
-  if (ptrace(PTRACE_DETACH, tid_, nullptr, nullptr) == 0) return;
-  // It was killed. Its end stays to be waited for, by us as its tracer.
-  int status = 0;
-  ::waitpid(tid_, &status, __WALL | WNOHANG);
+  Stop::let_go_of(pid_, tid_);
 }
 
 bool HeldThread::is_held(pid_t pid, pid_t tid) {

@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "arch/syscall.h"
@@ -126,6 +128,52 @@ bool has_pending_trap(pid_t tid) {
   });
 }
 
+// Sends a signal to this thread of ours again and again, from some milliseconds on.
+class Nudge {
+ public:
+  using Handler = void (*)(int);
+  // If there is no timer, nothing is sent.
+  explicit Nudge(Handler handler) {
+    // A forked process does not have its parent's timers.
+    thread_local pid_t made_by = 0;
+    thread_local std::optional<timer_t> own_timer;
+    if (const pid_t self = ::gettid(); made_by != self) {
+      made_by = self;
+      own_timer = make(handler);
+    }
+    timer_ = own_timer;
+    set(kPeriod);
+  }
+  Nudge(const Nudge&) = delete;
+  Nudge& operator=(const Nudge&) = delete;
+  ~Nudge() { set({}); }
+
+ private:
+  static constexpr timespec kPeriod = {0, 10'000'000};
+  // One that is ignored by default, and that nothing of ours waits for.
+  static constexpr int kSignal = SIGURG;
+
+  static std::optional<timer_t> make(Handler handler) {
+    struct sigaction action = {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    struct sigevent event = {};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = kSignal;
+    event._sigev_un._tid = ::gettid();
+    timer_t timer = nullptr;
+    if (::sigaction(kSignal, &action, nullptr) != 0 ||
+        ::timer_create(CLOCK_MONOTONIC, &event, &timer) != 0)
+      return std::nullopt;
+    return timer;
+  }
+  void set(timespec period) const {
+    const itimerspec both = {period, period};
+    if (timer_) ::timer_settime(*timer_, 0, &both, nullptr);
+  }
+  std::optional<timer_t> timer_;
+};
+
 void pause_briefly(int attempt) {
   if (attempt < 200) {
     sched_yield();
@@ -227,6 +275,16 @@ void Stop::keep_unsettled() {
   if (std::exchange(first_has_ended_, false)) kept.push_back(pid_);
 }
 
+void Stop::let_go_of(pid_t pid, pid_t tid) {
+  if (ptrace(PTRACE_DETACH, tid, nullptr, nullptr) == 0) return;
+  Stop stop(pid);
+  stop.seized_ = {tid};
+  bool timed_out = false;
+  stop.wait_for(tid, 0, timed_out);
+  stop.let_go();
+  stop.keep_unsettled();
+}
+
 size_t Stop::settle() {
   size_t left = 0;
   for (auto& [pid, kept] : std::exchange(unsettled, {})) {
@@ -301,6 +359,40 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
   }
 }
 
+// PTRACE_SEIZE waits while the process executes a program. That waits until all other threads have
+// gone, and one that we trace has gone when we have waited for its end. So there a signal makes us
+// wait for those that we have seized before, and the call goes on (ERESTARTNOINTR).
+static thread_local const Stop* in_seize;
+static thread_local std::array<pid_t, 1024> ended;
+static thread_local size_t ended_count;
+
+void Stop::wait_for_ended(int) {
+  if (in_seize == nullptr) return;
+  const int error = errno;
+  const auto wait_for = [](pid_t tid) {
+    // The kernel removes the first thread by itself.
+    if (tid == in_seize->pid_ || ended_count == ended.size()) return;
+    siginfo_t info = {};
+    constexpr int kLook = WEXITED | WNOHANG | __WALL;
+    if (::waitid(P_PID, static_cast<id_t>(tid), &info, kLook) == 0 && info.si_pid == tid)
+      ended[ended_count++] = tid;
+  };
+  for (const pid_t tid : in_seize->seized_) wait_for(tid);
+  for (const StoppedThread& thread : in_seize->threads_) wait_for(thread.tid);
+  errno = error;
+}
+
+std::optional<AttachError> Stop::seize_one(pid_t tid) {
+  in_seize = this;
+  auto error = seize(pid_, tid);
+  in_seize = nullptr;
+  for (const pid_t gone : std::span(ended).first(std::exchange(ended_count, 0))) {
+    std::erase(seized_, gone);
+    std::erase_if(threads_, [&](const StoppedThread& thread) { return thread.tid == gone; });
+  }
+  return error;
+}
+
 // Running threads are interrupted first. A sleeping thread wakes up to stop, maybe on our CPU; then
 // a running thread that was not interrupted yet might get that CPU, and keep it.
 Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
@@ -320,6 +412,8 @@ Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
     std::optional<AttachError> refused;
     std::optional<pid_t> not_found;
     const std::vector<pid_t> listed = list_threads(pid_);
+    std::optional<Nudge> nudge;
+    if (listed.size() > 2) nudge.emplace(&Stop::wait_for_ended);
     for (pid_t tid : listed) {
       if (is_known(tid)) continue;
       if (HeldThread::is_held(pid_, tid)) {
@@ -331,7 +425,7 @@ Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
         others_.push_back(tid);
         continue;
       }
-      const auto error = seize(pid_, tid);
+      const auto error = seize_one(tid);
       if (!error) {
         seized_.push_back(tid);
         (before && before->state == 'R' ? running : found).push_back(tid);
@@ -350,6 +444,7 @@ Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
       refused = error;
       break;
     }
+    nudge.reset();
     running.insert(running.end(), found.begin(), found.end());
     interrupt(running);
     if (refused) return fail(*refused);

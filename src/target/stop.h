@@ -68,6 +68,10 @@ class Stop {
   // all threads have ended.
   static size_t settle();
 
+  // Lets a thread go that is traced by us, and is in a stop that is no Stop's. If it was killed,
+  // its end has to be waited for: its parent does not learn of it before. settle() does that.
+  static void let_go_of(pid_t pid, pid_t tid);
+
   Stop(Stop&& other) noexcept;
   Stop& operator=(Stop&&) = delete;
   ~Stop();
@@ -89,6 +93,8 @@ class Stop {
  private:
   explicit Stop(pid_t pid) : pid_(pid) {}
   Result<void, AttachError> gather(unsigned timeout_ms);
+  std::optional<AttachError> seize_one(pid_t tid);
+  static void wait_for_ended(int signal);
   void adopt_unsettled();
   void keep_unsettled();
   void interrupt(const std::vector<pid_t>& tids);

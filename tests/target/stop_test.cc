@@ -7,10 +7,15 @@
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <optional>
+#include <utility>
 
 #include "target/child.h"
+#include "target/held_thread.h"
 #include "target/procfs.h"
 
 #ifndef TRAP_PERF
@@ -348,6 +353,52 @@ TEST(Stop, LetsTheParentOfAKilledProcessSeeItsEnd) {
   controller.wait_until_running();
   EXPECT_EQ(child.finish(), -1);
   EXPECT_EQ(controller.finish(), 0);
+}
+
+// It may be killed just before it is let go, and then has not ended yet.
+TEST(Held, LetsTheParentOfAKilledThreadSeeItsEnd) {
+  for (int i = 0; i < 50; ++i) {
+    Child child(spin);
+    child.wait_for_rounds(10);
+    Child controller([pid = child.pid()](Shared& shared) {
+      int status = 0;
+      shared.failures = ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) != 0 ||
+                        ptrace(PTRACE_INTERRUPT, pid, nullptr, nullptr) != 0 ||
+                        waitpid(pid, &status, __WALL) != pid;
+      std::optional<target::HeldThread> held(std::in_place, pid, pid);
+      kill(pid, SIGKILL);
+      held.reset();
+      while (!shared.stop) {
+        Stop::settle();
+        shared.rounds = shared.rounds + 1;
+      }
+    });
+    controller.wait_until_running();
+    EXPECT_EQ(child.finish(), -1);
+    EXPECT_EQ(controller.finish(), 0);
+  }
+}
+
+// The kernel lets no thread be seized during an execution, which waits for the threads that are.
+TEST(Stop, LetsAProcessWithManyThreadsExecuteItselfAgainAndAgain) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execl(TARGETS "executes", "executes", "200", nullptr);
+    _exit(127);
+  }
+  int status = 0, stops = 0;
+  // Stops are for those who have asked for them.
+  const auto has_ended = [&] {
+    siginfo_t info = {};
+    return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid == pid;
+  };
+  while (!has_ended())
+    if (Stop::all_threads(pid).ok()) ++stops;
+  while (Stop::settle() != 0) sched_yield();
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_GT(stops, 0);
 }
 
 // The first thread may end at any moment of a stop: before it is seized, or after.
