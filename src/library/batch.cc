@@ -71,7 +71,7 @@ std::vector<TextChange> Batch::publish_and_find_removals(std::span<Site* const> 
     Encoding* const encoding = wanted_encoding(*site, parts_.modes);
     if (site->in_place == nullptr || site->in_place == encoding) continue;
     if (encoding != nullptr && !encoding->is_breakpoint()) continue;
-    if (encoding != nullptr) lead_to(*site, *encoding);
+    if (encoding != nullptr && !lead_to(*site, *encoding)) continue;
     removing.push_back(removal(*site, encoding));
   }
   return removing;
@@ -90,10 +90,12 @@ Result<std::vector<TextChange>, Error> Batch::lead_and_find_placements(
       site->no_jump = plan::Reason::neighbour;  // it stays a breakpoint
       continue;
     }
-    lead_to(*site, *encoding);
+    const size_t former_stub = encoding->in_use;
+    if (!lead_to(*site, *encoding)) continue;
     // The text of a breakpoint, or of a jump to a trampoline, need not change.
     const bool leads_on = encoding->is_breakpoint() || encoding->trampoline;
-    if (site->in_place != encoding || !leads_on) placing.push_back(placement(*site, *encoding));
+    if (site->in_place != encoding || !leads_on)
+      placing.push_back(placement(*site, *encoding, former_stub));
   }
   return placing;
 }

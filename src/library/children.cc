@@ -179,6 +179,12 @@ const std::array<Function, 7>& functions() {
   return all;
 }
 
+// Before any lock is held: to look them up takes the loader's, which a thread in dlopen() holds
+// while it runs constructors that may wait for ours.
+[[gnu::constructor]] void look_up_functions() {
+  static_cast<void>(functions());
+}
+
 // Changes the object's imports. One that the loader has set leads to the C library's function, or
 // to another one, which is left alone. One that it has not set yet leads into its own object.
 void lead_to_marking(const LoadedObject& object) {
@@ -188,7 +194,8 @@ void lead_to_marking(const LoadedObject& object) {
                                        [&](const Function& one) { return one.name == name; });
     if (function == functions().end()) return;
     const Address leads_to = __atomic_load_n(import, __ATOMIC_RELAXED);
-    if (leads_to == function->own || own.contains(leads_to)) lead(import, function->marking);
+    if (leads_to == function->own || own.contains(leads_to))
+      lead(object, import, function->marking);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "image/maps.h"
+#include "target/memory.h"
 
 namespace pinprick::library {
 
@@ -22,6 +23,14 @@ LoadedObject::LoadedObject(const dl_phdr_info& info) : info_(info) {
         dynamic_[static_cast<size_t>(entry->d_tag)] = entry->d_un.d_val;
     }
   }
+}
+
+bool LoadedObject::is_protected_when_loaded(Address address) const {
+  const auto segments = this->segments();
+  return std::any_of(segments.begin(), segments.end(), [&](const ElfW(Phdr) & segment) {
+    return segment.p_type == PT_GNU_RELRO &&
+           address - (info_.dlpi_addr + segment.p_vaddr) < segment.p_memsz;
+  });
 }
 
 Address* LoadedObject::import_of(std::string_view name) const {
@@ -54,7 +63,7 @@ Address LoadedObject::definition_of(std::string_view name) const {
   }
 }
 
-void lead(Address* import, Address to) {
+void lead(const LoadedObject& object, Address* import, Address to) {
   if (import == nullptr || __atomic_load_n(import, __ATOMIC_RELAXED) == to) return;
   const auto at = reinterpret_cast<Address>(import);
   const auto maps = image::read_maps(::getpid());
@@ -63,6 +72,13 @@ void lead(Address* import, Address to) {
     return one.range.contains(at);
   });
   if (mapping == maps->end() || mapping->executable) return;
+  // Another thread is still loading the object, and protects the page when that is done. No code of
+  // the object runs yet, so it does not matter that this is no atomic store.
+  if (mapping->writable && object.is_protected_when_loaded(at)) {
+    if (const auto memory = target::Memory::open(::getpid()))
+      static_cast<void>(memory->write_value(at, to));
+    return;
+  }
   void* const page = reinterpret_cast<void*>(align_down(at, kPageSize));
   if (!mapping->writable && ::mprotect(page, kPageSize, PROT_READ | PROT_WRITE) != 0) return;
   __atomic_store_n(import, to, __ATOMIC_RELEASE);

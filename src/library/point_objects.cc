@@ -49,6 +49,11 @@ Range nops_of(const PointObject& object) {
   return nops;
 }
 
+void forget_continuations(const PointObject& object) {
+  for (const auto& [address, point] : object.notes.points)
+    for (const PointSite& site : point.sites) runtime::forget_continuation(site.nop, site.block);
+}
+
 // If it was loaded again at the same address, its breakpoints mean the same.
 bool is_among(const PointObject& object, const std::vector<PointObject>& others) {
   return std::any_of(others.begin(), others.end(), [&](const PointObject& other) {
@@ -74,7 +79,7 @@ bool PointObjects::refresh() {
   });
   if (is_known) return false;
   for (const PointObject& former : objects_)
-    if (!is_among(former, objects)) runtime::forget_continuations(nops_of(former));
+    if (!is_among(former, objects)) forget_continuations(former);
   objects_ = std::move(objects);
   added_ = added;
   removed_ = removed;

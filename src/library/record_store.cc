@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "base/clock.h"
 #include "base/machine.h"
@@ -52,13 +54,15 @@ class Exclusive {
 };
 
 // Held by the thread that forks, in parent and child. Several threads may be about to fork, and
-// wait for the lock: what each of them keeps until then is its own.
-thread_local std::optional<Exclusive> exclusive_of_fork;
+// wait for the lock: what each of them keeps until then is its own. It has no destructor that the
+// thread would have to register: that takes the loader's lock, which a thread in dlopen() holds
+// while it runs constructors that may wait for ours.
+alignas(Exclusive) constinit thread_local std::byte exclusive_of_fork[sizeof(Exclusive)] = {};
 void lock_for_fork() {
-  exclusive_of_fork.emplace();
+  new (exclusive_of_fork) Exclusive;
 }
 void unlock_after_fork() {
-  exclusive_of_fork.reset();
+  std::launder(reinterpret_cast<Exclusive*>(exclusive_of_fork))->~Exclusive();
 }
 
 constexpr uint64_t kFirstSegment = uint64_t{1} << 20;
@@ -116,6 +120,7 @@ RecordStore& RecordStore::get() {
 RecordStore::RecordStore()
     : cpus_(std::min(possible_cpus(), layout::kMaxCpus)), has_rseq_(can_mark_children()) {
   known_to_forks = this;
+  runtime::note_process();
   ::pthread_atfork(&lock_for_fork, &unlock_after_fork, [] {
     known_to_forks->start_anew_in_child();
     unlock_after_fork();

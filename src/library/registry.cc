@@ -38,6 +38,7 @@ Registry& Registry::get() {
 
 Registry::Registry()
     : image_([this](Address at, std::span<uint8_t> bytes) { sites_.restore(at, bytes); }) {
+  runtime::note_process();
   runtime::prepare_vector_state();
   // Forks wait for the end of an operation.
   ::pthread_atfork(

@@ -56,17 +56,22 @@ Result<void, Error> make_stub(Site& site, Encoding& encoding, StubSpace& space,
   return {};
 }
 
-void lead_to(Site& site, Encoding& encoding) {
+bool lead_to(Site& site, Encoding& encoding) {
   const StubFeatures features = wanted_features(site, encoding);
-  const auto stub =
-      std::find_if(encoding.stubs.begin(), encoding.stubs.end(),
-                   [&](const Encoding::Stub& one) { return one.features == features; });
+  const auto find = [&](const auto& is_right) {
+    return std::find_if(encoding.stubs.begin(), encoding.stubs.end(), is_right);
+  };
+  auto stub = find([&](const Encoding::Stub& one) { return one.features == features; });
+  if (stub == encoding.stubs.end())
+    stub = find([&](const Encoding::Stub& one) { return one.features.covers(features); });
+  if (stub == encoding.stubs.end()) return false;
   encoding.in_use = static_cast<size_t>(stub - encoding.stubs.begin());
   for (const arch::Copy& copy : stub->stub.copies)
     if (copy.window_offset != 0)
       runtime::set_continuation(site.address + copy.window_offset, stub->stub.copy + copy.offset);
   runtime::set_continuation(site.address, stub->stub.begin);
   if (encoding.trampoline) encoding.trampoline->stub->store(stub->stub.begin);
+  return true;
 }
 
 }  // namespace pinprick::library

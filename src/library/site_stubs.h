@@ -28,7 +28,9 @@ std::vector<arch::StubAction> stub_actions(const Site& site, const StubFeatures&
 Result<void, Error> make_stub(Site& site, Encoding& encoding, StubSpace& space,
                               const HistogramStore& histograms);
 
-// Makes threads that reach the site go on in the encoding's stub, which must be written already.
-void lead_to(Site& site, Encoding& encoding);
+// Makes threads that reach the site go on in the encoding's stub, which must be written already:
+// one that does exactly what is needed, or else more. Returns false if there is none, as no stub
+// was prepared since a change failed.
+bool lead_to(Site& site, Encoding& encoding);
 
 }  // namespace pinprick::library

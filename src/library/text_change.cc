@@ -37,8 +37,8 @@ TextChange removal(Site& site, Encoding* to) {
   return change;
 }
 
-TextChange placement(Site& site, Encoding& encoding) {
-  return {&site, &encoding, edit_of(encoding)};
+TextChange placement(Site& site, Encoding& encoding, size_t former_stub) {
+  return {&site, &encoding, edit_of(encoding), former_stub};
 }
 
 Result<void, Error> take_out(const target::SelfTarget& self, std::span<const TextChange> changes) {
@@ -62,13 +62,17 @@ Result<void, Error> take_out(const target::SelfTarget& self, std::span<const Tex
 }
 
 Result<void, Error> put_in(const target::SelfTarget& self, std::span<const TextChange> changes) {
-  return in_pieces(changes, [&](std::span<const TextChange> piece) -> Result<void, Error> {
+  size_t done = 0;
+  auto placed = in_pieces(changes, [&](std::span<const TextChange> piece) -> Result<void, Error> {
     if (auto ready = ready_for_breakpoints(); !ready) return ready;
     if (auto written = patch::place_live(self, edits_of(piece)); !written)
       return fail(system_error(written.error()));
     note_done(piece);
+    done += piece.size();
     return {};
   });
+  for (const TextChange& change : changes.subspan(done)) change.to->in_use = change.former_stub;
+  return placed;
 }
 
 }  // namespace pinprick::library

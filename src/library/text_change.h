@@ -27,18 +27,20 @@ struct TextChange {
   Site* site;
   Encoding* to;  // nullptr for the program's own text
   patch::LiveEdit edit;
+  size_t former_stub = 0;  // of `to`: in use until the text is written
 };
 
 // The change that removes the jump or breakpoint in place. `to` is nullptr, or the breakpoint that
 // is to remain, to whose stub the site leads already.
 TextChange removal(Site& site, Encoding* to);
 // The change that writes the encoding, to whose stub the site leads already.
-TextChange placement(Site& site, Encoding& encoding);
+TextChange placement(Site& site, Encoding& encoding, size_t former_stub);
 
 // Makes removals. While breakpoints do not work, nothing can be removed safely: then jumps stay,
 // and this fails only if one of them was to become a breakpoint.
 Result<void, Error> take_out(const target::SelfTarget& self, std::span<const TextChange> changes);
-// Makes placements. Fails if breakpoints do not work.
+// Makes placements. Fails if breakpoints do not work. A jump that could not be changed then leads
+// to its former stub, and its encoding says so.
 Result<void, Error> put_in(const target::SelfTarget& self, std::span<const TextChange> changes);
 
 // Calls f with each piece, in order, until it fails.

@@ -205,8 +205,8 @@ void tell_unwinder(const LoadedObject& object, bool is_program) {
     note_unwinder({object.extent(), functions_by([&](std::string_view name) {
                      return object.definition_of(name);
                    })});
-  lead(object.import_of(kFindObject), address_of(&find_object));
-  lead(object.import_of(kListObjects), address_of(&list_objects));
+  lead(object, object.import_of(kFindObject), address_of(&find_object));
+  lead(object, object.import_of(kListObjects), address_of(&list_objects));
 }
 
 // Which functions of the loader the program and this library's unwinder use.

@@ -50,6 +50,14 @@ bool has_ended(int32_t tid) {
   return system_call(SYS_tgkill, own_pid(), tid, 0) == kNoSuchThread;
 }
 
+// Which thread a new record is of. A child of vfork runs on its parent's thread, and registers that
+// one: its parent goes on with the record when the child has ended. So the child's TID says
+// nothing, and the record stays taken. No thread has that TID, and the kernel refuses it (EINVAL).
+int32_t tid_of_record() {
+  constexpr int32_t kUnknown = -2;
+  return owner.load(std::memory_order_relaxed) == own_pid() ? own_tid() : kUnknown;
+}
+
 // Returns zeroed memory; nullptr if there is none.
 void* map(long size) {
   const long memory =
@@ -64,7 +72,7 @@ Thread* add_threads() {
   auto* threads = static_cast<Thread*>(map(kBlock));
   if (threads == nullptr) __builtin_trap();
   constexpr long kCount = kBlock / static_cast<long>(sizeof(Thread));
-  threads[0].tid.store(own_tid(), std::memory_order_relaxed);
+  threads[0].tid.store(tid_of_record(), std::memory_order_relaxed);
   for (long i = 0; i + 1 < kCount; ++i) threads[i].next = &threads[i + 1];
   Thread* head = all_threads.load(std::memory_order_relaxed);
   do {
@@ -95,7 +103,7 @@ bool is_free(Thread& thread) {
 }
 
 Thread* take_free_thread() {
-  const auto find = [tid = own_tid()]() -> Thread* {
+  const auto find = [tid = tid_of_record()]() -> Thread* {
     for (Thread* thread = all_threads.load(std::memory_order_acquire); thread != nullptr;
          thread = thread->next) {
       int32_t free = 0;
@@ -112,9 +120,13 @@ Thread* take_free_thread() {
 
 }  // namespace
 
-Thread& register_thread() {
+void note_process() {
   int32_t unknown = 0;
   owner.compare_exchange_strong(unknown, own_pid());
+}
+
+Thread& register_thread() {
+  note_process();
   Thread* self = take_free_thread();
   // Clears what the record's former thread has begun. Without memset, which may have a probe.
   if (self->spans != nullptr)

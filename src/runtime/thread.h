@@ -45,6 +45,10 @@ struct alignas(64) Thread {
 
 extern constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
 
+// Says that threads are this process's. A child of vfork may be the first one to hit a probe: so
+// this is called before there is one.
+void note_process();
+
 // Called at a thread's first hit. Ends the process if there is no memory left.
 Thread& register_thread();
 

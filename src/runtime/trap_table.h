@@ -30,9 +30,10 @@ class TrapTable {
 
   Address get(Address key) const {
     const Slot& slot = const_cast<TrapTable*>(this)->find(key);
-    return slot.key.load(std::memory_order_acquire) == 0
-               ? 0
-               : slot.continuation.load(std::memory_order_relaxed);
+    // A slot that was free may be another key's by now.
+    return slot.key.load(std::memory_order_acquire) == key
+               ? slot.continuation.load(std::memory_order_relaxed)
+               : 0;
   }
 
   template <class F>

@@ -55,12 +55,12 @@ std::vector<std::unique_ptr<TrapTable>>& tables() {
   return *all;
 }
 
+}  // namespace
+
 Address continuation_of(Address trap) {
   const TrapTable* table = current.load(std::memory_order_acquire);
   return table == nullptr ? 0 : table->get(trap);
 }
-
-}  // namespace
 
 extern "C" {
 
@@ -129,6 +129,11 @@ void forget_continuations(Range code) {
   tables().back()->for_each([&](Address key, std::atomic<Address>& to) {
     if (code.contains(key)) to.store(0, std::memory_order_relaxed);
   });
+}
+
+void forget_continuation(Address trap, Address continuation) {
+  if (!tables().empty() && tables().back()->get(trap) == continuation)
+    tables().back()->set(trap, 0);
 }
 
 // Puts the program's present action first in the list. An action that it sets repeatedly is in the

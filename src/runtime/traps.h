@@ -16,9 +16,13 @@
 
 namespace pinprick::runtime {
 
-// For one thread at a time; any number of threads may trap meanwhile.
+// Returns 0 if there is none. Any thread may call it, also in a signal handler.
+Address continuation_of(Address trap);
+// These are for one thread at a time; any number of threads may trap meanwhile.
 void set_continuation(Address trap, Address continuation);
 void forget_continuations(Range code);  // for code that is not mapped any more
+// If it still is this one. Another object may be there by now, with breakpoints of its own.
+void forget_continuation(Address trap, Address continuation);
 
 // Installs our handler of SIGTRAP, unless it is installed. To be called again after the program may
 // have set a handler of its own, to which other traps then go.

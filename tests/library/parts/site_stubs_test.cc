@@ -59,5 +59,26 @@ TEST(StubActions, MayEnterASlotOnlyIfCallsAreMeasured) {
   EXPECT_TRUE(may({.before = true, .measures = true}));
 }
 
+// A batch that failed may have prepared no stub for what is left to do.
+TEST(LeadTo, TakesAStubThatDoesMoreIfThereIsNoOther) {
+  MadeSites made;
+  Site& site = made.add_probed(planned_jump(kText));
+  put_in_place(site, *site.jump, {.before = true});
+  put_in_place(site, *site.jump, {.counts = true, .before = true});
+  site.in_place = nullptr;
+  site.jump->in_use = 0;
+  EXPECT_TRUE(lead_to(site, *site.jump));
+  EXPECT_EQ(site.jump->in_use, 1u);
+}
+
+TEST(LeadTo, TakesNoStubThatDoesLess) {
+  MadeSites made;
+  Site& site = made.add_probed(planned_jump(kText));
+  EXPECT_FALSE(lead_to(site, *site.jump));
+  put_in_place(site, *site.jump, {.before = true});
+  site.in_place = nullptr;
+  EXPECT_FALSE(lead_to(site, *site.jump));
+}
+
 }  // namespace
 }  // namespace pinprick::library

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 #include "arch/code.h"
@@ -48,7 +49,7 @@ TEST(TextChange, PlacesAJumpToTheStubInUseOverTheOriginalBytes) {
   MadeSites made;
   Site& site = made.add_probed(planned_jump(kText));
   put_in_place(site, *site.jump, {.counts = true});
-  const TextChange change = placement(site, *site.jump);
+  const TextChange change = placement(site, *site.jump, 0);
   const Address stub = site.jump->stubs.front().stub.begin;
   EXPECT_EQ(change.to, &*site.jump);
   EXPECT_EQ(change.edit.site, kText);
@@ -74,10 +75,26 @@ TEST(TextChange, RemovesTheEncodingInPlaceAndLeavesABreakpointIfWanted) {
 TEST(TextChange, OfABreakpointIsOneByte) {
   MadeSites made;
   Site& site = made.add_probed(planned_breakpoint(kText));
-  const TextChange change = placement(site, site.breakpoint);
+  const TextChange change = placement(site, site.breakpoint, 0);
   EXPECT_EQ(change.edit.length, 1);
   EXPECT_EQ(change.edit.jump[0], arch::kBreakpoint);
   EXPECT_EQ(change.edit.original[0], 0x50);
+}
+
+// Nothing is mapped at the site, so nothing can be written there.
+TEST(TextChange, ThatFailedLeavesTheFormerStubInUse) {
+  MadeSites made;
+  SitePlan planned = planned_jump(kText);
+  planned.jump->boundaries.clear();
+  Site& site = made.add_probed(std::move(planned));
+  put_in_place(site, *site.jump, {.counts = true});
+  put_in_place(site, *site.jump, {.counts = true, .before = true});
+  ASSERT_EQ(site.jump->in_use, 1u);
+  const TextChange changes[] = {placement(site, *site.jump, 0)};
+  const auto self = target::SelfTarget::open();
+  ASSERT_TRUE(self.ok());
+  EXPECT_FALSE(put_in(*self, changes));
+  EXPECT_EQ(site.jump->in_use, 0u);
 }
 
 }  // namespace
