@@ -307,22 +307,24 @@ Result<void, Message> MeasuredFiles::scan() {
       const bool is_known = std::any_of(
           measured_.begin(), measured_.end(),
           [&](const Measurement& one) { return one.process().pid == pid && !one.has_ended(); });
-      if (is_known || !filter_.admits(pid) || is_measured_with_parent(pid, *maps)) continue;
+      if (is_known || !filter_.admits(pid) || parent_of(*maps, pid) != nullptr) continue;
       begin_one(pid, Progress::runs);
     }
   }
   return {};
 }
 
-// A child that was forked from a process with probes counts in that one's session.
-bool MeasuredFiles::is_measured_with_parent(pid_t pid,
-                                            const std::vector<image::Mapping>& maps) const {
-  return std::any_of(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+// A child that was forked from a process with probes counts in that one's session. Returns null if
+// it is no such child.
+const Measurement* MeasuredFiles::parent_of(const std::vector<image::Mapping>& maps,
+                                            pid_t pid) const {
+  for (const image::Mapping& mapping : maps) {
     const pid_t parent = owner_of_session(mapping);
-    return parent != pid && std::any_of(measured_.begin(), measured_.end(), [&](const auto& one) {
-             return one.process().pid == parent;
-           });
-  });
+    if (parent == pid) continue;
+    for (const Measurement& one : measured_)
+      if (one.process().pid == parent) return &one;
+  }
+  return nullptr;
 }
 
 // The patterns for the process: with the names that the files have in it, or will probably have
@@ -445,9 +447,24 @@ void MeasuredFiles::measure(const target::ExecCatcher::Caught& caught) {
     measured->note_mapped();
     return;
   }
+  if (caught.has_loaded && begin_with_parent(pid)) return;
   // Calls are timed once the loader has mapped all that belongs to the library.
   const bool is_early = kind_of(options_) == placement::Kind::latency || !caught.has_loaded;
   begin_one(pid, caught.at_start && is_early ? Progress::at_exec : Progress::runs);
+}
+
+// Returns whether the process counts in the session of the one that it was forked from. If it has
+// none of its own yet, and cannot have one just now, the library is armed when it has.
+bool MeasuredFiles::begin_with_parent(pid_t pid) {
+  const auto maps = image::read_maps(pid);
+  const Measurement* const parent = maps ? parent_of(*maps, pid) : nullptr;
+  if (parent == nullptr) return false;
+  auto begun = Measurement::begin_forked(pid, *parent, listener_);
+  if (!begun) return true;
+  if (const auto* spec = spec_for(*maps)) begun->reselect(*spec);
+  begun->note_mapped();
+  measured_.push_back(*std::move(begun));
+  return true;
 }
 
 // A process that has ended may have forked children, which have its probes and count in its session

@@ -87,7 +87,8 @@ class MeasuredFiles {
   void measure(const target::ExecCatcher::Caught& caught);
   void begin_one(pid_t pid, session::Progress progress);
   const session::MeasurementSpec* spec_for(const std::vector<image::Mapping>& maps);
-  bool is_measured_with_parent(pid_t pid, const std::vector<image::Mapping>& maps) const;
+  const session::Measurement* parent_of(const std::vector<image::Mapping>& maps, pid_t pid) const;
+  bool begin_with_parent(pid_t pid);
   void note_names(pid_t pid, const std::vector<image::Mapping>& maps);
   bool runs_file(pid_t pid) const;
   void finish_ended();

@@ -45,7 +45,8 @@ Result<void, Message> MeasuredTree::begin() {
   std::sort(pids.begin(), pids.end());
   pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
   if (options_.has_command()) {
-    auto launched = session::Launched::start(options_.command, interrupts_.before());
+    auto launched =
+        session::Launched::start(options_.command, interrupts_.before(), interrupts_.descriptor());
     if (!launched) return fail(message(launched.error()));
     launched_.emplace(*std::move(launched));
     follower_.set_own(launched_->pid());

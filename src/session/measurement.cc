@@ -114,12 +114,26 @@ Result<Measurement, MeasurementError> Measurement::begin_forked(pid_t pid,
   measurement.is_forked_ = true;
   measurement.known_ = parent.known_;
   measurement.mapped_ = parent.mapped_;
+  measurement.forget_what_came_later(parent);
   measurement.object_code_ = parent.object_code_;
   measurement.armed_ns_ = measurement.reported_ns_ = monotonic_ns();
   measurement.admit_callers();
   // What it has loaded since the fork, its parent's hook did not tell.
   if (measurement.engine_.loader() != nullptr) measurement.look_again();
   return measurement;
+}
+
+// What the parent has loaded and armed since the fork is not armed here, even if this process has
+// loaded the same to the same place.
+void Measurement::forget_what_came_later(const Measurement& parent) {
+  for (const engine::Batch& batch : parent.engine_.batches()) {
+    const bool is_taken = std::any_of(engine_.batches().begin(), engine_.batches().end(),
+                                      [&](const auto& own) { return own.image == batch.image; });
+    // One that could not be taken counts with the parent.
+    if (is_taken || batch.session.is_in(process_.pid)) continue;
+    for (const auto& object : batch.image->objects) known_.erase({object->path(), object->bias()});
+    mapped_.clear();
+  }
 }
 
 std::vector<pid_t> Measurement::forked() const {

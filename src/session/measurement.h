@@ -165,6 +165,7 @@ class Measurement {
   void leave_out_unfinished(std::vector<image::Match>& matches);
   void note_load_missed(const MeasurementError& why);
   void forget_unloaded(const image::ProcessImage& now);
+  void forget_what_came_later(const Measurement& parent);
   void admit_callers();
 
   // Has the process ended, or does it run another program?
