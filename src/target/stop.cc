@@ -52,6 +52,10 @@ bool is_traced_by_us(pid_t tid) {
   return status && status->tracer == ::gettid();
 }
 
+bool is_end(const siginfo_t& seen) {
+  return seen.si_code == CLD_EXITED || seen.si_code == CLD_KILLED || seen.si_code == CLD_DUMPED;
+}
+
 // Like waitpid(), but if a child of ours has ended, returns -1 and leaves its exit status to be
 // waited for elsewhere. The child may end between two looks, so once it is known to live, only
 // stops are waited for. Returns -1 with EAGAIN if the first thread has ended meanwhile: the end is
@@ -63,7 +67,7 @@ pid_t wait_once(pid_t pid, pid_t tid, int& status) {
   siginfo_t seen = {};
   if (tid != pid || ::waitid(P_PID, id, &seen, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
     return ::waitpid(tid, &status, __WALL | WNOHANG);
-  if (seen.si_code == CLD_EXITED || seen.si_code == CLD_KILLED || seen.si_code == CLD_DUMPED) {
+  if (is_end(seen)) {
     const auto ended = read_status(pid);
     if (!ended || ended->parent != ::getpid()) return ::waitpid(tid, &status, __WALL | WNOHANG);
     errno = ECHILD;
@@ -372,9 +376,11 @@ void Stop::wait_for_ended(int) {
   const auto wait_for = [](pid_t tid) {
     // The kernel removes the first thread by itself.
     if (tid == in_seize->pid_ || ended_count == ended.size()) return;
+    // A stop is reported as well, whatever is asked for, and is left to be waited for elsewhere.
     siginfo_t info = {};
-    constexpr int kLook = WEXITED | WNOHANG | __WALL;
-    if (::waitid(P_PID, static_cast<id_t>(tid), &info, kLook) == 0 && info.si_pid == tid)
+    constexpr int kWait = WEXITED | WNOHANG | __WALL;
+    if (::waitid(P_PID, static_cast<id_t>(tid), &info, kWait | WNOWAIT) == 0 && is_end(info) &&
+        ::waitid(P_PID, static_cast<id_t>(tid), &info, kWait) == 0)
       ended[ended_count++] = tid;
   };
   for (const pid_t tid : in_seize->seized_) wait_for(tid);
