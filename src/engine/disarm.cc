@@ -12,6 +12,7 @@
 
 #include "arch/stub.h"
 #include "base/clock.h"
+#include "engine/failures.h"
 #include "engine/forked_session.h"
 #include "engine/kept_memory.h"
 #include "engine/open_calls.h"
@@ -102,8 +103,7 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
   auto maps = image::read_maps(target.pid());
   if (!maps) return fail(maps.error());  // which does not mean that nothing is mapped
   presence.maps = *std::move(maps);
-  std::vector<Range> no_slots;  // our code without that of slots: their calls are in `slots`
-  std::vector<Range> called;    // return addresses of calls that our code makes to the program's
+  std::vector<Range> called;  // return addresses of calls that our code makes to the program's
   for (const MappingEntry& entry : journal.mappings) {
     if (!is_ours(target.memory(), entry, presence.maps, file)) continue;
     if (entry.kind == MappingEntry::Kind::runtime_code) {
@@ -117,9 +117,6 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
     }
     if (!layout::is_code(entry.kind)) continue;
     presence.code.push_back({entry.address, entry.address + entry.size});
-    no_slots.push_back(presence.code.back());
-    if (no_slots.back().contains(presence.slots.first_code()))
-      no_slots.back().end = presence.slots.first_code();
   }
   for (const layout::SiteEntry& site : journal.sites) {
     if (site.phase != layout::SiteEntry::Phase::unwinder_hook) continue;
@@ -135,7 +132,7 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
   };
   for (const auto& thread : stop.threads())
     if (contains(presence.code, thread.instruction_pointer()) || takes_over(thread) ||
-        patch::signal_returns_to(presence.maps, target.memory(), thread, no_slots) ||
+        patch::signal_returns_to(presence.maps, target.memory(), thread, presence.code) ||
         unwinds(thread, target.memory(), presence.maps, unwinders, presence.slots) ||
         (!called.empty() &&
          patch::stack_leads_to(presence.maps, target.memory(), thread, called, ~Address{0})))
@@ -155,6 +152,15 @@ Result<void, ledger::SessionError> unmap(const target::RemoteTarget& target,
   if (descriptors.empty() && mapped.empty()) return {};
 
   const auto work = [&](target::HijackedThread& thread) -> Result<void, ledger::SessionError> {
+    // Only the slots say which of them have to stay. If we die when some of that is unmapped, a
+    // later controller leaves all of it alone.
+    if (kept.slot_bytes != 0) {
+      for (MappingEntry& entry : journal.mappings)
+        if (entry.kind == MappingEntry::Kind::runtime_data ||
+            entry.kind == MappingEntry::Kind::runtime_code)
+          entry.progress = MappingEntry::Progress::none;
+      if (auto written = noted(file.write_mappings(journal)); !written) return written;
+    }
     for (int descriptor : descriptors)
       static_cast<void>(thread.call(SYS_close, static_cast<uint64_t>(descriptor)));
     for (const MappingEntry& entry : mapped) {
@@ -328,8 +334,8 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
   if (!report.memory_left) {
     auto probes = presence.code;
     probes.insert(probes.end(), others.code().begin(), others.code().end());
-    auto needed =
-        keep_what_is_needed(target.memory(), journal, presence.slots, presence.maps, probes);
+    auto needed = keep_what_is_needed(target.memory(), journal, presence.slots, presence.maps,
+                                      {.own = presence.code, .all = probes});
     if (!needed) return refused(needed.error());
     kept = *std::move(needed);
   }
@@ -365,13 +371,14 @@ Result<DisarmReport, ledger::SessionError> disarm(const target::RemoteTarget& ta
     auto report = take_out(target, image, file, journal, timeout_ns, armed);
     const bool is_done = report && !report->memory_left;
     if (report) take_out_of_forked(file, journal, &image, timeout_ns, *report);
-    if (is_done) file.remove();
+    // By the file, a later detach finds what is left in children.
+    if (is_done && report->forked_left == 0) file.remove();
     if (is_done || !target.is_over()) return report;
   }
   DisarmReport report;
   report.target_gone = true;
   take_out_of_forked(file, journal, &image, timeout_ns, report);
-  file.remove();
+  if (report.forked_left == 0) file.remove();
   return report;
 }
 

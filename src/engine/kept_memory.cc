@@ -86,11 +86,13 @@ std::optional<KeptJump> jump_back(Address from, Address to) {
 }
 
 Result<void, SystemError> keep_stubs(const target::Memory& memory, const layout::Session& journal,
-                                     KeptMemory& kept) {
+                                     const std::vector<Range>& own, KeptMemory& kept) {
   std::map<Address, Address> end_of;  // end of the kept part of an arena, by the arena's address
   for (const SiteEntry& site : journal.sites) {
     if (!may_be_known(site)) continue;
     const Address at = site.target();
+    if (std::none_of(own.begin(), own.end(), [&](Range range) { return range.contains(at); }))
+      continue;
     if (const auto* arena = mapping_around(journal, MappingEntry::Kind::stubs, at)) {
       const auto jump = jump_back(at, site.address);
       if (!jump) continue;
@@ -118,10 +120,10 @@ Result<KeptMemory, SystemError> keep_what_is_needed(const target::Memory& memory
                                                     const layout::Session& journal,
                                                     const SlotUse& use,
                                                     const std::vector<image::Mapping>& maps,
-                                                    const std::vector<Range>& code) {
+                                                    const SessionCode& code) {
   KeptMemory kept;
-  if (image::has_anonymous_code(maps, code))
-    if (auto done = keep_stubs(memory, journal, kept); !done) return fail(done.error());
+  if (image::has_anonymous_code(maps, code.all))
+    if (auto done = keep_stubs(memory, journal, code.own, kept); !done) return fail(done.error());
   for (Range range : kept.ranges) kept.stub_bytes += range.size();
   if (auto done = keep_slots(memory, journal, use, kept); !done) return fail(done.error());
   std::sort(kept.ranges.begin(), kept.ranges.end(),

@@ -42,12 +42,17 @@ struct KeptMemory {
 };
 
 // Rewrites the memory to keep, as above; unmaps nothing. All threads must be stopped and outside
-// our code. `code` is the executable memory of all sessions in the process.
+// our code. An arena that is not whole is left alone: an earlier attempt has rewritten it before it
+// unmapped a part.
+struct SessionCode {
+  const std::vector<Range>& own;  // of this session, as far as it is there as it was mapped
+  const std::vector<Range>& all;  // of all sessions in the process
+};
 Result<KeptMemory, SystemError> keep_what_is_needed(const target::Memory& memory,
                                                     const layout::Session& journal,
                                                     const SlotUse& use,
                                                     const std::vector<image::Mapping>& maps,
-                                                    const std::vector<Range>& code);
+                                                    const SessionCode& code);
 
 // Marks the kept stubs so that later sessions find them. To be called after the rest is unmapped.
 void mark_kept(const target::Memory& memory, const KeptMemory& kept);

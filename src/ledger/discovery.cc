@@ -51,15 +51,21 @@ class LivingProcesses {
   std::map<std::pair<pid_t, uint64_t>, bool> known_;
 };
 
-// Removes a file of this user's, unless a process has it open or mapped.
+// Removes a file of this user's, in a folder of this user's, unless a process has it open or
+// mapped. By the folder's descriptor: the path may lead somewhere else at any time.
 void remove_unless_open(const std::string& path) {
-  auto file = open_file(path, O_RDWR | O_NOFOLLOW);
+  const size_t slash = path.rfind('/');
+  const Fd folder(
+      ::open(path.substr(0, slash).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat there = {};
+  if (!folder || ::fstat(folder.get(), &there) != 0 || there.st_uid != ::geteuid()) return;
+  const char* const name = path.c_str() + slash + 1;
+  const Fd file(::openat(folder.get(), name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   // The kernel grants the lease only if no other process has the file open. One who opens it while
   // we have the lease makes the kernel send a signal: not SIGIO, which would end us.
-  if (file && ::fstat(file->get(), &there) == 0 && there.st_uid == ::geteuid() &&
-      ::fcntl(file->get(), F_SETSIG, SIGURG) == 0 && ::fcntl(file->get(), F_SETLEASE, F_WRLCK) == 0)
-    ::unlink(path.c_str());
+  if (file && ::fstat(file.get(), &there) == 0 && there.st_uid == ::geteuid() &&
+      ::fcntl(file.get(), F_SETSIG, SIGURG) == 0 && ::fcntl(file.get(), F_SETLEASE, F_WRLCK) == 0)
+    ::unlinkat(folder.get(), name, 0);
 }
 
 }  // namespace
@@ -96,7 +102,9 @@ void for_each_session(std::optional<pid_t> pid, const std::string& except, const
       continue;
     }
     const bool lives = living.has(journal->header);
-    if (lives && !is_trusted(*file, journal->header.pid)) {
+    // What is looked for by the process's number must be of that process.
+    const bool is_named = names_process(path, journal->header.pid, journal->header.start_time);
+    if (!is_named || (lives && !is_trusted(*file, journal->header.pid))) {
       note(FileError{FileError::Cause::untrusted, path, 0, {}, 0});
       continue;
     }
@@ -157,11 +165,15 @@ void remove_files_of_dead() {
     if (status && status->start_time == named->start_time && status->state != 'Z' &&
         status->state != 'X')
       continue;
-    if (is_kept(path)) continue;
+    // Others' files are not even read.
+    struct stat there = {};
+    if (::lstat(path.c_str(), &there) != 0 || there.st_uid != ::geteuid() || is_kept(path))
+      continue;
     remove_unless_open(path);
   }
   // They have their names while they are mapped, from the start.
-  for (const std::string& path : find_recorded_files(std::nullopt)) remove_unless_open(path);
+  for (const std::string& path : find_recorded_files(std::nullopt))
+    if (process_named(path)) remove_unless_open(path);
 }
 
 namespace {

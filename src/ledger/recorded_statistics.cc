@@ -273,7 +273,10 @@ FoundRecordings find_recordings(std::optional<pid_t> pid, RecordedFile::Access a
   FoundRecordings found;
   for (const std::string& path : find_recorded_files(pid)) {
     auto file = RecordedFile::open(path, access);
-    if (file)
+    // What is looked for by the process's number must be of that process.
+    if (file && !names_process(path, file->pid(), file->start_time()))
+      found.unreadable.push_back({Cause::untrusted, path, 0});
+    else if (file)
       found.files.push_back(*std::move(file));
     else if (file.error().system_error != ENOENT)
       found.unreadable.push_back(file.error());

@@ -16,7 +16,9 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "layout/recorded_file.h"
 #include "layout/session_file.h"
@@ -58,8 +60,14 @@ bool on_tmpfs(const std::string& path) {
 // none if it cannot be read. Each attach looks through all folders.
 template <typename Take>
 void for_each_name(const std::string& folder, std::string_view prefix, const Take& take) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), &::closedir);
-  if (!open) return;
+  // No link: it would lead to files that are none of ours.
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::fdopendir(fd), &::closedir);
+  if (!open) {
+    ::close(fd);
+    return;
+  }
   while (const dirent* entry = ::readdir(open.get()))
     if (const std::string_view name = entry->d_name;
         name.starts_with(prefix) && name != "." && name != "..")
@@ -73,8 +81,12 @@ std::vector<std::string> find_files(std::string_view suffix, std::optional<pid_t
                 [&](auto name) { folders.push_back(fmt::format("/dev/shm/{}", name)); });
   for_each_name("/run/user", "",
                 [&](auto name) { folders.push_back(fmt::format("/run/user/{}/pinprick", name)); });
-  std::sort(folders.begin(), folders.end());
-  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
+  // One folder may have several names: with a slash at its end, or by a link above it.
+  std::set<std::pair<dev_t, ino_t>> seen;
+  std::erase_if(folders, [&](const std::string& folder) {
+    struct stat there = {};
+    return ::lstat(folder.c_str(), &there) != 0 || !seen.emplace(there.st_dev, there.st_ino).second;
+  });
 
   std::vector<std::string> files;
   for (const std::string& folder : folders)

@@ -21,7 +21,7 @@ Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
     engine::DisarmReport gone;
     gone.target_gone = true;
     engine::take_out_of_forked(*file, *journal, nullptr, timeout_ns, gone);
-    file->remove();
+    if (gone.forked_left == 0) file->remove();
     return gone;
   }
   auto subject = look_at(pid, store);

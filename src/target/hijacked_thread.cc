@@ -353,11 +353,12 @@ std::optional<int> HijackedThread::next_stop(const std::function<bool()>& is_eno
 
 namespace {
 
-// A group stop starts or ends here; it takes effect when the thread is finally resumed. SIGSTOP,
-// which starts one, cannot be blocked, and would be lost if we did not deliver it.
+// Most signals are blocked as long as the thread has our registers, but SIGSTOP cannot be, and a
+// thread that has restored itself has its own mask. What is not delivered is lost. A group stop
+// starts or ends otherwise; it takes effect when the thread is finally resumed.
 uint64_t signal_to_deliver(int status) {
-  const bool delivers = status >> 16 == 0;
-  return delivers && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0;
+  const bool delivers = status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
+  return delivers ? static_cast<uint64_t>(WSTOPSIG(status)) : 0;
 }
 
 }  // namespace
@@ -374,10 +375,10 @@ bool HijackedThread::run_to_call_stop() {
   }
 }
 
-// Gives the thread our registers, and blocks its signals.
+// Gives the thread our registers, and blocks its signals: each time, as the script may have restored
+// the mask.
 bool HijackedThread::start(const arch::Registers& registers) {
-  if (!write_registers(tid_, registers)) return false;
-  if (!has_our_registers_ && !set_mask(tid_, UINT64_MAX)) return false;
+  if (!write_registers(tid_, registers) || !set_mask(tid_, UINT64_MAX)) return false;
   has_our_registers_ = true;
   return true;
 }

@@ -56,6 +56,19 @@ TEST(TopModel, TheWholeTimeHasAllIntervals) {
   EXPECT_EQ(figures_of(model, "f").calls, 6u);
 }
 
+// A statistic may be removed, and made anew with other steps.
+TEST(TopModel, TheWholeTimeBeginsAnewWithAHistogramOfOtherSteps) {
+  Model model;
+  model.update(report_of({calls_of("f", 4, 16)}), 1);
+  session::LatencyRow other = calls_of("f", 0, 0);
+  other.histogram = stats::Histogram(5);
+  other.histogram.record(100'000);
+  model.update(report_of({other}), 2);
+  model.settle();
+  model.press(key_of('i'));
+  EXPECT_EQ(figures_of(model, "f").calls, 1u);
+}
+
 TEST(TopModel, AFunctionThatAReportLeavesOutHasNoCallsInThatInterval) {
   Model model;
   model.update(report_of({calls_of("f", 4, 16), calls_of("g", 1, 16)}), 1);

@@ -127,6 +127,9 @@ void Model::update(const Report& report, double now_s) {
     Row& row = live_.rows[indices[i]];
     const session::LatencyRow& recorded = report.rows[i];
     row.interval = recorded.histogram;
+    // A statistic may have been made anew, with other steps.
+    if (row.whole.bits() != recorded.histogram.bits())
+      row.whole = stats::Histogram(recorded.histogram.bits());
     if (recorded.histogram.count() != 0) row.whole.merge(recorded.histogram);
     row.losses.add(recorded);
     row.history.add(std::max(now_s - report.seconds, 0.0), now_s,
