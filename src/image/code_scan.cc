@@ -190,8 +190,12 @@ RegisterJumps Scanner::decode_region(const Region& region, size_t index, TextFac
       targets_.add_callee(instruction->target);
     else if (instruction->has_target())
       targets_.add(instruction->target);
-    if (instruction->special == arch::Special::lea && instruction->has_rip_operand)
-      piece.taken.push_back(instruction->memory);
+    if (instruction->has_rip_operand) {
+      if (instruction->special == arch::Special::lea)
+        piece.taken.push_back(instruction->memory);
+      else if (instruction->memory - text.address < text.bytes.size())
+        targets_.add(instruction->memory);  // data among the code, which must stay as it is
+    }
     if (object_.fixed_addresses && instruction->immediate_size >= 4)
       piece.taken.push_back(instruction->immediate);
     // table(,%reg,8), and `lea label(%reg), %reg` before a jump there. The operand of a jump counts

@@ -640,19 +640,23 @@ void ElfFile::append_packed_relocations(std::vector<Relocation>& relocations) co
   }
 }
 
-std::vector<Range> ElfFile::procedure_linkage_tables() const {
-  std::vector<Range> ranges;
+std::vector<ElfFile::CodeSection> ElfFile::code_sections() const {
+  std::vector<CodeSection> sections;
   size_t names = 0;
-  if (elf_getshdrstrndx(elf_, &names) != 0) return ranges;
+  if (elf_getshdrstrndx(elf_, &names) != 0) return sections;
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
     GElf_Shdr header;
     if (gelf_getshdr(section, &header) == nullptr || !(header.sh_flags & SHF_EXECINSTR)) continue;
-    const char* name = elf_strptr(elf_, names, header.sh_name);
-    if (name == nullptr) continue;
-    const std::string_view text = name;
-    if (text.starts_with(".plt") || text == ".iplt")
-      ranges.push_back({header.sh_addr, header.sh_addr + header.sh_size});
+    if (const char* name = elf_strptr(elf_, names, header.sh_name))
+      sections.push_back({name, {header.sh_addr, header.sh_addr + header.sh_size}});
   }
+  return sections;
+}
+
+std::vector<Range> ElfFile::procedure_linkage_tables() const {
+  std::vector<Range> ranges;
+  for (const auto& [name, range] : code_sections())
+    if (name.starts_with(".plt") || name == ".iplt") ranges.push_back(range);
   return ranges;
 }
 

@@ -176,7 +176,12 @@ class ElfFile {
   std::vector<SymbolName> symbol_names() const;
   std::vector<Relocation> relocations() const;
 
-  // Found by section name; empty without section headers.
+  // Sections with code, as the section headers say; empty without these.
+  struct CodeSection {
+    std::string_view name;
+    Range range;
+  };
+  std::vector<CodeSection> code_sections() const;
   std::vector<Range> procedure_linkage_tables() const;
   struct Bytes {
     Address address = 0;

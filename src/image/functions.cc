@@ -111,6 +111,7 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
                                    std::span<const FrameEntry> frames) {
   FunctionTable table;
   const auto linkage_tables = object.procedure_linkage_tables();
+  const auto sections = object.code_sections();
   const auto in_linkage_table = [&](Address address) {
     return std::any_of(linkage_tables.begin(), linkage_tables.end(),
                        [&](Range range) { return range.contains(address); });
@@ -208,6 +209,9 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
     for (const Segment& segment : object.segments())
       if (segment.executable && segment.range.contains(function.range.begin))
         limit = segment.range.end;
+    // Data may come after code in the same segment.
+    for (const auto& section : sections)
+      if (section.range.contains(function.range.begin)) limit = std::min(limit, section.range.end);
     if (i + 1 < table.functions_.size())
       limit = std::min(limit, table.functions_[i + 1].range.begin);
     for (Range plt : linkage_tables)

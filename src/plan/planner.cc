@@ -88,6 +88,19 @@ bool starts_block(const FunctionCode& function, Address at) {
          (function.targets->contains(at) && !function.targets->is_callee(at));
 }
 
+// Zeros may be padding, or the beginning of a constant. As padding, they are followed by nothing
+// else.
+static bool is_padding_to_limit(const FunctionCode& function, Address at) {
+  while (at < function.limit()) {
+    const auto instruction = instruction_at(function, at);
+    const bool is_filler = instruction && (instruction->special == Special::nop ||
+                                           instruction->special == Special::int3);
+    if (!is_filler && bytes_at(function, at)[0] != 0) return false;
+    at = is_filler ? instruction->end() : at + 1;
+  }
+  return true;
+}
+
 Address padding_end(const FunctionCode& function, Address at, Address needed) {
   while (at < needed) {
     const auto instruction = instruction_at(function, at);
@@ -95,7 +108,7 @@ Address padding_end(const FunctionCode& function, Address at, Address needed) {
         (instruction->special == Special::nop || instruction->special == Special::int3)) {
       at = instruction->end();
     } else if (at >= function.range.end && at < function.limit() &&
-               bytes_at(function, at)[0] == 0) {
+               bytes_at(function, at)[0] == 0 && is_padding_to_limit(function, at)) {
       ++at;
     } else {
       break;

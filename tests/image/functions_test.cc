@@ -200,6 +200,23 @@ INSTANTIATE_TEST_SUITE_P(Libraries, LibraryFunctions,
                          testing::Values("/lib/x86_64-linux-gnu/libc.so.6",
                                          "/lib/x86_64-linux-gnu/libm.so.6"));
 
+// _fini has no size, and its segment goes on with constants.
+TEST(FunctionsWithoutSize, EndWhereTheirSectionEnds) {
+  auto file = load_file(program("throws_one_segment"));
+  ASSERT_TRUE(file);
+  const auto all = sections(program("throws_one_segment"));
+  const Range text = all.at(".text").range, fini = all.at(".fini").range;
+  size_t found = 0;
+  for (const Function& function : file->objects.at(0)->functions().functions())
+    for (const Range section : {text, fini})
+      if (section.contains(function.range.begin)) {
+        EXPECT_LE(function.range.end, section.end);
+        EXPECT_LE(function.limit, section.end);
+        ++found;
+      }
+  EXPECT_GT(found, 3u);
+}
+
 TEST(PltEntries, AreNotFunctions) {
   auto file = load_file(program("basic_pie"));
   ASSERT_TRUE(file);

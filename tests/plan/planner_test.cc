@@ -274,6 +274,13 @@ TEST(PlanPad, TakesZerosBetweenFunctions) {
                 {2}});
 }
 
+// A constant of the function after it, which begins with zeros.
+TEST(PlanPad, LeavesZerosAloneThatOtherBytesFollow) {
+  auto data = repeated(0, 13);
+  data.back() = 1;
+  expect_refusal(Function(joined({kXorEax, kRet}), data), 0, Reason::too_short, 3);
+}
+
 TEST(PlanPad, TakesPaddingOfSeveralKinds) {
   // ret | nop; int3; xchg %ax,%ax
   expect_patch(Function(kRet, {0x90, 0xcc, 0x66, 0x90}), 0,

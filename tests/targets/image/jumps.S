@@ -382,4 +382,9 @@ to_word:
   ret
 to_packed_word:
   ret
+reads_constant:
+  movdqu to_constant(%rip), %xmm0
+  ret
+to_constant:
+  .quad 0, 0
   .section .note.GNU-stack, "", @progbits
