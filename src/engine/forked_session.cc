@@ -102,6 +102,9 @@ Result<ForkedSession, ledger::SessionError> fork_session(const target::RemoteTar
   layout::Session own = journal_for(child, journal);
   const auto maps = image::read_maps(pid);
   if (!maps) return attach_failure(pid, AttachCause::exited);
+  if (std::any_of(own.sites.begin(), own.sites.end(), has_left))
+    return_shared_sites(own, OtherSites::find(pid, child.memory(), *maps, file.path()),
+                        child.memory());
   if (auto chosen = choose_scratch(pid, *maps, own); !chosen) return fail(chosen.error());
   auto created = create_session_file(*folder, child, *maps, own);
   if (!created) return fail(created.error());

@@ -1,6 +1,7 @@
 #include "engine/inherited_journal.h"
 
-#include <vector>
+#include <algorithm>
+#include <span>
 
 #include "patch/text_edit.h"
 
@@ -10,21 +11,25 @@ using layout::SemaphoreEntry;
 using layout::SessionState;
 using layout::SiteEntry;
 
+namespace {
+
+// Does the site hold our jump? A debugger's breakpoint may lie in it.
+bool holds_jump(const target::Memory& memory, const patch::TextEdit& jump) {
+  constexpr uint8_t kBreakpoint = 0xcc;
+  uint8_t there[sizeof jump.after];
+  const auto bytes = std::span(there).first(jump.length);
+  if (!memory.read(jump.address, bytes)) return false;
+  return (bytes[0] == jump.after[0] || bytes[0] == kBreakpoint) &&
+         std::equal(bytes.begin() + 1, bytes.end(), jump.after + 1);
+}
+
+}  // namespace
+
 layout::Session inherited(layout::Session journal, const target::Memory& memory) {
   // Before it was armed, there was nothing to inherit.
   if (journal.header.state == SessionState::disarmed) journal.header.state = SessionState::armed;
-  std::vector<SiteEntry*> left;
-  std::vector<patch::TextEdit> jumps;
-  for (SiteEntry& site : journal.sites) {
-    if (site.phase != SiteEntry::Phase::gone && site.phase != SiteEntry::Phase::removed) continue;
-    left.push_back(&site);
-    jumps.push_back(patch::arming(site));
-  }
-  const auto held = patch::examine(memory, jumps);
-  // Other bytes than ours may be another owner's jump, or a breakpoint in ours.
-  for (size_t i = 0; i < left.size(); ++i)
-    if (held[i] == patch::EditOutcome::already || held[i] == patch::EditOutcome::different)
-      left[i]->return_to_text();
+  for (SiteEntry& site : journal.sites)
+    if (has_left(site) && holds_jump(memory, patch::arming(site))) site.return_to_text();
   for (SemaphoreEntry& semaphore : journal.semaphores)
     if (semaphore.progress == SemaphoreEntry::Progress::lowered)
       semaphore.progress = SemaphoreEntry::Progress::raised;

@@ -163,6 +163,17 @@ OtherSites::OtherSites(std::span<const layout::Session* const> journals,
     sites_[i].is_in_text = held[i] == patch::EditOutcome::already;
 }
 
+bool return_shared_sites(layout::Session& journal, const OtherSites& others,
+                         const target::Memory& memory) {
+  bool has_any = false;
+  for (SiteEntry& site : journal.sites) {
+    if (!has_left(site) || !others.share_with(memory, head_of(journal, site))) continue;
+    site.return_to_text();
+    has_any = true;
+  }
+  return has_any;
+}
+
 OtherSites OtherSites::find(pid_t pid, const target::Memory& memory, const std::string& own) {
   // Without maps the process is gone.
   const auto maps = image::read_maps(pid);
@@ -181,6 +192,10 @@ OtherSites OtherSites::find(pid_t pid, const target::Memory& memory,
     journals.push_back(&session.journal);
   }
   OtherSites others(journals, memory);
+  bool has_more = false;
+  for (ledger::FoundSession& session : inherited)
+    has_more = return_shared_sites(session.journal, others, memory) || has_more;
+  if (has_more) others = OtherSites(journals, memory);
   others.program_ = patch::OwnProbes::read(memory, maps);
   const auto& code = others.program_.code();
   others.code_.insert(others.code_.end(), code.begin(), code.end());

@@ -136,6 +136,11 @@ class OtherSites {
   patch::OwnProbes program_;
 };
 
+// Puts the sites back in the text that the journal of a process calls gone, and that are in a list
+// in one that was forked from it (inherited_journal.h). Returns whether there are any.
+bool return_shared_sites(layout::Session& journal, const OtherSites& others,
+                         const target::Memory& memory);
+
 // Reads the target's memory, its text as it would be without the others' jumps. The program may
 // place and remove probes of its own meanwhile, but must not have placed its first one since
 // `others` were found.

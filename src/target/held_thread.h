@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <utility>
 
 #include "target/hold_guard.h"
@@ -33,10 +34,18 @@ class HeldThread {
   // These return whether the calling thread holds that thread, or any thread of that process.
   static bool is_held(pid_t pid, pid_t tid);
   static bool holds_any_of(pid_t pid);
+  // Calls f with each thread of that process that the calling thread holds. May be called in a
+  // signal handler while the calling thread changes nothing of this.
+  template <class F>
+  static void for_each_of(pid_t pid, const F& f) {
+    for (auto one = held_.lower_bound({pid, 0}); one != held_.end() && one->first == pid; ++one)
+      f(one->second);
+  }
   // Makes the thread no longer count as held: other code lets it go.
   static void forget(pid_t pid, pid_t tid);
 
  private:
+  static thread_local std::set<std::pair<pid_t, pid_t>> held_;
   HoldGuard guard_;
   pid_t pid_ = 0;
   pid_t tid_ = 0;

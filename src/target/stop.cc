@@ -248,7 +248,12 @@ Result<Stop, AttachError> Stop::one_thread(pid_t pid, pid_t tid, unsigned timeou
       return refuse(AttachCause::not_64_bit, tid, 0);
     return stop;
   }
-  if (auto refused = seize(pid, tid)) return fail(*refused);
+  {
+    std::optional<Nudge> nudge;
+    if (HeldThread::holds_any_of(pid) || unsettled.contains(pid))
+      nudge.emplace(&Stop::wait_for_ended);
+    if (auto refused = stop.seize_one(tid)) return fail(*refused);
+  }
   stop.seized_ = {tid};
   stop.interrupt(stop.seized_);
   bool timed_out = false;
@@ -367,7 +372,7 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
 // gone, and one that we trace has gone when we have waited for its end. So there a signal makes us
 // wait for those that we have seized before, and the call goes on (ERESTARTNOINTR).
 static thread_local const Stop* in_seize;
-static thread_local std::array<pid_t, 1024> ended;
+static thread_local std::array<pid_t, 8192> ended;
 static thread_local size_t ended_count;
 
 void Stop::wait_for_ended(int) {
@@ -385,6 +390,9 @@ void Stop::wait_for_ended(int) {
   };
   for (const pid_t tid : in_seize->seized_) wait_for(tid);
   for (const StoppedThread& thread : in_seize->threads_) wait_for(thread.tid);
+  HeldThread::for_each_of(in_seize->pid_, wait_for);
+  if (const auto kept = unsettled.find(in_seize->pid_); kept != unsettled.end())
+    for (const pid_t tid : kept->second.tids) wait_for(tid);
   errno = error;
 }
 
@@ -419,11 +427,11 @@ Result<void, AttachError> Stop::gather(unsigned timeout_ms) {
     std::optional<pid_t> not_found;
     const std::vector<pid_t> listed = list_threads(pid_);
     std::optional<Nudge> nudge;
-    if (listed.size() > 2) nudge.emplace(&Stop::wait_for_ended);
+    if (listed.size() > 1) nudge.emplace(&Stop::wait_for_ended);
     for (pid_t tid : listed) {
       if (is_known(tid)) continue;
       if (HeldThread::is_held(pid_, tid)) {
-        if (!adopt_held(tid)) others_.push_back(tid);
+        if (!adopt_held(tid)) seized_.push_back(tid);  // its end is to be waited for
         continue;
       }
       const auto before = read_thread_status(pid_, tid);
