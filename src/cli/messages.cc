@@ -58,6 +58,10 @@ Message message(const target::AttachError& error) {
                                                   process(error.other)));
     case AttachCause::not_64_bit:
       return refuse("not_64_bit", "it is a 32-bit program; only x86-64 programs can be probed");
+    case AttachCause::shadow_stack:
+      return refuse("shadow_stack",
+                    "it has a shadow stack, which probes would not keep up with; start it with "
+                    "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
     case AttachCause::is_ourselves:
       return refuse("is_ourselves", "that is pinprick itself; give the PID of another process");
     case AttachCause::kernel_thread:

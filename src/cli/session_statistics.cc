@@ -40,6 +40,7 @@ int number_of(const ledger::SessionError& error) {
         return ESRCH;
       case target::AttachCause::not_permitted:
       case target::AttachCause::not_64_bit:
+      case target::AttachCause::shadow_stack:
       case target::AttachCause::seccomp:
       case target::AttachCause::seccomp_deadly:
       case target::AttachCause::call_refused:

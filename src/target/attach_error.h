@@ -13,6 +13,7 @@ enum class AttachCause : uint8_t {
   not_permitted,   // ptrace says so
   already_traced,  // by `other`: a debugger, strace, another pinprick
   not_64_bit,      // a 32-bit program, or a thread in 32-bit code
+  shadow_stack,    // the processor compares return addresses, some of which stubs push themselves
   is_ourselves,
   kernel_thread,  // or a zombie: no memory to probe
   exited,         // meanwhile

@@ -375,8 +375,8 @@ bool HijackedThread::run_to_call_stop() {
   }
 }
 
-// Gives the thread our registers, and blocks its signals: each time, as the script may have restored
-// the mask.
+// Gives the thread our registers, and blocks its signals: each time, as the script may have
+// restored the mask.
 bool HijackedThread::start(const arch::Registers& registers) {
   if (!write_registers(tid_, registers) || !set_mask(tid_, UINT64_MAX)) return false;
   has_our_registers_ = true;

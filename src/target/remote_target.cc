@@ -52,6 +52,7 @@ Result<RemoteTarget, AttachError> RemoteTarget::open(pid_t pid) {
   if (status->tracer != 0 && !is_ours && !lets_go(status->tracer))
     return refuse(AttachCause::already_traced, 0, status->tracer);
   if (const auto wide = is_64_bit(pid); wide && !*wide) return refuse(AttachCause::not_64_bit);
+  if (status->shadow_stack) return refuse(AttachCause::shadow_stack);
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd) return refuse(AttachCause::no_such_process, errno);
   target.pidfd_ = std::make_shared<Fd>(std::move(pidfd));
