@@ -78,7 +78,7 @@ start_host() { TICKER=dlhost start_ticker; }
   done
 }
 
-has_own_session() { [ "$("$PINPRICK" status -p "$1" --json | wc -l)" -gt 0 ]; }
+has_own_probes() { "$PINPRICK" status -p "$1" --json | grep -q '"plugin_step"'; }
 
 # Before the child has a session of its own, its parent's stands for it: the library that both load
 # then lies at the same address in both.
@@ -88,7 +88,7 @@ has_own_session() { [ "$("$PINPRICK" status -p "$1" --json | wc -l)" -gt 0 ]; }
   watch count --children=follow --allow-missing -p "$ticker" 'plugin:plugin_*'
   tell "both $plugin" both
   child=$(pgrep -P "$ticker")
-  patiently has_own_session "$child"
+  patiently has_own_probes "$child"
   tell 'come 1000' come
   end_watch
   [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"] and x["function"] == "plugin_step")')" -ge 1005 ]
