@@ -284,8 +284,10 @@ class HitCost {
       if (!second) return fail(second.error());
       return std::unique_ptr<PlacedProbe>(new SharedProbe(*std::move(first), *std::move(second)));
     };
-    return compare(*target, {fmt::format("{}-shared", name_of(kind)), kPinprick, "nop", kPairs},
-                   place, thread_counts_, results_);
+    return compare(
+        *target,
+        {kind == Kind::count ? "shared-count" : "shared-latency", kPinprick, "nop", kPairs}, place,
+        thread_counts_, results_);
   }
 
   // `how` is empty, or kCold.
@@ -300,14 +302,11 @@ class HitCost {
                    thread_counts);
   }
 
-  static std::string_view name_of(Kind kind) {
-    return kind == Kind::count ? "uprobe" : "uretprobe";
-  }
-
   static Comparison comparison(Kind kind, std::string_view engine, std::string_view shape,
                                std::string_view how, int pairs) {
-    return {fmt::format("{}-{}{}", name_of(kind), shape, how), engine,
-            fmt::format("{}{}", shape, how), how == kCold ? kColdPairs : pairs};
+    const std::string_view probe = kind == Kind::count ? "uprobe" : "uretprobe";
+    return {fmt::format("{}-{}{}", probe, shape, how), engine, fmt::format("{}{}", shape, how),
+            how == kCold ? kColdPairs : pairs};
   }
 
   // A function that reads the clock, against one that does not.
