@@ -16,9 +16,10 @@ inline bool has_left(const layout::SiteEntry& site) {
 }
 
 // Returns the journal as it is in the forked process with that memory: armed, with all sites that
-// hold the session's jump there, and with all semaphores raised that ever were. A semaphore is only
-// lowered where its jumps are in the text (semaphores.h). Sites that hold another owner's jump,
-// which leads on to this session's, are found by return_shared_sites() (shared_sites.h).
+// hold the session's jump there, with its slots, and with all semaphores raised that ever were. A
+// semaphore is only lowered where its jumps are in the text (semaphores.h). Sites that hold another
+// owner's jump, which leads on to this session's, are found by return_shared_sites()
+// (shared_sites.h).
 layout::Session inherited(layout::Session journal, const target::Memory& memory);
 
 }  // namespace pinprick::engine

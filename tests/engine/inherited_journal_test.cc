@@ -94,6 +94,18 @@ TEST_F(InheritedJournal, IsArmedAfterTheParentWasDisarmedButNotBeforeItWasArmed)
   EXPECT_EQ(inherited().header.state, SessionState::preparing);
 }
 
+// The parent was disarmed, and some of its slots had to stay (disarm.cc).
+TEST_F(InheritedJournal, HasTheSlotsThatTheParentsJournalDoesNotHaveAnyMore) {
+  using Kind = layout::MappingEntry::Kind;
+  using Progress = layout::MappingEntry::Progress;
+  for (const Kind kind : {Kind::runtime_data, Kind::runtime_code, Kind::stubs})
+    journal_.mappings.push_back({0x1000, 0x1000, kind, Progress::none});
+  const auto inherited = this->inherited();
+  EXPECT_EQ(inherited.mappings[0].progress, Progress::mapped);
+  EXPECT_EQ(inherited.mappings[1].progress, Progress::mapped);
+  EXPECT_EQ(inherited.mappings[2].progress, Progress::none);
+}
+
 TEST_F(InheritedJournal, HasSemaphoresRaisedThatWereLoweredInTheParent) {
   using Progress = SemaphoreEntry::Progress;
   for (const Progress progress : {Progress::untouched, Progress::raised, Progress::lowered})
