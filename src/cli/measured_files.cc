@@ -321,8 +321,9 @@ const Measurement* MeasuredFiles::parent_of(const std::vector<image::Mapping>& m
   for (const image::Mapping& mapping : maps) {
     const pid_t parent = owner_of_session(mapping);
     if (parent == pid) continue;
+    // It may have another owner's session in common with it, and be older than ours.
     for (const Measurement& one : measured_)
-      if (one.process().pid == parent) return &one;
+      if (one.process().pid == parent && one.has_forked(pid)) return &one;
   }
   return nullptr;
 }
