@@ -111,7 +111,9 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
                                    std::span<const FrameEntry> frames) {
   FunctionTable table;
   const auto linkage_tables = object.procedure_linkage_tables();
-  const auto sections = object.code_sections();
+  auto sections = object.code_sections();
+  std::sort(sections.begin(), sections.end(),
+            [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
   const auto in_linkage_table = [&](Address address) {
     return std::any_of(linkage_tables.begin(), linkage_tables.end(),
                        [&](Range range) { return range.contains(address); });
@@ -210,8 +212,11 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
       if (segment.executable && segment.range.contains(function.range.begin))
         limit = segment.range.end;
     // Data may come after code in the same segment.
-    for (const auto& section : sections)
-      if (section.range.contains(function.range.begin)) limit = std::min(limit, section.range.end);
+    const auto after = std::upper_bound(
+        sections.begin(), sections.end(), function.range.begin,
+        [](Address begin, const auto& section) { return begin < section.range.begin; });
+    if (after != sections.begin() && std::prev(after)->range.contains(function.range.begin))
+      limit = std::min(limit, std::prev(after)->range.end);
     if (i + 1 < table.functions_.size())
       limit = std::min(limit, table.functions_[i + 1].range.begin);
     for (Range plt : linkage_tables)
