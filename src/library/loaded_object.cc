@@ -28,8 +28,10 @@ LoadedObject::LoadedObject(const dl_phdr_info& info) : info_(info) {
 bool LoadedObject::is_protected_when_loaded(Address address) const {
   const auto segments = this->segments();
   return std::any_of(segments.begin(), segments.end(), [&](const ElfW(Phdr) & segment) {
-    return segment.p_type == PT_GNU_RELRO &&
-           address - (info_.dlpi_addr + segment.p_vaddr) < segment.p_memsz;
+    // Whole pages.
+    const Address begin = info_.dlpi_addr + segment.p_vaddr;
+    return segment.p_type == PT_GNU_RELRO && address >= begin &&
+           address < align_down(begin + segment.p_memsz, kPageSize);
   });
 }
 
