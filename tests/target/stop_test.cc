@@ -335,6 +335,14 @@ TEST_F(HeldThread, IsNotWaitedForWhenTheProgramIsKilled) {
   EXPECT_EQ(child_.finish(), -1);
 }
 
+// What a controller does that lives on.
+void settle_until_stopped(Shared& shared) {
+  while (!shared.stop) {
+    Stop::settle();
+    shared.rounds = shared.rounds + 1;
+  }
+}
+
 // The tracer of a process is notified of its end first, and its parent after that.
 TEST(Stop, LetsTheParentOfAKilledProcessSeeItsEnd) {
   Child child(spin);
@@ -345,10 +353,7 @@ TEST(Stop, LetsTheParentOfAKilledProcessSeeItsEnd) {
       if (!stop.ok()) shared.failures = 1;
       kill(pid, SIGKILL);
     }
-    while (!shared.stop) {
-      Stop::settle();
-      shared.rounds = shared.rounds + 1;
-    }
+    settle_until_stopped(shared);
   });
   controller.wait_until_running();
   EXPECT_EQ(child.finish(), -1);
@@ -368,10 +373,7 @@ TEST(Held, LetsTheParentOfAKilledThreadSeeItsEnd) {
       std::optional<target::HeldThread> held(std::in_place, pid, pid);
       kill(pid, SIGKILL);
       held.reset();
-      while (!shared.stop) {
-        Stop::settle();
-        shared.rounds = shared.rounds + 1;
-      }
+      settle_until_stopped(shared);
     });
     controller.wait_until_running();
     EXPECT_EQ(child.finish(), -1);
