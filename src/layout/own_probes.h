@@ -70,7 +70,9 @@ struct OwnTable {
   uint64_t site_count = 0;
   uint64_t code_count = 0;
   uint64_t slots_count = 0;
-  uint64_t library_begin = 0, library_end = 0;  // libpinprick itself, which must not be probed
+  // libpinprick itself, which must not be probed.
+  uint64_t libpinprick_begin = 0;
+  uint64_t libpinprick_end = 0;
   OwnSlots slots[4];
 };
 

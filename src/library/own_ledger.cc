@@ -84,8 +84,8 @@ Result<void, SystemError> OwnLedger::open() {
     return fail(SystemError{error});
   }
   OwnTable table;
-  table.library_begin = library_.begin;
-  table.library_end = library_.end;
+  table.libpinprick_begin = library_.begin;
+  table.libpinprick_end = library_.end;
   table_ = static_cast<OwnTable*>(memory);
   std::memcpy(memory, &table, sizeof table);
   for (Range code : code_) note_code(code);

@@ -39,7 +39,7 @@ class OwnLedger {
   void note_slots(const layout::OwnSlots& slots);
   // Libpinprick itself, which attached sessions must leave alone; empty if it is a part of the
   // program. Then the text is not shared: either this program changes it, or sessions do.
-  Range library() const { return library_; }
+  Range libpinprick() const { return library_; }
   bool is_shared() const { return !library_.empty(); }
 
  private:

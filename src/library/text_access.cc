@@ -69,7 +69,7 @@ Taken enter_and_look(const target::Memory& memory, const Sites& sites, RangeOf&&
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const auto sessions = look_at_sessions(memory);
   if (!sessions) return fail(sessions.error());
-  if (const auto owner = sessions->owner_of(ledger.library(), purpose))
+  if (const auto owner = sessions->owner_of(ledger.libpinprick(), purpose))
     return fail(attached_error(*owner, {}, "has probes in libpinprick itself"));
   for (size_t i = 0; i < entered.size(); ++i)
     if (const auto owner = sessions->owner_of(entered[i], purpose))

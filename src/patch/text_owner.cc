@@ -75,7 +75,8 @@ bool OwnProbes::read_table(const target::Memory& memory, Address address) {
   if (!read_all(memory, address + layout::kOwnCodeOffset, code)) return false;
   tables_.push_back({address, 0});
   if (!read_sites(memory, tables_.back(), table.site_count)) return false;
-  const Range library = {table.library_begin, std::max(table.library_begin, table.library_end)};
+  const Range library = {table.libpinprick_begin,
+                         std::max(table.libpinprick_begin, table.libpinprick_end)};
   if (!library.empty()) {
     libraries_.push_back(library);
     code.push_back(library);

@@ -88,8 +88,8 @@ TEST_F(OwnProbesTest, AreNoneOfUnloadedObjects) {
 }
 
 TEST_F(OwnProbesTest, IncludeTheLibraryItself) {
-  table().library_begin = 5000;
-  table().library_end = 6000;
+  table().libpinprick_begin = 5000;
+  table().libpinprick_end = 6000;
   EXPECT_TRUE(read().needs_any_of({5990, 6010}));
   EXPECT_FALSE(read().needs_any_of({6000, 6010}));
 }
@@ -153,8 +153,8 @@ TEST(OwnProbes, AreThoseOfAllLibpinpricksInTheProcess) {
    public:
     Library(Address site, Address library) {
       add(site, 8, State::in_use, 8);
-      table().library_begin = library;
-      table().library_end = library + 1000;
+      table().libpinprick_begin = library;
+      table().libpinprick_end = library + 1000;
     }
     void TestBody() override {}
     using OwnProbesTest::add;
