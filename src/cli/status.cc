@@ -79,7 +79,11 @@ SessionRow row_of(const FoundSession& found) {
                   ? static_cast<double>(now - journal.header.created_ns) / 1e9
                   : 0;
   row.sites = journal.probes.size();
-  if (!found.target_lives) row.forked = engine::processes_with(found.file).size();
+  if (!found.target_lives || row.state == SessionRow::State::left_behind) {
+    auto forked = engine::processes_with(found.file);
+    std::erase(forked, journal.header.pid);
+    row.forked = forked.size();
+  }
   row.slots = slots_of(found);
   const auto counters = found.file.read_counters(journal);
   const auto unrecorded = found.file.read_unrecorded(journal);

@@ -70,6 +70,24 @@ nothing_left() {
   exec 9>&-
 }
 
+@test "one that is traced keeps the probes until a later detach, and status says so" {
+  start_forked 1
+  watch count forked:probed -p $fed
+  fork_one
+  "$TARGETS/tracer" "${children[1]}" >"$work/tracer" 3>&- 7>&- &
+  local tracer=$!
+  ends_with_test $tracer
+  until_line "$work/tracer" '^traced'
+  end_watch
+  "$PINPRICK" status -p $fed | grep 'detached, but 1 process that it had forked has the probes'
+  kill -KILL $tracer
+  wait $tracer || true
+  "$PINPRICK" detach -p $fed 2>&1 | grep 'detached from 1 process'
+  nothing_left
+  answer "call 10"
+  end_fed
+}
+
 # The figures of each process, by PID, summed over what is recorded of it.
 hits_of() {
   field "sum(x['hits'] for x in r if x['type'] == 'count' and x['final'] and x['pid'] == $1)"

@@ -554,7 +554,14 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
                              kGreen);
         break;
       case SessionRow::State::left_behind:
-        state = data_.styled("detached; some memory is still mapped", kYellow);
+        state = data_.styled(
+            row.forked == 0
+                ? "detached; some memory is still mapped"
+                : fmt::format("detached, but {} that it had forked {} the probes; `pinprick "
+                              "detach` removes them",
+                              plural(row.forked, "process", "processes"),
+                              row.forked == 1 ? "has" : "have"),
+            kYellow);
         break;
       case SessionRow::State::target_gone:
         state = data_.styled(
