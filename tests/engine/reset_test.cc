@@ -21,6 +21,7 @@
 #include "engine/slot_use.h"
 #include "engine/thread_table.h"
 #include "ledger/discovery.h"
+#include "ledger/runtime_directory.h"
 #include "scratch.h"
 #include "target/procfs.h"
 
@@ -33,10 +34,15 @@ using layout::Gap;
 class ResetOf : public testing::Test {
  protected:
   ResetOf() { ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1); }
-  ~ResetOf() override {
+  ~ResetOf() override { end(); }
+
+  void end() {
     if (pid_ == 0) return;
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
+    // What is kept stays, and may lie elsewhere: only a tmpfs is taken for session files.
+    for (const std::string& path : ledger::find_session_files(pid_)) ::unlink(path.c_str());
+    pid_ = 0;
   }
 
   // With one thread it stays on one CPU, so that gaps of a CPU are those of the program.
@@ -240,9 +246,7 @@ TEST_F(ResetOf, GapsForgetsTheEndBeforeTheNextOne) {
     EXPECT_EQ(recorded(0), 3u);
     EXPECT_EQ(recorded(1), 2u);
     file_.reset();
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    pid_ = 0;
+    end();
   }
 }
 
@@ -272,13 +276,11 @@ TEST_F(ResetOf, AProcessThatHasEndedFailsAndChangesNothing) {
   start();
   time("begin", Gap::cpu);
   ASSERT_TRUE(does("begins 5"));
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
+  end();
   const auto failed = engine::reset(*target_, *file_, journal_);
   EXPECT_FALSE(failed);
   EXPECT_EQ(journal_.header.resets, 0u);
   EXPECT_EQ(recorded(), 5u);
-  pid_ = 0;
 }
 
 TEST_F(ResetOf, SweepingMarksTheEntriesOfEndedThreadsOnly) {
