@@ -24,7 +24,7 @@
 #include "engine/shared_sites.h"
 #include "layout/runtime_data.h"
 #include "ledger/turn.h"
-#include "patch/text_edit.h"
+#include "patch/thread_stacks.h"
 #include "placement/hooks.h"
 #include "runtime/image.h"
 #include "target/procfs.h"
@@ -57,28 +57,30 @@ struct Presence {
 // A program that steps by itself (unw_step) holds what the unwinder has learned between its steps.
 // LLVM's unwinder then holds, for a slot, the end of the range that its tables cover. Other
 // unwinders leave pointers into their own library on the stack.
-bool unwinds(const target::StoppedThread& thread, const target::Memory& memory,
-             const std::vector<image::Mapping>& maps, const placement::UnwinderCode& unwinders,
+//
+// A signal handler may have interrupted the unwinder.
+bool unwinds(const target::StoppedThread& thread, const patch::ThreadStacks& stacks,
+             const target::Memory& memory, const placement::UnwinderCode& unwinders,
              const SlotUse& use) {
   if (unwinders.ranges.empty() && !unwinders.has_llvm_inside) return false;
-  const Address top = thread.stack_pointer();
-  const auto stack = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
-    return mapping.range.contains(top);
-  });
-  if (stack == maps.end()) return false;
-  Address oldest = 0;
-  for (size_t i : use.waiting)
-    if (use.slots[i].stack >= top && use.slots[i].stack < stack->range.end)
-      oldest = std::max(oldest, use.slots[i].stack);
+  std::vector<Range> below;  // of each stack: up to its oldest slot
+  for (const Range words : stacks.words) {
+    Address oldest = 0;
+    for (size_t i : use.waiting)
+      if (words.contains(use.slots[i].stack)) oldest = std::max(oldest, use.slots[i].stack);
+    if (oldest != 0) below.push_back({words.begin, oldest});
+  }
   // An unwinder that is about to enter a slot's frame has overwritten the words that identify it.
-  if (contains(unwinders.ranges, thread.instruction_pointer()))
-    return oldest != 0 || use.abandoned != 0;
+  if (contains(unwinders.ranges, thread.instruction_pointer()) ||
+      patch::signal_returns_to(stacks, unwinders.ranges))
+    return !below.empty() || use.abandoned != 0;
   // From the end of the slots that were ever used to the end of all slots.
   const auto code_of = [&](uint64_t slot) { return use.first_code() + slot * arch::kSlotCodeSize; };
   std::vector<Range> known = unwinders.ranges;
   if (unwinders.has_llvm_inside)
     known.push_back({code_of(use.slots.size()), code_of(use.room) + 1});
-  return oldest != 0 && patch::stack_leads_to(maps, memory, thread, known, oldest);
+  return std::any_of(below.begin(), below.end(),
+                     [&](Range words) { return patch::leads_to(memory, words, known); });
 }
 
 // Does a thread in another session's code, which may be working on a return address, hold that of a
@@ -130,13 +132,18 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
     return contains(others.code(), thread.instruction_pointer()) &&
            holds_slot(presence.slots, thread, target.memory());
   };
-  for (const auto& thread : stop.threads())
-    if (contains(presence.code, thread.instruction_pointer()) || takes_over(thread) ||
-        patch::signal_returns_to(presence.maps, target.memory(), thread, presence.code) ||
-        unwinds(thread, target.memory(), presence.maps, unwinders, presence.slots) ||
-        (!called.empty() &&
-         patch::stack_leads_to(presence.maps, target.memory(), thread, called, ~Address{0})))
-      ++presence.threads_inside;
+  const auto is_inside = [&](const target::StoppedThread& thread) {
+    if (contains(presence.code, thread.instruction_pointer()) || takes_over(thread)) return true;
+    const auto stacks = patch::read_stacks(presence.maps, target.memory(), thread);
+    if (patch::signal_returns_to(stacks, presence.code) ||
+        unwinds(thread, stacks, target.memory(), unwinders, presence.slots))
+      return true;
+    return !called.empty() &&
+           std::any_of(stacks.words.begin(), stacks.words.end(), [&](Range words) {
+             return patch::leads_to(target.memory(), words, called);
+           });
+  };
+  for (const auto& thread : stop.threads()) presence.threads_inside += is_inside(thread) ? 1 : 0;
   return presence;
 }
 

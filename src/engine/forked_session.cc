@@ -23,7 +23,7 @@
 #include "image/maps.h"
 #include "ledger/runtime_directory.h"
 #include "ledger/turn.h"
-#include "patch/text_edit.h"
+#include "patch/thread_stacks.h"
 #include "target/address_space.h"
 #include "target/procfs.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "arch/syscall.h"
-#include "patch/text_edit.h"
+#include "patch/thread_stacks.h"
 
 namespace pinprick::engine {
 

@@ -12,12 +12,10 @@
 #include "arch/syscall.h"
 #include "base/parallel.h"
 #include "image/maps.h"
+#include "patch/thread_stacks.h"
 
 namespace pinprick::patch {
 namespace {
-
-// How much of a stack is looked at: a stack other than the main one may be a slice of a huge heap.
-constexpr uint64_t kLongestStack = 8 << 20;
 
 TextEdit edit_of(const layout::SiteEntry& site) {
   TextEdit edit;
@@ -148,46 +146,6 @@ std::optional<size_t> boundary_at(std::span<const Boundary> boundaries, Address 
   return static_cast<size_t>(found - boundaries.begin());
 }
 
-// The lowest address of the thread's stack that is in use.
-Address stack_top(const target::StoppedThread& thread) {
-  return align_down(thread.stack_pointer() - arch::kRedZone, 8);
-}
-
-// Calls f(address, word) for each word of the thread's stack that is in use. `stack` is the mapping
-// that holds the stack's top.
-//
-// All that a thread will use again lies above its stack pointer less the red zone. That holds for
-// signal frames, too: the kernel puts them below the red zone of the interrupted code, and moves
-// the stack pointer below them.
-template <class F>
-void for_each_stack_word(Range stack, const target::Memory& memory,
-                         const target::StoppedThread& thread, F&& f) {
-  const Address top = stack_top(thread);
-  const Address end = std::min(stack.end, top + kLongestStack);
-  std::vector<uint8_t> chunk;
-  for (Address at = top; at < end;) {
-    const Address next = std::min(end, align_down(at, kPageSize) + 16 * kPageSize);
-    chunk.resize(next - at);
-    if (!memory.read(at, chunk)) return;
-    for (size_t i = 0; i + 8 <= chunk.size(); i += 8) {
-      uint64_t word;
-      std::memcpy(&word, chunk.data() + i, sizeof word);
-      f(at + i, word);
-    }
-    at = next;
-  }
-}
-
-template <class F>
-void for_each_stack_word(const std::vector<image::Mapping>& maps, const target::Memory& memory,
-                         const target::StoppedThread& thread, F&& f) {
-  const Address top = stack_top(thread);
-  const auto stack = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
-    return mapping.range.contains(top);
-  });
-  if (stack != maps.end()) for_each_stack_word(stack->range, memory, thread, f);
-}
-
 }  // namespace
 
 TextEdit arming(const layout::SiteEntry& site) {
@@ -314,41 +272,20 @@ std::vector<size_t> clear_boundaries(target::Stop& stop, const target::Memory& m
       else
         stop.move(thread, boundaries[*inside].copy);
     }
-    const auto stack = mappings.range_at(stack_top(thread));
-    if (!stack) continue;
     const Address lowest = boundaries.front().address;
     const Address highest = boundaries.back().address;
-    for_each_stack_word(*stack, memory, thread, [&](Address, uint64_t word) {
-      if (word < lowest || word > highest) return;
-      if (const auto at = boundary_at(boundaries, word)) blocked.push_back(boundaries[*at].edit);
-    });
+    read_stacks([&](Address address) { return mappings.range_at(address); }, memory, thread,
+                [&](Address, std::span<const uint64_t> words) {
+                  for (const uint64_t word : words) {
+                    if (word < lowest || word > highest) continue;
+                    if (const auto at = boundary_at(boundaries, word))
+                      blocked.push_back(boundaries[*at].edit);
+                  }
+                });
   }
   std::sort(blocked.begin(), blocked.end());
   blocked.erase(std::unique(blocked.begin(), blocked.end()), blocked.end());
   return blocked;
-}
-
-bool signal_returns_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
-                       const target::StoppedThread& thread, std::span<const Range> ranges) {
-  arch::SignalFrameFinder frames;
-  bool found = false;
-  for_each_stack_word(maps, memory, thread, [&](Address, uint64_t word) {
-    if (const auto returns_to = frames.next(word))
-      found = found || std::any_of(ranges.begin(), ranges.end(),
-                                   [&](Range range) { return range.contains(*returns_to); });
-  });
-  return found;
-}
-
-bool stack_leads_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
-                    const target::StoppedThread& thread, std::span<const Range> ranges,
-                    Address end) {
-  bool found = false;
-  for_each_stack_word(maps, memory, thread, [&](Address at, uint64_t word) {
-    found = found || (at < end && std::any_of(ranges.begin(), ranges.end(),
-                                              [&](Range range) { return range.contains(word); }));
-  });
-  return found;
 }
 
 }  // namespace pinprick::patch

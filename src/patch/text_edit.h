@@ -113,17 +113,4 @@ std::vector<size_t> clear_boundaries(target::Stop& stop, const target::Memory& m
                                      image::MappingLookup& mappings,
                                      std::span<const Boundary> boundaries);
 
-// Will the thread return from a signal handler into one of the ranges? Looks for the frames that
-// the kernel left on its stack, from its stack pointer up: a saved instruction pointer, then flags,
-// then the segments of user code. A mere word in the ranges does not count: words that stubs leave
-// below the stack pointer remain, long after, in the gaps of later frames.
-bool signal_returns_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
-                       const target::StoppedThread& thread, std::span<const Range> ranges);
-
-// Does any word of the thread's stack below `end` lie in the ranges? A return address does; so may
-// a stale word of a call that is over.
-bool stack_leads_to(const std::vector<image::Mapping>& maps, const target::Memory& memory,
-                    const target::StoppedThread& thread, std::span<const Range> ranges,
-                    Address end);
-
 }  // namespace pinprick::patch

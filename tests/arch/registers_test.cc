@@ -10,13 +10,14 @@
 namespace pinprick::arch {
 namespace {
 
-Address handled_at;
+Address handled_at, stack_pointer;
 std::array<uint64_t, sizeof(ucontext_t) / 8> frame;  // a handler must not allocate
 
 // Reads the words of the frame that the kernel made for this handler.
 void keep_frame(int, siginfo_t*, void* context) {
   const auto* const interrupted = static_cast<ucontext_t*>(context);
   handled_at = static_cast<Address>(interrupted->uc_mcontext.gregs[REG_RIP]);
+  stack_pointer = static_cast<Address>(interrupted->uc_mcontext.gregs[REG_RSP]);
   std::memcpy(frame.data(), context, sizeof frame);
 }
 
@@ -31,7 +32,9 @@ TEST(SignalFrameFinder, FindsWhereTheHandlerOfARealSignalReturnsTo) {
   SignalFrameFinder frames;
   bool found = false;
   for (uint64_t word : frame)
-    if (const auto returns_to = frames.next(word)) found = found || returns_to == handled_at;
+    if (const auto one = frames.next(word))
+      found = found || (one->is_certain && one->instruction_pointer == handled_at &&
+                        one->stack_pointer == stack_pointer);
   EXPECT_TRUE(found);
 }
 

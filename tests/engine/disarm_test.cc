@@ -17,6 +17,7 @@
 #include "engine/session.h"
 #include "ledger/discovery.h"
 #include "patch/text_edit.h"
+#include "patch/thread_stacks.h"
 #include "scratch.h"
 #include "target/procfs.h"
 #include "target/stop.h"
