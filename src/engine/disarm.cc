@@ -292,6 +292,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
     report.calls_abandoned =
         std::accumulate(report.abandoned.begin(), report.abandoned.end(), uint64_t{0});
   };
+  if (auto led = text.lead_around(*stop); !led) return refused(led.error());
   for (;;) {
     if (!text.probes_done())
       if (auto restored = text.restore(*stop, report); !restored) return refused(restored.error());

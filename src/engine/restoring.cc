@@ -11,9 +11,16 @@ Restoring::Restoring(const target::RemoteTarget& target, const image::ProcessIma
                      const layout::Session& journal, const OtherSites& others, Armed armed,
                      const std::vector<bool>* chosen)
     : target_(target), memory_(target.memory()), mappings_(target.pid()), armed_(armed) {
-  if (journal.header.state != layout::SessionState::armed) return;
   using Phase = layout::SiteEntry::Phase;
   std::vector<patch::TextEdit> edits;
+  if (chosen == nullptr && !others.empty()) {
+    for (const layout::SiteEntry& site : journal.sites)
+      if (site.jump != 0 && site.phase != Phase::gone && site.phase != Phase::left_out)
+        for (const patch::TextEdit& edit : others.leading_around(memory_, site))
+          edits.push_back(edit);
+    around_ = Edits(std::exchange(edits, {}));
+  }
+  if (journal.header.state != layout::SessionState::armed) return;
   left_.reserve(journal.sites.size());
   edits.reserve(journal.sites.size());
   for (const layout::SiteEntry& site : journal.sites) {
@@ -96,6 +103,11 @@ Result<void, SystemError> Restoring::restore(target::Stop& stop, DisarmReport& r
   left_ = std::move(later);
   probes_ = Edits(std::move(later_edits));
   return {};
+}
+
+Result<void, SystemError> Restoring::lead_around(target::Stop& stop) {
+  const auto outcomes = patch::apply(stop, memory_, around_.edits, around_.order, {});
+  return outcomes ? Result<void, SystemError>() : fail(outcomes.error());
 }
 
 Result<void, SystemError> Restoring::restore_hooks(target::Stop& stop, DisarmReport& report) {

@@ -30,6 +30,9 @@ class Restoring {
   bool done() const { return left_.empty() && hooks_.empty() && !may_lead_to_us_; }
   // Restores the text of probes, as far as it can be done now.
   Result<void, SystemError> restore(target::Stop& stop, DisarmReport& report);
+  // Leads the stubs of other sessions around ours where they are in no list any more, whatever is
+  // in the text: a thread may still be in one (OtherSites::leading_around).
+  Result<void, SystemError> lead_around(target::Stop& stop);
   // The sites whose text was restored so far.
   const std::vector<const layout::SiteEntry*>& restored() const { return restored_; }
   // Takes out the hooks in unwinders. To be called when no thread is in our code and no stack leads
@@ -66,6 +69,7 @@ class Restoring {
   std::vector<const layout::SiteEntry*> restored_;
   Edits probes_;  // that take the stubs of left_ out, in that order
   std::vector<patch::TextEdit> hooks_;
+  Edits around_;
   std::vector<Address> foreign_;  // breakpoints
 };
 

@@ -113,15 +113,19 @@ void add_sites(const layout::Session& journal, std::vector<OtherSite>& sites) {
 // A thread may be in the stub of a site whose text is the program's own again: one that was
 // removed, or any of a session whose memory is still there because a thread was inside. It goes on
 // after the window.
-void add_left_windows(const layout::Session& journal, std::vector<Address>& ends) {
+void add_left(const layout::Session& journal, std::vector<SiteEntry>& left) {
   const bool is_armed = journal.header.state == layout::SessionState::armed;
   const bool is_disarmed = journal.header.state == layout::SessionState::disarmed;
   for (const SiteEntry& site : journal.sites) {
-    if (site.displaced == 0 || site.copy_distance == 0) continue;
+    if (site.copy_distance == 0) continue;
     if ((is_armed && site.phase == Phase::removed) ||
         (is_disarmed && (site.is_in_text() || site.phase == Phase::removed)))
-      ends.push_back(site.address + site.displaced);
+      left.push_back(site);
   }
+}
+
+bool by_address(const SiteEntry& a, const SiteEntry& b) {
+  return a.address < b.address;
 }
 
 }  // namespace
@@ -149,9 +153,12 @@ OtherSites::OtherSites(std::span<const layout::Session* const> journals,
       if (layout::is_code(entry.kind)) code_.push_back({entry.address, entry.address + entry.size});
     }
     if (journal->header.state == layout::SessionState::armed) add_sites(*journal, sites_);
-    add_left_windows(*journal, left_windows_);
+    add_left(*journal, left_);
   }
+  for (const SiteEntry& site : left_)
+    if (site.displaced != 0) left_windows_.push_back(site.address + site.displaced);
   std::sort(left_windows_.begin(), left_windows_.end());
+  std::stable_sort(left_.begin(), left_.end(), by_address);
   std::stable_sort(sites_.begin(), sites_.end(), [](const OtherSite& a, const OtherSite& b) {
     return a.entry.address < b.entry.address;
   });
@@ -288,6 +295,26 @@ std::optional<patch::TextEdit> OtherSites::disarming(const target::Memory& memor
     return below == 0 ? alone : with_jump_to(alone, site, below).value_or(alone);
   const Address link = link_of(*std::prev(self)->entry);
   return link_edit(link, site.target(), below, site.phase).value_or(alone);
+}
+
+std::vector<patch::TextEdit> OtherSites::leading_around(const target::Memory& memory,
+                                                        const SiteEntry& site) const {
+  std::vector<patch::TextEdit> edits;
+  const auto lead = [&](const SiteEntry& other) {
+    if (led_to(memory, other) != site.target()) return;
+    const auto edit = link_edit(link_of(other), site.target(), led_to(memory, site), other.phase);
+    if (edit) edits.push_back(*edit);
+  };
+  const auto [first, last] = std::equal_range(left_.begin(), left_.end(), site, by_address);
+  std::for_each(first, last, lead);
+  if (at(site.address).empty()) return edits;
+  const auto list = list_at(memory, site.address, &site);
+  for (const OtherSite& other : at(site.address))
+    if (other.is_shareable && std::none_of(list.begin(), list.end(), [&](const Member& member) {
+          return member.other == &other;
+        }))
+      lead(other.entry);
+  return edits;
 }
 
 bool OtherSites::share_with(const target::Memory& memory, const SiteEntry& self) const {

@@ -108,6 +108,10 @@ class OtherSites {
   // if it is out already and others are still in the list.
   std::optional<patch::TextEdit> disarming(const target::Memory& memory,
                                            const layout::SiteEntry& site) const;
+  // The edits that lead around the stub of `site` where it is reached from stubs that are in no
+  // list any more. A thread may still be in such a stub, before its link.
+  std::vector<patch::TextEdit> leading_around(const target::Memory& memory,
+                                              const layout::SiteEntry& site) const;
   // Is the stub of `self` in a list at a site of theirs?
   bool share_with(const target::Memory& memory, const layout::SiteEntry& self) const;
 
@@ -129,8 +133,9 @@ class OtherSites {
   std::vector<Member> list_at(const target::Memory& memory, Address address,
                               const layout::SiteEntry* self) const;
 
-  std::vector<OtherSite> sites_;       // by address
-  std::vector<Address> left_windows_;  // their ends, ascending
+  std::vector<OtherSite> sites_;         // by address
+  std::vector<layout::SiteEntry> left_;  // of which only the stub is there, by address
+  std::vector<Address> left_windows_;    // their ends, ascending
   std::vector<layout::MappingEntry> slots_;
   std::vector<Range> code_;
   patch::OwnProbes program_;

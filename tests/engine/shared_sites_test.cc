@@ -195,6 +195,56 @@ TEST_F(SharedSites, OfASessionThatIsOutAlreadyHaveNothingToTakeOut) {
   EXPECT_EQ(sites.last_at(memory(), second.sites[0])->entry.target(), stub(0, 0));
 }
 
+// A thread may be in a stub that was taken out of the list before its next one is.
+TEST_F(SharedSites, LeadNoThreadFromAStubThatIsOutIntoOneThatIsUnmapped) {
+  std::vector<layout::Session> journals;
+  journals.reserve(3);
+  for (size_t session = 0; session < 3; ++session) {
+    journals.push_back(journal_of(session, ProbeEntry::Kind::count));
+    SiteEntry& entry = journals[session].sites[1];
+    const bool is_first = session == 0;
+    if (!is_first) entry.link = SiteEntry::Link::before_copy;
+    std::vector<const layout::Session*> before;
+    if (!is_first) before.push_back(&journals[session - 1]);
+    const OtherSites sites(before, memory());
+    const auto there = sites.in({entry.address, entry.end()});
+    Position position;
+    if (!there.empty()) {
+      position = sites.position_for(memory(), *there.front(), false);
+      const Address link = stub(session, 1) + 10;
+      const auto bytes = arch::encode_link(link, position.below);
+      std::memcpy(reinterpret_cast<void*>(link), bytes->data(), bytes->size());
+    }
+    write(OtherSites::arming(entry, position));
+  }
+  ASSERT_EQ(followed(1, journals), (std::vector<size_t>{2, 1, 0}));
+  const auto led_on = [&](size_t session) {
+    arch::LinkBytes link;
+    const Address at = stub(session, 1) + 10;
+    std::memcpy(link.data(), reinterpret_cast<const void*>(at), link.size());
+    return *arch::link_target(at, link);
+  };
+  // Ends the session, of which the memory stays.
+  const auto end = [&](size_t session) {
+    std::vector<const layout::Session*> others;
+    for (size_t other = 0; other < 3; ++other)
+      if (other != session) others.push_back(&journals[other]);
+    const OtherSites sites(others, memory());
+    for (const patch::TextEdit& edit : sites.leading_around(memory(), journals[session].sites[1]))
+      write(edit);
+    write(sites.disarming(memory(), journals[session].sites[1]));
+    journals[session].header.state = layout::SessionState::disarmed;
+  };
+  end(2);
+  EXPECT_EQ(led_on(2), stub(1, 1)) << "it is still there";
+  end(1);
+  EXPECT_EQ(led_on(2), stub(0, 1));
+  EXPECT_EQ(led_on(1), stub(0, 1));
+  end(0);
+  EXPECT_EQ(led_on(2), 0u);
+  EXPECT_EQ(led_on(1), 0u);
+}
+
 TEST_F(SharedSites, CannotHaveOneWhoseJumpLeadsElsewhereFirst) {
   auto journal = journal_of(0, ProbeEntry::Kind::count);
   write(OtherSites::arming(journal.sites[0], {}));
