@@ -157,6 +157,10 @@ Result<void, ledger::SessionError> unmap(const target::RemoteTarget& target,
   for (const MappingEntry& entry : journal.mappings)
     if (is_ours(target.memory(), entry, maps, file)) mapped.push_back(entry);
   if (descriptors.empty() && mapped.empty()) return {};
+  // The file's own come last: by them, what a child has that is forked meanwhile is found.
+  std::stable_partition(mapped.begin(), mapped.end(), [](const MappingEntry& entry) {
+    return entry.kind != MappingEntry::Kind::tables && entry.kind != MappingEntry::Kind::areas;
+  });
 
   const auto work = [&](target::HijackedThread& thread) -> Result<void, ledger::SessionError> {
     // Only the slots say which of them have to stay. If we die when some of that is unmapped, a
