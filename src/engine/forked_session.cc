@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -19,6 +21,7 @@
 #include "engine/journal_tables.h"
 #include "engine/memory_mapping.h"
 #include "engine/remote_calls.h"
+#include "engine/restoring.h"
 #include "engine/shared_sites.h"
 #include "image/maps.h"
 #include "ledger/runtime_directory.h"
@@ -95,8 +98,6 @@ Result<ForkedSession, ledger::SessionError> fork_session(const target::RemoteTar
   const pid_t pid = child.pid();
   const auto turn = ledger::Turn::take(pid);
   if (!turn) return fail(turn.error());
-  if (records_by_several_instructions(journal) && target::list_threads(pid).size() != 1)
-    return fail(ledger::SessionError(ledger::Busy{pid}));
   const auto folder = ledger::runtime_directory();
   if (!folder) return fail(ledger::SessionError(ledger::NoRuntimeDirectory{folder.error().number}));
   layout::Session own = journal_for(child, journal);
@@ -110,22 +111,33 @@ Result<ForkedSession, ledger::SessionError> fork_session(const target::RemoteTar
   if (!created) return fail(created.error());
   ForkedSession session = {*std::move(created), std::move(own)};
   copy_exec_handshake(file, session.file, session.journal.header);
+  const auto code = code_of(journal);
+  const auto is_inside = [&](const target::StoppedThread& thread) {
+    return std::any_of(code.begin(), code.end(),
+                       [&](Range range) { return range.contains(thread.instruction_pointer()); });
+  };
+  const auto busy = [&] { return fail(ledger::SessionError(ledger::Busy{pid})); };
   const auto replace = [&](target::HijackedThread& thread) -> Result<void, ledger::SessionError> {
-    const target::StoppedThread stopped = {thread.tid(), thread.registers()};
-    const auto code = code_of(journal);
-    const bool is_inside = std::any_of(code.begin(), code.end(), [&](Range range) {
-      return range.contains(stopped.instruction_pointer());
-    });
-    // Again: a thread that is alone and stopped makes no other one. It may be in a handler of a
-    // signal that came while it was recording.
-    const bool may_record = records_by_several_instructions(journal) &&
-                            (target::list_threads(pid).size() != 1 ||
-                             patch::signal_returns_to(*maps, child.memory(), stopped, code));
-    if (is_inside || may_record) return fail(ledger::SessionError(ledger::Busy{pid}));
+    if (is_inside({thread.tid(), thread.registers()})) return busy();
     return MemoryMapping({child, session.file, session.journal, thread}, Children::count)
         .replace_file();
   };
-  auto replaced = with_hijacked_thread(child, image, session.file, session.journal, replace);
+  // A thread may be in a handler of a signal that came while it was recording.
+  const bool records = records_by_several_instructions(journal);
+  const auto none_records = [&](target::Stop& stop) -> Result<void, ledger::SessionError> {
+    if (!records) return {};
+    for (const target::StoppedThread& thread : stop.threads())
+      if (is_inside(thread) || patch::signal_returns_to(*maps, child.memory(), thread, code))
+        return busy();
+    return {};
+  };
+  auto replaced =
+      with_hijacked_thread(child, image, session.file, session.journal, replace, none_records);
+  const bool is_untouched =
+      session.journal.header.hijack.active == 0 && !has_session(pid, session.file);
+  if (!replaced && std::holds_alternative<target::AttachError>(replaced.error()) && !records &&
+      is_untouched)
+    replaced = with_hijacked_thread(child, image, session.file, session.journal, replace);
   if (replaced) return session;
   // If its parent's file is still the one that the child has. Otherwise the thread of the child
   // went on by itself when it had mapped its own: that one says what is there.
@@ -166,8 +178,26 @@ enum class Outcome : uint8_t {
   executes,  // another program, as we follow it there
 };
 
+// Puts the text back, so that threads which are in our code all the time come out of it. If we die
+// then, the process has its parent's file as before; a later look finds the text as it is to be.
+void restore_text(const target::RemoteTarget& child, const image::ProcessImage& image,
+                  const layout::Session& parent, const ledger::SessionFile& file) {
+  const auto turn = ledger::Turn::take(child.pid());
+  if (!turn) return;
+  layout::Session journal = journal_for(child, parent);
+  const OtherSites others = OtherSites::find(child.pid(), child.memory(), file.path());
+  if (std::any_of(journal.sites.begin(), journal.sites.end(), has_left))
+    return_shared_sites(journal, others, child.memory());
+  Restoring text(child, image, journal, others, Armed::perhaps_partly);
+  auto stop = target::Stop::all_threads(child.pid());
+  if (!stop || !child.same_image()) return;
+  DisarmReport report;  // that of the detach which follows counts
+  static_cast<void>(text.restore(*stop, report));
+}
+
 Outcome take_out_of(pid_t pid, const ledger::SessionFile& file, const layout::Session& journal,
-                    const image::ProcessImage* image, uint64_t timeout_ns, DisarmReport& report) {
+                    const image::ProcessImage* image, uint64_t timeout_ns, bool was_busy,
+                    DisarmReport& report) {
   const auto status = target::read_status(pid);
   if (status && status->tracer == ::getpid()) return Outcome::executes;
   const auto child = target::RemoteTarget::open(pid);
@@ -182,7 +212,9 @@ Outcome take_out_of(pid_t pid, const ledger::SessionFile& file, const layout::Se
   auto session = fork_session(*child, *image, journal, file);
   if (!session) {
     if (child->is_over()) return Outcome::taken_out;
-    return std::holds_alternative<ledger::Busy>(session.error()) ? Outcome::later : Outcome::left;
+    if (!std::holds_alternative<ledger::Busy>(session.error())) return Outcome::left;
+    if (!was_busy) restore_text(*child, *image, journal, file);
+    return Outcome::later;
   }
   const auto disarmed = disarm(*child, *image, session->file, session->journal, timeout_ns);
   if (!disarmed) return Outcome::left;
@@ -194,6 +226,25 @@ Outcome take_out_of(pid_t pid, const ledger::SessionFile& file, const layout::Se
   return Outcome::taken_out;
 }
 
+// Does a thread of the process wait in a hook until it is followed into another program? Then it
+// stays in our code until then.
+bool waits_to_execute(pid_t pid, const ledger::SessionFile& file,
+                      const layout::FileHeader& header) {
+  layout::ExecHandshake handshake;
+  if (header.exec_handshake_offset == 0 ||
+      !read_at(file.descriptor(), {reinterpret_cast<uint8_t*>(&handshake), sizeof handshake},
+               header.exec_handshake_offset))
+    return false;
+  const auto threads = target::list_threads(pid);
+  return std::any_of(threads.begin(), threads.end(), [&](pid_t tid) {
+    const auto inside = static_cast<uint32_t>(target::tid_inside(pid, tid));
+    return std::any_of(std::begin(handshake.slots), std::end(handshake.slots),
+                       [&](const layout::ExecSlot& slot) {
+                         return slot.state != layout::ExecSlot::free && slot.tid == inside;
+                       });
+  });
+}
+
 }  // namespace
 
 // They may fork meanwhile: until a look finds no new one.
@@ -201,20 +252,25 @@ void take_out_of_forked(const ledger::SessionFile& file, const layout::Session& 
                         const image::ProcessImage* image, uint64_t timeout_ns,
                         DisarmReport& report) {
   constexpr uint64_t kPauseNs = 1'000'000, kShortNs = 10'000'000;
-  const uint64_t begin_ns = monotonic_ns();
   const pid_t self = journal.header.pid;
+  std::map<pid_t, uint64_t> busy_since_ns;
   std::set<pid_t> left, executing;
   for (bool again = true; again;) {
     again = false;
     for (const pid_t pid : processes_with(file)) {
       // Where memory of the session had to stay, a later detach looks.
       if (pid == self || left.contains(pid) || executing.contains(pid)) continue;
-      Outcome outcome = take_out_of(pid, file, journal, image, timeout_ns, report);
-      // A thread that stays in our code waits there for us, before it executes a program.
-      const bool may_wait = journal.header.exec_handshake_offset != 0;
-      if (outcome == Outcome::later &&
-          monotonic_ns() - begin_ns > (may_wait ? std::min(kShortNs, timeout_ns) : timeout_ns))
-        outcome = may_wait ? Outcome::executes : Outcome::left;
+      Outcome outcome =
+          take_out_of(pid, file, journal, image, timeout_ns, busy_since_ns.contains(pid), report);
+      if (outcome == Outcome::later) {
+        const uint64_t now_ns = monotonic_ns();
+        const uint64_t waited_ns = now_ns - busy_since_ns.try_emplace(pid, now_ns).first->second;
+        if (waited_ns >= std::min(kShortNs, timeout_ns) &&
+            waits_to_execute(pid, file, journal.header))
+          outcome = Outcome::executes;
+        else if (waited_ns >= timeout_ns)
+          outcome = Outcome::left;
+      }
       again = true;
       if (outcome == Outcome::left) left.insert(pid);
       if (outcome == Outcome::executes) executing.insert(pid);

@@ -7,12 +7,14 @@
 //     1  a file for the child: its parent's tables, the counters 0
 //     2  a thread of the child is hijacked, and maps it where its parent's file is (MAP_FIXED)
 //
-// *Why every thread is safe.* A hit of a counting probe changes one cell by one instruction, which
-// finds either file mapped, since the kernel changes a mapping at once. What a timed call or a
-// value is recorded by takes several, so a process with more than one thread keeps its parent's
-// file, and a thread that is in our code, or in a signal handler that returns there, is not
-// hijacked here: fork_session() fails with Busy then, and can be called again. Calls that were
-// begun before are recorded in the child's file.
+// *Why every thread is safe.* All threads are stopped while the file is replaced. A hit of a
+// counting probe changes one cell, by one instruction, or by a restartable sequence, which begins
+// again if its thread was stopped. What a timed call or a value is recorded by takes several
+// instructions: if a thread is in our code then, or in a signal handler that returns there,
+// fork_session() fails with Busy, and can be called again. Calls that were begun before are
+// recorded in the child's file. If only hits are counted and a thread hangs in the kernel, the
+// others go on: one that is within its sequence finds its page missing, waits for the kernel's
+// lock, and begins again.
 //
 // *If we die* before 2, the child's file names text and stubs that are there, so a detach takes
 // them out; the parent's file stays mapped, and is touched by nothing.

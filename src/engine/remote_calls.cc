@@ -71,24 +71,25 @@ bool is_hijack_code(Address at, std::span<const uint8_t> bytes) {
 Result<void, ledger::SessionError> with_hijacked_thread(
     const target::RemoteTarget& target, const image::ProcessImage& image, ledger::SessionFile& file,
     layout::Session& journal,
-    const std::function<Result<void, ledger::SessionError>(target::HijackedThread&)>& work) {
+    const std::function<Result<void, ledger::SessionError>(target::HijackedThread&)>& work,
+    const std::function<Result<void, ledger::SessionError>(target::Stop&)>& all) {
   using target::AttachCause;
   using target::AttachError;
   const auto refuse = [&](AttachCause cause) {
     return fail(ledger::SessionError(AttachError{cause, target.pid(), 0, 0, {}}));
   };
   const auto maps = image::read_maps(target.pid());
-  const std::vector<Room> all = rooms(image);
+  const std::vector<Room> free = rooms(image);
   target::Room room;
   room.original.resize(layout::kHijackSize);
-  const auto usable = std::find_if(all.begin(), all.end(), [&](const Room& one) {
+  const auto usable = std::find_if(free.begin(), free.end(), [&](const Room& one) {
     return maps && is_still_there(one, *maps) &&
            target.memory().read(one.range.begin, room.original) &&
            !is_hijack_code(one.range.begin, room.original);
   });
   layout::HijackEntry& hijack = journal.header.hijack;
   // The journal has room for one hijack. An active one could not be undone.
-  if (usable == all.end() || hijack.active != 0) return refuse(AttachCause::no_room);
+  if (usable == free.end() || hijack.active != 0) return refuse(AttachCause::no_room);
   room.address = usable->range.begin;
   hijack.address = room.address;
   hijack.active = 1;
@@ -98,11 +99,15 @@ Result<void, ledger::SessionError> with_hijacked_thread(
 
   Result<void, ledger::SessionError> result;
   bool is_over = true;
-  if (auto stop = target::stop_one_to_hijack(target.pid(), target.memory(), room.address); !stop) {
+  auto stop = all ? target::Stop::all_threads(target.pid())
+                  : target::stop_one_to_hijack(target.pid(), target.memory(), room.address);
+  if (!stop)
     result = fail(ledger::SessionError(stop.error()));
-  } else if (!target.same_image()) {
+  else if (!target.same_image())
     result = refuse(AttachCause::exec_during_attach);
-  } else {
+  else if (all)
+    result = all(*stop);
+  if (result) {
     auto thread = target::HijackedThread::hijack(*stop, target.memory(), std::move(room));
     result = thread ? work(*thread) : fail(ledger::SessionError(thread.error()));
     is_over = !thread || !thread->resumed_itself();

@@ -21,12 +21,17 @@ namespace pinprick::engine {
 // journal names these bytes before they are written, until they are restored. Bytes that still
 // hold the code of an earlier hijack are not used: a thread may be in it.
 //
-// Fails if there are no such bytes or no thread can be hijacked. Errors of `work` are returned as
-// they are, unless the process has ended or runs another program. `image` may be outdated.
+// With `all`, no thread goes on meanwhile: all are stopped, and `all` decides whether one of them
+// is hijacked.
+//
+// Fails if there are no such bytes or no thread can be hijacked. Errors of `work` and `all` are
+// returned as they are, unless the process has ended or runs another program. `image` may be
+// outdated.
 Result<void, ledger::SessionError> with_hijacked_thread(
     const target::RemoteTarget& target, const image::ProcessImage& image, ledger::SessionFile& file,
     layout::Session& journal,
-    const std::function<Result<void, ledger::SessionError>(target::HijackedThread&)>& work);
+    const std::function<Result<void, ledger::SessionError>(target::HijackedThread&)>& work,
+    const std::function<Result<void, ledger::SessionError>(target::Stop&)>& all = {});
 
 // Restores the bytes on which a dead controller's hijacked thread ran. A thread that is still there
 // (it has not run since, or is in a group stop) gets its own registers back first. If a signal

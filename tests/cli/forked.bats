@@ -4,9 +4,9 @@ load helpers
 
 setup_file() { export BATS_TEST_TIMEOUT=120; }
 
-# A process with as many children, as $fed. The PIDs of these are in $children.
+# start_forked CHILDREN [ARGUMENT]: such a process, as $fed. The children's PIDs are in $children.
 start_forked() {
-  start_fed forked
+  start_fed forked "${@:2}"
   children=()
   local i
   for ((i = 0; i < $1; ++i)); do fork_one; done
@@ -130,6 +130,38 @@ is_measured() { grep -q "/$1-[0-9-]*.session" "/proc/$1/maps"; }
   end_watch
   [ "$(field 'sum(x["count"] for x in r if x["type"] == "latency" and x["final"] and x["pid"] == 0)')" -eq 12000000 ]
   no_trace "${children[5]}"
+  end_fed
+}
+
+@test "are detached from if they have several threads that are timed all the time" {
+  for follow in '' --children=follow; do
+    start_forked 0 hot
+    watch latency $follow 'forked:probed' 'forked:busy' -p $fed
+    fork_one
+    fork_one
+    answer "call 10"
+    end_watch
+    [ "$(field '[x["forked"] for x in r if x["type"] == "detached"]')" = "[2]" ] || [ -n "$follow" ]
+    nothing_left
+    answer "call 10"
+    end_fed
+    rm "$work/in"
+  done
+}
+
+@test "have figures of their own if they have several threads, and no call is lost or counts twice" {
+  start_forked 0 threads
+  watch latency --children=follow --by pid forked:probed forked:busy -p $fed
+  fork_one
+  answer "call 1000"
+  local pid=${children[0]}
+  patiently is_measured "$pid"
+  answer "call 100"
+  end_watch
+  local of='sum(x["count"] for x in r if x["type"] == "latency" and x["final"] and x["function"] == "probed" and x["pid"]'
+  [ "$(field "$of == $pid)")" -ge 100 ]
+  [ "$(field "$of == 0)")" -eq 2200 ]
+  no_trace "$pid"
   end_fed
 }
 

@@ -4,7 +4,9 @@
 //   call N    it and each child call probed() N times
 //   end       waits for a child to end, the oldest one
 // At the end of its input all end. With "leave" as its argument, it itself ends then, and its
-// children when the descriptor 9 has nothing more to read.
+// children when the descriptor 9 has nothing more to read. With "threads", each child has two more
+// threads, which call busy() now and then; with "hot", all the time.
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +18,36 @@ __attribute__((noinline)) int probed(int value) {
   return value + 1;
 }
 
+__attribute__((noinline)) int busy(int value) {
+  __asm__ volatile("" ::: "memory");
+  return value + 1;
+}
+
 enum { kMost = 64 };
 static struct Child {
   pid_t pid;
   int orders, answers;
 } children[kMost];
 static int count;
-static int leaves;
+static int leaves, has_threads, is_hot;
 
 static void call(int times) {
   for (int i = 0; i < times; ++i) probed(i);
 }
 
+static void* stay_busy(void* none) {
+  for (;;) {
+    for (int i = 0; !is_hot && i < 1000; ++i) __asm__ volatile("");
+    busy(0);
+  }
+  return none;
+}
+
 static void obey(int orders, int answers) {
   int times = 0;
+  pthread_t threads[2];
+  for (int i = 0; has_threads && i < 2; ++i)
+    if (pthread_create(&threads[i], NULL, stay_busy, NULL) != 0) _exit(9);
   while (read(orders, &times, sizeof times) == sizeof times) {
     call(times);
     if (write(answers, "", 1) != 1) _exit(3);
@@ -55,6 +73,8 @@ static void start(void) {
 
 int main(int argc, char** argv) {
   leaves = argc > 1 && strcmp(argv[1], "leave") == 0;
+  is_hot = argc > 1 && strcmp(argv[1], "hot") == 0;
+  has_threads = is_hot || (argc > 1 && strcmp(argv[1], "threads") == 0);
   char line[64];
   while (fgets(line, sizeof line, stdin) != NULL) {
     char byte;
