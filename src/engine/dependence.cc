@@ -30,8 +30,9 @@ void drop_dependents(ArmingPlan& plan) {
 }
 
 std::vector<bool> patches_that_hang_together(const ArmingPlan& plan) {
-  if (plan.with_trampoline.empty() && plan.dependents.empty()) return {};
   std::vector<bool> together(plan.set.patches.size());
+  for (size_t i = 0; i < together.size(); ++i)
+    if (const auto& hook = plan.set.patches[i].hook) together[i] = hook->is_for_probes();
   for (size_t i : plan.with_trampoline) together[i] = true;
   for (size_t i : plan.dependents)
     together[i] = together[*plan.set.patches[i].plan.depends_on] = true;

@@ -24,8 +24,9 @@ void drop_what_needs_hooks(ArmingPlan& plan, Counting counting);
 // Drops patches that lie in the window of a dropped patch, or that end in its jump.
 void drop_dependents(ArmingPlan& plan);
 
-// Returns, for each patch, whether it is a part of another one, or has another one as a part. Such
-// patches are written together or not at all. Empty if there are none.
+// Returns, for each patch, whether others may need it, as they need hooks, whether it is a part of
+// another one, or has another one as a part. If the text of such a patch has changed, it must be
+// known before anything is written.
 std::vector<bool> patches_that_hang_together(const ArmingPlan& plan);
 
 }  // namespace pinprick::engine

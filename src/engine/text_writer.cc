@@ -92,12 +92,11 @@ bool TextWriter::drop_where_threads_are(const std::vector<size_t>& busy) {
   return is_any;
 }
 
-// Patches of which others are a part, or that are part of others, where the text is not as it was
-// when they were planned: of those, all is written or nothing. An edit that stands alone finds out
-// when it is written.
+// Patches that others need, of which others are a part, or that are part of others, where the text
+// is not as it was when they were planned: of those, all is written or nothing. An edit that stands
+// alone finds out when it is written.
 bool TextWriter::drop_changed() {
   const auto together = patches_that_hang_together(parts_.plan);
-  if (together.empty()) return false;
   std::vector<patch::TextEdit> some;
   std::vector<size_t> patch_of;
   for (size_t e = 0; e < edits_.edits.size(); ++e) {

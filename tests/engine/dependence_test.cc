@@ -144,10 +144,13 @@ TEST_F(Dependence, NamesWhatIsWrittenTogetherOrNotAtAll) {
   EXPECT_THAT(patches_that_hang_together(plan()), ElementsAre(false, true, true, true));
 }
 
-TEST_F(Dependence, IsNothingToAskForWherePatchesStandAlone) {
+// Otherwise it would be known that a hook is missing when the probes that need it are in.
+TEST_F(Dependence, HooksAreLookedAtBeforeAnythingIsWritten) {
   add_probed(patch_at(0));
-  add_probed(patch_at(16));
-  EXPECT_TRUE(patches_that_hang_together(plan()).empty());
+  add(hook(patch_at(16), Hook::Kind::unwinder));
+  add(hook(patch_at(32), Hook::Kind::vfork));
+  add(hook(patch_at(48), Hook::Kind::loader));
+  EXPECT_THAT(patches_that_hang_together(plan()), ElementsAre(false, true, true, false));
 }
 
 TEST_F(Dependence, SaysOnceWhyAProbeIsLeftOut) {
