@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "target/held_thread.h"
+#include "target/stop.h"
 
 namespace pinprick::ledger {
 
@@ -40,17 +42,20 @@ Result<Turn, SessionError> Turn::take(pid_t pid, uint64_t timeout_ns) {
   if (const auto found = held.find({pid, ::getpid()}); found != held.end())
     if (auto turn = found->second.lock()) return Turn(std::move(turn));
 
-  Fd folder(::open(("/proc/" + std::to_string(pid)).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return Turn(nullptr);
-  constexpr uint64_t kLongestPauseNs = 10'000'000;
+  Fd file(::open(("/proc/" + std::to_string(pid) + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return Turn(nullptr);
+  constexpr uint64_t kLongestPauseNs = 10'000'000, kHeldTimeoutNs = 1'000'000'000;
+  if (timeout_ns <= kTimeoutNs && target::HeldThread::holds_any_of(pid))
+    timeout_ns = std::min(timeout_ns, kHeldTimeoutNs);
   uint64_t pause_ns = 100'000;
   const uint64_t begin = monotonic_ns();
-  while (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     if (monotonic_ns() - begin > timeout_ns) return fail(SessionError(Busy{pid}));
+    target::Stop::settle();
     sleep_ns(pause_ns);
     pause_ns = std::min(2 * pause_ns, kLongestPauseNs);
   }
-  auto turn = std::make_shared<const Held>(Held{std::move(folder), ++all().last});
+  auto turn = std::make_shared<const Held>(Held{std::move(file), ++all().last});
   held[{pid, ::getpid()}] = turn;
   return Turn(std::move(turn));
 }

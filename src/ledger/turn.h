@@ -3,9 +3,10 @@
 // until its jumps are in, or out. Nothing else waits for a turn, neither the process nor those that
 // read its results.
 //
-// The turn is a lock (flock(2)) on the process's folder in /proc. That folder is the same file for
-// all users, whatever folders they keep their sessions in; each process has a new one; and the
-// kernel releases the lock when its holder ends. Controllers that see the process in different
+// The turn is a lock (flock(2)) on the process's memory in /proc. That is the same file for all
+// users, whatever folders they keep their sessions in, and only those can open it that may attach
+// to the process; each process has a new one; and the kernel releases the lock when its holder
+// ends. Controllers that see the process in different
 // mounts of /proc are not kept apart by the lock, but by the kernel, which lets only one of them
 // stop the process at a time.
 #pragma once
@@ -26,16 +27,18 @@ class Turn {
   static constexpr uint64_t kTimeoutNs = 30'000'000'000;
   // For a detach: giving up would leave its probes in the process.
   static constexpr uint64_t kLongTimeoutNs = 300'000'000'000;
-  // Waits for the turn, which lasts until the Turn and its copies are destroyed. Any thread may
-  // call it. A controller that has the turn already gets the same one again. Succeeds at once if
-  // the process is gone. Fails with Busy if another controller keeps the turn for `timeout_ns`.
+  // Waits for the turn, and settles threads (target/stop.h) meanwhile. The turn lasts until the
+  // Turn and its copies are destroyed. Any thread may call it. A controller that has the turn
+  // already gets the same one again. Succeeds at once if the process is gone. Fails with Busy if
+  // another controller keeps the turn for `timeout_ns`; for a second, if we hold a thread of the
+  // process meanwhile and it is no detach.
   static Result<Turn, SessionError> take(pid_t pid, uint64_t timeout_ns = kTimeoutNs);
   // A number for the turn that this controller has, which no other turn has had; 0: it has none.
   static uint64_t number_of(pid_t pid);
 
  private:
   struct Held {
-    Fd folder;
+    Fd file;
     uint64_t number = 0;
   };
   explicit Turn(std::shared_ptr<const Held> held) : held_(std::move(held)) {}

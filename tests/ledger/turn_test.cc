@@ -55,6 +55,32 @@ TEST(Turn, BelongsToOneControllerAtATime) {
   EXPECT_EQ(std::get<Busy>(refused.error()).pid, ::getpid());
 }
 
+// Any user can open a process's folder, and lock it.
+TEST(Turn, CannotBeKeptByAUserThatMayNotAttach) {
+  if (::geteuid() != 0) GTEST_SKIP() << "another user's process needs root";
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const std::string folder = "/proc/" + std::to_string(::getpid());
+  const pid_t other = ::fork();
+  if (other == 0) {
+    constexpr uid_t kOther = 65534;
+    if (::setresgid(kOther, kOther, kOther) != 0 || ::setresuid(kOther, kOther, kOther) != 0)
+      ::_exit(1);
+    for (const std::string& path : {folder, folder + "/mem"})
+      ::flock(::open(path.c_str(), O_RDONLY), LOCK_EX | LOCK_NB);
+    static_cast<void>(!::write(ready[1], "y", 1));
+    ::pause();
+    ::_exit(0);
+  }
+  char answer = 0;
+  ASSERT_EQ(::read(ready[0], &answer, 1), 1);
+  EXPECT_TRUE(Turn::take(::getpid(), kShort));
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
 TEST(Turn, IsFreeOnceItsHolderIsKilled) {
   Holder other(::getpid());
   ASSERT_TRUE(other.has_it());
