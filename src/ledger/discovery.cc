@@ -24,12 +24,6 @@ bool is_of_this_boot(const layout::FileHeader& header) {
          std::string_view(boot_id()).substr(0, 31);
 }
 
-bool is_same_process(const layout::FileHeader& header) {
-  const auto status = target::read_status(header.pid);
-  return status && status->start_time == header.start_time && status->state != 'Z' &&
-         status->state != 'X';
-}
-
 bool is_kept(const std::string& path) {
   const auto file = SessionFile::open(path, SessionFile::Lock::none);
   if (!file) return false;
@@ -40,10 +34,12 @@ bool is_kept(const std::string& path) {
 // The processes that sessions name, each looked at once: one may have a thousand.
 class LivingProcesses {
  public:
-  bool has(const layout::FileHeader& header) {
-    if (!is_of_this_boot(header)) return false;
-    const auto [known, is_new] = known_.try_emplace({header.pid, header.start_time});
-    if (is_new) known->second = is_same_process(header);
+  bool has(const NamedProcess& process) {
+    const auto [known, is_new] = known_.try_emplace({process.pid, process.start_time});
+    if (!is_new) return known->second;
+    const auto status = target::read_status(process.pid);
+    known->second = status && status->start_time == process.start_time && status->state != 'Z' &&
+                    status->state != 'X';
     return known->second;
   }
 
@@ -95,19 +91,28 @@ void for_each_session(std::optional<pid_t> pid, const std::string& except, const
       note(file.error());
       continue;
     }
+    const auto untrusted = [&] {
+      note(FileError{FileError::Cause::untrusted, path, 0, {}, 0});
+    };
+    const auto named = process_named(path);
+    // Nothing of it is read then.
+    if (!named || (living.has(*named) && !is_trusted(*file, named->pid))) {
+      untrusted();
+      continue;
+    }
     const bool locked = file->is_locked();
     auto journal = file->read();
     if (!journal) {
       note(journal.error());
       continue;
     }
-    const bool lives = living.has(journal->header);
+    const layout::FileHeader& header = journal->header;
     // What is looked for by the process's number must be of that process.
-    const bool is_named = names_process(path, journal->header.pid, journal->header.start_time);
-    if (!is_named || (lives && !is_trusted(*file, journal->header.pid))) {
-      note(FileError{FileError::Cause::untrusted, path, 0, {}, 0});
+    if (!names_process(path, header.pid, header.start_time)) {
+      untrusted();
       continue;
     }
+    const bool lives = is_of_this_boot(header) && living.has(*named);
     if (!lives && !locked && journal->header.state != layout::SessionState::armed) {
       // In another user's folder the name may mean another file by now.
       if (file->owner() == ::geteuid() && !file->has_other_users()) file->remove();

@@ -135,6 +135,10 @@ Result<layout::Session, FileError> SessionFile::read() const {
   if (auto got = read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&header), sizeof header}, 0); !got)
     return fail(system_error(got.error().number));
   if (auto error = layout::check_header(header, size)) return bad(*error);
+  // Ours have no holes there. One that is little else takes no space of its owner, but our memory.
+  constexpr uint64_t kBlock = 512, kMostCompressed = 64;
+  if (static_cast<uint64_t>(status.st_blocks) * kBlock < header.areas_offset / kMostCompressed)
+    return bad(layout::ParseError::truncated);
   std::vector<uint8_t> bytes(header.areas_offset);
   if (auto got = read_at(fd_.get(), bytes, 0); !got) return fail(system_error(got.error().number));
   layout::Session session;
