@@ -75,10 +75,7 @@ Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const Measur
                                                          MeasurementListener& listener,
                                                          Progress progress,
                                                          const std::vector<image::Mapping>* held) {
-  // A process that we hold must not wait long.
-  constexpr uint64_t kShortNs = 1'000'000'000;
-  const auto turn = target::HeldThread::holds_any_of(pid) ? ledger::Turn::take(pid, kShortNs)
-                                                          : ledger::Turn::take(pid);
+  const auto turn = ledger::Turn::take(pid);
   if (!turn) return fail(MeasurementError(turn.error()));
   auto target = open_target(pid);
   if (!target) return fail(MeasurementError(target.error()));
