@@ -331,9 +331,11 @@ void Measurement::retire(engine::Engine::Batches::iterator batch) {
 }
 
 void Measurement::disarm() {
-  // Objects loaded since may have an unwinder, and others may be gone.
+  // Objects loaded since may have an unwinder, which may be at work on a timed call; others may be
+  // gone.
   std::unique_ptr<image::ProcessImage> now;
-  if ((engine_.loader() != nullptr || is_forked_) && !is_gone())
+  const bool has_changed = engine_.loader() != nullptr || is_forked_;
+  if ((has_changed || spec_->selection.kind == Kind::latency) && !is_gone())
     if (auto subject = look_at(target(), *store_)) now = std::move(subject->image);
   std::for_each(engine_.batches().rbegin(), engine_.batches().rend(),
                 [&](engine::Batch& last) { note(last.session.disarm(now.get())); });
