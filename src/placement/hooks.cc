@@ -48,16 +48,6 @@ bool asks_loader(const image::Object& object, const FoundFunctions& found) {
   return is_libunwind(object) || is_llvm || (is_nongnu && found[4] == nullptr);
 }
 
-// The program itself, and libraries that are unwinders by their names.
-std::vector<image::Object*> candidates(const image::ProcessImage& image) {
-  std::vector<image::Object*> objects;
-  for (size_t i = 0; i < image.objects.size(); ++i)
-    if (i == 0 || image.objects[i]->name().starts_with("libgcc_s.so") ||
-        is_libunwind(*image.objects[i]))
-      objects.push_back(image.objects[i].get());
-  return objects;
-}
-
 constexpr std::string_view kFindObject = "_dl_find_object", kListObjects = "dl_iterate_phdr";
 
 bool is_c_library(const image::Object& object) {
@@ -109,6 +99,20 @@ bool imports_table_lookup(image::Object& object) {
   return std::any_of(relocations.begin(), relocations.end(), [](const image::Relocation& one) {
     return one.symbol == kFindObject || one.symbol == kListObjects;
   });
+}
+
+// Objects of which symbols may name an unwinder: the program itself, libraries that are unwinders
+// by their names, and those that have one linked into them, which need these functions of the
+// loader.
+std::vector<image::Object*> candidates(const image::ProcessImage& image) {
+  std::vector<image::Object*> objects;
+  for (size_t i = 0; i < image.objects.size(); ++i) {
+    image::Object& object = *image.objects[i];
+    const bool is_unwinder = object.name().starts_with("libgcc_s.so") || is_libunwind(object);
+    if (i == 0 || is_unwinder || (!is_c_library(object) && imports_table_lookup(object)))
+      objects.push_back(&object);
+  }
+  return objects;
 }
 
 struct Hidden {
@@ -245,8 +249,10 @@ std::optional<HookSite> loader_site(const image::ProcessImage& image, Address no
 }
 
 UnwinderCode unwinder_code(const image::ProcessImage& image, Search search) {
-  constexpr std::string_view kPrefixes[] = {"_Unwind_", "unw_", "__unw_", "_ULx86_64_",
-                                            "_Ux86_64_"};
+  // The C++ names are LLVM's: it restores registers in a function of such a name.
+  constexpr std::string_view kPrefixes[] = {"_Unwind_",   "unwind_phase2", "unw_",
+                                            "__unw_",     "__libunwind_",  "_ZN9libunwind",
+                                            "_ULx86_64_", "_Ux86_64_"};
   UnwinderCode code;
   for (image::Object* object : candidates(image)) {
     if (is_libunwind(*object)) {

@@ -237,10 +237,11 @@ attached_often() {
   done
 }
 
-@test "exceptions pass through a stripped library that has its own libgcc, whenever it was loaded" {
-  local plugin=$TARGETS/plugin_thrower_stripped.so
+# with_own_libgcc PLUGIN: its exceptions pass its timed functions, whenever it was loaded.
+with_own_libgcc() {
+  local plugin=$TARGETS/$1.so
   printf '%s\n' "load $plugin" 'call 1000' unload |
-    "$PINPRICK" latency --allow-missing --json -o "$work/records" 'plugin_thrower_stripped:*' \
+    "$PINPRICK" latency --allow-missing --json -o "$work/records" "$1:*" \
       'libc:*' -- "$TARGETS/dlhost" >"$work/answers" 2>"$work/errors"
   [ "$(tr '\n' ' ' <"$work/answers")" = 'load call unload ' ]
   local unwound='[x["unwound"] for x in r if x["type"] == "latency" and x["function"] == "plugin_step"]'
@@ -248,13 +249,21 @@ attached_often() {
   start_fed dlhost
   local host=$fed
   tell "load $plugin" load
-  watch latency -p $host --allow-missing 'plugin_thrower_stripped:*'
+  watch latency -p $host --allow-missing "$1:*"
   tell 'call 1000' call
   end_watch
   [ "$(field "$unwound")" = '[500]' ]
   no_trace $host
   exec 7>&-
   wait $host
+}
+
+@test "exceptions pass through a stripped library that has its own libgcc" {
+  with_own_libgcc plugin_thrower_stripped
+}
+
+@test "exceptions pass through a library that has its own libgcc and names its functions" {
+  with_own_libgcc plugin_thrower_static
 }
 
 @test "attaching and detaching while a stripped program unwinds leaves it right, and nothing behind" {
