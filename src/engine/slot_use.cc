@@ -167,8 +167,8 @@ std::vector<uint64_t> calls_abandoned(const target::Memory& memory, const SlotUs
   for (const auto& [first, calls] : left) {
     layout::ProbeRecord record;
     size_t records = 0;
-    for (Address at = first;
-         at != 0 && records <= abandoned.size() && memory.read_value(at, record);
+    for (Address at = first; at != 0 && records <= abandoned.size() &&
+                             memory.read_value(at, record) && record.pass == 0;  // a gap is no call
          at = record.next, ++records) {
       const uint64_t histogram =
           (record.counters - layout::time_counters_offset(journal.header, 0)) /

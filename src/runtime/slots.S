@@ -263,7 +263,9 @@ find_abandoned:
         movq    PP_SLOT_RECORD(%rdx), %rsi
         movq    CONTEXT(LOCKED_AREAS), %rcx
         jrcxz   1f
-0:      movq    PP_RECORD_COUNTERS(%rsi), %rax
+0:      cmpw    $0, PP_RECORD_PASS(%rsi)        // a gap is no call; it comes last
+        jne     1f
+        movq    PP_RECORD_COUNTERS(%rsi), %rax
         lock incq PP_COUNTERS_ABANDONED(%rcx,%rax)
         movq    PP_RECORD_NEXT(%rsi), %rsi
         testq   %rsi, %rsi
@@ -380,7 +382,9 @@ enter_unmeasured:
         jrcxz   1f
         addq    %rsi, %rcx
         movq    %rdx, %rax
-0:      movq    PP_RECORD_COUNTERS(%rax), %rsi
+0:      cmpw    $0, PP_RECORD_PASS(%rax)        // as above
+        jne     1f
+        movq    PP_RECORD_COUNTERS(%rax), %rsi
         lock incq (%rcx,%rsi)
         movq    PP_RECORD_NEXT(%rax), %rax
         testq   %rax, %rax

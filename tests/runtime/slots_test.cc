@@ -148,6 +148,13 @@ class Probed {
     return sum;
   }
   uint64_t abandoned(size_t metric = 0) const { return counters_of(0, metric).abandoned; }
+  // Of gaps: SpanCounters, in the place of TimeCounters.
+  uint64_t unmatched_starts(size_t metric) const {
+    static_assert(PP_COUNTERS_UNMATCHED == PP_COUNTERS_ABANDONED);
+    uint64_t sum = 0;
+    for (uint64_t area = 0; area <= cpus_; ++area) sum += counters_of(area, metric).abandoned;
+    return sum;
+  }
   // As the kernel does in a child that must not count.
   void empty_tables() {
     uint8_t* context = runtime_memory_.data() + extent_.data_size - sizeof(layout::RuntimeContext);
@@ -894,6 +901,31 @@ TEST_P(Slots, OfDroppedCallsStartNoGap) {
     ASSERT_EQ(call(step, 7), 8);
     EXPECT_EQ(own.histogram(1).count(), 1u);
     EXPECT_EQ(own.slots_in_use(), 0u);
+  }
+}
+
+TEST_P(Slots, ThatAreMissingOrAbandonedAreNoLossesOfGaps) {
+  static Probed* probed = nullptr;
+  const OnOneCpu here;
+  for (const Gap gap : kKindsOfGaps) {
+    Probed own(kCallBack, GetParam(), kSlots, 0, kWithGaps, gap);
+    probed = &own;
+    const auto step = [](long value) { return value + 1; };
+    auto* call = own.function<long(long (*)(long), long)>();
+    for (uint64_t i = 0; i < 10 * kSlots; ++i) {
+      leave_by_longjmp(own);
+      ASSERT_EQ(call(step, 7), 8);
+    }
+    EXPECT_GT(own.abandoned(0), 0u);
+    EXPECT_EQ(own.histogram(1).count() + own.unmatched_starts(1), 20 * kSlots);
+    struct Recurse {
+      static long down(long depth) {
+        return depth == 0 ? 0 : probed->function<long(long (*)(long), long)>()(&down, depth - 1);
+      }
+    };
+    ASSERT_EQ(Recurse::down(2 * kSlots), 0);
+    EXPECT_GT(own.missed(0), 0u);
+    EXPECT_EQ(own.missed(1), 0u);
   }
 }
 
