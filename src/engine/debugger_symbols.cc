@@ -6,6 +6,12 @@
 #include "arch/stub.h"
 
 namespace pinprick::engine {
+namespace {
+
+// Each table ends with a length of 0.
+constexpr size_t kTerminator = sizeof(uint32_t);
+
+}  // namespace
 
 std::optional<UnwindTablesCopy> unwind_tables(const target::Memory& memory,
                                               const layout::Session& journal) {
@@ -17,6 +23,7 @@ std::optional<UnwindTablesCopy> unwind_tables(const target::Memory& memory,
         !memory.read_value(entry.address + arch::kUnwindTablesPointer, at) ||
         !memory.read_value(at, header) || header.magic != arch::kUnwindTablesMagic ||
         header.size > kMostTables || header.frames_size > header.size ||
+        header.frames_size < kTerminator ||
         header.range_count > header.size / sizeof(arch::CoveredRange))
       continue;
     std::vector<arch::CoveredRange> ranges(header.range_count);
@@ -47,8 +54,7 @@ std::vector<uint8_t> debugger_symbols(std::span<const UnwindTablesCopy> copies) 
     std::copy_if(
         copy.ranges.begin(), copy.ranges.end(), std::back_inserter(code),
         [](const image::EmittedCode& one) { return one.kind != arch::RangeKind::trampoline; });
-    // Each copy ends with a terminator, of which only the last one stays.
-    if (!tables.empty()) tables.resize(tables.size() - sizeof(uint32_t));
+    if (!tables.empty()) tables.resize(tables.size() - kTerminator);  // only the last one stays
     tables.insert(tables.end(), copy.frames.begin(), copy.frames.end());
   }
   return image::debugger_file(code, tables);

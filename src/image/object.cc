@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include "arch/vfork_hook.h"
 #include "base/task.h"
@@ -43,18 +45,23 @@ FunctionTable functions_of(const ElfFile& elf, const ElfFile* debug,
   return FunctionTable::build(elf, symbols, frames);
 }
 
+// Millions of entries may name one table, or tables that overlap: each table is read once, and all
+// of them have no more pads than the text has bytes.
 std::vector<Address> landing_pads_in(const ObjectBytes& object,
                                      std::span<const FrameEntry> frames) {
   std::vector<Address> landing_pads;
+  std::set<std::pair<Address, Address>> seen;  // a table, and what its offsets count from
+  size_t most = 0;
+  for (const CodeBytes& part : object.text) most += part.bytes.size();
   const auto add = [&](const FrameEntry& frame, const CodeBytes& part) {
     if (!part.range().contains(frame.lsda)) return;
     const auto table = part.bytes.subspan(frame.lsda - part.address);
-    const auto pads = parse_landing_pads(table, frame.lsda, frame.code);
+    const auto pads = parse_landing_pads(table, frame.lsda, frame.code, most - landing_pads.size());
     landing_pads.insert(landing_pads.end(), pads.begin(), pads.end());
   };
   for (const FrameEntry& frame : frames) {
     check_cancelled();
-    if (frame.lsda == 0) continue;
+    if (frame.lsda == 0 || !seen.emplace(frame.lsda, frame.code.begin).second) continue;
     for (const CodeBytes& part : object.data) add(frame, part);
     for (const CodeBytes& part : object.text) add(frame, part);
   }
@@ -403,7 +410,7 @@ std::vector<Address> Object::landing_pads(size_t most) {
       if (!segment.range.contains(frame.lsda)) continue;
       std::vector<uint8_t> table(std::min(kLongest, segment.range.end - frame.lsda));
       if (!read(frame.lsda + bias_, table)) break;
-      const auto pads = parse_landing_pads(table, frame.lsda, frame.code);
+      const auto pads = parse_landing_pads(table, frame.lsda, frame.code, kLongest);
       all.insert(all.end(), pads.begin(), pads.end());
     }
   }

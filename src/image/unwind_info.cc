@@ -259,8 +259,8 @@ std::vector<FrameEntry> parse_eh_frame(std::span<const uint8_t> bytes, Address a
   return entries;
 }
 
-std::vector<Address> parse_landing_pads(std::span<const uint8_t> bytes, Address address,
-                                        Range code) {
+std::vector<Address> parse_landing_pads(std::span<const uint8_t> bytes, Address address, Range code,
+                                        size_t most) {
   std::vector<Address> pads;
   ByteReader reader(bytes);
   const uint8_t start_encoding = reader.u8();
@@ -270,7 +270,7 @@ std::vector<Address> parse_landing_pads(std::span<const uint8_t> bytes, Address 
   if (type_encoding != kOmit) reader.uleb();
   const uint8_t site_encoding = reader.u8();
   ByteReader table = reader.sub(reader.uleb());
-  while (table.ok() && table.remaining() > 0) {
+  while (table.ok() && table.remaining() > 0 && pads.size() < most) {
     read_format(table, site_encoding);
     read_format(table, site_encoding);
     const uint64_t pad = read_format(table, site_encoding);

@@ -28,8 +28,8 @@ struct FrameEntry {
 std::vector<FrameEntry> parse_eh_frame(std::span<const uint8_t> bytes, Address address);
 
 // Returns the landing pads in the exception table at the start of `bytes`, for a function at
-// `code`.
-std::vector<Address> parse_landing_pads(std::span<const uint8_t> bytes, Address address,
-                                        Range code);
+// `code`, but no more than `most`.
+std::vector<Address> parse_landing_pads(std::span<const uint8_t> bytes, Address address, Range code,
+                                        size_t most = SIZE_MAX);
 
 }  // namespace pinprick::image

@@ -30,6 +30,11 @@ Value number(int64_t value) {
   return {.kind = Kind::number, .offset = value};
 }
 
+// Hostile code may have any numbers: they wrap around.
+Value times(const Value& value, uint64_t factor) {
+  return number(static_cast<int64_t>(static_cast<uint64_t>(value.offset) * factor));
+}
+
 Value plus(Value value, const Value& other) {
   if (value.kind == Kind::number && other.kind != Kind::number) return plus(other, value);
   if (value.kind == Kind::field) {
@@ -87,6 +92,7 @@ class State {
   // Executes an instruction that continues with the next one. Adds what it stores to `stores`.
   void run(const Decoded& at, std::vector<Store>* stores);
   void call();
+  size_t stack_words() const { return stack_.size(); }
   std::array<Value, kArguments> arguments() const {
     std::array<Value, kArguments> all;
     for (size_t i = 0; i < kArguments; ++i) all[i] = get(kArgumentRegisters[i]);
@@ -117,7 +123,7 @@ Value State::address_of(const Decoded& at, const ZydisDecodedOperand& operand) c
   if (operand.mem.index == ZYDIS_REGISTER_NONE) return sum;
   const Value index = get(operand.mem.index);
   if (operand.mem.scale == 1) return plus(sum, index);
-  if (index.kind == Kind::number) return plus(sum, number(index.offset * operand.mem.scale));
+  if (index.kind == Kind::number) return plus(sum, times(index, operand.mem.scale));
   return plus(sum, Value());
 }
 
@@ -220,8 +226,8 @@ void State::run(const Decoded& at, std::vector<Store>* stores) {
   if (first.size == 64 && (adds || subtracts || carries)) {
     const Value other = read(at, second);
     const bool is_number = other.kind == Kind::number && !carries;
-    const Value term = is_number ? number(adds ? other.offset : -other.offset)
-                       : adds    ? other
+    const Value term = is_number ? adds ? other : times(other, ~uint64_t{0})
+                       : adds ? other
                                  : Value();
     return write(at, first, plus(read(at, first), term), stores);
   }
@@ -290,19 +296,25 @@ std::vector<DirectCall> direct_calls(std::span<const uint8_t> code, Address func
   std::vector<DirectCall> calls;
   std::set<Address> seen;
   std::vector<std::pair<Address, State>> left = {{function, {}}};
-  while (!left.empty()) {
+  // Real functions have some hundred of the one, and some dozen of the other. Code that has more
+  // may have been written to take our memory.
+  constexpr size_t kMostLeft = 4096, kMostStackWords = 1024;
+  while (!left.empty() && left.size() <= kMostLeft) {
     auto [at, state] = std::move(left.back());
     left.pop_back();
     while (range.contains(at) && seen.insert(at).second) {
       const auto decoded = decode_at(code.subspan(at - function), at);
-      if (!decoded || decoded->is(ZYDIS_MNEMONIC_RET)) break;
+      if (!decoded || decoded->is(ZYDIS_MNEMONIC_RET) || left.size() > kMostLeft ||
+          state.stack_words() > kMostStackWords)
+        break;
       const bool jumps = decoded->is(ZYDIS_MNEMONIC_JMP),
                  calls_it = decoded->is(ZYDIS_MNEMONIC_CALL);
       const auto target =
           jumps || calls_it || is_conditional(*decoded) ? decoded->target() : std::nullopt;
       if (target && (calls_it || (jumps && !range.contains(*target))))
         calls.push_back({*target, state.arguments()});
-      if (target && is_conditional(*decoded)) left.emplace_back(*target, state);
+      if (target && is_conditional(*decoded) && range.contains(*target) && !seen.contains(*target))
+        left.emplace_back(*target, state);
       if (jumps) {
         if (!target) break;
         at = *target;
