@@ -3,6 +3,7 @@
 #include "cli/session_statistics.h"
 #include "cli/verbs.h"
 #include "control/mounted_tree.h"
+#include "target/stop.h"
 
 namespace pinprick::cli {
 int run_mount(const Options& options, Renderer& renderer) {
@@ -20,7 +21,11 @@ int run_mount(const Options& options, Renderer& renderer) {
   if (!mounted) return give_up(renderer, message(mounted.error()));
   renderer.mounted(options.folder);
   renderer.flush();
-  (*mounted)->serve(interrupts.descriptor(), [&] { processes->provide(); });
+  (*mounted)->serve(interrupts.descriptor(), [&] {
+    // A thread that did not stop for a command stops when it comes out of the kernel.
+    target::Stop::settle();
+    processes->provide();
+  });
   return renderer.is_broken() ? kFailed : kOk;
 }
 
