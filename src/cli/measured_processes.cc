@@ -90,7 +90,10 @@ Result<void, Message> MeasuredProcesses::arm_relocated() {
   const bool is_awaited = measurements_.front().waits_for_relocation();
   if (!is_awaited && !has_more_to_silence_) return {};
   // If the command has ended meanwhile, that is noticed as ever.
-  if (!launched_->relocate()) return {};
+  if (!launched_->relocate()) {
+    if (launched_->is_interrupted()) return fail(interrupted_while_arming());
+    return {};
+  }
   if (has_more_to_silence_)
     if (const auto silenced = silence(*launched_, renderer_); !silenced)
       return fail(silenced.error());

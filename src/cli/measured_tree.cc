@@ -81,7 +81,10 @@ Result<void, Message> MeasuredTree::arm_relocated() {
   if (!launched_) return {};
   const bool is_awaited = measured_.front().waits_for_relocation();
   if (!is_awaited && !has_more_to_silence_) return {};
-  if (!launched_->relocate()) return {};
+  if (!launched_->relocate()) {
+    if (launched_->is_interrupted()) return fail(interrupted_while_arming());
+    return {};
+  }
   if (has_more_to_silence_)
     if (const auto silenced = silence(*launched_, renderer_); !silenced)
       return fail(silenced.error());

@@ -79,18 +79,26 @@ bool trace(pid_t pid) {
                 data(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)) == 0;
 }
 
-// Waits for the end of an exec, or a breakpoint.
-bool wait_for_trap(pid_t pid) {
+// Waits until the child stops. Returns the signal, and the event of ptrace above it; nullopt if it
+// has ended, with the status in `ended`, or cannot be waited for.
+std::optional<int> wait_for_stop(pid_t pid, int options, std::optional<int>& ended) {
+  int status = 0;
+  while (waitpid(pid, &status, options) != pid)
+    if (errno != EINTR) return std::nullopt;
+  if (WIFSTOPPED(status)) return status >> 8;
+  ended = status;
+  return std::nullopt;
+}
+
+// Waits for the end of an exec, or a breakpoint. Returns false if the child has ended.
+bool wait_for_trap(pid_t pid, std::optional<int>& ended) {
   for (;;) {
-    int status = 0;
-    if (waitpid(pid, &status, __WALL) != pid) {
-      if (errno == EINTR) continue;
-      return false;
-    }
-    if (!WIFSTOPPED(status)) return false;
-    const bool is_group_stop = status >> 16 == PTRACE_EVENT_STOP;
-    if (WSTOPSIG(status) == SIGTRAP && !is_group_stop) return true;
-    ptrace(PTRACE_CONT, pid, nullptr, data(is_group_stop ? 0 : WSTOPSIG(status)));
+    const auto stop = wait_for_stop(pid, __WALL, ended);
+    if (!stop) return false;
+    const int signal = *stop & 0xff;
+    const bool is_group_stop = *stop >> 8 == PTRACE_EVENT_STOP;
+    if (signal == SIGTRAP && !is_group_stop) return true;
+    ptrace(PTRACE_CONT, pid, nullptr, data(is_group_stop ? 0 : signal));
   }
 }
 
@@ -106,12 +114,12 @@ bool block_traps_again(pid_t pid) {
 // Runs a traced program to an address that it executes once. If this returns true, the breakpoint
 // is removed.
 bool run_to(pid_t pid, Address address, const target::Memory& memory,
-            const SignalTreatment& treatment) {
+            const SignalTreatment& treatment, std::optional<int>& ended) {
   uint8_t original = 0;
   if (address == 0 || !memory.read_value(address, original) ||
       !memory.write_value(address, arch::kBreakpoint))
     return false;
-  if (ptrace(PTRACE_CONT, pid, nullptr, nullptr) != 0 || !wait_for_trap(pid)) return false;
+  if (ptrace(PTRACE_CONT, pid, nullptr, nullptr) != 0 || !wait_for_trap(pid, ended)) return false;
   arch::Registers registers;
   if (!target::read_registers(pid, registers) || arch::breakpoint_of(registers) != address)
     return false;
@@ -144,7 +152,7 @@ Address function_for_debuggers(pid_t pid) {
 // debuggers comes after the relocations and before the constructors. `relocates_later` tells these
 // apart. With an unknown loader it is the program's entry point.
 bool run_to_hold(pid_t pid, const target::Memory& memory, const SignalTreatment& treatment,
-                 bool& relocates_later) {
+                 bool& relocates_later, std::optional<int>& ended) {
   using Event = target::LoaderWalk::Event;
   const Range loader = target::loader_code(pid);
   target::LoaderWalk walk(pid, loader);
@@ -161,7 +169,7 @@ bool run_to_hold(pid_t pid, const target::Memory& memory, const SignalTreatment&
   if (relocates_later) return true;
   const Address notifies = function_for_debuggers(pid);
   return run_to(pid, notifies != 0 ? notifies : image::AuxiliaryVector::read(pid).value(AT_ENTRY),
-                memory, treatment);
+                memory, treatment, ended);
 }
 
 // Kills a child of ours when a descriptor becomes readable. Meanwhile we wait for the child, which
@@ -197,12 +205,9 @@ class InterruptedChild {
 };
 
 // From a stop of ptrace to a group stop, which is reported to us as for any child.
-bool hold(pid_t pid) {
-  if (ptrace(PTRACE_DETACH, pid, nullptr, data(SIGSTOP)) != 0) return false;
-  int status = 0;
-  while (waitpid(pid, &status, WUNTRACED) != pid)
-    if (errno != EINTR) return false;
-  return WIFSTOPPED(status);
+bool hold(pid_t pid, std::optional<int>& ended) {
+  return ptrace(PTRACE_DETACH, pid, nullptr, data(SIGSTOP)) == 0 &&
+         wait_for_stop(pid, WUNTRACED, ended);
 }
 
 void kill_and_reap(pid_t pid) {
@@ -247,6 +252,7 @@ void SignalTreatment::adopt() const {
 Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& command,
                                               const SignalTreatment& treatment, int interrupts) {
   std::optional<InterruptedChild> child;
+  std::optional<int> ended;
   const auto refuse = [&](LaunchError::Cause cause, int error) {
     const bool is_interrupted = child && child->is_killed();
     return fail(LaunchError{is_interrupted ? LaunchError::Cause::interrupted : cause, command[0],
@@ -269,7 +275,7 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
   }
   const char go = 1;
   // The kernel stops the child with SIGTRAP once exec is done.
-  if (::write(traced->write.get(), &go, 1) != 1 || !wait_for_trap(pid)) {
+  if (::write(traced->write.get(), &go, 1) != 1 || !wait_for_trap(pid, ended)) {
     int error = 0;
     const bool told = ::read(exec_error->read.get(), &error, sizeof error) == sizeof error;
     return refuse(told ? LaunchError::Cause::cannot_exec : LaunchError::Cause::ended_early, error);
@@ -282,12 +288,12 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
   }
   auto memory = target::Memory::open(pid);
   bool relocates_later = false;
-  if (!memory || !run_to_hold(pid, *memory, treatment, relocates_later)) {
+  if (!memory || !run_to_hold(pid, *memory, treatment, relocates_later, ended)) {
     kill_and_reap(pid);
     return refuse(memory ? LaunchError::Cause::ended_early : LaunchError::Cause::cannot_hold,
                   memory ? 0 : memory.error().number);
   }
-  if (!hold(pid)) {
+  if (!hold(pid, ended)) {
     const int error = errno;
     kill_and_reap(pid);
     return refuse(LaunchError::Cause::cannot_hold, error);
@@ -305,11 +311,10 @@ bool Launched::relocate() {
     return memory->read(at, out);
   };
   const auto notifies = image::loader_notifies_at(pid_, reader);
-  int status = 0;
-  while (waitpid(pid_, &status, __WALL) < 0 && errno == EINTR) {
-  }
-  return WIFSTOPPED(status) && notifies && run_to(pid_, *notifies, *memory, treatment_) &&
-         hold(pid_);
+  const bool is_held = wait_for_stop(pid_, __WALL, ended_) && notifies &&
+                       run_to(pid_, *notifies, *memory, treatment_, ended_) && hold(pid_, ended_);
+  is_interrupted_ = child.is_killed();
+  return is_held;
 }
 
 Launched::Launched(Launched&& other) noexcept
@@ -317,20 +322,23 @@ Launched::Launched(Launched&& other) noexcept
       treatment_(other.treatment_),
       interrupts_(other.interrupts_),
       relocates_later_(other.relocates_later_),
-      released_(other.released_) {}
+      is_interrupted_(other.is_interrupted_),
+      released_(other.released_),
+      ended_(other.ended_) {}
 
 Launched::~Launched() {
-  if (pid_ != 0 && !released_) kill_and_reap(pid_);
+  if (pid_ != 0 && !released_ && !ended_) kill_and_reap(pid_);
 }
 
 void Launched::release() {
   released_ = true;
-  ::kill(pid_, SIGCONT);
+  if (!ended_) ::kill(pid_, SIGCONT);
 }
 
 int Launched::wait() {
   constexpr uint64_t kLookAgainNs = 1'000'000;
   while (target::Stop::settle() != 0) sleep_ns(kLookAgainNs);
+  if (ended_) return *ended_;
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }

@@ -60,6 +60,8 @@ class Launched {
   // Lets the loader do so, and holds the program again before any constructor of a library runs.
   // IFUNC resolvers run meanwhile. Returns false if the program has ended, or cannot be held.
   bool relocate();
+  // Was it killed by relocate(), as `interrupts` became readable?
+  bool is_interrupted() const { return is_interrupted_; }
   void release();
   // Waits for its end, and returns the status as wait(2) does. Meanwhile resumes threads that a
   // stop left unsettled.
@@ -75,7 +77,9 @@ class Launched {
   SignalTreatment treatment_;
   int interrupts_ = -1;
   bool relocates_later_ = false;
+  bool is_interrupted_ = false;
   bool released_ = false;
+  std::optional<int> ended_;  // its status, if it was waited for already
 };
 
 }  // namespace pinprick::session

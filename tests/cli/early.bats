@@ -82,6 +82,17 @@ hangs_in_loader() {
 
 has_ended() { ! kill -0 "$pid" 2>/dev/null; }
 
+@test "a command that ends while it is relocated passes its status on" {
+  local status options
+  for options in '' --children=follow; do
+    status=0
+    "$PINPRICK" count $options dies_early:chosen -- "$TARGETS/dies_early" >"$work/out" 2>&1 ||
+      status=$?
+    [ "$status" -eq 9 ]
+    ! grep -q 'no function matches' "$work/out"
+  done
+}
+
 @test "pinprick can be ended while the command hangs in its loader, and the command ends with it" {
   mkfifo "$work/libearly.so"
   LD_LIBRARY_PATH=$work "$PINPRICK" count counted -- "$TARGETS/early" >"$work/out" 2>&1 3>&- &
