@@ -463,9 +463,7 @@ bool MeasuredFiles::begin_with_parent(pid_t pid) {
   auto begun = Measurement::begin_forked(pid, *parent, listener_);
   if (!begun) {
     const Message why = message(begun.error());
-    // One with several threads may stay so for good.
-    const bool may_succeed = why.cause == "busy" && target::list_threads(pid).size() == 1;
-    if (!may_succeed && why.cause != "exited") ++figures_.left_alone[why.cause];
+    if (why.cause != "busy" && why.cause != "exited") ++figures_.left_alone[why.cause];
     return true;
   }
   if (const auto* spec = spec_for(*maps)) begun->reselect(*spec);
