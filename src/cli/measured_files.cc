@@ -290,24 +290,25 @@ Result<void, Message> MeasuredFiles::begin() {
   return {};
 }
 
-// A process may fork while we look: so until two looks agree.
+// A process may fork while we look: so until a look finds none that was not known. Children of
+// those that are measured are no reason to look again, nor is what the gate has caught.
 Result<void, Message> MeasuredFiles::scan() {
   std::set<pid_t> tried;
   for (bool found = true; found;) {
     found = false;
     for (const pid_t pid : target::all_processes()) {
-      serve();
+      serve(1);
       if (interrupts_.arrived()) return fail(interrupted_while_arming());
       if (tried.contains(pid)) continue;
       const auto maps = image::read_maps(pid);
       if (!maps || spec_for(*maps) == nullptr) continue;
       if (target::shares_memory_with_parent(pid)) continue;  // until it executes a program
       tried.insert(pid);
-      found = true;
       const bool is_known = std::any_of(
           measured_.begin(), measured_.end(),
           [&](const Measurement& one) { return one.process().pid == pid && !one.has_ended(); });
       if (is_known || !filter_.admits(pid) || parent_of(*maps, pid) != nullptr) continue;
+      found = true;
       begin_one(pid, Progress::runs);
     }
   }

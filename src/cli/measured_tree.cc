@@ -95,11 +95,25 @@ Result<void, Message> MeasuredTree::arm_relocated() {
   return {};
 }
 
+// Where programs are executed all the time, this is not to go on for ever: those that have ended
+// are to be finished, and a signal noticed.
 void MeasuredTree::serve() {
-  while (auto held = follower_.next()) {
+  constexpr uint64_t kMostNs = 100'000'000;
+  for (const uint64_t begin = monotonic_ns(); monotonic_ns() - begin < kMostNs;) {
+    const auto held = follower_.next();
+    if (!held) return;
     begin_child(held->pid());
     // Here it is let go, and then may wait for us again.
   }
+}
+
+// Until no thread is held, or one hangs in the kernel, which is not our doing. Others read what we
+// print, and may be slow.
+void MeasuredTree::serve_followed() {
+  constexpr uint64_t kMostNs = 1'000'000'000;
+  for (const uint64_t begin = monotonic_ns();
+       follower_.is_busy() && monotonic_ns() - begin < kMostNs;)
+    if (const auto held = follower_.next()) begin_child(held->pid());
 }
 
 void MeasuredTree::begin_child(pid_t pid) {
@@ -222,6 +236,7 @@ ProcessName MeasuredTree::name() const {
 }
 
 void MeasuredTree::report(session::Period period, Renderer& renderer) {
+  if (end_ns_ == 0) serve_followed();
   const uint64_t until_ns = end_ns_ != 0 ? end_ns_ : monotonic_ns();
   const bool is_whole = period == session::Period::whole;
   if (!is_whole)

@@ -46,6 +46,7 @@ class MeasuredTree {
   Result<void, Message> begin_root(pid_t pid);
   Result<void, Message> arm_relocated();
   void serve();
+  void serve_followed();
   void begin_child(pid_t pid);
   void watch(const session::Measurement& one) { follower_.watch(one.exec_watches()); }
   void measure_forked();
