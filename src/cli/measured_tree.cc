@@ -11,6 +11,7 @@
 #include "cli/patterns.h"
 #include "cli/silence.h"
 #include "cli/spec.h"
+#include "cli/verb_messages.h"
 #include "cli/warnings.h"
 #include "session/matching.h"
 #include "target/stop.h"
@@ -185,6 +186,9 @@ void MeasuredTree::collect(Measurement& one) {
   if (options_.interval_s > 0) one.report(session::Period::interval, interval_);
   one.report(session::Period::whole, whole_);
   shortfall_ |= one.shortfall();
+  ended_early_ = ended_early_ || one.waits_for_relocation();
+  matched_.resize(std::max(matched_.size(), one.matched().size()));
+  for (size_t i = 0; i < one.matched().size(); ++i) matched_[i] = matched_[i] || one.matched()[i];
   figures_.refused += one.refused();
   if (!one.disarmed()) return;
   if (!disarmed_) disarmed_.emplace();
@@ -274,33 +278,37 @@ int MeasuredTree::conclude() {
   if (figures_.let_through != 0)
     renderer_.warning(warning::executions_not_followed(figures_.let_through));
   renderer_.files_detached(figures_, disarmed_.value_or(engine::DisarmReport()));
-  if (matched_nothing()) {
-    using session::NothingMatched;
-    const NothingMatched why = {options_.patterns, options_.entry_sites,
-                                NothingMatched::Remedy::accept};
-    renderer_.error(message(session::MatchError(why)));
-  }
+  if (const auto why = without_results()) renderer_.error(*why);
   renderer_.flush();
   return exit_code();
 }
 
 // Only at the end is it known that no program had such a function. Those that were left alone, or
 // were not waited for, may have had one.
-bool MeasuredTree::matched_nothing() const {
-  return !options_.allow_missing && !whole_.has_rows() && figures_.left_alone.empty() &&
-         figures_.let_through == 0;
+std::optional<Message> MeasuredTree::without_results() const {
+  if (options_.allow_missing || ended_early_ || !figures_.left_alone.empty() ||
+      figures_.let_through != 0)
+    return std::nullopt;
+  using session::NothingMatched;
+  NothingMatched nothing = {{}, options_.entry_sites, NothingMatched::Remedy::accept};
+  for (size_t i = 0; i < spec_.selection.wanted.size(); ++i)
+    if (i >= matched_.size() || !matched_[i])
+      nothing.patterns.push_back(spec_.selection.wanted[i].text());
+  if (!nothing.patterns.empty()) return message(session::MatchError(nothing));
+  if (!whole_.has_rows()) return message(session::NothingArmed{spec_.selection.kind});
+  return std::nullopt;
 }
 
 int MeasuredTree::exit_code() {
   const bool is_lossy = options_.fail_on_loss && (shortfall_.missed || figures_.let_through != 0);
   if (launched_) {
     const int status = launched_->wait();
-    if (shortfall_.disarm_failed || matched_nothing()) return kFailedWithCommand;
+    if (shortfall_.disarm_failed || without_results()) return kFailedWithCommand;
     if (is_lossy) return kLost;
     return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalBase + WTERMSIG(status);
   }
   if (shortfall_.disarm_failed || renderer_.is_broken()) return kFailed;
-  if (matched_nothing()) return kNothingMatched;
+  if (const auto why = without_results()) return why->exit;
   if (is_lossy) return kLost;
   return shortfall_.incomplete && !options_.allow_missing ? kFailed : kOk;
 }

@@ -55,7 +55,8 @@ class MeasuredTree {
   void finish(session::Measurement& one);
   void collect(session::Measurement& one);
   ProcessName name() const;
-  bool matched_nothing() const;
+  // Why there can be no results, or none for a pattern; nullopt if that is not known.
+  std::optional<Message> without_results() const;
   int exit_code();
 
   const Options& options_;
@@ -74,6 +75,8 @@ class MeasuredTree {
   uint64_t start_ns_ = 0, reported_ns_ = 0, end_ns_ = 0;
   FilesFigures figures_;
   session::Shortfall shortfall_;
+  std::vector<bool> matched_;  // patterns that have matched in any program
+  bool ended_early_ = false;   // a program that was never relocated
   std::optional<engine::DisarmReport> disarmed_;
 };
 

@@ -158,7 +158,20 @@ Result<engine::Batch*, MeasurementError> Measurement::arm(
   const auto changed = engine_.apply(
       {.add = engine::Addition{std::move(image), std::move(set), std::move(options)}});
   if (!changed) return fail(MeasurementError(changed.error()));
+  note_matched(changed->added->session);
   return changed->added;
+}
+
+void Measurement::note_matched(const engine::Session& session) {
+  matched_.resize(spec_->selection.wanted.size());
+  const bool has_spans = spec_->selection.kind == Kind::span;
+  const auto note = [&](size_t pattern) { matched_[pattern] = true; };
+  for (const engine::ArmedProbe& probe : session.probes()) {
+    const size_t pattern = session.match_of(probe).pattern;
+    note(pattern);
+    if (has_spans) note(pattern ^ 1);  // the start's comes before the end's
+  }
+  for (const placement::Skipped& skipped : session.report().skipped) note(skipped.match.pattern);
 }
 
 // The task can be cancelled until the first jump is written. Everything is then undone.

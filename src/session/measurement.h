@@ -118,6 +118,9 @@ class Measurement {
 
   // Hands a report to the sink. The names in its rows are valid during the call.
   void report(Period period, ReportSink& sink);
+  // By pattern of the selection, and point of a span: has it matched in any program that the
+  // process ran, whether that could be probed or not? Empty if nothing ever matched.
+  const std::vector<bool>& matched() const { return matched_; }
   // How many calls were missed for lack of memory for histograms.
   uint64_t refused() const { return engine_.refused(); }
   Shortfall shortfall() const;
@@ -146,6 +149,7 @@ class Measurement {
   Result<engine::Batch*, MeasurementError> plan_and_arm(Subject& subject, Progress progress);
   Result<engine::Batch*, MeasurementError> arm(std::unique_ptr<image::ProcessImage> image,
                                                placement::ProbeSet set);
+  void note_matched(const engine::Session& session);
   void note_skipped(const engine::ArmReport& report);
   bool follow_exec(Progress progress);
   void retire(engine::Engine::Batches::iterator batch);
@@ -187,6 +191,7 @@ class Measurement {
   std::set<MappedCode> mapped_;      // what there was when loads were last looked at
   CallerWatch callers_;
   Unrelocated unrelocated_;
+  std::vector<bool> matched_;
   bool is_forked_ = false;
   // Arming has failed, and its memory may not have been taken out again.
   bool has_left_over_ = false;

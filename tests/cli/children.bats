@@ -64,6 +64,16 @@ all_counted() {
   [ "$status" -eq 7 ]
 }
 
+@test "of several patterns, the one that no program had is named, but not one that cannot be probed" {
+  run "$PINPRICK" count --children=follow 'libc:getpid' no_such_function -- sh -c "true; exit 7"
+  [ "$status" -eq 125 ]
+  [[ "$output" == *"no function matches 'no_such_function'"* ]]
+  run "$PINPRICK" latency --children=follow libc:setjmp -- sh -c "true; exit 7"
+  [ "$status" -eq 125 ]
+  [[ "$output" == *"none of the functions can be probed"* ]]
+  [[ "$output" != *"no function matches"* ]]
+}
+
 @test "what make -j2 starts" {
   type make >/dev/null || skip "make is not installed"
   copy_of_target
