@@ -52,22 +52,26 @@ struct Original {
   bool after_system_call = false;
 };
 
-// Reads the program's own instructions that the site displaces, whatever is in the text. Returns
-// false if they cannot be read.
-bool read_displaced(const layout::SiteEntry& site, const target::Memory& memory,
-                    const OtherSites& others, std::span<uint8_t> bytes) {
+// Reads the program's own instructions that the site displaces, whatever is in the text: jumps of
+// ours, or of others since ours have gone; there may be a trampoline among the instructions, too.
+// Returns false if they cannot be read.
+bool read_displaced(const layout::SiteEntry& site, const layout::Session& journal,
+                    const target::Memory& memory, const OtherSites& others,
+                    std::span<uint8_t> bytes) {
   if (!memory.read(site.address, bytes)) return false;
-  others.put_back(site.address, bytes);
-  std::copy_n(site.original, std::min<size_t>(site.own, bytes.size()), bytes.begin());
+  others.put_all_back(site.address, bytes);
+  for (const layout::SiteEntry& own : journal.sites)
+    if (own.phase != layout::SiteEntry::Phase::gone) put_original_back(own, site.address, bytes);
   return true;
 }
 
 // Where `at` is the start of a copy, or the end of a copied system call, returns its original.
-std::optional<Original> original_of(Address at, const CopiedRun& run, const target::Memory& memory,
+std::optional<Original> original_of(Address at, const CopiedRun& run,
+                                    const layout::Session& journal, const target::Memory& memory,
                                     const OtherSites& others) {
   if (run.end <= run.begin) return std::nullopt;  // the file is not trusted
   std::array<uint8_t, UINT8_MAX> room;
-  if (!read_displaced(*run.site, memory, others, std::span(room).first(run.end)))
+  if (!read_displaced(*run.site, journal, memory, others, std::span(room).first(run.end)))
     return std::nullopt;
   const auto bytes = std::span(room).first(run.end).subspan(run.begin);
   const Address first = run.site->address + run.begin;
@@ -97,7 +101,7 @@ std::optional<Address> in_last_stub(Address original, const layout::SiteEntry& s
   if (last->has_inner || last->entry.link == layout::SiteEntry::Link::at_start) return std::nullopt;
   std::array<uint8_t, UINT8_MAX> room;
   const auto bytes = std::span(room).first(site.displaced);
-  if (!read_displaced(site, memory, others, bytes)) return std::nullopt;
+  if (!read_displaced(site, journal, memory, others, bytes)) return std::nullopt;
   const auto copies = arch::copies_of({site.address, bytes}, last->entry.copy());
   if (!copies) return std::nullopt;
   for (const arch::Copy& copy : *copies)
@@ -128,7 +132,7 @@ void redirect_threads(target::Stop& stop, const target::Memory& memory,
                          [](Address a, const CopiedRun& b) { return a < b.address; });
     if (above == runs->begin()) return std::nullopt;
     const CopiedRun& run = *std::prev(above);
-    auto original = original_of(at, run, memory, others);
+    auto original = original_of(at, run, journal, memory, others);
     if (!original || others.empty()) return original;
     const auto there = in_last_stub(original->address, *run.site, journal, memory, others);
     return there ? std::optional(Original{*there, original->after_system_call}) : std::nullopt;

@@ -218,26 +218,40 @@ OtherSites::Candidates OtherSites::at(Address address) const {
   return {first, end};
 }
 
-std::vector<const OtherSite*> OtherSites::in(Range range) const {
+// Calls take(site) with all sites that may touch the range.
+template <class Take>
+void OtherSites::for_each_near(Range range, const Take& take) const {
   constexpr uint64_t kLongest = UINT8_MAX;
-  std::vector<const OtherSite*> found;
   const Address from = range.begin - std::min(range.begin, kLongest);
   auto site =
       std::lower_bound(sites_.begin(), sites_.end(), from,
                        [](const OtherSite& one, Address a) { return one.entry.address < a; });
-  for (; site != sites_.end() && site->entry.address < range.end; ++site)
-    if (site->is_in_text && site->touched().overlaps(range)) found.push_back(&*site);
+  for (; site != sites_.end() && site->entry.address < range.end; ++site) take(*site);
+}
+
+std::vector<const OtherSite*> OtherSites::in(Range range) const {
+  std::vector<const OtherSite*> found;
+  for_each_near(range, [&](const OtherSite& site) {
+    if (site.is_in_text && site.touched().overlaps(range)) found.push_back(&site);
+  });
   return found;
 }
 
-void OtherSites::put_back(Address address, std::span<uint8_t> bytes) const {
+void put_original_back(const SiteEntry& site, Address address, std::span<uint8_t> bytes) {
   const Address end = address + bytes.size();
-  for (const OtherSite* site : in({address, end})) {
-    const SiteEntry& entry = site->entry;
-    for (uint8_t i = 0; i < entry.own; ++i)
-      if (entry.address + i >= address && entry.address + i < end)
-        bytes[entry.address + i - address] = entry.original[i];
-  }
+  for (uint8_t i = 0; i < site.own; ++i)
+    if (site.address + i >= address && site.address + i < end)
+      bytes[site.address + i - address] = site.original[i];
+}
+
+void OtherSites::put_back(Address address, std::span<uint8_t> bytes) const {
+  for (const OtherSite* site : in({address, address + bytes.size()}))
+    put_original_back(site->entry, address, bytes);
+}
+
+void OtherSites::put_all_back(Address address, std::span<uint8_t> bytes) const {
+  for_each_near({address, address + bytes.size()},
+                [&](const OtherSite& site) { put_original_back(site.entry, address, bytes); });
 }
 
 std::vector<OtherSites::Member> OtherSites::list_at(const target::Memory& memory, Address address,

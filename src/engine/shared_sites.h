@@ -71,6 +71,10 @@ struct Position {
 // The entry whose jump leads to the stub of `site`: `site` itself, or its trampoline's.
 const layout::SiteEntry& head_of(const layout::Session& journal, const layout::SiteEntry& site);
 
+// Puts the program's own bytes of the site, as far as they lie there, into `bytes`, text read at
+// `address`.
+void put_original_back(const layout::SiteEntry& site, Address address, std::span<uint8_t> bytes);
+
 class OtherSites {
  public:
   OtherSites() = default;
@@ -91,6 +95,8 @@ class OtherSites {
   bool may_continue_inside(Range range) const;
   // Replaces these sessions' jumps by the program's own bytes in `bytes`, text read at `address`.
   void put_back(Address address, std::span<uint8_t> bytes) const;
+  // The same for text that may have changed since: puts back what any of their sites has replaced.
+  void put_all_back(Address address, std::span<uint8_t> bytes) const;
   // The sites that are in the text and touch any byte of the range. Valid as long as this object.
   std::vector<const OtherSite*> in(Range range) const;
 
@@ -125,6 +131,8 @@ class OtherSites {
 
  private:
   using Candidates = std::span<const OtherSite>;
+  template <class Take>
+  void for_each_near(Range range, const Take& take) const;
   Candidates at(Address address) const;
   struct Member {
     const layout::SiteEntry* entry = nullptr;

@@ -185,6 +185,22 @@ TEST_F(SharedSites, ShowTheProgramsOwnBytes) {
   }
 }
 
+// A session leaves, and its jump gives way to that of the next one, which was not in the text
+// before.
+TEST_F(SharedSites, ShowTheProgramsOwnBytesOfTextThatHasChangedSince) {
+  const auto first = journal_of(0, ProbeEntry::Kind::count);
+  const layout::Session* const journals[] = {&first};
+  auto bytes = before_;
+  const OtherSites sites(journals, memory());
+  write(OtherSites::arming(first.sites[3], {}));
+  std::memcpy(bytes.data(), memory_, bytes.size());
+  ASSERT_NE(bytes, before_);
+  sites.put_back(site(0), bytes);
+  EXPECT_NE(bytes, before_) << "as far as it knows, nothing of the session is in the text";
+  sites.put_all_back(site(0), bytes);
+  EXPECT_EQ(bytes, before_);
+}
+
 TEST_F(SharedSites, OfASessionThatIsOutAlreadyHaveNothingToTakeOut) {
   auto first = journal_of(0, ProbeEntry::Kind::count);
   auto second = journal_of(1, ProbeEntry::Kind::count);
