@@ -91,9 +91,7 @@ void for_each_session(std::optional<pid_t> pid, const std::string& except, const
       note(file.error());
       continue;
     }
-    const auto untrusted = [&] {
-      note(FileError{FileError::Cause::untrusted, path, 0, {}, 0});
-    };
+    const auto untrusted = [&] { note(FileError{FileError::Cause::untrusted, path, 0, {}, 0}); };
     const auto named = process_named(path);
     // Nothing of it is read then.
     if (!named || (living.has(*named) && !is_trusted(*file, named->pid))) {
