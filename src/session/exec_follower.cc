@@ -353,6 +353,11 @@ void ExecFollower::close() {
       return is_over;
     });
   }
+  // An execution may take any time, on a server that does not answer for example.
+  for (const Followed& one : std::exchange(followed_, {})) {
+    ::ptrace(PTRACE_INTERRUPT, one.tid, nullptr, nullptr);
+    target::Stop::let_go_of(one.pid, one.tid);
+  }
 }
 
 }  // namespace pinprick::session

@@ -336,11 +336,15 @@ void Launched::release() {
 }
 
 int Launched::wait() {
+  // The command may wait for a child of which we still have to let a thread go, or see the end.
   constexpr uint64_t kLookAgainNs = 1'000'000;
-  while (target::Stop::settle() != 0) sleep_ns(kLookAgainNs);
-  if (ended_) return *ended_;
-  int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  int status = ended_.value_or(0);
+  for (bool is_over = ended_.has_value(); !is_over;) {
+    target::Stop::settle();
+    const bool keeps = target::Stop::keeps_any();
+    const pid_t waited = waitpid(pid_, &status, keeps ? WNOHANG : 0);
+    is_over = waited > 0 || (waited < 0 && errno != EINTR);
+    if (!is_over && keeps) sleep_ns(kLookAgainNs);
   }
   pid_ = 0;
   return status;

@@ -79,6 +79,11 @@ ExecCatcher::~ExecCatcher() {
       return is_over;
     });
   }
+  for (const Followed& one : followed_) {
+    if (!one.is_ours) continue;
+    ::ptrace(PTRACE_INTERRUPT, one.tid, nullptr, nullptr);
+    Stop::let_go_of(one.pid, one.tid);
+  }
 }
 
 void ExecCatcher::take_requests() {
