@@ -198,6 +198,9 @@ void restore_text(const target::RemoteTarget& child, const image::ProcessImage& 
 Outcome take_out_of(pid_t pid, const ledger::SessionFile& file, const layout::Session& journal,
                     const image::ProcessImage* image, uint64_t timeout_ns, bool was_busy,
                     DisarmReport& report) {
+  // One that could not be stopped before is traced by us, too, until it comes out of the kernel.
+  target::Stop::settle();
+  if (target::Stop::keeps_any_of(pid)) return Outcome::later;
   const auto status = target::read_status(pid);
   if (status && status->tracer == ::getpid()) return Outcome::executes;
   const auto child = target::RemoteTarget::open(pid);
