@@ -87,6 +87,16 @@ Message message(const target::AttachError& error) {
                       "has to make in it; start it with `-- COMMAND`, so that it is "
                       "probed before it installs the filter",
                       error.detail));
+    case AttachCause::user_dispatch:
+      return refuse("user_dispatch",
+                    fmt::format("its thread {} handles system calls itself "
+                                "(PR_SET_SYSCALL_USER_DISPATCH), and would take those that "
+                                "pinprick has to make in it for its own",
+                                error.other));
+    case AttachCause::frozen:
+      return refuse("frozen",
+                    "its control group is frozen, as `docker pause` does it; try again when it "
+                    "runs");
     case AttachCause::no_room:
       return refuse("no_room",
                     "no unused bytes follow its code, its loader's or the vDSO's, and pinprick "

@@ -43,6 +43,7 @@ int number_of(const ledger::SessionError& error) {
       case target::AttachCause::shadow_stack:
       case target::AttachCause::seccomp:
       case target::AttachCause::seccomp_deadly:
+      case target::AttachCause::user_dispatch:
       case target::AttachCause::call_refused:
       case target::AttachCause::memory_refused:
         return EPERM;

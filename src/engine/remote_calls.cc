@@ -111,7 +111,8 @@ Result<void, ledger::SessionError> with_hijacked_thread(
     auto thread = target::HijackedThread::hijack(*stop, target.memory(), std::move(room));
     result = thread ? work(*thread) : fail(ledger::SessionError(thread.error()));
     is_over = !thread || !thread->resumed_itself();
-    // Then that is the cause of any error.
+    // Then these are the cause of any error.
+    if (thread && thread->is_frozen()) result = refuse(AttachCause::frozen);
     if (thread && thread->has_ended())
       result = refuse(target.ends() ? AttachCause::exited : AttachCause::exec_during_attach);
   }

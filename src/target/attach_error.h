@@ -21,6 +21,8 @@ enum class AttachCause : uint8_t {
   thread_unstoppable,  // thread `other` hangs in the kernel
   seccomp,             // it has a filter that we may not read and suspend
   seccomp_deadly,      // its filter would kill it at `detail` if we died
+  user_dispatch,       // thread `other` has its system calls turned into signals (SIGSYS)
+  frozen,              // it does not run, as its control group is frozen
   no_room,             // there is no room for the code that a hijacked thread runs
   no_address_space,    // no free range where one is needed
   call_refused,        // the kernel refused `detail` in the target

@@ -137,12 +137,26 @@ const char* name_of_call(int number) {
   }
 }
 
+// Does the thread handle system calls itself? The kernel then sends SIGSYS for a call of ours, and
+// as all signals are blocked, that is the end of the process. Before Linux 6.4 there is no way to
+// know.
+bool dispatches_calls(pid_t tid) {
+  constexpr int kGetConfiguration = 0x4211;  // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
+  struct {
+    uint64_t mode, selector, offset, length;
+  } configuration = {};
+  return ptrace(static_cast<__ptrace_request>(kGetConfiguration), tid, data(sizeof configuration),
+                &configuration) == 0 &&
+         configuration.mode != 0;
+}
+
 // Suspends the thread's filters, if it has any, until it is resumed, and returns them. Fails if
 // they cannot be read or suspended, or would kill the thread if we died.
 Result<SeccompFilters, AttachError> suspend_filters(pid_t pid, pid_t tid, Address code) {
   const auto refuse = [&](AttachCause cause, int error, const char* detail) {
     return fail(AttachError{cause, pid, tid, error, detail});
   };
+  if (dispatches_calls(tid)) return refuse(AttachCause::user_dispatch, 0, "");
   const int mode = seccomp_mode(pid, tid).value_or(SECCOMP_MODE_DISABLED);
   if (mode == SECCOMP_MODE_DISABLED) return SeccompFilters();
   if (mode == SECCOMP_MODE_STRICT) return refuse(AttachCause::seccomp_deadly, 0, "mmap");
@@ -311,6 +325,7 @@ HijackedThread::HijackedThread(HijackedThread&& other) noexcept
       holds_(std::exchange(other.holds_, false)),
       has_our_registers_(other.has_our_registers_),
       ended_(other.ended_),
+      is_frozen_(other.is_frozen_),
       resumed_itself_(other.resumed_itself_) {}
 
 HijackedThread::~HijackedThread() {
@@ -325,15 +340,21 @@ HijackedThread::~HijackedThread() {
 
 // Waits for the thread to stop, and returns its status; 0 if `is_enough` returned true before;
 // nullopt if the thread has ended. Spins at first: most calls are over before a sleeping processor
-// would wake up, and to yield may cost whole time slices of other threads.
+// would wake up, and to yield may cost whole time slices of other threads. After a while it
+// interrupts the thread: one whose control group is frozen does not make the call, but stops.
 std::optional<int> HijackedThread::next_stop(const std::function<bool()>& is_enough) {
   constexpr int kAttempts = 200, kWithoutYielding = 64;  // some 50 us
-  constexpr uint64_t kPauseNs = 50'000;
+  constexpr uint64_t kPauseNs = 50'000, kPatienceNs = 2'000'000'000;
+  uint64_t since_ns = 0;
+  bool is_interrupted = false;
   for (int attempt = 0;; ++attempt) {
     int status = 0;
-    const pid_t waited = waitpid(tid_, &status, __WALL | WNOHANG);
-    if (waited == tid_ && WIFSTOPPED(status)) return status;
-    if (waited != 0) return std::nullopt;
+    const pid_t waited = wait_once(stop_.pid(), tid_, status);
+    if (waited == tid_ && WIFSTOPPED(status)) {
+      is_frozen_ = is_interrupted && status >> 16 == PTRACE_EVENT_STOP;
+      return status;
+    }
+    if (waited != 0 && (waited > 0 || errno != EAGAIN)) return std::nullopt;
     if (is_enough && is_enough()) return 0;
     if (attempt < kWithoutYielding) {
       for (int i = 0; i < 8; ++i) __builtin_ia32_pause();
@@ -347,6 +368,9 @@ std::optional<int> HijackedThread::next_stop(const std::function<bool()>& is_eno
     // waited for, which does not happen meanwhile.
     const auto now = read_thread_status(stop_.pid(), tid_);
     if (!now || now->ending) return std::nullopt;
+    if (since_ns == 0) since_ns = monotonic_ns();
+    if (!is_interrupted && monotonic_ns() - since_ns > kPatienceNs)
+      is_interrupted = ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) == 0;
     sleep_ns(kPauseNs);
   }
 }
@@ -369,7 +393,7 @@ bool HijackedThread::run_to_call_stop() {
   for (;;) {
     if (ptrace(PTRACE_SYSCALL, tid_, nullptr, data(signal)) != 0) return false;
     const auto status = next_stop();
-    if (!status) return false;
+    if (!status || is_frozen_) return false;
     if (WSTOPSIG(*status) == (SIGTRAP | 0x80)) return true;
     signal = signal_to_deliver(*status);
   }
@@ -401,6 +425,7 @@ Result<void, SystemError> HijackedThread::run(const Script& script) {
     if (ptrace(PTRACE_CONT, tid_, nullptr, data(signal)) != 0) return gone();
     const auto status = next_stop(waits_for_us);
     if (!status) return gone();
+    if (is_frozen_) return fail(SystemError{ETIMEDOUT});
     if (*status == 0) break;
     signal = signal_to_deliver(*status);
   }
@@ -450,8 +475,10 @@ Result<uint64_t, SystemError> HijackedThread::call(uint64_t number, uint64_t a, 
     return fail(SystemError{ESRCH});
   };
   if (ended_ || resumed_itself_) return fail(SystemError{ESRCH});
+  if (is_frozen_) return fail(SystemError{ETIMEDOUT});
   if (!start(registers)) return gone();
-  if (!run_to_call_stop() || !run_to_call_stop() || !read_registers(tid_, registers)) return gone();
+  if (!run_to_call_stop() || !run_to_call_stop() || !read_registers(tid_, registers))
+    return is_frozen_ ? fail(SystemError{ETIMEDOUT}) : gone();
   const int64_t result = arch::syscall_result(registers);
   if (result < 0 && result >= -4095) return fail(SystemError{static_cast<int>(-result)});
   return static_cast<uint64_t>(result);

@@ -64,8 +64,8 @@ class HijackedThread {
   // call that the kernel has to restart; a thread inside a restartable sequence only if there is no
   // other. Never a thread that its seccomp filters would kill for our calls: they are suspended
   // while we trace it, but would apply to a call that it makes after our death. Never a kernel
-  // worker, which would not make the call. Fails if there is no such thread, or the code cannot be
-  // written.
+  // worker, which would not make the call, nor one that handles system calls itself. Fails if there
+  // is no such thread, or the code cannot be written.
   static Result<HijackedThread, AttachError> hijack(Stop& stop, const Memory& memory, Room room);
   HijackedThread(HijackedThread&& other) noexcept;
   HijackedThread& operator=(HijackedThread&&) = delete;
@@ -92,6 +92,8 @@ class HijackedThread {
   // may still be in use.
   bool resumed_itself() const { return resumed_itself_; }
 
+  // Did the thread not run, as its control group is frozen? All calls fail then, with ETIMEDOUT.
+  bool is_frozen() const { return is_frozen_; }
   // Has the thread ended? It runs only our code, so the whole process has then ended or executed
   // another program (by a fatal signal, exit_group, or another thread's execve).
   bool has_ended() const { return ended_; }
@@ -119,6 +121,7 @@ class HijackedThread {
   bool holds_ = true;
   bool has_our_registers_ = false;
   bool ended_ = false;
+  bool is_frozen_ = false;
   bool resumed_itself_ = false;
 };
 

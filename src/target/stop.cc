@@ -56,32 +56,6 @@ bool is_end(const siginfo_t& seen) {
   return seen.si_code == CLD_EXITED || seen.si_code == CLD_KILLED || seen.si_code == CLD_DUMPED;
 }
 
-// Like waitpid(), but if a child of ours has ended, returns -1 and leaves its exit status to be
-// waited for elsewhere. The child may end between two looks, so once it is known to live, only
-// stops are waited for. Returns -1 with EAGAIN if the first thread has ended meanwhile: the end is
-// there at the next look, or after the ends of the other threads. The kernel says ECHILD then,
-// which must not be taken for "no such thread": a process that we trace ends for its parent only
-// after we have waited for it.
-pid_t wait_once(pid_t pid, pid_t tid, int& status) {
-  const auto id = static_cast<id_t>(tid);
-  siginfo_t seen = {};
-  if (tid != pid || ::waitid(P_PID, id, &seen, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
-    return ::waitpid(tid, &status, __WALL | WNOHANG);
-  if (is_end(seen)) {
-    const auto ended = read_status(pid);
-    if (!ended || ended->parent != ::getpid()) return ::waitpid(tid, &status, __WALL | WNOHANG);
-    errno = ECHILD;
-    return -1;
-  }
-  seen = {};
-  if (::waitid(P_PID, id, &seen, WSTOPPED | WNOHANG | __WALL) != 0) {
-    if (errno == ECHILD) errno = EAGAIN;
-    return -1;
-  }
-  status = seen.si_status << 8 | 0x7f;
-  return seen.si_pid;
-}
-
 bool has_ended(pid_t pid, pid_t tid) {
   const auto status = read_thread_status(pid, tid);
   return !status || status->state == 'Z' || status->state == 'X';
@@ -189,6 +163,26 @@ void pause_briefly(int attempt) {
 
 }  // namespace
 
+pid_t wait_once(pid_t pid, pid_t tid, int& status) {
+  const auto id = static_cast<id_t>(tid);
+  siginfo_t seen = {};
+  if (tid != pid || ::waitid(P_PID, id, &seen, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
+    return ::waitpid(tid, &status, __WALL | WNOHANG);
+  if (is_end(seen)) {
+    const auto ended = read_status(pid);
+    if (!ended || ended->parent != ::getpid()) return ::waitpid(tid, &status, __WALL | WNOHANG);
+    errno = ECHILD;
+    return -1;
+  }
+  seen = {};
+  if (::waitid(P_PID, id, &seen, WSTOPPED | WNOHANG | __WALL) != 0) {
+    if (errno == ECHILD) errno = EAGAIN;
+    return -1;
+  }
+  status = seen.si_status << 8 | 0x7f;
+  return seen.si_pid;
+}
+
 // The kernel then decides: EINTR if a handler runs, the call again if not. If we decided, we would
 // miss a signal that arrives before the thread runs.
 bool leave_to_kernel(arch::Registers& registers) {
@@ -284,7 +278,17 @@ void Stop::keep_unsettled() {
   if (std::exchange(first_has_ended_, false)) kept.push_back(pid_);
 }
 
+bool Stop::keeps_any() {
+  return !unsettled.empty();
+}
+
+bool Stop::keeps_any_of(pid_t pid) {
+  return unsettled.contains(pid);
+}
+
 void Stop::let_go_of(pid_t pid, pid_t tid) {
+  arch::Registers registers;
+  if (read_registers(tid, registers) && leave_to_kernel(registers)) write_registers(tid, registers);
   if (ptrace(PTRACE_DETACH, tid, nullptr, nullptr) == 0) return;
   Stop stop(pid);
   stop.seized_ = {tid};

@@ -68,8 +68,14 @@ class Stop {
   // all threads have ended.
   static size_t settle();
 
-  // Lets a thread go that is traced by us, and is in a stop that is no Stop's. If it was killed,
-  // its end has to be waited for: its parent does not learn of it before. settle() does that.
+  // Is any thread kept, or one of this process? Also those that settle() does not count: what waits
+  // for the end of such a process has to call settle() until none is kept.
+  static bool keeps_any();
+  static bool keeps_any_of(pid_t pid);
+
+  // Lets a thread go that is traced by us, and is in a stop that is no Stop's, or was told to stop
+  // (PTRACE_INTERRUPT). If it was killed, its end has to be waited for: its parent does not learn
+  // of it before. settle() does that, and lets one go that stops later.
   static void let_go_of(pid_t pid, pid_t tid);
 
   Stop(Stop&& other) noexcept;
@@ -115,6 +121,14 @@ class Stop {
   std::vector<pid_t> seized_;  // not stopped yet
   std::vector<pid_t> others_;  // listed, but ended, or kernel workers
 };
+
+// Like waitpid(), but if a child of ours has ended, returns -1 and leaves its exit status to be
+// waited for elsewhere. The child may end between two looks, so once it is known to live, only
+// stops are waited for. Returns -1 with EAGAIN if the first thread has ended meanwhile: the end is
+// there at the next look, or after the ends of the other threads. The kernel says ECHILD then,
+// which must not be taken for "no such thread": a process that we trace ends for its parent only
+// after we have waited for it.
+pid_t wait_once(pid_t pid, pid_t tid, int& status);
 
 // If our stop has ended a call with EINTR, changes the registers so that the kernel decides whether
 // the call is restarted, and returns true.

@@ -175,6 +175,40 @@ refused() {
   end_ticker
 }
 
+@test "a process whose control group is frozen is not waited for" {
+  local groups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts) group
+  group=$groups/pinprick-test.$BASHPID
+  [ -n "$groups" ] && mkdir "$group" 2>/dev/null || skip "no control group can be made (cgroup v2)"
+  frozen() { grep -q "frozen $1" "$group/cgroup.events"; }
+  start_ticker
+  if ! echo $ticker >"$group/cgroup.procs" || [ ! -e "$group/cgroup.freeze" ]; then
+    rmdir "$group"
+    skip "a process cannot be frozen here (cgroup v2)"
+  fi
+  echo 1 >"$group/cgroup.freeze"
+  patiently frozen 1
+  refused 4 'its control group is frozen' count -p $ticker -d 0.01 ticker:tick
+  echo 0 >"$group/cgroup.freeze"
+  patiently frozen 0
+  # Also if it is frozen while it has probes: these can be taken out later.
+  "$PINPRICK" count -p $ticker --json -o "$work/records" ticker:tick 2>"$work/errors" 3>&- 7>&- &
+  local pid=$!
+  patiently grep -q '"armed"' "$work/records"
+  echo 1 >"$group/cgroup.freeze"
+  patiently frozen 1
+  kill -INT $pid
+  local status=0
+  wait $pid || status=$?
+  [ "$status" -eq 1 ]
+  echo 0 >"$group/cgroup.freeze"
+  patiently frozen 0
+  "$PINPRICK" detach -p $ticker
+  no_trace $ticker
+  tell "tick 10" ticked
+  end_ticker
+  patiently rmdir "$group"
+}
+
 @test "a full runtime directory: refused before the target is touched" {
   start_ticker
   local maps

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -463,6 +464,43 @@ TEST(HijackedThread, EndsWithAProcessThatIsKilled) {
     EXPECT_TRUE(thread->has_ended());
   }
   EXPECT_EQ(child.finish(), -1);
+}
+
+// For a system call that the program dispatches itself, the kernel sends SIGSYS. All signals are
+// blocked in a hijacked thread, so that would end the process.
+TEST(HijackedThread, IsNoThreadThatDispatchesItsSystemCallsItself) {
+  Child child([](Shared& shared) {
+    static volatile char selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+    if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &selector) != 0) {
+      shared.failures = 1;
+      shared.rounds = 1;
+      return;
+    }
+    selector = SYSCALL_DISPATCH_FILTER_BLOCK;
+    while (!shared.stop) shared.rounds = shared.rounds + 1;
+    selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+  });
+  child.wait_until_running();
+  if (child.shared().failures != 0) GTEST_SKIP() << "this kernel has no such calls";
+  const auto target = RemoteTarget::open(child.pid());
+  ASSERT_TRUE(target);
+  {
+    auto stop = Stop::all_threads(child.pid());
+    ASSERT_TRUE(stop);
+    constexpr int kGetConfiguration = 0x4211;
+    uint64_t configuration[4];
+    if (ptrace(static_cast<__ptrace_request>(kGetConfiguration), child.pid(),
+               reinterpret_cast<void*>(sizeof configuration), configuration) != 0)
+      GTEST_SKIP() << "this kernel does not tell which threads do so";
+    const auto thread = HijackedThread::hijack(*stop, target->memory(), find_room(*target));
+    ASSERT_FALSE(thread);
+    EXPECT_EQ(thread.error().cause, AttachCause::user_dispatch);
+  }
+  const auto stopped = stop_one_to_hijack(child.pid(), target->memory(), 0);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().cause, AttachCause::user_dispatch);
+  child.wait_for_rounds(1000);
+  EXPECT_EQ(child.finish(), 0);
 }
 
 TEST(HijackedThread, DoesNotLoseAGroupStopThatArrivesMeanwhile) {
