@@ -36,6 +36,7 @@ enum class Special : uint8_t {
   syscall,
   lea,           // with a RIP-relative operand: takes the address of `memory`
   add_register,  // register to register: the last step in computing a jump table's target
+  add_memory,    // from or to memory: the same with a table of whole words
 };
 
 struct Instruction {

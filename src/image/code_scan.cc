@@ -45,6 +45,8 @@ struct BlockJump {
 struct RegisterJumps {
   bool any = false;
   bool by_sum = false;  // right after `add %reg, %reg`: a relative table
+  // Right after `add table(,%reg,8), %reg`: one of whole words (-mcmodel=large), which is not read.
+  bool by_wide_sum = false;
 };
 
 struct Addresses {
@@ -80,6 +82,7 @@ struct FunctionJumps : Addresses {
     indexed.insert(indexed.end(), region.indexed.begin(), region.indexed.end());
     jumps.any |= region.jumps.any;
     jumps.by_sum |= region.jumps.by_sum;
+    jumps.by_wide_sum |= region.jumps.by_wide_sum;
   }
 };
 
@@ -216,6 +219,7 @@ RegisterJumps Scanner::decode_region(const Region& region, size_t index, TextFac
       } else {
         jumps.any = true;
         jumps.by_sum |= by_sum;
+        jumps.by_wide_sum |= before == arch::Special::add_memory;
       }
     }
     straight.pass(*instruction);
@@ -551,7 +555,8 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
     const bool by_distance = std::any_of(tables.begin(), tables.end(), [&](Address table) {
       return !scanner.may_change(table) && leads_by_distance(table);
     });
-    if ((by_sum && !has_table && !by_distance) || (computes_own_inside && !by_distance))
+    if ((by_sum && !has_table && !by_distance) || (computes_own_inside && !by_distance) ||
+        found.jumps.by_wide_sum)
       targets.mark_unresolved_jump(range.begin);
   }
   // Now all targets are known.

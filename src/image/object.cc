@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "arch/known_code.h"
 #include "arch/vfork_hook.h"
 #include "base/task.h"
 #include "image/code_scan.h"
@@ -74,9 +75,16 @@ ObjectCode code_in(const ObjectBytes& object, const FunctionTable& functions,
       find_branch_targets(object, functions, relocations, landing_pads_in(object, frames)),
       find_restartable_sequences(object, relocations),
       {}};
-  for (const CodeBytes& part : object.text)
+  for (const CodeBytes& part : object.text) {
     for (const size_t offset : arch::find_vforks(part.bytes))
       code.vforks.push_back(part.address + offset);
+    for (const arch::KnownCode& known : arch::find_known_code(part.bytes)) {
+      Range range = {part.address + known.offset, part.address + known.offset + known.size};
+      if (const Function* const function = functions.find(range.begin))
+        range = {function->range.begin, std::max(range.end, function->range.end)};
+      code.reserved.push_back(range);
+    }
+  }
   return code;
 }
 

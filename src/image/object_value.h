@@ -25,7 +25,7 @@ namespace pinprick::image {
 // What decoding all text has found (code_scan.h).
 struct ObjectCode {
   BranchTargets targets;
-  std::vector<Range> reserved;  // restartable sequences
+  std::vector<Range> reserved;  // restartable sequences, code that is known by its address
   // System calls that may start a child in the same memory (arch::find_vforks()).
   std::vector<Address> vforks;
 

@@ -156,11 +156,11 @@ TEST(Decode, RecognisesWhatThePlannerTreatsSpecially) {
 }
 
 TEST(Decode, FindsTheLastStepOfAJumpTablesAddress) {
-  EXPECT_EQ(decoded({0x48, 0x01, 0xd0}).special, Special::add_register);  // add %rdx,%rax
-  EXPECT_EQ(decoded({0x4c, 0x03, 0xc1}).special, Special::add_register);  // add %rcx,%r8
-  EXPECT_EQ(decoded({0x48, 0x83, 0xc0, 0x08}).special, Special::none);    // add $8,%rax
-  EXPECT_EQ(decoded({0x48, 0x05, 0, 0, 0, 1}).special, Special::none);    // add $1<<24,%rax
-  EXPECT_EQ(decoded({0x48, 0x03, 0x04, 0x24}).special, Special::none);    // add (%rsp),%rax
+  EXPECT_EQ(decoded({0x48, 0x01, 0xd0}).special, Special::add_register);      // add %rdx,%rax
+  EXPECT_EQ(decoded({0x4c, 0x03, 0xc1}).special, Special::add_register);      // add %rcx,%r8
+  EXPECT_EQ(decoded({0x48, 0x83, 0xc0, 0x08}).special, Special::none);        // add $8,%rax
+  EXPECT_EQ(decoded({0x48, 0x05, 0, 0, 0, 1}).special, Special::none);        // add $1<<24,%rax
+  EXPECT_EQ(decoded({0x48, 0x03, 0x04, 0x24}).special, Special::add_memory);  // add (%rsp),%rax
 }
 
 TEST(Decode, ResolvesRipRelativeOperands) {

@@ -70,6 +70,7 @@ TEST_P(ComputedJumps, NumbersThatNoJumpUsesAreNotTargets) {
 TEST_P(ComputedJumps, IntoTheirOwnFunctionMakeItUnresolved) {
   EXPECT_TRUE(has_unresolved_jump("computes_inside"));
   EXPECT_TRUE(has_unresolved_jump("computes_beside_data"));
+  EXPECT_TRUE(has_unresolved_jump("jumps_by_whole_words"));
 }
 
 TEST_P(ComputedJumps, AmongBlocksLeadToEachBlockAndNowhereBetween) {

@@ -64,9 +64,8 @@ Special special_of(const ZydisDecodedInstruction& raw) {
     case ZYDIS_MNEMONIC_LEA:
       return Special::lea;
     case ZYDIS_MNEMONIC_ADD:
-      return raw.raw.modrm.offset != 0 && raw.raw.modrm.mod == 3 && raw.raw.imm[0].size == 0
-                 ? Special::add_register
-                 : Special::none;
+      if (raw.raw.modrm.offset == 0 || raw.raw.imm[0].size != 0) return Special::none;
+      return raw.raw.modrm.mod == 3 ? Special::add_register : Special::add_memory;
     default:
       return Special::none;
   }

@@ -255,7 +255,8 @@ bool take_rest(Encoding encoding, Reader& reader, Instruction& out, Prefixes pre
       out.special = Special::lea;
       return !take_operands(reader, out).is_register();
     case Encoding::add:
-      if (take_operands(reader, out).is_register()) out.special = Special::add_register;
+      out.special =
+          take_operands(reader, out).is_register() ? Special::add_register : Special::add_memory;
       return true;
     case Encoding::shift:
       return take_operands(reader, out).reg != 6;

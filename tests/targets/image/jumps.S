@@ -35,6 +35,29 @@ to_computed_too:
   ret
 END(computes_beside_data)
 
+// The same by a table of whole distances, as -mcmodel=large has them. Read as a table of half words,
+// it would have one entry.
+FUNCTION(jumps_by_whole_words)
+  lea whole_words(%rip), %rdx
+  add (%rdx,%rdi,8), %rdx
+  jmp *%rdx
+to_computed_by_whole:
+  inc %eax
+  nop
+  nop
+to_computed_by_whole_too:
+  inc %ecx
+  nop
+  nop
+  ret
+  .section .rodata
+  .p2align 3
+whole_words:
+  .quad to_computed_by_whole - whole_words
+  .quad to_computed_by_whole_too - whole_words
+  .text
+END(jumps_by_whole_words)
+
 // The same in a function with another one nested in it: in the rest of the outer one, targets are
 // just as unknown.
 FUNCTION(computes_behind_inner)

@@ -1,0 +1,26 @@
+// Code that a program knows by its address or by its bytes: it copies the code elsewhere, or one of
+// its signal handlers compares the interrupted instruction pointer with it. A jump there, or a copy
+// of its instructions in a stub, would break that. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace pinprick::arch {
+
+struct KnownCode {
+  size_t offset = 0;
+  size_t size = 0;
+};
+
+// Returns where in `code` such instructions are, ascending. They are found by their bytes, so that
+// stripped programs have them, too; the functions in which they lie are meant as a whole:
+//   - where a system call waits that can be cancelled, in musl and in glibc (2.41): the handler of
+//     the cancellation looks whether the call has begun, and otherwise lets it go on
+//   - HotSpot's SafeFetch: a fault at its first instruction is no error
+//   - write barriers of CoreCLR: templates, which are copied, and numbers written into the copies
+std::vector<KnownCode> find_known_code(std::span<const uint8_t> code);
+
+}  // namespace pinprick::arch
