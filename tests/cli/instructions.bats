@@ -214,3 +214,12 @@ print(len(h) == 80 and sum(h) > 1000 and all(max(h[i:i + 4]) - min(h[i:i + 4]) <
   redis-cli -s "$work/socket" set key value
   [ "$(redis-cli -s "$work/socket" get key)" = value ]
 }
+
+@test "threads that wait in a system call are cancelled, with glibc and with musl" {
+  local program
+  for program in cancelled_read cancelled_read_musl; do
+    [ -x "$TARGETS/$program" ] || skip "musl-gcc is not installed"
+    [ "$(timeout 60 "$PINPRICK" count --instructions --allow-missing -o /dev/null "$program:*" \
+      'libc:read' 'libc:pthread_*' -- "$TARGETS/$program" 10 2>"$work/errors")" = 'cancelled 10' ]
+  done
+}
