@@ -109,8 +109,11 @@ std::vector<image::Object*> candidates(const image::ProcessImage& image) {
   for (size_t i = 0; i < image.objects.size(); ++i) {
     image::Object& object = *image.objects[i];
     const bool is_unwinder = object.name().starts_with("libgcc_s.so") || is_libunwind(object);
-    if (i == 0 || is_unwinder || (!is_c_library(object) && imports_table_lookup(object)))
-      objects.push_back(&object);
+    const auto may_have_own = [&] {
+      return !is_c_library(object) && object.may_name_any(kUnwinder) &&
+             imports_table_lookup(object);
+    };
+    if (i == 0 || is_unwinder || may_have_own()) objects.push_back(&object);
   }
   return objects;
 }
@@ -189,16 +192,23 @@ std::vector<HookSite> hook_sites(const image::ProcessImage& image, Search search
   return sites;
 }
 
-std::optional<std::vector<HookSite>> vfork_sites(const image::ProcessImage& image) {
-  std::vector<HookSite> sites;
+std::vector<image::Object*> objects_with_vforks(const image::ProcessImage& image) {
+  std::vector<image::Object*> objects;
   const bool has_c_library = std::any_of(image.objects.begin(), image.objects.end(),
                                          [](const auto& object) { return is_c_library(*object); });
-  for (size_t i = 0; i < image.objects.size(); ++i) {
-    image::Object& object = *image.objects[i];
-    if (i == 0 && object.elf().is_go() && !add_vfork_of_go(object, sites)) return std::nullopt;
+  for (size_t i = 0; i < image.objects.size(); ++i)
     // A static program is its own C library.
-    if (has_system_calls(object) || (i == 0 && !has_c_library)) add_vforks(object, sites);
-  }
+    if (has_system_calls(*image.objects[i]) || (i == 0 && !has_c_library))
+      objects.push_back(image.objects[i].get());
+  return objects;
+}
+
+std::optional<std::vector<HookSite>> vfork_sites(const image::ProcessImage& image) {
+  std::vector<HookSite> sites;
+  if (!image.objects.empty() && image.objects.front()->elf().is_go() &&
+      !add_vfork_of_go(*image.objects.front(), sites))
+    return std::nullopt;
+  for (image::Object* object : objects_with_vforks(image)) add_vforks(*object, sites);
   if (sites.empty()) return std::nullopt;
   return sites;
 }

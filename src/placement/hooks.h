@@ -61,6 +61,9 @@ std::vector<HookSite> hook_sites(const image::ProcessImage& image, Search search
 // exception that passes a slot ends the process.
 bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<HookSite>& sites);
 
+// The objects of which vfork_sites() scans all code.
+std::vector<image::Object*> objects_with_vforks(const image::ProcessImage& image);
+
 // Where children start that share the process's memory and thread pointer: in the C library, or in
 // a static program, and in Go's syscall package. Returns nullopt if that is not known, or hooked
 // already by an earlier session.

@@ -379,12 +379,14 @@ std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Fu
   return code;
 }
 
-void load_code(std::span<const image::Match> matches, std::span<const HookSite> hooks, Kind kind) {
+static std::vector<image::Object*> objects_of(std::span<const image::Match> matches) {
   std::vector<image::Object*> objects;
   for (const image::Match& match : matches)
     if (objects.empty() || match.object != objects.back()) objects.push_back(match.object);
-  for (const HookSite& where : hooks)
-    if (is_wanted(where, matches.size())) objects.push_back(where.object);
+  return objects;
+}
+
+static void load_code(std::vector<image::Object*> objects, Kind kind) {
   std::sort(objects.begin(), objects.end());
   objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
   size_t bytes = 0;
@@ -405,6 +407,13 @@ void load_code(std::span<const image::Match> matches, std::span<const HookSite> 
     objects[i]->stack_reading_runtime();
     objects[i]->imported_at(0);
   });
+}
+
+void load_code(std::span<const image::Match> matches, std::span<const HookSite> hooks, Kind kind) {
+  std::vector<image::Object*> objects = objects_of(matches);
+  for (const HookSite& where : hooks)
+    if (is_wanted(where, matches.size())) objects.push_back(where.object);
+  load_code(std::move(objects), kind);
 }
 
 select::Argument ProbeSet::source_of(const Probe& probe) const {
@@ -506,6 +515,10 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
                      std::span<const HookSite> others, Risk risk) {
   const bool times = kind == Kind::latency;
+  // The C library is scanned for vforks: beside the others.
+  auto objects = objects_of(matches);
+  for (image::Object* object : objects_with_vforks(image)) objects.push_back(object);
+  load_code(std::move(objects), kind);
   std::vector<HookSite> hooks = hook_sites(image, times ? Search::by_code : Search::by_names);
   // A site where no jump fits is not hooked.
   if (times && !matches.empty()) {
