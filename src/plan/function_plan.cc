@@ -437,15 +437,23 @@ std::optional<FarHop> plan_far_hop(const FunctionCode& function, Address site, A
   return std::nullopt;
 }
 
+// After an instruction that does not fall through may be constants, as assembly and GHC have them.
+// Code begins again where something leads; anywhere, if it is not known where jumps lead.
 std::vector<Address> instructions(const FunctionCode& function) {
   std::vector<Address> all;
+  const bool may_lead_anywhere = function.targets->has_unresolved_jump(function.range.begin);
   bool reached = true;
   for (Address at = entry_site(function); at < function.range.end;) {
+    const bool leads_here = reached || function.targets->contains(at);
+    if (!leads_here && !may_lead_anywhere) {
+      ++at;
+      continue;
+    }
     const auto instruction = instruction_at(function, at);
     if (!instruction || instruction->end() > function.range.end) break;
     const bool padding =
         instruction->special == Special::nop || instruction->special == Special::int3;
-    reached = reached || !padding || function.targets->contains(at);
+    reached = leads_here || !padding;
     if (reached) all.push_back(at);
     reached = reached && instruction->falls_through();
     at = instruction->end();

@@ -628,8 +628,15 @@ TEST(Instructions, StartWithTheEntry) {
 
 TEST(Instructions, LeaveOutPaddingBeforeTargets) {
   const Bytes code = joined({kXorRet, kNop7, {0x66, 0x90}, kPushRbp, kRet});
-  EXPECT_THAT(offsets(Function(code)), ElementsAre(0, 2, 12, 13));
+  EXPECT_THAT(offsets(Function(code).unresolved()), ElementsAre(0, 2, 12, 13));
   EXPECT_THAT(offsets(Function(code).branch_to(12)), ElementsAre(0, 2, 12, 13));
+}
+
+TEST(Instructions, LeaveOutWhatNothingLeadsTo) {
+  // Constants, the last byte of which looks like a prefix of what follows.
+  const Bytes code = joined({kXorRet, {0x31, 0xc0, 0x48}, kPushRbp, kRet});
+  EXPECT_THAT(offsets(Function(code)), ElementsAre(0, 2));
+  EXPECT_THAT(offsets(Function(code).branch_to(6)), ElementsAre(0, 2, 6, 7));
 }
 
 TEST(Instructions, KeepNopsThatAreExecuted) {
