@@ -87,6 +87,10 @@ Message message(const target::AttachError& error) {
                       "has to make in it; start it with `-- COMMAND`, so that it is "
                       "probed before it installs the filter",
                       error.detail));
+    case AttachCause::shares_memory:
+      return refuse("shares_memory",
+                    "it runs in its parent's memory until it executes a program (vfork); try again "
+                    "then");
     case AttachCause::user_dispatch:
       return refuse("user_dispatch",
                     fmt::format("its thread {} handles system calls itself "

@@ -9,6 +9,7 @@
 #include "image/loader.h"
 #include "ledger/turn.h"
 #include "target/held_thread.h"
+#include "target/procfs.h"
 
 namespace pinprick::session {
 namespace {
@@ -51,6 +52,10 @@ Result<target::RemoteTarget, ledger::SessionError> open_target(pid_t pid) {
   if (!turn) return fail(turn.error());
   auto target = target::RemoteTarget::open(pid);
   if (!target) return fail(ledger::SessionError(target.error()));
+  // The parent's threads, which can write its text as well, would not be stopped.
+  if (target::shares_memory_with_parent(pid))
+    return fail(ledger::SessionError(
+        target::AttachError{target::AttachCause::shares_memory, pid, 0, 0, {}}));
   return *std::move(target);
 }
 

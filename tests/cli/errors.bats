@@ -209,6 +209,18 @@ refused() {
   patiently rmdir "$group"
 }
 
+@test "a child of vfork is refused as long as it runs in the memory of its parent" {
+  mkfifo "$work/child"
+  start_fed dlhost
+  tell "vfork $work/child" vfork
+  local child
+  child=$(cat /proc/$fed/task/*/children)
+  refused 4 "it runs in its parent's memory" count -p $child -d 0.01 dlhost:call
+  : >"$work/child"
+  tell join join
+  end_fed
+}
+
 @test "a full runtime directory: refused before the target is touched" {
   start_ticker
   local maps
