@@ -21,7 +21,7 @@ enum class AttachCause : uint8_t {
   thread_unstoppable,  // thread `other` hangs in the kernel
   seccomp,             // it has a filter that we may not read and suspend
   seccomp_deadly,      // its filter would kill it at `detail` if we died
-  shares_memory,  // with its parent, until it executes a program (vfork)
+  shares_memory,       // with its parent, until it executes a program (vfork)
   user_dispatch,       // thread `other` has its system calls turned into signals (SIGSYS)
   frozen,              // it does not run, as its control group is frozen
   no_room,             // there is no room for the code that a hijacked thread runs
