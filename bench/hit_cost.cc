@@ -105,9 +105,9 @@ class SharedProbe : public PlacedProbe {
  public:
   SharedProbe(Armed first, Armed second) : first_(std::move(first)), second_(std::move(second)) {}
   Result<uint64_t, cli::Message> hits() override {
-    const auto first = first_.hits();
+    auto first = first_.hits();
     if (!first) return first;
-    const auto second = second_.hits();
+    auto second = second_.hits();
     if (!second) return second;
     return *first + *second;
   }
