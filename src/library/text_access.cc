@@ -89,7 +89,7 @@ Result<void, Error> may_have_probes() {
 
 Taken take_sites(const target::Memory& memory, std::span<Site* const> sites) {
   std::vector<std::reference_wrapper<Site>> all;
-  for (Site* site : sites) all.push_back(*site);
+  for (Site* site : sites) all.emplace_back(*site);
   return enter_and_look(
       memory, all, [](const Site& site) { return describe(site).range(); },
       [](const Site& site) { return site.name; }, AttachedSessions::Purpose::probe);

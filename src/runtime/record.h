@@ -62,9 +62,6 @@ extern std::atomic<void (*)()> before_first_record;
 }  // namespace pinprick::runtime
 
 extern "C" {
-// Adds the value, without asking whether the statistic is running (record.S). Exported under the
-// same name, with pinprick_kstats* for the Recorder.
-void pinprick_kstats_add(pinprick_kstats* statistic, uint64_t value);
-// The same by locked instructions.
+// What pinprick_kstats_add() does (record.S), by locked instructions.
 void pp_record_locked(pinprick::runtime::Recorder* recorder, uint64_t value) noexcept;
 }

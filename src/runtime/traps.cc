@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -145,8 +146,9 @@ static void note_program_action(const struct sigaction& now) {
        one = one->earlier)
     if (!is_same(one->action, now)) actions.push_back(one->action);
   const Former* latest = nullptr;
-  for (auto action = actions.rbegin(); action != actions.rend(); ++action) {
-    all->push_back(std::make_unique<Former>(Former{*action, latest}));
+  std::ranges::reverse(actions);
+  for (const struct sigaction& action : actions) {
+    all->push_back(std::make_unique<Former>(Former{action, latest}));
     latest = all->back().get();
   }
   program_actions.store(latest, std::memory_order_release);
