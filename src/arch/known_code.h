@@ -13,6 +13,7 @@ namespace pinprick::arch {
 struct KnownCode {
   size_t offset = 0;
   size_t size = 0;
+  bool is_number = false;  // of a template, if the function is one (is_template)
 };
 
 // Returns where in `code` such instructions are, ascending. They are found by their bytes, so that
@@ -22,5 +23,9 @@ struct KnownCode {
 //   - HotSpot's SafeFetch: a fault at its first instruction is no error
 //   - write barriers of CoreCLR: templates, which are copied, and numbers written into the copies
 std::vector<KnownCode> find_known_code(std::span<const uint8_t> code);
+
+// May the function be such a template? It begins with the store that it is there for. Other code
+// has the same number as a mask of bits.
+bool is_template(std::span<const uint8_t> function);
 
 }  // namespace pinprick::arch

@@ -80,7 +80,14 @@ ObjectCode code_in(const ObjectBytes& object, const FunctionTable& functions,
       code.vforks.push_back(part.address + offset);
     for (const arch::KnownCode& known : arch::find_known_code(part.bytes)) {
       Range range = {part.address + known.offset, part.address + known.offset + known.size};
-      if (const Function* const function = functions.find(range.begin))
+      const Function* const function = functions.find(range.begin);
+      if (known.is_number) {
+        const bool is_whole = function != nullptr && part.range().contains(function->range);
+        if (!is_whole ||
+            !arch::is_template(part.bytes.subspan(function->range.begin - part.address)))
+          continue;
+      }
+      if (function != nullptr)
         range = {function->range.begin, std::max(range.end, function->range.end)};
       code.reserved.push_back(range);
     }

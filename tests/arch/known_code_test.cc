@@ -48,6 +48,12 @@ TEST(KnownCode, IsATemplateIntoWhichNumbersAreWritten) {
   EXPECT_EQ(found_in(number, 0), std::vector<size_t>()) << "data";
 }
 
+TEST(KnownCode, IsNoFunctionThatHasTheNumberAsAMask) {
+  EXPECT_TRUE(is_template(Bytes{0x48, 0x89, 0x37, 0x66, 0x90}));   // mov %rsi,(%rdi)
+  EXPECT_FALSE(is_template(Bytes{0x48, 0x89, 0xf8, 0x48, 0xba}));  // mov %rdi,%rax; movabs
+  EXPECT_FALSE(is_template(Bytes{0x48, 0x89}));
+}
+
 TEST(KnownCode, IsNoneInTextThatEndsTooSoon) {
   for (size_t size = 0; size < kOfMusl.size(); ++size)
     EXPECT_TRUE(find_known_code(std::span(kOfMusl).first(size)).empty()) << size;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace pinprick::arch {
 namespace {
@@ -43,11 +44,17 @@ std::vector<KnownCode> find_known_code(std::span<const uint8_t> code) {
   });
   for_each(code, kSafeFetch, [&](size_t at) { found.push_back({at, sizeof kSafeFetch}); });
   for_each(code, kToBeWritten, [&](size_t at) {
-    if (is_moved(code, at)) found.push_back({at - 2, 2 + sizeof kToBeWritten});
+    if (is_moved(code, at)) found.push_back({at - 2, 2 + sizeof kToBeWritten, true});
   });
   std::sort(found.begin(), found.end(),
             [](const KnownCode& a, const KnownCode& b) { return a.offset < b.offset; });
   return found;
+}
+
+bool is_template(std::span<const uint8_t> function) {
+  constexpr uint8_t kStore[] = {0x48, 0x89, 0x37};  // mov %rsi,(%rdi)
+  return function.size() >= sizeof kStore &&
+         std::equal(std::begin(kStore), std::end(kStore), function.begin());
 }
 
 }  // namespace pinprick::arch
