@@ -278,6 +278,14 @@ void Stop::keep_unsettled() {
   if (std::exchange(first_has_ended_, false)) kept.push_back(pid_);
 }
 
+// Only from such a stop does the kernel go on to see whether a call is to be restarted. From the
+// exit of a call it might return the number that asks for it.
+static bool is_in_event_stop(pid_t tid) {
+  siginfo_t info = {};
+  return ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) == 0 &&
+         info.si_code >> 8 == PTRACE_EVENT_STOP;
+}
+
 bool Stop::keeps_any() {
   return !unsettled.empty();
 }
@@ -288,7 +296,8 @@ bool Stop::keeps_any_of(pid_t pid) {
 
 void Stop::let_go_of(pid_t pid, pid_t tid) {
   arch::Registers registers;
-  if (read_registers(tid, registers) && leave_to_kernel(registers)) write_registers(tid, registers);
+  if (is_in_event_stop(tid) && read_registers(tid, registers) && leave_to_kernel(registers))
+    write_registers(tid, registers);
   if (ptrace(PTRACE_DETACH, tid, nullptr, nullptr) == 0) return;
   Stop stop(pid);
   stop.seized_ = {tid};
