@@ -88,7 +88,7 @@ class OtherSites {
   static OtherSites find(pid_t pid, const target::Memory& memory,
                          const std::vector<image::Mapping>& maps, const std::string& own = {});
 
-  bool empty() const { return sites_.empty() && left_windows_.empty(); }
+  bool empty() const { return sites_.empty() && left_.empty(); }
   bool has_any_at(Address site) const { return !at(site).empty(); }
   // May a thread in a stub of theirs go on inside the range, not at its start, although no jump of
   // theirs is there any more? A jump over these bytes would break it.
