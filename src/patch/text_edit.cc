@@ -275,7 +275,7 @@ std::vector<size_t> clear_boundaries(target::Stop& stop, const target::Memory& m
     const Address lowest = boundaries.front().address;
     const Address highest = boundaries.back().address;
     read_stacks([&](Address address) { return mappings.range_at(address); }, memory, thread,
-                [&](Address, std::span<const uint64_t> words) {
+                [&](std::span<const uint64_t> words) {
                   for (const uint64_t word : words) {
                     if (word < lowest || word > highest) continue;
                     if (const auto at = boundary_at(boundaries, word))

@@ -26,7 +26,7 @@ void read_words(const target::Memory& memory, Range words, const StackPart& part
     if (!memory.read(at,
                      {reinterpret_cast<uint8_t*>(chunk.data()), chunk.size() * sizeof chunk[0]}))
       return;
-    part(at, chunk);
+    part(chunk);
     at = next;
   }
 }
@@ -42,16 +42,15 @@ ThreadStacks read_stacks(const MappingAt& mapping_at, const target::Memory& memo
                          const target::StoppedThread& thread, const StackPart& part) {
   ThreadStacks stacks;
   std::vector<Address> tops = {lowest_used(thread.stack_pointer())};
-  while (!tops.empty() && stacks.words.size() < kMostStacks) {
-    const Address top = tops.back();
-    tops.pop_back();
+  for (size_t next = 0; next < tops.size() && stacks.words.size() < kMostStacks; ++next) {
+    const Address top = tops[next];
     const auto mapping = contains(stacks.words, top) ? std::nullopt : mapping_at(top);
     if (!mapping) continue;
     const Range words = {top, std::min(mapping->end, top + kLongestStack)};
     stacks.words.push_back(words);
     arch::SignalFrameFinder frames;
-    read_words(memory, words, [&](Address at, std::span<const uint64_t> some) {
-      if (part) part(at, some);
+    read_words(memory, words, [&](std::span<const uint64_t> some) {
+      if (part) part(some);
       for (const uint64_t word : some) {
         const auto frame = frames.next(word);
         if (!frame) continue;
@@ -87,7 +86,7 @@ bool signal_returns_to(const std::vector<image::Mapping>& maps, const target::Me
 
 bool leads_to(const target::Memory& memory, Range words, std::span<const Range> ranges) {
   bool found = false;
-  read_words(memory, words, [&](Address, std::span<const uint64_t> some) {
+  read_words(memory, words, [&](std::span<const uint64_t> some) {
     found = found || std::any_of(some.begin(), some.end(),
                                  [&](uint64_t word) { return contains(ranges, word); });
   });

@@ -22,8 +22,8 @@ namespace pinprick::patch {
 // Returns the mapping at an address.
 using MappingAt = std::function<std::optional<Range>(Address)>;
 
-// Takes some words of a stack, in ascending order. `at` is the first one's address.
-using StackPart = std::function<void(Address at, std::span<const uint64_t> words)>;
+// Takes some words of a stack, in ascending order.
+using StackPart = std::function<void(std::span<const uint64_t> words)>;
 
 // What was found while all of it was read.
 struct ThreadStacks {
