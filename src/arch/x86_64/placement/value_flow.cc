@@ -226,9 +226,7 @@ void State::run(const Decoded& at, std::vector<Store>* stores) {
   if (first.size == 64 && (adds || subtracts || carries)) {
     const Value other = read(at, second);
     const bool is_number = other.kind == Kind::number && !carries;
-    const Value term = is_number ? adds ? other : times(other, ~uint64_t{0})
-                       : adds ? other
-                                 : Value();
+    const Value term = adds ? other : is_number ? times(other, ~uint64_t{0}) : Value();
     return write(at, first, plus(read(at, first), term), stores);
   }
   for (unsigned i = 0; i < at.instruction.operand_count; ++i)
