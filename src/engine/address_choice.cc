@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <utility>
 
 #include "engine/mapping_script.h"
@@ -11,50 +12,138 @@ namespace {
 
 using layout::MappingEntry;
 
+// More than that is easier to find in parts.
+constexpr uint64_t kMostTogether = uint64_t{512} << 20;
+// So wide can objects lie apart that have one range near them. What is within reach of all of them
+// becomes less the wider they lie.
+constexpr uint64_t kWidest = uint64_t{512} << 20;
+
+// Arenas whose objects lie close together.
+struct Neighbours {
+  Range objects;
+  std::vector<size_t> arenas;
+  uint64_t size = 0;
+};
+
+std::vector<Neighbours> neighbours(const std::vector<MemoryNeeds::Near>& arenas) {
+  std::vector<size_t> order(arenas.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return arenas[a].object.begin < arenas[b].object.begin; });
+  std::vector<Neighbours> all;
+  for (size_t i : order) {
+    const MemoryNeeds::Near& arena = arenas[i];
+    const uint64_t size = align_up(arena.size, kPageSize);
+    const bool is_close = !all.empty() && arena.object.end - all.back().objects.begin <= kWidest &&
+                          all.back().size + size <= kMostTogether;
+    if (!is_close) all.push_back({{arena.object.begin, arena.object.begin}, {}, 0});
+    all.back().objects.end = std::max(all.back().objects.end, arena.object.end);
+    all.back().arenas.push_back(i);
+    all.back().size += size;
+  }
+  return all;
+}
+
+// Puts as much as it can side by side: what is adjacent is unmapped by one call, and each call
+// waits until the process's thread gets a processor.
 class Chooser {
  public:
-  explicit Chooser(target::AddressSpace space) : space_(std::move(space)) {}
+  Chooser(target::AddressSpace space, const MemoryNeeds& needs)
+      : space_(std::move(space)), needs_(needs), arenas_(needs.arenas.size()) {}
 
+  ChosenAddresses choose();
+
+ private:
+  uint64_t file_size() const { return pages(needs_.tables) + pages(needs_.areas); }
+  uint64_t common_size() const { return file_size() + pages(runtime_size()); }
+  uint64_t runtime_size() const { return needs_.runtime ? needs_.runtime->size() : 0; }
+  static uint64_t pages(uint64_t size) { return align_up(size, kPageSize); }
+
+  void choose_arenas();
+  void choose_common();
+  bool place_together(const Neighbours& some, uint64_t more);
+  void place_file(std::optional<Address> at);
   // Returns false if there is no address.
   bool add(MappingEntry::Kind kind, std::optional<Address> at, uint64_t size) {
-    chosen_.mappings.push_back({at.value_or(0), align_up(size, kPageSize), kind, {}});
+    chosen_.mappings.push_back({at.value_or(0), pages(size), kind, {}});
     return at.has_value();
   }
   void need(MappingEntry::Kind kind, std::optional<Address> at, uint64_t size) {
     chosen_.is_complete = add(kind, at, size) && chosen_.is_complete;
   }
-  void choose_runtime(const runtime::RuntimeExtent& extent);
-  ChosenAddresses choose(const MemoryNeeds& needs);
+  void need_runtime();
 
- private:
   target::AddressSpace space_;
+  const MemoryNeeds& needs_;
+  std::optional<Address> common_;  // the file's mappings and then the runtime, if they are together
+  std::optional<Address> tables_;
+  std::optional<Address> areas_;
+  std::optional<Address> runtime_;
+  std::vector<std::optional<Address>> arenas_;
   ChosenAddresses chosen_;
 };
 
-void Chooser::choose_runtime(const runtime::RuntimeExtent& extent) {
-  const auto at = space_.take_anywhere(extent.size());
-  chosen_.runtime = at.value_or(0);
-  need(MappingEntry::Kind::runtime_data, at, extent.data_size);
-  need(MappingEntry::Kind::runtime_code, at ? std::optional(*at + extent.data_size) : at,
-       extent.code_size);
+// One range for these arenas, and for `more` bytes after them.
+bool Chooser::place_together(const Neighbours& some, uint64_t more) {
+  if (some.size + more > kMostTogether) return false;
+  const auto at = space_.take_near(some.objects, some.size + more);
+  if (!at) return false;
+  Address next = *at;
+  for (size_t i : some.arenas) {
+    arenas_[i] = next;
+    next += pages(needs_.arenas[i].size);
+  }
+  if (more != 0) common_ = next;
+  return true;
 }
 
-ChosenAddresses Chooser::choose(const MemoryNeeds& needs) {
-  for (Range pages : needs.islands) space_.wish(pages);
-  const auto anywhere = [&](MappingEntry::Kind kind, uint64_t size) {
-    need(kind, space_.take_anywhere(size), size);
-  };
-  anywhere(MappingEntry::Kind::scratch, needs.scratch);
-  anywhere(MappingEntry::Kind::tables, needs.tables);
-  anywhere(MappingEntry::Kind::areas, needs.areas);
-  if (needs.runtime) choose_runtime(*needs.runtime);
-  for (const MemoryNeeds::Near& arena : needs.arenas) {
-    const auto at = space_.take_near(arena.object, arena.size);
-    chosen_.arenas.push_back(at.value_or(0));
-    need(MappingEntry::Kind::stubs, at, arena.size);
+void Chooser::choose_arenas() {
+  for (const Neighbours& some : neighbours(needs_.arenas)) {
+    if (!common_ && place_together(some, common_size())) continue;
+    if (place_together(some, 0)) continue;
+    for (size_t i : some.arenas)
+      arenas_[i] = space_.take_near(needs_.arenas[i].object, needs_.arenas[i].size);
+  }
+}
+
+void Chooser::place_file(std::optional<Address> at) {
+  tables_ = at;
+  if (at) areas_ = *at + pages(needs_.tables);
+}
+
+void Chooser::choose_common() {
+  if (!common_ && common_size() <= kMostTogether) common_ = space_.take_anywhere(common_size());
+  if (common_) {
+    place_file(common_);
+    runtime_ = *common_ + file_size();
+    return;
+  }
+  place_file(space_.take_anywhere(file_size()));
+  runtime_ = space_.take_anywhere(runtime_size());
+}
+
+void Chooser::need_runtime() {
+  chosen_.runtime = runtime_.value_or(0);
+  need(MappingEntry::Kind::runtime_data, runtime_, needs_.runtime->data_size);
+  need(MappingEntry::Kind::runtime_code,
+       runtime_ ? std::optional(*runtime_ + needs_.runtime->data_size) : runtime_,
+       needs_.runtime->code_size);
+}
+
+ChosenAddresses Chooser::choose() {
+  for (Range pages : needs_.islands) space_.wish(pages);
+  choose_arenas();
+  choose_common();
+  need(MappingEntry::Kind::scratch, space_.take_anywhere(needs_.scratch), needs_.scratch);
+  need(MappingEntry::Kind::tables, tables_, needs_.tables);
+  need(MappingEntry::Kind::areas, areas_, needs_.areas);
+  if (needs_.runtime) need_runtime();
+  for (size_t i = 0; i < arenas_.size(); ++i) {
+    chosen_.arenas.push_back(arenas_[i].value_or(0));
+    need(MappingEntry::Kind::stubs, arenas_[i], needs_.arenas[i].size);
   }
   if (!chosen_.is_complete) return std::move(chosen_);
-  for (Range pages : needs.islands)
+  for (Range pages : needs_.islands)
     add(MappingEntry::Kind::islands,
         space_.take_at(pages) ? std::optional(pages.begin) : std::nullopt, pages.size());
   return std::move(chosen_);
@@ -76,7 +165,7 @@ MemoryNeeds memory_needs(const ArenaLayout& layout, const layout::FileHeader& he
 }
 
 ChosenAddresses choose_addresses(target::AddressSpace space, const MemoryNeeds& needs) {
-  return Chooser(std::move(space)).choose(needs);
+  return Chooser(std::move(space), needs).choose();
 }
 
 bool is_any_taken(const std::vector<MappingEntry>& planned,

@@ -36,6 +36,8 @@ struct MemoryNeeds {
 MemoryNeeds memory_needs(const ArenaLayout& layout, const layout::FileHeader& header,
                          std::optional<runtime::RuntimeExtent> runtime);
 
+// What is adjacent is unmapped by one call (disarm.cc): the arenas of objects that lie close
+// together, and after the first of these the tables, the areas and the runtime.
 struct ChosenAddresses {
   // In this order: scratch, tables, areas, the runtime's data and code, arenas, islands. The
   // address of what has found none is 0.

@@ -15,6 +15,7 @@
 #include "engine/failures.h"
 #include "engine/forked_session.h"
 #include "engine/kept_memory.h"
+#include "engine/mapping_script.h"
 #include "engine/open_calls.h"
 #include "engine/ownership.h"
 #include "engine/redirect.h"
@@ -157,10 +158,7 @@ Result<void, ledger::SessionError> unmap(const target::RemoteTarget& target,
   for (const MappingEntry& entry : journal.mappings)
     if (is_ours(target.memory(), entry, maps, file)) mapped.push_back(entry);
   if (descriptors.empty() && mapped.empty()) return {};
-  // The file's own come last: by them, what a child has that is forked meanwhile is found.
-  std::stable_partition(mapped.begin(), mapped.end(), [](const MappingEntry& entry) {
-    return entry.kind != MappingEntry::Kind::tables && entry.kind != MappingEntry::Kind::areas;
-  });
+  const std::vector<Range> parts = ranges_to_unmap(mapped, kept);
 
   const auto work = [&](target::HijackedThread& thread) -> Result<void, ledger::SessionError> {
     // Only the slots say which of them have to stay. If we die when some of that is unmapped, a
@@ -174,14 +172,12 @@ Result<void, ledger::SessionError> unmap(const target::RemoteTarget& target,
     }
     for (int descriptor : descriptors)
       static_cast<void>(thread.call(SYS_close, static_cast<uint64_t>(descriptor)));
-    for (const MappingEntry& entry : mapped) {
-      for (Range part : not_kept({entry.address, entry.address + entry.size}, kept)) {
-        auto unmapped = thread.call(SYS_munmap, part.begin, part.size());
-        if (!unmapped)
-          return fail(ledger::SessionError(target::AttachError{target::AttachCause::call_refused,
-                                                               target.pid(), 0,
-                                                               unmapped.error().number, "munmap"}));
-      }
+    for (Range part : parts) {
+      auto unmapped = thread.call(SYS_munmap, part.begin, part.size());
+      if (!unmapped)
+        return fail(ledger::SessionError(target::AttachError{target::AttachCause::call_refused,
+                                                             target.pid(), 0,
+                                                             unmapped.error().number, "munmap"}));
     }
     for (Range range : kept.unused)
       static_cast<void>(thread.call(SYS_madvise, range.begin, range.size(), MADV_DONTNEED));
@@ -312,11 +308,12 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
                     presence.open_calls);
     if (!text.probes_done()) ++presence.threads_inside;
     if (presence.threads_inside == 0 || waited_ns >= timeout_ns) break;
+    // The process runs for at least as long as a look took: with millions of sites that is a while.
+    // Writing the text took longer, but once. Resuming does not count: a thread that runs again may
+    // take this processor from us.
+    const uint64_t pause = std::max(pause_ns, monotonic_ns() - restored_ns);
     report.stopped_ns += std::move(*stop).resume();
     stop.reset();
-    // The process runs for at least as long as a look took: with millions of sites that is a while.
-    // Writing the text took longer, but once.
-    const uint64_t pause = std::max(pause_ns, monotonic_ns() - restored_ns);
     sleep_ns(pause);
     waited_ns += pause;
     pause_ns = std::min(pause_ns * 2, kLongestPauseNs);

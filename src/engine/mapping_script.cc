@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
+
 #include "arch/stub.h"
 #include "base/address.h"
 #include "engine/area_sizes.h"
@@ -74,6 +76,34 @@ MappingScript replacing_script(const layout::Session& journal,
   }
   for (const auto& call : ending) script.add(call);
   return script;
+}
+
+std::vector<Range> ranges_to_unmap(std::vector<MappingEntry> mapped, const KeptMemory& kept) {
+  const auto is_file = [](const MappingEntry& entry) {
+    return entry.kind == MappingEntry::Kind::tables || entry.kind == MappingEntry::Kind::areas;
+  };
+  std::sort(mapped.begin(), mapped.end(),
+            [](const MappingEntry& a, const MappingEntry& b) { return a.address < b.address; });
+  std::vector<Range> others, with_file;
+  Range last;
+  bool has_file = false;
+  const auto finish = [&] {
+    if (!last.empty()) (has_file ? with_file : others).push_back(last);
+    has_file = false;
+  };
+  for (const MappingEntry& entry : mapped) {
+    for (Range part : not_kept({entry.address, entry.address + entry.size}, kept)) {
+      if (part.begin != last.end) {
+        finish();
+        last = part;
+      }
+      last.end = part.end;
+      has_file = has_file || is_file(entry);
+    }
+  }
+  finish();
+  others.insert(others.end(), with_file.begin(), with_file.end());
+  return others;
 }
 
 void chain(MappingScript& script, Address table) {

@@ -1,6 +1,6 @@
-// The calls by which one thread of the process maps a session's memory, as data.
+// The calls by which one thread of the process maps and unmaps a session's memory, as data.
 //
-// Pure. memory_mapping.h lets the thread make them.
+// Pure. memory_mapping.h and disarm.cc let the thread make them.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "arch/syscall.h"
 #include "engine/arming_modes.h"
+#include "engine/kept_memory.h"
 #include "layout/session_file.h"
 
 namespace pinprick::engine {
@@ -40,6 +41,12 @@ MappingScript mapping_script(const layout::Session& journal, Children children,
 MappingScript replacing_script(const layout::Session& journal,
                                std::span<const arch::ScriptedCall> opening,
                                std::span<const arch::ScriptedCall> ending);
+
+// What to unmap, by one call each: all of the mappings that is not kept. What is adjacent is one
+// range (address_choice.h). Those with the file's own mappings come last: by these, what a child
+// has that is forked meanwhile is found.
+std::vector<Range> ranges_to_unmap(std::vector<layout::MappingEntry> mapped,
+                                   const KeptMemory& kept);
 
 // Chains them, each to lie after the one before from `table` on.
 void chain(MappingScript& script, Address table);

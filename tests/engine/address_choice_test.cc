@@ -88,5 +88,65 @@ TEST(AddressChoice, SeesThatTheProgramHasMappedSomethingThere) {
   EXPECT_FALSE(is_any_taken(chosen.mappings, {mapping({last + kPageSize, last + 2 * kPageSize})}));
 }
 
+// Ranges of the chosen mappings but for the scratch page, adjacent ones as one.
+std::vector<Range> blocks(const ChosenAddresses& chosen) {
+  std::vector<Range> ranges;
+  for (const MappingEntry& entry : chosen.mappings)
+    if (entry.kind != MappingEntry::Kind::scratch)
+      ranges.push_back({entry.address, entry.address + entry.size});
+  std::sort(ranges.begin(), ranges.end(), [](Range a, Range b) { return a.begin < b.begin; });
+  std::vector<Range> joined;
+  for (const Range range : ranges) {
+    if (!joined.empty() && joined.back().end == range.begin)
+      joined.back().end = range.end;
+    else
+      joined.push_back(range);
+  }
+  return joined;
+}
+
+TEST(AddressChoice, PutsTheMemoryOfObjectsThatLieCloseTogetherSideBySide) {
+  MemoryNeeds all = needs();
+  all.runtime = {3 * kPageSize, 2 * kPageSize};
+  const Range close = {kObject.end + kPageSize, kObject.end + 9 * kPageSize};
+  all.arenas.push_back({close, 5 * kPageSize});
+  const ChosenAddresses chosen = choose({mapping(kObject), mapping(close)}, all);
+  EXPECT_TRUE(chosen.is_complete);
+  ASSERT_EQ(blocks(chosen).size(), 1u);
+  EXPECT_EQ(blocks(chosen)[0].size(), (5 + 5 + 3 + 2 + 2 + 5) * kPageSize);
+}
+
+TEST(AddressChoice, PutsEachArenaNearItsOwnObject) {
+  constexpr uint64_t kReach = uint64_t{1} << 31;
+  MemoryNeeds all = needs();
+  const Range far = {0x7fff'0000'0000, 0x7fff'0010'0000};
+  const Range less_far = {far.begin - (uint64_t{1} << 30), far.begin - (uint64_t{1} << 30) + 4096};
+  all.arenas = {{far, kPageSize}, {kObject, 2 * kPageSize}, {less_far, 3 * kPageSize}};
+  const ChosenAddresses chosen = choose({mapping(kObject), mapping(far), mapping(less_far)}, all);
+  EXPECT_TRUE(chosen.is_complete);
+  ASSERT_EQ(chosen.arenas.size(), 3u);
+  for (size_t i = 0; i < all.arenas.size(); ++i) {
+    const Address lowest = std::min(chosen.arenas[i], all.arenas[i].object.begin);
+    const Address highest =
+        std::max(chosen.arenas[i] + all.arenas[i].size, all.arenas[i].object.end);
+    EXPECT_LT(highest - lowest, kReach) << i;
+  }
+}
+
+TEST(AddressChoice, TakesSmallRangesWhereNoneHasRoomForAll) {
+  // Two ranges are free, each for two pages and one of each side that stays free.
+  const Address first = kObject.end + (uint64_t{1} << 20), second = first + (uint64_t{1} << 20);
+  const Range around = {kObject.begin - (uint64_t{4} << 30), first};
+  const Range between = {first + 4 * kPageSize, second};
+  const Range after = {second + 4 * kPageSize, second + (uint64_t{4} << 30)};
+  MemoryNeeds all = needs();
+  all.arenas = {{kObject, 2 * kPageSize}, {kObject, 2 * kPageSize}};
+  const ChosenAddresses chosen = choose({mapping(around), mapping(between), mapping(after)}, all);
+  EXPECT_TRUE(chosen.is_complete);
+  std::vector<Address> arenas = chosen.arenas;
+  std::sort(arenas.begin(), arenas.end());
+  EXPECT_EQ(arenas, (std::vector<Address>{first + kPageSize, second + kPageSize}));
+}
+
 }  // namespace
 }  // namespace pinprick::engine

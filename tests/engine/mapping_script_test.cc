@@ -1,4 +1,4 @@
-// The calls that map a session's memory.
+// The calls that map and unmap a session's memory.
 #include "engine/mapping_script.h"
 
 #include <gtest/gtest.h>
@@ -104,6 +104,35 @@ TEST(MappingScript, FitsIntoTheScratchMemory) {
     EXPECT_LE(kScript + sizeof(uint64_t) + script.calls.size() * sizeof(arch::ScriptedCall),
               scratch_size(arenas + 4));
   }
+}
+
+TEST(MappingScript, UnmapsWhatIsAdjacentByOneCall) {
+  const std::vector<MappingEntry> mapped = {{0x7000, 0x1000, Kind::tables, {}},
+                                            {0x4000, 0x2000, Kind::runtime_data, {}},
+                                            {0x6000, 0x1000, Kind::runtime_code, {}},
+                                            {0x9000, 0x1000, Kind::stubs, {}}};
+  const std::vector<Range> expected = {{0x9000, 0xa000}, {0x4000, 0x8000}};
+  EXPECT_EQ(ranges_to_unmap(mapped, {}), expected);
+}
+
+TEST(MappingScript, UnmapsTheFileLast) {
+  const std::vector<MappingEntry> mapped = {{0x1000, 0x1000, Kind::tables, {}},
+                                            {0x3000, 0x1000, Kind::stubs, {}},
+                                            {0x5000, 0x1000, Kind::areas, {}},
+                                            {0x6000, 0x1000, Kind::stubs, {}},
+                                            {0x8000, 0x1000, Kind::islands, {}}};
+  const std::vector<Range> expected = {
+      {0x3000, 0x4000}, {0x8000, 0x9000}, {0x1000, 0x2000}, {0x5000, 0x7000}};
+  EXPECT_EQ(ranges_to_unmap(mapped, {}), expected);
+}
+
+TEST(MappingScript, LeavesOutWhatIsKept) {
+  const std::vector<MappingEntry> mapped = {{0x1000, 0x4000, Kind::stubs, {}},
+                                            {0x5000, 0x1000, Kind::tables, {}}};
+  KeptMemory kept;
+  kept.ranges = {{0x2000, 0x3000}};
+  const std::vector<Range> expected = {{0x1000, 0x2000}, {0x3000, 0x6000}};
+  EXPECT_EQ(ranges_to_unmap(mapped, kept), expected);
 }
 
 }  // namespace
