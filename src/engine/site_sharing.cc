@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,9 @@ class SiteSharing {
   placement::ProbeSet& set_;
   const OtherSites& others_;
   const target::Memory& memory_;
+  // The first patch at a site, of those before `indexed_`.
+  std::unordered_map<Address, size_t> patch_at_;
+  size_t indexed_ = 0;
 };
 
 // Of those that touch the same bytes: what has to be shared, or is in the way.
@@ -104,6 +108,14 @@ bool SiteSharing::has_free_trampoline(const SitePatch& patch) const {
   if (!plan.trampoline) return plan.ends_calls() || !dependency_is_shared;
   const Address begin = plan.trampoline->address;
   auto there = in({begin, begin + plan.trampoline->length}, patch);
+  if (dependency_is_shared) {
+    // The window there may be shorter than the one that was planned as room for the trampoline, and
+    // its jump longer: the stub returns to the window's end.
+    const plan::Window& window = set_.patches[*plan.depends_on].plan.patch;
+    if (begin < window.site + window.written ||
+        begin + plan.trampoline->length > window.site + window.displaced)
+      return false;
+  }
   // The bytes of a window that we share may be used by any patch that depends on it.
   std::erase_if(there, [&](const OtherSite* other) {
     return dependency_is_shared && other->entry.address == set_.patches[*plan.depends_on].site();
@@ -178,19 +190,19 @@ bool SiteSharing::take_window(size_t patch, const OtherSite& other) {
   window.displaced = other.entry.displaced;
   window.tactic = static_cast<plan::Tactic>(other.entry.tactic);
   window.at_start = other.entry.at_start;
-  ours.plan.boundaries_end = 0;
+  // No thread is under the jump that is there. But one may be where a trampoline of ours is to be.
+  ours.plan.boundaries_end = std::min(ours.plan.boundaries_end, window.displaced);
   return std::equal(other.entry.original, other.entry.original + other.entry.own,
                     ours.original().begin());
 }
 
 // Our patch at the site of the window that a trampoline lies in; makes one if there is none.
 std::optional<size_t> SiteSharing::dependency_at(const OtherSite& window, image::Object& object) {
-  const auto found =
-      std::find_if(set_.patches.begin(), set_.patches.end(),
-                   [&](const SitePatch& patch) { return patch.site() == window.entry.address; });
-  if (found == set_.patches.end()) return add_dependency(window, object);
-  const auto index = static_cast<size_t>(found - set_.patches.begin());
-  return plan_.shared.contains(index) ? std::optional(index) : std::nullopt;
+  for (; indexed_ < set_.patches.size(); ++indexed_)
+    patch_at_.emplace(set_.patches[indexed_].site(), indexed_);
+  const auto found = patch_at_.find(window.entry.address);
+  if (found == patch_at_.end()) return add_dependency(window, object);
+  return plan_.shared.contains(found->second) ? std::optional(found->second) : std::nullopt;
 }
 
 std::optional<size_t> SiteSharing::add_dependency(const OtherSite& window, image::Object& object) {

@@ -160,6 +160,28 @@ TEST_F(SiteSharing, DropsAWindowThatWasToHoldATrampolineWhereAnothersIsUsed) {
   EXPECT_THAT(share().in_the_way, ElementsAre(::testing::Key(window)));
 }
 
+// Theirs was planned for a probe alone, ours with room for the trampoline of another patch. Their
+// stub returns to the end of their window.
+TEST_F(SiteSharing, PutsNoTrampolineAfterTheEndOfAWindowThatIsThere) {
+  constexpr uint8_t kRoom = 10, kTheirs[] = {5, kRoom - 1, kRoom};
+  std::vector<size_t> probed;
+  for (uint64_t i = 0; i < std::size(kTheirs); ++i) {
+    const uint64_t begin = 64 * i, window_at = begin + 32;
+    other_at(window_at, 5, kTheirs[i]);
+    auto window = patch_at(window_at);
+    window.plan.patch.displaced = kRoom;
+    auto patch = patch_at(begin);
+    patch.plan.patch.written = 2;
+    patch.plan.trampoline = plan::Trampoline{kText + window_at + 5, 5, {}};
+    patch.plan.depends_on = add(std::move(window));
+    probed.push_back(add_probed(std::move(patch)));
+  }
+  const ArmingPlan plan = share();
+  EXPECT_TRUE(plan.in_the_way.contains(probed[0]));
+  EXPECT_TRUE(plan.in_the_way.contains(probed[1]));
+  EXPECT_FALSE(plan.in_the_way.contains(probed[2]));
+}
+
 TEST_F(SiteSharing, HasTimedCallsComeAfterOthersThatTimeThem) {
   SiteEntry& timed = other_at(0, 5, 9);
   timed.link = SiteEntry::Link::before_copy;
