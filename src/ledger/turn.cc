@@ -42,7 +42,7 @@ Result<Turn, SessionError> Turn::take(pid_t pid, uint64_t timeout_ns) {
   if (const auto found = held.find({pid, ::getpid()}); found != held.end())
     if (auto turn = found->second.lock()) return Turn(std::move(turn));
 
-  Fd file(::open(("/proc/" + std::to_string(pid) + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
+  Fd file(::open(("/proc/" + std::to_string(pid) + "/personality").c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return Turn(nullptr);
   constexpr uint64_t kLongestPauseNs = 10'000'000, kHeldTimeoutNs = 1'000'000'000;
   if (timeout_ns <= kTimeoutNs && target::HeldThread::holds_any_of(pid))

@@ -3,12 +3,13 @@
 // until its jumps are in, or out. Nothing else waits for a turn, neither the process nor those that
 // read its results.
 //
-// The turn is a lock (flock(2)) on the process's memory in /proc. That is the same file for all
-// users, whatever folders they keep their sessions in, and only those can open it that may attach
-// to the process; each process has a new one; and the kernel releases the lock when its holder
-// ends. Controllers that see the process in different
-// mounts of /proc are not kept apart by the lock, but by the kernel, which lets only one of them
-// stop the process at a time.
+// The turn is a lock (flock(2)) on a file of the process in /proc. That is the same file for all
+// users, whatever folders they keep their sessions in; each process has a new one; and the kernel
+// releases the lock when its holder ends. The file is `personality`: only root and the process's
+// own user can open it, so no other user can keep the turn, and it is there for as long as any
+// thread is. (`mem` is not, once the first thread has ended.) Controllers that see the process in
+// different mounts of /proc are not kept apart by the lock, but by the kernel, which lets only one
+// of them stop the process at a time.
 #pragma once
 
 #include <sys/types.h>

@@ -2,13 +2,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <optional>
 #include <string>
+#include <thread>
+
+#include "target/procfs.h"
 
 namespace pinprick::ledger {
 namespace {
@@ -103,6 +108,25 @@ TEST(Turn, IsTheSameWhenTheSameControllerTakesItAgain) {
 TEST(Turn, DoesNotBlockThatOfAnotherProcess) {
   const auto own = Turn::take(::getpid(), kShort);
   EXPECT_TRUE(Holder(::getppid()).has_it());
+}
+
+// Its memory cannot be opened in /proc then.
+TEST(Turn, BelongsToOneControllerIfTheFirstThreadHasEnded) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    std::thread([] { ::pause(); }).detach();
+    ::syscall(SYS_exit, 0);
+  }
+  for (auto status = target::read_thread_status(pid, pid); status && status->state != 'Z';
+       status = target::read_thread_status(pid, pid))
+    ::sched_yield();
+  {
+    const Holder first(pid);
+    ASSERT_TRUE(first.has_it());
+    EXPECT_FALSE(Turn::take(pid, kShort));
+  }
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
 }
 
 TEST(Turn, IsFreeIfTheProcessIsGone) {
