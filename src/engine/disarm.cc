@@ -181,7 +181,9 @@ Result<void, ledger::SessionError> unmap(const target::RemoteTarget& target,
     }
     for (Range range : kept.unused)
       static_cast<void>(thread.call(SYS_madvise, range.begin, range.size(), MADV_DONTNEED));
-    return {};
+    // A file that stays, as a child still has the probes, would claim what the program maps there.
+    for (MappingEntry& entry : journal.mappings) entry.progress = MappingEntry::Progress::none;
+    return noted(file.write_mappings(journal));
   };
   return with_hijacked_thread(target, image, file, journal, work);
 }
@@ -209,7 +211,8 @@ Result<target::Stop, ledger::SessionError> stop_program(const target::RemoteTarg
 bool is_filtered(const ledger::SessionError& error) {
   const auto* attach = std::get_if<target::AttachError>(&error);
   return attach != nullptr && (attach->cause == target::AttachCause::seccomp ||
-                               attach->cause == target::AttachCause::seccomp_deadly);
+                               attach->cause == target::AttachCause::seccomp_deadly ||
+                               attach->cause == target::AttachCause::user_dispatch);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "engine/restoring.h"
 #include "engine/shared_sites.h"
 #include "image/maps.h"
+#include "ledger/discovery.h"
 #include "ledger/runtime_directory.h"
 #include "ledger/turn.h"
 #include "patch/thread_stacks.h"
@@ -163,7 +164,7 @@ std::vector<pid_t> processes_with(const ledger::SessionFile& file) {
   for (const pid_t pid : target::all_processes()) {
     const auto maps = read_process_file(pid, "maps");
     if (maps && maps->find(name) != maps->npos && has_session(pid, file) &&
-        !target::shares_memory_with_parent(pid))
+        ledger::is_trusted(file, pid) && !target::shares_memory_with_parent(pid))
       all.push_back(pid);
   }
   return all;
@@ -205,6 +206,8 @@ Outcome take_out_of(pid_t pid, const ledger::SessionFile& file, const layout::Se
   if (status && status->tracer == ::getpid()) return Outcome::executes;
   const auto child = target::RemoteTarget::open(pid);
   if (!child) return has_session(pid, file) ? Outcome::left : Outcome::taken_out;
+  // Its number may be another process's by now.
+  if (!ledger::is_trusted(file, pid)) return Outcome::taken_out;
   std::optional<image::ProcessImage> own;
   if (image == nullptr) {
     const auto others = std::make_shared<const OtherSites>(OtherSites::find(pid, child->memory()));

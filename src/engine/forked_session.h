@@ -46,7 +46,9 @@ Result<ForkedSession, ledger::SessionError> fork_session(const target::RemoteTar
 // Has the process this session's file mapped?
 bool has_session(pid_t pid, const ledger::SessionFile& file);
 // Returns all processes that have it mapped in a memory of their own, so no child of vfork; empty
-// if it has no other users.
+// if it has no other users. Leaves out those that the file's owner has no say in
+// (ledger::is_trusted): any process can map a file that it was given, and what the file says would
+// be written into its text.
 std::vector<pid_t> processes_with(const ledger::SessionFile& file);
 
 // Takes the session's probes out of all processes that have them since a fork. The process of the

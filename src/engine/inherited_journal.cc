@@ -31,10 +31,9 @@ layout::Session inherited(layout::Session journal, const target::Memory& memory)
   if (journal.header.state == SessionState::disarmed) journal.header.state = SessionState::armed;
   for (SiteEntry& site : journal.sites)
     if (has_left(site) && holds_jump(memory, patch::arming(site))) site.return_to_text();
-  // Where the parent's slots had to stay, its journal does not have their memory any more.
+  // What the parent has unmapped, or has to keep, its journal does not have any more.
   for (MappingEntry& entry : journal.mappings)
-    if (entry.address != 0 && (entry.kind == MappingEntry::Kind::runtime_data ||
-                               entry.kind == MappingEntry::Kind::runtime_code))
+    if (entry.address != 0 && entry.kind != MappingEntry::Kind::scratch)
       entry.progress = MappingEntry::Progress::mapped;
   for (SemaphoreEntry& semaphore : journal.semaphores)
     if (semaphore.progress == SemaphoreEntry::Progress::lowered)

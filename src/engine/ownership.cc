@@ -30,8 +30,8 @@ struct Mark {
   uint64_t value = 0;
 };
 
-// Values that stay when the real contents are written. The runtime's code has no mark: it is
-// recognised by its address and by being executable anonymous memory.
+// Values that stay when the real contents are written. The runtime's code has that of the data,
+// which ends where it begins.
 std::optional<Mark> mark_of(const MappingEntry& entry) {
   switch (entry.kind) {
     case MappingEntry::Kind::scratch:
@@ -46,6 +46,9 @@ std::optional<Mark> mark_of(const MappingEntry& entry) {
                       offsetof(layout::RuntimeContext, magic),
                   layout::kContextMagic};
     case MappingEntry::Kind::runtime_code:
+      return Mark{
+          entry.address - sizeof(layout::RuntimeContext) + offsetof(layout::RuntimeContext, magic),
+          layout::kContextMagic};
     case MappingEntry::Kind::tables:
     case MappingEntry::Kind::areas:
       break;

@@ -94,16 +94,18 @@ TEST_F(InheritedJournal, IsArmedAfterTheParentWasDisarmedButNotBeforeItWasArmed)
   EXPECT_EQ(inherited().header.state, SessionState::preparing);
 }
 
-// The parent was disarmed, and some of its slots had to stay (disarm.cc).
-TEST_F(InheritedJournal, HasTheSlotsThatTheParentsJournalDoesNotHaveAnyMore) {
+// The parent was disarmed, and its memory is unmapped (disarm.cc).
+TEST_F(InheritedJournal, HasTheMemoryThatTheParentsJournalDoesNotHaveAnyMore) {
   using Kind = layout::MappingEntry::Kind;
   using Progress = layout::MappingEntry::Progress;
-  for (const Kind kind : {Kind::runtime_data, Kind::runtime_code, Kind::stubs})
+  for (const Kind kind : {Kind::runtime_data, Kind::stubs, Kind::scratch})
     journal_.mappings.push_back({0x1000, 0x1000, kind, Progress::none});
+  journal_.mappings.push_back({0, 0x1000, Kind::islands, Progress::none});
   const auto inherited = this->inherited();
   EXPECT_EQ(inherited.mappings[0].progress, Progress::mapped);
   EXPECT_EQ(inherited.mappings[1].progress, Progress::mapped);
   EXPECT_EQ(inherited.mappings[2].progress, Progress::none);
+  EXPECT_EQ(inherited.mappings[3].progress, Progress::none);
 }
 
 TEST_F(InheritedJournal, HasSemaphoresRaisedThatWereLoweredInTheParent) {

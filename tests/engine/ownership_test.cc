@@ -3,6 +3,7 @@
 #include "engine/ownership.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -13,6 +14,7 @@
 #include <iterator>
 #include <vector>
 
+#include "engine/forked_session.h"
 #include "scratch.h"
 #include "target/child.h"
 
@@ -77,6 +79,43 @@ class OwnershipOfAScript : public testing::Test {
 
   std::optional<target::Memory> memory_;
 };
+
+// A code generator may have mapped its code where the runtime's was.
+TEST_F(OwnershipOfAScript, CodeOfTheRuntimeIsOursOnlyAfterItsData) {
+  void* const at =
+      ::mmap(nullptr, 3 * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(at, MAP_FAILED);
+  const auto begin = reinterpret_cast<Address>(at);
+  const Address end = begin + 2 * kPageSize;
+  ASSERT_EQ(::mprotect(reinterpret_cast<void*>(end), kPageSize, PROT_READ | PROT_EXEC), 0);
+  const MappingEntry data = {begin, 2 * kPageSize, MappingEntry::Kind::runtime_data,
+                             MappingEntry::Progress::mapped};
+  const MappingEntry code = {end, kPageSize, MappingEntry::Kind::runtime_code,
+                             MappingEntry::Progress::mapped};
+  const auto memory = target::Memory::open(::getpid());
+  const auto maps = image::read_maps(::getpid());
+  ASSERT_TRUE(memory && maps);
+  EXPECT_FALSE(is_ours(*memory, code, *maps, *file_));
+  ASSERT_TRUE(mark(*memory, data));
+  EXPECT_TRUE(is_ours(*memory, code, *maps, *file_));
+  ::munmap(at, 3 * kPageSize);
+}
+
+// Any process can map a file that it was given. A user's file says nothing about other users'
+// processes.
+TEST_F(OwnershipOfAScript, AProcessThatMapsAnotherUsersFileIsNoForkedOne) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a file of another user needs root";
+  target::Child child([&](target::Shared& shared) {
+    ::mmap(nullptr, kPageSize, PROT_READ, MAP_SHARED, file_->descriptor(), 0);
+    shared.rounds = 1;
+    ::pause();
+  });
+  child.wait_until_running();
+  const auto processes = [&] { return processes_with(*file_); };
+  EXPECT_THAT(processes(), testing::Contains(child.pid()));
+  ASSERT_EQ(::fchown(file_->descriptor(), 12345, 12345), 0);
+  EXPECT_THAT(processes(), testing::Not(testing::Contains(child.pid())));
+}
 
 TEST_F(OwnershipOfAScript, ADescriptorThatItHasOpenedItselfIsOurs) {
   const int opened = ::open(file_->path().c_str(), O_RDWR | O_CLOEXEC);
