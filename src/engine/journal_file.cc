@@ -1,5 +1,6 @@
 #include "engine/journal_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <utility>
@@ -34,9 +35,12 @@ Result<ledger::SessionFile, ledger::SessionError> create_session_file(
   constexpr unsigned kMostSessions = 10'000;
   auto created = Result<ledger::SessionFile, ledger::FileError>(fail(ledger::FileError{}));
   for (unsigned number = 0; number < kMostSessions; ++number) {
-    created = ledger::SessionFile::create(
-        folder + "/" + ledger::session_file_name(target.pid(), target.start_time(), number),
-        journal);
+    const std::string path =
+        folder + "/" + ledger::session_file_name(target.pid(), target.start_time(), number);
+    // A file is complete before it gets its name, so it is not made in vain.
+    struct stat there = {};
+    if (number + 1 < kMostSessions && ::lstat(path.c_str(), &there) == 0) continue;
+    created = ledger::SessionFile::create(path, journal);
     if (created || created.error().cause != ledger::FileError::Cause::exists) break;
   }
   if (!created) return fail(ledger::SessionError(created.error()));

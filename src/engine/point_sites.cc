@@ -35,17 +35,38 @@ Address point_of(const placement::ProbeSet& set, const placement::Probe& probe) 
   return match.point == nullptr ? 0 : match.point->point;
 }
 
+class RecordsByPoint {
+ public:
+  std::span<const PointRecord> of(image::Object& object, Address point) {
+    const auto [known, is_new] = sorted_.try_emplace(&object);
+    std::vector<PointRecord>& records = known->second;
+    if (is_new) {
+      records = object.point_records();
+      std::stable_sort(records.begin(), records.end(), by_point);
+    }
+    PointRecord wanted;
+    wanted.point = point;
+    const auto [begin, end] = std::equal_range(records.begin(), records.end(), wanted, by_point);
+    return {begin, end};
+  }
+
+ private:
+  static bool by_point(const PointRecord& a, const PointRecord& b) { return a.point < b.point; }
+
+  std::map<const image::Object*, std::vector<PointRecord>> sorted_;
+};
+
 class HeldPoints {
  public:
-  HeldPoints(const OtherSites& others, const target::Memory& memory)
-      : others_(others), memory_(memory) {}
+  HeldPoints(RecordsByPoint& records, const OtherSites& others, const target::Memory& memory)
+      : records_(records), others_(others), memory_(memory) {}
 
   // Why the point cannot be turned on; nullopt if it can.
   std::optional<plan::Reason> why(image::Object& object, Address point) {
     const auto [known, is_new] = known_.try_emplace({&object, point});
     if (is_new)
-      for (const PointRecord& record : object.point_records())
-        if (record.point == point && !known->second) known->second = why(object, record);
+      for (const PointRecord& record : records_.of(object, point))
+        if (!known->second) known->second = why(object, record);
     return known->second;
   }
 
@@ -67,6 +88,7 @@ class HeldPoints {
     return plan::Reason::neighbour;
   }
 
+  RecordsByPoint& records_;
   const OtherSites& others_;
   const target::Memory& memory_;
   std::map<std::pair<const image::Object*, Address>, std::optional<plan::Reason>> known_;
@@ -79,13 +101,13 @@ bool drop_held_points(ArmingPlan& plan, const layout::Session& journal, plan::Re
   for (const PointSiteEntry& site : journal.point_sites)
     if (is_held(site)) held.push_back(journal.semaphores[site.semaphore].address);
   if (held.empty()) return false;
+  std::sort(held.begin(), held.end());
   bool is_any = false;
   for (const placement::Probe& probe : plan.set.probes) {
     const Address point = point_of(plan.set, probe);
     if (point == 0) continue;
     const image::Match& match = plan.set.matches[probe.match];
-    if (std::find(held.begin(), held.end(), match.point->count() + match.object->bias()) !=
-        held.end())
+    if (std::binary_search(held.begin(), held.end(), match.point->count() + match.object->bias()))
       is_any = plan.drop(probe.patch, reason) || is_any;
   }
   return is_any;
@@ -116,7 +138,8 @@ std::vector<PointSiteEntry> point_sites_of(const placement::ProbeSet& set,
 
 void leave_out_held_points(ArmingPlan& plan, const OtherSites& others,
                            const target::Memory& memory) {
-  HeldPoints held(others, memory);
+  RecordsByPoint records;
+  HeldPoints held(records, others, memory);
   std::vector<Range> wanted;
   std::map<std::pair<const image::Object*, Address>, bool> seen;
   for (const placement::Probe& probe : plan.set.probes) {
@@ -128,8 +151,8 @@ void leave_out_held_points(ArmingPlan& plan, const OtherSites& others,
       continue;
     }
     if (!seen.try_emplace({&object, point}).second) continue;
-    for (const PointRecord& record : object.point_records())
-      if (record.point == point) wanted.push_back(bytes_of(record, object));
+    for (const PointRecord& record : records.of(object, point))
+      wanted.push_back(bytes_of(record, object));
   }
   if (wanted.empty()) return;
   std::sort(wanted.begin(), wanted.end());
@@ -161,8 +184,11 @@ bool drop_points_probed_by(const patch::OwnProbes& program, ArmingPlan& plan,
 
 bool follow_counts(const layout::Session& journal, std::span<const uint32_t> counts,
                    const target::Memory& memory) {
+  // All threads are stopped meanwhile.
+  std::vector<bool> is_asked(journal.semaphores.size());
+  for (const uint32_t count : counts) is_asked[count] = true;
   for (const PointSiteEntry& site : journal.point_sites) {
-    if (std::find(counts.begin(), counts.end(), site.semaphore) == counts.end()) continue;
+    if (!is_asked[site.semaphore]) continue;
     const Address block = block_of(site);
     uint16_t count = 0;
     if (!memory.read_value(journal.semaphores[site.semaphore].address, count)) continue;

@@ -134,7 +134,8 @@ bool Session::has_hits() const {
 }
 
 // For a site whose text holds another jump than ours: does that one lead on to ours? If no other
-// owner is there, another tool has changed the text, and may do so again.
+// owner is there, another tool has changed the text, and may do so again. Reads the files of all
+// other sessions.
 bool Session::is_in_place(const layout::SiteEntry& site) const {
   const auto others = OtherSites::find(target_.pid(), target_.memory(), file_->path());
   const layout::SiteEntry& head = head_of(journal_, site);
@@ -144,7 +145,7 @@ bool Session::is_in_place(const layout::SiteEntry& site) const {
 bool Session::may_be_unloaded() const {
   if (!file_ || state_ != State::armed) return false;
   return std::any_of(sites_of_objects_.begin(), sites_of_objects_.end(), [&](const auto& sites) {
-    if (sites.armed == sites.end) return false;
+    if (!sites.has_probes || sites.armed == sites.end) return false;
     const auto edit = patch::arming(journal_.sites[sites.armed]);
     return patch::examine(target_.memory(), {&edit, 1})[0] != patch::EditOutcome::already;
   });
@@ -166,8 +167,9 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
     const auto edit = patch::arming(journal_.sites[sites.armed]);
     const auto held = patch::examine(target_.memory(), {&edit, 1})[0];
     if (held == patch::EditOutcome::already) continue;
+    // Each batch has hooks of its own, at the same sites.
     if (held == patch::EditOutcome::different && object != now.objects.end() &&
-        is_in_place(journal_.sites[sites.armed]))
+        (!sites.has_probes || is_in_place(journal_.sites[sites.armed])))
       continue;
     for (size_t i = sites.begin; i < sites.end; ++i) journal_.sites[i].leave_text(Phase::gone);
     const auto number = static_cast<size_t>(&entry - journal_.objects.data());
@@ -299,10 +301,13 @@ Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarge
     session.runtime_ = runtime_;
     session.runtime_->pool_bytes =
         std::min(ledger::SessionFile::kFirstBlocks, session.journal_.header.pool_size);
-    // It may have been changed in the parent since the fork: all of it is written anew.
+    // It may have been changed in the parent since the fork.
     const runtime::RuntimeSpec& spec = runtime_->spec;
-    session.runtime_->callers =
-        runtime::CallerTable(runtime::callers_in(runtime_->address, spec), spec.callers_size);
+    const Address callers = runtime::callers_in(runtime_->address, spec);
+    std::vector<uint8_t> bytes(spec.callers_size);
+    std::optional<runtime::CallerTable> table;
+    if (child.memory().read(callers, bytes)) table = runtime::CallerTable::read(callers, bytes);
+    session.runtime_->callers = table.value_or(runtime::CallerTable(callers, spec.callers_size));
   }
   return session;
 }
