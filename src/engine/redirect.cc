@@ -52,27 +52,67 @@ struct Original {
   bool after_system_call = false;
 };
 
+// A thread in the copy of instructions.
+struct Inside {
+  target::StoppedThread* thread = nullptr;
+  const CopiedRun* run = nullptr;
+};
+
+// What the program has at the sites whose copies threads are in.
+class Originals {
+ public:
+  Originals(std::span<const Inside> inside, const layout::Session& journal,
+            const target::Memory& memory, const OtherSites& others);
+
+  // Where `at` is the start of a copy, or the end of a copied system call, returns its original.
+  std::optional<Original> of(Address at, const CopiedRun& run) const;
+
+ private:
+  bool read_displaced(const layout::SiteEntry& site, std::span<uint8_t> bytes) const;
+  std::optional<Original> in_program(Address at, const CopiedRun& run) const;
+  std::optional<Address> in_last_stub(Address original, const layout::SiteEntry& site) const;
+
+  const layout::Session& journal_;
+  const target::Memory& memory_;
+  const OtherSites& others_;
+  std::vector<const layout::SiteEntry*> near_;  // our sites that may touch these
+};
+
+// By one pass: there may be millions of sites, and all threads are stopped.
+Originals::Originals(std::span<const Inside> inside, const layout::Session& journal,
+                     const target::Memory& memory, const OtherSites& others)
+    : journal_(journal), memory_(memory), others_(others) {
+  using Phase = layout::SiteEntry::Phase;
+  constexpr uint64_t kLongest = UINT8_MAX;  // of a site, and of what it displaces
+  std::vector<Address> begins;
+  for (const Inside& one : inside) begins.push_back(one.run->site->address);
+  std::sort(begins.begin(), begins.end());
+  if (begins.empty()) return;
+  for (const layout::SiteEntry& site : journal.sites) {
+    const Address address = site.address;
+    if (address + kLongest < begins.front() || address > begins.back() + kLongest) continue;
+    // What was not written, or has gone, says nothing about what lies there.
+    if (site.phase == Phase::gone || site.phase == Phase::left_out) continue;
+    const auto next = std::lower_bound(begins.begin(), begins.end(),
+                                       address - std::min(Address{address}, kLongest));
+    if (next != begins.end() && *next <= address + kLongest) near_.push_back(&site);
+  }
+}
+
 // Reads the program's own instructions that the site displaces, whatever is in the text: jumps of
 // ours, or of others since ours have gone; there may be a trampoline among the instructions, too.
 // Returns false if they cannot be read.
-bool read_displaced(const layout::SiteEntry& site, const layout::Session& journal,
-                    const target::Memory& memory, const OtherSites& others,
-                    std::span<uint8_t> bytes) {
-  if (!memory.read(site.address, bytes)) return false;
-  others.put_all_back(site.address, bytes);
-  for (const layout::SiteEntry& own : journal.sites)
-    if (own.phase != layout::SiteEntry::Phase::gone) put_original_back(own, site.address, bytes);
+bool Originals::read_displaced(const layout::SiteEntry& site, std::span<uint8_t> bytes) const {
+  if (!memory_.read(site.address, bytes)) return false;
+  others_.put_all_back(memory_, site.address, bytes);
+  for (const layout::SiteEntry* own : near_) put_original_back(*own, site.address, bytes);
   return true;
 }
 
-// Where `at` is the start of a copy, or the end of a copied system call, returns its original.
-std::optional<Original> original_of(Address at, const CopiedRun& run,
-                                    const layout::Session& journal, const target::Memory& memory,
-                                    const OtherSites& others) {
+std::optional<Original> Originals::in_program(Address at, const CopiedRun& run) const {
   if (run.end <= run.begin) return std::nullopt;  // the file is not trusted
   std::array<uint8_t, UINT8_MAX> room;
-  if (!read_displaced(*run.site, journal, memory, others, std::span(room).first(run.end)))
-    return std::nullopt;
+  if (!read_displaced(*run.site, std::span(room).first(run.end))) return std::nullopt;
   const auto bytes = std::span(room).first(run.end).subspan(run.begin);
   const Address first = run.site->address + run.begin;
   const auto copies = arch::copies_of({first, bytes}, run.address);
@@ -92,21 +132,27 @@ std::optional<Original> original_of(Address at, const CopiedRun& run,
 // The address to use instead of `original` if others have probes at the site: the program's
 // instructions then run in the last one's stub. Returns nullopt if they do not lie there one after
 // the other.
-std::optional<Address> in_last_stub(Address original, const layout::SiteEntry& site,
-                                    const layout::Session& journal, const target::Memory& memory,
-                                    const OtherSites& others) {
-  const OtherSite* const last = others.last_at(memory, head_of(journal, site));
+std::optional<Address> Originals::in_last_stub(Address original,
+                                               const layout::SiteEntry& site) const {
+  const OtherSite* const last = others_.last_at(memory_, head_of(journal_, site));
   if (last == nullptr || original == site.address || original - site.address >= site.displaced)
     return original;
   if (last->has_inner || last->entry.link == layout::SiteEntry::Link::at_start) return std::nullopt;
   std::array<uint8_t, UINT8_MAX> room;
   const auto bytes = std::span(room).first(site.displaced);
-  if (!read_displaced(site, journal, memory, others, bytes)) return std::nullopt;
+  if (!read_displaced(site, bytes)) return std::nullopt;
   const auto copies = arch::copies_of({site.address, bytes}, last->entry.copy());
   if (!copies) return std::nullopt;
   for (const arch::Copy& copy : *copies)
     if (site.address + copy.window_offset == original) return last->entry.copy() + copy.offset;
   return std::nullopt;
+}
+
+std::optional<Original> Originals::of(Address at, const CopiedRun& run) const {
+  auto original = in_program(at, run);
+  if (!original || others_.empty()) return original;
+  const auto there = in_last_stub(original->address, *run.site);
+  return there ? std::optional(Original{*there, original->after_system_call}) : std::nullopt;
 }
 
 // The site of a trampoline in our own memory: a thread there has not executed any of the site's
@@ -122,21 +168,12 @@ std::optional<Original> site_of_trampoline(Address at, const layout::Session& jo
 void redirect_threads(target::Stop& stop, const target::Memory& memory,
                       const layout::Session& journal, const OtherSites& others) {
   using Kind = layout::MappingEntry::Kind;
-  std::optional<std::vector<CopiedRun>> runs;
-  const auto original_from = [&](Kind kind, Address at) -> std::optional<Original> {
-    if (kind == Kind::islands) return site_of_trampoline(at, journal);
-    if (kind != Kind::stubs) return std::nullopt;
-    if (!runs) runs = copied_runs(journal);
-    const auto above =
-        std::upper_bound(runs->begin(), runs->end(), at,
-                         [](Address a, const CopiedRun& b) { return a < b.address; });
-    if (above == runs->begin()) return std::nullopt;
-    const CopiedRun& run = *std::prev(above);
-    auto original = original_of(at, run, journal, memory, others);
-    if (!original || others.empty()) return original;
-    const auto there = in_last_stub(original->address, *run.site, journal, memory, others);
-    return there ? std::optional(Original{*there, original->after_system_call}) : std::nullopt;
+  const auto move = [&](target::StoppedThread& thread, const Original& original) {
+    if (original.after_system_call) arch::set_returned_to(thread.registers, original.address);
+    stop.move(thread, original.address);
   };
+  std::optional<std::vector<CopiedRun>> runs;
+  std::vector<Inside> inside;
   for (target::StoppedThread& thread : stop.threads()) {
     const Address at = thread.instruction_pointer();
     const auto mapping = std::find_if(journal.mappings.begin(), journal.mappings.end(),
@@ -144,11 +181,19 @@ void redirect_threads(target::Stop& stop, const target::Memory& memory,
                                         return at - candidate.address < candidate.size;
                                       });
     if (mapping == journal.mappings.end()) continue;
-    const auto original = original_from(mapping->kind, at);
-    if (!original) continue;
-    if (original->after_system_call) arch::set_returned_to(thread.registers, original->address);
-    stop.move(thread, original->address);
+    if (mapping->kind == Kind::islands)
+      if (const auto original = site_of_trampoline(at, journal)) move(thread, *original);
+    if (mapping->kind != Kind::stubs) continue;
+    if (!runs) runs = copied_runs(journal);
+    const auto above =
+        std::upper_bound(runs->begin(), runs->end(), at,
+                         [](Address a, const CopiedRun& b) { return a < b.address; });
+    if (above != runs->begin()) inside.push_back({&thread, &*std::prev(above)});
   }
+  const Originals originals(inside, journal, memory, others);
+  for (const Inside& one : inside)
+    if (const auto original = originals.of(one.thread->instruction_pointer(), *one.run))
+      move(*one.thread, *original);
 }
 
 }  // namespace pinprick::engine

@@ -249,9 +249,12 @@ void OtherSites::put_back(Address address, std::span<uint8_t> bytes) const {
     put_original_back(site->entry, address, bytes);
 }
 
-void OtherSites::put_all_back(Address address, std::span<uint8_t> bytes) const {
-  for_each_near({address, address + bytes.size()},
-                [&](const OtherSite& site) { put_original_back(site.entry, address, bytes); });
+void OtherSites::put_all_back(const target::Memory& memory, Address address,
+                              std::span<uint8_t> bytes) const {
+  for_each_near({address, address + bytes.size()}, [&](const OtherSite& site) {
+    if (site.is_in_text || share_with(memory, site.entry))
+      put_original_back(site.entry, address, bytes);
+  });
 }
 
 std::vector<OtherSites::Member> OtherSites::list_at(const target::Memory& memory, Address address,

@@ -95,8 +95,9 @@ class OtherSites {
   bool may_continue_inside(Range range) const;
   // Replaces these sessions' jumps by the program's own bytes in `bytes`, text read at `address`.
   void put_back(Address address, std::span<uint8_t> bytes) const;
-  // The same for text that may have changed since: puts back what any of their sites has replaced.
-  void put_all_back(Address address, std::span<uint8_t> bytes) const;
+  // The same for text that may have changed since these were found: also puts back what the sites
+  // have replaced whose jumps are there by now.
+  void put_all_back(const target::Memory& memory, Address address, std::span<uint8_t> bytes) const;
   // The sites that are in the text and touch any byte of the range. Valid as long as this object.
   std::vector<const OtherSite*> in(Range range) const;
 

@@ -197,7 +197,7 @@ TEST_F(SharedSites, ShowTheProgramsOwnBytesOfTextThatHasChangedSince) {
   ASSERT_NE(bytes, before_);
   sites.put_back(site(0), bytes);
   EXPECT_NE(bytes, before_) << "as far as it knows, nothing of the session is in the text";
-  sites.put_all_back(site(0), bytes);
+  sites.put_all_back(memory(), site(0), bytes);
   EXPECT_EQ(bytes, before_);
 }
 
