@@ -1,5 +1,6 @@
 #include "engine/caller_table.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -35,10 +36,10 @@ void admit_callers(const target::Memory& memory, const layout::Session& journal,
                    std::span<const Range> code) {
   const auto context = context_of(memory, journal);
   if (!context || !context->data.contains(context->value.callers)) return;
-  // The threads of spans follow, or else what is at the end of all data.
-  const Address end = context->data.contains(context->value.threads)
-                          ? context->value.threads
-                          : context->at - PP_REUSABLE_SIZE;
+  // The threads of spans follow, or open calls, or else what is at the end of all data.
+  Address end = context->at - PP_REUSABLE_SIZE;
+  for (const Address next : {context->value.open_calls, context->value.threads})
+    if (context->data.contains(next)) end = std::min(end, next);
   if (end <= context->value.callers) return;
   std::vector<uint8_t> bytes(end - context->value.callers);
   if (!memory.read(context->value.callers, bytes)) return;

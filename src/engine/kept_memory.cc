@@ -27,6 +27,10 @@ Range pages_around(Range range) {
   return {align_down(range.begin, kPageSize), align_up(range.end, kPageSize)};
 }
 
+bool by_address(Range a, Range b) {
+  return a.begin < b.begin;
+}
+
 const MappingEntry* mapping_around(const layout::Session& journal, MappingEntry::Kind kind,
                                    Address address) {
   const auto found = std::find_if(
@@ -74,8 +78,10 @@ Result<void, SystemError> keep_slots(const target::Memory& memory, const layout:
 // Is the site the first byte of a function, where our jump may have been taken for the function's?
 bool may_be_known(const SiteEntry& site) {
   using Phase = SiteEntry::Phase;
+  // A removed probe was in the text as well.
+  const auto phase = site.phase == Phase::removed ? static_cast<Phase>(site.before) : site.phase;
   return site.at_start != 0 && site.length == layout::kLongSiteLength && site.displaced != 0 &&
-         (site.phase == Phase::usual || site.phase == Phase::dependent);
+         (phase == Phase::usual || phase == Phase::dependent);
 }
 
 std::optional<KeptJump> jump_back(Address from, Address to) {
@@ -124,10 +130,14 @@ Result<KeptMemory, SystemError> keep_what_is_needed(const target::Memory& memory
   KeptMemory kept;
   if (image::has_anonymous_code(maps, code.all))
     if (auto done = keep_stubs(memory, journal, code.own, kept); !done) return fail(done.error());
-  for (Range range : kept.ranges) kept.stub_bytes += range.size();
+  std::sort(kept.ranges.begin(), kept.ranges.end(), by_address);
+  Address end = 0;  // puns share pages
+  for (Range range : kept.ranges) {
+    kept.stub_bytes += range.end - std::min(range.end, std::max(range.begin, end));
+    end = std::max(end, range.end);
+  }
   if (auto done = keep_slots(memory, journal, use, kept); !done) return fail(done.error());
-  std::sort(kept.ranges.begin(), kept.ranges.end(),
-            [](Range a, Range b) { return a.begin < b.begin; });
+  std::sort(kept.ranges.begin(), kept.ranges.end(), by_address);
   return kept;
 }
 

@@ -75,20 +75,30 @@ void sweep_threads(pid_t pid, const target::Memory& memory, const layout::Sessio
   if (!table) return;
   std::vector<uint8_t> bytes(table->size());
   if (!memory.read(table->begin, bytes)) return;
-  std::vector<pid_t> tids = target::list_threads(pid);
-  if (tids.empty()) return;
   const bool is_namespaced = target::tid_inside(pid, pid) != pid;
-  if (is_namespaced)
-    for (pid_t& tid : tids) tid = target::tid_inside(pid, tid);
-  std::sort(tids.begin(), tids.end());
+  const auto list = [&] {
+    std::vector<pid_t> tids = target::list_threads(pid);
+    if (is_namespaced)
+      for (pid_t& tid : tids) tid = target::tid_inside(pid, tid);
+    std::sort(tids.begin(), tids.end());
+    return tids;
+  };
+  const std::vector<pid_t> tids = list();
+  if (tids.empty()) return;
+  // While threads end, a list may leave out others.
+  std::optional<std::vector<pid_t>> second;
+  const auto lives_yet = [&](pid_t tid) {
+    if (!is_namespaced) return target::read_thread_status(pid, tid).has_value();
+    if (!second) second = list();
+    return std::binary_search(second->begin(), second->end(), tid);
+  };
   for (uint64_t i = 0; i < layout::kThreadEntries; ++i) {
     layout::ThreadEntry entry;
     std::memcpy(&entry, bytes.data() + i * table->entry_size, sizeof entry);
     if (entry.owner == 0 || entry.tid == entry.dead ||
         std::binary_search(tids.begin(), tids.end(), static_cast<pid_t>(entry.tid)))
       continue;
-    // While threads end, the list may leave out others.
-    if (!is_namespaced && target::read_thread_status(pid, static_cast<pid_t>(entry.tid))) continue;
+    if (lives_yet(static_cast<pid_t>(entry.tid))) continue;
     const Address dead = table->begin + i * table->entry_size + offsetof(layout::ThreadEntry, dead);
     static_cast<void>(memory.write_value(dead, entry.tid));
   }

@@ -158,7 +158,10 @@ Result<RemovalReport, ledger::SessionError> remove_probes(
 
   if (std::find(chosen.begin(), chosen.end(), true) != chosen.end()) {
     auto restored = restore(target, image, journal, others, chosen);
+    // Also if some could not be restored: other owners look at where threads may continue.
+    const auto written = file.write_tables(journal);
     if (!restored) return fail(restored.error());
+    if (!written) return fail(ledger::SessionError(written.error()));
     report.restored = restored->sites;
     report.stopped_ns += restored->stopped_ns;
   }
@@ -176,9 +179,6 @@ Result<RemovalReport, ledger::SessionError> remove_probes(
     removed[probe] = is_out || is_off;
     ++(removed[probe] ? report.removed : report.staying);
   }
-  if (report.restored != 0)
-    if (auto written = file.write_tables(journal); !written)
-      return fail(ledger::SessionError(written.error()));
   return report;
 }
 

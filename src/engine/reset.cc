@@ -11,7 +11,9 @@
 #include "engine/open_calls.h"
 #include "engine/slot_use.h"
 #include "engine/thread_table.h"
+#include "image/maps.h"
 #include "layout/runtime_data.h"
+#include "patch/thread_stacks.h"
 #include "target/stop.h"
 
 namespace pinprick::engine {
@@ -42,9 +44,13 @@ void drop_calls(const target::Memory& memory, const MappingEntry& data) {
   drop_open_calls(memory, data);
 }
 
-bool is_in_runtime(target::Stop& stop, const MappingEntry& code) {
+// Also if a signal handler has interrupted it there.
+bool is_in_runtime(target::Stop& stop, const target::Memory& memory, const MappingEntry& code) {
+  const Range range = {code.address, code.address + code.size};
+  const auto maps = image::read_maps(stop.pid());
   return std::any_of(stop.threads().begin(), stop.threads().end(), [&](const auto& thread) {
-    return thread.instruction_pointer() - code.address < code.size;
+    return range.contains(thread.instruction_pointer()) ||
+           (maps && patch::signal_returns_to(*maps, memory, thread, {&range, 1}));
   });
 }
 
@@ -71,7 +77,7 @@ Result<ResetReport, ledger::SessionError> reset(const target::RemoteTarget& targ
     auto stopped = target::Stop::all_threads(target.pid());
     if (!stopped) return fail(ledger::SessionError(stopped.error()));
     stop.emplace(*std::move(stopped));
-    report.is_torn = code != nullptr && is_in_runtime(*stop, *code);
+    report.is_torn = code != nullptr && is_in_runtime(*stop, target.memory(), *code);
     if (!report.is_torn || attempt == kAttempts) break;
     static_cast<void>(std::move(*stop).resume());
     stop.reset();
