@@ -158,12 +158,14 @@ Result<engine::Batch*, MeasurementError> Measurement::arm(
   const auto changed = engine_.apply(
       {.add = engine::Addition{std::move(image), std::move(set), std::move(options)}});
   if (!changed) return fail(MeasurementError(changed.error()));
-  note_matched(changed->added->session);
+  note_matched(*changed->added);
   return changed->added;
 }
 
-void Measurement::note_matched(const engine::Session& session) {
-  matched_.resize(spec_->selection.wanted.size());
+void Measurement::note_matched(const engine::Batch& batch) {
+  const engine::Session& session = batch.session;
+  const std::vector<image::Pattern>& wanted = spec_->selection.wanted;
+  matched_.resize(wanted.size());
   const bool has_spans = spec_->selection.kind == Kind::span;
   const auto note = [&](size_t pattern) { matched_[pattern] = true; };
   for (const engine::ArmedProbe& probe : session.probes()) {
@@ -172,6 +174,12 @@ void Measurement::note_matched(const engine::Session& session) {
     if (has_spans) note(pattern ^ 1);  // the start's comes before the end's
   }
   for (const placement::Skipped& skipped : session.report().skipped) note(skipped.match.pattern);
+  // A probe has the first pattern that means it. Others may mean the same, or only what is
+  // excluded.
+  if (wanted.size() == 1) return;
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (!matched_[i] && !image::match_patterns(*batch.image, {wanted[i]}, {}).matches.empty())
+      note(i);
 }
 
 // The task can be cancelled until the first jump is written. Everything is then undone.

@@ -149,7 +149,7 @@ class Measurement {
   Result<engine::Batch*, MeasurementError> plan_and_arm(Subject& subject, Progress progress);
   Result<engine::Batch*, MeasurementError> arm(std::unique_ptr<image::ProcessImage> image,
                                                placement::ProbeSet set);
-  void note_matched(const engine::Session& session);
+  void note_matched(const engine::Batch& batch);
   void note_skipped(const engine::ArmReport& report);
   bool follow_exec(Progress progress);
   void retire(engine::Engine::Batches::iterator batch);

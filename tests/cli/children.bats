@@ -74,6 +74,13 @@ all_counted() {
   [[ "$output" != *"no function matches"* ]]
 }
 
+@test "a pattern that means only what another one means has matched" {
+  run "$PINPRICK" count --children=follow libc:getpid 'libc:getpi?' 'libc:getpi*' -- \
+    sh -c "true; exit 7"
+  [ "$status" -eq 7 ]
+  [[ "$output" != *"no function matches"* ]]
+}
+
 @test "what make -j2 starts" {
   type make >/dev/null || skip "make is not installed"
   copy_of_target
