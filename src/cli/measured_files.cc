@@ -291,10 +291,14 @@ Result<void, Message> MeasuredFiles::begin() {
 }
 
 // A process may fork while we look: so until a look finds none that was not known. Children of
-// those that are measured are no reason to look again, nor is what the gate has caught.
+// those that are measured are no reason to look again, nor is what the gate has caught. Without a
+// gate, a machine that starts programs all the time would have us look for ever.
 Result<void, Message> MeasuredFiles::scan() {
+  constexpr uint64_t kLongestNs = 2'000'000'000;
   std::set<pid_t> tried;
-  for (bool found = true; found;) {
+  const uint64_t begin = monotonic_ns();
+  for (bool found = true, is_first = true;
+       found && (is_first || monotonic_ns() - begin < kLongestNs); is_first = false) {
     found = false;
     for (const pid_t pid : target::all_processes()) {
       serve(1);

@@ -39,6 +39,14 @@ void* data(long value) {
   return reinterpret_cast<void*>(value);
 }
 
+// Has the process ended, and was not waited for yet? A stop of a thread is no end.
+bool has_ended(pid_t pid) {
+  siginfo_t seen = {};
+  return ::waitid(P_PID, static_cast<id_t>(pid), &seen, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+         (seen.si_pid == pid &&
+          (seen.si_code == CLD_EXITED || seen.si_code == CLD_KILLED || seen.si_code == CLD_DUMPED));
+}
+
 struct Pipe {
   Fd read, write;
 };
@@ -341,10 +349,13 @@ int Launched::wait() {
   int status = ended_.value_or(0);
   for (bool is_over = ended_.has_value(); !is_over;) {
     target::Stop::settle();
-    const bool keeps = target::Stop::keeps_any();
-    const pid_t waited = waitpid(pid_, &status, keeps ? WNOHANG : 0);
+    // A stop of a thread that we still trace is for settle(). waitpid() would take it for the end.
+    if (target::Stop::keeps_any() && !has_ended(pid_)) {
+      sleep_ns(kLookAgainNs);
+      continue;
+    }
+    const pid_t waited = waitpid(pid_, &status, 0);
     is_over = waited > 0 || (waited < 0 && errno != EINTR);
-    if (!is_over && keeps) sleep_ns(kLookAgainNs);
   }
   pid_ = 0;
   return status;

@@ -80,7 +80,8 @@ ExecCatcher::~ExecCatcher() {
     });
   }
   for (const Followed& one : followed_) {
-    if (!one.is_ours) continue;
+    // Another pinprick's, which we wait for.
+    if (one.awaits_since_ns != 0 && !one.is_ours) continue;
     ::ptrace(PTRACE_INTERRUPT, one.tid, nullptr, nullptr);
     Stop::let_go_of(one.pid, one.tid);
   }
