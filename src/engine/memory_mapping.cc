@@ -159,7 +159,8 @@ Result<void, ledger::SessionError> MemoryMapping::map_by_script(Address scratch,
 
 Result<void, ledger::SessionError> MemoryMapping::unmap_scratch(size_t index) {
   MappingEntry& entry = parts_.journal.mappings[index];
-  static_cast<void>(parts_.thread.call(SYS_munmap, entry.address, entry.size));
+  if (auto done = parts_.thread.call(SYS_munmap, entry.address, entry.size); !done)
+    return failed(AttachCause::call_refused, done.error().number, "munmap");
   entry = {0, 0, MappingEntry::Kind::scratch, {}};
   return noted(parts_.file.write_mapping(parts_.journal, index));
 }

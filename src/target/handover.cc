@@ -66,7 +66,8 @@ Handover::~Handover() {
 void Handover::close_all() {
   for (int32_t& descriptor : open_) {
     if (descriptor < 0) continue;
-    static_cast<void>(thread_.call(SYS_close, static_cast<uint64_t>(descriptor)));
+    // One that could not be closed stays in the journal.
+    if (!thread_.call(SYS_close, static_cast<uint64_t>(descriptor))) continue;
     descriptor = -1;
     journal_(open_);
   }

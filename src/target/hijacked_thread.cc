@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "arch/syscall.h"
@@ -138,16 +139,23 @@ const char* name_of_call(int number) {
 }
 
 // Does the thread handle system calls itself? The kernel then sends SIGSYS for a call of ours, and
-// as all signals are blocked, that is the end of the process. Before Linux 6.4 there is no way to
-// know.
+// as all signals are blocked, that is the end of the process. Not while its selector lets calls
+// through: only the thread changes that, and it executes nothing of its own meanwhile. Before Linux
+// 6.4 there is no way to know.
 bool dispatches_calls(pid_t tid) {
   constexpr int kGetConfiguration = 0x4211;  // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
   struct {
     uint64_t mode, selector, offset, length;
   } configuration = {};
-  return ptrace(static_cast<__ptrace_request>(kGetConfiguration), tid, data(sizeof configuration),
-                &configuration) == 0 &&
-         configuration.mode != 0;
+  if (ptrace(static_cast<__ptrace_request>(kGetConfiguration), tid, data(sizeof configuration),
+             &configuration) != 0 ||
+      configuration.mode == 0)
+    return false;
+  constexpr uint8_t kAllows = 0;  // SYSCALL_DISPATCH_FILTER_ALLOW
+  if (configuration.selector == 0) return true;
+  errno = 0;
+  const long word = ptrace(PTRACE_PEEKDATA, tid, data(align_down(configuration.selector, 8)), 0);
+  return errno != 0 || static_cast<uint8_t>(word >> (8 * (configuration.selector % 8))) != kAllows;
 }
 
 // Suspends the thread's filters, if it has any, until it is resumed, and returns them. Fails if
@@ -338,10 +346,20 @@ HijackedThread::~HijackedThread() {
   ptrace(PTRACE_SETOPTIONS, tid_, nullptr, data(PTRACE_O_TRACESYSGOOD));
 }
 
+bool HijackedThread::has_moved_since_last_look() {
+  arch::Registers now = {};
+  if (!read_registers(tid_, now)) return false;
+  const bool has_moved = std::memcmp(&now, &seen_registers_, sizeof now) != 0;
+  seen_registers_ = now;
+  return has_moved;
+}
+
 // Waits for the thread to stop, and returns its status; 0 if `is_enough` returned true before;
 // nullopt if the thread has ended. Spins at first: most calls are over before a sleeping processor
 // would wake up, and to yield may cost whole time slices of other threads. After a while it
-// interrupts the thread: one whose control group is frozen does not make the call, but stops.
+// interrupts the thread: one whose control group is frozen does not make the call, but stops. So
+// does one that is slow, as its control group may use little of a processor or of memory; that one
+// has gone on since it was looked at last.
 std::optional<int> HijackedThread::next_stop(const std::function<bool()>& is_enough) {
   constexpr int kAttempts = 200, kWithoutYielding = 64;  // some 50 us
   constexpr uint64_t kPauseNs = 50'000, kPatienceNs = 2'000'000'000;
@@ -351,7 +369,8 @@ std::optional<int> HijackedThread::next_stop(const std::function<bool()>& is_eno
     int status = 0;
     const pid_t waited = wait_once(stop_.pid(), tid_, status);
     if (waited == tid_ && WIFSTOPPED(status)) {
-      is_frozen_ = is_interrupted && status >> 16 == PTRACE_EVENT_STOP;
+      is_frozen_ =
+          is_interrupted && status >> 16 == PTRACE_EVENT_STOP && !has_moved_since_last_look();
       return status;
     }
     if (waited != 0 && (waited > 0 || errno != EAGAIN)) return std::nullopt;
@@ -404,6 +423,7 @@ bool HijackedThread::run_to_call_stop() {
 bool HijackedThread::start(const arch::Registers& registers) {
   if (!write_registers(tid_, registers) || !set_mask(tid_, UINT64_MAX)) return false;
   has_our_registers_ = true;
+  static_cast<void>(read_registers(tid_, seen_registers_));
   return true;
 }
 

@@ -110,6 +110,7 @@ class HijackedThread {
   bool start(const arch::Registers& registers);
   Result<void, SystemError> run_one_by_one(const Script& script);
   std::optional<int> next_stop(const std::function<bool()>& is_enough = {});
+  bool has_moved_since_last_look();
 
   Stop& stop_;
   const Memory& memory_;
@@ -117,6 +118,7 @@ class HijackedThread {
   SeccompFilters filters_;
   pid_t tid_ = 0;
   arch::Registers own_registers_;
+  arch::Registers seen_registers_ = {};  // when it was looked at last
   uint64_t mask_ = 0;
   bool holds_ = true;
   bool has_our_registers_ = false;

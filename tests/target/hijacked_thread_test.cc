@@ -503,6 +503,32 @@ TEST(HijackedThread, IsNoThreadThatDispatchesItsSystemCallsItself) {
   EXPECT_EQ(child.finish(), 0);
 }
 
+// Wine's threads do so in Windows code alone, and say by the selector when they do.
+TEST(HijackedThread, MayBeOneWhoseSelectorLetsSystemCallsThrough) {
+  Child child([](Shared& shared) {
+    static volatile char selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+    if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &selector) != 0)
+      shared.failures = 1;
+    do shared.rounds = shared.rounds + 1;
+    while (!shared.stop && shared.failures == 0);
+  });
+  child.wait_until_running();
+  if (child.shared().failures != 0) GTEST_SKIP() << "this kernel has no such calls";
+  const auto target = RemoteTarget::open(child.pid());
+  ASSERT_TRUE(target);
+  {
+    auto stop = stop_one_to_hijack(child.pid(), target->memory(), 0);
+    ASSERT_TRUE(stop);
+    auto thread = HijackedThread::hijack(*stop, target->memory(), find_room(*target));
+    ASSERT_TRUE(thread);
+    const auto pid = thread->call(SYS_getpid);
+    ASSERT_TRUE(pid);
+    EXPECT_EQ(*pid, static_cast<uint64_t>(child.pid()));
+  }
+  child.wait_for_rounds(1000);
+  EXPECT_EQ(child.finish(), 0);
+}
+
 TEST(HijackedThread, DoesNotLoseAGroupStopThatArrivesMeanwhile) {
   Child child([](Shared& shared) {
     while (!shared.stop) shared.rounds = shared.rounds + 1;
