@@ -117,7 +117,9 @@ struct HitRecord {
   uint64_t address;  // address of the probe, as handlers see it
   uint64_t point;    // the runtime's data for this site's handlers
   uint64_t resume;   // where the stub continues
-  uint64_t copy;     // out-of-line copy of the displaced instructions; it continues in the function
+  // Out-of-line copy of the displaced instructions, which continues in the function. 0: the stub
+  // does not measure calls.
+  uint64_t copy;
 };
 
 inline constexpr uint32_t kMaxCpus = PP_MAX_CPUS;

@@ -91,6 +91,7 @@
 // Before the context, the table of reusable slots: slot index plus one, by a hash of the call.
 #define PP_REUSABLE_LOG2 14
 #define PP_REUSABLE_SIZE 65536
+#define PP_REUSABLE_WAYS 4  // entries for each hash
 
 // Table of threads (ThreadEntry): a thread's entry is one of PP_THREAD_WINDOW, the first of which
 // is found by a hash of the address of its control block.
@@ -104,7 +105,7 @@
 // Table of calls that are timed by sleds (OpenCall): a call's entry is one of PP_OPEN_CALLS_WINDOW,
 // the first of which is found by a hash of its position on the stack.
 #define PP_OPEN_CALLS_LOG2 16
-#define PP_OPEN_CALLS_WINDOW 16
+#define PP_OPEN_CALLS_WINDOW 32
 #define PP_OPEN_CALL_SIZE 32
 #define PP_OPEN_CALL_SIZE_LOG2 5
 #define PP_OPEN_CALL_STACK 0

@@ -23,6 +23,7 @@
 #include "arch/vfork_hook.h"
 #include "base/address.h"
 #include "base/machine.h"
+#include "layout/runtime_data.h"
 #include "library/loaded_object.h"
 #include "runtime/vfork.h"
 
@@ -207,7 +208,8 @@ struct Loaded {
 }  // namespace
 
 bool can_mark_children() {
-  return __rseq_size != 0 && __rseq_size <= arch::kMarkableRseqSize && !kernel_checks_rseq();
+  return __rseq_size != 0 && __rseq_size <= arch::kMarkableRseqSize && !kernel_checks_rseq() &&
+         possible_cpus() <= layout::kMaxCpus;  // what has a place in the tables of CPUs
 }
 
 void mark_children() {

@@ -49,13 +49,38 @@ constexpr uint32_t kSlotsNoted = 4;
 uint32_t reusable[1 << PP_REUSABLE_LOG2];  // index + 1
 std::atomic<uint32_t> hand;
 
-uint32_t& reusable_by(uint64_t return_address, uint64_t stack) {
+// The entries of a hash (slots.S).
+uint32_t* reusable_by(uint64_t return_address, uint64_t stack) {
   const auto sum = static_cast<uint32_t>(return_address + stack);
-  return reusable[sum * 0x9e3779b1u >> (32 - PP_REUSABLE_LOG2)];
+  return reusable + (sum * 0x9e3779b1u >> (32 - PP_REUSABLE_LOG2) & ~(PP_REUSABLE_WAYS - 1u));
 }
 
 uint64_t load(const uint64_t& word) {
   return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+}
+
+// The slot that an entry leads to, if its call has these addresses.
+layout::Slot* noted_slot(const uint32_t& entry, uint64_t return_address, uint64_t stack) {
+  const uint32_t number = __atomic_load_n(&entry, __ATOMIC_RELAXED);
+  if (number == 0) return nullptr;
+  layout::Slot& slot = slots[number - 1];
+  return load(slot.return_address) == return_address && load(slot.stack) == stack ? &slot : nullptr;
+}
+
+// Notes a slot that is in use, by the entry that leads to no slot in use, or to one with the same
+// addresses; if there is none, by one of them in turn.
+void note_slot(uint32_t index, uint64_t return_address) {
+  const uint64_t stack = load(slots[index].stack);
+  uint32_t* const entries = reusable_by(return_address, stack);
+  uint32_t way = 0;
+  for (; way < PP_REUSABLE_WAYS; ++way) {
+    const uint32_t number = __atomic_load_n(&entries[way], __ATOMIC_RELAXED);
+    if (number == 0 || load(slots[number - 1].return_address) == 0 ||
+        noted_slot(entries[way], return_address, stack) != nullptr)
+      break;
+  }
+  if (way == PP_REUSABLE_WAYS) way = index % PP_REUSABLE_WAYS;
+  __atomic_store_n(&entries[way], index + 1, __ATOMIC_RELAXED);
 }
 
 // To be called when all slots are in use or kept by threads, of which some may have ended. To find
@@ -100,18 +125,19 @@ void note_slots() {
   for (uint32_t i = 0; i < kSlotsNoted; ++i) {
     const uint32_t index = (first + i) % kSlots;
     if (const uint64_t return_address = load(slots[index].return_address))
-      __atomic_store_n(&reusable_by(return_address, load(slots[index].stack)), index + 1,
-                       __ATOMIC_RELAXED);
+      note_slot(index, return_address);
   }
 }
 
 layout::Slot* find_abandoned_slot(uint64_t return_address, uint64_t stack) {
-  const uint32_t number = __atomic_load_n(&reusable_by(return_address, stack), __ATOMIC_RELAXED);
-  if (number == 0) return nullptr;
-  layout::Slot& slot = slots[number - 1];
-  if (load(slot.return_address) != return_address || load(slot.stack) != stack) return nullptr;
-  slot.reused = PP_SLOT_REUSED_TAKEN;
-  return &slot;
+  const uint32_t* const entries = reusable_by(return_address, stack);
+  for (uint32_t way = 0; way < PP_REUSABLE_WAYS; ++way) {
+    layout::Slot* const slot = noted_slot(entries[way], return_address, stack);
+    if (slot == nullptr) continue;
+    slot->reused = PP_SLOT_REUSED_TAKEN;
+    return slot;
+  }
+  return nullptr;
 }
 
 void share_kept_slots(Thread& thread) {

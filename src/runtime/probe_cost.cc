@@ -77,7 +77,7 @@ void forget_sequence() {
 }
 
 std::optional<double> measure() {
-  const uint32_t cpus = possible_cpus();
+  const uint32_t cpus = std::min(possible_cpus(), layout::kMaxCpus);
   constexpr uint64_t kHistogram = 64;
   static_assert(sizeof(layout::TimeCounters) <= kHistogram);
   const uint64_t area = align_up(kHistogram + layout::histogram_size(kBits), kPageSize);
@@ -93,7 +93,9 @@ std::optional<double> measure() {
   spec.cpu_count = cpus;
   spec.callers_size = callers_size;
   spec.most_fraction_bits = kBits;
-  if (__rseq_size != 0) spec.rseq = arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
+  // A CPU with a higher number has no place in the tables.
+  if (__rseq_size != 0 && possible_cpus() <= layout::kMaxCpus)
+    spec.rseq = arch::RseqArea{static_cast<int32_t>(__rseq_offset)};
   spec.ns_multiplier = ns_multiplier();
   spec.areas = areas.address();
   spec.area_size = area;

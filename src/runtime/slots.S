@@ -50,10 +50,11 @@
 //   - If the first call returns after all, on a stack that was copied back, it returns to the same
 //     address as ours. So that this holds, no other call ever gets the slot: it is in no list from
 //     then on (REUSED). Only its time is wrong, as it is that of the later call.
-// Such slots are found in a table, by a hash of the two addresses, with one entry for each hash. An
-// entry is a hint, compared with the slot. Entries are written, a few at a time, by calls that find
-// their CPU's list empty. They read a slot's return address first, and then its address on the
-// stack: the other way round, the two might belong to different calls.
+// Such slots are found in a table, by a hash of the two addresses, with four entries for each hash.
+// With one, two places whose calls are abandoned again and again would push each other out, and take
+// a new slot each time. An entry is a hint, compared with the slot. Entries are written, a few at a
+// time, by calls that find their CPU's list empty. They read a slot's return address first, and then
+// its address on the stack: the other way round, the two might belong to different calls.
 //
 // At the entry of either routine the red zone is not in use: the function has just been called, or
 // has just returned. Data that is written below rsp survives signals (128 bytes, ABI).
@@ -75,11 +76,13 @@
         movb    $0, PP_SLOT_CLAIMED(%rdi)
         .endm
 
-// Sets esi = the index in the table, from the return address in esi and the stack address in ecx.
+// Sets esi = the index in the table of the first of four entries, from the return address in esi and
+// the stack address in ecx.
         .macro  hash
         addl    %ecx, %esi
         imull   $0x9e3779b1, %esi, %esi
         shrl    $32 - PP_REUSABLE_LOG2, %esi
+        andl    $-PP_REUSABLE_WAYS, %esi
         .endm
 
 // Puts the slot at rdi, which is disclaimed, into the global list. Clobbers rax, rcx, rdx.
@@ -248,7 +251,7 @@ find_abandoned:
         leaq    56(%rsp), %rcx
         movl    %eax, %esi
         hash
-        leaq    REUSABLE, %rdx
+3:      leaq    REUSABLE, %rdx
         movl    (%rdx,%rsi,4), %edx     // index + 1
         decl    %edx
         js      2f
@@ -273,7 +276,10 @@ find_abandoned:
 1:      movb    $PP_SLOT_REUSED_TAKEN, PP_SLOT_REUSED(%rdx)
         movq    %rdx, %rcx
         ret
-2:      xorl    %ecx, %ecx
+2:      incl    %esi
+        testl   $PP_REUSABLE_WAYS - 1, %esi
+        jnz     3b
+        xorl    %ecx, %ecx
         ret
         frame   RECORD_IN_RAX, 4
         .size   pp_enter, . - pp_enter
@@ -327,9 +333,13 @@ take_fresh:
         jmp     claim_global
 
 // Notes slots that are in use, by abandoned or by running calls. All threads take turns, and
-// sometimes two note the same slots. Then looks for an abandoned one, which without rseq was not
-// done before.
+// sometimes two note the same slots. Of a hash's entries, a slot gets the first that leads to no
+// slot in use, or to one with the same two addresses; if there is none, one of them in turn. Then
+// looks for an abandoned slot, which without rseq was not done before.
         .set    SLOTS_NOTED, 4
+        .set    NOTED_RETURN_ADDRESS, -8        // from rsp, as are those below
+        .set    NOTED_STACK, -16
+        .set    NOTED_LEFT, -24
 enter_looking:
         movq    CONTEXT(HAND), %rax
         movl    $SLOTS_NOTED, %edx
@@ -343,10 +353,35 @@ enter_looking:
         movq    PP_SLOT_RETURN_ADDRESS(%rcx), %rsi
         testq   %rsi, %rsi
         jz      3f
-        movl    PP_SLOT_STACK(%rcx), %ecx
+        movq    %rsi, NOTED_RETURN_ADDRESS(%rsp)
+        movq    PP_SLOT_STACK(%rcx), %rcx
+        movq    %rcx, NOTED_STACK(%rsp)
+        movl    %edx, NOTED_LEFT(%rsp)
         hash
-        leaq    REUSABLE, %rcx
+4:      leaq    REUSABLE, %rcx
+        movl    (%rcx,%rsi,4), %ecx
+        decl    %ecx
+        js      6f
+        shlq    $PP_SLOT_SIZE_LOG2, %rcx
+        addq    CONTEXT(SLOTS), %rcx
+        movq    PP_SLOT_RETURN_ADDRESS(%rcx), %rdx
+        testq   %rdx, %rdx
+        jz      6f
+        cmpq    NOTED_RETURN_ADDRESS(%rsp), %rdx
+        jne     5f
+        movq    PP_SLOT_STACK(%rcx), %rdx
+        cmpq    NOTED_STACK(%rsp), %rdx
+        je      6f
+5:      incl    %esi
+        testl   $PP_REUSABLE_WAYS - 1, %esi
+        jnz     4b
+        subl    $PP_REUSABLE_WAYS, %esi
+        movl    %eax, %ecx
+        andl    $PP_REUSABLE_WAYS - 1, %ecx
+        addl    %ecx, %esi
+6:      leaq    REUSABLE, %rcx
         movl    %eax, (%rcx,%rsi,4)
+        movl    NOTED_LEFT(%rsp), %edx
 3:      decl    %edx
         jnz     1b
         movq    %rax, CONTEXT(HAND)

@@ -94,6 +94,9 @@ bool is_free(Thread& thread) {
   // After a fork without forget_other_threads(), TIDs mean nothing.
   if (owner.load(std::memory_order_relaxed) != own_pid() || !has_ended(tid)) return false;
   if (!thread.tid.compare_exchange_strong(tid, kBeingFreed)) return true;
+  // One that was ended in the middle (asynchronous cancellation) may have been about to keep or to
+  // take a slot: then what it kept may be another's.
+  if (thread.running != 0) thread.slots_kept = 0;
   share_kept_slots(thread);
   thread.running = 0;
   thread.in_point = 0;

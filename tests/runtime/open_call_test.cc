@@ -241,6 +241,23 @@ TEST_P(OpenCall, OfADeepRecursionIsRecordedOnEachLevel) {
   EXPECT_EQ(functions.missed() + functions.left() + functions.open(), 0u);
 }
 
+__attribute__((noinline)) void recurse(const Functions& functions, size_t room, size_t depth) {
+  auto* const frame = static_cast<char*>(__builtin_alloca(room));
+  asm volatile("" : : "r"(frame) : "memory");
+  functions.start()();
+  if (depth > 1) recurse(functions, room, depth - 1);
+  asm volatile("" : : "r"(frame) : "memory");
+}
+
+// A quarter of the table is in use then.
+TEST_P(OpenCall, OfADeepRecursionFindsRoomWhateverTheSizeOfItsFrame) {
+  for (size_t room = 16; room <= 256; room += 16) {
+    Functions functions(GetParam());
+    recurse(functions, room, layout::kOpenCalls / 4);
+    EXPECT_EQ(functions.missed(), 0u) << room;
+  }
+}
+
 TEST_P(OpenCall, IsMissedWhereItsWindowIsFull) {
   const Functions functions(GetParam());
   for (layout::OpenCall& entry : functions.table()) entry.stack = 0x4710;

@@ -415,6 +415,39 @@ TEST_P(Slots, OfAbandonedCallsAreReusedByCallsThatReturn) {
   EXPECT_LT(probed.slots_in_use(), kSlots / 2);
 }
 
+__attribute__((noinline)) void leave_deeper(Probed& probed, size_t bytes) {
+  auto* const room = static_cast<char*>(__builtin_alloca(bytes));
+  asm volatile("" : : "r"(room) : "memory");
+  leave_by_longjmp(probed);
+  asm volatile("" : : "r"(room) : "memory");
+}
+
+// How much deeper the stack has to be for nearly the same hash.
+size_t depth_with_the_same_hash() {
+  constexpr uint32_t kNear = 1u << (32 - PP_REUSABLE_LOG2 - 1);
+  uint32_t bytes = 16;
+  while (bytes * 0x9e3779b1u >= kNear && bytes * 0x9e3779b1u <= -kNear) bytes += 16;
+  return bytes;
+}
+
+// Of three places at such distances, at least two have the same hash.
+TEST_P(Slots, OfAbandonedCallsAreReusedIfSeveralPlacesHaveTheSameHash) {
+  Probed probed(kCallBack, GetParam());
+  const auto step = [](long i) { return i + 1; };
+  auto* call = probed.function<long(long (*)(long), long)>();
+  const size_t deeper = depth_with_the_same_hash();
+  ASSERT_LT(deeper, size_t{2} << 20) << "of a stack that has 8 MiB";
+  constexpr uint64_t kRounds = 20 * kSlots;
+  for (uint64_t i = 0; i < kRounds; ++i) {
+    for (const size_t depth : {size_t{16}, 16 + deeper, 16 + 2 * deeper})
+      leave_deeper(probed, depth);
+    ASSERT_EQ(call(step, 7), 8);
+  }
+  EXPECT_EQ(probed.missed(), 0u);
+  EXPECT_EQ(probed.histogram().count(), kRounds);
+  EXPECT_LT(probed.slots_in_use(), kSlots / 2);
+}
+
 // Two contexts take turns on the same stack, and their parts of it are copied away and back, as
 // greenlet does. Both are in a call from the same call site, so that the second gets the slot of
 // the first when slots are scarce.
