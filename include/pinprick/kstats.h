@@ -60,9 +60,10 @@ void pinprick_kstats_delete(struct pinprick_kstats* statistic);
 bool pinprick_kstats_is_private(const struct pinprick_kstats* statistic);
 
 /* While a statistic is stopped, records add nothing. These return 0, or -1 with errno: EINVAL for
- * NULL, EBUSY if another process keeps the file locked for a second, or the error of the file.
- * Values that are recorded meanwhile count before or after the change. _resume and _reset also drop
- * the starts that have no end yet. */
+ * NULL, EBUSY if another process keeps the file locked for a second, EFBIG if RLIMIT_FSIZE does not
+ * allow the program to write there, or another error of the file. Values that are recorded
+ * meanwhile count before or after the change. _resume and _reset also drop the starts that have no
+ * end yet. */
 int pinprick_kstats_stop(struct pinprick_kstats* statistic);
 int pinprick_kstats_resume(struct pinprick_kstats* statistic);
 int pinprick_kstats_reset(struct pinprick_kstats* statistic);

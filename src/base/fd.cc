@@ -94,6 +94,11 @@ Result<void, SystemError> write_at(int fd, std::span<const uint8_t> bytes, uint6
   return {};
 }
 
+bool may_have_size(uint64_t size) {
+  struct rlimit limit = {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
+}
+
 namespace {
 rlimit former_limit = {};  // 0: it was not raised
 }  // namespace

@@ -57,6 +57,10 @@ Result<void, SystemError> read_at(int fd, std::span<uint8_t> out, uint64_t offse
 // Writes all of `bytes` at `offset`.
 Result<void, SystemError> write_at(int fd, std::span<const uint8_t> bytes, uint64_t offset);
 
+// May a file of this process have this size? One that writes after the limit (RLIMIT_FSIZE), even
+// into a file that is longer already, is ended by SIGXFSZ.
+bool may_have_size(uint64_t size);
+
 // Allows as many open descriptors as the system lets this process have: there is one for each
 // session, and a process may have thousands. For programs, which call it first.
 void raise_descriptor_limit();

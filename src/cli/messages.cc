@@ -327,6 +327,10 @@ Message message(const control::MountError& error) {
       return refuse("mounted",
                     "a FUSE file system is mounted there already; end its program first, or give "
                     "another folder");
+    case Cause::own_folder:
+      return refuse("own_folder", fmt::format("pinprick itself looks for sessions in {}, and would "
+                                              "wait for itself; give another folder",
+                                              error.detail));
     case Cause::no_fuse:
       return refuse("no_fuse", fmt::format("/dev/fuse cannot be opened{}; {}",
                                            reason(error.system_error), kInstead));

@@ -3,6 +3,7 @@
 #include "cli/session_statistics.h"
 #include "cli/verbs.h"
 #include "control/mounted_tree.h"
+#include "ledger/runtime_directory.h"
 #include "target/stop.h"
 
 namespace pinprick::cli {
@@ -17,7 +18,8 @@ int run_mount(const Options& options, Renderer& renderer) {
     renderer.warning(line);
     renderer.flush();
   });
-  const auto mounted = control::MountedTree::mount(tree, options.folder);
+  const auto mounted =
+      control::MountedTree::mount(tree, options.folder, ledger::searched_folders());
   if (!mounted) return give_up(renderer, message(mounted.error()));
   renderer.mounted(options.folder);
   renderer.flush();

@@ -103,6 +103,12 @@ struct Describe {
                         "`STOP {0}` pauses it",
                         why.name)};
   }
+  ControlError operator()(const session::BadName& why) const {
+    return {EINVAL, fmt::format("'{}' cannot be the name of a statistic: a name has 1 to 63 bytes, "
+                                "no '/', blank or control character, is not _control and does not "
+                                "start with GAP-",
+                                why.name)};
+  }
   ControlError operator()(const session::NameTaken& why) const {
     return {EEXIST, fmt::format("there already is a statistic {0}: choose another name, or "
                                 "`remove {0}` first",
@@ -162,7 +168,7 @@ class ProcessStatistics : public control::Statistics {
     if (auto there = is_there(); !there) return fail(there.error());
     std::vector<control::StatisticInfo> infos;
     for (const auto& one : statistics_.list())
-      infos.push_back({one.name, one.is_running, one.created_ns,
+      infos.push_back({one.name, one.is_running, one.is_recorded, one.created_ns,
                        one.is_running ? realtime_ns() : one.changed_ns});
     return infos;
   }

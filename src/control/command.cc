@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "layout/recorded_file.h"
+
 namespace pinprick::control {
 namespace {
 
@@ -80,16 +82,18 @@ std::string as_word(std::string_view word) {
 }
 
 // Why a statistic cannot have the name, to go after "cannot be the name of a statistic: "; empty if
-// it can. It is a file's name, and one word in a list.
+// it can. It is a file's name, and one word in a list. The last check is that of the readers of
+// session files: with a name that they refuse, nothing could take the statistic out again.
 std::string_view why_no_name(std::string_view name) {
+  if (name.starts_with(kGapPrefix)) return "GAP-S belongs to the statistic S";
   if (name.empty()) return "it is empty";
   if (name.size() > kMaxNameLength) return "it is longer than 63 bytes";
   if (name.find('/') != name.npos) return "it has a '/'; give the function after `start`";
   if (std::any_of(name.begin(), name.end(), is_blank))
     return "it has a blank; give the function after `start`";
-  if (has_control(name)) return "it has a control character";
   if (name == "." || name == "..") return "folders have that name";
   if (name == kControlFile) return "the file for commands has that name";
+  if (!layout::is_statistic_name(name)) return "it has a control character";
   return {};
 }
 
@@ -98,9 +102,8 @@ Result<void, ControlError> check_name(Verb verb, std::string_view name) {
   if (of_gap && verb == Verb::remove)
     return invalid(fmt::format("{} is not removed alone: it goes with its statistic, {}",
                                quoted(name), quoted(name.substr(kGapPrefix.size()))));
-  const std::string_view why = of_gap && verb == Verb::trace
-                                   ? "GAP-S belongs to the statistic S"
-                                   : why_no_name(of_gap ? name.substr(kGapPrefix.size()) : name);
+  const bool means_gaps = of_gap && verb != Verb::trace;
+  const std::string_view why = why_no_name(means_gaps ? name.substr(kGapPrefix.size()) : name);
   if (why.empty()) return {};
   return invalid(fmt::format("{} cannot be the name of a statistic: {}", quoted(name), why));
 }

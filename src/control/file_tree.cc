@@ -62,6 +62,18 @@ bool is_thread_of(pid_t pid, pid_t thread) {
   return ::access(fmt::format("/proc/{}/task/{}", pid, thread).c_str(), F_OK) == 0;
 }
 
+// Does the command stop all threads of the process? What the process records itself is changed in a
+// file alone.
+bool stops_threads(Statistics& statistics, const Command& command) {
+  if (command.verb == Verb::trace || command.verb == Verb::remove) return true;
+  std::string_view name = command.name;
+  if (name.starts_with(kGapPrefix)) name.remove_prefix(kGapPrefix.size());
+  const auto all = statistics.list();
+  return all && std::any_of(all->begin(), all->end(), [&](const StatisticInfo& one) {
+           return one.name == name && !one.is_recorded;
+         });
+}
+
 Result<std::string, ControlError> names_text(Statistics& statistics) {
   const auto all = statistics.list();
   if (!all) return fail(all.error());
@@ -278,8 +290,7 @@ int FileTree::run_line(OpenFile& file, std::string_view line, pid_t caller) {
 
 // A thread waits in the kernel until its write is done, and cannot be stopped there.
 int FileTree::run(Statistics& statistics, pid_t pid, const Command& command, pid_t caller) {
-  const bool stops = command.verb == Verb::trace || command.verb == Verb::remove;
-  if (stops && caller > 0 && is_thread_of(pid, caller))
+  if (caller > 0 && is_thread_of(pid, caller) && stops_threads(statistics, command))
     return refuse(pid, kControlFile,
                   {EDEADLK, fmt::format("{}: a process cannot do this to itself through a file, as "
                                         "it would wait for itself; do it from another process",

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 
 #include "base/clock.h"
@@ -193,16 +194,6 @@ bool is_fuse_root(const char* folder, const struct stat& status) {
          file_system.f_type == FUSE_SUPER_MAGIC;
 }
 
-Result<void, MountError> check_folder(const std::string& folder) {
-  using Cause = MountError::Cause;
-  struct stat status = {};
-  if (::stat(folder.c_str(), &status) != 0)
-    return fail(MountError{errno == ENOTCONN ? Cause::stale : Cause::no_folder, folder, errno, {}});
-  if (!S_ISDIR(status.st_mode)) return fail(MountError{Cause::no_folder, folder, ENOTDIR, {}});
-  if (is_fuse_root(folder.c_str(), status)) return fail(MountError{Cause::mounted, folder, 0, {}});
-  return {};
-}
-
 // Unmounting must find the folder, wherever the process is then.
 std::string absolute(const std::string& folder) {
   const std::unique_ptr<char, decltype(&std::free)> path(::realpath(folder.c_str(), nullptr),
@@ -210,12 +201,59 @@ std::string absolute(const std::string& folder) {
   return path ? path.get() : folder;
 }
 
+// Does the path of the folder `from` lead through the folder `through`, or to it?
+bool leads_through(const std::string& from, const struct stat& through) {
+  for (std::filesystem::path path = from;; path = path.parent_path()) {
+    struct stat there = {};
+    if (::stat(path.c_str(), &there) == 0 && there.st_dev == through.st_dev &&
+        there.st_ino == through.st_ino)
+      return true;
+    if (!path.has_relative_path()) return false;
+  }
+}
+
+// The same, by any of its names: with links in it, and without.
+bool is_reached_through(const std::string& folder, const struct stat& through) {
+  std::error_code error;
+  const auto real = std::filesystem::weakly_canonical(folder, error);
+  return leads_through(folder, through) || (!error && leads_through(real, through));
+}
+
+// The one thread of the server would wait for itself when it looks into a folder that it serves,
+// and a wait in the kernel cannot be interrupted. So the tree is not mounted in, on, or above a
+// folder that it reads. Returns such a folder, or nullptr. A folder that is a link is none: it is
+// not followed, and any user may make one.
+const std::string* own_folder_at(const std::string& mounted, const struct stat& status,
+                                 const std::vector<std::string>& own_folders) {
+  for (const std::string& own : own_folders) {
+    struct stat there = {};
+    const bool is_there = ::lstat(own.c_str(), &there) == 0 && S_ISDIR(there.st_mode);
+    if (is_reached_through(std::filesystem::path(own).parent_path(), status) ||
+        (is_there && is_reached_through(mounted, there)))
+      return &own;
+  }
+  return nullptr;
+}
+
+Result<void, MountError> check_folder(const std::string& folder,
+                                      const std::vector<std::string>& own_folders) {
+  using Cause = MountError::Cause;
+  struct stat status = {};
+  if (::stat(folder.c_str(), &status) != 0)
+    return fail(MountError{errno == ENOTCONN ? Cause::stale : Cause::no_folder, folder, errno, {}});
+  if (!S_ISDIR(status.st_mode)) return fail(MountError{Cause::no_folder, folder, ENOTDIR, {}});
+  if (is_fuse_root(folder.c_str(), status)) return fail(MountError{Cause::mounted, folder, 0, {}});
+  if (const std::string* own = own_folder_at(absolute(folder), status, own_folders))
+    return fail(MountError{Cause::own_folder, folder, 0, *own});
+  return {};
+}
+
 }  // namespace
 
-Result<std::unique_ptr<MountedTree>, MountError> MountedTree::mount(FileTree& tree,
-                                                                    const std::string& folder) {
+Result<std::unique_ptr<MountedTree>, MountError> MountedTree::mount(
+    FileTree& tree, const std::string& folder, const std::vector<std::string>& own_folders) {
   using Cause = MountError::Cause;
-  if (auto checked = check_folder(folder); !checked) return fail(checked.error());
+  if (auto checked = check_folder(folder, own_folders); !checked) return fail(checked.error());
   if (const Fd device(::open("/dev/fuse", O_RDWR | O_CLOEXEC)); !device)
     return fail(MountError{Cause::no_fuse, folder, errno, {}});
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "control/file_tree.h"
@@ -18,11 +19,12 @@ namespace pinprick::control {
 
 struct MountError {
   enum class Cause : uint8_t {
-    no_folder,  // it cannot be used as a folder: system_error
-    stale,      // what was mounted there has ended without unmounting
-    mounted,    // a FUSE file system is mounted there
-    no_fuse,    // /dev/fuse cannot be opened: system_error
-    refused,    // detail: what libfuse or its helper said, one line
+    no_folder,   // it cannot be used as a folder: system_error
+    stale,       // what was mounted there has ended without unmounting
+    mounted,     // a FUSE file system is mounted there
+    own_folder,  // the server itself has to read the folder `detail`, through the mount
+    no_fuse,     // /dev/fuse cannot be opened: system_error
+    refused,     // detail: what libfuse or its helper said, one line
   };
   Cause cause = Cause::refused;
   std::string folder;
@@ -32,10 +34,12 @@ struct MountError {
 
 class MountedTree {
  public:
-  // Mounts the tree, which must outlive this. Standard error is led elsewhere for this moment, as
-  // libfuse and its helper write there: no other thread may write to it.
-  static Result<std::unique_ptr<MountedTree>, MountError> mount(FileTree& tree,
-                                                                const std::string& folder);
+  // Mounts the tree, which must outlive this. `own_folders` are those that the implementation of
+  // the tree reads, whether they are there or not: there it cannot be mounted. Standard error is
+  // led elsewhere for this moment, as libfuse and its helper write there: no other thread may write
+  // to it.
+  static Result<std::unique_ptr<MountedTree>, MountError> mount(
+      FileTree& tree, const std::string& folder, const std::vector<std::string>& own_folders);
   // Unmounts, unless it was unmounted already. Open files fail with ENOTCONN from then on.
   ~MountedTree();
   MountedTree(const MountedTree&) = delete;

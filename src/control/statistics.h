@@ -19,8 +19,9 @@ namespace pinprick::control {
 
 struct StatisticInfo {
   std::string name;
-  bool running = true;      // false: stopped, and keeps its figures
-  uint64_t created_ns = 0;  // CLOCK_REALTIME
+  bool running = true;       // false: stopped, and keeps its figures
+  bool is_recorded = false;  // by the process itself: to start, stop or reset it stops no thread
+  uint64_t created_ns = 0;   // CLOCK_REALTIME
   // When its figures or its state are known to have changed last. May be now, if it is running.
   uint64_t changed_ns = 0;
 };

@@ -55,7 +55,10 @@ struct StatisticHeader {
   uint64_t control = 0;
   uint64_t created_ns = 0;
   char name[kStatisticNameSize] = {};
-  uint64_t unused[4] = {};
+  // Raised by one before the control word of each reset is written. In a file of an older version
+  // it is 0 for good.
+  uint64_t resets = 0;
+  uint64_t unused[3] = {};
 };
 static_assert(sizeof(StatisticHeader) == 128);
 

@@ -32,6 +32,19 @@ std::vector<T> copy_section(std::span<const uint8_t> bytes, const Section& secti
   return entries;
 }
 
+// Readers copy each section, so sections that share bytes would take more memory than the file has.
+// Each one lies after the header, and before `end`, by itself.
+bool sections_fit_together(const FileHeader& header, uint64_t end) {
+  const uint64_t sum =
+      header.mappings.count * sizeof(MappingEntry) + header.objects.count * sizeof(ObjectEntry) +
+      header.sites.count * sizeof(SiteEntry) + header.probes.count * sizeof(ProbeEntry) +
+      header.functions.count * sizeof(FunctionEntry) + header.spans.count * sizeof(SpanEntry) +
+      header.switches.count * sizeof(SwitchEntry) +
+      header.semaphores.count * sizeof(SemaphoreEntry) +
+      header.point_sites.count * sizeof(PointSiteEntry) + header.names.count;
+  return sum <= end - sizeof(FileHeader);
+}
+
 bool pool_fits(const FileHeader& header) {
   if (header.pool_offset == 0) return header.histogram_count == 0 && header.pool_size == 0;
   return header.pool_offset % kPageSize == 0 && header.pool_offset <= header.file_size &&
@@ -132,6 +145,7 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       section_fits<SwitchEntry>(header.switches, tables_end) &&
       section_fits<SemaphoreEntry>(header.semaphores, tables_end) &&
       section_fits<PointSiteEntry>(header.point_sites, tables_end) &&
+      sections_fit_together(header, tables_end) &&
       (header.switches.count == 0 || header.switches.count == header.probes.count) &&
       header.counter_count <= header.probes.count && header.gap <= Gap::thread &&
       (header.is_kept == 0 || header.histogram_count <= 2) &&

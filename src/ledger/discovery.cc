@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/machine.h"
@@ -24,11 +25,15 @@ bool is_of_this_boot(const layout::FileHeader& header) {
          std::string_view(boot_id()).substr(0, 31);
 }
 
-bool is_kept(const std::string& path) {
+// May the file have the figures of a statistic? One that another version of pinprick made may: that
+// version can still show them. A file that makes no sense to its own version has none.
+bool may_be_kept(const std::string& path) {
   const auto file = SessionFile::open(path, SessionFile::Lock::none);
-  if (!file) return false;
+  if (!file) return true;
   const auto journal = file->read();
-  return journal && journal->header.is_kept != 0;
+  if (journal) return journal->header.is_kept != 0;
+  return journal.error().cause != FileError::Cause::not_a_session ||
+         journal.error().parse_error == layout::ParseError::version;
 }
 
 // The processes that sessions name, each looked at once: one may have a thousand.
@@ -79,11 +84,18 @@ bool is_trusted(const SessionFile& file, pid_t pid) {
 
 namespace {
 
+// The bytes of tables that are read of all files that other users have left of ended processes:
+// any user can make as many as it likes, and all are in memory at the same time.
+constexpr uint64_t kMostOfOthers = uint64_t{64} << 20;
+
 // Calls `take` with each session, and `note` with the error of each file that is left out.
 template <typename Take, typename Note>
 void for_each_session(std::optional<pid_t> pid, const std::string& except, const Take& take,
                       const Note& note) {
   LivingProcesses living;
+  // One file may have many names.
+  std::set<std::pair<dev_t, ino_t>> seen;
+  uint64_t left_for_others = kMostOfOthers;
   for (const std::string& path : find_session_files(pid)) {
     if (path == except) continue;
     auto file = SessionFile::open(path, SessionFile::Lock::none);
@@ -91,6 +103,9 @@ void for_each_session(std::optional<pid_t> pid, const std::string& except, const
       note(file.error());
       continue;
     }
+    struct stat there = {};
+    if (::fstat(file->descriptor(), &there) != 0 || seen.contains({there.st_dev, there.st_ino}))
+      continue;
     const auto untrusted = [&] { note(FileError{FileError::Cause::untrusted, path, 0, {}, 0}); };
     const auto named = process_named(path);
     // Nothing of it is read then.
@@ -99,17 +114,21 @@ void for_each_session(std::optional<pid_t> pid, const std::string& except, const
       continue;
     }
     const bool locked = file->is_locked();
-    auto journal = file->read();
+    // Whose process that was cannot be found out any more, so any user may have made the file.
+    const bool is_others = !living.has(*named) && there.st_uid != 0 && there.st_uid != ::geteuid();
+    auto journal = file->read(is_others ? left_for_others : UINT64_MAX);
     if (!journal) {
       note(journal.error());
       continue;
     }
     const layout::FileHeader& header = journal->header;
+    if (is_others) left_for_others -= header.areas_offset;
     // What is looked for by the process's number must be of that process.
     if (!names_process(path, header.pid, header.start_time)) {
       untrusted();
       continue;
     }
+    seen.emplace(there.st_dev, there.st_ino);
     const bool lives = is_of_this_boot(header) && living.has(*named);
     if (!lives && !locked && journal->header.state != layout::SessionState::armed) {
       // In another user's folder the name may mean another file by now.
@@ -170,7 +189,7 @@ void remove_files_of_dead() {
       continue;
     // Others' files are not even read.
     struct stat there = {};
-    if (::lstat(path.c_str(), &there) != 0 || there.st_uid != ::geteuid() || is_kept(path))
+    if (::lstat(path.c_str(), &there) != 0 || there.st_uid != ::geteuid() || may_be_kept(path))
       continue;
     remove_unless_open(path);
   }

@@ -36,7 +36,8 @@ bool is_trusted_user(uid_t user, pid_t pid);
 //
 // Also removes this user's files that are of no more use: those of targets that ended before
 // anything was armed, or after it was taken out. The results of a target that ended under probes
-// stay until they are detached.
+// stay until they are detached. Of other users' files of ended processes, those that together have
+// more than 64 MB of tables are left out as untrusted, as root would run out of memory.
 struct FoundSessions {
   std::vector<FoundSession> sessions;
   std::vector<FileError> unreadable;
@@ -59,9 +60,10 @@ FoundJournals find_journals(pid_t pid, const std::string& except = {});
 // out. `maps` are those of the process.
 std::vector<FoundSession> find_inherited(pid_t pid, const std::vector<image::Mapping>& maps);
 
-// Removes this user's files that no process can need any more, whatever they contain: no process
-// has that PID and start time, and no process, in any container, has the file open or mapped. So
-// the files of killed controllers do not fill the folder after their targets have ended, too. The
+// Removes this user's files that no process can need any more, unless they are of statistics or of
+// another version: no process has that PID and start time, and no process, in any container, has
+// the file open or mapped. So the files of killed controllers do not fill the folder after their
+// targets have ended, too. The
 // statistics that a program has recorded are removed in the same way once no process maps them,
 // even if the process has gone on to another program.
 void remove_files_of_dead();

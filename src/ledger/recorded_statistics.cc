@@ -81,6 +81,14 @@ stats::Histogram histogram_in(const ValuesReader& area, unsigned bits) {
   return histogram;
 }
 
+// The number of resets is written before the control word, and a pinprick of an older version
+// writes only the latter. With the baseline that holds, the number is another one after each of
+// both.
+uint64_t resets_of(const StatisticHeader& header) {
+  constexpr uint64_t kBaselines = 3;
+  return header.resets * kBaselines + layout::baseline_of(header.control);
+}
+
 std::optional<RecordedStatistic> read_once(int fd, uint64_t offset, const StatisticHeader& header,
                                            uint32_t cpus) {
   RecordedStatistic statistic;
@@ -88,6 +96,7 @@ std::optional<RecordedStatistic> read_once(int fd, uint64_t offset, const Statis
   statistic.bits = header.fraction_bits;
   statistic.running = layout::is_running(header.control);
   statistic.created_ns = header.created_ns;
+  statistic.resets = resets_of(header);
   ValuesReader reader(fd, offset, header, cpus);
   if (!reader.load(0, sizeof(layout::StatisticCounts))) return std::nullopt;
   statistic.unmatched_starts = reader[offsetof(layout::StatisticCounts, unmatched_starts)];
@@ -237,21 +246,36 @@ Result<void, RecordedError> RecordedFile::change(const std::string& name, Change
   return done;
 }
 
-Result<void, RecordedError> RecordedFile::write_control(const Entry& entry, uint64_t control) {
-  auto written = write_at(fd_.get(), {reinterpret_cast<const uint8_t*>(&control), sizeof control},
-                          entry.offset + offsetof(StatisticHeader, control));
-  if (!written) return fail(error(Cause::system, written.error().number));
+// Without the check, a program that changes a statistic of its own could be ended by SIGXFSZ.
+Result<void, RecordedError> RecordedFile::write(uint64_t offset, std::span<const uint8_t> bytes) {
+  if (!may_have_size(offset + bytes.size())) return fail(error(Cause::system, EFBIG));
+  if (auto written = write_at(fd_.get(), bytes, offset); !written)
+    return fail(error(Cause::system, written.error().number));
   return {};
 }
 
+// The program takes no lock when it removes a statistic and gives its space to another one, which
+// must not get what was meant for the first.
+Result<void, RecordedError> RecordedFile::write_word(Entry& entry, uint64_t StatisticHeader::*word,
+                                                     uint64_t value) {
+  const auto now = read_value<StatisticHeader>(fd_.get(), entry.offset);
+  if (!now || !same_statistic(*now, entry.header)) return fail(error(Cause::no_statistic));
+  uint64_t& own = entry.header.*word;
+  own = value;
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(&own);
+  const auto at = static_cast<uint64_t>(bytes - reinterpret_cast<const uint8_t*>(&entry.header));
+  return write(entry.offset + at, {bytes, sizeof own});
+}
+
 Result<void, RecordedError> RecordedFile::set_running(const std::string& name, bool running) {
-  return change(name, [&](const Entry& entry) {
-    return write_control(entry, layout::with_running(entry.header.control, running));
+  return change(name, [&](Entry& entry) {
+    return write_word(entry, &StatisticHeader::control,
+                      layout::with_running(entry.header.control, running));
   });
 }
 
 Result<void, RecordedError> RecordedFile::reset(const std::string& name) {
-  return change(name, [&](const Entry& entry) -> Result<void, RecordedError> {
+  return change(name, [&](Entry& entry) -> Result<void, RecordedError> {
     const uint64_t control = entry.header.control;
     const uint32_t bits = entry.header.fraction_bits;
     const uint64_t from = entry.offset + sizeof(StatisticHeader);
@@ -261,11 +285,14 @@ Result<void, RecordedError> RecordedFile::reset(const std::string& name) {
     std::vector<uint8_t> part;
     for (uint64_t done = 0; done < size; done += part.size()) {
       part.resize(std::min<uint64_t>(size - done, uint64_t{1} << 20));
-      auto copied = read_at(fd_.get(), part, from + done);
-      if (copied) copied = write_at(fd_.get(), part, to + done);
-      if (!copied) return fail(error(Cause::system, copied.error().number));
+      if (auto copied = read_at(fd_.get(), part, from + done); !copied)
+        return fail(error(Cause::system, copied.error().number));
+      if (auto copied = write(to + done, part); !copied) return copied;
     }
-    return write_control(entry, layout::after_reset(control));
+    if (auto counted = write_word(entry, &StatisticHeader::resets, entry.header.resets + 1);
+        !counted)
+      return counted;
+    return write_word(entry, &StatisticHeader::control, layout::after_reset(control));
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct RecordedStatistic {
   unsigned bits = 0;
   bool running = false;
   uint64_t created_ns = 0;  // CLOCK_REALTIME
+  uint64_t resets = 0;      // another number after each reset
   uint64_t unmatched_starts = 0;
   uint64_t unmatched_ends = 0;
   uint64_t missed = 0;  // starts for which the program had no memory
@@ -67,7 +69,9 @@ class RecordedFile {
   Result<RecordedStatistic, RecordedError> read(const std::string& name) const;
 
   // These need Access::change. A statistic that is resumed or reset forgets the starts that have no
-  // end yet. Fails with `busy` if another process holds the file's lock for a second.
+  // end yet. Fails with `busy` if another process holds the file's lock for a second, with
+  // `no_statistic` also if the program removes the statistic meanwhile, and with EFBIG if this
+  // process's own limit of file sizes (RLIMIT_FSIZE) is below the size of the file.
   Result<void, RecordedError> set_running(const std::string& name, bool running);
   Result<void, RecordedError> reset(const std::string& name);
 
@@ -88,7 +92,11 @@ class RecordedFile {
   void unlock();
   template <class Change>
   Result<void, RecordedError> change(const std::string& name, Change&& change);
-  Result<void, RecordedError> write_control(const Entry& entry, uint64_t control);
+  // Fails with EFBIG where the process may not write.
+  Result<void, RecordedError> write(uint64_t offset, std::span<const uint8_t> bytes);
+  // Writes a word of the header. Fails with `no_statistic` if the header has changed since.
+  Result<void, RecordedError> write_word(Entry& entry, uint64_t layout::StatisticHeader::*word,
+                                         uint64_t value);
 
   Fd fd_;
   std::string path_;

@@ -76,11 +76,7 @@ void for_each_name(const std::string& folder, std::string_view prefix, const Tak
 
 std::vector<std::string> find_files(std::string_view suffix, std::optional<pid_t> pid) {
   const std::string prefix = pid ? fmt::format("{}-", *pid) : std::string();
-  std::vector<std::string> folders = candidates();
-  for_each_name("/dev/shm", "pinprick-",
-                [&](auto name) { folders.push_back(fmt::format("/dev/shm/{}", name)); });
-  for_each_name("/run/user", "",
-                [&](auto name) { folders.push_back(fmt::format("/run/user/{}/pinprick", name)); });
+  std::vector<std::string> folders = searched_folders();
   // One folder may have several names: with a slash at its end, or by a link above it.
   std::set<std::pair<dev_t, ino_t>> seen;
   std::erase_if(folders, [&](const std::string& folder) {
@@ -121,6 +117,15 @@ Result<std::string, SystemError> runtime_directory() {
     if (error == 0) return path;
   }
   return fail(SystemError{error});
+}
+
+std::vector<std::string> searched_folders() {
+  std::vector<std::string> folders = candidates();
+  for_each_name("/dev/shm", "pinprick-",
+                [&](auto name) { folders.push_back(fmt::format("/dev/shm/{}", name)); });
+  for_each_name("/run/user", "",
+                [&](auto name) { folders.push_back(fmt::format("/run/user/{}/pinprick", name)); });
+  return folders;
 }
 
 std::vector<std::string> find_session_files(std::optional<pid_t> pid) {

@@ -19,6 +19,10 @@ namespace pinprick::ledger {
 // /dev/shm/pinprick-UID. The last one is taken on any file system.
 Result<std::string, SystemError> runtime_directory();
 
+// Returns the folders in which all of the following look for files, whether they are there or not.
+// None may be served by the program that looks: it would wait for itself.
+std::vector<std::string> searched_folders();
+
 // Returns the paths of the session files of all users whose folders can be read; with `pid`, only
 // those whose names begin with it. While this controller has the process's turn (turn.h), the
 // folders are read once: no other controller can begin a session in it, or end one.

@@ -123,7 +123,7 @@ bool SessionFile::is_locked() const {
   return ::fcntl(fd_.get(), F_OFD_GETLK, &question) == 0 && question.l_type != F_UNLCK;
 }
 
-Result<layout::Session, FileError> SessionFile::read() const {
+Result<layout::Session, FileError> SessionFile::read(uint64_t most) const {
   struct stat status = {};
   if (::fstat(fd_.get(), &status) != 0) return fail(system_error(errno));
   const auto size = static_cast<uint64_t>(status.st_size);
@@ -135,9 +135,14 @@ Result<layout::Session, FileError> SessionFile::read() const {
   if (auto got = read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&header), sizeof header}, 0); !got)
     return fail(system_error(got.error().number));
   if (auto error = layout::check_header(header, size)) return bad(*error);
+  if (header.areas_offset > most)
+    return fail(FileError{FileError::Cause::untrusted, path_, 0, {}, 0});
   // Ours have no holes there. One that is little else takes no space of its owner, but our memory.
-  constexpr uint64_t kBlock = 512, kMostCompressed = 64;
-  if (static_cast<uint64_t>(status.st_blocks) * kBlock < header.areas_offset / kMostCompressed)
+  // Some file systems compress: others are trusted less that this is the reason.
+  constexpr uint64_t kBlock = 512, kMostCompressed = 64, kMostCompressedOfOthers = 2;
+  const bool is_others = status.st_uid != 0 && status.st_uid != ::geteuid();
+  if (static_cast<uint64_t>(status.st_blocks) * kBlock <
+      header.areas_offset / (is_others ? kMostCompressedOfOthers : kMostCompressed))
     return bad(layout::ParseError::truncated);
   std::vector<uint8_t> bytes(header.areas_offset);
   if (auto got = read_at(fd_.get(), bytes, 0); !got) return fail(system_error(got.error().number));

@@ -30,8 +30,9 @@ struct FileError {
     exists,         // there is a session of this name already
     locked,         // its controller lives
     not_a_session,  // or of another version, truncated or inconsistent: `parse_error`
-    untrusted,      // its owner is neither root, nor this user, nor the owner of the process
-    no_space,       // there are no `size` bytes free, or a limit forbids them: `system_error`
+    untrusted,  // its owner is neither root, nor this user, nor the owner of the process; or the
+                // process has ended, and the file is larger than another user's may be then
+    no_space,   // there are no `size` bytes free, or a limit forbids them: `system_error`
   } cause = Cause::system;
   std::string path;
   int system_error = 0;
@@ -64,7 +65,8 @@ class SessionFile {
   // Does another open file hold the lock? Says nothing about this one's own lock.
   bool is_locked() const;
 
-  Result<layout::Session, FileError> read() const;
+  // Fails with `untrusted` if the header and the tables take more than `most` bytes.
+  Result<layout::Session, FileError> read(uint64_t most = UINT64_MAX) const;
   Result<void, FileError> write_header(const layout::FileHeader& header);
   Result<void, FileError> write_tables(const layout::Session& session);
   Result<void, FileError> write_semaphores(const layout::Session& session);

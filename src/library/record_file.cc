@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,12 +27,6 @@ using layout::StatisticHeader;
 template <class T>
 Result<void, SystemError> write_value(int fd, uint64_t offset, const T& value) {
   return write_at(fd, {reinterpret_cast<const uint8_t*>(&value), sizeof value}, offset);
-}
-
-// A file that grows beyond the limit would end the program by SIGXFSZ.
-bool may_have_size(uint64_t size) {
-  struct rlimit limit = {};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
 }
 
 Result<void, SystemError> reserve(int fd, uint64_t offset, uint64_t size) {

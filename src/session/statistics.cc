@@ -8,15 +8,19 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "engine/area_sizes.h"
 #include "engine/engine.h"
 #include "engine/reset.h"
 #include "engine/switches.h"
+#include "layout/recorded_file.h"
+#include "layout/runtime_offsets.h"
 #include "ledger/turn.h"
 #include "session/caller_watch.h"
 #include "session/left_over.h"
 #include "session/subject.h"
 #include "target/hijacked_thread.h"
 #include "target/memory.h"
+#include "target/procfs.h"
 
 namespace pinprick::session {
 namespace {
@@ -24,6 +28,7 @@ namespace {
 using ledger::FoundSession;
 
 // All slots are there from the start, as no controller will add any.
+// Besides those that CPUs keep in their lists: with hundreds of CPUs, none might be left for others.
 constexpr uint64_t kSlots = 4096;
 
 StatisticError error(const ledger::SessionError& why) {
@@ -48,7 +53,7 @@ Result<MeasurementSpec, StatisticError> spec_of(const StatisticSpec& statistic) 
   if (statistic.force) spec.risk = placement::Risk::unknown_unwinder;
   spec.loads = Loads::ignored;
   spec.arming.fraction_bits = statistic.bits;
-  spec.arming.slots = kSlots;
+  spec.arming.slots = kSlots + uint64_t{PP_CPU_FREE_LIMIT} * engine::usable_cpus();
   spec.arming.has_switches = true;
   spec.arming.statistic = statistic.name;
   spec.arming.gap = statistic.gap;
@@ -89,12 +94,23 @@ Result<void, ledger::SessionError> give_up(const FoundSession& found) {
 
 using Kind = StatisticFigures::Kind;
 
-// Those of the process that runs, or else of the last one that had this PID.
+// The start time of the process whose statistics a PID means: the one that runs, or else the last
+// one that had this PID and has left some, of either kind. PIDs are used again, in containers soon.
+uint64_t start_time_of(pid_t pid) {
+  if (const auto status = target::read_status(pid)) return status->start_time;
+  uint64_t newest = 0;
+  for (const FoundSession& one : ledger::find_sessions(pid).sessions)
+    if (one.is_kept()) newest = std::max(newest, one.journal.header.start_time);
+  for (const auto& file : ledger::find_recordings(pid, ledger::RecordedFile::Access::read).files)
+    newest = std::max(newest, file.start_time());
+  return newest;
+}
+
 std::vector<ledger::RecordedFile> recordings_of(pid_t pid, ledger::RecordedFile::Access access) {
   auto files = ledger::find_recordings(pid, access).files;
-  uint64_t newest = 0;
-  for (const auto& file : files) newest = std::max(newest, file.start_time());
-  std::erase_if(files, [&](const auto& file) { return file.start_time() != newest; });
+  if (files.empty()) return files;
+  const uint64_t start_time = start_time_of(pid);
+  std::erase_if(files, [&](const auto& file) { return file.start_time() != start_time; });
   return files;
 }
 
@@ -105,6 +121,7 @@ StatisticFigures figures_of(ledger::RecordedStatistic recorded) {
   figures.kind = Kind::recorded;
   figures.is_running = recorded.running;
   figures.created_ns = recorded.created_ns;
+  figures.resets = recorded.resets;
   figures.by_cpu = std::move(recorded.cpus);
   figures.unrecorded.missed = recorded.missed;
   figures.unrecorded.repeated = recorded.unmatched_starts;
@@ -169,11 +186,11 @@ std::vector<FoundSession> Statistics::all() const {
   auto found = ledger::find_sessions(pid_);
   auto& sessions = found.sessions;
   std::erase_if(sessions, [](const FoundSession& one) { return !one.is_kept(); });
-  // A process that ended long ago may have had the same PID.
-  uint64_t newest = 0;
-  for (const FoundSession& one : sessions) newest = std::max(newest, one.journal.header.start_time);
-  std::erase_if(sessions,
-                [&](const FoundSession& one) { return one.journal.header.start_time != newest; });
+  if (sessions.empty()) return std::move(sessions);
+  const uint64_t start_time = start_time_of(pid_);
+  std::erase_if(sessions, [&](const FoundSession& one) {
+    return one.journal.header.start_time != start_time;
+  });
   std::stable_sort(sessions.begin(), sessions.end(), [](const auto& a, const auto& b) {
     return a.journal.header.created_ns < b.journal.header.created_ns;
   });
@@ -201,6 +218,9 @@ Result<engine::ArmReport, StatisticError> Statistics::trace(const StatisticSpec&
 }
 
 Result<engine::ArmReport, StatisticError> Statistics::try_to_trace(const StatisticSpec& statistic) {
+  // A session file with such a name is refused by all that read it: nothing could take it out.
+  if (!layout::is_statistic_name(statistic.name))
+    return fail(StatisticError(BadName{statistic.name}));
   auto spec = spec_of(statistic);
   if (!spec) return fail(spec.error());
   const auto turn = ledger::Turn::take(pid_);
@@ -352,14 +372,14 @@ std::vector<StatisticState> Statistics::list() const {
   std::vector<StatisticState> states;
   for (const FoundSession& one : all()) {
     const layout::FileHeader& header = one.journal.header;
-    states.push_back(
-        {name_of(one.journal), header.is_stopped == 0, header.created_ns, header.stopped_ns});
+    states.push_back({name_of(one.journal), header.is_stopped == 0, header.created_ns,
+                      header.stopped_ns, false});
     if (header.gap == layout::Gap::none) continue;
     states.push_back(states.back());
     states.back().name.insert(0, kGapPrefix);
   }
   for (const auto& one : recorded())
-    states.push_back({one.name, one.running, one.created_ns, one.created_ns});
+    states.push_back({one.name, one.running, one.created_ns, one.created_ns, true});
   return states;
 }
 

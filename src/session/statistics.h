@@ -41,6 +41,10 @@ struct StatisticSpec {
   bool force = false;  // time calls although an exception that passes one may end the program
 };
 
+// No statistic can have this name (layout/recorded_file.h).
+struct BadName {
+  std::string name;
+};
 // There is a statistic of this name already.
 struct NameTaken {
   std::string name;
@@ -70,8 +74,8 @@ struct NoEnd {
 };
 
 using StatisticError =
-    std::variant<SelectionError, MeasurementError, ledger::RecordedError, NameTaken, NoStatistic,
-                 NotTimed, NotSwitched, OfProgram, NoEnd>;
+    std::variant<SelectionError, MeasurementError, ledger::RecordedError, BadName, NameTaken,
+                 NoStatistic, NotTimed, NotSwitched, OfProgram, NoEnd>;
 
 // What a statistic has recorded, at one moment. `GAP-NAME` is a statistic of its own here.
 struct StatisticFigures {
@@ -99,6 +103,7 @@ struct StatisticState {
   bool is_running = true;
   uint64_t created_ns = 0;  // CLOCK_REALTIME
   uint64_t changed_ns = 0;  // when it was stopped last; 0 if it runs
+  bool is_recorded = false;
 };
 
 class Statistics {

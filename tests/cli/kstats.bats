@@ -63,6 +63,8 @@ fails() {
   fails EINVAL 2 trace other a b c d e f g h i
   fails EINVAL 2 trace other start 'spans:*'
   fails EINVAL 2 frobnicate other
+  # Readers of session files refuse such a name, and with it all that is in the process.
+  fails EINVAL 2 trace $'a\xc2\x85b' start begin
   [ "$(kstats list)" = "begin GAP-begin" ]
   kstats remove begin
   no_trace "$spans"
@@ -585,6 +587,47 @@ asked() { figure asked '(x["count"], x["from_generated"])'; }
   [ "$(figure pair 'x["count"]')" -eq 10 ]
   kstats remove pair
   no_trace "$spans"
+  end_fed
+}
+
+@test "top shows what a program records, also after resets, and beside a traced statistic of that name" {
+  [ -x "$TARGETS/recorder" ] || skip "built with sanitizers: libpinprick is not"
+  start_fed recorder
+  spans=$fed
+  tell "record 1000" "done"
+  "$PINPRICK" top -i 0.1 --json >"$work/records" 2>"$work/errors" 3>&- 7>&- &
+  top=$!
+  ends_with_test $top
+  until_line "$work/records" '"function":"mine"'
+  # shown: how many times of `mine` it has shown by now.
+  shown() { field 'sum(x["count"] for x in r if x["type"] == "latency" and x["function"] == "mine")'; }
+  has_shown() { [ "$(shown)" -eq "$1" ]; }
+  tell "record 100" "done"
+  patiently has_shown 100
+  local i
+  for i in 1 2 3; do
+    kstats RESET mine
+    tell "record 10" "done"
+    patiently has_shown $((100 + 10 * i))
+  done
+  kstats STOP mine
+  kstats START mine
+  tell "record 5" "done"
+  patiently has_shown 135
+  # The program makes its own again, of the name that is traced meanwhile.
+  tell drop "done"
+  kstats trace mine start begin gap none
+  tell "pairs 7" "done"
+  patiently has_shown 142
+  tell make "done"
+  tell "record 20" "done"
+  patiently has_shown 162
+  tell "pairs 1" "done"
+  patiently has_shown 163
+  kill -INT $top
+  wait $top
+  [ "$(shown)" -eq 163 ]
+  kstats remove mine
   end_fed
 }
 

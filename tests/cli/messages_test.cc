@@ -141,9 +141,10 @@ void list_statistics(Listing& all) {
     all.add(message(kNoProcess, control::ControlError{number, reason}));
   using Cause = control::MountError::Cause;
   for_each_cause(Cause::refused, [&](Cause cause) {
-    const auto said =
-        message(control::MountError{cause, "/tmp/stats", cause == Cause::no_fuse ? EPERM : ENOENT,
-                                    "fusermount3: mount failed: Operation not permitted"});
+    const auto said = message(control::MountError{
+        cause, "/tmp/stats", cause == Cause::no_fuse ? EPERM : ENOENT,
+        cause == Cause::own_folder ? "/tmp/stats/pinprick"
+                                   : "fusermount3: mount failed: Operation not permitted"});
     if (cause <= Cause::refused) all.add(said);
     return said;
   });
@@ -207,6 +208,7 @@ void list_kstats(Listing& all) {
     const control::ControlError said = control_error(error);
     all.add(Message{control::error_name(said.number), said.reason, exit_code(said)});
   };
+  add(session::BadName{"a/b"});
   add(session::NameTaken{"requests"});
   add(session::NoStatistic{"requests"});
   add(session::OfProgram{"requests"});

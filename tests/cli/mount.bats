@@ -21,7 +21,7 @@ serve() {
   server=$!
   ends_with_test $server
   until_line "$work/said" '^(mounted|cause|pinprick:)'
-  if grep -qE '^cause [34] |fusermount3|/dev/fuse' "$work/said"; then
+  if grep -qE '^cause [45] |fusermount3|/dev/fuse' "$work/said"; then
     skip "FUSE does not work here: $(cat "$work/said")"
   fi
   grep -q ^mounted "$work/said"
@@ -240,7 +240,7 @@ is_whole() { tail -n 1 "$1" | grep -qE '^slot [0-9]+ +CPUS 1 .* p 1\.000000$'; }
   until_line "$work/said" '^provided$'
 }
 
-@test "a process does not wait for itself when it traces itself" {
+@test "a process does not wait for itself when it traces itself, or changes what was traced" {
   start_tree 17
   # This shell writes itself, with a command of its own.
   local self=$BASHPID
@@ -251,6 +251,13 @@ is_whole() { tail -n 1 "$1" | grep -qE '^slot [0-9]+ +CPUS 1 .* p 1\.000000$'; }
   # Its child may do it.
   (put "trace read" "$self/_control")
   [ "$(cat "$self/_control")" = "read GAP-read" ]
+  # Each of these would stop all its threads, too.
+  local line
+  for line in START STOP RESET; do
+    if echo $line 2>"$work/errors" >"$self/read"; then return 1; fi
+    grep -q "deadlock avoided" "$work/errors"
+  done
+  (put STOP "$self/read")
 }
 
 @test "Ctrl-C and SIGTERM unmount, and so does umount, which ends the server" {
@@ -328,6 +335,31 @@ is_whole() { tail -n 1 "$1" | grep -qE '^slot [0-9]+ +CPUS 1 .* p 1\.000000$'; }
   [ "$status" -eq 1 ]
   # The first one goes on.
   [ -z "$(ls -A "$work/tree")" ]
+}
+
+@test "pinprick mount refuses folders in which it looks for sessions itself, and those around them" {
+  # refuses DIR: before it mounts. A server of such a folder waits for itself, and is killed.
+  refuses() {
+    fails_with "cannot mount at $1: pinprick itself looks for sessions in " \
+      timeout -s KILL 20 "$PINPRICK" mount "$1"
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 1 ]
+  }
+  export XDG_RUNTIME_DIR=$work/above/runtime
+  mkdir -p "$XDG_RUNTIME_DIR/pinprick/within"
+  refuses "$XDG_RUNTIME_DIR/pinprick"
+  refuses "$XDG_RUNTIME_DIR/pinprick/within"
+  refuses "$XDG_RUNTIME_DIR"
+  refuses "$work/above"
+  ln -s "$XDG_RUNTIME_DIR/pinprick" "$work/link"
+  refuses "$work/link"
+  [[ "$runtime" != /dev/shm/* ]] || refuses "$runtime"
+  # There need not be one yet.
+  rmdir "$XDG_RUNTIME_DIR/pinprick/within" "$XDG_RUNTIME_DIR/pinprick"
+  refuses "$XDG_RUNTIME_DIR"
+  # Beside it there is no harm.
+  mkdir "$work/tree"
+  serve "$PINPRICK" mount "$work/tree"
 }
 
 @test "pinprick mount refuses a process that is not there" {

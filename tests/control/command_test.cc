@@ -100,11 +100,14 @@ TEST(Command, NamesThatAFileOrAListCannotHaveAreRefusedWithTheReason) {
       {"a\x01", "control character"},
       {"a\nb", "control character"},
       {"a\x7f", "control character"},
+      {"a\xc2\x85z", "control character"},
+      {"\xc2\x9b", "control character"},
       {".", "folder"},
       {"..", "folder"},
       {"_control", "file for commands"},
       {"GAP-x", "belongs to the statistic"},
       {"GAP-", "belongs to the statistic"},
+      {"GAP-GAP-x", "belongs to the statistic"},
   };
   for (const auto& [name, why] : names)
     EXPECT_NE(refused("trace " + name).find(why), std::string::npos) << refused("trace " + name);
@@ -116,6 +119,7 @@ TEST(Command, TheStatisticOfGapsIsStoppedAndShownButNotRemovedAlone) {
   EXPECT_EQ(parsed("show GAP-" + std::string(63, 'x')).name.size(), 67u);
   EXPECT_NE(refused("remove GAP-x").find("'x'"), std::string::npos);
   EXPECT_NE(refused("show GAP-"), "not refused");
+  EXPECT_NE(refused("show GAP-GAP-x").find("belongs to the statistic"), std::string::npos);
 }
 
 TEST(Command, BitsAreFromZeroToFive) {

@@ -326,9 +326,25 @@ TEST_F(Tree, AProcessCannotTraceItselfThroughAFile) {
   EXPECT_EQ(echo(folder + "/_control", "trace read\n", self), -EDEADLK);
   EXPECT_THAT(said, Contains(HasSubstr("from another process")));
   EXPECT_EQ(echo(folder + "/_control", "trace read\n", ::getppid()), 0);
-  EXPECT_EQ(echo(folder + "/read", "STOP\n", self), 0);
+  for (const char* line : {"STOP\n", "START\n", "RESET\n"}) {
+    EXPECT_EQ(echo(folder + "/read", line, self), -EDEADLK) << line;
+    EXPECT_EQ(echo(folder + "/GAP-read", line, self), -EDEADLK) << line;
+    EXPECT_EQ(echo(folder + "/read", line, ::getppid()), 0) << line;
+  }
+  EXPECT_EQ(echo(folder + "/_control", "stop read\n", self), -EDEADLK);
+  EXPECT_EQ(echo(folder + "/_control", "stop other\n", self), -ENOENT);
   EXPECT_EQ(tree.remove(folder + "/read", self), -EDEADLK);
   EXPECT_EQ(tree.remove(folder + "/read", ::getppid()), 0);
+}
+
+TEST_F(Tree, AProcessCanChangeThroughAFileWhatItRecordsItself) {
+  const pid_t self = ::getpid();
+  const std::string folder = "/" + std::to_string(self);
+  pids = {self};
+  EXPECT_EQ(echo(folder + "/_control", "trace mine gap none\n"), 0);
+  processes.process(self).statistics.front().info.is_recorded = true;
+  for (const char* line : {"STOP\n", "START\n", "RESET\n"})
+    EXPECT_EQ(echo(folder + "/mine", line, self), 0) << line;
 }
 
 // Statistics whose implementation forgot the number.

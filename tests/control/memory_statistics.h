@@ -101,7 +101,7 @@ class MemoryStatistics : public Statistics {
 
   void add(const std::string& name, unsigned bits) {
     const uint64_t now = realtime_ns();
-    process_->statistics.push_back({{name, true, now, now}, stats::Histogram(bits), 0});
+    process_->statistics.push_back({{name, true, false, now, now}, stats::Histogram(bits), 0});
   }
 
   std::shared_ptr<MemoryProcess> process_;

@@ -317,6 +317,18 @@ TEST(ParseSession, RefusesPointSitesOfNoSemaphoreOrInTwoPages) {
   EXPECT_EQ(in_two_pages.parse(session), ParseError::inconsistent);
 }
 
+// Readers copy each of them: the copies would be larger than the file.
+TEST(CheckHeader, RefusesSectionsThatTakeMoreThanThereIsTogether) {
+  const FileHeader good = lay_out(kCounts);
+  for (Section FileHeader::*section : {&FileHeader::names, &FileHeader::mappings}) {
+    FileHeader header = good;
+    const uint64_t size = section == &FileHeader::names ? 1 : sizeof(MappingEntry);
+    const uint64_t from = align_up(sizeof(FileHeader), 64);
+    header.*section = {from, (header.areas_offset - from) / size};
+    EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+  }
+}
+
 TEST(ParseSession, ReadsASessionWithoutAnyProbe) {
   FileHeader header = lay_out({.cpus = 1, .fraction_bits = 0});
   std::vector<uint8_t> bytes(header.areas_offset);

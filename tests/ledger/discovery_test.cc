@@ -31,16 +31,34 @@ class Discovery : public testing::Test {
   }
   void TearDown() override { ::unsetenv("XDG_RUNTIME_DIR"); }
 
-  // The file is named as one of process `named`.
-  void make_file(unsigned number, pid_t named = ::getpid()) {
+  std::string path_of(unsigned number, pid_t named = ::getpid()) const {
+    return folder_ / "pinprick/" + session_file_name(named, start_time_, number);
+  }
+
+  layout::Session session(uint64_t name_bytes = 1) const {
     layout::Session session;
-    session.header = layout::lay_out({.name_bytes = 1, .cpus = 1});
+    session.header = layout::lay_out({.name_bytes = name_bytes, .cpus = 1});
     session.header.pid = ::getpid();
     session.header.start_time = start_time_;
     std::string(boot_id()).copy(session.header.boot_id, sizeof session.header.boot_id - 1);
-    session.names.resize(1);
-    ASSERT_TRUE(SessionFile::create(
-        folder_ / "pinprick/" + session_file_name(named, start_time_, number), session));
+    session.names.resize(name_bytes);
+    return session;
+  }
+
+  // The file is named as one of process `named`.
+  void make_file(unsigned number, pid_t named = ::getpid()) {
+    ASSERT_TRUE(SessionFile::create(path_of(number, named), session()));
+  }
+
+  // A file of an ended process, which had this PID before; returns its path.
+  std::string make_file_of_ended(const layout::Session& like, unsigned number = 0) {
+    layout::Session session = like;
+    session.header.start_time = start_time_ - 1;
+    session.header.state = layout::SessionState::armed;
+    const std::string path =
+        folder_ / "pinprick/" + session_file_name(::getpid(), start_time_ - 1, number);
+    EXPECT_TRUE(SessionFile::create(path, session));
+    return path;
   }
 
   const Scratch folder_;
@@ -78,6 +96,72 @@ TEST_F(Discovery, FindsEachFileOnceAlsoIfItsFolderHasTwoNames) {
   make_file(0);
   ::setenv("XDG_RUNTIME_DIR", (folder_.path() + "/").c_str(), 1);
   EXPECT_EQ(find_journals(::getpid()).journals.size(), 1u);
+}
+
+TEST_F(Discovery, FindsEachFileOnceAlsoIfItHasManyNames) {
+  make_file(0);
+  for (unsigned i = 1; i < 5; ++i) std::filesystem::create_hard_link(path_of(0), path_of(i));
+  EXPECT_EQ(find_journals(::getpid()).journals.size(), 1u);
+}
+
+// Any user could take away the right name of its file by a wrong one.
+TEST_F(Discovery, FindsAFileByItsRightNameAlsoIfAWrongOneIsSeenFirst) {
+  make_file(10);
+  const std::string wrong = folder_ / "pinprick/" + std::to_string(::getpid()) + "-1.session";
+  std::filesystem::create_hard_link(path_of(10), wrong);
+  EXPECT_EQ(find_journals(::getpid()).journals.size(), 1u);
+}
+
+// Files of another user, who has this many, each with tables of 20 MB.
+class OthersFiles : public Discovery {
+ protected:
+  static constexpr uid_t kOther = 65534;
+  static constexpr uint64_t kTables = 20 << 20;
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make files of another user";
+    Discovery::SetUp();
+  }
+  std::string make_others_file(unsigned number) {
+    const std::string path = make_file_of_ended(session(kTables), number);
+    EXPECT_EQ(::chown(path.c_str(), kOther, kOther), 0);
+    return path;
+  }
+};
+
+TEST_F(OthersFiles, OfEndedProcessesAreReadUpToALimitOfAllTogether) {
+  for (unsigned i = 0; i < 4; ++i) make_others_file(i);
+  const FoundSessions found = find_sessions(::getpid());
+  EXPECT_EQ(found.sessions.size(), 3u);
+  ASSERT_EQ(found.unreadable.size(), 1u);
+  EXPECT_EQ(found.unreadable[0].cause, FileError::Cause::untrusted);
+}
+
+TEST_F(OthersFiles, AreNotReadIfTheirTablesAreLittleButHoles) {
+  const std::string path = make_others_file(0);
+  const auto file = open_file(path, O_RDWR);
+  ASSERT_TRUE(file);
+  const int punched = ::fallocate(file->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 1 << 20,
+                                  kTables - (2 << 20));
+  if (punched != 0) GTEST_SKIP() << "this file system makes no holes";
+  const FoundSessions found = find_sessions(::getpid());
+  EXPECT_TRUE(found.sessions.empty());
+  ASSERT_EQ(found.unreadable.size(), 1u);
+  EXPECT_EQ(found.unreadable[0].parse_error, layout::ParseError::truncated);
+}
+
+// The figures of a statistic stay after an upgrade: the version that made the file can show them.
+TEST_F(Discovery, RemovesNoFileOfAnEndedProcessThatMayBeOfAStatistic) {
+  layout::Session kept = session(2), other = session();
+  kept.names[0] = 'x';
+  kept.header.is_kept = 1;
+  ++other.header.version;
+  const std::string kept_path = make_file_of_ended(kept, 0);
+  const std::string other_path = make_file_of_ended(other, 1);
+  const std::string of_no_use = make_file_of_ended(session(), 2);
+  remove_files_of_dead();
+  EXPECT_TRUE(std::filesystem::exists(kept_path));
+  EXPECT_TRUE(std::filesystem::exists(other_path));
+  EXPECT_FALSE(std::filesystem::exists(of_no_use));
 }
 
 TEST_F(Discovery, FollowsNoLinkToAFolder) {

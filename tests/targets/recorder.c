@@ -5,6 +5,7 @@
 //     start          a start of `times`, without an end
 //     end            an end of `times`
 //     drop           removes `mine`
+//     make           makes `mine` again
 // Ends at the end of its input, with status 0.
 #include <pinprick/kstats.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ NOINLINE long begin(long x) {
 }
 
 int main(void) {
-  struct pinprick_kstats* const mine = pinprick_kstats_new("mine", 5);
+  struct pinprick_kstats* mine = pinprick_kstats_new("mine", 5);
   struct pinprick_kstats* const times = pinprick_kstats_new("times", 3);
   volatile long used = 0;
   char line[64], word[32];
@@ -37,6 +38,7 @@ int main(void) {
     if (!strcmp(word, "start")) pinprick_kstats_start(times);
     if (!strcmp(word, "end")) pinprick_kstats_end(times);
     if (!strcmp(word, "drop")) pinprick_kstats_delete(mine);
+    if (!strcmp(word, "make")) mine = pinprick_kstats_new("mine", 5);
     puts("done");
   }
   return 0;

@@ -94,7 +94,8 @@ void StatisticRows::read_one(pid_t pid, Known& known, const TakeReport& take) {
   for (StatisticFigures& one : figures) {
     if (one.kind == StatisticFigures::Kind::gaps) continue;
     LatencyRow now = row_of(one);
-    const auto last = known.last.find(one.name);
+    const std::pair key(one.kind, one.name);
+    const auto last = known.last.find(key);
     // After a reset, or if another statistic has the name now, all of it is new.
     const bool continues = last != known.last.end() && last->second.created_ns == one.created_ns &&
                            last->second.resets == one.resets &&
@@ -102,7 +103,7 @@ void StatisticRows::read_one(pid_t pid, Known& known, const TakeReport& take) {
     LatencyRow row = continues ? since(now, last->second.row) : now;
     row.name = {one.what, one.name};
     report.rows.push_back(std::move(row));
-    known.last.insert_or_assign(one.name, Known::Last{one.created_ns, one.resets, std::move(now)});
+    known.last.insert_or_assign(key, Known::Last{one.created_ns, one.resets, std::move(now)});
   }
   take(report);
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/top/row_source.h"
@@ -40,7 +41,8 @@ class StatisticRows : public RowSource {
       uint64_t created_ns = 0, resets = 0;
       session::LatencyRow row;
     };
-    std::map<std::string, Last> last;  // by the statistic's name
+    // A program can record a statistic that has the name of a traced one.
+    std::map<std::pair<session::StatisticFigures::Kind, std::string>, Last> last;
     uint64_t read_ns = 0;
   };
   void find_processes();

@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
     return pids;
   });
   control::FileTree tree(processes, {}, [](const std::string& line) { fmt::print("{}\n", line); });
-  auto mounted = control::MountedTree::mount(tree, argv[1]);
+  auto mounted = control::MountedTree::mount(tree, argv[1], {});
   if (!mounted) {
     fmt::print("cause {} errno {} {}\n", static_cast<int>(mounted.error().cause),
                mounted.error().system_error, mounted.error().detail);

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cerrno>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -382,6 +383,19 @@ TEST_P(Controlled, ResetsForgetWhatWasAndWhatWasStarted) {
   }
 }
 
+TEST_P(Controlled, EachResetHasAnotherNumberWhichNothingElseChanges) {
+  std::set<uint64_t> numbers;
+  for (int i = 0; i < 5; ++i) {
+    const uint64_t number = read("controlled").resets;
+    EXPECT_TRUE(numbers.insert(number).second) << number;
+    statistic_.record(1);
+    set_running(false);
+    set_running(true);
+    EXPECT_EQ(read("controlled").resets, number);
+    reset();
+  }
+}
+
 TEST_P(Controlled, ReadersSeeAllOfAResetOrNothingOfIt) {
   constexpr uint64_t kBefore = 1000;
   for (uint64_t i = 0; i < kBefore; ++i) statistic_.record(i);
@@ -575,6 +589,26 @@ TEST(KstatsWithoutAFile, WorkPrivatelyWhereFilesMayNotGrow) {
     EXPECT_FALSE(has_file(::getpid()));
     expect_that_it_works(statistic);
     in_child([&] { expect_that_it_works(statistic); });
+  });
+}
+
+// The kernel ends a program that writes beyond the limit, even into a file that is longer already.
+TEST(Kstats, ChangesFailWhereTheFileIsLongerThanTheProgramsFilesMayBe) {
+  in_child([] {
+    Kstats statistic("limited");
+    ASSERT_TRUE(statistic);
+    ASSERT_FALSE(statistic.is_private());
+    statistic.record(1);
+    const struct rlimit page = {kPageSize, kPageSize};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &page), 0);
+    for (bool (Kstats::*change)() : {&Kstats::stop, &Kstats::resume, &Kstats::reset}) {
+      errno = 0;
+      EXPECT_FALSE((statistic.*change)());
+      EXPECT_EQ(errno, EFBIG);
+    }
+    statistic.record(1);
+    EXPECT_EQ(count("limited"), 2u);
+    ::unlink(file_of(::getpid()).path().c_str());
   });
 }
 
