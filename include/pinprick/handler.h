@@ -18,7 +18,12 @@
 //     still run until it returns; it is destroyed later.
 //   - An exception that leaves it is caught and counted (handler_exceptions()). It must not longjmp
 //     out, nor end its thread.
+//   - It may call cancellation points: a thread that was cancelled ends at the first one after the
+//     handler. Not so a handler that is declared as below: there, a cancellation point may end the
+//     program. A thread that hits probes must not be cancelled asynchronously.
 //   - It may fork; handlers run in both processes from then on.
+//   - It may change errno: the program finds its own again. Only one that is declared as below must
+//     leave it alone.
 //
 // Compilers use vector and floating-point registers freely, to copy memory for example. By default
 // all of them are therefore saved around handlers, which costs some hundred nanoseconds per hit;
@@ -31,6 +36,8 @@
 // Everything that it calls must be compiled without them, too. A mistake here silently corrupts the
 // program's floating-point data.
 #pragma once
+
+#include <pthread.h>
 
 #include <cstring>
 #include <functional>
@@ -66,8 +73,22 @@ bool invoke_handler(F& f, Registers& registers, void* data) {
   }
 }
 
+// While it lives, the thread is not cancelled.
+class Uncancelled {
+ public:
+  Uncancelled() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  Uncancelled(const Uncancelled&) = delete;
+  Uncancelled& operator=(const Uncancelled&) = delete;
+  ~Uncancelled() { ::pthread_setcancelstate(before_, nullptr); }
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+// The C library ends the program if the unwinding of a cancelled thread is caught.
 template <class F>
 bool call_and_catch(Registers& registers, void* closure, void* data) noexcept {
+  const Uncancelled uncancelled;
   try {
     return invoke_handler(*static_cast<F*>(closure), registers, data);
   } catch (...) {
@@ -130,6 +151,15 @@ Handler integer_only(void* user = nullptr) {
 
 namespace detail {
 
+// Returns whether the ABI passes it as a bool: in 8 bits, those above them being undefined.
+template <class T>
+constexpr bool is_boolean() {
+  if constexpr (std::is_enum_v<T>)
+    return std::is_same_v<std::underlying_type_t<T>, bool>;
+  else
+    return std::is_same_v<std::remove_cv_t<T>, bool>;
+}
+
 // Reads arguments in the order in which the ABI passes them.
 class Arguments {
  public:
@@ -155,6 +185,8 @@ class Arguments {
                   "integers, pointers, float and double");
     if constexpr (std::is_pointer_v<T>)
       return reinterpret_cast<T>(value);
+    else if constexpr (is_boolean<T>())
+      return static_cast<T>((value & 0xff) != 0);
     else
       return static_cast<T>(value);
   }

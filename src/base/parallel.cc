@@ -10,6 +10,19 @@
 #include "base/task.h"
 
 namespace pinprick {
+namespace {
+
+thread_local unsigned alone = 0;  // how many OneThreads this thread has
+
+}  // namespace
+
+OneThread::OneThread() {
+  ++alone;
+}
+
+OneThread::~OneThread() {
+  --alone;
+}
 
 size_t usable_threads() {
   constexpr size_t kMost = 8;
@@ -19,6 +32,7 @@ size_t usable_threads() {
 }
 
 void for_each_piece(size_t count, size_t threads, const std::function<void(size_t)>& work) {
+  if (alone != 0) threads = 1;
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;

@@ -75,7 +75,8 @@ std::optional<ElfFile> find_debug_file(const ElfFile& object, const std::string&
   }
   for (const std::string& candidate : candidates) {
     for (const std::string& prefix : {root, std::string()}) {
-      auto file = ElfFile::open(prefix + candidate, ElfFile::Use::symbols, object.proof());
+      auto file = ElfFile::open(prefix + candidate, ElfFile::Use::symbols, object.proof(),
+                                object.descriptor());
       if (!file) continue;
       const bool same =
           id.empty() ? link && has_checksum(prefix + candidate, link->crc) : file->build_id() == id;

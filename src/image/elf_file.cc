@@ -72,6 +72,10 @@ ElfFile& ElfFile::operator=(ElfFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(proof_, other.proof_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(identity_, other.identity_);
+  std::swap(pages_, other.pages_);
+  std::swap(brought_, other.brought_);
   std::swap(proved_, other.proved_);
   std::swap(bytes_, other.bytes_);
   std::swap(owner_, other.owner_);
@@ -94,13 +98,15 @@ ElfFile::~ElfFile() {
   if (elf_ != nullptr) elf_end(elf_);
 }
 
-Result<ElfFile, ElfError> ElfFile::open(const std::string& path, Use use, Proof proof) {
+Result<ElfFile, ElfError> ElfFile::open(const std::string& path, Use use, Proof proof,
+                                        Descriptor descriptor) {
   ElfFile file;
   file.path_ = path;
   auto fd = open_file(path, O_RDONLY);
   if (!fd) return fail(ElfError{ElfCause::unreadable, path, fd.error().number});
   file.fd_ = *std::move(fd);
   file.proof_ = proof;
+  file.descriptor_ = descriptor;
   const auto version = proof == Proof::wanted ? version_of(file.fd_.get()) : std::nullopt;
   if (version && is_settled(file.fd_.get(), *version)) file.proved_ = version;
   struct stat status = {};
@@ -108,18 +114,98 @@ Result<ElfFile, ElfError> ElfFile::open(const std::string& path, Use use, Proof 
     status.st_size = static_cast<off_t>(version->size);
   else if (::fstat(file.fd_.get(), &status) != 0)
     return fail(ElfError{ElfCause::unreadable, path, errno});
+  const auto size = static_cast<uint64_t>(status.st_size);
   elf_version(EV_CURRENT);
   // Not mapped: if another process truncates the file, a mapped read would kill us.
-  file.elf_ = elf_begin(file.fd_.get(), ELF_C_READ, nullptr);
-  if (auto loaded = file.load(static_cast<uint64_t>(status.st_size), use); !loaded)
-    return fail(loaded.error());
+  if (descriptor == Descriptor::kept)
+    file.elf_ = elf_begin(file.fd_.get(), ELF_C_READ, nullptr);
+  else if (!file.prepare_pages(size))
+    return fail(ElfError{ElfCause::unreadable, path, EIO});
+  if (auto loaded = file.load(size, use); !loaded) return fail(loaded.error());
+  if (descriptor == Descriptor::none) file.fd_.reset();
   return file;
 }
 
+std::optional<ElfFile::Identity> ElfFile::identity_of(int fd) {
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) return std::nullopt;
+  return Identity{status.st_dev, status.st_ino, static_cast<uint64_t>(status.st_size),
+                  status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+// libelf looks at the headers at once. It looks at sections only when it is asked for their bytes,
+// or for a name in them.
+bool ElfFile::prepare_pages(uint64_t size) {
+  identity_ = identity_of(fd_.get());
+  pages_ = std::make_unique<ZeroPages>(size);
+  if (!identity_ || identity_->size != size || pages_->bytes().size() != size) return false;
+  brought_.resize(align_up(size, kPageSize) / kPageSize);
+  if (size < sizeof(Elf64_Ehdr)) return true;
+  Elf64_Ehdr header;
+  if (!bring(0, sizeof header)) return false;
+  std::memcpy(&header, pages_->bytes().data(), sizeof header);
+  // What does not lie in the file, load() or libelf refuses. The first section header has the
+  // number of sections if that is too large for the file's header.
+  uint64_t sections = header.e_shnum;
+  if (sections == 0 && header.e_shoff != 0 && bring(header.e_shoff, sizeof(Elf64_Shdr))) {
+    Elf64_Shdr first;
+    std::memcpy(&first, pages_->bytes().data() + header.e_shoff, sizeof first);
+    sections = first.sh_size;
+  }
+  if (sections <= size / sizeof(Elf64_Shdr))
+    static_cast<void>(bring(header.e_shoff, sections * sizeof(Elf64_Shdr)));
+  static_cast<void>(bring(header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)));
+  elf_ = elf_memory(reinterpret_cast<char*>(pages_->bytes().data()), size);
+  size_t names = 0;
+  if (elf_ != nullptr && elf_getshdrstrndx(elf_, &names) == 0)
+    static_cast<void>(bring(elf_getscn(elf_, names)));
+  return true;
+}
+
+Fd ElfFile::reopened() const {
+  auto file = open_file(path_, O_RDONLY);
+  if (!file || identity_of(file->get()) != identity_) return {};
+  return *std::move(file);
+}
+
+bool ElfFile::bring(uint64_t offset, uint64_t size) const {
+  if (!pages_) return true;
+  const auto bytes = pages_->bytes();
+  if (offset > bytes.size() || size > bytes.size() - offset) return false;
+  const auto is_missing = [&](uint64_t page) { return !brought_[page]; };
+  const uint64_t end = align_up(offset + size, kPageSize) / kPageSize;
+  Fd again;
+  for (uint64_t page = offset / kPageSize; page < end; ++page) {
+    if (!is_missing(page)) continue;
+    uint64_t last = page + 1;
+    while (last < end && is_missing(last)) ++last;
+    if (!fd_ && !again) again = reopened();
+    const uint64_t at = page * kPageSize;
+    const uint64_t length = std::min<uint64_t>(last * kPageSize, bytes.size()) - at;
+    if (!read_at(fd_ ? fd_.get() : again.get(), bytes.subspan(at, length), at)) return false;
+    std::fill(brought_.begin() + static_cast<ptrdiff_t>(page),
+              brought_.begin() + static_cast<ptrdiff_t>(last), true);
+    page = last;
+  }
+  return true;
+}
+
+bool ElfFile::bring(Elf_Scn* section) const {
+  GElf_Shdr header;
+  if (section == nullptr || gelf_getshdr(section, &header) == nullptr) return false;
+  return header.sh_type == SHT_NOBITS || bring(header.sh_offset, header.sh_size);
+}
+
+std::span<const uint8_t> ElfFile::raw_bytes(Elf_Scn* section) const {
+  return bring(section) ? bytes_of(elf_rawdata(section, nullptr)) : std::span<const uint8_t>();
+}
+
 Result<ElfFile, ElfError> ElfFile::from_bytes(std::vector<uint8_t> bytes, std::string name,
-                                              uint64_t bias, Use use) {
+                                              uint64_t bias, Use use, Descriptor descriptor) {
   const auto owner = std::make_shared<std::vector<uint8_t>>(std::move(bytes));
-  return from_memory(*owner, owner, std::move(name), bias, use);
+  auto file = from_memory(*owner, owner, std::move(name), bias, use);
+  if (file) file->descriptor_ = descriptor;
+  return file;
 }
 
 Result<ElfFile, ElfError> ElfFile::copy_of(const ElfFile& file) {
@@ -215,6 +301,10 @@ Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
 
 bool ElfFile::read_raw(std::span<uint8_t> out, uint64_t offset) const {
   if (fd_) return read_at(fd_.get(), out, offset).ok();
+  if (pages_) {
+    const Fd again = reopened();
+    return again && read_at(again.get(), out, offset).ok();
+  }
   if (offset > bytes_.size() || out.size() > bytes_.size() - offset) return false;
   if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
   return true;
@@ -300,14 +390,14 @@ Elf_Scn* ElfFile::find_section(std::string_view wanted) const {
 
 std::span<const uint8_t> ElfFile::section(std::string_view wanted) const {
   Elf_Scn* const found = find_section(wanted);
-  return found == nullptr ? std::span<const uint8_t>() : bytes_of(elf_rawdata(found, nullptr));
+  return found == nullptr ? std::span<const uint8_t>() : raw_bytes(found);
 }
 
 ElfFile::Section ElfFile::addressed_section(std::string_view wanted) const {
   Elf_Scn* const found = find_section(wanted);
   GElf_Shdr header;
   if (found == nullptr || gelf_getshdr(found, &header) == nullptr) return {};
-  return {header.sh_addr, bytes_of(elf_rawdata(found, nullptr))};
+  return {header.sh_addr, raw_bytes(found)};
 }
 
 ElfFile::Section ElfFile::patchable_entries() const {
@@ -392,7 +482,8 @@ void ElfFile::visit_symbols(uint32_t section_type, F&& visit) const {
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
     GElf_Shdr header;
     if (gelf_getshdr(section, &header) == nullptr || header.sh_type != section_type ||
-        header.sh_entsize != sizeof(Elf64_Sym) || header.sh_size > kLargestTable)
+        header.sh_entsize != sizeof(Elf64_Sym) || header.sh_size > kLargestTable ||
+        !bring(section) || !bring(elf_getscn(elf_, header.sh_link)))
       continue;
     Elf_Data* data = elf_getdata(section, nullptr);
     if (data == nullptr || data->d_buf == nullptr) continue;
@@ -446,7 +537,7 @@ bool ElfFile::may_name_any(std::span<const std::string_view> names) const {
     if (strings == nullptr || gelf_getshdr(strings, &strings_header) == nullptr ||
         strings_header.sh_size > kLargestTable)
       continue;
-    const auto text = bytes_of(elf_rawdata(strings, nullptr));
+    const auto text = raw_bytes(strings);
     if (std::any_of(names.begin(), names.end(), [&](std::string_view name) {
           return ::memmem(text.data(), text.size(), name.data(), name.size()) != nullptr;
         }))
@@ -569,14 +660,15 @@ std::vector<Relocation> ElfFile::relocations() const {
     GElf_Shdr header;
     if (gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_RELA ||
         !(header.sh_flags & SHF_ALLOC) || header.sh_entsize != sizeof(Elf64_Rela) ||
-        header.sh_size > kLargestTable)
+        header.sh_size > kLargestTable || !bring(section))
       continue;
     Elf_Data* data = elf_getdata(section, nullptr);
     if (data == nullptr || data->d_buf == nullptr) continue;
     Elf_Scn* symbol_section = elf_getscn(elf_, header.sh_link);
     GElf_Shdr symbol_header = {};
     Elf_Data* symbol_data = nullptr;
-    if (symbol_section != nullptr && gelf_getshdr(symbol_section, &symbol_header) != nullptr)
+    if (symbol_section != nullptr && gelf_getshdr(symbol_section, &symbol_header) != nullptr &&
+        bring(symbol_section) && bring(elf_getscn(elf_, symbol_header.sh_link)))
       symbol_data = elf_getdata(symbol_section, nullptr);
     const auto count = static_cast<int>(data->d_size / header.sh_entsize);
     for (int i = 0; i < count; ++i) {

@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/file_version.h"
 #include "base/result.h"
+#include "base/zero_pages.h"
 
 struct Elf;
 struct Elf_Scn;
@@ -76,12 +77,20 @@ class ElfFile {
   // Whether to find out, before anything is read, if later changes of the file can be noticed. That
   // takes a lease for a moment, so it is not for the process of a user.
   enum class Proof : bool { none, wanted };
+  // Whether the file stays open as long as this object. In a user's process none may: a program
+  // that closes descriptors which it does not know opens files of its own under their numbers, and
+  // we would read these, and close them. So there the file is opened for each read. If another one
+  // has its path by then, or if it has been written to, what is not known yet reads as missing.
+  enum class Descriptor : bool { kept, none };
   static Result<ElfFile, ElfError> open(const std::string& path, Use use = Use::code,
-                                        Proof proof = Proof::none);
+                                        Proof proof = Proof::none,
+                                        Descriptor descriptor = Descriptor::kept);
   // `bytes` are laid out as in the file; section headers may be missing or garbage. `bias` is what
-  // the loader may already have added to addresses in the dynamic section.
+  // the loader may already have added to addresses in the dynamic section. `descriptor` is for its
+  // debug file.
   static Result<ElfFile, ElfError> from_bytes(std::vector<uint8_t> bytes, std::string name,
-                                              uint64_t bias = 0, Use use = Use::code);
+                                              uint64_t bias = 0, Use use = Use::code,
+                                              Descriptor descriptor = Descriptor::kept);
   // Returns a copy of everything that is ever read of `file`, which cannot change any more.
   // Sections with debug information, which may be large, are zeros in it.
   static Result<ElfFile, ElfError> copy_of(const ElfFile& file);
@@ -115,9 +124,10 @@ class ElfFile {
     return now == proved_ ? now : std::nullopt;
   }
   Proof proof() const { return proof_; }
+  Descriptor descriptor() const { return descriptor_; }
   // Is it the file with this inode, on this device?
   bool is_file(uint64_t device, uint64_t inode) const {
-    const auto now = version_of(fd_.get());
+    const auto now = version_of(fd_ ? fd_.get() : reopened().get());
     return now && now->device == device && now->inode == inode;
   }
 
@@ -208,6 +218,15 @@ class ElfFile {
   std::vector<Elf64_Dyn> dynamic_entries() const;  // up to DT_NULL
   void append_packed_relocations(std::vector<Relocation>& relocations) const;
   bool read_raw(std::span<uint8_t> out, uint64_t offset) const;
+  // These are for a file that is not kept open. reopened() returns an empty descriptor if the path
+  // no longer leads to the file. bring() makes sure that bytes are in `pages_`, before libelf looks
+  // at them; for other files it does nothing. It returns false if they cannot be read.
+  bool prepare_pages(uint64_t size);
+  Fd reopened() const;
+  bool bring(uint64_t offset, uint64_t size) const;
+  bool bring(Elf_Scn* section) const;
+  // Returns the section's bytes as they are in the file; empty if they cannot be read.
+  std::span<const uint8_t> raw_bytes(Elf_Scn* section) const;
   void read_notes(std::span<const uint8_t> notes);
   bool has_go_section() const;
   // Returns the first section of that name; null if there is none.
@@ -220,8 +239,22 @@ class ElfFile {
   std::string path_;
   Fd fd_;
   Proof proof_ = Proof::none;
+  Descriptor descriptor_ = Descriptor::kept;
+  // What tells the file from another one at its path, and from what it was before it was written
+  // to. Another name or mode makes no difference.
+  struct Identity {
+    uint64_t device = 0, inode = 0, size = 0;
+    int64_t written_s = 0, written_ns = 0;
+    friend bool operator==(const Identity&, const Identity&) = default;
+  };
+  static std::optional<Identity> identity_of(int fd);
+  std::optional<Identity> identity_;  // of a file that is not kept open, when it was opened
+  // Instead of a descriptor: as much of the file as libelf has looked at, at its offsets. A copy,
+  // as reading a mapped file kills the process once the file has become shorter.
+  std::unique_ptr<ZeroPages> pages_;
+  mutable std::vector<bool> brought_;  // for each of these pages
   std::optional<FileVersion> proved_;  // before anything was read
-  std::span<uint8_t> bytes_;           // instead of fd_; owned by `owner_`
+  std::span<uint8_t> bytes_;           // instead of a file; owned by `owner_`
   std::shared_ptr<const void> owner_;
   uint64_t file_size_ = 0;
   Use use_ = Use::code;

@@ -52,6 +52,7 @@ std::vector<Address> landing_pads_in(const ObjectBytes& object,
                                      std::span<const FrameEntry> frames) {
   std::vector<Address> landing_pads;
   std::set<std::pair<Address, Address>> seen;  // a table, and what its offsets count from
+  std::set<Address> without_pads;              // tables that need not be read for another function
   size_t most = 0;
   for (const CodeBytes& part : object.text) most += part.bytes.size();
   const auto add = [&](const FrameEntry& frame, const CodeBytes& part) {
@@ -59,10 +60,13 @@ std::vector<Address> landing_pads_in(const ObjectBytes& object,
     const auto table = part.bytes.subspan(frame.lsda - part.address);
     const auto pads = parse_landing_pads(table, frame.lsda, frame.code, most - landing_pads.size());
     landing_pads.insert(landing_pads.end(), pads.begin(), pads.end());
+    if (pads.empty()) without_pads.insert(frame.lsda);
   };
   for (const FrameEntry& frame : frames) {
     check_cancelled();
-    if (frame.lsda == 0 || !seen.emplace(frame.lsda, frame.code.begin).second) continue;
+    if (frame.lsda == 0 || without_pads.contains(frame.lsda) ||
+        !seen.emplace(frame.lsda, frame.code.begin).second)
+      continue;
     for (const CodeBytes& part : object.data) add(frame, part);
     for (const CodeBytes& part : object.text) add(frame, part);
   }

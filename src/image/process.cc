@@ -99,7 +99,8 @@ std::vector<Range> mapped_as_in_file(const std::vector<Mapping>& maps, const Can
 }
 
 // Reads a file from memory, with segments at their file offsets.
-Result<ElfFile, ElfError> read_from_memory(const Candidate& group, const MemoryReader& reader) {
+Result<ElfFile, ElfError> read_from_memory(const Candidate& group, const MemoryReader& reader,
+                                           ElfFile::Descriptor descriptor) {
   const Mapping& first = group.mappings.front();
   const auto broken = [&](ElfCause cause) { return fail(ElfError{cause, first.path, 0}); };
   Elf64_Ehdr header;
@@ -138,7 +139,7 @@ Result<ElfFile, ElfError> read_from_memory(const Candidate& group, const MemoryR
     if (!reader(*bias + program.p_vaddr, part)) return broken(ElfCause::truncated);
   }
   std::memcpy(bytes.data(), &header, sizeof header);
-  return ElfFile::from_bytes(std::move(bytes), first.path, *bias);
+  return ElfFile::from_bytes(std::move(bytes), first.path, *bias, ElfFile::Use::code, descriptor);
 }
 
 // Only a store makes use of it.
@@ -152,11 +153,12 @@ struct MappedFile {
 };
 
 Result<MappedFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group,
-                                              ElfFile::Proof proof) {
+                                              ElfFile::Proof proof,
+                                              ElfFile::Descriptor descriptor) {
   const Mapping& first = group.mappings.front();
   auto by_mapping = ElfFile::open(
       fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, first.range.begin, first.range.end),
-      ElfFile::Use::code, proof);
+      ElfFile::Use::code, proof, descriptor);
   if (by_mapping) return MappedFile{*std::move(by_mapping), true};
   if (by_mapping.error().cause != ElfCause::unreadable) return fail(by_mapping.error());
   const std::string path = process_folder(pid) + "/root" + first.path;
@@ -166,7 +168,7 @@ Result<MappedFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group,
   // Overlay file systems show one device in maps and another in stat, so only the inode is
   // compared.
   if (status.st_ino != first.inode) return fail(ElfError{ElfCause::unreadable, first.path, ESTALE});
-  auto by_path = ElfFile::open(path, ElfFile::Use::code, proof);
+  auto by_path = ElfFile::open(path, ElfFile::Use::code, proof, descriptor);
   if (!by_path) return fail(by_path.error());
   const bool is_certain = by_path->is_file(first.device, first.inode);
   return MappedFile{*std::move(by_path), is_certain};
@@ -239,14 +241,14 @@ Object* ProcessImage::object_at(Address code) const {
 }
 
 Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& reader,
-                                               ObjectStore* store) {
+                                               ObjectStore* store, ElfFile::Descriptor descriptor) {
   auto maps = read_maps(pid);
   if (!maps) return fail(maps.error());
-  return load_process(pid, *std::move(maps), reader, store);
+  return load_process(pid, *std::move(maps), reader, store, descriptor);
 }
 
 ProcessImage load_process(pid_t pid, std::vector<Mapping> maps, const MemoryReader& reader,
-                          ObjectStore* store) {
+                          ObjectStore* store, ElfFile::Descriptor descriptor) {
   ProcessImage image;
   image.auxiliary = AuxiliaryVector::read(pid);
   const Address program_headers = image.auxiliary.value(AT_PHDR);
@@ -264,10 +266,10 @@ ProcessImage load_process(pid_t pid, std::vector<Mapping> maps, const MemoryRead
     }
     if (is_unwinder(names.back())) image.maps_unwinder = true;
 
-    auto file = open_mapped_file(pid, group, proof_for(store));
+    auto file = open_mapped_file(pid, group, proof_for(store), descriptor);
     const bool replaced = !file && file.error().cause == ElfCause::unreadable;
     const bool is_certain = file && file->is_certain;
-    auto elf = replaced ? read_from_memory(group, reader)
+    auto elf = replaced ? read_from_memory(group, reader, descriptor)
                : file   ? Result<ElfFile, ElfError>(std::move(file->elf))
                         : Result<ElfFile, ElfError>(fail(file.error()));
     std::optional<uint64_t> bias;

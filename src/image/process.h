@@ -51,12 +51,16 @@ struct ProcessImage {
 };
 
 // Returns the objects of a process, whose memory `reader` reads. `store` keeps values of objects;
-// it is null, or outlives the image. Fails only if the maps cannot be read.
-Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& reader,
-                                               ObjectStore* store = nullptr);
+// it is null, or outlives the image. `descriptor` says whether the files of objects stay open. If
+// not, they are opened again through the folder of /proc that shows the process now
+// (base/process_folder.h). Fails only if the maps cannot be read.
+Result<ProcessImage, SystemError> load_process(
+    pid_t pid, const MemoryReader& reader, ObjectStore* store = nullptr,
+    ElfFile::Descriptor descriptor = ElfFile::Descriptor::kept);
 // The same with maps that were read just before.
 ProcessImage load_process(pid_t pid, std::vector<Mapping> maps, const MemoryReader& reader,
-                          ObjectStore* store);
+                          ObjectStore* store,
+                          ElfFile::Descriptor descriptor = ElfFile::Descriptor::kept);
 
 // Returns the name that the program was started by (AT_EXECFN), or empty.
 std::string executable_name(const AuxiliaryVector& auxiliary, const MemoryReader& reader);

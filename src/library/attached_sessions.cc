@@ -10,6 +10,7 @@
 #include "patch/point_nop.h"
 #include "patch/text_owner.h"
 #include "target/procfs.h"
+#include "target/self_target.h"
 
 namespace pinprick::library {
 namespace {
@@ -100,8 +101,7 @@ std::optional<pid_t> AttachedSessions::owner_around(Address instruction) const {
 }
 
 // A page that is still the file's was never written to: what was probed there was unloaded.
-void AttachedSessions::put_back(const target::Memory& memory, Address address,
-                                std::span<uint8_t> bytes) const {
+void AttachedSessions::put_back(Address address, std::span<uint8_t> bytes) const {
   const Range read = {address, address + bytes.size()};
   const Address from = address - std::min<Address>(address, layout::kMaxSiteLength);
   auto taken = std::lower_bound(taken_.begin(), taken_.end(), from,
@@ -110,7 +110,7 @@ void AttachedSessions::put_back(const target::Memory& memory, Address address,
     const SiteEntry& site = taken->site;
     if (!Range{site.address, site.address + site.own}.overlaps(read)) continue;
     uint8_t there[layout::kMaxSiteLength] = {};
-    if (!memory.read(site.address, std::span(there).first(site.length)) ||
+    if (!target::read_own_memory(site.address, std::span(there).first(site.length)) ||
         !is_jump(site, std::span(there).first(site.length)) ||
         !target::is_private_copy(::getpid(), site.address))
       continue;

@@ -36,7 +36,7 @@ class AttachedSessions {
   // The controller of a session that has displaced the instruction there and one before it.
   std::optional<pid_t> owner_around(Address instruction) const;
   // Replaces the sessions' jumps by the original bytes in `bytes`, text read at `address`.
-  void put_back(const target::Memory& memory, Address address, std::span<uint8_t> bytes) const;
+  void put_back(Address address, std::span<uint8_t> bytes) const;
 
   // Are the same sessions there, in the same state?
   bool has_same_sessions(const AttachedSessions& other) const {

@@ -1,13 +1,13 @@
 // An object that the loader has loaded, read from memory: the names that it defines and imports.
 //
 // To be used within dl_iterate_phdr only, whose lock keeps the object from being unloaded.
-// Allocates nothing.
+// Allocates nothing. Tables that do not lie in a loaded segment that can be read count as empty.
 #pragma once
 
 #include <elf.h>
 #include <link.h>
 
-#include <array>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -36,43 +36,42 @@ class LoadedObject {
   // Calls f(name, where it keeps the address) for all functions that it imports.
   template <class F>
   void for_each_import(F&& f) const {
-    if (!has_names()) return;
-    for (const auto table : {lazy_relocations(), other_relocations()})
-      for (const ElfW(Rela) & one : table)
-        if (imports(one)) f(name_of(symbol(ELF64_R_SYM(one.r_info))), address_of(one));
+    for (const auto table : {lazy_relocations_, other_relocations_})
+      for (const ElfW(Rela) & one : table) {
+        const Address at = info_.dlpi_addr + one.r_offset;
+        const std::string_view name = name_of(ELF64_R_SYM(one.r_info));
+        if (imports(one) && !name.empty() && extent_.contains(at) &&
+            extent_.end - at >= sizeof(Address))
+          f(name, reinterpret_cast<Address*>(at));
+      }
   }
 
  private:
   std::span<const ElfW(Phdr)> segments() const { return {info_.dlpi_phdr, info_.dlpi_phnum}; }
-  const ElfW(Sym) & symbol(size_t i) const {
-    return reinterpret_cast<const ElfW(Sym)*>(dynamic_[DT_SYMTAB])[i];
+  void read_dynamic(const ElfW(Phdr) & segment);
+  // The loader adds the object's address to those in the dynamic section, unless the section cannot
+  // be written (`ld.lld -z rodynamic`, and the vDSO).
+  Address address_of(Address in_dynamic) const;
+  // Returns the rest of the loaded segment, if it can be read, from there on; else an empty range.
+  Range readable_from(Address from) const;
+  template <class T>
+  std::span<const T> table(Address at, uint64_t size) const {
+    if (at % alignof(T) != 0 || size > readable_from(at).size()) return {};
+    return {reinterpret_cast<const T*>(at), size / sizeof(T)};
   }
-  std::string_view name_of(const ElfW(Sym) & symbol) const {
-    return reinterpret_cast<const char*>(dynamic_[DT_STRTAB]) + symbol.st_name;
-  }
-  bool has_names() const { return dynamic_[DT_SYMTAB] != 0 && dynamic_[DT_STRTAB] != 0; }
-  std::span<const ElfW(Rela)> lazy_relocations() const {
-    return relocations(dynamic_[DT_JMPREL], dynamic_[DT_PLTRELSZ]);
-  }
-  std::span<const ElfW(Rela)> other_relocations() const {
-    return relocations(dynamic_[DT_RELA], dynamic_[DT_RELASZ]);
-  }
-  static std::span<const ElfW(Rela)> relocations(Address table, uint64_t size) {
-    const auto* const first = reinterpret_cast<const ElfW(Rela)*>(table);
-    return {first, size / sizeof *first};
-  }
+  // Returns an empty name for a symbol that is not there.
+  std::string_view name_of(size_t symbol) const;
   static bool imports(const ElfW(Rela) & one) {
     const auto type = ELF64_R_TYPE(one.r_info);
     return type == arch::kRelocationJumpSlot || type == arch::kRelocationGlobal;
   }
-  Address* address_of(const ElfW(Rela) & one) const {
-    return reinterpret_cast<Address*>(info_.dlpi_addr + one.r_offset);
-  }
 
   const dl_phdr_info& info_;
   Range extent_ = {~Address{0}, 0};
-  std::array<Address, DT_NUM> dynamic_{};
-  Address hash_ = 0;
+  std::span<const ElfW(Sym)> symbols_;  // and what follows them in their segment
+  std::span<const char> names_;
+  std::span<const ElfW(Rela)> lazy_relocations_, other_relocations_;
+  Address hash_ = 0;  // of the hash table
 };
 
 // Makes an import of the object lead to `to`; does nothing if `import` is nullptr. The page may be

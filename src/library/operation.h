@@ -1,5 +1,6 @@
 // One call into the library: it holds the registry's lock, and hits of the calling thread are
-// counted as missed meanwhile.
+// counted as missed meanwhile. It starts no thread: handlers would run there, and wait for the
+// lock.
 //
 // On the stack of the calling thread, which may be running a handler, but no signal handler. Its
 // destructor may wait for handlers (reclaimer.h).
@@ -7,6 +8,7 @@
 
 #include <mutex>
 
+#include "base/parallel.h"
 #include "library/handler_lists.h"
 #include "library/reclaimer.h"
 #include "runtime/thread.h"
@@ -27,6 +29,7 @@ class Operation {
 
  private:
   const runtime::InLibrary in_library_;
+  const OneThread one_thread_;
   Reclaimer& reclaimer_;
   std::unique_lock<std::mutex> lock_;
 };

@@ -3,10 +3,10 @@
 #include <link.h>
 #include <unistd.h>
 
-#include <memory>
-
+#include "base/process_folder.h"
 #include "library/error.h"
 #include "target/memory.h"
+#include "target/self_target.h"
 
 namespace pinprick::library {
 
@@ -22,24 +22,27 @@ OwnImage::LoadCounts OwnImage::now() {
 }
 
 Result<bool, SystemError> OwnImage::refresh() {
-  auto opened = target::Memory::open(::getpid());
-  if (!opened) return fail(opened.error());
-  const auto memory = std::make_shared<target::Memory>(*std::move(opened));
+  const auto memory = target::Memory::open(::getpid());
+  if (!memory) return fail(memory.error());
   auto sessions = AttachedSessions::look(*memory);
   if (!sessions) return fail(sessions.error());
   if (!sessions->has_same_sessions(sessions_)) forget();
+  std::string folder = process_folder(::getpid());
+  if (folder != folder_) forget();
   const LoadCounts counts = now();
   if (counts_ == counts) return false;
   sessions_ = *std::move(sessions);
-  auto loaded = image::load_process(::getpid(), [this, memory](Address at, std::span<uint8_t> out) {
-    if (!memory->read(at, out)) return false;
+  const auto reader = [this](Address at, std::span<uint8_t> out) {
+    if (!target::read_own_memory(at, out)) return false;
     restore_(at, out);
-    sessions_.put_back(*memory, at, out);
+    sessions_.put_back(at, out);
     return true;
-  });
+  };
+  auto loaded = image::load_process(::getpid(), reader, nullptr, image::ElfFile::Descriptor::none);
   if (!loaded) return fail(loaded.error());
   image_ = *std::move(loaded);
   counts_ = counts;
+  folder_ = std::move(folder);
   return true;
 }
 

@@ -2,8 +2,10 @@
 //
 // Kept between calls, since loading symbols and decoding text takes most of the time. Reloaded when
 // libraries were loaded or unloaded, and when attached sessions come or go: text is read
-// without their jumps, which hide where probes fit. The caller holds the registry's lock. Functions
-// fail if the process cannot be read, or if a name means no function, or more than one.
+// without their jumps, which hide where probes fit. Also in a forked child, and when the process's
+// first thread has ended, as files are opened again by way of the process's folder in /proc. No
+// descriptor is kept (ElfFile::Descriptor). The caller holds the registry's lock. Functions fail if
+// the process cannot be read, or if a name means no function, or more than one.
 #pragma once
 
 #include <functional>
@@ -57,6 +59,7 @@ class OwnImage {
   std::function<void(Address, std::span<uint8_t>)> restore_;
   std::optional<LoadCounts> counts_;
   AttachedSessions sessions_;  // as they were when it was loaded
+  std::string folder_;         // the process's in /proc, likewise
   image::ProcessImage image_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cpuid.h>
 
+#include <cerrno>
 #include <cstddef>
 
 #include "runtime/thread.h"
@@ -54,15 +55,18 @@ class VectorState {
   std::byte* area_;
 };
 
-// Calls f(arguments..., registers) with the vector state saved around it. Not a closure, which
-// would have to be in memory, even for handlers that do not need the vector state saved.
+// Calls f(arguments..., registers) with the vector state saved around it, and errno, which is a
+// result of the function for its caller. Not a closure, which would have to be in memory, even for
+// handlers that do not need the vector state saved.
 template <auto f, class... Arguments>
 __attribute__((noinline, cold)) void with_vector_state(Registers& registers,
                                                        Arguments&... arguments) {
   auto* area =
       static_cast<std::byte*>(__builtin_alloca_with_align(vector_state_size, kAlignment * 8));
   const VectorState state(registers, area);
+  const int error = errno;
   f(arguments..., registers);
+  errno = error;
 }
 
 template <auto f, class... Arguments>
@@ -256,7 +260,8 @@ __attribute__((visibility("hidden"))) Target pp_run_handlers(const layout::HitRe
   Target target = {record->resume, registers->ip != record->address};
   if (__builtin_expect(target.changed == 0, true)) {
     const ReturnList* const returns = point.returns.load(std::memory_order_acquire);
-    if (returns != nullptr) {
+    // While return probes are being placed, the site may still lead to a stub without a slot.
+    if (returns != nullptr && record->copy != 0) {
       target.address = begin_call(self, *returns, *record, *registers);
       target.changed = registers->ip != record->address;
     }

@@ -3,7 +3,11 @@
 // Make a new one for each change: a /proc/self/mem that was opened before a fork is the parent's.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <optional>
+#include <span>
 
 #include "base/address.h"
 #include "base/fd.h"
@@ -25,12 +29,24 @@ class SelfTarget {
   Memory memory_;
 };
 
-// What would keep our breakpoints from working in this process now; nullopt if nothing would.
-enum class TrapObstacle : uint8_t {
-  tracer,   // a debugger would see them first
-  blocked,  // a thread blocks SIGTRAP, so the kernel would kill the process
+// Reads our own memory without a descriptor that lasts, and right after a fork, too. Returns false
+// if any of it cannot be read. Any thread may call it.
+bool read_own_memory(Address address, std::span<uint8_t> out);
+
+// What would keep our breakpoints from working in this process now.
+struct TrapObstacle {
+  enum class Kind : uint8_t {
+    tracer,   // a debugger would see them first
+    blocked,  // a thread blocks SIGTRAP, so the kernel would kill the process
+  };
+  Kind kind = Kind::tracer;
+  pid_t thread = 0;  // the one that blocks it
 };
+// Returns nullopt if nothing would. Takes some 40 us for each thread, up to the first that blocks
+// the signal.
 std::optional<TrapObstacle> trap_obstacle();
+// Returns false if the thread has ended.
+bool blocks_trap_signal(pid_t thread);
 
 // Maps memory for code, never writable: it is written through memory(). Returns false if the range
 // is not free.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <mutex>
 #include <new>
 #include <set>
 #include <thread>
@@ -35,6 +36,32 @@ TEST(Parallel, TheCallersThreadWorksToo) {
   std::set<std::thread::id> threads;
   for_each_piece(10, 1, [&](size_t) { threads.insert(std::this_thread::get_id()); });
   EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
+}
+
+TEST(Parallel, TheCallersThreadWorksAloneIfItIsToBeOne) {
+  const auto workers = [] {
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+    for_each_piece(1000, 4, [&](size_t) {
+      const std::lock_guard lock(mutex);
+      threads.insert(std::this_thread::get_id());
+    });
+    return threads;
+  };
+  const OneThread one;
+  {
+    const OneThread nested;
+    EXPECT_EQ(workers(), std::set{std::this_thread::get_id()});
+  }
+  EXPECT_EQ(workers(), std::set{std::this_thread::get_id()}) << "the outer one is still there";
+  // Each piece waits for the other.
+  std::thread([] {
+    std::atomic<int> arrived = 0;
+    for_each_piece(2, 2, [&](size_t) {
+      ++arrived;
+      while (arrived < 2) std::this_thread::yield();
+    });
+  }).join();
 }
 
 TEST(Parallel, AnExceptionOnAnyThreadIsRethrownAfterAllHaveEnded) {

@@ -6,12 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <tuple>
 
+#include "base/process_folder.h"
 #include "image/programs.h"
 
 namespace pinprick::image {
@@ -121,6 +125,93 @@ TEST_P(Programs, DynamicSymbolsAreThoseThatNmLists) {
   Names found;
   for (const Symbol& symbol : file.dynamic_symbols()) found.emplace(symbol.address, symbol.name);
   EXPECT_EQ(found, expected);
+}
+
+ElfFile open_anew(const std::string& path) {
+  auto file =
+      ElfFile::open(path, ElfFile::Use::code, ElfFile::Proof::none, ElfFile::Descriptor::none);
+  EXPECT_TRUE(file) << path << ": cause " << static_cast<int>(file.error().cause);
+  return *std::move(file);
+}
+
+Names names_of(const std::vector<Symbol>& symbols) {
+  Names names;
+  for (const Symbol& symbol : symbols) names.emplace(symbol.address, symbol.name);
+  return names;
+}
+
+TEST_P(Programs, AreReadInTheSameWayIfTheyAreNotKeptOpen) {
+  const ElfFile kept = open_program(path_);
+  const auto before = descriptor_numbers(::getpid());
+  const ElfFile anew = open_anew(path_);
+  EXPECT_EQ(names_of(anew.symtab()), names_of(kept.symtab()));
+  EXPECT_EQ(names_of(anew.dynamic_symbols()), names_of(kept.dynamic_symbols()));
+  EXPECT_EQ(anew.has_symbols(), kept.has_symbols());
+  EXPECT_EQ(anew.build_id(), kept.build_id());
+  EXPECT_EQ(anew.startup_addresses(), kept.startup_addresses());
+  EXPECT_EQ(anew.procedure_linkage_tables(), kept.procedure_linkage_tables());
+  EXPECT_EQ(anew.is_go(), kept.is_go());
+  const std::array<std::string_view, 1> wanted = {"main"};
+  EXPECT_EQ(anew.may_name_any(wanted), kept.may_name_any(wanted));
+  const auto frames = anew.eh_frame(), kept_frames = kept.eh_frame();
+  ASSERT_EQ(frames.has_value(), kept_frames.has_value());
+  if (frames) {
+    EXPECT_EQ(frames->data, kept_frames->data);
+  }
+  const auto relocations = anew.relocations(), kept_relocations = kept.relocations();
+  ASSERT_EQ(relocations.size(), kept_relocations.size());
+  for (size_t i = 0; i < relocations.size(); ++i) {
+    EXPECT_EQ(relocations[i].address, kept_relocations[i].address);
+    EXPECT_EQ(relocations[i].addend, kept_relocations[i].addend);
+    EXPECT_EQ(relocations[i].symbol, kept_relocations[i].symbol);
+  }
+  for (const Segment& segment : kept.segments())
+    EXPECT_EQ(anew.read(segment.range), kept.read(segment.range));
+  EXPECT_EQ(descriptor_numbers(::getpid()), before);
+}
+
+// Their symbols lie far from their headers, so they were not read together with these.
+TEST(ElfFile, ThatIsNotKeptOpenIsNotMistakenForOneThatReplacedIt) {
+  const Scratch scratch;
+  const std::string path = scratch / "file";
+  std::filesystem::copy_file(program("basic_static"), path);
+  const ElfFile whole = open_anew(path);
+  const ElfFile part = open_anew(path);
+  const size_t symbols = whole.symtab().size();
+  EXPECT_GT(symbols, 0u);
+  std::filesystem::copy_file(program("basic_nopie"), scratch / "new");
+  std::filesystem::rename(scratch / "new", path);
+  EXPECT_EQ(whole.symtab().size(), symbols) << "they were read before";
+  EXPECT_TRUE(part.symtab().empty());
+  EXPECT_TRUE(part.read(part.segments().front().range).empty());
+}
+
+// One that is mapped would kill the process.
+TEST(ElfFile, ThatIsNotKeptOpenMayBecomeShorter) {
+  const Scratch scratch;
+  const std::string path = scratch / "file";
+  std::filesystem::copy_file(program("basic_static"), path);
+  const ElfFile file = open_anew(path);
+  std::filesystem::resize_file(path, 64);
+  EXPECT_TRUE(file.symtab().empty());
+  EXPECT_TRUE(file.read(file.segments().back().range).empty());
+  EXPECT_FALSE(file.eh_frame() && !file.eh_frame()->data.empty());
+}
+
+TEST(ElfFile, ThatIsBrokenIsRefusedIfItIsNotKeptOpen) {
+  const Scratch scratch;
+  const auto cause_of = [&](std::vector<uint8_t> bytes) {
+    write_bytes(scratch / "broken", bytes);
+    const auto file = ElfFile::open(scratch / "broken", ElfFile::Use::code, ElfFile::Proof::none,
+                                    ElfFile::Descriptor::none);
+    return file ? std::nullopt : std::optional(file.error().cause);
+  };
+  const auto whole = read_bytes(program("basic_pie"));
+  EXPECT_EQ(cause_of({}), ElfCause::not_elf);
+  EXPECT_EQ(cause_of({whole.begin(), whole.begin() + 40}), ElfCause::truncated);
+  EXPECT_EQ(cause_of({whole.begin(), whole.begin() + 64}), ElfCause::truncated);
+  EXPECT_EQ(cause_of({whole.begin(), whole.begin() + 5000}), ElfCause::truncated);
+  EXPECT_EQ(cause_of(without_section_headers(whole)), std::nullopt);
 }
 
 TEST(ElfFile, PackedRelocationsEqualThoseBeforePacking) {

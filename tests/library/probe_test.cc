@@ -192,6 +192,36 @@ PINPRICK_INTEGER_ONLY void add_to(Registers& registers, void* user) noexcept {
   *static_cast<uint64_t*>(user) += registers.rdi;
 }
 
+bool integer_truth = true;
+PINPRICK_INTEGER_ONLY void note_truth(bool truth) noexcept {
+  integer_truth = truth;
+}
+
+// The ABI leaves the upper bits of a register with a bool undefined.
+TEST(Handler, IsGivenBoolsByTheirLowestByte) {
+  enum class Truth : bool { no, yes };
+  bool argument = true, result = true;
+  Truth named = Truth::yes;
+  integer_truth = true;
+  const Probe typed = place(
+      {.where = self_insn, .pre = on_call<long(bool)>([&](bool truth) { argument = truth; })});
+  const Probe marked = place({.where = self_insn, .pre = integer_call<&note_truth>()});
+  const ReturnProbe returns = place(ReturnProbeSpec{
+      .where = self_insn, .on_return = on_return<bool>([&](bool truth) { result = truth; })});
+  const ReturnProbe names = place(ReturnProbeSpec{
+      .where = self_insn, .on_return = on_return<Truth>([&](Truth truth) { named = truth; })});
+  EXPECT_EQ(self_insn(0x1800), 0x1800 + 1000);
+  EXPECT_FALSE(argument);
+  EXPECT_FALSE(integer_truth);
+  EXPECT_TRUE(result);
+  EXPECT_EQ(named, Truth::yes);
+  EXPECT_EQ(self_insn(24), 0x400);
+  EXPECT_TRUE(argument);
+  EXPECT_TRUE(integer_truth);
+  EXPECT_FALSE(result);
+  EXPECT_EQ(named, Truth::no);
+}
+
 TEST(Handler, ThatIsIntegerOnlySavesNoVectorState) {
   uint64_t sum = 0;
   integer_sum = 0;
